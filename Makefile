@@ -6,7 +6,7 @@
 # make clean  remove what make made in this folder; clusters stay (gpuprov cluster down)
 
 .DELETE_ON_ERROR:
-.PHONY: up test test-long reliability gpu-proof lint lint-python lint-rest unit qemu wireguard clean
+.PHONY: up test test-long reliability gpu-proof lint lint-python lint-rest unit qemu wireguard redis clean
 .DEFAULT_GOAL := up
 
 VENV := .venv
@@ -34,7 +34,7 @@ IN_PARALLEL := --processes $$(($$(nproc) < 8 ? 2 * $$(nproc) : 16))
 AN_ENGINE_EACH := --numprocesses 3 --dist loadscope
 test-long: TESTS := --long --ledger $(LEDGER)
 test-long: | qemu
-test test-long: | wireguard
+test test-long: | wireguard redis
 	@$(MAKE) --no-print-directory --jobs 2 --output-sync lint $(VENV)/cu12/.test
 	@mkdir -p $(dir $(LEDGER)) && rm -f $(LEDGER)
 	@if [ "$$(id -u)" = 0 ]; then for engine in lxd incus docker; do \
@@ -112,6 +112,10 @@ qemu:
 wireguard:
 	@[ "$$(id -u)" != 0 ] || { command -v wg && command -v wireguard-go; } >/dev/null || \
 		{ $(INSTALL) wireguard-tools wireguard-go; }
+
+# A broker of the user's, and that of a master of the predecessor. This package starts no service (tests/fakes).
+redis:
+	@[ "$$(id -u)" != 0 ] || command -v redis-check-rdb >/dev/null || { $(INSTALL) redis-tools; }
 
 # CUDA 12's packages, as nodes get them, beside CUDA 13's in $(VENV): the compile gate needs the compilers of both.
 $(VENV)/cu12/.test: gpuprov/provision/recipe.py | $(VENV)/.test

@@ -136,8 +136,10 @@ def compare(bench: Bench, count: int, rounds: int) -> None:
                 bench.time(f"gpuprov {verb}", GPUPROV, *argv)
         bench.keep_files()
         bench.time(f"gpuprov down {count}", *bench.gpuprov_down())
-        bench.time(f"plain up {count}", *bench.plain("up", count))
-        bench.time(f"plain down {count}", *bench.plain("down", count))
+        try:
+            bench.time(f"plain up {count}", *bench.plain("up", count))
+        finally:  # also if it failed half-way
+            bench.time(f"plain down {count}", *bench.plain("down", count))
 
 
 @contextmanager

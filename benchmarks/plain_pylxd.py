@@ -15,9 +15,11 @@ import json
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import pylxd
+from pylxd.exceptions import NotFound
 
 THREADS = 4
 BRIDGE, PRIVATE_BRIDGE = "gpbrn0", "gpbrn1"
@@ -85,9 +87,11 @@ def down(socket: str, count: int) -> None:
     """Remove what `up` made."""
 
     def remove(number: int) -> None:
-        instance = pylxd.Client(endpoint=socket).instances.get(f"b{number:03d}")
-        instance.stop(force=True, wait=True)
-        instance.delete(wait=True)
+        with suppress(NotFound):  # after an `up` that failed
+            instance = pylxd.Client(endpoint=socket).instances.get(f"b{number:03d}")
+            if instance.status == "Running":
+                instance.stop(force=True, wait=True)
+            instance.delete(wait=True)
 
     with ThreadPoolExecutor(THREADS) as threads:
         list(threads.map(remove, range(count)))

@@ -1,6 +1,7 @@
 """Times CUDA programs on this machine without a GPU: a round over four workers, 1 GiB of data, a worker that is killed.
 
 Usage: python -m benchmarks.programs [--rounds 300] [--mib 1024]
+       python -m benchmarks.programs --csv-gib 5    # a table of this size from its file to its sums, and the memory
 
 The baselines are plain Dask, in turn with ours in one run, with the same TLS: a graph of four tasks and one that merges
 their results; and `Client.scatter` of the same bytes. Prints a table in Markdown; docs/benchmarks.md holds one.
@@ -11,6 +12,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import os
+import random
 import signal
 import statistics
 import tempfile
@@ -144,6 +146,80 @@ def dask_scatter(client: Client, size: int) -> float:
     return seconds
 
 
+def write_large_table(path: Path, gib: int) -> list[float]:
+    """The sums of the columns of a table that has as many bytes as CSV and as doubles."""
+    digits = random.Random(5)
+    lines = [[digits.randrange(100_000) for _ in range(COLUMNS)] for _ in range(1024**2 // 8 // COLUMNS)]
+    block = "".join(",".join(f"0.{cell:05}" for cell in line) + "\n" for line in lines).encode()
+    with path.open("wb") as file:
+        for _ in range(gib * 1024):
+            file.write(block)
+    return [sum(line[column] for line in lines) * gib * 1024 / 1e5 for column in range(COLUMNS)]
+
+
+class Memory:
+    """The most memory that this process and all below it have at once, without pages of files.
+
+    Attributes:
+        peak: In bytes.
+    """
+
+    def __init__(self) -> None:
+        """Begin with none."""
+        self.peak = 0
+        self._over = threading.Event()
+        self._watcher = threading.Thread(target=self._watch)
+
+    def __enter__(self) -> Memory:  # noqa: PYI034 - Self needs Python 3.11
+        """Look again and again."""
+        self._watcher.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Look no more."""
+        self._over.set()
+        self._watcher.join()
+
+    def _watch(self) -> None:
+        while not self._over.wait(0.1):
+            parents: dict[int, int] = {}
+            own: dict[int, int] = {}
+            for path in Path("/proc").glob("[0-9]*/status"):
+                with suppress(OSError, KeyError, IndexError):
+                    told = dict(line.split(":", 1) for line in path.read_text().splitlines() if ":" in line)
+                    parents[int(told["Pid"])] = int(told["PPid"])
+                    own[int(told["Pid"])] = int(told["RssAnon"].split()[0]) * 1024
+            ours = {os.getpid()}
+            while more := {pid for pid in own if parents[pid] in ours} - ours:
+                ours |= more
+            self.peak = max(self.peak, sum(own.get(pid, 0) for pid in ours))
+
+
+def measure_large_table(folder: Path, gib: int) -> str:
+    """From a file of CSV to the sums of its columns, in words."""
+    program = write_program(folder / "program")
+    sums = write_large_table(folder / "table.csv", gib)
+    (folder / "run").mkdir()
+    moments = [time.perf_counter()]
+    with Memory() as reading:
+        run = prepare_run(
+            *(program, folder / "table.csv"), settings={"max_iterations": 3}, workers=WORKERS, local=True,
+            store=folder / "store", run=folder / "run", toolkit=find_toolkit(),
+        )  # fmt: skip
+    moments.append(time.perf_counter())
+    with Memory() as running:
+        document = lead(run, gpus=[None] * WORKERS, tell=lambda _: moments.append(time.perf_counter()))
+    found = document["result"]["state"]["sums"]
+    worst = max(abs(one - other) / other for one, other in zip(found, sums, strict=True))
+    read, distributed = moments[1] - moments[0], moments[3] - moments[2]
+    return (
+        f"{gib} GiB of CSV, {document['rows']:,} rows of {COLUMNS}: read in {read:.0f} s "
+        f"({gib * 1024 / read:.0f} MiB/s) with {reading.peak / 1024**2:.0f} MiB of memory; to {WORKERS} workers with "
+        f"the first of 3 iterations in {distributed:.1f} s; {running.peak / 1024**3:.2f} GiB of memory at most in all "
+        f"processes together; sums differ by {worst:.1e}"
+    )
+
+
 def spread(seconds: list[float]) -> str:
     """Median, and the tenth and the ninetieth of a hundred, in ms."""
     ordered = sorted(seconds)
@@ -156,8 +232,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--rounds", type=int, default=300)
     parser.add_argument("--mib", type=int, default=1024)
+    parser.add_argument("--csv-gib", type=int, metavar="N", help="only this: a table of N GiB and the memory it takes")
     asked = parser.parse_args()
     settle_dask()
+    if asked.csv_gib:
+        with tempfile.TemporaryDirectory(dir="/var/tmp", prefix="gpuprov-programs-") as place:
+            print(f"{describe()}\n\n{measure_large_table(Path(place), asked.csv_gib)}")
+        return
     with tempfile.TemporaryDirectory(dir="/var/tmp", prefix="gpuprov-programs-") as place:
         folder = Path(place)
         empty, slow = Ours(folder / "empty", EMPTY), Ours(folder / "slow", SLOW)

@@ -2,7 +2,8 @@
 
 Usage, on a machine that has added two hosts (`gpuprov host add`): python -m benchmarks.two_hosts HOST HOST [--rounds 3]
 
-In turn: four nodes on the first host, and four on each. Then a stream of TCP from one host to the other, and from a
+In turn: four nodes on the first host, eight there, and four on each: where both hosts are containers of one machine,
+the eight show what its processors allow. Then a stream of TCP from one host to the other, and from a
 node of one to a node of the other. Prints a table in Markdown; docs/benchmarks.md holds one. Makes and removes a
 cluster `gptbench` (nodes b000, b001, ..., bridges gpbrn0 and gpbrn1, 10.79.3.0/24 and 10.79.5.0/24).
 """
@@ -94,19 +95,23 @@ def node(name: str) -> Line:
 
 
 def compare_ups(hosts: Sequence[str], folder: Path, rounds: int) -> Seconds:
-    """Bring up four nodes on one host, and four on each, in turn; the cluster over both stays."""
+    """Bring up four and eight nodes on one host, and four on each, in turn; the cluster over both stays."""
     seconds: Seconds = defaultdict(list)
+    spec = folder / "spec.yaml"
+    up = ("cluster", "up", "-f", str(spec), "--no-verify")
+    cases = (
+        (hosts[:1], 4, "4 nodes on one host"),
+        (hosts[:1], 8, "8 nodes on one host"),
+        (hosts, 8, "4 on each of two"),
+    )
     for number in range(rounds):
-        for used in (hosts[:1], hosts):
+        for used, count, words in cases:
             named = ", ".join(f"{{name: {host}}}" for host in used)
-            spec = folder / "spec.yaml"
-            spec.write_text(SPEC.format(name=NAME, hosts=named, count=4 * len(used)))
-            up = ("cluster", "up", "-f", str(spec), "--no-verify")
+            spec.write_text(SPEC.format(name=NAME, hosts=named, count=count))
             if number == 0:  # images are built, which is not what is compared
-                timed(defaultdict(list), f"first up on {len(used)}", GPUPROV, *up)
+                timed(defaultdict(list), f"first up of {words}", GPUPROV, *up)
                 run(GPUPROV, "cluster", "down", NAME, "--yes")
-            words = "two hosts" if len(used) > 1 else "one host"
-            timed(seconds, f"up, 4 nodes on {words.replace('two', 'each of two')}", GPUPROV, *up)
+            timed(seconds, f"up, {words}", GPUPROV, *up)
             if number < rounds - 1 or len(used) == 1:
                 timed(seconds, f"down, {words}", GPUPROV, "cluster", "down", NAME, "--yes")
     timed(seconds, "second up, two hosts, nothing to do", GPUPROV, "cluster", "up", "--name", NAME, "--no-verify")

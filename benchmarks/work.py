@@ -66,6 +66,7 @@ class Bench:
         """Keep them; nothing is started."""
         self.folder, self.engine = folder, engine
         self.seconds: dict[str, list[float]] = defaultdict(list)
+        self.memory_mib: list[int] = []
 
     def run(self, *argv: str) -> str:
         """Run a command; its output is the evidence when it fails."""
@@ -110,6 +111,16 @@ class Bench:
         sys.stderr.write(f"{what}: {self.seconds[what][-1]:.2f} s  (load {os.getloadavg()[0]:.1f})\n")
 
 
+def measure_memory(bench: Bench) -> None:
+    """The resident memory of the broker and of its page, which starts 5 s after it."""
+    listed = bench.run(GPUPROV, "exec", "w000", "--", "ps", "axo", "rss=,args=")
+    rows = [line.split(maxsplit=1) for line in listed.splitlines()]
+    found = {mark: [int(rss) for rss, argv in rows if mark in argv] for mark in ("beam.smp", " flower ")}
+    if not all(found.values()):
+        raise SystemExit(f"w000 does not run the broker and its page: {found}")
+    bench.memory_mib.append(sum(map(max, found.values())) // 1024)
+
+
 def compare_jobs(bench: Bench, role: str, rounds: int) -> None:
     """A job of a second by gpuwork and by the plain tool, in turn."""
     for _ in range(rounds):
@@ -143,6 +154,7 @@ def render(bench: Bench, machine: str) -> str:
         f"- A job on Slurm takes {more:.2f} s more than `sbatch`.",
         f"- A job on workers takes {times:.2f} times as long as a task of Celery.",
         f"- Four nodes with workers are up {later:+.2f} s after four with Slurm.",
+        f"- The broker and its page have {max(bench.memory_mib)} MiB of resident memory.",
     )
     return "\n".join([machine, "", *rows, "", *told])
 
@@ -168,6 +180,8 @@ def main() -> int:
                     time.sleep(5)  # workers look every second, and begin anew
                     compare_jobs(bench, role, asked.rounds)
                     submit_many(bench, role)
+                    if role == "worker":
+                        measure_memory(bench)
                     bench.down()
         finally:
             bench.down()

@@ -86,9 +86,10 @@ class Bed:
             return
         crew = random.randrange(_CREWS)
         process = self.crews[crew]
-        workers = children(process.pid)
+        while not (workers := children(process.pid)):  # they may just be starting
+            time.sleep(_LOOK_S)
         if how == "worker":
-            victims = [random.choice(workers)] if workers else []
+            victims = [random.choice(workers)]
         else:
             victims = [process.pid]
             if how == "node":

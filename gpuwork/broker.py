@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import time
 from contextlib import contextmanager
@@ -29,8 +30,10 @@ _REASON: Final = 300
 _CONNECT_S: Final = 4
 _UNUSED_S: Final = 60
 _LEAST_S: Final = 0.01
-_AGAIN_S: Final = 0.3  # a worker that connects after a question does not hear it
-_EAGER: Final = {"interval_start": 0.1, "interval_step": 0.1, "interval_max": 0.5}
+_AGAIN_S: Final = 0.1  # a worker that connects after a question does not hear it; a slow one needs longer to answer
+# How soon a client tries again to connect; a broker that starts needs seconds, and refuses at once until then.
+EAGER: Final = {"interval_start": 0.05, "interval_step": 0.01}
+_LONGEST_S: Final = 0.5
 _PUBLISH: Final = {"max_retries": 3, "interval_start": 0.2, "interval_step": 0.5}
 
 
@@ -116,10 +119,12 @@ def ask_workers(app: Celery, *, limit_s: float, expected: int | None) -> list[di
     until = time.monotonic() + limit_s
     said: dict[str, Any] = {}
     with _talking(), app.connection_for_read(connect_timeout=_CONNECT_S) as connection:
-        connection.ensure_connection(timeout=limit_s, **_EAGER)
+        connection.ensure_connection(timeout=limit_s, interval_max=_LONGEST_S, **EAGER)
         wanted = expected or app.amqp.queues[QUEUE](connection.default_channel).queue_declare().consumer_count
-        while (left_s := until - time.monotonic()) > 0 and (not wanted or len(said) < wanted):
-            limits = {"timeout": min(left_s, _AGAIN_S), "limit": wanted or None}
+        for count in itertools.count(1):
+            if (left_s := until - time.monotonic()) <= 0 or 0 < wanted <= len(said):
+                break
+            limits = {"timeout": min(left_s, count * _AGAIN_S), "limit": wanted or None}
             for answer in app.control.broadcast(SAY, reply=True, connection=connection, **limits) or ():
                 said |= answer
     try:

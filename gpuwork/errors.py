@@ -104,3 +104,11 @@ def refusal(faults: Sequence[Fault], *, of: str, page: str) -> Refused:
         evidence="\n".join(map(str, faults)),
         fix=f"correct {files[0] if len(files) == 1 else 'these'}; {page}",
     )
+
+
+def shown(value: object, most: int) -> str:
+    """The beginning of a value as Python writes it; its type where Python does not, as of a number too long."""
+    try:
+        return ascii(value)[:most]
+    except (ValueError, RecursionError):
+        return type(value).__name__

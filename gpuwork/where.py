@@ -7,17 +7,23 @@ import platform
 import re
 import subprocess
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
+
+from gpuwork.shared_folder import read_limited
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 IMAGE_VARIABLE: Final = "GPUWORK_IMAGE"
 SIMULATOR_VARIABLE: Final = "NUMBA_ENABLE_CUDASIM"
+IMAGE_FILE: Final = Path("/etc/gpuwork/image")  # whoever builds an image writes it
 _LINE: Final = re.compile(r"GPU \d+: (?P<name>.{1,200}) \(UUID: (?P<uuid>GPU-[0-9a-fA-F-]{4,64})\)")
 _UUID: Final = re.compile(r"(?:GPU|MIG)-[0-9a-fA-F/-]{4,80}")
+_FINGERPRINT: Final = re.compile(r"[0-9a-f]{8,64}")
 _LIMIT_S: Final = 10
 _MOST_GPUS: Final = 64
+_LINE_BYTES: Final = 100
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,7 +34,7 @@ class Where:
         node: The machine's name.
         gpus: UUIDs of the GPUs that the run can see.
         simulated: Whether these GPUs, or the kernels on them, are simulated.
-        image: The fingerprint of the node's image, as whoever started the run told it.
+        image: The fingerprint of the node's image, as the node has it, or whoever started the run told it.
     """
 
     node: str
@@ -45,8 +51,14 @@ def find_where(environment: Mapping[str, str] = os.environ) -> Where:
         node=platform.node(),
         gpus=gpus,
         simulated=simulated or environment.get(SIMULATOR_VARIABLE, "0") not in ("", "0"),
-        image=environment.get(IMAGE_VARIABLE) or None,
+        image=environment.get(IMAGE_VARIABLE) or read_image(IMAGE_FILE),
     )
+
+
+def read_image(file: Path) -> str | None:
+    """The fingerprint in a file of the image; None if there is none, as on a machine that was made in another way."""
+    said = (read_limited(file, limit=_LINE_BYTES) or b"").decode(errors="replace").strip()
+    return said if _FINGERPRINT.fullmatch(said) else None
 
 
 def parse_list(listed: str, visible: str | None) -> tuple[tuple[str, ...], bool]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from gpuprov.cli import spanning
-from gpuprov.cli.engine import cluster_argument, engine_option, open_engine_of_cluster
+from gpuprov.cli.engine import cluster_argument, engine_option, observe_named_cluster
 from gpuprov.core.names import name_cluster
 
 if TYPE_CHECKING:
@@ -22,7 +22,6 @@ def command(session: Session, name: str, engine: str | None) -> int:
     """Show a cluster's nodes: address, GPU, sharing, role, state and health."""
     from gpuprov.cli.node_table import render_nodes
     from gpuprov.cluster.share import shared_folder
-    from gpuprov.cluster.state import observe_cluster
     from gpuprov.documents.nodes import status_document
     from gpuprov.drivers.foreign import copies_of_cluster
     from gpuprov.planes.rows import state_rows
@@ -31,8 +30,7 @@ def command(session: Session, name: str, engine: str | None) -> int:
     over_hosts = spanning.find_spanning_cluster(session, name, engine)
     if over_hosts is not None:
         return spanning.status(session, over_hosts)
-    driver = open_engine_of_cluster(session, engine, name)
-    state = observe_cluster(driver, name)
+    driver, state = observe_named_cluster(session, engine, name)
     rows, folder = state_rows(driver, state), shared_folder(state)
     for copy in copies_of_cluster(name, state.others):
         session.reporter.note(f"{copy.name} is {copy.copy_of}; it is not part of the cluster and is not changed")

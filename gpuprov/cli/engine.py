@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from gpuprov.cli.session import Session
+    from gpuprov.cluster.state import ClusterState
     from gpuprov.core.outcome import Outcome
     from gpuprov.drivers.base import Driver
     from gpuprov.host.base import Host
@@ -76,6 +77,17 @@ def open_engine_of_cluster(session: Session, engine: str | None, cluster: str, *
     if engine:
         return open_engine(session.host, engine)
     return engine_of_cluster(cluster, session.host.engines, creates=creates, reporter=session.reporter)
+
+
+def observe_named_cluster(session: Session, engine: str | None, cluster: str) -> tuple[Driver, ClusterState]:
+    """Connect to the engine that was asked for, else to the one that has the cluster, and read the cluster's state."""
+    from gpuprov.cluster.find_engine import observe_wherever
+    from gpuprov.cluster.state import observe_cluster
+
+    if engine:
+        driver = open_engine(session.host, engine)
+        return driver, observe_cluster(driver, cluster)
+    return observe_wherever(cluster, session.host.engines, reporter=session.reporter)
 
 
 def open_engine_of_image(session: Session, engine: str | None, image: str) -> Driver:

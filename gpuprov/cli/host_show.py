@@ -8,6 +8,7 @@ import click
 
 if TYPE_CHECKING:
     from gpuprov.cli.session import Session
+    from gpuprov.drivers.base import EngineCluster
     from gpuprov.host.remote.machine import RemoteMachine
     from gpuprov.planes.host_look import HostLook
 
@@ -33,7 +34,10 @@ def _render(machine: RemoteMachine, look: HostLook, *, colour: bool) -> str:
     from gpuprov.cli.node_table import render_nodes
     from gpuprov.core.units import GIB
 
-    engines = [f"{name} {facts.version} on {facts.storage}" for name, facts in look.engines.items()]
+    engines = [
+        f"{name} {facts.version} on {facts.storage}{_describe_cluster(facts.cluster)}"
+        for name, facts in look.engines.items()
+    ]
     engines += [f"{name} does not respond: {error.what}" for name, error in look.silent.items()]
     limits = [f"{check} {'unknown' if limit is None else limit}" for check, limit in look.limits.items()]
     lines = [
@@ -51,3 +55,11 @@ def _render(machine: RemoteMachine, look: HostLook, *, colour: bool) -> str:
     elif look.gpu_error:
         lines.append(f"the GPUs cannot be told: {look.gpu_error.what}: {look.gpu_error.evidence}")
     return "\n".join(lines)
+
+
+def _describe_cluster(cluster: EngineCluster | None) -> str:
+    """What to add to a line about an engine; nothing where it is in no cluster of its own."""
+    if cluster is None:
+        return ""
+    away = f"; away: {', '.join(cluster.away)}" if cluster.away else ""
+    return f", member {cluster.member} of a cluster of {', '.join(cluster.members)}{away}"

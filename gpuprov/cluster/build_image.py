@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from gpuprov import __version__
 from gpuprov.cluster import services
 from gpuprov.cluster import transport as node_transport
-from gpuprov.cluster.built_images import BUILDER
 from gpuprov.cluster.image_parts import ImageParts
 from gpuprov.cluster.own_role_failures import told_by_folder
 from gpuprov.core.errors import EngineError, GpuprovError, HostNotReady, NotOurs, PlaybookError, TimedOut
@@ -54,6 +53,7 @@ if TYPE_CHECKING:
 
 OWNER = "(images)"  # no cluster can have this name: an image belongs to all of them
 PAYLOAD = "/var/cache/gpuprov"
+IMAGE_FILE = "/etc/gpuwork/image"  # gpuwork says of each run on which image it ran
 ENGINE_ROOM_BYTES = 4 * GIB  # a base, the builder, and room for a few nodes' changes
 CACHE_ROOM_BYTES = 2 * GIB
 BOOT_TIMEOUT_S = 60.0  # without progress
@@ -134,7 +134,7 @@ def _build(
         with reporter.phase("base"):
             base = _ensure_base(driver, recipe, parts)
         with Rollback(reporter, left_over=AGAIN) as rollback, _told_where_storage_fills_up(driver):
-            rollback.add("the builder node", lambda: driver.delete_node(BUILDER))
+            rollback.add("the builder node", lambda: driver.delete_node(driver.builder))
             with reporter.phase("builder"):
                 site.networks()
                 to_its_end(partial(_start_builder, driver, base, site))
@@ -142,18 +142,18 @@ def _build(
             with reporter.phase("wheels"):
                 early = fetched()
                 wheels = early if python == python_of(recipe.base) else parts.wheels(python)
-                _push_payload(driver, recipe, wheels)
+                _push_payload(driver, recipe, wheels, fingerprint)
             with reporter.phase("roles"):
                 tools.play(_play(driver, recipe), reporter=reporter)
             with reporter.phase("publish"):
                 labels = _labels(driver, recipe, fingerprint)
-                return to_its_end(partial(driver.publish_image, BUILDER, short(fingerprint), labels))
+                return to_its_end(partial(driver.publish_image, driver.builder, short(fingerprint), labels))
 
 
 def _refuse_taken_names(driver: Driver, image: str) -> None:
     """Ask before the minute that a build takes whether the builder's name and the image's are free or ours."""
-    builder = next((node for node in driver.list_nodes() if node.name == BUILDER and not node.ours), None)
-    holder = f"the instance {BUILDER}, {builder.status}" if builder else driver.image_name_holder(image)
+    builder = next((node for node in driver.list_nodes() if node.name == driver.builder and not node.ours), None)
+    holder = f"the instance {driver.builder}, {builder.status}" if builder else driver.image_name_holder(image)
     if holder:
         raise NotOurs(
             f"a name that the image build needs is taken: {holder}",
@@ -218,38 +218,40 @@ def _ensure_base(driver: Driver, recipe: Recipe, parts: ImageParts) -> str:
 
 
 def _start_builder(driver: Driver, base: str, site: BuildSite) -> None:
-    driver.delete_node(BUILDER)
+    driver.delete_node(driver.builder)
     labels = {LABEL_CLUSTER: OWNER, LABEL_ROLE: ROLE_BUILDER, LABEL_VERSION: __version__}
     driver.create_node(
-        NodeRequest(name=BUILDER, image=base, labels=labels, attachments=site.attachments, files=site.files)
+        NodeRequest(name=driver.builder, image=base, labels=labels, attachments=site.attachments, files=site.files)
     )
-    driver.start_node(BUILDER)
+    driver.start_node(driver.builder)
     wait = Wait(
         what="the builder node to boot",
         timeout_s=scaled_limit_s(BOOT_TIMEOUT_S),
         fix=f"use a base that boots, such as bookworm; check the host's space and load: gpuprov doctor; {more_time()}",
     )
-    undone = partial(services.undone_of_boot, driver, BUILDER)
+    undone = partial(services.undone_of_boot, driver, driver.builder)
     try:
-        wait.until(partial(services.boot_state, driver, BUILDER), services.is_booted, undone=undone)
+        wait.until(partial(services.boot_state, driver, driver.builder), services.is_booted, undone=undone)
     except TimedOut as error:
-        evidence = f"{error.evidence}\n{services.describe_boot(driver, BUILDER)}".rstrip()
+        evidence = f"{error.evidence}\n{services.describe_boot(driver, driver.builder)}".rstrip()
         raise TimedOut(error.what, evidence=evidence, fix=error.fix) from error
 
 
-def _push_payload(driver: Driver, recipe: Recipe, wheels: list[Path]) -> None:
+def _push_payload(driver: Driver, recipe: Recipe, wheels: list[Path], fingerprint: str) -> None:
     for wheel in wheels:  # one at a time: they are large
-        driver.push(BUILDER, [File(path=f"{PAYLOAD}/wheels/{wheel.name}", content=wheel.read_bytes())])
+        driver.push(driver.builder, [File(path=f"{PAYLOAD}/wheels/{wheel.name}", content=wheel.read_bytes())])
     kernels = ("smoke_kernels", recipe.smoke_kernels)
     brought = ((folder.name, folder) for folder in recipe.brought)
     driver.push(
-        BUILDER,
+        driver.builder,
         [
             File(path=f"{PAYLOAD}/{name}/{path.relative_to(folder)}", content=path.read_bytes())
             for name, folder in (kernels, *brought)
             for path in source_files(folder)
         ],
     )
+    if recipe.brought:
+        driver.push(BUILDER, [File(path=IMAGE_FILE, content=f"{short(fingerprint)}\n".encode())])
 
 
 def _play(driver: Driver, recipe: Recipe) -> Play:
@@ -266,7 +268,7 @@ def _play(driver: Driver, recipe: Recipe) -> Play:
     own = [RoleUse(name=folder.name) for folder in recipe.own_roles]
     return Play(
         roles=(replace(slow, tasks="begin"), *uses.values(), slow, *own, RoleUse(name="base", tasks="clean")),
-        targets=(Target(name=BUILDER, engine=driver.name),),
+        targets=(Target(name=driver.builder, engine=driver.name),),
         roles_path=recipe.roles_path,
         transport=node_transport.ENTRY,
         gather_facts=bool(own),  # users' roles look at them; gpuprov's do not
@@ -284,7 +286,7 @@ def _labels(driver: Driver, recipe: Recipe, fingerprint: str) -> dict[str, str]:
 
 
 def _ask(driver: Driver, line: str) -> str:
-    result = driver.run(BUILDER, ["/bin/sh", "-c", line])
+    result = driver.run(driver.builder, ["/bin/sh", "-c", line])
     if result.exit_code != 0 or not result.stdout.strip():
         raise EngineError(
             "the builder node lacks something that an image needs",

@@ -11,12 +11,10 @@ if TYPE_CHECKING:
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver, ImageState, NodeState
 
-BUILDER = "gpuprov-build"  # one name, so that the next build finds what a killed one left
-
 
 def find_builder(driver: Driver) -> NodeState | None:
     """The node in which an image is being made, or was when its build was killed."""
-    builder = driver.find_node(BUILDER)
+    builder = driver.find_node(driver.builder)
     return builder if builder is not None and builder.ours else None
 
 
@@ -29,7 +27,7 @@ def remove_left_builder(driver: Driver, reporter: Reporter) -> None:
     """Remove what a killed build left; the caller holds the host lock, so that nobody builds."""
     if find_builder(driver) is not None:
         reporter.note("removing what an interrupted image build left")
-        driver.delete_node(BUILDER)
+        driver.delete_node(driver.builder)
 
 
 def list_built(driver: Driver) -> list[ImageState]:

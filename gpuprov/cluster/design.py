@@ -188,7 +188,12 @@ def design_node(
         host_gpus=0 if there.simulated or there.driver is None else len(there.driver.cards),
         driver_version=there.driver_version if gpus else "",
         devices=access.devices,
-        mounts=(*access.mounts, *own, *place.shared.get(nodes.role, ())),
+        mounts=(
+            *access.mounts,
+            *own,
+            *place.shared.get(nodes.role, ()),
+            *place.shared.get((nodes.role, name), ()),
+        ),
         privileged=nodes.privileged,
         cpus=nodes.cpus,
         memory_gib=nodes.memory_gib,

@@ -6,6 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from gpuprov.cluster.built_images import match_images
+from gpuprov.cluster.state import observe_cluster
 from gpuprov.core.errors import UsageError
 from gpuprov.drivers.base import LABEL_CLUSTER
 from gpuprov.host.survey import survey
@@ -14,6 +15,7 @@ from gpuprov.spec.models import ENGINES
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from gpuprov.cluster.state import ClusterState
     from gpuprov.core.errors import GpuprovError
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver
@@ -59,9 +61,31 @@ def engine_of_cluster(name: str, doors: Sequence[EngineDoor], *, reporter: Repor
     """
 
     def look(driver: Driver) -> Words:
-        return (f"{driver.name} has cluster {name}" if _has(driver, cluster=name) else "", "")
+        return (_words(driver, name) if _has(driver, cluster=name) else "", "")
 
     return _choose(f"cluster {name}", look, doors, reporter=reporter, creates=creates)
+
+
+def observe_wherever(name: str, doors: Sequence[EngineDoor], *, reporter: Reporter) -> tuple[Driver, ClusterState]:
+    """The engine that has a cluster, and the cluster's state, for which no engine is asked twice.
+
+    Args:
+        name: The cluster.
+        doors: All engines of the host.
+        reporter: Is told of engines that are installed and do not answer.
+
+    Raises:
+        UsageError: More than one has a cluster of that name, or none has and it may be on one that does not answer.
+        HostNotReady: No engine answers.
+    """
+    states: dict[str, ClusterState] = {}
+
+    def look(driver: Driver) -> Words:
+        state = states[driver.name] = observe_cluster(driver, name)
+        return (_words(driver, name) if state.exists else "", "")
+
+    driver = _choose(f"cluster {name}", look, doors, reporter=reporter)
+    return driver, states[driver.name]
 
 
 def engine_of_image(name: str, doors: Sequence[EngineDoor], *, reporter: Reporter) -> Driver:
@@ -123,6 +147,10 @@ def find_elsewhere(name: str, doors: Sequence[EngineDoor], *, without: str) -> t
             for engine, error in seen.errors.items()
         ),
     )
+
+
+def _words(driver: Driver, cluster: str) -> str:
+    return f"{driver.name} has cluster {cluster}"
 
 
 def _has(driver: Driver, *, cluster: str) -> bool:

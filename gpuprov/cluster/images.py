@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from gpuprov.assets import find_asset
 from gpuprov.cluster.build_image import BuildSite, ensure_image
-from gpuprov.cluster.built_images import BUILDER
 from gpuprov.cluster.services import init_of
 from gpuprov.core.errors import EngineError
 from gpuprov.drivers.base import File
@@ -37,7 +36,7 @@ def ensure_node_image(
     """The image for nodes of a plane; it is built on the cluster's NAT network, which `networks` waits for."""
     with reporter.phase("image"):
         recipe = node_recipe(spec, plane, host, init=init_of(driver))
-        site = build_site(spec, nameserver=driver.nameserver, networks=networks)
+        site = build_site(spec, driver, networks=networks)
         return ensure_image(driver, recipe, site=site, reporter=reporter).image
 
 
@@ -70,7 +69,7 @@ def node_recipe(spec: ClusterSpec, plane: PlaneRecipe, host: HostGpus, *, init: 
     )
 
 
-def build_site(spec: ClusterSpec, *, nameserver: str | None, networks: Callable[[], None]) -> BuildSite:
+def build_site(spec: ClusterSpec, driver: Driver, *, networks: Callable[[], None]) -> BuildSite:
     """The builder's place on the NAT bridge: the last address, which a cluster of full size alone would use."""
     from ipaddress import IPv4Network
 
@@ -83,12 +82,12 @@ def build_site(spec: ClusterSpec, *, nameserver: str | None, networks: Callable[
                 interface="eth0",
                 kind="veth",
                 address=str(public_address(last, spec.network)),
-                mac=mac(spec.name, BUILDER, "eth0"),
+                mac=mac(spec.name, driver.builder, "eth0"),
                 gateway=router,
             ),
         ),
         files=(
-            File(path="/etc/resolv.conf", content=f"nameserver {nameserver or router}\n".encode()),
+            File(path="/etc/resolv.conf", content=f"nameserver {driver.nameserver or router}\n".encode()),
             File(path="/etc/hosts", content=b"127.0.0.1 localhost\n"),
         ),
         networks=networks,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from gpuprov.cluster.drift import changed_settings
 from gpuprov.core.errors import UsageError
-from gpuprov.drivers.base import LABEL_BEGUN, LABEL_CLUSTER, LABEL_VERSION
+from gpuprov.drivers.base import LABEL_BEGUN, LABEL_CLUSTER, LABEL_HOSTS, LABEL_VERSION
 from gpuprov.drivers.networks import Attachment, NetworkRequest
 from gpuprov.spec.addressing import gateway, mac
 from gpuprov.spec.models import ClusterSpec, NodesSpec, OverlaySpec
@@ -53,6 +53,8 @@ def network_requests(spec: ClusterSpec, *, version: str) -> tuple[NetworkRequest
     """The two networks of a cluster, that with NAT first."""
     begun = ClusterSpec(name=spec.name, nodes=NodesSpec(prefix=spec.nodes.prefix), network=spec.network)
     labels = {LABEL_CLUSTER: spec.name, LABEL_VERSION: version, LABEL_BEGUN: dump_spec(begun)}
+    if spec.hosts:
+        labels[LABEL_HOSTS] = ",".join(host.name for host in spec.hosts)
     return (
         NetworkRequest(name=spec.network.bridge, labels=labels, address=str(gateway(spec.network))),
         NetworkRequest(

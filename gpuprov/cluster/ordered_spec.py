@@ -24,6 +24,8 @@ def first_draft(order: NodeOrder) -> Draft:
 
 def with_order(spec: ClusterSpec, role: Role, order: NodeOrder | None) -> ClusterSpec:
     """The cluster's spec with the role of one node and what was ordered for it; None where nothing was."""
+    if role != spec.nodes.role:  # the others' backup is none of theirs
+        spec = replace(spec, slurm=replace(spec.slurm, backup=None))
     nodes = replace(spec.nodes, role=role)
     if order is not None:
         nodes = replace(

@@ -33,7 +33,7 @@ class Place:
         gpus: Its GPUs.
         leases: Of the nodes of the engine that the requests are for.
         claims: What its other engines hold, and who waits.
-        shared: What it mounts in every node of a role, by role.
+        shared: What it mounts in every node of a role, by role, and in single ones besides, by role and name.
         nodes: Which of the spec's nodes it is to have; None for all of them.
         taken: Addresses of nodes on other hosts, each with its holder.
     """
@@ -42,7 +42,7 @@ class Place:
     gpus: HostGpus
     leases: tuple[Lease, ...]
     claims: Claims
-    shared: Mapping[Role, tuple[Mount, ...]] = field(default_factory=dict)
+    shared: Mapping[Role | tuple[Role, str], tuple[Mount, ...]] = field(default_factory=dict)
     nodes: frozenset[str] | None = None
     taken: Mapping[str, str] = field(default_factory=dict)
 

@@ -23,7 +23,7 @@ from gpuprov.drivers.base import (
     LABEL_ROLE,
     LABEL_SHARING,
 )
-from gpuprov.drivers.foreign import describe_foreign
+from gpuprov.drivers.foreign import describe_foreign, lack_of_foreign
 from gpuprov.gpu.allocate import LeaseRequest, allocate
 from gpuprov.gpu.spec_order import request_of_spec
 from gpuprov.spec.addressing import node_name, number_of_name, private_address, public_address
@@ -193,7 +193,7 @@ def _refuse_taken_names(names: list[str], state: ClusterState) -> None:
         if not node.ours:
             raise NotOurs(
                 f"the name {node.name} is taken by {describe_foreign(node)}",
-                evidence=f"{node.name} is {node.status}; it has no gpuprov label, or those of another instance",
+                evidence=f"{node.name} is {node.status}; {lack_of_foreign(node)}",
                 fix=f"set another nodes.prefix in the spec; about that instance: gpuprov show {node.name}",
             )
         raise UsageError(

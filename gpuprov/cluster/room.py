@@ -68,7 +68,9 @@ def _carried(driver: Driver, limits: Mapping[str, int | None]) -> int | None:
 
 
 def _count_running(driver: Driver) -> int:
-    return sum(node.status == "running" and not node.privileged for node in driver.list_nodes())
+    """Of this host: instances of other members of the engine's cluster use up nothing here."""
+    running = [node for node in driver.list_nodes() if node.status == "running" and not node.member]
+    return sum(not node.privileged for node in running)
 
 
 def refuse_few(driver: Driver, limits: Mapping[str, int | None], nodes: int) -> None:

@@ -113,8 +113,14 @@ def ensure_share(host: Host, plan: SharePlan, rollback: Rollback) -> None:
         host.folders.make(plan.folder, owner=plan.owner)
 
 
-def judge_folder(seen: FolderLook, folder: str, owner: int) -> Literal["make", "take", ""]:
+def judge_folder(seen: FolderLook, folder: str, owner: int, *, account: str = ACCOUNT) -> Literal["make", "take", ""]:
     """What has to be done for a folder to be shared: a pure function of what stands at its path.
+
+    Args:
+        seen: What stands there.
+        folder: The path.
+        owner: The user of the host to whom it has to belong.
+        account: The same user in the nodes.
 
     Raises:
         UsageError: Something else stands there, or it is somebody else's.
@@ -134,8 +140,9 @@ def judge_folder(seen: FolderLook, folder: str, owner: int) -> Literal["make", "
     if not new and not (seen.owner == 0 and seen.empty):
         raise UsageError(
             what,
-            evidence=f"it belongs to user {seen.owner} of the host; user {owner} is the account {ACCOUNT} of the nodes",
-            fix=f"use another folder; or let jobs have it with its contents: sudo chown -R {owner}:{owner} {folder}",
+            evidence=f"it belongs to user {seen.owner} of the host; user {owner} is the account {account} of the nodes",
+            fix=f"use another folder; or let {'jobs' if account == ACCOUNT else account} have it with its contents: "
+            f"sudo chown -R {owner}:{owner} {folder}",
         )
     if not seen.can_give:
         give = f"sudo install -d -m 0750 -o {owner} -g {owner} {folder}; then run the same command again"

@@ -32,20 +32,30 @@ class ShareOrder:
         engine: Which has the nodes there.
         act: What to do with a mark: `leave`, `read` or `remove` it; empty for nothing.
         mark: Hexadecimal digits, which are in it and in its name.
+        folder: Of the host: the one that nodes share, or one beside it for a service of theirs.
+        uid: The user of the nodes to whom it belongs.
     """
 
     cluster: str
     spec: str
     engine: str
     mark: str
+    folder: str
+    uid: int = ACCOUNT_UID
     act: str = ""
 
-    def refuse_nonsense(self) -> None:
-        """Refuse what is no mark, and might be any file.
+    def refuse_nonsense(self, shared: str) -> None:
+        """Refuse what is no mark, and might be any file, and a folder that has nothing to do with the cluster.
 
         Raises:
-            UsageError: It is none.
+            UsageError: It is such.
         """
+        if not re.fullmatch(re.escape(shared) + r"(\.[a-z]{1,32})?", self.folder, re.ASCII):
+            raise UsageError(
+                "the request `share` cannot be served",
+                evidence=f"the folder {self.folder!r:.80} is none of cluster {self.cluster}",
+                fix=f"{shared}, or one beside it",
+            )
         if self.act not in ("", *_ACTS) or not re.fullmatch(f"[0-9a-f]{{{MARK_DIGITS}}}", self.mark, re.ASCII):
             raise UsageError(
                 "the request `share` cannot be served",
@@ -62,9 +72,10 @@ class ShareLook:
         kind: What stands at the path.
         at: The path that is of this kind.
         owner: The user of the host to whom the folder belongs.
-        account: The user of the host that the account of jobs is.
+        account: The user of the host that the account of the nodes is.
         filesystem: Kind and source of what it is on.
         mark: What is read under the name of the mark, or was left there.
+        empty: Whether nothing is in it, as far as the host's root can see.
     """
 
     kind: FolderKind
@@ -73,6 +84,7 @@ class ShareLook:
     account: int = 0
     filesystem: str = ""
     mark: str = ""
+    empty: bool = False
 
     def __str__(self) -> str:
         if self.kind != "folder":
@@ -92,10 +104,10 @@ def look_at_share(order: ShareOrder, host: Host) -> ShareLook:
         EngineError: The engine does not tell who the account is.
         HostNotReady: The mark cannot be written or read.
     """
-    order.refuse_nonsense()
     spec = load_spec_json(order.spec, cluster=check_cluster_name(order.cluster))
-    folder, name = folder_of(spec), f"{MARK}{order.mark}"
-    account = ACCOUNT_UID if spec.nodes.privileged else host.open(order.engine).owner_on_host(ACCOUNT_UID)
+    order.refuse_nonsense(folder_of(spec))
+    folder, name = order.folder, f"{MARK}{order.mark}"
+    account = order.uid if spec.nodes.privileged else host.open(order.engine).owner_on_host(order.uid)
     seen = host.folders.look(folder)
     text = ""
     if seen.kind == "folder" and (seen.owner == account or (seen.owner == 0 and (seen.empty or order.act != "leave"))):
@@ -107,11 +119,19 @@ def look_at_share(order: ShareOrder, host: Host) -> ShareLook:
         elif order.act == "remove":
             host.folders.remove_mark(folder, name)
     return ShareLook(
-        kind=seen.kind, at=seen.at, owner=seen.owner, account=account, filesystem=seen.filesystem, mark=text
+        kind=seen.kind,
+        at=seen.at,
+        owner=seen.owner,
+        account=account,
+        filesystem=seen.filesystem,
+        mark=text,
+        empty=seen.empty,
     )
 
 
-def refuse_different_accounts(looks: Mapping[str, ShareLook], folder: str, cluster: str) -> None:
+def refuse_different_accounts(
+    looks: Mapping[str, ShareLook], folder: str, cluster: str, *, account: str = ACCOUNT
+) -> None:
     """Refuse hosts of which one has no such folder, or on which the account of jobs is another user.
 
     Raises:
@@ -126,9 +146,9 @@ def refuse_different_accounts(looks: Mapping[str, ShareLook], folder: str, clust
     users = {look.account for look in looks.values()}
     if len(users) > 1:
         raise UsageError(
-            f"the nodes of cluster {cluster} cannot share the folder {folder}: their account {ACCOUNT} is not the same "
+            f"the nodes of cluster {cluster} cannot share the folder {folder}: their account {account} is not the same "
             "user on all hosts",
-            evidence="\n".join(f"{host}: {ACCOUNT} is user {look.account}" for host, look in looks.items()),
+            evidence="\n".join(f"{host}: {account} is user {look.account}" for host, look in looks.items()),
             fix="set nodes.privileged to true, which Docker does not have; or give root the same first number in "
             "/etc/subuid and /etc/subgid of all hosts, and restart their engines",
         )

@@ -139,12 +139,17 @@ class Surroundings:
     @cached_property
     def taken(self) -> Taken:
         """What others have, on every engine that responds."""
-        own = {network.name for network in self._state.own_networks}
+        own = {network.name for network in (*self._state.own_networks, *self._joinable)}
         return describe_taken(
             self._others,
             interfaces=[name for name in self._host.interfaces() if name not in own],
             links=[link for link in self._host.links() or () if link.interface not in own],
         )
+
+    @property
+    def _joinable(self) -> tuple[NetworkState, ...]:
+        """The networks that other hosts of this cluster have, and this host with them once it has a part in it."""
+        return tuple(network for network in self._state.networks if network.joinable == self._state.name)
 
     @cached_property
     def _others(self) -> tuple[Holdings, ...]:
@@ -152,7 +157,7 @@ class Surroundings:
         state, doors = self._state, [door for door in self._host.engines if door.name != self._driver.name]
         seen = survey(doors, _holdings)
         self.silent = seen.errors
-        networks = [network for network in state.networks if network not in state.own_networks]
+        networks = [network for network in state.networks if network not in (*state.own_networks, *self._joinable)]
         here = Holdings(engine=self._driver.name, networks=networks, nodes=state.others)
         return (here, *seen.answers.values())
 

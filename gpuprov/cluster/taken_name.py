@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from gpuprov.core.errors import NotOurs, UsageError
 from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_ORDER
-from gpuprov.drivers.foreign import describe_foreign
+from gpuprov.drivers.foreign import describe_foreign, lack_of_foreign
 
 if TYPE_CHECKING:
     from gpuprov.cluster.node_order import NodeOrder
@@ -34,7 +34,7 @@ def refuse_taken_name(order: NodeOrder, state: ClusterState, *, engine: str) -> 
         if not node.ours:
             raise NotOurs(
                 f"the name {name} is taken by {describe_foreign(node)}",
-                evidence=f"{engine} has {name}, {node.status}, without a gpuprov label of its own",
+                evidence=f"{engine} has {name}, {node.status}; {lack_of_foreign(node)}",
                 fix=f"choose another name; about that instance: gpuprov show {name}",
             )
         if node.complete and made_by(order, state) is None:

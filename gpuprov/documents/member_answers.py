@@ -9,7 +9,7 @@ from gpuprov.cluster.foreign_gpus import ForeignUse
 from gpuprov.cluster.gpu_board import GpuBoard
 from gpuprov.core.errors import GpuprovError, HostNotReady
 from gpuprov.core.excerpt import excerpt
-from gpuprov.drivers.base import EngineFacts
+from gpuprov.drivers.base import EngineCluster, EngineFacts
 from gpuprov.gpu.allocate import Lease
 from gpuprov.gpu.models import Gpu, HostGpus, MigInstance
 from gpuprov.planes.answer_kinds import (
@@ -163,7 +163,7 @@ def _look(told: Mapping[str, Any]) -> HostLook:
 
 
 def _facts(told: object) -> EngineFacts:
-    name, version, api, storage, clones, cpus, memory, free, access, systemd = pick(
+    name, version, api, storage, clones, cpus, memory, free, access, systemd, cluster = pick(
         told,
         {
             "name": _ENGINE,
@@ -174,6 +174,7 @@ def _facts(told: object) -> EngineFacts:
             "free_bytes": or_none(_MANY),
             "gpu_access": _access,
             "systemd_cgroups": is_bool,
+            "cluster": or_none(_MAPPING),
         },
     )
     return EngineFacts(
@@ -187,7 +188,14 @@ def _facts(told: object) -> EngineFacts:
         free_bytes=free,
         gpu_access=access,
         systemd_cgroups=systemd,
+        cluster=None if cluster is None else _engine_cluster(cluster),
     )
+
+
+def _engine_cluster(told: object) -> EngineCluster:
+    names = items_of(_WORD)
+    member, members, away = pick(told, {"member": _WORD, "members": names, "away": names})
+    return EngineCluster(member=member, members=tuple(members), away=tuple(away))
 
 
 def _access(told: object) -> bool:

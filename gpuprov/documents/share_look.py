@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from gpuprov.cluster.share_look import ShareLook
 from gpuprov.documents.envelope import document
 from gpuprov.documents.member_answers import strictly
-from gpuprov.planes.answer_kinds import fields_of, is_string, matches, number_in, text_of
+from gpuprov.planes.answer_kinds import fields_of, is_bool, is_string, matches, number_in, text_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,6 +25,7 @@ _KINDS: Final[Mapping[str, Accepts]] = {
     "account": _USER,
     "filesystem": text_of(4096),
     "mark": text_of(200),
+    "empty": is_bool,
 }
 
 

@@ -39,6 +39,7 @@ LABEL_PRIVATE_ADDRESS = "gpuprov.private-address"
 LABEL_SPEC = "gpuprov.spec"
 LABEL_BEGUN = "gpuprov.begun"  # on a network: bridges, subnets and names of nodes for which it was made, as a spec
 LABEL_HOST = "gpuprov.host"  # on a network: this host's name in a cluster that spans hosts
+LABEL_HOSTS = "gpuprov.hosts"  # on a network: names of the hosts that its cluster spanned when it was made
 LABEL_MEMBERS = "gpuprov.members"  # on a network: JSON, the nodes of all hosts of a cluster (cluster/whole.py)
 LABEL_VERSION = "gpuprov.version"
 LABEL_ORDER = "gpuprov.order"  # JSON: what create-node or clone was asked for
@@ -46,6 +47,7 @@ LABEL_SELF = "gpuprov.self"  # whose labels these are: a copy has them too, and 
 LABEL_PROCESS = "gpuprov.process"  # of a job: the process whose command it is
 LABEL_FINGERPRINT = "gpuprov.fingerprint"  # written last: without it the thing is unfinished
 
+BUILDER = "gpuprov-build"  # one name, so that the next build finds what a killed one left
 MOST_FILE_BYTES = 4_000_000
 READ_S = 10.0  # for a file of a node
 ROLE_BUILDER = "builder"  # of the node in which an image is being made
@@ -135,6 +137,8 @@ class NodeState:
         settings: Everything else the engine was told, to compare with `Driver.settings`.
         id: The engine's own name for this very instance; another one of the same name has another.
         copy_of: Set where the instance is foreign because it has the labels of another one.
+        member: Set where the instance is not on this host, but on that member of the engine's own cluster; it is
+            foreign then, and its name alone counts.
     """
 
     name: str
@@ -151,6 +155,7 @@ class NodeState:
     host: str = ""
     id: str = field(default="", compare=False)
     copy_of: Origin | None = None
+    member: str = ""
 
     @property
     def ours(self) -> bool:
@@ -184,12 +189,28 @@ class ExecResult:
 
 
 @dataclass(frozen=True, kw_only=True)
+class EngineCluster:
+    """A cluster of its own that an engine is a member of.
+
+    Attributes:
+        member: What this host is called in it.
+        members: All members.
+        away: Those that the engine does not reach.
+    """
+
+    member: str
+    members: tuple[str, ...]
+    away: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
 class EngineFacts:
     """What the engine says of itself and of the machine it runs on.
 
     Attributes:
         gpu_access: Ways by which it can hand GPUs in itself, the preferred one first, and how that was seen.
         systemd_cgroups: Whether systemd applies its nodes' device rules.
+        cluster: The cluster that it is a member of; None where it is in none.
     """
 
     name: str
@@ -202,6 +223,7 @@ class EngineFacts:
     free_bytes: int | None = None
     gpu_access: Mapping[EngineAccess, str] = field(default_factory=dict)
     systemd_cgroups: bool = False
+    cluster: EngineCluster | None = None
 
 
 class Driver(Protocol):
@@ -218,6 +240,10 @@ class Driver(Protocol):
     command: str
     capabilities: frozenset[Capability]
     nameserver: str | None
+
+    @property
+    def builder(self) -> str:
+        """Name of the node in which images are made."""
 
     @property
     def snapshot_pauses(self) -> bool:

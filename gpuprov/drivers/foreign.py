@@ -42,8 +42,17 @@ class NetworkInUse(EngineError):
 
 
 def describe_foreign(node: NodeState) -> str:
-    """In words, after "is": a copy of a node, or something that gpuprov did not create."""
+    """In words, after "is": a copy of a node, or something that gpuprov did not create, or not here."""
+    if node.member:
+        return f"an instance on {node.member}, another member of the engine's cluster"
     return str(node.copy_of) if node.copy_of else "an instance that gpuprov did not create"
+
+
+def lack_of_foreign(node: NodeState) -> str:
+    """What shows that it is foreign, in words."""
+    if node.member:
+        return "all members of the engine's cluster share the names of instances"
+    return "it has no gpuprov label, or those of another instance"
 
 
 def way_back(node: NodeState, command: str) -> str | None:
@@ -69,6 +78,9 @@ def not_ours(node: NodeState, command: str, *, lack: str) -> NotOurs:
         command: The engine's own client.
         lack: What shows that it is not ours.
     """
+    if node.member:
+        what = f"{node.name} is {describe_foreign(node)}, and is not changed"
+        return NotOurs(what, evidence=f"it is {node.status}", fix=f"use gpuprov on {node.member}; {LIST_ALL}")
     if node.copy_of is None:
         what = f"{node.name} was not created by gpuprov and is not changed"
         return NotOurs(what, evidence=f"{lack}; it is {node.status}", fix="choose another name; " + LIST_ALL)
@@ -83,6 +95,8 @@ def name_taken(node: NodeState, command: str) -> EngineError:
     """The error for whoever wants to make a node of its name; NotOurs where it is foreign."""
     kind = EngineError if node.ours else NotOurs
     rename = f"choose another name, or rename the instance: {command} rename {node.name} NEW-NAME"
+    if node.member:
+        rename = "choose another name: in the engine's cluster, all members share them"
     remove = f"gpuprov rm {node.name}, or choose another name"
     return kind(
         f"the name {node.name} is taken",

@@ -74,6 +74,8 @@ class NetworkState:
         isolated: Of a network of ours, whether the host refuses connections to its nodes from elsewhere; None where it
             has no bridge of its own, or where this user cannot tell.
         copy_of: Set where it is foreign because it has the labels of another one.
+        joinable: Set where it is foreign because other members of the engine's own cluster have it alone: the cluster
+            over hosts that they have it for. To such a cluster it is free here.
     """
 
     name: str
@@ -84,6 +86,7 @@ class NetworkState:
     subnets: tuple[str, ...] = ()
     isolated: bool | None = None
     copy_of: Origin | None = None
+    joinable: str = ""
 
     @property
     def ours(self) -> bool:

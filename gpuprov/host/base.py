@@ -27,7 +27,7 @@ class HostFolders(Protocol):
     def look(self, path: str) -> FolderLook:
         """What stands at an absolute path; follows no link and changes nothing."""
 
-    def make(self, path: str, *, owner: int) -> None:
+    def make(self, path: str, *, owner: int, mode: int = 0o750) -> None:
         """Make a folder, and those above it that are missing, and give it to a user; an empty one of root is taken.
 
         Raises:
@@ -39,6 +39,13 @@ class HostFolders(Protocol):
 
         Raises:
             HostNotReady: It has content, or cannot be removed.
+        """
+
+    def empty(self, path: str, *, owner: int) -> None:
+        """Remove all that is in a folder, as the user to whom it belongs; no link is followed.
+
+        Raises:
+            GpuprovError: Something could not be removed.
         """
 
     def set_aside(self, path: str) -> None:

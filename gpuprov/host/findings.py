@@ -16,6 +16,7 @@ from gpuprov.host.kernel_limits import LIMITS
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from gpuprov.drivers.base import EngineCluster
     from gpuprov.host.facts import HostFacts
     from gpuprov.host.finding import FindingStatus
     from gpuprov.host.links import Link
@@ -102,14 +103,27 @@ def judge_engine(facts: HostFacts) -> Iterator[HostFinding]:
     yield HostFinding(id="engine", status="ok", evidence=f"{engine.name} {engine.version}, API {engine.api}")
     who = "root" if facts.uid == 0 else f"uid {facts.uid}, by its group"
     yield HostFinding(id="permission", status="ok", evidence=f"{who} has access to the engine's socket")
+    if engine.cluster is not None:
+        yield _judge_cluster(engine.name, engine.cluster)
+    storage_fix = find_fix("cluster" if engine.cluster else "", "storage", engine=engine.name)
     yield HostFinding(
         id="storage",
         status="ok" if engine.copy_on_write else "warn",
         evidence=f"{engine.storage}, {'copy on write' if engine.copy_on_write else 'every node is a full copy'}",
-        fix="" if engine.copy_on_write else find_fix("", "storage", engine=engine.name),
+        fix="" if engine.copy_on_write else storage_fix,
     )
     if engine.free_bytes is not None:
         yield _judge_room("storage-room", engine.free_bytes, "the engine's storage")
+
+
+def _judge_cluster(engine: str, cluster: EngineCluster) -> HostFinding:
+    """The engine makes and removes networks on all members at once, so that none may be away then."""
+    evidence = f"this host is {cluster.member} in {engine}'s cluster of {', '.join(cluster.members)}"
+    if not cluster.away:
+        return HostFinding(id="engine-cluster", status="ok", evidence=f"{evidence}; nodes are put on this host")
+    away = ", ".join(cluster.away)
+    fix = find_fix("", "engine-cluster", given=away)
+    return HostFinding(id="engine-cluster", status="warn", evidence=f"{evidence}; away: {away}", fix=fix)
 
 
 def judge_disk(free_bytes: int) -> HostFinding:

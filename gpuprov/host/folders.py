@@ -94,7 +94,7 @@ class LocalFolders:
             filesystem=find_filesystem(table, path),
         )
 
-    def make(self, path: str, *, owner: int) -> None:
+    def make(self, path: str, *, owner: int, mode: int = _OURS) -> None:
         """Make a folder, and those above it that are missing, and give it to a user; an empty one of root is taken.
 
         It gets its owner last: where a run is killed before, an empty folder of root is left.
@@ -103,7 +103,7 @@ class LocalFolders:
             HostNotReady: It cannot be made, or somebody has put something else there meanwhile.
         """
         with self._above(path, make=True) as (above, name):
-            _ensure(above, name, _OURS)
+            _ensure(above, name, mode)
             with ExitStack() as stack:
                 folder = _opened(stack, name, os.O_RDONLY, above)
                 status = os.fstat(folder)
@@ -115,7 +115,7 @@ class LocalFolders:
                         evidence=f"it belongs to user {status.st_uid} and is not a new folder",
                         fix=f"ls -la {path}; then run the same command again",
                     )
-                os.fchmod(folder, _OURS)
+                os.fchmod(folder, mode)
                 os.fchown(folder, owner, owner)
 
     def drop(self, path: str) -> None:
@@ -127,6 +127,19 @@ class LocalFolders:
         if self.look(path).kind != "absent":
             with self._above(path) as (above, name):
                 os.rmdir(name, dir_fd=above)
+
+    def empty(self, path: str, *, owner: int) -> None:
+        """Remove all that is in a folder, as the user to whom it belongs; no link is followed.
+
+        Root of this machine may be nobody on the machine that has the files.
+
+        Raises:
+            GpuprovError: Something could not be removed.
+        """
+        place = str(self._root / path.lstrip("/"))
+        user = ["setpriv", f"--reuid={owner}", f"--regid={owner}", "--clear-groups"] if os.geteuid() == 0 else []
+        everything = ["find", place, "-xdev", "-mindepth", "1", "-delete"]
+        run([*user, *everything], timeout_s=Limits(silence_s=_SILENCE_S))
 
     def set_aside(self, path: str) -> None:
         """Take a folder out of the way, with all that is in it, in one step; `clear` removes it.

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from gpuprov.planes.job_desk import JobDesk
     from gpuprov.planes.queue_page import QueuePage
     from gpuprov.provision.recipe import Init
+    from gpuprov.spec.rule import SpecRule
+    from gpuprov.spec.shared_folder import ServiceFolder
     from gpuprov.verify.models import Expectation, Rule
 
     FilesOf = Callable[[str], Sequence[File]]
@@ -69,10 +71,12 @@ class Crew:
     Attributes:
         spec: What was asked for.
         members: Every node of the cluster, of whatever plane, by name.
+        head: The node that gives work now; None where that is to be found out.
     """
 
     spec: ClusterSpec
     members: tuple[Member, ...]
+    head: str | None = None
 
     def of(self, role: str) -> tuple[Member, ...]:
         """The members of one plane."""
@@ -154,6 +158,7 @@ class Plane:
         checks: What `verify` asks of its nodes; on nodes of other planes each is skipped.
         secret_files: Files in its nodes that no bundle may show.
         marks: Files that record what was applied, each with the words for a node that lacks nothing else.
+        rules: For the values of a spec that only it reads.
     """
 
     name: ClassVar[str]
@@ -165,6 +170,15 @@ class Plane:
     checks: ClassVar[tuple[Rule, ...]] = ()
     secret_files: ClassVar[tuple[SecretFile, ...]] = ()
     marks: ClassVar[Mapping[str, str]] = MappingProxyType({})
+    rules: ClassVar[tuple[SpecRule, ...]] = ()
+
+    def service_folder(self, spec: ClusterSpec) -> ServiceFolder | None:
+        """A folder of the host in which a service keeps what it knows; None where a node's disk has it."""
+        return None
+
+    def forgets(self, recorded: ClusterSpec, wanted: ClusterSpec) -> bool:
+        """Whether what is known of jobs is lost where a cluster becomes another one."""
+        return False
 
     def refuse_joining(self, node: str, spec: ClusterSpec, state: ClusterState) -> None:
         """Refuse a new node that could not take part.
@@ -176,6 +190,11 @@ class Plane:
     def head_name(self, spec: ClusterSpec) -> str | None:
         """The node that the others need, such as the one with the controller; None where they need none."""
         return None
+
+    def head_names(self, spec: ClusterSpec) -> tuple[str, ...]:
+        """That node, and those that take its place where it is away, in their order."""
+        head = self.head_name(spec)
+        return () if head is None else (head,)
 
     def slowest(self, spec: ClusterSpec) -> str | None:
         """The node whose services take much longer to start than the others', which is therefore started first."""

@@ -33,11 +33,15 @@ class JobsPolicy:
         force: The jobs end, and are named.
         drain_s: How long to wait for the jobs to end first; None not to wait.
         first: A command that ends the nodes and has options for this, if the one that was typed has none.
+        agreed: Whether whoever knows the jobs has agreed already, for nodes of several hosts.
+        goes_on: Whether the cluster does on other hosts, where all its nodes here go.
     """
 
     force: bool = False
     drain_s: float | None = None
     first: str = ""
+    agreed: bool = False
+    goes_on: bool = False
     clock: Clock = field(default_factory=SystemClock)
 
 

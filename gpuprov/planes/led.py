@@ -41,8 +41,8 @@ class LedPlane(Plane):
         if head is None:
             return
         nodes = state.nodes_of(self.name)
-        if is_elsewhere(state, head):
-            return  # on another host: nobody here knows whether it runs
+        if is_elsewhere(state, head) or self.running_head(state):
+            return  # on another host, nobody here knows whether it runs
         if node != head and not nodes:
             there = f"which is not a {self.title} node" if state.node(head) else "but there is no such node"
             raise UsageError(
@@ -63,19 +63,22 @@ class LedPlane(Plane):
         return self.head_name(spec) in (node, None)
 
     def refuse_crew(self, crew: Crew) -> None:
-        """The nodes need their head."""
-        head, names = self.head_name(crew.spec), [member.name for member in crew.of(self.name)]
-        if names and head is not None and head not in names:
+        """The nodes need their head, and those that are to take its place."""
+        names = [member.name for member in crew.of(self.name)]
+        for head in self.head_names(crew.spec) if names else ():
+            if head in names:
+                continue
             role = next((member.role for member in crew.members if member.name == head), "")
+            part = self.head if head == self.head_name(crew.spec) else f"backup {self.head}"
             raise UsageError(
-                f"cluster {crew.spec.name} has {self.title} nodes, but no {self.head}",
+                f"cluster {crew.spec.name} has {self.title} nodes, but no {part}",
                 evidence=f"{head} would be it, but {f'has the role {role!r:.60}' if role else 'does not exist'}",
                 fix=name_cluster(f"{f'gpuprov rm {head}; ' if role else ''}gpuprov cluster up", crew.spec.name),
             )
 
     def refuse_removing(self, state: ClusterState, names: Sequence[str]) -> None:
-        """Not the head alone."""
-        head = self.head_name(spec_of(state))
+        """Not the head alone, nor what is to take its place."""
+        head, *backups = self.head_names(spec_of(state)) or ("",)
         nodes = {node.name for node in state.nodes_of(self.name)}
         with suppress(EngineError):  # what is recorded cannot be read: as if all nodes were here
             whole = recorded_whole(state)
@@ -87,10 +90,19 @@ class LedPlane(Plane):
                 evidence=f"its other nodes: {', '.join(staying)}",
                 fix=f"remove the whole cluster: gpuprov cluster down {state.name}",
             )
+        lost = sorted(set(backups) & nodes & set(names))
+        if staying and lost:
+            raise UsageError(
+                f"{lost[0]} is the backup of {head}, the {self.head_title} of cluster {state.name}",
+                evidence=f"the spec of cluster {state.name} names it",
+                fix=name_cluster("name another node, or null, in the spec, and run gpuprov cluster up", state.name)
+                + " -f FILE",
+            )
 
     def diagnosed_node(self, state: ClusterState) -> NodeState:
-        """The head; any node where they need none."""
-        head, nodes = self.head_name(spec_of(state)), state.nodes_of(self.name)
+        """The head, or what has taken its place; any node where they need none."""
+        nodes = state.nodes_of(self.name)
+        head = self.running_head(state) or self.head_name(spec_of(state))
         found = next((node for node in nodes if node.name == (head or node.name)), None)
         home = next((member.host for member in members_elsewhere(state) if member.name == head), "")
         if found is None and home:
@@ -108,11 +120,9 @@ class LedPlane(Plane):
         return found
 
     def running_head(self, state: ClusterState) -> str | None:
-        """The head, where it runs."""
-        head = self.head_name(spec_of(state))
-        return (
-            head if any(node.name == head and node.status == "running" for node in state.nodes_of(self.name)) else None
-        )
+        """The node here that is to be asked: the head where it runs, else the first that runs of its backups."""
+        running = {node.name for node in state.nodes_of(self.name) if node.status == "running"}
+        return next((head for head in self.head_names(spec_of(state)) if head in running), None)
 
     def _way_to_a_head(self, state: ClusterState, head: str) -> str:
         """What to type where a cluster has no such nodes; it gets a head only if they are what its spec is about."""

@@ -9,7 +9,6 @@ from gpuprov.core.errors import UsageError
 from gpuprov.planes.plain import PlainPlane
 from gpuprov.planes.slurm.plane import SlurmPlane
 from gpuprov.planes.worker.plane import WorkerPlane
-from gpuprov.spec import load, validate
 from gpuprov.spec.draft import SHARE
 from gpuprov.spec.shared_folder import PLACE, own_place, share_mount
 
@@ -24,12 +23,15 @@ if TYPE_CHECKING:
     from gpuprov.spec.devices import Mount
     from gpuprov.spec.draft import Draft
     from gpuprov.spec.models import ClusterSpec, Role
+    from gpuprov.spec.rule import SpecRule
+    from gpuprov.spec.shared_folder import ServiceFolder
     from gpuprov.verify.models import Rule
 
 PLAIN = PlainPlane()
 PLANES: Mapping[str, Plane] = {plane.name: plane for plane in (PLAIN, SlurmPlane(), WorkerPlane())}
 ROLES = tuple(PLANES)
 CHECKS: tuple[Rule, ...] = tuple(check for plane in PLANES.values() for check in plane.checks)
+_RULES: tuple[SpecRule, ...] = tuple(rule for plane in PLANES.values() for rule in plane.rules)
 
 
 def plane_of(role: str) -> Plane:
@@ -52,9 +54,22 @@ def planes_of(roles: Iterable[str]) -> tuple[Plane, ...]:
     return tuple(plane for plane in PLANES.values() if plane.name in present)
 
 
-def shared_mounts(spec: ClusterSpec) -> dict[Role, tuple[Mount, ...]]:
-    """The folder that nodes of a cluster share, by the roles whose nodes do."""
-    return {plane.name: share_mount(spec) for plane in PLANES.values() if plane.shares}
+def shared_mounts(spec: ClusterSpec) -> dict[Role | tuple[Role, str], tuple[Mount, ...]]:
+    """The folder that nodes share, by the roles whose nodes do; those of services, by role and name of a node."""
+    found: dict[Role | tuple[Role, str], tuple[Mount, ...]] = {}
+    for plane in PLANES.values():
+        if plane.shares:
+            found[plane.name] = share_mount(spec)
+        folder = plane.service_folder(spec)
+        if folder:
+            found |= {(plane.name, node): (folder.mount,) for node in folder.nodes}
+    return found
+
+
+def service_folders(spec: ClusterSpec) -> tuple[ServiceFolder, ...]:
+    """The folders of the host in which services of the cluster's nodes keep what they know."""
+    found = (plane.service_folder(spec) for plane in PLANES.values())
+    return tuple(folder for folder in found if folder is not None)
 
 
 def settle_draft(draft: Draft, state: ClusterState, host: Host, around: Surroundings) -> ClusterSpec:
@@ -79,7 +94,9 @@ def check_spec(spec: ClusterSpec, *, left: frozenset[str] = frozenset()) -> None
     Raises:
         SpecError: Listing every problem.
     """
-    validate.check_spec(spec, roles=ROLES, left=left)
+    from gpuprov.spec import validate  # here, for tables of nodes start sooner without
+
+    validate.check_spec(spec, roles=ROLES, rules=_RULES, left=left)
 
 
 def load_draft(path: Path) -> Draft:
@@ -88,4 +105,6 @@ def load_draft(path: Path) -> Draft:
     Raises:
         SpecError: Listing every problem.
     """
-    return load.load_draft(path, roles=ROLES)
+    from gpuprov.spec import load  # as above
+
+    return load.load_draft(path, roles=ROLES, rules=_RULES)

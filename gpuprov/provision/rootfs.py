@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
 import tempfile
 import threading
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
     from gpuprov.provision.kept_bases import Base
 
 ANSWER_S = 30
+_FETCHING = re.compile(r"fetch|resolve|connect", re.IGNORECASE)
+# Of what mmdebstrap does once it has the packages
+_HERE = re.compile(r"E: mount |Read-only file system|error processing|errors were encountered|/dpkg ", re.IGNORECASE)
 HOOKS = Path(__file__).parent / "hooks"
 # Where gpuprov is killed, mmdebstrap, all that it started and its mounts go at once; its files go with the next build.
 _ALONE = ("setpriv", "--pdeathsig=KILL", "unshare", "--mount", "--pid", "--fork", "--kill-child")
@@ -181,4 +185,6 @@ def _fix(suite: str, evidence: str) -> str:
     if "NO_PUBKEY" in evidence:
         return "apt-get install ubuntu-keyring debian-archive-keyring  # the keys of the suite's distribution"
     by_hand = f"mmdebstrap --variant=apt {suite} /dev/null"
+    if _HERE.search(evidence) and not _FETCHING.search(evidence):
+        return f"the mirror answers; check this machine: gpuprov doctor; then manually: {by_hand}"
     return f"check whether this machine can reach the mirror: apt-get update; then manually: {by_hand}"

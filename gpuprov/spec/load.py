@@ -18,13 +18,18 @@ from gpuprov.spec.validate import find_problems
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+    from gpuprov.spec.rule import SpecRule
 
-def load_draft(path: Path | str, *, roles: Collection[str], root: Path = Path("/")) -> Draft:
+
+def load_draft(
+    path: Path | str, *, roles: Collection[str], rules: Collection[SpecRule] = (), root: Path = Path("/")
+) -> Draft:
     """Read a `gpuprov/v1` file (docs/spec.md).
 
     Args:
         path: The YAML file.
         roles: What `nodes.role` may be.
+        rules: Of these roles.
         root: Where the host's file system begins; the sources of mounts and the image's files are looked up below it.
 
     Raises:
@@ -39,11 +44,17 @@ def load_draft(path: Path | str, *, roles: Collection[str], root: Path = Path("/
         raise SpecError(
             f"cannot read the spec {name}", problems=(unreadable,), fix=f"ls -l {name}; start from examples/lab.yaml"
         ) from error
-    return parse_draft(text, name=name, roles=roles, root=root, folder=Path(path).parent)
+    return parse_draft(text, name=name, roles=roles, rules=rules, root=root, folder=Path(path).parent)
 
 
 def parse_draft(
-    text: str, *, name: str, roles: Collection[str], root: Path = Path("/"), folder: Path = Path()
+    text: str,
+    *,
+    name: str,
+    roles: Collection[str],
+    rules: Collection[SpecRule] = (),
+    root: Path = Path("/"),
+    folder: Path = Path(),
 ) -> Draft:
     """Read the text of a spec of that folder; `name` is what errors call it. Raises SpecError with every problem."""
     document, problems = parse_yaml(text)
@@ -62,7 +73,7 @@ def parse_draft(
         at = "image.requirements"
         problems += [problem(at, lines.get(at), message, allowed=FORM) for message in wrong]
         spec = replace(spec, image=image)
-        found = find_problems(spec, roles=roles, broken=left | decoder.broken, root=root)
+        found = find_problems(spec, roles=roles, rules=rules, broken=left | decoder.broken, root=root)
         problems += [problem(bad.path, lines.get(bad.path), bad.message, allowed=bad.allowed) for bad in found]
     if problems or spec is None:
         many = f"{len(problems)} problems" if len(problems) > 1 else "a problem"

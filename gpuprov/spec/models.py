@@ -114,10 +114,15 @@ class ImageSpec:
 
 @dataclass(frozen=True, kw_only=True)
 class SlurmSpec:
-    """The batch system; the controller is node number `controller`."""
+    """The batch system; the controller is node number `controller`.
+
+    Attributes:
+        backup: Name of the node that takes over where the controller's is away; None for none.
+    """
 
     controller: int = 0
     partition: str = "gpu"
+    backup: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -36,11 +36,13 @@ def plain_spec(spec: ClusterSpec) -> dict[str, Any]:
 def dump_spec(spec: ClusterSpec) -> str:
     """Write a spec with its defaults, so that a later change of them does not change what was asked for.
 
-    A spec without `image.toolkit` is written as by gpuprov before it knew the toolkit: a difference is work.
+    A spec without `image.toolkit` or `slurm.backup` is written as by gpuprov before it knew them: a difference is work.
     """
     plain = plain_spec(spec)
     if not spec.image.toolkit:
         del plain["image"]["toolkit"]
+    if spec.slurm.backup is None:
+        del plain["slurm"]["backup"]
     return json.dumps({"version": API_VERSION, **plain}, sort_keys=True, separators=(",", ":"))
 
 

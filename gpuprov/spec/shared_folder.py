@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Final
 
@@ -11,6 +12,8 @@ if TYPE_CHECKING:
     from gpuprov.spec.models import ClusterSpec
 
 SHARED: Final = "/shared"  # in nodes
+KEPT: Final = "/var/lib/gpuprov-state"  # in the nodes that have a service's folder
+MAPPED: Final = (SHARED, KEPT)  # what belongs to a user of the nodes, and not to the host's root
 PLACE: Final = "/srv/gpuprov"  # on the host: a cluster's own folder is below it
 
 ACCOUNT: Final = "work"  # that jobs run as
@@ -42,6 +45,30 @@ _CLOSED: Final = (
 _KEPT: Final = frozenset(
     {"/", "/home", "/media", "/mnt", "/opt", "/srv", "/var", "/var/tmp", PLACE}  # noqa: S108 - refused
 )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServiceFolder:
+    """A folder of the host in which a service keeps what it knows, for the nodes that can run it.
+
+    Attributes:
+        source: On the host.
+        uid: Of the service's user, in the nodes.
+        account: Name of that user.
+        nodes: Which have it at KEPT; the first of them is the one that usually uses it.
+        title: What is in it, in words.
+    """
+
+    source: str
+    uid: int
+    account: str
+    nodes: tuple[str, ...]
+    title: str
+
+    @property
+    def mount(self) -> Mount:
+        """How it gets into these nodes."""
+        return Mount(source=self.source, target=KEPT, read_only=False)
 
 
 def own_place(cluster: str) -> str:

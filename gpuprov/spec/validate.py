@@ -42,20 +42,26 @@ _SUBNET = "a private subnet of /16 to /29, such as 10.0.3.0/24"
 
 
 def check_spec(
-    spec: ClusterSpec, *, roles: Collection[str], left: frozenset[str] = frozenset(), root: Path = Path("/")
+    spec: ClusterSpec,
+    *,
+    roles: Collection[str],
+    rules: Collection[SpecRule] = (),
+    left: frozenset[str] = frozenset(),
+    root: Path = Path("/"),
 ) -> None:
     """Refuse an invalid spec.
 
     Args:
         spec: The spec.
         roles: Those there are.
+        rules: Of these roles, beside those of every spec.
         left: Paths of values that are still to be chosen, and not to be judged.
         root: Where the host's file system begins.
 
     Raises:
         SpecError: Listing every problem.
     """
-    problems = find_problems(spec, roles=roles, broken=left, root=root)
+    problems = find_problems(spec, roles=roles, rules=rules, broken=left, root=root)
     if problems:
         many = f"{len(problems)} invalid values" if len(problems) > 1 else "an invalid value"
         raise SpecError(
@@ -67,11 +73,16 @@ def check_spec(
 
 
 def find_problems(
-    spec: ClusterSpec, *, roles: Collection[str], broken: frozenset[str] = frozenset(), root: Path = Path("/")
+    spec: ClusterSpec,
+    *,
+    roles: Collection[str],
+    rules: Collection[SpecRule] = (),
+    broken: frozenset[str] = frozenset(),
+    root: Path = Path("/"),
 ) -> list[Problem]:
     """Ask every rule that does not read a `broken` path (or part of one)."""
     problems = []
-    for rule in (*RULES, any_of("nodes.role", roles, lambda spec: spec.nodes.role)):
+    for rule in (*RULES, any_of("nodes.role", roles, lambda spec: spec.nodes.role), *rules):
         if not any(_touches(path, read) for path in broken for read in rule.reads):
             problems += [Problem(path=p, message=m, allowed=a) for p, m, a in rule.find(spec, root)]
     return problems

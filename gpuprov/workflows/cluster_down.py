@@ -9,6 +9,7 @@ from gpuprov.cluster.find_engine import find_elsewhere
 from gpuprov.cluster.nodes import delete_nodes
 from gpuprov.cluster.purge import describe_kept, find_doomed
 from gpuprov.cluster.secrets import key_folder, remove_keys
+from gpuprov.cluster.service_folders import remove_service_folders
 from gpuprov.cluster.state import observe_cluster
 from gpuprov.cluster.whole import recorded_host
 from gpuprov.core.errors import UsageError
@@ -16,9 +17,10 @@ from gpuprov.core.names import check_cluster_name
 from gpuprov.core.outcome import Outcome, with_forced
 from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_SPEC
 from gpuprov.drivers.foreign import NetworkInUse
-from gpuprov.planes.base import Departure
+from gpuprov.planes.base import Departure, spec_of
 from gpuprov.planes.hold import Leave
 from gpuprov.planes.leaving import SPARE_JOBS, drained, leaving, refuse_busy
+from gpuprov.planes.registry import plane_of, service_folders
 from gpuprov.spec.shared_folder import own_place
 
 if TYPE_CHECKING:
@@ -76,18 +78,23 @@ def cluster_down(
     check_cluster_name(name)
     if purge:
         find_results(driver, name, host)  # before jobs are waited for
-    with drained(driver, lambda: _look(driver, name), policy, reporter=reporter), host.lock(reporter):
-        (leave,) = _look(driver, name)
+    with drained(driver, lambda: _look(driver, name, policy), policy, reporter=reporter), host.lock(reporter):
+        (leave,) = _look(driver, name, policy)
         state, nodes = leave.state, leave.departure.nodes
         doomed = find_doomed(driver, host, state) if purge else ""
         kept = "" if purge else describe_kept(host, state)
         forced = {}
         if nodes:
-            with leaving(driver, [leave], policy, reporter=reporter), reporter.phase("nodes"):
+            leaves = [] if policy.agreed else [leave]
+            with leaving(driver, leaves, policy, reporter=reporter), reporter.phase("nodes"):
                 forced = delete_nodes(driver, nodes, reporter=reporter)
+        spec = spec_of(state)
+        kept_by = () if policy.goes_on else service_folders(spec)
+        forgotten = remove_service_folders(driver, host, spec, nodes, kept_by)
         overlay = host.overlays.remove(name) if recorded_host(state) else ()
         networks = _remove_networks(driver, state, reporter)
         changed = [with_forced("removed node", node, forced) for node in nodes]
+        changed += forgotten
         changed += [line.replace("remove ", "removed ", 1) for line in overlay]
         changed += [f"removed network {network}" for network in networks]
         if _remove_keys(driver, name, host, reporter):
@@ -124,10 +131,12 @@ def _remove_network(driver: Driver, network: NetworkState, reporter: Reporter) -
     return True
 
 
-def _look(driver: Driver, name: str) -> list[Leave]:
+def _look(driver: Driver, name: str, policy: JobsPolicy = SPARE_JOBS) -> list[Leave]:
     state = observe_cluster(driver, name)
     nodes = tuple(node.name for node in state.nodes)
-    return [Leave(state=state, departure=Departure(nodes=nodes, lost=nodes))]
+    spec = spec_of(state)
+    heads = () if policy.goes_on else plane_of(spec.nodes.role).head_names(spec)  # also on other hosts
+    return [Leave(state=state, departure=Departure(nodes=nodes, lost=tuple(dict.fromkeys((*nodes, *heads)))))]
 
 
 def _remove_keys(driver: Driver, name: str, host: Host, reporter: Reporter) -> bool:

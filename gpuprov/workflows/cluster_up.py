@@ -27,7 +27,6 @@ from gpuprov.cluster.placement import Place
 from gpuprov.cluster.plan import plan_cluster
 from gpuprov.cluster.read_steadily import read_steadily
 from gpuprov.cluster.room import refuse_without_room
-from gpuprov.cluster.share import SharePlan, ensure_share, plan_share
 from gpuprov.cluster.shared_addresses import refuse_shared_addresses
 from gpuprov.cluster.state import observe_cluster, with_current_gpus
 from gpuprov.cluster.surroundings import Surroundings
@@ -37,7 +36,9 @@ from gpuprov.core.rollback import Rollback
 from gpuprov.drivers.base import LABEL_SPEC
 from gpuprov.planes.base import RELEASED, Crew, Departure
 from gpuprov.planes.files import find_stale, gather_files, renewal_lines
+from gpuprov.planes.forgetting import find_forgetting
 from gpuprov.planes.hold import Leave, find_abandoned
+from gpuprov.planes.host_folders import FoldersPlan, plan_folders
 from gpuprov.planes.leaving import SPARE_JOBS, drained, leaving, refuse_busy
 from gpuprov.planes.reading import read_cluster, read_then_lock
 from gpuprov.planes.registry import PLANES, check_spec, plane_of, settle_draft, shared_mounts
@@ -165,7 +166,7 @@ class _Aim:
     spec: ClusterSpec
     state: ClusterState
     plan: Plan
-    share: SharePlan
+    folders: FoldersPlan
     gpus: HostGpus
     choice: str
     silent: Mapping[str, GpuprovError]
@@ -174,8 +175,12 @@ class _Aim:
 
     @property
     def leaves(self) -> list[Leave]:
-        """The nodes that are to be removed or restarted, if there are any."""
-        departure = Departure(nodes=(*self.plan.remove, *self.plan.restart), lost=self.plan.remove)
+        """The nodes that are to be removed or restarted, if there are any, and those whose jobs would be forgotten."""
+        forgetting, forgotten = find_forgetting(self.state, self.spec)
+        departure = Departure(
+            nodes=tuple(dict.fromkeys((*self.plan.remove, *self.plan.restart, *forgetting))),
+            lost=tuple(dict.fromkeys((*self.plan.remove, *forgotten))),
+        )
         return [Leave(state=self.state, departure=departure)] if departure.nodes else []
 
 
@@ -209,7 +214,7 @@ def cluster_up(driver: Driver, order: UpOrder, host: Host, *, reporter: Reporter
             if order.part:
                 order.part.refuse_changed(planned_members(aim.plan), recorded_whole(aim.state))
         run = NodeRun(driver=driver, reporter=reporter, rollback=rollback)
-        ensure_share(host, aim.share, rollback)
+        aim.folders.ensure(host, rollback)
         changed, words = _carry_out(run, aim, _with_secret(order, readings[spec.name]), order, host)
     report = None
     if order.verify and changed:
@@ -247,7 +252,7 @@ def _preview(driver: Driver, order: UpOrder, host: Host, gpus: HostGpus) -> UpPr
     if order.part is None or order.part.matches(members):  # else the hosts have yet to agree on the files
         renewal = _preview_files(driver, aim)
     return UpPreview(
-        changes=(*aim.share.lines(), *_preview_overlay(host, aim), *aim.plan.lines(), *renewal),
+        changes=(*aim.folders.lines(), *_preview_overlay(host, aim), *aim.plan.lines(), *renewal),
         beside=aim.plan.beside_lines(),
         choice=aim.choice,
         silent=aim.silent,
@@ -298,13 +303,13 @@ def _aim(driver: Driver, order: UpOrder, host: Host, gpus: HostGpus, seen: Clust
         for plane in PLANES.values():
             plane.refuse_crew(crew)
     overlay = order.part.overlay(driver) if order.part else None
-    share = plan_share(driver, host, spec, state, plan.members, around)
+    folders = plan_folders(driver, host, spec, state, plan.members, around)
     choice = describe_choice(order.draft, spec) if plan.networks.create else ""
     return _Aim(
         spec=spec,
         state=state,
         plan=plan,
-        share=share,
+        folders=folders,
         gpus=gpus,
         choice=choice,
         silent=around.silent,
@@ -346,7 +351,7 @@ def _carry_out(
             reading = reading.without([design.name for design in plan.repair])
             renewal = renew_nodes(driver, files, old, new=new, reading=reading, reporter=reporter)
     record_labels(driver, spec, order.record_of(spec), aim.state)
-    return (*aim.share.lines(), *connected, *plan.lines(forced), *renewal.changed), renewal.words
+    return (*aim.folders.lines(), *connected, *plan.lines(forced), *renewal.changed), renewal.words
 
 
 def _connect(run: NodeRun, aim: _Aim, host: Host) -> tuple[str, ...]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from gpuprov.core.errors import EngineError, TimedOut, Unreachable, UsageError
+from gpuprov.core.errors import EngineError, GpuprovError, TimedOut, Unreachable, UsageError
 from gpuprov.core.names import name_cluster
 from gpuprov.core.rounds import watch_rounds
 from gpuprov.host.order_check import NOTHING, judge_order
@@ -124,9 +124,8 @@ def watch_jobs(
     Raises:
         GpuprovError: The first round could not be done.
     """
-    desk = find_desk(driver, cluster)
     watch_rounds(
-        lambda _before: desk.list_jobs(),
+        lambda _before: find_desk(driver, cluster).list_jobs(),
         compare_jobs,
         rounds=rounds,
         first=first,
@@ -213,6 +212,8 @@ def wait_for_jobs(
                     raise
                 reporter.warn(f"{error.what}; asking again")
                 clock.sleep(RETRY_S)
+                with suppress(GpuprovError):  # another node may have its place
+                    desk = find_desk(driver, cluster)
                 continue
             heard_s = clock.now_s()
             if jobs is not None:

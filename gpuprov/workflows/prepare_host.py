@@ -146,6 +146,8 @@ def _await_parts(made: Callable[[], None], reporter: Reporter) -> None:
 
 def describe_storage(engine: EngineFacts, *, changed: bool) -> str:
     """What nodes are put on, for who has just prepared it; empty where nothing is to be said."""
+    if not engine.copy_on_write and engine.cluster:
+        return f"{engine.storage} is used: every node is a full copy; no pool is made in a cluster of {engine.name}"
     if not engine.copy_on_write:
         return (
             f"{engine.storage} is used: every node is a full copy; in a btrfs pool nodes would be clones, created in a "

@@ -18,7 +18,7 @@ from gpuprov.cluster.surroundings import Surroundings
 from gpuprov.core.outcome import Outcome
 from gpuprov.core.rollback import AGAIN, Rollback
 from gpuprov.planes.registry import check_spec, plane_of
-from gpuprov.spec.draft import NETWORK_VALUES, Draft
+from gpuprov.spec.draft import NETWORK_VALUES, SHARE, Draft
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,7 +42,7 @@ def build_image(driver: Driver, spec: ClusterSpec, host: Host, gpus: HostGpus, *
     Raises:
         GpuprovError: Something refused or failed; nothing is left of the attempt.
     """
-    check_spec(spec)
+    check_spec(spec, left=frozenset({SHARE}))
     plane = plane_of(spec.nodes.role).recipe
     with host.lock(reporter):
         state = observe_cluster(driver, spec.name)

@@ -59,7 +59,10 @@ def parse_yaml_settings(text: str, *, file: str) -> Read:
     found: dict[str, tuple[object, int | None]] = {}
     faults = []
     for key, value in root.value:
-        line, name = key.start_mark.line + 1, str(getattr(key, "value", "?"))
+        line, name = key.start_mark.line + 1, str(key.value)
+        if not isinstance(key, yaml.ScalarNode):
+            faults.append(Fault(file=file, line=line, message="a key is no text", allowed="name: value"))
+            continue
         if name in found:
             faults.append(Fault(file=file, line=line, where=name[:100], message="is written twice"))
         found[name] = (_plain(value), line)

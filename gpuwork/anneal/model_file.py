@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import warnings
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -107,7 +108,10 @@ def _find_numbers(tree: ast.Module) -> dict[str, tuple[object, int]]:
 
 def _plain(value: ast.expr | None) -> object:
     """A literal; whatever else it is, as it is written, which is no setting."""
-    try:
-        return ast.literal_eval(value) if value is not None else None
-    except ValueError:
-        return ast.unparse(value) if value is not None else None
+    if value is None:
+        return None
+    with suppress(ValueError, TypeError, RecursionError, MemoryError):
+        return ast.literal_eval(value)
+    with suppress(RecursionError):
+        return ast.unparse(value)
+    return "an expression"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
 MOST_TROUBLES: Final = 20
 MOST_STATE: Final = 1000
 MOST_SERIES: Final = 64
+MOST_DRAWN: Final = 1e300
 _REASON: Final = 500
 
 
@@ -113,7 +113,7 @@ def _series(folder: Path) -> list[dict[str, Any]]:
             "points": [
                 [step, float(value)]
                 for step, value in zip(steps, arrays["trace"][:, column], strict=True)
-                if math.isfinite(value)
+                if abs(value) <= MOST_DRAWN  # NaN is not
             ],
         }
         for column, chain in enumerate(arrays["traced_chains"][:MOST_SERIES])

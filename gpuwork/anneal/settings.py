@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+import struct
 from dataclasses import asdict, dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
-from gpuwork.errors import Fault
+from gpuwork.errors import Fault, shown
 from gpuwork.strict import exactly, optional, whole
 
 if TYPE_CHECKING:
@@ -114,7 +115,7 @@ def check_settings(written: Written, *, file: str) -> tuple[AnnealSettings | Non
         if is_right(value):
             good[name] = value
         else:
-            faults.append(Fault(file=file, line=line, where=name, message=f"is {ascii(value)[:60]}", allowed=allowed))
+            faults.append(Fault(file=file, line=line, where=name, message=f"is {shown(value, 60)}", allowed=allowed))
     if "dimensions" not in written:
         faults.append(
             Fault(
@@ -127,13 +128,25 @@ def check_settings(written: Written, *, file: str) -> tuple[AnnealSettings | Non
     return (None if faults else settings), faults
 
 
+def _rounded(value: float, precision: str) -> float:
+    """A number as chains have it; infinity if it is too large."""
+    try:
+        found: float = struct.unpack("f", struct.pack("f", value))[0] if precision == "float32" else value
+    except OverflowError:
+        return math.inf
+    return found
+
+
 def _together(settings: AnnealSettings, written: Written, file: str) -> Iterator[Fault]:
     """What is wrong although each value is right."""
 
     def fault(name: str, message: str, allowed: str) -> Fault:
         return Fault(file=file, line=written.get(name, (None, None))[1], where=name, message=message, allowed=allowed)
 
-    if settings.initial_temp <= settings.min_temp:
+    initial, least = (_rounded(one, settings.precision) for one in (settings.initial_temp, settings.min_temp))
+    if math.isinf(initial):
+        yield fault("initial_temp", f"is {settings.initial_temp:g}, which float32 has not", "below 3.4e+38, or float64")
+    elif initial <= least:
         message = f"is {settings.initial_temp:g}, and min_temp is {settings.min_temp:g}: no chain would move"
         yield fault("initial_temp", message, "above min_temp")
     threads, blocks = settings.threads_per_block, settings.blocks_per_grid
@@ -148,7 +161,7 @@ def _together(settings: AnnealSettings, written: Written, file: str) -> Iterator
     if settings.replicas is not None and settings.thread_count % settings.replicas:
         message = f"is {settings.thread_count:,}, no multiple of {settings.replicas} replicas"
         yield fault("thread_count", message, f"a multiple of {settings.replicas}")
-    if settings.replicas is not None and settings.min_temp <= 0:
+    if settings.replicas is not None and least <= 0:
         yield fault("min_temp", f"is {settings.min_temp:g}", "with replicas: above 0, the temperature of the coldest")
 
 

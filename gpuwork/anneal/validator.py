@@ -29,9 +29,13 @@ _REFUSED: Final[dict[type[ast.AST], str]] = {
 def find_model_faults(model: ModelFile) -> list[Fault]:
     """All faults, in the order of the lines; those without a line come first."""
     faults = [*_missing(model)]
-    for function in model.functions.values():
-        faults += [*_shape(model, function), *_refused(model, function)]
-    faults += _unknown_names(model)
+    try:
+        for function in model.functions.values():
+            faults += [*_shape(model, function), *_refused(model, function)]
+        faults += _unknown_names(model)
+    except RecursionError:
+        message = "is nested too deep to be checked"
+        faults.append(Fault(file=model.file, message=message, allowed="expressions that are split"))
     return sorted(faults, key=lambda fault: fault.line or 0)
 
 

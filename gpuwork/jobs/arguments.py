@@ -43,7 +43,8 @@ def build_parser() -> tuple[argparse.ArgumentParser, argparse._SubParsersAction[
     wait = verbs.add_parser("wait", help="wait until jobs have ended")
     _with_ids(wait)
     workers = verbs.add_parser("workers", help="the workers that answer")
-    workers.add_argument("--expect", type=_number, metavar="N", help="wait no longer when so many have answered")
+    help_ = "wait no longer when so many have answered, and send them no tasks"
+    workers.add_argument("--expect", type=_number, metavar="N", help=help_)
     workers.add_argument(
         "--within", type=_seconds, default=ANSWER_S, metavar="SECONDS", help=f"wait no longer; default {ANSWER_S}"
     )

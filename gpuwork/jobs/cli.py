@@ -133,7 +133,8 @@ def _workers(asked: argparse.Namespace) -> Reply:
         )
     with make_app(read_broker(asked.broker)) as app:
         told = ask_workers(app, limit_s=asked.within, expected=asked.expect)
-        idle = [worker["name"] for worker in told if not worker["busy"]]
+        asked_tasks = asked.expect is None  # who knows how many there are waits for answers alone
+        idle = [worker["name"] for worker in told if asked_tasks and not worker["busy"]]
         seen = ping_workers(app, idle, limit_s=asked.within)
         rows = [{**worker, "task_gpu": seen.get(worker["name"])} for worker in told]
         return {"schema": WORKERS, "version": 1, "waiting": count_waiting(app), "workers": rows}, EXIT_DONE

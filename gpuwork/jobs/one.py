@@ -27,6 +27,7 @@ from gpuwork.jobs.store import (
     WORK,
     Submission,
     is_cancelled,
+    is_held,
     mark_ended,
     read_run,
     read_submission,
@@ -113,6 +114,9 @@ def run_one(folder: Path, number: int, *, stop: Event) -> RunRecord:
                     only_one(run, name=name, log=log, lock=ALIVE, patience_s=PATIENCE_S, stop=stop) as alive,
                     _watching(submission, number, stop),
                 ):
+                    # After the lock: whoever holds the node sees that lock, or this sees that the node is held.
+                    if submission.system == "workers" and is_held(folder.parent):
+                        stop.set()
                     record = _Run(submission, number, record, (alive, *places)).until_ended(stop)
     return record
 

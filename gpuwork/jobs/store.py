@@ -1,6 +1,7 @@
 """The folder of jobs on the folder that all nodes share.
 
 jobs/.code/SHA256/            frozen copies of projects
+jobs/.held/NODE               while no run may begin on a node's workers; whoever makes it says in it who he is
 jobs/7/order.json             what was handed in
 jobs/7/run.sh                 what Slurm starts for each run
 jobs/7/submitted.json         written when all of it was handed in; until then nothing was submitted
@@ -16,6 +17,7 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import re
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
 
 System = Literal["slurm", "workers"]
 CODE: Final = ".code"
+HELD: Final = ".held"
 LOCK: Final = ".lock"
 ORDER: Final = "order.json"
 SCRIPT: Final = "run.sh"
@@ -123,6 +126,11 @@ def parse_id(text: str) -> tuple[str, int | None]:
             fix="python3 -m gpuwork.jobs list",
         )
     return match[1], int(match[2]) if match[2] else None
+
+
+def is_held(store: Path) -> bool:
+    """Whether no run may begin on the workers of this node, which is about to go."""
+    return os.path.lexists(store / HELD / platform.node())
 
 
 def list_ids(store: Path) -> list[str]:

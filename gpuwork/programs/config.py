@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import yaml
 
-from gpuwork.errors import Fault
+from gpuwork.errors import Fault, shown
 from gpuwork.project_files import ProjectLimits, list_files
 from gpuwork.shared_folder import read_limited
 
@@ -98,6 +98,8 @@ class _StrictLoader(yaml.SafeLoader):
         """Refuse the second one."""
         seen: set[object] = set()
         for key, _ in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                raise yaml.constructor.ConstructorError(None, None, "a key is no text", key.start_mark)
             if key.value in seen:
                 raise yaml.constructor.ConstructorError(None, None, f"{key.value} is written twice", key.start_mark)
             seen.add(key.value)
@@ -134,18 +136,18 @@ def _keys(found: Mapping[Any, Any], at: str, known: Sequence[str], optional: str
 def _info(info: Mapping[str, Any]) -> Iterator[Fault]:
     for name in ("name", "version"):
         if name in info and not (isinstance(info[name], str) and _NAME.fullmatch(info[name])):
-            shown = repr(info[name])[:80]
             hint = "; put it into quotes" if isinstance(info[name], int | float) else ""
-            yield _fault(f"info.{name}", f"is {shown}{hint}", "a text of letters, digits, . _ and -, 64 at most")
+            message = f"is {shown(info[name], 80)}{hint}"
+            yield _fault(f"info.{name}", message, "a text of letters, digits, . _ and -, 64 at most")
     if info.get("py_c_extention", False) is not False:
-        message = f"is {info['py_c_extention']!r}: structures are ctypes' alone"
-        yield _fault("info.py_c_extention", message[:200], "false")
+        message = f"is {shown(info['py_c_extention'], 100)}: structures are ctypes' alone"
+        yield _fault("info.py_c_extention", message, "false")
 
 
 def _source(kind: str, path: object, files: Sequence[str]) -> Iterator[Fault]:
     endings = tuple(_KINDS[kind].split(" or "))
     if not isinstance(path, str) or not path.endswith(endings):
-        yield _fault(f"sources.{kind}", f"is {path!r}"[:100], f"a file that ends with {_KINDS[kind]}")
+        yield _fault(f"sources.{kind}", f"is {shown(path, 100)}", f"a file that ends with {_KINDS[kind]}")
     elif path not in files:
         yield _fault(f"sources.{kind}", f"is {path[:80]!r}, which is not there", "a path within the program's folder")
     elif kind in ("python", "runner") and not PurePosixPath(path).stem.isidentifier():

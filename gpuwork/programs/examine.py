@@ -91,13 +91,24 @@ def _structure_faults(name: str, kind: type[ctypes.Structure]) -> Iterator[Found
         if field not in fields or not _kind(fields[field]).startswith("pointer"):
             yield _found("python", where, f"{name} has no pointer {field}")
         named = lengths if isinstance(lengths, tuple | list) else ()
-        if not named or not integers.issuperset(named):
+        if not named or not all(isinstance(one, str) and one in integers for one in named):
             allowed = f"a tuple of integer fields: {', '.join(sorted(integers)) or 'there are none'}"
             yield _found("python", where, f"is {lengths!r}"[:200], allowed)
     needed = INTEGERS.get(name)
     if needed is not None and needed not in integers:
         yield _found("python", f"{name}.{needed}", "is missing" if needed not in fields else "is no integer", "c_long")
-    for field in getattr(kind, DEFAULTS, {}) if name == PARAMS else ():
+    yield from _defaults_faults(name, kind) if name == PARAMS else ()
+    for field in getattr(kind, "_fields_", ()):
+        if len(field) > 2:  # noqa: PLR2004  (a name and a type)
+            yield _found("python", f"{name}.{field[0]}", "is a bit field", "a whole field")
+
+
+def _defaults_faults(name: str, kind: type[ctypes.Structure]) -> Iterator[FoundFault]:
+    defaults, fields = getattr(kind, DEFAULTS, {}), field_types(kind)
+    if not isinstance(defaults, dict):
+        yield _found("python", f"{name}.{DEFAULTS}", "is no dict", "{'max_iterations': 10}")
+        return
+    for field in defaults:
         if field not in fields:
             yield _found("python", f"{name}.{DEFAULTS}", f"there is no field {field}", ", ".join(fields))
 

@@ -247,10 +247,15 @@ def _by_names(kind: type[ctypes.Structure], settings: dict[str, Any]) -> ctypes.
     if missing:
         raise ProgramFault(f"there is no value for {', '.join(missing)}; set each: --set {missing[0]}=VALUE")
     try:
-        return kind(**values)
+        made = kind(**values)
+        for name, value in values.items():
+            held = getattr(made, name)
+            if isinstance(value, int) and isinstance(held, int) and held != value:
+                raise TypeError(f"{name} would be {held}")  # noqa: TRY301  (ctypes cuts off what is too large)
     except TypeError as error:
         shown = ", ".join(f"{name}={value!r}" for name, value in settings.items())
         raise ProgramFault(f"the settings {shown} do not fit into {kind.__name__}: {error}") from error
+    return made
 
 
 def _checked_chart(chart: Any) -> dict[str, Any] | None:  # noqa: ANN401  (whatever the runner gives)

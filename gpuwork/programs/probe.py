@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+import signal
 import subprocess
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from gpuwork.errors import Fault
+from gpuwork.errors import Fault, shown
 from gpuwork.programs.compiler import compile_sources
 from gpuwork.programs.contract import C_FUNCTIONS, STRUCTURES
 from gpuwork.programs.toolkit import NATIVE, STANDIN
@@ -99,7 +100,11 @@ def find_header_faults(
             wrong.setdefault((fault.line or 0) - len(begin) - 1, fault.message)
         faults = [_complaint(config, about[number], wrong[number]) for number in sorted(wrong) if number in about]
         left = {number: line for number, line in enumerate(lines) if number not in wrong}
-        measured = _measure(begin, left, about, argv=argv, code=code, place=Path(place))
+        try:
+            measured = _measure(begin, left, about, argv=argv, code=code, place=Path(place))
+        except ValueError as error:
+            message = f"the sizes of its structures cannot be found: {error}"
+            return [*faults, Fault(file=config.header, message=message, allowed="declarations alone")]
     return [*faults, *_differences(config, structures, measured)]
 
 
@@ -135,7 +140,11 @@ def _complaint(config: ProgramConfig, name: str, said: str) -> Fault:
 def _measure(
     begin: list[str], lines: Mapping[int, str], about: Mapping[int, str], *, argv: list[str], code: Path, place: Path
 ) -> dict[str, dict[str, Any]]:
-    """What the compiler makes of the structures and fields that are there, by name."""
+    """What the compiler makes of the structures and fields that are there, by name.
+
+    Raises:
+        ValueError: The header runs something of its own, which prints, crashes or does not end.
+    """
     calls = " ".join(f"tell_{number}();" for number in lines if about[number] not in C_FUNCTIONS)
     probe, program = place / _SOURCE, place / "probe"
     # Without the functions: what only declares them can be linked.
@@ -143,9 +152,20 @@ def _measure(
     probe.write_text("\n".join([*begin, *kept, f"int main() {{ {calls} return 0; }}", ""]))
     if compile_sources([*argv, str(probe), "-o", str(program)], folder=code):
         return {}
-    done = subprocess.run([str(program)], capture_output=True, timeout=_LIMIT_S, check=True, stdin=subprocess.DEVNULL)  # noqa: S603
+    try:
+        done = subprocess.run(  # noqa: S603
+            [str(program)], capture_output=True, timeout=_LIMIT_S, check=False, stdin=subprocess.DEVNULL
+        )
+    except subprocess.TimeoutExpired:
+        raise ValueError(f"it did not end within {_LIMIT_S} s") from None
+    if done.returncode:
+        how = signal.Signals(-done.returncode).name if done.returncode < 0 else f"exit status {done.returncode}"
+        raise ValueError(f"it ended with {how}")
     kinds = {"name": _is_string, "offset": whole(0, 2**31), "size": whole(0, 2**31), "kind": _is_string}
-    told = [read_fields(parse_strict_json(line), kinds) for line in done.stdout.splitlines()]
+    try:
+        told = [read_fields(parse_strict_json(line), kinds) for line in done.stdout.splitlines()]
+    except ValueError as error:
+        raise ValueError(f"it prints {shown(done.stdout[:60], 60)}") from error
     return {one["name"]: one for one in told}
 
 

@@ -27,6 +27,7 @@ from gpuwork.leash import on_leash_end
 from gpuwork.shared_folder import make_folder, only_one
 from gpuwork.worker.arguments import parse_arguments
 from gpuwork.worker.consumer import EagerConsumer
+from gpuwork.worker.gate import Gate
 from gpuwork.worker.keeper import Keeper
 from gpuwork.worker.project import load_app, sign_code
 from gpuwork.worker.restart import RestartOnChange
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     import argparse
 
     from celery import Celery
+    from celery.worker.consumer import Consumer
 
 _WORKERS: Final = ".workers"
 _LEFT_S: Final = 12.0  # so long a run may need to end that lost its worker
@@ -105,12 +107,13 @@ def _serve(asked: argparse.Namespace, name: str, place: Path) -> int:
         over.set()
         runs.stop()
 
-    def on_ready(**_: object) -> None:
+    def on_ready(sender: Consumer, **_: object) -> None:
         signal.signal(signal.SIGHUP, signal.SIG_IGN)  # Celery would begin anew, as another program than this
         if fault is not None:
             _LOG.error("the app of the project is not served until its code is changed: %s", hide_password(fault))
-        for work in (_keeper(app, store).until, restart.until):
-            threading.Thread(target=work, args=(over,), daemon=True).start()
+        gate = Gate(store, queues)
+        for work, arguments in ((_keeper(app, store).until, ()), (restart.until, ()), (gate.until, (sender,))):
+            threading.Thread(target=work, args=(over, *arguments), daemon=True).start()
 
     signals.worker_shutting_down.connect(on_end, weak=False)
     signals.worker_ready.connect(on_ready, weak=False)

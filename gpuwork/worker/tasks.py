@@ -10,6 +10,7 @@ import logging
 import os
 import platform
 import re
+import time
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from celery.exceptions import Reject
@@ -20,9 +21,10 @@ from gpuwork.broker import PING_TASK, RUN_TASK, SAY, send_runs
 from gpuwork.errors import StoreError, WorkError
 from gpuwork.jobs.job import ENDED
 from gpuwork.jobs.one import EXIT_STOPPED
-from gpuwork.jobs.store import CANCELLED, is_cancelled, read_run, read_submission
+from gpuwork.jobs.store import CANCELLED, is_cancelled, is_held, read_run, read_submission
 from gpuwork.jobs.workers import take_next
 from gpuwork.machine import describe_machine
+from gpuwork.worker.gate import GATE_S
 from gpuwork.worker.runs import EXIT_DONE, EXIT_ENDED
 
 if TYPE_CHECKING:
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
 
     from celery import Celery
 
-    from gpuwork.worker.runs import LeashedRuns
+from gpuwork.worker.runs import LeashedRuns
 
 _FUNCTION: Final = re.compile(r"([^\W\d]\w*(?:\.[^\W\d]\w*)*):([^\W\d]\w*)")
 _ID: Final = re.compile(r"[1-9][0-9]{0,8}")
@@ -77,13 +79,16 @@ def make_run(app: Celery, runs: LeashedRuns, submission: object, number: object)
     goes on elsewhere is left alone. Its message is dropped then; should it wait later, the keeper finds it.
 
     Raises:
-        Reject: The run was stopped because this worker ends; another worker gets the message.
+        Reject: The run was stopped because this worker ends, or its node is held; another worker gets the message.
         ValueError: The message names no run.
     """
     id_, number = read_message(submission, number)
+    if is_held(runs.store):
+        time.sleep(GATE_S)  # or it would come back before this worker has left the queue
+        raise Reject("its node is held", requeue=True)
     status = EXIT_ENDED if _is_over(runs.store / id_, number) else runs.make(id_, number)
     if status == EXIT_STOPPED:
-        raise Reject("its worker ends", requeue=True)
+        raise Reject("its worker ends, or its node is held", requeue=True)
     if status in (EXIT_DONE, EXIT_ENDED):
         try:
             told = read_submission(runs.store / id_)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.conftest import SHARED
 from tests.e2e.places import PLACES, Place, sweep
 
 if TYPE_CHECKING:
@@ -191,7 +192,8 @@ def gpuprov(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     assert program.exists(), f"{program} is not installed: pip install -e ."
     folder = tmp_path_factory.mktemp("e2e")
     kept = {key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "GPUPROV_"))}
-    sweep(*PLACES.values())  # what a killed run of these tests left
+    if SHARED not in os.environ:  # else another run may be at its tests; each module sweeps its own place
+        sweep(*PLACES.values())  # what a killed run of these tests left
     return Gpuprov(program=program, folder=folder, environment=kept | {"XDG_DATA_HOME": str(folder / "data")})
 
 

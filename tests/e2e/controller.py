@@ -53,10 +53,15 @@ def controller_of(
 ) -> Iterator[Controller]:
     """Machines of these names, each added with these options of `host add`; they are gone at the end."""
     with several_machines(place, folder, tuple(hosts)) as lab:
-        made = Controller(gpuprov=gpuprov, lab=lab, folder=folder)
-        (folder / "lab.yaml").write_text(spec)
-        for name, options in hosts.items():
-            address = ("--address", lab.addresses[name], "--user", "root", "--identity-file", str(lab.key))
-            made("host", "add", name, *address, *options)
-        yield made
+        yield add_hosts(gpuprov, lab, folder, hosts, spec)
     shutil.rmtree(folder)
+
+
+def add_hosts(gpuprov: Gpuprov, lab: Lab, folder: Path, hosts: Mapping[str, Sequence[str]], spec: str) -> Controller:
+    """What knows the machines of a lab, each added with these options."""
+    made = Controller(gpuprov=gpuprov, lab=lab, folder=folder)
+    (folder / "lab.yaml").write_text(spec)
+    for name, options in hosts.items():
+        address = ("--address", lab.addresses[name], "--user", "root", "--identity-file", str(lab.key))
+        made("host", "add", name, *address, *options)
+    return made

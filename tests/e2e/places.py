@@ -51,9 +51,10 @@ MODULES = (
     "work",
     "examples",
     "image_contents",
+    "engine_cluster",
 )
 EVERY_GPU = "per_node: 4"  # which GPUs a node gets must not depend on what other clusters of the machine hold
-LETTERS = "ghijklmnopqrstuvwxyzacdfe1234567890"  # `b` is that of the cluster that all modules share
+LETTERS = "ghijklmnopqrstuvwxyzacdfe1234567890A"  # `b` is that of the cluster that all modules share
 MARK = "user.gpte2e"  # of objects that stand for somebody else's: gpuprov must not touch them, and we must
 _FIRST_BLOCK = 32
 _SUBNETS = 4
@@ -121,8 +122,10 @@ class Place:
 
 PLACES = {name: Place(number=number) for number, name in enumerate(MODULES)}
 # one after the other, as no letter is left
-PLACES |= dict.fromkeys(("grid", "work_faults", "users_broker", "anneal", "program"), PLACES["work"])
-PLACES |= dict.fromkeys(("hosts", "hosts_of_engines"), PLACES["fresh_machine"])
+PLACES |= dict.fromkeys(
+    ("grid", "work_faults", "work_limits", "users_broker", "anneal", "program", "slurm_backup"), PLACES["work"]
+)
+PLACES |= dict.fromkeys(("hosts", "hosts_of_engines", "slurm_backup_hosts"), PLACES["fresh_machine"])
 
 
 def sweep(*places: Place) -> None:
@@ -132,7 +135,7 @@ def sweep(*places: Place) -> None:
     _sweep_remains(places)
     _sweep_docker(places)
     for folder in SHARED.glob("*"):
-        if any(place.has("", {"gpuprov.cluster": folder.name}) for place in places):
+        if any(place.has("", {"gpuprov.cluster": folder.name.partition(".")[0]}) for place in places):
             shutil.rmtree(folder)
     for link in json.loads(_out("ip", "-j", "link") or "[]"):
         if any(link["ifname"].startswith(place.mark) for place in places):

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from tests.e2e.places import Place
 
 SHARED = "/mnt/lab"  # in all machines the same folder of this one, as a file server's would be
+BESIDE = f"{SHARED}.slurm"  # another one
 PACKAGES = ("openssh-server", "python3", "python3-venv")
 
 
@@ -44,8 +45,10 @@ class Lab:
 
 
 @contextmanager
-def several_machines(place: Place, folder: Path, names: tuple[str, ...], suite: str = "bookworm") -> Iterator[Lab]:
-    """They run, and know nobody but the owner of the key."""
+def several_machines(
+    place: Place, folder: Path, names: tuple[str, ...], suite: str = "bookworm", *, more: tuple[str, ...] = ()
+) -> Iterator[Lab]:
+    """They run, have `more` packages, and know nobody but the owner of the key."""
     key = folder / "key"
     output("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key))
 
@@ -53,18 +56,20 @@ def several_machines(place: Place, folder: Path, names: tuple[str, ...], suite: 
         (root / "root/.ssh").mkdir(mode=0o700, exist_ok=True)
         shutil.copy(key.with_suffix(".pub"), root / "root/.ssh/authorized_keys")
 
-    shared = folder / "shared"
+    shared, beside = folder / "shared", folder / "beside"
     shared.mkdir()
+    beside.mkdir()
     machines: dict[str, Machine] = {}
     addresses = {name: place.address(0, 2 + number) for number, name in enumerate(names)}
     instances = {name: place.node(number) for number, name in enumerate(names)}
     remove_machines(place, instances.values())
     try:
-        make_image(place, folder, suite, *PACKAGES, change=with_key)
+        make_image(place, folder, suite, *PACKAGES, *more, change=with_key)
         for name, instance in instances.items():
             machines[name] = make_machine(place, instance, addresses[name])
-            device = (instance, "shared", "disk", f"source={shared}", f"path={SHARED}")
-            output("lxc", "config", "device", "add", *device)
+            for device, source, path in (("shared", shared, SHARED), ("beside", beside, BESIDE)):
+                disk = (instance, device, "disk", f"source={source}", f"path={path}")
+                output("lxc", "config", "device", "add", *disk)
             machines[name].boot()
             # each has a name and a key of its own
             own = f"hostname {name} && echo {name} >/etc/hostname && rm /etc/ssh/ssh_host_* && ssh-keygen -A"

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from gpuprov.cluster.built_images import BUILDER
+from gpuprov.drivers.base import BUILDER
 from gpuprov.provision.folder import abandoned_folders
 from tests.e2e.conftest import lxd
 from tests.e2e.killing import SIGNALS, Blow, loose_links, strike

@@ -6,7 +6,6 @@ import base64
 import json
 import os
 import re
-import shutil
 import signal
 import socket
 import stat
@@ -15,93 +14,31 @@ import sys
 import tarfile
 import urllib.error
 import urllib.request
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 from gpuprov.core.waiting import Wait
+from tests.e2e.desk import QUICK, Desk, again_within, kinds, lasting, open_desk
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
-    from tests.e2e.conftest import Finished, Gpuprov
+    from tests.e2e.conftest import Gpuprov
     from tests.e2e.places import Place
 
-TRAIN = """\
-import os, socket, sys
-import helper
-print(helper.WORD, sys.argv[1:], os.getuid(), socket.gethostname())
-open("result.txt", "w").write("42")
-"""
-TASKS = "def double(number, word='none'):\n    print('doubled', number * 2, word)\n"
 ACCOUNT = 59400
 FLOWER = "/etc/gpuwork/flower.py"
-QUICK = {("lxd", "slurm"), ("lxd", "worker"), ("docker", "worker")}
-SLURM, WORKERS = (
-    [
-        pytest.param((engine, role), id=f"{engine}-{role}", marks=[] if (engine, role) in QUICK else [pytest.mark.long])
-        for engine in ("lxd", "docker", "incus")
-    ]
-    for role in ("slurm", "worker")
-)
-
-
-class Desk:
-    """A cluster of two nodes that share a folder, and a project."""
-
-    def __init__(self, gpuprov: Gpuprov, place: Place, engine: str, role: str, project: Path) -> None:
-        self.gpuprov, self.place, self.engine, self.role, self.project = gpuprov, place, engine, role, project
-        self.folder = Path("/srv/gpuprov") / place.cluster
-        self.controller = place.node(0)
-
-    def __call__(self, *argv: str, expect: int = 0) -> Finished:
-        return self.gpuprov(*self._typed(argv), expect=expect)
-
-    def _typed(self, argv: tuple[str, ...]) -> tuple[str, ...]:
-        words = len(argv[:2]) if argv[0] == "jobs" else 1
-        return (*argv[:words], "--cluster", self.place.cluster, *argv[words:])
-
-    def submit(self, *argv: str) -> str:
-        return self("submit", *argv).stdout.strip()
-
-    def begin(self, *argv: str) -> str:
-        """Submit a job, and wait until it runs."""
-        job = self.submit(*argv)
-        Wait(what="the job to run", timeout_s=60, fix="look at the queue").until(
-            lambda: self.shown(job)["state"], lambda state: state == "running"
-        )
-        return job
-
-    def shown(self, job: str) -> dict[str, Any]:
-        (found,) = self.gpuprov.json(*self._typed(("jobs", "show", job)))["jobs"]
-        assert isinstance(found, dict)
-        return found
+SLURM, WORKERS = (kinds(role, QUICK) for role in ("slurm", "worker"))
 
 
 @pytest.fixture(scope="module", params=[*SLURM, *WORKERS])
 def desk(
     request: pytest.FixtureRequest, gpuprov: Gpuprov, place: Place, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Desk]:
-    engine, role = request.param
-    request.getfixturevalue({"lxd": "lxc"}.get(engine, engine))
-    project = tmp_path_factory.mktemp("project")
-    (project / "train.py").write_text(TRAIN)
-    (project / "helper.py").write_text("WORD = 'trained'\n")
-    (project / "app").mkdir()
-    (project / "app/__init__.py").touch()
-    (project / "app/tasks.py").write_text(TASKS)
-    spec = gpuprov.folder / f"work-{engine}-{role}.yaml"
-    spec.write_text(place.spec(engine=engine, nodes=f"role: {role}", share="true"))
-    shutil.rmtree(f"/srv/gpuprov/{place.cluster}", ignore_errors=True)  # of a killed run
-    gpuprov("cluster", "up", "-f", str(spec), "--no-verify")
-    made = Desk(gpuprov, place, engine, role, project)
-    yield made
-    said = gpuprov("cluster", "down", place.cluster, "--force")
-    assert str(made.folder) in said.all
-    assert (made.folder / "jobs").is_dir()
-    gpuprov("cluster", "down", place.cluster, "--purge", "--yes", "--engine", engine)
-    assert not made.folder.exists()
+    with open_desk(request, gpuprov, place, tmp_path_factory) as made:
+        yield made
 
 
 def test_what_one_node_writes_the_others_read_and_others_of_the_host_do_not(desk: Desk) -> None:
@@ -122,6 +59,10 @@ def test_a_command_of_a_project_runs_as_the_account_and_is_told(desk: Desk) -> N
     assert shown["node"] in (desk.place.node(0), desk.place.node(1))
     assert f"trained ['--lr', '0.1'] {ACCOUNT} {shown['node']}" in desk("jobs", "logs", job).stdout
     assert (desk.folder / "jobs" / job / "runs/0" / "work/result.txt").read_text() == "42"
+    ended = json.loads((desk.folder / "jobs" / job / "runs/0" / "done.json").read_text())
+    node = desk.nodes()[shown["node"]]
+    assert ended["image"] in node["image"], ended
+    assert (shown["gpus"], shown["simulated"]) == (node["gpus"], True), shown
     assert desk.gpuprov.in_node(desk.controller, "ls", "/opt").strip() == ""
     assert job in desk("jobs").stdout
 
@@ -165,17 +106,6 @@ def test_a_cluster_without_the_folder_says_what_to_type(gpuprov: Gpuprov, desk: 
     assert desk("jobs").stdout.strip()
 
 
-def again_within_30_s(desk: Desk, job: str) -> None:
-    """A job that was hit runs again, and ends once."""
-    Wait(what="the job to run again", timeout_s=30, fix="look at the queue").until(
-        lambda: desk.shown(job), lambda shown: shown["tries"] == 2 and shown["state"] in ("running", "done")
-    )
-    desk("jobs", "wait", job)
-    shown = desk.shown(job)
-    assert (shown["state"], shown["exit_status"], shown["tries"]) == ("done", 0, 2), shown
-    assert desk("jobs", "logs", job).stdout.count("whole") == 1
-
-
 # A network may accept connections to any address: whether a broker is there shows in what it says
 AMQP = """
 import socket, sys
@@ -188,11 +118,6 @@ except OSError:
 """
 
 
-def lasting(seconds: int) -> tuple[str, ...]:
-    """What is typed after `submit` for a job of that many seconds that says when it is whole."""
-    return ("--no-project", "--", "sh", "-c", f"sleep {seconds}; echo whole")
-
-
 BRIEF = lasting(5)
 
 
@@ -200,7 +125,7 @@ BRIEF = lasting(5)
 def test_a_run_whose_worker_is_killed_runs_again(desk: Desk) -> None:
     job = desk.begin(*BRIEF)
     desk.gpuprov.in_node(desk.shown(job)["node"], "pkill", "-KILL", "-f", "gpuwork[.]worker")
-    again_within_30_s(desk, job)
+    again_within(desk, job)
 
 
 @pytest.mark.parametrize("desk", WORKERS, indirect=True)
@@ -215,7 +140,7 @@ def test_a_run_whose_node_is_stopped_runs_again_elsewhere(desk: Desk) -> None:
     refused = desk.gpuprov("stop", second, expect=2)
     assert f"{job} of work (sh) on {second}" in refused.stderr
     desk.gpuprov("stop", second, "--force")
-    again_within_30_s(desk, job)
+    again_within(desk, job)
     assert desk.shown(job)["node"] == desk.controller
     desk.gpuprov("start", second)
     desk.gpuprov("verify", "--cluster", desk.place.cluster)
@@ -227,7 +152,7 @@ def test_runs_survive_the_death_of_their_broker(desk: Desk) -> None:
     waiting = desk.submit("--no-project", "--count", "4", "--", "echo", "{n}")
     desk.gpuprov.in_node(desk.controller, "pkill", "-KILL", "beam.smp")
     desk("jobs", "wait", job, waiting)
-    assert [row["state"] for row in desk.gpuprov.json(*desk._typed(("jobs", "show", waiting)))["jobs"]] == ["done"] * 4
+    assert [row["state"] for row in desk.rows(waiting)] == ["done"] * 4
     assert desk("jobs", "logs", job).stdout.count("whole") == 1
     assert desk.shown(job)["tries"] == 1
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 NODES: Final = 4
 TASK: Final = ("echo", "end")
+KILL: Final = 'for _ in $(seq 300); do pkill -KILL "$@" && exit; sleep 0.1; done; exit 1'
 
 
 class Queue:
@@ -48,7 +49,8 @@ class Queue:
         )
 
     def _kill(self, node: str, *which: str) -> None:
-        self.gpuprov("exec", node, "--", "sh", "-c", 'pkill -KILL "$@" || true', "sh", *which)
+        """Kill what may just be starting; it must be there."""
+        self.gpuprov("exec", node, "--", "sh", "-c", KILL, "sh", *which)
 
     def _restart(self, node: str) -> None:
         self.gpuprov("stop", node, "--force")

@@ -10,7 +10,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gpuprov.core.errors import EngineError, NotOurs
-from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_FINGERPRINT, MOST_FILE_BYTES, READ_S, EngineFacts, Setting
+from gpuprov.drivers.base import (
+    BUILDER,
+    LABEL_CLUSTER,
+    LABEL_FINGERPRINT,
+    MOST_FILE_BYTES,
+    READ_S,
+    EngineFacts,
+    Setting,
+)
 from gpuprov.drivers.calls import Call
 from gpuprov.drivers.foreign import NetworkInUse, not_ours
 from gpuprov.drivers.networks import NetworkState
@@ -37,6 +45,7 @@ class FakeDriver(FakeTrees):
 
     name = "fake"
     command = "fakectl"
+    builder = BUILDER
     capabilities: frozenset[Capability] = frozenset(
         {"snapshot", "privileged", "expose-live", "devices-live", "systemd", "jobs", "private-bridge"}
     )
@@ -85,6 +94,7 @@ class FakeDriver(FakeTrees):
             cpus=self.engine.cpus,
             memory_bytes=self.engine.memory_bytes,
             free_bytes=self.engine.free_bytes,
+            cluster=self.engine.cluster,
         )
 
     def owner_on_host(self, uid: int) -> int:
@@ -100,14 +110,15 @@ class FakeDriver(FakeTrees):
         """Every instance but builders."""
         self.reach("list_nodes", "")
         with self.engine.lock:
-            return [replace(node.state(), host=self.host) for node in self.engine.nodes.values() if not node.builder]
+            nodes = [node for node in self.engine.nodes.values() if not node.builder]
+            return [replace(node.state(), host=node.member or self.host) for node in nodes]
 
     def find_node(self, name: str) -> NodeState | None:
         """One instance, or None."""
         self.reach("find_node", name)
         with self.engine.lock:
             node = self.engine.nodes.get(name)
-            return replace(node.state(), host=self.host) if node else None
+            return replace(node.state(), host=node.member or self.host) if node else None
 
     def create_node(self, request: NodeRequest) -> None:
         """Make a stopped instance from an image."""

@@ -7,7 +7,16 @@ import threading
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_ROLE, ROLE_BUILDER, ExecResult, ImageState, NodeState, Setting
+from gpuprov.drivers.base import (
+    LABEL_CLUSTER,
+    LABEL_ROLE,
+    ROLE_BUILDER,
+    EngineCluster,
+    ExecResult,
+    ImageState,
+    NodeState,
+    Setting,
+)
 from gpuprov.drivers.foreign import Origin
 from gpuprov.drivers.networks import NetworkState
 from tests.fakes.faults import Faults
@@ -28,6 +37,7 @@ class FakeNode:
 
     Attributes:
         made_as: The name that it was made with: what has another one was copied or renamed by somebody else.
+        member: On which other member of the engine's cluster it is; empty for one that is here.
     """
 
     name: str
@@ -45,6 +55,7 @@ class FakeNode:
     environment: dict[str, str] = field(default_factory=dict)
     job: bool = False
     made_as: str = ""
+    member: str = ""
 
     @property
     def builder(self) -> bool:
@@ -60,6 +71,8 @@ class FakeNode:
 
     def state(self) -> NodeState:
         """As a driver shows it."""
+        if self.member:
+            return NodeState(name=self.name, status=self.status, host=self.member, member=self.member)
         return NodeState(
             id=str(id(self)),
             name=self.name,
@@ -138,6 +151,7 @@ class FakeEngine:
         stubborn: What an engine says that it had to force, by node.
         snapshot_pauses: Whether nodes stand still while a snapshot is taken.
         first_user: Which user of the host root of a node is, in what is mounted; None where it does not tell.
+        cluster: The cluster of its own that it is a member of.
         tars: What a node gives in place of a path's tar, by that path.
         lock: Held while the state changes.
     """
@@ -154,6 +168,7 @@ class FakeEngine:
     stubborn: dict[str, str] = field(default_factory=dict)
     snapshot_pauses: bool = False
     first_user: int | None = 0
+    cluster: EngineCluster | None = None
     tars: dict[str, bytes] = field(default_factory=dict)
     lock: threading.RLock = field(default_factory=threading.RLock)
 

@@ -30,6 +30,7 @@ class FakeFolders:
     can_give: bool = True
     reach: Callable[[str, str], None] = lambda _step, _path: None
     marks: dict[tuple[str, str], str] = field(default_factory=dict)
+    modes: dict[str, int] = field(default_factory=dict)
 
     def add(self, path: str, *, owner: int = 0, empty: bool = True) -> None:
         self.there[path] = FolderLook(kind="folder", at=path, owner=owner, empty=empty)
@@ -38,18 +39,24 @@ class FakeFolders:
         found = self.there.get(path, FolderLook(kind="absent", at=path))
         return replace(found, can_give=self.can_give)
 
-    def make(self, path: str, *, owner: int) -> None:
+    def make(self, path: str, *, owner: int, mode: int = 0o750) -> None:
         with self._step("make_folder", path):
             if path not in self.there:
                 self.add(path)
             self.reach("make_folder:new", path)
             self.there[path] = replace(self.there[path], owner=owner)
+            self.modes[path] = mode
 
     def drop(self, path: str) -> None:
         with self._step("drop_folder", path):
             if path in self.there and not self.look(path).empty:
                 raise HostNotReady(f"the folder {path} cannot be removed", evidence="Directory not empty", fix="ls")
             self.there.pop(path, None)
+
+    def empty(self, path: str, *, owner: int) -> None:
+        with self._step("empty_folder", path):
+            assert self.there[path].owner == owner
+            self.there[path] = replace(self.there[path], empty=True)
 
     def set_aside(self, path: str) -> None:
         with self._step("set_folder_aside", path):

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from tests.fakes.engine import Command, FakeEngine, FakeNode
 
 CONF = "/etc/slurm/slurm.conf"
+MARK = "/etc/slurm/controller"
 _STATES = {"PD": "pending", "R": "running", "CG": "completing"}
 
 
@@ -68,6 +69,7 @@ class SlurmInNodes:
         self.on_look: Callable[[], object] = lambda: None
         self.cancelled: list[str] = []
         self.restarted: list[tuple[str, str]] = []
+        self.asked: list[str] = []  # in which node each question was put, and each command
         self.settled: list[tuple[str, str]] = []  # controllers, and the restart that came next
         self.read: dict[str, bytes] = {}  # the configuration that the daemons of a node have read
         self._engine = engine
@@ -88,6 +90,7 @@ class SlurmInNodes:
         commands = {"sinfo": self._sinfo, "squeue": self._squeue, "scontrol": self._scontrol, "scancel": self._scancel}
         if argv[0] not in commands:
             return said(f"{argv[0]}: not found", exit_code=127)
+        self.asked.append(command.node.name)
         if self.broken:
             return ExecResult(exit_code=1, stdout="", stderr=f"{argv[0]}: Unable to contact slurm controller\n")
         return commands[argv[0]](command)
@@ -104,7 +107,7 @@ class SlurmInNodes:
         self.reasons.pop(node.name, None)
         if CONF in node.files:
             self.read[node.name] = node.files[CONF].content
-        if "/etc/slurm/controller" in node.files:
+        if MARK in node.files:
             known = self._configured(node.name)
             self.drains = {name: drain for name, drain in self.drains.items() if name in known}
 
@@ -118,7 +121,11 @@ class SlurmInNodes:
         if "sdiag" in argv[2]:
             self._settling = command.node.name
             return said("")
+        if argv[2].startswith(f"[ -e {MARK} ]"):
+            self._engine.nodes[command.node.name].files.pop(MARK, None)
+            return said("")
         if "sinfo" in argv[2]:
+            self.asked.append(command.node.name)
             return said("", exit_code=1) if self.broken else self._sinfo(command)
         if "slurmstepd" in argv[2]:
             here = [job.id for job in self._all() if job.nodes and command.node.name in expand_names(job.nodes)]

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from typing import TYPE_CHECKING
 
 from gpuprov.drivers.base import ExecResult
 from gpuprov.planes.queue_page import PROGRAM
-from gpuprov.planes.work_place import desk_argv
+from gpuprov.planes.work_place import FOLDER, desk_argv
 from gpuprov.planes.worker.facts import BROKER, DEFINITIONS, FLOWER, GPUS
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tests.fakes.engine import Command, FakeEngine, FakeNode
 
 _PROGRAM = tuple(desk_argv())
+_SHELL = ("runuser", "-u", "work", "--", "sh", "-c")
 
 
 class WorkersInNodes:
@@ -22,16 +26,18 @@ class WorkersInNodes:
     Attributes:
         broken: Nodes whose workers do not answer.
         jobs: What is in the folder of jobs.
+        folder: What nodes have as the folder of jobs, for lines of a shell, which are really run.
     """
 
-    def __init__(self, engine: FakeEngine) -> None:
+    def __init__(self, engine: FakeEngine, folder: Path) -> None:
         self.engine = engine
+        self.folder = folder
         self.broken: set[str] = set()
         self.jobs: list[dict[str, object]] = []
 
     def knows(self, command: Command) -> bool:
         """Whether it is a question for one of these programs, in a node of this kind."""
-        begins = (command.argv[: len(_PROGRAM)] == _PROGRAM, command.argv[: len(PROGRAM)] == PROGRAM)
+        begins = (command.argv[: len(words)] == words for words in (_PROGRAM, PROGRAM, _SHELL))
         return any(begins) and BROKER in command.node.files
 
     def __call__(self, command: Command) -> ExecResult:
@@ -39,9 +45,18 @@ class WorkersInNodes:
         if command.argv[: len(PROGRAM)] == PROGRAM:
             shown = FLOWER in command.node.files and command.node.name not in self.broken
             return ExecResult(exit_code=0 if shown else 4, stdout="", stderr="" if shown else "127.0.0.1:5555: refused")
+        if command.argv[: len(_SHELL)] == _SHELL:
+            argv = [word.replace(FOLDER, str(self.folder)) for word in command.argv[len(_SHELL) - 2 :]]
+            done = subprocess.run(argv, capture_output=True, text=True, check=False)
+            return ExecResult(exit_code=done.returncode, stdout=done.stdout, stderr=done.stderr)
         verb = "live" if "--live" in command.argv else command.argv[len(_PROGRAM)]
         told = {"workers": self._workers, "list": self._list, "live": self._list_live}[verb]()
         return ExecResult(exit_code=4 if "error" in told else 0, stdout=json.dumps(told), stderr="")
+
+    @property
+    def held(self) -> list[str]:
+        """The nodes on which no run may begin."""
+        return sorted(path.name for path in self.folder.glob(".held/*"))
 
     def _workers(self) -> dict[str, object]:
         nodes = [node for node in self.engine.nodes.values() if node.status == "running" and BROKER in node.files]

@@ -77,7 +77,7 @@ class World:
     def __init__(self, root: Path, reporter: Recording) -> None:
         self.engine = FakeEngine()
         self.slurm = SlurmInNodes(self.engine)
-        self.workers = WorkersInNodes(self.engine)
+        self.workers = WorkersInNodes(self.engine, root / "jobs-of-workers")
         self.engine.answer = self._answer
         self.gpus = simulated_gpus(root)
         self.host = FakeHost(folder=root, observe=lambda _mode: self.gpus)

@@ -68,8 +68,9 @@ class CannedLxd(LxdApi):
     pool: str | None = "gpuprov"
     socket: Path = field(default_factory=Path)
 
-    def begin(self, _method: str, *_path: str, body: Any) -> Any:
+    def begin(self, _method: str, *_path: str, body: Any, target: str = "") -> Any:
         assert isinstance(body, dict)
+        assert not target
         return {"operation": "/1.0/operations/1"}
 
     def finished(self, _answer: Any, path: tuple[str, ...], _timeout_s: float | None = None, *, deed: str = "") -> Any:
@@ -351,6 +352,24 @@ def test_the_cause_is_in_the_message(failure: str, tmp_path: Path, monkeypatch: 
     if failure.startswith(("mmdebstrap", "pip")) and any(said in error.evidence for said in ("No space", "free space")):
         assert error.fix.startswith("df -h ")
     assert error.fix
+
+
+@pytest.mark.parametrize(
+    ("failure", "fix"),
+    [
+        ("mmdebstrap: a mirror that is away", "check whether this machine can reach the mirror: apt-get update"),
+        ("mmdebstrap: a package that arrives broken", "check whether this machine can reach the mirror"),
+        ("mmdebstrap: mount fails", "the mirror answers; check this machine: gpuprov doctor"),
+        ("mmdebstrap: a script of a package that fails", "the mirror answers"),
+    ],
+)
+def test_a_mirror_that_has_answered_is_not_blamed(
+    failure: str, fix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    with pytest.raises(GpuprovError) as caught:
+        TABLE[failure][0](tmp_path)
+    assert caught.value.fix.startswith(fix)
 
 
 def test_what_a_node_wrote_is_short_and_printable() -> None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from gpuprov.core.errors import EngineError
 from gpuprov.core.interrupts import to_its_end
 from gpuprov.drivers.base import (
+    BUILDER,
     LABEL_ROLE,
     MOST_FILE_BYTES,
     READ_S,
@@ -63,6 +64,7 @@ class DockerDriver(TellsNoNetworkSettings):
 
     name = "docker"
     command = "docker"
+    builder = BUILDER
     capabilities: frozenset[Capability] = frozenset({"snapshot", "jobs"})
     nameserver: str | None = "127.0.0.11"  # Docker's own, in every node
     snapshot_pauses = True

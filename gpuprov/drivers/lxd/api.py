@@ -83,6 +83,12 @@ class LxdApi:
         return self.kin.command
 
     @property
+    def member(self) -> str:
+        """Name of this host in the cluster that the engine is a member of; empty where it is in none."""
+        environment = self.client.host_info["environment"]
+        return str(environment["server_name"]) if environment.get("server_clustered") else ""
+
+    @property
     def storage_pools(self) -> Path:
         """The folder with its pools; its socket may lie elsewhere."""
         beside = self.socket.parent / "storage-pools"
@@ -114,18 +120,22 @@ class LxdApi:
                 if take(piece) is False or time.monotonic() > end_s:
                     break
 
-    def send(self, method: str, *path: str, body: Mapping[str, Any], timeout_s: float | None = None) -> Document:
+    def send(
+        self, method: str, *path: str, body: Mapping[str, Any], timeout_s: float | None = None, target: str = ""
+    ) -> Document:
         """POST, PUT or PATCH a document and wait for the operation it starts; returns the operation's metadata.
 
         `timeout_s` is how long that may take; None for as long as it does not go without progress for the usual limit.
+        `target` is the member of the engine's cluster that is to do it; empty where the engine is in none, or for all.
         """
         deed = describe_request(method, path, body)
-        return self.finished(self.begin(method, *path, body=body), path, timeout_s, deed=deed)
+        return self.finished(self.begin(method, *path, body=body, target=target), path, timeout_s, deed=deed)
 
-    def begin(self, method: str, *path: str, body: Mapping[str, Any]) -> Document:
+    def begin(self, method: str, *path: str, body: Mapping[str, Any], target: str = "") -> Document:
         """POST, PUT or PATCH a document; returns the answer, whose operation goes on."""
+        place = {"params": {"target": target}} if target else {}
         with self.translated(method, path, body):
-            answer: Document = getattr(self._node(path), method)(json=body).json()
+            answer: Document = getattr(self._node(path), method)(json=body, **place).json()
         return answer
 
     def delete(self, *path: str, timeout_s: float | None = None) -> None:

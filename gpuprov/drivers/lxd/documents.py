@@ -23,7 +23,7 @@ from gpuprov.drivers.label_text import read_texts
 from gpuprov.drivers.networks import Attachment, Exposure, NetworkRequest, NetworkState
 from gpuprov.spec.addressing import mac
 from gpuprov.spec.devices import CharDevice, Mount
-from gpuprov.spec.shared_folder import SHARED
+from gpuprov.spec.shared_folder import MAPPED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -42,7 +42,7 @@ UUID = "volatile.uuid"  # LXD gives each instance its own, and a copy another on
 _NAME_LENGTH = 63  # of a device; LXD refuses one of more than 64
 _NAME_STEM = _NAME_LENGTH - SHORT_LENGTH - 1  # of one that ends with a hash
 _LISTEN = re.compile(r"tcp:([^:]+):([0-9]{1,5})", re.ASCII)
-_STATUSES: dict[str, NodeStatus] = {"running": "running", "stopped": "stopped", "frozen": "frozen"}
+STATUSES: dict[str, NodeStatus] = {"running": "running", "stopped": "stopped", "frozen": "frozen"}
 
 
 def label_config(labels: Mapping[str, str]) -> dict[str, str]:
@@ -165,7 +165,7 @@ def render_devices(devices: Iterable[CharDevice], mounts: Iterable[Mount], *, sh
         disk = {"type": "disk", "source": mount.source, "path": mount.target}
         if mount.read_only:
             disk["readonly"] = "true"
-        elif shift and mount.target != SHARED:  # which belongs to the account's mapped user
+        elif shift and mount.target not in MAPPED:  # which belong to a mapped user of the nodes
             disk["shift"] = "true"
         rendered[name] = disk
     return rendered
@@ -224,7 +224,7 @@ def parse_instance(document: Mapping[str, Any]) -> NodeState:
     return NodeState(
         name=document["name"],
         id=config.get("volatile.uuid") or document.get("created_at", ""),
-        status=_STATUSES.get(document["status"].lower(), "error"),
+        status=STATUSES.get(document["status"].lower(), "error"),
         labels={} if origin else parse_labels(config),
         copy_of=origin,
         addresses=_addresses(config.get("raw.lxc", ""), devices),

@@ -6,8 +6,9 @@ from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
-from gpuprov.core.errors import EngineError, HostNotReady
+from gpuprov.core.errors import EngineError
 from gpuprov.drivers.base import (
+    BUILDER,
     LABEL_FINGERPRINT,
     LABEL_ROLE,
     MOST_FILE_BYTES,
@@ -25,7 +26,7 @@ from gpuprov.drivers.base import (
 from gpuprov.drivers.calls import Call
 from gpuprov.drivers.capabilities import Capability, require_capability
 from gpuprov.drivers.foreign import name_taken, not_ours
-from gpuprov.drivers.lxd import documents, images, networks, settings
+from gpuprov.drivers.lxd import documents, images, members, networks, settings
 from gpuprov.drivers.lxd.again import NETWORK_CHANGES, TORN_COPY, act_again
 from gpuprov.drivers.lxd.api import NotFound
 from gpuprov.drivers.lxd.ending import remove_instance, stop_instance
@@ -39,7 +40,6 @@ from gpuprov.drivers.lxd.remnants import links_of_node, list_links, remove_links
 from gpuprov.drivers.lxd.start_log import explain_start, last_words_of, read_console
 from gpuprov.drivers.node_files import read_at_rest, read_in_node, write_in_node
 from gpuprov.drivers.node_trees import look_in_node, read_tree, write_tree
-from gpuprov.drivers.registry import prepare_command
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -72,6 +72,11 @@ class LxdDriver:
     # --- the engine
 
     @property
+    def builder(self) -> str:
+        """One name; in an engine's cluster, one for each member."""
+        return members.own_name(BUILDER, self._api.member)
+
+    @property
     def snapshot_pauses(self) -> bool:
         """Where the pool has no copy on write: LXD freezes a node while it copies files."""
         return self._api.get("storage-pools", self._pool())["driver"] not in _COPY_ON_WRITE
@@ -91,6 +96,7 @@ class LxdDriver:
             cpus=resources["cpu"]["total"],
             memory_bytes=resources["memory"]["total"],
             free_bytes=space["total"] - space["used"] if space.get("total") else None,
+            cluster=members.read_cluster(self._api),
         )
 
     @cached_property
@@ -102,13 +108,7 @@ class LxdDriver:
     def _pool(self) -> str:
         """The storage pool for nodes: ours, else one with copy on write, else any."""
         if self._api.pool is None:
-            pools = self._api.get("storage-pools", recursion=1)
-            if not pools:
-                raise HostNotReady(
-                    f"{self.name} has no storage pool for nodes",
-                    evidence=f"`{self._api.command} storage list` is empty",
-                    fix=f"create one: {prepare_command(self.name)}",
-                )
+            pools = members.list_pools(self._api)
             best = min(pools, key=lambda pool: (pool["name"] != "gpuprov", pool["driver"] not in _COPY_ON_WRITE))
             self._api.pool = str(best["name"])
         return self._api.pool
@@ -121,10 +121,12 @@ class LxdDriver:
 
     def list_nodes(self) -> list[NodeState]:
         """Every instance, foreign ones too; our images and builders are left out."""
-        found = self._api.get("instances", recursion=1)
+        found, member = self._api.get("instances", recursion=1), self._api.member
         links = list_links()
-        nodes = [self._here(document, links) for document in found if documents.parse_image_instance(document) is None]
-        return [node for node in nodes if node.labels.get(LABEL_ROLE) != ROLE_BUILDER]
+        here = [document for document in found if members.is_here(document, member)]
+        nodes = [self._here(document, links) for document in here if documents.parse_image_instance(document) is None]
+        nodes = [node for node in nodes if node.labels.get(LABEL_ROLE) != ROLE_BUILDER]
+        return nodes + members.states_elsewhere(found, member)
 
     def find_node(self, name: str) -> NodeState | None:
         """One instance with its snapshots, or None."""
@@ -132,6 +134,8 @@ class LxdDriver:
             document = self._api.get("instances", _real(name), recursion=1)
         except NotFound:
             return None
+        if not members.is_here(document, self._api.member):
+            return members.state_elsewhere(document)
         return None if documents.parse_image_instance(document) else self._here(document, list_links())
 
     def _here(self, document: Document, links: Mapping[str, Sequence[str]]) -> NodeState:
@@ -177,7 +181,7 @@ class LxdDriver:
             raise
 
     def _make(self, body: Mapping[str, Any]) -> None:
-        make = partial(self._api.send, "post", "instances", body=body)
+        make = partial(self._api.send, "post", "instances", body=body, target=self._api.member)
         act_again(make, _PASSING, undo=partial(self._remove, body["name"]))
 
     def _reduce(self, name: str, wanted: Mapping[str, Any]) -> None:
@@ -204,7 +208,7 @@ class LxdDriver:
             try:
                 self._change_state(name, {"action": "unfreeze" if status == "frozen" else "start", "timeout": 30})
             except EngineError as error:
-                found = self._api.get("instances", recursion=1)
+                found = members.list_here(self._api)
                 double = explain_double(document, error, found, self.command)
                 raise double if double is not error else explain_start(self._api, name, error) from error
             remove_links(document)
@@ -241,6 +245,8 @@ class LxdDriver:
             document: Document | None = self._api.get("instances", _real(name))
         except NotFound:
             document = None
+        if document is not None and not members.is_here(document, self._api.member):
+            raise not_ours(members.state_elsewhere(document), self.command, lack="")
         if document is None or documents.parse_image_instance(document):
             raise NotFound(
                 f"there is no node {name}",

@@ -17,7 +17,7 @@ from typing import IO, TYPE_CHECKING
 
 from gpuprov.core.errors import EngineError, NotOurs
 from gpuprov.drivers.base import LABEL_SELF, ImageState
-from gpuprov.drivers.lxd import documents
+from gpuprov.drivers.lxd import documents, members
 from gpuprov.drivers.lxd.api import NotFound
 
 if TYPE_CHECKING:
@@ -30,14 +30,14 @@ _OWNED = "gpuprov.version"  # an image property that only our import sets
 
 def list_images(api: LxdApi) -> list[ImageState]:
     """The node images, oldest first."""
-    parsed = (documents.parse_image_instance(document) for document in api.get("instances", recursion=1))
+    parsed = (documents.parse_image_instance(document) for document in members.list_here(api))
     return sorted((image for image in parsed if image), key=lambda image: image.created)
 
 
 def find_image(api: LxdApi, name: str) -> ImageState | None:
     """A node image by name, or an image of the store by alias or fingerprint."""
     for image in list_images(api):
-        if name in (image.name, image.name.removeprefix(documents.IMAGE_INSTANCE)):
+        if name == image.name or _instance_of(name, api.member) == image.name:
             return image
     try:
         fingerprint = api.get("images", "aliases", name)["target"]
@@ -48,6 +48,11 @@ def find_image(api: LxdApi, name: str) -> ImageState | None:
     except NotFound:
         return None
     return ImageState(id=f"image:{document['fingerprint']}", name=name, size_bytes=document["size"])
+
+
+def _instance_of(name: str, member: str) -> str:
+    """The instance that an image is, or is to be, which is named by that or without what all begin with."""
+    return documents.IMAGE_INSTANCE + members.own_name(name.removeprefix(documents.IMAGE_INSTANCE), member)
 
 
 def import_rootfs(api: LxdApi, name: str, rootfs: str, labels: Mapping[str, str]) -> str:
@@ -87,7 +92,7 @@ def _metadata_tar(metadata: Mapping[str, object]) -> io.BytesIO:
 
 def name_holder(api: LxdApi, name: str) -> str | None:
     """The foreign instance that has the name of an image to be, in words."""
-    target = documents.IMAGE_INSTANCE + name.removeprefix(documents.IMAGE_INSTANCE)
+    target = _instance_of(name, api.member)
     try:
         document = api.get("instances", target)
     except NotFound:
@@ -100,7 +105,7 @@ def publish(api: LxdApi, builder: str, name: str, labels: Mapping[str, str]) -> 
     document = api.get("instances", builder)
     kept = {key: value for key, value in document["config"].items() if key.startswith(("volatile.", "image."))}
     owner = {key: value for key, value in document["config"].items() if key.startswith("user.gpuprov.")}
-    target = documents.IMAGE_INSTANCE + name.removeprefix(documents.IMAGE_INSTANCE)
+    target = _instance_of(name, api.member)
     known = {**labels, LABEL_SELF: target}
     mark = {documents.KIND: "image", documents.IMAGE_LABELS: json.dumps(known, sort_keys=True)}
     document["config"] = kept | owner | mark | {"boot.autostart": "false"}

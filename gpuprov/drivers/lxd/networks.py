@@ -16,6 +16,8 @@ from gpuprov.drivers.lxd import documents, settings
 from gpuprov.drivers.lxd.again import LINK_WENT, act_again
 from gpuprov.drivers.lxd.api import NotFound
 from gpuprov.drivers.lxd.links import find_lost, read_rules
+from gpuprov.drivers.lxd.member_labels import as_member_sees, joinable_by, keep_labels, read_kept
+from gpuprov.drivers.lxd.member_networks import create_on_members, is_unfinished, removal_on_members
 from gpuprov.drivers.lxd.name_server import ADDRESS_TAKEN, end_lost
 
 if TYPE_CHECKING:
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 
     from gpuprov.drivers.base import Settings
     from gpuprov.drivers.lxd.api import LxdApi
+    from gpuprov.drivers.lxd.member_labels import Kept
     from gpuprov.drivers.networks import NetworkRequest, NetworkState
 
 _WITHOUT_ADDRESS = {"ipv4.address": "none"}
@@ -33,7 +36,12 @@ _START_S = 90.0
 
 def list_networks(api: LxdApi) -> list[NetworkState]:
     """Every network, the host's own interfaces too."""
-    found = [(document, documents.parse_network(document)) for document in api.get("networks", recursion=1)]
+    kept = read_kept(api)
+    found = [
+        (document, _state(document, kept, api.member))
+        for document in api.get("networks", recursion=1)
+        if not (is_unfinished(document) and api.member in kept.get(document["name"], {}))
+    ]
     rules = _read_rules(api) if any(state.ours for _, state in found) else None
     return tell_isolated(
         replace(state, settings=_network_settings(document, rules)) if state.ours else state
@@ -41,12 +49,20 @@ def list_networks(api: LxdApi) -> list[NetworkState]:
     )
 
 
+def _state(document: Mapping[str, Any], kept: Kept, member: str) -> NetworkState:
+    state = documents.parse_network(as_member_sees(document, kept, member))
+    return replace(state, joinable=joinable_by(document, kept, member))
+
+
 def _read_rules(api: LxdApi) -> str | None:
     return read_rules(str(api.client.host_info["environment"].get("firewall")), api.kin.rules)
 
 
 def create_network(api: LxdApi, request: NetworkRequest) -> None:
-    """Make a bridge, as yet without an address."""
+    """Make a bridge, as yet without an address; in an engine's cluster at once with it."""
+    if api.member:
+        create_on_members(api, request)
+        return
     document = documents.render_network(request)
     body = {**document, "config": {**document["config"], **_WITHOUT_ADDRESS}}
     make = partial(api.send, "post", "networks", body=body)
@@ -61,8 +77,9 @@ def _delete_half_made(api: LxdApi, name: str) -> None:
 
 def complete_network(api: LxdApi, request: NetworkRequest) -> None:
     """Give a bridge of ours its address, if it is to have one."""
-    if request.address and _get_our_network(api, request.name).address != request.address:
-        _configure(api, "patch", request.name, {"ipv4.address": request.address})
+    if request.address:
+        if _get_our_network(api, request.name).address != request.address:
+            _configure(api, "patch", request.name, {"ipv4.address": request.address})
         let_through(request.name)
 
 
@@ -74,15 +91,28 @@ def isolate_network(api: LxdApi, name: str) -> str:
 
 
 def delete_network(api: LxdApi, name: str) -> None:
-    """Remove a network of ours; no change if it is absent."""
-    if _our_network(api, name):
-        with released(name):
+    """Remove a network of ours; no change if it is absent. In an engine's cluster, the last host that has it does."""
+    if api.member and _is_joinable(api, name):
+        return
+    state = _our_network(api, name)
+    if state is None:
+        return
+    with released(name), removal_on_members(api, name, state.labels) as is_last:
+        if is_last:
             if find_lost(name, {}, None):
                 # LXD takes a network without a link for stopped, and would leave its name server running for ever
                 _configure(api, "patch", name, {settings.SHAKEN_KEY: settings.SHAKEN_VALUE})
             _delete(api, name)
             end_lost(api, name)
-        end_passage(name)
+    end_passage(name)
+
+
+def _is_joinable(api: LxdApi, name: str) -> bool:
+    """Whether only other hosts of its cluster have it, as where this one failed while it was made."""
+    try:
+        return bool(joinable_by(api.get("networks", name), read_kept(api), api.member))
+    except NotFound:
+        return False
 
 
 def _delete(api: LxdApi, name: str) -> None:
@@ -95,8 +125,11 @@ def _delete(api: LxdApi, name: str) -> None:
 
 def set_network_labels(api: LxdApi, name: str, labels: Mapping[str, str]) -> None:
     """Add or change labels of a network of ours."""
-    _get_our_network(api, name)
-    api.send("patch", "networks", name, body={"config": documents.label_config(labels)})
+    state = _get_our_network(api, name)
+    if api.member:
+        keep_labels(api, name, {**state.labels, **labels})
+    else:
+        api.send("patch", "networks", name, body={"config": documents.label_config(labels)})
 
 
 def set_network_settings(api: LxdApi, request: NetworkRequest) -> None:
@@ -122,7 +155,7 @@ def _configure(api: LxdApi, method: str, name: str, config: Mapping[str, str]) -
 def _await_start(api: LxdApi, name: str) -> None:
     """Wait for a network that the engine could not start when it started itself; one without nodes is made anew."""
     document = api.get("networks", name)
-    if document.get("status") == _NOT_STARTED and not document.get("used_by"):
+    if document.get("status") == _NOT_STARTED and not document.get("used_by") and not api.member:
         _delete(api, name)
         api.send("post", "networks", body={key: document[key] for key in ("name", "type", "description", "config")})
         return
@@ -147,7 +180,7 @@ def _get_our_network(api: LxdApi, name: str) -> NetworkState:
 
 def _our_network(api: LxdApi, name: str) -> NetworkState | None:
     try:
-        state = documents.parse_network(api.get("networks", name))
+        state = _state(api.get("networks", name), read_kept(api), api.member)
     except NotFound:
         return None
     if not state.ours:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpuprov.core.errors import EngineError
+from gpuprov.drivers.lxd.members import list_here
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -24,7 +25,7 @@ def owner_without_shift(api: LxdApi, uid: int, *, root: Path = Path("/")) -> int
     Raises:
         EngineError: The engine does not tell it.
     """
-    found = find_in_instances(uid, api.get("instances", recursion=1))
+    found = find_in_instances(uid, list_here(api))
     if found is None:
         found = find_in_subuid(uid, _read(root / "etc/subuid"))
     if found is None:

@@ -13,15 +13,16 @@ from gpuprov.core.printable import printable
 from gpuprov.core.side_by_side import ask_side_by_side, each
 from gpuprov.core.silence_limit import more_time, scaled_limit_s
 from gpuprov.core.waiting import Wait
-from gpuprov.planes.slurm.facts import ready_states, settling_script
+from gpuprov.planes.slurm.facts import ready_states, settling_script, slurm_path
 from gpuprov.planes.slurm.words import FORMAT, parse_words
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver
     from gpuprov.planes.slurm.words import NodeWord
+    from gpuprov.provision.recipe import Init
 
 DAEMONS = ("slurmctld", "slurmd")
 UNKNOWN = "unknown to Slurm"
@@ -36,6 +37,12 @@ _LOG_BUDGET_S = 5.0
 ANSWER_BUDGET_S = 15.0
 # While there is no controller yet, sinfo asks again a second later, and for ten seconds; ping ends at once.
 _STATES = f"scontrol ping >/dev/null 2>&1 && exec sinfo -h -N -o '{FORMAT}'"
+# A backup that waits starts no jobs: what it would settle is the queue of the node that does.
+_IN_CONTROL = "scontrol ping | grep -q '(primary).* is DOWN' || exit 0"
+_STOP: Mapping[Init, str] = {
+    "systemd": "systemctl stop slurmctld.service",
+    "runit": "[ ! -d /etc/service/slurmctld ] || sv down slurmctld",
+}
 
 
 def node_words(driver: Driver, controller: str) -> dict[str, NodeWord]:
@@ -153,16 +160,37 @@ def run_slurm(driver: Driver, controller: str, argv: Sequence[str]) -> str:
     return result.stdout
 
 
-def restart_daemons(driver: Driver, controller: str | None, names: Iterable[str]) -> None:
+def restart_daemons(driver: Driver, controllers: Sequence[str], names: Iterable[str], *, usual: str) -> None:
     """Make running daemons read changed files; jobs go on, as slurmd's steps outlive it, and none is lost at its start.
 
     slurmctld comes first: a slurmd that asks about nodes its controller does not know is refused.
 
+    Args:
+        driver: Reaches the nodes.
+        controllers: Those that run slurmctld, in Slurm's order.
+        names: Those whose slurmd is to read the files.
+        usual: The node of which the others are backups.
+
     Raises:
         EngineError: A daemon did not come back.
     """
-    if controller is not None:
-        with suppress(EngineError, TimedOut):  # a controller that does not answer starts no jobs
-            driver.run(controller, ["sh", "-c", settling_script()], timeout_s=_SETTLE_BUDGET_S)
+    names = list(names)
+    each(lambda name: _give_up(driver, name), [name for name in names if name not in controllers])
+    for number, controller in enumerate(controllers):
+        if not number:
+            script = settling_script() if controller == usual else f"{_IN_CONTROL}\n{settling_script()}"
+            with suppress(EngineError, TimedOut):  # a controller that does not answer starts no jobs
+                driver.run(controller, ["sh", "-c", script], timeout_s=_SETTLE_BUDGET_S)
         services.restart_well(driver, controller, "slurmctld")
-    each(lambda name: services.restart_well(driver, name, "slurmd"), list(names))
+    each(lambda name: services.restart_well(driver, name, "slurmd"), names)
+
+
+def forget_script(init: Init) -> str:
+    """Shell lines by which a node is no controller any more."""
+    return f"rm -f {slurm_path('controller_mark')}\n{_STOP[init]}"
+
+
+def _give_up(driver: Driver, name: str) -> None:
+    """A node that ran slurmctld and is not to run it now would try to do so again and again."""
+    script = f"[ -e {slurm_path('controller_mark')} ] || exit 0\n{forget_script(services.init_of(driver))}"
+    driver.run(name, ["sh", "-c", script], timeout_s=services.COMMAND_BUDGET_S)

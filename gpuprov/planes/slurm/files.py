@@ -10,6 +10,7 @@ from gpuprov.core.fingerprint import fingerprint
 from gpuprov.core.plain import plain_fields
 from gpuprov.core.units import GIB, MIB
 from gpuprov.drivers.base import File
+from gpuprov.planes.slurm.backup import controller_names, state_folder
 from gpuprov.planes.slurm.facts import slurm_facts, slurm_path
 from gpuprov.render.templates import render
 
@@ -33,7 +34,7 @@ class Machine:
         return int(self.memory_bytes * slurm_facts()["memory_share"]) // MIB
 
 
-def render_slurm(spec: ClusterSpec, controller: str, members: Sequence[Member], machine: Machine) -> tuple[File, ...]:
+def render_slurm(spec: ClusterSpec, members: Sequence[Member], machine: Machine) -> tuple[File, ...]:
     """`slurm.conf`, `gres.conf` and their digest, the same for every node.
 
     The digest is written after the daemons have read the files (plane.apply), so that a run killed in between is seen
@@ -41,14 +42,17 @@ def render_slurm(spec: ClusterSpec, controller: str, members: Sequence[Member], 
 
     Args:
         spec: The cluster.
-        controller: Name of the node on which slurmctld runs.
         members: The nodes.
         machine: This host, for members that do not say what theirs has.
     """
     nodes = [_describe(spec, member, machine) for member in members]
+    by_name = {node["name"]: node for node in nodes}
+    controller, *backups = (by_name[name] for name in controller_names(spec))
+    kept = state_folder(spec)
     values = {
         "cluster": spec.name,
-        "controller": next(node for node in nodes if node["name"] == controller),
+        "controller": controller,
+        **({"backup": backups[0], "state": kept.mount.target} if backups and kept else {}),
         "nodes": nodes,
         "partition": spec.slurm.partition,
     }

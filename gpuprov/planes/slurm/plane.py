@@ -13,15 +13,14 @@ from gpuprov.core.side_by_side import each
 from gpuprov.drivers.base import LABEL_ACCOUNT, File
 from gpuprov.planes.applied import apply_marked
 from gpuprov.planes.base import RELEASED, Diagnostics, Ready, spec_of
-from gpuprov.planes.job_desk import JobDesk
 from gpuprov.planes.led import LedPlane
-from gpuprov.planes.slurm import absence, checks, daemons, jobs, munge
+from gpuprov.planes.slurm import absence, backup, checks, daemons, jobs, munge
+from gpuprov.planes.slurm.backup import controller_name, controller_names, state_folder, state_place
 from gpuprov.planes.slurm.facts import NAME, ready_states, slurm_path
 from gpuprov.planes.slurm.files import Machine, render_slurm
 from gpuprov.planes.slurm.questions import ask_slurm
 from gpuprov.planes.work_place import require_shared
 from gpuprov.provision.recipe import PlaneRecipe
-from gpuprov.spec.addressing import node_name
 from gpuprov.spec.shared_folder import ACCOUNT, ACCOUNT_UID
 
 if TYPE_CHECKING:
@@ -32,8 +31,10 @@ if TYPE_CHECKING:
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver, ImageState
     from gpuprov.planes.base import Crew, Departure, FilesOf, Job, Render, Secret
+    from gpuprov.planes.job_desk import JobDesk
     from gpuprov.provision.recipe import Init
     from gpuprov.spec.models import ClusterSpec
+    from gpuprov.spec.shared_folder import ServiceFolder
     from gpuprov.verify.models import Expectation
 
 
@@ -56,10 +57,38 @@ class SlurmPlane(LedPlane):
     checks = checks.RULES
     secret_files = (munge.KEY_FILE,)
     marks = MappingProxyType({slurm_path("applied_mark"): "restart Slurm"})
+    rules = backup.RULES
 
     def head_name(self, spec: ClusterSpec) -> str:
-        """The node on which slurmctld runs."""
+        """The node on which slurmctld usually runs."""
         return controller_name(spec)
+
+    def head_names(self, spec: ClusterSpec) -> tuple[str, ...]:
+        """That node and its backup."""
+        return controller_names(spec)
+
+    def service_folder(self, spec: ClusterSpec) -> ServiceFolder | None:
+        """The state of slurmctld, where two nodes need it."""
+        return state_folder(spec)
+
+    def forgets(self, recorded: ClusterSpec, wanted: ClusterSpec) -> bool:
+        """Where slurmctld's state would be in another place: it is not taken along."""
+        return state_place(recorded) != state_place(wanted)
+
+    def refuse_crew(self, crew: Crew) -> None:
+        """Nor has a backup any use on the controller's own host."""
+        super().refuse_crew(crew)
+        homes = {member.name: member.host for member in crew.of(NAME)}
+        controller, *others = controller_names(crew.spec)
+        near = [name for name in others if homes.get(name) and homes[name] == homes.get(controller)]
+        if near:
+            far = sorted(name for name, home in homes.items() if home != homes[controller])
+            way = f"slurm.backup: {far[0]}, which is on {homes[far[0]]}" if far else "slurm.backup: null"
+            raise UsageError(
+                f"{near[0]} cannot be the backup of Slurm's controller {controller}",
+                evidence=f"both are on the host {homes[controller]}, and would be lost together",
+                fix=f"in the spec, {way}",
+            )
 
     def read_secret(self, driver: Driver, state: ClusterState) -> bytes:
         """The munge key."""
@@ -75,12 +104,12 @@ class SlurmPlane(LedPlane):
     def gather_files(
         self, driver: Driver, crew: Crew, state: ClusterState, image: ImageState | None, secret: Secret
     ) -> Render:
-        """Slurm's configuration, the munge key where its owner is known, and the controller's mark."""
-        controller = controller_name(crew.spec)
+        """Slurm's configuration, the munge key where its owner is known, and the mark of nodes with slurmctld."""
+        controllers = controller_names(crew.spec)
         engine = driver.facts()
         machine = Machine(cpus=engine.cpus, memory_bytes=engine.memory_bytes)
         self.refuse_crew(crew)
-        files = render_slurm(crew.spec, controller, crew.of(NAME), machine)
+        files = render_slurm(crew.spec, crew.of(NAME), machine)
         present = munge.present_owners(state.nodes_of(NAME))
         of_new = munge.find_owner(state.nodes_of(NAME), image)
         key = (secret() or self.new_secret()) if of_new else b""
@@ -89,7 +118,7 @@ class SlurmPlane(LedPlane):
 
         def render(member: Member) -> tuple[File, ...]:
             keys = (munge.key_file(key, present.get(member.name, of_new)),) if key else ()
-            return (*files, *keys, *((mark,) if member.name == controller else ()))
+            return (*files, *keys, *((mark,) if member.name in controllers else ()))
 
         return render
 
@@ -105,8 +134,8 @@ class SlurmPlane(LedPlane):
         return jobs.hold(driver, controller, names) if controller else ()
 
     def jobs(self, driver: Driver, state: ClusterState, departure: Departure) -> tuple[Job, ...]:
-        """Every job, also those that wait, where the controller's disk goes; the processes where no controller runs."""
-        queue = controller_name(spec_of(state)) in departure.lost
+        """Every job, also those that wait, where the queue goes; the processes where no controller runs."""
+        queue = set(controller_names(spec_of(state))) <= set(departure.lost)
         running = self.running_head(state)
         if running:
             return jobs.queued_jobs(driver, running, departure.nodes, queue=queue)
@@ -146,11 +175,9 @@ class SlurmPlane(LedPlane):
         return absence.mark_back(driver, controller, names) if controller else ()
 
     def can_apply(self, state: ClusterState) -> bool:
-        """While its controller runs; whether one on another host does, nobody here knows, and the files are right."""
-        nodes = state.nodes_of(NAME)
-        running = [node.name for node in nodes if node.status == "running"]
-        controller = controller_name(spec_of(state))
-        return not nodes or controller in running or is_elsewhere(state, controller)
+        """While a controller runs; whether one on another host does, nobody here knows, and the files are right."""
+        nodes, controllers = state.nodes_of(NAME), controller_names(spec_of(state))
+        return not nodes or bool(self.running_head(state)) or any(is_elsewhere(state, name) for name in controllers)
 
     def apply(self, driver: Driver, crew: Crew, stale: Mapping[str, Sequence[File]], files: FilesOf) -> None:
         """Write the files and restart what reads them."""
@@ -159,28 +186,31 @@ class SlurmPlane(LedPlane):
         def restart(renewed: Mapping[str, frozenset[str]]) -> None:
             rekeyed = [name for name, paths in renewed.items() if key in paths]
             each(lambda name: restart_well(driver, name, "munge"), rekeyed)
-            controller = controller_name(crew.spec)
-            here = any(member.name == controller for member in crew.members)  # else it is on another host
-            daemons.restart_daemons(driver, controller if here else None, renewed)
+            running = {member.name for member in crew.members}
+            controllers = [name for name in controller_names(crew.spec) if name in running]  # others: on another host
+            daemons.restart_daemons(driver, controllers, renewed, usual=controller_name(crew.spec))
 
         own = (f"{slurm_path('folder')}/", key)
         apply_marked(driver, stale, files, mark=slurm_path("applied_mark"), own=own, restart=restart)
 
     def wait_ready(self, driver: Driver, crew: Crew, reporter: Reporter) -> Ready:
-        """Until every node takes jobs; where there is no controller, nobody can be asked."""
+        """Until every node takes jobs; where there is no controller, nobody can be asked.
+
+        Over hosts, the usual controller may begin later than its backup here: whoever waits for both names one.
+        """
         names = [member.name for member in crew.of(NAME)]
-        controller = controller_name(crew.spec)
-        if controller not in names:
+        usual, spans = controller_name(crew.spec), any(member.host for member in crew.members)
+        heads = (crew.head,) if crew.head else (usual,) if spans else controller_names(crew.spec)
+        controller = next((name for name in heads if name in names), None)
+        if controller is None:
             return Ready()
         words, released = daemons.wait_ready(driver, controller, names, reporter)
         return Ready(words=words, undone=tuple(RELEASED.format(name) for name in released))
 
     def states(self, driver: Driver, state: ClusterState) -> dict[str, str]:
         """Slurm's word for each node; empty while no controller runs."""
-        controller = state.node(controller_name(spec_of(state)))
-        if controller is None or controller.status != "running" or controller not in state.nodes_of(NAME):
-            return {}
-        return {name: word.state for name, word in daemons.node_words(driver, controller.name).items()}
+        controller = self.running_head(state)
+        return {name: word.state for name, word in daemons.node_words(driver, controller).items()} if controller else {}
 
     def is_ready(self, word: str) -> bool:
         """`*` behind a word marks a node that does not answer."""
@@ -188,11 +218,7 @@ class SlurmPlane(LedPlane):
 
     def forget(self, init: Init) -> str:
         """A copy of the controller is none."""
-        stop = {
-            "systemd": "systemctl stop slurmctld.service",
-            "runit": "[ ! -d /etc/service/slurmctld ] || sv down slurmctld",
-        }
-        return f"rm -f {slurm_path('controller_mark')}\n{stop[init]}"
+        return daemons.forget_script(init)
 
     def questions(self, expected: Expectation, *, timeout_s: float) -> dict[str, dict[str, object]]:
         """What the controller says of the node, and what a job there sees."""
@@ -211,7 +237,9 @@ class SlurmPlane(LedPlane):
         )
 
     def job_desk(self, driver: Driver, state: ClusterState) -> JobDesk:
-        """The controller's node."""
+        """The controller's node, or its backup where that is away."""
+        from gpuprov.planes.job_desk import JobDesk  # here, for tables of nodes start sooner without
+
         node = self.diagnosed_node(state)
         if node.status != "running":
             raise UsageError(
@@ -227,8 +255,3 @@ class SlurmPlane(LedPlane):
         srun = partial("gpuprov exec {} -- srun {}".format, nodes[0])
         submit = ("gpuprov submit -- python3 -m smoke_kernels matmul", "gpuprov jobs") if spec.share else ()
         return (srun(f"-N{len(nodes)} hostname"), srun("--gres=gpu:1 python3 -m smoke_kernels matmul"), *submit)
-
-
-def controller_name(spec: ClusterSpec) -> str:
-    """The node on which slurmctld runs."""
-    return node_name(spec.nodes.prefix, spec.slurm.controller)

@@ -14,11 +14,10 @@ from gpuprov.core.names import name_cluster
 from gpuprov.core.side_by_side import each
 from gpuprov.drivers.base import LABEL_ACCOUNT
 from gpuprov.planes.applied import apply_marked
-from gpuprov.planes.base import Diagnostics, Ready, spec_of
-from gpuprov.planes.job_desk import JobDesk
+from gpuprov.planes.base import RELEASED, Departure, Diagnostics, Ready, spec_of
 from gpuprov.planes.led import LedPlane
 from gpuprov.planes.work_place import desk_argv, require_shared
-from gpuprov.planes.worker import checks, jobs, services
+from gpuprov.planes.worker import checks, hold, jobs, services
 from gpuprov.planes.worker.facts import (
     APPLIED,
     BROKER_SERVICE,
@@ -45,7 +44,8 @@ if TYPE_CHECKING:
     from gpuprov.cluster.state import ClusterState
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver, File, ImageState, NodeState
-    from gpuprov.planes.base import Crew, Departure, FilesOf, Job, Render, Secret
+    from gpuprov.planes.base import Crew, FilesOf, Job, Render, Secret
+    from gpuprov.planes.job_desk import JobDesk
     from gpuprov.planes.queue_page import QueuePage
     from gpuprov.spec.models import ClusterSpec
     from gpuprov.verify.models import Expectation
@@ -138,10 +138,38 @@ class WorkerPlane(LedPlane):
 
         return render
 
+    def abandoned(self, driver: Driver, state: ClusterState) -> tuple[str, ...]:
+        """Those of its nodes that a process holds which is gone."""
+        asked = self._open_desk(driver, state)
+        found = hold.abandoned_of(hold.list_held(driver, asked.node)) if asked else ()
+        there = self._names(state)
+        return tuple(name for name in found if name in there)
+
+    def hold(self, driver: Driver, state: ClusterState, names: Sequence[str]) -> tuple[str, ...]:
+        """Have their workers take no run; where no node runs, none begins anyhow."""
+        there = self._names(state)
+        asked = self._open_desk(driver, state)
+        if asked is None or not there & set(names):
+            return ()
+        last = self._all_go(state, Departure(nodes=tuple(names), lost=tuple(names)))
+        found = hold.hold(driver, asked.node, there if last else there & set(names), last=last)
+        return tuple(name for name in found if name in there)
+
+    def release(
+        self, driver: Driver, state: ClusterState, *, running: Sequence[str] = (), stopped: Sequence[str] = ()
+    ) -> tuple[str, ...]:
+        """Let them take runs; one that is stopped does so once it is started."""
+        asked = self._open_desk(driver, state)
+        if asked is None:
+            return ()
+        released = hold.release(driver, asked.node)
+        there = {node.name for node in state.nodes_of(NAME)} | {*running, *stopped}
+        return tuple(name for name in (*released.own, *released.left) if name in there)
+
     def jobs(self, driver: Driver, state: ClusterState, departure: Departure) -> tuple[Job, ...]:
         """What runs there; where no node stays, also what waits."""
-        names = {node.name for node in self._sharing(state)} & set(departure.nodes)
-        desk = self._open_desk(driver, state) if names else None
+        there = {node.name for node in self._sharing(state)} | {member.name for member in self._elsewhere(state)}
+        desk = self._open_desk(driver, state) if there & set(departure.nodes) else None  # it tells of all hosts' nodes
         if desk is None:
             return ()
         queue = self._all_go(state, departure)
@@ -178,10 +206,18 @@ class WorkerPlane(LedPlane):
         apply_marked(driver, stale, files, mark=APPLIED, own=(f"{FOLDER}/", f"{RABBITMQ}/"), restart=restart)
 
     def wait_ready(self, driver: Driver, crew: Crew, reporter: Reporter) -> Ready:
-        """Until all workers of every node answer by the broker."""
+        """Until all workers of every node answer by the broker; nothing that is over keeps work from them."""
         expected = {member.name: len(member.gpus) for member in crew.of(NAME)}
-        asked = self.head_name(crew.spec) or next(iter(expected), None)
-        return Ready(words=services.await_workers(driver, asked, expected, reporter) if asked in expected else {})
+        if not expected:
+            return Ready()
+        first = next(iter(expected))
+        asked = self.head_name(crew.spec) or first
+        released = hold.release(driver, first)
+        words = {}
+        if asked in expected:  # else it is on another host, and so may be whoever holds nodes of this one
+            words = services.await_workers(driver, asked, expected, reporter)
+            hold.warn_of_kept(released.kept, expected, first, reporter)
+        return Ready(words=words, undone=tuple(RELEASED.format(name) for name in released.left if name in expected))
 
     def states(self, driver: Driver, state: ClusterState) -> dict[str, str]:
         """How many of its workers answer for each node, of other hosts too; empty while the broker does not."""
@@ -219,6 +255,8 @@ class WorkerPlane(LedPlane):
 
     def job_desk(self, driver: Driver, state: ClusterState) -> JobDesk:
         """The broker's node, or any node that runs where the broker is the user's."""
+        from gpuprov.planes.job_desk import JobDesk  # here, for tables of nodes start sooner without
+
         node = self._require_answering(state, "takes no jobs")
         require_shared(node, state.name)
         return JobDesk(driver=driver, node=node.name, cluster=state.name)
@@ -260,6 +298,8 @@ class WorkerPlane(LedPlane):
 
     def _open_desk(self, driver: Driver, state: ClusterState) -> JobDesk | None:
         """Any node that runs can tell of jobs, which are in the shared folder; None where none runs."""
+        from gpuprov.planes.job_desk import JobDesk  # as in `job_desk`
+
         running = [node.name for node in self._sharing(state) if node.status == "running"]
         return JobDesk(driver=driver, node=running[0], cluster=state.name) if running else None
 
@@ -268,6 +308,10 @@ class WorkerPlane(LedPlane):
         here = {node.name for node in state.nodes_of(NAME)}
         head = self.head_name(spec_of(state))
         return here <= set(departure.lost) and (not self._elsewhere(state) or head is None or head in here)
+
+    def _names(self, state: ClusterState) -> set[str]:
+        """All nodes with workers, on whatever host."""
+        return {node.name for node in state.nodes_of(NAME)} | {member.name for member in self._elsewhere(state)}
 
     def _elsewhere(self, state: ClusterState) -> list[Member]:
         """The nodes on other hosts, as recorded here."""

@@ -12,7 +12,6 @@ from gpuprov.core.errors import GpuprovError, TimedOut
 from gpuprov.core.excerpt import excerpt
 from gpuprov.core.silence_limit import more_time, scaled_limit_s
 from gpuprov.core.waiting import Wait
-from gpuprov.planes.job_desk import JobDesk
 from gpuprov.planes.worker.answers import read_workers
 from gpuprov.planes.worker.facts import BROKER_SERVICE, WORKERS
 
@@ -50,6 +49,8 @@ def words_of_workers(driver: Driver, asked: str, expected: Mapping[str, int], *m
     Raises:
         GpuprovError: The broker does not answer.
     """
+    from gpuprov.planes.job_desk import JobDesk  # here, for tables of Slurm's nodes start sooner without
+
     desk = JobDesk(driver=driver, node=asked, cluster="")
     question = ("workers", "--expect", str(sum(expected.values())), *more)
     return describe_workers(desk.ask(read_workers, *question), expected)

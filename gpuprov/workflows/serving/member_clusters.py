@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import os
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from gpuprov.cluster.between_hosts import look_between
@@ -97,12 +97,19 @@ class MemberUpOrder:
 
 @dataclass(frozen=True, kw_only=True)
 class DownOrder:
-    """`down`."""
+    """`down`.
+
+    Attributes:
+        agreed: Whether the host that knows the jobs of all nodes has agreed.
+        goes_on: Whether the cluster does, on other hosts.
+    """
 
     cluster: str
     purge: bool = False
     force: bool = False
     drain_s: float = -1.0
+    agreed: bool = False
+    goes_on: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -187,7 +194,7 @@ def serve_down(order: DownOrder, host: Host, reporter: Reporter) -> dict[str, An
     name = check_cluster_name(order.cluster)
 
     def down(driver: Driver, host: Host) -> Outcome:
-        policy = _policy(order)
+        policy = replace(_policy(order), agreed=order.agreed, goes_on=order.goes_on)
         return cluster_down(driver, name, host, reporter=reporter, policy=policy, purge=order.purge)
 
     def find() -> Driver:

@@ -62,11 +62,13 @@ def await_nodes(
             fix=f"gpuprov cluster up --name {cluster} -f FILE",
         )
     members = tuple(member for member in whole.members if member.name in nodes)
+    running = {node.name for node in state.nodes if node.status == "running"}
     words: dict[str, str] = {}
     changed: list[str] = []
     with reporter.phase("ready"):
         for plane in planes_of(member.role for member in members):
-            ready = plane.wait_ready(driver, Crew(spec=spec, members=members), reporter)
+            head = next((name for name in plane.head_names(spec) if name in running), None)
+            ready = plane.wait_ready(driver, Crew(spec=spec, members=members, head=head), reporter)
             words |= ready.words
             changed += ready.undone
     return words, changed

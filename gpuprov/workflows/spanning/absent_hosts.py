@@ -14,7 +14,7 @@ from gpuprov.host.remote.several import failure_of
 from gpuprov.planes.absence import AbsenceOrder
 from gpuprov.planes.registry import plane_of
 from gpuprov.verify.models import LAYERS
-from gpuprov.workflows.spanning.over_hosts import QUESTION_S
+from gpuprov.workflows.spanning.over_hosts import QUESTION_S, head_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -46,7 +46,7 @@ def tell_absence(
     if seen.spec is None:
         return ()
     plane = plane_of(seen.spec.nodes.role)
-    home = seen.whole.homes.get(plane.head_name(seen.spec) or "", "")
+    home = seen.whole.homes.get(head_of(seen) or "", "")
     if home not in seen.parts:
         return ()
     words = seen.parts[home].words

@@ -19,7 +19,7 @@ from gpuprov.planes.registry import plane_of
 from gpuprov.spec.models import PlacementSpec
 from gpuprov.workflows.serving.member_create import CreateOrder, SeekOrder
 from gpuprov.workflows.serving.member_nodes import TellOrder
-from gpuprov.workflows.spanning.over_hosts import QUESTION_S, host_of_head, lines_of, machine_of, put_together
+from gpuprov.workflows.spanning.over_hosts import QUESTION_S, head_of, host_of_head, lines_of, machine_of, put_together
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -251,7 +251,7 @@ def _awaited(order: HostedOrder, seen: SpanningCluster, whole: WholeCluster, rep
     member = next((one for one in whole.members if one.name == order.node.name), None)
     if member is None or seen.spec is None or not plane_of(member.role).has_services:
         return []
-    head, home = plane_of(member.role).head_name(seen.spec), host_of_head(seen)
+    head, home = head_of(seen), host_of_head(seen)
     if head is None or home not in seen.parts:
         reporter.warn(
             f"{home or 'the host of the controller'} does not answer: {member.name} takes no jobs until it does"

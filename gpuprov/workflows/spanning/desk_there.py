@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 from gpuprov.core.errors import HostNotReady
 from gpuprov.core.names import name_cluster
 from gpuprov.planes.elsewhere import NodesElsewhere
-from gpuprov.planes.registry import plane_of
-from gpuprov.workflows.spanning.over_hosts import find_host_of_node
+from gpuprov.workflows.spanning.over_hosts import find_host_of_node, head_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,7 +25,7 @@ def reach_desk(seen: SpanningCluster, hosts: Hosts) -> Driver:
         GpuprovError: That host does not answer.
     """
     role = seen.spec.nodes.role if seen.spec else ""
-    head = plane_of(role).head_name(seen.spec) if seen.spec else None
+    head = head_of(seen)
     running = [row.host for row in seen.rows if row.role == role and row.status == "running"]
     home = next(iter(running), "") if head is None else seen.whole.homes.get(head, "")
     if home not in seen.parts:

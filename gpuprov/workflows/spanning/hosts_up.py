@@ -193,8 +193,12 @@ def _wait_ready(agreed: Agreed, done: _Done, hosts: Hosts, reporter: Reporter) -
     names = [member.name for member in whole.members if member.host in done.rows]
     if not plane.has_services or not names:
         return {}
-    head = plane.head_name(spec) or names[0]
+    heads = plane.head_names(spec) or names[:1]
+    running = {row.name for rows in done.rows.values() for row in rows if row.status == "running"}
+    head = next((one for one in heads if one in running), heads[0])
     home = whole.homes.get(head, "")
+    if home in done.rows and head != heads[0]:
+        reporter.warn(f"{heads[0]} with the {plane.title} service is away: {head} on {home} has its place")
     if home not in done.rows:
         reporter.warn(
             f"no node of cluster {spec.name} takes new jobs: {head} with the {plane.title} service is on {home}, "

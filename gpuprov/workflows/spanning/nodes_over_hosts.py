@@ -22,7 +22,7 @@ from gpuprov.planes.registry import plane_of
 from gpuprov.workflows.serving.member_nodes import FindOrder, NodesOrder, TellOrder
 from gpuprov.workflows.serving.member_ready import ReadyOrder
 from gpuprov.workflows.spanning.hold_there import HoldThere
-from gpuprov.workflows.spanning.over_hosts import QUESTION_S, lines_of, machine_of, part_error, put_together
+from gpuprov.workflows.spanning.over_hosts import QUESTION_S, head_of, lines_of, machine_of, part_error, put_together
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -223,11 +223,13 @@ class _Work:
             return
         names = self._found.homes
         plane = plane_of(spec.nodes.role)
-        head = plane.head_name(spec)
         staying = [one.name for one in self._seen.whole.members if one.role == plane.name and one.name not in names]
-        if head in names and staying:
+        for head in plane.head_names(spec) if staying else ():
+            if head not in names:
+                continue
             raise UsageError(
-                f"{head} has the {plane.title} service of cluster {spec.name}",
+                f"{head} has the {plane.title} service of cluster {spec.name}"
+                + ("" if head == plane.head_name(spec) else ", as the backup that its spec names"),
                 evidence=f"its other nodes: {fold(staying)}",
                 fix=f"remove the whole cluster: gpuprov cluster down {spec.name}",
             )
@@ -279,8 +281,7 @@ class _Work:
 
     def wait_ready(self) -> None:
         """Wait until started nodes take work."""
-        spec = self._seen.spec
-        head = plane_of(spec.nodes.role).head_name(spec) if spec and self._spans else None
+        head = head_of(self._seen) if self._spans else None
         if head is None or not self._gone or self.homes == [self._head]:
             return
         if self._head not in self._seen.parts:

@@ -256,7 +256,7 @@ def down_over_hosts(seen: SpanningCluster, hosts: Hosts, policy: JobsPolicy) -> 
         if answer.document is None:
             raise failure_of(answer)
         changed += lines_of(answer.document, first)
-        order = replace(order, force=True)  # it has agreed for all, and nobody gives work any more
+        order = replace(order, force=True, agreed=True)
     others = [host for host in seen.parts if host != first]
     request = MemberRequest(verb="down", document=asdict(order))
     done, refused = read_each(hosts.work({seen.machines[host]: request for host in others}), lines_of)
@@ -265,10 +265,19 @@ def down_over_hosts(seen: SpanningCluster, hosts: Hosts, policy: JobsPolicy) -> 
     return SpanningDown(outcome=Outcome(changed=tuple(changed)), failed=failed, asked=len(seen.machines))
 
 
+def head_of(seen: SpanningCluster) -> str | None:
+    """The node that gives work now: the usual one, unless that is away and one that takes its place is not.
+
+    None where the nodes need none.
+    """
+    heads = plane_of(seen.spec.nodes.role).head_names(seen.spec) if seen.spec else ()
+    running = {row.name for part in seen.parts.values() for row in part.rows if row.status == "running"}
+    return next((head for head in heads if head in running), next(iter(heads), None))
+
+
 def host_of_head(seen: SpanningCluster) -> str:
     """The host of the node that gives work; any host where no node does; empty where none answers."""
-    head = plane_of(seen.spec.nodes.role).head_name(seen.spec) if seen.spec else None
-    return seen.whole.homes.get(head or "", next(iter(seen.parts), ""))
+    return seen.whole.homes.get(head_of(seen) or "", next(iter(seen.parts), ""))
 
 
 def lines_of(told: Mapping[str, Any], host: str) -> list[str]:

@@ -7,7 +7,7 @@ removed again. Its name is new each time, so that no host's cache of names knows
 from __future__ import annotations
 
 import secrets
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from gpuprov.cluster.share_look import (
@@ -17,13 +17,14 @@ from gpuprov.cluster.share_look import (
     refuse_different_accounts,
     refuse_other_folders,
 )
+from gpuprov.core.errors import UsageError
 from gpuprov.core.silence_limit import scaled_limit_s
 from gpuprov.documents.share_look import read_share_look
 from gpuprov.host.remote.ask import MemberRequest
 from gpuprov.host.remote.several import read_each
-from gpuprov.planes.registry import plane_of
+from gpuprov.planes.registry import plane_of, service_folders
 from gpuprov.spec.serialize import dump_spec
-from gpuprov.spec.shared_folder import folder_of
+from gpuprov.spec.shared_folder import ACCOUNT, ACCOUNT_UID, folder_of
 from gpuprov.workflows.spanning.over_hosts import QUESTION_S, part_error
 
 if TYPE_CHECKING:
@@ -46,25 +47,53 @@ def prove_new_share(spec: ClusterSpec, seen: SpanningCluster, hosts: Hosts, repo
                 f"have one, {SHARING_HOSTS} and name it: gpuprov cluster up --share FOLDER"
             )
         return False
-    if all(part.spec is not None and folder_of(part.spec) == folder for part in seen.parts.values()):
+    folders = _folders(spec)
+    if all(part.spec is not None and _folders(part.spec) == folders for part in seen.parts.values()):
         return False
     prove_share(spec, seen, hosts)
     return True
 
 
 def prove_share(spec: ClusterSpec, seen: SpanningCluster, hosts: Hosts) -> None:
-    """Refuse a folder that is not one and the same on all hosts that answer; nothing of it is changed.
+    """Refuse folders that are not one and the same on all hosts that answer; nothing of them is changed.
 
     Raises:
         GpuprovError: With what each host sees, or why one cannot tell.
     """
-    folder = folder_of(spec)
+    for where in _folders(spec):
+        _prove(where, spec, seen, hosts)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Where:
+    """A folder, and the user of the nodes to whom it belongs."""
+
+    folder: str
+    uid: int
+    account: str
+
+
+def _folders(spec: ClusterSpec) -> list[_Where]:
+    """The folder that all nodes share, and those beside it for services."""
+    beside = [_Where(folder=one.source, uid=one.uid, account=one.account) for one in service_folders(spec)]
+    shared = folder_of(spec)
+    return [_Where(folder=shared, uid=ACCOUNT_UID, account=ACCOUNT), *beside] if shared else []
+
+
+def _prove(where: _Where, spec: ClusterSpec, seen: SpanningCluster, hosts: Hosts) -> None:
+    folder = where.folder
     mark = secrets.token_hex(MARK_DIGITS // 2)
     first, *others = (host.name for host in spec.hosts if host.name in seen.parts)
-    asking = _Asking(spec, seen, hosts, mark)
+    asking = _Asking(spec, seen, hosts, mark, where)
     try:
         looks = asking.ask({first: "leave", **dict.fromkeys(others, "")})
-        refuse_different_accounts(looks, folder, spec.name)
+        refuse_different_accounts(looks, folder, spec.name, account=where.account)
+        if where.uid != ACCOUNT_UID and seen.spec is None and not all(look.empty for look in looks.values()):
+            raise UsageError(
+                f"the folder {folder} is not empty, and cluster {spec.name} is new",
+                evidence=f"an earlier cluster has left there what its {where.account} knew",
+                fix=f"empty it, on {first}: sudo find {folder} -mindepth 1 -delete; then run the same command again",
+            )
         if looks[first].mark:  # else it is somebody else's, which each host's plan says in words
             looks |= asking.ask(dict.fromkeys(others, "read"))
             refuse_other_folders(looks, folder, spec.name, mark)
@@ -75,8 +104,8 @@ def prove_share(spec: ClusterSpec, seen: SpanningCluster, hosts: Hosts) -> None:
 class _Asking:
     """Questions about one folder, with one mark."""
 
-    def __init__(self, spec: ClusterSpec, seen: SpanningCluster, hosts: Hosts, mark: str) -> None:
-        self._spec, self._seen, self._hosts, self._mark = spec, seen, hosts, mark
+    def __init__(self, spec: ClusterSpec, seen: SpanningCluster, hosts: Hosts, mark: str, where: _Where) -> None:
+        self._spec, self._seen, self._hosts, self._mark, self._where = spec, seen, hosts, mark, where
 
     def ask(self, acts: Mapping[str, str]) -> dict[str, ShareLook]:
         """What hosts see.
@@ -104,5 +133,7 @@ class _Asking:
             engine=self._seen.parts[host].engine,
             act=act,
             mark=self._mark,
+            folder=self._where.folder,
+            uid=self._where.uid,
         )
         return MemberRequest(verb="share", document=asdict(order), total_s=scaled_limit_s(QUESTION_S))

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from gpuwork.anneal.settings import AnnealSettings
 
 PONG: Final = "pong"
+MOST_RUNS: Final = 60  # one of them runs, the others wait
+MOST_RESULT: Final = 500 * 1024**2  # Redis takes 512 MiB
 _FILE: Final = "model.py"
 _NUMBERS: Final = ("dimensions", "distribution", "precision")
 
@@ -42,6 +44,7 @@ class Service:
         self._model: ModelFile | None = None
         self._numbers: dict[str, object] = {}
         self._running = threading.Lock()
+        self._places = threading.BoundedSemaphore(MOST_RUNS)
 
     def ping(self) -> str:
         """Answered while chains run, too."""
@@ -89,10 +92,17 @@ class Service:
         checked, faults = check_settings({str(name): value for name, value in written.items()}, file="run")
         if checked is None:
             return _without(_refused("FaultySettings", "\n".join(map(str, faults))))
-        with self._running:
-            return self._anneal(model, checked)
+        if not self._places.acquire(blocking=False):
+            return _without(_refused("Busy", f"{MOST_RUNS - 1} runs wait for their turn already; send this one later"))
+        try:
+            with self._running:
+                return self._anneal(model, checked)
+        finally:
+            self._places.release()
 
     def _anneal(self, model: ModelFile, settings: AnnealSettings) -> dict[str, Any]:
+        if self.stop.is_set():
+            return _without(_STOPPED)
         place = Path(tempfile.mkdtemp(prefix="gpuwork-anneal-"))
         try:
             run = write_run(place / "run", name="model", model=model.text, settings=settings, parts=1)
@@ -103,9 +113,13 @@ class Service:
                 failure = read_failure(run.part(0)) or Failure(type="error", exception="Killed", message=str(error))
                 return _without(vars(failure))
             except Interrupted:
-                return _without(_refused("Interrupted", "the worker was stopped"))
+                return _without(_STOPPED)
             except (WorkError, OSError, ValueError) as error:
                 return _without({"type": "error", "exception": type(error).__name__, "message": str(error)})
+            size = result.values.nbytes + result.states.nbytes
+            if size > MOST_RESULT:
+                told = f"the result has {size:,} bytes and can have {MOST_RESULT:,}; ask for fewer chains in each run"
+                return _without(_refused("TooLarge", told))
             return {"values": result.values, "states": result.states, "failure": None}
         finally:
             shutil.rmtree(place, ignore_errors=True)
@@ -113,6 +127,9 @@ class Service:
 
 def _refused(exception: str, message: str) -> dict[str, str]:
     return {"type": "refused", "exception": exception, "message": message}
+
+
+_STOPPED: Final = _refused("Interrupted", "the worker was stopped")
 
 
 def _without(failure: Mapping[str, object]) -> dict[str, Any]:

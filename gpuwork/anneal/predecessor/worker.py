@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from gpuwork.anneal.predecessor.service import Service
 
-THREADS: Final = 4  # pings are answered while chains run
+THREADS: Final = 64  # more than runs can wait: pings are answered meanwhile
 ACTORS: Final = ("ping", "stats", "deploy_model", "run")
 _LONGEST_MS: Final = 365 * 24 * 3600 * 1000  # the settings of a run have a limit of their own
 _NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
@@ -82,10 +82,11 @@ def serve_master() -> int:
     settings = read_environment()
     try:
         import dramatiq
-        from dramatiq.brokers.redis import RedisBroker
         from dramatiq.results import Results
         from dramatiq.results.backends import RedisBackend
+        from redis.exceptions import RedisError
 
+        from gpuwork.anneal.predecessor.broker import PatientBroker
         from gpuwork.anneal.predecessor.encoding import MessagePack
         from gpuwork.anneal.predecessor.service import Service
     except ImportError as error:
@@ -96,7 +97,16 @@ def serve_master() -> int:
         ) from error
     place = {"host": settings.host, "port": settings.port, "password": settings.password}
     dramatiq.set_encoder(MessagePack())
-    broker = RedisBroker(**place)
+    broker = PatientBroker(**place)
+    try:
+        broker.client.ping()
+    except RedisError as error:
+        raise StoreError(
+            f"the broker at {settings.host}:{settings.port} cannot be used",
+            evidence=str(error),
+            fix=f"redis-cli -h {settings.host} -p {settings.port} --askpass ping, and look at REDIS_HOST, REDIS_PORT "
+            "and REDIS_PWD",
+        ) from error
     broker.add_middleware(Results(backend=RedisBackend(encoder=MessagePack(), **place)))
     service = Service()
     declare_actors(broker, service, settings.queue)

@@ -394,6 +394,7 @@ REASONS = {
     "planes/slurm/daemons.py: {name} is": "a node that somebody drained: tests/unit/workflows",
     "workflows/remove_nodes.py": "what could not be done after rm --force: tests/unit/workflows",
     "planes/led.py: gpuprov rm {head}": "a part of the fix that has a case",
+    "planes/led.py: name another node": "it needs another file; test_slurm_backup.py moves the backup and turns it off",
     "planes/find_page.py: gpuprov queue page": "the verb of what cluster/state.py says",
     "planes/find_page.py: list its jobs": "nodes without such a page: tests/unit/cli/test_queue_page.py",
     "planes/worker/page.py": "a node that has lost its file: tests/unit/cli/test_queue_page.py",

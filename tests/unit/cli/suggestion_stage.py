@@ -10,13 +10,13 @@ import pytest
 
 from gpuprov.cli.main import main
 from gpuprov.cluster.build_image import OWNER
-from gpuprov.cluster.built_images import BUILDER
 from gpuprov.cluster.known_hosts import parse_host_key
 from gpuprov.cluster.node_order import NodeOrder
 from gpuprov.core.errors import EngineError, GpuprovError, TimedOut
 from gpuprov.documents.bundle_nodes import cluster_parts, node_parts
 from gpuprov.documents.inventory import build_inventory
 from gpuprov.drivers.base import (
+    BUILDER,
     LABEL_ADDRESS,
     LABEL_CLUSTER,
     LABEL_FINGERPRINT,

@@ -209,6 +209,18 @@ def test_local_runs_need_no_engine(annealing: Annealing) -> None:
     assert annealing.untouched
 
 
+@pytest.mark.slow
+def test_values_too_large_to_be_drawn_are_results(annealing: Annealing) -> None:
+    model = changed("return state[0] * state[0] + state[1]", "return 1e305 if state[0] > 2 else state[0]")
+    (annealing.folder / "line.py").write_text(model.replace("dimensions = 1", "dimensions = 1\nprecision = 'float64'"))
+    argv = ("run", "line.py", "--conf", "run.yaml", "--local", "--gpu-mode", "simulated", "--out", "out")
+    document = annealing.document(*argv, "--plot", "best.svg")
+    assert document["exit_code"] == 0
+    assert (annealing.folder / "best.svg").exists()
+    values = read_npz(annealing.folder / "out/line/all.npz")["values"]
+    assert document["runs"][0]["best"] == values.min()
+
+
 def test_every_fault_is_told_before_anything_is_copied(annealing: Annealing) -> None:
     assert annealing("check", "line.py", "--conf", "run.yaml") == "no faults\n"
     assert annealing.document("check", "line.py")["faults"] == []

@@ -43,6 +43,11 @@ nodes: {count: 2, role: ROLE}
 gpus: {mode: simulated}
 share: /data/lab
 """
+RUNNING = {
+    "id": "7", "name": "train", "state": "running", "tries": 1, "node": "c001", "gpus": [], "simulated": True,
+    "exit_status": None, "reason": None, "submitted": "2026-11-22T16:40:12Z", "started": None, "ended": None,
+    "log": "/shared/jobs/7/log",
+}  # fmt: skip
 AWAY = 7
 INTERRUPTED = 130
 
@@ -205,6 +210,41 @@ def test_workers_take_jobs_too_and_show_their_queue(bare: Lab, monkeypatch: pyte
     ((ssh, address, _program, *command),) = relays
     assert (ssh, address) == ("ssh", "hoff.example")
     assert command[:5] == ["exec", "--engine", "lxd", "c000", "--"]
+
+
+def run_on_c001(bare: Lab, *, looks: int) -> list[list[str]]:
+    """Have a job run there until it was looked for so often, on either host; which nodes were held at each look."""
+    held: list[list[str]] = []
+    workers = [world.workers for world in bare.hosts.worlds.values()]
+
+    def live() -> dict[str, Any]:
+        held.append(workers[0].held)
+        jobs = [RUNNING] if len(held) <= looks else []
+        return {"schema": "gpuprov.jobs/v1", "version": 1, "jobs": jobs, "older": 0}
+
+    for fake in workers:
+        fake.folder, fake._list_live = bare.folder / "jobs", live  # type: ignore[method-assign]
+    return held
+
+
+@pytest.mark.parametrize("verb", [("stop", "c001"), ("rm", "c001"), ("cluster", "down", "lab")])
+def test_workers_of_another_host_take_no_runs_while_their_node_is_drained(bare: Lab, verb: tuple[str, ...]) -> None:
+    bare.up("worker")
+    held = run_on_c001(bare, looks=2)
+    bare(*verb, "--drain=1m")
+    assert len(held) >= 3
+    assert all("c001" in names for names in held[:3]), held
+    assert bare.hosts.worlds["hoff"].workers.held == [] or verb[0] == "cluster", "nobody is left to be held"
+
+
+def test_a_job_on_workers_of_another_host_is_named_and_ended_by_force_alone(bare: Lab) -> None:
+    bare.up("worker")
+    run_on_c001(bare, looks=10**6)
+    bare("rm", "c001", code=2)
+    assert "job 7 of work (train) on c001" in bare.said.err
+    assert bare.hosts.worlds["hoff"].workers.held == []
+    bare("rm", "c001", "--force")
+    assert "ending job 7 of work (train) on c001" in " ".join(bare.hosts._reporter.lines)
 
 
 def test_work_is_divided_by_the_gpus_of_all_hosts(bare: Lab) -> None:

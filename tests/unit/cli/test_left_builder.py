@@ -9,8 +9,7 @@ import pytest
 
 from gpuprov.cli.main import main
 from gpuprov.cluster.build_image import OWNER
-from gpuprov.cluster.built_images import BUILDER
-from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_ROLE, ROLE_BUILDER
+from gpuprov.drivers.base import BUILDER, LABEL_CLUSTER, LABEL_ROLE, ROLE_BUILDER
 from tests.fakes.engine import FakeNode
 from tests.schemas import validate
 

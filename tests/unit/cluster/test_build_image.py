@@ -13,22 +13,24 @@ from unittest.mock import patch
 import pytest
 
 from gpuprov.cluster.build_image import (
+    IMAGE_FILE,
     PAYLOAD,
     BuildSite,
     BuildTools,
     EnsuredImage,
     ensure_image,
 )
-from gpuprov.cluster.built_images import BUILDER, delete_built
+from gpuprov.cluster.built_images import delete_built
 from gpuprov.core.errors import EngineError, GpuprovError, HostNotReady, NotOurs, PlaybookError
 from gpuprov.core.fingerprint import short
 from gpuprov.core.reporter import Silent
-from gpuprov.drivers.base import LABEL_FINGERPRINT, ExecResult, File, NodeRequest
+from gpuprov.drivers.base import BUILDER, LABEL_FINGERPRINT, ExecResult, File, NodeRequest
 from gpuprov.drivers.networks import Attachment
 from gpuprov.planes.registry import PLANES
 from gpuprov.provision.events import TaskEvent
 from gpuprov.provision.playbook import Play, PlayResult, TaskFailed
 from gpuprov.provision.recipe import Recipe
+from gpuwork import where
 from tests.fakes.driver import FakeDriver
 from tests.fakes.engine import Command, FakeEngine, FakeImage
 from tests.fakes.faults import Killed
@@ -251,6 +253,19 @@ def test_wheels_and_kernels_are_in_the_builder_before_the_roles(workshop: Worksh
     assert pushed[f"{PAYLOAD}/smoke_kernels/__main__.py"].content == b"main\n"
     assert pushed[f"{PAYLOAD}/smoke_kernels/data/golden.json"].content == b"{}\n"
     assert pushed[f"{PAYLOAD}/gpuwork/jobs/one.py"].content == b"one\n"
+
+
+def test_the_image_knows_its_name_where_the_program_that_records_runs_looks_for_it(workshop: Workshop) -> None:
+    pushed: dict[str, File] = {}
+    workshop.during_play = lambda: pushed.update(workshop.engine.nodes[BUILDER].files)
+    built = workshop.build()
+    assert pushed[IMAGE_FILE].content.decode() == f"{short(workshop.recipe.fingerprint)}\n"
+    assert short(workshop.recipe.fingerprint) in built.image.name
+    assert str(where.IMAGE_FILE) == IMAGE_FILE
+    workshop.recipe = replace(workshop.recipe, brought=())
+    pushed.clear()
+    workshop.build()
+    assert IMAGE_FILE not in pushed, "nothing there makes runs"
 
 
 def test_the_base_has_what_the_roles_would_install_and_the_spec_s_packages_are_left_to_them(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpuprov.cluster import find_engine
-from gpuprov.cluster.find_engine import find_elsewhere
+from gpuprov.cluster.find_engine import find_elsewhere, observe_wherever
 from gpuprov.core.errors import HostNotReady, UsageError
 from gpuprov.core.reporter import Silent
 from gpuprov.drivers.base import NodeRequest
@@ -17,6 +17,8 @@ from tests.fakes.driver import FakeDriver
 from tests.fakes.engine import FakeEngine, FakeImage
 
 if TYPE_CHECKING:
+    from gpuprov.drivers.base import NodeState
+    from gpuprov.drivers.networks import NetworkState
     from gpuprov.host.survey import EngineDoor
 
 engine_of_nodes = partial(find_engine.engine_of_nodes, reporter=Silent())
@@ -114,6 +116,38 @@ def test_a_cluster_is_known_by_its_nodes_or_its_network() -> None:
     assert engine_of_cluster("train", machine).name == "docker"
     with pytest.raises(UsageError, match="more than one engine has cluster lab"):
         engine_of_cluster("lab", opening(engine("lxd", "c000"), engine("docker", network="lab")))
+
+
+class Counting(FakeDriver):
+    """Notes what it is asked for."""
+
+    def __init__(self, asked: list[str], driver: FakeDriver) -> None:
+        super().__init__(driver.engine)
+        self.name, self._asked = driver.name, asked
+
+    def list_nodes(self) -> list[NodeState]:
+        self._asked.append(f"{self.name} nodes")
+        return super().list_nodes()
+
+    def list_networks(self) -> list[NetworkState]:
+        self._asked.append(f"{self.name} networks")
+        return super().list_networks()
+
+
+@pytest.mark.parametrize("cluster", ["lab", "train", "none"])
+def test_a_cluster_that_is_looked_for_is_observed_and_no_engine_is_asked_twice(cluster: str) -> None:
+    asked: list[str] = []
+    engines = (engine("lxd", "c000"), engine("docker", network="train"))
+    machine = opening(*(Counting(asked, driver) for driver in engines))
+    driver, state = observe_wherever(cluster, machine, reporter=Silent())
+    assert (driver.name, state.name) == ({"train": "docker"}.get(cluster, "lxd"), cluster)
+    assert [node.name for node in state.nodes] == (["c000"] if cluster == "lab" else [])
+    assert sorted(asked) == ["docker networks", "docker nodes", "lxd networks", "lxd nodes"]
+
+
+def test_a_cluster_of_two_engines_is_not_observed() -> None:
+    with pytest.raises(UsageError, match="more than one engine has cluster lab"):
+        observe_wherever("lab", opening(engine("lxd", "c000"), engine("docker", network="lab")), reporter=Silent())
 
 
 def test_a_new_cluster_is_for_incus_where_that_is_there_and_lxd_is_not() -> None:

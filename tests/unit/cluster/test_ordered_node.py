@@ -77,7 +77,7 @@ def test_a_name_that_can_be_had(there: ClusterState) -> None:
             UsageError,
             "cluster other has a node c004",
         ),
-        (state(others=(node(),)), NotOurs, "fake has c004, running, without a gpuprov label"),
+        (state(others=(node(),)), NotOurs, "fake has c004, running; it has no gpuprov label"),
     ],
     ids=["another order", "another cluster", "foreign"],
 )

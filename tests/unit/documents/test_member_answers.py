@@ -12,6 +12,7 @@ import pytest
 from gpuprov.core.errors import HostNotReady
 from gpuprov.documents.host import look_document
 from gpuprov.documents.member_answers import read_lines, read_look, read_rows
+from gpuprov.drivers.base import EngineCluster
 from gpuprov.host.survey import EngineDoor
 from gpuprov.planes.host_look import survey_host
 from tests.schemas import validate
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 @pytest.fixture
 def told(world: World) -> dict[str, Any]:
     world.begin_with(3)
+    world.engine.cluster = EngineCluster(member="m1", members=("m1", "m2"), away=("m2",))
 
     def connect() -> Any:
         driver = world.driver

@@ -26,6 +26,7 @@ class FaultyApi:
 
     pool = "gpuprov"
     engine = command = "lxd"
+    member = ""
     kin = KIN["lxd"]
 
     def __init__(self, evidence: str, times: int) -> None:
@@ -38,8 +39,8 @@ class FaultyApi:
             self.times -= 1
             raise EngineError("lxd could not", evidence=self.evidence, fix="try")
 
-    def send(self, method: str, *path: str, body: dict[str, Any]) -> None:
-        assert (method, path) == ("post", ("instances",))
+    def send(self, method: str, *path: str, body: dict[str, Any], target: str) -> None:
+        assert (method, path, target) == ("post", ("instances",), "")
         self.fail()
         self.made.append(body["name"])
 

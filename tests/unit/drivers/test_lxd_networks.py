@@ -46,6 +46,8 @@ def _hurried(monkeypatch: pytest.MonkeyPatch) -> None:
 class HalfMaking:
     """An Incus that fails so while it makes a network, and keeps it."""
 
+    member = ""
+
     def __init__(self, times: int) -> None:
         self.times, self.there, self.made = times, False, 0
 
@@ -96,7 +98,7 @@ def test_what_stays_is_told(api: Flustered, asked: int) -> None:
 class Bereft:
     """An LXD whose network's address is taken, by a name server that it lost, while that lives."""
 
-    kin, command = KIN["lxd"], "lxc"
+    kin, command, member = KIN["lxd"], "lxc", ""
     _SAID = 'exited prematurely ("dnsmasq: failed to create listening socket for 10.0.3.1: Address already in use")'
 
     def __init__(self, folder: Path, holder: subprocess.Popen[bytes], *, used: bool = True) -> None:

@@ -27,6 +27,7 @@ class QuietLxd:
     """An LXD that says what it can, and which instances it has."""
 
     engine = command = "lxd"
+    member = ""
 
     def __init__(self, *configs: dict[str, str]) -> None:
         self.documents = [{"config": config} for config in configs]

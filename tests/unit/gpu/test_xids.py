@@ -104,6 +104,7 @@ def test_one_kind_on_one_gpu_is_told_once_with_its_count() -> None:
 
 
 def test_a_gpu_that_is_reset_again_and_again_within_a_day_needs_a_person() -> None:
+    assert OFTEN == 5
     hour_s = 3600.0
     often = [xid(95, number * hour_s) for number in range(OFTEN)]
     assert asked(*often) == {95: "inspect"}

@@ -54,6 +54,11 @@ def test_a_config_tells_all_its_faults(tmp_path: Path) -> None:
     assert faults(write_program(tmp_path / "q", config="info: {}\ninfo: {}\n")) == [
         "config.yaml:2: is not YAML: info is written twice"
     ]
+    for key in ("? [a]\n: 1\n", "? {a: 1}\n: 1\n"):
+        assert faults(write_program(tmp_path / "s", config=key)) == ["config.yaml:1: is not YAML: a key is no text"]
+    digits = f"0x{'f' * 5000}"
+    config = f"info: {{name: {digits}, version: {digits}, py_c_extention: {digits}}}\nsources: {{}}\n"
+    assert "config.yaml: info.name: is int; put it into quotes" in faults(write_program(tmp_path / "t", config=config))
     (tmp_path / "r").mkdir()
     assert faults(tmp_path / "r") == ["config.yaml: is missing"]
 
@@ -83,6 +88,25 @@ def test_a_header_that_lies_is_told_field_by_field(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("static int it = (abort(), 1);", "SIGABRT"),
+        ('static int it = printf("{}\\n");', "it prints"),
+        ("static int it = sleep(60);", "it did not end within 1 s"),
+    ],
+)
+def test_a_header_that_runs_something_is_told(
+    code: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gpuwork.programs.probe._LIMIT_S", 1)
+    header = f"#include <stdio.h>\n#include <stdlib.h>\n#include <unistd.h>\n{HEADER}{code}\n"
+    (found,) = faults(write_program(tmp_path / "p", header=header))
+    assert found.startswith("columns.h: the sizes of its structures cannot be found: ")
+    assert said in found
+
+
+@pytest.mark.slow
 def test_a_module_tells_all_its_faults(tmp_path: Path) -> None:
     python = (
         PYTHON.replace('("done", c_int), ', "")
@@ -97,6 +121,22 @@ def test_a_module_tells_all_its_faults(tmp_path: Path) -> None:
         "columns.py: aggregate: cannot be called so: too many positional arguments",
         "columns.py: update_global_state: is missing",
     ]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ('dynamic = {"values": ("rows", "columns")}', 'dynamic = {"values": [["rows"]]}', "Dataset.dynamic['values']"),
+        ('defaults = {"max_iterations": 1}', "defaults = 5", "GlobalParams.defaults: is no dict"),
+        ('defaults = {"max_iterations": 1}', "defaults = [[1]]", "GlobalParams.defaults: is no dict"),
+        ('("max_iterations", c_long)', '("max_iterations", c_long, 3)', "GlobalParams.max_iterations: is a bit field"),
+    ],
+)
+def test_a_structure_that_is_odd_is_told(old: str, new: str, said: str, tmp_path: Path) -> None:
+    assert old in PYTHON
+    found = faults(write_program(tmp_path / "p", python=PYTHON.replace(old, new)), Toolkit(gxx=None, nvcc=None))
+    assert [line.startswith(f"columns.py: {said}") for line in found] == [True], found
 
 
 @pytest.mark.slow
@@ -123,6 +163,8 @@ def test_settings_are_those_of_the_parameters(tmp_path: Path) -> None:
     assert "there is no setting iterations; allowed: max_iterations" in found
     (found,) = faults(program, max_iterations="many")
     assert "max_iterations='many' do not fit into GlobalParams" in found
+    (found,) = faults(program, max_iterations=2**64 + 3)
+    assert "max_iterations=18446744073709551619 do not fit into GlobalParams: max_iterations would be 3" in found
 
 
 @pytest.mark.slow

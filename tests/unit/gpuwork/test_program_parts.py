@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 
-from gpuwork.errors import Refused
+from gpuwork.errors import Refused, StoreError, TimedOut
 from gpuwork.hardware import NoCuda, ask_cuda_driver, block_size_hint, find_hardware, read_cpu
 from gpuwork.hardware_reader import read_devices
+from gpuwork.programs.cli import _share
 from gpuwork.programs.codec import address_of, copy_arrays, decode, encode, without_arrays
+from gpuwork.programs.compiler import compile_sources
 from gpuwork.programs.config import read_config
 from gpuwork.programs.rounds import (
     NotWhole,
@@ -208,6 +210,30 @@ def test_registering_twice_is_registering_once(tmp_path: Path) -> None:
         remove_registered(first)
     remove_registered(first)
     assert registered_programs(tmp_path / "store") == []
+
+
+def test_a_program_that_was_changed_is_not_run(tmp_path: Path) -> None:
+    (tmp_path / "store").mkdir()
+    program = registered(tmp_path)
+    assert program.read_config().name == "columns"
+    program.code.chmod(0o755)
+    (program.code / "more.py").write_text("evil = 1\n")
+    with pytest.raises(StoreError, match="frozen copy of the project was changed"):
+        program.read_config()
+    (program.folder / "program.json").write_text("{}")
+    with pytest.raises(StoreError, match="is not a program as it was registered"):
+        registered_programs(tmp_path / "store")
+
+
+def test_a_compiler_that_never_ends_is_ended(tmp_path: Path) -> None:
+    with pytest.raises(TimedOut, match=r"sleep did not end within 0\.2 s"):
+        compile_sources(["sleep", "60"], folder=tmp_path, limit_s=0.2)
+
+
+def test_all_gpus_of_a_machine_are_used_in_turn() -> None:
+    assert _share(["GPU-a", "GPU-b"], 2) == ["GPU-a", "GPU-b"]
+    assert _share(["GPU-a", "GPU-b"], 5) == ["GPU-a", "GPU-b", "GPU-a", "GPU-b", "GPU-a"]
+    assert _share([], 3) == [None] * 3
 
 
 def test_a_processor_with_two_colons_in_its_line_is_read() -> None:

@@ -41,18 +41,21 @@ def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path / "temporary"))
 
 
-@pytest.mark.parametrize("workers", [1, 3])
-def test_the_sums_are_the_same_on_any_number_of_workers(workers: int, programs: Programs, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("workers", "iterations"), [(1, 3), (2, 1), (3, 3), (5, 2)])
+def test_the_sums_are_the_same_on_any_number_of_workers(
+    workers: int, iterations: int, programs: Programs, tmp_path: Path
+) -> None:
     program = write_program(tmp_path / "p")
     sums = write_table(tmp_path / "t.csv", 16, 3, seed=1)
     document = programs(
-        *("run", program, "--data", tmp_path / "t.csv", "--workers", str(workers), "--set", "max_iterations=3")
+        *("run", program, "--data", tmp_path / "t.csv", "--workers", str(workers)),
+        *("--set", f"max_iterations={iterations}"),
     )
-    assert document["result"]["state"] == {"done": 1, "iteration": 3, "columns": 3, "sums": sums}
+    assert document["result"]["state"] == {"done": 1, "iteration": iterations, "columns": 3, "sums": sums}
     assert document["result"]["result"]["rows"] == 16
     assert [worker["number"] for worker in document["workers"]] == list(range(workers))
     assert sum(worker["rows"] for worker in document["workers"]) == 16
-    assert (document["iterations"], document["moved"]) == (3, 0)
+    assert (document["iterations"], document["moved"]) == (iterations, 0)
 
 
 def test_tables_of_numpy_have_the_sums_of_numpy(programs: Programs, tmp_path: Path) -> None:
@@ -80,12 +83,13 @@ def test_registered_and_built_once(programs: Programs, tmp_path: Path) -> None:
     assert "names no program" in programs("rm", first["program"]["hash"], code=2)["error"]["what"]
 
 
-def test_fewer_rows_than_workers(programs: Programs, tmp_path: Path) -> None:
+@pytest.mark.parametrize("rows", [1, 2])
+def test_fewer_rows_than_workers(rows: int, programs: Programs, tmp_path: Path) -> None:
     program = write_program(tmp_path / "p")
-    sums = write_table(tmp_path / "t.csv", 2, 2, seed=3)
+    sums = write_table(tmp_path / "t.csv", rows, 2, seed=3)
     document = programs("run", program, "--data", tmp_path / "t.csv", "--workers", "3")
     assert document["result"]["state"]["sums"] == sums
-    assert [worker["rows"] for worker in document["workers"]] == [1, 1]
+    assert [worker["rows"] for worker in document["workers"]] == [1] * rows
 
 
 def test_what_is_wrong_with_the_data_is_told_before_anything_runs(programs: Programs, tmp_path: Path) -> None:

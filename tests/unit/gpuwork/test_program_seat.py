@@ -7,15 +7,16 @@ from pathlib import Path
 
 import pytest
 
+from gpuwork.programs import seat as seat_module
 from gpuwork.programs.build import build_library
 from gpuwork.programs.config import read_config
 from gpuwork.programs.prepare import prepare_run
-from gpuwork.programs.process import ProgramProcess
+from gpuwork.programs.process import ProgramError, ProgramProcess
 from gpuwork.programs.seat import Seat
 from gpuwork.programs.slices import Slice
 from gpuwork.programs.table import write_table
 from gpuwork.programs.toolkit import STANDIN, find_toolkit
-from tests.fakes.programs import write_program
+from tests.fakes.programs import CUDA, write_program
 from tests.fakes.programs import write_table as write_table_of_sums
 
 pytestmark = pytest.mark.slow
@@ -71,3 +72,42 @@ def test_a_worker_that_comes_later_builds_for_itself(tmp_path: Path) -> None:
     finally:
         seat.drop()
     assert run.registered.targets == [STANDIN]
+
+
+HANGS = """\
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+static int hang(const char *at) {
+    while (getenv("HANG") && !strcmp(getenv("HANG"), at)) usleep(10000);
+    return 0;
+}
+"""
+
+
+def test_what_never_ends_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cuda = HANGS + CUDA.replace("    result->rows +=", '    hang("iterate");\n    result->rows +=')
+    cuda = cuda.replace("{ return cudaMallocManaged(&d->", '{ return hang("take") + cudaMallocManaged(&d->')
+    cuda = cuda.replace("{ return cudaFree(d->", '{ return hang("close") + cudaFree(d->')
+    write_table_of_sums(tmp_path / "t.csv", 8, 2, seed=1)
+    (tmp_path / "run").mkdir()
+    run = prepare_run(
+        *(write_program(tmp_path / "p", cuda=cuda), tmp_path / "t.csv"), settings={}, workers=1, local=True,
+        store=tmp_path / "store", run=tmp_path / "run", toolkit=find_toolkit(),
+    )  # fmt: skip
+    with ProgramProcess(run.registered.code, run.registered.read_config(), log=tmp_path / "log") as process:
+        process.ask("open", run.params, dataset=str(run.dataset), is_table=True)
+        state = bytes(process.ask("init_state")[1][0])
+    rows = Slice(number=0, start=0, stop=8)
+    for where, limit, said in (
+        ("take", "INITIALISE_S", "take the rows 0 to 7"),
+        ("iterate", "ITERATE_S", "run an iteration over the rows 0 to 7"),
+        ("close", "CLEAN_UP_S", "close"),
+    ):
+        monkeypatch.setenv("HANG", where)
+        monkeypatch.setattr(seat_module, limit, 2.0)
+        seat = Seat(run, 0)
+        with pytest.raises(ProgramError, match=f"program columns did not {said}.* within 2 s"):
+            seat.iterate(rows, 0, state)
+            seat.close()
+        assert seat._process is None, "nothing of it is left"

@@ -27,6 +27,7 @@ OF_SOME = {
     "broker.py": {"celery", "kombu"},
     "worker/consumer.py": {"celery", "kombu"},
     "worker/cli.py": {"celery"},
+    "worker/gate.py": {"celery"},
     "worker/keeper.py": {"celery"},
     "worker/project.py": {"celery"},
     "worker/restart.py": {"celery"},

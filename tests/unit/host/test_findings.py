@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpuprov.core.errors import HostNotReady
-from gpuprov.drivers.base import EngineFacts
+from gpuprov.drivers.base import EngineCluster, EngineFacts
 from gpuprov.host.facts import EngineView, HostFacts
 from gpuprov.host.findings import (
     judge_disk,
@@ -214,6 +214,19 @@ def test_an_engine_without_copy_on_write_or_room() -> None:
         "storage-room": "fail",
     }
     assert "0.5 GiB" in found["storage-room"].evidence
+
+
+@pytest.mark.parametrize(
+    ("away", "status", "fix"), [((), "ok", ""), (("m2",), "warn", "start the members that are away: m2")]
+)
+def test_an_engine_that_is_a_member_of_a_cluster(away: tuple[str, ...], status: str, fix: str) -> None:
+    cluster = EngineCluster(member="m1", members=("m1", "m2"), away=away)
+    engine = replace(LXD, cluster=cluster, copy_on_write=False)
+    found = {finding.id: finding for finding in judge_engine(replace(GOOD, engine=EngineView(facts=engine)))}
+    assert (found["engine-cluster"].status, found["engine-cluster"].fix) == (status, fix)
+    assert "this host is m1 in lxd's cluster of m1, m2" in found["engine-cluster"].evidence
+    assert "host prepare" not in found["storage"].fix, "it makes no pools there"
+    assert "--target MEMBER" in found["storage"].fix
 
 
 @pytest.mark.parametrize(("free_bytes", "status"), [(50 * GIB, "ok"), (3 * GIB, "warn"), (GIB // 2, "fail")])

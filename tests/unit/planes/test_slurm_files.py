@@ -25,9 +25,14 @@ def test_files_are_as_recorded(case: Path) -> None:
     given = json.loads((case / "cluster.json").read_text())
     members = [Member(**{**member, "devices": tuple(member["devices"])}) for member in given["members"]]
     workers = [member for member in members if member.role == "slurm"]
-    spec = ClusterSpec(name=given["name"], nodes=NodesSpec(**given["nodes"]), slurm=SlurmSpec(**given["slurm"]))
+    spec = ClusterSpec(
+        name=given["name"],
+        nodes=NodesSpec(**given["nodes"]),
+        slurm=SlurmSpec(**given["slurm"]),
+        share=given.get("share", False),
+    )
     machine = Machine(**given["machine"])
-    *files, applied = [render_hosts(spec.name, members), *render_slurm(spec, given["controller"], workers, machine)]
+    *files, applied = [render_hosts(spec.name, members), *render_slurm(spec, workers, machine)]
     assert applied.path == slurm_path("applied_mark")
     assert applied.content
     assert [file.path for file in files] == ["/etc/hosts", "/etc/slurm/slurm.conf", "/etc/slurm/gres.conf"]

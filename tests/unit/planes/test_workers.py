@@ -16,7 +16,7 @@ from gpuprov.planes.find_desk import find_desk
 from gpuprov.planes.registry import PLANES
 from gpuprov.planes.worker import services
 from gpuprov.planes.worker.answers import WorkerRecord, read_workers
-from gpuprov.planes.worker.facts import APPLIED, BROKER, DEFINITIONS, FLOWER, GPUS
+from gpuprov.planes.worker.facts import APPLIED, BROKER, DEFINITIONS, FLOWER, GPUS, RABBITMQ
 from gpuprov.planes.worker.files import broker_files, hash_password, page_file, page_password
 from gpuprov.planes.worker.page import PAGE_FILE
 from gpuprov.planes.worker.password import BROKER_FILE, read_password
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from gpuprov.workflows.cluster_up import UpResult
     from tests.conftest import Recording
 
-CONF = "/etc/rabbitmq/rabbitmq.conf"
+CONF = f"{RABBITMQ}/rabbitmq.conf"
 SECRET = b"ab" * 32
 
 
@@ -71,6 +71,7 @@ def test_each_node_has_the_url_and_its_gpus_and_the_first_one_the_broker(world: 
         assert world.file(name, GPUS).split() == node.labels["gpuprov.gpus"].split(",")
     assert [name for name, node in nodes.items() if DEFINITIONS in node.files] == ["c000"]
     assert "listeners.tcp.1 = 10.0.5.1:5672" in world.file("c000", CONF).splitlines()
+    assert "{consumer_timeout, undefined}" in world.file("c000", f"{RABBITMQ}/advanced.config"), "tasks may take days"
     assert nodes["c000"].files[DEFINITIONS].mode == 0o600
     (user,) = json.loads(world.file("c000", DEFINITIONS))["users"]
     assert (user["name"], user["tags"]) == ("gpuwork", [])

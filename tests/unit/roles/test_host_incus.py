@@ -59,7 +59,7 @@ def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return found
 
 
-def prepare(tmp_path: Path, socket: Path, distribution: str) -> Sequence[str]:
+def prepare(tmp_path: Path, socket: Path, distribution: str, **more: object) -> Sequence[str]:
     roles = tmp_path / "roles"
     shutil.copytree(ROLES / "host", roles / "host")
     shutil.copytree(ROLES / "base", roles / "base")
@@ -69,14 +69,15 @@ def prepare(tmp_path: Path, socket: Path, distribution: str) -> Sequence[str]:
         "host_lxd_dir": str(socket),
         "host_run_dir": str(socket),
         "wanted": distribution,
+        **more,
     }
     play = Play(roles=(RoleUse(name="host", variables=variables),), targets=(Target(),), roles_path=roles, silence_s=60)
     return run_play(play, reporter=Silent()).changed
 
 
-def refused(tmp_path: Path, socket: Path, distribution: str) -> HostNotReady:
+def refused(tmp_path: Path, socket: Path, distribution: str, **more: object) -> HostNotReady:
     with pytest.raises(TaskFailed) as caught:
-        prepare(tmp_path, socket, distribution)
+        prepare(tmp_path, socket, distribution, **more)
     error = translate_failure(caught.value)
     assert isinstance(error, HostNotReady), error
     return error
@@ -112,3 +113,37 @@ def test_an_incus_that_is_too_old_is_refused_with_its_version(tmp_path: Path, fo
     assert error.what == "requirement not met: a supported version of the engine"
     assert error.evidence == "this is Incus 0.7\nthe oldest supported version is 6.0"
     assert error.fix == "upgrade Incus, then: gpuprov host prepare --engine incus"
+
+
+CLUSTERED = {"metadata": {"environment": {"server_version": "6.0.4", "server_clustered": True, "server_name": "m1"}}}
+MEMBERS = {"metadata": ["/1.0/cluster/members/m1", "/1.0/cluster/members/m2"]}
+
+
+@pytest.mark.usefixtures("programs")
+@pytest.mark.parametrize(
+    ("pools", "more", "usable"),
+    [
+        ({"metadata": []}, {}, "none"),
+        (json.loads(json.dumps(POOL).replace("Created", "Pending")), {}, "none"),
+        (POOL, {"host_pool_size_gib": 9}, "default"),
+        (POOL, {}, None),
+    ],
+    ids=["no pool", "a pool that is not made", "a pool is asked for", "a pool"],
+)
+def test_in_an_engine_s_cluster_a_pool_is_used_and_none_is_made(
+    tmp_path: Path,
+    folder: Path,  # noqa: F811
+    pools: object,
+    more: dict[str, object],
+    usable: str | None,
+) -> None:
+    create = "incus storage create gpuprov btrfs"
+    with engine(folder, {POOLS: pools, "/1.0": CLUSTERED, "/1.0/cluster/members": MEMBERS}) as server:
+        if usable is None:
+            assert prepare(tmp_path, folder, "Ubuntu") == ()
+        else:
+            error = refused(tmp_path, folder, "Ubuntu", **more)
+            assert error.what == "requirement not met: a storage pool for nodes in the engine's cluster"
+            assert error.evidence.endswith(f"pools that can be used: {usable}")
+            assert error.fix == f"{create} --target m1; {create} --target m2; {create}"
+    assert (server.created, server.deleted) == ([], [])

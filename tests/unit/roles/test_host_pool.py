@@ -41,7 +41,13 @@ touch "$0.asked"
 
 
 def create_pool(
-    tmp_path: Path, socket: Path, monkeypatch: pytest.MonkeyPatch, *, free_gib: tuple[float, float], ran_before: bool
+    tmp_path: Path,
+    socket: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    free_gib: tuple[float, float],
+    ran_before: bool,
+    size_gib: int = 0,
 ) -> None:
     roles, programs = tmp_path / "roles", tmp_path / "programs"
     shutil.copytree(ROLES / "host", roles / "host")
@@ -52,6 +58,7 @@ def create_pool(
     (programs / "df").chmod(0o755)
     monkeypatch.setenv("PATH", f"{programs}{os.pathsep}{os.environ['PATH']}")
     variables = {"host_engine": "lxd", "host_lxd_dir": str(socket), "wanted_engine_ran_before": ran_before}
+    variables |= {"host_pool_size_gib": size_gib} if size_gib else {}
     play = Play(roles=(RoleUse(name="host", variables=variables),), targets=(Target(),), roles_path=roles)
     try:
         run_play(play, reporter=Silent())
@@ -82,4 +89,31 @@ def test_less_is_refused_before_anything_is_made(
     with engine(folder, {}) as server, pytest.raises(HostNotReady, match="enough disk space for the pool") as caught:
         create_pool(tmp_path, folder, monkeypatch, free_gib=(free_gib, free_gib), ran_before=ran_before)
     assert f"{free_gib:.1f} GiB" in caught.value.evidence
+    assert server.created == []
+
+
+@pytest.mark.parametrize(("free_gib", "size_gib", "made_gib"), [(27.3, 0, 23), (500.0, 0, 100), (27.3, 25, 25)])
+def test_the_size_follows_the_room_unless_it_is_said(
+    tmp_path: Path,
+    folder: Path,  # noqa: F811 - the fixture
+    monkeypatch: pytest.MonkeyPatch,
+    free_gib: float,
+    size_gib: int,
+    made_gib: int,
+) -> None:
+    with engine(folder, {}) as server:
+        free = (free_gib, free_gib)
+        create_pool(tmp_path, folder, monkeypatch, free_gib=free, ran_before=True, size_gib=size_gib)
+    assert [made["config"]["size"] for made in server.created] == [f"{made_gib}GiB"]
+
+
+def test_a_size_for_which_there_is_no_room_is_refused_with_a_smaller_one_as_the_way_out(
+    tmp_path: Path,
+    folder: Path,  # noqa: F811 - the fixture
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with engine(folder, {}) as server, pytest.raises(HostNotReady) as caught:
+        create_pool(tmp_path, folder, monkeypatch, free_gib=(27.3, 27.3), ran_before=True, size_gib=26)
+    assert "27.3 GiB free, 28 GiB needed" in caught.value.evidence
+    assert caught.value.fix.startswith("choose a smaller pool: gpuprov host prepare")
     assert server.created == []

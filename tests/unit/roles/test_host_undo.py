@@ -194,6 +194,26 @@ def test_undo_removes_our_tags_and_leaves_what_is_somebody_else_s(folder: Path) 
     )
 
 
+def test_of_an_engine_s_cluster_nothing_is_removed_or_stopped(folder: Path) -> None:
+    pool = {"name": "gpuprov", "config": {"user.gpuprov.cluster": "(host)"}, "used_by": []}
+    elsewhere = {"name": "c000", "location": "m2", "config": None}
+    base = {"fingerprint": "1", "properties": {"gpuprov.version": "1"}}
+    answers = {
+        "/1.0": {"metadata": {"environment": {"server_clustered": True, "server_name": "m1"}}},
+        POOLS: {"metadata": [pool]},
+        INSTANCES: {"metadata": [elsewhere]},
+        LXD_IMAGES: {"metadata": [base]},
+    }
+    with daemon(folder, "lxd") as process, engine(folder, answers) as server:
+        assert undo(folder, "lxd") == ()
+        assert process.poll() is None
+    assert server.deleted == []
+    node = {"name": "c001", "location": "m1", "config": {"user.gpuprov.cluster": "lab"}}
+    (folder / "unix.socket").unlink()
+    with engine(folder, answers | {INSTANCES: {"metadata": [elsewhere, node]}}):
+        assert "LXD has c001\n" in refused(folder, "lxd")[1]
+
+
 def test_an_empty_engine_is_stopped(folder: Path) -> None:
     answers: dict[str, object] = {path: {"metadata": []} for path in (POOLS, INSTANCES, LXD_IMAGES)}
     with daemon(folder, "lxd") as process, engine(folder, answers):

@@ -288,6 +288,22 @@ def test_restarts_of_long_ago_are_no_warning() -> None:
     assert found(judge_host(REAL, seen))["host-fabric-manager"].status == "pass"
 
 
+@pytest.mark.parametrize(
+    ("restarts", "active_s", "status"),
+    [("2", 60.0, "pass"), ("3", 60.0, "warn"), ("3", 3599.0, "warn"), ("3", 3600.0, "pass")],
+)
+def test_three_restarts_of_which_the_last_is_of_this_hour_are_told(restarts: str, active_s: float, status: str) -> None:
+    since = str(int((SERVICES["asked_s"] - active_s) * 1e6))
+    restarted = services(MANAGER, NRestarts=restarts, ActiveEnterTimestampMonotonic=since)
+    assert found(judge_host(REAL, see_real_host(services=restarted)))["host-fabric-manager"].status == status
+
+
+@pytest.mark.parametrize(("restarts", "status"), [("2", "pass"), ("3", "fail")])
+def test_a_service_that_systemd_starts_for_the_fourth_time_does_not_come_up(restarts: str, status: str) -> None:
+    starting = services(MANAGER, **{**CRASHING, "NRestarts": restarts}) | {"processes": SERVICES["processes"]}
+    assert found(judge_host(REAL, see_real_host(services=starting)))["host-fabric-manager"].status == status
+
+
 def test_a_service_that_is_starting_is_not_told_as_active() -> None:
     seen = see_real_host(services=services("nvidia-imex", ActiveState="activating"))
     check = found(judge_host(REAL, seen))["host-services"]
@@ -392,6 +408,13 @@ def test_the_fix_follows_what_the_error_asks_for() -> None:
     assert fixes[95].startswith("sudo nvidia-smi --gpu-reset -i 0000:52:00")
     assert fixes[79].startswith("sudo reboot")
     assert fixes[54].startswith("gpuprov explain xid-54")
+
+
+def test_how_often_an_error_was_reported_is_told() -> None:
+    for count, words in ((1, "48, something"), (2, "48, something (2 times)")):
+        log = {**QUIET, "xids": xid(48)["xids"] * count}
+        evidence = found(judge_host(REAL, see_real_host(log=log)))["host-xid"].evidence
+        assert evidence == f"reset the GPU: NVRM: Xid (PCI:0000:52:00): {words}"
 
 
 def test_an_error_that_reboots_did_not_cure_asks_for_a_person() -> None:

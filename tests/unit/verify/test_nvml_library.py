@@ -6,12 +6,13 @@ import json
 import os
 import subprocess
 import sysconfig
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from gpuprov.gpu.kernel_log import parse_log
 from gpuprov.host import look as host_look
 from gpuprov.verify.chain import judge_host
 from gpuprov.verify.checks.driver import facts_of
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 
 STUB = Path(__file__).parents[2] / "native" / "nvml_stub.c"
 GPUS = tuple(f"GPU-57ab57ab-0000-4000-8000-{number:012d}" for number in range(2))
+PLACES = ("0000:41:00.0", "0000:42:00.0")
+MANAGER = "nvidia-fabricmanager"
 ASK = "tests.native.ask_nvml"
 
 
@@ -91,13 +94,11 @@ def problems(checks: dict[str, Check]) -> dict[str, str]:
 
 
 def test_a_healthy_library_has_no_problem(library: Library, build_case: Build) -> None:
-    facts = library.ask()
-    checks = judge(build_case, facts)
+    checks = judge(build_case, library.ask())
     assert problems(checks) == {}
     passed = {check_id for check_id, check in checks.items() if check.layer == "nvml" and check.status == "pass"}
     assert {"nvml-responds", "nvml-uuids", "nvml-ecc-uncorrected", "nvml-remap-pending", "nvml-recovery"} <= passed
     assert {"nvml-clocks-hardware", "nvml-p2p", "nvml-processes", "load-xid"} <= passed
-    assert facts["seconds"] < 0.1  # two GPUs
 
 
 @pytest.mark.parametrize("code", [9, 18, 999])
@@ -154,10 +155,12 @@ def test_a_fault_is_found_and_nothing_else(
     assert says in checks[next(iter(found))].evidence
 
 
-def judge_on_host(facts: dict[str, Any], check_id: str) -> Check:
-    """One check of an otherwise healthy host with these GPUs."""
-    driver = {**facts_of(see_real_host(), "driver"), "gpus": list(GPUS)}
-    seen = see_real_host(nvml=facts["nvml"], driver=driver, zombies={"ended": {"4711": "python3"}})
+def judge_on_host(facts: dict[str, Any], check_id: str, *log: str, **changes: object) -> Check:
+    """One check of an otherwise healthy host with these GPUs, whose kernel's log has these lines."""
+    driver = {**facts_of(see_real_host(), "driver"), "gpus": list(GPUS), "pci": dict(zip(GPUS, PLACES, strict=True))}
+    said = asdict(parse_log("\n".join(log), source="the journal"))
+    host = {"driver": driver, "log": said, "zombies": {"ended": {"4711": "python3"}}, **changes}
+    seen = see_real_host(nvml=facts["nvml"], **host)
     report = judge_host(Expectation(node="host", status="running", access="raw"), seen)
     return next(check for check in report.checks if check.id == check_id)
 
@@ -180,6 +183,65 @@ def test_a_process_that_holds_a_gpu_and_has_ended_is_told_on_the_host(library: L
     check = judge_on_host(library.ask(STUB_PROCESS=pid), "host-zombies")
     assert check.status == status
     assert (f"python3 (4711) holds {GPUS[0]}" in check.evidence) == (status == "warn")
+
+
+@pytest.mark.parametrize(
+    ("check_id", "line", "faults", "status"),
+    [
+        ("host-nvml", "", {}, "pass"),
+        ("host-nvml", "", {"STUB_COUNT": "1"}, "fail"),
+        ("host-xid", "Xid (PCI:0000:41:00): 95, x", {}, "pass"),
+        ("host-xid", "Xid (PCI:0000:41:00): 95, x", {"STUB_RECOVERY": "1"}, "fail"),
+        ("host-xid", "Xid (PCI:0000:41:00): 79, x", {}, "fail"),
+        ("host-bus", "GPU 0000:42:00.0: GPU has fallen off the bus.", {}, "pass"),
+        ("host-bus", "GPU 0000:42:00.0: GPU has fallen off the bus.", {"STUB_LOST": "1"}, "fail"),
+    ],
+)
+def test_what_the_kernel_s_log_says_is_compared_with_what_the_library_says_now(
+    library: Library, check_id: str, line: str, faults: dict[str, str], status: str
+) -> None:
+    assert judge_on_host(library.ask(**faults), check_id, f"[    9.1] kernel: NVRM: {line}").status == status
+
+
+IN_FABRIC = {"STUB_NVLINKS": "18", "STUB_FABRIC": "3"}
+
+
+@pytest.mark.parametrize(
+    ("faults", "status"),
+    [
+        (IN_FABRIC, "pass"),
+        ({**IN_FABRIC, "STUB_FABRIC_HEALTH": "425"}, "fail"),
+        ({**IN_FABRIC, "STUB_NVLINKS_DOWN": "1"}, "fail"),
+        ({**IN_FABRIC, "STUB_RECOVERY": "1"}, "fail"),
+        ({"STUB_NVLINKS": "18"}, "fail"),
+    ],
+)
+def test_an_error_of_a_switch_is_over_where_the_library_says_so_of_every_gpu(
+    library: Library, faults: dict[str, str], status: str
+) -> None:
+    line = "[    9.1] kernel: nvidia-nvswitch0: SXid (PCI:0000:05:00.0): 20034, Fatal, Link 30"
+    assert judge_on_host(library.ask(**faults), "host-switch", line).status == status
+
+
+@pytest.mark.parametrize(
+    ("faults", "switches", "status"),
+    [
+        ({"STUB_FABRIC": "3"}, [], "warn"),  # the manager of a fabric that GPUs are part of is not there
+        ({}, [], "skip"),
+        ({"STUB_MODEL": "NVIDIA B200"}, ["0000:05:00.0"], "fail"),  # the manager is there, that of its subnet is not
+        ({"STUB_MODEL": "NVIDIA H200"}, ["0000:05:00.0"], "pass"),
+    ],
+)
+def test_the_library_tells_which_managers_a_fabric_needs(
+    library: Library, faults: dict[str, str], switches: list[str], status: str
+) -> None:
+    services = facts_of(see_real_host(), "services")
+    if not switches:
+        units = {**services["units"], MANAGER: {**services["units"][MANAGER], "ActiveState": "inactive"}}
+        services = {**services, "units": units, "processes": []}
+    driver = {**facts_of(see_real_host(), "driver"), "gpus": list(GPUS), "switches": switches}
+    facts = library.ask(**faults)
+    assert judge_on_host(facts, "host-fabric-manager", services=services, driver=driver).status == status
 
 
 def test_links_that_are_up_and_a_fabric_that_was_joined_are_no_problem(library: Library, build_case: Build) -> None:

@@ -16,7 +16,7 @@ from gpuprov.core.group_files import Gates
 from gpuprov.core.lock import LOCK_NAME, host_lock
 from gpuprov.core.reporter import Silent
 from gpuprov.core.units import GIB
-from gpuprov.drivers.base import LABEL_CLUSTER
+from gpuprov.drivers.base import LABEL_CLUSTER, EngineCluster
 from gpuprov.drivers.networks import NetworkRequest
 from gpuprov.gpu.observe import observe
 from gpuprov.provision.events import TaskEvent
@@ -141,6 +141,7 @@ def test_nothing_to_do_is_an_unchanged_outcome(host: FakeHost) -> None:
         ({}, False, ""),
         ({"free_bytes": None}, True, ""),
         ({"copy_on_write": False, "name": "incus"}, False, "host prepare --engine incus --pool-size 30"),
+        ({"copy_on_write": False, "cluster": EngineCluster(member="m1", members=("m1",))}, False, "no pool is made in"),
     ],
 )
 def test_what_nodes_are_put_on_is_told_where_it_is_new_or_slow(

@@ -111,7 +111,9 @@ def test_a_master_deploys_a_model_and_gets_arrays(master: Master) -> None:
 
 @pytest.mark.slow
 @needs_dramatiq
-def test_failures_have_their_three_parts_and_both_arrays_empty(master: Master) -> None:
+def test_failures_have_their_three_parts_and_both_arrays_empty(
+    master: Master, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for model, words in (
         ({"source": changed("def cool(", "def other(")}, "cool: is missing"),
         ({"source": 5}, "its source is no text"),
@@ -127,6 +129,11 @@ def test_failures_have_their_three_parts_and_both_arrays_empty(master: Master) -
     found = master.ask("run", {"max_steps": 0, "other": 1})
     assert "max_steps: is 0" in found["failure"]["message"]
     assert "other: is not known" in found["failure"]["message"]
+    master.ask("deploy_model", {"source": LINE})
+    monkeypatch.setattr("gpuwork.anneal.predecessor.service.MOST_RESULT", 23)
+    found = master.ask("run", {"max_steps": 5, "thread_count": 2})
+    assert (found["values"], found["failure"]["exception"]) == ([], "TooLarge")
+    assert "has 24 bytes and can have 23; ask for fewer chains" in found["failure"]["message"]
 
 
 @pytest.mark.slow

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from gpuwork.anneal.conf_file import parse_hocon_settings, parse_yaml_settings, read_configuration
+from gpuwork.anneal.model_file import parse_model
 from gpuwork.anneal.prepare import AnnealWish, check_pairs
 from gpuwork.anneal.settings import NAMES, AnnealSettings, as_written, check_settings
 from tests.unit.gpuwork.anneal.conftest import LINE
@@ -121,12 +122,34 @@ def test_hocon_without_its_package_is_told(monkeypatch: pytest.MonkeyPatch) -> N
         ("max_steps: 1\nmax_steps: 2", "run.yaml:3: max_steps: is written twice"),
         ("max_steps: !!python/object:os.system 1", "max_steps: is {}"),
         ("max_steps: [", "is not YAML"),
+        ("? [a]\n: 1", "run.yaml:2: a key is no text"),
+        ("initial_temp: 1e60", "run.yaml:2: initial_temp: is 1e+60, which float32 has not (allowed: below 3.4e+38"),
+        ("initial_temp: 1e-50", "initial_temp: is 1e-50, and min_temp is 0: no chain would move"),
+        ("replicas: 4\nexchange_every: 4\nmin_temp: 1e-50", "min_temp: is 1e-50 (allowed: with replicas: above 0"),
     ],
 )
 def test_yaml_that_is_wrong(text: str, said: str) -> None:
     values, faults = parse_yaml_settings(f"dimensions: 2\n{text}\n", file="run.yaml")
     found = [str(fault) for fault in [*faults, *check_settings(values, file="run.yaml")[1]]]
     assert any(said in fault for fault in found), found
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        ("{[]: 1}", "dimensions: is '{[]: 1}'"),
+        ("0x" + "f" * 5000, "dimensions: is int"),
+        ("[" * 60 + "]" * 60, "dimensions: is [[["),
+        ("-" * 700 + "1", "dimensions: is 'an expression'"),
+        ("open('x', 'w')", "dimensions: is \"open('x', 'w')\""),
+    ],
+)
+def test_numbers_of_a_model_that_are_none_are_told(written: str, said: str) -> None:
+    model, faults = parse_model(LINE.replace("dimensions = 1", f"dimensions = {written}"), file="model.py")
+    assert (faults, model is not None) == ([], True)
+    assert model is not None
+    (fault,) = check_settings(dict(model.numbers), file="model.py")[1]
+    assert said in str(fault)
 
 
 def test_all_faults_are_told_at_once() -> None:

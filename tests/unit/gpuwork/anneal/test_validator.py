@@ -136,6 +136,12 @@ def test_nothing_is_executed(tmp_path: Path) -> None:
     assert not there.exists()
 
 
+@pytest.mark.parametrize("deep", ["+".join(["1"] * 700), "-" * 700 + "1", "step" + ".real" * 700])
+def test_what_is_nested_too_deep_is_told(deep: str) -> None:
+    (found,) = faults_of(changed("return old_temp * 0.99", f"return {deep}"))
+    assert found == "model.py: is nested too deep to be checked (allowed: expressions that are split)"
+
+
 def test_what_is_no_model_is_told(tmp_path: Path) -> None:
     path = tmp_path / "model.py"
     assert "does not exist" in str(read_model(path)[1][0])

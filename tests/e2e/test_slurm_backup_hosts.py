@@ -1,0 +1,103 @@
+"""The machine of Slurm's controller loses power: the backup on the other machine has the queue, and gives it back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.e2e.controller import AWAY, controller_of
+from tests.e2e.several_machines import SHARED
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.e2e.conftest import Gpuprov
+    from tests.e2e.controller import Controller
+    from tests.e2e.places import Place
+
+pytestmark = pytest.mark.long
+
+HOSTS = ("hoff", "hinton")
+SPEC = f"""\
+version: gpuprov/v1
+name: lab
+hosts: [{{name: hoff}}, {{name: hinton}}]
+nodes: {{count: 4}}
+gpus: {{mode: simulated}}
+share: {SHARED}
+slurm: {{backup: c002}}
+unreachable: {{after_s: 5}}
+"""
+TAKEOVER_S = 240
+REFUSED = 2
+BATCH = "runuser -u work -- sbatch --parsable --output=/dev/null --chdir=/tmp -w c003 --gres=gpu:1 --exclusive --wrap"
+
+
+@pytest.fixture(scope="module")
+def controller(gpuprov: Gpuprov, place: Place, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Controller]:
+    with controller_of(gpuprov, place, tmp_path_factory.mktemp("backup"), dict.fromkeys(HOSTS, ()), SPEC) as made:
+        yield made
+
+
+def batch(controller: Controller, script: str) -> str:
+    """The id of a job of the account on the other machine's second node."""
+    return controller("exec", "c002", "--", *BATCH.split(), script).stdout.strip()
+
+
+def word(controller: Controller, job: str) -> str:
+    """Slurm's word for it, as the backup's node hears it."""
+    ask = ("timeout", "60", "squeue", "-h", "-t", "all", "-j", job, "-o", "%T")
+    return controller.lab.machines["hinton"].run("lxc", "exec", "c002", "--", *ask).strip()
+
+
+def test_a_backup_on_the_controllers_machine_is_refused(controller: Controller) -> None:
+    file = controller.folder / "near.yaml"
+    file.write_text(SPEC.replace("c002", "c001"))
+    said = controller("cluster", "up", "-f", str(file), expect=REFUSED).all
+    assert "c001 cannot be the backup of Slurm's controller c000" in said
+    assert "slurm.backup: c002, which is on hinton" in said
+
+
+def test_the_queue_outlasts_the_machine_of_the_controller(controller: Controller) -> None:
+    controller("cluster", "up", "-f", controller.spec, "--no-verify")
+    runs, waits = batch(controller, "sleep 150; touch /shared/ran"), batch(controller, "touch /shared/waited")
+    backup = controller.lab.machines["hinton"]
+    backup.wait_for(lambda: word(controller, runs) == "RUNNING", within_s=TAKEOVER_S)
+    controller.lab.machines["hoff"].lose_power()
+    took_over = "timeout 30 squeue -h >/dev/null 2>&1 && echo yes || true"
+    backup.wait_for(lambda: backup.run("lxc", "exec", "c002", "--", "sh", "-c", took_over).strip(), within_s=TAKEOVER_S)
+    assert (word(controller, runs), word(controller, waits)) == ("RUNNING", "PENDING")
+    job = controller("submit", "--cluster", "lab", "--no-project", "--", "touch", "/shared/submitted").stdout.strip()
+    controller("jobs", "wait", "--cluster", "lab", job)
+    assert (controller.lab.shared / "submitted").exists()
+    told = controller.nodes("cluster", "status", expect=AWAY)
+    assert [told[name]["status"] for name in ("c000", "c001", "c002")] == ["unreachable", "unreachable", "running"]
+    backup.wait_for(lambda: word(controller, waits) == "COMPLETED", within_s=TAKEOVER_S)
+    assert (controller.lab.shared / "ran").exists()
+    assert (controller.lab.shared / "waited").exists()
+
+
+def test_the_controller_is_back_with_its_machine(controller: Controller) -> None:
+    machine = controller.lab.machines["hoff"]
+    busy = batch(controller, "sleep 400")
+    machine.boot()
+    state = "scontrol ping | grep -c 'primary.* is UP' || true"
+    machine.wait_for(
+        lambda: machine.run("sh", "-c", "lxc list -f csv -c s | grep -c RUNNING || true").strip() == "2",
+        within_s=TAKEOVER_S,
+    )
+    machine.wait_for(
+        lambda: machine.run("lxc", "exec", "c000", "--", "sh", "-c", state).strip() == "1", within_s=TAKEOVER_S
+    )
+    controller("cluster", "up")
+    assert word(controller, busy) == "RUNNING"
+    assert controller.srun("c000", "-N3", "-w", "c[000-002]", "hostname") == ["c000", "c001", "c002"]
+    controller("exec", "c000", "--", "scancel", busy)
+
+
+def test_down_empties_the_folder_of_the_queue(controller: Controller) -> None:
+    beside = controller.lab.shared.with_name("beside")
+    assert list(beside.iterdir())
+    controller("cluster", "down", "--yes")
+    assert not list(beside.iterdir())

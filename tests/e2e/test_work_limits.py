@@ -1,0 +1,332 @@
+"""Work where something is in its way: limits of the broker, nodes that go, Ctrl-C, and what is not a job's own."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import threading
+import time
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from gpuprov.core.waiting import Wait
+from tests.e2e.conftest import output
+from tests.e2e.desk import Desk, again_within, kinds, lasting, open_desk
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.e2e.conftest import Gpuprov
+    from tests.e2e.places import Place
+
+SLURM, WORKERS = (kinds(role, {("lxd", "worker")}) for role in ("slurm", "worker"))
+KILL_NODE = {"lxd": ("lxc", "stop", "--force"), "incus": ("incus", "stop", "--force"), "docker": ("docker", "kill")}
+# Tried as a job: what each attempt came to, by its name
+ATTEMPTS = """\
+import json, subprocess, sys
+from kombu import Connection
+
+def attempt(what):
+    try:
+        return what()
+    except Exception as error:
+        return type(error).__name__
+
+def enter(url):
+    with Connection(url, connect_timeout=5) as connection:
+        connection.connect()
+    return "entered"
+
+files, hosts = json.loads(sys.argv[1]), json.loads(sys.argv[2])
+url = open("/etc/gpuwork/broker").read().strip()
+listed = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True).stdout
+administer = ["/usr/sbin/rabbitmqctl", "list_users"]
+told = {path: attempt(lambda: len(open(path, "rb").read())) for path in files}
+told |= {host: attempt(lambda: enter(url.replace(url.split("@")[1].split(":")[0], host))) for host in hosts}
+told["own"] = attempt(lambda: enter(url))
+told["/"] = attempt(lambda: enter(url.rpartition("/")[0] + "//"))
+told["guest"] = attempt(lambda: enter("amqp://guest:guest@" + url.partition("@")[2]))
+told["rabbitmqctl"] = attempt(lambda: subprocess.run(administer, capture_output=True).returncode)
+told["gpus"] = [line.partition("UUID: ")[2].rstrip(")") for line in listed.splitlines()]
+print(json.dumps(told))
+"""
+SECRETS = (
+    "/etc/gpuwork/definitions.json",
+    "/etc/rabbitmq/definitions.json",
+    "/var/lib/rabbitmq/.erlang.cookie",
+    "/etc/shadow",
+)
+NO_LIMIT = "application:set_env(rabbit, consumer_timeout, undefined)."
+SHORT_LIMIT = (
+    "application:set_env(rabbit, consumer_timeout, 3000), application:set_env(rabbit, channel_tick_interval, 1000)."
+)
+
+
+@pytest.fixture(scope="module", params=[*WORKERS, *SLURM])
+def desk(
+    request: pytest.FixtureRequest, gpuprov: Gpuprov, place: Place, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Desk]:
+    with open_desk(request, gpuprov, place, tmp_path_factory) as made:
+        (made.project / "attempts.py").write_text(ATTEMPTS)
+        yield made
+
+
+def resize(desk: Desk, count: int) -> None:
+    name = ("--name", desk.place.cluster, "--engine", desk.engine)
+    desk.gpuprov("cluster", "up", "-n", str(count), *name, "--no-verify")
+
+
+@pytest.mark.parametrize("desk", WORKERS, indirect=True)
+def test_a_run_that_outlives_the_broker_s_limit_begins_once(desk: Desk) -> None:
+    """RabbitMQ's limit is half an hour by default; here seconds, for what is connected afterwards."""
+
+    def tell_broker(line: str) -> str:
+        return desk.gpuprov.in_node(desk.controller, "rabbitmqctl", "eval", line)
+
+    assert "{ok,undefined}" in tell_broker("application:get_env(rabbit, consumer_timeout).")
+    try:
+        tell_broker(SHORT_LIMIT)
+        desk.gpuprov.in_node(desk.controller, "rabbitmqctl", "close_all_connections", "a limit")
+        job = desk.begin(*lasting(15))
+        desk("jobs", "wait", job)
+        shown = desk.shown(job)
+        logs = "".join(path.read_text(errors="replace") for path in (desk.folder / "logs").rglob("*.log"))
+        assert "delivery acknowledgement on channel" in logs, "the limit was not reached: this shows nothing"
+        assert (shown["state"], shown["tries"], desk.log(job).count("whole")) == ("done", 1, 1), shown
+    finally:
+        tell_broker(NO_LIMIT)
+        desk.gpuprov.in_node(desk.controller, "rabbitmqctl", "close_all_connections", "no limit")
+
+
+@pytest.fixture
+def neighbour(desk: Desk, tmp_path: Path) -> Iterator[str]:
+    """The address of the broker of another cluster."""
+    place, name = desk.place, f"{desk.place.mark}-b"
+    networks = {"bridge": f"{place.mark}2", "subnet": place.subnet(2), "private_bridge": f"{place.mark}3"}
+    text = place.spec(engine=desk.engine, count=1, nodes="role: worker", share="true", **networks,
+                      private_subnet=place.subnet(3))  # fmt: skip
+    text = text.replace(f"name: {place.cluster}", f"name: {name}")
+    text = text.replace(f"prefix: {place.mark},", f"prefix: {place.mark}x,")
+    spec = tmp_path / "neighbour.yaml"
+    spec.write_text(text)
+    desk.gpuprov("cluster", "up", "-f", str(spec), "--no-verify")
+    url = desk.gpuprov.in_node(f"{place.mark}x000", "cat", "/etc/gpuwork/broker")
+    yield url.partition("@")[2].partition(":")[0]
+    desk.gpuprov("cluster", "down", name, "--engine", desk.engine, "--force", "--purge", "--yes")
+
+
+@pytest.mark.parametrize("desk", WORKERS, indirect=True)
+def test_a_job_gets_at_its_own_queue_and_gpu_alone(desk: Desk, neighbour: str) -> None:
+    nodes = desk.nodes()
+    outer = nodes[desk.controller]["address"]
+    words = (json.dumps(SECRETS), json.dumps([outer, neighbour, "127.0.0.1"]))
+    slowly = ("sh", "-c", 'python3 attempts.py "$@"; sleep 5', "sh", *words)
+    job = desk.submit("--project", str(desk.project), "--count", "2", "--", *slowly)
+    desk("jobs", "wait", job)
+    found = {row["node"]: json.loads(desk.log(row["id"])) for row in desk.rows(job)}
+    assert set(found) == set(nodes), "both nodes"
+    for name, told in found.items():
+        assert told["own"] == "entered", told
+        assert told["gpus"] == nodes[name]["gpus"], told
+        refused = {key: told[key] for key in (*SECRETS, outer, neighbour, "127.0.0.1", "/", "guest", "rabbitmqctl")}
+        assert not {"entered", 0} & set(refused.values()), refused
+    head = found[desk.controller]
+    assert {head[path] for path in SECRETS} == {"PermissionError"}, "they are there"
+
+
+@contextmanager
+def watched_processes(secrets: set[str]) -> Iterator[set[str]]:
+    """Which of these are shown by any process of the host, and so of its nodes, during the block; and a control."""
+    shown: set[str] = set()
+    over = threading.Event()
+
+    def watch() -> None:
+        while not over.wait(0.05):
+            for process in Path("/proc").glob("[0-9]*"):
+                for name in ("cmdline", "environ"):
+                    with suppress(OSError):
+                        text = (process / name).read_bytes().decode(errors="replace")
+                        shown.update(secret for secret in secrets if secret in text)
+
+    thread = threading.Thread(target=watch)
+    thread.start()
+    try:
+        yield shown
+    finally:
+        over.set()
+        thread.join()
+
+
+@pytest.mark.parametrize("desk", WORKERS, indirect=True)
+def test_no_process_and_no_log_shows_the_password_while_a_cluster_is_worked_with(desk: Desk) -> None:
+    url = desk.gpuprov.in_node(desk.controller, "cat", "/etc/gpuwork/broker")
+    password = url.partition("gpuwork:")[2].partition("@")[0]
+    assert re.fullmatch("[0-9a-f]{64}", password)
+    logs = Path("/var/log/gpuprov")
+    before = set(logs.glob("*.log"))
+    with watched_processes({password, "gpuwork.worker"}) as shown:
+        resize(desk, 3)
+        desk.gpuprov("verify", "--cluster", desk.place.cluster)
+        desk("jobs", "wait", desk.submit("--no-project", "--count", "3", "--", "env"))
+        resize(desk, 2)
+    assert shown == {"gpuwork.worker"}
+    new = [path for path in logs.glob("*.log") if path not in before]
+    assert len(new) >= 4
+    assert not [path for path in new if password in path.read_text()]
+    for node in (desk.place.node(0), desk.place.node(1)):
+        said = desk.gpuprov.in_node(node, "sh", "-c", "journalctl --no-pager 2>/dev/null; cat /var/log/*.log; true")
+        assert password not in said
+
+
+@pytest.mark.parametrize(("choice", "state"), [((), "running"), (("--on-interrupt", "cancel"), "cancelled")])
+def test_ctrl_c_of_a_wait_leaves_the_job_or_cancels_it(desk: Desk, choice: tuple[str, ...], state: str) -> None:
+    with desk.gpuprov.start(*desk.typed(("submit", "--wait", *choice, *lasting(600)))) as process:
+        assert process.stderr is not None
+        said = ""
+        while not (found := re.search(r"submitted (\d+)$", said, re.MULTILINE)):
+            line = process.stderr.readline()
+            assert line, said
+            said += line
+        job = found[1]
+        desk.await_state(job, "running")
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 130
+    assert desk.shown(job)["state"] == state
+    desk("jobs", "cancel", job)
+
+
+@pytest.mark.parametrize("desk", WORKERS, indirect=True)
+def test_a_node_that_is_drained_takes_no_more_of_what_waits_and_nothing_is_lost(desk: Desk) -> None:
+    resize(desk, 3)
+    third = desk.place.node(2)
+    job = desk.submit("--no-project", "--count", "12", "--", "sleep", "5")
+    Wait(what="a run on the third node", timeout_s=60, fix="look at the queue").until(
+        lambda: [row for row in desk.rows(job) if row["node"] == third and row["state"] == "running"], bool
+    )
+    desk.gpuprov("rm", third, "--drain", "2m")
+    rows = desk.rows(job)
+    assert [row for row in rows if row["state"] == "waiting"], "it did not wait for what others are to run"
+    assert len([row for row in rows if row["node"] == third]) <= 2
+    desk("jobs", "wait", job)
+    assert [(row["state"], row["tries"]) for row in desk.rows(job)] == [("done", 1)] * 12
+    resize(desk, 3)
+    job = desk.submit("--no-project", "--count", "3", "--", "sleep", "3")
+    desk("jobs", "wait", job)
+    assert third in {row["node"] for row in desk.rows(job)}, "one of its name takes work"
+    resize(desk, 2)
+
+
+@pytest.mark.parametrize("desk", SLURM, indirect=True)
+def test_a_run_on_slurm_whose_program_is_killed_runs_again(desk: Desk) -> None:
+    job = desk.begin(*lasting(5))
+    desk.gpuprov.in_node(desk.shown(job)["node"], "pkill", "-KILL", "-f", "gpuwork[.]jobs[.]one")
+    again_within(desk, job)
+
+
+@pytest.mark.parametrize("desk", SLURM, indirect=True)
+@pytest.mark.long  # Slurm misses a node after a minute
+def test_a_run_on_slurm_whose_node_dies_runs_again_elsewhere(desk: Desk) -> None:
+    jobs = [desk.begin(*lasting(30)) for _ in range(2)]
+    second = desk.place.node(1)
+    (job,) = (job for job in jobs if desk.shown(job)["node"] == second)
+    output(*KILL_NODE[desk.engine], second)
+    again_within(desk, job, seconds=180)
+    assert desk.shown(job)["node"] == desk.controller
+    desk.gpuprov("start", second)
+
+
+TINY_MIB = 24
+
+
+@pytest.fixture(scope="module")
+def tiny(gpuprov: Gpuprov, place: Place, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
+    """A cluster of one node whose shared folder is a small file system of its own."""
+    base = tmp_path_factory.mktemp("tiny")
+    folder = Path("/mnt") / place.cluster
+    if folder.is_mount():  # of a killed run
+        output("umount", "--lazy", str(folder))
+    folder.mkdir(exist_ok=True)
+    output("mount", "-t", "tmpfs", "-o", f"size={TINY_MIB}m,mode=0700", "tmpfs", str(folder))
+    try:
+        spec = base / "tiny.yaml"
+        spec.write_text(place.spec(count=1, nodes="role: worker", share=str(folder)))
+        gpuprov("cluster", "up", "-f", str(spec), "--no-verify")
+        made = Desk(gpuprov, place, "lxd", "worker", base)
+        made.folder = folder
+        yield made
+        gpuprov("cluster", "down", place.cluster, "--force")
+    finally:
+        output("umount", "--lazy", str(folder))
+        folder.rmdir()
+
+
+def refused(desk: Desk, code: int, *argv: str) -> str:
+    """What a command says on stderr that cannot be done."""
+    said = desk(*argv, expect=code).stderr
+    assert all(part in said for part in ("error: ", "fix: ")), said
+    return said
+
+
+@contextmanager
+def filled(folder: Path, keep: int = 0) -> Iterator[None]:
+    """Nearly or quite full, for the block."""
+    filler = folder / "filler"
+    with suppress(OSError), filler.open("wb", buffering=0) as file:
+        while True:
+            file.write(bytes(4096))
+    with filler.open("r+b") as file:
+        file.truncate(filler.stat().st_size - keep)
+    try:
+        yield
+    finally:
+        filler.unlink()
+
+
+@pytest.mark.parametrize("keep", [512 * 1024, 0], ids=["no room for the project", "no room at all"])
+def test_a_shared_folder_that_is_full_is_told_and_nothing_is_half_submitted(tiny: Desk, keep: int) -> None:
+    project = tiny.project / f"project-{keep}"
+    project.mkdir()
+    (project / "data.bin").write_bytes(os.urandom(2**20))
+    before = tiny.gpuprov.json(*tiny.typed(("jobs",)))["jobs"]
+    with filled(tiny.folder, keep):
+        said = refused(tiny, 3, "submit", "--project", str(project), "--", "true")
+        assert "nothing was submitted" in said
+        assert "No space left on device" in said
+        assert tiny.gpuprov.json(*tiny.typed(("jobs",)))["jobs"] == before
+    job = tiny.submit("--project", str(project), "--", "true")
+    tiny("jobs", "wait", job)
+
+
+def test_a_run_that_ends_while_the_folder_is_full_has_its_end_once_there_is_room(tiny: Desk) -> None:
+    job = tiny.begin("--no-project", "--", "sleep", "5")
+    with filled(tiny.folder):
+        time.sleep(10)
+        assert tiny.shown(job)["state"] != "done", "its end cannot be written"
+    tiny("jobs", "wait", job)
+
+
+def test_a_job_that_fills_the_folder_says_why_it_failed(tiny: Desk) -> None:
+    job = tiny.submit("--no-project", "--", "sh", "-c", "head -c 100M /dev/zero >big || { rm big; exit 4; }")
+    tiny("jobs", "wait", job, expect=1)
+    shown = tiny.shown(job)
+    assert (shown["state"], shown["exit_status"]) == ("failed", 4), shown
+    assert "No space left on device" in tiny.log(job)
+
+
+def test_a_shared_folder_whose_owner_was_changed_is_told(tiny: Desk) -> None:
+    owner = tiny.folder.stat().st_uid
+    jobs = tiny.folder / "jobs"
+    for place in (tiny.folder, jobs):
+        output("chown", "0:0", str(place))
+        place.chmod(0o750)
+        try:
+            refused(tiny, 3, "submit", "--no-project", "--", "true")
+        finally:
+            output("chown", f"{owner}:{owner}", str(place))
+    job = tiny.submit("--no-project", "--", "true")
+    tiny("jobs", "wait", job)
