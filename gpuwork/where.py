@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 IMAGE_VARIABLE: Final = "GPUWORK_IMAGE"
-IMAGE_FILE: Final = Path("/etc/gpuwork/image")  # whoever builds an image writes it
 SIMULATOR_VARIABLE: Final = "NUMBA_ENABLE_CUDASIM"
+IMAGE_FILE: Final = Path("/etc/gpuwork/image")  # whoever builds an image writes it
 _LINE: Final = re.compile(r"GPU \d+: (?P<name>.{1,200}) \(UUID: (?P<uuid>GPU-[0-9a-fA-F-]{4,64})\)")
 _UUID: Final = re.compile(r"(?:GPU|MIG)-[0-9a-fA-F/-]{4,80}")
 _FINGERPRINT: Final = re.compile(r"[0-9a-f]{8,64}")

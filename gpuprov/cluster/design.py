@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from gpuprov import __version__
 from gpuprov.cluster.held_gpus import is_gpu_path
 from gpuprov.core.fingerprint import fingerprint
+from gpuprov.core.plain import plain_fields
 from gpuprov.core.units import GIB
 from gpuprov.drivers.base import (
     LABEL_ACCESS,
@@ -113,7 +114,7 @@ class NodeDesign:
             LABEL_ADDRESS: self.address,
             LABEL_PRIVATE_ADDRESS: self.private_address,
             LABEL_VERSION: __version__,
-            LABEL_FINGERPRINT: fingerprint({k: v for k, v in asdict(self).items() if k not in _CIRCUMSTANCES}),
+            LABEL_FINGERPRINT: fingerprint({k: v for k, v in plain_fields(self).items() if k not in _CIRCUMSTANCES}),
         }
 
     def circumstances(self) -> dict[str, str]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from gpuprov.cluster.files import Member  # noqa: TC001 - the decoder reads it from the type hints
 from gpuprov.cluster.tunnels import TunnelEnd  # noqa: TC001 - as above
 from gpuprov.core.errors import EngineError
+from gpuprov.core.plain import plain_fields
 from gpuprov.drivers.base import LABEL_HOST, LABEL_MEMBERS
 from gpuprov.spec.document import parse_json
 from gpuprov.spec.schema import Decoder
@@ -81,7 +82,7 @@ class WholeCluster:
 
 def dump_whole(whole: WholeCluster) -> str:
     """One line of JSON, the form in which it is recorded as a label and told to other hosts."""
-    return json.dumps(asdict(whole), sort_keys=True, separators=(",", ":"))
+    return json.dumps(plain_fields(whole), sort_keys=True, separators=(",", ":"))
 
 
 def parse_whole(text: str, *, source: str) -> WholeCluster:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from functools import lru_cache
 from ipaddress import AddressValueError, IPv4Address, IPv4Interface, IPv4Network, NetmaskValueError
 from typing import TYPE_CHECKING
 
@@ -130,6 +131,7 @@ def parse_address(text: str, network: NetworkSpec, taken: Mapping[str, str]) -> 
     return IPv4Interface((address, subnet.prefixlen))
 
 
+@lru_cache(maxsize=4096)
 def _nth(subnet: str, index: int) -> IPv4Interface:
     network = IPv4Network(subnet)
     if not 0 < index < network.num_addresses - 1:

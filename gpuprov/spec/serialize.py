@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from gpuprov.core.errors import Problem, SpecError
+from gpuprov.core.plain import plain_fields
 from gpuprov.spec.decode import API_VERSION, decode_spec
 from gpuprov.spec.document import WHOLE, parse_json
 from gpuprov.spec.schema import Decoder
@@ -26,7 +26,7 @@ _OF_HOSTS = ("hosts", "placement", "unreachable")  # and network.overlay: they s
 
 def plain_spec(spec: ClusterSpec) -> dict[str, Any]:
     """A spec as JSON has it, with every key; those about hosts only where it names hosts."""
-    plain = dataclasses.asdict(spec)
+    plain = plain_fields(spec)
     if not spec.hosts:
         plain = {key: value for key, value in plain.items() if key not in _OF_HOSTS}
         del plain["network"]["overlay"]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from gpuprov.assets import find_asset
 from gpuprov.core.fingerprint import fingerprint
+from gpuprov.core.plain import plain_fields
 from gpuprov.core.units import GIB, MIB
 from gpuprov.drivers.base import File
 from gpuprov.planes.slurm.backup import controller_names, state_folder
@@ -67,4 +68,4 @@ def render_slurm(spec: ClusterSpec, members: Sequence[Member], machine: Machine)
 def _describe(spec: ClusterSpec, member: Member, here: Machine) -> dict[str, Any]:
     memory_bytes = (spec.nodes.memory_gib or 0) * GIB or member.memory_bytes or here.memory_bytes
     may_use = Machine(cpus=spec.nodes.cpus or member.cpus or here.cpus, memory_bytes=memory_bytes)
-    return {**asdict(member), "cpus": may_use.cpus, "memory_mib": may_use.memory_mib}
+    return {**plain_fields(member), "cpus": may_use.cpus, "memory_mib": may_use.memory_mib}
