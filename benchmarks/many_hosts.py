@@ -154,7 +154,7 @@ def render(spec: ClusterSpec, whole: WholeCluster) -> int:
     """The files that every node has; returns their size in bytes."""
     members = whole.reachable_members()
     machine = Machine(cpus=64, memory_bytes=1 << 40)
-    files = (render_hosts("lab", members), *render_slurm(spec, "c000", members, machine))
+    files = (render_hosts("lab", members), *render_slurm(spec, members, machine))
     return sum(len(file.content) for file in files)
 
 

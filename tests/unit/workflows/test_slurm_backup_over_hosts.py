@@ -13,8 +13,9 @@ from gpuprov.planes.leaving import SPARE_JOBS
 from gpuprov.spec.draft import CHOOSABLE, Draft
 from gpuprov.spec.models import ClusterSpec, GpuSpec, HostSpec, NodesSpec, PlacementSpec, SlurmSpec
 from gpuprov.spec.shared_folder import ACCOUNT_UID, KEPT
+from gpuprov.workflows.spanning.agree import HostsUpOrder
 from gpuprov.workflows.spanning.desk_there import reach_desk
-from gpuprov.workflows.spanning.hosts_up import HostsUpOrder, up_over_hosts
+from gpuprov.workflows.spanning.hosts_up import up_over_hosts
 from gpuprov.workflows.spanning.nodes_over_hosts import NodesChange, change_nodes_there, find_nodes
 from gpuprov.workflows.spanning.over_hosts import down_over_hosts, find_spanning, head_of, host_of_head
 from tests.fakes.hosts_in_worlds import HostsInWorlds, keep_keys_below
