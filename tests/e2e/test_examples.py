@@ -83,6 +83,7 @@ def test_submitit_returns_what_four_jobs_returned(shop: Shop) -> None:
     assert all(result["gpu"].isdecimal() for result in found), found
 
 
+@pytest.mark.long  # two minutes; tests/unit/roles/test_sacct.py has what nodes answer
 @on_slurm
 def test_submitit_learns_that_a_job_was_killed(shop: Shop) -> None:
     shop.bring("submitit-killed", Path(__file__).parent / "data/killed_by_scancel.py")

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from tests.e2e.conftest import Gpuprov
     from tests.e2e.places import Place
 
+pytestmark = pytest.mark.long
+
 SLURM, WORKERS = (kinds(role, {("lxd", "worker")}) for role in ("slurm", "worker"))
 KILL_NODE = {"lxd": ("lxc", "stop", "--force"), "incus": ("incus", "stop", "--force"), "docker": ("docker", "kill")}
 # Tried as a job: what each attempt came to, by its name
