@@ -110,7 +110,7 @@ def warn_of_kept(kept: Mapping[str, str], names: Collection[str], asked: str, re
     """Say which of these nodes take no work, and how they would."""
     for name in sorted(set(kept) & set(names)):
         reporter.warn(
-            f"{name} begins no runs: another run of gpuprov holds it ({excerpt(kept[name])}); "
+            f"{name} begins no runs: another run holds it ({excerpt(kept[name])}); "
             f"if that is over: gpuprov exec {asked} -- rm {_HELD}/{name}"
         )
 

@@ -18,6 +18,7 @@ NUMPY = ("arrays_file", "backend", "chains", "compiled", "exchange", "kernel", "
 OF_SOME = {
     **{f"anneal/{name}.py": {"numpy"} for name in NUMPY},
     "anneal/predecessor/encoding.py": {"numpy"},
+    "anneal/predecessor/broker.py": {"dramatiq"},
     "anneal/predecessor/worker.py": {"dramatiq"},
     "programs/certificate.py": {"distributed"},
     "programs/lead.py": {"distributed"},
