@@ -19,7 +19,7 @@ OF_SOME = {
     **{f"anneal/{name}.py": {"numpy"} for name in NUMPY},
     "anneal/predecessor/encoding.py": {"numpy"},
     "anneal/predecessor/broker.py": {"dramatiq"},
-    "anneal/predecessor/worker.py": {"dramatiq"},
+    "anneal/predecessor/worker.py": {"dramatiq", "redis"},
     "programs/certificate.py": {"distributed"},
     "programs/lead.py": {"distributed"},
     "programs/meet.py": {"bokeh", "dask", "distributed"},
