@@ -17,8 +17,9 @@ ALLOWED = {*sys.stdlib_module_names, "gpuwork", "yaml"}
 NUMPY = ("arrays_file", "backend", "chains", "compiled", "exchange", "kernel", "result", "streams", "tree", "troubles")
 OF_SOME = {
     **{f"anneal/{name}.py": {"numpy"} for name in NUMPY},
+    "anneal/predecessor/broker.py": {"dramatiq"},
     "anneal/predecessor/encoding.py": {"numpy"},
-    "anneal/predecessor/worker.py": {"dramatiq"},
+    "anneal/predecessor/worker.py": {"dramatiq", "redis"},
     "programs/certificate.py": {"distributed"},
     "programs/lead.py": {"distributed"},
     "programs/meet.py": {"bokeh", "dask", "distributed"},
