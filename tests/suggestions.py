@@ -31,6 +31,7 @@ PROSE = frozenset(
         "did",
         "does",
         "has",
+        "holds",
         "images",
         "images:",
         "is",

@@ -52,9 +52,9 @@ def test_no_suite_and_no_role_is_named_twice() -> None:
                 homes[node.value].add(str(path.relative_to(ROOT / "gpuprov")))
     usual = {"spec/models.py"}  # what a spec that says nothing has
     assert homes.pop(ImageSpec().base) == {"spec/suites.py", *usual}
-    # The role has the name of its key in documents, of its checks' layer and fact, and of a folder.
+    # The role has the name of its key in documents and specs, of its checks' layer and fact, and of a folder.
     words = {f"planes/slurm/{name}.py" for name in ("facts", "checks", "questions", "words")} | {"documents/nodes.py"}
-    words |= {"documents/jobs.py", "documents/member_answers.py", "planes/job_answers.py"}
+    words |= {"documents/jobs.py", "documents/member_answers.py", "planes/job_answers.py", "spec/serialize.py"}
     assert homes.pop(NodesSpec().role) <= usual | words
     assert set(map(frozenset, homes.values())) == {frozenset({"spec/suites.py"})}
 

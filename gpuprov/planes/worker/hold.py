@@ -36,7 +36,7 @@ _LINE: Final = re.compile(rf"([a-z0-9][a-z0-9-]{{0,62}}) ([!-~]+(?: [!-~]+){{4}}
 _BUDGET_S: Final = 15.0
 
 
-def hold(driver: Driver, asked: str, names: Collection[str], *, last: bool) -> tuple[str, ...]:
+def hold_workers(driver: Driver, asked: str, names: Collection[str], *, last: bool) -> tuple[str, ...]:
     """Have no run begin on the workers of nodes; what another process keeps from work stays its.
 
     Args:
@@ -88,7 +88,7 @@ class Released:
     kept: Mapping[str, str] = field(default_factory=dict)
 
 
-def release(driver: Driver, asked: str) -> Released:
+def release_workers(driver: Driver, asked: str) -> Released:
     """Let the workers take work that this process held, or one that was killed.
 
     Raises:

@@ -152,7 +152,7 @@ class WorkerPlane(LedPlane):
         if asked is None or not there & set(names):
             return ()
         last = self._all_go(state, Departure(nodes=tuple(names), lost=tuple(names)))
-        found = hold.hold(driver, asked.node, there if last else there & set(names), last=last)
+        found = hold.hold_workers(driver, asked.node, there if last else there & set(names), last=last)
         return tuple(name for name in found if name in there)
 
     def release(
@@ -162,7 +162,7 @@ class WorkerPlane(LedPlane):
         asked = self._open_desk(driver, state)
         if asked is None:
             return ()
-        released = hold.release(driver, asked.node)
+        released = hold.release_workers(driver, asked.node)
         there = {node.name for node in state.nodes_of(NAME)} | {*running, *stopped}
         return tuple(name for name in (*released.own, *released.left) if name in there)
 
@@ -212,7 +212,7 @@ class WorkerPlane(LedPlane):
             return Ready()
         first = next(iter(expected))
         asked = self.head_name(crew.spec) or first
-        released = hold.release(driver, first)
+        released = hold.release_workers(driver, first)
         words = {}
         if asked in expected:  # else it is on another host, and so may be whoever holds nodes of this one
             words = services.await_workers(driver, asked, expected, reporter)

@@ -17,8 +17,8 @@ ALLOWED = {*sys.stdlib_module_names, "gpuwork", "yaml"}
 NUMPY = ("arrays_file", "backend", "chains", "compiled", "exchange", "kernel", "result", "streams", "tree", "troubles")
 OF_SOME = {
     **{f"anneal/{name}.py": {"numpy"} for name in NUMPY},
-    "anneal/predecessor/encoding.py": {"numpy"},
     "anneal/predecessor/broker.py": {"dramatiq"},
+    "anneal/predecessor/encoding.py": {"numpy"},
     "anneal/predecessor/worker.py": {"dramatiq", "redis"},
     "programs/certificate.py": {"distributed"},
     "programs/lead.py": {"distributed"},
