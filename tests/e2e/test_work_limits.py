@@ -311,7 +311,8 @@ def test_a_run_that_ends_while_the_folder_is_full_has_its_end_once_there_is_room
 
 
 def test_a_job_that_fills_the_folder_says_why_it_failed(tiny: Desk) -> None:
-    job = tiny.submit("--no-project", "--", "sh", "-c", "head -c 100M /dev/zero >big || { rm big; exit 4; }")
+    fill = 'said=$(head -c 100M /dev/zero 2>&1 >big) || { rm big; echo "$said"; exit 4; }'  # a full disk has no log
+    job = tiny.submit("--no-project", "--", "sh", "-c", fill)
     tiny("jobs", "wait", job, expect=1)
     shown = tiny.shown(job)
     assert (shown["state"], shown["exit_status"]) == ("failed", 4), shown
