@@ -229,13 +229,13 @@ def test_a_run_on_slurm_whose_program_is_killed_runs_again(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("desk", SLURM, indirect=True)
-@pytest.mark.long  # Slurm misses a node after a minute
+@pytest.mark.long  # Slurm misses a node after a minute, and begins its jobs two minutes later
 def test_a_run_on_slurm_whose_node_dies_runs_again_elsewhere(desk: Desk) -> None:
     jobs = [desk.begin(*lasting(30)) for _ in range(2)]
     second = desk.place.node(1)
     (job,) = (job for job in jobs if desk.shown(job)["node"] == second)
     output(*KILL_NODE[desk.engine], second)
-    again_within(desk, job, seconds=180)
+    again_within(desk, job, seconds=300)
     assert desk.shown(job)["node"] == desk.controller
     desk.gpuprov("start", second)
 
