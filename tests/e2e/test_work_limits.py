@@ -233,6 +233,9 @@ def test_a_run_on_slurm_whose_program_is_killed_runs_again(desk: Desk) -> None:
 def test_a_run_on_slurm_whose_node_dies_runs_again_elsewhere(desk: Desk) -> None:
     jobs = [desk.begin(*lasting(30)) for _ in range(2)]
     second = desk.place.node(1)
+    Wait(what="both to have begun", timeout_s=30, fix="look at the queue").until(  # Slurm says `running` before
+        lambda: [desk.shown(job)["tries"] for job in jobs], lambda tries: tries == [1, 1]
+    )
     (job,) = (job for job in jobs if desk.shown(job)["node"] == second)
     output(*KILL_NODE[desk.engine], second)
     again_within(desk, job, seconds=300)
