@@ -231,13 +231,16 @@ def test_a_run_on_slurm_whose_program_is_killed_runs_again(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("desk", SLURM, indirect=True)
-@pytest.mark.long  # Slurm misses a node after a minute
+@pytest.mark.long  # Slurm misses a node after a minute, and begins its jobs two minutes later
 def test_a_run_on_slurm_whose_node_dies_runs_again_elsewhere(desk: Desk) -> None:
     jobs = [desk.begin(*lasting(30)) for _ in range(2)]
     second = desk.place.node(1)
+    Wait(what="both to have begun", timeout_s=30, fix="look at the queue").until(  # Slurm says `running` before
+        lambda: [desk.shown(job)["tries"] for job in jobs], lambda tries: tries == [1, 1]
+    )
     (job,) = (job for job in jobs if desk.shown(job)["node"] == second)
     output(*KILL_NODE[desk.engine], second)
-    again_within(desk, job, seconds=180)
+    again_within(desk, job, seconds=300)
     assert desk.shown(job)["node"] == desk.controller
     desk.gpuprov("start", second)
 
@@ -313,7 +316,8 @@ def test_a_run_that_ends_while_the_folder_is_full_has_its_end_once_there_is_room
 
 
 def test_a_job_that_fills_the_folder_says_why_it_failed(tiny: Desk) -> None:
-    job = tiny.submit("--no-project", "--", "sh", "-c", "head -c 100M /dev/zero >big || { rm big; exit 4; }")
+    fill = 'said=$(head -c 100M /dev/zero 2>&1 >big) || { rm big; echo "$said"; exit 4; }'  # a full disk has no log
+    job = tiny.submit("--no-project", "--", "sh", "-c", fill)
     tiny("jobs", "wait", job, expect=1)
     shown = tiny.shown(job)
     assert (shown["state"], shown["exit_status"]) == ("failed", 4), shown
