@@ -391,7 +391,6 @@ REASONS = {
     "host/survey.py": "an engine is silent: tests/unit/cli/test_hung_engine.py",
     "planes/hold.py": "a drain that cannot be undone",
     "planes/leaving.py": "jobs that have ended and do not go away",
-    "planes/worker/hold.py": "a hold that a killed run has left in nodes: tests/unit/planes/test_hold_workers.py",
     "planes/slurm/daemons.py: {name} is": "a node that somebody drained: tests/unit/workflows",
     "workflows/remove_nodes.py": "what could not be done after rm --force: tests/unit/workflows",
     "planes/led.py: gpuprov rm {head}": "a part of the fix that has a case",
