@@ -130,6 +130,9 @@ def test_the_controllers_node_is_stopped_and_the_backup_takes_over(pair: Pair) -
     pair.wait_for(late, "COMPLETED")
     pair.gpuprov("stop", pair.worker)
     pair.gpuprov("start", pair.controller, pair.worker)
+    subprocess.run(["lxc", "stop", "--force", pair.controller], check=True, timeout=120)
+    pair.wait_for_takeover()
+    pair.gpuprov("start", pair.controller)
     assert {row["health"] for row in pair.rows().values()} == {"ok"}
 
 

@@ -52,7 +52,7 @@ def render_slurm(spec: ClusterSpec, members: Sequence[Member], machine: Machine)
     values = {
         "cluster": spec.name,
         "controller": controller,
-        **({"backup": backups[0], "state": kept.mount.target} if backups and kept else {}),
+        **({"backup": backups[0], "state": kept.mount.target, **_handover_paths()} if backups and kept else {}),
         "nodes": nodes,
         "partition": spec.slurm.partition,
     }
@@ -63,6 +63,23 @@ def render_slurm(spec: ClusterSpec, members: Sequence[Member], machine: Machine)
     )
     digest = fingerprint([file.content.decode() for file in files])
     return (*files, File(path=slurm_path("applied_mark"), content=f"{digest}\n".encode()))
+
+
+def handover_files(spec: ClusterSpec) -> tuple[File, ...]:
+    """What the nodes that run slurmctld have besides, where there are two of them: programs that it runs."""
+    if state_folder(spec) is None:
+        return ()
+    folder = find_asset("templates") / "slurm"
+    names = {"took_over": "took-over.sh", "relinquished": "relinquished.sh"}
+    return tuple(
+        File(path=path, content=(folder / names[key]).read_bytes(), mode=0o755)
+        for key, path in _handover_paths().items()
+    )
+
+
+def _handover_paths() -> dict[str, str]:
+    folder = slurm_path("folder")
+    return {"took_over": f"{folder}/took-over", "relinquished": f"{folder}/relinquished"}
 
 
 def _describe(spec: ClusterSpec, member: Member, here: Machine) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from gpuprov.planes.led import LedPlane
 from gpuprov.planes.slurm import absence, backup, checks, daemons, jobs, munge
 from gpuprov.planes.slurm.backup import controller_name, controller_names, state_folder, state_place
 from gpuprov.planes.slurm.facts import NAME, ready_states, slurm_path
-from gpuprov.planes.slurm.files import Machine, render_slurm
+from gpuprov.planes.slurm.files import Machine, handover_files, render_slurm
 from gpuprov.planes.slurm.questions import ask_slurm
 from gpuprov.planes.slurm.takeover import take_over
 from gpuprov.planes.work_place import require_shared
@@ -115,11 +115,11 @@ class SlurmPlane(LedPlane):
         of_new = munge.find_owner(state.nodes_of(NAME), image)
         key = (secret() or self.new_secret()) if of_new else b""
         # the image's slurmctld starts only where this is
-        mark = File(path=slurm_path("controller_mark"), content=b"")
+        own = (File(path=slurm_path("controller_mark"), content=b""), *handover_files(crew.spec))
 
         def render(member: Member) -> tuple[File, ...]:
             keys = (munge.key_file(key, present.get(member.name, of_new)),) if key else ()
-            return (*files, *keys, *((mark,) if member.name in controllers else ()))
+            return (*files, *keys, *(own if member.name in controllers else ()))
 
         return render
 

@@ -61,6 +61,8 @@ def test_two_nodes_have_the_state_and_the_daemon(world: World) -> None:
     look = world.host.folders.look(FOLDER)
     assert (look.owner, world.host.folders.modes[FOLDER]) == (64030, 0o700)
     assert mounting(world) == having(world, MARK) == ["c000", "c001"]
+    assert having(world, "/etc/slurm/relinquished") == having(world, "/etc/slurm/took-over") == ["c000", "c001"]
+    assert world.engine.nodes["c001"].files["/etc/slurm/relinquished"].mode == 0o755
     conf = world.file("c002", CONF)
     assert "SlurmctldHost=c000(10.0.3.2)\n" in conf
     assert "SlurmctldHost=c001(10.0.3.3)\n" in conf
