@@ -13,7 +13,7 @@ from gpuprov.spec.models import ClusterSpec
 from gpuprov.spec.serialize import load_spec_json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from gpuprov.drivers.base import Driver, NodeState
     from gpuprov.drivers.networks import NetworkState
@@ -91,11 +91,15 @@ class ClusterState:
         return taken
 
 
-def observe_cluster(driver: Driver, name: str) -> ClusterState:
-    """Read a cluster's state: two calls to the engine, side by side."""
+def observe_cluster(driver: Driver, name: str, *, meanwhile: Callable[[], object] = lambda: None) -> ClusterState:
+    """Read a cluster's state: two calls to the engine, side by side, and what is done while it answers."""
     nodes: list[NodeState] = []
     networks: list[NetworkState] = []
-    questions = (lambda: nodes.extend(driver.list_nodes()), lambda: networks.extend(driver.list_networks()))
+    questions = (
+        lambda: nodes.extend(driver.list_nodes()),
+        lambda: networks.extend(driver.list_networks()),
+        meanwhile,
+    )
     ask_side_by_side(questions, workers=len(questions))
     found = sorted(nodes, key=lambda node: node.name)
     texts = [network.labels.get(LABEL_SPEC) for network in networks if network.labels.get(LABEL_CLUSTER) == name]
