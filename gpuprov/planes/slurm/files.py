@@ -69,10 +69,10 @@ def handover_files(spec: ClusterSpec) -> tuple[File, ...]:
     """What the nodes that run slurmctld have besides, where there are two of them: programs that it runs."""
     if state_folder(spec) is None:
         return ()
-    folder = find_asset("templates") / "slurm"
+    templates = find_asset("templates")
     names = {"took_over": "took-over.sh", "relinquished": "relinquished.sh"}
     return tuple(
-        File(path=path, content=(folder / names[key]).read_bytes(), mode=0o755)
+        File(path=path, content=render(templates, f"slurm/{names[key]}").encode(), mode=0o755)
         for key, path in _handover_paths().items()
     )
 
