@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from gpuprov.assets import find_asset
@@ -68,11 +69,10 @@ def handover_files(spec: ClusterSpec) -> tuple[File, ...]:
     """What the nodes that run slurmctld have besides, where there are two of them: programs that it runs."""
     if state_folder(spec) is None:
         return ()
-    folder = find_asset("templates") / "slurm"
-    names = {"took_over": "took-over.sh", "relinquished": "relinquished.sh"}
+    templates = find_asset("templates")
     return tuple(
-        File(path=path, content=(folder / names[key]).read_bytes(), mode=0o755)
-        for key, path in _handover_paths().items()
+        File(path=path, content=render(templates, f"slurm/{PurePosixPath(path).name}.sh").encode(), mode=0o755)
+        for path in _handover_paths().values()
     )
 
 

@@ -113,9 +113,7 @@ def test_nodes_of_several_hosts_are_named_by_their_private_addresses_alone() -> 
 
 def test_slurm_s_files_are_the_same_on_every_host_whatever_it_is_itself() -> None:
     members = WHOLE.reachable_members()
-    on_hoff, on_hinton = (
-        render_slurm(SPEC, "c000", members, Machine(cpus=cpus, memory_bytes=cpus << 30)) for cpus in (64, 16)
-    )
+    on_hoff, on_hinton = (render_slurm(SPEC, members, Machine(cpus=cpus, memory_bytes=cpus << 30)) for cpus in (64, 16))
     assert on_hoff == on_hinton
     text = on_hoff[0].content.decode()
     assert "SlurmctldHost=c000(10.0.5.1)" in text
