@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from gpuprov.assets import find_asset
@@ -70,10 +71,9 @@ def handover_files(spec: ClusterSpec) -> tuple[File, ...]:
     if state_folder(spec) is None:
         return ()
     templates = find_asset("templates")
-    names = {"took_over": "took-over.sh", "relinquished": "relinquished.sh"}
     return tuple(
-        File(path=path, content=render(templates, f"slurm/{names[key]}").encode(), mode=0o755)
-        for key, path in _handover_paths().items()
+        File(path=path, content=render(templates, f"slurm/{PurePosixPath(path).name}.sh").encode(), mode=0o755)
+        for path in _handover_paths().values()
     )
 
 
