@@ -6,6 +6,7 @@ Each process has some modules in a row, so that what tests share is made once, a
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import traceback
@@ -41,8 +42,12 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
     def work(own: int, connection: Connection) -> None:
         move_in(session.config, base / f"process{own}")
         session.config.pluginmanager.register(Told(session.config, connection))
-        run_all(session, chain.from_iterable(groups[number] for number in taken(queues, own)), connection)
+        run_all(session, chain.from_iterable(groups[number] for number in taken(queues[own])), connection)
+        for others in (*queues[own + 1 :], *queues[:own]):
+            for number in taken(others):  # one by one: what is taken before its time waits for what this process runs
+                run_all(session, iter(groups[number]), connection)
 
+    gc.freeze()  # what all share is neither looked through for garbage nor copied by it
     forked = [fork(own, work) for own in range(count)]
     try:
         Collected(session).follow(forked)
@@ -71,11 +76,10 @@ def queue_of(numbers: Sequence[int]) -> int:
     return reader
 
 
-def taken(queues: Sequence[int], own: int) -> Iterator[int]:
-    """Take numbers from the own queue, then from the others, until all are empty."""
-    for queue in (*queues[own:], *queues[:own]):
-        while piece := os.read(queue, NUMBER_BYTES):
-            yield int.from_bytes(piece, "big")
+def taken(queue: int) -> Iterator[int]:
+    """Take numbers from the queue until it is empty."""
+    while piece := os.read(queue, NUMBER_BYTES):
+        yield int.from_bytes(piece, "big")
 
 
 def move_in(config: pytest.Config, folder: Any) -> None:

@@ -44,6 +44,7 @@ def test_the_module_image_builds_what_a_spec_that_says_nothing_has() -> None:
         assert module.ARGUMENTS[option]["default"] == documented[option]["default"] == default
 
 
+@pytest.mark.slow
 def test_no_suite_and_no_role_is_named_twice() -> None:
     homes: dict[str, set[str]] = {name: set() for name in (*SUITES, NodesSpec().role)}
     for path in sorted((ROOT / "gpuprov").rglob("*.py")):

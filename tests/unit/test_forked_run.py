@@ -43,10 +43,10 @@ def test_each_process_has_modules_in_a_row(sizes: list[int], count: int, parts: 
     assert divide(sizes, count) == parts
 
 
-def test_who_is_done_helps_the_others_and_each_number_is_taken_once() -> None:
-    queues = [queue_of(numbers) for numbers in ([0, 1, 2], [3], [])]
-    first, second = taken(queues, 0), taken(queues, 1)
-    assert [next(first), next(second), next(second), *first] == [0, 3, 1, 2]
+def test_each_number_is_taken_once() -> None:
+    queue = queue_of([0, 1, 2])
+    first, second = taken(queue), taken(queue)
+    assert [next(first), next(second), *first] == [0, 1, 2]
     assert list(second) == []
 
 

@@ -187,6 +187,7 @@ def test_a_run_beyond_its_time_has_failed_and_is_repeated(grid: Grid) -> None:
     assert sorted(run["name"] for run in failed) == sorted(grid.document("run")["runs"]), "in the same folders"
 
 
+@pytest.mark.slow
 def test_one_run_of_the_defaults_and_one_of_the_first_combination(grid: Grid) -> None:
     assert len(grid.run("--minimal")) == 1
     assert (table(grid("results"))[0]["epochs"], table(grid("results"))[0]["num_hidden_units"]) == ("1", "32")
@@ -280,6 +281,7 @@ def answer(name: str, **content: object) -> ExecResult:
     return ExecResult(exit_code=0, stdout=told, stderr="")
 
 
+@pytest.mark.slow
 def test_the_page_has_the_series_side_by_side(grid: Grid, tmp_path: Path) -> None:
     grid.run()
     grid("results", "--html", str(tmp_path / "page.html"))
@@ -412,6 +414,7 @@ def test_a_cluster_without_a_shared_folder_says_what_to_type(grid: Grid) -> None
     assert not (grid.project / "runs").exists()
 
 
+@pytest.mark.slow
 def test_what_slurm_refuses_is_prepared_and_not_submitted(grid: Grid) -> None:
     grid.jobs.slurm.said_by("sbatch", "sbatch: error: Invalid account", code=1)
     assert "Invalid account" in grid.refused("run", "--gpus", "0", code=4)[1]

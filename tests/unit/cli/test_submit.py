@@ -222,6 +222,7 @@ def test_ctrl_c_while_it_is_submitted_says_where_to_look(held: Desk) -> None:
     assert held.jobs.held() == []
 
 
+@pytest.mark.slow
 def test_a_log_is_followed_until_the_job_has_ended(desk: Desk) -> None:
     desk("submit", "--no-project", "--gpus", "0", "--", "sh", "-c", "echo one; sleep 1; echo two")
     assert desk("jobs", "logs", "1", "--follow") == "one\ntwo\n"

@@ -245,6 +245,7 @@ def grants(spec: ClusterSpec, place: Place, mine: Sequence[str]) -> list[Lease]:
     return [*place.leases, *new]
 
 
+@pytest.mark.slow
 def test_any_plan_is_granted_by_each_host_and_gives_no_exclusive_gpu_twice_nor_is_over_a_room() -> None:
     dice = random.Random(11)
     granted = refused = 0

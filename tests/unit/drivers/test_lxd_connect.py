@@ -137,6 +137,7 @@ def test_a_daemon_that_hangs_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         thread.join(5)
 
 
+@pytest.mark.slow
 @leaky
 def test_a_daemon_that_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LXD_DIR", str(tmp_path))

@@ -110,6 +110,7 @@ def test_a_program_that_is_always_killed_is_failed_too(held: Jobs) -> None:
     assert not (folder / "runs/0/log.txt").exists()
 
 
+@pytest.mark.slow
 def test_a_try_that_takes_too_long_is_ended_and_counts_as_failed(held: Jobs) -> None:
     folder = held.submitted("sh", "-c", "echo began; sleep 600", time_limit_s=1)
     record = run(folder)

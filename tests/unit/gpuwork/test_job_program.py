@@ -107,6 +107,7 @@ def test_two_and_a_half_thousand_runs_are_three_commands(held: Jobs, slurm: Slur
     assert slurm.listed() == {}
 
 
+@pytest.mark.slow
 def test_a_run_beyond_the_first_chunk_has_its_number(
     jobs: Jobs, slurm: SlurmCommands, monkeypatch: pytest.MonkeyPatch
 ) -> None:

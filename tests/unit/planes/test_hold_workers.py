@@ -70,6 +70,7 @@ def run_job(world: World, *, looks: int) -> list[list[str]]:
     return held
 
 
+@pytest.mark.slow
 def test_a_drain_keeps_work_from_the_node_while_it_waits_and_no_longer(world: World) -> None:
     held = run_job(world, looks=2)
     stop_nodes(world.driver, ["c001"], world.host, reporter=world.reporter, policy=JobsPolicy(drain_s=60))
@@ -110,6 +111,7 @@ def test_what_a_killed_run_held_is_told_by_the_plan_and_let_go_by_the_next_run(w
     assert line in stop_nodes(world.driver, ["c002"], world.host, reporter=world.reporter).changed
 
 
+@pytest.mark.slow
 def test_a_cluster_that_went_keeps_no_later_one_of_its_name_from_work(world: World) -> None:
     run_job(world, looks=1)
     world_down(world)

@@ -95,6 +95,7 @@ def add(places: Places, recording: Recording) -> Callable[..., tuple[str, ...]]:
     return add_it
 
 
+@pytest.mark.slow
 def test_a_host_is_added_once(
     host: Path, places: Places, add: Callable[..., tuple[str, ...]], recording: Recording
 ) -> None:
@@ -261,6 +262,7 @@ def test_a_login_that_prints_on_stdout_is_told_so(
     assert (host / "opt/gpuprov/current").exists()
 
 
+@pytest.mark.slow
 def test_a_new_key_is_accepted_and_shown_and_one_that_has_changed_is_refused(
     host: Path, ssh: FakeSsh, places: Places, add: Callable[..., tuple[str, ...]], recording: Recording
 ) -> None:
@@ -300,6 +302,7 @@ def test_two_controllers_at_once_leave_one_gpuprov(
     assert (host / "opt/gpuprov/current/bin/gpuprov").is_file()
 
 
+@pytest.mark.slow
 def test_a_host_is_removed_once(
     host: Path, places: Places, add: Callable[..., tuple[str, ...]], recording: Recording
 ) -> None:
@@ -312,6 +315,7 @@ def test_a_host_is_removed_once(
     assert remove_host("hoff", places, forget=False, reporter=recording).unchanged
 
 
+@pytest.mark.slow
 def test_a_host_with_nodes_or_away_is_removed_only_to_be_forgotten(
     host: Path,
     ssh: FakeSsh,

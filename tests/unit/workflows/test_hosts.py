@@ -86,6 +86,7 @@ def test_a_host_says_what_it_is_and_has_under_the_name_that_it_is_given(
     assert abs(look.clock_s - time.time()) < 60
 
 
+@pytest.mark.slow
 def test_requests_are_served_by_the_stories_of_that_host(
     serve: Callable[..., RemoteMachine], places: Places, recording: Recording
 ) -> None:

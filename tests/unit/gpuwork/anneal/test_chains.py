@@ -40,6 +40,7 @@ def test_the_value_of_every_chain_is_the_energy_of_its_state_bit_for_bit(precisi
     assert len(np.unique(found.values)) == 16, "each chain is one of its own"
 
 
+@pytest.mark.slow
 def test_a_rejected_move_leaves_the_state_as_it_was() -> None:
     # The first move is accepted, the second rejected, and the others go on from the first. Who binds a name in place of
     # copying elements goes on from the rejected one.

@@ -35,6 +35,7 @@ def document(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
     return told
 
 
+@pytest.mark.slow
 def test_a_run_from_files_to_results(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "line.py", "--conf", "run.yaml", "--out", "out", "--text"]) == 0
     said = capsys.readouterr()

@@ -149,6 +149,7 @@ def test_a_connection_that_breaks_is_told_apart_from_a_host_that_is_away(
     assert caught.value.evidence == "Shared connection to hoff closed."
 
 
+@pytest.mark.slow
 def test_a_silent_host_is_given_up_within_its_limit(
     ssh: FakeSsh, hoff: SshConnection, recording: Recording, monkeypatch: pytest.MonkeyPatch
 ) -> None:
