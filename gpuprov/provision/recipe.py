@@ -53,6 +53,7 @@ class PlaneRecipe:
 
     Attributes:
         roles: Ansible roles, after the common ones.
+        templates: Folders of gpuprov's templates that the roles read.
         brings: Packages of gpuprov's that the roles install, besides the smoke kernels.
         requirements: Python packages, as pip writes them, besides CUDA's.
         variables: Of these roles, by role, for nodes with that init.
@@ -60,6 +61,7 @@ class PlaneRecipe:
     """
 
     roles: tuple[str, ...] = ()
+    templates: tuple[str, ...] = ()
     brings: tuple[Asset, ...] = ()
     requirements: tuple[str, ...] = ()
     variables: Callable[[Init], Mapping[str, Mapping[str, object]]] = lambda _init: {}
@@ -112,6 +114,7 @@ class Recipe:
     @property
     def fingerprint(self) -> str:
         """64 hexadecimal digits that change with anything that changes the image."""
+        templates = self.roles_path.parent / "templates"
         folders = [*(self.roles_path / role for role in self.roles), self.smoke_kernels, *self.brought]
         return fingerprint(
             {
@@ -120,6 +123,8 @@ class Recipe:
                 "rootfs": ROOTFS_PACKAGES,
                 "packages": self.packages,
                 "requirements": self.requirements,
+                "variables": self.plane.variables(self.init),
+                "templates": [hash_folder(templates / name) for name in self.plane.templates],
                 "content": {folder.name: hash_folder(folder) for folder in folders},
                 "own_roles": [[folder.name, hash_role(folder)] for folder in self.own_roles],
             }

@@ -51,6 +51,7 @@ class SlurmPlane(LedPlane):
     shares = True
     recipe = PlaneRecipe(
         roles=(NAME, "work"),
+        templates=(NAME,),
         brings=("gpuwork",),
         variables=lambda init: {NAME: {"slurm_init": init}, "work": {"work_uid": ACCOUNT_UID}},
         labels={munge.LABEL_MUNGE_OWNER: "stat -c %u:%g /etc/munge", LABEL_ACCOUNT: f"id -u {ACCOUNT}"},

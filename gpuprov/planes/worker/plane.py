@@ -62,6 +62,7 @@ class WorkerPlane(LedPlane):
     shares = True
     recipe = PlaneRecipe(
         roles=("broker", NAME, "work"),
+        templates=(NAME,),
         brings=("gpuwork",),
         # redis for a broker of the user's; async-timeout, as it needs that before Python 3.11.3, and pip on the host
         # does not know the last number of the node's

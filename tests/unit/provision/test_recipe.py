@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import re
 from dataclasses import replace
+from itertools import chain
 from typing import TYPE_CHECKING, cast
 
 import pytest
 
 from gpuprov.assets import find_asset
+from gpuprov.planes.registry import PLANES
 from gpuprov.provision.recipe import REQUIREMENTS, PlaneRecipe, Recipe, image_recipe
 from gpuprov.spec.models import ImageSpec
 
@@ -95,6 +98,25 @@ def test_what_a_plane_brings_counts_and_is_what_ships_with_gpuprov(recipe: Recip
     (tmp_path / "gpuwork" / "record.py").write_text("a\n")
     seen.add(own.fingerprint)
     assert len(seen) == 4
+
+
+def test_what_a_plane_s_roles_are_told_and_the_templates_they_read_count(recipe: Recipe) -> None:
+    template = recipe.roles_path.parent / "templates" / "broker" / "port.j2"
+    template.parent.mkdir(parents=True)
+    template.write_text("4369\n")
+    reads = replace(recipe, plane=PlaneRecipe(templates=("broker",)))
+    seen = {recipe.fingerprint, reads.fingerprint}
+    template.write_text("4370\n")
+    seen.add(reads.fingerprint)
+    told = replace(reads, plane=replace(reads.plane, variables=lambda init: {"broker": {"broker_init": init}}))
+    assert len(seen | {told.fingerprint}) == 4
+
+
+def test_a_plane_names_the_templates_that_its_roles_read() -> None:
+    for role, plane in PLANES.items():
+        files = chain.from_iterable((find_asset("roles") / name).rglob("*.yml") for name in plane.recipe.roles)
+        read = {*chain.from_iterable(re.findall(r"/templates/(\w+)", file.read_text()) for file in files)}
+        assert read == set(plane.recipe.templates), role
 
 
 def test_packages_have_no_order_and_no_doubles(recipe: Recipe) -> None:
