@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from gpuwork.jobs.job import Job
 
 CANCEL_S: Final = 30.0
-_SHORTEST_LOOK_S: Final = 0.1
+_SHORTEST_LOOK_S: Final = 0.05
 _LONGEST_LOOK_S: Final = 2.0
-_LATE: Final = 0.1  # of the time waited so far: so much later than it happens an end may be seen
+_LATE: Final = 0.05  # of the time waited so far: so much later than it happens an end may be seen
 _SHOWN: Final = 5
 
 
