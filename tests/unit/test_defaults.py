@@ -67,6 +67,7 @@ def test_the_role_that_prepares_a_host_means_the_same_bridge() -> None:
     assert DEFAULT_BRIDGE.startswith(BRIDGES)
 
 
+@pytest.mark.slow
 def test_no_default_name_and_no_unit_stands_twice() -> None:
     found = []
     for path in sorted((ROOT / "gpuprov").rglob("*.py")):

@@ -27,6 +27,7 @@ def test_a_word_is_long_and_is_read(script: str) -> None:
     assert parse_words(said) == {}
 
 
+@pytest.mark.slow
 def test_jobs_are_more_than_are_looked_at_and_would_end_with_any_node() -> None:
     said = printed(MANY_JOBS)
     jobs = parse_jobs(said)

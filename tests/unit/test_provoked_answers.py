@@ -210,6 +210,7 @@ def test_a_network_that_docker_has_not_loaded_needs_a_restart_of_docker(tmp_path
     assert caught.value.fix.endswith("systemctl restart docker")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ask", [ask_lxd, ask_docker])
 def test_silence_is_told_with_its_limit_and_how_to_allow_more(
     ask: Callable[[Path], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

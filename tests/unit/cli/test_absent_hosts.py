@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING
 
+import pytest
+
 from gpuprov.core.errors import TimedOut
 from gpuprov.verify.models import Check, NodeReport, Report
 from gpuprov.workflows.spanning.absent_hosts import sound_nodes
@@ -13,8 +15,6 @@ from tests.unit.cli.test_spanning import AWAY, lab
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    import pytest
 
     from gpuprov.verify.models import CheckStatus
     from tests.fakes.slurm import SlurmInNodes
@@ -37,6 +37,7 @@ def lose(lab: Typing, *, seconds: float) -> SlurmInNodes:
     return slurm
 
 
+@pytest.mark.slow
 def test_nodes_of_a_host_that_is_away_for_long_are_down_with_the_reason(lab: Typing) -> None:
     slurm = lose(lab, seconds=31)
     told = lab.json("cluster", "up", "--no-verify", expect=AWAY)

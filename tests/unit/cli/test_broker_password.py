@@ -47,6 +47,7 @@ def test_what_is_allowed_is_hidden_by_whoever_hides_passwords(typed: Typed, tmp_
         assert not any(word in hidden for word in ("p%40ss", "one", "two", "p'a"))
 
 
+@pytest.mark.slow
 def test_nothing_shows_it(typed: Typed, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     world = typed.world
     spec = world.spec(nodes=NodesSpec(count=2, role="worker"), share=True)

@@ -125,6 +125,7 @@ def test_every_verb_has_a_document_or_is_known_to_print_none() -> None:
     assert set(re.findall(r"`([a-z]+)`", sentence.partition("print")[0])) == STREAMS
 
 
+@pytest.mark.slow
 def test_every_schema_is_one_is_listed_and_is_strict() -> None:
     rows = ROW.findall(PAGE)
     assert {name: f"gpuprov.{file}/v1" for name, _, file in rows} == {name: name for name in SCHEMAS}

@@ -131,6 +131,7 @@ def test_the_known_answers_of_the_lab(grid: Grid) -> None:
     assert len(grid.jobs.orders()) == 3
 
 
+@pytest.mark.slow
 def test_what_waits_is_not_submitted_again_and_can_be_cancelled(held: Grid) -> None:
     assert held("run", "--at-most", "4", "--time", "1h", "--memory", "8GiB", "--retries", "2") == "1\n"
     assert "submitted runs: 6, done: 0" in held.said.err
@@ -217,6 +218,7 @@ def test_what_is_pulled_is_whole_and_leaves_other_files(grid: Grid) -> None:
     assert "copied 0 runs" in grid("pull")
 
 
+@pytest.mark.slow
 def test_what_is_in_the_way_of_a_pull_stays(grid: Grid, tmp_path: Path) -> None:
     grid.run("--first-only")
     runs = grid.project / "runs"
@@ -298,6 +300,7 @@ def test_the_page_has_the_series_side_by_side(grid: Grid, tmp_path: Path) -> Non
     assert grid.document("results")["simulated"] is True
 
 
+@pytest.mark.slow
 def test_local_runs_are_made_here(grid: Grid) -> None:
     assert grid("run", "--local", "--at-most", "3") == "6 runs: 6 done\n"
     document = grid.document("run", "--local")

@@ -59,6 +59,7 @@ def test_without_hosts_it_says_how_to_add_one(ssh: FakeSsh, places: Places, caps
     assert not places.inventory.exists()
 
 
+@pytest.mark.slow
 def test_hosts_are_listed_with_those_that_are_away(
     ssh: FakeSsh, known: Callable[..., None], capsys: pytest.CaptureFixture[str]
 ) -> None:

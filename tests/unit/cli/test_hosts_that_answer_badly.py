@@ -50,6 +50,7 @@ def test_status_shows_what_the_others_have(up: Typing, by: Callable[[dict[str, A
     assert [host["status"] for host in told["hosts"]] == ["ready", "error"]
 
 
+@pytest.mark.slow
 def test_list_gpus_and_hardware_show_what_the_others_have(up: Typing) -> None:
     spoil(up, "list", "look", "hardware")
     assert {node["host"] for node in up.json("list", expect=AWAY)["nodes"]} == {"hoff"}

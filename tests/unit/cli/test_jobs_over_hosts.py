@@ -108,6 +108,7 @@ def lab(bare: Lab, monkeypatch: pytest.MonkeyPatch, programs: ForkedPrograms) ->
     bare.jobs.finish()
 
 
+@pytest.mark.slow
 def test_a_command_goes_with_its_project_to_the_host_of_the_controller(lab: Lab) -> None:
     (lab.project / "train.py").write_text("import sys; print('trained', sys.argv[1:])")
     assert lab("submit", "--gpus", "0", "--", "python3", "train.py", "--lr", "0.1") == "1\n"
@@ -126,6 +127,7 @@ def test_a_command_goes_with_its_project_to_the_host_of_the_controller(lab: Lab)
     assert len(lab.document("jobs")["jobs"]) == 1
 
 
+@pytest.mark.slow
 def test_errors_and_exit_codes_are_those_of_one_host(lab: Lab) -> None:
     assert "there is no such job" in lab.document("jobs", "show", "7", code=2)["error"]["what"]
     lab("submit", "--gpus", "0", "--wait", "--", "false", code=1)
@@ -163,6 +165,7 @@ def test_the_host_of_the_controller_away_is_said(lab: Lab) -> None:
     assert f"c000 would be asked, on hoff\nhoff is unreachable since {SINCE}" in error["evidence"]
 
 
+@pytest.mark.slow
 def test_a_grid_is_run_asked_for_and_pulled(lab: Lab) -> None:
     (lab.project / "src").mkdir()
     for name, text in {"src/params.py": PARAMS, "src/job.py": JOB, "pandas.py": PANDAS}.items():

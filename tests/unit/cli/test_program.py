@@ -258,6 +258,7 @@ def test_the_page_of_a_run_is_relayed(types: Typing, monkeypatch: pytest.MonkeyP
     assert document["node"] == "c001"
 
 
+@pytest.mark.slow
 def test_hardware_of_the_host_and_the_nodes(types: Typing) -> None:
     document = types.document("hardware")
     assert document["hardware"]["threads"] >= 1

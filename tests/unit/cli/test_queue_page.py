@@ -131,6 +131,7 @@ def flower(workers: World) -> Iterator[ThreadingHTTPServer]:
     thread.join(LIMIT_S)
 
 
+@pytest.mark.slow
 def test_a_browser_gets_to_the_page_with_the_password_alone(
     workers: World,
     flower: ThreadingHTTPServer,

@@ -90,6 +90,7 @@ def held(desk: Desk) -> Desk:
     return desk
 
 
+@pytest.mark.slow
 def test_a_command_is_submitted_from_the_current_folder_and_runs_on_its_files(desk: Desk) -> None:
     desk.write("train.py", "import sys, helper; print(helper.WORD, sys.argv[1:])", mode=0o600)
     desk.write("helper.py", "WORD = 'trained'")
@@ -105,6 +106,7 @@ def test_a_command_is_submitted_from_the_current_folder_and_runs_on_its_files(de
     assert row["node"] == os.uname().nodename
 
 
+@pytest.mark.slow
 def test_no_lock_is_taken_and_every_question_has_a_limit(desk: Desk) -> None:
     limits = []
     answer = desk.world.engine.answer
@@ -142,6 +144,7 @@ def test_runs_of_a_sweep_have_numbers_and_slurm_is_told_the_options(held: Desk) 
     assert [row["state"] for row in held.document("jobs", "cancel", "1")["jobs"]] == ["cancelled"] * 100
 
 
+@pytest.mark.slow
 def test_a_function_gets_its_arguments_as_yaml_reads_them(desk: Desk) -> None:
     desk.write("app/tasks.py", "def train(**values):\n    print(sorted(values.items()))\n")
     values = ("a=128", "b=1e-3", "c=true", "d=no", "e=", "f='12'", "g=2026-01-01", "h={n}", "i=x=y", "j=-.5")
@@ -151,6 +154,7 @@ def test_a_function_gets_its_arguments_as_yaml_reads_them(desk: Desk) -> None:
     assert desk("jobs", "logs", "1.0").strip() == str([*read.items(), ("i", "x=y"), ("j", -0.5)])
 
 
+@pytest.mark.slow
 def test_a_bare_command_takes_no_files(desk: Desk) -> None:
     desk.write("file", "")
     desk("submit", "--no-project", "--gpus", "0", "--wait", "--", "ls")
@@ -159,6 +163,7 @@ def test_a_bare_command_takes_no_files(desk: Desk) -> None:
     assert "write_tree" not in [step for step, _ in desk.world.engine.faults.passed]
 
 
+@pytest.mark.slow
 def test_the_exit_code_of_a_wait_says_whether_all_is_done(desk: Desk) -> None:
     out = desk("submit", "--gpus", "0", "--wait", "--", "sh", "-c", "echo no luck; exit 3", code=1)
     assert out.splitlines()[1].split()[:4] == ["1", "sh", "failed", "1"]
@@ -245,6 +250,7 @@ def test_a_shell_completes_the_ids_of_jobs(
     assert complete.get_completions(["jobs", "show", "--cluster", "two"], "") == []
 
 
+@pytest.mark.slow
 def test_of_a_long_log_the_end_is_shown(desk: Desk) -> None:
     desk("submit", "--no-project", "--gpus", "0", "--wait", "--", "sh", "-c", "seq -w 0 799999")
     document = desk.document("jobs", "logs", "1")

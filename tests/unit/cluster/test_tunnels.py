@@ -45,6 +45,7 @@ def test_addresses_are_free_on_all_hosts_and_not_those_of_nodes() -> None:
         ends_of(spec_of(), (), "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16")
 
 
+@pytest.mark.slow
 def test_every_range_is_tried() -> None:
     ranges = set(tunnels._ranges_from(12345))
     assert len(ranges) == tunnels._RANGES == 2**16 + 2**12 + 2**8

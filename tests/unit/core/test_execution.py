@@ -64,6 +64,7 @@ def test_bytes_that_are_not_utf_8_do_not_break_it() -> None:
     assert done.stdout == "a\N{REPLACEMENT CHARACTER}b"
 
 
+@pytest.mark.slow
 def test_a_timeout_ends_the_command_and_its_children(tmp_path: Path) -> None:
     pid_file = tmp_path / "pid"
     started = time.monotonic()
@@ -82,6 +83,7 @@ def test_a_command_that_is_ended_may_tidy_up(tmp_path: Path) -> None:
     assert (tmp_path / "tidied").exists()
 
 
+@pytest.mark.slow
 def test_a_command_that_will_not_end_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gpuprov.core.execution.GRACE_S", 0.2)
     started = time.monotonic()
@@ -90,6 +92,7 @@ def test_a_command_that_will_not_end_is_killed(monkeypatch: pytest.MonkeyPatch) 
     assert time.monotonic() - started < 20
 
 
+@pytest.mark.slow
 def test_a_command_that_cannot_be_killed_is_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gpuprov.core.execution.GRACE_S", 0.1)
     monkeypatch.setattr("gpuprov.core.execution.KILLED_S", 0.1)

@@ -59,6 +59,7 @@ def test_it_is_looked_at_often_enough() -> None:
     assert Watch(Limits(), now_s=0.0).look_s is None
 
 
+@pytest.mark.slow
 def test_a_silent_command_is_ended_and_its_last_words_are_told() -> None:
     with pytest.raises(TimedOut, match=r"sh did nothing for 0\.4 s") as caught:
         run(["sh", "-c", "echo I: installing; sleep 60"], timeout_s=Limits(silence_s=0.4))

@@ -130,6 +130,7 @@ def test_twenty_at_once_have_it_in_the_order_in_which_they_came(gates: Gates, st
     assert order(gates) == names
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGINT])
 def test_killed_holders_and_killed_waiters_are_passed_over(gates: Gates, start: Start, end: signal.Signals) -> None:
     holder = start("holder", 60)

@@ -111,6 +111,7 @@ def test_a_command_that_fails_without_a_word_is_told(argv: tuple[str, ...], reas
     assert set(reasons) == ({reason} if reason else set())
 
 
+@pytest.mark.slow
 def test_a_command_that_is_silent_for_too_long_is_killed_though_it_is_deaf() -> None:
     with relaying(sys.executable, "-c", DEAF, silence_s=0.4) as (port, _), connect(port) as client:
         pid = int(client.recv(100))
@@ -136,6 +137,7 @@ def test_a_client_that_goes_away_ends_its_command(tmp_path: Path) -> None:
         until((tmp_path / "end").exists)
 
 
+@pytest.mark.slow
 def test_no_more_than_the_most_run_at_once_and_others_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MOST_CONNECTIONS", 2)
     with relaying("cat") as (port, _):

@@ -66,6 +66,7 @@ def test_nothing_to_ask() -> None:
     assert ask_side_by_side([], workers=4) == []
 
 
+@pytest.mark.slow
 def test_however_often_ctrl_c_is_pressed_what_has_begun_is_waited_for_and_nothing_new_begins() -> None:
     begun: list[int] = []
     ended: list[int] = []

@@ -86,6 +86,7 @@ def lxd(tmp_path: Path) -> Iterator[Lxd]:
         thread.join()
 
 
+@pytest.mark.slow
 def test_what_nobody_reads_is_given_up(lxd: Lxd) -> None:
     call = Call(argv=["tar"], feed=repeat(bytes(131_072)), silence_s=0.3)
     with pytest.raises(TimedOut):
@@ -125,6 +126,7 @@ def test_a_stream_that_breaks_is_told_with_what_broke_it(lxd: Lxd, monkeypatch: 
     assert caught.value.evidence == NOT_RUNNING
 
 
+@pytest.mark.slow
 def test_what_moves_goes_on_beyond_the_limit_of_silence(lxd: Lxd) -> None:
     taken: list[bytes] = []
     lxd.said, lxd.ends = [b"x"] * 14, True

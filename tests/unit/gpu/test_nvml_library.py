@@ -82,6 +82,7 @@ def test_an_optional_reading_may_be_unsupported(library: Path) -> None:
     assert [gpu["memory_bytes"] for gpu in answer["gpus"]] == [None, None]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("function", ["nvmlInitWithFlags", "nvmlDeviceGetMinorNumber"])
 def test_a_driver_that_hangs_has_failed_in_time(library: Path, function: str) -> None:
     answer = read(library, limit_s=0.5, STUB_HANG=function)

@@ -81,6 +81,7 @@ def test_a_killed_crew_takes_its_workers_with_it(tmp_path: Path, start: Callable
     wait_until(lambda: not [line for line in seen(tmp_path) if lives(line.split()[0])], "they live on", limit_s=5)
 
 
+@pytest.mark.slow
 def test_a_node_without_a_gpu_waits_for_one(tmp_path: Path, start: Callable[..., subprocess.Popen[bytes]]) -> None:
     process = start("stay")
     wait_until(lambda: "this node has no GPU in" in (tmp_path / "said").read_text(), "it says so")

@@ -33,6 +33,7 @@ def as_shown(text: str, project: Path) -> str:
     return re.sub(r"done in \d+\.\d s", "done in 0.2 s", text)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("in_bare_python")
 @pytest.mark.parametrize(("name", "part"), sections(), ids=[name for name, _ in sections()])
 def test_the_examples_are_right(

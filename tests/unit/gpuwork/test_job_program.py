@@ -70,6 +70,7 @@ def test_what_is_submitted_is_run_by_slurm(jobs: Jobs, slurm: SlurmCommands) -> 
     assert len(slurm.typed("sbatch")) == 1
 
 
+@pytest.mark.slow
 def test_each_of_several_runs_has_an_id_of_its_own(jobs: Jobs) -> None:
     jobs.submit("sh", "-c", "test {n} -ne 1", count=3, at_most=2)
     rows = jobs.wait("1", code=1)
@@ -124,6 +125,7 @@ def program_of(slurm: SlurmCommands, task: str) -> int:
     return next(pid for pid in below if b"gpuwork.jobs.one" in Path(f"/proc/{pid}/cmdline").read_bytes())
 
 
+@pytest.mark.slow
 def test_a_run_whose_program_is_killed_runs_again_and_ends_once(jobs: Jobs, slurm: SlurmCommands) -> None:
     jobs.submit("sh", "-c", LONG)
     command = begun(jobs)
@@ -133,6 +135,7 @@ def test_a_run_whose_program_is_killed_runs_again_and_ends_once(jobs: Jobs, slur
     assert not lives(command), "the first try is over before the second begins"
 
 
+@pytest.mark.slow
 def test_a_run_whose_node_is_gone_is_requeued_and_ends_once(jobs: Jobs, slurm: SlurmCommands) -> None:
     jobs.submit("sh", "-c", LONG)
     begun(jobs)
@@ -142,6 +145,7 @@ def test_a_run_whose_node_is_gone_is_requeued_and_ends_once(jobs: Jobs, slurm: S
     assert (row["state"], row["tries"]) == ("done", 2)
 
 
+@pytest.mark.slow
 def test_a_run_that_always_crashes_its_program_ends_as_failed_with_its_log(jobs: Jobs) -> None:
     jobs.submit("sh", "-c", "echo here I am; kill -KILL $PPID; sleep 600")
     (row,) = jobs.wait("1", code=1)
@@ -150,6 +154,7 @@ def test_a_run_that_always_crashes_its_program_ends_as_failed_with_its_log(jobs:
     assert jobs("logs", "1")["text"].count("here I am\n") == 4
 
 
+@pytest.mark.slow
 def test_cancel_returns_when_all_has_ended(jobs: Jobs) -> None:
     jobs.submit("sh", "-c", LONG, count=3, at_most=2)
     commands = [begun(jobs, run=number) for number in (0, 1)]
@@ -296,6 +301,7 @@ def test_a_disk_that_is_full_once_slurm_has_the_runs_takes_them_back(
     assert held.submit("true")["id"] == "2", "Slurm had 1"
 
 
+@pytest.mark.slow
 def test_a_chunk_that_slurm_refuses_takes_the_others_back(held: Jobs, slurm: SlurmCommands) -> None:
     real = (slurm.bin / "sbatch").read_text()
     refusal = 'case "$*" in *run.sh\\ 2000) echo "sbatch: error: no room" >&2; exit 1;; esac\n'
@@ -329,6 +335,7 @@ def test_a_cancel_that_slurm_does_not_hear_keeps_what_waits_from_beginning(held:
     assert [row["state"] for row in held("cancel", "1")["jobs"]] == ["cancelled"]
 
 
+@pytest.mark.slow
 def test_two_submissions_at_the_same_moment_are_two(held: Jobs, make: Callable[..., Path]) -> None:
     project = make({"train.sh": "true\n"})
     argv = [sys.executable, "-m", "gpuwork.jobs", "--folder", str(held.folder), "submit"]
@@ -398,6 +405,7 @@ def test_the_list_has_an_end(held: Jobs, monkeypatch: pytest.MonkeyPatch) -> Non
     assert answer["older"] == 1
 
 
+@pytest.mark.slow
 def test_a_run_of_an_old_submission_is_live_whatever_was_submitted_since(
     jobs: Jobs, slurm: SlurmCommands, monkeypatch: pytest.MonkeyPatch
 ) -> None:

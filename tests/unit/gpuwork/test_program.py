@@ -58,6 +58,7 @@ def start(*arguments: str | Path) -> subprocess.Popen[str]:
     return subprocess.Popen(argv, env=ENV, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
+@pytest.mark.slow
 def test_the_known_answers_of_the_lab(make: Callable[..., Path], typed: Typed, tmp_path: Path) -> None:
     project = make()
     share = tmp_path / "share"
@@ -98,6 +99,7 @@ def test_the_known_answers_of_the_lab(make: Callable[..., Path], typed: Typed, t
     assert not (project / "runs").exists()
 
 
+@pytest.mark.slow
 def test_one_deleted_result_is_exactly_one_run(make: Callable[..., Path], typed: Typed) -> None:
     project = make()
     typed("run", project, "--local")
@@ -111,6 +113,7 @@ def test_one_deleted_result_is_exactly_one_run(make: Callable[..., Path], typed:
     assert [row["param_name"] for row in rows] == [f"param_{number:03d}" for number in range(1, 7)]
 
 
+@pytest.mark.slow
 def test_minimal_and_first_only(make: Callable[..., Path], typed: Typed) -> None:
     project = make()
     assert typed("run", project, "--local", "--minimal") == "1 run: 1 done\n"
@@ -145,6 +148,7 @@ def main(param2val):
 """
 
 
+@pytest.mark.slow
 def test_a_run_that_fails_does_not_stop_the_others_and_is_made_again(make: Callable[..., Path], typed: Typed) -> None:
     project = make({"grid.yaml": "grid: {how: [raise, kill, return, work]}\n", "job.py": FAILING})
     assert typed("run", project, "--local", code=1) == "4 runs: 1 done, 3 failed\n"
@@ -369,6 +373,7 @@ def test_a_signal_ends_the_run_with_all_its_processes(make: Callable[..., Path],
     assert not list((project / "runs").glob("*/*/done.json"))
 
 
+@pytest.mark.slow
 def test_one_ends_as_a_group_too_and_is_made_again_in_its_folder(make: Callable[..., Path], typed: Typed) -> None:
     project = make({"grid.yaml": "grid: {wait: [true]}\n", "job.py": SLEEPING_LIGHTLY})
     folder = json.loads(typed("prepare", project))["folder"]

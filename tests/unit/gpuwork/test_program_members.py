@@ -190,6 +190,7 @@ class Told(Members):
         return self.said.pop(0) if len(self.said) > 1 else self.said[0]
 
 
+@pytest.mark.slow
 def test_without_a_worker_the_run_ends_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(members, "ALONE_S", 0.3)
     with pytest.raises(WorkersLost, match="no worker is left"):

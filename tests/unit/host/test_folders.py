@@ -124,6 +124,7 @@ def test_a_folder_is_removed_with_its_links_and_without_what_they_lead_to(
     assert (stranger / "kept").exists()
 
 
+@pytest.mark.slow
 def test_what_a_killed_run_had_set_aside_is_removed_by_the_next(folders: LocalFolders, tmp_path: Path) -> None:
     left = tmp_path / "srv/gpuprov/.lab.removed-1"
     folders.clear(PLACE)  # nothing is there

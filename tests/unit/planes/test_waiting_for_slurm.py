@@ -44,10 +44,12 @@ def wait(cluster: Slow, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     return daemons.wait_ready(cast("Driver", cluster), "c000", NODES, Silent())[0]
 
 
+@pytest.mark.slow
 def test_nodes_that_get_ready_one_after_the_other_are_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     assert set(wait(Slow(len(NODES)), monkeypatch).values()) == {"idle"}
 
 
+@pytest.mark.slow
 def test_one_that_never_does_ends_the_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(TimedOut) as caught:
         wait(Slow(len(NODES) - 1), monkeypatch)

@@ -23,6 +23,7 @@ def _restless() -> Iterator[None]:
     sys.setswitchinterval(before)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_restless")
 def test_all_threads_of_a_block_share_one_array_however_they_are_scheduled() -> None:
     for _ in range(ROUNDS):

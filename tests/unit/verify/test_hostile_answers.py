@@ -73,6 +73,7 @@ def test_any_part_may_be_anything(base: str) -> None:
         measure_node(EXPECTED[base], seen)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("base", ["real", "simulated"])
 def test_what_is_made_of_such_answers_can_be_written(base: str) -> None:
     facts = json.loads((DATA / f"{base}.json").read_text())

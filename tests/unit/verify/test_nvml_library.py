@@ -279,6 +279,7 @@ def test_a_question_that_shows_that_the_gpu_is_gone(library: Library, build_case
     assert checks["nvml-persistence"].cause == "nvml-responds"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("function", ["nvmlInitWithFlags", "nvmlDeviceGetRemappedRows"])
 def test_a_driver_that_hangs_is_unknown_on_the_host_and_the_rest_is_judged(
     library: Library, monkeypatch: pytest.MonkeyPatch, function: str

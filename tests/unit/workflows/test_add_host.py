@@ -163,6 +163,7 @@ def test_what_was_killed_at_any_step_is_gone_on_with(
     assert ssh.calls()
 
 
+@pytest.mark.slow
 def test_what_is_not_ours_is_left_alone(host: Path, places: Places, add: Callable[..., tuple[str, ...]]) -> None:
     (host / "opt/gpuprov").mkdir()
     (host / "opt/gpuprov/foreign").write_text("x")
@@ -202,6 +203,7 @@ def test_all_that_is_wrong_is_told_at_once() -> None:
     assert len(find_unfit(HOFF, replace(GOOD, uid=7, machine="riscv64", skew_s=100.0, free_bytes=0))) == 4
 
 
+@pytest.mark.slow
 def test_a_host_without_python_is_told_so(
     host: Path,
     ssh: FakeSsh,
@@ -251,6 +253,7 @@ def test_who_does_not_let_in_is_not_remembered(
     assert not places.inventory.exists()
 
 
+@pytest.mark.slow
 def test_a_login_that_prints_on_stdout_is_told_so(
     host: Path, ssh: FakeSsh, add: Callable[..., tuple[str, ...]]
 ) -> None:
@@ -340,6 +343,7 @@ def test_a_host_with_nodes_or_away_is_removed_only_to_be_forgotten(
     assert (host / "opt/gpuprov/current").exists()
 
 
+@pytest.mark.slow
 def test_a_controller_that_is_killed_while_it_copies_leaves_what_was_there(
     host: Path, add: Callable[..., tuple[str, ...]]
 ) -> None:

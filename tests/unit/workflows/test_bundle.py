@@ -239,6 +239,7 @@ def test_an_engine_that_hangs_is_named_and_holds_up_nothing(
     assert "fake/nodes/c000/journal.txt" in collected.parts
 
 
+@pytest.mark.slow
 def test_one_that_hangs_in_the_midst_costs_a_part(
     world: World, sources: Sources, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -35,6 +35,7 @@ def names(found: BeforeAfter | None) -> tuple[list[str], list[str]]:
     return [row.name for row in found.before], [row.name for row in found.after]
 
 
+@pytest.mark.slow
 def test_it_is_made_once_grown_and_removed(lab: Typing) -> None:
     file = Path(lab.file)
     planned = ensure(lab, file=file, check=True)

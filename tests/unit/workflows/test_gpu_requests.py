@@ -220,6 +220,7 @@ def test_waiting_ends_with_time_and_says_who_holds_what(host: Host) -> None:
     assert Queue(Gates(folder=host.folder)).waiting() == ()
 
 
+@pytest.mark.slow
 def test_who_waits_long_for_gpus_is_told_again(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     def waits() -> int:
         host.world.reporter.lines.clear()

@@ -183,6 +183,7 @@ def test_a_host_that_is_away_holds_up_nobody(ssh: FakeSsh, places: Places, monke
     assert not list(places.runtime.glob("away.away"))
 
 
+@pytest.mark.slow
 def test_on_ctrl_c_every_host_undoes_what_it_began(
     ssh: FakeSsh, places: Places, recording: Recording, tmp_path: Path
 ) -> None:

@@ -62,6 +62,7 @@ def test_drain_waits_where_jobs_run_on_another_host(lab: Controller) -> None:
     assert lab.hosts.worlds["hinton"].names == []
 
 
+@pytest.mark.slow
 def test_a_host_that_is_left_out_is_emptied_and_its_nodes_are_made_elsewhere(lab: Controller) -> None:
     lab.up()
     order = only(lab, "hoff")

@@ -152,6 +152,7 @@ def check(lab: Lab, story: Story, wanted: dict[str, Any], where: object) -> None
     assert not story.verb(lab), where
 
 
+@pytest.mark.slow
 def test_killed_at_some_steps(lab: Lab, told: tuple[str, dict[str, Any], int]) -> None:
     name, wanted, steps = told
     dice = random.Random(name)

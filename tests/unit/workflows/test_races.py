@@ -124,6 +124,7 @@ def test_ten_for_one_address(networks: World, ledger: Ledger, _time: int) -> Non
     assert all(winner in error.evidence for error in finish.refused)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("_time", REPEATS)
 def test_ten_that_do_not_care_have_ten_addresses(networks: World, ledger: Ledger, _time: int) -> None:
     finish = Finish([partial(networks.create, f"web{number}", role="plain") for number in range(10)])

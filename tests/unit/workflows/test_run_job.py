@@ -284,6 +284,7 @@ def test_a_job_that_waits_is_served_when_another_ends(shop: Shop) -> None:
     assert Queue(Gates(folder=shop.folder)).waiting() == ()
 
 
+@pytest.mark.slow
 def test_fifty_jobs_at_once_for_the_last_gpu(shop: Shop) -> None:
     holder = shop.begin()
     start = threading.Barrier(50)

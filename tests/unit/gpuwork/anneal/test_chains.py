@@ -29,6 +29,7 @@ def energies(model: str, states: Any, real: Any) -> list[Any]:
     return [real(space["evaluate"](state)) for state in states]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("distribution", ["uniform", "normal"])
 @pytest.mark.parametrize("precision", ["float32", "float64"])
 def test_the_value_of_every_chain_is_the_energy_of_its_state_bit_for_bit(precision: str, distribution: str) -> None:
@@ -52,6 +53,7 @@ def test_a_rejected_move_leaves_the_state_as_it_was() -> None:
     assert found.states[:, 0].tolist() == [0.0] * 16
 
 
+@pytest.mark.slow
 def test_the_best_state_is_kept_not_the_last() -> None:
     model = changed("return e_new < e_old or rnd < math.exp((e_old - e_new) / temp)", "return True")
     model = changed("new_state[0] = state[0] + randoms[0] - 0.5", "new_state[0] = abs(step - 7.0)", model)
@@ -61,6 +63,7 @@ def test_the_best_state_is_kept_not_the_last() -> None:
     assert found.trace[-1].tolist() == [1.0] * 4
 
 
+@pytest.mark.slow
 def test_a_move_begins_from_the_state_whatever_was_rejected_before() -> None:
     # Each move adds to what it finds in new_state, and the ninth is the only one that is accepted, if any
     model = changed("new_state[0] = state[0] + randoms[0] - 0.5", "new_state[0] += 1.0")
@@ -109,6 +112,7 @@ def test_no_two_chains_share_a_random_stream() -> None:
     assert far.tobytes() not in {one.tobytes() for one in streams}
 
 
+@pytest.mark.slow
 def test_random_numbers_are_those_of_numba() -> None:
     # Its functions are compiled for the CPU here; with the simulator it has to be told not to.
     random = pytest.importorskip("numba.cuda.random")
@@ -181,6 +185,7 @@ def test_a_chain_at_the_target_stops_the_others_of_its_part_at_the_same_steps_ea
     assert again.states.tobytes() == found.chains.states.tobytes()
 
 
+@pytest.mark.slow
 def test_a_chain_whose_model_breaks_is_told_and_the_others_stay() -> None:
     good = anneal(thread_count=6).chains
     broken = changed(
@@ -238,6 +243,7 @@ def test_a_model_that_never_cools_is_warned_about_and_has_its_values() -> None:
     assert find_troubles(anneal().chains, anneal().settings) == []
 
 
+@pytest.mark.slow
 def test_a_value_that_is_never_finite_is_told() -> None:
     found = anneal(changed("return state[0] * state[0] + state[1]", "return math.inf"))
     messages = [one.message for one in find_troubles(found.chains, found.settings)]

@@ -39,6 +39,7 @@ def test_exchange_finds_the_optimum_of_a_rugged_function_in_fewer_steps() -> Non
     assert 2 * sum(tempered) < sum(cooled), (tempered, cooled)
 
 
+@pytest.mark.slow
 def test_replicas_keep_the_temperatures_of_their_ladder() -> None:
     settings = {"thread_count": 12, "max_steps": 60, "initial_temp": 8.0, "min_temp": 1.0, "replicas": 4}
     found = anneal(**settings, exchange_every=7).chains  # type: ignore[arg-type]

@@ -175,6 +175,7 @@ def test_one_that_falls_silent_is_given_up_and_one_that_beats_is_not(
     assert ask_member(hoff, LOOK, reporter=recording) == {}
 
 
+@pytest.mark.slow
 def test_a_question_has_a_limit_although_it_beats(ssh: FakeSsh, hoff: SshConnection, recording: Recording) -> None:
     beats = "while True: say('beat'); time.sleep(0.1)"
     ssh.reach(ADDRESS, member=scripted_member("hear()", beats))
@@ -184,6 +185,7 @@ def test_a_question_has_a_limit_although_it_beats(ssh: FakeSsh, hoff: SshConnect
     assert time.monotonic() - began_s < 3.0
 
 
+@pytest.mark.slow
 def test_who_is_stopped_closes_the_input_and_waits_for_the_undo(
     ssh: FakeSsh, hoff: SshConnection, recording: Recording, tmp_path: Path
 ) -> None:
@@ -206,6 +208,7 @@ def test_who_is_stopped_closes_the_input_and_waits_for_the_undo(
     assert (tmp_path / "undone").exists()
 
 
+@pytest.mark.slow
 def test_ctrl_c_is_the_same(ssh: FakeSsh, hoff: SshConnection, recording: Recording, tmp_path: Path) -> None:
     ssh.reach(
         ADDRESS,

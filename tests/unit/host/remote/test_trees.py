@@ -64,6 +64,7 @@ def test_what_is_written_comes_whole_and_can_be_read_again(ssh: FakeSsh, hoff: S
     assert b"".join(came) == content
 
 
+@pytest.mark.slow
 def test_a_whole_gpuprov_there_serves_it(
     ssh: FakeSsh, hoff: SshConnection, tmp_path: Path, world_member: Callable[..., str]
 ) -> None:
@@ -77,6 +78,7 @@ def test_a_whole_gpuprov_there_serves_it(
         read_tree_there(hoff, ("lxd", "c009", "/opt/project"), lambda _: None)
 
 
+@pytest.mark.slow
 def test_nodes_there_are_asked_over_the_protocol_and_that_leaves_no_log(
     ssh: FakeSsh, hoff: SshConnection, tmp_path: Path, recording: Recording, world_member: Callable[..., str]
 ) -> None:
