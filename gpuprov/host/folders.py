@@ -39,7 +39,7 @@ class FolderLook:
         kind: `hidden` where this user may not look.
         at: The path that is of this kind: the folder's own, or that of a link or a file on the way to it.
         owner: The user to whom the folder belongs.
-        empty: Whether nothing is in it, as far as this user can see.
+        empty: Whether nothing but marks is in it, as far as this user can see.
         mounts: Mount points at or below it.
         can_give: Whether this process may give folders to other users.
         filesystem: The kind and the source of the file system that it is on: `nfs4 nas:/lab`.
@@ -139,7 +139,8 @@ class LocalFolders:
         place = str(self._root / path.lstrip("/"))
         user = ["setpriv", f"--reuid={owner}", f"--regid={owner}", "--clear-groups"] if os.geteuid() == 0 else []
         everything = ["find", place, "-xdev", "-mindepth", "1", "-delete"]
-        run([*user, *everything], timeout_s=Limits(silence_s=_SILENCE_S))
+        # in a folder that this user may enter, or `find` cannot begin
+        run([*user, *everything], timeout_s=Limits(silence_s=_SILENCE_S), cwd="/")
 
     def set_aside(self, path: str) -> None:
         """Take a folder out of the way, with all that is in it, in one step; `clear` removes it.
@@ -326,7 +327,7 @@ def _ensure(above: int, name: str, mode: int) -> None:
 def _is_empty(handle: int) -> bool:
     try:
         with os.scandir(f"/proc/self/fd/{handle}") as found:
-            return next(found, None) is None
+            return all(entry.name.startswith(MARK) for entry in found)
     except OSError:
         return False
 

@@ -6,16 +6,13 @@ import os
 import stat
 import sys
 import time
-from typing import TYPE_CHECKING
-
+from pathlib import Path
+from tempfile import TemporaryDirectory
 import pytest
 
 from gpuprov.core.errors import HostNotReady
 from gpuprov.host.folders import LocalFolders, find_filesystem, find_mounts
 from gpuprov.host.local import LocalHost
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 UID = 4711
 PLACE = "/srv/gpuprov/lab"
@@ -157,6 +154,25 @@ def test_a_mount_is_seen_where_the_kernel_shows_it(folders: LocalFolders, tmp_pa
     assert folders.look(PLACE).mounts == (PLACE,)
 
 
+@ROOT_ALONE
+def test_a_folder_is_emptied_by_its_owner_from_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0o700)
+    monkeypatch.chdir(closed)
+    with TemporaryDirectory() as root:  # pytest's own folders are root's alone
+        Path(root).chmod(0o755)
+        folders, folder = LocalHost(root=Path(root)).folders, Path(root, PLACE[1:])
+        Path(root, "srv").mkdir()
+        folders.make(PLACE, owner=UID)
+        folder.parent.chmod(0o755)
+        (folder / "job").mkdir()
+        (folder / "job/result").touch()
+        for path in (folder / "job", folder / "job/result"):
+            os.chown(path, UID, UID)
+        folders.empty(PLACE, owner=UID)
+        assert list(folder.iterdir()) == []
+
+
 MARK = ".gpuprov-mark-00ff"
 
 
@@ -171,6 +187,7 @@ def test_a_mark_is_left_read_and_removed_as_the_user_to_whom_the_folder_belongs(
     left = (folder / MARK).stat()
     assert (left.st_uid, left.st_gid, stat.S_IMODE(left.st_mode)) == (UID, UID, 0o600)
     assert folders.read_mark(PLACE, MARK) == "00ff"
+    assert folders.look(PLACE).empty
     folder.chmod(0o500)  # root could write there
     with pytest.raises(HostNotReady, match=f"cannot be written by user {UID}") as caught:
         folders.remove_mark(PLACE, MARK)
