@@ -8,6 +8,7 @@ import sys
 import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
+
 import pytest
 
 from gpuprov.core.errors import HostNotReady
