@@ -183,7 +183,8 @@ def _work_without_jobs(order: HostsUpOrder, agreed: Agreed, hosts: Hosts, secret
 def _wait_ready(agreed: Agreed, done: _Done, hosts: Hosts, reporter: Reporter) -> Mapping[str, str]:
     """Wait until the nodes of the hosts that did their part take work; returns their plane's words.
 
-    Where that host does not answer any more, this is noted as its failure: what the others did is told.
+    Where that host does not answer any more, this is noted as its failure: what the others did is told. So it is where
+    another host failed, for that is often why nodes are not ready.
 
     Raises:
         TimedOut: With each node's last state.
@@ -212,9 +213,9 @@ def _wait_ready(agreed: Agreed, done: _Done, hosts: Hosts, reporter: Reporter) -
         lines = lines_of(told, home)
         told.pop("changed")
         words = read_host_part(told, host=home, cluster=spec.name).words
-    except TimedOut:
-        raise
     except GpuprovError as error:
+        if isinstance(error, TimedOut) and not done.failed:
+            raise
         done.failed[home] = error
         return {}
     done.changed += lines

@@ -10,7 +10,7 @@ import pytest
 
 from gpuprov.cluster.between_hosts import look_between
 from gpuprov.cluster.state import observe_cluster
-from gpuprov.core.errors import EngineError, GpuprovError, HostNotReady, PartDone, UsageError
+from gpuprov.core.errors import EngineError, GpuprovError, HostNotReady, PartDone, TimedOut, UsageError
 from gpuprov.planes.leaving import SPARE_JOBS
 from gpuprov.spec.draft import CHOOSABLE, Draft
 from gpuprov.spec.models import ClusterSpec, GpuSpec, HostSpec, NetworkSpec, NodesSpec, OverlaySpec, PlacementSpec
@@ -329,6 +329,27 @@ def test_the_host_that_failed_is_named_where_no_other_one_has_nodes(lab: Control
     result = up_over_hosts(replace(lab.order(1), verify=True), lab.hosts, reporter=lab.reporter)
     assert isinstance(result.error, PartDone)
     assert list(result.failed) == ["hoff"]
+
+
+def test_what_a_host_failed_at_is_told_before_what_came_of_it(lab: Controller) -> None:
+    honest, late = lab.hosts.work, TimedOut("the nodes are not ready", evidence="c000 down", fix="look at c000")
+    errors: dict[str, dict[str, GpuprovError]] = {"up": {"hinton": EngineError("no disk")}, "ready": {"hoff": late}}
+
+    def work(requests: Any) -> Any:
+        verb = next((request.verb for request in requests.values()), "")
+        failed = errors.get(verb, {})
+        answers = honest(requests)
+        return [
+            replace(answer, document=None, error=failed[name]) if (name := answer.machine.name) in failed else answer
+            for answer in answers
+        ]
+
+    lab.hosts.work = work  # type: ignore[method-assign]
+    result = lab.up()
+    assert list(result.failed) == ["hinton", "hoff"]
+    assert result.error is not None
+    assert "no disk" in result.error.evidence
+    assert "c000 down" in result.error.evidence
 
 
 def test_an_answer_that_cannot_be_read_does_not_hide_what_others_did(lab: Controller) -> None:
