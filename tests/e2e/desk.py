@@ -54,9 +54,11 @@ class Desk:
         return self("submit", *argv).stdout.strip()
 
     def begin(self, *argv: str) -> str:
-        """Submit a job, and wait until it runs."""
+        """Submit a job, and wait until it runs; Slurm says `running` before its first try has begun."""
         job = self.submit(*argv)
-        self.await_state(job, "running")
+        Wait(what="the job to begin", timeout_s=60, fix="look at the queue").until(
+            lambda: self.shown(job), lambda row: row["state"] == "running" and row["tries"] == 1
+        )
         return job
 
     def await_state(self, job: str, state: str, *, seconds: float = 60) -> None:
