@@ -153,7 +153,7 @@ def _configure(api: LxdApi, method: str, name: str, config: Mapping[str, str]) -
 
 
 def _await_start(api: LxdApi, name: str) -> None:
-    """Wait for a network that the engine could not start when it started itself; one without nodes is made anew."""
+    """Wait for a network that the engine could not start when it started itself; one without nodes is created again."""
     document = api.get("networks", name)
     if document.get("status") == _NOT_STARTED and not document.get("used_by") and not api.member:
         _delete(api, name)
