@@ -48,7 +48,8 @@ def find_data(text: str | None) -> Path | None:
         path = Path(text).resolve()
         if path.is_file():
             return path
-        why = "it is a folder" if path.is_dir() else "it does not exist"
+        other = "it is not a regular file" if path.exists() else "it does not exist"
+        why = "it is a folder" if path.is_dir() else other
     except (OSError, ValueError, RuntimeError) as error:  # a NUL in it; links in a circle
         why = str(error)
     raise UsageError(

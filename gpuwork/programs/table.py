@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import math
 import mmap
+import os
+import stat
 from array import array
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, BinaryIO, ClassVar, Final
 
 from gpuwork.errors import Fault
 from gpuwork.programs.codec import ALIGNED, address_of, decode, without_arrays
@@ -66,9 +69,9 @@ class TableReader:
         """The numbers, row after row; ends early where too much is wrong.
 
         Raises:
-            OSError: The file cannot be read.
+            OSError: It cannot be read, or is no regular file.
         """
-        with self._path.open("rb") as file:
+        with _opened(self._path) as file:
             number = 1
             while len(self.faults) < MOST_FAULTS:
                 piece = file.read(_PIECE)
@@ -161,6 +164,15 @@ def _is_number(cell: bytes) -> bool:
     except ValueError:
         return False
     return True
+
+
+def _opened(path: Path) -> BinaryIO:
+    """A regular file: nobody may be at the other end of a pipe, and a device may have no end."""
+    file = os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb")
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.close()
+        raise OSError(errno.EINVAL, "not a regular file", str(path))
+    return file
 
 
 def check_table(path: Path) -> tuple[TableShape, list[Fault]]:

@@ -99,6 +99,7 @@ def test_check_tells_all_faults(types: Typing, tmp_path: Path) -> None:
     [
         (("nowhere",), "'nowhere' is not the folder of a project"),
         ((".", "--data", "nowhere.csv"), "'nowhere.csv' is not a file with data"),
+        ((".", "--data", "/dev/null"), "'/dev/null' is not a file with data"),
         ((".", "--set", "odd"), "--set 'odd' is not NAME=VALUE"),
         ((".", "--workers", "0"), "Invalid value for '--workers'"),
     ],

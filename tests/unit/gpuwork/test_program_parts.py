@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -163,6 +164,13 @@ def test_a_broken_row_is_told_with_its_line(text: str, said: str, tmp_path: Path
     assert [*map(str, check_table(tmp_path / "t.csv")[1])] == [said]
     write_table(tmp_path / "t.csv", tmp_path / "t.bin")
     assert [path.name for path in tmp_path.iterdir()] == ["t.csv"]
+
+
+def test_a_pipe_is_no_table_and_nobody_waits_at_it(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "t.csv")
+    for read in (lambda: check_table(tmp_path / "t.csv"), lambda: write_table(tmp_path / "t.csv", tmp_path / "t.bin")):
+        with pytest.raises(OSError, match="not a regular file"):
+            read()
 
 
 def test_a_table_is_what_was_written(tmp_path: Path) -> None:
