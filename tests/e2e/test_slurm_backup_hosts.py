@@ -84,6 +84,7 @@ def test_the_queue_outlasts_the_machine_of_the_controller(controller: Controller
 def test_the_controller_is_back_with_its_machine(controller: Controller) -> None:
     machine = controller.lab.machines["hoff"]
     busy = batch(controller, "sleep 400")
+    controller.lab.machines["hinton"].wait_for(lambda: word(controller, busy) == "RUNNING", within_s=TAKEOVER_S)
     machine.boot()
     state = "scontrol ping | grep -c 'primary.* is UP' || true"
     machine.wait_for(
