@@ -123,7 +123,7 @@ class Place:
 PLACES = {name: Place(number=number) for number, name in enumerate(MODULES)}
 # one after the other, as no letter is left
 PLACES |= dict.fromkeys(("grid", "work_faults", "users_broker", "anneal", "program", "slurm_backup"), PLACES["work"])
-PLACES["work_limits"] = PLACES["image_contents"]
+PLACES |= dict.fromkeys(("work_limits", "full_share"), PLACES["image_contents"])
 PLACES |= dict.fromkeys(("hosts", "hosts_of_engines", "slurm_backup_hosts"), PLACES["fresh_machine"])
 
 
