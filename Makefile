@@ -6,7 +6,7 @@
 # make clean  remove what make made in this folder; clusters stay (gpuprov cluster down)
 
 .DELETE_ON_ERROR:
-.PHONY: up test test-long reliability gpu-proof lint lint-python lint-rest unit qemu wireguard redis clean
+.PHONY: up test test-long engines reliability gpu-proof lint lint-python lint-rest unit qemu wireguard redis clean
 .DEFAULT_GOAL := up
 
 VENV := .venv
@@ -35,16 +35,19 @@ AN_ENGINE_EACH := --numprocesses 3 --dist loadscope
 test-long: TESTS := --long --ledger $(LEDGER)
 test-long: | qemu
 test test-long: | wireguard redis
-	@$(MAKE) --no-print-directory --jobs 2 --output-sync lint $(VENV)/cu12/.test
+	@$(MAKE) --no-print-directory --jobs 3 --output-sync engines lint $(VENV)/cu12/.test
 	@mkdir -p $(dir $(LEDGER)) && rm -f $(LEDGER)
+	$(BIN)/python -m pytest $(TESTS) $(IN_PARALLEL) tests/unit
+	$(BIN)/python -m pytest $(TESTS) $(AN_ENGINE_EACH) --durations 5 tests/contract
+	$(BIN)/python -m pytest $(TESTS) --ignore tests/unit --ignore tests/contract --durations 20 --durations-min 5 tests
+
+# Beside what is checked and downloaded: most of it is waiting for packages.
+engines: $(VENV)/.test
 	@if [ "$$(id -u)" = 0 ]; then for engine in lxd incus docker; do \
 			echo $(BIN)/gpuprov host prepare --engine $$engine; $(BIN)/gpuprov host prepare --engine $$engine || \
 			{ [ $$engine = incus ] && [ -z "$(CI)" ] && echo "warning: tests of Incus are skipped" >&2; } || exit; done; \
 		elif [ -n "$(CI)" ]; then $(NEED_ROOT); \
 		else echo "warning: not root: tests that need a real engine are skipped" >&2; fi
-	$(BIN)/python -m pytest $(TESTS) $(IN_PARALLEL) tests/unit
-	$(BIN)/python -m pytest $(TESTS) $(AN_ENGINE_EACH) --durations 5 tests/contract
-	$(BIN)/python -m pytest $(TESTS) --ignore tests/unit --ignore tests/contract --durations 20 --durations-min 5 tests
 
 reliability: $(VENV)/.test
 	@$(NEED_ROOT)

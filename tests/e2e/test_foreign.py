@@ -36,31 +36,42 @@ FOLDERS = (
 )
 DEVICES = "/var/lib/gpuprov/devices/"  # of simulated GPUs in Docker; they stay for the next cluster
 IMAGE = "gpuprov-image-000000000000"
+CLIENTS = {"lxd": "lxc", "incus": "incus", "docker": "docker"}
 FLEETING = {"tentative", "valid_life_time", "preferred_life_time", "used_by", "last_used_at"}
 
 
-def dump(host: Callable[..., str], docker: Any, keys: Path) -> dict[str, object]:
-    """Everything of both engines and of the host that a run of ours could reach, one entry an object."""
+def dump(host: Callable[..., str], clients: tuple[str, ...], docker: Any, keys: Path) -> dict[str, object]:
+    """Everything of the engines and of the host that a run of ours could reach, one entry an object."""
     found: dict[str, object] = {f"temporary {path.name}": True for path in Path("/tmp").glob("gpuprov*")}
     for folder in (*FOLDERS, str(keys)):
         found |= dump_folder(Path(folder))
-    return {**found, **dump_lxd(), **dump_docker(docker), **dump_network(host)}
+    for client in clients:
+        found |= dump_lxd(client)
+    return {**found, **dump_docker(docker), **dump_network(host)}
 
 
 @pytest.fixture
-def look(gpuprov: Gpuprov, host: Callable[..., str], docker: Any) -> Callable[[], dict[str, object]]:
+def client(engine: str, request: pytest.FixtureRequest) -> str:
+    """That of the engine with system containers which has what is foreign: Incus where it is tried, else LXD."""
+    if engine == "incus":
+        request.getfixturevalue("incus")
+    return "incus" if engine == "incus" else "lxc"
+
+
+@pytest.fixture
+def look(gpuprov: Gpuprov, host: Callable[..., str], docker: Any, client: str) -> Callable[[], dict[str, object]]:
     """Dumps everything."""
-    return lambda: dump(host, docker, gpuprov.folder / "data")
+    return lambda: dump(host, tuple({"lxc", client}), docker, gpuprov.folder / "data")
 
 
-def dump_lxd() -> dict[str, object]:
+def dump_lxd(client: str) -> dict[str, object]:
     found: dict[str, object] = {}
     for kind in ("instances", "networks", "images", "images/aliases", "profiles", "storage-pools", "projects"):
-        for item in lxd(f"{kind}?recursion=1"):
-            found[f"{kind} {item.get('name') or item['fingerprint']}"] = stable(item)
-    for pool in lxd("storage-pools"):
-        for volume in lxd(f"{pool.removeprefix('/1.0/')}/volumes?recursion=1"):
-            found[f"{pool} {volume['type']} {volume['name']}"] = stable(volume)
+        for item in lxd(f"{kind}?recursion=1", client=client):
+            found[f"{client}-{kind} {item.get('name') or item['fingerprint']}"] = stable(item)
+    for pool in lxd("storage-pools", client=client):
+        for volume in lxd(f"{pool.removeprefix('/1.0/')}/volumes?recursion=1", client=client):
+            found[f"{client}-{pool} {volume['type']} {volume['name']}"] = stable(volume)
     return found
 
 
@@ -178,9 +189,7 @@ def make_docker_foreigners(docker: Any, place: Place, stack: ExitStack) -> None:
 
 
 @pytest.fixture
-def foreigners(
-    host: Callable[..., str], lxc: Callable[..., str], docker: Any, place: Place, tmp_path: Path
-) -> Iterator[None]:
+def foreigners(host: Callable[..., str], client: str, docker: Any, place: Place, tmp_path: Path) -> Iterator[None]:
     """Things of somebody else's, of every kind, named like ours."""
     with ExitStack() as stack:
 
@@ -188,28 +197,30 @@ def foreigners(
             host(*argv)
             stack.callback(host, *undo)
 
-        pool = lxc("storage", "list", "--format", "csv").partition(",")[0]
+        pool = host(client, "storage", "list", "--format", "csv").partition(",")[0]
         for name in (place.node(3), BUILDER, IMAGE):
-            make(("lxc", "delete", name), "lxc", "init", "--empty", name, "--storage", pool)
-            host("lxc", "config", "set", name, MARK, place.cluster)  # so that the next run finds what this one leaves
-        host("lxc", "config", "set", place.node(3), "user.gpuprov", "mine")
+            make((client, "delete", name), client, "init", "--empty", name, "--storage", pool)
+            host(client, "config", "set", name, MARK, place.cluster)  # so that the next run finds what this one leaves
+        host(client, "config", "set", place.node(3), "user.gpuprov", "mine")
         network, link = f"{place.mark}8", f"{place.mark}9"
         address = f"ipv4.address={place.address(2, 1)}/24"
-        make(("lxc", "network", "delete", network), "lxc", "network", "create", network, address, "ipv6.address=none")
+        make((client, "network", "delete", network), client, "network", "create", network, address, "ipv6.address=none")
         make(
-            ("lxc", "image", "delete", "gpuprov"),
-            "lxc",
+            (client, "image", "delete", "gpuprov"),
+            client,
             "image",
             "import",
             write_image(tmp_path / "i"),
             "--alias",
             "gpuprov",
         )
-        make(("lxc", "profile", "delete", "gpuprov"), "lxc", "profile", "create", "gpuprov")
-        make(("lxc", "project", "delete", "gpuprov"), "lxc", "project", "create", "gpuprov")
-        make(("lxc", "storage", "delete", f"{place.mark}pool"), "lxc", "storage", "create", f"{place.mark}pool", "dir")
+        make((client, "profile", "delete", "gpuprov"), client, "profile", "create", "gpuprov")
+        make((client, "project", "delete", "gpuprov"), client, "project", "create", "gpuprov")
+        make(
+            (client, "storage", "delete", f"{place.mark}pool"), client, "storage", "create", f"{place.mark}pool", "dir"
+        )
         volume = ("storage", "volume")
-        make(("lxc", *volume, "delete", pool, "gpuprov"), "lxc", *volume, "create", pool, "gpuprov")
+        make((client, *volume, "delete", pool, "gpuprov"), client, *volume, "create", pool, "gpuprov")
         make_docker_foreigners(docker, place, stack)
         make(("ip", "link", "delete", link), "ip", "link", "add", link, "type", "bridge")
         host("ip", "address", "add", f"{place.address(3, 1)}/25", "dev", link)
@@ -246,7 +257,7 @@ def live(gpuprov: Gpuprov, place: Place, spec: str, engine: str) -> None:
     gpuprov("expose", more if engine == "docker" else place.node(0), "8080", "--port", "17002")
     gpuprov("rm", more)
     gpuprov(*up, "-n", "1")
-    if engine == "lxd":
+    if engine != "docker":
         gpuprov("unexpose", place.node(0), "17002")
     assert "gpuprov did not create" in gpuprov("rm", place.node(3), *where, expect=2).stderr
     for image in (IMAGE, "gpuprov"):
@@ -273,7 +284,7 @@ def test_a_rule_in_another_chain_or_place_and_a_policy_are_seen() -> None:
 
 @pytest.mark.usefixtures("cluster", "foreigners")  # the first for the folder of keys, which stays
 @pytest.mark.parametrize("building", [False, pytest.param(True, marks=pytest.mark.long)])
-@pytest.mark.parametrize("engine", ["lxd", "docker"])
+@pytest.mark.parametrize("engine", ["lxd", "docker", pytest.param("incus", marks=pytest.mark.long)])
 def test_nothing_foreign_changes(
     gpuprov: Gpuprov,
     look: Callable[[], dict[str, object]],
@@ -298,7 +309,8 @@ def test_nothing_foreign_changes(
         if building:
             gpuprov("image", "rm", made_by(gpuprov, build), "--engine", engine)
         there = look()
-        kinds = {"instances", "networks", "nft"} if engine == "lxd" else {"containers", "docker-networks", "iptables"}
+        own = {"containers", "docker-networks", "iptables"}
+        kinds = own if engine == "docker" else {f"{CLIENTS[engine]}-instances", f"{CLIENTS[engine]}-networks", "nft"}
         seen = {key.partition(" ")[0] for key in there if there[key] != before.get(key)}
         assert seen >= {*kinds, "ip", "file"}
         gpuprov("cluster", "down", place.cluster)
@@ -318,7 +330,7 @@ def made_by(gpuprov: Gpuprov, build: tuple[str, ...]) -> str:
 @contextmanager
 def free_builder_name(engine: str) -> Iterator[None]:
     """Another name for the foreign builder for as long as the block runs."""
-    client, other = {"lxd": "lxc", "docker": "docker"}[engine], f"{BUILDER}-not"
+    client, other = CLIENTS[engine], f"{BUILDER}-not"
     output(client, "rename", BUILDER, other)
     try:
         yield

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 ACCOUNT = 59400
 FLOWER = "/etc/gpuwork/flower.py"
 SLURM, WORKERS = (kinds(role, QUICK) for role in ("slurm", "worker"))
+LXD_WORKERS = kinds("worker", {("lxd", "worker")})
 
 
 @pytest.fixture(scope="module", params=[*SLURM, *WORKERS])
@@ -128,10 +129,10 @@ def test_a_run_whose_worker_is_killed_runs_again(desk: Desk) -> None:
     again_within(desk, job)
 
 
-@pytest.mark.parametrize("desk", WORKERS, indirect=True)
+@pytest.mark.parametrize("desk", LXD_WORKERS, indirect=True)
 def test_a_run_whose_node_is_stopped_runs_again_elsewhere(desk: Desk) -> None:
     """On the second node, for the first one has the broker; the jobs outlast three commands on a busy machine."""
-    jobs = [desk.submit(*lasting(20)) for _ in range(2)]
+    jobs = [desk.submit(*lasting(12)) for _ in range(2)]
     Wait(what="both to run", timeout_s=60, fix="look at the queue").until(
         lambda: [desk.shown(job)["state"] for job in jobs], lambda states: states == ["running"] * 2
     )
@@ -218,7 +219,7 @@ def test_the_page_of_the_queue_is_shown_to_who_has_the_password(desk: Desk) -> N
     )
 
 
-@pytest.mark.parametrize("desk", WORKERS, indirect=True)
+@pytest.mark.parametrize("desk", LXD_WORKERS, indirect=True)
 def test_a_cluster_grows_and_shrinks_beside_its_queue(desk: Desk) -> None:
     engine, name = ("--engine", desk.engine), ("--name", desk.place.cluster)
     jobs = [desk.submit("--no-project", "--", "sleep", "8") for _ in range(2)]

@@ -168,9 +168,10 @@ def test_a_broken_row_is_told_with_its_line(text: str, said: str, tmp_path: Path
 
 def test_a_pipe_is_no_table_and_nobody_waits_at_it(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "t.csv")
-    for read in (lambda: check_table(tmp_path / "t.csv"), lambda: write_table(tmp_path / "t.csv", tmp_path / "t.bin")):
-        with pytest.raises(OSError, match="not a regular file"):
-            read()
+    with pytest.raises(OSError, match="not a regular file"):
+        check_table(tmp_path / "t.csv")
+    with pytest.raises(OSError, match="not a regular file"):
+        write_table(tmp_path / "t.csv", tmp_path / "t.bin")
 
 
 def test_a_table_is_what_was_written(tmp_path: Path) -> None:
