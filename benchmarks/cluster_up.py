@@ -1,6 +1,6 @@
 """Times `gpuprov cluster up` against the plainest pylxd script that does the same, in turn, on this machine.
 
-Usage, as root, with LXD prepared: python benchmarks/cluster_up.py [--rounds 5] [--large-rounds 3] [--engine lxd|incus]
+Usage, as root, with LXD prepared: python -m benchmarks.cluster_up [--rounds 5] [--large-rounds 3] [--engine lxd|incus]
 
 Prints a table in Markdown; docs/benchmarks.md holds one. Makes and removes a cluster `gptbench` (nodes b000, b001, ...,
 bridges gpbrn0 and gpbrn1, 10.79.3.0/24 and 10.79.5.0/24) and an image of that name.

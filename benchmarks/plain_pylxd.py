@@ -2,7 +2,7 @@
 
 It knows the names, addresses and files of one cluster and checks nothing: no plan, no labels, no leases, no undoing.
 
-Usage: python benchmarks/plain_pylxd.py up|down COUNT IMAGE FOLDER SOCKET [THREADS]
+Usage: python -m benchmarks.plain_pylxd up|down COUNT IMAGE FOLDER SOCKET [THREADS]
 
 SOCKET is that of LXD or Incus. IMAGE is an alias, or `copy:INSTANCE` to copy a stopped instance instead.
 
