@@ -75,7 +75,7 @@ class ShareLook:
         account: The user of the host that the account of the nodes is.
         filesystem: Kind and source of what it is on.
         mark: What is read under the name of the mark, or was left there.
-        empty: Whether nothing is in it, as far as the host's root can see.
+        empty: Whether nothing but marks is in it, as far as the host's root can see.
     """
 
     kind: FolderKind
