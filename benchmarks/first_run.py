@@ -169,7 +169,7 @@ def forget_images(recipe: Recipe) -> None:
     built = json.loads(subprocess.check_output([GPUPROV, "--json", "image", "list"]))["images"]
     for image in built:
         if image["engine"] == "lxd" and image["labels"].get(LABEL_FINGERPRINT) == recipe.fingerprint:
-            run(GPUPROV, "image", "rm", image["name"])
+            run(GPUPROV, "image", "rm", "--engine", "lxd", image["name"])
     for image in json.loads(subprocess.check_output(["lxc", "query", "/1.0/images?recursion=1"])):  # noqa: S607
         if image["properties"].get("description", "").startswith("gpuprov-base-"):
             run("lxc", "image", "delete", image["fingerprint"])
