@@ -48,8 +48,7 @@ def find_data(text: str | None) -> Path | None:
         path = Path(text).resolve()
         if path.is_file():
             return path
-        other = "it is not a regular file" if path.exists() else "it does not exist"
-        why = "it is a folder" if path.is_dir() else other
+        why = "it is not a regular file" if path.exists() else "it does not exist"
     except (OSError, ValueError, RuntimeError) as error:  # a NUL in it; links in a circle
         why = str(error)
     raise UsageError(

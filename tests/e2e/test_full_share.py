@@ -81,7 +81,7 @@ def test_a_shared_folder_that_is_full_is_told_and_nothing_is_half_submitted(tiny
     tiny("jobs", "wait", job)
 
 
-@pytest.mark.long  # its end is written again and again, at growing intervals
+@pytest.mark.long
 def test_a_run_that_ends_while_the_folder_is_full_has_its_end_once_there_is_room(tiny: Desk) -> None:
     job = tiny.begin("--no-project", "--", "sleep", "5")
     with filled(tiny.folder):
