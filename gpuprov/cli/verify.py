@@ -78,7 +78,7 @@ def _verify_hosts(session: Session, wanted: dict[str, Any], seen: SpanningCluste
     """The same of a cluster that spans hosts."""
     from gpuprov.core.reporter import Silent
     from gpuprov.verify.request import Work
-    from gpuprov.workflows.spanning.absent_hosts import sound_nodes, tell_absence
+    from gpuprov.workflows.spanning.absent_hosts import sound_nodes, tell_away, tell_back
     from gpuprov.workflows.spanning.over_hosts import require_spanning
     from gpuprov.workflows.spanning.verify_hosts import verify_over_hosts, watch_over_hosts
 
@@ -90,8 +90,10 @@ def _verify_hosts(session: Session, wanted: dict[str, Any], seen: SpanningCluste
     hosts, written = spanning.way_to_hosts(session, Silent()), _writer(session, files)
 
     def look(found: SpanningCluster, there: Sequence[str]) -> Report:
+        for line in tell_away(found, hosts, reporter=session.reporter):  # soon: what follows takes seconds
+            session.reporter.note(line)
         report = written(verify_over_hosts(found, hosts, nodes=there, work=work).report)
-        for line in tell_absence(found, hosts, reporter=session.reporter, sound=sound_nodes(report)):
+        for line in tell_back(found, hosts, reporter=session.reporter, sound=sound_nodes(report)):
             session.reporter.note(line)
         return report
 

@@ -52,6 +52,7 @@ class SlurmInNodes:
         reasons: Why, of those that are not drained.
         unregistered: How many updates are refused, as while nodes have not registered with a new controller.
         silent: Nodes whose slurmd does not respond.
+        unnoticed: Those of which Slurm has not noticed it yet.
         broken: Whether the controller does not respond.
         on_drain: Called with the nodes that are being drained, once they are.
     """
@@ -63,6 +64,7 @@ class SlurmInNodes:
         self.down: set[str] = set()
         self.reasons: dict[str, Drain] = {}
         self.silent: set[str] = set()
+        self.unnoticed: set[str] = set()
         self.broken = False
         self.unregistered = 0
         self.on_drain: Callable[[tuple[str, ...]], object] = lambda _names: None
@@ -120,13 +122,13 @@ class SlurmInNodes:
             return said("\n".join(sums), exit_code=int(len(sums) < 2 * len(present)))
         if "sdiag" in argv[2]:
             self._settling = command.node.name
-            return said("")
         if argv[2].startswith(f"[ -e {MARK} ]"):
             self._engine.nodes[command.node.name].files.pop(MARK, None)
-            return said("")
         if "sinfo" in argv[2]:
             self.asked.append(command.node.name)
             return said("", exit_code=1) if self.broken else self._sinfo(command)
+        if "/dev/tcp/" in argv[2]:
+            return said("\n".join(sorted({*argv[4:]} & (self.silent | self.unnoticed))))
         if "slurmstepd" in argv[2]:
             here = [job.id for job in self._all() if job.nodes and command.node.name in expand_names(job.nodes)]
             return said("\n".join(f"slurmstepd: [{number}.batch] " for number in here))

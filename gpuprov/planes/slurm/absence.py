@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from gpuprov.planes.slurm.daemons import resume, run_slurm
 from gpuprov.planes.slurm.jobs import ask_words
@@ -14,8 +14,16 @@ if TYPE_CHECKING:
     from gpuprov.drivers.base import Driver
 
 
+# Prints the nodes whose slurmd does not answer the controller's node: Slurm itself asks only every SlurmdTimeout / 3.
+_CALL: Final = """for node; do
+  { timeout 3 bash -c ': < /dev/tcp/$0/6818' "$node" 2> /dev/null || echo "$node"; } &
+done
+wait
+"""
+
+
 def mark_away(driver: Driver, controller: str, names: Collection[str], *, host: str, since: str) -> tuple[str, ...]:
-    """Mark those nodes of a host DOWN that Slurm does not hear either; returns a line for each that was not.
+    """Mark those nodes of a host DOWN that the controller does not reach either; returns a line for each that was not.
 
     A node on which jobs run is left to Slurm, and so is one that somebody else has a reason for.
 
@@ -23,7 +31,10 @@ def mark_away(driver: Driver, controller: str, names: Collection[str], *, host: 
         GpuprovError: Slurm does not answer, or refused.
     """
     words, reason = ask_words(driver, controller), away_reason(host, since)
-    lost = [name for name in sorted(names) if name in words and words[name].lost and words[name].reason != reason]
+    workless = [name for name in sorted(names) if name in words and words[name].workless]
+    unmarked = [name for name in workless if words[name].reason != reason]
+    silent = run_slurm(driver, controller, ["sh", "-c", _CALL, "sh", *unmarked]).split() if unmarked else []
+    lost = [name for name in unmarked if name in silent]
     if lost:
         update = ["scontrol", "update", f"nodename={','.join(lost)}", "state=down", f"reason={reason}"]
         run_slurm(driver, controller, update)

@@ -83,10 +83,9 @@ class NodeWord:
         return self.state == "down*" and self.user == "slurm" and self.reason.startswith(_UNHEARD)
 
     @property
-    def lost(self) -> bool:
-        """Whether Slurm does not hear it either, no job runs on it, and nobody but Slurm itself has a reason for it."""
-        state, silent = self.state.removesuffix("*"), self.state.endswith("*")
-        return silent and state in ("idle", "down") and (self.user in ("slurm", "Unknown") or self.away)
+    def workless(self) -> bool:
+        """Whether no job runs on it, and nobody but Slurm itself has a reason for it."""
+        return self.state.removesuffix("*") in ("idle", "down") and (self.user in ("slurm", "Unknown") or self.away)
 
     @property
     def _holder(self) -> str:

@@ -14,10 +14,10 @@ from gpuprov.host.remote.several import failure_of
 from gpuprov.planes.absence import AbsenceOrder
 from gpuprov.planes.registry import plane_of
 from gpuprov.verify.models import LAYERS
-from gpuprov.workflows.spanning.over_hosts import QUESTION_S, head_of
+from gpuprov.workflows.spanning.over_hosts import QUESTION_S, host_of_head
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping
 
     from gpuprov.core.reporter import Reporter
     from gpuprov.host.remote.hosts import Hosts
@@ -27,37 +27,50 @@ if TYPE_CHECKING:
 _FORM: Final = "%Y-%m-%dT%H:%M:%SZ"
 
 
-def tell_absence(
-    seen: SpanningCluster, hosts: Hosts, *, reporter: Reporter, sound: Collection[str] | None = None
-) -> tuple[str, ...]:
-    """Have no work begin on nodes of hosts that are away longer than the spec allows, and again once they are back.
+def tell_absence(seen: SpanningCluster, hosts: Hosts, *, reporter: Reporter) -> tuple[str, ...]:
+    """`tell_away` and `tell_back`."""
+    return (*tell_away(seen, hosts, reporter=reporter), *tell_back(seen, hosts, reporter=reporter))
 
-    The host of the node that gives work is asked, and only where its words for nodes leave something to do.
+
+def tell_away(seen: SpanningCluster, hosts: Hosts, *, reporter: Reporter) -> tuple[str, ...]:
+    """Have no work begin on nodes of hosts that are away longer than the spec allows.
 
     Args:
         seen: The cluster.
         hosts: The way to its hosts.
-        reporter: Is warned if that host could not be asked; the next run tries again.
-        sound: The nodes that may take work again; None for all on hosts that answer.
+        reporter: Is warned if the host of the node that gives work could not be asked; the next run tries again.
 
     Returns:
-        A line for each change.
+        A line for each node.
     """
     if seen.spec is None:
         return ()
-    plane = plane_of(seen.spec.nodes.role)
-    home = seen.whole.homes.get(head_of(seen) or "", "")
-    if home not in seen.parts:
-        return ()
-    words = seen.parts[home].words
-    now = datetime.now(timezone.utc)
-    long_away = {
+    now, words = datetime.now(timezone.utc), _words(seen)
+    away = {
         host: since
         for host, since in seen.away.items()
         if (now - datetime.strptime(since, _FORM).replace(tzinfo=timezone.utc)).total_seconds()
         >= seen.spec.unreachable.after_s
+        and any(member.name in words for member in seen.whole.on(host))
     }
-    away = [host for host in long_away if any(member.name in words for member in seen.whole.on(host))]
+    return _tell(seen, hosts, AbsenceOrder(cluster=seen.name, away=[*away], since=[*away.values()]), reporter)
+
+
+def tell_back(
+    seen: SpanningCluster, hosts: Hosts, *, reporter: Reporter, sound: Collection[str] | None = None
+) -> tuple[str, ...]:
+    """Have nodes take work again whose hosts were away and answer; as `tell_away` does the opposite.
+
+    Args:
+        seen: The cluster.
+        hosts: The way to its hosts.
+        reporter: As there.
+        sound: The nodes that may take work again; None for all on hosts that answer.
+
+    Returns:
+        A line for each node.
+    """
+    words = _words(seen)
     back = [
         member.name
         for member in seen.whole.members
@@ -65,9 +78,19 @@ def tell_absence(
         and words.get(member.name, "").startswith("down")
         and (sound is None or member.name in sound)
     ]
-    if not away and not back:
+    return _tell(seen, hosts, AbsenceOrder(cluster=seen.name, back=back), reporter)
+
+
+def _words(seen: SpanningCluster) -> Mapping[str, str]:
+    """What the plane says of nodes on the host that gives them work; empty where that host is away."""
+    home = host_of_head(seen)
+    return seen.parts[home].words if home in seen.parts else {}
+
+
+def _tell(seen: SpanningCluster, hosts: Hosts, order: AbsenceOrder, reporter: Reporter) -> tuple[str, ...]:
+    if seen.spec is None or not (order.away or order.back):
         return ()
-    order = AbsenceOrder(cluster=seen.name, away=away, since=[long_away[host] for host in away], back=back)
+    home = host_of_head(seen)
     request = MemberRequest(verb="absence", document=asdict(order), total_s=scaled_limit_s(QUESTION_S))
     (answer,) = hosts.work({seen.machines[home]: request})
     try:
@@ -75,7 +98,8 @@ def tell_absence(
             raise failure_of(answer)
         return tuple(f"{home}: {line}" for line in read_lines(answer.document, "changed", home))
     except GpuprovError as error:
-        reporter.warn(f"{plane.title} was not told which hosts are away or back: {error.what}: {error.evidence}")
+        title = plane_of(seen.spec.nodes.role).title
+        reporter.warn(f"{title} was not told which hosts are away or back: {error.what}: {error.evidence}")
         return ()
 
 

@@ -10,6 +10,7 @@ import pytest
 from gpuprov.core.errors import TimedOut
 from gpuprov.verify.models import Check, NodeReport, Report
 from gpuprov.workflows.spanning.absent_hosts import sound_nodes
+from gpuprov.workflows.spanning.verify_hosts import VerifiedHosts
 from tests.fakes.slurm import Drain
 from tests.unit.cli.test_spanning import AWAY, lab
 
@@ -64,6 +65,27 @@ def test_nodes_that_slurm_hears_and_those_that_somebody_drained_stay_as_they_are
     slurm.drains["c003"] = Drain(reason="the fan is loud", user="carol")
     assert lab.json("cluster", "up", "--no-verify", expect=AWAY)["unchanged"]
     assert slurm.down == set()
+
+
+def test_slurm_need_not_have_noticed_it_if_its_controller_does_not_reach_the_nodes_either(lab: Typing) -> None:
+    slurm = lose(lab, seconds=300)
+    slurm.silent, slurm.unnoticed = set(), {"c000", "c003"}
+    assert len(lab.json("cluster", "up", "--no-verify", expect=AWAY)["changed"]) == 1
+    assert slurm.down == {"c003"}, "c002 answers, and the host of c000 does"
+
+
+def test_a_watch_marks_nodes_before_it_verifies_others(lab: Typing, monkeypatch: pytest.MonkeyPatch) -> None:
+    slurm = lose(lab, seconds=300)
+    seen: list[set[str]] = []
+
+    def verify(*_: object, **__: object) -> VerifiedHosts:
+        seen.append(set(slurm.down))
+        return VerifiedHosts(report=Report(cluster="lab", nodes=(), seconds=1), failed={}, asked=2)
+
+    monkeypatch.setattr("gpuprov.core.rounds.every", lambda _interval_s, _clock: iter([None]))
+    monkeypatch.setattr("gpuprov.workflows.spanning.verify_hosts.verify_over_hosts", verify)
+    lab.type("verify", "--watch", "1")
+    assert seen == [LOST]
 
 
 def test_up_resumes_what_it_marked_and_nothing_else(lab: Typing) -> None:

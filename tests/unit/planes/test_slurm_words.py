@@ -70,13 +70,13 @@ OURS = away_reason("hinton", "2026-11-23T18:00:00Z")
 
 
 @pytest.mark.parametrize(
-    ("state", "user", "reason", "away", "lost"),
+    ("state", "user", "reason", "away", "workless"),
     [
         ("idle*", "Unknown", "none", False, True),
         ("down*", "slurm", "Not responding", False, True),
         ("down*", "root", OURS, True, True),
-        ("down", "root", OURS, True, False),
-        ("idle", "Unknown", "none", False, False),
+        ("down", "root", OURS, True, True),
+        ("idle", "Unknown", "none", False, True),
         ("allocated*", "Unknown", "none", False, False),
         ("mixed*", "Unknown", "none", False, False),
         ("drained*", "carol", "the fan is loud", False, False),
@@ -87,9 +87,11 @@ OURS = away_reason("hinton", "2026-11-23T18:00:00Z")
     ids=["unheard", "by Slurm", "ours", "ours, heard", "well", "with a job", "with jobs", "drained", "by a person",
          "stops", "in service"],
 )  # fmt: skip
-def test_which_nodes_are_down_because_of_their_host(state: str, user: str, reason: str, away: bool, lost: bool) -> None:
+def test_which_nodes_are_down_because_of_their_host(
+    state: str, user: str, reason: str, away: bool, workless: bool
+) -> None:
     word = NodeWord(state=state, user=user, reason=reason)
-    assert (word.away, word.lost) == (away, lost)
+    assert (word.away, word.workless) == (away, workless)
 
 
 def test_jobs_whatever_they_are_called() -> None:
