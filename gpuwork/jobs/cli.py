@@ -15,7 +15,7 @@ from gpuwork.jobs.arguments import parse_arguments
 from gpuwork.jobs.check import check_order
 from gpuwork.jobs.job import ENDED, as_row
 from gpuwork.jobs.log import read_piece
-from gpuwork.jobs.order import MOST_BYTES, as_document
+from gpuwork.jobs.order import MOST_BYTES, order_document
 from gpuwork.jobs.overview import find_submission, list_jobs, list_live, pick_jobs
 from gpuwork.jobs.slurm import Slurm
 from gpuwork.jobs.store import parse_id, writing
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import argparse
 
     from gpuwork.jobs.batch import Batch
-    from gpuwork.jobs.job import Job
+    from gpuwork.jobs.job import JobRun
     from gpuwork.jobs.store import Submission
 
 EXIT_DONE: Final = 0
@@ -97,7 +97,7 @@ def _describe(submission: Submission) -> dict[str, Any]:
         "code": submission.code,
         "folder": str(submission.folder),
         "slurm": [chunk.slurm for chunk in submission.chunks],
-        "order": as_document(submission.order),
+        "order": order_document(submission.order),
     }
 
 
@@ -140,7 +140,7 @@ def _workers(asked: argparse.Namespace) -> Reply:
         return {"schema": WORKERS, "version": 1, "waiting": count_waiting(app), "workers": rows}, EXIT_DONE
 
 
-def _document(jobs: list[Job]) -> dict[str, Any]:
+def _document(jobs: list[JobRun]) -> dict[str, Any]:
     return {"schema": JOBS, "version": 1, "jobs": [*map(as_row, jobs)]}
 
 

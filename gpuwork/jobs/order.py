@@ -46,7 +46,7 @@ _RULES: Final[Mapping[str, tuple[Callable[[object], bool], str]]] = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Order:
+class RunsOrder:
     """What is to be run; it has either a command or a function.
 
     Attributes:
@@ -102,12 +102,12 @@ class Order:
         return text.replace(NUMBER, str(number)) if self.count else text
 
 
-def as_document(order: Order) -> dict[str, Any]:
+def order_document(order: RunsOrder) -> dict[str, Any]:
     """The order as JSON; every key is there."""
     return {"schema": SCHEMA, "version": 1, **asdict(order), "command": list(order.command)}
 
 
-def parse_order(content: bytes) -> tuple[Order | None, list[Fault]]:
+def parse_order(content: bytes) -> tuple[RunsOrder | None, list[Fault]]:
     """An order and everything that is wrong with it; what is wrong has its default, so that more can be looked at."""
     if len(content) > MOST_BYTES:
         return None, [_fault("", f"has more than {MOST_BYTES:,} bytes")]
@@ -135,11 +135,11 @@ def parse_order(content: bytes) -> tuple[Order | None, list[Fault]]:
         good["command"] = tuple(command)
     if not any(fault.where.startswith("arguments") for fault in found):
         good["arguments"] = told.get("arguments", {})
-    order = Order(**{name: value for name, value in good.items() if name not in ("schema", "version")})
+    order = RunsOrder(**{name: value for name, value in good.items() if name not in ("schema", "version")})
     return order, [*faults, *found, *_together(told, order)]
 
 
-def _together(told: dict[str, object], order: Order) -> Iterator[Fault]:
+def _together(told: dict[str, object], order: RunsOrder) -> Iterator[Fault]:
     """What is wrong although each part is right."""
     if told.get("command") and told.get("function"):
         yield _fault("command", "is there beside a function", "one of them")

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from gpuwork.jobs.batch import Batch
-    from gpuwork.jobs.job import Job
+    from gpuwork.jobs.job import JobRun
 
 CANCEL_S: Final = 30.0
 _SHORTEST_LOOK_S: Final = 0.05
@@ -24,7 +24,7 @@ _LATE: Final = 0.05  # of the time waited so far: so much later than it happens 
 _SHOWN: Final = 5
 
 
-def wait_for(store: Path, ids: Sequence[str], batch: Batch, *, limit_s: float) -> list[Job]:
+def wait_for(store: Path, ids: Sequence[str], batch: Batch, *, limit_s: float) -> list[JobRun]:
     """The jobs, as soon as all have ended.
 
     Raises:
@@ -51,7 +51,7 @@ def wait_for(store: Path, ids: Sequence[str], batch: Batch, *, limit_s: float) -
         time.sleep(min(room_s, _LONGEST_LOOK_S, max(_SHORTEST_LOOK_S, _LATE * waited_s)))
 
 
-def cancel(store: Path, ids: Sequence[str], batch: Batch) -> list[Job]:
+def cancel(store: Path, ids: Sequence[str], batch: Batch) -> list[JobRun]:
     """End jobs, and return them when they have ended; one that had ended before stays as it is.
 
     Raises:

@@ -134,7 +134,7 @@ class RunFolder:
         return told if isinstance(told, dict) else None
 
 
-def read_run(path: Path) -> RunFolder:
+def read_run_folder(path: Path) -> RunFolder:
     """The folder of a run.
 
     Raises:

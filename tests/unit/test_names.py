@@ -25,6 +25,8 @@ NEIGHBOURS = ("gpuwork", "smoke_kernels")  # import nothing from gpuprov
 SHARED_NAMES = {
     "act": "what each of Ansible's modules does, as serve.py calls it",
     "command": "click's command of each verb",
+    "build_parser": "the parser of one program's command line, in each kind of work",
+    "parse_arguments": "one program's command line as it was typed, in each kind of work",
     "main": "what runs when the module is started as a program",
     "check_spec": "the one of the registry hands the roles to the one of spec",
     "load_draft": "the one of the registry hands the roles to the one of spec",
@@ -36,10 +38,8 @@ SHARED_NAMES = {
     "to_device": "copies an array to a GPU, in packages that do not import each other",
     "Document": "a JSON object, as modules that import nothing in common call it",
     "Facts": "a JSON object of what was seen; most of these modules are sent into a node and import nothing",
-    "Job": "somebody's work, in packages that do not import each other",
     "Lowering": "what Numba hands to an intrinsic",
     "Message": "what one program tells another, in packages that do not import each other",
-    "Slice": "a part of a whole that one machine or device has, in packages that do not import each other",
     "TimedOut": "something took too long, in packages that do not import each other",
     "UsageError": "what was asked for cannot be, in packages that do not import each other",
 }
@@ -134,10 +134,24 @@ def test_no_two_public_classes_functions_or_types_share_a_name() -> None:
 
 
 def are_siblings(paths: list[str]) -> bool:
-    """Whether each is of another engine's driver, kernel or kind of work: each does the same its own way."""
-    folders = [re.match(r"(gpuprov/drivers|smoke_kernels|gpuwork)/(\w+)/", path) for path in paths]
+    """Whether each is of another engine's driver or another kernel: each does the same its own way."""
+    folders = [re.match(r"(gpuprov/drivers|smoke_kernels)/(\w+)/", path) for path in paths]
     found = [match for match in folders if match]
     return len({match[2] for match in found}) == len(paths) and len({match[1] for match in found}) == 1
+
+
+@pytest.mark.parametrize(
+    ("paths", "siblings"),
+    [
+        (["gpuprov/drivers/lxd/images.py", "gpuprov/drivers/docker/images.py"], True),
+        (["smoke_kernels/matmul/run.py", "smoke_kernels/membw/run.py"], True),
+        (["gpuwork/grid/store.py", "gpuwork/jobs/store.py"], False),
+        (["gpuprov/drivers/lxd/images.py", "gpuprov/drivers/lxd/api.py"], False),
+        (["gpuprov/drivers/lxd/images.py", "smoke_kernels/matmul/run.py"], False),
+    ],
+)
+def test_only_drivers_and_kernels_have_siblings(paths: list[str], siblings: bool) -> None:
+    assert are_siblings(paths) == siblings
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from gpuwork.anneal.model_file import MOST_BYTES, parse_model
-from gpuwork.anneal.order import write_run
+from gpuwork.anneal.order import write_annealed_run
 from gpuwork.anneal.part import Interrupted, PartFailed, run_part
 from gpuwork.anneal.part_record import RESULT, Failure, read_failure
 from gpuwork.anneal.result import read_result
@@ -105,7 +105,7 @@ class Service:
             return _without(_STOPPED)
         place = Path(tempfile.mkdtemp(prefix="gpuwork-anneal-"))
         try:
-            run = write_run(place / "run", name="model", model=model.text, settings=settings, parts=1)
+            run = write_annealed_run(place / "run", name="model", model=model.text, settings=settings, parts=1)
             try:
                 run_part(run, 0, stop=self.stop)
                 result = read_result(run.part(0) / RESULT)
