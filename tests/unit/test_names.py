@@ -52,6 +52,8 @@ LOOKING = {
     "gpuprov/verify/probe.py": "runs in a node",
     "gpuprov/verify/questions.py": "runs in a node",
     "gpuprov/core/process.py": "looks at processes of its own",
+    "gpuprov/core/side_by_side.py": "counts processors, for how many threads it may have",
+    "gpuprov/cluster/services.py": "says which command shows the journal in a node",
     "gpuprov/core/activity.py": "whether a command or a play goes on",
     "gpuprov/provision/run.py": "looks at processes of its own",
     "gpuprov/provision/transport.py": "looks at processes of its own",
@@ -88,7 +90,8 @@ ACTORS = {"driver", "_driver", "host", "_host", "os", "subprocess", "socket"}
 VALUES = {"host.current"}  # of the GPUs of a host, which are a value
 FOLDERS = r"(proc|sys|dev|etc)(/|$)"
 OPENERS = ("Path", "open", "os.open", "os.stat", "os.listdir")
-COMMANDS = ("ip", "bridge", "iptables", "nft")
+COMMANDS = ("ip", "bridge", "iptables", "nft", "dmesg", "journalctl")
+MEASURES = ("disk_usage", "statvfs", "cpu_count", "sched_getaffinity")
 
 
 @cache
@@ -182,7 +185,10 @@ def compared_roles(tree: ast.Module) -> Iterator[str]:
 
 
 def absolute_looks(tree: ast.Module) -> Iterator[str]:
-    """Places that read this machine itself: `/proc` and `/sys` by name, `/dev` and `/etc` opened, a command of iproute.
+    """Places that read this machine itself.
+
+    These are `/proc` and `/sys` by name, `/dev` and `/etc` opened, a command that shows links or logs, and what
+    measures disks and processors.
 
     What nodes are to hold, such as a file of theirs under /etc, is no look at this machine.
     """
@@ -193,6 +199,9 @@ def absolute_looks(tree: ast.Module) -> Iterator[str]:
         elif isinstance(node, ast.Call) and ast.unparse(node.func) in OPENERS:
             path = node.args[0].value if node.args and isinstance(node.args[0], ast.Constant) else None
             if isinstance(path, str) and (path == "/" or re.match(f"/{FOLDERS}", path)):
+                yield ast.unparse(node)
+        elif isinstance(node, (ast.Attribute, ast.alias)):
+            if (node.attr if isinstance(node, ast.Attribute) else node.name) in MEASURES:
                 yield ast.unparse(node)
         elif isinstance(node, (ast.List, ast.Tuple)) and len(node.elts) > 1:
             first = node.elts[0]
@@ -285,6 +294,14 @@ def test_no_exception_outlives_its_reason(place: str) -> None:
     assert any([*absolute_looks(tree), *looks_below(tree)] for tree in of_place)
 
 
+def test_the_decisions_name_who_may_look_at_this_machine() -> None:
+    decided = (ROOT / "docs/decisions.md").read_text().partition("## A host is a value\n")[2].partition("\n## ")[0]
+    named = {f"gpuprov/{path}" for path in re.findall(r"`((?:\w+/)+(?:\w+\.py)?)`", decided)}
+    folders = tuple(path for path in named if path.endswith("/"))
+    assert {place for place in LOOKING_BELOW if place not in named and not place.startswith(folders)} == set()
+    assert named <= LOOKING_BELOW.keys()
+
+
 @pytest.mark.parametrize(
     ("find", "text"),
     [
@@ -296,6 +313,11 @@ def test_no_exception_outlives_its_reason(place: str) -> None:
         (absolute_looks, 'open("/dev/kmsg")'),
         (absolute_looks, 'NET = "/sys/class/net"'),
         (absolute_looks, 'execute(["ip", "-j", "address"])'),
+        (absolute_looks, 'run(["dmesg", "--time-format=iso"])'),
+        (absolute_looks, 'JOURNAL = ("journalctl", "--dmesg")'),
+        (absolute_looks, "shutil.disk_usage(folder).free"),
+        (absolute_looks, "measure = os.cpu_count"),
+        (absolute_looks, "from os import cpu_count"),
         (acts, 'Path("x").read_text()'),
         (acts, 'self._driver.push("c000", files)'),
         (acts, "os.getpid()"),
