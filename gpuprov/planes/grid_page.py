@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from gpuprov.assets import find_asset
+from gpuprov.assets import get_asset
 from gpuprov.render.axes import BOTTOM, LEFT, RIGHT, TOP, Tick, ticks
 from gpuprov.render.templates import render
 
@@ -39,7 +39,7 @@ def render_page(project: str, table: GridTable, series: GridSeries, *, made_at: 
     names = dict.fromkeys(name for one in series.combinations for name in one.series)
     drawn = [(name, chart_series(name, series.combinations, _simulated(table))) for name in names]
     return render(
-        find_asset("templates"),
+        get_asset("templates"),
         "report/grid.html.j2",
         project=project,
         made_at=made_at.strftime("%Y-%m-%d %H:%M:%S %Z"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from gpuprov.assets import find_asset
+from gpuprov.assets import get_asset
 from gpuprov.render.axes import BOTTOM, LEFT, RIGHT, TOP, Tick, ticks
 from gpuprov.render.templates import render
 
@@ -42,7 +42,7 @@ def render_chart(result: Mapping[str, Any]) -> str:
     """The file, for a result with a chart."""
     chart = result["chart"]
     return render(
-        find_asset("templates"),
+        get_asset("templates"),
         "report/scatter.svg.j2",
         title=f"{chart['title']} {SIMULATED}" if result["simulated"] else chart["title"],
         chart=place_groups(chart["groups"]),

@@ -6,7 +6,7 @@ import sys
 from functools import partial
 from typing import TYPE_CHECKING
 
-from gpuprov.assets import find_asset
+from gpuprov.assets import get_asset
 from gpuprov.cluster.held_gpus import leased_uuids
 from gpuprov.cluster.state import observe_cluster, pick_nodes
 from gpuprov.core.errors import GpuprovError, HostNotReady, UsageError
@@ -105,7 +105,7 @@ def smoke_local(order: SmokeOrder, host: HostGpus, *, python: str = sys.executab
         TimedOut: It did not end.
     """
     order.check()
-    folder = find_asset("smoke_kernels").parent
+    folder = get_asset("smoke_kernels").parent
     more = (f"--stand-for={LOCAL}",) if host.simulated else ()
     done = run(
         order.argv(python, *more),

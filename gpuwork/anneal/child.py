@@ -14,7 +14,7 @@ import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from gpuwork.anneal.division import agree, find_share
+from gpuwork.anneal.division import agree, get_share
 from gpuwork.anneal.model_file import read_model
 from gpuwork.anneal.order import PARTS, read_annealed_run
 from gpuwork.anneal.part_record import FAILURE, PROGRESS, RECORD, RESULT, PartRecord, render_record
@@ -98,7 +98,7 @@ def _run_part(folder: Path, number: int, part: Path) -> None:
         progress.phase("divide")
         first, chains = _divide(run, number, chain_run)
     else:
-        first, chains = find_share(run, number)
+        first, chains = get_share(run, number)
     progress.phase("run")
     began = time.monotonic()
     found = chain_run.run(first=first, chains=chains, tell=progress.step)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from gpuwork.anneal.arguments import parse_arguments
-from gpuwork.anneal.prepare import PAGE, ModelsOrder, check_pairs, find_part, open_runs, prepare
+from gpuwork.anneal.prepare import PAGE, ModelsOrder, check_pairs, get_part, open_runs, prepare
 from gpuwork.errors import Refused, StoreError, WorkError, refusal
 from gpuwork.signals import on_signals
 
@@ -124,7 +124,7 @@ def _prepare(asked: argparse.Namespace) -> int:
 
 def _part(asked: argparse.Namespace) -> int:
     part, merging = _import("gpuwork.anneal.part"), _import("gpuwork.anneal.merging")
-    run, number = find_part(open_runs(asked.folder), asked.number)
+    run, number = get_part(open_runs(asked.folder), asked.number)
     stop = threading.Event()
     with on_signals(stop.set):
         try:

@@ -69,10 +69,10 @@ def agree(run: AnnealedRun, part: int, rate: float, *, patience_s: float = PATIE
             write_once(run.folder / DIVISION, json.dumps({"schema": SCHEMA, "version": 1, "shares": shares}) + "\n")
             break
         time.sleep(_LOOK_S)
-    return find_share(run, part)
+    return get_share(run, part)
 
 
-def find_share(run: AnnealedRun, part: int) -> tuple[int, int]:
+def get_share(run: AnnealedRun, part: int) -> tuple[int, int]:
     """The same, once it is written down; a run of one part is not divided.
 
     Raises:

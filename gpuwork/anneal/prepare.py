@@ -171,7 +171,7 @@ def open_runs(folder: Path) -> list[AnnealedRun]:
     return [read_annealed_run(folder / name) for name in told["runs"]]
 
 
-def find_part(runs: Sequence[AnnealedRun], number: int) -> tuple[AnnealedRun, int]:
+def get_part(runs: Sequence[AnnealedRun], number: int) -> tuple[AnnealedRun, int]:
     """Which part of which run a number stands for: the parts of all runs, one after the other.
 
     Raises:

@@ -16,7 +16,7 @@ from gpuwork.jobs.check import check_order
 from gpuwork.jobs.job import ENDED, as_row
 from gpuwork.jobs.log import read_piece
 from gpuwork.jobs.order import MOST_BYTES, order_document
-from gpuwork.jobs.overview import find_submission, list_jobs, list_live, pick_jobs
+from gpuwork.jobs.overview import get_submission, list_jobs, list_live, pick_jobs
 from gpuwork.jobs.slurm import Slurm
 from gpuwork.jobs.store import parse_id, writing
 from gpuwork.jobs.submit import submit
@@ -84,7 +84,7 @@ def _list(asked: argparse.Namespace) -> Reply:
 
 
 def _show(asked: argparse.Namespace) -> Reply:
-    found = {submission.id: submission for submission in (find_submission(_store(asked), text) for text in asked.ids)}
+    found = {submission.id: submission for submission in (get_submission(_store(asked), text) for text in asked.ids)}
     jobs = pick_jobs(_store(asked), asked.ids, _batch(asked))
     submissions = [_describe(submission) for submission in found.values()]
     return {**_document(jobs), "schema": SHOWN, "submissions": submissions}, EXIT_DONE

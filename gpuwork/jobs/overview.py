@@ -113,7 +113,7 @@ def pick_jobs(store: Path, ids: Sequence[str], batch: Batch) -> list[JobRun]:
         StoreError: A submission was changed.
         BatchError: The batch system does not answer.
     """
-    asked = [(find_submission(store, text), parse_id(text)[1]) for text in ids]
+    asked = [(get_submission(store, text), parse_id(text)[1]) for text in ids]
     find = batch.look()
     found: dict[str, JobRun] = {}
     for submission, number in asked:
@@ -122,7 +122,7 @@ def pick_jobs(store: Path, ids: Sequence[str], batch: Batch) -> list[JobRun]:
     return list(found.values())
 
 
-def find_submission(store: Path, text: str) -> Submission:
+def get_submission(store: Path, text: str) -> Submission:
     """The submission that an id, also one of a run, belongs to; raises Refused if there is none."""
     number, run = parse_id(text)
     if number in list_ids(store):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from gpuwork.errors import TimedOut
 from gpuwork.jobs.job import ENDED
-from gpuwork.jobs.overview import find_submission, pick_jobs
+from gpuwork.jobs.overview import get_submission, pick_jobs
 from gpuwork.jobs.store import mark_cancelled, parse_id, writing
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def cancel(store: Path, ids: Sequence[str], batch: Batch) -> list[JobRun]:
         TimedOut: Some had not ended when the time was over.
     """
     left = {job.id.partition(".")[0] for job in pick_jobs(store, ids, batch) if job.state not in ENDED}
-    asked = [(find_submission(store, text), parse_id(text)[1]) for text in ids if parse_id(text)[0] in left]
+    asked = [(get_submission(store, text), parse_id(text)[1]) for text in ids if parse_id(text)[0] in left]
     for submission, number in asked:
         with writing(store, failed=f"that {submission.id} is cancelled cannot be written"):
             mark_cancelled(submission, number)

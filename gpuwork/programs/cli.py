@@ -17,7 +17,7 @@ from gpuwork.programs.arguments import parse_arguments
 from gpuwork.programs.check import examine_program
 from gpuwork.programs.prepare import prepare_run
 from gpuwork.programs.run_folder import read_run_folder, render_error
-from gpuwork.programs.store import find_program, registered_programs, remove_registered
+from gpuwork.programs.store import get_program, registered_programs, remove_registered
 from gpuwork.programs.table import check_table
 from gpuwork.programs.toolkit import find_toolkit
 from gpuwork.signals import on_signals
@@ -194,7 +194,7 @@ def _list(asked: argparse.Namespace) -> Printed:
 
 
 def _remove(asked: argparse.Namespace) -> Printed:
-    program = find_program(asked.store.absolute(), asked.hash)
+    program = get_program(asked.store.absolute(), asked.hash)
     row = _row(program)
     remove_registered(program)
     return {"schema": REMOVED, "version": 1, "program": row}, EXIT_DONE

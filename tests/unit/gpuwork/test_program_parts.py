@@ -28,7 +28,7 @@ from gpuwork.programs.rounds import (
     require_whole,
 )
 from gpuwork.programs.slices import RowSlice, plan_slices
-from gpuwork.programs.store import find_program, in_use, register, registered_programs, remove_registered
+from gpuwork.programs.store import get_program, in_use, register, registered_programs, remove_registered
 from gpuwork.programs.table import MappedFile, Table, check_table, write_table
 from tests.fakes.programs import ROOT, write_program
 from tests.schemas import validate
@@ -211,10 +211,10 @@ def test_registering_twice_is_registering_once(tmp_path: Path) -> None:
     first, second = registered(tmp_path), registered(tmp_path)
     assert first == second
     assert registered_programs(tmp_path / "store") == [first]
-    assert find_program(tmp_path / "store", "ababab") == first
+    assert get_program(tmp_path / "store", "ababab") == first
     for text in ("ab", "cdcdcd", "../..", ""):
         with pytest.raises(Refused):
-            find_program(tmp_path / "store", text)
+            get_program(tmp_path / "store", text)
     with in_use(first), in_use(first), pytest.raises(Refused, match="is in use"):
         remove_registered(first)
     remove_registered(first)

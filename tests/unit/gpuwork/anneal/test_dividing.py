@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from gpuwork.anneal.division import DIVISION, agree, divide, find_share
+from gpuwork.anneal.division import DIVISION, agree, divide, get_share
 from gpuwork.anneal.exchange import exchange, ladder
 from gpuwork.anneal.merging import merge_within
 from gpuwork.anneal.order import ORDER, read_annealed_run, write_annealed_run
@@ -99,7 +99,7 @@ def test_a_division_that_was_changed_is_refused(content: str, here: Path) -> Non
     run = new_run(here, parts=2)
     (run.folder / DIVISION).write_text(content)
     with pytest.raises(StoreError):
-        find_share(run, 0)
+        get_share(run, 0)
 
 
 @pytest.mark.slow
