@@ -27,6 +27,7 @@ from gpuwork.grid.store import (
 )
 from gpuwork.project_files import list_files
 from gpuwork.shared_folder import locked, make_folder, read_limited, write_file
+from gpuwork.units import MIB
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -144,7 +145,7 @@ def runs_document(submission: SubmittedRuns) -> dict[str, Any]:
 
 def read_submitted_runs(folder: Path) -> SubmittedRuns:
     """What was handed in; raises StoreError where a folder holds no submission, or not all of one."""
-    content = read_limited(folder / SUBMISSION, limit=64 * 1024 * 1024)
+    content = read_limited(folder / SUBMISSION, limit=64 * MIB)
     try:
         told = json.loads(content or b"")
         submission = SubmittedRuns(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from gpuwork.errors import Fault
 from gpuwork.strict import exactly, is_text, matching, optional, parse_strict_json, whole
+from gpuwork.units import MIB
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -19,7 +20,7 @@ FILE: Final = "order"
 NUMBER: Final = "{n}"
 MOST_RUNS: Final = 10_000
 MOST_WORDS: Final = 10_000
-MOST_BYTES: Final = 1024 * 1024
+MOST_BYTES: Final = MIB
 MOST_SECONDS: Final = 365 * 24 * 3600
 _MOST_WORD_BYTES: Final = 128 * 1024 - 1  # the kernel's limit for one argument
 _DEEPEST: Final = 8
@@ -39,7 +40,7 @@ _RULES: Final[Mapping[str, tuple[Callable[[object], bool], str]]] = {
     "count": (optional(whole(1, MOST_RUNS)), f"1 to {MOST_RUNS:,}"),
     "at_most": (optional(whole(1, MOST_RUNS)), f"1 to {MOST_RUNS:,}"),
     "time_limit_s": (optional(whole(1, MOST_SECONDS)), f"1 to {MOST_SECONDS:,} seconds"),
-    "memory_bytes": (optional(whole(1024**2, 1024**5)), "1 MiB to 1 PiB"),
+    "memory_bytes": (optional(whole(MIB, 1024**5)), "1 MiB to 1 PiB"),
     "gpus": (whole(0, 64), "0 to 64"),
     "retries": (whole(0, 100), "0 to 100"),
 }

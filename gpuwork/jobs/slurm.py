@@ -18,6 +18,7 @@ from gpuwork.jobs.store import SCRIPT, SLURM, Chunk, System
 from gpuwork.program import program_argv
 from gpuwork.record import last_line
 from gpuwork.shared_folder import write_file
+from gpuwork.units import MIB
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 CHUNK: Final = 1000
 SUBMIT_S: Final = 60.0
 ANSWER_S: Final = 30.0
-_MIB: Final = 1024 * 1024
 _MINUTE_S: Final = 60
 _FORMAT: Final = "%F|%K|%T|%N|%r"
 _LINE: Final = re.compile(r"([0-9]{1,10})\|([0-9]{1,7}|N/A)\|([A-Z_]{1,30})\|([^|]{0,200})\|([^|]{0,500})")
@@ -141,7 +141,7 @@ def sbatch_argv(order: RunsOrder, folder: Path, chunk: tuple[int, int], *, after
     if order.time_limit_s is not None:  # `one` ends each try; Slurm, what does not obey it
         argv += [f"--time={-(-order.time_limit_s * (order.retries + 1) // _MINUTE_S) + 1}"]
     if order.memory_bytes is not None:
-        argv += [f"--mem={-(-order.memory_bytes // _MIB)}M"]
+        argv += [f"--mem={-(-order.memory_bytes // MIB)}M"]
     if after is not None:
         argv += [f"--dependency=afterany:{after}"]
     return [*argv, str(folder / SCRIPT), str(first)]

@@ -17,6 +17,7 @@ from gpuwork.anneal.settings import check_settings
 from gpuwork.anneal.validator import find_model_faults
 from gpuwork.errors import WorkError
 from gpuwork.machine import describe_machine
+from gpuwork.units import MIB
 from gpuwork.where import find_where
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 PONG: Final = "pong"
 MOST_RUNS: Final = 60  # one of them runs, the others wait
-MOST_RESULT: Final = 500 * 1024**2  # Redis takes 512 MiB
+MOST_RESULT: Final = 500 * MIB  # Redis takes 512 MiB
 _FILE: Final = "model.py"
 _NUMBERS: Final = ("dimensions", "distribution", "precision")
 
