@@ -30,8 +30,8 @@ from typing import TYPE_CHECKING
 
 from benchmarks.machine import describe
 from gpuprov.host.remote.connection import SshConnection
-from gpuprov.host.remote.inventory import find_machine
-from gpuprov.host.remote.places import find_places
+from gpuprov.host.remote.inventory import get_machine
+from gpuprov.host.remote.places import ensure_places
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -142,8 +142,8 @@ def limited(one: SshConnection, other: SshConnection, gbit: int) -> Iterator[Non
 
 def compare_streams(hosts: Sequence[str], rounds: int, gbit: int | None) -> dict[str, tuple[list[float], list[float]]]:
     """Streams between the hosts, and between a node of each, in turn."""
-    places = find_places()
-    one, other = (SshConnection(machine=find_machine(places.inventory, host), places=places) for host in hosts)
+    places = ensure_places()
+    one, other = (SshConnection(machine=get_machine(places.inventory, host), places=places) for host in hosts)
     address = socket.gethostbyname(other.machine.address)
 
     def measure() -> tuple[list[float], list[float]]:

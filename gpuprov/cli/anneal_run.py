@@ -68,10 +68,10 @@ def _run_in_cluster(session: Session, given: dict[str, Any], out: Path) -> Annea
 
 
 def _run_here(session: Session, given: dict[str, Any], out: Path) -> Annealed:
-    from gpuprov.cluster.host_gpus import find_gpus
+    from gpuprov.cluster.host_gpus import get_gpus
     from gpuprov.workflows.run_anneal import anneal_here
 
-    host = find_gpus(session.host, given["gpu_mode"] or "auto", reporter=session.reporter)
+    host = get_gpus(session.host, given["gpu_mode"] or "auto", reporter=session.reporter)
     return anneal_here(read_files(given), out=out, simulated=host.simulated, quiet=session.as_json)
 
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from gpuwork.jobs.order import Order
+    from gpuwork.jobs.order import RunsOrder
 
 System = Literal["slurm", "workers"]
 CODE: Final = ".code"
@@ -91,7 +91,7 @@ class Submission:
     """
 
     folder: Path
-    order: Order
+    order: RunsOrder
     submitted: str
     code: str | None
     system: System
@@ -193,7 +193,7 @@ def write_submitted(submission: Submission) -> None:
     write_file(submission.folder / SUBMITTED, _render(document))
 
 
-def read_run(run: Path) -> RunRecord:
+def read_run_record(run: Path) -> RunRecord:
     """What a run left of itself; a file that is no record counts as none."""
     for name in (_DONE, _STATE):
         content = read_limited(run / name)
@@ -205,7 +205,7 @@ def read_run(run: Path) -> RunRecord:
     return RunRecord()
 
 
-def write_run(run: Path, record: RunRecord) -> RunRecord:
+def write_run_record(run: Path, record: RunRecord) -> RunRecord:
     """Keep a record, and return the one that holds: an end is never written again, whoever held which lock."""
     content = _render(record_document(record))
     if record.state in ("waiting", "running"):

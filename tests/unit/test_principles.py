@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.sources import parsed
+
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "docs/principles.md").read_text()
 STORIES = ROOT / "gpuprov/workflows"
@@ -45,6 +47,17 @@ def test_there_are_few_stories_and_each_is_told() -> None:
     stories = {path.name for path in paths}
     assert len(stories) == len(paths)
     assert stories == {name for name in re.findall(r"`(?:workflows/)?([a-z_]+\.py)`", TEXT) if name in stories}
+
+
+def test_the_vocabulary_names_every_type_that_bears_one_of_its_words() -> None:
+    told = set(re.findall(r"`([A-Z][A-Za-z]+)`", TEXT.partition("## Words\n")[2].partition("\n## ")[0]))
+    trees = [parsed(path) for folder in ("gpuprov", "gpuwork") for path in (ROOT / folder).rglob("*.py")]
+    classes = {node.name for tree in trees for node in tree.body if isinstance(node, ast.ClassDef)}
+    assert told - classes == set()
+    bearing = {
+        name for name in classes if re.fullmatch(r"(?!_)\w*(Order|Request|Design|Lease|Access|Crew|Member)", name)
+    }
+    assert bearing - told == set()
 
 
 @pytest.mark.parametrize(

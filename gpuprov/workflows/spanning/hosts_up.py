@@ -20,7 +20,7 @@ from gpuprov.planes.registry import plane_of
 from gpuprov.spec.overlay import unencrypted_warning
 from gpuprov.workflows.serving.member_ready import ReadyOrder
 from gpuprov.workflows.spanning.absent_hosts import tell_absence
-from gpuprov.workflows.spanning.agree import Agreed, HostsUpOrder, agree_with_hosts, order_of_part, plan_parts
+from gpuprov.workflows.spanning.agree import Agreed, HostsUpOrder, agree_with_hosts, look_and_plan_parts, order_of_part
 from gpuprov.workflows.spanning.hold_there import HoldThere
 from gpuprov.workflows.spanning.hosts_leaving import remove_leaving
 from gpuprov.workflows.spanning.over_hosts import lines_of, part_error, with_word
@@ -123,12 +123,14 @@ def up_over_hosts(order: HostsUpOrder, hosts: Hosts, *, reporter: Reporter) -> H
     )
 
 
-def plan_over_hosts(order: HostsUpOrder, hosts: Hosts, *, reporter: Reporter) -> HostsPlan:
+def look_and_plan_over_hosts(order: HostsUpOrder, hosts: Hosts, *, reporter: Reporter) -> HostsPlan:
     """What `up_over_hosts` would change; raises what it would refuse, and changes nothing."""
     agreed = agree_with_hosts(order, hosts, reporter)
     lines = agreed.lines
     if agreed.changes:  # now that the nodes of all hosts are known, each host can tell what its files lack
-        again = {host: planned.lines for host, planned in plan_parts(order, agreed.spec, agreed, hosts).items()}
+        again = {
+            host: planned.lines for host, planned in look_and_plan_parts(order, agreed.spec, agreed, hosts).items()
+        }
         lines = {**agreed.leaving.lines, **again}
     told = tuple(f"{host}: {line}" for host, found in lines.items() for line in found)
     return HostsPlan(lines=told, failed=agreed.seen.failed, spec=agreed.spec)

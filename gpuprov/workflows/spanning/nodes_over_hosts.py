@@ -80,7 +80,7 @@ class NodesChanged:
     asked: int
 
 
-def find_nodes(names: Sequence[str], known: Mapping[str, RemoteMachine], hosts: Hosts) -> FoundNodes:
+def locate_nodes(names: Sequence[str], known: Mapping[str, RemoteMachine], hosts: Hosts) -> FoundNodes:
     """Where nodes are; hosts that did not answer when last asked are asked only if a node is on no other one.
 
     Raises:

@@ -307,7 +307,7 @@ def list_over_hosts(known: Mapping[str, RemoteMachine], hosts: Hosts, *, everyth
     return ListedNodes(rows=tuple(chain.from_iterable(rows.values())), failed=failed, asked=len(known))
 
 
-def find_host_of_node(node: str, known: Mapping[str, RemoteMachine], hosts: Hosts) -> tuple[RemoteMachine, NodeRow]:
+def get_host_of_node(node: str, known: Mapping[str, RemoteMachine], hosts: Hosts) -> tuple[RemoteMachine, NodeRow]:
     """The host that has a node, and what it says of it.
 
     Hosts that did not answer when last asked are asked only if no other one has it.

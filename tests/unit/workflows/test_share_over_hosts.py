@@ -17,7 +17,7 @@ from gpuprov.spec.serialize import dump_spec
 from gpuprov.spec.shared_folder import ACCOUNT_UID, SHARED
 from gpuprov.workflows.serving.member import serve_request
 from gpuprov.workflows.spanning.agree import HostsUpOrder
-from gpuprov.workflows.spanning.hosts_up import plan_over_hosts, up_over_hosts
+from gpuprov.workflows.spanning.hosts_up import look_and_plan_over_hosts, up_over_hosts
 from gpuprov.workflows.spanning.over_hosts import down_over_hosts, find_spanning
 from tests.fakes.hosts_in_worlds import HostsInWorlds, keep_keys_below
 
@@ -88,7 +88,7 @@ def lab(tmp_path: Path, recording: Recording, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_nodes_of_all_hosts_mount_the_folder_and_no_mark_is_left(lab: Lab) -> None:
-    assert plan_over_hosts(lab.order(), lab.hosts, reporter=lab.reporter).lines
+    assert look_and_plan_over_hosts(lab.order(), lab.hosts, reporter=lab.reporter).lines
     steps = [step for step, _ in lab.hosts.worlds["hoff"].engine.faults.passed if "mark" in step]
     assert steps == ["leave_mark", "leave_mark:done", "remove_mark", "remove_mark:done"]
     assert lab.untouched()

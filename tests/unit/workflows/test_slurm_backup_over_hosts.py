@@ -16,7 +16,7 @@ from gpuprov.spec.shared_folder import ACCOUNT_UID, KEPT
 from gpuprov.workflows.spanning.agree import HostsUpOrder
 from gpuprov.workflows.spanning.desk_there import reach_desk
 from gpuprov.workflows.spanning.hosts_up import up_over_hosts
-from gpuprov.workflows.spanning.nodes_over_hosts import NodesChange, change_nodes_there, find_nodes
+from gpuprov.workflows.spanning.nodes_over_hosts import NodesChange, change_nodes_there, locate_nodes
 from gpuprov.workflows.spanning.over_hosts import down_over_hosts, find_spanning, head_of, host_of_head
 from tests.fakes.hosts_in_worlds import HostsInWorlds, keep_keys_below
 from tests.fakes.slurm import FakeJob
@@ -69,7 +69,7 @@ class Lab:
         return found
 
     def change(self, verb: str, *names: str) -> NodesChanged:
-        found = find_nodes(names, self.hosts.machines, self.hosts)
+        found = locate_nodes(names, self.hosts.machines, self.hosts)
         return change_nodes_there(found, NodesChange(verb=verb, policy=SPARE_JOBS), self.hosts, reporter=self.reporter)
 
     def kept(self) -> list[str]:
