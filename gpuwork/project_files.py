@@ -21,7 +21,7 @@ LEFT_OUT: Final = frozenset(
 RUNS: Final = "runs"  # results, whoever made them
 _ENVIRONMENT: Final = "pyvenv.cfg"  # is in every virtual environment
 _GIT_S: Final = 60
-_FIX = "keep data outside of the project and give its path as a parameter, or name it in .gitignore"
+_FIX = "keep data outside the project and give its path as a parameter, or name it in .gitignore"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,7 +79,9 @@ def _file_faults(path: Path, name: str, status: os.stat_result, limits: ProjectL
         target = str(path.readlink())
         if target.startswith("/") or _resolve(name, target) is None:
             yield Fault(
-                file=name, message=f"is a link out of the project, to {target}", allowed="a relative link within"
+                file=name,
+                message=f"is a link out of the project, to {target}",
+                allowed="a relative link inside the project",
             )
     elif not stat.S_ISREG(status.st_mode):
         yield Fault(file=name, message="is neither a file nor a link: remove it, or name it in .gitignore")
@@ -105,7 +107,9 @@ def _dangling(project: Path, names: Sequence[str]) -> Iterator[Fault]:
             target = str(path.readlink())
             found = _resolve(name, target)
             if not target.startswith("/") and found is not None and found not in copied:
-                yield Fault(file=name, message=f"is a link to {target}, which is not there, or not copied: remove it")
+                yield Fault(
+                    file=name, message=f"is a link to {target}, which does not exist or is not copied: remove it"
+                )
 
 
 def _names(project: Path) -> Iterator[str]:

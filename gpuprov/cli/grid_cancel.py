@@ -27,5 +27,5 @@ def command(session: Session, project: str, cluster: str, engine: str | None) ->
 
     folder = get_project(project)
     jobs = cancel_grid(open_cluster(session, engine, cluster), cluster, folder)
-    text = render_jobs(jobs, colour=session.colour) if jobs else f"no run of {folder.name} waits or runs"
+    text = render_jobs(jobs, colour=session.colour) if jobs else f"no run of {folder.name} is waiting or running"
     session.show(jobs_document(jobs, cluster=cluster, host=session.host.name), text)

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 def command(session: Session, /, **given: Any) -> int:  # noqa: ANN401 - what click hands over, by name
     """Submit the runs of PROJECT's parameter grid that are missing, and print the id of their job.
 
-    A run is missing unless it is done, waits or runs. Faults of the project are all reported before anything is copied.
+    A run is missing unless it is done, waits or runs. All faults of the project are reported before anything is copied.
     Jobs run on a frozen copy of the project.
     """
     from gpuprov.documents.grids import grid_submitted_document

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("name")
 @click.option("--address", help="Its address, or an alias of ~/.ssh/config.  [default: NAME]")
-@click.option("--user", help="Who logs in; must be root there.  [default: as ssh does]")
+@click.option("--user", help="The user who logs in; must be root there.  [default: as ssh does]")
 @click.option("--port", type=click.IntRange(1, 65535), help="Port of its sshd.  [default: as ssh does]")
 @click.option("--identity-file", metavar="FILE", help="The private key to log in with.  [default: as ssh does]")
 @click.option("--proxy-jump", metavar="HOST", help="A machine to go through.  [default: as ssh does]")

@@ -20,7 +20,7 @@ HEADERS = ("HOST", "ADDRESS", "STATUS", "ENGINES", "NODES", "GPUS", "FREE", "MOD
 @click.command()
 @click.pass_obj
 def command(session: Session) -> int:
-    """List the hosts that `host add` has added, with what each says of itself now. Changes nothing.
+    """List the hosts that `host add` has added, with what each reports now. Changes nothing.
 
     All are asked at once. If some do not answer, the others are listed all the same, and it exits with 7.
     """

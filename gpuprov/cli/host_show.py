@@ -53,7 +53,7 @@ def _render(machine: RemoteMachine, look: HostLook, *, colour: bool) -> str:
     if look.board:
         lines.append(render_board(look.board, colour=colour))
     elif look.gpu_error:
-        lines.append(f"the GPUs cannot be told: {look.gpu_error.what}: {look.gpu_error.evidence}")
+        lines.append(f"the GPUs cannot be determined: {look.gpu_error.what}: {look.gpu_error.evidence}")
     return "\n".join(lines)
 
 

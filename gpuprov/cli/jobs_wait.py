@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 @engine_option
 @click.pass_obj
 def command(session: Session, ids: tuple[str, ...], cluster: str, engine: str | None) -> int:
-    """Wait until jobs have ended, and show them; exits with 1 if not all are done. Ctrl-C ends the wait alone."""
+    """Wait until jobs have ended, and show them; exits with 1 if not all are done. Ctrl-C ends only the wait."""
     return show_ended(session, open_cluster(session, engine, cluster), cluster, ids)
 
 

@@ -157,7 +157,7 @@ def refuse_other_key(request: TunnelRequest, keys: TunnelKeys) -> None:
     if not request.key or found != request.key:
         raise HostNotReady(
             f"the key of the encrypted overlay of cluster {request.cluster} is not the one that the hosts agreed on",
-            evidence=f"the public key here is {found or 'none'}, agreed was {request.key or 'none'}",
+            evidence=f"the public key here is {found or 'none'}, they agreed on {request.key or 'none'}",
             fix="run the same command again",
         )
 

@@ -84,7 +84,7 @@ def _refuse_over_hosts(state: ClusterState) -> None:
     if recorded_host(state):
         raise UsageError(
             f"no single node can be added to cluster {state.name}, which spans hosts",
-            evidence=f"this host is its part {recorded_host(state)}",
+            evidence=f"on this host is its part {recorded_host(state)}",
             fix=name_cluster("on the machine that knows the hosts: gpuprov create-node NAME --host HOST", state.name),
         )
 

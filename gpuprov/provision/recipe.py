@@ -30,8 +30,8 @@ REQUIREMENTS: dict[CudaWheels, tuple[str, ...]] = {
     "cu12": (NUMBA.format("[cu12]"), "numpy", "nvidia-ml-py"),
     "cu13": (NUMBA.format("[cu13]"), "numpy", "nvidia-ml-py"),
 }
-# What builds CUDA programs, and what runs them together. nvcc 13 does not know GPUs before Turing, for which NVRTC of
-# CUDA 12 compiles the kernels; with simulated GPUs g++ suffices.
+# What builds CUDA programs, and what runs them together. nvcc 13 does not support GPUs before Turing, for which CUDA
+# 12's NVRTC compiles the kernels; with simulated GPUs g++ suffices.
 TOOLKIT_PACKAGES = ("g++", "openssl")
 _DASK = ("bokeh>=3.1", "distributed>=2024.8")  # without Bokeh Dask has no page
 _NVCC = ("nvidia-cuda-cccl", "nvidia-cuda-crt", "nvidia-cuda-nvcc", "nvidia-cuda-runtime", "nvidia-nvvm")

@@ -40,7 +40,7 @@ _LOCAL: Final = (
     "import sys; sys.path[0] = sys.argv.pop(1); from gpuwork.grid.cli import main; del sys.path[0]; "
     "sys.exit(main(sys.argv[1:]))"
 )
-_CHANGES = "changed as we read it"  # tar's words about runs that have not ended, which are not kept
+_CHANGES = "changed while it was read"  # tar's words about runs that have not ended, which are not kept
 
 
 def run_grid(
@@ -201,5 +201,5 @@ def _receive(desk: GridDesk, name: str, place: Path, wanted: frozenset[str], rep
         reporter.warn(incoming.left_out_words)
     odd = "\n".join(line for line in said.splitlines() if _CHANGES not in line)
     if odd:
-        reporter.warn(f"{desk.node} said while it was read: {excerpt(odd, LINE)}")
+        reporter.warn(f"{desk.node} reported while it was read: {excerpt(odd, LINE)}")
     return incoming.files, incoming.total_bytes

@@ -93,7 +93,7 @@ def _refuse_home(folder: Path | None, home: Path) -> None:
     """Nobody means all that they have by a project."""
     if folder is not None and folder.resolve() in (home.resolve(), *home.resolve().parents):
         raise UsageError(
-            f"the current folder is no project; {NOTHING}",
+            f"the current folder is not a project; {NOTHING}",
             evidence=f"{folder} holds {home}",
             fix="cd into the project, name its folder with --project, or use none: gpuprov submit --no-project",
         )

@@ -171,7 +171,7 @@ def remove_program(driver: Driver, cluster: str, program: str) -> ProgramRow:
 
 
 def get_run_page(driver: Driver, cluster: str) -> NodePage:
-    """Dask's page of the run that goes on; of several, of the one that began last.
+    """Dask's page of the run that is under way; of several, of the one that began last.
 
     Raises:
         UsageError: No run goes on, or Dask has no page.
@@ -179,7 +179,7 @@ def get_run_page(driver: Driver, cluster: str) -> NodePage:
     page = ProgramDesk.beside(get_desk(driver, cluster, verb="gpuprov program page")).page()
     if page is None:
         raise UsageError(
-            f"no run of a program with a page goes on in cluster {cluster}",
+            f"no run of a program with a page is under way in cluster {cluster}",
             evidence="a run has Dask's page while its workers are connected",
             fix=name_cluster("gpuprov jobs", cluster),
         )

@@ -66,7 +66,7 @@ def _check(asked: argparse.Namespace) -> int:
         _print(CHECKED, faults=[*map(asdict, faults)])
         return Refused.exit_code if faults else EXIT_DONE
     if faults:
-        raise refusal(faults, of="what is to be annealed", page=PAGE)
+        raise refusal(faults, of="the models and configurations", page=PAGE)
     sys.stdout.write("no faults\n")
     return EXIT_DONE
 
@@ -74,7 +74,7 @@ def _check(asked: argparse.Namespace) -> int:
 def _run(asked: argparse.Namespace) -> int:
     _, faults = check_pairs(_order(asked))
     if faults:
-        raise refusal(faults, of="what is to be annealed", page=PAGE)
+        raise refusal(faults, of="the models and configurations", page=PAGE)
     local = _import("gpuwork.anneal.local")
     stop = threading.Event()
     with on_signals(stop.set):

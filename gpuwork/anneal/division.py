@@ -87,7 +87,7 @@ def get_share(run: AnnealedRun, part: int) -> tuple[int, int]:
             raise ValueError(f"has {len(shares)} shares of {sum(shares)} chains")  # noqa: TRY301
     except ValueError as error:
         raise StoreError(
-            f"the chains of {run.name} are not divided as they were",
+            f"the chains of {run.name} have no valid division",
             evidence=f"{DIVISION} {error}"[:500],
             fix=f"ls -l {run.folder}",
         ) from error

@@ -48,7 +48,7 @@ def read_model(path: Path, *, file: str | None = None) -> tuple[ModelFile | None
     name = file or path.name
     content = read_limited(path, limit=MOST_BYTES)
     if content is None:
-        why = f"is no file of at most {MOST_BYTES:,} bytes" if path.exists() else "does not exist"
+        why = f"is not a file of at most {MOST_BYTES:,} bytes" if path.exists() else "does not exist"
         return None, [Fault(file=name, message=why)]
     try:
         text = content.decode()

@@ -94,7 +94,7 @@ def read_annealed_run(folder: Path) -> AnnealedRun:
             raise ValueError("; ".join(map(str, faults)))  # noqa: TRY301
     except ValueError as error:
         raise StoreError(
-            f"{folder} is no run as it was written", evidence=f"{ORDER} {error}"[:1000], fix=f"ls -l {folder}"
+            f"{folder} is not a run, or was changed", evidence=f"{ORDER} {error}"[:1000], fix=f"ls -l {folder}"
         ) from error
     run = AnnealedRun(folder=folder, name=told["name"], code=told["code"], parts=told["parts"], settings=settings)
     found = hashlib.sha256(read_limited(run.model) or b"").hexdigest()

@@ -66,8 +66,8 @@ def check_pairs(order: ModelsOrder) -> tuple[list[AnnealPair], list[Fault]]:
     faults += [fault for _, _, found in read for fault in found]
     count = len(models), max(1, len(read))
     if count[0] > 1 and count[1] > 1 and count[0] != count[1]:
-        message = f"{count[0]} models and {count[1]} configurations make no pairs"
-        faults.append(Fault(file="command line", message=message, allowed="one of either, or as many of both"))
+        message = f"{count[0]} models and {count[1]} configurations cannot be paired"
+        faults.append(Fault(file="command line", message=message, allowed="one of either, or equal numbers of both"))
         return [], faults
     if not order.with_settings and not read:
         return [], faults
@@ -137,7 +137,7 @@ def prepare(order: ModelsOrder, folder: Path, *, parts: int) -> list[AnnealedRun
             Fault(file="command line", message=f"asks for {len(pairs):,} runs", allowed=f"at most {MOST_RUNS:,}")
         )
     if faults:
-        raise refusal(faults, of="what is to be annealed", page=PAGE)
+        raise refusal(faults, of="the models and configurations", page=PAGE)
     try:
         folder.mkdir(parents=True)
         runs = [
@@ -150,7 +150,7 @@ def prepare(order: ModelsOrder, folder: Path, *, parts: int) -> list[AnnealedRun
         write_file(folder / RUNS, json.dumps(document) + "\n")
     except FileExistsError as error:
         raise StoreError(
-            "there is something already, and results are never overwritten", evidence=str(error.filename or folder),
+            "the folder already exists, and results are never overwritten", evidence=str(error.filename or folder),
             fix="name another folder with --out",
         ) from error  # fmt: skip
     except OSError as error:

@@ -146,7 +146,7 @@ def _write_whole(run: AnnealedRun, *, patience_s: float) -> None:
         result = _read(run, _height(run), 0)
         if not np.array_equal(result.chains, np.arange(run.settings.thread_count)):
             raise StoreError(
-                f"the results of {run.name} are not those of its chains",
+                f"the results of {run.name} do not belong to its chains",
                 evidence=f"{len(result.chains)} chains, {run.settings.thread_count} were asked for",
                 fix=f"ls -lR {run.folder}",
             )

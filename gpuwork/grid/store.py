@@ -126,7 +126,7 @@ def read_values(param: Path) -> dict[str, ParameterValue]:
     if match is None or hash_values(values) != match[1].decode():
         raise StoreError(
             f"{path} was changed or removed",
-            evidence="its values are not those that its first line names",
+            evidence="its values do not match the hash in its first line",
             fix=f"rm -r {param}; then run the grid again",
         )
     return values

@@ -105,7 +105,7 @@ def _logs(asked: argparse.Namespace) -> Reply:
     jobs = pick_jobs(_store(asked), [asked.id], _batch(asked))
     if len(jobs) > 1 or (parse_id(asked.id)[1] is None and jobs[0].id != asked.id):
         raise Refused(
-            "a log is of one job",
+            "a log belongs to one run; name the run",
             evidence=f"{asked.id} has runs {jobs[0].id} to {jobs[-1].id}",
             fix=f"python3 -m gpuwork.jobs logs {jobs[0].id}",
         )
@@ -127,7 +127,7 @@ def _wait(asked: argparse.Namespace) -> Reply:
 def _workers(asked: argparse.Namespace) -> Reply:
     if not asked.broker.exists():
         raise Refused(
-            "jobs of this cluster are Slurm's: there are no workers",
+            "the jobs of this cluster run under Slurm: there are no workers",
             evidence=f"{asked.broker} is not there",
             fix="sinfo",
         )

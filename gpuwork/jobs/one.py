@@ -135,7 +135,7 @@ def _place(submission: Submission) -> Iterator[tuple[int, ...]]:
     with one_of(submission.folder / SLOTS, at_most) as place:
         if place is None:
             raise Elsewhere(
-                f"{at_most} runs of job {submission.id} are under way, and no more are wished",
+                f"{at_most} runs of job {submission.id} are under way, as many as it may have",
                 evidence=f"{submission.folder / SLOTS} has no free place",
                 fix=f"python3 -m gpuwork.jobs show {submission.id}",
             )
@@ -175,7 +175,7 @@ class _Run:
     def until_ended(self, stop: Event) -> RunRecord:
         """Try until it is done, its tries are used up, it is cancelled, or `stop` is set."""
         if self._record.state == "running":  # whoever began this try was killed
-            self._end(TryEnd(kind="lost", reason="its node went away, or its program was killed"))
+            self._end(TryEnd(kind="lost", reason="its node was lost, or its program was killed"))
         while self._record.state == "waiting":
             if is_cancelled(self._submission, self._number):
                 self._end(TryEnd(kind="cancelled"))
@@ -245,7 +245,7 @@ def _wait_until_submitted(folder: Path) -> None:
     while not (folder / SUBMITTED).exists():
         if is_free(folder / LOCK) and not (folder / SUBMITTED).exists():
             raise StoreError(
-                "this was never submitted: handing it in failed, or was cut off",
+                "this was never submitted: the submission failed, or was interrupted",
                 evidence=f"{folder / SUBMITTED} is not there",
                 fix="python3 -m gpuwork.jobs list",
             )

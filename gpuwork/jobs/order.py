@@ -115,7 +115,7 @@ def parse_order(content: bytes) -> tuple[RunsOrder | None, list[Fault]]:
     try:
         told = parse_strict_json(content)
     except ValueError as error:
-        return None, [_fault("", f"is not JSON as it has to be: {error}")]
+        return None, [_fault("", f"is not valid JSON: {error}")]
     if not isinstance(told, dict):
         return None, [_fault("", "is not a JSON object")]
     known = {*_RULES, "command", "arguments"}
@@ -143,15 +143,15 @@ def parse_order(content: bytes) -> tuple[RunsOrder | None, list[Fault]]:
 def _together(told: dict[str, object], order: RunsOrder) -> Iterator[Fault]:
     """What is wrong although each part is right."""
     if told.get("command") and told.get("function"):
-        yield _fault("command", "is there beside a function", "one of them")
+        yield _fault("command", "is given beside a function", "one of them")
     if not told.get("command") and not told.get("function"):
         yield _fault("command", "is missing, and so is function", "one of them")
     if order.function and not told.get("project"):
         yield _fault("project", "is missing", "the folder that has the function")
     if order.arguments and not told.get("function"):
-        yield _fault("arguments", "is there without a function")
+        yield _fault("arguments", "is given without a function")
     if order.at_most and not told.get("count"):
-        yield _fault("at_most", "is there without a count")
+        yield _fault("at_most", "is given without a count")
 
 
 def _command_faults(command: object) -> Iterator[Fault]:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from gpuwork.jobs.store import Submission
 
 MOST_LISTED: Final = 10_000
-LOST: Final = "it is no longer queued, and it left no end"
+LOST: Final = "it is no longer queued, and how it ended was not recorded"
 _REASON: Final = 300
 
 
@@ -145,7 +145,7 @@ def _jobs_of(submission: Submission, batch: Batch, find: Find, numbers: Collecti
         cancelled = all_cancelled or (there and (run / CANCELLED).exists())
         state, reason = state_of_run(record, queued, cancelled=cancelled)
         if state == "lost":
-            words = f"it was handed to {submission.system}" if is_foreign else batch.last_words(submission, number)
+            words = f"it was submitted to {submission.system}" if is_foreign else batch.last_words(submission, number)
             reason = f"{reason}: {words}"[:_REASON] if words else reason
         jobs.append(_job(submission, number, record, queued, (state, reason)))
     return jobs

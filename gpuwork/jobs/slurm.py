@@ -167,7 +167,7 @@ def parse_queue(said: str) -> dict[Task, Queued]:
         match = _LINE.fullmatch(line)
         if line and (match is None or not line.isprintable()):
             raise SlurmError(
-                "squeue said what cannot be read",
+                "the output of squeue cannot be read",
                 evidence=ascii(line)[:200],
                 fix=f'squeue -h -r -o "{_FORMAT}"',
             )
@@ -215,7 +215,7 @@ def _tasks_left(asked: Sequence[tuple[Submission, int | None]]) -> list[str]:
 def _parse_submitted(said: str) -> int:
     match = _SUBMITTED.fullmatch(said)
     if match is None:
-        raise SlurmError("sbatch said no id", evidence=ascii(said)[:200], fix="squeue")
+        raise SlurmError("sbatch printed no job id", evidence=ascii(said)[:200], fix="squeue")
     return int(match[1])
 
 

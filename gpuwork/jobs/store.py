@@ -169,7 +169,7 @@ def read_submission(folder: Path) -> Submission:
     if order is None or faults:
         raise _changed(folder, "; ".join(map(str, faults[:3])))
     if sum(chunk.size for chunk in chunks) != (order.runs if told["system"] == "slurm" else 0):
-        raise _changed(folder, f"{SUBMITTED} has other runs than {ORDER}")
+        raise _changed(folder, f"{SUBMITTED} does not have the runs of {ORDER}")
     return Submission(
         folder=folder,
         order=order,
@@ -251,7 +251,7 @@ def check_store(store: Path) -> None:
     place = store if store.exists() else store.parent
     if not place.is_dir():
         raise StoreError(
-            "the shared folder is not there; nothing was submitted",
+            "the shared folder does not exist; nothing was submitted",
             evidence=f"{place} is not a folder",
             fix=f"ls -ld {place}; mount",
         )
@@ -266,7 +266,7 @@ def check_store(store: Path) -> None:
 
 def _changed(folder: Path, evidence: str) -> StoreError:
     return StoreError(
-        f"{folder} is not a submission as it was written",
+        f"{folder} is not a submission, or was changed",
         evidence=evidence[:1000],
         fix=f"ls -l {folder}; if nothing of it is needed: rm -r {folder}",
     )

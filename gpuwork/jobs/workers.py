@@ -41,9 +41,9 @@ class Workers:
     def find_faults(self, order: RunsOrder) -> Iterator[Fault]:
         """What a worker with one GPU cannot do."""
         if order.gpus > _GPUS:
-            yield Fault(file=FILE, where="gpus", message=f"is {order.gpus}, and a worker has one GPU", allowed="0 or 1")
+            yield Fault(file=FILE, where="gpus", message=f"is {order.gpus}, but a worker has one GPU", allowed="0 or 1")
         if order.memory_bytes is not None:
-            yield Fault(file=FILE, where="memory_bytes", message="is there, and workers do not limit memory")
+            yield Fault(file=FILE, where="memory_bytes", message="is given, but workers do not limit memory")
 
     def prepare(self, order: RunsOrder, folder: Path) -> None:
         """Where runs take their places, if there are fewer of them than runs."""

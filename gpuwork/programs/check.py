@@ -64,7 +64,7 @@ def examine_program(
     told, faults = _examine(folder, config, settings)
     left_out: tuple[str, ...] = ()
     if toolkit.gxx is None:
-        left_out = ("the header and the C functions, as there is no g++ here",)
+        left_out = ("the header and the C functions, because there is no g++ here",)
     else:
         faults += find_header_faults(folder, config, told.get("structures", {}), toolkit)
         if compiles:
@@ -103,6 +103,6 @@ def _compile(folder: Path, config: ProgramConfig, toolkit: Toolkit) -> tuple[lis
     """What compilers complain about; and what none of those that are here could compile."""
     target = STANDIN if toolkit.nvcc is None else NOMINAL
     if target == STANDIN and find_kernel_faults(folder, config, toolkit):
-        return [], ("the C functions, as they launch kernels and there is no nvcc here",)
+        return [], ("the C functions, because they launch kernels and there is no nvcc here",)
     with tempfile.TemporaryDirectory() as place:
         return build_library(folder, config, target, part=Path(place, "library.so"), toolkit=toolkit), ()

@@ -162,7 +162,7 @@ def _drop(asked: argparse.Namespace) -> Printed:
     if run.find_end() is None:
         run.end(
             render_error(
-                StoreError("the run was cancelled", evidence="somebody dropped it", fix="run the program again")
+                StoreError("the run was cancelled", evidence="its data was removed", fix="run the program again")
             )
         )
     return _look(asked)

@@ -100,7 +100,7 @@ class _StrictLoader(yaml.SafeLoader):
         seen: set[object] = set()
         for key, _ in node.value:
             if not isinstance(key, yaml.ScalarNode):
-                raise yaml.constructor.ConstructorError(None, None, "a key is no text", key.start_mark)
+                raise yaml.constructor.ConstructorError(None, None, "a key is not text", key.start_mark)
             if key.value in seen:
                 raise yaml.constructor.ConstructorError(None, None, f"{key.value} is written twice", key.start_mark)
             seen.add(key.value)
@@ -141,7 +141,7 @@ def _info(info: Mapping[str, Any]) -> Iterator[Fault]:
             message = f"is {shown(info[name], 80)}{hint}"
             yield _fault(f"info.{name}", message, "a text of letters, digits, . _ and -, 64 at most")
     if info.get("py_c_extention", False) is not False:
-        message = f"is {shown(info['py_c_extention'], 100)}: structures are ctypes' alone"
+        message = f"is {shown(info['py_c_extention'], 100)}: only ctypes structures are supported"
         yield _fault("info.py_c_extention", message, "false")
 
 
@@ -150,7 +150,7 @@ def _source(kind: str, path: object, files: Sequence[str]) -> Iterator[Fault]:
     if not isinstance(path, str) or not path.endswith(endings):
         yield _fault(f"sources.{kind}", f"is {shown(path, 100)}", f"a file that ends with {_KINDS[kind]}")
     elif path not in files:
-        yield _fault(f"sources.{kind}", f"is {path[:80]!r}, which is not there", "a path within the program's folder")
+        yield _fault(f"sources.{kind}", f"is {path[:80]!r}, which does not exist", "a path within the program's folder")
     elif kind in ("python", "runner") and not PurePosixPath(path).stem.isidentifier():
         yield _fault(f"sources.{kind}", f"is {path[:80]!r}, which cannot be imported", "letters, digits and _")
 

@@ -82,7 +82,9 @@ class Leader:
             _raise_failure(answer)
             if answer.lost:
                 raise WorkersLost(
-                    "the worker that was to build the program is gone", evidence=answer.lost[0], fix="tail worker-*.txt"
+                    "the worker that was building the program was lost",
+                    evidence=answer.lost[0],
+                    fix="tail worker-*.txt",
                 )
 
     def divide(self, rows: int, rates: Mapping[str, float]) -> None:
@@ -163,9 +165,9 @@ class Leader:
             self._deaths[part.number] += 1
             if self._deaths[part.number] >= MOST_DEATHS:
                 raise ProgramError(
-                    f"{MOST_DEATHS} workers died that had the rows {part.start} to {part.stop - 1}",
+                    f"{MOST_DEATHS} workers died while they had the rows {part.start} to {part.stop - 1}",
                     evidence=f"the last was {self._holders[part]}",
-                    fix="look at what the kernel and the workers said: dmesg | tail; tail worker-*.txt",
+                    fix="see what the kernel and the workers logged: dmesg | tail; tail worker-*.txt",
                 )
             address = min(rows, key=lambda one: rows[one])
             self._holders[part] = address

@@ -28,8 +28,8 @@ def build_old(code: Path, config: ProgramConfig, target: str, *, part: Path, too
     """
     if toolkit.old is None:
         raise HostLacks(
-            f"nothing here compiles for {target}",
-            evidence="nvcc 13 does not know GPUs before 7.5, and the wheels of CUDA 12's NVRTC are not installed",
+            f"no compiler here supports {target}",
+            evidence="nvcc 13 does not support GPUs before 7.5, and the wheels of CUDA 12's NVRTC are not installed",
             fix="python3 -m pip install nvidia-cuda-nvcc-cu12 nvidia-cuda-nvrtc-cu12 nvidia-cuda-runtime-cu12; "
             "in nodes: `image: {toolkit: true}` in the spec of the cluster",
         )

@@ -144,7 +144,7 @@ def require_whole(parts: Sequence[SliceResult], number: int, wanted: Iterable[in
     missing = wanted - counted.keys()
     if odd or other or missing:
         raise NotWhole(
-            f"round {number} is not whole",
+            f"round {number} is incomplete",
             evidence=f"missing slices: {sorted(missing)[:_SHOWN]}; twice or unknown: {sorted(odd)[:_SHOWN]}; "
             f"of other rounds: {sorted(other)[:_SHOWN]}",
             fix="run the same command again, and report this",

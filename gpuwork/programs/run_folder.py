@@ -148,7 +148,7 @@ def read_run_folder(path: Path) -> RunFolder:
     try:
         told = read_fields(parse_strict_json(read_limited(path / _RUN) or b""), kinds)
     except ValueError as error:
-        raise StoreError(f"{path} is no run of a program", evidence=str(error), fix=f"ls -l {path}") from error
+        raise StoreError(f"{path} is not a run of a program", evidence=str(error), fix=f"ls -l {path}") from error
     return RunFolder(
         path=path, program=told["program"], workers=told["workers"], is_table=told["is_table"], local=told["local"]
     )

@@ -70,7 +70,7 @@ class TableReader:
         """The numbers, row after row; ends early where too much is wrong.
 
         Raises:
-            OSError: It cannot be read, or is no regular file.
+            OSError: It cannot be read, or is not a regular file.
         """
         with _opened(self._path) as file:
             number = 1

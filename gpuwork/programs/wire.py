@@ -52,7 +52,7 @@ def receive(handle: int, *, ready: Callable[[int], object] = bool) -> Message | 
         raise ValueError(f"a message of {length} bytes and {count} pieces")
     head = parse_strict_json(bytes(_whole(handle, length, ready)))
     if not isinstance(head, dict):
-        raise ValueError("a message that is no object")  # noqa: TRY004  (it is about what was read)
+        raise ValueError("a message that is not an object")  # noqa: TRY004  (it is about what was read)
     pieces = []
     for _ in range(count):
         (size,) = _SIZE.unpack(_whole(handle, _SIZE.size, ready))

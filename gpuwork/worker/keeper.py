@@ -50,7 +50,7 @@ class Keeper:
                 try:
                     self.look()
                 except (BrokerError, StoreError, OSError) as error:
-                    _LOG.warning("what waits was not looked at: %s", error)
+                    _LOG.warning("the waiting runs were not checked: %s", error)
             before = begun
 
     def look(self) -> list[tuple[str, list[int]]]:
@@ -78,7 +78,7 @@ class Keeper:
         if not found or count_waiting(self._app):
             return []
         for number, runs in found:
-            _LOG.warning("handed in again, for the queue is empty: %s runs of job %s", len(runs), number)
+            _LOG.warning("submitted again, because the queue is empty: %s runs of job %s", len(runs), number)
             send_runs(self._app, number, runs)
         return found
 

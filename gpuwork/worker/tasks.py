@@ -96,15 +96,15 @@ def make_run(app: Celery, runs: LeashedRuns, submission: object, number: object)
             if following is not None and not (told.folder / CANCELLED).exists():
                 send_runs(app, told.id, [following])
         except WorkError as error:
-            _LOG.warning("the next run of job %s was not handed in: %s", id_, error)
+            _LOG.warning("the next run of job %s was not submitted: %s", id_, error)
 
 
 def read_message(submission: object, number: object) -> tuple[str, int]:
     """The submission and the number of a run that a message names; raises ValueError if it names none."""
     if not isinstance(submission, str) or not _ID.fullmatch(submission):
-        raise ValueError("the first argument is no id of a submission")
+        raise ValueError("the first argument is not the id of a submission")
     if type(number) is not int or not 0 <= number < _MOST_NUMBER:
-        raise ValueError("the second argument is no number of a run")
+        raise ValueError("the second argument is not the number of a run")
     return submission, number
 
 

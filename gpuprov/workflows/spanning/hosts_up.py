@@ -67,7 +67,7 @@ class HostsUp:
         error = part_error(self.failed, of=len(self.spec.hosts), what="hosts did not do their part")
         if error is None:
             return None
-        return type(error)(error.what, evidence=error.evidence, fix=f"run the same command again; before: {error.fix}")
+        return type(error)(error.what, evidence=error.evidence, fix=f"{error.fix}; then run the same command again")
 
 
 @dataclass(frozen=True, kw_only=True)

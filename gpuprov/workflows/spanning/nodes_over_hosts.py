@@ -119,7 +119,7 @@ def _parts(document: Mapping[str, Any], host: str) -> dict[str, Mapping[str, Any
         if not isinstance(parts, dict) or not all(
             isinstance(part, dict) and isinstance(part.get("nodes"), list) for part in parts.values()
         ):
-            raise ValueError("there are no parts of clusters in it")
+            raise ValueError("it contains no parts of clusters")
         return dict(parts)
 
     return strictly(read, host)

@@ -36,7 +36,7 @@ def unpack_message(data: bytes) -> Any:  # noqa: ANN401  (whatever was packed)
     try:
         return msgpack.unpackb(data, object_hook=_unpack_numpy, raw=False, strict_map_key=False)
     except (ValueError, TypeError, LookupError, msgpack.UnpackException) as error:
-        raise ValueError(f"is no message: {error}") from error
+        raise ValueError(f"is not a message: {error}") from error
 
 
 def _unpack_numpy(value: dict[Any, Any]) -> object:

@@ -68,8 +68,8 @@ class Service:
         unknown = [str(name)[:50] for name in model if name not in ("source", *_NUMBERS)]
         source = model.get("source")
         if unknown or not isinstance(source, str) or len(source) > MOST_BYTES:
-            told = f"it has {', '.join(unknown)}" if unknown else "its source is no text, or too long"
-            return {"failure": _refused("NoModel", f"this is no model: {told}")}
+            told = f"it has {', '.join(unknown)}" if unknown else "its source is not text, or is too long"
+            return {"failure": _refused("NoModel", f"this is not a model: {told}")}
         found, faults = parse_model(source, file=_FILE)
         faults += find_model_faults(found) if found is not None else []
         if found is None or faults:

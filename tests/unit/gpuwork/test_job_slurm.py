@@ -100,7 +100,7 @@ def test_tasks_are_read_and_what_is_none_is_left_out() -> None:
     ],
 )
 def test_a_line_that_is_not_as_it_was_asked_for_is_an_error(line: str) -> None:
-    with pytest.raises(SlurmError, match="squeue said what cannot be read") as caught:
+    with pytest.raises(SlurmError, match="the output of squeue cannot be read") as caught:
         parse_queue(f"17|1|RUNNING|c001|None\n{line}\n")
     assert caught.value.evidence == ascii(line)[:200]
     assert caught.value.exit_code == 4

@@ -149,7 +149,7 @@ def test_a_slice_that_ends_workers_ends_the_run() -> None:
         return ShareAnswer(lost=(share.address,), parts=()) if number >= 0 else ShareAnswer()
 
     few._answer = die  # type: ignore[method-assign]
-    with pytest.raises(ProgramError, match=f"{MOST_DEATHS} workers died that had the rows"):
+    with pytest.raises(ProgramError, match=f"{MOST_DEATHS} workers died while they had the rows"):
         leader.iterate()
 
 

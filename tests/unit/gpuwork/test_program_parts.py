@@ -230,7 +230,7 @@ def test_a_program_that_was_changed_is_not_run(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="frozen copy of the project was changed"):
         program.read_config()
     (program.folder / "program.json").write_text("{}")
-    with pytest.raises(StoreError, match="is not a program as it was registered"):
+    with pytest.raises(StoreError, match="is not a registered program, or was changed"):
         registered_programs(tmp_path / "store")
 
 

@@ -253,7 +253,7 @@ def test_one_that_hangs_in_the_midst_costs_a_part(
     collected = make_bundle(new_file(tmp_path), sources, reporter=world.reporter)
     assert not over.is_set()
     over.set()
-    assert collected.missing["fake/images.json"] == "it hangs: nothing came within 0.5 s (fix: gpuprov doctor)"
+    assert collected.missing["fake/images.json"] == "it hangs: there was no result within 0.5 s (fix: gpuprov doctor)"
     assert "fake/nodes.json" in collected.parts
 
 

@@ -298,7 +298,7 @@ def test_results_are_read_strictly(tmp_path: Path) -> None:
     assert read_result(path).values.tolist() == [1.0]
     for content in (b"", b"PK\x03\x04", b"x" * 100):
         path.write_bytes(content)
-        with pytest.raises(ValueError, match="is no file of arrays"):
+        with pytest.raises(ValueError, match="is not a file of arrays"):
             read_result(path)
     np.savez(path, values=np.array([object()], dtype=object), allow_pickle=True)
     with pytest.raises(ValueError, match="has values"):
@@ -306,7 +306,7 @@ def test_results_are_read_strictly(tmp_path: Path) -> None:
     write_result(path, result(0, [1.0], [0]))
     arrays = read_npz(path)
     np.savez(path, **{**arrays, "values": np.zeros(2)})
-    with pytest.raises(ValueError, match="not as many values as chains"):
+    with pytest.raises(ValueError, match="does not have one value for each chain"):
         read_result(path)
     np.savez(path, **{**arrays, "values": np.array(["x"])})
     with pytest.raises(ValueError, match="values is <U1"):
