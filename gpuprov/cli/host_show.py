@@ -21,7 +21,7 @@ def command(session: Session, name: str) -> None:
     from gpuprov.documents.member_answers import read_look
     from gpuprov.host.remote.inventory import find_machine
     from gpuprov.host.remote.places import find_places
-    from gpuprov.workflows.hosts import ask_host
+    from gpuprov.spanning.hosts import ask_host
 
     places = find_places()
     machine = find_machine(places.inventory, name)

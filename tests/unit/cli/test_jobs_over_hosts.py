@@ -19,9 +19,9 @@ from gpuprov.drivers.base import ExecResult, File
 from gpuprov.host.folders import FolderLook
 from gpuprov.planes.elsewhere import CLUSTER_NODES, NODE_RUN
 from gpuprov.planes.find_desk import count_gpus
+from gpuprov.spanning.parts.desk_there import reach_desk
+from gpuprov.spanning.parts.over_hosts import find_spanning
 from gpuprov.spec.shared_folder import ACCOUNT_UID
-from gpuprov.workflows.spanning.desk_there import reach_desk
-from gpuprov.workflows.spanning.over_hosts import find_spanning
 from tests.fakes.hosts_in_worlds import SINCE, HostsInWorlds, keep_keys_below
 from tests.fakes.jobs_in_nodes import give_jobs
 from tests.schemas import validate
