@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver
     from gpuprov.host.base import Host
-    from gpuprov.planes.leaving import JobsPolicy
+    from gpuprov.planes.across.leaving import JobsPolicy
 
     class Story(Protocol):
         """What ends nodes."""

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from gpuprov.cli.session import Session
     from gpuprov.host.remote.machine import RemoteMachine
-    from gpuprov.planes.hardware_answers import MachineHardware, NodeHardware
+    from gpuprov.planes.work.hardware_answers import MachineHardware, NodeHardware
 
 _HEADERS = ("MACHINE", "PROCESSOR", "THREADS", "GPU", "CC", "MULTIPROCESSORS", "BLOCK SIZE", "REASON")
 

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from gpuprov.cli.session import Session
     from gpuprov.drivers.base import EngineCluster
     from gpuprov.host.remote.machine import RemoteMachine
-    from gpuprov.planes.host_look import HostLook
+    from gpuprov.planes.over_hosts.host_look import HostLook
 
 
 @click.command()

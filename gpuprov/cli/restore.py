@@ -13,7 +13,7 @@ from gpuprov.cli.parameters import node_argument
 
 if TYPE_CHECKING:
     from gpuprov.cli.session import Session
-    from gpuprov.planes.leaving import JobsPolicy
+    from gpuprov.planes.across.leaving import JobsPolicy
 
 
 @click.command()

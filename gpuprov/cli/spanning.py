@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from gpuprov.core.reporter import Reporter
     from gpuprov.host.remote.hosts import HostsBySsh
     from gpuprov.host.remote.machine import RemoteMachine
-    from gpuprov.planes.leaving import JobsPolicy
+    from gpuprov.planes.across.leaving import JobsPolicy
     from gpuprov.spanning.list_over_hosts import ListedNodes
     from gpuprov.spanning.parts.agree import HostsUpOrder
     from gpuprov.spanning.parts.over_hosts import SpanningCluster
@@ -54,7 +54,7 @@ def find_spanning_cluster(session: Session, name: str, engine: str | None) -> Sp
 def spanning_order(session: Session, wanted: Mapping[str, Any], policy: JobsPolicy) -> HostsUpOrder | None:
     """What `cluster up` or `cluster plan` is asked for; None where that does not span hosts."""
     from gpuprov.cli.cluster_spec import cluster_order
-    from gpuprov.planes.cluster_order import resolve_name, resolve_spanning
+    from gpuprov.planes.across.cluster_order import resolve_name, resolve_spanning
     from gpuprov.spanning.parts.agree import HostsUpOrder
 
     order, engine = cluster_order(wanted), cast("str | None", wanted["engine"])

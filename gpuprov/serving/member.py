@@ -10,6 +10,14 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, get_type_hints
 
 from gpuprov.assets import find_asset
 from gpuprov.cluster.find_engine import warn_of_silence
+from gpuprov.cluster.nodes_elsewhere import (
+    CLUSTER_NODES,
+    NODE_RUN,
+    ClusterNodesOrder,
+    NodeRunOrder,
+    run_in_node_here,
+    tell_nodes,
+)
 from gpuprov.cluster.share_look import ShareOrder, look_at_share
 from gpuprov.core.errors import UsageError
 from gpuprov.documents.envelope import document
@@ -18,17 +26,9 @@ from gpuprov.documents.nodes import nodes_document
 from gpuprov.documents.outcome import outcome_document
 from gpuprov.documents.share_look import share_look_document
 from gpuprov.host.survey import default_engine, survey
-from gpuprov.planes.absence import AbsenceOrder
-from gpuprov.planes.elsewhere import (
-    CLUSTER_NODES,
-    NODE_RUN,
-    ClusterNodesOrder,
-    NodeRunOrder,
-    run_in_node_here,
-    tell_nodes,
-)
-from gpuprov.planes.host_look import survey_host
-from gpuprov.planes.rows import list_rows
+from gpuprov.planes.across.rows import list_rows
+from gpuprov.planes.over_hosts.absence import AbsenceOrder
+from gpuprov.planes.over_hosts.host_look import survey_host
 from gpuprov.serving import member_clusters, member_create, member_nodes
 from gpuprov.serving.member_ansible import InventoryOrder, RunOrder, serve_inventory, serve_run
 from gpuprov.serving.member_ready import ReadyOrder, serve_ready

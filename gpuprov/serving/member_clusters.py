@@ -21,10 +21,10 @@ from gpuprov.documents.host_part import host_part_document
 from gpuprov.documents.nodes import status_document
 from gpuprov.documents.outcome import cluster_up_document, outcome_document, plan_document
 from gpuprov.documents.verify import verify_document
-from gpuprov.planes.absence import AbsenceOrder, tell_planes
-from gpuprov.planes.host_part import Way, look_at_part, look_for_more
-from gpuprov.planes.leaving import JobsPolicy
-from gpuprov.planes.rows import state_rows
+from gpuprov.planes.across.leaving import JobsPolicy
+from gpuprov.planes.across.rows import state_rows
+from gpuprov.planes.over_hosts.absence import AbsenceOrder, tell_planes
+from gpuprov.planes.over_hosts.host_part import Way, look_at_part, look_for_more
 from gpuprov.serving.request_bytes import bytes_of
 from gpuprov.spec.serialize import load_spec_json
 from gpuprov.verify.request import Work

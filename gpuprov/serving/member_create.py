@@ -18,7 +18,7 @@ from gpuprov.core.errors import GpuprovError, UsageError
 from gpuprov.core.names import check_cluster_name
 from gpuprov.documents.host_part import host_part_document
 from gpuprov.documents.outcome import outcome_document
-from gpuprov.planes.host_part import look_for_one
+from gpuprov.planes.over_hosts.host_part import look_for_one
 from gpuprov.planes.registry import plane_of
 from gpuprov.serving.request_bytes import bytes_of
 from gpuprov.workflows.create_node import create_node

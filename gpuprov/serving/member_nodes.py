@@ -18,13 +18,13 @@ from gpuprov.documents.host_part import host_part_document
 from gpuprov.documents.outcome import outcome_document
 from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_MEMBERS
 from gpuprov.host.survey import survey
+from gpuprov.planes.across.hold import Leave
+from gpuprov.planes.across.leaving import JobsPolicy, hold_elsewhere
+from gpuprov.planes.across.reading import read_then_lock
+from gpuprov.planes.across.renew import renew_cluster
 from gpuprov.planes.base import Departure
-from gpuprov.planes.hold import Leave
-from gpuprov.planes.host_part import look_at_part
-from gpuprov.planes.leaving import JobsPolicy, hold_elsewhere
-from gpuprov.planes.reading import read_then_lock
+from gpuprov.planes.over_hosts.host_part import look_at_part
 from gpuprov.planes.registry import PLANES
-from gpuprov.planes.renew import renew_cluster
 from gpuprov.serving.member_ready import await_nodes
 from gpuprov.workflows.hardware import ask_this_machine, look_at_nodes
 from gpuprov.workflows.remove_nodes import remove_nodes
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver
     from gpuprov.host.base import Host
-    from gpuprov.planes.host_part import HostPart
+    from gpuprov.planes.over_hosts.host_part import HostPart
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,7 @@ from gpuprov.core.errors import UsageError
 from gpuprov.core.names import check_cluster_name
 from gpuprov.documents.host_part import host_part_document
 from gpuprov.planes.base import Crew
-from gpuprov.planes.host_part import look_at_part
+from gpuprov.planes.over_hosts.host_part import look_at_part
 from gpuprov.planes.registry import planes_of
 
 if TYPE_CHECKING:

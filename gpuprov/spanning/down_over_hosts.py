@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from gpuprov.core.errors import GpuprovError
     from gpuprov.host.remote.hosts import Hosts
-    from gpuprov.planes.leaving import JobsPolicy
+    from gpuprov.planes.across.leaving import JobsPolicy
     from gpuprov.spanning.parts.over_hosts import SpanningCluster
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpuprov.planes.cluster_order import resolve_name, resolve_spanning
-from gpuprov.planes.module_result import BeforeAfter
+from gpuprov.documents.module_result import BeforeAfter
+from gpuprov.planes.across.cluster_order import resolve_name, resolve_spanning
 from gpuprov.spanning.down_over_hosts import down_over_hosts
 from gpuprov.spanning.hosts_up import plan_over_hosts, up_over_hosts
 from gpuprov.spanning.parts.agree import HostsUpOrder
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from gpuprov.host.base import Host
     from gpuprov.host.remote.hosts import Hosts
     from gpuprov.host.remote.machine import RemoteMachine
-    from gpuprov.planes.cluster_order import ClusterOrder
-    from gpuprov.planes.leaving import JobsPolicy
+    from gpuprov.planes.across.cluster_order import ClusterOrder
+    from gpuprov.planes.across.leaving import JobsPolicy
     from gpuprov.spanning.parts.over_hosts import SpanningCluster
     from gpuprov.workflows.ensure import ClusterGoal
 

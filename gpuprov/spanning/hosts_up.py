@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from gpuprov.core.reporter import Reporter
     from gpuprov.host.remote.hosts import Hosts
-    from gpuprov.planes.rows import NodeRow
+    from gpuprov.planes.across.rows import NodeRow
     from gpuprov.spec.models import ClusterSpec
     from gpuprov.verify.models import Report
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from gpuprov.core.reporter import Reporter
     from gpuprov.host.remote.hosts import HostAnswers, Hosts
     from gpuprov.host.remote.machine import RemoteMachine
-    from gpuprov.planes.leaving import JobsPolicy
+    from gpuprov.planes.across.leaving import JobsPolicy
     from gpuprov.spanning.parts.over_hosts import SpanningCluster
 
 _LEAVING: Final = ("stop", "rm", "restore")  # a snapshot at most pauses a node: its own host looks for jobs

@@ -11,7 +11,7 @@ from gpuprov.core.silence_limit import scaled_limit_s
 from gpuprov.documents.member_answers import read_lines
 from gpuprov.host.remote.ask import MemberRequest
 from gpuprov.host.remote.several import failure_of
-from gpuprov.planes.absence import AbsenceOrder
+from gpuprov.planes.over_hosts.absence import AbsenceOrder
 from gpuprov.planes.registry import plane_of
 from gpuprov.spanning.parts.over_hosts import QUESTION_S, host_of_head
 from gpuprov.verify.models import LAYERS

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from gpuprov.core.reporter import Reporter
     from gpuprov.host.remote.hosts import Hosts
     from gpuprov.host.remote.machine import RemoteMachine
-    from gpuprov.planes.leaving import JobsPolicy
+    from gpuprov.planes.across.leaving import JobsPolicy
     from gpuprov.spanning.parts.hosts_leaving import LeavingHosts
     from gpuprov.spanning.parts.over_hosts import SpanningCluster
     from gpuprov.spec.draft import Draft

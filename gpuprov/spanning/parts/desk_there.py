@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gpuprov.cluster.nodes_elsewhere import NodesElsewhere
 from gpuprov.core.errors import HostNotReady
 from gpuprov.core.names import name_cluster
-from gpuprov.planes.elsewhere import NodesElsewhere
 from gpuprov.spanning.parts.over_hosts import find_host_of_node, head_of
 
 if TYPE_CHECKING:

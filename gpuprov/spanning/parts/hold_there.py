@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from gpuprov.core.reporter import Reporter
     from gpuprov.host.remote.hosts import Hosts
-    from gpuprov.planes.leaving import JobsPolicy
+    from gpuprov.planes.across.leaving import JobsPolicy
     from gpuprov.spanning.parts.over_hosts import SpanningCluster
 
 

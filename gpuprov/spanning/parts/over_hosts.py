@@ -14,8 +14,8 @@ from gpuprov.documents.member_answers import read_lines, read_rows
 from gpuprov.host.remote.ask import MemberRequest
 from gpuprov.host.remote.machine import RemoteMachine
 from gpuprov.host.remote.several import away_since, read_each
+from gpuprov.planes.across.rows import NodeRow
 from gpuprov.planes.registry import plane_of
-from gpuprov.planes.rows import NodeRow
 from gpuprov.serving.member import ListOrder
 from gpuprov.serving.member_clusters import PartOrder
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from gpuprov.host.base import Host
     from gpuprov.host.remote.hosts import HostAnswers, Hosts
-    from gpuprov.planes.host_part import HostPart
+    from gpuprov.planes.over_hosts.host_part import HostPart
     from gpuprov.spec.models import ClusterSpec, HostSpec
 
 

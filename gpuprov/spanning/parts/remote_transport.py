@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from gpuprov.core.answer_kinds import is_string, number_in, pick
 from gpuprov.core.errors import EngineError, UsageError
 from gpuprov.core.reporter import Silent
 from gpuprov.documents.member_answers import strictly
@@ -15,7 +16,6 @@ from gpuprov.host.remote.hosts import Hosts, HostsBySsh
 from gpuprov.host.remote.inventory import find_machine
 from gpuprov.host.remote.places import find_places
 from gpuprov.host.remote.several import failure_of
-from gpuprov.planes.answer_kinds import is_string, number_in, pick
 from gpuprov.serving.member_ansible import RunOrder
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import pytest
 from gpuprov.cli import spanning
 from gpuprov.cli.main import main
 from gpuprov.core.errors import HostNotReady
-from gpuprov.planes.hardware_answers import MachineHardware
+from gpuprov.planes.work.hardware_answers import MachineHardware
 from tests.fakes.hosts_in_worlds import SINCE, HostsInWorlds, keep_keys_below
 from tests.schemas import validate
 

@@ -9,12 +9,12 @@ import pytest
 
 from gpuprov.core.errors import PartDone
 from gpuprov.core.reporter import Silent
-from gpuprov.planes.cluster_order import ClusterOrder
+from gpuprov.planes.across.cluster_order import ClusterOrder
 from gpuprov.spanning.ensure_over_hosts import ensure_over_hosts
 from tests.unit.cli.test_spanning import lab
 
 if TYPE_CHECKING:
-    from gpuprov.planes.module_result import BeforeAfter
+    from gpuprov.documents.module_result import BeforeAfter
     from gpuprov.workflows.ensure import ClusterGoal
     from tests.unit.cli.test_spanning import Typing
 

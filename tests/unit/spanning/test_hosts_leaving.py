@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpuprov.core.errors import UsageError
-from gpuprov.planes.leaving import JobsPolicy
+from gpuprov.planes.across.leaving import JobsPolicy
 from gpuprov.spanning.hosts_up import plan_over_hosts, up_over_hosts
 from tests.fakes.slurm import FakeJob
 from tests.unit.spanning.test_hosts_up import files, lab

@@ -11,7 +11,7 @@ import pytest
 from gpuprov.cluster.between_hosts import look_between
 from gpuprov.cluster.state import observe_cluster
 from gpuprov.core.errors import EngineError, GpuprovError, HostNotReady, PartDone, TimedOut, UsageError
-from gpuprov.planes.leaving import SPARE_JOBS
+from gpuprov.planes.across.leaving import SPARE_JOBS
 from gpuprov.spanning.down_over_hosts import down_over_hosts
 from gpuprov.spanning.hosts_up import plan_over_hosts, up_over_hosts
 from gpuprov.spanning.nodes_over_hosts import NodesChange, change_nodes_there, find_nodes

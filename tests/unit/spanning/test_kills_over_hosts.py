@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from gpuprov.planes.leaving import SPARE_JOBS
+from gpuprov.planes.across.leaving import SPARE_JOBS
 from gpuprov.planes.slurm import daemons as slurm
 from gpuprov.spanning.down_over_hosts import down_over_hosts
 from gpuprov.spanning.parts.over_hosts import find_spanning

@@ -24,8 +24,8 @@ from gpuprov.cluster.whole import WholeCluster, dump_whole, newest_whole, parse_
 from gpuprov.drivers.base import LABEL_GPUS, LABEL_HOST, LABEL_MEMBERS, LABEL_SPEC, File
 from gpuprov.gpu.allocate import Claims
 from gpuprov.gpu.observe import observe
+from gpuprov.planes.across.files import Reading, gather_files
 from gpuprov.planes.base import Crew
-from gpuprov.planes.files import Reading, gather_files
 from gpuprov.spec.addressing import node_name
 from gpuprov.spec.models import ClusterSpec, GpuSpec, HostSpec, NodesSpec, PlacementSpec
 from gpuprov.spec.serialize import dump_spec

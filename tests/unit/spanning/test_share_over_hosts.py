@@ -10,7 +10,7 @@ import pytest
 from gpuprov.core.errors import HostNotReady, UsageError
 from gpuprov.drivers.base import LABEL_SPEC
 from gpuprov.host.folders import FolderLook
-from gpuprov.planes.leaving import SPARE_JOBS
+from gpuprov.planes.across.leaving import SPARE_JOBS
 from gpuprov.serving.member import serve_request
 from gpuprov.spanning.down_over_hosts import down_over_hosts
 from gpuprov.spanning.hosts_up import plan_over_hosts, up_over_hosts

@@ -9,7 +9,7 @@ import pytest
 
 from gpuprov.core.errors import UsageError
 from gpuprov.host.folders import FolderLook
-from gpuprov.planes.leaving import SPARE_JOBS
+from gpuprov.planes.across.leaving import SPARE_JOBS
 from gpuprov.spanning.down_over_hosts import down_over_hosts
 from gpuprov.spanning.hosts_up import up_over_hosts
 from gpuprov.spanning.nodes_over_hosts import NodesChange, change_nodes_there, find_nodes
