@@ -67,8 +67,8 @@ def _show_hosts(session: Session, own: GpuBoard | None, known: Mapping[str, Remo
     from gpuprov.cli.gpu_table import render_boards
     from gpuprov.documents.gpus import boards_document
     from gpuprov.documents.spanning import hosts_documents
-    from gpuprov.workflows.spanning.hosts_hardware import gpus_over_hosts
-    from gpuprov.workflows.spanning.over_hosts import part_error
+    from gpuprov.spanning.hosts_hardware import gpus_over_hosts
+    from gpuprov.spanning.parts.over_hosts import part_error
 
     seen = gpus_over_hosts(known, spanning.way_to_hosts(session))
     boards = {**({session.host.name: own} if own else {}), **seen.boards}

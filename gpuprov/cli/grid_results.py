@@ -25,9 +25,9 @@ def command(session: Session, project: str, html: str | None, cluster: str, engi
     from datetime import datetime, timezone
 
     from gpuprov.core.report_file import ReportFile
+    from gpuprov.documents.grid_csv import render_csv
+    from gpuprov.documents.grid_page import render_page
     from gpuprov.documents.grids import grid_results_document
-    from gpuprov.planes.grid_csv import render_csv
-    from gpuprov.planes.grid_page import render_page
     from gpuprov.workflows.grids import read_grid, read_grid_series
 
     folder = get_project(project)

@@ -15,7 +15,7 @@ from gpuprov.core.errors import UsageError
 
 if TYPE_CHECKING:
     from gpuprov.cli.session import Session
-    from gpuprov.planes.grid_answers import Prepared
+    from gpuprov.planes.work.grid_answers import Prepared
     from gpuprov.spec.grid_order import GridOrder
 
 

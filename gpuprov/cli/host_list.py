@@ -30,7 +30,7 @@ def command(session: Session) -> int:
     from gpuprov.host.remote.inventory import read_machines
     from gpuprov.host.remote.places import ensure_places
     from gpuprov.host.remote.several import require_all
-    from gpuprov.workflows.hosts import look_at_hosts
+    from gpuprov.spanning.hosts import look_at_hosts
 
     places = ensure_places()
     answers = look_at_hosts(tuple(read_machines(places.inventory).values()), places)

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from gpuprov.cli.session import Session
     from gpuprov.drivers.base import EngineCluster
     from gpuprov.host.remote.machine import RemoteMachine
-    from gpuprov.planes.host_look import HostLook
+    from gpuprov.planes.over_hosts.host_look import HostLook
 
 
 @click.command()
@@ -21,7 +21,7 @@ def command(session: Session, name: str) -> None:
     from gpuprov.documents.member_answers import read_look
     from gpuprov.host.remote.inventory import get_machine
     from gpuprov.host.remote.places import ensure_places
-    from gpuprov.workflows.hosts import ask_host
+    from gpuprov.spanning.hosts import ask_host
 
     places = ensure_places()
     machine = get_machine(places.inventory, name)

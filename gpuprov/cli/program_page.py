@@ -13,7 +13,7 @@ from gpuprov.cli.options import page_port_option
 
 if TYPE_CHECKING:
     from gpuprov.cli.session import Session
-    from gpuprov.planes.queue_page import NodePage
+    from gpuprov.planes.work.queue_page import NodePage
 
 PORT: Final = 8787
 

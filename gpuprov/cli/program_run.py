@@ -37,8 +37,8 @@ def command(session: Session, /, **given: Any) -> int:  # noqa: ANN401 - what cl
     """
     from gpuprov.core.report_file import ReportFile
     from gpuprov.core.waiting import SystemClock
+    from gpuprov.documents.program_chart import render_chart
     from gpuprov.documents.programs import program_run_document
-    from gpuprov.planes.program_chart import render_chart
     from gpuprov.spec.program_order import ProgramOrder
     from gpuprov.workflows.programs import run_program, run_program_here
 

@@ -20,8 +20,8 @@ from gpuprov.documents.engine_state import (
 )
 from gpuprov.documents.nodes import status_document
 from gpuprov.drivers.base import LABEL_ROLE
+from gpuprov.planes.across.rows import state_rows
 from gpuprov.planes.registry import planes_of
-from gpuprov.planes.rows import state_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -15,7 +15,7 @@ from gpuprov.core.names import CLUSTER
 from gpuprov.drivers.base import LABEL_ACCESS, LABEL_DRIVER, LABEL_ROLE, ROLE_JOB
 from gpuprov.gpu.document import gpu_document
 from gpuprov.host.survey import survey
-from gpuprov.planes.rows import node_row
+from gpuprov.planes.across.rows import node_row
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -34,16 +34,16 @@ from gpuprov.cluster.whole import recorded_whole
 from gpuprov.core.outcome import Outcome
 from gpuprov.core.rollback import Rollback
 from gpuprov.drivers.base import LABEL_SPEC
+from gpuprov.planes.across.files import find_stale, gather_files, renewal_lines
+from gpuprov.planes.across.forgetting import find_forgetting
+from gpuprov.planes.across.hold import Leave, find_abandoned
+from gpuprov.planes.across.host_folders import FoldersPlan, look_and_plan_folders
+from gpuprov.planes.across.leaving import SPARE_JOBS, drained, leaving, refuse_busy
+from gpuprov.planes.across.reading import read_cluster, read_then_lock
+from gpuprov.planes.across.renew import renew_nodes
+from gpuprov.planes.across.rows import found_rows
 from gpuprov.planes.base import RELEASED, Crew, Departure
-from gpuprov.planes.files import find_stale, gather_files, renewal_lines
-from gpuprov.planes.forgetting import find_forgetting
-from gpuprov.planes.hold import Leave, find_abandoned
-from gpuprov.planes.host_folders import FoldersPlan, look_and_plan_folders
-from gpuprov.planes.leaving import SPARE_JOBS, drained, leaving, refuse_busy
-from gpuprov.planes.reading import read_cluster, read_then_lock
 from gpuprov.planes.registry import PLANES, check_spec, plane_of, settle_draft, shared_mounts
-from gpuprov.planes.renew import renew_nodes
-from gpuprov.planes.rows import found_rows
 from gpuprov.spec.draft import Draft
 from gpuprov.spec.serialize import dump_spec
 from gpuprov.workflows.verify import verify_cluster
@@ -61,9 +61,9 @@ if TYPE_CHECKING:
     from gpuprov.gpu.models import HostGpus
     from gpuprov.host.base import Host
     from gpuprov.host.overlay_plan import OverlayRequest
-    from gpuprov.planes.files import Reading
-    from gpuprov.planes.leaving import JobsPolicy
-    from gpuprov.planes.rows import NodeRow
+    from gpuprov.planes.across.files import Reading
+    from gpuprov.planes.across.leaving import JobsPolicy
+    from gpuprov.planes.across.rows import NodeRow
     from gpuprov.spec.models import ClusterSpec
     from gpuprov.verify.models import Report
 

@@ -37,13 +37,13 @@ from gpuprov.core.names import check_node_name
 from gpuprov.core.outcome import Outcome, with_forced
 from gpuprov.core.rollback import Rollback
 from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_ORDER, LABEL_ROLE
-from gpuprov.planes.files import gather_files, present_crew
-from gpuprov.planes.leaving import SPARE_JOBS, JobsPolicy, drained, leaving, refuse_busy
-from gpuprov.planes.node_plan import find_unfinished, look_and_plan_node, observe_cluster_of
-from gpuprov.planes.ordered_role import explain_plain
-from gpuprov.planes.reading import read_then_lock
+from gpuprov.planes.across.files import gather_files, present_crew
+from gpuprov.planes.across.leaving import SPARE_JOBS, JobsPolicy, drained, leaving, refuse_busy
+from gpuprov.planes.across.node_plan import find_unfinished, look_and_plan_node, observe_cluster_of
+from gpuprov.planes.across.ordered_role import explain_plain
+from gpuprov.planes.across.reading import read_then_lock
+from gpuprov.planes.across.renew import renew_cluster, renew_nodes
 from gpuprov.planes.registry import plane_of
-from gpuprov.planes.renew import renew_cluster, renew_nodes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -55,8 +55,8 @@ if TYPE_CHECKING:
     from gpuprov.gpu.allocate import Claims
     from gpuprov.gpu.models import HostGpus
     from gpuprov.host.base import Host
-    from gpuprov.planes.files import Reading
-    from gpuprov.planes.node_plan import NodePlan
+    from gpuprov.planes.across.files import Reading
+    from gpuprov.planes.across.node_plan import NodePlan
     from gpuprov.spec.models import GpuMode
 
 

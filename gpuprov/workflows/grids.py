@@ -11,16 +11,16 @@ from gpuprov.assets import get_asset
 from gpuprov.core.excerpt import LINE, excerpt
 from gpuprov.core.execution import run_attached
 from gpuprov.core.names import name_cluster
+from gpuprov.documents.grid_csv import BEGIN, render_csv
 from gpuprov.host.grid_check import check_grid
 from gpuprov.host.incoming_files import IncomingFiles
 from gpuprov.host.outgoing_files import OutgoingProject
 from gpuprov.host.pulled_runs import TABLE, Pulled, PulledRuns, only
-from gpuprov.planes.find_grid import get_desk_of, read_runs
-from gpuprov.planes.grid_answers import GridSubmitted, run_name
-from gpuprov.planes.grid_csv import BEGIN, render_csv
-from gpuprov.planes.grid_desk import GridDesk, run_command, store_of
-from gpuprov.planes.grid_jobs import UNDER_WAY, find_submissions, jobs_by_run
-from gpuprov.planes.grid_status import judge_runs
+from gpuprov.planes.across.find_grid import get_desk_of, read_runs
+from gpuprov.planes.work.grid_answers import GridSubmitted, run_name
+from gpuprov.planes.work.grid_desk import GridDesk, run_command, store_of
+from gpuprov.planes.work.grid_jobs import UNDER_WAY, find_submissions, jobs_by_run
+from gpuprov.planes.work.grid_status import judge_runs
 from gpuprov.spec.grid_order import GridOrder, check_project_name
 
 if TYPE_CHECKING:
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver
-    from gpuprov.planes.grid_answers import GridSeries, GridTable
-    from gpuprov.planes.grid_status import GridStatus
-    from gpuprov.planes.job_answers import JobRecord
-    from gpuprov.planes.job_desk import JobDesk
+    from gpuprov.planes.work.grid_answers import GridSeries, GridTable
+    from gpuprov.planes.work.grid_status import GridStatus
+    from gpuprov.planes.work.job_answers import JobRecord
+    from gpuprov.planes.work.job_desk import JobDesk
     from gpuprov.spec.job_order import SubmitOrder
 
 # The program finds its package first, and what lies beside that package is no part of the user's program

@@ -6,13 +6,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from gpuprov.cluster.state import observe_cluster
+from gpuprov.core.answer_kinds import parse_program_answer
 from gpuprov.core.errors import GpuprovError
 from gpuprov.core.excerpt import LINE, excerpt
 from gpuprov.core.side_by_side import ask_side_by_side, questions_at_once
 from gpuprov.core.silence_limit import scaled_limit_s
 from gpuprov.host.order_check import ask_here
-from gpuprov.planes.answer_kinds import parse_program_answer
-from gpuprov.planes.hardware_answers import PROGRAM, MachineHardware, NodeHardware, read_hardware
+from gpuprov.planes.work.hardware_answers import PROGRAM, MachineHardware, NodeHardware, read_hardware
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -11,8 +11,8 @@ from gpuprov.core.names import name_cluster
 from gpuprov.core.rounds import watch_rounds
 from gpuprov.host.order_check import NOTHING, judge_order
 from gpuprov.host.outgoing_files import OutgoingProject
-from gpuprov.planes.find_desk import get_desk
-from gpuprov.planes.job_changes import JobChange, compare_jobs
+from gpuprov.planes.across.find_desk import get_desk
+from gpuprov.planes.work.job_changes import JobChange, compare_jobs
 from gpuprov.spec.job_order import NUMBER
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from gpuprov.core.reporter import Reporter
     from gpuprov.core.waiting import Clock
     from gpuprov.drivers.base import Driver
-    from gpuprov.planes.job_answers import JobList, JobRecord, LogPiece, ShownJobs, Submitted
+    from gpuprov.planes.work.job_answers import JobList, JobRecord, LogPiece, ShownJobs, Submitted
     from gpuprov.spec.job_order import SubmitOrder
 
 

@@ -13,10 +13,10 @@ from gpuprov.core.names import name_cluster
 from gpuprov.host.outgoing_files import OutgoingProject
 from gpuprov.host.program_check import check_program
 from gpuprov.host.program_run import run_on_this_machine
-from gpuprov.planes.find_desk import count_gpus, get_desk
-from gpuprov.planes.program_answers import ProgramRun, read_program_result
-from gpuprov.planes.program_desk import ProgramDesk, work_command
-from gpuprov.planes.queue_page import NodePage
+from gpuprov.planes.across.find_desk import count_gpus, get_desk
+from gpuprov.planes.work.program_answers import ProgramRun, read_program_result
+from gpuprov.planes.work.program_desk import ProgramDesk, work_command
+from gpuprov.planes.work.queue_page import NodePage
 from gpuprov.spec.job_order import SubmitOrder
 
 if TYPE_CHECKING:
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from gpuprov.core.reporter import Reporter
     from gpuprov.core.waiting import Clock
     from gpuprov.drivers.base import Driver
-    from gpuprov.planes.job_desk import JobDesk
-    from gpuprov.planes.program_answers import ProgramRow
+    from gpuprov.planes.work.job_desk import JobDesk
+    from gpuprov.planes.work.program_answers import ProgramRow
     from gpuprov.spec.program_order import ProgramOrder
 
 LOOK_S: Final = 1.0

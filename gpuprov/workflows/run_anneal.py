@@ -21,9 +21,9 @@ from gpuprov.host.annealed_files import make_place, only_results, refuse_old_res
 from gpuprov.host.incoming_files import IncomingFiles
 from gpuprov.host.order_check import ask_here
 from gpuprov.host.outgoing_files import OutgoingProject
-from gpuprov.planes.anneal_answers import Annealed, read_anneal_runs
-from gpuprov.planes.anneal_desk import AnnealDesk, anneal_store, part_command
-from gpuprov.planes.find_desk import count_gpus, get_desk
+from gpuprov.planes.across.find_desk import count_gpus, get_desk
+from gpuprov.planes.work.anneal_answers import Annealed, read_anneal_runs
+from gpuprov.planes.work.anneal_desk import AnnealDesk, anneal_store, part_command
 from gpuprov.spec.anneal_order import check_nodes
 from gpuprov.spec.job_order import SubmitOrder
 
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from gpuprov.core.reporter import Reporter
     from gpuprov.core.waiting import Clock
     from gpuprov.drivers.base import Driver
-    from gpuprov.planes.anneal_answers import AnnealRun
-    from gpuprov.planes.job_answers import JobRecord
-    from gpuprov.planes.job_desk import JobDesk
+    from gpuprov.planes.work.anneal_answers import AnnealRun
+    from gpuprov.planes.work.job_answers import JobRecord
+    from gpuprov.planes.work.job_desk import JobDesk
     from gpuprov.spec.anneal_order import AnnealOrder
 
 LOOK_S: Final = 3  # that a look at the jobs waits for their end

@@ -24,10 +24,10 @@ from gpuprov.core.catalogue import load_catalogue
 from gpuprov.core.errors import GpuprovError, SpecError, UsageError
 from gpuprov.core.reporter import Silent
 from gpuprov.drivers.base import LABEL_ROLE, File
+from gpuprov.planes.across.files import find_stale, gather_files
+from gpuprov.planes.across.hold import Leave
+from gpuprov.planes.across.leaving import SPARE_JOBS, JobsPolicy, refuse_busy
 from gpuprov.planes.base import Crew, Departure
-from gpuprov.planes.files import find_stale, gather_files
-from gpuprov.planes.hold import Leave
-from gpuprov.planes.leaving import SPARE_JOBS, JobsPolicy, refuse_busy
 from gpuprov.planes.registry import CHECKS, PLANES, ROLES, load_draft, plane_of
 from gpuprov.planes.worker.facts import BROKER
 from gpuprov.provision.recipe import COMMON_ROLES, Init

@@ -12,7 +12,7 @@ import pytest
 from gpuprov.cluster.state import observe_cluster
 from gpuprov.core.errors import EngineError, TimedOut, UsageError
 from gpuprov.drivers.base import ExecResult, File
-from gpuprov.planes.find_desk import get_desk
+from gpuprov.planes.across.find_desk import get_desk
 from gpuprov.planes.registry import PLANES
 from gpuprov.planes.worker import services
 from gpuprov.planes.worker.answers import WorkerRecord, read_workers

@@ -11,10 +11,10 @@ from gpuprov.cluster.state import observe_cluster
 from gpuprov.core.errors import UsageError
 from gpuprov.core.reporter import Silent
 from gpuprov.host.folders import FolderLook
-from gpuprov.planes.find_desk import get_desk
-from gpuprov.planes.leaving import JobsPolicy
+from gpuprov.planes.across.find_desk import get_desk
+from gpuprov.planes.across.leaving import JobsPolicy
+from gpuprov.planes.across.rows import state_rows
 from gpuprov.planes.registry import plane_of
-from gpuprov.planes.rows import state_rows
 from gpuprov.spec.models import SlurmSpec
 from gpuprov.spec.shared_folder import KEPT
 from gpuprov.workflows.cluster_up import UpOrder, cluster_up, preview_changes

@@ -106,7 +106,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):  # type: i
         from gpuprov.host.remote.hosts import HostsBySsh
         from gpuprov.host.remote.inventory import read_machines
         from gpuprov.host.remote.places import ensure_places
-        from gpuprov.workflows.spanning.inventory_over_hosts import read_whole_inventory
+        from gpuprov.spanning.inventory_over_hosts import read_whole_inventory
 
         try:
             places = ensure_places()

@@ -12,9 +12,9 @@ from ansible.module_utils.basic import AnsibleModule
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from gpuprov.documents.module_result import BeforeAfter
     from gpuprov.host.remote.hosts import HostsBySsh
     from gpuprov.host.remote.machine import RemoteMachine
-    from gpuprov.planes.module_result import BeforeAfter
     from gpuprov.verify.models import Report
 
     Results = dict[str, Any]
