@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field, replace
-from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from gpuprov.cluster.here_alone import is_here_alone
@@ -237,28 +236,6 @@ def host_of_head(seen: SpanningCluster) -> str:
 def lines_of(told: Mapping[str, Any], host: str) -> list[str]:
     """What a host has changed, each line with the host."""
     return [f"{host}: {line}" for line in read_lines(told, "changed", host)]
-
-
-@dataclass(frozen=True, kw_only=True)
-class ListedNodes:
-    """The nodes of all hosts that answer, and why the others do not."""
-
-    rows: tuple[NodeRow, ...]
-    failed: Mapping[str, GpuprovError]
-    asked: int
-
-    @property
-    def error(self) -> GpuprovError | None:
-        """The error of `list` where some hosts do not answer."""
-        return part_error(self.failed, of=self.asked)
-
-
-def list_over_hosts(known: Mapping[str, RemoteMachine], hosts: Hosts, *, everything: bool) -> ListedNodes:
-    """The nodes of all clusters on these hosts."""
-    document = asdict(ListOrder(everything=everything))
-    request = MemberRequest(verb="list", document=document, total_s=scaled_limit_s(QUESTION_S))
-    rows, failed = read_each(hosts.ask(dict.fromkeys(known.values(), request)), read_rows)
-    return ListedNodes(rows=tuple(chain.from_iterable(rows.values())), failed=failed, asked=len(known))
 
 
 def get_host_of_node(node: str, known: Mapping[str, RemoteMachine], hosts: Hosts) -> tuple[RemoteMachine, NodeRow]:
