@@ -11,7 +11,8 @@ if TYPE_CHECKING:
 
     from gpuwork.errors import Fault
     from gpuwork.jobs.order import RunsOrder
-    from gpuwork.jobs.store import Chunk, Submission, System
+    from gpuwork.jobs.store import Chunk, Submission
+    from gpuwork.jobs.system import System
 
     Find = Callable[[Submission, int], "Queued | None"]
     Tell = Callable[[Chunk], None]

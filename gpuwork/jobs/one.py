@@ -115,7 +115,7 @@ def run_one(folder: Path, number: int, *, stop: Event) -> RunRecord:
                     _watching(submission, number, stop),
                 ):
                     # After the lock: whoever holds the node sees that lock, or this sees that the node is held.
-                    if submission.system == "workers" and is_held(folder.parent):
+                    if not submission.traits.holds_nodes and is_held(folder.parent):
                         stop.set()
                     record = _Run(submission, number, record, (alive, *places)).until_ended(stop)
     return record
@@ -123,13 +123,13 @@ def run_one(folder: Path, number: int, *, stop: Event) -> RunRecord:
 
 @contextmanager
 def _place(submission: Submission) -> Iterator[tuple[int, ...]]:
-    """Hold one of the places of a submission that limits its runs; Slurm does that itself.
+    """Hold one of the places of a submission that limits its runs, unless its system does that itself.
 
     Raises:
         Elsewhere: As many runs as allowed are under way.
     """
     at_most = submission.order.at_most
-    if submission.system == "slurm" or at_most is None:
+    if submission.traits.limits_runs or at_most is None:
         yield ()
         return
     with one_of(submission.folder / SLOTS, at_most) as place:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from gpuwork.errors import SlurmError
 from gpuwork.jobs.batch import Queued
 from gpuwork.jobs.command import ask
-from gpuwork.jobs.store import SCRIPT, SLURM, Chunk, System
+from gpuwork.jobs.store import SCRIPT, SLURM, Chunk
 from gpuwork.program import program_argv
 from gpuwork.record import last_line
 from gpuwork.shared_folder import write_file
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from gpuwork.jobs.batch import Find, Tell
     from gpuwork.jobs.order import RunsOrder
     from gpuwork.jobs.store import Submission
+    from gpuwork.jobs.system import System
 
 CHUNK: Final = 1000
 SUBMIT_S: Final = 60.0

@@ -15,7 +15,7 @@ from gpuwork.broker_file import read_broker
 from gpuwork.errors import Fault
 from gpuwork.jobs.batch import Queued
 from gpuwork.jobs.order import FILE
-from gpuwork.jobs.store import ALIVE, NEXT, SLOTS, System, is_cancelled
+from gpuwork.jobs.store import ALIVE, NEXT, SLOTS, is_cancelled
 from gpuwork.shared_folder import is_free, write_file
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from gpuwork.jobs.batch import Find, Tell
     from gpuwork.jobs.order import RunsOrder
     from gpuwork.jobs.store import Chunk, Submission
+    from gpuwork.jobs.system import System
 
 _GPUS: Final = 1
 
