@@ -64,7 +64,7 @@ LOOKING = {
 LOOKING_BELOW = {
     **LOOKING,
     "gpuprov/gpu/": "GPUs are read below a host's root",
-    "gpuprov/documents/bundle_host.py": "a bundle describes a host, by its root",
+    "gpuprov/workflows/parts/bundle_host.py": "a bundle describes a host, by its root",
 }
 # What a module that is called pure may import though it acts.
 SHIPPED = "reads what is shipped with gpuprov, which never changes"
