@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from gpuprov.cluster.transport import DriverTransport
 from gpuprov.core.errors import UsageError
 from gpuprov.documents.host_inventory import host_inventory_document
-from gpuprov.documents.inventory import read_inventory
+from gpuprov.workflows.read_inventory import read_inventory
 
 if TYPE_CHECKING:
     from gpuprov.core.reporter import Reporter

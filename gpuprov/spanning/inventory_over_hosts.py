@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 from gpuprov.core.errors import GpuprovError
 from gpuprov.core.silence_limit import scaled_limit_s
 from gpuprov.documents.host_inventory import join_inventories, read_host_inventory
-from gpuprov.documents.inventory import Inventory, read_inventory
+from gpuprov.documents.inventory import Inventory
 from gpuprov.host.remote.ask import MemberRequest
 from gpuprov.host.remote.several import read_each
 from gpuprov.spanning.parts.over_hosts import QUESTION_S
+from gpuprov.workflows.read_inventory import read_inventory
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

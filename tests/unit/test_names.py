@@ -66,7 +66,7 @@ LOOKING = {
 LOOKING_BELOW = {
     **LOOKING,
     "gpuprov/gpu/": "GPUs are read below a host's root",
-    "gpuprov/documents/bundle_host.py": "a bundle describes a host, by its root",
+    "gpuprov/workflows/parts/bundle_host.py": "a bundle describes a host, by its root",
 }
 # What a module that is called pure may import though it acts.
 SHIPPED = "reads what is shipped with gpuprov, which never changes"
@@ -274,8 +274,10 @@ def test_what_is_called_pure_does_not_act_nor_import_what_acts() -> None:
     assert ACTING.keys() == set(chain.from_iterable(used.values())), "no exception outlives its reason"
 
 
+PLANES = ("gpuprov/planes/plain.py", "gpuprov/planes/slurm/", "gpuprov/planes/worker/")
+
 RULES = {
-    "roles are compared by planes alone": (compared_roles, {"gpuprov/planes/": "planes are what roles are"}),
+    "roles are compared by planes alone": (compared_roles, dict.fromkeys(PLANES, "planes are what roles are")),
     "this machine is read by hosts alone": (absolute_looks, LOOKING),
     "a root is read by those that hosts hand it to": (looks_below, LOOKING_BELOW),
 }

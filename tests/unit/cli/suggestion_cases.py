@@ -159,8 +159,10 @@ CASES = (
     ),
     Case(site="cluster/state.py: gpuprov list", before=(), argv=("verify", "c001")),
     Case(site="cluster/state.py: gpuprov cluster up -n 4", before=(), argv=("verify",)),
-    Case(site="documents/bundle_nodes.py: gpuprov start", before=(*LAB, stop("c001")), told=told_by_bundle_of_node),
-    Case(site="documents/bundle_nodes.py: gpuprov cluster up", before=ONE, told=told_by_bundle_of_cluster),
+    Case(
+        site="workflows/parts/bundle_nodes.py: gpuprov start", before=(*LAB, stop("c001")), told=told_by_bundle_of_node
+    ),
+    Case(site="workflows/parts/bundle_nodes.py: gpuprov cluster up", before=ONE, told=told_by_bundle_of_cluster),
     Case(site="documents/inventory.py: the inventory omits", told=told_by_inventory),
     Case(site="drivers/capabilities.py: copy the node", told=lack("snapshot")),
     Case(site="drivers/capabilities.py: stop the node first: gpuprov stop NODE; then", told=lack("expose-live")),

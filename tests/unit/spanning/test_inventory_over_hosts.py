@@ -11,10 +11,11 @@ import pytest
 from gpuprov.cluster.transport import DriverTransport
 from gpuprov.core.errors import EngineError, HostNotReady
 from gpuprov.documents.host_inventory import host_inventory_document, join_inventories, read_host_inventory
-from gpuprov.documents.inventory import Inventory, read_inventory
+from gpuprov.documents.inventory import Inventory
 from gpuprov.spanning.inventory_over_hosts import read_whole_inventory
 from gpuprov.spanning.parts import remote_transport
 from gpuprov.spanning.parts.remote_transport import RemoteTransport
+from gpuprov.workflows.read_inventory import read_inventory
 from tests.fakes.hosts_in_worlds import HostsInWorlds
 from tests.schemas import validate
 

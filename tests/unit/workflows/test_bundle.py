@@ -14,7 +14,6 @@ import pytest
 from gpuprov.core.bundle_parts import MOST_BYTES
 from gpuprov.core.errors import EngineError, HostNotReady, UsageError
 from gpuprov.core.report_file import ReportFile
-from gpuprov.documents.bundle_host import host_parts, pick_kernel_lines
 from gpuprov.drivers.base import ExecResult
 from gpuprov.drivers.networks import Attachment
 from gpuprov.drivers.registry import REGISTRY
@@ -26,6 +25,7 @@ from gpuprov.spec.devices import Mount
 from gpuprov.spec.models import NodesSpec
 from gpuprov.workflows import bundle
 from gpuprov.workflows.bundle import FOLDER, Collected, Sources, make_bundle, pack_bundle
+from gpuprov.workflows.parts.bundle_host import host_parts, pick_kernel_lines
 from tests.fakes.doors import AnswersOfTheRest, HungEngine
 from tests.fakes.driver import FakeDriver
 from tests.fakes.engine import FakeNode

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import platform
 import re
-import sys
 from functools import partial
-from importlib import metadata
 from typing import TYPE_CHECKING
 
-from gpuprov import __version__
 from gpuprov.core.bundle_parts import as_json, read_end
 from gpuprov.core.reporter import Silent
 from gpuprov.documents.doctor import doctor_document
-from gpuprov.documents.envelope import document
+from gpuprov.documents.versions import versions_document
 from gpuprov.drivers.registry import REGISTRY
 from gpuprov.host.examine import examine_host
 from gpuprov.host.record import take_record
@@ -27,7 +23,6 @@ if TYPE_CHECKING:
     from gpuprov.host.base import Host
     from gpuprov.spec.models import Engine
 
-PACKAGES = ("pylxd", "docker", "ansible-core", "ansible-runner", "click", "jinja2", "pyyaml", "nvidia-ml-py")
 RUN_LOGS = 50
 # Lines of the kernel's log that tell of GPUs, nodes and what they run out of.
 KERNEL_LINES = re.compile(
@@ -38,7 +33,7 @@ KERNEL_LINES = re.compile(
 def host_parts(host: Host, engines: Iterable[Engine], *, root: Path, run_logs: Path) -> dict[str, Callable[[], str]]:
     """Each part's name and how to collect it; the findings are those for these engines."""
     parts: dict[str, Callable[[], str]] = {
-        "versions.json": lambda: as_json(versions(root, host=host.name)),
+        "versions.json": lambda: as_json(versions_document(_system(root), host=host.name)),
         "record.json": lambda: as_json(take_record(root)),
         "host/kernel.txt": lambda: pick_kernel_lines(read_kernel_lines(root)),
     }
@@ -54,22 +49,6 @@ def host_parts(host: Host, engines: Iterable[Engine], *, root: Path, run_logs: P
     return parts
 
 
-def versions(root: Path, *, host: str) -> dict[str, object]:
-    """What runs here."""
-    release = (root / "etc/os-release").read_text(encoding="utf-8", errors="replace")
-    name = re.search(r'^PRETTY_NAME="?([^"\n]*)', release, re.MULTILINE)
-    return document(
-        "versions",
-        host=host,
-        gpuprov=__version__,
-        python=sys.version,
-        packages={package: _version(package) for package in PACKAGES},
-        kernel=platform.release(),
-        machine=platform.machine(),
-        system=name[1] if name else None,
-    )
-
-
 def pick_kernel_lines(text: str) -> str:
     """The lines of the kernel's log that concern GPUs and nodes; what else the machine does stays out."""
     return "".join(f"{line}\n" for line in text.splitlines() if KERNEL_LINES.search(line))
@@ -79,11 +58,10 @@ def _findings(host: Host, engine: Engine) -> str:
     return as_json(doctor_document(examine_host(host, Silent(), spec=ClusterSpec(engine=engine)), host=host.name))
 
 
-def _version(package: str) -> str | None:
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return None
+def _system(root: Path) -> str | None:
+    release = (root / "etc/os-release").read_text(encoding="utf-8", errors="replace")
+    name = re.search(r'^PRETTY_NAME="?([^"\n]*)', release, re.MULTILINE)
+    return name[1] if name else None
 
 
 def _journal() -> str:
