@@ -210,8 +210,8 @@ def test_a_member_that_is_lost_holds_nobody_up(controller: Controller, query: Qu
         assert status == {"n000": "running", "n001": "running", "n002": "unreachable", "n003": "unreachable"}
         assert controller.srun("n000", "-N2", "hostname") == ["n000", "n001"]
         controller("cluster", "up", "-f", controller.spec, expect=AWAY)
-        controller("rm", "n001")
-        controller("create-node", "n001", "--cluster", "both", "--host", "hoff")
+        controller("rm", "n001", expect=AWAY)  # done, but for the files on the host that is away
+        controller("create-node", "n001", "--cluster", "both", "--host", "hoff", expect=AWAY)
         controller.lab.machines["frege"].run("gpuprov", "list", "--all")
     finally:
         hinton.boot()
