@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[2]
 ACT = """
 import json, signal, subprocess, sys, time
 from pathlib import Path
-from gpuprov.assets import find_asset
+from gpuprov.assets import get_asset
 from gpuprov.core.reporter import Silent
 from gpuprov.drivers.forward_rules import end_passage, let_through
 from gpuprov.host.local import LocalHost
@@ -96,7 +96,7 @@ def start_lxd():  # what LXD does for a bridge with NAT
 
 def prepare(engine):
     variables = (("host_docker_socket", f"{folder}/docker.sock"),)
-    request = HostOrder(roles_path=find_asset("roles"), engine=engine, variables=variables)
+    request = HostOrder(roles_path=get_asset("roles"), engine=engine, variables=variables)
     return list(prepare_host(request, LocalHost(), reporter=Silent()).changed)
 
 

@@ -14,7 +14,7 @@ ACT = """
 import json, os, signal, subprocess, sys, threading
 from pathlib import Path
 import docker
-from gpuprov.assets import find_asset
+from gpuprov.assets import get_asset
 from gpuprov.core.errors import HostNotReady
 from gpuprov.core.reporter import Silent
 from gpuprov.core.waiting import Wait
@@ -35,7 +35,7 @@ def sh(lines):
 
 
 def undo():
-    request = HostOrder(roles_path=find_asset("roles"), engine="docker", variables=variables)
+    request = HostOrder(roles_path=get_asset("roles"), engine="docker", variables=variables)
     try:
         return {"changed": list(undo_host(request, LocalHost(), reporter=Silent()).changed), **look()}
     except HostNotReady as refused:

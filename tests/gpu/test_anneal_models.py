@@ -26,9 +26,9 @@ import numpy as np
 from gpuwork.anneal.chains import ChainRun
 from gpuwork.anneal.compiled import make_functions
 from gpuwork.anneal.model_file import read_model
-from gpuwork.anneal.order import read_run
+from gpuwork.anneal.order import read_annealed_run
 
-run = read_run(Path(sys.argv[1]))
+run = read_annealed_run(Path(sys.argv[1]))
 model, _ = read_model(run.model)
 chains = ChainRun(make_functions(model, path=str(run.model)), run.settings)
 chains.compile()
