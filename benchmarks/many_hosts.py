@@ -43,7 +43,7 @@ from gpuprov.gpu.allocate import Claims, Lease
 from gpuprov.gpu.observe import observe
 from gpuprov.host.overlay_link import OverlayLink
 from gpuprov.host.overlay_plan import OverlayRequest, plan_overlay
-from gpuprov.planes.rows import node_row
+from gpuprov.planes.across.rows import node_row
 from gpuprov.planes.slurm.files import Machine, render_slurm
 from gpuprov.spec.addressing import node_name
 from gpuprov.spec.devices import CharDevice

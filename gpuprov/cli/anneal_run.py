@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from gpuprov.cli.session import Session
-    from gpuprov.planes.anneal_answers import Annealed, AnnealRun
+    from gpuprov.planes.work.anneal_answers import Annealed, AnnealRun
 
 
 @click.command()
@@ -44,7 +44,7 @@ def command(session: Session, /, **given: Any) -> int:  # noqa: ANN401 - what cl
     plot = None if given["plot"] is None else ReportFile(given["plot"], option="--plot", kind="plot")
     annealed = (_run_here if given["local"] else _run_in_cluster)(session, given, _out(given["out"]))
     if plot is not None and annealed.folder is not None:
-        from gpuprov.planes.anneal_chart import render_anneal_chart
+        from gpuprov.documents.anneal_chart import render_anneal_chart
 
         plot.write(render_anneal_chart(annealed.runs))
         session.reporter.note(f"written: {plot.path}")
@@ -68,10 +68,10 @@ def _run_in_cluster(session: Session, given: dict[str, Any], out: Path) -> Annea
 
 
 def _run_here(session: Session, given: dict[str, Any], out: Path) -> Annealed:
-    from gpuprov.cluster.host_gpus import find_gpus
+    from gpuprov.cluster.host_gpus import get_gpus
     from gpuprov.workflows.run_anneal import anneal_here
 
-    host = find_gpus(session.host, given["gpu_mode"] or "auto", reporter=session.reporter)
+    host = get_gpus(session.host, given["gpu_mode"] or "auto", reporter=session.reporter)
     return anneal_here(read_files(given), out=out, simulated=host.simulated, quiet=session.as_json)
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def command(session: Session, /, **wanted: object) -> int:
     """Show what `cluster up` with the same options would change; changes nothing."""
     from gpuprov.documents.outcome import plan_document
-    from gpuprov.planes.leaving import SPARE_JOBS
+    from gpuprov.planes.across.leaving import SPARE_JOBS
     from gpuprov.workflows.cluster_up import UpOrder, preview_up
 
     over_hosts = spanning.spanning_order(session, wanted, SPARE_JOBS)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from gpuprov.cli.session import Session
     from gpuprov.cluster.state import ClusterState
     from gpuprov.drivers.base import Driver
-    from gpuprov.planes.cluster_order import ClusterOrder
+    from gpuprov.planes.across.cluster_order import ClusterOrder
     from gpuprov.spec.draft import Draft
     from gpuprov.spec.models import GpuMode, Role, Sharing
 
@@ -68,7 +68,7 @@ def spec_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def cluster_order(options: Mapping[str, object]) -> ClusterOrder:
     """The cluster that these options ask for."""
-    from gpuprov.planes import cluster_order as workflow
+    from gpuprov.planes.across import cluster_order as workflow
 
     return workflow.ClusterOrder(
         file=cast("Path | None", options["file"]),
@@ -86,7 +86,7 @@ def cluster_order(options: Mapping[str, object]) -> ClusterOrder:
 
 def spec_of_options(session: Session, options: Mapping[str, object]) -> tuple[Driver, Draft, ClusterState]:
     """The engine of the spec that these options ask for, the spec, and the cluster as it is."""
-    from gpuprov.planes import cluster_order as workflow
+    from gpuprov.planes.across import cluster_order as workflow
 
     order = cluster_order(options)
     engine = cast("str | None", options["engine"])

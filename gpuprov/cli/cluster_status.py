@@ -23,7 +23,7 @@ def command(session: Session, name: str, engine: str | None) -> int:
     from gpuprov.cluster.share import shared_folder
     from gpuprov.documents.nodes import status_document
     from gpuprov.drivers.foreign import copies_of_cluster
-    from gpuprov.planes.rows import state_rows
+    from gpuprov.planes.across.rows import state_rows
     from gpuprov.spec.shared_folder import SHARED
 
     over_hosts = spanning.find_spanning_cluster(session, name, engine)

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from gpuprov.cluster.state import ClusterState
     from gpuprov.drivers.base import Driver
     from gpuprov.host.base import Host
-    from gpuprov.planes.leaving import JobsPolicy
-    from gpuprov.planes.rows import NodeRow
+    from gpuprov.planes.across.leaving import JobsPolicy
+    from gpuprov.planes.across.rows import NodeRow
     from gpuprov.spec.draft import Draft
     from gpuprov.spec.models import ClusterSpec
     from gpuprov.workflows.cluster_up import UpResult

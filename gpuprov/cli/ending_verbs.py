@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver
     from gpuprov.host.base import Host
-    from gpuprov.planes.leaving import JobsPolicy
+    from gpuprov.planes.across.leaving import JobsPolicy
 
     class Story(Protocol):
         """What ends nodes."""
@@ -41,7 +41,7 @@ def ends_nodes(find: Callable[[], Story]) -> click.Command:
     @click.pass_obj
     @functools.wraps(find)
     def command(session: Session, nodes: tuple[str, ...], engine: str | None, policy: JobsPolicy) -> int:
-        from gpuprov.workflows.spanning.nodes_over_hosts import NodesChange
+        from gpuprov.spanning.nodes_over_hosts import NodesChange
 
         status = change_there(
             session, engine, nodes, NodesChange(verb=find.__module__.rpartition(".")[2], policy=policy)

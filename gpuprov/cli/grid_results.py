@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from gpuprov.cli.engine import cluster_option, engine_option
-from gpuprov.cli.grid_project import find_project, project_argument
+from gpuprov.cli.grid_project import get_project, project_argument
 from gpuprov.cli.open_cluster import open_cluster
 
 if TYPE_CHECKING:
@@ -25,12 +25,12 @@ def command(session: Session, project: str, html: str | None, cluster: str, engi
     from datetime import datetime, timezone
 
     from gpuprov.core.report_file import ReportFile
+    from gpuprov.documents.grid_csv import render_csv
+    from gpuprov.documents.grid_page import render_page
     from gpuprov.documents.grids import grid_results_document
-    from gpuprov.planes.grid_csv import render_csv
-    from gpuprov.planes.grid_page import render_page
     from gpuprov.workflows.grids import read_grid, read_grid_series
 
-    folder = find_project(project)
+    folder = get_project(project)
     file = None if html is None else ReportFile(html, option="--html")
     driver = open_cluster(session, engine, cluster)
     table = read_grid(driver, cluster, folder)

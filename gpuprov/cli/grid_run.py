@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gpuprov.cli.engine import cluster_option, engine_option
-from gpuprov.cli.grid_project import find_project, project_argument
+from gpuprov.cli.grid_project import get_project, project_argument
 from gpuprov.cli.open_cluster import open_cluster
 from gpuprov.cli.run_options import memory_option, parse_time_limit, retries_option, time_option
 from gpuprov.core.errors import UsageError
 
 if TYPE_CHECKING:
     from gpuprov.cli.session import Session
-    from gpuprov.planes.grid_answers import Prepared
+    from gpuprov.planes.work.grid_answers import Prepared
     from gpuprov.spec.grid_order import GridOrder
 
 
@@ -45,7 +45,7 @@ def command(session: Session, /, **given: Any) -> int:  # noqa: ANN401 - what cl
     from gpuprov.spec.job_order import SubmitOrder
     from gpuprov.workflows.grids import run_grid
 
-    given["project"] = find_project(given["project"])
+    given["project"] = get_project(given["project"])
     order = GridOrder(reps=given["reps"], minimal=given["minimal"], first_only=given["first_only"])
     if given["local"]:
         return _run_here(session, given, order)

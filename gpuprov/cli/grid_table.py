@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from gpuprov.cli.tables import render_table
 
 if TYPE_CHECKING:
-    from gpuprov.planes.grid_status import GridRun, GridStatus
+    from gpuprov.planes.work.grid_status import GridRun, GridStatus
 
 _HEADERS = ("STATE", "RUN", "VALUES", "JOB", "NODE", "GPU", "SECONDS", "REASON")
 _UUID = 12  # characters of one that tell it from others in a table

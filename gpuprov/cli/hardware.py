@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from gpuprov.cli.session import Session
     from gpuprov.host.remote.machine import RemoteMachine
-    from gpuprov.planes.hardware_answers import MachineHardware, NodeHardware
+    from gpuprov.planes.work.hardware_answers import MachineHardware, NodeHardware
 
 _HEADERS = ("MACHINE", "PROCESSOR", "THREADS", "GPU", "CC", "MULTIPROCESSORS", "BLOCK SIZE", "REASON")
 
@@ -54,8 +54,8 @@ def command(session: Session, cluster: str, engine: str | None) -> int:
 def _show_hosts(session: Session, own: MachineHardware, known: Mapping[str, RemoteMachine], cluster: str) -> int:
     from gpuprov.documents.hardware import hosts_hardware_document
     from gpuprov.documents.spanning import hosts_documents
-    from gpuprov.workflows.spanning.hosts_hardware import hardware_over_hosts
-    from gpuprov.workflows.spanning.over_hosts import part_error
+    from gpuprov.spanning.hosts_hardware import hardware_over_hosts
+    from gpuprov.spanning.parts.over_hosts import part_error
 
     seen = hardware_over_hosts(known, spanning.way_to_hosts(session), cluster)
     silences = seen.silences

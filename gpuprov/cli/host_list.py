@@ -28,11 +28,11 @@ def command(session: Session) -> int:
     from gpuprov.core.errors import GpuprovError
     from gpuprov.documents.host import hosts_document
     from gpuprov.host.remote.inventory import read_machines
-    from gpuprov.host.remote.places import find_places
+    from gpuprov.host.remote.places import ensure_places
     from gpuprov.host.remote.several import require_all
-    from gpuprov.workflows.hosts import look_at_hosts
+    from gpuprov.spanning.hosts import look_at_hosts
 
-    places = find_places()
+    places = ensure_places()
     answers = look_at_hosts(tuple(read_machines(places.inventory).values()), places)
     text = "no hosts; add one: gpuprov host add NAME --address ADDRESS"
     if answers:

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from gpuprov.cli.session import Session
     from gpuprov.drivers.base import EngineCluster
     from gpuprov.host.remote.machine import RemoteMachine
-    from gpuprov.planes.host_look import HostLook
+    from gpuprov.planes.over_hosts.host_look import HostLook
 
 
 @click.command()
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 def command(session: Session, name: str) -> None:
     """Show a host: its engines, nodes, GPUs and their holders, room and kernel limits. Changes nothing."""
     from gpuprov.documents.member_answers import read_look
-    from gpuprov.host.remote.inventory import find_machine
-    from gpuprov.host.remote.places import find_places
-    from gpuprov.workflows.hosts import ask_host
+    from gpuprov.host.remote.inventory import get_machine
+    from gpuprov.host.remote.places import ensure_places
+    from gpuprov.spanning.hosts import ask_host
 
-    places = find_places()
-    machine = find_machine(places.inventory, name)
+    places = ensure_places()
+    machine = get_machine(places.inventory, name)
     document = ask_host(machine, places)
     session.show(document, _render(machine, read_look(document, name), colour=session.colour))
 

@@ -26,7 +26,7 @@ def command(session: Session, wanted: str, host: str | None) -> None:
     from gpuprov.cli.spanning import remembered_hosts, way_to_hosts
     from gpuprov.documents.envelope import document
     from gpuprov.documents.inventory import render_graph, render_script
-    from gpuprov.workflows.spanning.inventory_over_hosts import read_whole_inventory
+    from gpuprov.spanning.inventory_over_hosts import read_whole_inventory
 
     inventory = read_whole_inventory(session.host, remembered_hosts(), way_to_hosts(session))
     for warning in inventory.warnings:

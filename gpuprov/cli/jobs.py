@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
     from gpuprov.cli.session import Session
     from gpuprov.drivers.base import Driver
-    from gpuprov.planes.job_answers import JobList
-    from gpuprov.planes.job_changes import JobChange
+    from gpuprov.planes.work.job_answers import JobList
+    from gpuprov.planes.work.job_changes import JobChange
 
 INTERVAL_S: Final = 2.0
 

@@ -12,7 +12,7 @@ from gpuprov.cli.open_cluster import open_cluster
 
 if TYPE_CHECKING:
     from gpuprov.cli.session import Session
-    from gpuprov.planes.job_answers import LogPiece
+    from gpuprov.planes.work.job_answers import LogPiece
 
 
 @click.command()

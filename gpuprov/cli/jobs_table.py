@@ -12,8 +12,8 @@ from gpuprov.core.units import MIB
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from gpuprov.planes.job_answers import JobList, JobRecord, ShownJobs, ShownSubmission
-    from gpuprov.planes.job_changes import JobChange
+    from gpuprov.planes.work.job_answers import JobList, JobRecord, ShownJobs, ShownSubmission
+    from gpuprov.planes.work.job_changes import JobChange
 
 _HEADERS = ("JOB", "NAME", "STATE", "TRIES", "NODE", "GPU", "EXIT", "SUBMITTED", "STARTED", "ENDED", "REASON")
 _UUID = 12  # characters of one that tell it from others in a table

@@ -14,7 +14,7 @@ from gpuprov.cli.tables import render_table
 
 if TYPE_CHECKING:
     from gpuprov.cli.session import Session
-    from gpuprov.planes.rows import NodeRow
+    from gpuprov.planes.across.rows import NodeRow
 
 
 @click.command()
@@ -25,7 +25,7 @@ def command(session: Session, everything: bool, engine: str | None) -> int:  # n
     """List the nodes of all clusters on all engines."""
     from gpuprov.documents.nodes import nodes_document
     from gpuprov.drivers.base import ROLE_BUILDER
-    from gpuprov.planes.rows import list_rows
+    from gpuprov.planes.across.rows import list_rows
 
     others = spanning.list_nodes(session, everything=everything) if engine is None else None
     rows: list[NodeRow] = []

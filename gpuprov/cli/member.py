@@ -36,7 +36,7 @@ def command(session: Session) -> int:
         asked = end.greet(session.host.name)
         sys.argv += [asked.verb, str(asked.document.get("cluster", ""))]  # for those who wait for the lock to read
         host = session.host.called(asked.host)
-        from gpuprov.workflows.serving.member import (
+        from gpuprov.serving.member import (
             serve_request,  # it loads much, and the controller waits for a greeting
         )
 

@@ -11,9 +11,9 @@ if TYPE_CHECKING:
 
     from gpuprov.cli.session import Session
     from gpuprov.host.remote.machine import RemoteMachine
+    from gpuprov.spanning.create_over_hosts import HostedOrder
+    from gpuprov.spanning.nodes_over_hosts import NodesChange
     from gpuprov.workflows.create_node import CloneOrder
-    from gpuprov.workflows.spanning.create_over_hosts import HostedOrder
-    from gpuprov.workflows.spanning.nodes_over_hosts import NodesChange
 
 
 def change_there(session: Session, engine: str | None, names: Sequence[str], change: NodesChange) -> int | None:
@@ -25,8 +25,8 @@ def change_there(session: Session, engine: str | None, names: Sequence[str], cha
     from gpuprov.core.errors import UsageError
     from gpuprov.core.names import fold
     from gpuprov.documents.outcome import outcome_document
-    from gpuprov.workflows.spanning.nodes_over_hosts import change_nodes_there, find_nodes, refuse_absent
-    from gpuprov.workflows.spanning.over_hosts import part_error
+    from gpuprov.spanning.nodes_over_hosts import change_nodes_there, locate_nodes, refuse_absent
+    from gpuprov.spanning.parts.over_hosts import part_error
 
     known = spanning.remembered_hosts()
     if engine is not None or not known:
@@ -36,7 +36,7 @@ def change_there(session: Session, engine: str | None, names: Sequence[str], cha
     if not others:
         return None
     hosts = spanning.way_to_hosts(session)
-    found = find_nodes(others, known, hosts)
+    found = locate_nodes(others, known, hosts)
     if here and found.homes:
         raise UsageError(
             f"{fold(sorted(here))} and {fold(list(found.homes))} are not on the same machine",
@@ -61,8 +61,8 @@ def change_there(session: Session, engine: str | None, names: Sequence[str], cha
 def create_there(session: Session, order: HostedOrder, known: Mapping[str, RemoteMachine]) -> int | None:
     """Make a node in a cluster over hosts, or on the host that is said, and show it; None where neither is so."""
     from gpuprov.documents.outcome import outcome_document
-    from gpuprov.workflows.spanning.create_over_hosts import create_over_hosts
-    from gpuprov.workflows.spanning.over_hosts import part_error
+    from gpuprov.spanning.create_over_hosts import create_over_hosts
+    from gpuprov.spanning.parts.over_hosts import part_error
 
     done = create_over_hosts(order, known, spanning.way_to_hosts(session), reporter=session.reporter)
     if done is None:
@@ -75,13 +75,13 @@ def create_there(session: Session, order: HostedOrder, known: Mapping[str, Remot
 def clone_there(session: Session, engine: str | None, order: CloneOrder) -> int | None:
     """Copy a node of another host, on that host; None where the node is this machine's, or nobody has added hosts."""
     from gpuprov.cluster.node_order import NodeOrder
-    from gpuprov.workflows.spanning.create_over_hosts import HostedOrder
-    from gpuprov.workflows.spanning.over_hosts import find_host_of_node
+    from gpuprov.spanning.create_over_hosts import HostedOrder
+    from gpuprov.spanning.parts.over_hosts import get_host_of_node
 
     known = spanning.remembered_hosts() if engine is None else {}
     if not known or spanning.nodes_here(session, [order.source]):
         return None
-    machine, source = find_host_of_node(order.source, known, spanning.way_to_hosts(session))
+    machine, source = get_host_of_node(order.source, known, spanning.way_to_hosts(session))
     copy = NodeOrder(
         name=order.name,
         cluster=source.cluster,

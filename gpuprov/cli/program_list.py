@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from gpuprov.cli.session import Session
-    from gpuprov.planes.program_answers import ProgramRow
+    from gpuprov.planes.work.program_answers import ProgramRow
 
 _HEADERS = ("HASH", "NAME", "VERSION", "REGISTERED", "BUILT FOR")
 _SHORT = 12  # characters of a hash that tell it from others in a table

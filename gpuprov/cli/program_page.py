@@ -13,7 +13,7 @@ from gpuprov.cli.options import page_port_option
 
 if TYPE_CHECKING:
     from gpuprov.cli.session import Session
-    from gpuprov.planes.queue_page import NodePage
+    from gpuprov.planes.work.queue_page import NodePage
 
 PORT: Final = 8787
 
@@ -26,7 +26,7 @@ PORT: Final = 8787
 def command(session: Session, port: int, cluster: str, engine: str | None) -> None:
     """Let a browser on this host open Dask's page of the run that is under way, until Ctrl-C. Prints the address."""
     from gpuprov.documents.programs import program_page_document
-    from gpuprov.workflows.programs import find_run_page
+    from gpuprov.workflows.programs import get_run_page
     from gpuprov.workflows.queue_page import serve_page
 
     def ready(page: NodePage) -> None:
@@ -37,6 +37,6 @@ def command(session: Session, port: int, cluster: str, engine: str | None) -> No
 
     driver = open_cluster(session, engine, cluster)
     serve_page(
-        *(driver, find_run_page(driver, cluster), cluster, port, session.host),
+        *(driver, get_run_page(driver, cluster), cluster, port, session.host),
         verb="gpuprov program page", ready=ready, reporter=session.reporter,
     )  # fmt: skip

@@ -13,7 +13,7 @@ from gpuprov.cli.options import page_port_option
 
 if TYPE_CHECKING:
     from gpuprov.cli.session import Session
-    from gpuprov.planes.queue_page import QueuePage
+    from gpuprov.planes.work.queue_page import QueuePage
 
 PORT: Final = 5555
 

@@ -13,7 +13,7 @@ from gpuprov.cli.parameters import node_argument
 
 if TYPE_CHECKING:
     from gpuprov.cli.session import Session
-    from gpuprov.planes.leaving import JobsPolicy
+    from gpuprov.planes.across.leaving import JobsPolicy
 
 
 @click.command()
@@ -27,7 +27,7 @@ def command(session: Session, node: str, label: str, engine: str | None, policy:
 
     Docker and pools without copy-on-write pause the node during the snapshot: there it is refused while jobs run.
     """
-    from gpuprov.workflows.spanning.nodes_over_hosts import NodesChange
+    from gpuprov.spanning.nodes_over_hosts import NodesChange
     from gpuprov.workflows.start_stop import snapshot
 
     status = change_there(session, engine, [node], NodesChange(verb="snapshot", policy=policy, label=label))

@@ -16,25 +16,26 @@ if TYPE_CHECKING:
     from gpuprov.core.reporter import Reporter
     from gpuprov.host.remote.hosts import HostsBySsh
     from gpuprov.host.remote.machine import RemoteMachine
-    from gpuprov.planes.leaving import JobsPolicy
-    from gpuprov.workflows.spanning.agree import HostsUpOrder
-    from gpuprov.workflows.spanning.over_hosts import ListedNodes, SpanningCluster
+    from gpuprov.planes.across.leaving import JobsPolicy
+    from gpuprov.spanning.list_over_hosts import ListedNodes
+    from gpuprov.spanning.parts.agree import HostsUpOrder
+    from gpuprov.spanning.parts.over_hosts import SpanningCluster
 
 
 def remembered_hosts() -> Mapping[str, RemoteMachine]:
     """Those that `host add` has remembered."""
     from gpuprov.host.remote.inventory import read_machines
-    from gpuprov.host.remote.places import find_places
+    from gpuprov.host.remote.places import ensure_places
 
-    return read_machines(find_places().inventory)
+    return read_machines(ensure_places().inventory)
 
 
 def way_to_hosts(session: Session, reporter: Reporter | None = None) -> HostsBySsh:
     """By ssh; what hosts say of their progress, `reporter` is told, or else the session's."""
     from gpuprov.host.remote.hosts import HostsBySsh
-    from gpuprov.host.remote.places import find_places
+    from gpuprov.host.remote.places import ensure_places
 
-    return HostsBySsh(places=find_places(), reporter=reporter or session.reporter)
+    return HostsBySsh(places=ensure_places(), reporter=reporter or session.reporter)
 
 
 def find_spanning_cluster(session: Session, name: str, engine: str | None) -> SpanningCluster | None:
@@ -45,7 +46,7 @@ def find_spanning_cluster(session: Session, name: str, engine: str | None) -> Sp
     known = remembered_hosts() if engine is None else {}
     if not known:
         return None
-    from gpuprov.workflows.spanning.over_hosts import find_from_here
+    from gpuprov.spanning.parts.over_hosts import find_from_here
 
     return find_from_here(name, session.host, known, way_to_hosts(session))
 
@@ -53,8 +54,8 @@ def find_spanning_cluster(session: Session, name: str, engine: str | None) -> Sp
 def spanning_order(session: Session, wanted: Mapping[str, Any], policy: JobsPolicy) -> HostsUpOrder | None:
     """What `cluster up` or `cluster plan` is asked for; None where that does not span hosts."""
     from gpuprov.cli.cluster_spec import cluster_order
-    from gpuprov.planes.cluster_order import resolve_name, resolve_spanning
-    from gpuprov.workflows.spanning.agree import HostsUpOrder
+    from gpuprov.planes.across.cluster_order import resolve_name, resolve_spanning
+    from gpuprov.spanning.parts.agree import HostsUpOrder
 
     order, engine = cluster_order(wanted), cast("str | None", wanted["engine"])
     recorded = None
@@ -80,7 +81,7 @@ def up(session: Session, order: HostsUpOrder) -> int:
     from gpuprov.cli.node_table import render_nodes
     from gpuprov.cli.verify_table import render_report
     from gpuprov.documents.spanning import hosts_documents, spanning_up_document
-    from gpuprov.workflows.spanning.hosts_up import up_over_hosts
+    from gpuprov.spanning.hosts_up import up_over_hosts
 
     result = up_over_hosts(order, way_to_hosts(session), reporter=session.reporter)
     text = ["\n".join(result.outcome.changed) or ("" if result.error else "unchanged")]
@@ -97,9 +98,9 @@ def up(session: Session, order: HostsUpOrder) -> int:
 def plan(session: Session, order: HostsUpOrder) -> int:
     """`cluster plan` over hosts."""
     from gpuprov.documents.outcome import plan_document
-    from gpuprov.workflows.spanning.hosts_up import plan_over_hosts
+    from gpuprov.spanning.hosts_up import look_and_plan_over_hosts
 
-    planned = plan_over_hosts(order, way_to_hosts(session), reporter=session.reporter)
+    planned = look_and_plan_over_hosts(order, way_to_hosts(session), reporter=session.reporter)
     text = "\n".join(planned.lines) or "nothing to do: the cluster matches its spec"
     return show_result(session, plan_document(planned.lines, (), host=session.host.name), text, planned.error, 0)
 
@@ -108,8 +109,8 @@ def status(session: Session, seen: SpanningCluster) -> int:
     """`cluster status` over hosts."""
     from gpuprov.cli.node_table import render_nodes
     from gpuprov.documents.spanning import hosts_documents, spanning_status_document
+    from gpuprov.spanning.parts.over_hosts import part_error
     from gpuprov.spec.shared_folder import SHARED, folder_of
-    from gpuprov.workflows.spanning.over_hosts import part_error
 
     text = (
         render_nodes(seen.rows, colour=session.colour, spans=True) if seen.rows else f"cluster {seen.name} has no nodes"
@@ -126,7 +127,7 @@ def list_nodes(session: Session, *, everything: bool) -> ListedNodes | None:
     known = remembered_hosts()
     if not known:
         return None
-    from gpuprov.workflows.spanning.over_hosts import list_over_hosts
+    from gpuprov.spanning.list_over_hosts import list_over_hosts
 
     return list_over_hosts(known, way_to_hosts(session), everything=everything)
 
@@ -134,7 +135,8 @@ def list_nodes(session: Session, *, everything: bool) -> ListedNodes | None:
 def down(session: Session, seen: SpanningCluster, policy: JobsPolicy) -> int:
     """`cluster down` over hosts."""
     from gpuprov.documents.outcome import outcome_document
-    from gpuprov.workflows.spanning.over_hosts import down_over_hosts, part_error
+    from gpuprov.spanning.down_over_hosts import down_over_hosts
+    from gpuprov.spanning.parts.over_hosts import part_error
 
     done = down_over_hosts(seen, way_to_hosts(session), policy)
     text = "\n".join(done.outcome.changed) or "unchanged"
@@ -147,9 +149,9 @@ def host_of_node(session: Session, node: str, engine: str | None) -> RemoteMachi
     known = remembered_hosts() if engine is None else {}
     if not known:
         return None
-    from gpuprov.workflows.spanning.over_hosts import find_host_of_node
+    from gpuprov.spanning.parts.over_hosts import get_host_of_node
 
-    return None if nodes_here(session, [node]) else find_host_of_node(node, known, way_to_hosts(session))[0]
+    return None if nodes_here(session, [node]) else get_host_of_node(node, known, way_to_hosts(session))[0]
 
 
 def run_on_host(session: Session, machine: RemoteMachine, words: Sequence[str]) -> int:

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 @click.pass_obj
 def command(session: Session, nodes: tuple[str, ...], engine: str | None) -> int:
     """Start nodes, such as c000 or c[000-003]."""
-    from gpuprov.planes.leaving import SPARE_JOBS
-    from gpuprov.workflows.spanning.nodes_over_hosts import NodesChange
+    from gpuprov.planes.across.leaving import SPARE_JOBS
+    from gpuprov.spanning.nodes_over_hosts import NodesChange
     from gpuprov.workflows.start_stop import start_nodes
 
     status = change_there(session, engine, nodes, NodesChange(verb="start", policy=SPARE_JOBS))

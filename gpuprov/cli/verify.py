@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver
     from gpuprov.host.base import Host
+    from gpuprov.spanning.parts.over_hosts import SpanningCluster
     from gpuprov.verify.models import Report
     from gpuprov.verify.request import Work
-    from gpuprov.workflows.spanning.over_hosts import SpanningCluster
 
 LONGEST_WATCH_S = 7 * 86400.0
 LONGEST_WORK_S = 3600.0
@@ -77,10 +77,10 @@ def command(session: Session, /, **wanted: Any) -> int:  # noqa: ANN401 - click'
 def _verify_hosts(session: Session, wanted: dict[str, Any], seen: SpanningCluster, files: dict[str, ReportFile]) -> int:
     """The same of a cluster that spans hosts."""
     from gpuprov.core.reporter import Silent
+    from gpuprov.spanning.parts.absent_hosts import sound_nodes, tell_away, tell_back
+    from gpuprov.spanning.parts.over_hosts import require_spanning
+    from gpuprov.spanning.verify_hosts import verify_over_hosts, watch_over_hosts
     from gpuprov.verify.request import Work
-    from gpuprov.workflows.spanning.absent_hosts import sound_nodes, tell_away, tell_back
-    from gpuprov.workflows.spanning.over_hosts import require_spanning
-    from gpuprov.workflows.spanning.verify_hosts import verify_over_hosts, watch_over_hosts
 
     work, nodes = Work(level=wanted["level"], seconds=wanted["seconds"]), _expand(wanted["nodes"]) or ()
     if wanted["interval_s"] is None:

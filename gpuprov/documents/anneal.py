@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from gpuprov.documents.envelope import document
 
 if TYPE_CHECKING:
-    from gpuprov.planes.anneal_answers import Annealed
+    from gpuprov.planes.work.anneal_answers import Annealed
 
 
 def anneal_checked_document(*, host: str) -> dict[str, Any]:

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from gpuprov.host.pulled_runs import Pulled
-    from gpuprov.planes.grid_answers import GridSubmitted, GridTable
-    from gpuprov.planes.grid_status import GridStatus
+    from gpuprov.planes.work.grid_answers import GridSubmitted, GridTable
+    from gpuprov.planes.work.grid_status import GridStatus
 
 
 def grid_submitted_document(submitted: GridSubmitted, *, cluster: str, host: str) -> dict[str, Any]:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from gpuprov.documents.read_hardware import HostHardware
-    from gpuprov.planes.hardware_answers import MachineHardware, NodeHardware
+    from gpuprov.planes.work.hardware_answers import MachineHardware, NodeHardware
 
 
 def hardware_document(own: MachineHardware, nodes: Sequence[NodeHardware], *, host: str) -> dict[str, Any]:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from gpuprov.host.remote.several import HostAnswer
-    from gpuprov.planes.host_look import HostLook
+    from gpuprov.planes.over_hosts.host_look import HostLook
 
 
 def look_document(look: HostLook, *, host: str) -> dict[str, Any]:

@@ -9,17 +9,17 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final
 
+from gpuprov.core.answer_kinds import fields_of, is_bool, items_of, matches, number_in, or_none, pick
 from gpuprov.core.names import CLUSTER
 from gpuprov.documents.envelope import document
 from gpuprov.documents.inventory import CONNECTION, INTERPRETER, Inventory, group_hosts
 from gpuprov.documents.member_answers import strictly
-from gpuprov.planes.answer_kinds import fields_of, is_bool, items_of, matches, number_in, or_none, pick
 from gpuprov.spec.models import ENGINES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from gpuprov.planes.answer_kinds import Accepts
+    from gpuprov.core.answer_kinds import Accepts
 
 _SCHEMA: Final = "gpuprov.host-inventory/v1"
 _MOST_NODES: Final = 10_000

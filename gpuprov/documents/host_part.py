@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING, Any, Final
 from gpuprov.cluster.choice import Holder, Taken
 from gpuprov.cluster.offer import dump_offer, read_offer
 from gpuprov.cluster.whole import dump_whole, parse_whole
+from gpuprov.core.answer_kinds import fields_of, is_bool, is_list, is_string, items_of, number_in, or_none, pick
 from gpuprov.documents.envelope import document
 from gpuprov.documents.member_answers import read_rows, strictly
 from gpuprov.documents.nodes import row_document
 from gpuprov.host.links import Link
 from gpuprov.host.tunnel_plan import KEY
-from gpuprov.planes.answer_kinds import fields_of, is_bool, is_list, is_string, items_of, number_in, or_none, pick
-from gpuprov.planes.host_part import HostPart
+from gpuprov.planes.over_hosts.host_part import HostPart
 from gpuprov.spec.models import ENGINES
 from gpuprov.spec.serialize import dump_spec, load_spec_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from gpuprov.planes.answer_kinds import Accepts
+    from gpuprov.core.answer_kinds import Accepts
 
 _SCHEMA: Final = "gpuprov.host-part/v1"
 _MAPPING: Final[Accepts] = lambda value: isinstance(value, dict)  # noqa: E731 - a kind, as in member_answers

@@ -10,8 +10,8 @@ from gpuprov.documents.envelope import document
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from gpuprov.planes.job_answers import JobList, JobRecord, LogPiece, ShownJobs, ShownSubmission, Submitted
-    from gpuprov.planes.job_changes import JobChange
+    from gpuprov.planes.work.job_answers import JobList, JobRecord, LogPiece, ShownJobs, ShownSubmission, Submitted
+    from gpuprov.planes.work.job_changes import JobChange
 
 
 def job_document(job: JobRecord) -> dict[str, Any]:

@@ -7,12 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from gpuprov.cluster.foreign_gpus import ForeignUse
 from gpuprov.cluster.gpu_board import GpuBoard
-from gpuprov.core.errors import GpuprovError, HostNotReady
-from gpuprov.core.excerpt import excerpt
-from gpuprov.drivers.base import EngineCluster, EngineFacts
-from gpuprov.gpu.allocate import Lease
-from gpuprov.gpu.models import Gpu, HostGpus, MigInstance
-from gpuprov.planes.answer_kinds import (
+from gpuprov.core.answer_kinds import (
     fields_of,
     is_bool,
     is_list,
@@ -24,14 +19,19 @@ from gpuprov.planes.answer_kinds import (
     pick,
     text_of,
 )
-from gpuprov.planes.host_look import HostLook
-from gpuprov.planes.rows import NodeRow
+from gpuprov.core.errors import GpuprovError, HostNotReady
+from gpuprov.core.excerpt import excerpt
+from gpuprov.drivers.base import EngineCluster, EngineFacts
+from gpuprov.gpu.allocate import Lease
+from gpuprov.gpu.models import Gpu, HostGpus, MigInstance
+from gpuprov.planes.across.rows import NodeRow
+from gpuprov.planes.over_hosts.host_look import HostLook
 from gpuprov.spec.models import ENGINES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from gpuprov.planes.answer_kinds import Accepts
+    from gpuprov.core.answer_kinds import Accepts
 
 Answer = TypeVar("Answer")
 

@@ -9,7 +9,7 @@ from gpuprov.documents.envelope import document
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from gpuprov.planes.rows import NodeRow
+    from gpuprov.planes.across.rows import NodeRow
 
 
 def row_document(row: NodeRow) -> dict[str, Any]:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from gpuprov.core.outcome import Outcome
-    from gpuprov.planes.rows import NodeRow
+    from gpuprov.planes.across.rows import NodeRow
     from gpuprov.verify.models import Report
 
 

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from gpuprov.host.program_check import CheckedProgram
-    from gpuprov.planes.program_answers import ProgramRow, ProgramRun
-    from gpuprov.planes.queue_page import NodePage
+    from gpuprov.planes.work.program_answers import ProgramRow, ProgramRun
+    from gpuprov.planes.work.queue_page import NodePage
 
 
 def program_check_document(checked: CheckedProgram, *, host: str) -> dict[str, Any]:

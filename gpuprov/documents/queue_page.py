@@ -8,7 +8,7 @@ from gpuprov.core.relay import HERE
 from gpuprov.documents.envelope import document
 
 if TYPE_CHECKING:
-    from gpuprov.planes.queue_page import QueuePage
+    from gpuprov.planes.work.queue_page import QueuePage
 
 
 def queue_page_document(page: QueuePage, *, port: int, cluster: str, host: str) -> dict[str, Any]:

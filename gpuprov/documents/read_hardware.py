@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from gpuprov.planes.answer_kinds import fields_of, is_bool, is_list, items_of, number_in, or_none, pick, text_of
-from gpuprov.planes.hardware_answers import MachineHardware, NodeHardware, is_gpu
+from gpuprov.core.answer_kinds import fields_of, is_bool, is_list, items_of, number_in, or_none, pick, text_of
+from gpuprov.planes.work.hardware_answers import MachineHardware, NodeHardware, is_gpu
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -7,14 +7,14 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
 from gpuprov.cluster.share_look import ShareLook
+from gpuprov.core.answer_kinds import fields_of, is_bool, is_string, matches, number_in, text_of
 from gpuprov.documents.envelope import document
 from gpuprov.documents.member_answers import strictly
-from gpuprov.planes.answer_kinds import fields_of, is_bool, is_string, matches, number_in, text_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from gpuprov.planes.answer_kinds import Accepts
+    from gpuprov.core.answer_kinds import Accepts
 
 _SCHEMA: Final = "gpuprov.share-look/v1"
 _USER: Final = number_in(0, 2**32)

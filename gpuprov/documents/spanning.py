@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from gpuprov.core.errors import GpuprovError
     from gpuprov.core.outcome import Outcome
-    from gpuprov.planes.rows import NodeRow
+    from gpuprov.planes.across.rows import NodeRow
     from gpuprov.verify.models import Report
 
 

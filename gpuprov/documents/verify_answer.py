@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from gpuprov.documents.member_answers import strictly
-from gpuprov.planes.answer_kinds import (
+from gpuprov.core.answer_kinds import (
     fields_of,
     is_bool,
     is_list,
@@ -19,13 +18,14 @@ from gpuprov.planes.answer_kinds import (
     pick,
     text_of,
 )
+from gpuprov.documents.member_answers import strictly
 from gpuprov.verify.measured import GpuRate, GpuSamples, KernelRun, KnownGood, Measured, Sample
 from gpuprov.verify.models import Check, NodeReport
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from gpuprov.planes.answer_kinds import Accepts
+    from gpuprov.core.answer_kinds import Accepts
 
 _WORD: Final = text_of(300)
 _WORDS: Final = text_of(10_000)

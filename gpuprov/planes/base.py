@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from gpuprov.cluster.state import ClusterState
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver, File, ImageState, NodeState
-    from gpuprov.planes.job_desk import JobDesk
-    from gpuprov.planes.queue_page import QueuePage
+    from gpuprov.planes.work.job_desk import JobDesk
+    from gpuprov.planes.work.queue_page import QueuePage
     from gpuprov.provision.recipe import Init
     from gpuprov.spec.rule import SpecRule
     from gpuprov.spec.shared_folder import ServiceFolder

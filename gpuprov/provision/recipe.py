@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from gpuprov.assets import find_asset
+from gpuprov.assets import get_asset
 from gpuprov.core.fingerprint import fingerprint
 from gpuprov.provision.kept_bases import Base
 from gpuprov.provision.role_packages import find_packages
@@ -155,7 +155,7 @@ def image_recipe(
         smoke_kernels=smoke_kernels,
         init=init,
         plane=plane,
-        brought=tuple(map(find_asset, plane.brings)),
+        brought=tuple(map(get_asset, plane.brings)),
         own_roles=tuple(map(Path, spec.roles)),
     )
 

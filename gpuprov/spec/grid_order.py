@@ -46,8 +46,8 @@ class GridOrder:
     @property
     def choice(self) -> tuple[str, ...]:
         """The options of gpuwork.grid that choose combinations."""
-        wishes = {"--minimal": self.minimal, "--first-only": self.first_only}
-        return tuple(option for option, wanted in wishes.items() if wanted)
+        chosen = {"--minimal": self.minimal, "--first-only": self.first_only}
+        return tuple(option for option, wanted in chosen.items() if wanted)
 
     @property
     def arguments(self) -> tuple[str, ...]:

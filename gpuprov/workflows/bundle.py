@@ -21,14 +21,14 @@ from gpuprov.core.printable import printable, printable_json
 from gpuprov.core.redact import hide_secrets, secret_values
 from gpuprov.core.reporter import Silent
 from gpuprov.core.side_by_side import ask_side_by_side
-from gpuprov.documents.bundle_host import host_parts
-from gpuprov.documents.bundle_nodes import cluster_parts, engine_parts, node_parts
 from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_ROLE, LABEL_SPEC
 from gpuprov.host.survey import survey
 from gpuprov.planes.registry import planes_of
 from gpuprov.spec.serialize import load_spec_json
 from gpuprov.spec.variables import read_variables
 from gpuprov.workflows.cluster_up import preview_changes
+from gpuprov.workflows.parts.bundle_host import host_parts
+from gpuprov.workflows.parts.bundle_nodes import cluster_parts, engine_parts, node_parts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -36,12 +36,12 @@ if TYPE_CHECKING:
 
     from gpuprov.core.report_file import ReportFile
     from gpuprov.core.reporter import Reporter
-    from gpuprov.documents.bundle_nodes import Parts
     from gpuprov.drivers.base import Driver, NodeState
     from gpuprov.drivers.networks import NetworkState
     from gpuprov.host.base import Host
     from gpuprov.planes.base import SecretFile
     from gpuprov.spec.models import ClusterSpec, Engine
+    from gpuprov.workflows.parts.bundle_nodes import Parts
 
 Collection = TypeVar("Collection")
 FOLDER = "gpuprov-bundle"

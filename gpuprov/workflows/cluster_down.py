@@ -17,9 +17,9 @@ from gpuprov.core.names import check_cluster_name
 from gpuprov.core.outcome import Outcome, with_forced
 from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_SPEC
 from gpuprov.drivers.foreign import NetworkInUse
+from gpuprov.planes.across.hold import Leave
+from gpuprov.planes.across.leaving import SPARE_JOBS, drained, leaving, refuse_busy
 from gpuprov.planes.base import Departure, spec_of
-from gpuprov.planes.hold import Leave
-from gpuprov.planes.leaving import SPARE_JOBS, drained, leaving, refuse_busy
 from gpuprov.planes.registry import plane_of, service_folders
 from gpuprov.spec.shared_folder import own_place
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from gpuprov.drivers.base import Driver
     from gpuprov.drivers.networks import NetworkState
     from gpuprov.host.base import Host
-    from gpuprov.planes.leaving import JobsPolicy
+    from gpuprov.planes.across.leaving import JobsPolicy
 
 
 def find_work(driver: Driver, name: str) -> str:

@@ -10,7 +10,7 @@ from gpuprov import __version__
 from gpuprov.cluster.choice import describe_choice
 from gpuprov.cluster.files import planned_members
 from gpuprov.cluster.find_engine import warn_of_silence
-from gpuprov.cluster.host_gpus import find_gpus, with_offers
+from gpuprov.cluster.host_gpus import get_gpus, with_offers
 from gpuprov.cluster.images import ensure_node_image
 from gpuprov.cluster.leases import Neighbours, read_leases
 from gpuprov.cluster.networks import isolate_networks, networks_created, record_labels
@@ -34,16 +34,16 @@ from gpuprov.cluster.whole import recorded_whole
 from gpuprov.core.outcome import Outcome
 from gpuprov.core.rollback import Rollback
 from gpuprov.drivers.base import LABEL_SPEC
+from gpuprov.planes.across.files import find_stale, gather_files, renewal_lines
+from gpuprov.planes.across.forgetting import find_forgetting
+from gpuprov.planes.across.hold import Leave, find_abandoned
+from gpuprov.planes.across.host_folders import FoldersPlan, look_and_plan_folders
+from gpuprov.planes.across.leaving import SPARE_JOBS, drained, leaving, refuse_busy
+from gpuprov.planes.across.reading import read_cluster, read_then_lock
+from gpuprov.planes.across.renew import renew_nodes
+from gpuprov.planes.across.rows import found_rows
 from gpuprov.planes.base import RELEASED, Crew, Departure
-from gpuprov.planes.files import find_stale, gather_files, renewal_lines
-from gpuprov.planes.forgetting import find_forgetting
-from gpuprov.planes.hold import Leave, find_abandoned
-from gpuprov.planes.host_folders import FoldersPlan, plan_folders
-from gpuprov.planes.leaving import SPARE_JOBS, drained, leaving, refuse_busy
-from gpuprov.planes.reading import read_cluster, read_then_lock
 from gpuprov.planes.registry import PLANES, check_spec, plane_of, settle_draft, shared_mounts
-from gpuprov.planes.renew import renew_nodes
-from gpuprov.planes.rows import found_rows
 from gpuprov.spec.draft import Draft
 from gpuprov.spec.serialize import dump_spec
 from gpuprov.workflows.verify import verify_cluster
@@ -61,9 +61,9 @@ if TYPE_CHECKING:
     from gpuprov.gpu.models import HostGpus
     from gpuprov.host.base import Host
     from gpuprov.host.overlay_plan import OverlayRequest
-    from gpuprov.planes.files import Reading
-    from gpuprov.planes.leaving import JobsPolicy
-    from gpuprov.planes.rows import NodeRow
+    from gpuprov.planes.across.files import Reading
+    from gpuprov.planes.across.leaving import JobsPolicy
+    from gpuprov.planes.across.rows import NodeRow
     from gpuprov.spec.models import ClusterSpec
     from gpuprov.verify.models import Report
 
@@ -198,7 +198,7 @@ def cluster_up(driver: Driver, order: UpOrder, host: Host, *, reporter: Reporter
     """
     spec, policy = order.spec, order.policy
     check_spec(spec, left=order.left)
-    gpus = find_gpus(host, spec.gpus.mode, reporter=reporter)
+    gpus = get_gpus(host, spec.gpus.mode, reporter=reporter)
     left_over = f"run the same command again; to remove the whole cluster: gpuprov cluster down {spec.name}"
     with (
         drained(driver, lambda: _aim(driver, order, host, gpus).leaves, policy, reporter=reporter),
@@ -235,7 +235,7 @@ def preview_changes(
 def preview_up(driver: Driver, order: UpOrder, host: Host, *, reporter: Reporter) -> UpPreview:
     """What `cluster_up` would do; raises what it would refuse, and changes nothing."""
     check_spec(order.spec, left=order.left)
-    gpus = find_gpus(host, order.spec.gpus.mode, reporter=reporter)
+    gpus = get_gpus(host, order.spec.gpus.mode, reporter=reporter)
     preview = read_steadily(driver, order.spec.name, lambda: _preview(driver, order, host, gpus))
     warn_of_silence(preview.silent, reporter)
     return preview
@@ -303,7 +303,7 @@ def _aim(driver: Driver, order: UpOrder, host: Host, gpus: HostGpus, seen: Clust
         for plane in PLANES.values():
             plane.refuse_crew(crew)
     overlay = order.part.overlay(driver) if order.part else None
-    folders = plan_folders(driver, host, spec, state, plan.members, around)
+    folders = look_and_plan_folders(driver, host, spec, state, plan.members, around)
     choice = describe_choice(order.draft, spec) if plan.networks.create else ""
     return _Aim(
         spec=spec,

@@ -13,14 +13,14 @@ from gpuprov.cluster.services import init_of
 from gpuprov.cluster.state import observe_cluster
 from gpuprov.core.errors import NotOurs, UsageError
 from gpuprov.core.names import check_node_name
+from gpuprov.documents.module_result import BeforeAfter
 from gpuprov.drivers.base import LABEL_ADDRESS, LABEL_CLUSTER, LABEL_IMAGE, LABEL_ROLE, LABEL_SHARING
 from gpuprov.drivers.foreign import not_ours
 from gpuprov.gpu.visible_devices import parse_selection
-from gpuprov.planes.cluster_order import ClusterOrder, resolve_name, resolve_spec
-from gpuprov.planes.leaving import SPARE_JOBS
-from gpuprov.planes.module_result import BeforeAfter
+from gpuprov.planes.across.cluster_order import ClusterOrder, resolve_name, resolve_spec
+from gpuprov.planes.across.leaving import SPARE_JOBS
+from gpuprov.planes.across.rows import cluster_rows, node_row, state_rows
 from gpuprov.planes.registry import check_spec, plane_of
-from gpuprov.planes.rows import cluster_rows, node_row, state_rows
 from gpuprov.workflows import remove_nodes, standalone_image, start_stop
 from gpuprov.workflows.cluster_down import cluster_down
 from gpuprov.workflows.cluster_up import UpOrder, cluster_up, preview_up
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from gpuprov.drivers.base import Driver, NodeState
     from gpuprov.gpu.models import HostGpus
     from gpuprov.host.base import Host
-    from gpuprov.planes.leaving import JobsPolicy
+    from gpuprov.planes.across.leaving import JobsPolicy
     from gpuprov.spec.draft import Draft
     from gpuprov.spec.models import ClusterSpec
 

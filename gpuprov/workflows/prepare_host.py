@@ -27,7 +27,7 @@ from gpuprov.provision.playbook import Play, RoleUse, TaskFailed, run_play
 from gpuprov.provision.rootfs import can_build, default_cache
 from gpuprov.provision.targets import Target
 from gpuprov.spec.models import DEFAULT_ENGINE, ClusterSpec
-from gpuprov.workflows.serving.restore_host import restore_networks
+from gpuprov.workflows.restore_host import restore_networks
 
 if TYPE_CHECKING:
     import threading

@@ -11,12 +11,12 @@ from gpuprov.cluster.state import observe_cluster
 from gpuprov.core.errors import GpuprovError, UsageError
 from gpuprov.core.outcome import Outcome, with_forced
 from gpuprov.drivers.base import LABEL_CLUSTER
+from gpuprov.planes.across.hold import Leave
+from gpuprov.planes.across.leaving import SPARE_JOBS, drained, leaving
+from gpuprov.planes.across.reading import read_then_lock
+from gpuprov.planes.across.renew import renew_clusters
 from gpuprov.planes.base import Departure
-from gpuprov.planes.hold import Leave
-from gpuprov.planes.leaving import SPARE_JOBS, drained, leaving
-from gpuprov.planes.reading import read_then_lock
 from gpuprov.planes.registry import PLANES
-from gpuprov.planes.renew import renew_clusters
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver
     from gpuprov.host.base import Host
+    from gpuprov.planes.across.leaving import JobsPolicy
     from gpuprov.planes.base import Plane
-    from gpuprov.planes.leaving import JobsPolicy
 
 
 def remove_nodes(

@@ -13,11 +13,11 @@ from gpuprov.cluster.state import observe_cluster
 from gpuprov.core.errors import UsageError
 from gpuprov.core.outcome import Outcome, with_forced
 from gpuprov.drivers.base import LABEL_CLUSTER
+from gpuprov.planes.across.hold import Leave
+from gpuprov.planes.across.leaving import SPARE_JOBS, drained, leaving
+from gpuprov.planes.across.reading import read_then_lock
+from gpuprov.planes.across.renew import renew_clusters
 from gpuprov.planes.base import Departure
-from gpuprov.planes.hold import Leave
-from gpuprov.planes.leaving import SPARE_JOBS, drained, leaving
-from gpuprov.planes.reading import read_then_lock
-from gpuprov.planes.renew import renew_clusters
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver, NodeState
     from gpuprov.host.base import Host
-    from gpuprov.planes.leaving import JobsPolicy
+    from gpuprov.planes.across.leaving import JobsPolicy
 
 
 def start_nodes(driver: Driver, names: Sequence[str], host: Host, *, reporter: Reporter) -> Outcome:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from gpuwork.units import GIB
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
     # By name: the kinds of numpy's types that an array may have, and its dimensions
     ArrayKinds = Mapping[str, tuple[str, int]]
 
-MOST_BYTES: Final = 16 * 1024**3
+MOST_BYTES: Final = 16 * GIB
 
 
 def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:

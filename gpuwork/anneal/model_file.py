@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Final
 from gpuwork.anneal.contract import FUNCTIONS, MARK
 from gpuwork.errors import Fault
 from gpuwork.shared_folder import read_limited
+from gpuwork.units import MIB
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-MOST_BYTES: Final = 1024 * 1024
+MOST_BYTES: Final = MIB
 # Beside its functions, a model may say these numbers itself
 NUMBERS: Final = ("dimensions", "distribution", "precision")
 

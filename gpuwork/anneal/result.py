@@ -81,7 +81,7 @@ def result_of(chains: Chains) -> Result:
     )
 
 
-def merge(one: Result, other: Result) -> Result:
+def merge_results(one: Result, other: Result) -> Result:
     """Both together, in the order of the chains' numbers.
 
     Raises:

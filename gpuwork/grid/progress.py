@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from gpuwork.grid.one import Ended
-    from gpuwork.grid.submit import Submission
+    from gpuwork.grid.submit import SubmittedRuns
 
 
 class Progress:
     """Counts runs as they end, and says a line about each."""
 
-    def __init__(self, submission: Submission | None, *, say: Callable[[str], None]) -> None:
+    def __init__(self, submission: SubmittedRuns | None, *, say: Callable[[str], None]) -> None:
         self._submission = submission
         self._say = say
         self._simulated = False

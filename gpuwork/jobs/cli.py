@@ -15,8 +15,8 @@ from gpuwork.jobs.arguments import parse_arguments
 from gpuwork.jobs.check import check_order
 from gpuwork.jobs.job import ENDED, as_row
 from gpuwork.jobs.log import read_piece
-from gpuwork.jobs.order import MOST_BYTES, as_document
-from gpuwork.jobs.overview import find_submission, list_jobs, list_live, pick_jobs
+from gpuwork.jobs.order import MOST_BYTES, order_document
+from gpuwork.jobs.overview import get_submission, list_jobs, list_live, pick_jobs
 from gpuwork.jobs.slurm import Slurm
 from gpuwork.jobs.store import parse_id, writing
 from gpuwork.jobs.submit import submit
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import argparse
 
     from gpuwork.jobs.batch import Batch
-    from gpuwork.jobs.job import Job
+    from gpuwork.jobs.job import JobRun
     from gpuwork.jobs.store import Submission
 
 EXIT_DONE: Final = 0
@@ -84,7 +84,7 @@ def _list(asked: argparse.Namespace) -> Reply:
 
 
 def _show(asked: argparse.Namespace) -> Reply:
-    found = {submission.id: submission for submission in (find_submission(_store(asked), text) for text in asked.ids)}
+    found = {submission.id: submission for submission in (get_submission(_store(asked), text) for text in asked.ids)}
     jobs = pick_jobs(_store(asked), asked.ids, _batch(asked))
     submissions = [_describe(submission) for submission in found.values()]
     return {**_document(jobs), "schema": SHOWN, "submissions": submissions}, EXIT_DONE
@@ -97,7 +97,7 @@ def _describe(submission: Submission) -> dict[str, Any]:
         "code": submission.code,
         "folder": str(submission.folder),
         "slurm": [chunk.slurm for chunk in submission.chunks],
-        "order": as_document(submission.order),
+        "order": order_document(submission.order),
     }
 
 
@@ -140,7 +140,7 @@ def _workers(asked: argparse.Namespace) -> Reply:
         return {"schema": WORKERS, "version": 1, "waiting": count_waiting(app), "workers": rows}, EXIT_DONE
 
 
-def _document(jobs: list[Job]) -> dict[str, Any]:
+def _document(jobs: list[JobRun]) -> dict[str, Any]:
     return {"schema": JOBS, "version": 1, "jobs": [*map(as_row, jobs)]}
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from gpuwork.programs.config import ProgramConfig
     from gpuwork.programs.toolkit import Toolkit
 
-OLDEST_OF_NVCC: Final = (7, 5)
+OLDEST_OF_NVCC: Final = (7, 5)  # of CUDA 13, whose nvcc nodes have
 _BESIDE: Final = NATIVE / "beside.cu"
 _ASK_S: Final = 60
 _WARNINGS_OFF: Final = "-w"

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from gpuwork.errors import Fault
-from gpuwork.programs.build import build_library, find_kernel_faults
+from gpuwork.programs.build import OLDEST_OF_NVCC, build_library, find_kernel_faults, target_of
 from gpuwork.programs.config import read_config
 from gpuwork.programs.identity import name_program
 from gpuwork.programs.probe import find_header_faults
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from gpuwork.programs.config import ProgramConfig
     from gpuwork.programs.toolkit import Toolkit
 
-NOMINAL: Final = "sm_75"  # the oldest that nvcc knows: what it compiles for this, it compiles for newer GPUs
+NOMINAL: Final = target_of(OLDEST_OF_NVCC)  # what nvcc compiles for this, it compiles for newer GPUs
 
 
 @dataclass(frozen=True, kw_only=True)

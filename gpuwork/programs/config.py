@@ -12,6 +12,7 @@ import yaml
 from gpuwork.errors import Fault, shown
 from gpuwork.project_files import ProjectLimits, list_files
 from gpuwork.shared_folder import read_limited
+from gpuwork.units import MIB
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -22,7 +23,7 @@ _MOST_BYTES: Final = 64 * 1024
 _INFO: Final = ("name", "version", "py_c_extention")
 _KINDS: Final = {"python": ".py", "header": ".h or .hpp", "cuda": ".cu", "runner": ".py"}
 _OPTIONAL: Final = "runner"
-_LIMITS: Final = ProjectLimits(file_bytes=4 * 1024**2, all_bytes=16 * 1024**2)
+_LIMITS: Final = ProjectLimits(file_bytes=4 * MIB, all_bytes=16 * MIB)
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 

@@ -20,7 +20,7 @@ from gpuwork.programs.rounds import (
     require_whole,
 )
 from gpuwork.programs.seat import INITIALISE_S
-from gpuwork.programs.slices import Slice, plan_slices
+from gpuwork.programs.slices import RowSlice, plan_slices
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -48,7 +48,7 @@ class RunOutcome:
     seconds: float
     state: bytes
     result: bytes
-    holders: Mapping[Slice, str]
+    holders: Mapping[RowSlice, str]
     moved: int
 
 
@@ -65,7 +65,7 @@ class Leader:
         self._members = members
         self._process = process
         self._tell = tell
-        self._holders: dict[Slice, str] = {}
+        self._holders: dict[RowSlice, str] = {}
         self._deaths: dict[int, int] = defaultdict(int)
         self._moved = 0
         self._cost_s = 0.0
@@ -137,7 +137,7 @@ class Leader:
         """The results of all slices, those of workers that died meanwhile from others."""
         parts: list[SliceResult] = []
         while missing := find_missing(parts, self._holders):
-            by_address: dict[str, list[Slice]] = {}
+            by_address: dict[str, list[RowSlice]] = {}
             for part in missing:
                 by_address.setdefault(self._holders[part], []).append(part)
             share = plan_shares([*by_address.items()])

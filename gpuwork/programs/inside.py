@@ -28,6 +28,7 @@ from gpuwork.programs.contract import DATASET, DEFAULTS, PARAMS, RESULT, ROWS, R
 from gpuwork.programs.library import Library, ProgramFault
 from gpuwork.programs.table import MappedFile, Table
 from gpuwork.programs.wire import receive, send
+from gpuwork.units import MIB
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 _MOST_LINES: Final = 12
 _MOST_POINTS: Final = 5000
 _MOST_GROUPS: Final = 50
-_MOST_SAID: Final = 1024**2
+_MOST_SAID: Final = MIB
 
 _CHART: Final = (
     f"allowed: a title and {_MOST_GROUPS} groups of {_MOST_POINTS} points in all, each group with label, points, marked"

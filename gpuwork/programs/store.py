@@ -154,7 +154,7 @@ def registered_programs(store: Path) -> list[Registered]:
     return sorted(programs, key=lambda one: (one.registered, one.hash), reverse=True)
 
 
-def find_program(store: Path, text: str) -> Registered:
+def get_program(store: Path, text: str) -> Registered:
     """The program that a hash, or the beginning of one, names.
 
     Raises:

@@ -14,14 +14,15 @@ from typing import TYPE_CHECKING, BinaryIO, ClassVar, Final
 
 from gpuwork.errors import Fault
 from gpuwork.programs.codec import ALIGNED, address_of, decode, without_arrays
+from gpuwork.units import MIB
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
 MOST_FAULTS: Final = 20
-_MOST_LINE: Final = 16 * 1024**2
-_PIECE: Final = 1024**2
+_MOST_LINE: Final = 16 * MIB
+_PIECE: Final = MIB
 _MAP_NORESERVE: Final = 0x4000  # a table may be larger than the memory
 _BOM: Final = b"\xef\xbb\xbf"
 

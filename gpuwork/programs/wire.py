@@ -8,12 +8,13 @@ import struct
 from typing import TYPE_CHECKING, Any, Final
 
 from gpuwork.strict import parse_strict_json
+from gpuwork.units import MIB
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 MOST_BYTES: Final = 2**31
-_MOST_HEAD: Final = 16 * 1024**2
+_MOST_HEAD: Final = 16 * MIB
 _SIZES: Final = struct.Struct("<II")
 _SIZE: Final = struct.Struct("<Q")
 

@@ -21,7 +21,7 @@ from gpuwork.broker import PING_TASK, RUN_TASK, SAY, send_runs
 from gpuwork.errors import StoreError, WorkError
 from gpuwork.jobs.job import ENDED
 from gpuwork.jobs.one import EXIT_STOPPED
-from gpuwork.jobs.store import CANCELLED, is_cancelled, is_held, read_run, read_submission
+from gpuwork.jobs.store import CANCELLED, is_cancelled, is_held, read_run_record, read_submission
 from gpuwork.jobs.workers import take_next
 from gpuwork.machine import describe_machine
 from gpuwork.worker.gate import GATE_S
@@ -114,7 +114,7 @@ def _is_over(folder: Path, number: int) -> bool:
         told = read_submission(folder)
     except StoreError:  # it may just be being submitted: `one` knows
         return False
-    return read_run(told.run_folder(number)).state in ENDED or is_cancelled(told, number)
+    return read_run_record(told.run_folder(number)).state in ENDED or is_cancelled(told, number)
 
 
 def call_function(project: Path | None, function: object, arguments: object) -> object:

@@ -15,7 +15,7 @@ from gpuprov.host.remote.ask import OtherVersion
 from gpuprov.host.remote.machine import RemoteMachine
 from gpuprov.host.remote.several import HostAnswer
 from gpuprov.host.survey import EngineDoor
-from gpuprov.workflows.serving.member import serve_request
+from gpuprov.serving.member import serve_request
 from tests.fakes.host import FakeHost
 from tests.fakes.places import NOWHERE
 from tests.fakes.world import World

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from gpuprov.drivers.base import ExecResult
 from gpuprov.drivers.node_trees import ITEM
-from gpuprov.planes.hardware_answers import PROGRAM as HARDWARE
-from gpuprov.planes.work_place import (
+from gpuprov.planes.work.hardware_answers import PROGRAM as HARDWARE
+from gpuprov.planes.work.work_place import (
     ANNEALS,
     FOLDER,
     GRIDS,

@@ -18,7 +18,7 @@ from gpuprov.core.errors import HostNotReady
 from gpuprov.core.outcome import Outcome
 from gpuprov.core.reporter import Silent
 from gpuprov.host.survey import EngineDoor
-from gpuprov.workflows.serving import member
+from gpuprov.serving import member
 from tests.fakes.world import World
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from importlib import import_module
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -55,7 +56,7 @@ def test_no_suite_and_no_role_is_named_twice() -> None:
     assert homes.pop(ImageSpec().base) == {"spec/suites.py", *usual}
     # The role has the name of its key in documents and specs, of its checks' layer and fact, and of a folder.
     words = {f"planes/slurm/{name}.py" for name in ("facts", "checks", "questions", "words")} | {"documents/nodes.py"}
-    words |= {"documents/jobs.py", "documents/member_answers.py", "planes/job_answers.py", "spec/serialize.py"}
+    words |= {"documents/jobs.py", "documents/member_answers.py", "planes/work/job_answers.py", "spec/serialize.py"}
     assert homes.pop(NodesSpec().role) <= usual | words
     assert set(map(frozenset, homes.values())) == {frozenset({"spec/suites.py"})}
 
@@ -70,12 +71,13 @@ def test_the_role_that_prepares_a_host_means_the_same_bridge() -> None:
 @pytest.mark.slow
 def test_no_default_name_and_no_unit_stands_twice() -> None:
     found = []
-    for path in sorted((ROOT / "gpuprov").rglob("*.py")):
+    for path in sorted(chain.from_iterable((ROOT / folder).rglob("*.py") for folder in ("gpuprov", "gpuwork"))):
         for node in nodes_of(parsed(path)):
             value = node.value if isinstance(node, ast.Constant) else None
             if (isinstance(value, str) and value in DEFAULTS) or is_unit(node):
                 found.append(str(path.relative_to(ROOT)))
-    assert sorted(found) == ["gpuprov/core/names.py"] * 3 + ["gpuprov/core/units.py"] * 2
+    units = [f"{folder}/units.py" for folder in ("gpuprov/core", "gpuwork") for _ in (MIB, GIB)]
+    assert sorted(found) == ["gpuprov/core/names.py"] * 3 + units
 
 
 def is_unit(node: ast.AST) -> bool:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 _REMAPPED = re.compile(r"(?:.*/)?([0-9]{1,10})\.[0-9]{1,10}", re.ASCII)  # Docker's own folder ends in `UID.GID` then
 
 
-def find_mapped_owner(info: Mapping[str, Any], uid: int) -> int:
+def get_mapped_owner(info: Mapping[str, Any], uid: int) -> int:
     """By what `docker info` says.
 
     Raises:

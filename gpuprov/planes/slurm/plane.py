@@ -20,7 +20,7 @@ from gpuprov.planes.slurm.facts import NAME, ready_states, slurm_path
 from gpuprov.planes.slurm.files import Machine, handover_files, render_slurm
 from gpuprov.planes.slurm.questions import ask_slurm
 from gpuprov.planes.slurm.takeover import take_over
-from gpuprov.planes.work_place import require_shared
+from gpuprov.planes.work.work_place import require_shared
 from gpuprov.provision.recipe import PlaneRecipe
 from gpuprov.spec.shared_folder import ACCOUNT, ACCOUNT_UID
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver, ImageState
     from gpuprov.planes.base import Crew, Departure, FilesOf, Job, Render, Secret
-    from gpuprov.planes.job_desk import JobDesk
+    from gpuprov.planes.work.job_desk import JobDesk
     from gpuprov.provision.recipe import Init
     from gpuprov.spec.models import ClusterSpec
     from gpuprov.spec.shared_folder import ServiceFolder
@@ -247,7 +247,7 @@ class SlurmPlane(LedPlane):
 
     def job_desk(self, driver: Driver, state: ClusterState) -> JobDesk:
         """The controller's node, or its backup where that is away."""
-        from gpuprov.planes.job_desk import JobDesk  # here, for tables of nodes start sooner without
+        from gpuprov.planes.work.job_desk import JobDesk  # here, for tables of nodes start sooner without
 
         node = self.diagnosed_node(state)
         if node.status != "running":

@@ -6,12 +6,12 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from gpuprov.planes.answer_kinds import fields_of, is_bool, is_list, matches, number_in, or_none, pick
+from gpuprov.core.answer_kinds import fields_of, is_bool, is_list, matches, number_in, or_none, pick
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from gpuprov.planes.answer_kinds import Accepts
+    from gpuprov.core.answer_kinds import Accepts
 
 WORKERS: Final = "gpuprov.workers/v1"
 _PRINTED: Final = matches(re.compile(r"[!-~]{1,300}", re.ASCII))

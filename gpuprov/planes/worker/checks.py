@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gpuprov.core.answer_kinds import parse_program_answer, read_complaint
 from gpuprov.core.excerpt import excerpt
-from gpuprov.planes.answer_kinds import parse_program_answer, read_complaint
 from gpuprov.planes.worker.answers import read_workers
 from gpuprov.planes.worker.facts import NAME
 from gpuprov.verify.checks.driver import NO_GPU, facts_of

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from gpuprov.core.errors import EngineError
 from gpuprov.core.excerpt import excerpt
 from gpuprov.core.process import describe_owner, is_gone
-from gpuprov.planes.work_place import FOLDER
+from gpuprov.planes.work.work_place import FOLDER
 from gpuprov.spec.shared_folder import ACCOUNT
 
 if TYPE_CHECKING:

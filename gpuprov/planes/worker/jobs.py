@@ -10,7 +10,7 @@ from gpuprov.spec.shared_folder import ACCOUNT
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from gpuprov.planes.job_desk import JobDesk
+    from gpuprov.planes.work.job_desk import JobDesk
 
 
 def jobs_of_nodes(desk: JobDesk, names: Collection[str], *, queue: bool) -> tuple[Job, ...]:

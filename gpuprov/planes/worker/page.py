@@ -9,7 +9,7 @@ from gpuprov.cluster.services import status_command
 from gpuprov.core.errors import EngineError
 from gpuprov.core.names import name_cluster
 from gpuprov.planes.base import SecretFile
-from gpuprov.planes.queue_page import QueuePage
+from gpuprov.planes.work.queue_page import QueuePage
 from gpuprov.planes.worker.facts import FLOWER, PAGE_DIGITS, PAGE_PORT, PAGE_SERVICE, PAGE_USER
 
 if TYPE_CHECKING:

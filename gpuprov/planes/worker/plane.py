@@ -16,7 +16,7 @@ from gpuprov.drivers.base import LABEL_ACCOUNT
 from gpuprov.planes.applied import apply_marked
 from gpuprov.planes.base import RELEASED, Departure, Diagnostics, Ready, spec_of
 from gpuprov.planes.led import LedPlane
-from gpuprov.planes.work_place import desk_argv, require_shared
+from gpuprov.planes.work.work_place import desk_argv, require_shared
 from gpuprov.planes.worker import checks, hold, jobs, services
 from gpuprov.planes.worker.facts import (
     APPLIED,
@@ -45,8 +45,8 @@ if TYPE_CHECKING:
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver, File, ImageState, NodeState
     from gpuprov.planes.base import Crew, FilesOf, Job, Render, Secret
-    from gpuprov.planes.job_desk import JobDesk
-    from gpuprov.planes.queue_page import QueuePage
+    from gpuprov.planes.work.job_desk import JobDesk
+    from gpuprov.planes.work.queue_page import QueuePage
     from gpuprov.spec.models import ClusterSpec
     from gpuprov.verify.models import Expectation
 
@@ -256,7 +256,7 @@ class WorkerPlane(LedPlane):
 
     def job_desk(self, driver: Driver, state: ClusterState) -> JobDesk:
         """The broker's node, or any node that runs where the broker is the user's."""
-        from gpuprov.planes.job_desk import JobDesk  # here, for tables of nodes start sooner without
+        from gpuprov.planes.work.job_desk import JobDesk  # here, for tables of nodes start sooner without
 
         node = self._require_answering(state, "takes no jobs")
         require_shared(node, state.name)
@@ -299,7 +299,7 @@ class WorkerPlane(LedPlane):
 
     def _open_desk(self, driver: Driver, state: ClusterState) -> JobDesk | None:
         """Any node that runs can tell of jobs, which are in the shared folder; None where none runs."""
-        from gpuprov.planes.job_desk import JobDesk  # as in `job_desk`
+        from gpuprov.planes.work.job_desk import JobDesk  # as in `job_desk`
 
         running = [node.name for node in self._sharing(state) if node.status == "running"]
         return JobDesk(driver=driver, node=running[0], cluster=state.name) if running else None

@@ -49,7 +49,7 @@ def words_of_workers(driver: Driver, asked: str, expected: Mapping[str, int], *m
     Raises:
         GpuprovError: The broker does not answer.
     """
-    from gpuprov.planes.job_desk import JobDesk  # here, for tables of Slurm's nodes start sooner without
+    from gpuprov.planes.work.job_desk import JobDesk  # here, for tables of Slurm's nodes start sooner without
 
     desk = JobDesk(driver=driver, node=asked, cluster="")
     question = ("workers", "--expect", str(sum(expected.values())), *more)

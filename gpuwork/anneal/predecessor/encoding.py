@@ -7,11 +7,13 @@ from typing import Any, Final
 
 import numpy as np
 
+from gpuwork.units import GIB
+
 msgpack: Any = importlib.import_module("msgpack")
 msgpack_numpy: Any = importlib.import_module("msgpack_numpy")
 dramatiq: Any = importlib.import_module("dramatiq")
 
-MOST_BYTES: Final = 1024**3
+MOST_BYTES: Final = GIB
 _KINDS: Final = "biufcSU"
 
 

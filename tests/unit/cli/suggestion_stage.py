@@ -13,7 +13,6 @@ from gpuprov.cluster.build_image import OWNER
 from gpuprov.cluster.known_hosts import parse_host_key
 from gpuprov.cluster.node_order import NodeOrder
 from gpuprov.core.errors import EngineError, GpuprovError, TimedOut
-from gpuprov.documents.bundle_nodes import cluster_parts, node_parts
 from gpuprov.documents.inventory import build_inventory
 from gpuprov.drivers.base import (
     BUILDER,
@@ -31,6 +30,7 @@ from gpuprov.drivers.capabilities import require_capability
 from gpuprov.drivers.foreign import name_taken
 from gpuprov.host.survey import EngineDoor
 from gpuprov.workflows.ensure import ensure_node
+from gpuprov.workflows.parts.bundle_nodes import cluster_parts, node_parts
 from tests.fakes.engine import FakeNode
 from tests.fakes.slurm import said
 

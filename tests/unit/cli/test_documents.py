@@ -19,7 +19,7 @@ from gpuprov.core.outcome import Outcome
 from gpuprov.drivers.base import ExecResult
 from gpuprov.host.remote.inventory import remember_machine
 from gpuprov.host.remote.machine import RemoteMachine
-from gpuprov.host.remote.places import find_places
+from gpuprov.host.remote.places import ensure_places
 from gpuprov.provision.events import HostStats
 from gpuprov.provision.site import HostResult, SiteResult
 from tests.fakes.jobs_in_nodes import JobsInNodes, give_jobs
@@ -186,7 +186,7 @@ def made_up(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> 
         outcome = Outcome(changed=("installed lxd",))
         monkeypatch.setattr(f"gpuprov.workflows.prepare_host.{name}", lambda *_, outcome=outcome, **__: outcome)
     outcome = Outcome(changed=("installed gpuprov",))
-    monkeypatch.setattr("gpuprov.workflows.hosts.add_host", lambda *_, **__: outcome)
+    monkeypatch.setattr("gpuprov.spanning.hosts.add_host", lambda *_, **__: outcome)
     stats = HostStats(host="c000", ok=1, changed=0, failed=0, unreachable=0, skipped=0)
     result = SiteResult(hosts=(HostResult(stats=stats),), changes=())
     monkeypatch.setattr("gpuprov.workflows.run_playbook.run_playbook", lambda *_, **__: result)
@@ -236,7 +236,7 @@ def have_a_host(
     def have(*, known: bool) -> None:
         ssh = install_ssh(tmp_path, monkeypatch)
         if known:
-            remember_machine(find_places().inventory, RemoteMachine(name="hoff", address="hoff"))
+            remember_machine(ensure_places().inventory, RemoteMachine(name="hoff", address="hoff"))
             ssh.reach("hoff", member=world_member(ssh.root_of("hoff"), "own", nodes=1))
 
     return have

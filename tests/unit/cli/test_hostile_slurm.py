@@ -81,7 +81,7 @@ ANSWERS = {
 def hostile(request: pytest.FixtureRequest, typed: Typed, monkeypatch: pytest.MonkeyPatch) -> Typed:
     """Three nodes, a job on the last one, and a controller one of whose programs is root's."""
     monkeypatch.setattr(daemons, "_READY_BUDGET_S", 0.05)
-    monkeypatch.setattr("gpuprov.planes.leaving.SETTLE_S", 0.05)
+    monkeypatch.setattr("gpuprov.planes.across.leaving.SETTLE_S", 0.05)
     world = typed.world
     world.begin_with(3)
     program, answer = ANSWERS[request.param]

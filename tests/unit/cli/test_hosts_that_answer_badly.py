@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from gpuprov.core.errors import UsageError
-from gpuprov.workflows.serving.request_bytes import bytes_of
+from gpuprov.serving.request_bytes import bytes_of
 from tests.unit.cli.test_spanning import AWAY, lab
 
 if TYPE_CHECKING:

@@ -13,9 +13,9 @@ from gpuprov.cli.main import main
 from gpuprov.cluster.find_engine import engine_of_cluster, engine_of_nodes, find_elsewhere
 from gpuprov.core.errors import UsageError
 from gpuprov.core.reporter import Silent
-from gpuprov.documents.inventory import read_inventory
 from gpuprov.host import survey as module
 from gpuprov.host.local import LocalHost
+from gpuprov.workflows.read_inventory import read_inventory
 from tests.conftest import Recording
 from tests.fakes.doors import AnswersOfTheRest, HungEngine, door_of, door_without
 

@@ -9,7 +9,7 @@ import pytest
 from gpuprov.cli.main import main
 from gpuprov.cli.session import Session
 from gpuprov.core.outcome import Outcome
-from gpuprov.planes.leaving import JobsPolicy
+from gpuprov.planes.across.leaving import JobsPolicy
 from tests.fakes.slurm import FakeJob
 
 if TYPE_CHECKING:

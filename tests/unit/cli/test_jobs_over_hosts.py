@@ -12,16 +12,16 @@ import pytest
 
 from gpuprov.cli import spanning
 from gpuprov.cli.main import main
+from gpuprov.cluster.nodes_elsewhere import CLUSTER_NODES, NODE_RUN
 from gpuprov.core.errors import EngineError, Unreachable
 from gpuprov.core.relay import Relay
 from gpuprov.drivers import node_trees
 from gpuprov.drivers.base import ExecResult, File
 from gpuprov.host.folders import FolderLook
-from gpuprov.planes.elsewhere import CLUSTER_NODES, NODE_RUN
-from gpuprov.planes.find_desk import count_gpus
+from gpuprov.planes.across.find_desk import count_gpus
+from gpuprov.spanning.parts.desk_there import reach_desk
+from gpuprov.spanning.parts.over_hosts import find_spanning
 from gpuprov.spec.shared_folder import ACCOUNT_UID
-from gpuprov.workflows.spanning.desk_there import reach_desk
-from gpuprov.workflows.spanning.over_hosts import find_spanning
 from tests.fakes.hosts_in_worlds import SINCE, HostsInWorlds, keep_keys_below
 from tests.fakes.jobs_in_nodes import give_jobs
 from tests.schemas import validate

@@ -13,9 +13,9 @@ import pytest
 
 from gpuprov.cli.main import main
 from gpuprov.core.relay import Relay
+from gpuprov.documents.program_chart import place_groups
 from gpuprov.drivers.base import ExecResult
-from gpuprov.planes.program_chart import place_groups
-from gpuprov.planes.program_desk import ProgramDesk
+from gpuprov.planes.work.program_desk import ProgramDesk
 from tests.fakes.jobs_in_nodes import give_jobs
 from tests.fakes.programs import CUDA, ROOT, write_program, write_table
 from tests.schemas import validate
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-    from gpuprov.planes.program_answers import RunLook
+    from gpuprov.planes.work.program_answers import RunLook
     from tests.fakes.engine import Command
     from tests.fakes.forked_programs import ForkedPrograms
     from tests.fakes.jobs_in_nodes import JobsInNodes
@@ -168,7 +168,7 @@ def test_ctrl_c_cancels_the_jobs_and_removes_the_data(
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("gpuprov.planes.program_desk.ProgramDesk.look", interrupt)
+    monkeypatch.setattr("gpuprov.planes.work.program_desk.ProgramDesk.look", interrupt)
     types("program", "run", write_program(tmp_path / "p"), "--data", tmp_path / "t.csv", code=130)
     assert "cancelling jobs 1" in types.err
     (run,) = (types.jobs.folder / "programs/.runs").iterdir()

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from gpuprov.cli.main import main
 from gpuprov.cluster.known_hosts import HOST_KEY
 from gpuprov.cluster.secrets import key_folder
-from gpuprov.documents.inventory import read_inventory
 from gpuprov.drivers.base import File
+from gpuprov.workflows.read_inventory import read_inventory
 from tests.unit.cluster.test_known_hosts import KEY
 
 if TYPE_CHECKING:

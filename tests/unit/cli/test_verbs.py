@@ -86,7 +86,7 @@ for verb in sys.argv[1].split(","):
 
 
 NEVER = (
-    *("workflows.spanning.over_hosts", "workflows.serving.member", "workflows.cluster_up", "cluster.build_image"),
+    *("spanning.parts.over_hosts", "serving.member", "workflows.cluster_up", "cluster.build_image"),
     *("host.overlay", "host.remote.connection", "host.links", "provision.playbook", "verify.probe"),
 )
 
@@ -96,7 +96,7 @@ NEVER = (
     [
         ("list,show c000,gpus,jobs", NEVER),
         ("list", (*NEVER, "planes.registry")),
-        ("cluster status", (*NEVER, "planes.job_desk", "spec.load", "spec.validate")),
+        ("cluster status", (*NEVER, "planes.work.job_desk", "spec.load", "spec.validate")),
     ],
 )
 def test_verbs_that_only_show_load_neither_stories_that_change_nor_those_over_hosts(

@@ -15,7 +15,7 @@ from gpuprov.cluster.state import observe_cluster
 from gpuprov.cluster.surroundings import Surroundings
 from gpuprov.core.errors import NotOurs, UsageError
 from gpuprov.drivers.networks import NetworkState
-from gpuprov.planes.rows import list_rows
+from gpuprov.planes.across.rows import list_rows
 from gpuprov.spec.draft import CHOOSABLE, Draft
 from gpuprov.spec.models import ClusterSpec, HostSpec
 from tests.fakes.engine import FakeNode

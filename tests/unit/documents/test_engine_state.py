@@ -10,11 +10,11 @@ import jsonschema
 import pytest
 
 from gpuprov.core.bundle_parts import as_json
-from gpuprov.documents.bundle_nodes import cluster_parts, engine_parts
 from gpuprov.documents.engine_state import facts_document, spec_document
 from gpuprov.drivers.networks import Attachment, Exposure
 from gpuprov.spec.devices import Mount
 from gpuprov.spec.models import ClusterSpec, MountSpec
+from gpuprov.workflows.parts.bundle_nodes import cluster_parts, engine_parts
 from tests.fakes.driver import FakeDriver
 from tests.fakes.engine import FakeNode
 from tests.schemas import SCHEMAS, validate

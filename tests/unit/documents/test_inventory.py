@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpuprov.core.errors import HostNotReady
-from gpuprov.documents.inventory import build_inventory, group_name, read_inventory, render_graph, render_script
+from gpuprov.documents.inventory import build_inventory, group_name, render_graph, render_script
 from gpuprov.drivers.base import LABEL_ACCESS, LABEL_FINGERPRINT
 from gpuprov.gpu.observe import observe
+from gpuprov.workflows.read_inventory import read_inventory
 from tests.fakes.doors import door_of
 
 if TYPE_CHECKING:

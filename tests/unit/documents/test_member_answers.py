@@ -14,7 +14,7 @@ from gpuprov.documents.host import look_document
 from gpuprov.documents.member_answers import read_lines, read_look, read_rows
 from gpuprov.drivers.base import EngineCluster
 from gpuprov.host.survey import EngineDoor
-from gpuprov.planes.host_look import survey_host
+from gpuprov.planes.over_hosts.host_look import survey_host
 from tests.schemas import validate
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gpuwork.jobs.order import MOST_BYTES, SCHEMA, Order, as_document, parse_order
+from gpuwork.jobs.order import MOST_BYTES, SCHEMA, RunsOrder, order_document, parse_order
 from tests.unit.gpuwork.conftest import render_order
 
 KNOWN = "arguments, at_most, command, count, function, gpus, memory_bytes, name, project, retries, schema"
@@ -19,7 +19,7 @@ def faults_of(content: bytes | dict[str, Any]) -> list[str]:
     return [str(fault) for fault in parse_order(told)[1]]
 
 
-def parsed(content: bytes) -> Order:
+def parsed(content: bytes) -> RunsOrder:
     order, faults = parse_order(content)
     assert faults == []
     assert order is not None
@@ -28,7 +28,7 @@ def parsed(content: bytes) -> Order:
 
 def test_what_is_not_said_has_its_default() -> None:
     least = json.dumps({"schema": SCHEMA, "version": 1, "command": ["true"]}).encode()
-    assert parsed(least) == Order(command=("true",), gpus=1, retries=0, count=None, project=None)
+    assert parsed(least) == RunsOrder(command=("true",), gpus=1, retries=0, count=None, project=None)
 
 
 def test_an_order_that_is_kept_comes_back_as_it_was() -> None:
@@ -38,7 +38,7 @@ def test_an_order_that_is_kept_comes_back_as_it_was() -> None:
             at_most=8, time_limit_s=60, memory_bytes=2**30, gpus=2, retries=3,
         )
     )  # fmt: skip
-    assert parsed(json.dumps(as_document(order)).encode()) == order
+    assert parsed(json.dumps(order_document(order)).encode()) == order
 
 
 def test_the_number_of_a_run_takes_its_place_in_each_word_if_there_is_a_count() -> None:
@@ -56,13 +56,13 @@ def test_the_number_of_a_run_is_a_number_where_it_is_all_of_an_argument() -> Non
 @pytest.mark.parametrize(
     ("order", "title"),
     [
-        (Order(command=("/usr/bin/python3", "x")), "python3"),
-        (Order(command=("ev\nil;|{n}",)), "ev_il___n_"),
-        (Order(function="app.tasks:train"), "app.tasks:train"),
-        (Order(command=("x",), name="sweep"), "sweep"),
+        (RunsOrder(command=("/usr/bin/python3", "x")), "python3"),
+        (RunsOrder(command=("ev\nil;|{n}",)), "ev_il___n_"),
+        (RunsOrder(function="app.tasks:train"), "app.tasks:train"),
+        (RunsOrder(command=("x",), name="sweep"), "sweep"),
     ],
 )
-def test_a_job_without_a_name_is_called_after_what_it_runs(order: Order, title: str) -> None:
+def test_a_job_without_a_name_is_called_after_what_it_runs(order: RunsOrder, title: str) -> None:
     assert order.title == title
 
 

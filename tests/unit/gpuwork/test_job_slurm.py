@@ -9,11 +9,11 @@ import pytest
 from gpuwork.errors import SlurmError
 from gpuwork.jobs.batch import Queued
 from gpuwork.jobs.command import ask
-from gpuwork.jobs.order import Order
+from gpuwork.jobs.order import RunsOrder
 from gpuwork.jobs.slurm import chunks_of, find_run, find_tasks, parse_queue, render_run_script, sbatch_argv
 from gpuwork.jobs.store import Chunk
 
-ORDER = Order(
+ORDER = RunsOrder(
     command=("true",), name="sweep", count=2500, at_most=8, time_limit_s=90, memory_bytes=1024**3 + 1, gpus=2, retries=1
 )
 FOLDER = Path("/shared/jobs/7")
@@ -42,7 +42,7 @@ def test_an_order_becomes_words_of_sbatch() -> None:
 
 
 def test_what_is_not_asked_for_is_not_said() -> None:
-    argv = sbatch_argv(Order(command=("true",), gpus=0), FOLDER, (0, 1), after=None)
+    argv = sbatch_argv(RunsOrder(command=("true",), gpus=0), FOLDER, (0, 1), after=None)
     assert argv[10:] == ["--array=0-0", "/shared/jobs/7/run.sh", "0"]
 
 

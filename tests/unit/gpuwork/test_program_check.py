@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from gpuwork.programs.check import examine_program
+from gpuprov.core.requirements import load_cuda
+from gpuwork.programs.build import OLDEST_OF_NVCC
+from gpuwork.programs.check import NOMINAL, examine_program
 from gpuwork.programs.compiler import read_complaints
 from gpuwork.programs.identity import canonical_json
 from gpuwork.programs.kernels import Launch, find_launches
@@ -34,6 +36,13 @@ def test_a_program_without_faults_has_a_name(tmp_path: Path) -> None:
     assert other is not None
     assert checked.hash == other.hash, "how config.yaml is written does not count"
     assert len({checked.hash, getattr(later, "hash", None), getattr(edited, "hash", None)}) == 3
+
+
+def test_the_oldest_gpu_of_nvcc_is_that_of_the_requirements() -> None:
+    """The packages of nvcc in nodes are CUDA 13's; what nodes run cannot read gpuprov's table."""
+    capability = load_cuda()[13].compute_capability
+    assert ".".join(map(str, OLDEST_OF_NVCC)) == capability
+    assert f"sm_{capability.replace('.', '')}" == NOMINAL
 
 
 def test_json_has_one_form() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from gpuprov.core.errors import UsageError
 from gpuprov.core.reporter import Silent
-from gpuprov.planes.cluster_order import ClusterOrder, resolve_engine, resolve_spec
+from gpuprov.planes.across.cluster_order import ClusterOrder, resolve_engine, resolve_spec
 from tests.fakes.doors import door_of, door_without
 from tests.fakes.driver import FakeDriver
 from tests.fakes.engine import FakeEngine

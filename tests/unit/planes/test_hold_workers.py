@@ -11,7 +11,7 @@ from gpuprov.cluster.state import observe_cluster
 from gpuprov.core.errors import EngineError, TimedOut, UsageError
 from gpuprov.core.process import describe_owner
 from gpuprov.drivers.base import ExecResult
-from gpuprov.planes.leaving import JobsPolicy
+from gpuprov.planes.across.leaving import JobsPolicy
 from gpuprov.planes.registry import PLANES
 from gpuprov.spec.models import ClusterSpec, NodesSpec
 from gpuprov.workflows.cluster_down import cluster_down

@@ -3,8 +3,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gpuprov.cli.jobs_table import render_job_change
-from gpuprov.planes.job_answers import JobList, JobRecord
-from gpuprov.planes.job_changes import JobChange, compare_jobs
+from gpuprov.planes.work.job_answers import JobList, JobRecord
+from gpuprov.planes.work.job_changes import JobChange, compare_jobs
 
 JOB = JobRecord(
     id="7.0",

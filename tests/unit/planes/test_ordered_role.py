@@ -11,7 +11,7 @@ from gpuprov.cluster.node_order import NodeOrder
 from gpuprov.cluster.state import ClusterState
 from gpuprov.core.errors import UsageError
 from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_FINGERPRINT, LABEL_ROLE, NodeState
-from gpuprov.planes.ordered_role import decide_role, explain_plain, refuse_unreachable
+from gpuprov.planes.across.ordered_role import decide_role, explain_plain, refuse_unreachable
 from gpuprov.spec.models import ClusterSpec, NodesSpec
 
 USUAL = ClusterSpec()

@@ -11,8 +11,8 @@ import pytest
 from gpuprov.cluster.state import observe_cluster
 from gpuprov.core.errors import EngineError, TimedOut, UsageError
 from gpuprov.drivers.base import File
-from gpuprov.planes.leaving import JobsPolicy
-from gpuprov.planes.reading import read_cluster, read_then_lock
+from gpuprov.planes.across.leaving import JobsPolicy
+from gpuprov.planes.across.reading import read_cluster, read_then_lock
 from gpuprov.planes.slurm import daemons
 from gpuprov.planes.slurm.facts import slurm_path
 from gpuprov.workflows.create_node import CloneOrder, clone_node

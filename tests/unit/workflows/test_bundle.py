@@ -14,7 +14,6 @@ import pytest
 from gpuprov.core.bundle_parts import MOST_BYTES
 from gpuprov.core.errors import EngineError, HostNotReady, UsageError
 from gpuprov.core.report_file import ReportFile
-from gpuprov.documents.bundle_host import host_parts, pick_kernel_lines
 from gpuprov.drivers.base import ExecResult
 from gpuprov.drivers.networks import Attachment
 from gpuprov.drivers.registry import REGISTRY
@@ -26,6 +25,7 @@ from gpuprov.spec.devices import Mount
 from gpuprov.spec.models import NodesSpec
 from gpuprov.workflows import bundle
 from gpuprov.workflows.bundle import FOLDER, Collected, Sources, make_bundle, pack_bundle
+from gpuprov.workflows.parts.bundle_host import host_parts, pick_kernel_lines
 from tests.fakes.doors import AnswersOfTheRest, HungEngine
 from tests.fakes.driver import FakeDriver
 from tests.fakes.engine import FakeNode
@@ -44,7 +44,9 @@ TOKEN = "tok-1234567890"
 def sources(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sources:
     monkeypatch.setenv("LXD_DIR", str(tmp_path / "no-lxd"))  # doctor asks the engines of this machine
     monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/no-docker.socket")
-    (tmp_path / "etc").mkdir()
+    for folder in ("dev", "etc"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "dev/kmsg").write_text("4,1,5000000,-;NVRM: loading NVIDIA UNIX Kernel Module\n6,2,6000000,-;usb 1-1\n")
     (tmp_path / "etc/os-release").write_text('PRETTY_NAME="Debian 12"\n')
     logs = tmp_path / "logs"
     logs.mkdir()
@@ -87,6 +89,7 @@ def test_everything_of_a_cluster_is_in_it(world: World, sources: Sources, tmp_pa
     assert parts["fake/clusters/lab/plan.txt"].startswith("nothing to do")
     assert json.loads(parts["fake/clusters/lab/spec.json"])["spec"]["nodes"]["count"] == 2
     assert json.loads(parts["versions.json"])["system"] == "Debian 12"
+    assert parts["host/kernel.txt"] == "[    5.000000] NVRM: loading NVIDIA UNIX Kernel Module\n"
 
 
 def test_no_secret_is_in_it_whatever_the_nodes_say(world: World, sources: Sources, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from gpuprov.cluster.leases import Neighbours
 from gpuprov.core.errors import GpuprovError, UsageError
 from gpuprov.documents.gpus import board_document
 from gpuprov.drivers.networks import Exposure
-from gpuprov.planes.rows import list_rows
+from gpuprov.planes.across.rows import list_rows
 from gpuprov.workflows import expose, remove_nodes, start_stop
 from gpuprov.workflows.create_node import CloneOrder, clone_node
 from gpuprov.workflows.enter_node import run_in_node

@@ -8,14 +8,14 @@ import pytest
 
 from gpuprov.cluster.node_order import NodeOrder
 from gpuprov.core.errors import NotOurs, UsageError
-from gpuprov.planes.cluster_order import ClusterOrder
+from gpuprov.planes.across.cluster_order import ClusterOrder
 from gpuprov.workflows.ensure import NodeGoal, ensure_cluster, ensure_image_absent, ensure_image_built, ensure_node
 from tests.fakes.engine import FakeNode
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from gpuprov.planes.module_result import BeforeAfter
+    from gpuprov.documents.module_result import BeforeAfter
     from gpuprov.workflows.ensure import ClusterGoal
     from tests.fakes.world import World
 

@@ -9,8 +9,8 @@ import pytest
 
 from gpuprov.core.errors import GpuprovError, TimedOut, UsageError
 from gpuprov.core.reporter import Silent
-from gpuprov.planes.cluster_order import ClusterOrder
-from gpuprov.planes.leaving import SPARE_JOBS, JobsPolicy
+from gpuprov.planes.across.cluster_order import ClusterOrder
+from gpuprov.planes.across.leaving import SPARE_JOBS, JobsPolicy
 from gpuprov.workflows import remove_nodes, start_stop
 from gpuprov.workflows.cluster_down import cluster_down, find_work
 from gpuprov.workflows.cluster_up import UpOrder, cluster_up, preview_changes

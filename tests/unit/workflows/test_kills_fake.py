@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from gpuprov.core.errors import TimedOut
-from gpuprov.planes.leaving import JobsPolicy
+from gpuprov.planes.across.leaving import JobsPolicy
 from gpuprov.planes.slurm import daemons as slurm
 from gpuprov.workflows import remove_nodes, start_stop
 from gpuprov.workflows.create_node import CloneOrder, clone_node

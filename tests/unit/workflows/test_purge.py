@@ -9,7 +9,7 @@ import pytest
 
 from gpuprov.core.errors import GpuprovError, HostNotReady, UsageError
 from gpuprov.host.folders import FolderLook
-from gpuprov.planes.leaving import JobsPolicy
+from gpuprov.planes.across.leaving import JobsPolicy
 from gpuprov.spec.models import NodesSpec
 from gpuprov.spec.shared_folder import ACCOUNT_UID
 from gpuprov.workflows.cluster_down import cluster_down

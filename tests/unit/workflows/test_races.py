@@ -17,7 +17,7 @@ import pytest
 
 from gpuprov.core.errors import GpuprovError
 from gpuprov.core.outcome import Outcome
-from gpuprov.planes.rows import cluster_rows, list_rows
+from gpuprov.planes.across.rows import cluster_rows, list_rows
 from gpuprov.workflows.cluster_up import preview_changes
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import pytest
 from gpuprov.cluster.images import node_recipe
 from gpuprov.core.errors import SpecError
 from gpuprov.drivers.base import LABEL_FINGERPRINT
-from gpuprov.planes.cluster_order import ClusterOrder, resolve_spec
+from gpuprov.planes.across.cluster_order import ClusterOrder, resolve_spec
 from gpuprov.planes.registry import PLANES
 
 if TYPE_CHECKING:

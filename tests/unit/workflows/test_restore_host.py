@@ -10,7 +10,7 @@ import pytest
 
 from gpuprov.core.errors import HostNotReady
 from gpuprov.core.reporter import Silent
-from gpuprov.workflows.serving.restore_host import restore_host
+from gpuprov.workflows.restore_host import restore_host
 from tests.unit.cli.test_spanning import lab
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import pytest
 
 from gpuprov.core.errors import EngineError, TimedOut, UsageError
 from gpuprov.drivers.base import LABEL_ADDRESS, LABEL_FINGERPRINT, LABEL_GPUS, LABEL_PRIVATE_ADDRESS, LABEL_ROLE
-from gpuprov.planes.leaving import JobsPolicy
+from gpuprov.planes.across.leaving import JobsPolicy
 from gpuprov.workflows.remove_nodes import remove_nodes
 
 if TYPE_CHECKING:

@@ -15,12 +15,12 @@ from gpuprov.core.errors import EngineError, GpuprovError, TimedOut, UsageError
 from gpuprov.core.group_files import Gates
 from gpuprov.core.lock import host_lock
 from gpuprov.core.queue import Queue
-from gpuprov.documents.inventory import read_inventory
 from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_GPUS, LABEL_PROCESS, LABEL_ROLE, LABEL_SHARING
 from gpuprov.drivers.capabilities import NotCapable
 from gpuprov.gpu.allocate import GpusTaken
 from gpuprov.gpu.observe import observe
 from gpuprov.workflows import run_job as job_workflow
+from gpuprov.workflows.read_inventory import read_inventory
 from gpuprov.workflows.remove_nodes import remove_nodes
 from gpuprov.workflows.run_job import JobOrder, run_job
 from tests.fakes.doors import door_of

@@ -14,8 +14,8 @@ from gpuprov.core.reporter import Silent
 from gpuprov.drivers.base import LABEL_BEGUN, LABEL_ROLE, LABEL_SPEC
 from gpuprov.host.links import Link
 from gpuprov.host.survey import EngineDoor
+from gpuprov.planes.across.cluster_order import ClusterOrder, resolve_spec
 from gpuprov.planes.base import spec_of
-from gpuprov.planes.cluster_order import ClusterOrder, resolve_spec
 from gpuprov.spec.models import NetworkSpec
 from gpuprov.workflows.cluster_up import UpOrder, cluster_up, preview_up
 from gpuprov.workflows.create_node import create_node

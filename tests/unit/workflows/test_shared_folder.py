@@ -12,7 +12,7 @@ from gpuprov.core.errors import EngineError, HostNotReady, SpecError, UsageError
 from gpuprov.core.reporter import Silent
 from gpuprov.drivers.base import LABEL_ACCOUNT
 from gpuprov.host.folders import FolderLook
-from gpuprov.planes.cluster_order import ClusterOrder, read_share, resolve_spec
+from gpuprov.planes.across.cluster_order import ClusterOrder, read_share, resolve_spec
 from gpuprov.spec.devices import Mount
 from gpuprov.spec.draft import CHOOSABLE
 from gpuprov.spec.models import ClusterSpec, NodesSpec

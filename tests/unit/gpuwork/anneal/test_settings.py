@@ -12,7 +12,7 @@ import pytest
 
 from gpuwork.anneal.conf_file import parse_hocon_settings, parse_yaml_settings, read_configuration
 from gpuwork.anneal.model_file import parse_model
-from gpuwork.anneal.prepare import AnnealWish, check_pairs
+from gpuwork.anneal.prepare import ModelsOrder, check_pairs
 from gpuwork.anneal.settings import NAMES, AnnealSettings, as_written, check_settings
 from tests.unit.gpuwork.anneal.conftest import LINE
 
@@ -175,7 +175,7 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None
 
 
 def pairs(models: str, configurations: str = "", **overrides: object) -> tuple[list[str], list[str]]:
-    wanted = AnnealWish(
+    wanted = ModelsOrder(
         models=[*map(Path, models.split())], configurations=[*map(Path, configurations.split())], overrides=overrides
     )
     found, faults = check_pairs(wanted)
@@ -204,7 +204,7 @@ def test_models_and_configurations_make_pairs(files: Any) -> None:
 def test_what_is_typed_goes_before_the_configuration_and_that_before_the_model(files: Any) -> None:
     files(a_py=LINE, x_yaml="thread_count: 3\ndimensions: 5")
     (pair,), _ = check_pairs(
-        AnnealWish(models=[Path("a.py")], configurations=[Path("x.yaml")], overrides={"thread_count": 7})
+        ModelsOrder(models=[Path("a.py")], configurations=[Path("x.yaml")], overrides={"thread_count": 7})
     )
     assert (pair.settings.thread_count, pair.settings.dimensions) == (7, 5)
 
@@ -222,7 +222,7 @@ def test_faults_of_models_and_configurations_are_told_together(files: Any) -> No
 def test_dimensions_are_needed_to_run_and_not_to_check_a_model(files: Any) -> None:
     files(a_py=LINE.replace("dimensions = 1", ""))
     assert "dimensions: is missing" in pairs("a.py")[1][0]
-    assert check_pairs(AnnealWish(models=[Path("a.py")], with_settings=False)) == ([], [])
+    assert check_pairs(ModelsOrder(models=[Path("a.py")], with_settings=False)) == ([], [])
 
 
 @pytest.mark.parametrize("name", ["run.json", "run", "run.yaml.txt"])

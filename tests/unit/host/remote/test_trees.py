@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from gpuprov.cluster.nodes_elsewhere import NodesElsewhere
 from gpuprov.core.errors import EngineError, TimedOut, Unreachable, UsageError
 from gpuprov.drivers.node_trees import ITEM, WHOLE
 from gpuprov.host.remote import trees
 from gpuprov.host.remote.hosts import HostsBySsh
 from gpuprov.host.remote.trees import read_tree_there, write_tree_there
-from gpuprov.planes.elsewhere import NodesElsewhere
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

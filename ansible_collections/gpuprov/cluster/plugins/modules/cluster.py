@@ -146,10 +146,10 @@ def act(module: Module) -> dict[str, Any]:
     """Bring the cluster to its state."""
     from gpuprov.documents.nodes import row_document
     from gpuprov.host.local import LocalHost
-    from gpuprov.planes.cluster_order import ClusterOrder, read_share, resolve_engine
-    from gpuprov.planes.leaving import JobsPolicy
+    from gpuprov.planes.across.cluster_order import ClusterOrder, read_share, resolve_engine
+    from gpuprov.planes.across.leaving import JobsPolicy
+    from gpuprov.spanning.ensure_over_hosts import ensure_over_hosts
     from gpuprov.workflows.ensure import ensure_cluster
-    from gpuprov.workflows.spanning.ensure_over_hosts import ensure_over_hosts
 
     wanted = module.params
     order = ClusterOrder(

@@ -157,7 +157,7 @@ def act(module: Module) -> dict[str, Any]:
     from gpuprov.core.names import check_cluster_name
     from gpuprov.documents.nodes import row_document
     from gpuprov.host.local import LocalHost
-    from gpuprov.planes.leaving import JobsPolicy
+    from gpuprov.planes.across.leaving import JobsPolicy
     from gpuprov.spec.mounts import parse_mount
     from gpuprov.workflows.ensure import ensure_node
 

@@ -87,10 +87,10 @@ def act(module: Module) -> dict[str, Any]:
     from gpuprov.core.names import check_cluster_name, expand_names
     from gpuprov.documents.verify import verify_document
     from gpuprov.host.local import LocalHost
+    from gpuprov.spanning.parts.over_hosts import find_from_here
+    from gpuprov.spanning.verify_hosts import verify_over_hosts
     from gpuprov.verify.report import summary
     from gpuprov.verify.request import Work
-    from gpuprov.workflows.spanning.over_hosts import find_from_here
-    from gpuprov.workflows.spanning.verify_hosts import verify_over_hosts
     from gpuprov.workflows.verify import verify_cluster
 
     wanted = module.params

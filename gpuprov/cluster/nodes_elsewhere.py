@@ -1,0 +1,282 @@
+"""Nodes of another host, reached through the gpuprov there: what jobs and `cp` need of a driver, and how it is served.
+
+It asks and runs, and puts files into nodes or takes some out. It makes nothing: that is each host's own matter.
+"""
+
+from __future__ import annotations
+
+import base64
+import zlib
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from gpuprov.cluster.state import observe_cluster
+from gpuprov.core.answer_kinds import fields_of, is_bool, is_list, is_string, items_of, number_in, pick, text_of
+from gpuprov.core.errors import HostNotReady
+from gpuprov.core.excerpt import excerpt
+from gpuprov.core.names import check_cluster_name
+from gpuprov.drivers.base import MOST_FILE_BYTES, READ_S, ExecResult, NodeState
+from gpuprov.drivers.calls import MOST_OUTPUT_BYTES, Output
+from gpuprov.drivers.networks import NetworkState
+from gpuprov.drivers.node_files import read_in_node
+from gpuprov.drivers.node_trees import look_in_node
+from gpuprov.host.remote.ask import MemberRequest
+from gpuprov.host.remote.install_paths import PROGRAM
+from gpuprov.host.remote.several import failure_of
+from gpuprov.spec.devices import Mount
+from gpuprov.spec.models import ENGINES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from gpuprov.core.answer_kinds import Accepts
+    from gpuprov.drivers.base import Driver, PathKind
+    from gpuprov.drivers.node_files import Execute
+    from gpuprov.host.base import Host
+    from gpuprov.host.remote.hosts import Hosts
+    from gpuprov.host.remote.machine import RemoteMachine
+
+CLUSTER_NODES: Final = "cluster-nodes"
+NODE_RUN: Final = "node-run"
+_STATES: Final = ("running", "stopped", "frozen", "error")
+_LABELS: Final[Accepts] = lambda value: isinstance(value, dict) and all(map(is_string, value.values()))  # noqa: E731
+_NAME: Final = text_of(300)
+_NODES: Final[Mapping[str, Accepts]] = {
+    "host": _NAME,
+    "engine": lambda value: value in ENGINES,
+    "command": _NAME,
+    "capabilities": items_of(_NAME),
+    "nodes": is_list,
+    "networks": is_list,
+}
+_NODE: Final[Mapping[str, Accepts]] = {
+    "name": _NAME,
+    "status": lambda value: value in _STATES,
+    "labels": _LABELS,
+    "mounts": is_list,
+}
+_MOUNT: Final[Mapping[str, Accepts]] = {"source": text_of(4096), "target": text_of(4096), "read_only": is_bool}
+_RUN: Final[Mapping[str, Accepts]] = {
+    "host": _NAME,
+    "exit_code": number_in(-255, 255),
+    "stdout": is_string,
+    "stderr": is_string,
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClusterNodesOrder:
+    """`cluster-nodes`: what an engine has of a cluster.
+
+    Attributes:
+        engine: Which.
+    """
+
+    cluster: str
+    engine: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodeRunOrder:
+    """`node-run`: a command in a node, as `Driver.run` takes it.
+
+    Attributes:
+        cwd: Empty for the node's own.
+        timeout_s: How long it may take; 0 for as long as it takes.
+        stdin: What it reads, as `pack_bytes` packs it.
+    """
+
+    engine: str
+    node: str
+    argv: list[str]
+    cwd: str = ""
+    timeout_s: float = 0.0
+    stdin: str = field(default="", repr=False)
+
+
+def tell_nodes(order: ClusterNodesOrder, host: Host) -> dict[str, Any]:
+    """What `NodesElsewhere` reads of the answer to `cluster-nodes`."""
+    driver = host.open(order.engine)
+    state = observe_cluster(driver, check_cluster_name(order.cluster))
+    return {
+        "engine": driver.name,
+        "command": driver.command,
+        "capabilities": sorted(driver.capabilities),
+        "nodes": [
+            {
+                "name": node.name,
+                "status": node.status,
+                "labels": dict(node.labels),
+                "mounts": [asdict(mount) for mount in node.mounts],
+            }
+            for node in state.nodes
+        ],
+        "networks": [{"name": network.name, "labels": dict(network.labels)} for network in state.own_networks],
+    }
+
+
+def run_in_node_here(order: NodeRunOrder, host: Host) -> dict[str, Any]:
+    """What `NodesElsewhere` reads of the answer to `node-run`."""
+    result = host.open(order.engine).run(
+        order.node,
+        order.argv,
+        cwd=order.cwd or None,
+        timeout_s=order.timeout_s or None,
+        stdin=unpack_bytes(order.stdin),
+    )
+    return {
+        "exit_code": result.exit_code,
+        "stdout": pack_bytes(result.stdout.encode()),
+        "stderr": pack_bytes(result.stderr.encode()),
+    }
+
+
+def pack_bytes(content: bytes) -> str:
+    """Bytes for a line of JSON: what a command prints may be as long as a line of the protocol."""
+    return base64.b64encode(zlib.compress(content)).decode()
+
+
+def unpack_bytes(text: str) -> bytes:
+    """What `pack_bytes` packed; raises ValueError for anything else, or for more than a command may print."""
+    if not text:
+        return b""
+    opened = zlib.decompressobj()
+    try:
+        content = opened.decompress(base64.b64decode(text, validate=True), MOST_OUTPUT_BYTES + 1)
+    except zlib.error as error:
+        raise ValueError(f"not packed: {error}") from error
+    if len(content) > MOST_OUTPUT_BYTES or not opened.eof:
+        raise ValueError("it is too long, or has no end")
+    return content
+
+
+class NodesElsewhere:
+    """A cluster's nodes on one other host, as far as verbs on jobs and `cp` need them.
+
+    Args:
+        hosts: The way to it.
+        machine: The host.
+        cluster: Name of the cluster.
+        engine: Which has its nodes there.
+
+    Raises:
+        GpuprovError: The host does not tell.
+    """
+
+    nameserver = None
+
+    def __init__(self, hosts: Hosts, machine: RemoteMachine, cluster: str, engine: str) -> None:
+        self._hosts, self._machine = hosts, machine
+        self.host, self.name = machine.name, engine
+        told = self._ask(CLUSTER_NODES, asdict(ClusterNodesOrder(cluster=cluster, engine=engine)))
+        try:
+            _, _, command, capabilities, nodes, networks = fields_of(told, f"gpuprov.{CLUSTER_NODES}/v1", _NODES)
+            self._nodes = [_node(node, machine.name) for node in nodes]
+            self._networks = [_network(network) for network in networks]
+        except (ValueError, TypeError) as error:
+            raise self._odd(error) from error
+        self.command: str = command
+        self.capabilities = frozenset(capabilities)
+
+    @classmethod
+    def as_driver(cls, hosts: Hosts, machine: RemoteMachine, cluster: str, engine: str) -> Driver:
+        """The same for those who take a driver; they call what is here alone."""
+        return cast("Driver", cls(hosts, machine, cluster, engine))
+
+    def list_nodes(self) -> list[NodeState]:
+        """Those of the cluster, as they were at the beginning."""
+        return self._nodes
+
+    def find_node(self, name: str) -> NodeState | None:
+        """One of these."""
+        return next((node for node in self._nodes if node.name == name), None)
+
+    def list_networks(self) -> list[NetworkState]:
+        """The same of its networks."""
+        return self._networks
+
+    def run(
+        self,
+        name: str,
+        argv: Sequence[str],
+        *,
+        cwd: str | None = None,
+        timeout_s: float | None = None,
+        stdin: bytes = b"",
+    ) -> ExecResult:
+        """Run a command as root in a running node and wait; it is ended with the connection."""
+        return self._run(name, argv, cwd=cwd, timeout_s=timeout_s, stdin=stdin).text()
+
+    def pull(self, name: str, path: str, *, most_bytes: int = MOST_FILE_BYTES, timeout_s: float = READ_S) -> bytes:
+        """Read a regular file of a running node."""
+        return read_in_node(self._within(name), name, path, most_bytes=most_bytes, timeout_s=timeout_s)
+
+    def look(self, name: str, path: str) -> PathKind:
+        """What stands at a path."""
+        return look_in_node(self._within(name), name, path)
+
+    def read_tree(self, name: str, path: str, take: Callable[[bytes], object]) -> str:
+        """Hand on a file or folder as a tar."""
+        return self._hosts.read_tree(self._machine, (self.name, name, path), take)
+
+    def write_tree(self, name: str, path: str, tar: Iterable[bytes]) -> None:
+        """Put a file or folder into a node; it is whole, or it is not there."""
+        self._hosts.write_tree(self._machine, (self.name, name, path), tar)
+
+    def attach_argv(
+        self,
+        name: str,
+        argv: Sequence[str],
+        *,
+        environment: Mapping[str, str],
+        piped: bool = False,  # noqa: ARG002 - every byte passes anyway
+    ) -> list[str]:
+        """The command of ssh that runs one in the node."""
+        variables = [f"{key}={value}" for key, value in environment.items()]
+        wanted = ["env", *variables, *argv] if variables else list(argv)
+        return self._hosts.argv(self._machine, [PROGRAM, "exec", "--engine", self.name, name, "--", *wanted])
+
+    def _within(self, name: str) -> Execute:
+        return lambda call: self._run(name, call.argv, cwd=call.cwd, timeout_s=call.timeout_s)
+
+    def _run(
+        self, name: str, argv: Sequence[str], *, cwd: str | None, timeout_s: float | None, stdin: bytes = b""
+    ) -> Output:
+        order = NodeRunOrder(
+            engine=self.name,
+            node=name,
+            argv=list(argv),
+            cwd=cwd or "",
+            timeout_s=timeout_s or 0.0,
+            stdin=pack_bytes(stdin) if stdin else "",
+        )
+        told = self._ask(NODE_RUN, asdict(order))
+        try:
+            _, exit_code, stdout, stderr = fields_of(told, f"gpuprov.{NODE_RUN}/v1", _RUN)
+            return Output(exit_code=exit_code, stdout=unpack_bytes(stdout), stderr=unpack_bytes(stderr))
+        except ValueError as error:
+            raise self._odd(error) from error
+
+    def _ask(self, verb: str, document: Mapping[str, Any]) -> Mapping[str, Any]:
+        (answer,) = self._hosts.work({self._machine: MemberRequest(verb=verb, document=document)})
+        if answer.document is None:
+            raise failure_of(answer)
+        return answer.document
+
+    def _odd(self, error: Exception) -> HostNotReady:
+        return HostNotReady(
+            f"{self.host} gave an unexpected answer",
+            evidence=excerpt(str(error)),
+            fix=f"bring gpuprov there up to date: gpuprov host add {self.host}",
+        )
+
+
+def _node(told: object, host: str) -> NodeState:
+    name, status, labels, mounts = pick(told, _NODE)
+    found = tuple(Mount(**dict(zip(_MOUNT, pick(mount, _MOUNT), strict=True))) for mount in mounts)
+    return NodeState(name=name, status=status, labels=labels, mounts=found, host=host)
+
+
+def _network(told: object) -> NetworkState:
+    name, labels = pick(told, {"name": _NAME, "labels": _LABELS})
+    return NetworkState(name=name, managed=True, labels=labels)

@@ -1,0 +1,1 @@
+"""What is done with nodes whatever their plane, which the registry knows."""

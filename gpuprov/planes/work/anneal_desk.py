@@ -1,0 +1,67 @@
+"""Where annealing of a cluster is kept and asked for: the program `gpuwork.anneal` in a node that takes jobs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from gpuprov.core.silence_limit import scaled_limit_s
+from gpuprov.planes.work.anneal_answers import read_anneal_runs, read_annealing
+from gpuprov.planes.work.node_program import NodeProgram
+from gpuprov.planes.work.work_place import ANNEALS, anneal_argv
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gpuprov.planes.work.anneal_answers import AnnealRun
+
+MERGE_S: Final = 900.0  # the program itself ends what exceeds merge_limit_s
+
+
+def anneal_store(name: str) -> str:
+    """Where the nodes have what was prepared together."""
+    return f"{ANNEALS}/{name}"
+
+
+def part_command(folder: str) -> tuple[str, ...]:
+    """The command of a job that runs part `{n}` of what was prepared."""
+    return ("python3", "-m", "gpuwork.anneal", "part", folder, "{n}")
+
+
+class AnnealDesk(NodeProgram):
+    """The program for annealing, in the node that takes the jobs of its cluster."""
+
+    work: ClassVar[str] = "annealing"
+
+    @classmethod
+    def beside(cls, desk: NodeProgram) -> AnnealDesk:
+        """In the same node."""
+        return cls(driver=desk.driver, node=desk.node, cluster=desk.cluster)
+
+    def argv(self, *arguments: str) -> list[str]:
+        """Each verb names its folder itself."""
+        return anneal_argv(*arguments)
+
+    def translated(self, fix: str) -> str | None:  # noqa: ARG002
+        """Its commands are about folders in the node."""
+        return None
+
+    def prepare(self, arguments: Sequence[str], folder: str, *, parts: int) -> tuple[tuple[str, int], ...]:
+        """Freeze models in a new folder; returns the names of the runs, and how many parts each has.
+
+        Args:
+            arguments: Files in the node, and what is asked of them.
+            folder: The new one.
+            parts: Into how many the chains of each run are divided, at most.
+        """
+        return self.ask(
+            lambda told: read_annealing(told, folder),
+            *("prepare", *arguments, "--store", folder, "--parts", str(parts)),
+        )
+
+    def look(self, folder: str, *, with_series: bool = False) -> tuple[AnnealRun, ...]:
+        """How far the runs of a folder are, and what they found."""
+        return self.ask(read_anneal_runs, "show", folder, *(("--series",) if with_series else ()))
+
+    def merge(self, folder: str) -> tuple[AnnealRun, ...]:
+        """Merge the results of all parts."""
+        return self.ask(read_anneal_runs, "merge", folder, limit_s=scaled_limit_s(MERGE_S))

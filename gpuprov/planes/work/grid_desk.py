@@ -1,0 +1,73 @@
+"""Where grids of a cluster are kept and asked for: the program `gpuwork.grid` in a node that takes jobs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from gpuprov.core.silence_limit import scaled_limit_s
+from gpuprov.planes.work.grid_answers import read_drawn_series, read_prepared, read_table
+from gpuprov.planes.work.job_desk import SUBMIT_S
+from gpuprov.planes.work.node_program import NodeProgram
+from gpuprov.planes.work.work_place import GRIDS, grid_argv
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from gpuprov.planes.work.grid_answers import GridSeries, GridTable, Prepared
+    from gpuprov.spec.grid_order import GridOrder
+
+RUNS: Final = "runs"
+
+
+def store_of(project: str) -> str:
+    """Where the nodes have the runs of a project."""
+    return f"{GRIDS}/{project}/{RUNS}"
+
+
+def run_command(folder: str, retries: int) -> tuple[str, ...]:
+    """The command of a job that makes run `{n}` of what was prepared."""
+    again = ("--retries", str(retries)) if retries else ()
+    return ("python3", "-m", "gpuwork.grid", "one", folder, "{n}", *again)
+
+
+class GridDesk(NodeProgram):
+    """The program for grids, in the node that takes the jobs of its cluster."""
+
+    work: ClassVar[str] = "grids"
+
+    @classmethod
+    def beside(cls, desk: NodeProgram) -> GridDesk:
+        """In the same node."""
+        return cls(driver=desk.driver, node=desk.node, cluster=desk.cluster)
+
+    def argv(self, *arguments: str) -> list[str]:
+        """Each verb names its folder itself."""
+        return grid_argv(*arguments)
+
+    def translated(self, fix: str) -> str | None:  # noqa: ARG002
+        """Its commands are about folders in the node."""
+        return None
+
+    def prepare(self, order: GridOrder, project: str, *, name: str, under_way: Iterable[str]) -> Prepared:
+        """Prepare the runs that are missing; they have their own copy of the project when this returns.
+
+        Args:
+            order: What is asked for.
+            project: A folder in the node.
+            name: The project's name.
+            under_way: Names of runs that wait or run.
+        """
+        return self.ask(
+            lambda told: read_prepared(told, name),
+            *("prepare", project, "--store", store_of(name), "--under-way", "-", *order.arguments),
+            stdin="\n".join(under_way).encode(),
+            limit_s=scaled_limit_s(SUBMIT_S),
+        )
+
+    def table(self, name: str) -> GridTable:
+        """All runs of a project."""
+        return self.ask(read_table, "list", store_of(name))
+
+    def series(self, name: str) -> GridSeries:
+        """The series of a project's runs, thinned out."""
+        return self.ask(read_drawn_series, "series", store_of(name))

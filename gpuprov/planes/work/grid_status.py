@@ -1,0 +1,134 @@
+"""What has become of the runs of a grid, by what they left and what the jobs of the cluster say. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Literal
+
+from gpuprov.core.excerpt import excerpt
+from gpuprov.planes.work.grid_answers import run_name
+from gpuprov.planes.work.grid_jobs import UNDER_WAY
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from gpuprov.planes.work.grid_answers import GridTable
+    from gpuprov.planes.work.job_answers import JobRecord
+
+RunState = Literal["done", "failed", "running", "waiting"]
+STATES: Final[tuple[RunState, ...]] = ("done", "failed", "running", "waiting")
+_HEAD: Final = ("param_name", "job_name")
+_LABEL: Final = 80
+_REASON: Final = 300
+
+
+@dataclass(frozen=True, kw_only=True)
+class GridRun:
+    """A run of a grid.
+
+    Attributes:
+        name: Its folder, relative to the runs of the project.
+        state: Whether it waits, runs, or how it ended.
+        values: Those that tell it from others, such as `lr=0.1 units=64`.
+        job: The id of the job that makes it, or made it last, as far as the cluster still lists it.
+        node: Where it runs, or ran.
+        gpus: UUIDs of the GPUs that it saw.
+        simulated: Whether these were simulated.
+        seconds: How long it took.
+        reason: Why it failed, or waits.
+    """
+
+    name: str
+    state: RunState
+    values: str
+    job: str | None
+    node: str | None
+    gpus: tuple[str, ...]
+    simulated: bool
+    seconds: float | None
+    reason: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class GridStatus:
+    """The runs of a project, and how many `grid run` would submit now."""
+
+    project: str
+    runs: tuple[GridRun, ...]
+    missing: int
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many runs have each state, and how many are missing."""
+        found = Counter(run.state for run in self.runs)
+        return {**{state: found[state] for state in STATES}, "missing": self.missing}
+
+
+def judge_runs(
+    project: str, table: GridTable, jobs: Mapping[str, JobRecord], combinations: Sequence[str]
+) -> GridStatus:
+    """What has become of each run.
+
+    Args:
+        project: Its name.
+        table: All runs.
+        jobs: The job of each run, by its name.
+        combinations: The hash of the values of each combination that the project asks for now.
+    """
+    varied = _varied(table)
+    runs = []
+    for row in table.runs:
+        found = _run(row, jobs.get(run_name(row)), varied)
+        if found is not None:
+            runs.append((table.combinations[row["param_name"]], found))
+    there = {values for values, run in runs if run.state != "failed"}
+    ordered = sorted((run for _, run in runs), key=lambda run: STATES.index(run.state))
+    missing = sum(values not in there for values in combinations)
+    return GridStatus(project=project, runs=tuple(ordered), missing=missing)
+
+
+def _run(row: Mapping[str, str], job: JobRecord | None, varied: Sequence[str]) -> GridRun | None:
+    """None for one that has not ended and that nobody is at: the next `grid run` makes it."""
+    values = excerpt(" ".join(f"{name}={row[name]}" for name in varied if row[name]), _LABEL)
+    name, number = run_name(row), job.id if job else None
+    if row["run.state"] != "open":
+        return GridRun(
+            name=name,
+            values=values,
+            job=number,
+            state="done" if row["run.state"] == "done" else "failed",
+            node=excerpt(row["run.node"], _REASON) or None,
+            gpus=tuple(row["run.gpus"].split()),
+            simulated=row["run.simulated"] == "True",
+            seconds=_seconds(row["run.seconds"]),
+            reason=excerpt(row["run.reason"], _REASON) or None,
+        )
+    if job is None or job.state in ("done", "cancelled"):
+        return None
+    state: RunState = "failed" if job.state not in UNDER_WAY else "running" if job.state == "running" else "waiting"
+    return GridRun(
+        name=name,
+        values=values,
+        job=number,
+        state=state,
+        node=job.node,
+        gpus=job.gpus,
+        simulated=job.simulated,
+        seconds=None,
+        reason=job.reason,
+    )
+
+
+def _varied(table: GridTable) -> list[str]:
+    """The parameters whose values differ between runs."""
+    parameters = [name for name in table.columns if name not in _HEAD and not name.startswith(("run.", "last."))]
+    return [name for name in parameters if len({run[name] for run in table.runs}) > 1]
+
+
+def _seconds(text: str) -> float | None:
+    try:
+        seconds = float(text)
+    except ValueError:
+        return None
+    return seconds if 0 <= seconds < 1e10 else None  # noqa: PLR2004 - and not NaN

@@ -1,0 +1,37 @@
+"""What is other with the jobs of a cluster than a moment ago: pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from gpuprov.planes.work.job_answers import JobList, JobRecord
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobChange:
+    """What is other than in the round before.
+
+    Attributes:
+        kind: `new`, `changed` and `gone` are about a job; `error` and `recovered` about the whole.
+        text: Why, where that is to be told.
+    """
+
+    kind: str
+    job: JobRecord | None = None
+    text: str = ""
+
+
+def compare_jobs(before: JobList, now: JobList) -> tuple[JobChange, ...]:
+    """What has changed; that a job waits for another reason is no change."""
+    was = {job.id: job for job in before.jobs}
+    there = {job.id for job in now.jobs}
+    changes = []
+    for job in now.jobs:
+        old = was.get(job.id)
+        if old is None:
+            changes.append(JobChange(kind="new", job=job))
+        elif (old.state, old.tries, old.node) != (job.state, job.tries, job.node):
+            changes.append(JobChange(kind="changed", job=job))
+    return (*changes, *(JobChange(kind="gone", job=job) for job in before.jobs if job.id not in there))

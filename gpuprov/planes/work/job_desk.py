@@ -1,0 +1,91 @@
+"""Where jobs of a cluster are handed in and asked for: the program `gpuwork.jobs` in one of its nodes."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from gpuprov.core.errors import TimedOut, Unreachable
+from gpuprov.core.names import name_cluster
+from gpuprov.core.silence_limit import scaled_limit_s
+from gpuprov.planes.work.job_answers import read_jobs, read_log_piece, read_shown, read_submitted
+from gpuprov.planes.work.node_program import ANSWER_S, NodeProgram, NotEnded
+from gpuprov.planes.work.work_place import desk_argv
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gpuprov.planes.work.job_answers import JobList, JobRecord, LogPiece, ShownJobs, Submitted
+    from gpuprov.spec.job_order import SubmitOrder
+
+SUBMIT_S: Final = 900.0  # 1 GiB is frozen, and 10,000 runs are ten commands of Slurm's
+_CANCEL_S: Final = 60.0  # the program itself waits half as long
+_OURS: Final = re.compile(r"python3 -m gpuwork\.jobs (?:list|(show|logs|cancel|wait) ([0-9.]{1,20}))", re.ASCII)
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobDesk(NodeProgram):
+    """A node that takes jobs for its cluster."""
+
+    work: ClassVar[str] = "jobs"
+
+    def argv(self, *arguments: str) -> list[str]:
+        """With the folder of jobs."""
+        return desk_argv(*arguments)
+
+    def translated(self, fix: str) -> str | None:
+        """Its verbs are those of `gpuprov jobs`."""
+        found = _OURS.fullmatch(fix)
+        if found is None:
+            return None
+        verb, job = found.groups()
+        return f"gpuprov jobs {verb} {job}" if verb else "gpuprov jobs"
+
+    def submit(self, order: SubmitOrder, project: str | None) -> Submitted:
+        """Hand jobs in; they have their own copy of the project when this returns.
+
+        Args:
+            order: What is to be run.
+            project: A folder in the node.
+
+        Raises:
+            GpuprovError: It was refused, or nobody can tell whether it was submitted.
+        """
+        asked = json.dumps(order.document(project)).encode()
+        try:
+            return self.ask(
+                lambda told: read_submitted(told, order.count), "submit", stdin=asked, limit_s=scaled_limit_s(SUBMIT_S)
+            )
+        except (TimedOut, Unreachable) as error:
+            fix = name_cluster("see whether it was submitted: gpuprov jobs", self.cluster)
+            raise type(error)(error.what, evidence=error.evidence, fix=fix) from error
+
+    def list_jobs(self) -> JobList:
+        """All jobs, or those of the newest submissions."""
+        return self.ask(read_jobs, "list")
+
+    def list_live(self) -> JobList:
+        """All jobs that run, and those that wait."""
+        return self.ask(read_jobs, "list", "--live")
+
+    def show(self, ids: Sequence[str]) -> ShownJobs:
+        """Some jobs, and what they belong to."""
+        return self.ask(read_shown, "show", *ids)
+
+    def read_log(self, job: str, start: int) -> LogPiece:
+        """A piece of a job's log."""
+        return self.ask(lambda told: read_log_piece(told, job=job, start=start), "logs", job, "--from", str(start))
+
+    def cancel(self, ids: Sequence[str]) -> tuple[JobRecord, ...]:
+        """End jobs; returns them when they have ended."""
+        return self.ask(read_jobs, "cancel", *ids, limit_s=_CANCEL_S + scaled_limit_s(ANSWER_S)).jobs
+
+    def wait(self, ids: Sequence[str], *, limit_s: int) -> tuple[JobRecord, ...] | None:
+        """Jobs that have all ended; None where they had not when the time was over."""
+        try:
+            whole_s = limit_s + scaled_limit_s(ANSWER_S)
+            return self.ask(read_jobs, "wait", *ids, "--limit", str(limit_s), limit_s=whole_s).jobs
+        except NotEnded:
+            return None

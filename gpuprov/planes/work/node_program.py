@@ -1,0 +1,129 @@
+"""A program of `gpuwork` in a node that takes jobs, asked through the engine.
+
+The node may be hostile: each question has a time limit, each answer a size limit (Driver.run) and a strict parser.
+"""
+
+from __future__ import annotations
+
+import secrets
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
+
+from gpuprov.core.answer_kinds import parse_program_answer, read_complaint
+from gpuprov.core.errors import EngineError, GpuprovError, HostNotReady, ProgramFailed, TimedOut, UsageError
+from gpuprov.core.excerpt import LINE, excerpt, last_words
+from gpuprov.core.names import name_cluster
+from gpuprov.core.silence_limit import scaled_limit_s
+from gpuprov.planes.work.work_place import PROJECTS, require_program
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from gpuprov.core.answer_kinds import Complaint
+    from gpuprov.drivers.base import Driver, ExecResult
+
+    Answer = TypeVar("Answer")
+
+ANSWER_S: Final = 90.0
+_TIDY_S: Final = 60.0
+_KINDS: Final[dict[int, type[GpuprovError]]] = {1: ProgramFailed, 2: UsageError, 3: HostNotReady, 4: EngineError}
+_TIMED_OUT: Final = 6
+# A copy that a killed run has left goes with the next one; `-cmin`, as its other times are those of the project
+_TIDY: Final = f"rm -rf -- \"$1\"; find /opt -maxdepth 1 -path '{PROJECTS}*' -cmin +1440 -exec rm -rf -- {{}} +"
+
+
+class NotEnded(TimedOut):
+    """Jobs had not ended when the time was over that the program was given."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodeProgram:
+    """A program in a node that takes jobs for its cluster.
+
+    Attributes:
+        driver: Reaches the node.
+        node: Its name.
+        cluster: Name of the cluster.
+        work: What the program is for, in a word.
+    """
+
+    driver: Driver
+    node: str
+    cluster: str
+    work: ClassVar[str]
+
+    def argv(self, *arguments: str) -> list[str]:
+        """The command by which the node's root runs it."""
+        raise NotImplementedError
+
+    def translated(self, fix: str) -> str | None:
+        """What to type on this host for a command of the program's; None where that is nothing."""
+        raise NotImplementedError
+
+    @contextmanager
+    def holding(self, project: Iterable[bytes]) -> Iterator[str]:
+        """Have a project in the node for the block, as root's, readable for all; gives its path there.
+
+        Args:
+            project: A tar, as `Driver.write_tree` takes it.
+
+        Raises:
+            EngineError: The node cannot hold it.
+        """
+        place = f"{PROJECTS}{secrets.token_hex(8)}"
+        try:
+            self.driver.write_tree(self.node, place, project)
+            yield place
+        finally:
+            with suppress(GpuprovError):
+                self.driver.run(self.node, ["sh", "-c", _TIDY, "sh", place], cwd="/", timeout_s=_TIDY_S)
+
+    def ask(
+        self,
+        read: Callable[[dict[str, Any]], Answer],
+        *arguments: str,
+        stdin: bytes = b"",
+        limit_s: float | None = None,
+    ) -> Answer:
+        """What the program answers.
+
+        Raises:
+            GpuprovError: It complains, or what it says is no answer.
+        """
+        timeout_s = scaled_limit_s(ANSWER_S) if limit_s is None else limit_s
+        result = self.driver.run(self.node, self.argv(*arguments), cwd="/", timeout_s=timeout_s, stdin=stdin)
+        if not result.stdout.strip():
+            require_program(result.stderr, self.node, self.cluster)
+        try:
+            told = parse_program_answer(result.stdout)
+            complaint = read_complaint(told)
+            if complaint is None:
+                return read(told)
+        except ValueError as error:
+            raise self._unreadable(arguments[0], result, str(error)) from error
+        raise self.as_error(complaint)
+
+    def as_error(self, complaint: Complaint) -> GpuprovError:
+        """An error of the program's as one of this host's."""
+        kind = NotEnded if complaint.exit_code == _TIMED_OUT else _KINDS.get(complaint.exit_code, EngineError)
+        return kind(
+            excerpt(complaint.what),
+            evidence=last_words(complaint.evidence, most=40) if complaint.evidence else "",
+            fix=self._as_fix(complaint.fix),
+        )
+
+    def _as_fix(self, fix: str) -> str:
+        """What to type on this host; what is to be typed in the node is shown as a node's words."""
+        ours = self.translated(fix)
+        if ours is None:
+            return f"gpuprov shell {self.node}, and there: {excerpt(fix, LINE)}"
+        return name_cluster(ours, self.cluster)
+
+    def _unreadable(self, verb: str, result: ExecResult, why: str) -> EngineError:
+        said = (result.stderr or result.stdout)[-LINE:].strip() or f"exit status {result.exit_code}"
+        return EngineError(
+            f"the program for {self.work} in {self.node} gave an unexpected answer (`{verb}`)",
+            evidence=f"{excerpt(why)}: {excerpt(said)}",
+            fix=f"look into the node: gpuprov shell {self.node}",
+        )

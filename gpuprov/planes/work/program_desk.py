@@ -1,0 +1,85 @@
+"""Where CUDA programs of a cluster are kept and run: the program `gpuwork.programs` in a node that takes jobs."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from gpuprov.core.silence_limit import scaled_limit_s
+from gpuprov.planes.work.node_program import NodeProgram
+from gpuprov.planes.work.program_answers import (
+    RUNS,
+    read_pages,
+    read_prepared_run,
+    read_programs,
+    read_removed,
+    read_run_look,
+)
+from gpuprov.planes.work.work_place import PROGRAMS, cuda_program_argv
+
+if TYPE_CHECKING:
+    from gpuprov.planes.work.program_answers import ProgramRow, RunLook, RunPage
+    from gpuprov.spec.program_order import ProgramOrder
+
+PREPARE_S: Final = 1800.0  # some GiB of CSV
+_LIST: Final = re.compile(r"python3 -m gpuwork\.programs list")
+
+
+def work_command(run: str) -> tuple[str, ...]:
+    """The command of a job that is worker `{n}` of a run."""
+    return ("python3", "-m", "gpuwork.programs", "--store", PROGRAMS, "work", run, "{n}")
+
+
+class ProgramDesk(NodeProgram):
+    """The program for CUDA programs, in the node that takes the jobs of its cluster."""
+
+    work: ClassVar[str] = "programs"
+
+    @classmethod
+    def beside(cls, desk: NodeProgram) -> ProgramDesk:
+        """In the same node."""
+        return cls(driver=desk.driver, node=desk.node, cluster=desk.cluster)
+
+    def argv(self, *arguments: str) -> list[str]:
+        """With the store of the cluster."""
+        return cuda_program_argv(*arguments)
+
+    def translated(self, fix: str) -> str | None:
+        """Its list is that of `gpuprov program`."""
+        return "gpuprov program list" if _LIST.fullmatch(fix) else None
+
+    def prepare(self, order: ProgramOrder, program: str, data: str | None, *, workers: int) -> str:
+        """Register a program and prepare a run of it; gives the run's folder in the nodes.
+
+        Args:
+            order: What is asked for.
+            program: The program's folder in the node.
+            data: The CSV file in the node; None for none.
+            workers: How many there are to be.
+        """
+        given = () if data is None else ("--data", data)
+        return self.ask(
+            read_prepared_run,
+            *("prepare", program, "--runs", RUNS, "--workers", str(workers), *order.choice, *given),
+            limit_s=scaled_limit_s(PREPARE_S),
+        )
+
+    def look(self, run: str) -> RunLook:
+        """A run as it is."""
+        return self.ask(read_run_look, "look", run)
+
+    def drop(self, run: str) -> None:
+        """Have the data of a run removed whose jobs have been cancelled."""
+        self.ask(read_run_look, "drop", run)
+
+    def page(self) -> RunPage | None:
+        """Dask's page of the run that began last among those that go on; None where there is none."""
+        return self.ask(read_pages, "pages", RUNS)
+
+    def programs(self) -> tuple[ProgramRow, ...]:
+        """All registered programs."""
+        return self.ask(read_programs, "list")
+
+    def remove(self, program: str) -> ProgramRow:
+        """Remove a registered program."""
+        return self.ask(read_removed, "rm", program)

@@ -1,0 +1,108 @@
+"""What a controller has this host do for a new node: say what it offers to it, and make it."""
+
+from __future__ import annotations
+
+import base64
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, cast
+
+from gpuprov.cluster.files import present_member
+from gpuprov.cluster.find_engine import engine_of_cluster
+from gpuprov.cluster.node_order import NodeOrder, read_order_text
+from gpuprov.cluster.retry_after_wait import act_on_engine
+from gpuprov.cluster.state import observe_cluster
+from gpuprov.cluster.waiting_for_gpus import Patience
+from gpuprov.cluster.whole import WholeCluster, dump_whole
+from gpuprov.core.errors import GpuprovError, UsageError
+from gpuprov.core.names import check_cluster_name
+from gpuprov.documents.host_part import host_part_document
+from gpuprov.documents.outcome import outcome_document
+from gpuprov.planes.over_hosts.host_part import look_for_one
+from gpuprov.planes.registry import plane_of
+from gpuprov.serving.request_bytes import bytes_of
+from gpuprov.workflows.create_node import create_node
+
+if TYPE_CHECKING:
+    from gpuprov.core.outcome import Outcome
+    from gpuprov.core.reporter import Reporter
+    from gpuprov.drivers.base import Driver
+    from gpuprov.host.base import Host
+    from gpuprov.spec.models import GpuMode
+
+
+@dataclass(frozen=True, kw_only=True)
+class SeekOrder:
+    """`seek`: what the host has of the cluster of an ordered node, and offers to that.
+
+    Attributes:
+        order: The node, as its label has it.
+        gpu_mode: Whether its GPUs are real.
+    """
+
+    order: str
+    gpu_mode: str = "auto"
+
+
+@dataclass(frozen=True, kw_only=True)
+class CreateOrder:
+    """`create`: make a node.
+
+    Attributes:
+        order: The node, as its label has it.
+        gpu_mode: Whether its GPUs are real.
+        engine: For a cluster that is not there yet; empty for the default one.
+        secret: What the nodes of a cluster over hosts share, in base64.
+        wait_s: How long to wait for GPUs; below 0 not at all.
+    """
+
+    order: str
+    gpu_mode: str = "auto"
+    engine: str = ""
+    secret: str = field(default="", repr=False)
+    wait_s: float = -1.0
+
+
+def serve_seek(order: SeekOrder, host: Host, reporter: Reporter) -> dict[str, Any]:
+    """The host's part of the cluster, with an offer."""
+    wanted = _order_of(order)
+    driver = engine_of_cluster(wanted.cluster, host.engines, reporter=reporter, creates=True)
+    part = look_for_one(driver, wanted, host, reporter=reporter)
+    secret = b""
+    if part.spec and part.spec.hosts:
+        with suppress(GpuprovError):  # another host has it too
+            role = part.spec.nodes.role
+            secret = plane_of(role).read_secret(driver, observe_cluster(driver, wanted.cluster))
+    return {"part": host_part_document(part, host=host.name), "secret": base64.b64encode(secret).decode()}
+
+
+def serve_create(order: CreateOrder, host: Host, reporter: Reporter) -> dict[str, Any]:
+    """Make it; the answer has the nodes of the cluster on this host, for those of other hosts."""
+    bytes_of(order.secret, "secret")
+    wanted = replace(_order_of(order), secret=order.secret)
+    patience = Patience(wait_s=order.wait_s if order.wait_s >= 0 else None)
+
+    def find() -> Driver:
+        if order.engine:
+            return host.open(order.engine)
+        return engine_of_cluster(wanted.cluster, host.engines, reporter=reporter, creates=True)
+
+    def create(driver: Driver, host: Host) -> Outcome:
+        return create_node(driver, wanted, host, patience=patience, reporter=reporter)
+
+    done = act_on_engine(host, find, create)
+    driver = find()
+    facts = driver.facts()
+    here = [present_member(node) for node in observe_cluster(driver, wanted.cluster).nodes if node.complete]
+    mine = WholeCluster().with_host(host.name, here, cpus=facts.cpus, memory_bytes=facts.memory_bytes)
+    return {**outcome_document(done, host=host.name), "whole": dump_whole(mine)}
+
+
+def _order_of(order: SeekOrder | CreateOrder) -> NodeOrder:
+    wanted = read_order_text(order.order)
+    if wanted is None or order.gpu_mode not in ("auto", "real", "simulated"):
+        raise UsageError(
+            "the request for a node cannot be served", evidence=f"{order.order!r:.200}", fix="gpuprov host list"
+        )
+    check_cluster_name(wanted.cluster)
+    return replace(wanted, gpu_mode=cast("GpuMode", order.gpu_mode), agreed=True)

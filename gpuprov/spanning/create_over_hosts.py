@@ -1,0 +1,260 @@
+"""`create-node` in a cluster over hosts, or on another host: choose it, have it make the node, tell the others."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, replace
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+from gpuprov.cluster.placement import NoRoom, place_nodes
+from gpuprov.cluster.whole import dump_whole, parse_whole
+from gpuprov.core.errors import GpuprovError, UsageError
+from gpuprov.core.names import check_node_name, name_cluster
+from gpuprov.core.outcome import Outcome
+from gpuprov.core.silence_limit import scaled_limit_s
+from gpuprov.documents.member_answers import strictly
+from gpuprov.host.remote.ask import MemberRequest
+from gpuprov.host.remote.several import failure_of, read_each
+from gpuprov.planes.registry import plane_of
+from gpuprov.serving.member_create import CreateOrder, SeekOrder
+from gpuprov.serving.member_nodes import TellOrder
+from gpuprov.spanning.parts.over_hosts import QUESTION_S, head_of, host_of_head, lines_of, machine_of, put_together
+from gpuprov.spec.models import PlacementSpec
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from gpuprov.cluster.node_order import NodeOrder
+    from gpuprov.cluster.whole import WholeCluster
+    from gpuprov.core.reporter import Reporter
+    from gpuprov.host.remote.hosts import Hosts
+    from gpuprov.host.remote.machine import RemoteMachine
+    from gpuprov.host.remote.several import HostAnswer
+    from gpuprov.spanning.parts.over_hosts import SpanningCluster
+
+
+@dataclass(frozen=True, kw_only=True)
+class HostedOrder:
+    """A node, and where it is to be.
+
+    Attributes:
+        host: Which is to have it; None to place it.
+        engine: For a cluster that is not there yet; empty for the default one there.
+        wait_s: How long to wait for GPUs; None not at all.
+    """
+
+    node: NodeOrder
+    host: str | None = None
+    engine: str = ""
+    wait_s: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class HostedNode:
+    """What was done, on which host, and why hosts do not know of it."""
+
+    outcome: Outcome
+    host: str
+    failed: Mapping[str, GpuprovError]
+    asked: int
+
+
+def create_over_hosts(
+    order: HostedOrder, known: Mapping[str, RemoteMachine], hosts: Hosts, *, reporter: Reporter
+) -> HostedNode | None:
+    """Make a node where the cluster spans hosts, or on the host that is said; None where neither is so.
+
+    Raises:
+        UsageError: There is no such host, it is none of the cluster's, or the name is in use on another one.
+        NoRoom: No host has the GPUs for it.
+        GpuprovError: The host does not answer, or it failed there.
+    """
+    check_node_name(order.node.name)
+    if order.host is not None and order.host not in known:
+        raise UsageError(
+            f"no host {order.host:.60} was added",
+            evidence=f"hosts: {', '.join(known) or 'none'}",
+            fix=f"gpuprov host add {order.host:.60} --address ADDRESS; or list them: gpuprov host list",
+        )
+    seen, secrets = _seek(order, known, hosts)
+    if seen.spec is None or not seen.spec.hosts:
+        return None if order.host is None else _create_alone(order, known[order.host], hosts)
+    host = _choose(order, seen)
+    reporter.note(f"{order.node.name} goes to {host}")
+    told = _create(order, seen.machines[host], hosts, _secret(seen, secrets))
+    changed = lines_of(told, host)
+    whole = _with_answer(seen, told, host)
+    failed = dict(seen.failed)
+    if whole != seen.whole:
+        changed += _tell(seen, whole, hosts, failed, _awaited(order, seen, whole, reporter))
+    return HostedNode(outcome=Outcome(changed=tuple(changed)), host=host, failed=failed, asked=len(seen.machines))
+
+
+def _seek(
+    order: HostedOrder, known: Mapping[str, RemoteMachine], hosts: Hosts
+) -> tuple[SpanningCluster, dict[str, str]]:
+    """What hosts have of the cluster, and offer to the node; then, by host, what its nodes share."""
+    sought = replace(order.node, source=None)  # which one host alone has
+    document = asdict(SeekOrder(order=sought.label(), gpu_mode=order.node.gpu_mode))
+    request = MemberRequest(verb="seek", document=document, total_s=scaled_limit_s(QUESTION_S))
+    secrets: dict[str, str] = {}
+
+    def ask(machines: Iterable[RemoteMachine]) -> list[HostAnswer]:
+        return [_without_secret(answer, secrets) for answer in hosts.ask(dict.fromkeys(machines, request))]
+
+    answers = ask(known.values())
+    name = order.node.cluster
+    seen = put_together(name, known, answers)
+    if seen.spec is None or not seen.spec.hosts:
+        return seen, {}
+    machines = {host.name: machine_of(host, known) for host in seen.spec.hosts}
+    more = [machine for host, machine in machines.items() if host not in known]
+    answers += ask(more) if more else []
+    mine = [answer for answer in answers if answer.machine.name in machines]
+    return put_together(name, machines, mine), secrets
+
+
+def _without_secret(answer: HostAnswer, secrets: dict[str, str]) -> HostAnswer:
+    """The answer as that to `part`; what it says besides is put with the secrets."""
+    told = answer.document
+    if told is None:
+        return answer
+
+    def read() -> tuple[Mapping[str, Any], str]:
+        part, secret = told["part"], told["secret"]
+        if not (isinstance(part, dict) and isinstance(secret, str)):
+            raise ValueError("it contains no part of a cluster")  # noqa: TRY004 - as all that is wrong there
+        return part, secret
+
+    try:
+        part, secrets[answer.machine.name] = strictly(read, answer.machine.name)
+    except GpuprovError as error:
+        return replace(answer, document=None, error=error)
+    return replace(answer, document=part)
+
+
+def _secret(seen: SpanningCluster, secrets: Mapping[str, str]) -> str:
+    """What the cluster's nodes share, as the host of the node that gives work has it, or else another one."""
+    first = host_of_head(seen)
+    found = sorted(((host != first, secret) for host, secret in secrets.items() if secret), key=lambda one: one[0])
+    return found[0][1] if found else ""
+
+
+def _choose(order: HostedOrder, seen: SpanningCluster) -> str:
+    """The host that has the node already, else the one that is said, else the one that placement gives.
+
+    Raises:
+        UsageError: That is not one that could have it.
+    """
+    name, spec = order.node.name, seen.spec
+    home = next((row.host for row in seen.rows if row.name == name), None)
+    if home is not None and order.host not in (None, home):
+        raise UsageError(
+            f"the name {name} is taken by a node on {home}",
+            evidence=f"cluster {seen.name} has one such node, and {order.host} is another host",
+            fix=f"use another name; or remove that node: gpuprov rm {name}",
+        )
+    wanted = home or order.host
+    if wanted is not None and wanted not in seen.machines:
+        raise UsageError(
+            f"cluster {seen.name} does not span {wanted}",
+            evidence=f"its hosts: {', '.join(seen.machines)}",
+            fix=f"add it to hosts in the spec: gpuprov cluster up --name {seen.name} -f FILE",
+        )
+    if wanted is not None:
+        if wanted in seen.failed:
+            raise seen.failed[wanted]
+        if wanted not in seen.parts or seen.parts[wanted].spec is None:
+            raise UsageError(
+                f"{wanted} has nothing of cluster {seen.name} yet",
+                evidence="it has no networks on that host",
+                fix=name_cluster("gpuprov cluster up", seen.name),
+            )
+        return wanted
+    if spec is None:  # pragma: no cover - asked only where there is one
+        raise AssertionError
+    offers = [part.offer for part in seen.parts.values() if part.offer]
+    fixed = spec.placement.strategy == "fixed"  # for the spec's nodes, not for this one
+    free = replace(spec, placement=PlacementSpec()) if fixed else spec
+    try:
+        return place_nodes(free, [name], offers, away=seen.whole.homes)[name]
+    except NoRoom:
+        able = [offer.host for offer in offers if not offer.lack and offer.gpus >= offer.size]
+        if order.wait_s is None or not able:
+            raise
+        return able[0]
+
+
+def _create_alone(order: HostedOrder, machine: RemoteMachine, hosts: Hosts) -> HostedNode:
+    """A node of a cluster of that host alone."""
+    told = _create(order, machine, hosts)
+    outcome = Outcome(changed=tuple(lines_of(told, machine.name)))
+    return HostedNode(outcome=outcome, host=machine.name, failed={}, asked=1)
+
+
+def _create(order: HostedOrder, machine: RemoteMachine, hosts: Hosts, secret: str = "") -> Mapping[str, Any]:
+    document = asdict(
+        CreateOrder(
+            order=order.node.label(),
+            gpu_mode=order.node.gpu_mode,
+            engine=order.engine,
+            secret=secret,
+            wait_s=-1.0 if order.wait_s is None else order.wait_s,
+        )
+    )
+    (answer,) = hosts.work({machine: MemberRequest(verb="create", document=document)})
+    if answer.document is None:
+        raise failure_of(answer)
+    return answer.document
+
+
+def _with_answer(seen: SpanningCluster, told: Mapping[str, Any], host: str) -> WholeCluster:
+    """The nodes of all hosts, with those that the host has now."""
+
+    def read() -> str:
+        if not isinstance(told["whole"], str):
+            raise ValueError("it has no nodes")  # noqa: TRY004 - all that is wrong in an answer is a ValueError
+        return told["whole"]
+
+    mine = parse_whole(strictly(read, host), source=f"the answer of {host}").on(host)
+    if not mine:
+        return seen.whole
+    known = mine[0]
+    whole = seen.whole.with_host(host, mine, cpus=known.cpus, memory_bytes=known.memory_bytes)
+    return whole.changed_from(seen.whole)
+
+
+def _tell(
+    seen: SpanningCluster,
+    whole: WholeCluster,
+    hosts: Hosts,
+    failed: dict[str, GpuprovError],
+    awaited: Sequence[str],
+) -> list[str]:
+    """Have all hosts record it, and bring their nodes to their files; that of the controller waits for the node.
+
+    Raises:
+        GpuprovError: The node does not take work.
+    """
+    order, home = TellOrder(cluster=seen.name, whole=dump_whole(whole)), host_of_head(seen)
+    orders = {host: replace(order, ready=list(awaited)) if host == home else order for host in seen.parts}
+    requests = {seen.machines[host]: MemberRequest(verb="tell", document=asdict(one)) for host, one in orders.items()}
+    done, refused = read_each(hosts.work(requests), lines_of)
+    if awaited and home in refused:
+        raise refused[home]
+    failed |= refused
+    return list(chain.from_iterable(done.values()))
+
+
+def _awaited(order: HostedOrder, seen: SpanningCluster, whole: WholeCluster, reporter: Reporter) -> list[str]:
+    """The nodes that the host of the controller is to wait for."""
+    member = next((one for one in whole.members if one.name == order.node.name), None)
+    if member is None or seen.spec is None or not plane_of(member.role).has_services:
+        return []
+    head, home = head_of(seen), host_of_head(seen)
+    if head is None or home not in seen.parts:
+        reporter.warn(
+            f"{home or 'the host of the controller'} does not answer: {member.name} takes no jobs until it does"
+        )
+        return []
+    return list(dict.fromkeys([head, member.name]))

@@ -1,0 +1,65 @@
+"""`cluster down` of a cluster that spans hosts: on the host that knows its jobs first, then on the others at once."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, replace
+from itertools import chain
+from typing import TYPE_CHECKING
+
+from gpuprov.core.outcome import Outcome
+from gpuprov.host.remote.ask import MemberRequest
+from gpuprov.host.remote.several import failure_of, read_each
+from gpuprov.serving.member_clusters import DownOrder
+from gpuprov.spanning.parts.over_hosts import host_of_head, lines_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from gpuprov.core.errors import GpuprovError
+    from gpuprov.host.remote.hosts import Hosts
+    from gpuprov.planes.across.leaving import JobsPolicy
+    from gpuprov.spanning.parts.over_hosts import SpanningCluster
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpanningDown:
+    """What was removed, and why hosts could not be asked to.
+
+    Attributes:
+        asked: How many hosts were.
+    """
+
+    outcome: Outcome
+    failed: Mapping[str, GpuprovError]
+    asked: int
+
+
+def down_over_hosts(seen: SpanningCluster, hosts: Hosts, policy: JobsPolicy) -> SpanningDown:
+    """Remove a cluster from all its hosts that answer.
+
+    The host of the node that gives work is first, and alone: it knows the jobs of all nodes, and where it refuses
+    nothing is removed anywhere.
+
+    Raises:
+        GpuprovError: That host refuses.
+    """
+    order = DownOrder(
+        cluster=seen.name,
+        force=policy.force,
+        drain_s=policy.drain_s if policy.drain_s is not None else -1.0,
+    )
+    first = host_of_head(seen)
+    changed: list[str] = []
+    failed = dict(seen.failed)
+    if first in seen.parts:
+        (answer,) = hosts.work({seen.machines[first]: MemberRequest(verb="down", document=asdict(order))})
+        if answer.document is None:
+            raise failure_of(answer)
+        changed += lines_of(answer.document, first)
+        order = replace(order, force=True, agreed=True)
+    others = [host for host in seen.parts if host != first]
+    request = MemberRequest(verb="down", document=asdict(order))
+    done, refused = read_each(hosts.work({seen.machines[host]: request for host in others}), lines_of)
+    changed += chain.from_iterable(done.values())
+    failed |= refused
+    return SpanningDown(outcome=Outcome(changed=tuple(changed)), failed=failed, asked=len(seen.machines))

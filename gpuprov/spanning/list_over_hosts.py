@@ -1,0 +1,44 @@
+"""`list` of the nodes of all hosts that `host add` has remembered; all are asked side by side."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from itertools import chain
+from typing import TYPE_CHECKING
+
+from gpuprov.core.silence_limit import scaled_limit_s
+from gpuprov.documents.member_answers import read_rows
+from gpuprov.host.remote.ask import MemberRequest
+from gpuprov.host.remote.several import read_each
+from gpuprov.serving.member import ListOrder
+from gpuprov.spanning.parts.over_hosts import QUESTION_S, part_error
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from gpuprov.core.errors import GpuprovError
+    from gpuprov.host.remote.hosts import Hosts
+    from gpuprov.host.remote.machine import RemoteMachine
+    from gpuprov.planes.across.rows import NodeRow
+
+
+@dataclass(frozen=True, kw_only=True)
+class ListedNodes:
+    """The nodes of all hosts that answer, and why the others do not."""
+
+    rows: tuple[NodeRow, ...]
+    failed: Mapping[str, GpuprovError]
+    asked: int
+
+    @property
+    def error(self) -> GpuprovError | None:
+        """The error of `list` where some hosts do not answer."""
+        return part_error(self.failed, of=self.asked)
+
+
+def list_over_hosts(known: Mapping[str, RemoteMachine], hosts: Hosts, *, everything: bool) -> ListedNodes:
+    """The nodes of all clusters on these hosts."""
+    document = asdict(ListOrder(everything=everything))
+    request = MemberRequest(verb="list", document=document, total_s=scaled_limit_s(QUESTION_S))
+    rows, failed = read_each(hosts.ask(dict.fromkeys(known.values(), request)), read_rows)
+    return ListedNodes(rows=tuple(chain.from_iterable(rows.values())), failed=failed, asked=len(known))

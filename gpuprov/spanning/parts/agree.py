@@ -1,0 +1,220 @@
+"""Agree with all hosts of a cluster on what each is to do; changes nothing.
+
+Every host is asked what it has and offers; the new nodes are placed; every host plans its part, which tells the nodes
+of all hosts.
+"""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from gpuprov.cluster.placement import place_nodes
+from gpuprov.cluster.slices import slice_cluster
+from gpuprov.cluster.whole import WholeCluster, dump_whole
+from gpuprov.core.errors import UsageError
+from gpuprov.host.remote.ask import MemberRequest
+from gpuprov.host.remote.several import read_each
+from gpuprov.planes.base import Crew
+from gpuprov.planes.registry import PLANES, check_spec, plane_of
+from gpuprov.serving.member_clusters import MemberUpOrder, PartOrder
+from gpuprov.spanning.parts.hosts_leaving import find_leaving
+from gpuprov.spanning.parts.over_hosts import look_at_spanning, machine_of, part_error
+from gpuprov.spanning.parts.planned_part import PlannedPart, read_planned_part
+from gpuprov.spanning.parts.settle import settle_spanning
+from gpuprov.spanning.parts.share_over_hosts import prove_new_share, prove_share
+from gpuprov.spanning.parts.tunnel_keys import with_tunnels
+from gpuprov.spec.addressing import node_name
+from gpuprov.spec.serialize import dump_spec
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from gpuprov.core.reporter import Reporter
+    from gpuprov.host.remote.hosts import Hosts
+    from gpuprov.host.remote.machine import RemoteMachine
+    from gpuprov.planes.across.leaving import JobsPolicy
+    from gpuprov.spanning.parts.hosts_leaving import LeavingHosts
+    from gpuprov.spanning.parts.over_hosts import SpanningCluster
+    from gpuprov.spec.draft import Draft
+    from gpuprov.spec.models import ClusterSpec, HostSpec
+
+_NOTHING: Final = "nothing was changed: a new cluster needs all its hosts"
+
+
+@dataclass(frozen=True, kw_only=True)
+class HostsUpOrder:
+    """What is asked for.
+
+    Attributes:
+        draft: The spec, which names hosts, with what was left open in it.
+        known: The hosts that `host add` has remembered.
+        policy: What becomes of jobs on nodes that have to leave.
+    """
+
+    draft: Draft
+    known: Mapping[str, RemoteMachine]
+    policy: JobsPolicy
+    keep_on_failure: bool = False
+    verify: bool = False
+    prune: bool = False
+
+    @property
+    def machines(self) -> dict[str, RemoteMachine]:
+        """The way to each host of the spec."""
+        return {host.name: machine_of(host, self.known) for host in self.draft.spec.hosts}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Agreed:
+    """What the hosts that answer have agreed on.
+
+    Attributes:
+        whole: The nodes of all hosts as they are to be.
+        before: As they are now.
+        leaving: Hosts that the spec does not name any more.
+        nodes: By host, those of the spec's nodes that it is to have.
+        lines: By host, what it would change.
+        secret: What the nodes share now; empty where there is none.
+    """
+
+    seen: SpanningCluster
+    spec: ClusterSpec
+    whole: WholeCluster
+    before: WholeCluster
+    leaving: LeavingHosts
+    nodes: Mapping[str, tuple[str, ...]]
+    lines: Mapping[str, tuple[str, ...]]
+    secret: bytes = field(repr=False)
+
+    @property
+    def changes(self) -> bool:
+        """Whether any host has anything to do."""
+        same = all(part.spec == self.spec and part.whole == self.whole for part in self.seen.parts.values())
+        return not same or any(self.lines.values())
+
+
+def agree_with_hosts(order: HostsUpOrder, hosts: Hosts, reporter: Reporter) -> Agreed:
+    """Ask all hosts, place the new nodes, and have every host plan its part; changes nothing."""
+    with reporter.phase("look"):
+        seen = _look(order, hosts)
+        for error in seen.failed.values():
+            reporter.warn(f"{error.what}: {error.evidence}")
+    with reporter.phase("plan"):
+        spec = settle_spanning(order.draft, seen)
+        check_spec(spec)
+        before, leaving = seen.whole, find_leaving(spec, seen, order.known, hosts, reporter=reporter)
+        seen = replace(seen, whole=leaving.without(before))
+        proven = prove_new_share(spec, seen, hosts, reporter)
+        names = [node_name(spec.nodes.prefix, number) for number in range(spec.nodes.count)]
+        offers = [part.offer for host in spec.hosts if (part := seen.parts.get(host.name)) and part.offer]
+        placed = place_nodes(spec, names, offers, away=seen.whole.homes)
+        nodes = {part.host: part.nodes for part in slice_cluster(spec, placed)}
+        begun = Agreed(
+            seen=seen,
+            spec=spec,
+            whole=with_tunnels(spec, seen),
+            before=before,
+            leaving=leaving,
+            nodes=nodes,
+            lines={},
+            secret=b"",
+        )
+        planned = look_and_plan_parts(order, spec, begun, hosts)
+        whole = begun.whole
+        for host, one in planned.items():
+            mine = one.mine
+            known = mine[0] if mine else None
+            whole = whole.with_host(
+                host, mine, cpus=known.cpus if known else 0, memory_bytes=known.memory_bytes if known else 0
+            )
+        whole = whole.changed_from(before)
+        # A changed spec counts as well, else nobody could tell which host has the newest one
+        whole = replace(whole, serial=max(whole.serial, before.serial + (spec != seen.spec)))
+        crew = Crew(spec=spec, members=whole.reachable_members())
+        for plane in PLANES.values():
+            plane.refuse_crew(crew)
+        head = plane_of(spec.nodes.role).head_name(spec)
+        first = whole.homes.get(head or "", "")
+        secrets = sorted(planned, key=lambda host: host != first)
+        secret = next((planned[host].secret for host in secrets if planned[host].secret), b"")
+        lines = {**leaving.lines, **{host: one.lines for host, one in planned.items()}}
+        agreed = replace(begun, whole=whole, lines=lines, secret=secret)
+        if spec.share and agreed.changes and not proven:
+            prove_share(spec, seen, hosts)
+        return agreed
+
+
+def _look(order: HostsUpOrder, hosts: Hosts) -> SpanningCluster:
+    """What each host has of the cluster, and offers.
+
+    Raises:
+        GpuprovError: No host answers, or not all do and there is no such cluster yet.
+    """
+    spec = order.draft.spec
+    text = dump_spec(spec)
+
+    def question(host: HostSpec) -> PartOrder:
+        engine = host.engine or ("" if order.draft.engine_open else spec.engine)
+        return PartOrder(cluster=spec.name, spec=text, engine=engine, internal_ip=host.internal_ip or "")
+
+    orders = {host.name: question(host) for host in spec.hosts}
+    seen = look_at_spanning(spec.name, order.machines, orders, hosts)
+    error = part_error(seen.failed, of=len(spec.hosts), what=_NOTHING, undone=True)
+    if error and not (seen.spec and seen.parts):
+        raise error
+    for host, part in seen.parts.items():
+        alone = part.spec is not None and not part.spec.hosts
+        if alone or (part.exists and part.known_as not in ("", host)):
+            raise UsageError(
+                f"{host} has another cluster {spec.name}",
+                evidence=f"there it is {f'part of one as {part.known_as}' if part.known_as else 'on that host alone'}",
+                fix=f"use another name: --name NAME; or remove it, on {host}: gpuprov cluster down {spec.name}",
+            )
+    return seen
+
+
+def look_and_plan_parts(order: HostsUpOrder, spec: ClusterSpec, agreed: Agreed, hosts: Hosts) -> dict[str, PlannedPart]:
+    """What each host that answers would change for its part.
+
+    Raises:
+        GpuprovError: A host refuses, or does not answer any more; nothing was changed.
+    """
+    seen = agreed.seen
+    if order.policy.drain_s is not None:  # they are waited for when the hosts do their part
+        order = replace(order, policy=replace(order.policy, force=True))
+    requests = {
+        seen.machines[host]: MemberRequest(verb="plan", document=asdict(order_of_part(order, spec, agreed, host)))
+        for host in seen.parts
+    }
+    homes = dict(seen.whole.homes)
+    homes |= {node: host for host, nodes in agreed.nodes.items() for node in nodes}
+
+    def read(told: Mapping[str, Any], host: str) -> PlannedPart:
+        return read_planned_part(told, host, {node: home for node, home in homes.items() if home != host})
+
+    planned, refused = read_each(hosts.ask(requests), read)
+    error = part_error(refused, of=len(requests), what="nothing was changed: hosts refuse their part", undone=True)
+    if error:
+        raise error
+    return planned
+
+
+def order_of_part(
+    order: HostsUpOrder, spec: ClusterSpec, agreed: Agreed, host: str, secret: bytes = b""
+) -> MemberUpOrder:
+    """What a host is asked to plan, or to do."""
+    policy = order.policy
+    return MemberUpOrder(
+        cluster=spec.name,
+        spec=dump_spec(spec),
+        left=[],
+        nodes=list(agreed.nodes[host]),
+        whole=dump_whole(agreed.whole),
+        secret=base64.b64encode(secret).decode(),
+        keep_on_failure=order.keep_on_failure,
+        prune=order.prune,
+        force=policy.force,
+        drain_s=policy.drain_s if policy.drain_s is not None else -1.0,
+    )

@@ -1,0 +1,76 @@
+"""Keep jobs from nodes that are about to leave, where the node that gives work is on another host than they are."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from gpuprov.core.names import fold
+from gpuprov.host.remote.ask import MemberRequest
+from gpuprov.host.remote.several import failure_of
+from gpuprov.serving.member_nodes import HoldOrder, ReleaseOrder
+from gpuprov.spanning.parts.over_hosts import host_of_head
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gpuprov.core.reporter import Reporter
+    from gpuprov.host.remote.hosts import Hosts
+    from gpuprov.planes.across.leaving import JobsPolicy
+    from gpuprov.spanning.parts.over_hosts import SpanningCluster
+
+
+class HoldThere:
+    """What keeps work from nodes of several hosts.
+
+    Args:
+        seen: The cluster.
+        hosts: The way to its hosts.
+        reporter: Is told what cannot be done.
+    """
+
+    def __init__(self, seen: SpanningCluster, hosts: Hosts, reporter: Reporter) -> None:
+        self._seen, self._hosts, self._reporter = seen, hosts, reporter
+        self.home = host_of_head(seen)
+
+    def take(self, names: Sequence[str], policy: JobsPolicy, *, lost: bool) -> bool:
+        """Hold them, wait for their jobs as the policy says, and refuse if some run; whether anybody could be asked.
+
+        Raises:
+            GpuprovError: The host of the node that gives work refuses; the nodes take jobs again.
+        """
+        seen = self._seen
+        if self.home not in seen.parts:
+            self._reporter.warn(
+                f"{fold(list(names))} cannot be drained: {self.home} with the node that starts jobs does not answer; "
+                "jobs are looked for on the nodes themselves"
+            )
+            return False
+        stopped = {row.name for row in seen.rows if row.status == "stopped"}
+        homes = seen.whole.homes
+        order = HoldOrder(
+            cluster=seen.name,
+            nodes=list(names),
+            lost=list(names) if lost else [],
+            elsewhere=[name for name in names if homes.get(name) != self.home and name not in stopped],
+            force=policy.force,
+            drain_s=policy.drain_s if policy.drain_s is not None else -1.0,
+        )
+        request = MemberRequest(verb="hold", document=asdict(order))
+        (answer,) = self._hosts.work({seen.machines[self.home]: request})
+        if answer.document is None:
+            raise failure_of(answer)
+        return True
+
+    def release(self, *, running: Sequence[str], stopped: Sequence[str] = ()) -> None:
+        """Let those that are still there take jobs again."""
+        if not running and not stopped:
+            return
+        order = ReleaseOrder(cluster=self._seen.name, running=list(running), stopped=list(stopped))
+        request = MemberRequest(verb="release", document=asdict(order))
+        (answer,) = self._hosts.work({self._seen.machines[self.home]: request})
+        if answer.document is None:
+            error, names = failure_of(answer), fold([*running, *stopped])
+            self._reporter.warn(
+                f"could not resume {names}: {error.what}: {error.evidence}; to resume them: gpuprov cluster up"
+            )

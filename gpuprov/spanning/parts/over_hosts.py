@@ -1,0 +1,278 @@
+"""Clusters that span hosts: find one, and see what its hosts have of it; every host is asked side by side."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Final
+
+from gpuprov.cluster.here_alone import is_here_alone
+from gpuprov.cluster.whole import WholeCluster, newest_whole
+from gpuprov.core.errors import GpuprovError, HostNotReady, PartDone, UsageError
+from gpuprov.core.silence_limit import scaled_limit_s
+from gpuprov.documents.host_part import read_host_part
+from gpuprov.documents.member_answers import read_lines, read_rows
+from gpuprov.host.remote.ask import MemberRequest
+from gpuprov.host.remote.machine import RemoteMachine
+from gpuprov.host.remote.several import away_since, read_each
+from gpuprov.planes.across.rows import NodeRow
+from gpuprov.planes.registry import plane_of
+from gpuprov.serving.member import ListOrder
+from gpuprov.serving.member_clusters import PartOrder
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from gpuprov.host.base import Host
+    from gpuprov.host.remote.hosts import HostAnswers, Hosts
+    from gpuprov.planes.over_hosts.host_part import HostPart
+    from gpuprov.spec.models import ClusterSpec, HostSpec
+
+
+QUESTION_S: Final = 25.0  # the engines there have 10 s of it
+AWAY: Final = "unreachable"  # the status of nodes on a host that does not answer
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpanningCluster:
+    """A cluster that spans hosts, as its hosts say.
+
+    Attributes:
+        spec: As recorded on the host that has the newest state; None where none has any.
+        whole: The newest state of the nodes of all hosts.
+        machines: Its hosts, those too that do not answer, by their names in it.
+        parts: What hosts that answer have of it.
+        failed: Why the others do not.
+        away: Since when hosts are unreachable.
+    """
+
+    name: str
+    spec: ClusterSpec | None
+    whole: WholeCluster
+    machines: Mapping[str, RemoteMachine]
+    parts: Mapping[str, HostPart]
+    failed: Mapping[str, GpuprovError] = field(default_factory=dict)
+    away: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def rows(self) -> tuple[NodeRow, ...]:
+        """Every node of all hosts, those too whose host does not answer, by name."""
+        words = {node: word for part in self.parts.values() for node, word in part.words.items()}
+        rows = [with_word(row, words) for part in self.parts.values() for row in part.rows]
+        there = {row.name for row in rows}
+        rows += [self._away_row(member.name) for member in self.whole.members if member.name not in there]
+        return tuple(sorted(rows, key=lambda row: row.name))
+
+    def _away_row(self, node: str) -> NodeRow:
+        member = next(member for member in self.whole.members if member.name == node)
+        since = self.away.get(member.host, "")
+        if member.host in self.parts:
+            health, status = "missing: gpuprov cluster up", "missing"
+        else:
+            health = f"{member.host} is unreachable since {since}" if since else f"{member.host} does not answer"
+            status = AWAY
+        there = self.spec.host(member.host) if self.spec else None
+        return NodeRow(
+            name=node,
+            host=member.host,
+            cluster=self.name,
+            engine=(there.engine if there else None) or (self.spec.engine if self.spec else ""),
+            role=member.role,
+            status=status,
+            address="",
+            private_address=member.private_address,
+            gpus=member.gpus,
+            devices=member.devices,
+            sharing=self.spec.gpus.sharing if self.spec and member.gpus else "",
+            simulated=member.simulated,
+            work="",
+            health=health,
+            image="",
+        )
+
+
+def with_word(row: NodeRow, words: Mapping[str, str]) -> NodeRow:
+    """A node with the word that its plane on another host has for it."""
+    if row.work or row.name not in words:
+        return row
+    word = words[row.name]
+    plane = plane_of(row.role)
+    bad = row.health == "ok" and not plane.is_ready(word)
+    return replace(row, work=word, health=f"{plane.title} reports {word}: gpuprov cluster up" if bad else row.health)
+
+
+def machine_of(host: HostSpec, known: Mapping[str, RemoteMachine]) -> RemoteMachine:
+    """The way to a host of a spec: as the spec says it, else as `host add` has remembered it."""
+    if host.address is None and host.name in known:
+        return known[host.name]
+    return RemoteMachine(
+        name=host.name,
+        address=host.ssh_target,
+        user=host.user or "",
+        port=host.port,
+        identity_file=host.identity_file or "",
+        proxy_jump=host.proxy_jump or "",
+    )
+
+
+def find_spanning(name: str, known: Mapping[str, RemoteMachine], hosts: Hosts) -> SpanningCluster | None:
+    """The cluster of that name that spans hosts; None where no host that answers has one.
+
+    The hosts that `host add` has remembered are asked, then those that the cluster has besides.
+
+    Raises:
+        GpuprovError: No host answers at all.
+    """
+    question = MemberRequest(verb="part", document=asdict(PartOrder(cluster=name)), total_s=scaled_limit_s(QUESTION_S))
+    answers = list(hosts.ask(dict.fromkeys(known.values(), question)))
+    seen = put_together(name, known, answers)
+    if answers and not seen.parts:
+        raise HostNotReady(
+            f"none of {len(answers)} hosts responds",
+            evidence="\n".join(error.what for error in seen.failed.values()),
+            fix=next(iter(seen.failed.values())).fix,
+        )
+    if seen.spec is None or not seen.spec.hosts:
+        return None
+    more = {host.name: machine_of(host, known) for host in seen.spec.hosts if host.name not in known}
+    if more:
+        answers += hosts.ask(dict.fromkeys(more.values(), question))
+    mine = {host.name: machine_of(host, known) for host in seen.spec.hosts}
+    return put_together(name, mine, [answer for answer in answers if answer.machine.name in mine])
+
+
+def find_from_here(name: str, host: Host, known: Mapping[str, RemoteMachine], hosts: Hosts) -> SpanningCluster | None:
+    """The same as this machine sees it; a cluster of that name on this machine alone comes first."""
+    if not known or is_here_alone(host, name):
+        return None
+    return find_spanning(name, known, hosts)
+
+
+def require_spanning(name: str, known: Mapping[str, RemoteMachine], hosts: Hosts) -> SpanningCluster:
+    """The same; it is there.
+
+    Raises:
+        UsageError: It is not.
+        GpuprovError: No host answers at all.
+    """
+    seen = find_spanning(name, known, hosts)
+    if seen is None:
+        raise UsageError(
+            f"there is no cluster {name} that spans hosts",
+            evidence=f"asked: {', '.join(known) or 'no host'}",
+            fix="gpuprov list",
+        )
+    return seen
+
+
+def look_at_spanning(
+    name: str, machines: Mapping[str, RemoteMachine], orders: Mapping[str, PartOrder], hosts: Hosts
+) -> SpanningCluster:
+    """What these hosts have of a cluster and say besides, as they are ordered; changes nothing."""
+    requests = {
+        machine: MemberRequest(verb="part", document=asdict(orders[host]), total_s=scaled_limit_s(QUESTION_S))
+        for host, machine in machines.items()
+    }
+    return put_together(name, machines, hosts.ask(requests))
+
+
+def put_together(name: str, machines: Mapping[str, RemoteMachine], answers: HostAnswers) -> SpanningCluster:
+    """The cluster, from what its hosts have answered to `part`."""
+    parts, failed = read_each(answers, lambda told, host: read_host_part(told, host=host, cluster=name))
+    newest = newest_whole([part.whole for part in parts.values() if part.whole])
+    specs = [part.spec for part in parts.values() if part.spec and part.whole in (newest, None)]
+    specs.sort(key=lambda spec: not spec.hosts)
+    return SpanningCluster(
+        name=name,
+        spec=next(iter(specs), None),
+        whole=newest,
+        machines=machines,
+        parts=parts,
+        failed=failed,
+        away=away_since(answers),
+    )
+
+
+def part_error(
+    failed: Mapping[str, GpuprovError], *, of: int, what: str = "", undone: bool = False
+) -> GpuprovError | None:
+    """The error of a verb that some hosts could not serve; None where all have.
+
+    Args:
+        failed: Why they could not.
+        of: How many were asked.
+        what: The first part of the error.
+        undone: Whether the others have done nothing either.
+    """
+    if not failed:
+        return None
+    first = next(iter(failed.values()))
+    if len(failed) == of == 1:
+        return first
+    lines = [f"{error.what}: {error.evidence}" if error.evidence else error.what for error in failed.values()]
+    kind = PartDone if len(failed) < of and not undone else type(first)
+    return kind(
+        f"{what or 'not all hosts answered'}: {', '.join(failed)} ({len(failed)} of {of} hosts)",
+        evidence="\n".join(lines),
+        fix=first.fix,
+    )
+
+
+def head_of(seen: SpanningCluster) -> str | None:
+    """The node that gives work now: the usual one, unless that is away and one that takes its place is not.
+
+    None where the nodes need none.
+    """
+    heads = plane_of(seen.spec.nodes.role).head_names(seen.spec) if seen.spec else ()
+    running = {row.name for part in seen.parts.values() for row in part.rows if row.status == "running"}
+    return next((head for head in heads if head in running), next(iter(heads), None))
+
+
+def host_of_head(seen: SpanningCluster) -> str:
+    """The host of the node that gives work; any host where no node does; empty where none answers."""
+    return seen.whole.homes.get(head_of(seen) or "", next(iter(seen.parts), ""))
+
+
+def lines_of(told: Mapping[str, Any], host: str) -> list[str]:
+    """What a host has changed, each line with the host."""
+    return [f"{host}: {line}" for line in read_lines(told, "changed", host)]
+
+
+def get_host_of_node(node: str, known: Mapping[str, RemoteMachine], hosts: Hosts) -> tuple[RemoteMachine, NodeRow]:
+    """The host that has a node, and what it says of it.
+
+    Hosts that did not answer when last asked are asked only if no other one has it.
+
+    Raises:
+        UsageError: None that answers has it, or more than one.
+        PartDone: None that answers has it, and some do not answer.
+    """
+    request = MemberRequest(verb="list", document=asdict(ListOrder()), total_s=scaled_limit_s(QUESTION_S))
+    away = [machine for machine in known.values() if hosts.is_away(machine)]
+    first = [machine for machine in known.values() if machine not in away]
+    answers = list(hosts.ask(dict.fromkeys(first, request)))
+    homes, failed = _homes_of(node, answers)
+    if not homes and away:
+        answers += hosts.ask(dict.fromkeys(away, request))
+        homes, failed = _homes_of(node, answers)
+    if len(homes) == 1:
+        return homes[0]
+    if homes:
+        raise UsageError(
+            f"more than one host has a node {node}",
+            evidence=", ".join(machine.name for machine, _ in homes),
+            fix=f"ssh {homes[0][0].destination} gpuprov exec {node} -- COMMAND",
+        )
+    error = part_error(failed, of=len(answers), what=f"no host that answers has a node {node}")
+    raise error or UsageError(
+        f"there is no node {node}",
+        evidence=f"neither here nor on {', '.join(machine.name for machine in known.values())}",
+        fix="list the nodes: gpuprov list",
+    )
+
+
+def _homes_of(node: str, answers: HostAnswers) -> tuple[list[tuple[RemoteMachine, NodeRow]], dict[str, GpuprovError]]:
+    """The hosts that have a node of that name, and why others cannot tell."""
+    rows, failed = read_each(answers, read_rows)
+    machines = {answer.machine.name: answer.machine for answer in answers}
+    return [(machines[host], row) for host, found in rows.items() for row in found if row.name == node], failed

@@ -1,0 +1,125 @@
+"""The way Ansible's connection plugin takes into a node of another host: through the gpuprov there."""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from gpuprov.core.answer_kinds import is_string, number_in, pick
+from gpuprov.core.errors import EngineError, UsageError
+from gpuprov.core.reporter import Silent
+from gpuprov.documents.member_answers import strictly
+from gpuprov.host.remote.ask import MemberRequest
+from gpuprov.host.remote.hosts import Hosts, HostsBySsh
+from gpuprov.host.remote.inventory import get_machine
+from gpuprov.host.remote.places import ensure_places
+from gpuprov.host.remote.several import failure_of
+from gpuprov.serving.member_ansible import RunOrder
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from gpuprov.host.remote.machine import RemoteMachine
+    from gpuprov.provision.transport import Transport
+
+_PIECE: Final = 2_000_000  # bytes of a file at once: a request has 4 MiB at most, and base64 takes a third more
+MOST_FETCHED_BYTES: Final = 256_000_000
+_READ: Final = 'test -f "$1" && : < "$1" && tail -c "+$2" -- "$1" | head -c "$3" | base64 -w 0'
+_KINDS: Final = {"exit_code": number_in(-1000, 1000), "stdout": is_string, "stderr": is_string}
+
+
+@dataclass(frozen=True, kw_only=True)
+class RemoteTransport:
+    """Runs commands and moves files by the gpuprov of a host; a file goes in pieces, by commands in the node.
+
+    Attributes:
+        hosts: The way to it.
+    """
+
+    machine: RemoteMachine
+    engine: str
+    hosts: Hosts
+
+    def run(self, node: str, argv: list[str], environment: Mapping[str, str], stdin: bytes) -> tuple[int, bytes, bytes]:
+        """Run a command as root in a running node.
+
+        Raises:
+            GpuprovError: The host or the node refuses, or does not answer.
+        """
+        order = RunOrder(
+            node=node,
+            engine=self.engine,
+            argv=argv,
+            environment=[f"{key}={value}" for key, value in environment.items()],
+            stdin=base64.b64encode(stdin).decode(),
+        )
+        (answer,) = self.hosts.work({self.machine: MemberRequest(verb="run", document=asdict(order))})
+        if answer.document is None:
+            raise failure_of(answer)
+        return _read_result(answer.document, self.machine.name)
+
+    def look(self, node: str, argv: list[str]) -> str:
+        """What a short command prints that changes nothing."""
+        return self.run(node, argv, {}, b"")[1].decode(errors="replace")
+
+    def put(self, node: str, path: str, content: bytes) -> None:
+        """Write a file that only root of the node may read; it appears under its name once it is whole."""
+        part = f"{path}.gpuprov"
+        self._must(node, ["sh", "-c", 'umask 077; rm -f -- "$1"; : > "$1"', "sh", part], path)
+        for at in range(0, len(content), _PIECE):
+            piece = content[at : at + _PIECE]
+            self._must(node, ["sh", "-c", 'cat >> "$1"', "sh", part], path, stdin=piece)
+        self._must(node, ["mv", "-f", "--", part, path], path)
+
+    def get(self, node: str, path: str) -> bytes:
+        """Read a file of the node.
+
+        Raises:
+            EngineError: It has more than MOST_FETCHED_BYTES.
+        """
+        content = bytearray()
+        while len(content) <= MOST_FETCHED_BYTES:
+            argv = ["sh", "-c", _READ, "sh", path, str(len(content) + 1), str(_PIECE)]
+            said = self._must(node, argv, path)
+            piece = strictly(partial(base64.b64decode, said, validate=True), self.machine.name)
+            content += piece
+            if len(piece) < _PIECE:
+                return bytes(content)
+        raise EngineError(
+            f"the file {path} of {node} is too large",
+            evidence=f"it has more than {MOST_FETCHED_BYTES} bytes",
+            fix=f"on {self.machine.name}: gpuprov cp {node}:{path} FOLDER",
+        )
+
+    def _must(self, node: str, argv: list[str], path: str, *, stdin: bytes = b"") -> bytes:
+        status, stdout, stderr = self.run(node, argv, {}, stdin)
+        if status:
+            raise EngineError(
+                f"cannot move the file {path} of {node} on {self.machine.name}",
+                evidence=stderr.decode(errors="replace")[:2000] or f"exit status {status}",
+                fix=f"gpuprov exec {node} -- ls -ld {path}",
+            )
+        return stdout
+
+
+def _read_result(told: Mapping[str, Any], host: str) -> tuple[int, bytes, bytes]:
+    def read() -> tuple[int, bytes, bytes]:
+        status, stdout, stderr = pick(told, _KINDS)
+        return status, base64.b64decode(stdout, validate=True), base64.b64decode(stderr, validate=True)
+
+    return strictly(read, host)
+
+
+def open_remote_transport(host: str, engine: str) -> Transport:
+    """For nodes of a host that `host add` has remembered.
+
+    Raises:
+        UsageError: There is no such host.
+    """
+    if not host:
+        raise UsageError("no host is named", evidence="gpuprov_through is empty", fix="gpuprov inventory --graph")
+    places = ensure_places()
+    machine = get_machine(places.inventory, host)
+    return RemoteTransport(machine=machine, engine=engine, hosts=HostsBySsh(places=places, reporter=Silent()))

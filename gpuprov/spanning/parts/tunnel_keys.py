@@ -1,0 +1,69 @@
+"""Which ends the encrypted links between hosts have, and the public keys that hosts tell each other for them.
+
+A private key never leaves its host: each host makes its own, and says the public one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any
+
+from gpuprov.cluster.tunnels import agree_tunnels
+from gpuprov.documents.member_answers import strictly
+from gpuprov.host.remote.ask import MemberRequest
+from gpuprov.host.remote.several import read_each
+from gpuprov.host.tunnel_plan import KEY
+from gpuprov.serving.member_clusters import KeyOrder
+from gpuprov.spanning.parts.over_hosts import part_error
+from gpuprov.spec.overlay import vni_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from gpuprov.cluster.whole import WholeCluster
+    from gpuprov.host.remote.hosts import Hosts
+    from gpuprov.spanning.parts.over_hosts import SpanningCluster
+    from gpuprov.spec.models import ClusterSpec
+
+
+def with_tunnels(spec: ClusterSpec, seen: SpanningCluster) -> WholeCluster:
+    """The cluster as it was seen, with an end for each host of the spec; without a key where a host has none yet.
+
+    Raises:
+        UsageError: No addresses are free for them.
+    """
+    told = {host: part.tunnel_key for host, part in seen.parts.items()}
+    links = [link for part in seen.parts.values() for link in part.taken.links]
+    same_number = seen.spec is not None and vni_of(seen.spec) == vni_of(spec)
+    known = seen.whole.tunnels if same_number else ()  # else its addresses, which follow from the number, are others
+    return replace(seen.whole, tunnels=agree_tunnels(spec, known, told, links))
+
+
+def exchange_keys(whole: WholeCluster, seen: SpanningCluster, hosts: Hosts) -> WholeCluster:
+    """The same with the keys of the hosts that had none and answer: they make them now.
+
+    Raises:
+        GpuprovError: A host cannot make one, or does not answer any more.
+    """
+    request = MemberRequest(verb="key", document=asdict(KeyOrder(cluster=seen.name)))
+    lacking = [end.host for end in whole.tunnels if not end.key and end.host in seen.parts]
+    if not lacking:
+        return whole
+    keys, failed = read_each(hosts.work({seen.machines[host]: request for host in lacking}), _read_key)
+    error = part_error(
+        failed, of=len(lacking), what="nothing was changed: hosts have no key for the overlay", undone=True
+    )
+    if error:
+        raise error
+    ends = tuple(replace(end, key=keys.get(end.host, end.key)) for end in whole.tunnels)
+    return replace(whole, tunnels=ends)
+
+
+def _read_key(told: Mapping[str, Any], host: str) -> str:
+    def read() -> str:
+        key = told["key"]
+        if not isinstance(key, str) or not KEY.fullmatch(key):
+            raise ValueError("the key is not a WireGuard key")
+        return key
+
+    return strictly(read, host)

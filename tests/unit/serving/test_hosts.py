@@ -1,0 +1,256 @@
+"""Several hosts, each with a fake engine and simulated GPUs, behind a stand-in for ssh: the whole way and back."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+import pytest
+
+from gpuprov.core.errors import HostNotReady, PartDone, Unreachable, UsageError
+from gpuprov.core.waiting import Wait
+from gpuprov.documents.member_answers import read_lines, read_look, read_rows
+from gpuprov.host.remote.ask import MemberRequest, ask_member
+from gpuprov.host.remote.connection import SshConnection
+from gpuprov.host.remote.lines import Lines, render_line
+from gpuprov.host.remote.machine import RemoteMachine
+from gpuprov.host.remote.places import Places
+from gpuprov.host.remote.several import require_all, work_on_hosts
+from gpuprov.serving.member import ListOrder
+from gpuprov.serving.member_clusters import DownOrder, MemberUpOrder, StatusOrder, VerifyOrder
+from gpuprov.spanning.hosts import ask_host, look_at_hosts, run_in_node_there
+from gpuprov.spec.models import ClusterSpec, GpuSpec, NodesSpec
+from gpuprov.spec.serialize import dump_spec
+from tests.fakes.ssh import install_ssh, scripted_member
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from gpuprov.host.remote.lines import Message
+    from tests.conftest import Recording
+    from tests.fakes.ssh import FakeSsh
+
+NAMES = ("hebb", "hoff")
+ANSWERS = scripted_member("hear()", "say('result', document={})")
+
+
+@pytest.fixture
+def ssh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeSsh:
+    return install_ssh(tmp_path, monkeypatch)
+
+
+@pytest.fixture
+def places(tmp_path: Path) -> Places:
+    for name in ("config", "run"):
+        (tmp_path / name).mkdir()
+    return Places(config=tmp_path / "config", runtime=tmp_path / "run")
+
+
+def machine(name: str) -> RemoteMachine:
+    return RemoteMachine(name=name, address=f"{name}.example")
+
+
+@pytest.fixture
+def serve(ssh: FakeSsh, world_member: Callable[..., str]) -> Callable[..., RemoteMachine]:
+    def serve_it(name: str, *, nodes: int = 0) -> RemoteMachine:
+        root = ssh.reach(f"{name}.example")
+        ssh.reach(f"{name}.example", member=world_member(root, "its-own-name", nodes=nodes))
+        return machine(name)
+
+    return serve_it
+
+
+def spec(count: int) -> str:
+    return dump_spec(ClusterSpec(name="lab", nodes=NodesSpec(count=count), gpus=GpuSpec(mode="simulated")))
+
+
+def test_a_host_says_what_it_is_and_has_under_the_name_that_it_is_given(
+    serve: Callable[..., RemoteMachine], places: Places
+) -> None:
+    hoff = serve("hoff", nodes=2)
+    look = read_look(ask_host(hoff, places), "hoff")
+    assert {row.name: row.host for row in look.nodes} == {"c000": "hoff", "c001": "hoff"}
+    assert list(look.engines) == ["lxd"]
+    assert look.board is not None
+    assert look.board.host.simulated
+    assert [len(row.holders) for row in look.board.rows] == [1, 1, 0, 0]
+    assert {lease.host for lease in look.board.leases} == {"hoff"}
+    assert look.limits["inotify"]
+    assert abs(look.clock_s - time.time()) < 60
+
+
+@pytest.mark.slow
+def test_requests_are_served_by_the_stories_of_that_host(
+    serve: Callable[..., RemoteMachine], places: Places, recording: Recording
+) -> None:
+    connection = SshConnection(machine=serve("hoff", nodes=2), places=places)
+
+    def ask(verb: str, order: object) -> dict[str, object]:
+        return ask_member(connection, MemberRequest(verb=verb, document=asdict(order)), reporter=recording)  # type: ignore[call-overload]
+
+    rows = read_rows(ask("list", ListOrder()), "hoff")
+    assert [row.name for row in rows] == ["c000", "c001"]
+    status = ask("status", StatusOrder(cluster="lab"))
+    assert [row.work for row in read_rows(status, "hoff")] == ["idle", "idle"]
+    up = MemberUpOrder(cluster="lab", spec=spec(3), left=[])
+    planned = read_lines(ask("plan", up), "plan", "hoff")
+    assert any("c002" in line for line in planned)
+    done = ask("up", up)
+    assert any("c002" in line for line in read_lines(done, "changed", "hoff"))
+    assert [row.name for row in read_rows(done, "hoff")] == ["c000", "c001", "c002"]
+    assert "node c002 starting" in recording.lines
+    report = ask("verify", VerifyOrder(cluster="lab", nodes=["c000"]))
+    assert [node["node"] for node in report["nodes"]] == ["c000"]  # type: ignore[attr-defined]
+    gone = ask("down", DownOrder(cluster="lab", force=True))
+    assert any("c000" in line for line in read_lines(gone, "changed", "hoff"))
+
+
+def test_a_command_in_a_node_there_has_these_streams_and_gives_its_status(
+    ssh: FakeSsh, places: Places, capfd: pytest.CaptureFixture[str]
+) -> None:
+    ssh.reach("hoff.example", member='echo "$@"; echo err >&2; exit 3')
+    assert run_in_node_there(machine("hoff"), places, "c000", ["echo", "a b", "$HOME"]) == 3
+    said = capfd.readouterr()
+    assert said.out == "exec c000 -- echo a b $HOME\n"
+    assert said.err == "err\n"
+    assert "-T" in ssh.calls()[0]
+
+
+@pytest.mark.parametrize(
+    ("verb", "document", "why"),
+    [
+        ("rm-rf", {}, "look, list"),
+        ("status", {}, "missing 1 required"),
+        ("status", {"cluster": 7}, "not of type str"),
+        ("status", {"cluster": "lab", "engine": "lxd"}, "engine: not known"),
+        ("status", {"cluster": "../lab"}, "allowed"),
+        ("up", {"cluster": "lab", "spec": "{", "left": []}, ""),
+        ("up", {"cluster": "lab", "spec": "{}", "left": [1]}, "left"),
+    ],
+)
+def test_what_cannot_be_served_is_refused(
+    serve: Callable[..., RemoteMachine],
+    places: Places,
+    recording: Recording,
+    verb: str,
+    document: dict[str, object],
+    why: str,
+) -> None:
+    connection = SshConnection(machine=serve("hoff"), places=places)
+    with pytest.raises(UsageError) as caught:
+        ask_member(connection, MemberRequest(verb=verb, document=document), reporter=recording)
+    assert caught.value.what.startswith("hoff: ")
+    assert why in caught.value.evidence
+
+
+@pytest.mark.slow
+def test_a_host_that_is_away_holds_up_nobody(ssh: FakeSsh, places: Places, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GPUPROV_SILENCE_S", "150")  # half of all limits: a host has 5 s to begin
+    for name in NAMES:
+        ssh.reach(f"{name}.example", member=ANSWERS)
+    hosts = [machine(name) for name in NAMES]
+    away, hung = machine("away"), machine("hung")
+    ssh.fail("away.example", "ssh: connect to host away.example port 22: No route to host")
+    ssh.hang("hung.example")
+    began_s = time.monotonic()
+    answers = look_at_hosts([away, *hosts, hung], places)
+    assert time.monotonic() - began_s < 5.0 + 2.0
+    assert [answer.document is not None for answer in answers] == [False, True, True, False]
+    first = answers[0].away_since
+    assert first
+    with pytest.raises(PartDone) as caught:
+        require_all(answers)
+    assert caught.value.exit_code == 7
+    assert caught.value.what == "2 of 4 hosts did not answer: away, hung"
+    assert f"away is unreachable since {first}: ssh: connect to host" in caught.value.evidence
+    (again,) = look_at_hosts([away], places)
+    assert again.away_since == first
+    with pytest.raises(Unreachable, match=f"since {first}"):
+        require_all([again])
+    with pytest.raises(HostNotReady, match="2 of 2 hosts") as none:
+        require_all([answers[0], answers[3]])
+    assert none.value.exit_code == 3
+    ssh.reach("away.example", member=ANSWERS)
+    (back,) = look_at_hosts([away], places)
+    assert not back.away_since
+    assert not list(places.runtime.glob("away.away"))
+
+
+@pytest.mark.slow
+def test_on_ctrl_c_every_host_undoes_what_it_began(
+    ssh: FakeSsh, places: Places, recording: Recording, tmp_path: Path
+) -> None:
+    marks = {name: tmp_path / name for name in NAMES}
+    for name, mark in marks.items():
+        ssh.reach(
+            f"{name}.example",
+            member=scripted_member(
+                "hear()",
+                "say('note', text='begun')",
+                "while sys.stdin.readline(): pass",
+                "time.sleep(0.1)",
+                f"open({str(mark)!r}, 'w').close()",
+            ),
+        )
+    begun = Wait(what="all to have begun", timeout_s=30, fix="look", interval_s=0.02)
+
+    def interrupt() -> None:
+        begun.until(
+            lambda: len([line for line in recording.lines if line.endswith("begun")]), lambda n: n == len(NAMES)
+        )
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=interrupt, daemon=True).start()
+    requests = {machine(name): MemberRequest(verb="up", document={}) for name in NAMES}
+    with pytest.raises(KeyboardInterrupt):
+        work_on_hosts(requests, places, reporter=recording)
+    assert all(mark.exists() for mark in marks.values())
+
+
+def test_a_member_whose_controller_is_gone_undoes_and_frees_its_lock(
+    tmp_path: Path, world_member: Callable[..., str]
+) -> None:
+    root = tmp_path / "root"
+    root.mkdir()
+    command = ["sh", "-c", world_member(root, "its-own-name"), "sh", "member"]
+    document = asdict(MemberUpOrder(cluster="lab", spec=spec(3), left=[]))
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as member:
+        assert member.stdin
+        assert member.stdout
+        lines = Lines()
+        said: list[Message] = []
+        member.stdin.write(render_line("request", verb="up", host="hoff", document=document))
+        member.stdin.flush()
+        for line in member.stdout:
+            said += lines.feed(line)
+            if said[-1].kind == "phase":
+                break
+        member.stdin.close()
+        rest = member.stdout.read()
+        assert member.wait(60) == 130
+    said += lines.feed(rest)
+    assert said[0].kind == "hello"
+    assert (said[-1].kind, said[-1].content["what"]) == ("error", "interrupted")
+    subprocess.run(["flock", "--nonblock", root / "owner/lock", "true"], check=True)
+
+
+def test_nothing_but_the_protocol_comes_on_its_stdout() -> None:
+    code = (
+        "import os, sys\n"
+        "from gpuprov.host.remote.serve import MemberEnd, take_streams\n"
+        "end = MemberEnd(*take_streams())\n"
+        "print('a library prints'); sys.stdout.flush(); os.system('echo a child prints; cat')\n"
+        "end.result({})\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, input="not for children"
+    )
+    assert done.stdout == render_line("result", document={}).decode()
+    assert done.stderr.splitlines() == ["a library prints", "a child prints"]
