@@ -45,7 +45,7 @@ def command(session: Session, cluster: str, engine: str | None) -> int:
     try:
         nodes = look_at_nodes(partial(open_engine_of_cluster, session, engine, cluster), cluster)
     except GpuprovError as error:
-        session.reporter.warn(f"this host alone: {error.what}; {error.evidence}")
+        session.reporter.warn(f"this host only: {error.what}; {error.evidence}")
     document = hardware_document(own, nodes, host=session.host.name)
     session.show(document, render_hardware(own, nodes, colour=session.colour))
     return 0

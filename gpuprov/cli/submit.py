@@ -106,7 +106,9 @@ def _wait(session: Session, driver: Driver, cluster: str, job: str, *, cancel: b
             cancel_jobs(driver, cluster, [job])
             session.reporter.warn(f"cancelled {job}")
         else:
-            session.reporter.warn(name_cluster(f"{job} goes on; to end it: gpuprov jobs cancel {job}", cluster))
+            session.reporter.warn(
+                name_cluster(f"{job} is still running; to end it: gpuprov jobs cancel {job}", cluster)
+            )
         raise
 
 

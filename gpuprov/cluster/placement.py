@@ -201,7 +201,7 @@ def _on_two_hosts(node: str, one: str, other: str) -> UsageError:
     return UsageError(
         f"the node {node} exists on two hosts",
         evidence=f"on {one} and on {other}",
-        fix=f"remove one of them: gpuprov rm {node}, on the host that is not to have it",
+        fix=f"remove one of them: gpuprov rm {node}, on the host that should not have it",
     )
 
 

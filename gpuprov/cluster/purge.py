@@ -67,7 +67,7 @@ def _refuse_foreign(seen: FolderLook, folder: str, owners: set[int]) -> None:
     """Refuse what gpuprov has not made."""
     why = ""
     if seen.kind != "folder":
-        words = {"link": "is a symbolic link", "hidden": "cannot be looked into by this user"}
+        words = {"link": "is a symbolic link", "hidden": "cannot be read by this user"}
         why = f"{seen.at} {words.get(seen.kind, 'is not a folder')}"
     elif seen.mounts:
         why = f"a file system is mounted there: {', '.join(seen.mounts)}"

@@ -134,7 +134,7 @@ def judge_folder(seen: FolderLook, folder: str, owner: int, *, account: str = AC
     if seen.kind == "file":
         raise UsageError(what, evidence=f"{seen.at} is not a folder", fix="use another folder")
     if seen.kind == "hidden":
-        raise HostNotReady(what, evidence=f"this user may not look into {seen.at}", fix=AS_ROOT)
+        raise HostNotReady(what, evidence=f"this user may not read {seen.at}", fix=AS_ROOT)
     new = seen.kind == "absent"
     if seen.kind == "folder" and seen.owner == owner:
         return ""

@@ -27,7 +27,7 @@ def refuse_old_results(folder: Path) -> None:
     if folder.is_symlink() or folder.exists():
         raise UsageError(
             "results are never overwritten; nothing was run",
-            evidence=f"{shown} is there",
+            evidence=f"{shown} exists",
             fix="name another folder with --out",
         )
     above = next(one for one in folder.parents if one.exists())

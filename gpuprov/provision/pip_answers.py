@@ -47,8 +47,8 @@ def decide_fix(evidence: str, python: str) -> str:
     if missing and "Retrying" not in evidence and missing[1] != "pip":
         name = shlex.quote(missing[1])
         return (
-            f"choose a version of {missing[1]} that has a wheel for Python {python} on {platform.machine()}, for no "
-            f"package is built from source; or build one: {pip} wheel --no-deps --wheel-dir wheels {name}, then run "
-            "the same command with PIP_FIND_LINKS=$PWD/wheels"
+            f"choose a version of {missing[1]} that has a wheel for Python {python} on {platform.machine()}, "
+            f"because no package is built from source; or build one: {pip} wheel --no-deps --wheel-dir wheels {name}, "
+            "then run the same command with PIP_FIND_LINKS=$PWD/wheels"
         )
     return f"check whether this machine can reach its package index: {pip} download --no-deps numpy"

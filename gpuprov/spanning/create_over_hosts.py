@@ -167,7 +167,7 @@ def _choose(order: HostedOrder, seen: SpanningCluster) -> str:
         if wanted not in seen.parts or seen.parts[wanted].spec is None:
             raise UsageError(
                 f"{wanted} has nothing of cluster {seen.name} yet",
-                evidence="there are no networks of it on that host",
+                evidence="it has no networks on that host",
                 fix=name_cluster("gpuprov cluster up", seen.name),
             )
         return wanted

@@ -211,7 +211,7 @@ def _wait_ready(agreed: Agreed, done: _Done, hosts: Hosts, reporter: Reporter) -
     if home not in done.rows:
         reporter.warn(
             f"no node of cluster {spec.name} takes new jobs: {head} with the {plane.title} service is on {home}, "
-            "which did not do its part; what runs on the other nodes goes on"
+            "which did not do its part; running jobs on the other nodes continue"
         )
         return {}
     request = MemberRequest(verb="ready", document=asdict(ReadyOrder(cluster=spec.name, nodes=names)))

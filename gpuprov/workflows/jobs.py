@@ -103,7 +103,7 @@ def _warn_of_numbers(order: SubmitOrder, reporter: Reporter) -> None:
     if order.count is not None and order.count > 1 and not order.numbered:
         reporter.warn(f"all {order.count} runs are the same: {NUMBER}, the number of a run, is not used")
     if order.count is None and order.numbered:
-        reporter.warn(f"{NUMBER} stays as it is: it becomes the number of a run with --count alone")
+        reporter.warn(f"{NUMBER} stays as it is: it becomes the number of a run with --count only")
 
 
 def all_jobs(driver: Driver, cluster: str) -> JobList:

@@ -96,7 +96,7 @@ def anneal_in_cluster(  # noqa: PLR0913  (what is asked for, and who is told)
     try:
         jobs = _follow(desk, anneal, folder, job, reporter=reporter, clock=clock)
     except KeyboardInterrupt:
-        reporter.warn(name_cluster(f"{job} goes on; to end it: gpuprov jobs cancel {job}", cluster))
+        reporter.warn(name_cluster(f"{job} is still running; to end it: gpuprov jobs cancel {job}", cluster))
         raise
     failed = [one for one in jobs if one.state != "done"]
     for one in failed:

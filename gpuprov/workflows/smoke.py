@@ -77,7 +77,7 @@ def choose_nodes(state: ClusterState, names: Sequence[str] | None, kernel: str) 
             raise UsageError(
                 f"no running node of the cluster {state.name} holds a GPU",
                 evidence=", ".join(f"{node.name} is {node.status}" for node in picked),
-                fix=f"{way}    # or, on this machine alone: gpuprov smoke {kernel} --local",
+                fix=f"{way}    # or, on this machine only: gpuprov smoke {kernel} --local",
             )
         return chosen
     for node in picked:

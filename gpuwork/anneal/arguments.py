@@ -19,7 +19,7 @@ def build_parser() -> tuple[argparse.ArgumentParser, argparse._SubParsersAction[
     """The parser, and its verbs."""
     parser = argparse.ArgumentParser(
         prog="python3 -m gpuwork.anneal",
-        description="Simulated annealing of a model of yours, a chain for each thread.",
+        description="Simulated annealing of your own model, a chain for each thread.",
     )
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
     check = verbs.add_parser("check", help="all faults of models and configurations; executes and writes nothing")
@@ -30,7 +30,7 @@ def build_parser() -> tuple[argparse.ArgumentParser, argparse._SubParsersAction[
     _add_wanted(run)
     run.add_argument("--out", type=Path, metavar="FOLDER", help="a new folder; default anneal-runs/TIME")
     run.add_argument("--text", action="store_true", help="also write the results as text")
-    prepare = verbs.add_parser("prepare", help="copy models and write what is to be run, for a queue")
+    prepare = verbs.add_parser("prepare", help="copy models and prepare their runs for a queue")
     _add_wanted(prepare)
     prepare.add_argument("--store", type=Path, required=True, metavar="FOLDER", help="that all nodes share")
     prepare.add_argument(

@@ -47,7 +47,7 @@ def _wrong(chains: Chains) -> Iterator[Trouble]:
     for chain in chains.wrong:
         step = int(chains.steps[chain - chains.first])
         message = (
-            "evaluate gives another value for its best state than during the run: it must depend on the state alone"
+            "evaluate gives another value for its best state than during the run: it must depend only on the state"
         )
         yield Trouble(chain=chain, step=step, kind="error", message=message)
 

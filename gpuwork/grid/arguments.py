@@ -19,7 +19,7 @@ def build_parser() -> tuple[argparse.ArgumentParser, argparse._SubParsersAction[
     """The parser, and its verbs."""
     parser = argparse.ArgumentParser(prog="python3 -m gpuwork.grid", description="Run a project's parameter grid.")
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
-    run = verbs.add_parser("run", help="run on this machine what is not done yet")
+    run = verbs.add_parser("run", help="run, on this machine, what is not done yet")
     _add_project(run)
     _add_wish(run)
     run.add_argument("--local", action="store_true", help="on this machine; no cluster is needed")
@@ -70,7 +70,9 @@ def _add_wish(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_choice(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--minimal", action="store_true", help="one run, of the defaults and what is for debugging")
+    parser.add_argument(
+        "--minimal", action="store_true", help="one run, with the defaults and the values for debugging"
+    )
     parser.add_argument("--first-only", action="store_true", help="only the first combination")
 
 

@@ -49,7 +49,7 @@ def read_project(folder: Path, files: Sequence[str]) -> tuple[Source | None, lis
     here = [path for path in map(PurePosixPath, files) if path.name in (PARAMS, YAML) and len(path.parts) <= 2]  # noqa: PLR2004
     if len(here) != 1:
         message = f"has {' and '.join(map(str, here))}" if here else f"has neither {PARAMS} nor {YAML}"
-        message += "; git ignores the one that is there" if not here and _is_left_out(folder) else ""
+        message += "; git ignores the existing one" if not here and _is_left_out(folder) else ""
         allowed = "one of them, in the project's folder or one below it"
         return None, [Fault(file=folder.name, message=message, allowed=allowed)]
     source = here[0].parent

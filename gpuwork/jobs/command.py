@@ -62,7 +62,7 @@ def ask(argv: Sequence[str], *, limit_s: float, most_bytes: int = _MOST_BYTES) -
     if late.is_set():
         raise _failed(argv, f"no answer within {limit_s:g} s")
     if len(said) > most_bytes:
-        raise _failed(argv, f"said more than {most_bytes:,} bytes")
+        raise _failed(argv, f"it printed more than {most_bytes:,} bytes")
     if process.returncode != 0:
         raise _failed(argv, words or f"exit status {process.returncode}")
     return said.decode(errors="replace")

@@ -265,7 +265,7 @@ def check_store(store: Path) -> None:
     if place == store and owner != os.geteuid():
         raise StoreError(
             "the folder of jobs belongs to another account; nothing was submitted",
-            evidence=f"{store} belongs to uid {owner}, and this is uid {os.geteuid()}",
+            evidence=f"{store} belongs to uid {owner}, but this process has uid {os.geteuid()}",
             fix=f"ls -ldn {store}; if the jobs in it are this account's: chown -R {os.geteuid()} {store}",
         )
 

@@ -63,7 +63,7 @@ def cancel(store: Path, ids: Sequence[str], batch: Batch) -> list[JobRun]:
     left = {job.id.partition(".")[0] for job in pick_jobs(store, ids, batch) if job.state not in ENDED}
     asked = [(get_submission(store, text), parse_id(text)[1]) for text in ids if parse_id(text)[0] in left]
     for submission, number in asked:
-        with writing(store, failed=f"that {submission.id} is cancelled cannot be written"):
+        with writing(store, failed=f"the cancellation of {submission.id} cannot be recorded"):
             mark_cancelled(submission, number)
     batch.cancel(asked)
     return wait_for(store, ids, batch, limit_s=CANCEL_S)

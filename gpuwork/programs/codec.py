@@ -103,10 +103,10 @@ def decode(kind: type[ctypes.Structure], encoded: Any, address: int) -> ctypes.S
         ValueError: These are not the bytes of one.
     """
     if len(encoded) < ctypes.sizeof(kind):
-        raise ValueError(f"{len(encoded)} bytes are no {kind.__name__}")
+        raise ValueError(f"{len(encoded)} bytes are not a {kind.__name__}")
     value = kind.from_buffer_copy(memoryview(encoded)[: ctypes.sizeof(kind)])
     if encoded_size(value) != len(encoded):
-        raise ValueError(f"{len(encoded)} bytes are no {kind.__name__} of {encoded_size(value)}")
+        raise ValueError(f"{len(encoded)} bytes are not a {kind.__name__} of {encoded_size(value)}")
     at = _padded(ctypes.sizeof(kind))
     for field in dynamic_fields(kind):
         setattr(value, field, ctypes.cast(address + at, ctypes.POINTER(element_type(kind, field))))

@@ -123,7 +123,7 @@ def _pointer_faults(name: str, fields: Mapping[str, Any], dynamic: Mapping[str, 
         if name == PARAMS:
             yield _found("python", f"{name}.{field}", "is a pointer", "parameters have no dynamic fields")
         elif field not in dynamic:
-            message = f"is a pointer, and {DYNAMIC} does not say how long its array is"
+            message = f"is a pointer, but {DYNAMIC} does not give the length of its array"
             yield _found("python", f"{name}.{field}", message, f"{DYNAMIC} = {{{field!r}: ('rows', 'columns')}}")
 
 

@@ -136,7 +136,7 @@ def read_registered(place: Path) -> Registered:
     except ValueError as error:
         raise _changed(place, str(error)) from error
     if told["hash"] != place.name:
-        raise _changed(place, f"{_FILE} is of {told['hash'][:12]}")
+        raise _changed(place, f"{_FILE} belongs to {told['hash'][:12]}")
     return Registered(
         folder=place,
         hash=told["hash"],

@@ -52,7 +52,7 @@ def test_work_and_its_checks_go_by_the_user_s_broker(
     checks = {check["id"]: check["status"] for node in report["nodes"] for check in node["checks"]}
     assert [checks[name] for name in ("broker-answers", "worker-alive", "worker-gpu")] == ["pass"] * 3
     refused = gpuprov("queue", "page", "--cluster", cluster, expect=2)
-    assert "its broker is one of yours" in refused.stderr
+    assert "its broker is your own" in refused.stderr
     running = gpuprov.in_node(place.node(0), "ps", "-eo", "args")
     assert redis.password not in running
     assert "beam.smp" not in running

@@ -177,7 +177,7 @@ def read_share(said: str | None) -> bool | str | None:
 def _refuse_hosts(spec: ClusterSpec) -> None:
     if spec.hosts:
         raise UsageError(
-            f"cluster {spec.name} spans hosts, and this command works on one host alone",
+            f"cluster {spec.name} spans hosts, and this command works on one host only",
             evidence=f"hosts names {', '.join(host.name for host in spec.hosts[:5])}",
             fix=name_cluster("on the machine that knows the hosts: gpuprov cluster up", spec.name),
         )

@@ -49,7 +49,7 @@ def refuse_unreachable(order: NodeOrder, spec: ClusterSpec) -> None:
     plane = plane_of(spec.nodes.role)
     if plane.first_network and order.network == "private":
         raise UsageError(
-            f"{order.name} cannot be a node of {plane.title} on the private network alone",
+            f"{order.name} cannot be a node of {plane.title} on the private network only",
             evidence=f"its nodes find each other on {spec.network.bridge}, where this one would have no address",
             fix="omit --network, or use --role plain",
         )

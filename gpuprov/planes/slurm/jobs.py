@@ -82,7 +82,7 @@ def _list_jobs(driver: Driver, controller: str, *options: str) -> tuple[QueuedJo
     if len(found) > _MOST_JOBS:
         raise EngineError(
             f"`squeue` lists too many jobs on {controller}, which runs Slurm's controller",
-            evidence=f"{len(found)} jobs; at most {_MOST_JOBS} are looked at",
+            evidence=f"{len(found)} jobs; at most {_MOST_JOBS} are examined",
             fix=services.status_command(driver, controller, "slurmctld"),
         )
     return found

@@ -57,7 +57,7 @@ def judge_gpu(expected: Expectation, seen: Observation) -> Finding:
     mark = "SIMULATED " if expected.simulated else ""
     if found != sorted(expected.gpus):
         told = ", ".join(found)
-        return failed(f"work there sees {mark}{told}, but the node holds {', '.join(expected.gpus)}")
+        return failed(f"work on it sees {mark}{told}, but the node holds {', '.join(expected.gpus)}")
     return passed(f"work sees {mark}{', '.join(found)}")
 
 

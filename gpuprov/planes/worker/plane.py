@@ -267,7 +267,7 @@ class WorkerPlane(LedPlane):
         if self.head_name(spec_of(state)) is None:
             raise UsageError(
                 f"cluster {state.name} has no page of its queue",
-                evidence="its broker is one of yours (worker.broker); Flower runs only beside a broker of gpuprov's",
+                evidence="its broker is your own (worker.broker); Flower runs only beside a broker of gpuprov's",
                 fix=name_cluster("list its jobs: gpuprov jobs", state.name),
             )
         return read_page(driver, self._require_answering(state, "has no page of its queue").name, cluster=state.name)

@@ -42,7 +42,7 @@ def judge_clock(expected: Expectation, seen: Observation) -> Finding:
     text = f"{abs(ahead):.2f} s {'ahead of' if ahead > 0 else 'behind'} the machine that asks (± {unsure:.2f} s)"
     skew = abs(ahead) - unsure
     if skew >= MUNGE_S:
-        return failed(f"{text}; munge refuses what is {MUNGE_S:.0f} s old", host=expected.node)
+        return failed(f"{text}; munge refuses credentials that are {MUNGE_S:.0f} s old", host=expected.node)
     return warned(text, host=expected.node) if skew > SKEW_S else passed(text)
 
 

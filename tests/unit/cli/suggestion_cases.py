@@ -351,7 +351,7 @@ CASES = (
 REASONS = {
     "cluster/build_image.py: use a base": "a builder that does not boot: tests/unit/cluster/test_build_image.py",
     "cluster/expected_nodes.py": "shown by verify: see the catalogue's node-lease below",
-    "cli/submit.py: {job} goes on": "somebody who interrupts a wait: tests/unit/cli/test_submit.py",
+    "cli/submit.py: {job} is still running": "somebody who interrupts a wait: tests/unit/cli/test_submit.py",
     "planes/across/find_desk.py: gpuprov jobs": "the verb of what cluster/state.py says",
     "planes/across/find_page.py": "a cluster that has no such page: tests/unit/cli/test_queue_page.py",
     "workflows/queue_page.py": "the verb of what cluster/state.py says",
@@ -364,7 +364,7 @@ REASONS = {
     "workflows/jobs.py: gpuprov submit": "the verb of what cluster/state.py says",
     "workflows/run_anneal.py: gpuprov anneal run": "the verb of what cluster/state.py says",
     "workflows/run_anneal.py: see": "somebody who interrupts a submission: tests/unit/cli/test_submit.py",
-    "workflows/run_anneal.py: {job} goes on": "somebody who interrupts a run: tests/unit/cli/test_anneal.py",
+    "workflows/run_anneal.py: {job} is still running": "somebody who interrupts a run: tests/unit/cli/test_anneal.py",
     "workflows/grids.py: see": "somebody who interrupts a submission: tests/unit/cli/test_submit.py",
     "cli/program_page.py": "the verb of what cluster/state.py says",
     "planes/work/program_desk.py": "what the program in a node says: tests/unit/cli/test_program.py",

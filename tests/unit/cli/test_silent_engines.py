@@ -172,7 +172,7 @@ def test_an_image_build_that_makes_a_bridge_names_it_once(
 def test_hardware_of_this_host_alone_names_it(place: World, capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["hardware", "--cluster", "other"], host=place.host) == 0
     said = capfd.readouterr().err
-    assert "this host alone" in said
+    assert "this host only" in said
     assert "docker is not running" in said or "docker does not respond" in said, said
 
 

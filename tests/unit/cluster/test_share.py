@@ -38,7 +38,7 @@ def test_a_folder_is_made_taken_or_as_it_has_to_be(seen: FolderLook, act: str) -
     [
         (other("link", "/data"), UsageError, "/data is a symbolic link", "readlink -f /data"),
         (other("file"), UsageError, f"{FOLDER} is not a folder", "use another folder"),
-        (other("hidden", "/data"), HostNotReady, "this user may not look into /data", "as root"),
+        (other("hidden", "/data"), HostNotReady, "this user may not read /data", "as root"),
         (folder(0), UsageError, "it belongs to user 0", f"chown -R {OWNER}:{OWNER} {FOLDER}"),
         (folder(1000, empty=True), UsageError, "it belongs to user 1000", "use another folder"),
         (folder(59400), UsageError, "it belongs to user 59400", f"chown -R {OWNER}:{OWNER} {FOLDER}"),
@@ -49,7 +49,7 @@ def test_a_folder_is_made_taken_or_as_it_has_to_be(seen: FolderLook, act: str) -
             f"sudo install -d -m 0750 -o {OWNER} -g {OWNER} {FOLDER}",
         ),
         (folder(0, empty=True, can_give=False), HostNotReady, "it belongs to root", "sudo install -d"),
-        (other("hidden"), HostNotReady, "this user may not look into", "as root"),
+        (other("hidden"), HostNotReady, "this user may not read", "as root"),
     ],
 )
 def test_anything_else_is_refused_in_words(seen: FolderLook, kind: type[GpuprovError], evidence: str, fix: str) -> None:

@@ -374,7 +374,7 @@ def test_a_folder_of_jobs_that_cannot_be_this_accounts_is_told(held: Jobs, monke
     monkeypatch.setattr("gpuwork.jobs.store.os.geteuid", lambda: 4242)
     error = held.submit("true", code=3)["error"]
     assert error["what"] == "the folder of jobs belongs to another account; nothing was submitted"
-    assert error["evidence"] == f"{held.folder} belongs to uid {os.getuid()}, and this is uid 4242"
+    assert error["evidence"] == f"{held.folder} belongs to uid {os.getuid()}, but this process has uid 4242"
     held.folder = held.folder / "not/mounted/jobs"
     assert held.submit("true", code=3)["error"]["what"] == "the shared folder does not exist; nothing was submitted"
 

@@ -125,7 +125,7 @@ def test_a_command_that_hangs_is_ended() -> None:
 def test_a_command_that_says_too_much_is_ended() -> None:
     with pytest.raises(SlurmError) as caught:
         ask(["sh", "-c", "yes"], limit_s=30, most_bytes=1000)
-    assert caught.value.evidence.endswith("said more than 1,000 bytes")
+    assert caught.value.evidence.endswith("printed more than 1,000 bytes")
 
 
 def test_a_command_that_fails_or_is_not_there_is_told_with_its_words() -> None:

@@ -131,7 +131,7 @@ def test_a_structure_comes_back_from_its_bytes(count: int, width: int) -> None:
     found: Any = decode(Both, encoded, address_of(encoded))
     assert (found.count, found.width, found.flags[:count]) == (count, width, list(range(count)))
     assert found.numbers[: count * width] == list(map(float, range(count * width)))
-    with pytest.raises(ValueError, match="are no Both"):
+    with pytest.raises(ValueError, match="are not a Both"):
         decode(Both, encoded[:-64], address_of(encoded))
 
 

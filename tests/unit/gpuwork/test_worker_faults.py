@@ -141,7 +141,7 @@ def test_a_broker_that_is_not_known_is_told(tmp_path: Path, content: str | None)
 
 def test_a_password_that_everybody_can_read_is_refused(bed: WorkerBed) -> None:
     bed.url_file.chmod(0o644)
-    with pytest.raises(BrokerError, match="open to everybody"):
+    with pytest.raises(BrokerError, match="is not protected"):
         read_broker(bed.url_file)
     bed.url_file.chmod(0o640)
     assert read_broker(bed.url_file).startswith("folder://")

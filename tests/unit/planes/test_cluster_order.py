@@ -49,5 +49,5 @@ def test_a_spec_that_does_not_say_its_engine_is_for_the_host_s_default_one(
 def test_a_spec_with_hosts_is_refused_instead_of_made_here(tmp_path: Path) -> None:
     file = tmp_path / "lab.yaml"
     file.write_text("version: gpuprov/v1\nhosts: [{name: hoff}]\n")
-    with pytest.raises(UsageError, match="works on one host alone"):
+    with pytest.raises(UsageError, match="works on one host only"):
         resolve_spec(FakeDriver(FakeEngine()), ClusterOrder(file=file))

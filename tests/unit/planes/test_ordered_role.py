@@ -70,6 +70,6 @@ def test_a_node_of_slurm_needs_the_first_network() -> None:
     private = ordered("c001", network="private")
     refuse_unreachable(private, PLAIN)
     refuse_unreachable(ordered("c001", network="nat"), USUAL)
-    with pytest.raises(UsageError, match="cannot be a node of Slurm on the private network alone") as refused:
+    with pytest.raises(UsageError, match="cannot be a node of Slurm on the private network only") as refused:
         refuse_unreachable(private, USUAL)
     assert "gpbr0" in refused.value.evidence

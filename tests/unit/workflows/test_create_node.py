@@ -349,7 +349,7 @@ def test_a_cluster_with_nodes_of_any_name_is_as_asked(world: World) -> None:
 def test_a_plane_that_needs_the_first_network_gets_no_node_without_it(world: World) -> None:
     world.begin_with(2)
     before = world.engine.dump()
-    with pytest.raises(UsageError, match="c002 cannot be a node of Slurm on the private network alone") as caught:
+    with pytest.raises(UsageError, match="c002 cannot be a node of Slurm on the private network only") as caught:
         world.create("c002", network="private")
     assert world.engine.dump() == before
     assert caught.value.fix == "omit --network, or use --role plain"

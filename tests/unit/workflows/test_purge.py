@@ -98,7 +98,7 @@ def test_a_folder_of_the_user_s_stays_whatever_is_asked(world: World) -> None:
         (FolderLook(kind="link", at=PLACE), "is a symbolic link"),
         (FolderLook(kind="link", at="/srv/gpuprov"), "/srv/gpuprov is a symbolic link"),
         (FolderLook(kind="file", at=PLACE), "is not a folder"),
-        (FolderLook(kind="hidden", at="/srv"), "/srv cannot be looked into"),
+        (FolderLook(kind="hidden", at="/srv"), "/srv cannot be read"),
         (FolderLook(kind="folder", at=PLACE, owner=1000), "it belongs to user 1000"),
         (FolderLook(kind="folder", at=PLACE, owner=0, empty=False), "it belongs to user 0"),
         (FolderLook(kind="folder", at=PLACE, owner=ACCOUNT_UID, mounts=(f"{PLACE}/disk",)), f"{PLACE}/disk"),

@@ -255,7 +255,7 @@ def test_an_evaluate_that_depends_on_more_than_the_state_is_told() -> None:
     model = changed("WIDTH = 4.0", "WIDTH = 4.0\nCOUNTS = [0]", model)
     found = anneal(model, thread_count=2)
     messages = [one.message for one in find_troubles(found.chains, found.settings)]
-    assert "must depend on the state alone" in messages[0]
+    assert "must depend only on the state" in messages[0]
 
 
 @pytest.mark.parametrize(

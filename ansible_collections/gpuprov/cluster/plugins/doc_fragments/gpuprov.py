@@ -36,7 +36,7 @@ options:
 options:
     force:
         description:
-            - Whether to go on if jobs run on nodes that would be stopped, restarted or removed.
+            - Whether to continue if jobs run on nodes that would be stopped, restarted or removed.
               The module warns of each job that ends.
             - Without it, the module fails, names the jobs and changes nothing. It also fails if Slurm does not answer.
             - Removing a cluster also ends the jobs that wait.
