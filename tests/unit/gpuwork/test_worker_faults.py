@@ -368,7 +368,7 @@ def test_what_slurm_has_is_not_the_keepers(bed: WorkerBed, queued: Jobs) -> None
     (folder / "submitted.json").write_text(json.dumps(told))
     keeper = Keeper(bed.app(), bed.jobs, begun=lambda: 0, is_busy=lambda: False)
     assert keeper.look() == []
-    reason = "it is no longer queued, and how it ended was not recorded: it was handed to slurm"
+    reason = "it is no longer queued, and how it ended was not recorded: it was submitted to slurm"
     assert {(row["state"], row["reason"]) for row in queued.rows()} == {("lost", reason)}
 
 
