@@ -1,16 +1,20 @@
 """Times clusters over two hosts against one host, and the private network against the network between the hosts.
 
-Usage, on a machine that has added two hosts (`gpuprov host add`): python -m benchmarks.two_hosts HOST HOST [--rounds 3]
+Usage, on a machine that has added two hosts (`gpuprov host add`):
+    python -m benchmarks.two_hosts HOST HOST [--rounds 3] [--link-gbit 10]
 
 In turn: four nodes on the first host, eight there, and four on each: where both hosts are containers of one machine,
-the eight show what its processors allow. Then a stream of TCP from one host to the other, and from a
-node of one to a node of the other. Prints a table in Markdown; docs/benchmarks.md holds one. Makes and removes a
-cluster `gptbench` (nodes b000, b001, ..., bridges gpbrn0 and gpbrn1, 10.79.3.0/24 and 10.79.5.0/24).
+the eight show what its processors allow. Then a stream of TCP from one host to the other, and from a node of one to a
+node of the other; with --link-gbit also while both hosts send at most that fast, as through a network card: tc limits
+the interface between them, which is refused where that has a discipline of its own. Prints a table in Markdown;
+docs/benchmarks.md holds one. Makes and removes a cluster `gptbench` (nodes b000, b001, ..., bridges gpbrn0 and gpbrn1,
+10.79.3.0/24 and 10.79.5.0/24).
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import socket
 import statistics
@@ -20,16 +24,17 @@ import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Callable
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from benchmarks.machine import describe
 from gpuprov.host.remote.connection import SshConnection
-from gpuprov.host.remote.inventory import find_machine
-from gpuprov.host.remote.places import find_places
+from gpuprov.host.remote.inventory import get_machine
+from gpuprov.host.remote.places import ensure_places
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
 NAME, PORT, STREAM_S = "gptbench", 7013, 4
 SPEC = """\
@@ -121,16 +126,38 @@ def compare_ups(hosts: Sequence[str], folder: Path, rounds: int) -> Seconds:
     return seconds
 
 
-def compare_streams(hosts: Sequence[str], rounds: int) -> tuple[list[float], list[float]]:
+@contextmanager
+def limited(one: SshConnection, other: SshConnection, gbit: int) -> Iterator[None]:
+    """Have two hosts send to each other at most so fast during the block."""
+    with ExitStack() as undo:
+        for here, there in ((one, other), (other, one)):
+            address = socket.gethostbyname(there.machine.address)
+            device = json.loads(run(*here.argv(["ip", "-json", "route", "get", address])))[0]["dev"]
+            root = ["dev", device, "root"]
+            limit = ["tbf", "rate", f"{gbit}gbit", "burst", "4mb", "latency", "50ms"]
+            run(*here.argv(["tc", "qdisc", "add", *root, *limit]))
+            undo.callback(run, *here.argv(["tc", "qdisc", "del", *root]))
+        yield
+
+
+def compare_streams(hosts: Sequence[str], rounds: int, gbit: int | None) -> dict[str, tuple[list[float], list[float]]]:
     """Streams between the hosts, and between a node of each, in turn."""
-    places = find_places()
-    one, other = (SshConnection(machine=find_machine(places.inventory, host), places=places) for host in hosts)
+    places = ensure_places()
+    one, other = (SshConnection(machine=get_machine(places.inventory, host), places=places) for host in hosts)
     address = socket.gethostbyname(other.machine.address)
-    under, over = [], []
-    for _ in range(rounds):
-        under.append(stream(other.argv, one.argv, address))
-        over.append(stream(node("b007"), node("b000"), "b007-private"))
-    return under, over
+
+    def measure() -> tuple[list[float], list[float]]:
+        under, over = [], []
+        for _ in range(rounds):
+            under.append(stream(other.argv, one.argv, address))
+            over.append(stream(node("b007"), node("b000"), "b007-private"))
+        return under, over
+
+    rates = {"": measure()}
+    if gbit:
+        with limited(one, other, gbit):
+            rates[f" at {gbit} Gbit/s"] = measure()
+    return rates
 
 
 def main() -> None:
@@ -138,11 +165,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("hosts", nargs=2)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--link-gbit", type=int)
     wanted = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         try:
             seconds = compare_ups(wanted.hosts, Path(folder), wanted.rounds)
-            under, over = compare_streams(wanted.hosts, wanted.rounds)
+            rates = compare_streams(wanted.hosts, wanted.rounds, wanted.link_gbit)
         finally:
             run(GPUPROV, "cluster", "down", NAME, "--yes", "--purge")
     base = statistics.median(next(iter(seconds.values())))
@@ -150,11 +178,12 @@ def main() -> None:
     for what, taken in seconds.items():
         row = f"{statistics.median(taken):.1f} s | {min(taken):.1f} to {max(taken):.1f} s"
         sys.stdout.write(f"| {what} | {row} | {statistics.median(taken) / base:.2f} |\n")
-    for what, rates in (("stream between the hosts", under), ("stream between nodes of both", over)):
-        row = (
-            f"{statistics.median(rates) / GBIT:.2f} Gbit/s | {min(rates) / GBIT:.2f} to {max(rates) / GBIT:.2f} Gbit/s"
-        )
-        sys.stdout.write(f"| {what} | {row} | {statistics.median(rates) / statistics.median(under):.2f} |\n")
+    for link, (under, over) in rates.items():
+        for what, found in (("stream between the hosts", under), ("stream between nodes of both", over)):
+            median, least, most = (number / GBIT for number in (statistics.median(found), min(found), max(found)))
+            relative = statistics.median(found) / statistics.median(under)
+            row = f"{median:.1f} Gbit/s | {least:.1f} to {most:.1f} Gbit/s | {relative:.2f}"
+            sys.stdout.write(f"| {what}{link} | {row} |\n")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Times work handed to a cluster, on Slurm and on workers in turn: how soon it is up, what a job costs, and how many.
 
-Usage, as root, with LXD prepared: python -m benchmarks.work [--rounds 3] [--engine lxd|incus|docker]
+Usage, as root, with LXD prepared: python -m benchmarks.work [--rounds 3] [--engine ENGINE]
 
 The baselines are the plain tools in the same nodes: `sbatch` of a script that writes a file at its end, for which a
 shell looks every 50 ms (`sbatch --wait` looks every few seconds), and a task of a Celery app in /shared/app that starts
@@ -21,6 +21,7 @@ from collections import defaultdict
 from pathlib import Path
 
 from benchmarks.machine import describe
+from gpuprov.spec.models import ENGINES
 
 NAME = "gptwork"
 SPEC = """\
@@ -163,7 +164,7 @@ def main() -> int:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--engine", choices=("lxd", "incus", "docker"), default="lxd")
+    parser.add_argument("--engine", choices=ENGINES, default="lxd")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         bench = Bench(Path(folder), asked.engine)

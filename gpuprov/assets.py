@@ -16,7 +16,7 @@ Asset = Literal["gpuwork", "inventories", "roles", "smoke_kernels", "templates"]
 PACKAGE = Path(__file__).resolve().parent
 
 
-def find_asset(name: Asset, *, package: Path = PACKAGE) -> Path:
+def get_asset(name: Asset, *, package: Path = PACKAGE) -> Path:
     """The absolute path of a folder that ships with gpuprov.
 
     Args:

@@ -112,9 +112,9 @@ def ask_workers(app: Celery, *, limit_s: float, expected: int | None) -> list[di
         can_ask = app.connection_for_read().supports_exchange_type("fanout")
     if not can_ask:
         raise BrokerError(
-            "this kind of broker cannot ask which workers there are",
-            evidence="kombu's transport for it delivers each message to one worker alone",
-            fix="take RabbitMQ or Redis: docs/jobs.md",
+            "the workers cannot be listed with this kind of broker",
+            evidence="kombu's transport for it delivers each message to only one worker",
+            fix="use RabbitMQ or Redis: docs/jobs.md",
         )
     until = time.monotonic() + limit_s
     said: dict[str, Any] = {}
@@ -130,8 +130,10 @@ def ask_workers(app: Celery, *, limit_s: float, expected: int | None) -> list[di
     try:
         return sorted((read_fields(one, _WORKER) for one in said.values()), key=lambda worker: str(worker["name"]))
     except ValueError as error:
-        fix = "the workers' logs; restart those that are older than this program"
-        raise BrokerError("a worker said what cannot be read", evidence=ascii(str(error))[:_REASON], fix=fix) from error
+        fix = "read the workers' logs; restart workers that are older than this program"
+        raise BrokerError(
+            "the answer of a worker cannot be read", evidence=ascii(str(error))[:_REASON], fix=fix
+        ) from error
 
 
 def own_queue(worker: str) -> Queue:
@@ -183,7 +185,7 @@ def _talking() -> Iterator[None]:
         raise BrokerError(
             "the broker of the workers does not answer",
             evidence=hide_password(f"{type(error).__name__}: {error}")[:_REASON],
-            fix="look at the broker; where it is gpuprov's, in its node: systemctl status rabbitmq-server",
+            fix="check the broker; if it is gpuprov's, in its node: systemctl status rabbitmq-server",
         ) from None  # the original may show the URL
 
 

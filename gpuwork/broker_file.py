@@ -46,7 +46,7 @@ def read_broker(file: Path) -> str:
         )
     if file.stat().st_mode & stat.S_IROTH:
         raise BrokerError(
-            "the broker's password is open to everybody",
+            "the broker's password is not protected",
             evidence=f"{file} can be read by all accounts",
             fix=f"chmod 600 {file}; and change the password",
         )

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Final
 
 from gpuwork.errors import Refused, StoreError
 from gpuwork.shared_folder import make_folder
+from gpuwork.units import MIB
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 _EXECUTABLE: Final = stat.S_IXUSR
-_CHUNK: Final = 1024 * 1024
+_CHUNK: Final = MIB
 
 
 def hash_files(folder: Path, names: Iterable[str]) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Final
 
 from gpuwork.errors import Fault, Refused
+from gpuwork.units import GIB, MIB
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -19,17 +20,16 @@ LEFT_OUT: Final = frozenset(
 )
 RUNS: Final = "runs"  # results, whoever made them
 _ENVIRONMENT: Final = "pyvenv.cfg"  # is in every virtual environment
-_MIB: Final = 1024 * 1024
 _GIT_S: Final = 60
-_FIX = "keep data outside of the project and give its path as a parameter, or name it in .gitignore"
+_FIX = "keep data outside the project and give its path as a parameter, or name it in .gitignore"
 
 
 @dataclass(frozen=True, kw_only=True)
 class ProjectLimits:
     """How large a project may be."""
 
-    file_bytes: int = 256 * _MIB
-    all_bytes: int = 1024 * _MIB
+    file_bytes: int = 256 * MIB
+    all_bytes: int = GIB
     files: int = 20_000
 
 
@@ -68,7 +68,7 @@ def list_files(project: Path, *, limits: ProjectLimits | None = None) -> tuple[l
             break
         faults += _file_faults(path, name, status, limits)
     if total > limits.all_bytes and not faults:
-        message = f"has {total // _MIB} MiB, more than {limits.all_bytes // _MIB} MiB: {_FIX}"
+        message = f"has {total // MIB} MiB, more than {limits.all_bytes // MIB} MiB: {_FIX}"
         faults.append(Fault(file=project.name, message=message))
     faults += _dangling(project, names)
     return sorted(names), faults
@@ -79,12 +79,14 @@ def _file_faults(path: Path, name: str, status: os.stat_result, limits: ProjectL
         target = str(path.readlink())
         if target.startswith("/") or _resolve(name, target) is None:
             yield Fault(
-                file=name, message=f"is a link out of the project, to {target}", allowed="a relative link within"
+                file=name,
+                message=f"is a link out of the project, to {target}",
+                allowed="a relative link inside the project",
             )
     elif not stat.S_ISREG(status.st_mode):
         yield Fault(file=name, message="is neither a file nor a link: remove it, or name it in .gitignore")
     elif status.st_size > limits.file_bytes:
-        message = f"has {status.st_size // _MIB} MiB, more than {limits.file_bytes // _MIB} MiB: {_FIX}"
+        message = f"has {status.st_size // MIB} MiB, more than {limits.file_bytes // MIB} MiB: {_FIX}"
         yield Fault(file=name, message=message)
     elif not os.access(path, os.R_OK):
         yield Fault(file=name, message="cannot be read: Permission denied")
@@ -105,7 +107,9 @@ def _dangling(project: Path, names: Sequence[str]) -> Iterator[Fault]:
             target = str(path.readlink())
             found = _resolve(name, target)
             if not target.startswith("/") and found is not None and found not in copied:
-                yield Fault(file=name, message=f"is a link to {target}, which is not there, or not copied: remove it")
+                yield Fault(
+                    file=name, message=f"is a link to {target}, which does not exist or is not copied: remove it"
+                )
 
 
 def _names(project: Path) -> Iterator[str]:

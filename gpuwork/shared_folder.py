@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from gpuwork.errors import Elsewhere
+from gpuwork.units import MIB
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 _NO_LINKS: Final = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS)
 _LOOK_S: Final = 0.05
-_MOST_BYTES: Final = 4 * 1024 * 1024
+_MOST_BYTES: Final = 4 * MIB
 
 
 @contextmanager

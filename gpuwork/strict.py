@@ -25,12 +25,12 @@ def parse_strict_json(content: bytes | str) -> object:
         return dict(found)
 
     def constant(name: str) -> float:
-        raise ValueError(f"has {name}, which is no JSON")
+        raise ValueError(f"has {name}, which is not JSON")
 
     try:
         return json.loads(content, object_pairs_hook=pairs, parse_constant=constant)
     except RecursionError:
-        raise ValueError("is nested too deep") from None
+        raise ValueError("is nested too deeply") from None
 
 
 def read_fields(told: object, fields: Mapping[str, Kind]) -> dict[str, Any]:

@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 def command(session: Session, /, **given: Any) -> int:  # noqa: ANN401 - what click hands over, by name
     """Anneal each MODEL, a chain for each thread of the cluster's GPUs, and show the best value while chains run.
 
-    Faults of models are all reported before anything is copied. The states of all chains come to FOLDER: best.npz,
-    all.npz. Exits with 1 if a part failed or a chain has an error.
+    All faults of the models are reported before anything is copied. The states of all chains are saved in FOLDER:
+    best.npz, all.npz. Exits with 1 if a part failed or a chain has an error.
     """
     from gpuprov.core.report_file import ReportFile
     from gpuprov.documents.anneal import anneal_document
@@ -68,10 +68,10 @@ def _run_in_cluster(session: Session, given: dict[str, Any], out: Path) -> Annea
 
 
 def _run_here(session: Session, given: dict[str, Any], out: Path) -> Annealed:
-    from gpuprov.cluster.host_gpus import find_gpus
+    from gpuprov.cluster.host_gpus import get_gpus
     from gpuprov.workflows.run_anneal import anneal_here
 
-    host = find_gpus(session.host, given["gpu_mode"] or "auto", reporter=session.reporter)
+    host = get_gpus(session.host, given["gpu_mode"] or "auto", reporter=session.reporter)
     return anneal_here(read_files(given), out=out, simulated=host.simulated, quiet=session.as_json)
 
 

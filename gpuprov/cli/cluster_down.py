@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 @cluster_argument
 @job_options
 @click.option("--purge", is_flag=True, help="Also remove the folder that the nodes shared, with all its contents.")
-@click.option("--yes", is_flag=True, help="Do not ask: end running and queued jobs, and purge what is to be purged.")
+@click.option(
+    "--yes", is_flag=True, help="Do not ask: end running and queued jobs, and with --purge remove the folder."
+)
 @engine_option
 @click.pass_obj
 def command(session: Session, name: str, engine: str | None, policy: JobsPolicy, *, purge: bool, yes: bool) -> int:
@@ -45,7 +47,7 @@ def command(session: Session, name: str, engine: str | None, policy: JobsPolicy,
         if results and not session.interactive:
             raise UsageError(
                 f"the folder {results} would be removed with all its contents",
-                evidence="--purge, and there is no terminal on which to ask",
+                evidence="--purge was given, and there is no terminal on which to ask",
                 fix=f"gpuprov cluster down {name} --purge --yes",
             )
         if not (yes or policy.force) and policy.drain_s is None and session.interactive:
@@ -60,7 +62,7 @@ def command(session: Session, name: str, engine: str | None, policy: JobsPolicy,
         if results and not click.confirm(f"Remove {results} with all its contents as well?", err=True):
             raise UsageError(
                 f"the cluster {name} is kept",
-                evidence=f"{results} was to be removed with it",
+                evidence=f"{results} would have been removed with it",
                 fix=f"without --purge, the folder stays: gpuprov cluster down {name}",
             )
         wanted = replace(policy, force=policy.force or agreed)

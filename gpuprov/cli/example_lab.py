@@ -17,9 +17,10 @@ if TYPE_CHECKING:
 @click.argument("folder", type=click.Path(path_type=Path), required=False)
 @click.pass_context
 def command(context: click.Context, folder: Path | None) -> None:
-    """Write an inventory of lab hosts, its variables and a playbook into FOLDER, by default of the example's name.
+    """Write an inventory of lab hosts, its variables and a playbook into FOLDER, by default named after the example.
 
-    FOLDER is created, or is empty. Its README says how to set the hosts up over ssh with `gpuprov play`.
+    FOLDER is created; if it exists, it must be empty. Its README describes how to set up the hosts over ssh with
+    `gpuprov play`.
     """
     from gpuprov.workflows.write_example import write_lab
 

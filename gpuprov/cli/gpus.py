@@ -43,7 +43,7 @@ def command(session: Session, interval_s: float | None, gpu_mode: str | None) ->
     """
     from gpuprov.cli.gpu_table import render_board
     from gpuprov.cluster.gpu_board import look_at_gpus
-    from gpuprov.cluster.host_gpus import find_gpus
+    from gpuprov.cluster.host_gpus import get_gpus
     from gpuprov.cluster.leases import Neighbours
     from gpuprov.documents.gpus import board_document
 
@@ -51,10 +51,10 @@ def command(session: Session, interval_s: float | None, gpu_mode: str | None) ->
     known = spanning.remembered_hosts() if interval_s is None and gpu_mode is None else {}
     if known:
         here = any(door.installed() for door in session.host.engines)
-        own = look_at_gpus(find_gpus(session.host, "auto", reporter=session.reporter), neighbours) if here else None
+        own = look_at_gpus(get_gpus(session.host, "auto", reporter=session.reporter), neighbours) if here else None
         return _show_hosts(session, own, known)
     mode = cast("GpuMode", gpu_mode or "auto")
-    gpus = find_gpus(session.host, mode, reporter=session.reporter)
+    gpus = get_gpus(session.host, mode, reporter=session.reporter)
     if interval_s is None:
         board = look_at_gpus(gpus, neighbours)
         session.show(board_document(board, host=session.host.name), render_board(board, colour=session.colour))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from gpuprov.cli.engine import cluster_option, engine_option
-from gpuprov.cli.grid_project import find_project, project_argument
+from gpuprov.cli.grid_project import get_project, project_argument
 from gpuprov.cli.open_cluster import open_cluster
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def command(session: Session, project: str, cluster: str, engine: str | None) ->
     from gpuprov.documents.jobs import jobs_document
     from gpuprov.workflows.grids import cancel_grid
 
-    folder = find_project(project)
+    folder = get_project(project)
     jobs = cancel_grid(open_cluster(session, engine, cluster), cluster, folder)
-    text = render_jobs(jobs, colour=session.colour) if jobs else f"no run of {folder.name} waits or runs"
+    text = render_jobs(jobs, colour=session.colour) if jobs else f"no run of {folder.name} is waiting or running"
     session.show(jobs_document(jobs, cluster=cluster, host=session.host.name), text)

@@ -20,7 +20,7 @@ def project_argument() -> Callable[[Any], Any]:
     return click.argument("project", metavar="PROJECT", type=click.Path())
 
 
-def find_project(text: str) -> Path:
+def get_project(text: str) -> Path:
     """The absolute path of a project's folder.
 
     Raises:

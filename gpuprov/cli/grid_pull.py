@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from gpuprov.cli.engine import cluster_option, engine_option
-from gpuprov.cli.grid_project import find_project, project_argument
+from gpuprov.cli.grid_project import get_project, project_argument
 from gpuprov.cli.open_cluster import open_cluster
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def command(session: Session, project: str, cluster: str, engine: str | None) ->
     from gpuprov.documents.grids import grid_pulled_document
     from gpuprov.workflows.grids import pull_grid
 
-    folder = find_project(project)
+    folder = get_project(project)
     driver = open_cluster(session, engine, cluster)
     pulled = pull_grid(driver, cluster, folder, reporter=session.reporter)
     before = f"; {pulled.here} were there before" if pulled.here else ""

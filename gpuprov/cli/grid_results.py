@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from gpuprov.cli.engine import cluster_option, engine_option
-from gpuprov.cli.grid_project import find_project, project_argument
+from gpuprov.cli.grid_project import get_project, project_argument
 from gpuprov.cli.open_cluster import open_cluster
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def command(session: Session, project: str, html: str | None, cluster: str, engi
     from gpuprov.documents.grids import grid_results_document
     from gpuprov.workflows.grids import read_grid, read_grid_series
 
-    folder = find_project(project)
+    folder = get_project(project)
     file = None if html is None else ReportFile(html, option="--html")
     driver = open_cluster(session, engine, cluster)
     table = read_grid(driver, cluster, folder)

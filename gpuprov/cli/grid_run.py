@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gpuprov.cli.engine import cluster_option, engine_option
-from gpuprov.cli.grid_project import find_project, project_argument
+from gpuprov.cli.grid_project import get_project, project_argument
 from gpuprov.cli.open_cluster import open_cluster
 from gpuprov.cli.run_options import memory_option, parse_time_limit, retries_option, time_option
 from gpuprov.core.errors import UsageError
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 def command(session: Session, /, **given: Any) -> int:  # noqa: ANN401 - what click hands over, by name
     """Submit the runs of PROJECT's parameter grid that are missing, and print the id of their job.
 
-    A run is missing unless it is done, waits or runs. Faults of the project are all reported before anything is copied.
+    A run is missing unless it is done, waits or runs. All faults of the project are reported before anything is copied.
     Jobs run on a frozen copy of the project.
     """
     from gpuprov.documents.grids import grid_submitted_document
@@ -45,7 +45,7 @@ def command(session: Session, /, **given: Any) -> int:  # noqa: ANN401 - what cl
     from gpuprov.spec.job_order import SubmitOrder
     from gpuprov.workflows.grids import run_grid
 
-    given["project"] = find_project(given["project"])
+    given["project"] = get_project(given["project"])
     order = GridOrder(reps=given["reps"], minimal=given["minimal"], first_only=given["first_only"])
     if given["local"]:
         return _run_here(session, given, order)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from gpuprov.cli.engine import cluster_option, engine_option
-from gpuprov.cli.grid_project import find_project, project_argument
+from gpuprov.cli.grid_project import get_project, project_argument
 from gpuprov.cli.open_cluster import open_cluster
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def command(session: Session, project: str, cluster: str, engine: str | None) ->
     from gpuprov.documents.grids import grid_status_document
     from gpuprov.workflows.grids import look_at_grid
 
-    folder = find_project(project)
+    folder = get_project(project)
     status = look_at_grid(partial(open_cluster, session, engine, cluster), cluster, folder)
     document = grid_status_document(status, cluster=cluster, host=session.host.name)
     session.show(document, render_status(status, colour=session.colour))

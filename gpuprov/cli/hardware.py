@@ -27,7 +27,7 @@ _HEADERS = ("MACHINE", "PROCESSOR", "THREADS", "GPU", "CC", "MULTIPROCESSORS", "
 @engine_option
 @click.pass_obj
 def command(session: Session, cluster: str, engine: str | None) -> int:
-    """Show the processors and GPUs of this host and of the cluster's running nodes, as CUDA's driver tells them.
+    """Show the processors and GPUs of this host and of the cluster's running nodes, as CUDA's driver reports them.
 
     If hosts were added, also those of the hosts, and of the nodes on them. --engine shows those of this machine alone.
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("name")
 @click.option("--address", help="Its address, or an alias of ~/.ssh/config.  [default: NAME]")
-@click.option("--user", help="Who logs in; must be root there.  [default: as ssh does]")
+@click.option("--user", help="The user who logs in; must be root there.  [default: as ssh does]")
 @click.option("--port", type=click.IntRange(1, 65535), help="Port of its sshd.  [default: as ssh does]")
 @click.option("--identity-file", metavar="FILE", help="The private key to log in with.  [default: as ssh does]")
 @click.option("--proxy-jump", metavar="HOST", help="A machine to go through.  [default: as ssh does]")
@@ -30,9 +30,9 @@ def command(session: Session, /, *, name: str, engine: Engine | None, **way: str
     """
     from gpuprov.cli.engine import show_outcome
     from gpuprov.host.remote.inventory import resolve_machine
-    from gpuprov.host.remote.places import find_places
+    from gpuprov.host.remote.places import ensure_places
     from gpuprov.spanning.hosts import AddOrder, add_host
 
-    places = find_places()
+    places = ensure_places()
     order = AddOrder(machine=resolve_machine(places.inventory, name, **way), engine=engine or "")
     show_outcome(session, add_host(order, places, reporter=session.reporter))

@@ -20,7 +20,7 @@ HEADERS = ("HOST", "ADDRESS", "STATUS", "ENGINES", "NODES", "GPUS", "FREE", "MOD
 @click.command()
 @click.pass_obj
 def command(session: Session) -> int:
-    """List the hosts that `host add` has added, with what each says of itself now. Changes nothing.
+    """List the hosts that `host add` has added, with what each reports now. Changes nothing.
 
     All are asked at once. If some do not answer, the others are listed all the same, and it exits with 7.
     """
@@ -28,11 +28,11 @@ def command(session: Session) -> int:
     from gpuprov.core.errors import GpuprovError
     from gpuprov.documents.host import hosts_document
     from gpuprov.host.remote.inventory import read_machines
-    from gpuprov.host.remote.places import find_places
+    from gpuprov.host.remote.places import ensure_places
     from gpuprov.host.remote.several import require_all
     from gpuprov.spanning.hosts import look_at_hosts
 
-    places = find_places()
+    places = ensure_places()
     answers = look_at_hosts(tuple(read_machines(places.inventory).values()), places)
     text = "no hosts; add one: gpuprov host add NAME --address ADDRESS"
     if answers:

@@ -32,12 +32,12 @@ def command(session: Session, engine: Engine | None, pool_size: int | None) -> N
     LXD, Incus and Docker can be used side by side: prepare the machine for each, in any order. On a fresh
     machine, it also builds the base of the first image.
     """
-    from gpuprov.assets import find_asset
+    from gpuprov.assets import get_asset
     from gpuprov.workflows.prepare_host import HostOrder, own_program, prepare_host, variables_for
 
     chosen = engine or engine_for_new(session.host)
     order = HostOrder(
-        roles_path=find_asset("roles"),
+        roles_path=get_asset("roles"),
         engine=chosen,
         pool_size_gib=pool_size,
         variables=variables_for(chosen, os.environ),

@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 def command(session: Session, name: str) -> None:
     """Show a host: its engines, nodes, GPUs and their holders, room and kernel limits. Changes nothing."""
     from gpuprov.documents.member_answers import read_look
-    from gpuprov.host.remote.inventory import find_machine
-    from gpuprov.host.remote.places import find_places
+    from gpuprov.host.remote.inventory import get_machine
+    from gpuprov.host.remote.places import ensure_places
     from gpuprov.spanning.hosts import ask_host
 
-    places = find_places()
-    machine = find_machine(places.inventory, name)
+    places = ensure_places()
+    machine = get_machine(places.inventory, name)
     document = ask_host(machine, places)
     session.show(document, _render(machine, read_look(document, name), colour=session.colour))
 
@@ -53,7 +53,7 @@ def _render(machine: RemoteMachine, look: HostLook, *, colour: bool) -> str:
     if look.board:
         lines.append(render_board(look.board, colour=colour))
     elif look.gpu_error:
-        lines.append(f"the GPUs cannot be told: {look.gpu_error.what}: {look.gpu_error.evidence}")
+        lines.append(f"the GPUs cannot be determined: {look.gpu_error.what}: {look.gpu_error.evidence}")
     return "\n".join(lines)
 
 

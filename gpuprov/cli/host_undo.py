@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 @click.pass_obj
 def command(session: Session, engine: Engine | None) -> None:
     """Revert what `host prepare` created, and nothing else; packages are kept. Needs root."""
-    from gpuprov.assets import find_asset
+    from gpuprov.assets import get_asset
     from gpuprov.workflows.prepare_host import HostOrder, undo_host, variables_for
 
     chosen = engine or engine_for_new(session.host)
-    order = HostOrder(roles_path=find_asset("roles"), engine=chosen, variables=variables_for(chosen, os.environ))
+    order = HostOrder(roles_path=get_asset("roles"), engine=chosen, variables=variables_for(chosen, os.environ))
     show_outcome(session, undo_host(order, session.host, reporter=session.reporter))

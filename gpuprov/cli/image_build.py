@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 @click.pass_obj
 def command(session: Session, /, packages: tuple[str, ...], **options: object) -> None:
     """Build the node image if the engine does not have it."""
-    from gpuprov.cluster.host_gpus import find_gpus
+    from gpuprov.cluster.host_gpus import get_gpus
     from gpuprov.core.outcome import Outcome
     from gpuprov.planes.registry import load_draft
     from gpuprov.spec.draft import Draft
@@ -48,6 +48,6 @@ def command(session: Session, /, packages: tuple[str, ...], **options: object) -
     engine = cast("str | None", given.get("engine", None if draft.engine_open else draft.spec.engine))
     mode = cast("GpuMode", given.get("gpu_mode", gpus.mode))
     driver = open_engine(session.host, engine)
-    found = find_gpus(session.host, mode, reporter=session.reporter)
+    found = get_gpus(session.host, mode, reporter=session.reporter)
     ensured = build_image(driver, spec, session.host, found, reporter=session.reporter)
     show_outcome(session, Outcome(changed=(f"built image {ensured.image.name}",) if ensured.built else ()))

@@ -37,10 +37,10 @@ def complete_jobs(context: click.Context, _parameter: click.Parameter, incomplet
     """Ids of jobs that begin so, of the cluster that was typed, where it answers while somebody waits at a keyboard."""
     from gpuprov.host.local import LocalHost
     from gpuprov.host.survey import survey
-    from gpuprov.planes.across.find_desk import find_desk
+    from gpuprov.planes.across.find_desk import get_desk
 
     cluster = context.params.get("cluster") or DEFAULT_CLUSTER
-    seen = survey(LocalHost().engines, lambda driver: find_desk(driver, cluster).list_jobs(), timeout_s=COMPLETION_S)
+    seen = survey(LocalHost().engines, lambda driver: get_desk(driver, cluster).list_jobs(), timeout_s=COMPLETION_S)
     return [job.id for found in seen.answers.values() for job in found.jobs if job.id.startswith(incomplete)]
 
 

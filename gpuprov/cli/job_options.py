@@ -39,4 +39,4 @@ def job_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _time(_context: click.Context, _parameter: click.Parameter, text: str | None) -> float | None:
-    return None if text is None else duration("--drain", text, fix=f"--drain {DRAIN}; names go before it")
+    return None if text is None else duration("--drain", text, fix=f"--drain {DRAIN}; names must come before it")

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @engine_option
 @click.pass_obj
 def command(session: Session, ids: tuple[str, ...], cluster: str, engine: str | None) -> None:
-    """End jobs that wait or run, and show them once they have ended; what has ended before stays as it is."""
+    """End jobs that wait or run, and show them once they have ended; jobs that have ended stay as they are."""
     from gpuprov.cli.jobs_table import render_jobs
     from gpuprov.documents.jobs import jobs_document
     from gpuprov.workflows.jobs import cancel_jobs

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 @engine_option
 @click.pass_obj
 def command(session: Session, ids: tuple[str, ...], cluster: str, engine: str | None) -> int:
-    """Wait until jobs have ended, and show them; exits with 1 if not all are done. Ctrl-C ends the wait alone."""
+    """Wait until jobs have ended, and show them; exits with 1 if not all are done. Ctrl-C ends only the wait."""
     return show_ended(session, open_cluster(session, engine, cluster), cluster, ids)
 
 
@@ -32,9 +32,9 @@ def show_ended(session: Session, driver: Driver, cluster: str, ids: Sequence[str
     from gpuprov.cli.jobs_table import render_jobs
     from gpuprov.core.waiting import SystemClock
     from gpuprov.documents.jobs import jobs_document
-    from gpuprov.workflows.jobs import all_done, wait_for_jobs
+    from gpuprov.workflows.jobs import all_done, until_jobs_ended
 
-    jobs = wait_for_jobs(driver, cluster, ids, reporter=session.reporter, clock=SystemClock())
+    jobs = until_jobs_ended(driver, cluster, ids, reporter=session.reporter, clock=SystemClock())
     document = jobs_document(jobs, cluster=cluster, host=session.host.name)
     session.show(document, render_jobs(jobs, colour=session.colour))
     return 0 if all_done(jobs) else 1

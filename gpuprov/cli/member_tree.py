@@ -28,7 +28,7 @@ _PIECE = 65536
 def command(session: Session, way: str, engine: str, node: str, path: str) -> int:
     """Pass a tar from a node of this host to stdout, or from stdin into the node; ends with a line of JSON on stderr.
 
-    A tar of which not all comes leaves nothing in the node.
+    An incomplete tar leaves nothing in the node.
     """
     from gpuprov.core.error_document import error_parts
     from gpuprov.core.errors import GpuprovError

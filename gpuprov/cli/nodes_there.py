@@ -25,7 +25,7 @@ def change_there(session: Session, engine: str | None, names: Sequence[str], cha
     from gpuprov.core.errors import UsageError
     from gpuprov.core.names import fold
     from gpuprov.documents.outcome import outcome_document
-    from gpuprov.spanning.nodes_over_hosts import change_nodes_there, find_nodes, refuse_absent
+    from gpuprov.spanning.nodes_over_hosts import change_nodes_there, locate_nodes, refuse_absent
     from gpuprov.spanning.parts.over_hosts import part_error
 
     known = spanning.remembered_hosts()
@@ -36,7 +36,7 @@ def change_there(session: Session, engine: str | None, names: Sequence[str], cha
     if not others:
         return None
     hosts = spanning.way_to_hosts(session)
-    found = find_nodes(others, known, hosts)
+    found = locate_nodes(others, known, hosts)
     if here and found.homes:
         raise UsageError(
             f"{fold(sorted(here))} and {fold(list(found.homes))} are not on the same machine",
@@ -76,12 +76,12 @@ def clone_there(session: Session, engine: str | None, order: CloneOrder) -> int 
     """Copy a node of another host, on that host; None where the node is this machine's, or nobody has added hosts."""
     from gpuprov.cluster.node_order import NodeOrder
     from gpuprov.spanning.create_over_hosts import HostedOrder
-    from gpuprov.spanning.parts.over_hosts import find_host_of_node
+    from gpuprov.spanning.parts.over_hosts import get_host_of_node
 
     known = spanning.remembered_hosts() if engine is None else {}
     if not known or spanning.nodes_here(session, [order.source]):
         return None
-    machine, source = find_host_of_node(order.source, known, spanning.way_to_hosts(session))
+    machine, source = get_host_of_node(order.source, known, spanning.way_to_hosts(session))
     copy = NodeOrder(
         name=order.name,
         cluster=source.cluster,

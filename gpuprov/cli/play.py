@@ -41,7 +41,8 @@ def command(session: Session, /, playbook: Path, inventories: tuple[str, ...], *
     from gpuprov.workflows.run_playbook import run_playbook
 
     result = run_playbook(playbook, inventories=inventories, arguments=_arguments(wanted), reporter=session.reporter)
-    document, text = play_document(playbook, result), _table(session, result)
+    document = play_document(playbook, result, host=session.host.name)
+    text = _table(session, result)
     if result.failed:
         return fail(session, HostsFailed(result), result=document, text=text)
     session.show(document, text)

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gpuprov.cli.grid_project import find_project
-from gpuprov.cli.program_options import data_option, find_data, setting_option
+from gpuprov.cli.grid_project import get_project
+from gpuprov.cli.program_options import check_data, data_option, setting_option
 
 if TYPE_CHECKING:
     from gpuprov.cli.session import Session
@@ -27,7 +27,7 @@ def command(session: Session, program: str, data: str | None, settings: tuple[st
     from gpuprov.host.program_check import check_program
     from gpuprov.spec.program_order import ProgramOrder
 
-    checked = check_program(ProgramOrder(program=find_project(program), data=find_data(data), settings=settings))
+    checked = check_program(ProgramOrder(program=get_project(program), data=check_data(data), settings=settings))
     for words in checked.left_out:
         session.reporter.warn(f"not checked on this host: {words}")
     session.show(program_check_document(checked, host=session.host.name), checked.hash)

@@ -36,7 +36,7 @@ setting_option: Callable[[Any], Any] = click.option(
 )
 
 
-def find_data(text: str | None) -> Path | None:
+def check_data(text: str | None) -> Path | None:
     """The absolute path of a file; None for none.
 
     Raises:

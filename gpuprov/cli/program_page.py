@@ -24,9 +24,9 @@ PORT: Final = 8787
 @engine_option
 @click.pass_obj
 def command(session: Session, port: int, cluster: str, engine: str | None) -> None:
-    """Let a browser on this host open Dask's page of the run that goes on, until Ctrl-C. Prints the address."""
+    """Let a browser on this host open Dask's page of the run that is under way, until Ctrl-C. Prints the address."""
     from gpuprov.documents.programs import program_page_document
-    from gpuprov.workflows.programs import find_run_page
+    from gpuprov.workflows.programs import get_run_page
     from gpuprov.workflows.queue_page import serve_page
 
     def ready(page: NodePage) -> None:
@@ -37,6 +37,6 @@ def command(session: Session, port: int, cluster: str, engine: str | None) -> No
 
     driver = open_cluster(session, engine, cluster)
     serve_page(
-        *(driver, find_run_page(driver, cluster), cluster, port, session.host),
+        *(driver, get_run_page(driver, cluster), cluster, port, session.host),
         verb="gpuprov program page", ready=ready, reporter=session.reporter,
     )  # fmt: skip

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @engine_option
 @click.pass_obj
 def command(session: Session, program: str, cluster: str, engine: str | None) -> None:
-    """Remove a registered program, named by its hash or the first 6 characters or more, and what was built of it."""
+    """Remove a registered program, named by its hash or the first 6 characters or more, and what was built from it."""
     from gpuprov.documents.programs import programs_document
     from gpuprov.workflows.programs import remove_program
 

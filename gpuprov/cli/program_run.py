@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gpuprov.cli.engine import cluster_option, engine_option
-from gpuprov.cli.grid_project import find_project
+from gpuprov.cli.grid_project import get_project
 from gpuprov.cli.open_cluster import open_cluster
-from gpuprov.cli.program_options import data_option, find_data, setting_option
+from gpuprov.cli.program_options import check_data, data_option, setting_option
 
 if TYPE_CHECKING:
     from gpuprov.cli.session import Session
@@ -42,7 +42,7 @@ def command(session: Session, /, **given: Any) -> int:  # noqa: ANN401 - what cl
     from gpuprov.spec.program_order import ProgramOrder
     from gpuprov.workflows.programs import run_program, run_program_here
 
-    folder, data = find_project(given["program"]), find_data(given["data"])
+    folder, data = get_project(given["program"]), check_data(given["data"])
     order = ProgramOrder(program=folder, data=data, settings=given["settings"], workers=given["workers"])
     file = None if given["svg"] is None else ReportFile(given["svg"], option="--svg", kind="chart")
     cluster = None if given["local"] else given["cluster"]

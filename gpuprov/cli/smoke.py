@@ -35,7 +35,7 @@ def command(session: Session, /, **given: Any) -> int:  # noqa: ANN401 - what cl
 
     With --local, run it on this machine with gpuprov's Python, which needs numba-cuda.
     """
-    from gpuprov.cluster.host_gpus import find_gpus
+    from gpuprov.cluster.host_gpus import get_gpus
     from gpuprov.documents.smoke_run import smoke_run_document
     from gpuprov.verify.smoke_result import SmokeOrder
     from gpuprov.workflows.smoke import smoke_local, smoke_nodes
@@ -45,7 +45,7 @@ def command(session: Session, /, **given: Any) -> int:  # noqa: ANN401 - what cl
     order = SmokeOrder(kernel=kernel, size=given["size"], seconds=given["seconds"])
     results: tuple[SmokeResult, ...]
     if given["local"]:
-        results = (smoke_local(order, find_gpus(session.host, given["gpu_mode"] or "auto", reporter=session.reporter)),)
+        results = (smoke_local(order, get_gpus(session.host, given["gpu_mode"] or "auto", reporter=session.reporter)),)
     else:
         nodes = expand_names(",".join(given["nodes"])) if given["nodes"] else None
         driver = open_engine_of_cluster(session, given["engine"], given["cluster"])

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def command(session: Session, node: str, label: str, engine: str | None, policy: JobsPolicy) -> int:
     """Take a snapshot of a node's state.
 
-    Docker, and a pool without copy-on-write, pause the node meanwhile: there it is refused while jobs run on the node.
+    Docker and pools without copy-on-write pause the node during the snapshot: there it is refused while jobs run.
     """
     from gpuprov.spanning.nodes_over_hosts import NodesChange
     from gpuprov.workflows.start_stop import snapshot

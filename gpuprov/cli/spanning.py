@@ -25,17 +25,17 @@ if TYPE_CHECKING:
 def remembered_hosts() -> Mapping[str, RemoteMachine]:
     """Those that `host add` has remembered."""
     from gpuprov.host.remote.inventory import read_machines
-    from gpuprov.host.remote.places import find_places
+    from gpuprov.host.remote.places import ensure_places
 
-    return read_machines(find_places().inventory)
+    return read_machines(ensure_places().inventory)
 
 
 def way_to_hosts(session: Session, reporter: Reporter | None = None) -> HostsBySsh:
     """By ssh; what hosts say of their progress, `reporter` is told, or else the session's."""
     from gpuprov.host.remote.hosts import HostsBySsh
-    from gpuprov.host.remote.places import find_places
+    from gpuprov.host.remote.places import ensure_places
 
-    return HostsBySsh(places=find_places(), reporter=reporter or session.reporter)
+    return HostsBySsh(places=ensure_places(), reporter=reporter or session.reporter)
 
 
 def find_spanning_cluster(session: Session, name: str, engine: str | None) -> SpanningCluster | None:
@@ -98,9 +98,9 @@ def up(session: Session, order: HostsUpOrder) -> int:
 def plan(session: Session, order: HostsUpOrder) -> int:
     """`cluster plan` over hosts."""
     from gpuprov.documents.outcome import plan_document
-    from gpuprov.spanning.hosts_up import plan_over_hosts
+    from gpuprov.spanning.hosts_up import look_and_plan_over_hosts
 
-    planned = plan_over_hosts(order, way_to_hosts(session), reporter=session.reporter)
+    planned = look_and_plan_over_hosts(order, way_to_hosts(session), reporter=session.reporter)
     text = "\n".join(planned.lines) or "nothing to do: the cluster matches its spec"
     return show_result(session, plan_document(planned.lines, (), host=session.host.name), text, planned.error, 0)
 
@@ -149,9 +149,9 @@ def host_of_node(session: Session, node: str, engine: str | None) -> RemoteMachi
     known = remembered_hosts() if engine is None else {}
     if not known:
         return None
-    from gpuprov.spanning.parts.over_hosts import find_host_of_node
+    from gpuprov.spanning.parts.over_hosts import get_host_of_node
 
-    return None if nodes_here(session, [node]) else find_host_of_node(node, known, way_to_hosts(session))[0]
+    return None if nodes_here(session, [node]) else get_host_of_node(node, known, way_to_hosts(session))[0]
 
 
 def run_on_host(session: Session, machine: RemoteMachine, words: Sequence[str]) -> int:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def command(session: Session, node: str, engine: str | None, argv: tuple[str, ...]) -> int:
     """Log in to a node over ssh, with the cluster's key; the node's host key is checked.
 
-    To a node of another host from that host, with the key that the host has of the cluster.
+    A node of another host is reached from that host, with its key of the cluster.
     """
     from gpuprov.workflows.enter_node import ssh_to_node
 

@@ -56,7 +56,7 @@ class _BeforeCommand(click.Command):
 @click.option(
     "--on-interrupt",
     type=click.Choice(["leave", "cancel"]),
-    help="With --wait: what becomes of the jobs on Ctrl-C.  [default: leave]",
+    help="With --wait: what happens to the jobs on Ctrl-C.  [default: leave]",
 )
 @cluster_option
 @engine_option
@@ -119,7 +119,7 @@ def _order(behind: Sequence[str], given: dict[str, Any]) -> SubmitOrder:
         raise UsageError(
             "-a is for functions, not for commands",
             evidence=f"-a {excerpt(given['arguments'][0])}",
-            fix="write the command's arguments behind it: gpuprov submit -- python3 train.py --lr 0.1",
+            fix="write the command's arguments after it: gpuprov submit -- python3 train.py --lr 0.1",
         )
     memory = given["memory"]
     return SubmitOrder(
@@ -145,7 +145,7 @@ def _function(words: Sequence[str], behind: Sequence[str]) -> str | None:
     example = "a command: gpuprov submit -- python3 train.py; or a function: gpuprov submit app.tasks:train"
     if not words and not behind:
         raise UsageError(
-            "there is nothing to submit", evidence="neither a command behind -- nor a function", fix=example
+            "there is nothing to submit", evidence="neither a command after -- nor a function", fix=example
         )
     if words and behind:
         shown = excerpt(" ".join(words))
@@ -154,8 +154,8 @@ def _function(words: Sequence[str], behind: Sequence[str]) -> str | None:
         return None
     if len(words) > 1 or ":" not in words[0]:
         raise UsageError(
-            f"{excerpt(' '.join(words))!r} is not MODULE:FUNCTION, and a command stands behind --",
-            evidence="before -- there is only the name of a function, such as app.tasks:train",
+            f"{excerpt(' '.join(words))!r} is not MODULE:FUNCTION, and a command comes after --",
+            evidence="only the name of a function comes before --, such as app.tasks:train",
             fix=example,
         )
     return words[0]

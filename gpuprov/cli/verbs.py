@@ -27,7 +27,7 @@ VERBS: dict[str, Verb] = {
     "smoke": Verb("gpuprov.cli.smoke", "Run a smoke kernel in nodes, or on this machine with --local."),
     "run": Verb("gpuprov.cli.run", "Run a command in a container with GPUs of its own."),
     "submit": Verb("gpuprov.cli.submit", "Submit a command or a function as jobs of a cluster."),
-    "jobs": Verb("gpuprov.cli.jobs", "List the jobs of a cluster; show, follow, cancel or await some."),
+    "jobs": Verb("gpuprov.cli.jobs", "List the jobs of a cluster; show, follow, cancel or wait for some."),
     "jobs show": Verb("gpuprov.cli.jobs_show", "Show all details of jobs."),
     "jobs logs": Verb("gpuprov.cli.jobs_logs", "Show what a job printed."),
     "jobs cancel": Verb("gpuprov.cli.jobs_cancel", "End jobs."),
@@ -93,7 +93,7 @@ VERBS: dict[str, Verb] = {
 # Verbs that gpuprov itself starts on other hosts, or systemd at boot; no list, page or completion shows them
 HIDDEN: dict[str, Verb] = {
     "member": Verb("gpuprov.cli.member", "Serve a request of another host's gpuprov."),
-    "member-restore": Verb("gpuprov.cli.member_restore", "Restore what a reboot took from networks."),
+    "member-restore": Verb("gpuprov.cli.member_restore", "Restore what a reboot removed from networks."),
     "member-tree": Verb("gpuprov.cli.member_tree", "Copy files between a node and another host's gpuprov."),
 }
 

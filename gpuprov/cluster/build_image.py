@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -32,6 +31,7 @@ from gpuprov.drivers.base import (
     File,
     NodeRequest,
 )
+from gpuprov.host.facts import free_bytes, nearest_folder
 from gpuprov.provision.kept_bases import import_name
 from gpuprov.provision.payload import payload_stamp
 from gpuprov.provision.playbook import Play, PlayResult, RoleUse, run_play
@@ -170,8 +170,8 @@ def _refuse_without_room(driver: Driver, cache: Path) -> None:
             evidence=f"{free / GIB:.1f} GiB free, {ENGINE_ROOM_BYTES / GIB:.0f} GiB needed",
             fix="gpuprov image list  # then remove unused images: gpuprov image rm NAME",
         )
-    folder = next(path for path in (cache, *cache.parents) if path.exists())
-    free = shutil.disk_usage(folder).free
+    folder = nearest_folder(cache)
+    free = free_bytes(folder)
     if free < CACHE_ROOM_BYTES:
         raise HostNotReady(
             "not enough disk space to build an image",

@@ -103,7 +103,7 @@ def refuse_odd_source(source: CopyEnd, kind: PathKind) -> None:
         raise UsageError(
             f"{source.shown} on {source.side} is not a folder",
             evidence="it is a file",
-            fix=f"leave the slash out: {source.shown.rstrip('/')}",
+            fix=f"omit the slash at the end: {source.shown.rstrip('/')}",
         )
 
 
@@ -124,7 +124,7 @@ def decide_target(kind: PathKind, name: str, target: CopyEnd, look: Callable[[st
         if not name:
             raise UsageError(
                 "the root folder cannot be copied as a whole",
-                evidence=f"it has no name that it could have in {target.shown}",
+                evidence=f"it has no name to use in {target.shown}",
                 fix="copy the folders in it that you need",
             )
         inner = target.at(posixpath.join(target.path, name))

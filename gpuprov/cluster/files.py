@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from gpuprov.assets import find_asset
+from gpuprov.assets import get_asset
 from gpuprov.cluster.held_gpus import gpu_paths, leased_uuids
 from gpuprov.drivers.base import LABEL_ACCESS, LABEL_ROLE, File
 from gpuprov.gpu.simulator import SIMULATOR_VARIABLE
@@ -79,7 +79,7 @@ def present_member(node: NodeState) -> Member:
 
 def render_hosts(cluster: str, members: Sequence[Member]) -> File:
     """`/etc/hosts` with every node's addresses."""
-    text = render(find_asset("templates"), "node/hosts.j2", cluster=cluster, nodes=members)
+    text = render(get_asset("templates"), "node/hosts.j2", cluster=cluster, nodes=members)
     return File(path="/etc/hosts", content=text.encode())
 
 

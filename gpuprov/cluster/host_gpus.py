@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from gpuprov.spec.models import GpuMode
 
 
-def find_gpus(host: Host, mode: GpuMode, *, reporter: Reporter) -> HostGpus:
+def get_gpus(host: Host, mode: GpuMode, *, reporter: Reporter) -> HostGpus:
     """A host's GPUs.
 
     Raises:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpuprov.assets import find_asset
+from gpuprov.assets import get_asset
 from gpuprov.cluster.build_image import BuildSite, ensure_image
 from gpuprov.cluster.services import init_of
 from gpuprov.core.errors import EngineError
@@ -64,8 +64,8 @@ def node_recipe(spec: ClusterSpec, plane: PlaneRecipe, host: HostGpus, *, init: 
         plane=plane,
         wheels=image_wheels(host),
         init=init,
-        roles_path=find_asset("roles"),
-        smoke_kernels=find_asset("smoke_kernels"),
+        roles_path=get_asset("roles"),
+        smoke_kernels=get_asset("smoke_kernels"),
     )
 
 

@@ -265,7 +265,7 @@ class NodesElsewhere:
 
     def _odd(self, error: Exception) -> HostNotReady:
         return HostNotReady(
-            f"{self.host} does not answer as gpuprov does",
+            f"{self.host} gave an unexpected answer",
             evidence=excerpt(str(error)),
             fix=f"bring gpuprov there up to date: gpuprov host add {self.host}",
         )

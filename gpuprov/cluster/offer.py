@@ -81,7 +81,7 @@ def read_offer(text: str, *, host: str) -> Offer:
         problems.append(f"host: is {offer.host!r}")
     if offer is None or problems:
         raise EngineError(
-            f"the host {host} has given an answer that cannot be read",
+            f"the host {host} gave an answer that cannot be read",
             evidence=ascii("; ".join(problems))[1:-1][:_SHOWN],
             fix=f"bring gpuprov there up to date: gpuprov host add {host}",
         )

@@ -84,14 +84,14 @@ class ClusterPart:
         again = f"gpuprov cluster status {self.spec.name}"
         if not self.matches(planned):
             raise UsageError(
-                f"nodes or GPUs of cluster {self.spec.name} on {self.host} have changed since they were looked at",
-                evidence=f"another command has changed {self.host} meanwhile",
+                f"nodes or GPUs of cluster {self.spec.name} on {self.host} have changed since they were planned",
+                evidence=f"another command has changed {self.host}",
                 fix=again,
             )
         if recorded is None or recorded == self.whole or recorded.serial < self.whole.serial:
             return
         raise UsageError(
-            f"cluster {self.spec.name} was changed from another machine meanwhile",
+            f"cluster {self.spec.name} has been changed from another machine",
             evidence=f"{self.host} has its state {recorded.serial}, this would be state {self.whole.serial}",
             fix=again,
         )

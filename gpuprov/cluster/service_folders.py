@@ -44,7 +44,7 @@ class ServiceFolderPlan:
         return words[self.act].format(self.folder.source, self.folder.title) if self.act else ""
 
 
-def plan_service_folders(
+def look_and_plan_service_folders(
     driver: Driver, host: Host, spec: ClusterSpec, state: ClusterState, folders: Sequence[ServiceFolder]
 ) -> tuple[ServiceFolderPlan, ...]:
     """Look at the folders that services of a cluster need here; changes nothing.
@@ -61,10 +61,10 @@ def plan_service_folders(
         HostNotReady: Only root can make it.
         EngineError: The engine does not tell to whom it has to belong.
     """
-    return tuple(_plan(driver, host, spec, state, folder) for folder in folders)
+    return tuple(_look_and_plan(driver, host, spec, state, folder) for folder in folders)
 
 
-def _plan(
+def _look_and_plan(
     driver: Driver, host: Host, spec: ClusterSpec, state: ClusterState, folder: ServiceFolder
 ) -> ServiceFolderPlan:
     owner = folder.uid if spec.nodes.privileged else driver.owner_on_host(folder.uid)
@@ -85,12 +85,16 @@ def _plan(
     return ServiceFolderPlan(folder=folder, owner=owner, act=act)
 
 
-def ensure_service_folder(host: Host, plan: ServiceFolderPlan, rollback: Rollback) -> None:
-    """Do what was planned; a folder that was made is removed again on failure, with what a service has put there."""
+def ensure_service_folder(host: Host, plan: ServiceFolderPlan, rollback: Rollback) -> str:
+    """Do what was planned, and return a line for it, empty for none.
+
+    A folder that was made is removed again on failure, with what a service has put there.
+    """
     if plan.act == "make":
         rollback.add(f"the folder {plan.folder.source}", partial(remove_service_folder, host, plan.folder, plan.owner))
     if plan.act:
         host.folders.make(plan.folder.source, owner=plan.owner, mode=_MODE)
+    return plan.line
 
 
 def remove_service_folder(host: Host, folder: ServiceFolder, owner: int) -> str:

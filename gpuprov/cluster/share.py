@@ -58,7 +58,7 @@ def shared_folder(state: ClusterState) -> str:
     return next(sources, "")
 
 
-def plan_share(
+def look_and_plan_share(
     driver: Driver,
     host: Host,
     spec: ClusterSpec,
@@ -105,12 +105,13 @@ def plan_share(
     return SharePlan(folder=folder, owner=owner, act=judge_folder(seen, folder, owner))
 
 
-def ensure_share(host: Host, plan: SharePlan, rollback: Rollback) -> None:
-    """Do what was planned; a folder that was made is removed again on failure, if nothing is in it."""
+def ensure_share(host: Host, plan: SharePlan, rollback: Rollback) -> tuple[str, ...]:
+    """Do what was planned, and return a line for it; a folder that was made is removed on failure, if it is empty."""
     if plan.act == "make":
         rollback.add(f"the folder {plan.folder}", partial(host.folders.drop, plan.folder))
     if plan.act:
         host.folders.make(plan.folder, owner=plan.owner)
+    return plan.lines()
 
 
 def judge_folder(seen: FolderLook, folder: str, owner: int, *, account: str = ACCOUNT) -> Literal["make", "take", ""]:

@@ -53,7 +53,7 @@ class ShareOrder:
         if not re.fullmatch(re.escape(shared) + r"(\.[a-z]{1,32})?", self.folder, re.ASCII):
             raise UsageError(
                 "the request `share` cannot be served",
-                evidence=f"the folder {self.folder!r:.80} is none of cluster {self.cluster}",
+                evidence=f"the folder {self.folder!r:.80} does not belong to cluster {self.cluster}",
                 fix=f"{shared}, or one beside it",
             )
         if self.act not in ("", *_ACTS) or not re.fullmatch(f"[0-9a-f]{{{MARK_DIGITS}}}", self.mark, re.ASCII):
@@ -88,7 +88,7 @@ class ShareLook:
 
     def __str__(self) -> str:
         if self.kind != "folder":
-            words = {"absent": "does not exist", "file": "is no folder", "link": "is a symbolic link"}
+            words = {"absent": "does not exist", "file": "is not a folder", "link": "is a symbolic link"}
             return f"{self.at} {words.get(self.kind, 'cannot be looked at')}"
         return f"a folder of user {self.owner} on {self.filesystem or 'an unknown file system'}"
 
@@ -164,7 +164,7 @@ def refuse_other_folders(looks: Mapping[str, ShareLook], folder: str, cluster: s
     if blind:
         raise UsageError(
             f"{folder} is not the same folder on all hosts of cluster {cluster}",
-            evidence=f"{_told(looks)}\nwhat the first one writes there is not seen on {', '.join(blind)}",
+            evidence=f"{_told(looks)}\na file that the first one writes there is not seen on {', '.join(blind)}",
             fix=f"{SHARING_HOSTS}; to look: findmnt -T {folder}",
         )
 

@@ -42,6 +42,6 @@ def refuse_shared_addresses(names: Collection[str], nodes: Iterable[NodeState], 
 def _in_use(node: NodeState, address: str, other: NodeState, command: str) -> UsageError:
     return UsageError(
         f"{node.name} cannot start: its address {address} is in use",
-        evidence=f"{other.name} has it: {'a node of ours' if other.ours else describe_foreign(other)}, {other.status}",
+        evidence=f"{other.name} has it: {'a gpuprov node' if other.ours else describe_foreign(other)}, {other.status}",
         fix=f"gpuprov stop {other.name}" if other.ours else f"{command} stop {other.name}",
     )

@@ -40,8 +40,8 @@ class TunnelEnd:
         try:
             IPv4Address(self.address)
         except ValueError:
-            return f"{self.address[:40]!r} is no address"
-        return f"{self.key[:60]!r} is no key" if self.key and not KEY.fullmatch(self.key) else ""
+            return f"{self.address[:40]!r} is not an address"
+        return f"{self.key[:60]!r} is not a key" if self.key and not KEY.fullmatch(self.key) else ""
 
 
 def agree_tunnels(
@@ -73,7 +73,7 @@ def agree_tunnels(
             raise UsageError(
                 f"the encrypted overlay of cluster {spec.name} has no addresses for {len(names)} hosts",
                 evidence=f"{network} has {network.num_addresses - 2}",
-                fix="make two clusters of them, or set network.overlay.encryption to none",
+                fix="split them into two clusters, or set network.overlay.encryption to none",
             )
         ends.append(TunnelEnd(host=name, address=address, key=told.get(name, old.key if old else "")))
     refuse_same_keys(spec, ends)
@@ -147,7 +147,7 @@ def _free_range(spec: ClusterSpec, links: Iterable[Link]) -> IPv4Network:
             return network
     raise UsageError(
         f"no addresses are free for the encrypted overlay of cluster {spec.name}",
-        evidence="the hosts reach all private addresses already",
+        evidence="the hosts already have routes to all private addresses",
         fix="set network.overlay.encryption to none, and hosts[].internal_ip to addresses of a network of their own",
     )
 

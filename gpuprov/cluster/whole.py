@@ -103,7 +103,7 @@ def parse_whole(text: str, *, source: str) -> WholeCluster:
         whole, problems = None, [f"not JSON: {error}"]
     names = [member.name for member in whole.members] if whole else []
     if len(set(names)) < len(names):
-        problems.append("members: a name is there twice")
+        problems.append("members: a name occurs twice")
     problems += [f"tunnels: {end.problem}" for end in (whole.tunnels if whole else ()) if end.problem]
     if whole is None or problems:
         raise EngineError(

@@ -39,7 +39,7 @@ class CommandFailed(HostNotReady):
 
 
 class CommandStopped(HostNotReady):
-    """It was ended before its time, for what it was part of failed."""
+    """It was ended before its time, for the work that it was part of failed."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -248,7 +248,9 @@ class _Attention:
         if self._follower is not None:
             self._follower.hear(self._ear.new_lines(stdout, stderr))
             if self._follower.stop.is_set():
-                raise CommandStopped("the command was ended", evidence="what it was part of failed", fix="try again")
+                raise CommandStopped(
+                    "the command was ended", evidence="the work that it was part of failed", fix="try again"
+                )
         now_s, look_s = time.monotonic(), self._watch.look_s
         if look_s is None or now_s < self._next_look_s:
             return ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import threading
 from collections import deque
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 Answer = TypeVar("Answer")
 Thing = TypeVar("Thing")
 _WORKERS = 8
+_QUESTIONS_LEAST = 4
 _MOMENT_S = 0.1
 
 
@@ -42,6 +44,11 @@ def _settled(futures: Sequence[Future[object]]) -> bool:
     """Whether all have ended or one has failed; waits for that for a moment."""
     done, going_on = wait(futures, timeout=_MOMENT_S, return_when=FIRST_EXCEPTION)
     return not going_on or any(future.exception() for future in done)
+
+
+def questions_at_once() -> int:
+    """How many nodes to ask at once: more would only take the processor from each other."""
+    return max(_QUESTIONS_LEAST, 2 * (os.cpu_count() or 1))
 
 
 def ask_side_by_side(questions: Sequence[Callable[[], Answer]], *, workers: int) -> list[Answer]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from gpuprov.assets import find_asset
+from gpuprov.assets import get_asset
 from gpuprov.documents.grid_page import HEIGHT, LAYOUT, SIMULATED, WIDTH, chart_series
 from gpuprov.planes.work.anneal_answers import SERIES
 from gpuprov.render.templates import render
@@ -24,7 +24,7 @@ def render_anneal_chart(runs: Sequence[AnnealRun]) -> str:
     simulated = frozenset(run.name for run in runs if run.simulated)
     charts = chart_series(SERIES, drawn, simulated)
     return render(
-        find_asset("templates"),
+        get_asset("templates"),
         "report/anneal.svg.j2",
         charts=charts,
         series=SERIES,

@@ -6,8 +6,8 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from gpuprov.assets import find_asset
-from gpuprov.render.axes import BOTTOM, LEFT, RIGHT, TOP, Tick, ticks
+from gpuprov.assets import get_asset
+from gpuprov.render.axes import LEFT, RIGHT, Tick, axes_around
 from gpuprov.render.templates import render
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def render_page(project: str, table: GridTable, series: GridSeries, *, made_at: 
     names = dict.fromkeys(name for one in series.combinations for name in one.series)
     drawn = [(name, chart_series(name, series.combinations, _simulated(table))) for name in names]
     return render(
-        find_asset("templates"),
+        get_asset("templates"),
         "report/grid.html.j2",
         project=project,
         made_at=made_at.strftime("%Y-%m-%d %H:%M:%S %Z"),
@@ -61,18 +61,11 @@ def chart_series(
     points = [point for of_runs in lines.values() for run in of_runs for point in run]
     if not points:
         return ()
-    across = ticks(max(at for at, _ in points), min(at for at, _ in points))
-    up = ticks(max(value for _, value in points), min(value for _, value in points))
-
-    def x(at: float) -> float:
-        return round(LEFT + (WIDTH - LEFT - RIGHT) * (at - across[0]) / (across[-1] - across[0]), 1)
-
-    def y(value: float) -> float:
-        return round(HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * (value - up[0]) / (up[-1] - up[0]), 1)
+    axes = axes_around(points, width=WIDTH, height=HEIGHT)
 
     def line(run: SeriesPoints) -> str:
-        ends = run if len(run) > 1 else ((across[0], run[0][1]), (across[-1], run[0][1]))  # one point as a level
-        return " ".join(f"{x(at)},{y(value)}" for at, value in ends)
+        ends = run if len(run) > 1 else [(at, run[0][1]) for at in (axes.across[0], axes.across[-1])]  # as a level
+        return " ".join(f"{axes.x(at)},{axes.y(value)}" for at, value in ends)
 
     return tuple(
         SmallChart(
@@ -80,8 +73,8 @@ def chart_series(
             runs=one.runs,
             simulated=one.name in simulated,
             lines=tuple(map(line, lines[one.name])),
-            columns=tuple(Tick(at=x(number), label=f"{number:g}") for number in across),
-            rows=tuple(Tick(at=y(number), label=f"{number:g}") for number in up),
+            columns=axes.columns,
+            rows=axes.rows,
         )
         for one in combinations
         if lines[one.name]

@@ -122,7 +122,7 @@ def join_inventories(here: Inventory, others: Mapping[str, Inventory]) -> Invent
         warnings.append(
             f"the inventory omits {name}: nodes of several machines have that name\n"
             f"evidence: {' and '.join(places)} have it\n"
-            "fix: give the clusters other names of nodes: nodes.prefix in a spec"
+            "fix: give the clusters other node names: nodes.prefix in a spec"
         )
     ordered = {name: hosts[name] for name in sorted(hosts)}
     return Inventory(hosts=ordered, groups=group_hosts(ordered), warnings=tuple(warnings))

@@ -105,7 +105,7 @@ def read_lines(told: Mapping[str, Any], key: str, host: str) -> tuple[str, ...]:
     def lines() -> tuple[str, ...]:
         found = told.get(key)
         if not items_of(_WORDS)(found):
-            raise ValueError(f"{key} is no list of lines")
+            raise ValueError(f"{key} is not a list of lines")
         return tuple(found or ())
 
     return strictly(lines, host)
@@ -121,7 +121,7 @@ def strictly(read: Callable[[], Answer], host: str) -> Answer:
         return read()
     except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
         raise HostNotReady(
-            f"{host} does not answer as gpuprov does",
+            f"{host} gave an unexpected answer",
             evidence=excerpt(str(error)),
             fix=f"bring gpuprov there up to date: gpuprov host add {host}",
         ) from error
@@ -210,7 +210,7 @@ def _error(told: object) -> GpuprovError:
 
 def _rows(told: object) -> tuple[NodeRow, ...]:
     if not isinstance(told, list):
-        raise ValueError("nodes are no list")  # noqa: TRY004 - all that is wrong in an answer is a ValueError
+        raise ValueError("nodes is not a list")  # noqa: TRY004 - all that is wrong in an answer is a ValueError
     return tuple(_row(row) for row in told)
 
 
@@ -261,7 +261,7 @@ def _gpu(row: Mapping[str, Any]) -> Gpu:
     )
     lacks = [key for key in ("index", "minor", "pci", "model") if row[key] is None]
     if lacks:
-        raise ValueError(f"a GPU that is there has no {lacks[0]}")
+        raise ValueError(f"a GPU that exists has no {lacks[0]}")
     part = MigInstance(
         index=index or 0,
         uuid=row["uuid"],

@@ -12,21 +12,22 @@ if TYPE_CHECKING:
     from gpuprov.provision.site import SiteResult
 
 
-def play_document(playbook: Path, result: SiteResult) -> dict[str, Any]:
-    """A run that has ended; where a host failed, the command line adds the error."""
+def play_document(playbook: Path, result: SiteResult, *, host: str) -> dict[str, Any]:
+    """A run that has ended, on this host; where a host failed, the command line adds the error."""
     hosts = {
-        host.stats.host: {
-            "status": host.status,
-            "ok": host.stats.ok,
-            "changed": host.stats.changed,
-            "failed": host.stats.failed,
-            "unreachable": host.stats.unreachable,
-            "skipped": host.stats.skipped,
-            "task": host.problem.title if host.problem else None,
-            "message": host.problem.message if host.problem else None,
+        one.stats.host: {
+            "status": one.status,
+            "ok": one.stats.ok,
+            "changed": one.stats.changed,
+            "failed": one.stats.failed,
+            "unreachable": one.stats.unreachable,
+            "skipped": one.stats.skipped,
+            "task": one.problem.title if one.problem else None,
+            "message": one.problem.message if one.problem else None,
         }
-        for host in result.hosts
+        for one in result.hosts
     }
     changes = [{"host": event.host, "task": event.title, "diff": event.diff or None} for event in result.changes]
     log = str(result.log) if result.log else None
-    return document("play", play={"playbook": str(playbook), "hosts": hosts, "changes": changes, "log": log})
+    play = {"playbook": str(playbook), "hosts": hosts, "changes": changes, "log": log}
+    return document("play", host=host, play=play)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from gpuprov.assets import find_asset
-from gpuprov.render.axes import BOTTOM, LEFT, RIGHT, TOP, Tick, ticks
+from gpuprov.assets import get_asset
+from gpuprov.render.axes import LEFT, RIGHT, Tick, axes_around
 from gpuprov.render.templates import render
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def render_chart(result: Mapping[str, Any]) -> str:
     """The file, for a result with a chart."""
     chart = result["chart"]
     return render(
-        find_asset("templates"),
+        get_asset("templates"),
         "report/scatter.svg.j2",
         title=f"{chart['title']} {SIMULATED}" if result["simulated"] else chart["title"],
         chart=place_groups(chart["groups"]),
@@ -52,26 +52,18 @@ def render_chart(result: Mapping[str, Any]) -> str:
 
 def place_groups(groups: list[dict[str, Any]]) -> Scatter:
     """Where the points lie in pixels, and the lines of their axes."""
-    points = [point for group in groups for point in group["points"]] or [[0.0, 0.0]]
-    across = ticks(max(x for x, _ in points), min(x for x, _ in points))
-    up = ticks(max(y for _, y in points), min(y for _, y in points))
-
-    def at_x(value: float) -> float:
-        return round(LEFT + (WIDTH - LEFT - RIGHT) * (value - across[0]) / (across[-1] - across[0]), 1)
-
-    def at_y(value: float) -> float:
-        return round(HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * (value - up[0]) / (up[-1] - up[0]), 1)
-
+    points = [point for group in groups for point in group["points"]] or [(0.0, 0.0)]
+    axes = axes_around(points, width=WIDTH, height=HEIGHT)
     return Scatter(
         groups=tuple(
             DrawnGroup(
                 label=group["label"],
                 colour="#111" if group["marked"] else _COLOURS[number % len(_COLOURS)],
                 marked=group["marked"],
-                points=tuple((at_x(x), at_y(y)) for x, y in group["points"]),
+                points=tuple((axes.x(x), axes.y(y)) for x, y in group["points"]),
             )
             for number, group in enumerate(groups)
         ),
-        columns=tuple(Tick(at=at_x(number), label=f"{number:g}") for number in across),
-        rows=tuple(Tick(at=at_y(number), label=f"{number:g}") for number in up),
+        columns=axes.columns,
+        rows=axes.rows,
     )

@@ -120,7 +120,7 @@ def _read(told: Mapping[str, Any], host: str) -> HostVerified:
     )
     found = tuple(_place(node, host) for node in nodes)
     if len({node.node for node in found}) < len(found):
-        raise ValueError("a node is there twice")
+        raise ValueError("a node occurs twice")
     return HostVerified(
         host=_place(own, host), nodes=found, driver=driver, overlay=overlay, began_s=began_s, ended_s=ended_s
     )

@@ -71,7 +71,7 @@ def require_document(said: Any, *keys: str, engine: str, request: str) -> dict[s
     if isinstance(said, dict) and all(key in said for key in keys):
         return said
     raise EngineError(
-        f"{engine} gave an answer that gpuprov does not know: {request}",
+        f"{engine} gave an answer that gpuprov does not understand: {request}",
         evidence=f"it lacks {', '.join(keys)}: {excerpt(str(said))}",
         fix=f"check the version of {engine}: gpuprov doctor --engine {engine}",
     )

@@ -103,12 +103,12 @@ class TarStream:
             BadTar: The tar is not complete.
         """
         if not self._ended:
-            raise BadTar("it ends before its end")
+            raise BadTar("it is truncated")
 
     def _pass_behind(self, rest: memoryview) -> None:
         self._behind += len(rest)
         if bytes(rest).strip(_NUL) or self._behind > _MOST_PADDING:
-            raise BadTar("it goes on behind its end")
+            raise BadTar("it continues after its end")
 
     def _gather(self, rest: memoryview) -> int:
         """Collect a header, and the name behind it where it has one there."""

@@ -42,7 +42,7 @@ def check_anneal(order: AnnealOrder, *, to_run: bool = False, python: str = sys.
     left = [f"and {len(lines) - _SHOWN} more"] if len(lines) > _SHOWN else []
     what = "a fault" if len(lines) == 1 else f"{len(lines)} faults"
     raise UsageError(
-        f"{what} in what is to be annealed; nothing was executed",
+        f"{what} in the models and configurations; nothing was executed",
         evidence="\n".join([*lines[:_SHOWN], *left]),
         fix="correct these files; docs/anneal.md describes models and configurations",
     )

@@ -32,7 +32,7 @@ def refuse_old_results(folder: Path) -> None:
         )
     above = next(one for one in folder.parents if one.exists())
     if not above.is_dir() or not os.access(above, os.W_OK | os.X_OK):
-        raise _unwritable(folder, f"{printable(str(above), lines=False)} is no folder that you may write to")
+        raise _unwritable(folder, f"{printable(str(above), lines=False)} is not a folder that you can write to")
 
 
 def make_place(folder: Path) -> None:

@@ -126,7 +126,12 @@ def gather_facts(host: Host, engine: str, *, gpu_mode: GpuMode) -> HostFacts:
 
 def free_bytes(folder: Path) -> int:
     """On the disk of a folder, or on that where it would be made."""
-    return shutil.disk_usage(next(path for path in (folder, *folder.parents) if path.exists())).free
+    return shutil.disk_usage(nearest_folder(folder)).free
+
+
+def nearest_folder(folder: Path) -> Path:
+    """The folder, or that above it which exists."""
+    return next(path for path in (folder, *folder.parents) if path.exists())
 
 
 def parse_cgroup(mountinfo: str) -> CgroupVersion:

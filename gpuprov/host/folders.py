@@ -103,7 +103,7 @@ class LocalFolders:
             HostNotReady: It cannot be made, or somebody has put something else there meanwhile.
         """
         with self._above(path, make=True) as (above, name):
-            _ensure(above, name, mode)
+            _make(above, name, mode)
             with ExitStack() as stack:
                 folder = _opened(stack, name, os.O_RDONLY, above)
                 status = os.fstat(folder)
@@ -239,7 +239,7 @@ class LocalFolders:
                 here = _opened(stack, str(self._root), os.O_RDONLY)
                 for name in names[:-1]:
                     if make:
-                        _ensure(here, name, _ABOVE)
+                        _make(here, name, _ABOVE)
                     here = _opened(stack, name, os.O_RDONLY, here)
                 yield here, names[-1]
         except OSError as error:
@@ -314,7 +314,7 @@ def _opened(stack: ExitStack, name: str, flags: int, above: int | None = None) -
     return handle
 
 
-def _ensure(above: int, name: str, mode: int) -> None:
+def _make(above: int, name: str, mode: int) -> None:
     """Make a folder where there is none; its mode is not cut by the umask."""
     try:
         os.mkdir(name, 0o700, dir_fd=above)

@@ -82,7 +82,7 @@ class IncomingFiles:
                 (above / name).mkdir(0o700)
                 self._place = _opened(stack, above / name, flags)
                 if self._place.stat().st_uid != os.geteuid():
-                    raise PermissionError(errno.EPERM, "somebody else put a folder in the place of a new one")
+                    raise PermissionError(errno.EPERM, "somebody else replaced the new folder")
             except OSError as error:
                 raise self._unwritten(self._target, error) from error
             stack.callback(shutil.rmtree, above / name, ignore_errors=True)
@@ -158,9 +158,9 @@ class IncomingFiles:
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
             self._open = (os.open(path, flags, entry.mode | 0o600), entry)
         except FileExistsError as error:
-            raise self._bad(f"{self._shown(below)} came twice") from error
+            raise self._bad(f"{self._shown(below)} was sent twice") from error
         except (FileNotFoundError, NotADirectoryError) as error:
-            raise self._bad(f"{self._shown(below)} came without its folder") from error
+            raise self._bad(f"{self._shown(below)} was sent without its folder") from error
         except OSError as error:
             raise self._unwritten(Path(*below) if below else self._target, error) from error
         self.files += 1
@@ -176,7 +176,7 @@ class IncomingFiles:
         if self._entries == 1 and self._kind == "folder" and entry.parts:
             raise self._bad("its first entry is not the folder itself")
         if self._entries > 1 and (self._kind == "file" or not entry.parts):
-            raise self._bad("more came than was asked for")
+            raise self._bad("more was sent than was requested")
 
     def _write(self, piece: bytes) -> None:
         if self._passed_over:
@@ -206,7 +206,7 @@ class IncomingFiles:
         disk = shutil.disk_usage(self._place)
         reserve = min(_RESERVE_BYTES, disk.total // _RESERVE_SHARE)
         if entry.size > disk.free - reserve:
-            raise self._full(f"{entry.size} bytes are to come, {disk.free} are free, of which {reserve} stay free")
+            raise self._full(f"{entry.size} bytes are to be copied, {disk.free} are free, of which {reserve} stay free")
 
     def _skip(self, path: str, kind: str) -> None:
         self.left_out += 1

@@ -16,11 +16,11 @@ from gpuprov.gpu.device_nodes import find_wrong_nodes, plan_device_nodes
 from gpuprov.gpu.driver_files import find_card_drivers, find_switches, read_driver_files
 from gpuprov.gpu.driver_mounts import plan_library_mounts
 from gpuprov.gpu.host_device_nodes import stat_nodes
-from gpuprov.gpu.kernel_log import read_kernel_log
 from gpuprov.gpu.models import Gpu
 from gpuprov.host.links import find_links
 from gpuprov.host.nvidia_services import look_at_services
 from gpuprov.host.stuck import find_stuck
+from gpuprov.host.system_logs import read_kernel_log
 from gpuprov.host.zombies import find_zombies
 from gpuprov.verify.models import Observation
 from gpuprov.verify.request import host_probe_argv

@@ -10,7 +10,7 @@ import json
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
-from gpuprov.assets import find_asset
+from gpuprov.assets import get_asset
 from gpuprov.core.errors import HostNotReady, Problem, UsageError
 from gpuprov.core.excerpt import few_lines
 from gpuprov.core.execution import run
@@ -94,7 +94,7 @@ def ask_here(
     done = run(
         [python, *program],
         timeout_s=limit_s,
-        cwd=find_asset("gpuwork").parent,
+        cwd=get_asset("gpuwork").parent,
         environment={"PYTHONSAFEPATH": ""},  # else it is not found there
         stdin=stdin,
         check=False,

@@ -85,9 +85,9 @@ class OutgoingFiles:
                     for inner in self._inner(handle, name):
                         yield from self._pack(handle, path / inner, f"{name}/{inner}", levels=levels - 1)
                 else:
-                    self._skip(path, "replaced meanwhile")
+                    self._skip(path, "replaced while it was copied")
         except FileNotFoundError:
-            self._skip(path, "removed meanwhile")
+            self._skip(path, "removed while it was copied")
         except OSError as error:
             raise _unreadable(path, error) from error
 
@@ -151,7 +151,7 @@ class OutgoingProject(OutgoingFiles):
 
     def _inner(self, handle: int, name: str) -> list[str]:  # noqa: ARG002
         if name not in self._wanted:
-            self._skip(self._source / name.removeprefix(f"{ITEM}/"), "replaced meanwhile")
+            self._skip(self._source / name.removeprefix(f"{ITEM}/"), "replaced while it was copied")
         return sorted(self._wanted[name])
 
     def _mode(self, found: os.stat_result) -> int:
@@ -159,7 +159,7 @@ class OutgoingProject(OutgoingFiles):
 
     def _pack_odd(self, folder: int | None, path: Path, name: str, found: os.stat_result) -> Iterator[bytes]:
         if not stat.S_ISLNK(found.st_mode) or folder is None:
-            self._skip(path, "replaced meanwhile")
+            self._skip(path, "replaced while it was copied")
         yield _header(name, tarfile.SYMTYPE, found, mode=0o777, leads_to=os.readlink(path.name, dir_fd=folder))
 
     def _skip(self, path: Path, why: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final
 
-from gpuprov.assets import find_asset
+from gpuprov.assets import get_asset
 from gpuprov.core.errors import EngineError, GpuprovError, HostNotReady, ProgramFailed, UsageError
 from gpuprov.core.excerpt import few_lines
 from gpuprov.core.execution import run
@@ -32,7 +32,7 @@ def run_on_this_machine(order: ProgramOrder, *, python: str) -> Mapping[str, Any
     argv += [] if order.data is None else ["--data", str(order.data)]
     argv += [] if order.workers is None else ["--workers", str(order.workers)]
     environment = {"PYTHONSAFEPATH": ""}  # else it is not found there
-    done = run(argv, timeout_s=LONGEST_S, cwd=find_asset("gpuwork").parent, environment=environment, check=False)
+    done = run(argv, timeout_s=LONGEST_S, cwd=get_asset("gpuwork").parent, environment=environment, check=False)
     try:
         told: Mapping[str, Any] = json.loads(done.stdout)
     except ValueError as error:

@@ -75,7 +75,7 @@ class PulledRuns:
             raise self._in_the_way(f"{TABLE} is a link")
         with suppress(FileNotFoundError), path.open("rb") as file:
             if file.read(len(begin)) != begin.encode():
-                raise self._in_the_way(f"{TABLE} is not of an earlier pull")
+                raise self._in_the_way(f"{TABLE} was not written by an earlier pull")
         return ReportFile(str(path), option="runs", kind="table")
 
     @contextmanager
@@ -109,7 +109,7 @@ class PulledRuns:
             values, here = _values(place / param), self.folder / param
             if values is None:
                 raise EngineError(
-                    f"the values of {param} did not come",
+                    f"the values of {param} were not received",
                     evidence=f"{_VALUES} is missing, or has more than {_MOST_VALUES} bytes",
                     fix="run the same command again",
                 )

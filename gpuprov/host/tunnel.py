@@ -67,7 +67,7 @@ class TunnelKeys:
         Raises:
             HostNotReady: This host has no WireGuard, or the key cannot be read or written.
         """
-        find_means(self.path(cluster))
+        get_means(self.path(cluster))
         try:
             return self.find(cluster) or self._make(cluster)
         except OSError as error:
@@ -98,7 +98,7 @@ class TunnelKeys:
         return self.find(cluster)
 
 
-def find_means(key_file: Path) -> TunnelMeans:
+def get_means(key_file: Path) -> TunnelMeans:
     """What this host makes such links with.
 
     Raises:
@@ -127,7 +127,7 @@ def preview_tunnel(request: TunnelRequest, links: Mapping[str, OverlayLink], key
     Raises:
         GpuprovError: A name or the addresses are taken, or the host has no WireGuard.
     """
-    means = find_means(keys.path(request.cluster))
+    means = get_means(keys.path(request.cluster))
     own = [request.device, *(link.name for link in find_tunnels(request.cluster, links))]
     refuse_taken_range(request, find_links() or (), own=own)
     seen = _look(request.device) if is_tunnel(links.get(request.device)) else None
@@ -157,7 +157,7 @@ def refuse_other_key(request: TunnelRequest, keys: TunnelKeys) -> None:
     if not request.key or found != request.key:
         raise HostNotReady(
             f"the key of the encrypted overlay of cluster {request.cluster} is not the one that the hosts agreed on",
-            evidence=f"the public key here is {found or 'none'}, agreed was {request.key or 'none'}",
+            evidence=f"the public key here is {found or 'none'}, they agreed on {request.key or 'none'}",
             fix="run the same command again",
         )
 

@@ -203,7 +203,7 @@ def _refuse_foreign(request: TunnelRequest, link: OverlayLink | None) -> None:
     half_made = is_tunnel(link) and not link.alias and not link.up  # by a run that was killed
     if not half_made:
         raise NotOurs(
-            f"the host has a link {link.name} that is not of the overlay of cluster {request.cluster}",
+            f"the host has a link {link.name} that does not belong to the overlay of cluster {request.cluster}",
             evidence=f"it is a {link.kind or 'device'} with the alias {link.alias!r}",
             fix=f"set another network.overlay.vni in the spec; about that link: ip -d link show dev {link.name}",
         )
@@ -273,7 +273,7 @@ def check_key(text: str, *, source: str) -> str:
         HostNotReady: It is none.
     """
     if not KEY.fullmatch(text):
-        raise HostNotReady(f"{source} is no key of WireGuard", evidence=ascii(text[:60]), fix=f"remove {source}")
+        raise HostNotReady(f"{source} is not a WireGuard key", evidence=ascii(text[:60]), fix=f"remove {source}")
     return text
 
 

@@ -11,7 +11,7 @@ from importlib import metadata
 from typing import TYPE_CHECKING, Final, get_args
 
 from gpuprov import __version__
-from gpuprov.assets import PACKAGE, Asset, find_asset
+from gpuprov.assets import PACKAGE, Asset, get_asset
 from gpuprov.core.fingerprint import fingerprint, short
 from gpuprov.provision.unfinished import unfinished_file
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _INFO: Final = f"gpuprov-{__version__}.dist-info"
 _COLLECTION: Final = "ansible_collections/gpuprov/cluster"
-_ALONE: Final = ("lab.yml", "tasks")  # what lies beside the folders of find_asset
+_ALONE: Final = ("lab.yml", "tasks")  # what lies beside the folders of get_asset
 _WHEEL: Final = "Wheel-Version: 1.0\nGenerator: gpuprov\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
 _SCRIPTS: Final = "[console_scripts]\ngpuprov=gpuprov.cli.main:main\n"
 _EXTRA: Final = re.compile(r";.*\bextra\b")
@@ -48,8 +48,8 @@ def own_files() -> dict[str, Path]:
     """Every file of gpuprov and its place in a wheel, in a fixed order."""
     found = dict(_below(PACKAGE, "gpuprov"))
     for name in get_args(Asset):
-        found |= _below(find_asset(name), f"gpuprov/_assets/{name}")
-    beside = find_asset("roles").parent
+        found |= _below(get_asset(name), f"gpuprov/_assets/{name}")
+    beside = get_asset("roles").parent
     for name in _ALONE:
         found |= _below(beside / name, f"gpuprov/_assets/{name}")
     found |= _below(PACKAGE.parent / _COLLECTION, _COLLECTION)

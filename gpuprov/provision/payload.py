@@ -13,7 +13,7 @@ import sys
 import tarfile
 from typing import TYPE_CHECKING, Final, Literal
 
-from gpuprov.assets import find_asset
+from gpuprov.assets import get_asset
 from gpuprov.core.errors import GpuprovError
 from gpuprov.core.fingerprint import fingerprint, short
 from gpuprov.provision.recipe import REQUIREMENTS, WORKERS, hash_folder, source_files
@@ -83,7 +83,7 @@ def main(arguments: Sequence[str]) -> int:
     verb, payload, *python = arguments
     requirements, asset = PAYLOADS[payload]
     try:
-        package = find_asset(asset)
+        package = get_asset(asset)
         if verb == "stamp":
             sys.stdout.write(payload_stamp(requirements, package))
         else:

@@ -40,7 +40,7 @@ def decide_fix(evidence: str, python: str) -> str:
     if _CONFLICT.search(evidence):
         return (
             "change versions in image.python so that they fit each other and those that gpuprov needs; all that they "
-            "need must have wheels, for no package is built from source (docs/images.md)"
+            "need must have wheels, because no package is built from source (docs/images.md)"
         )
     missing = _NOT_FOUND.search(evidence)
     # an index that does not answer has nothing either, and one without pip, which is fetched too, is none

@@ -148,7 +148,7 @@ def render_playbook(play: Play) -> list[dict[str, object]]:
     return [{"name": "gpuprov", "hosts": "all", "gather_facts": play.gather_facts, "tasks": tasks}]
 
 
-def render_environment(play: Play, *, folder: Path, path: str) -> dict[str, str]:
+def play_environment(play: Play, *, folder: Path, path: str) -> dict[str, str]:
     """Ansible's settings, none of them the user's own, and the way to programs of the environment gpuprov runs in."""
     return {
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{path}",
@@ -183,7 +183,7 @@ def _run(play: Play, folder: Path, hear: Callable[[dict[str, Any]], bool], judge
         playbook=str(folder / PLAYBOOK),
         cwd=folder,
         arguments=("-i", str(folder / HOSTS)),
-        environment=render_environment(play, folder=folder, path=os.environ.get("PATH", os.defpath)),
+        environment=play_environment(play, folder=folder, path=os.environ.get("PATH", os.defpath)),
         judge=judge,
     )
     return run_ansible(run, folder, hear)

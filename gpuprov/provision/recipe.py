@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from gpuprov.assets import find_asset
+from gpuprov.assets import get_asset
 from gpuprov.core.fingerprint import fingerprint
 from gpuprov.provision.kept_bases import Base
 from gpuprov.provision.role_packages import find_packages
@@ -30,8 +30,8 @@ REQUIREMENTS: dict[CudaWheels, tuple[str, ...]] = {
     "cu12": (NUMBA.format("[cu12]"), "numpy", "nvidia-ml-py"),
     "cu13": (NUMBA.format("[cu13]"), "numpy", "nvidia-ml-py"),
 }
-# What builds CUDA programs, and what runs them together. nvcc 13 does not know GPUs before Turing, for which NVRTC of
-# CUDA 12 compiles the kernels; with simulated GPUs g++ suffices.
+# What builds CUDA programs, and what runs them together. nvcc 13 does not support GPUs before Turing, for which CUDA
+# 12's NVRTC compiles the kernels; with simulated GPUs g++ suffices.
 TOOLKIT_PACKAGES = ("g++", "openssl")
 _DASK = ("bokeh>=3.1", "distributed>=2024.8")  # without Bokeh Dask has no page
 _NVCC = ("nvidia-cuda-cccl", "nvidia-cuda-crt", "nvidia-cuda-nvcc", "nvidia-cuda-runtime", "nvidia-nvvm")
@@ -155,7 +155,7 @@ def image_recipe(
         smoke_kernels=smoke_kernels,
         init=init,
         plane=plane,
-        brought=tuple(map(find_asset, plane.brings)),
+        brought=tuple(map(get_asset, plane.brings)),
         own_roles=tuple(map(Path, spec.roles)),
     )
 

@@ -111,7 +111,7 @@ def run_site(site: Site, *, reporter: Reporter) -> SiteResult:
             playbook=str(site.playbook),
             cwd=Path.cwd(),
             arguments=_arguments(site, folder),
-            environment=render_site_environment(os.environ, search_path=sys.path),
+            environment=site_environment(os.environ, search_path=sys.path),
         )
         status = run_ansible(run, folder, told.hear)
         if status == "canceled":
@@ -183,7 +183,7 @@ def summarise_site(stats: Sequence[HostStats], events: Sequence[TaskEvent], *, l
     return SiteResult(hosts=tuple(hosts), changes=changes, log=log)
 
 
-def render_site_environment(environment: Mapping[str, str], *, search_path: Sequence[str]) -> dict[str, str]:
+def site_environment(environment: Mapping[str, str], *, search_path: Sequence[str]) -> dict[str, str]:
     """What Ansible needs of ours; all else, a user's own settings too, is as it is.
 
     Args:

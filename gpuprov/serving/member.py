@@ -8,7 +8,7 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, TypeVar, get_type_hints
 
-from gpuprov.assets import find_asset
+from gpuprov.assets import get_asset
 from gpuprov.cluster.find_engine import warn_of_silence
 from gpuprov.cluster.nodes_elsewhere import (
     CLUSTER_NODES,
@@ -131,7 +131,7 @@ def _list(order: ListOrder, host: Host, reporter: Reporter) -> dict[str, Any]:
 def _prepare(order: PrepareOrder, host: Host, reporter: Reporter) -> dict[str, Any]:
     engine = next((name for name in ENGINES if name == order.engine), default_engine(host.engines))
     prepared = HostOrder(
-        roles_path=find_asset("roles"),
+        roles_path=get_asset("roles"),
         engine=engine,
         variables=variables_for(engine, os.environ),
         first_image=True,

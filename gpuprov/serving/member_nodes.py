@@ -205,7 +205,7 @@ def _record(driver: Driver, state: ClusterState, text: str) -> None:
     whole, recorded = parse_whole(text, source="the request"), recorded_whole(state)
     if recorded is None or (recorded != whole and recorded.serial >= whole.serial):
         raise UsageError(
-            f"cluster {state.name} was changed from another machine meanwhile",
+            f"cluster {state.name} has been changed from another machine",
             evidence=f"recorded is state {recorded.serial if recorded else 'none'}, this would be {whole.serial}",
             fix=f"gpuprov cluster status {state.name}",
         )

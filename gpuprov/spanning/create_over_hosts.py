@@ -123,7 +123,7 @@ def _without_secret(answer: HostAnswer, secrets: dict[str, str]) -> HostAnswer:
     def read() -> tuple[Mapping[str, Any], str]:
         part, secret = told["part"], told["secret"]
         if not (isinstance(part, dict) and isinstance(secret, str)):
-            raise ValueError("there is no part of a cluster in it")  # noqa: TRY004 - as all that is wrong there
+            raise ValueError("it contains no part of a cluster")  # noqa: TRY004 - as all that is wrong there
         return part, secret
 
     try:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from gpuprov.documents.module_result import BeforeAfter
 from gpuprov.planes.across.cluster_order import resolve_name, resolve_spanning
 from gpuprov.spanning.down_over_hosts import down_over_hosts
-from gpuprov.spanning.hosts_up import plan_over_hosts, up_over_hosts
+from gpuprov.spanning.hosts_up import look_and_plan_over_hosts, up_over_hosts
 from gpuprov.spanning.parts.agree import HostsUpOrder
 from gpuprov.spanning.parts.over_hosts import find_from_here, find_spanning, machine_of, part_error
 
@@ -68,7 +68,7 @@ def ensure_over_hosts(  # noqa: PLR0913 - what a module is given, and whom it te
     before = seen.rows if seen else ()
     wanted = HostsUpOrder(draft=draft, known=known, policy=order.policy, verify=order.verify, prune=order.prune)
     if check:
-        planned = plan_over_hosts(wanted, hosts, reporter=reporter)
+        planned = look_and_plan_over_hosts(wanted, hosts, reporter=reporter)
         if planned.error:
             raise planned.error
         return BeforeAfter(changed=planned.lines, before=before, after=before)

@@ -138,7 +138,7 @@ def find_unfit(machine: RemoteMachine, facts: BareFacts) -> list[tuple[str, str]
         clock = f"its clock is {abs(facts.skew_s):.0f} s {way} that of this machine; {SKEW_S:g} s are allowed"
         found.append((clock, f"{on}timedatectl set-ntp true"))
     if facts.foreign:
-        found.append((f"{PLACE} is there, and gpuprov did not make it", f"{on}ls -la {PLACE}"))
+        found.append((f"{PLACE} exists, and gpuprov did not create it", f"{on}ls -la {PLACE}"))
     return found
 
 

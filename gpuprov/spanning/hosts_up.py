@@ -19,7 +19,13 @@ from gpuprov.host.remote.several import read_each, told_by
 from gpuprov.planes.registry import plane_of
 from gpuprov.serving.member_ready import ReadyOrder
 from gpuprov.spanning.parts.absent_hosts import tell_absence
-from gpuprov.spanning.parts.agree import Agreed, HostsUpOrder, agree_with_hosts, order_of_part, plan_parts
+from gpuprov.spanning.parts.agree import (
+    Agreed,
+    HostsUpOrder,
+    agree_with_hosts,
+    look_and_plan_parts,
+    order_of_part,
+)
 from gpuprov.spanning.parts.hold_there import HoldThere
 from gpuprov.spanning.parts.hosts_leaving import remove_leaving
 from gpuprov.spanning.parts.over_hosts import lines_of, part_error, with_word
@@ -67,7 +73,7 @@ class HostsUp:
         error = part_error(self.failed, of=len(self.spec.hosts), what="hosts did not do their part")
         if error is None:
             return None
-        return type(error)(error.what, evidence=error.evidence, fix=f"run the same command again; before: {error.fix}")
+        return type(error)(error.what, evidence=error.evidence, fix=f"{error.fix}; then run the same command again")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,12 +129,14 @@ def up_over_hosts(order: HostsUpOrder, hosts: Hosts, *, reporter: Reporter) -> H
     )
 
 
-def plan_over_hosts(order: HostsUpOrder, hosts: Hosts, *, reporter: Reporter) -> HostsPlan:
+def look_and_plan_over_hosts(order: HostsUpOrder, hosts: Hosts, *, reporter: Reporter) -> HostsPlan:
     """What `up_over_hosts` would change; raises what it would refuse, and changes nothing."""
     agreed = agree_with_hosts(order, hosts, reporter)
     lines = agreed.lines
     if agreed.changes:  # now that the nodes of all hosts are known, each host can tell what its files lack
-        again = {host: planned.lines for host, planned in plan_parts(order, agreed.spec, agreed, hosts).items()}
+        again = {
+            host: planned.lines for host, planned in look_and_plan_parts(order, agreed.spec, agreed, hosts).items()
+        }
         lines = {**agreed.leaving.lines, **again}
     told = tuple(f"{host}: {line}" for host, found in lines.items() for line in found)
     return HostsPlan(lines=told, failed=agreed.seen.failed, spec=agreed.spec)

@@ -80,7 +80,7 @@ class NodesChanged:
     asked: int
 
 
-def find_nodes(names: Sequence[str], known: Mapping[str, RemoteMachine], hosts: Hosts) -> FoundNodes:
+def locate_nodes(names: Sequence[str], known: Mapping[str, RemoteMachine], hosts: Hosts) -> FoundNodes:
     """Where nodes are; hosts that did not answer when last asked are asked only if a node is on no other one.
 
     Raises:
@@ -119,7 +119,7 @@ def _parts(document: Mapping[str, Any], host: str) -> dict[str, Mapping[str, Any
         if not isinstance(parts, dict) or not all(
             isinstance(part, dict) and isinstance(part.get("nodes"), list) for part in parts.values()
         ):
-            raise ValueError("there are no parts of clusters in it")
+            raise ValueError("it contains no parts of clusters")
         return dict(parts)
 
     return strictly(read, host)

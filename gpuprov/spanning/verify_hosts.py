@@ -182,7 +182,7 @@ def _refuse_other_nodes(one: HostVerified, wanted: Sequence[str], host: str) -> 
     if told != set(wanted):
         raise HostNotReady(
             f"{host} has not verified the nodes that it was asked about",
-            evidence=f"asked: {fold(list(wanted)) or 'none'}; told: {excerpt(', '.join(sorted(told))) or 'none'}",
+            evidence=f"asked: {fold(list(wanted)) or 'none'}; answered: {excerpt(', '.join(sorted(told))) or 'none'}",
             fix=f"bring gpuprov there up to date: gpuprov host add {host}",
         )
 

@@ -55,7 +55,7 @@ def check_nodes(nodes: int | None) -> None:
     """
     if nodes is not None and not 1 <= nodes <= MOST_NODES:
         raise UsageError(
-            "--nodes: chains cannot be divided so",
+            "--nodes: chains cannot be divided into this many parts",
             evidence=f"--nodes {nodes}; allowed: 1 to {MOST_NODES:,}",
             fix="--nodes 4",
         )
@@ -68,9 +68,10 @@ def check_numbers(chains: int | None, target: float | None) -> None:
         UsageError: With the first of them.
     """
     if chains is not None and not 1 <= chains <= MOST_CHAINS:
-        raise UsageError("--chains: no run has so many", evidence=f"--chains {chains}; allowed: 1 to {MOST_CHAINS:,}",
-                         fix="--chains 100000")  # fmt: skip
-    if target is not None and not math.isfinite(target):
         raise UsageError(
-            "--target is no number that a value can reach", evidence=f"--target {target}", fix="--target 0.1"
+            "--chains: a run cannot have this many",
+            evidence=f"--chains {chains}; allowed: 1 to {MOST_CHAINS:,}",
+            fix="--chains 100000",
         )
+    if target is not None and not math.isfinite(target):
+        raise UsageError("--target must be a finite number", evidence=f"--target {target}", fix="--target 0.1")

@@ -22,7 +22,7 @@ def check_project_name(name: str) -> str:
     """
     if not _NAME.fullmatch(name):
         raise UsageError(
-            f"a cluster cannot keep a grid by the name {excerpt(repr(name), 80)}",
+            f"a cluster cannot store a grid with the name {excerpt(repr(name), 80)}",
             evidence="a grid has the name of the project's folder: letters, digits, . _ and -, 64 at most",
             fix="rename the folder, or run the grid on this machine: gpuprov grid run PROJECT --local",
         )
@@ -46,8 +46,8 @@ class GridOrder:
     @property
     def choice(self) -> tuple[str, ...]:
         """The options of gpuwork.grid that choose combinations."""
-        wishes = {"--minimal": self.minimal, "--first-only": self.first_only}
-        return tuple(option for option, wanted in wishes.items() if wanted)
+        chosen = {"--minimal": self.minimal, "--first-only": self.first_only}
+        return tuple(option for option, wanted in chosen.items() if wanted)
 
     @property
     def arguments(self) -> tuple[str, ...]:

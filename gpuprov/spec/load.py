@@ -44,10 +44,10 @@ def load_draft(
         raise SpecError(
             f"cannot read the spec {name}", problems=(unreadable,), fix=f"ls -l {name}; start from examples/lab.yaml"
         ) from error
-    return parse_draft(text, name=name, roles=roles, rules=rules, root=root, folder=Path(path).parent)
+    return read_draft(text, name=name, roles=roles, rules=rules, root=root, folder=Path(path).parent)
 
 
-def parse_draft(
+def read_draft(
     text: str,
     *,
     name: str,

@@ -24,12 +24,12 @@ _NOT_COUNTED: Final = frozenset({".git", "__pycache__"})
 
 def find_role_problem(folder: Path) -> str:
     """What keeps a folder from being applied as a role, in words that follow its path; empty if nothing does."""
-    from gpuprov.assets import find_asset  # no role ships with what is sent to a host that is asked for its GPUs
+    from gpuprov.assets import get_asset  # no role ships with what is sent to a host that is asked for its GPUs
 
     name = folder.name
     if not _NAME.fullmatch(name):
         return "has a name that Ansible does not take: letters, digits, _ and -, with one dot at most"
-    if (find_asset("roles") / name).exists():
+    if (get_asset("roles") / name).exists():
         return f"has the name of gpuprov's own role {name}"
     try:
         if folder.is_dir() and any((folder / entry).is_file() for entry in _ENTRY):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpuprov.assets import find_asset
+from gpuprov.assets import get_asset
 from gpuprov.render.axes import LEFT, RIGHT
 from gpuprov.render.templates import render
 from gpuprov.verify import charts
@@ -24,7 +24,7 @@ MARKS = {"pass": "\u2713", "warn": "!", "fail": "\u2717", "skip": "\u2013", "unk
 def render_html(report: Report, *, made_at: datetime) -> str:
     """The page; charts of rates and, at the full level, of clocks, temperature and power over the run."""
     return render(
-        find_asset("templates"),
+        get_asset("templates"),
         "report/verify.html.j2",
         report=report,
         made_at=made_at.strftime("%Y-%m-%d %H:%M:%S %Z"),

@@ -176,7 +176,7 @@ def _in_time(collect: Callable[[], Collection]) -> Collection:
     try:
         answer, error = answers.get(timeout=PART_S)
     except Empty:
-        raise TimedOut("it hangs", evidence=f"nothing came within {PART_S:g} s", fix="gpuprov doctor") from None
+        raise TimedOut("it hangs", evidence=f"there was no result within {PART_S:g} s", fix="gpuprov doctor") from None
     if error is not None:
         raise error
     return cast("Collection", answer)
@@ -222,7 +222,7 @@ def _parts_of_engine(there: _There, host: Host) -> Parts:
 
 
 def _no_cluster(driver: Driver) -> str:
-    raise EngineError(f"{driver.name} has no gpuprov cluster", evidence="nothing bears its label", fix="gpuprov list")
+    raise EngineError(f"{driver.name} has no gpuprov cluster", evidence="nothing has its label", fix="gpuprov list")
 
 
 def _parts_of(driver: Driver, cluster: str, plan: Callable[[ClusterSpec], Sequence[str]], host: Host) -> Parts:

@@ -10,7 +10,7 @@ from gpuprov import __version__
 from gpuprov.cluster.choice import describe_choice
 from gpuprov.cluster.files import planned_members
 from gpuprov.cluster.find_engine import warn_of_silence
-from gpuprov.cluster.host_gpus import find_gpus, with_offers
+from gpuprov.cluster.host_gpus import get_gpus, with_offers
 from gpuprov.cluster.images import ensure_node_image
 from gpuprov.cluster.leases import Neighbours, read_leases
 from gpuprov.cluster.networks import isolate_networks, networks_created, record_labels
@@ -37,7 +37,7 @@ from gpuprov.drivers.base import LABEL_SPEC
 from gpuprov.planes.across.files import find_stale, gather_files, renewal_lines
 from gpuprov.planes.across.forgetting import find_forgetting
 from gpuprov.planes.across.hold import Leave, find_abandoned
-from gpuprov.planes.across.host_folders import FoldersPlan, plan_folders
+from gpuprov.planes.across.host_folders import FoldersPlan, look_and_plan_folders
 from gpuprov.planes.across.leaving import SPARE_JOBS, drained, leaving, refuse_busy
 from gpuprov.planes.across.reading import read_cluster, read_then_lock
 from gpuprov.planes.across.renew import renew_nodes
@@ -198,7 +198,7 @@ def cluster_up(driver: Driver, order: UpOrder, host: Host, *, reporter: Reporter
     """
     spec, policy = order.spec, order.policy
     check_spec(spec, left=order.left)
-    gpus = find_gpus(host, spec.gpus.mode, reporter=reporter)
+    gpus = get_gpus(host, spec.gpus.mode, reporter=reporter)
     left_over = f"run the same command again; to remove the whole cluster: gpuprov cluster down {spec.name}"
     with (
         drained(driver, lambda: _aim(driver, order, host, gpus).leaves, policy, reporter=reporter),
@@ -235,7 +235,7 @@ def preview_changes(
 def preview_up(driver: Driver, order: UpOrder, host: Host, *, reporter: Reporter) -> UpPreview:
     """What `cluster_up` would do; raises what it would refuse, and changes nothing."""
     check_spec(order.spec, left=order.left)
-    gpus = find_gpus(host, order.spec.gpus.mode, reporter=reporter)
+    gpus = get_gpus(host, order.spec.gpus.mode, reporter=reporter)
     preview = read_steadily(driver, order.spec.name, lambda: _preview(driver, order, host, gpus))
     warn_of_silence(preview.silent, reporter)
     return preview
@@ -303,7 +303,7 @@ def _aim(driver: Driver, order: UpOrder, host: Host, gpus: HostGpus, seen: Clust
         for plane in PLANES.values():
             plane.refuse_crew(crew)
     overlay = order.part.overlay(driver) if order.part else None
-    folders = plan_folders(driver, host, spec, state, plan.members, around)
+    folders = look_and_plan_folders(driver, host, spec, state, plan.members, around)
     choice = describe_choice(order.draft, spec) if plan.networks.create else ""
     return _Aim(
         spec=spec,

@@ -104,7 +104,7 @@ def _tell(skipped: Sequence[str], count: int, complaint: str, *, node: str, repo
     if count:
         reporter.warn(name_left_out(skipped, count))
     if complaint:
-        reporter.warn(f"{node} said while it was read: {excerpt(complaint, LINE)}")
+        reporter.warn(f"{node} reported while it was read: {excerpt(complaint, LINE)}")
 
 
 def _copied(source: CopyEnd, target: CopyEnd, files: int, total_bytes: int) -> Outcome:

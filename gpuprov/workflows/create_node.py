@@ -10,7 +10,7 @@ from gpuprov.cluster.choice import describe_choice
 from gpuprov.cluster.files import planned_member
 from gpuprov.cluster.find_engine import warn_of_silence
 from gpuprov.cluster.find_node import get_node
-from gpuprov.cluster.host_gpus import find_gpus, with_offers
+from gpuprov.cluster.host_gpus import get_gpus, with_offers
 from gpuprov.cluster.images import ensure_node_image
 from gpuprov.cluster.leases import Neighbours
 from gpuprov.cluster.network_plan import open_networks
@@ -39,7 +39,7 @@ from gpuprov.core.rollback import Rollback
 from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_ORDER, LABEL_ROLE
 from gpuprov.planes.across.files import gather_files, present_crew
 from gpuprov.planes.across.leaving import SPARE_JOBS, JobsPolicy, drained, leaving, refuse_busy
-from gpuprov.planes.across.node_plan import find_unfinished, observe_cluster_of, plan_node
+from gpuprov.planes.across.node_plan import find_unfinished, look_and_plan_node, observe_cluster_of
 from gpuprov.planes.across.ordered_role import explain_plain
 from gpuprov.planes.across.reading import read_then_lock
 from gpuprov.planes.across.renew import renew_cluster, renew_nodes
@@ -87,7 +87,7 @@ def create_node(
         TimedOut: The GPUs could not be had in the time that was given.
     """
     check_node_name(order.name)
-    gpus = with_offers(driver, find_gpus(host, order.gpu_mode, reporter=reporter))
+    gpus = with_offers(driver, get_gpus(host, order.gpu_mode, reporter=reporter))
     policy = policy or JobsPolicy(first=f"gpuprov rm {order.name}")
 
     def observe() -> ClusterState:
@@ -96,7 +96,7 @@ def create_node(
     def look(claims: Claims) -> None:
         state = observe()
         if made_by(order, state) is None:
-            plan_node(driver, order, state, host, gpus, claims)
+            look_and_plan_node(driver, order, state, host, gpus, claims)
 
     def attempt(claims: Callable[[], Claims], granted: Callable[[], object]) -> Outcome:
         left_over = f"run the same command again; to remove the node: gpuprov rm {order.name}"
@@ -109,7 +109,7 @@ def create_node(
             with reporter.phase("plan"):
                 state = observe()
                 made = made_by(order, state)
-                plan = None if made else plan_node(driver, order, state, host, gpus, claims())
+                plan = None if made else look_and_plan_node(driver, order, state, host, gpus, claims())
             reading = readings[order.cluster]
             if plan:
                 ensure_share(host, plan.share, rollback)
@@ -127,11 +127,11 @@ def preview_node(
 ) -> str:
     """What `create_node` would make, in a line; raises what it would refuse, and changes nothing."""
     check_node_name(order.name)
-    gpus = with_offers(driver, find_gpus(host, order.gpu_mode, reporter=reporter))
+    gpus = with_offers(driver, get_gpus(host, order.gpu_mode, reporter=reporter))
 
     def read() -> NodePlan:
         state = observe_cluster_of(driver, order, gpus)
-        plan = plan_node(driver, order, state, host, gpus, Neighbours(host).claims(driver.name))
+        plan = look_and_plan_node(driver, order, state, host, gpus, Neighbours(host).claims(driver.name))
         refuse_busy(driver, plan.leaves, policy)
         return plan
 

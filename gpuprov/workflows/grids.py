@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from gpuprov.assets import find_asset
+from gpuprov.assets import get_asset
 from gpuprov.core.excerpt import LINE, excerpt
 from gpuprov.core.execution import run_attached
 from gpuprov.core.names import name_cluster
@@ -16,7 +16,7 @@ from gpuprov.host.grid_check import check_grid
 from gpuprov.host.incoming_files import IncomingFiles
 from gpuprov.host.outgoing_files import OutgoingProject
 from gpuprov.host.pulled_runs import TABLE, Pulled, PulledRuns, only
-from gpuprov.planes.across.find_grid import find_desk_of, read_runs
+from gpuprov.planes.across.find_grid import get_desk_of, read_runs
 from gpuprov.planes.work.grid_answers import GridSubmitted, run_name
 from gpuprov.planes.work.grid_desk import GridDesk, run_command, store_of
 from gpuprov.planes.work.grid_jobs import UNDER_WAY, find_submissions, jobs_by_run
@@ -40,7 +40,7 @@ _LOCAL: Final = (
     "import sys; sys.path[0] = sys.argv.pop(1); from gpuwork.grid.cli import main; del sys.path[0]; "
     "sys.exit(main(sys.argv[1:]))"
 )
-_CHANGES = "changed as we read it"  # tar's words about runs that have not ended, which are not kept
+_CHANGES = "changed while it was read"  # tar's words about runs that have not ended, which are not kept
 
 
 def run_grid(
@@ -69,7 +69,7 @@ def run_grid(
     """
     name = check_project_name(project.name)
     files = check_grid(order, project, jobs).files
-    desk = find_desk_of(connect(), cluster, project, "run")
+    desk = get_desk_of(connect(), cluster, project, "run")
     grid = GridDesk.beside(desk)
     with ExitStack() as until_prepared:
         with reporter.phase("copy"):
@@ -108,7 +108,7 @@ def run_grid_here(project: Path, order: GridOrder, *, at_most: int, quiet: bool)
         UsageError: The project or what is asked for is wrong; nothing was run.
     """
     check_grid(order, project, None)
-    argv = [sys.executable, "-c", _LOCAL, str(find_asset("gpuwork").parent), "run", str(project), "--local"]
+    argv = [sys.executable, "-c", _LOCAL, str(get_asset("gpuwork").parent), "run", str(project), "--local"]
     return run_attached([*argv, "--at-most", str(at_most), *order.arguments], stdout_to_stderr=quiet)
 
 
@@ -125,7 +125,7 @@ def look_at_grid(connect: Callable[[], Driver], cluster: str, project: Path) -> 
     """
     name = check_project_name(project.name)
     combinations = check_grid(GridOrder(), project, None).combinations
-    desk = find_desk_of(connect(), cluster, project, "status")
+    desk = get_desk_of(connect(), cluster, project, "status")
     found = find_submissions(desk, name)  # before the runs are read: one that ends meanwhile has its end then
     table = GridDesk.beside(desk).table(name)
     return judge_runs(name, table, jobs_by_run(found, table.submissions), combinations)
@@ -137,12 +137,12 @@ def read_grid(driver: Driver, cluster: str, project: Path) -> GridTable:
     Raises:
         UsageError: There are none.
     """
-    return read_runs(GridDesk.beside(find_desk_of(driver, cluster, project, "results")), project)
+    return read_runs(GridDesk.beside(get_desk_of(driver, cluster, project, "results")), project)
 
 
 def read_grid_series(driver: Driver, cluster: str, project: Path) -> GridSeries:
     """The series of a project's runs, thinned out."""
-    return GridDesk.beside(find_desk_of(driver, cluster, project, "results")).series(project.name)
+    return GridDesk.beside(get_desk_of(driver, cluster, project, "results")).series(project.name)
 
 
 def cancel_grid(driver: Driver, cluster: str, project: Path) -> tuple[JobRecord, ...]:
@@ -154,7 +154,7 @@ def cancel_grid(driver: Driver, cluster: str, project: Path) -> tuple[JobRecord,
     Raises:
         TimedOut: Some had not ended in time.
     """
-    desk = find_desk_of(driver, cluster, project, "cancel")
+    desk = get_desk_of(driver, cluster, project, "cancel")
     found = [one for one in find_submissions(desk, project.name) if one.is_under_way]
     if not found:
         return ()
@@ -171,7 +171,7 @@ def pull_grid(driver: Driver, cluster: str, project: Path, *, reporter: Reporter
         TimedOut: Nothing moved any more.
     """
     pulled = PulledRuns(project)
-    desk = GridDesk.beside(find_desk_of(driver, cluster, project, "pull"))
+    desk = GridDesk.beside(get_desk_of(driver, cluster, project, "pull"))
     table = read_runs(desk, project)
     ended = [run_name(run) for run in table.runs if run["run.state"] != "open"]
     wanted = pulled.lacks(ended)
@@ -201,5 +201,5 @@ def _receive(desk: GridDesk, name: str, place: Path, wanted: frozenset[str], rep
         reporter.warn(incoming.left_out_words)
     odd = "\n".join(line for line in said.splitlines() if _CHANGES not in line)
     if odd:
-        reporter.warn(f"{desk.node} said while it was read: {excerpt(odd, LINE)}")
+        reporter.warn(f"{desk.node} reported while it was read: {excerpt(odd, LINE)}")
     return incoming.files, incoming.total_bytes

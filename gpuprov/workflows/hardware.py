@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -10,7 +9,7 @@ from gpuprov.cluster.state import observe_cluster
 from gpuprov.core.answer_kinds import parse_program_answer
 from gpuprov.core.errors import GpuprovError
 from gpuprov.core.excerpt import LINE, excerpt
-from gpuprov.core.side_by_side import ask_side_by_side
+from gpuprov.core.side_by_side import ask_side_by_side, questions_at_once
 from gpuprov.core.silence_limit import scaled_limit_s
 from gpuprov.host.order_check import ask_here
 from gpuprov.planes.work.hardware_answers import PROGRAM, MachineHardware, NodeHardware, read_hardware
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
     from gpuprov.drivers.base import Driver
 
 ANSWER_S: Final = 60.0
-_WORKERS_MIN: Final = 4
 
 
 def ask_this_machine() -> MachineHardware:
@@ -35,8 +33,7 @@ def look_at_nodes(connect: Callable[[], Driver], cluster: str) -> tuple[NodeHard
     nodes = [node.name for node in observe_cluster(driver, cluster).nodes if node.status == "running"]
     if not nodes:
         return ()
-    workers = max(_WORKERS_MIN, 2 * (os.cpu_count() or 1))
-    return tuple(ask_side_by_side([partial(_look, driver, name) for name in nodes], workers=workers))
+    return tuple(ask_side_by_side([partial(_look, driver, name) for name in nodes], workers=questions_at_once()))
 
 
 def _look(driver: Driver, node: str) -> NodeHardware:

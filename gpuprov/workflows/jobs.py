@@ -11,7 +11,7 @@ from gpuprov.core.names import name_cluster
 from gpuprov.core.rounds import watch_rounds
 from gpuprov.host.order_check import NOTHING, judge_order
 from gpuprov.host.outgoing_files import OutgoingProject
-from gpuprov.planes.across.find_desk import find_desk
+from gpuprov.planes.across.find_desk import get_desk
 from gpuprov.planes.work.job_changes import JobChange, compare_jobs
 from gpuprov.spec.job_order import NUMBER
 
@@ -74,7 +74,7 @@ def submit_jobs(
         _refuse_home(project.folder, home)
     names = judge_order(order, project.folder)
     _warn_of_numbers(order, reporter)
-    desk = find_desk(connect(), cluster, verb="gpuprov submit")
+    desk = get_desk(connect(), cluster, verb="gpuprov submit")
     with ExitStack() as until_submitted:
         place = None
         if project.folder is not None:
@@ -93,7 +93,7 @@ def _refuse_home(folder: Path | None, home: Path) -> None:
     """Nobody means all that they have by a project."""
     if folder is not None and folder.resolve() in (home.resolve(), *home.resolve().parents):
         raise UsageError(
-            f"the current folder is no project; {NOTHING}",
+            f"the current folder is not a project; {NOTHING}",
             evidence=f"{folder} holds {home}",
             fix="cd into the project, name its folder with --project, or use none: gpuprov submit --no-project",
         )
@@ -108,7 +108,7 @@ def _warn_of_numbers(order: SubmitOrder, reporter: Reporter) -> None:
 
 def all_jobs(driver: Driver, cluster: str) -> JobList:
     """All jobs of a cluster, or those of the newest submissions."""
-    return find_desk(driver, cluster).list_jobs()
+    return get_desk(driver, cluster).list_jobs()
 
 
 def watch_jobs(
@@ -125,7 +125,7 @@ def watch_jobs(
         GpuprovError: The first round could not be done.
     """
     watch_rounds(
-        lambda _before: find_desk(driver, cluster).list_jobs(),
+        lambda _before: get_desk(driver, cluster).list_jobs(),
         compare_jobs,
         rounds=rounds,
         first=first,
@@ -140,7 +140,7 @@ def show_jobs(driver: Driver, cluster: str, ids: Sequence[str]) -> ShownJobs:
     Raises:
         UsageError: There is no such job.
     """
-    return find_desk(driver, cluster).show(ids)
+    return get_desk(driver, cluster).show(ids)
 
 
 def read_job_log(
@@ -165,7 +165,7 @@ def read_job_log(
     Raises:
         UsageError: There is no such job, or there are several of that id.
     """
-    desk = find_desk(driver, cluster)
+    desk = get_desk(driver, cluster)
     piece = desk.read_log(job, 0)
     end = piece.size
     if end > MOST_LOG_BYTES:
@@ -189,10 +189,10 @@ def cancel_jobs(driver: Driver, cluster: str, ids: Sequence[str]) -> tuple[JobRe
         UsageError: There is no such job; nothing was cancelled.
         TimedOut: Some had not ended in time.
     """
-    return find_desk(driver, cluster).cancel(ids)
+    return get_desk(driver, cluster).cancel(ids)
 
 
-def wait_for_jobs(
+def until_jobs_ended(
     driver: Driver, cluster: str, ids: Sequence[str], *, reporter: Reporter, clock: Clock
 ) -> tuple[JobRecord, ...]:
     """The jobs, as soon as all have ended; a node or batch system that is away for a short time is waited for.
@@ -201,7 +201,7 @@ def wait_for_jobs(
         UsageError: There is no such job.
         GpuprovError: Nobody could tell for `PATIENCE_S`.
     """
-    desk = find_desk(driver, cluster)
+    desk = get_desk(driver, cluster)
     heard_s: float | None = None
     with reporter.phase(f"wait for {', '.join(ids)}"):
         while True:
@@ -213,7 +213,7 @@ def wait_for_jobs(
                 reporter.warn(f"{error.what}; asking again")
                 clock.sleep(RETRY_S)
                 with suppress(GpuprovError):  # another node may have its place
-                    desk = find_desk(driver, cluster)
+                    desk = get_desk(driver, cluster)
                 continue
             heard_s = clock.now_s()
             if jobs is not None:

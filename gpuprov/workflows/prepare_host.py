@@ -107,7 +107,7 @@ def prepare_host(order: HostOrder, host: Host, *, reporter: Reporter, run: RunPl
         with host.lock(reporter):
             restored = restore_networks(driver, host, reporter=reporter)
         if order.program and not outcome.unchanged and not (host.root / "run/systemd/system").is_dir():
-            reporter.note(f"systemd is not there: after each reboot, run: {prepare_command(order.engine)}")
+            reporter.note(f"there is no systemd: after each reboot, run: {prepare_command(order.engine)}")
         if parts is not None:
             _await_parts(made, reporter)
     return replace(outcome, changed=(*outcome.changed, *restored))
@@ -147,7 +147,7 @@ def _await_parts(made: Callable[[], None], reporter: Reporter) -> None:
 def describe_storage(engine: EngineFacts, *, changed: bool) -> str:
     """What nodes are put on, for who has just prepared it; empty where nothing is to be said."""
     if not engine.copy_on_write and engine.cluster:
-        return f"{engine.storage} is used: every node is a full copy; no pool is made in a cluster of {engine.name}"
+        return f"{engine.storage} is used: every node is a full copy; no pool is created in a cluster of {engine.name}"
     if not engine.copy_on_write:
         return (
             f"{engine.storage} is used: every node is a full copy; in a btrfs pool nodes would be clones, created in a "

@@ -13,7 +13,7 @@ from gpuprov.core.names import name_cluster
 from gpuprov.host.outgoing_files import OutgoingProject
 from gpuprov.host.program_check import check_program
 from gpuprov.host.program_run import run_on_this_machine
-from gpuprov.planes.across.find_desk import count_gpus, find_desk
+from gpuprov.planes.across.find_desk import count_gpus, get_desk
 from gpuprov.planes.work.program_answers import ProgramRun, read_program_result
 from gpuprov.planes.work.program_desk import ProgramDesk, work_command
 from gpuprov.planes.work.queue_page import NodePage
@@ -57,7 +57,7 @@ def run_program(
     for words in checked.left_out:
         reporter.warn(f"not checked on this host: {words}")
     driver = connect()
-    desk = find_desk(driver, cluster, verb=f"gpuprov program run {shlex.quote(str(order.program))}")
+    desk = get_desk(driver, cluster, verb=f"gpuprov program run {shlex.quote(str(order.program))}")
     programs = ProgramDesk.beside(desk)
     workers = order.workers or count_gpus(driver, cluster)
     with ExitStack() as until_prepared:
@@ -157,7 +157,7 @@ def _without_result(desk: JobDesk, job: str) -> EngineError:
 
 def list_programs(driver: Driver, cluster: str) -> tuple[ProgramRow, ...]:
     """All programs that are registered in a cluster."""
-    return ProgramDesk.beside(find_desk(driver, cluster, verb="gpuprov program list")).programs()
+    return ProgramDesk.beside(get_desk(driver, cluster, verb="gpuprov program list")).programs()
 
 
 def remove_program(driver: Driver, cluster: str, program: str) -> ProgramRow:
@@ -167,19 +167,19 @@ def remove_program(driver: Driver, cluster: str, program: str) -> ProgramRow:
         UsageError: There is none of that hash, or it is in use.
     """
     verb = f"gpuprov program rm {shlex.quote(excerpt(program))}"
-    return ProgramDesk.beside(find_desk(driver, cluster, verb=verb)).remove(program)
+    return ProgramDesk.beside(get_desk(driver, cluster, verb=verb)).remove(program)
 
 
-def find_run_page(driver: Driver, cluster: str) -> NodePage:
-    """Dask's page of the run that goes on; of several, of the one that began last.
+def get_run_page(driver: Driver, cluster: str) -> NodePage:
+    """Dask's page of the run that is under way; of several, of the one that began last.
 
     Raises:
         UsageError: No run goes on, or Dask has no page.
     """
-    page = ProgramDesk.beside(find_desk(driver, cluster, verb="gpuprov program page")).page()
+    page = ProgramDesk.beside(get_desk(driver, cluster, verb="gpuprov program page")).page()
     if page is None:
         raise UsageError(
-            f"no run of a program with a page goes on in cluster {cluster}",
+            f"no run of a program with a page is under way in cluster {cluster}",
             evidence="a run has Dask's page while its workers are connected",
             fix=name_cluster("gpuprov jobs", cluster),
         )

@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from gpuprov.assets import find_asset
+from gpuprov.assets import get_asset
 from gpuprov.core.errors import EngineError, TimedOut
 from gpuprov.core.execution import run_attached
 from gpuprov.core.names import name_cluster
@@ -21,7 +21,7 @@ from gpuprov.host.annealed_files import make_place, only_results, refuse_old_res
 from gpuprov.host.incoming_files import IncomingFiles
 from gpuprov.host.order_check import ask_here
 from gpuprov.host.outgoing_files import OutgoingProject
-from gpuprov.planes.across.find_desk import count_gpus, find_desk
+from gpuprov.planes.across.find_desk import count_gpus, get_desk
 from gpuprov.planes.work.anneal_answers import Annealed, read_anneal_runs
 from gpuprov.planes.work.anneal_desk import AnnealDesk, anneal_store, part_command
 from gpuprov.spec.anneal_order import check_nodes
@@ -80,7 +80,7 @@ def anneal_in_cluster(  # noqa: PLR0913  (what is asked for, and who is told)
     refuse_old_results(out)
     driver = connect()
     verb = f"gpuprov anneal run {shlex.quote(str(order.models[0]))}"
-    desk = find_desk(driver, cluster, verb=verb)
+    desk = get_desk(driver, cluster, verb=verb)
     parts = nodes or count_gpus(driver, cluster)
     anneal = AnnealDesk.beside(desk)
     folder = anneal_store(f"{order.models[0].stem[:_MOST_TITLE]}-{secrets.token_hex(6)}")
@@ -122,7 +122,7 @@ def anneal_here(order: AnnealOrder, *, out: Path, simulated: bool, quiet: bool) 
     check_anneal(order, to_run=True)
     refuse_old_results(out)
     words = [f"{name}={value}" for name, value in simulator_environment(simulated=simulated).items()]
-    program = [sys.executable, "-c", _LOCAL, str(find_asset("gpuwork").parent), "run", *order.here, "--out", str(out)]
+    program = [sys.executable, "-c", _LOCAL, str(get_asset("gpuwork").parent), "run", *order.here, "--out", str(out)]
     code = run_attached(["env", *words, *program], stdout_to_stderr=quiet)
     if not (out / "runs.json").exists():
         return Annealed(job=None, folder=None, exit_code=code, runs=())

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gpuprov.cluster.build_image import find_built
 from gpuprov.cluster.design import design_node
-from gpuprov.cluster.host_gpus import find_gpus, with_offers
+from gpuprov.cluster.host_gpus import get_gpus, with_offers
 from gpuprov.cluster.images import get_named_image, node_recipe
 from gpuprov.cluster.leases import Neighbours, is_orphan, read_leases
 from gpuprov.cluster.placement import Place
@@ -121,7 +121,7 @@ def run_job(
         TimedOut: The GPUs could not be had for as long as one was ready to wait.
     """
     require_capability(driver, "jobs")
-    gpus = with_offers(driver, find_gpus(host, order.gpu_mode, reporter=reporter))
+    gpus = with_offers(driver, get_gpus(host, order.gpu_mode, reporter=reporter))
     neighbours = Neighbours(host)
     job = _Job(spec=order.spec(), request=order.request(f"job-{secrets.token_hex(4)}", gpus), gpus=gpus)
 

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from functools import partial
 from typing import TYPE_CHECKING
 
-from gpuprov.assets import find_asset
+from gpuprov.assets import get_asset
 from gpuprov.cluster.held_gpus import leased_uuids
 from gpuprov.cluster.state import observe_cluster, pick_nodes
 from gpuprov.core.errors import GpuprovError, HostNotReady, UsageError
 from gpuprov.core.execution import run
 from gpuprov.core.names import name_cluster
-from gpuprov.core.side_by_side import ask_side_by_side
+from gpuprov.core.side_by_side import ask_side_by_side, questions_at_once
 from gpuprov.drivers.base import LABEL_ACCESS, LABEL_CLUSTER
 from gpuprov.gpu.simulator import SIMULATOR_VARIABLE, simulator_environment
 from gpuprov.verify.models import Expectation
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
     from gpuprov.verify.smoke_result import SmokeOrder, SmokeResult
 
 _NO_DEVICE = 3  # of the smoke kernels' exit codes
-_WORKERS_MIN = 4
 
 
 def smoke_nodes(
@@ -60,8 +58,7 @@ def smoke_nodes(
         return result
 
     with reporter.phase(f"smoke {order.kernel}"):
-        workers = max(_WORKERS_MIN, 2 * (os.cpu_count() or 1))
-        return tuple(ask_side_by_side([partial(smoke, node) for node in chosen], workers=workers))
+        return tuple(ask_side_by_side([partial(smoke, node) for node in chosen], workers=questions_at_once()))
 
 
 def choose_nodes(state: ClusterState, names: Sequence[str] | None, kernel: str) -> tuple[NodeState, ...]:
@@ -108,7 +105,7 @@ def smoke_local(order: SmokeOrder, host: HostGpus, *, python: str = sys.executab
         TimedOut: It did not end.
     """
     order.check()
-    folder = find_asset("smoke_kernels").parent
+    folder = get_asset("smoke_kernels").parent
     more = (f"--stand-for={LOCAL}",) if host.simulated else ()
     done = run(
         order.argv(python, *more),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from concurrent.futures import Future
 from dataclasses import replace
@@ -16,7 +15,7 @@ from gpuprov.cluster.state import observe_cluster, pick_nodes, with_current_gpus
 from gpuprov.cluster.whole import recorded_whole
 from gpuprov.core.errors import GpuprovError, TimedOut
 from gpuprov.core.rounds import watch_rounds
-from gpuprov.core.side_by_side import ask_side_by_side
+from gpuprov.core.side_by_side import ask_side_by_side, questions_at_once
 from gpuprov.core.slowness import slowness
 from gpuprov.drivers.base import LABEL_ACCESS
 from gpuprov.gpu.models import HostGpus
@@ -41,7 +40,6 @@ if TYPE_CHECKING:
 
 
 QUICK = Work()
-_WORKERS_MIN = 4
 _PART_SHARE = 0.8  # what is left of a node's time is for the rest of the probe
 
 
@@ -144,13 +142,11 @@ def _check_all(
         reporter.node(expectation.node, f"{report.verdict}{' (SIMULATED)' if report.simulated else ''}")
         return report
 
-    # More at once would only take the processor from each other, and time from each other's limit.
-    workers = max(_WORKERS_MIN, 2 * (os.cpu_count() or 1))
     questions: list[Callable[[], NodeReport]] = [
         check_first,
         *(partial(check, expectation) for expectation in expected),
     ]
-    return ask_side_by_side(questions, workers=workers + 1)
+    return ask_side_by_side(questions, workers=questions_at_once() + 1)
 
 
 def _look(driver: Driver, expected: Expectation, work: Work) -> Observation:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Final
 
-from gpuprov.assets import find_asset
+from gpuprov.assets import get_asset
 from gpuprov.core.errors import HostNotReady, UsageError
 from gpuprov.core.outcome import Outcome
 
@@ -55,8 +55,8 @@ def write_lab(folder: Path) -> Outcome:
 
 
 def _lab_files() -> dict[str, bytes]:
-    source = find_asset("inventories") / "./lab"
-    playbook = find_asset("roles").parent / "lab.yml"
+    source = get_asset("inventories") / "./lab"
+    playbook = get_asset("roles").parent / "lab.yml"
     files = {name: (source / name).read_bytes() for name in _FILES}
     return {**files, "lab.yml": _PLAYBOOK.format(playbook=json.dumps(str(playbook))).encode()}
 

@@ -72,7 +72,7 @@ def _parts(text: str) -> int:
 
 def _whole(text: str, most: int) -> int:
     if not text.isascii() or not text.isdecimal() or not 1 <= int(text) <= most:
-        raise argparse.ArgumentTypeError(f"{text} is no number from 1 to {most}")
+        raise argparse.ArgumentTypeError(f"{text} is not a number from 1 to {most}")
     return int(text)
 
 
@@ -82,5 +82,5 @@ def _target(text: str) -> float:
     except ValueError:
         value = math.nan
     if not math.isfinite(value):
-        raise argparse.ArgumentTypeError(f"{text} is no number")
+        raise argparse.ArgumentTypeError(f"{text} is not a number")
     return value

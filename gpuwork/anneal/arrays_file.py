@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from gpuwork.units import GIB
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
     # By name: the kinds of numpy's types that an array may have, and its dimensions
     ArrayKinds = Mapping[str, tuple[str, int]]
 
-MOST_BYTES: Final = 16 * 1024**3
+MOST_BYTES: Final = 16 * GIB
 
 
 def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
@@ -44,7 +46,7 @@ def read_arrays(path: Path, wanted: ArrayKinds) -> dict[str, NDArray[Any]]:
     handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     with os.fdopen(handle, "rb") as file:
         if not stat.S_ISREG(os.fstat(handle).st_mode):
-            raise ValueError("is no regular file")
+            raise ValueError("is not a regular file")
         try:
             with zipfile.ZipFile(file) as packed:
                 names = {one.filename.removesuffix(".npy"): one.file_size for one in packed.infolist()}
@@ -54,7 +56,7 @@ def read_arrays(path: Path, wanted: ArrayKinds) -> dict[str, NDArray[Any]]:
             with np.load(file, allow_pickle=False) as loaded:
                 arrays = {name: loaded[name] for name in wanted}
         except (zipfile.BadZipFile, EOFError, KeyError, NotImplementedError) as error:
-            raise ValueError(f"is no file of arrays: {error}") from error
+            raise ValueError(f"is not a file of arrays: {error}") from error
     for name, (kinds, dimensions) in wanted.items():
         if arrays[name].dtype.kind not in kinds or arrays[name].ndim != dimensions:
             raise ValueError(f"{name} is {arrays[name].dtype} in {arrays[name].ndim} dimensions")

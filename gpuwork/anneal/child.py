@@ -14,9 +14,9 @@ import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from gpuwork.anneal.division import agree, find_share
+from gpuwork.anneal.division import agree, get_share
 from gpuwork.anneal.model_file import read_model
-from gpuwork.anneal.order import PARTS, read_run
+from gpuwork.anneal.order import PARTS, read_annealed_run
 from gpuwork.anneal.part_record import FAILURE, PROGRESS, RECORD, RESULT, PartRecord, render_record
 from gpuwork.anneal.trouble import MOST_TOLD
 from gpuwork.anneal.validator import find_model_faults
@@ -27,7 +27,7 @@ from gpuwork.where import find_where
 
 if TYPE_CHECKING:
     from gpuwork.anneal.chains import ChainRun, Chains
-    from gpuwork.anneal.order import Run
+    from gpuwork.anneal.order import AnnealedRun
 
 _TELL_S: Final = 0.5
 _MEASURE_S: Final = 1.0
@@ -90,7 +90,7 @@ class _Progress:
 
 
 def _run_part(folder: Path, number: int, part: Path) -> None:
-    run = read_run(folder)
+    run = read_annealed_run(folder)
     progress = _Progress(part)
     progress.phase("compile")
     chain_run = _compile(run)
@@ -98,7 +98,7 @@ def _run_part(folder: Path, number: int, part: Path) -> None:
         progress.phase("divide")
         first, chains = _divide(run, number, chain_run)
     else:
-        first, chains = find_share(run, number)
+        first, chains = get_share(run, number)
     progress.phase("run")
     began = time.monotonic()
     found = chain_run.run(first=first, chains=chains, tell=progress.step)
@@ -107,7 +107,7 @@ def _run_part(folder: Path, number: int, part: Path) -> None:
     _write(run, part, found, seconds)
 
 
-def _compile(run: Run) -> ChainRun:
+def _compile(run: AnnealedRun) -> ChainRun:
     model, faults = read_model(run.model)
     if model is not None:
         faults += find_model_faults(model)
@@ -121,14 +121,14 @@ def _compile(run: Run) -> ChainRun:
     return made
 
 
-def _divide(run: Run, number: int, chain_run: ChainRun) -> tuple[int, int]:
+def _divide(run: AnnealedRun, number: int, chain_run: ChainRun) -> tuple[int, int]:
     together = run.settings.replicas or 1
     share = math.ceil(run.settings.thread_count / run.parts / together) * together
     rate = chain_run.measure(chains=min(share, _MOST_MEASURED // together * together), limit_s=_MEASURE_S)
     return agree(run, number, rate)
 
 
-def _write(run: Run, part: Path, found: Chains, seconds: float) -> None:
+def _write(run: AnnealedRun, part: Path, found: Chains, seconds: float) -> None:
     backend = importlib.import_module("gpuwork.anneal.backend")
     result = importlib.import_module("gpuwork.anneal.result")
     troubles = importlib.import_module("gpuwork.anneal.troubles").find_troubles(found, run.settings)

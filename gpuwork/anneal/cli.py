@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from gpuwork.anneal.arguments import parse_arguments
-from gpuwork.anneal.prepare import PAGE, AnnealWish, check_pairs, find_part, open_runs, prepare
+from gpuwork.anneal.prepare import PAGE, ModelsOrder, check_pairs, get_part, open_runs, prepare
 from gpuwork.errors import Refused, StoreError, WorkError, refusal
 from gpuwork.signals import on_signals
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable
 
-    from gpuwork.anneal.order import Run
+    from gpuwork.anneal.order import AnnealedRun
 
 EXIT_DONE: Final = 0
 EXIT_FAILED: Final = 1
@@ -51,39 +51,39 @@ def main(arguments: list[str]) -> int:
         return EXIT_INTERRUPTED
 
 
-def _wanted(asked: argparse.Namespace, *, with_settings: bool = True) -> AnnealWish:
+def _order(asked: argparse.Namespace, *, with_settings: bool = True) -> ModelsOrder:
     typed = {"thread_count": asked.chains, "target": asked.target}
     overrides = {name: value for name, value in typed.items() if value is not None}
-    return AnnealWish(
+    return ModelsOrder(
         models=asked.models, configurations=asked.conf, overrides=overrides,
         with_settings=with_settings or bool(overrides),
     )  # fmt: skip
 
 
 def _check(asked: argparse.Namespace) -> int:
-    _, faults = check_pairs(_wanted(asked, with_settings=asked.to_run))
+    _, faults = check_pairs(_order(asked, with_settings=asked.to_run))
     if asked.json:
         _print(CHECKED, faults=[*map(asdict, faults)])
         return Refused.exit_code if faults else EXIT_DONE
     if faults:
-        raise refusal(faults, of="what is to be annealed", page=PAGE)
+        raise refusal(faults, of="the models and configurations", page=PAGE)
     sys.stdout.write("no faults\n")
     return EXIT_DONE
 
 
 def _run(asked: argparse.Namespace) -> int:
-    _, faults = check_pairs(_wanted(asked))
+    _, faults = check_pairs(_order(asked))
     if faults:
-        raise refusal(faults, of="what is to be annealed", page=PAGE)
+        raise refusal(faults, of="the models and configurations", page=PAGE)
     local = _import("gpuwork.anneal.local")
     stop = threading.Event()
     with on_signals(stop.set):
         devices = local.find_devices()
-        runs = prepare(_wanted(asked), asked.out or _new_folder(), parts=len(devices))
+        runs = prepare(_order(asked), asked.out or _new_folder(), parts=len(devices))
         codes = []
         for run in runs:
             try:
-                local.run_here(run, devices, stop=stop, say=_tell, text=asked.text)
+                local.run_parts_here(run, devices, stop=stop, say=_tell, text=asked.text)
             except WorkError as error:  # the other runs still run
                 _tell(str(error))
                 codes.append(error.exit_code)
@@ -99,7 +99,7 @@ def _new_folder() -> Path:
     return Path("anneal-runs", datetime.now(timezone.utc).strftime("%Y-%m-%d-%H-%M-%S"))
 
 
-def _report(run: Run) -> int:
+def _report(run: AnnealedRun) -> int:
     """Say what a run found; 1 if a chain has an error."""
     told = _import("gpuwork.anneal.overview").describe_run(run)
     for trouble in told["troubles"][:_FEW]:
@@ -114,7 +114,7 @@ def _report(run: Run) -> int:
 
 
 def _prepare(asked: argparse.Namespace) -> int:
-    runs = prepare(_wanted(asked), asked.store, parts=asked.parts)
+    runs = prepare(_order(asked), asked.store, parts=asked.parts)
     _print(
         PREPARED, folder=str(asked.store), runs=[{"name": run.name, "parts": run.parts} for run in runs],
         parts=sum(run.parts for run in runs),
@@ -124,7 +124,7 @@ def _prepare(asked: argparse.Namespace) -> int:
 
 def _part(asked: argparse.Namespace) -> int:
     part, merging = _import("gpuwork.anneal.part"), _import("gpuwork.anneal.merging")
-    run, number = find_part(open_runs(asked.folder), asked.number)
+    run, number = get_part(open_runs(asked.folder), asked.number)
     stop = threading.Event()
     with on_signals(stop.set):
         try:
@@ -160,7 +160,7 @@ def _show(asked: argparse.Namespace) -> int:
     return EXIT_DONE
 
 
-def _print_runs(runs: Iterable[Run], *, with_series: bool) -> None:
+def _print_runs(runs: Iterable[AnnealedRun], *, with_series: bool) -> None:
     describe_run = _import("gpuwork.anneal.overview").describe_run
     _print(SHOWN, runs=[describe_run(run, with_series=with_series) for run in runs])
 

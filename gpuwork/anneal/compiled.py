@@ -97,7 +97,7 @@ def _measure(state: object) -> int:
 
 def _refuse_state(evidence: str) -> Refused:
     return Refused(
-        "empty_state gives no state that a chain can have",
+        "empty_state does not return a valid state",
         evidence=evidence[:300],
         fix=f"return a list or an array of 1 to {MOST_LENGTH:,} numbers, without lists in it",
     )

@@ -33,7 +33,7 @@ def read_configuration(path: Path, *, file: str | None = None) -> Read:
         return {}, [Fault(file=name, message="is neither YAML nor HOCON by its name", allowed=", ".join(YAML + HOCON))]
     content = read_limited(path, limit=MOST_BYTES)
     if content is None:
-        why = f"is no file of at most {MOST_BYTES:,} bytes" if path.exists() else "does not exist"
+        why = f"is not a file of at most {MOST_BYTES:,} bytes" if path.exists() else "does not exist"
         return {}, [Fault(file=name, message=why)]
     try:
         text = content.decode()
@@ -61,7 +61,7 @@ def parse_yaml_settings(text: str, *, file: str) -> Read:
     for key, value in root.value:
         line, name = key.start_mark.line + 1, str(key.value)
         if not isinstance(key, yaml.ScalarNode):
-            faults.append(Fault(file=file, line=line, message="a key is no text", allowed="name: value"))
+            faults.append(Fault(file=file, line=line, message="a key is not text", allowed="name: value"))
             continue
         if name in found:
             faults.append(Fault(file=file, line=line, where=name[:100], message="is written twice"))

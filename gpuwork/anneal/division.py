@@ -18,7 +18,7 @@ from gpuwork.strict import exactly, listing, parse_strict_json, read_fields, who
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from gpuwork.anneal.order import Run
+    from gpuwork.anneal.order import AnnealedRun
 
 DIVISION: Final = "division.json"
 SCHEMA: Final = "gpuprov.anneal-division/v1"
@@ -49,7 +49,7 @@ def divide(chains: int, rates: Sequence[float | None], *, together: int = 1) -> 
     return [(share + 1) * together for share in shares]
 
 
-def agree(run: Run, part: int, rate: float, *, patience_s: float = PATIENCE_S) -> tuple[int, int]:
+def agree(run: AnnealedRun, part: int, rate: float, *, patience_s: float = PATIENCE_S) -> tuple[int, int]:
     """The first chain of a part and how many it has.
 
     Args:
@@ -69,10 +69,10 @@ def agree(run: Run, part: int, rate: float, *, patience_s: float = PATIENCE_S) -
             write_once(run.folder / DIVISION, json.dumps({"schema": SCHEMA, "version": 1, "shares": shares}) + "\n")
             break
         time.sleep(_LOOK_S)
-    return find_share(run, part)
+    return get_share(run, part)
 
 
-def find_share(run: Run, part: int) -> tuple[int, int]:
+def get_share(run: AnnealedRun, part: int) -> tuple[int, int]:
     """The same, once it is written down; a run of one part is not divided.
 
     Raises:
@@ -87,14 +87,14 @@ def find_share(run: Run, part: int) -> tuple[int, int]:
             raise ValueError(f"has {len(shares)} shares of {sum(shares)} chains")  # noqa: TRY301
     except ValueError as error:
         raise StoreError(
-            f"the chains of {run.name} are not divided as they were",
+            f"the chains of {run.name} have no valid division",
             evidence=f"{DIVISION} {error}"[:500],
             fix=f"ls -l {run.folder}",
         ) from error
     return sum(shares[:part]), shares[part]
 
 
-def _read_rate(run: Run, part: int) -> float | None:
+def _read_rate(run: AnnealedRun, part: int) -> float | None:
     try:
         told = parse_strict_json(read_limited(run.folder / _RATES / str(part), limit=100) or b"")
     except ValueError:

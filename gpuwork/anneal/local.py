@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from threading import Event
 
-    from gpuwork.anneal.order import Run
+    from gpuwork.anneal.order import AnnealedRun
 
     Say = Callable[[str], object]
 
@@ -33,7 +33,7 @@ def find_devices(environment: Mapping[str, str] = os.environ) -> tuple[str, ...]
     return where.gpus if where.gpus and not where.simulated else ("",)
 
 
-def run_here(run: Run, devices: Sequence[str], *, stop: Event, say: Say, text: bool = False) -> None:
+def run_parts_here(run: AnnealedRun, devices: Sequence[str], *, stop: Event, say: Say, text: bool = False) -> None:
     """Run all parts of a run, and merge them.
 
     Args:
@@ -74,7 +74,7 @@ def _environment(device: str) -> dict[str, str]:
     return {**os.environ, _VISIBLE: device} if device else {**os.environ}
 
 
-def _tell_bests(run: Run, over: Event, say: Say) -> None:
+def _tell_bests(run: AnnealedRun, over: Event, say: Say) -> None:
     """Say the best value of all parts whenever it is better, not more than once in a while."""
     told: float | None = None
     began = time.monotonic()

@@ -8,7 +8,7 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from gpuwork.anneal.order import read_run
+from gpuwork.anneal.order import read_annealed_run
 from gpuwork.anneal.tree import climb, merge_all, write_texts
 from gpuwork.child import run_group
 from gpuwork.errors import StoreError, TimedOut, WorkError
@@ -18,7 +18,7 @@ from gpuwork.shared_folder import read_part
 if TYPE_CHECKING:
     from threading import Event
 
-    from gpuwork.anneal.order import Run
+    from gpuwork.anneal.order import AnnealedRun
 
 LOG: Final = "merge.log"
 _ALL: Final = "all"
@@ -26,7 +26,7 @@ _TEXT: Final = "text"
 _SHOWN: Final = 3000
 
 
-def merge_within(run: Run, *, part: int | None = None, text: bool = False, stop: Event | None = None) -> None:
+def merge_within(run: AnnealedRun, *, part: int | None = None, text: bool = False, stop: Event | None = None) -> None:
     """Merge what can be merged, within the time limit of the run.
 
     Args:
@@ -62,7 +62,7 @@ def merge_within(run: Run, *, part: int | None = None, text: bool = False, stop:
 
 def main(folder: str, where: str) -> None:
     """The program of that process."""
-    run = read_run(Path(folder))
+    run = read_annealed_run(Path(folder))
     try:
         if where in (_ALL, _TEXT):
             merge_all(run)

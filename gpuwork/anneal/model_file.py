@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Final
 from gpuwork.anneal.contract import FUNCTIONS, MARK
 from gpuwork.errors import Fault
 from gpuwork.shared_folder import read_limited
+from gpuwork.units import MIB
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-MOST_BYTES: Final = 1024 * 1024
+MOST_BYTES: Final = MIB
 # Beside its functions, a model may say these numbers itself
 NUMBERS: Final = ("dimensions", "distribution", "precision")
 
@@ -47,7 +48,7 @@ def read_model(path: Path, *, file: str | None = None) -> tuple[ModelFile | None
     name = file or path.name
     content = read_limited(path, limit=MOST_BYTES)
     if content is None:
-        why = f"is no file of at most {MOST_BYTES:,} bytes" if path.exists() else "does not exist"
+        why = f"is not a file of at most {MOST_BYTES:,} bytes" if path.exists() else "does not exist"
         return None, [Fault(file=name, message=why)]
     try:
         text = content.decode()

@@ -33,7 +33,7 @@ _FIELDS: Final = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Run:
+class AnnealedRun:
     """A run in its folder.
 
     Attributes:
@@ -60,7 +60,7 @@ class Run:
         return self.folder / PARTS / str(number)
 
 
-def write_run(folder: Path, *, name: str, model: str, settings: AnnealSettings, parts: int) -> Run:
+def write_annealed_run(folder: Path, *, name: str, model: str, settings: AnnealSettings, parts: int) -> AnnealedRun:
     """Copy a model and write what is asked of it; the folder is new.
 
     Args:
@@ -74,13 +74,13 @@ def write_run(folder: Path, *, name: str, model: str, settings: AnnealSettings, 
     write_file(folder / MODEL, model)
     code = hashlib.sha256(model.encode()).hexdigest()
     units = settings.thread_count // (settings.replicas or 1)
-    run = Run(folder=folder, name=name, code=code, parts=min(parts, units), settings=settings)
+    run = AnnealedRun(folder=folder, name=name, code=code, parts=min(parts, units), settings=settings)
     (folder / PARTS).mkdir()
     write_file(folder / ORDER, json.dumps(_document(run), indent=1) + "\n")
     return run
 
 
-def read_run(folder: Path) -> Run:
+def read_annealed_run(folder: Path) -> AnnealedRun:
     """A run whose model is as it was checked.
 
     Raises:
@@ -94,9 +94,9 @@ def read_run(folder: Path) -> Run:
             raise ValueError("; ".join(map(str, faults)))  # noqa: TRY301
     except ValueError as error:
         raise StoreError(
-            f"{folder} is no run as it was written", evidence=f"{ORDER} {error}"[:1000], fix=f"ls -l {folder}"
+            f"{folder} is not a run, or was changed", evidence=f"{ORDER} {error}"[:1000], fix=f"ls -l {folder}"
         ) from error
-    run = Run(folder=folder, name=told["name"], code=told["code"], parts=told["parts"], settings=settings)
+    run = AnnealedRun(folder=folder, name=told["name"], code=told["code"], parts=told["parts"], settings=settings)
     found = hashlib.sha256(read_limited(run.model) or b"").hexdigest()
     if found != run.code:
         raise StoreError(
@@ -107,7 +107,7 @@ def read_run(folder: Path) -> Run:
     return run
 
 
-def _document(run: Run) -> dict[str, Any]:
+def _document(run: AnnealedRun) -> dict[str, Any]:
     return {
         "schema": SCHEMA,
         "version": 1,

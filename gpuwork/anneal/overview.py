@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from gpuwork.anneal.order import Run
+    from gpuwork.anneal.order import AnnealedRun
     from gpuwork.anneal.part_record import PartRecord
 
 MOST_TROUBLES: Final = 20
@@ -24,7 +24,7 @@ MOST_DRAWN: Final = 1e300
 _REASON: Final = 500
 
 
-def describe_run(run: Run, *, with_series: bool = False) -> dict[str, Any]:
+def describe_run(run: AnnealedRun, *, with_series: bool = False) -> dict[str, Any]:
     """A run.
 
     Args:
@@ -64,7 +64,7 @@ def _state(states: Sequence[str], *, merged: bool) -> str:
     return next((state for state in ("failed", "running", "waiting") if state in states), "merging")
 
 
-def _describe_part(run: Run, number: int, record: PartRecord | None) -> dict[str, Any]:
+def _describe_part(run: AnnealedRun, number: int, record: PartRecord | None) -> dict[str, Any]:
     part = run.part(number)
     progress, failure = read_progress(part), read_failure(part)
     told: dict[str, Any] = {

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from threading import Event
 
-    from gpuwork.anneal.order import Run
+    from gpuwork.anneal.order import AnnealedRun
     from gpuwork.anneal.settings import AnnealSettings
 
 PATIENCE_S: Final = 20.0  # a killed try of the same part may be about to end
@@ -51,7 +51,7 @@ class Interrupted(Exception):
     """The part was stopped from outside; it may be run again."""
 
 
-def run_part(run: Run, number: int, *, stop: Event, environment: Mapping[str, str] = os.environ) -> PartRecord:
+def run_part(run: AnnealedRun, number: int, *, stop: Event, environment: Mapping[str, str] = os.environ) -> PartRecord:
     """Run a part unless it has a result already; its chains are the same whenever and wherever it runs.
 
     Args:
@@ -81,7 +81,7 @@ def run_part(run: Run, number: int, *, stop: Event, environment: Mapping[str, st
         raise StoreError("a part cannot be written", evidence=str(error), fix=f"df -h {part}; ls -ld {part}") from error
 
 
-def _run(run: Run, number: int, part: Path, stop: Event, environment: Mapping[str, str]) -> PartRecord:
+def _run(run: AnnealedRun, number: int, part: Path, stop: Event, environment: Mapping[str, str]) -> PartRecord:
     for name in (PROGRESS, FAILURE, RECORD):
         (part / name).unlink(missing_ok=True)
     ended = threading.Event()

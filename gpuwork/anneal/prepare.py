@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from gpuwork.anneal.conf_file import read_configuration
 from gpuwork.anneal.model_file import read_model
-from gpuwork.anneal.order import MOST_PARTS, NAME, Run, read_run, write_run
+from gpuwork.anneal.order import MOST_PARTS, NAME, AnnealedRun, read_annealed_run, write_annealed_run
 from gpuwork.anneal.settings import AnnealSettings, check_settings
 from gpuwork.anneal.validator import find_model_faults
 from gpuwork.errors import Fault, StoreError, refusal
@@ -29,7 +29,7 @@ _FIELDS: Final = {"schema": exactly(SCHEMA), "version": exactly(1), "runs": list
 
 
 @dataclass(frozen=True, kw_only=True)
-class AnnealWish:
+class ModelsOrder:
     """What is typed.
 
     Attributes:
@@ -54,34 +54,34 @@ class AnnealPair:
     settings: AnnealSettings
 
 
-def check_pairs(wanted: AnnealWish) -> tuple[list[AnnealPair], list[Fault]]:
+def check_pairs(order: ModelsOrder) -> tuple[list[AnnealPair], list[Fault]]:
     """The runs that are asked for, and everything that is wrong with what they need; nothing is executed."""
     faults: list[Fault] = []
     models: list[ModelFile | None] = []
-    for path in wanted.models:
+    for path in order.models:
         model, found = read_model(path.resolve(), file=str(path))
         faults += found + (find_model_faults(model) if model is not None else [])
         models.append(model)
-    read = [(path, *read_configuration(path.resolve(), file=str(path))) for path in wanted.configurations]
+    read = [(path, *read_configuration(path.resolve(), file=str(path))) for path in order.configurations]
     faults += [fault for _, _, found in read for fault in found]
     count = len(models), max(1, len(read))
     if count[0] > 1 and count[1] > 1 and count[0] != count[1]:
-        message = f"{count[0]} models and {count[1]} configurations make no pairs"
-        faults.append(Fault(file="command line", message=message, allowed="one of either, or as many of both"))
+        message = f"{count[0]} models and {count[1]} configurations cannot be paired"
+        faults.append(Fault(file="command line", message=message, allowed="one of either, or equal numbers of both"))
         return [], faults
-    if not wanted.with_settings and not read:
+    if not order.with_settings and not read:
         return [], faults
     written = [(str(path), values) for path, values, found in read if not found] or [("settings", {})]
     if len(written) < len(read):
         return [], faults
     pairs, names = [], set()
     for number in range(max(count)):
-        model, path = models[number % count[0]], wanted.models[number % count[0]]
+        model, path = models[number % count[0]], order.models[number % count[0]]
         file, values = written[number % len(written)]
-        settings, found = _settle(model, values, file, wanted.overrides or {})
+        settings, found = _settle(model, values, file, order.overrides or {})
         faults += [fault for fault in found if fault not in faults]
         name = path.stem[:40] + (
-            f"-{wanted.configurations[number % len(written)].stem[:20]}" if len(written) > 1 else ""
+            f"-{order.configurations[number % len(written)].stem[:20]}" if len(written) > 1 else ""
         )
         if name in names:
             name = f"{name}-{number}"
@@ -117,11 +117,11 @@ def _settle(
     ]
 
 
-def prepare(wanted: AnnealWish, folder: Path, *, parts: int) -> list[Run]:
+def prepare(order: ModelsOrder, folder: Path, *, parts: int) -> list[AnnealedRun]:
     """Write the runs into a new folder.
 
     Args:
-        wanted: What is typed.
+        order: What is typed.
         folder: A new one.
         parts: Into how many parts the chains of a run are divided, at most.
 
@@ -129,7 +129,7 @@ def prepare(wanted: AnnealWish, folder: Path, *, parts: int) -> list[Run]:
         Refused: With every fault; nothing was written.
         StoreError: The folder is there already, or cannot be written.
     """
-    pairs, faults = check_pairs(wanted)
+    pairs, faults = check_pairs(order)
     if not 1 <= parts <= MOST_PARTS:
         faults.append(Fault(file="command line", where="parts", message=f"is {parts}", allowed=f"1 to {MOST_PARTS:,}"))
     if len(pairs) > MOST_RUNS:
@@ -137,18 +137,20 @@ def prepare(wanted: AnnealWish, folder: Path, *, parts: int) -> list[Run]:
             Fault(file="command line", message=f"asks for {len(pairs):,} runs", allowed=f"at most {MOST_RUNS:,}")
         )
     if faults:
-        raise refusal(faults, of="what is to be annealed", page=PAGE)
+        raise refusal(faults, of="the models and configurations", page=PAGE)
     try:
         folder.mkdir(parents=True)
         runs = [
-            write_run(folder / pair.name, name=pair.name, model=pair.model.text, settings=pair.settings, parts=parts)
+            write_annealed_run(
+                folder / pair.name, name=pair.name, model=pair.model.text, settings=pair.settings, parts=parts
+            )
             for pair in pairs
         ]
         document = {"schema": SCHEMA, "version": 1, "runs": [run.name for run in runs]}
         write_file(folder / RUNS, json.dumps(document) + "\n")
     except FileExistsError as error:
         raise StoreError(
-            "there is something already, and results are never overwritten", evidence=str(error.filename or folder),
+            "the folder already exists, and results are never overwritten", evidence=str(error.filename or folder),
             fix="name another folder with --out",
         ) from error  # fmt: skip
     except OSError as error:
@@ -156,7 +158,7 @@ def prepare(wanted: AnnealWish, folder: Path, *, parts: int) -> list[Run]:
     return runs
 
 
-def open_runs(folder: Path) -> list[Run]:
+def open_runs(folder: Path) -> list[AnnealedRun]:
     """The runs of a folder, in their order.
 
     Raises:
@@ -166,10 +168,10 @@ def open_runs(folder: Path) -> list[Run]:
         told = read_fields(parse_strict_json(read_limited(folder / RUNS) or b""), _FIELDS)
     except ValueError as error:
         raise StoreError(f"{folder} has no runs", evidence=f"{RUNS} {error}"[:500], fix=f"ls -l {folder}") from error
-    return [read_run(folder / name) for name in told["runs"]]
+    return [read_annealed_run(folder / name) for name in told["runs"]]
 
 
-def find_part(runs: Sequence[Run], number: int) -> tuple[Run, int]:
+def get_part(runs: Sequence[AnnealedRun], number: int) -> tuple[AnnealedRun, int]:
     """Which part of which run a number stands for: the parts of all runs, one after the other.
 
     Raises:

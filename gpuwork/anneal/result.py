@@ -81,14 +81,14 @@ def result_of(chains: Chains) -> Result:
     )
 
 
-def merge(one: Result, other: Result) -> Result:
+def merge_results(one: Result, other: Result) -> Result:
     """Both together, in the order of the chains' numbers.
 
     Raises:
         ValueError: They are of different models, or have a chain in common.
     """
     if one.states.shape[1] != other.states.shape[1] or one.values.dtype != other.values.dtype:
-        raise ValueError(f"states of {one.states.shape[1]} and of {other.states.shape[1]} numbers do not go together")
+        raise ValueError(f"states of {one.states.shape[1]} and of {other.states.shape[1]} numbers do not match")
     if one.chains[0] > other.chains[0]:
         one, other = other, one
     if one.chains[-1] >= other.chains[0]:
@@ -129,7 +129,7 @@ def read_result(path: Path) -> Result:
     count, traced = len(result.chains), len(result.traced_chains)
     columns = ("values", "states", "steps", "temperatures", "status")
     if not count or any(len(getattr(result, name)) != count for name in columns):
-        raise ValueError("has not as many values as chains")
+        raise ValueError("does not have one value for each chain")
     if result.trace.shape != (len(result.sampled_steps), traced) or not len(result.sampled_steps):
         raise ValueError("has a trace of another shape")
     return result

@@ -145,21 +145,23 @@ def _together(settings: AnnealSettings, written: Written, file: str) -> Iterator
 
     initial, least = (_rounded(one, settings.precision) for one in (settings.initial_temp, settings.min_temp))
     if math.isinf(initial):
-        yield fault("initial_temp", f"is {settings.initial_temp:g}, which float32 has not", "below 3.4e+38, or float64")
+        yield fault(
+            "initial_temp", f"is {settings.initial_temp:g}, which float32 cannot hold", "below 3.4e+38, or float64"
+        )
     elif initial <= least:
         message = f"is {settings.initial_temp:g}, and min_temp is {settings.min_temp:g}: no chain would move"
         yield fault("initial_temp", message, "above min_temp")
     threads, blocks = settings.threads_per_block, settings.blocks_per_grid
     if blocks is not None and threads is None:
-        yield fault("blocks_per_grid", "is there without threads_per_block", "both, or neither")
+        yield fault("blocks_per_grid", "is given without threads_per_block", "both, or neither")
     if blocks is not None and threads is not None and blocks * threads < settings.thread_count:
         message = f"is {blocks}, so {blocks * threads:,} threads for {settings.thread_count:,} chains"
         yield fault("blocks_per_grid", message, f"at least {math.ceil(settings.thread_count / threads):,}")
     if (settings.replicas is None) != (settings.exchange_every is None):
         name, other = ("exchange_every", "replicas") if settings.replicas is None else ("replicas", "exchange_every")
-        yield fault(name, f"is there without {other}", "both, or neither")
+        yield fault(name, f"is given without {other}", "both, or neither")
     if settings.replicas is not None and settings.thread_count % settings.replicas:
-        message = f"is {settings.thread_count:,}, no multiple of {settings.replicas} replicas"
+        message = f"is {settings.thread_count:,}, which is not a multiple of {settings.replicas} replicas"
         yield fault("thread_count", message, f"a multiple of {settings.replicas}")
     if settings.replicas is not None and least <= 0:
         yield fault("min_temp", f"is {settings.min_temp:g}", "with replicas: above 0, the temperature of the coldest")

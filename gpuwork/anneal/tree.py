@@ -12,7 +12,7 @@ import numpy as np
 
 from gpuwork.anneal.arrays_file import write_arrays
 from gpuwork.anneal.part_record import RESULT, read_record
-from gpuwork.anneal.result import merge, read_result, write_result
+from gpuwork.anneal.result import merge_results, read_result, write_result
 from gpuwork.anneal.status import REASONS
 from gpuwork.errors import Elsewhere, StoreError
 from gpuwork.shared_folder import make_folder, only_one, write_file
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from gpuwork.anneal.order import Run
+    from gpuwork.anneal.order import AnnealedRun
     from gpuwork.anneal.result import Result
 
 TREE: Final = "tree"
@@ -32,7 +32,7 @@ TRACE_KINDS: Final = {"sampled_steps": ("i", 1), "traced_chains": ("i", 1), "tra
 BEST_KINDS: Final = {"values": ("f", 1), "states": ("f", 2), "chains": ("i", 1)}
 
 
-def climb(run: Run, part: int) -> None:
+def climb(run: AnnealedRun, part: int) -> None:
     """Merge upwards from a part that has ended, as long as the other half is there and nobody else is at it.
 
     Raises:
@@ -47,7 +47,7 @@ def climb(run: Run, part: int) -> None:
         _write_whole(run, patience_s=0)
 
 
-def merge_all(run: Run) -> None:
+def merge_all(run: AnnealedRun) -> None:
     """Merge all parts, unless that is done.
 
     Raises:
@@ -67,42 +67,42 @@ def merge_all(run: Run) -> None:
     _write_whole(run, patience_s=patience_s)
 
 
-def is_merged(run: Run) -> bool:
+def is_merged(run: AnnealedRun) -> bool:
     """Whether the whole result is there."""
     return (run.folder / f"{BEST}.npz").exists() and (run.folder / f"{ALL}.npz").exists()
 
 
-def _height(run: Run) -> int:
+def _height(run: AnnealedRun) -> int:
     return (run.parts - 1).bit_length()
 
 
-def _width(run: Run, level: int) -> int:
+def _width(run: AnnealedRun, level: int) -> int:
     return -(-run.parts >> level)
 
 
-def _children(run: Run, level: int, place: int) -> Iterator[int]:
+def _children(run: AnnealedRun, level: int, place: int) -> Iterator[int]:
     """The one or two nodes below one."""
     for child in (2 * place, 2 * place + 1):
         if child < _width(run, level - 1):
             yield child
 
 
-def _path(run: Run, level: int, place: int) -> Path:
+def _path(run: AnnealedRun, level: int, place: int) -> Path:
     return run.part(place) / RESULT if level == 0 else run.folder / TREE / f"{level}-{place}.npz"
 
 
-def _exists(run: Run, level: int, place: int) -> bool:
+def _exists(run: AnnealedRun, level: int, place: int) -> bool:
     return read_record(run.part(place)) is not None if level == 0 else _path(run, level, place).exists()
 
 
-def _make(run: Run, level: int, place: int, *, patience_s: float) -> None:
+def _make(run: AnnealedRun, level: int, place: int, *, patience_s: float) -> None:
     """Merge the nodes below one; nothing is done if it is there."""
     with _alone_at(run, f"{level}-{place}", patience_s):
         if _exists(run, level, place):
             return
         found = [_read(run, level - 1, child) for child in _children(run, level, place)]
         try:
-            merged = found[0] if len(found) == 1 else merge(*found)
+            merged = found[0] if len(found) == 1 else merge_results(*found)
         except ValueError as error:
             raise StoreError(
                 f"results of {run.name} cannot be merged", evidence=str(error), fix=f"ls -lR {run.folder}"
@@ -111,7 +111,7 @@ def _make(run: Run, level: int, place: int, *, patience_s: float) -> None:
 
 
 @contextmanager
-def _alone_at(run: Run, what: str, patience_s: float) -> Iterator[None]:
+def _alone_at(run: AnnealedRun, what: str, patience_s: float) -> Iterator[None]:
     """Hold the lock of a piece of the tree for the block.
 
     Raises:
@@ -127,7 +127,7 @@ def _alone_at(run: Run, what: str, patience_s: float) -> Iterator[None]:
         raise StoreError("a merged result cannot be written", evidence=str(error), fix=f"df -h {tree}") from error
 
 
-def _read(run: Run, level: int, place: int) -> Result:
+def _read(run: AnnealedRun, level: int, place: int) -> Result:
     path = _path(run, level, place)
     try:
         result = read_result(path)
@@ -138,7 +138,7 @@ def _read(run: Run, level: int, place: int) -> Result:
     return result
 
 
-def _write_whole(run: Run, *, patience_s: float) -> None:
+def _write_whole(run: AnnealedRun, *, patience_s: float) -> None:
     """The files of the whole run, unless they are there."""
     with _alone_at(run, "whole", patience_s):
         if is_merged(run):
@@ -146,7 +146,7 @@ def _write_whole(run: Run, *, patience_s: float) -> None:
         result = _read(run, _height(run), 0)
         if not np.array_equal(result.chains, np.arange(run.settings.thread_count)):
             raise StoreError(
-                f"the results of {run.name} are not those of its chains",
+                f"the results of {run.name} do not belong to its chains",
                 evidence=f"{len(result.chains)} chains, {run.settings.thread_count} were asked for",
                 fix=f"ls -lR {run.folder}",
             )
@@ -174,7 +174,7 @@ def write_whole(folder: Path, result: Result) -> None:
     )
 
 
-def write_texts(run: Run) -> None:
+def write_texts(run: AnnealedRun) -> None:
     """The same as text: a line for each chain with its number, its value and its state."""
     result = _read(run, _height(run), 0)
     place = result.best

@@ -57,7 +57,5 @@ def _never_cooled(chains: Chains, settings: AnnealSettings) -> Iterator[Trouble]
         return
     initial = chains.temperatures.dtype.type(settings.initial_temp)
     for place in np.flatnonzero((chains.temperatures >= initial) & (chains.steps >= _FEWEST_STEPS)):
-        message = (
-            f"it never cooled: its temperature is {chains.temperatures[place]:g} and was {initial:g}; look at cool"
-        )
+        message = f"it never cooled: its temperature is {chains.temperatures[place]:g} and was {initial:g}; check cool"
         yield Trouble(chain=chains.first + int(place), step=int(chains.steps[place]), kind="warning", message=message)

@@ -34,8 +34,8 @@ def find_model_faults(model: ModelFile) -> list[Fault]:
             faults += [*_shape(model, function), *_refused(model, function)]
         faults += _unknown_names(model)
     except RecursionError:
-        message = "is nested too deep to be checked"
-        faults.append(Fault(file=model.file, message=message, allowed="expressions that are split"))
+        message = "is nested too deeply to be checked"
+        faults.append(Fault(file=model.file, message=message, allowed="shorter expressions"))
     return sorted(faults, key=lambda fault: fault.line or 0)
 
 
@@ -46,7 +46,7 @@ def _missing(model: ModelFile) -> Iterator[Fault]:
             continue
         if name in other:
             line = other[name].lineno
-            yield Fault(file=model.file, line=line, where=name, message="is no plain function", allowed="def")
+            yield Fault(file=model.file, line=line, where=name, message="is not a plain function", allowed="def")
         else:
             yield Fault(file=model.file, where=name, message="is missing", allowed=f"def {signature(name)}")
 
@@ -102,7 +102,7 @@ def _unknown_names(model: ModelFile) -> Iterator[Fault]:
     for node in (*model.functions.values(), *(one for one in model.block if isinstance(one, ast.FunctionDef))):
         for name in sorted(_globals_of(node) - known):
             line = next((one.lineno for one in ast.walk(node) if isinstance(one, ast.Name) and one.id == name), None)
-            there = f"stands outside of the two lines `{MARK}`" if name in outside else "is defined nowhere"
+            there = f"is outside the two lines `{MARK}`" if name in outside else "is defined nowhere"
             yield Fault(
                 file=model.file, line=line or node.lineno, where=node.name, message=f"uses {name}, which {there}",
                 allowed=f"define it between two lines `{MARK}`",

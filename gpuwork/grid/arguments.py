@@ -80,11 +80,11 @@ def _folder(text: str) -> Path:
 
 def _retries(text: str) -> int:
     if not text.isascii() or not text.isdecimal() or int(text) > _MOST_RETRIES:
-        raise argparse.ArgumentTypeError(f"{text} is no number from 0 to {_MOST_RETRIES}")
+        raise argparse.ArgumentTypeError(f"{text} is not a number from 0 to {_MOST_RETRIES}")
     return int(text)
 
 
 def _count(text: str) -> int:
     if not text.isdecimal() or not 1 <= int(text) <= _MOST_REPS:
-        raise argparse.ArgumentTypeError(f"{text} is no number from 1 to {_MOST_REPS}")
+        raise argparse.ArgumentTypeError(f"{text} is not a number from 1 to {_MOST_REPS}")
     return int(text)

@@ -96,7 +96,7 @@ def _single_values(draft: GridDraft) -> Iterator[Fault]:
     for title, name, entry in _parts(draft):
         message = "" if title == titles.requests else value_fault(entry.value)
         if message:
-            yield _fault(draft, title, name, entry, message, f"{ALLOWED}; a list belongs into {titles.requests}")
+            yield _fault(draft, title, name, entry, message, f"{ALLOWED}; a list belongs in {titles.requests}")
 
 
 def _known(draft: GridDraft) -> Iterator[Fault]:

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, Final
 from gpuwork.errors import Refused, StoreError, WorkError
 from gpuwork.grid.arguments import parse_arguments
 from gpuwork.grid.expand import expand_grid
-from gpuwork.grid.local import run_here
-from gpuwork.grid.one import Stopped, run_one
+from gpuwork.grid.local import make_param_runs
+from gpuwork.grid.one import Stopped, make_param_run
 from gpuwork.grid.progress import Progress
 from gpuwork.grid.results import read_results, write_results
-from gpuwork.grid.submit import Order, check_project, submit
+from gpuwork.grid.submit import ProjectOrder, check_project, prepare_runs
 from gpuwork.grid.tables import list_runs, list_series
 from gpuwork.grid.values import hash_values
 from gpuwork.project_files import RUNS
@@ -65,25 +65,25 @@ def _run(asked: argparse.Namespace) -> int:
             fix=f"python3 -m gpuwork.grid run {asked.project} --local",
         )
     with on_signals(_interrupt_once()):
-        submission, missing = submit(_order(asked))
+        submission, missing = prepare_runs(_order(asked))
         _tell_missing(missing)
         progress = Progress(submission, say=_tell)
         if submission is not None:
-            run_here(submission, at_most=asked.at_most, tell=progress.tell)
+            make_param_runs(submission, at_most=asked.at_most, tell=progress.tell)
     sys.stdout.write(f"{progress.summary}\n")
     return EXIT_FAILED if progress.failed else EXIT_DONE
 
 
 def _check(asked: argparse.Namespace) -> int:
     names, source, faults = check_project(asked.project)
-    wish = {"minimal": asked.minimal, "first_only": asked.first_only}
-    values = expand_grid(source.grid, **wish) if source and not faults else []
+    chosen = {"minimal": asked.minimal, "first_only": asked.first_only}
+    values = expand_grid(source.grid, **chosen) if source and not faults else []
     _print(CHECKED, files=names, combinations=[*map(hash_values, values)], faults=[*map(asdict, faults)])
     return Refused.exit_code if faults else EXIT_DONE
 
 
 def _prepare(asked: argparse.Namespace) -> int:
-    submission, missing = submit(_order(asked), under_way=_read_names(asked.under_way))
+    submission, missing = prepare_runs(_order(asked), under_way=_read_names(asked.under_way))
     _tell_missing(missing)
     _print(
         PREPARED,
@@ -122,7 +122,7 @@ def _read_names(file: str | None) -> frozenset[str]:
 def _one(asked: argparse.Namespace) -> int:
     stop = threading.Event()
     with on_signals(stop.set):
-        ended = run_one(asked.folder, asked.number, stop=stop, retries=asked.retries)
+        ended = make_param_run(asked.folder, asked.number, stop=stop, retries=asked.retries)
     before = "already " if ended.before else ""
     end = f"{before}failed: {ended.reason}" if ended.exit_status else f"{before}done in {ended.seconds:.1f} s"
     _tell(f"{ended.name} {end}")
@@ -139,8 +139,8 @@ def _results(asked: argparse.Namespace) -> int:
     return EXIT_DONE
 
 
-def _order(asked: argparse.Namespace) -> Order:
-    return Order(
+def _order(asked: argparse.Namespace) -> ProjectOrder:
+    return ProjectOrder(
         project=asked.project,
         store=_store(asked),
         reps=asked.reps,

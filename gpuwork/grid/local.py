@@ -6,16 +6,16 @@ import threading
 from typing import TYPE_CHECKING
 
 from gpuwork.errors import Elsewhere
-from gpuwork.grid.one import Stopped, run_one
+from gpuwork.grid.one import Stopped, make_param_run
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from gpuwork.grid.one import Ended
-    from gpuwork.grid.submit import Submission
+    from gpuwork.grid.submit import SubmittedRuns
 
 
-def run_here(submission: Submission, *, at_most: int, tell: Callable[[Ended | Elsewhere], None]) -> None:
+def make_param_runs(submission: SubmittedRuns, *, at_most: int, tell: Callable[[Ended | Elsewhere], None]) -> None:
     """Make every run of a submission, in their order.
 
     Args:
@@ -48,7 +48,7 @@ def run_here(submission: Submission, *, at_most: int, tell: Callable[[Ended | El
 class _Crew:
     """What the threads share."""
 
-    def __init__(self, submission: Submission, tell: Callable[[Ended | Elsewhere], None]) -> None:
+    def __init__(self, submission: SubmittedRuns, tell: Callable[[Ended | Elsewhere], None]) -> None:
         self.stop = threading.Event()
         self.errors: list[Exception] = []
         self._submission = submission
@@ -77,6 +77,6 @@ class _Crew:
 
     def _make(self, number: int) -> Ended | Elsewhere:
         try:
-            return run_one(self._submission.folder, number, stop=self.stop)
+            return make_param_run(self._submission.folder, number, stop=self.stop)
         except Elsewhere as error:
             return error

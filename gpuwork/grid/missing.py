@@ -40,7 +40,7 @@ class Missing:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Wish:
+class GridRequest:
     """What is asked for.
 
     Attributes:
@@ -56,13 +56,15 @@ class Wish:
     stamp: str
 
 
-def plan_missing(wish: Wish, params: Sequence[Param], *, highest: int, under_way: Collection[str] = ()) -> Missing:
-    """What `wish` lacks.
+def plan_missing(
+    request: GridRequest, params: Sequence[Param], *, highest: int, under_way: Collection[str] = ()
+) -> Missing:
+    """What `request` lacks.
 
     A run that failed stays as it is and another is made; one that did not come to an end is made again in its folder.
 
     Args:
-        wish: What is asked for.
+        request: What is asked for.
         params: What is there.
         highest: The highest number of a combination that is taken.
         under_way: Names of runs that somebody has or will have at work.
@@ -70,7 +72,7 @@ def plan_missing(wish: Wish, params: Sequence[Param], *, highest: int, under_way
     known = {param.values_hash: param for param in params}
     planned: list[tuple[int, int, Planned]] = []
     done = waiting = other = 0
-    for position, values in enumerate(wish.combinations):
+    for position, values in enumerate(request.combinations):
         key = hash_values(values)
         if key not in known:
             highest += 1
@@ -80,11 +82,11 @@ def plan_missing(wish: Wish, params: Sequence[Param], *, highest: int, under_way
         busy = [run for run in param.runs if run.state == "open" and run.name in under_way]
         left = [run.name for run in param.runs if run.state == "open" and run.name not in under_way]
         done, waiting = done + len(good), waiting + len(busy)
-        other += sum(run.code != wish.code for run in good)
+        other += sum(run.code != request.code for run in good)
         last = max((run.number for run in param.runs), default=0)
         there = len(good) + len(busy)
-        lacking = max(0, wish.reps - there)
-        fresh = [f"{param.name}/{wish.stamp}_num{number}" for number in range(last + 1, last + 1 + lacking)]
+        lacking = max(0, request.reps - there)
+        fresh = [f"{param.name}/{request.stamp}_num{number}" for number in range(last + 1, last + 1 + lacking)]
         for rep, name in enumerate([*left, *fresh][:lacking], start=there):
             planned.append((rep, position, Planned(name=name, values=values)))
     planned.sort(key=lambda item: item[:2])

@@ -13,7 +13,7 @@ from gpuwork.child import run_group
 from gpuwork.errors import StoreError
 from gpuwork.freeze import check_copy
 from gpuwork.grid.store import CODE, DONE, DONE_SCHEMA, read_done, read_values
-from gpuwork.grid.submit import read_submission
+from gpuwork.grid.submit import read_submitted_runs
 from gpuwork.grid.values import hash_values
 from gpuwork.program import program_argv
 from gpuwork.record import utc_moment, why_failed
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from threading import Event
 
-    from gpuwork.grid.submit import Submission
+    from gpuwork.grid.submit import SubmittedRuns
     from gpuwork.where import Where
 
 LOG: Final = "log.txt"
@@ -57,7 +57,7 @@ class Ended:
     simulated: bool
 
 
-def run_one(folder: Path, number: int, *, stop: Event, retries: int = 0) -> Ended:
+def make_param_run(folder: Path, number: int, *, stop: Event, retries: int = 0) -> Ended:
     """Make run `number` of a submission, unless it has come to an end before.
 
     It may be called again for the same run at any time and from any machine: a run has one end, which is never
@@ -75,7 +75,7 @@ def run_one(folder: Path, number: int, *, stop: Event, retries: int = 0) -> Ende
         Elsewhere: Another process works on it.
         Stopped: As told.
     """
-    submission = read_submission(folder)
+    submission = read_submitted_runs(folder)
     if not 0 <= number < len(submission.runs):
         raise StoreError(
             f"the submission has no run {number}",
@@ -110,7 +110,7 @@ def _ended(name: str, done: dict[str, Any], *, before: bool) -> Ended:
     )
 
 
-def _run(submission: Submission, run: Path, stop: Event, retries: int) -> dict[str, Any]:
+def _run(submission: SubmittedRuns, run: Path, stop: Event, retries: int) -> dict[str, Any]:
     copy = submission.store / CODE / submission.code
     check_copy(copy)
     values = read_values(run.parent)
@@ -148,7 +148,7 @@ def _run(submission: Submission, run: Path, stop: Event, retries: int) -> dict[s
     return document
 
 
-def _count_try(run: Path, where: Where, submission: Submission) -> tuple[int, int]:
+def _count_try(run: Path, where: Where, submission: SubmittedRuns) -> tuple[int, int]:
     """Add a try; how many there are now, of all submissions and of this one."""
     with (run / _TRIES).open("a+", encoding="utf-8") as file:
         file.write(f"{utc_moment(datetime.now(timezone.utc))} {where.node} {submission.folder.name}\n")

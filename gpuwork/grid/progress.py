@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from gpuwork.grid.one import Ended
-    from gpuwork.grid.submit import Submission
+    from gpuwork.grid.submit import SubmittedRuns
 
 
 class Progress:
     """Counts runs as they end, and says a line about each."""
 
-    def __init__(self, submission: Submission | None, *, say: Callable[[str], None]) -> None:
+    def __init__(self, submission: SubmittedRuns | None, *, say: Callable[[str], None]) -> None:
         self._submission = submission
         self._say = say
         self._simulated = False
@@ -35,7 +35,7 @@ class Progress:
             return
         if outcome.before:
             self._before += 1
-            self._say(f"{self._count}/{total} {outcome.name} was run elsewhere meanwhile")
+            self._say(f"{self._count}/{total} {outcome.name} has been run elsewhere")
             return
         self.failed += outcome.exit_status != 0
         self._done += outcome.exit_status == 0
@@ -52,7 +52,7 @@ class Progress:
     @property
     def summary(self) -> str:
         """All of them in a line."""
-        elsewhere = {"run elsewhere meanwhile": self._before, "running elsewhere": self._elsewhere}
+        elsewhere = {"run elsewhere": self._before, "running elsewhere": self._elsewhere}
         counts = {"done": self._done, "failed": self.failed, **elsewhere}
         words = ", ".join(f"{count} {word}" for word, count in counts.items() if count)
         simulated = " (SIMULATED)" if self._simulated else ""

@@ -13,6 +13,7 @@ from gpuwork.grid.check import as_grid, find_faults
 from gpuwork.grid.params_file import read_params
 from gpuwork.grid.run_params import run_params
 from gpuwork.grid.yaml_file import read_yaml
+from gpuwork.units import MIB
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 PARAMS: Final = "params.py"
 YAML: Final = "grid.yaml"
 JOB: Final = "job.py"
-_LIMIT_BYTES: Final = 4 * 1024 * 1024
+_LIMIT_BYTES: Final = 4 * MIB
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,9 +16,10 @@ from typing import Any, Final
 from gpuwork.grid.params_file import NAMES, Evaluated, NotEvaluated
 from gpuwork.grid.values import Foreign
 from gpuwork.program import program_argv
+from gpuwork.units import MIB
 
 _LIMIT_S: Final = 60
-_LIMIT_BYTES: Final = 32 * 1024 * 1024
+_LIMIT_BYTES: Final = 32 * MIB
 
 
 def run_params(path: Path, *, project: Path, limit_s: float = _LIMIT_S) -> Evaluated:

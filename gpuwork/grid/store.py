@@ -38,15 +38,15 @@ RUN_NAME: Final = re.compile(r"(param_[0-9]{3,6})/([0-9]{4}(?:-[0-9]{2}){5}_num(
 _PARAM_NAME: Final = re.compile(r"param_([0-9]{3,6})")
 _HASH_LINE: Final = re.compile(rb"# values ([0-9a-f]{64})\n")
 
-State = Literal["done", "failed", "open"]
+ParamRunState = Literal["done", "failed", "open"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Run:
+class ParamRun:
     """One run of a combination: `name` is its folder, relative to the store."""
 
     name: str
-    state: State
+    state: ParamRunState
     code: str = ""
 
     @property
@@ -61,7 +61,7 @@ class Param:
 
     name: str
     values_hash: str
-    runs: tuple[Run, ...] = ()
+    runs: tuple[ParamRun, ...] = ()
 
 
 def list_params(store: Path) -> list[Param]:
@@ -126,7 +126,7 @@ def read_values(param: Path) -> dict[str, ParameterValue]:
     if match is None or hash_values(values) != match[1].decode():
         raise StoreError(
             f"{path} was changed or removed",
-            evidence="its values are not those that its first line names",
+            evidence="its values do not match the hash in its first line",
             fix=f"rm -r {param}; then run the grid again",
         )
     return values
@@ -140,9 +140,9 @@ def _entries(folder: Path) -> list[Path]:
         return []
 
 
-def _run(path: Path) -> Run:
+def _run(path: Path) -> ParamRun:
     name = f"{path.parent.name}/{path.name}"
     done = read_done(path)
     if done is None:
-        return Run(name=name, state="open")
-    return Run(name=name, state=done["state"], code=done["code"])
+        return ParamRun(name=name, state="open")
+    return ParamRun(name=name, state=done["state"], code=done["code"])

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from gpuwork.errors import Fault, Refused, StoreError, refusal
 from gpuwork.freeze import freeze, hash_files
 from gpuwork.grid.expand import expand_grid
-from gpuwork.grid.missing import Missing, Planned, Wish, plan_missing
+from gpuwork.grid.missing import GridRequest, Missing, Planned, plan_missing
 from gpuwork.grid.project import read_project
 from gpuwork.grid.store import (
     CODE,
@@ -27,6 +27,7 @@ from gpuwork.grid.store import (
 )
 from gpuwork.project_files import list_files
 from gpuwork.shared_folder import locked, make_folder, read_limited, write_file
+from gpuwork.units import MIB
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -39,7 +40,7 @@ _MODULE: Final = re.compile(r"(?:[^\W\d]\w*\.)?[^\W\d]\w*")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Order:
+class ProjectOrder:
     """What of a project is to be run.
 
     Attributes:
@@ -58,7 +59,7 @@ class Order:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Submission:
+class SubmittedRuns:
     """Runs that were handed in together; run N is `runs[N]`.
 
     Attributes:
@@ -83,7 +84,7 @@ class Submission:
         return self.folder.parents[1]
 
 
-def submit(order: Order, *, under_way: Collection[str] = ()) -> tuple[Submission | None, Missing]:
+def prepare_runs(order: ProjectOrder, *, under_way: Collection[str] = ()) -> tuple[SubmittedRuns | None, Missing]:
     """Freeze the project, make the folders of the runs that are missing, and return what was handed in.
 
     Returns:
@@ -98,14 +99,14 @@ def submit(order: Order, *, under_way: Collection[str] = ()) -> tuple[Submission
     store = order.store
     with _told(store), locked(store), ExitStack() as undo:
         stamp = time.strftime("%Y-%m-%d-%H-%M-%S", time.gmtime())
-        wish = Wish(combinations=combinations, reps=order.reps, code=code, stamp=stamp)
-        missing = plan_missing(wish, list_params(store), highest=highest_number(store), under_way=under_way)
+        request = GridRequest(combinations=combinations, reps=order.reps, code=code, stamp=stamp)
+        missing = plan_missing(request, list_params(store), highest=highest_number(store), under_way=under_way)
         if not missing.runs:
             return None, missing
         freeze(order.project, names, code=code, into=store / CODE)
         for run in missing.runs:
             _make_run(store, run, undo)
-        submission = Submission(
+        submission = SubmittedRuns(
             folder=_make_folder(store / SUBMISSIONS, stamp, undo),
             code=code,
             module=source.module,
@@ -113,7 +114,7 @@ def submit(order: Order, *, under_way: Collection[str] = ()) -> tuple[Submission
             varied=source.grid.varied,
             runs=tuple(run.name for run in missing.runs),
         )
-        write_file(submission.folder / SUBMISSION, json.dumps(as_document(submission), indent=1) + "\n")
+        write_file(submission.folder / SUBMISSION, json.dumps(runs_document(submission), indent=1) + "\n")
         undo.pop_all()
     return submission, missing
 
@@ -129,7 +130,7 @@ def check_project(project: Path) -> tuple[list[str], Source | None, list[Fault]]
     return names, source, [*found, *faults]
 
 
-def as_document(submission: Submission) -> dict[str, Any]:
+def runs_document(submission: SubmittedRuns) -> dict[str, Any]:
     """The document that a submission is kept as; no path in it is that of one machine."""
     return {
         "schema": SCHEMA,
@@ -142,12 +143,12 @@ def as_document(submission: Submission) -> dict[str, Any]:
     }
 
 
-def read_submission(folder: Path) -> Submission:
+def read_submitted_runs(folder: Path) -> SubmittedRuns:
     """What was handed in; raises StoreError where a folder holds no submission, or not all of one."""
-    content = read_limited(folder / SUBMISSION, limit=64 * 1024 * 1024)
+    content = read_limited(folder / SUBMISSION, limit=64 * MIB)
     try:
         told = json.loads(content or b"")
-        submission = Submission(
+        submission = SubmittedRuns(
             folder=folder.resolve(),
             code=re.fullmatch(r"[0-9a-f]{64}", told["code"])[0],  # type: ignore[index]  # caught below
             module=_MODULE.fullmatch(told["module"])[0],  # type: ignore[index]

@@ -10,7 +10,7 @@ from gpuwork.errors import StoreError
 from gpuwork.grid.results import columns_of, read_results
 from gpuwork.grid.series import read_series
 from gpuwork.grid.store import SUBMISSIONS, list_params, read_values
-from gpuwork.grid.submit import read_submission
+from gpuwork.grid.submit import read_submitted_runs
 from gpuwork.grid.values import label
 from gpuwork.shared_folder import read_limited
 
@@ -91,7 +91,7 @@ def _submissions(store: Path) -> dict[str, list[str]]:
     for path in sorted(folder.iterdir()) if folder.is_dir() and not folder.is_symlink() else ():
         if _STAMP.fullmatch(path.name) and not path.is_symlink():
             try:
-                found[path.name] = [*read_submission(path).runs]
+                found[path.name] = [*read_submitted_runs(path).runs]
             except StoreError:
                 found[path.name] = []
     return found

@@ -51,7 +51,7 @@ def _scalar_fault(value: object) -> str:
     if isinstance(value, float) and math.isnan(value):
         return "is not a number (NaN), which equals nothing, not even itself"
     if isinstance(value, str) and len(value) > _MOST_CHARACTERS:
-        return f"is a string of {len(value)} characters; a file is the place for it"
+        return f"is a string of {len(value)} characters; put it in a file"
     if isinstance(value, int) and abs(value) >= 10**_MOST_DIGITS:
         return f"has more than {_MOST_DIGITS} digits"
     known = value is None or isinstance(value, (bool, int, float, str))

@@ -176,7 +176,7 @@ def _plain(node: Node, depth: int = 0) -> object:
     """A node as a scalar or a list; whatever else it is, as something that no parameter may be."""
     if isinstance(node, yaml.SequenceNode):
         if depth == _DEEPEST:
-            return Foreign("a list within too many lists")
+            return Foreign("a list that is nested too deeply")
         return [_plain(item, depth + 1) for item in node.value]
     if not isinstance(node, yaml.ScalarNode):
         return {}

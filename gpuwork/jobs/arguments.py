@@ -32,7 +32,7 @@ def build_parser() -> tuple[argparse.ArgumentParser, argparse._SubParsersAction[
     )  # fmt: skip
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
     verbs.add_parser("check", help="all faults of the order on stdin and of its project; writes nothing")
-    verbs.add_parser("submit", help="hand in what the order on stdin asks for")
+    verbs.add_parser("submit", help="submit what the order on stdin asks for")
     listed = verbs.add_parser("list", help="all jobs")
     listed.add_argument("--live", action="store_true", help="only those that wait or run")
     _with_ids(verbs.add_parser("show", help="some jobs, and the orders that they belong to"))
@@ -43,7 +43,7 @@ def build_parser() -> tuple[argparse.ArgumentParser, argparse._SubParsersAction[
     wait = verbs.add_parser("wait", help="wait until jobs have ended")
     _with_ids(wait)
     workers = verbs.add_parser("workers", help="the workers that answer")
-    help_ = "wait no longer when so many have answered, and send them no tasks"
+    help_ = "stop waiting when this many have answered, and send them no tasks"
     workers.add_argument("--expect", type=_number, metavar="N", help=help_)
     workers.add_argument(
         "--within", type=_seconds, default=ANSWER_S, metavar="SECONDS", help=f"wait no longer; default {ANSWER_S}"
@@ -53,7 +53,7 @@ def build_parser() -> tuple[argparse.ArgumentParser, argparse._SubParsersAction[
 
 
 def _with_ids(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("ids", nargs="+", metavar="ID", help="7 is all that was submitted as 7, 7.3 is its run 3")
+    parser.add_argument("ids", nargs="+", metavar="ID", help="7 stands for all runs of submission 7, 7.3 for its run 3")
 
 
 def _number(text: str) -> int:
@@ -70,5 +70,5 @@ def _seconds(text: str) -> int:
 
 def _whole(text: str, most: int) -> int:
     if not text.isascii() or not text.isdecimal() or int(text) > most:
-        raise argparse.ArgumentTypeError(f"{text} is no whole number up to {most}")
+        raise argparse.ArgumentTypeError(f"{text} is not a whole number up to {most}")
     return int(text)

@@ -10,8 +10,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from gpuwork.errors import Fault
-    from gpuwork.jobs.order import Order
-    from gpuwork.jobs.store import Chunk, Submission, System
+    from gpuwork.jobs.order import RunsOrder
+    from gpuwork.jobs.store import Chunk, Submission
+    from gpuwork.jobs.system import System
 
     Find = Callable[[Submission, int], "Queued | None"]
     Tell = Callable[[Chunk], None]
@@ -33,13 +34,13 @@ class Batch(Protocol):
     def name(self) -> System:
         """As `submitted.json` has it."""
 
-    def find_faults(self, order: Order) -> Iterator[Fault]:
+    def find_faults(self, order: RunsOrder) -> Iterator[Fault]:
         """What it cannot do of an order."""
 
-    def prepare(self, order: Order, folder: Path) -> None:
+    def prepare(self, order: RunsOrder, folder: Path) -> None:
         """Write what it needs into the new folder of a submission."""
 
-    def begin(self, order: Order, folder: Path, *, tell: Tell) -> None:
+    def begin(self, order: RunsOrder, folder: Path, *, tell: Tell) -> None:
         """Hand all runs in; `tell` is told of each part that the system has, as soon as it has it."""
 
     def withdraw(self, chunks: Sequence[Chunk]) -> None:

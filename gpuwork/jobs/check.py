@@ -11,10 +11,10 @@ from gpuwork.jobs.order import FILE, parse_order
 from gpuwork.project_files import list_files
 
 if TYPE_CHECKING:
-    from gpuwork.jobs.order import Order
+    from gpuwork.jobs.order import RunsOrder
 
 
-def check_order(content: bytes) -> tuple[Order | None, list[str], list[Fault]]:
+def check_order(content: bytes) -> tuple[RunsOrder | None, list[str], list[Fault]]:
     """The order, the files of its project, and every fault.
 
     Raises:

@@ -15,8 +15,8 @@ from gpuwork.jobs.arguments import parse_arguments
 from gpuwork.jobs.check import check_order
 from gpuwork.jobs.job import ENDED, as_row
 from gpuwork.jobs.log import read_piece
-from gpuwork.jobs.order import MOST_BYTES, as_document
-from gpuwork.jobs.overview import find_submission, list_jobs, list_live, pick_jobs
+from gpuwork.jobs.order import MOST_BYTES, order_document
+from gpuwork.jobs.overview import get_submission, list_jobs, list_live, pick_jobs
 from gpuwork.jobs.slurm import Slurm
 from gpuwork.jobs.store import parse_id, writing
 from gpuwork.jobs.submit import submit
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import argparse
 
     from gpuwork.jobs.batch import Batch
-    from gpuwork.jobs.job import Job
+    from gpuwork.jobs.job import JobRun
     from gpuwork.jobs.store import Submission
 
 EXIT_DONE: Final = 0
@@ -84,7 +84,7 @@ def _list(asked: argparse.Namespace) -> Reply:
 
 
 def _show(asked: argparse.Namespace) -> Reply:
-    found = {submission.id: submission for submission in (find_submission(_store(asked), text) for text in asked.ids)}
+    found = {submission.id: submission for submission in (get_submission(_store(asked), text) for text in asked.ids)}
     jobs = pick_jobs(_store(asked), asked.ids, _batch(asked))
     submissions = [_describe(submission) for submission in found.values()]
     return {**_document(jobs), "schema": SHOWN, "submissions": submissions}, EXIT_DONE
@@ -97,7 +97,7 @@ def _describe(submission: Submission) -> dict[str, Any]:
         "code": submission.code,
         "folder": str(submission.folder),
         "slurm": [chunk.slurm for chunk in submission.chunks],
-        "order": as_document(submission.order),
+        "order": order_document(submission.order),
     }
 
 
@@ -105,7 +105,7 @@ def _logs(asked: argparse.Namespace) -> Reply:
     jobs = pick_jobs(_store(asked), [asked.id], _batch(asked))
     if len(jobs) > 1 or (parse_id(asked.id)[1] is None and jobs[0].id != asked.id):
         raise Refused(
-            "a log is of one job",
+            "a log belongs to one run; name the run",
             evidence=f"{asked.id} has runs {jobs[0].id} to {jobs[-1].id}",
             fix=f"python3 -m gpuwork.jobs logs {jobs[0].id}",
         )
@@ -127,7 +127,7 @@ def _wait(asked: argparse.Namespace) -> Reply:
 def _workers(asked: argparse.Namespace) -> Reply:
     if not asked.broker.exists():
         raise Refused(
-            "jobs of this cluster are Slurm's: there are no workers",
+            "the jobs of this cluster run under Slurm: there are no workers",
             evidence=f"{asked.broker} is not there",
             fix="sinfo",
         )
@@ -140,7 +140,7 @@ def _workers(asked: argparse.Namespace) -> Reply:
         return {"schema": WORKERS, "version": 1, "waiting": count_waiting(app), "workers": rows}, EXIT_DONE
 
 
-def _document(jobs: list[Job]) -> dict[str, Any]:
+def _document(jobs: list[JobRun]) -> dict[str, Any]:
     return {"schema": JOBS, "version": 1, "jobs": [*map(as_row, jobs)]}
 
 

@@ -12,11 +12,12 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from gpuwork.errors import SlurmError
+from gpuwork.units import MIB
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_MOST_BYTES: Final = 32 * 1024 * 1024
+_MOST_BYTES: Final = 32 * MIB
 _SHOWN: Final = 2000
 # What a user exports for commands of his own would change what these are told, and how they say it.
 _FOREIGN: Final = ("SBATCH_", "SCANCEL_", "SLURM_", "SQUEUE_")

@@ -73,7 +73,7 @@ def _call_faults(file: str, function: Definition, arguments: Mapping[str, object
     needed += [one.arg for one, default in zip(told.kwonlyargs, told.kw_defaults, strict=True) if default is None]
     lacking = [name for name in needed if name not in arguments]
     unknown = [] if told.kwarg else [name for name in arguments if name not in takes]
-    for names, message in ((lacking, "not given"), (unknown, "given, but not taken")):
+    for names, message in ((lacking, "not given"), (unknown, "given, but not accepted")):
         if names:
             more = f" and {len(names) - _FEW} more" if len(names) > _FEW else ""
             listed = f"{', '.join(names[:_FEW])}{more}"

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any, Final, Literal
 
-State = Literal["waiting", "running", "done", "failed", "cancelled", "lost"]
-ENDED: Final[frozenset[State]] = frozenset({"done", "failed", "cancelled", "lost"})
-LIVE: Final[frozenset[State]] = frozenset({"waiting", "running"})
+JobState = Literal["waiting", "running", "done", "failed", "cancelled", "lost"]
+ENDED: Final[frozenset[JobState]] = frozenset({"done", "failed", "cancelled", "lost"})
+LIVE: Final[frozenset[JobState]] = frozenset({"waiting", "running"})
 
 
 @dataclass(frozen=True, kw_only=True)
-class Job:
+class JobRun:
     """One run.
 
     Attributes:
@@ -32,7 +32,7 @@ class Job:
 
     id: str
     name: str
-    state: State
+    state: JobState
     tries: int = 0
     node: str | None = None
     gpus: tuple[str, ...] = ()
@@ -45,6 +45,6 @@ class Job:
     reason: str | None = None
 
 
-def as_row(job: Job) -> dict[str, Any]:
+def as_row(job: JobRun) -> dict[str, Any]:
     """A job in a document."""
     return {**asdict(job), "gpus": list(job.gpus)}

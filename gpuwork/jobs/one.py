@@ -29,9 +29,9 @@ from gpuwork.jobs.store import (
     is_cancelled,
     is_held,
     mark_ended,
-    read_run,
+    read_run_record,
     read_submission,
-    write_run,
+    write_run_record,
     writing,
 )
 from gpuwork.leash import on_leash_end
@@ -106,7 +106,7 @@ def run_one(folder: Path, number: int, *, stop: Event) -> RunRecord:
     with writing(run, failed=f"the run {name} cannot be written"):
         make_folder(run)
         with only_one(run, name=name, log=log, patience_s=PATIENCE_S, stop=stop):
-            record = read_run(run)
+            record = read_run_record(run)
             if record.state not in ENDED:
                 end_leftovers(VARIABLE, str(run))
                 with (
@@ -115,7 +115,7 @@ def run_one(folder: Path, number: int, *, stop: Event) -> RunRecord:
                     _watching(submission, number, stop),
                 ):
                     # After the lock: whoever holds the node sees that lock, or this sees that the node is held.
-                    if submission.system == "workers" and is_held(folder.parent):
+                    if not submission.traits.holds_nodes and is_held(folder.parent):
                         stop.set()
                     record = _Run(submission, number, record, (alive, *places)).until_ended(stop)
     return record
@@ -123,19 +123,19 @@ def run_one(folder: Path, number: int, *, stop: Event) -> RunRecord:
 
 @contextmanager
 def _place(submission: Submission) -> Iterator[tuple[int, ...]]:
-    """Hold one of the places of a submission that limits its runs; Slurm does that itself.
+    """Hold one of the places of a submission that limits its runs, unless its system does that itself.
 
     Raises:
-        Elsewhere: As many runs as wished are under way.
+        Elsewhere: As many runs as allowed are under way.
     """
     at_most = submission.order.at_most
-    if submission.system == "slurm" or at_most is None:
+    if submission.traits.limits_runs or at_most is None:
         yield ()
         return
     with one_of(submission.folder / SLOTS, at_most) as place:
         if place is None:
             raise Elsewhere(
-                f"{at_most} runs of job {submission.id} are under way, and no more are wished",
+                f"{at_most} runs of job {submission.id} are under way, as many as it may have",
                 evidence=f"{submission.folder / SLOTS} has no free place",
                 fix=f"python3 -m gpuwork.jobs show {submission.id}",
             )
@@ -175,7 +175,7 @@ class _Run:
     def until_ended(self, stop: Event) -> RunRecord:
         """Try until it is done, its tries are used up, it is cancelled, or `stop` is set."""
         if self._record.state == "running":  # whoever began this try was killed
-            self._end(TryEnd(kind="lost", reason="its node went away, or its program was killed"))
+            self._end(TryEnd(kind="lost", reason="its node was lost, or its program was killed"))
         while self._record.state == "waiting":
             if is_cancelled(self._submission, self._number):
                 self._end(TryEnd(kind="cancelled"))
@@ -183,13 +183,13 @@ class _Run:
                 break
             else:
                 self._record = begin_try(self._record, find_where(self._environment()), at=_now())
-                write_run(self._folder, self._record)
+                write_run_record(self._folder, self._record)
                 self._end(self._try(stop))
         return self._record
 
     def _end(self, end: TryEnd) -> None:
         self._record = end_try(self._record, end, retries=self._order.retries, at=_now())
-        self._record = write_run(self._folder, self._record)
+        self._record = write_run_record(self._folder, self._record)
         if self._record.state in ENDED and self._order.runs == 1:
             mark_ended(self._submission)
 
@@ -245,7 +245,7 @@ def _wait_until_submitted(folder: Path) -> None:
     while not (folder / SUBMITTED).exists():
         if is_free(folder / LOCK) and not (folder / SUBMITTED).exists():
             raise StoreError(
-                "this was never submitted: handing it in failed, or was cut off",
+                "this was never submitted: the submission failed, or was interrupted",
                 evidence=f"{folder / SUBMITTED} is not there",
                 fix="python3 -m gpuwork.jobs list",
             )

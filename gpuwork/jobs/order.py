@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from gpuwork.errors import Fault
 from gpuwork.strict import exactly, is_text, matching, optional, parse_strict_json, whole
+from gpuwork.units import MIB
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -19,7 +20,7 @@ FILE: Final = "order"
 NUMBER: Final = "{n}"
 MOST_RUNS: Final = 10_000
 MOST_WORDS: Final = 10_000
-MOST_BYTES: Final = 1024 * 1024
+MOST_BYTES: Final = MIB
 MOST_SECONDS: Final = 365 * 24 * 3600
 _MOST_WORD_BYTES: Final = 128 * 1024 - 1  # the kernel's limit for one argument
 _DEEPEST: Final = 8
@@ -39,14 +40,14 @@ _RULES: Final[Mapping[str, tuple[Callable[[object], bool], str]]] = {
     "count": (optional(whole(1, MOST_RUNS)), f"1 to {MOST_RUNS:,}"),
     "at_most": (optional(whole(1, MOST_RUNS)), f"1 to {MOST_RUNS:,}"),
     "time_limit_s": (optional(whole(1, MOST_SECONDS)), f"1 to {MOST_SECONDS:,} seconds"),
-    "memory_bytes": (optional(whole(1024**2, 1024**5)), "1 MiB to 1 PiB"),
+    "memory_bytes": (optional(whole(MIB, 1024**5)), "1 MiB to 1 PiB"),
     "gpus": (whole(0, 64), "0 to 64"),
     "retries": (whole(0, 100), "0 to 100"),
 }
 
 
 @dataclass(frozen=True, kw_only=True)
-class Order:
+class RunsOrder:
     """What is to be run; it has either a command or a function.
 
     Attributes:
@@ -102,19 +103,19 @@ class Order:
         return text.replace(NUMBER, str(number)) if self.count else text
 
 
-def as_document(order: Order) -> dict[str, Any]:
+def order_document(order: RunsOrder) -> dict[str, Any]:
     """The order as JSON; every key is there."""
     return {"schema": SCHEMA, "version": 1, **asdict(order), "command": list(order.command)}
 
 
-def parse_order(content: bytes) -> tuple[Order | None, list[Fault]]:
+def parse_order(content: bytes) -> tuple[RunsOrder | None, list[Fault]]:
     """An order and everything that is wrong with it; what is wrong has its default, so that more can be looked at."""
     if len(content) > MOST_BYTES:
         return None, [_fault("", f"has more than {MOST_BYTES:,} bytes")]
     try:
         told = parse_strict_json(content)
     except ValueError as error:
-        return None, [_fault("", f"is not JSON as it has to be: {error}")]
+        return None, [_fault("", f"is not valid JSON: {error}")]
     if not isinstance(told, dict):
         return None, [_fault("", "is not a JSON object")]
     known = {*_RULES, "command", "arguments"}
@@ -135,22 +136,22 @@ def parse_order(content: bytes) -> tuple[Order | None, list[Fault]]:
         good["command"] = tuple(command)
     if not any(fault.where.startswith("arguments") for fault in found):
         good["arguments"] = told.get("arguments", {})
-    order = Order(**{name: value for name, value in good.items() if name not in ("schema", "version")})
+    order = RunsOrder(**{name: value for name, value in good.items() if name not in ("schema", "version")})
     return order, [*faults, *found, *_together(told, order)]
 
 
-def _together(told: dict[str, object], order: Order) -> Iterator[Fault]:
+def _together(told: dict[str, object], order: RunsOrder) -> Iterator[Fault]:
     """What is wrong although each part is right."""
     if told.get("command") and told.get("function"):
-        yield _fault("command", "is there beside a function", "one of them")
+        yield _fault("command", "is given beside a function", "one of them")
     if not told.get("command") and not told.get("function"):
         yield _fault("command", "is missing, and so is function", "one of them")
     if order.function and not told.get("project"):
         yield _fault("project", "is missing", "the folder that has the function")
     if order.arguments and not told.get("function"):
-        yield _fault("arguments", "is there without a function")
+        yield _fault("arguments", "is given without a function")
     if order.at_most and not told.get("count"):
-        yield _fault("at_most", "is there without a count")
+        yield _fault("at_most", "is given without a count")
 
 
 def _command_faults(command: object) -> Iterator[Fault]:

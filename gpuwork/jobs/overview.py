@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from gpuwork.errors import Refused, StoreError
-from gpuwork.jobs.job import ENDED, LIVE, Job
+from gpuwork.jobs.job import ENDED, LIVE, JobRun
 from gpuwork.jobs.run_record import RunRecord
 from gpuwork.jobs.store import (
     ALIVE,
@@ -16,7 +16,7 @@ from gpuwork.jobs.store import (
     list_open,
     mark_ended,
     parse_id,
-    read_run,
+    read_run_record,
     read_submission,
 )
 from gpuwork.shared_folder import is_free
@@ -26,15 +26,15 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from gpuwork.jobs.batch import Batch, Find, Queued
-    from gpuwork.jobs.job import State
+    from gpuwork.jobs.job import JobState
     from gpuwork.jobs.store import Submission
 
 MOST_LISTED: Final = 10_000
-LOST: Final = "it is no longer queued, and it left no end"
+LOST: Final = "it is no longer queued, and how it ended was not recorded"
 _REASON: Final = 300
 
 
-def list_jobs(store: Path, batch: Batch) -> tuple[list[Job], int]:
+def list_jobs(store: Path, batch: Batch) -> tuple[list[JobRun], int]:
     """The jobs of the newest submissions, 10,000 at most; and how many submissions are older than these.
 
     Raises:
@@ -42,14 +42,14 @@ def list_jobs(store: Path, batch: Batch) -> tuple[list[Job], int]:
     """
     ids = list_ids(store)  # before the queue is read: what is submitted meanwhile would seem lost
     find = batch.look()
-    blocks: list[list[Job]] = []
+    blocks: list[list[JobRun]] = []
     room = MOST_LISTED
     for number in reversed(ids):
         try:
             jobs = _jobs_of(read_submission(store / number), batch, find)
         except StoreError as error:
             log = str(store / number / RUNS)
-            jobs = [Job(id=number, name="?", state="lost", submitted="?", log=log, reason=error.evidence[:_REASON])]
+            jobs = [JobRun(id=number, name="?", state="lost", submitted="?", log=log, reason=error.evidence[:_REASON])]
         room -= len(jobs)
         if room < 0 and blocks:
             break
@@ -57,7 +57,7 @@ def list_jobs(store: Path, batch: Batch) -> tuple[list[Job], int]:
     return _in_order(blocks), len(ids) - len(blocks)
 
 
-def list_live(store: Path, batch: Batch) -> tuple[list[Job], int]:
+def list_live(store: Path, batch: Batch) -> tuple[list[JobRun], int]:
     """All jobs that run, however old they are, and those that wait, of the newest submissions, while there is room.
 
     A submission that has ended is read once, and marked. One that was changed is left out unless something of it lives.
@@ -71,7 +71,7 @@ def list_live(store: Path, batch: Batch) -> tuple[list[Job], int]:
     """
     ids = list_open(store)
     find = batch.look()
-    blocks: list[list[Job]] = []
+    blocks: list[list[JobRun]] = []
     room, shortened = MOST_LISTED, 0
     for number in reversed(ids):
         try:
@@ -91,21 +91,21 @@ def list_live(store: Path, batch: Batch) -> tuple[list[Job], int]:
     return _in_order(blocks), shortened
 
 
-def _in_order(blocks: list[list[Job]]) -> list[Job]:
+def _in_order(blocks: list[list[JobRun]]) -> list[JobRun]:
     """The jobs of submissions, of which the newest comes first."""
     return [job for block in reversed(blocks) for job in block]
 
 
-def _has_ended(submission: Submission, jobs: list[Job]) -> bool:
+def _has_ended(submission: Submission, jobs: list[JobRun]) -> bool:
     """Whether each run has an end that stays; `lost` is none, nor `cancelled` if only a mark says so."""
     return all(
         job.state in ("done", "failed")
-        or (job.state == "cancelled" and read_run(submission.run_folder(number)).state in ENDED)
+        or (job.state == "cancelled" and read_run_record(submission.run_folder(number)).state in ENDED)
         for number, job in enumerate(jobs)
     )
 
 
-def pick_jobs(store: Path, ids: Sequence[str], batch: Batch) -> list[Job]:
+def pick_jobs(store: Path, ids: Sequence[str], batch: Batch) -> list[JobRun]:
     """The jobs with these ids; the id of a submission with a count stands for all its runs.
 
     Raises:
@@ -113,16 +113,16 @@ def pick_jobs(store: Path, ids: Sequence[str], batch: Batch) -> list[Job]:
         StoreError: A submission was changed.
         BatchError: The batch system does not answer.
     """
-    asked = [(find_submission(store, text), parse_id(text)[1]) for text in ids]
+    asked = [(get_submission(store, text), parse_id(text)[1]) for text in ids]
     find = batch.look()
-    found: dict[str, Job] = {}
+    found: dict[str, JobRun] = {}
     for submission, number in asked:
         numbers = None if number is None else (number,)
         found.update((job.id, job) for job in _jobs_of(submission, batch, find, numbers))
     return list(found.values())
 
 
-def find_submission(store: Path, text: str) -> Submission:
+def get_submission(store: Path, text: str) -> Submission:
     """The submission that an id, also one of a run, belongs to; raises Refused if there is none."""
     number, run = parse_id(text)
     if number in list_ids(store):
@@ -132,7 +132,7 @@ def find_submission(store: Path, text: str) -> Submission:
     raise Refused("there is no such job", evidence=f"{text} is not in {store}", fix="python3 -m gpuwork.jobs list")
 
 
-def _jobs_of(submission: Submission, batch: Batch, find: Find, numbers: Collection[int] | None = None) -> list[Job]:
+def _jobs_of(submission: Submission, batch: Batch, find: Find, numbers: Collection[int] | None = None) -> list[JobRun]:
     is_foreign = submission.system != batch.name
     begun = {path.name for path in (submission.folder / RUNS).iterdir()}
     all_cancelled = (submission.folder / CANCELLED).exists()
@@ -140,18 +140,18 @@ def _jobs_of(submission: Submission, batch: Batch, find: Find, numbers: Collecti
     for number in range(submission.order.runs) if numbers is None else numbers:
         run = submission.run_folder(number)
         there = str(number) in begun
-        record = read_run(run) if there else RunRecord()
+        record = read_run_record(run) if there else RunRecord()
         queued = None if is_foreign else find(submission, number)
         cancelled = all_cancelled or (there and (run / CANCELLED).exists())
-        state, reason = merge(record, queued, cancelled=cancelled)
+        state, reason = state_of_run(record, queued, cancelled=cancelled)
         if state == "lost":
-            words = f"it was handed to {submission.system}" if is_foreign else batch.last_words(submission, number)
+            words = f"it was submitted to {submission.system}" if is_foreign else batch.last_words(submission, number)
             reason = f"{reason}: {words}"[:_REASON] if words else reason
         jobs.append(_job(submission, number, record, queued, (state, reason)))
     return jobs
 
 
-def merge(record: RunRecord, queued: Queued | None, *, cancelled: bool) -> tuple[State, str | None]:
+def state_of_run(record: RunRecord, queued: Queued | None, *, cancelled: bool) -> tuple[JobState, str | None]:
     """The state of a run and its reason. Pure.
 
     Args:
@@ -169,10 +169,10 @@ def merge(record: RunRecord, queued: Queued | None, *, cancelled: bool) -> tuple
 
 
 def _job(
-    submission: Submission, number: int, record: RunRecord, queued: Queued | None, told: tuple[State, str | None]
-) -> Job:
+    submission: Submission, number: int, record: RunRecord, queued: Queued | None, told: tuple[JobState, str | None]
+) -> JobRun:
     state, reason = told
-    return Job(
+    return JobRun(
         id=submission.run_id(number),
         name=submission.order.title,
         state=state,

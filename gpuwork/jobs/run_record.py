@@ -19,7 +19,7 @@ from gpuwork.strict import (
 )
 
 if TYPE_CHECKING:
-    from gpuwork.jobs.job import State
+    from gpuwork.jobs.job import JobState
     from gpuwork.where import Where
 
 SCHEMA: Final = "gpuprov.job-run/v1"
@@ -55,7 +55,7 @@ class RunRecord:
         image: The fingerprint of the node's image.
     """
 
-    state: State = "waiting"
+    state: JobState = "waiting"
     tries: int = 0
     failed: int = 0
     lost: int = 0
@@ -79,7 +79,7 @@ class TryEnd:
         reason: Why it is not done.
     """
 
-    kind: State
+    kind: JobState
     exit_status: int | None = None
     reason: str | None = None
 

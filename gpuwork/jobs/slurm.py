@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Final, Literal
 from gpuwork.errors import SlurmError
 from gpuwork.jobs.batch import Queued
 from gpuwork.jobs.command import ask
-from gpuwork.jobs.store import SCRIPT, SLURM, Chunk, System
+from gpuwork.jobs.store import SCRIPT, SLURM, Chunk
 from gpuwork.program import program_argv
 from gpuwork.record import last_line
 from gpuwork.shared_folder import write_file
+from gpuwork.units import MIB
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -25,13 +26,13 @@ if TYPE_CHECKING:
 
     from gpuwork.errors import Fault
     from gpuwork.jobs.batch import Find, Tell
-    from gpuwork.jobs.order import Order
+    from gpuwork.jobs.order import RunsOrder
     from gpuwork.jobs.store import Submission
+    from gpuwork.jobs.system import System
 
 CHUNK: Final = 1000
 SUBMIT_S: Final = 60.0
 ANSWER_S: Final = 30.0
-_MIB: Final = 1024 * 1024
 _MINUTE_S: Final = 60
 _FORMAT: Final = "%F|%K|%T|%N|%r"
 _LINE: Final = re.compile(r"([0-9]{1,10})\|([0-9]{1,7}|N/A)\|([A-Z_]{1,30})\|([^|]{0,200})\|([^|]{0,500})")
@@ -50,16 +51,16 @@ class Slurm:
 
     name: System = "slurm"
 
-    def find_faults(self, order: Order) -> Iterator[Fault]:  # noqa: ARG002
+    def find_faults(self, order: RunsOrder) -> Iterator[Fault]:  # noqa: ARG002
         """None: Slurm itself refuses what the cluster does not have."""
         return iter(())
 
-    def prepare(self, order: Order, folder: Path) -> None:  # noqa: ARG002
+    def prepare(self, order: RunsOrder, folder: Path) -> None:  # noqa: ARG002
         """What Slurm starts, and a folder for what that says."""
         (folder / SLURM).mkdir()
         write_file(folder / SCRIPT, render_run_script(folder))
 
-    def begin(self, order: Order, folder: Path, *, tell: Tell) -> None:
+    def begin(self, order: RunsOrder, folder: Path, *, tell: Tell) -> None:
         """Hand all runs in, as few arrays.
 
         Raises:
@@ -122,14 +123,14 @@ def render_run_script(folder: Path) -> str:
     )
 
 
-def sbatch_argv(order: Order, folder: Path, chunk: tuple[int, int], *, after: int | None) -> list[str]:
+def sbatch_argv(order: RunsOrder, folder: Path, chunk: tuple[int, int], *, after: int | None) -> list[str]:
     """The command that hands an array in.
 
     Args:
         order: What is to be run.
         folder: Of the submission.
         chunk: The number of the first run, and how many.
-        after: The array that has to end before this one begins, so that no more runs than wished are under way.
+        after: The array that has to end before this one begins, so that no more runs than `at_most` are under way.
     """
     first, size = chunk
     at_most = f"%{order.at_most}" if order.at_most else ""
@@ -141,7 +142,7 @@ def sbatch_argv(order: Order, folder: Path, chunk: tuple[int, int], *, after: in
     if order.time_limit_s is not None:  # `one` ends each try; Slurm, what does not obey it
         argv += [f"--time={-(-order.time_limit_s * (order.retries + 1) // _MINUTE_S) + 1}"]
     if order.memory_bytes is not None:
-        argv += [f"--mem={-(-order.memory_bytes // _MIB)}M"]
+        argv += [f"--mem={-(-order.memory_bytes // MIB)}M"]
     if after is not None:
         argv += [f"--dependency=afterany:{after}"]
     return [*argv, str(folder / SCRIPT), str(first)]
@@ -167,7 +168,7 @@ def parse_queue(said: str) -> dict[Task, Queued]:
         match = _LINE.fullmatch(line)
         if line and (match is None or not line.isprintable()):
             raise SlurmError(
-                "squeue said what cannot be read",
+                "the output of squeue cannot be read",
                 evidence=ascii(line)[:200],
                 fix=f'squeue -h -r -o "{_FORMAT}"',
             )
@@ -215,7 +216,7 @@ def _tasks_left(asked: Sequence[tuple[Submission, int | None]]) -> list[str]:
 def _parse_submitted(said: str) -> int:
     match = _SUBMITTED.fullmatch(said)
     if match is None:
-        raise SlurmError("sbatch said no id", evidence=ascii(said)[:200], fix="squeue")
+        raise SlurmError("sbatch printed no job id", evidence=ascii(said)[:200], fix="squeue")
     return int(match[1])
 
 

@@ -21,11 +21,12 @@ import platform
 import re
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final
 
 from gpuwork.errors import Refused, StoreError
 from gpuwork.jobs.order import MOST_RUNS, parse_order
 from gpuwork.jobs.run_record import RunRecord, parse_record, record_document
+from gpuwork.jobs.system import TRAITS
 from gpuwork.shared_folder import make_folder, read_limited, write_file, write_once
 from gpuwork.strict import exactly, is_moment, listing, matching, optional, parse_strict_json, read_fields, whole
 
@@ -33,9 +34,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from gpuwork.jobs.order import Order
+    from gpuwork.jobs.order import RunsOrder
+    from gpuwork.jobs.system import System, SystemTraits
 
-System = Literal["slurm", "workers"]
 CODE: Final = ".code"
 HELD: Final = ".held"
 LOCK: Final = ".lock"
@@ -63,7 +64,7 @@ _FIELDS: Final = {
     "version": exactly(1),
     "submitted": is_moment,
     "code": optional(matching(r"[0-9a-f]{64}")),
-    "system": exactly("slurm", "workers"),
+    "system": exactly(*TRAITS),
     "chunks": listing(lambda value: isinstance(value, dict)),
 }
 
@@ -91,7 +92,7 @@ class Submission:
     """
 
     folder: Path
-    order: Order
+    order: RunsOrder
     submitted: str
     code: str | None
     system: System
@@ -106,6 +107,11 @@ class Submission:
     def copy(self) -> Path | None:
         """The frozen copy of the project."""
         return self.folder.parent / CODE / self.code if self.code else None
+
+    @property
+    def traits(self) -> SystemTraits:
+        """Of the system that has it."""
+        return TRAITS[self.system]
 
     def run_folder(self, number: int) -> Path:
         """Where a run keeps what it has."""
@@ -168,8 +174,8 @@ def read_submission(folder: Path) -> Submission:
         raise _changed(folder, f"{SUBMITTED} {error}") from error
     if order is None or faults:
         raise _changed(folder, "; ".join(map(str, faults[:3])))
-    if sum(chunk.size for chunk in chunks) != (order.runs if told["system"] == "slurm" else 0):
-        raise _changed(folder, f"{SUBMITTED} has other runs than {ORDER}")
+    if sum(chunk.size for chunk in chunks) != (order.runs if TRAITS[told["system"]].has_chunks else 0):
+        raise _changed(folder, f"{SUBMITTED} does not have the runs of {ORDER}")
     return Submission(
         folder=folder,
         order=order,
@@ -193,7 +199,7 @@ def write_submitted(submission: Submission) -> None:
     write_file(submission.folder / SUBMITTED, _render(document))
 
 
-def read_run(run: Path) -> RunRecord:
+def read_run_record(run: Path) -> RunRecord:
     """What a run left of itself; a file that is no record counts as none."""
     for name in (_DONE, _STATE):
         content = read_limited(run / name)
@@ -205,7 +211,7 @@ def read_run(run: Path) -> RunRecord:
     return RunRecord()
 
 
-def write_run(run: Path, record: RunRecord) -> RunRecord:
+def write_run_record(run: Path, record: RunRecord) -> RunRecord:
     """Keep a record, and return the one that holds: an end is never written again, whoever held which lock."""
     content = _render(record_document(record))
     if record.state in ("waiting", "running"):
@@ -251,7 +257,7 @@ def check_store(store: Path) -> None:
     place = store if store.exists() else store.parent
     if not place.is_dir():
         raise StoreError(
-            "the shared folder is not there; nothing was submitted",
+            "the shared folder does not exist; nothing was submitted",
             evidence=f"{place} is not a folder",
             fix=f"ls -ld {place}; mount",
         )
@@ -266,7 +272,7 @@ def check_store(store: Path) -> None:
 
 def _changed(folder: Path, evidence: str) -> StoreError:
     return StoreError(
-        f"{folder} is not a submission as it was written",
+        f"{folder} is not a submission, or was changed",
         evidence=evidence[:1000],
         fix=f"ls -l {folder}; if nothing of it is needed: rm -r {folder}",
     )

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from gpuwork.errors import Refused, refusal
 from gpuwork.freeze import freeze, hash_files
 from gpuwork.jobs.check import check_order
-from gpuwork.jobs.order import as_document
+from gpuwork.jobs.order import order_document
 from gpuwork.jobs.store import (
     CODE,
     LOCK,
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from gpuwork.jobs.batch import Batch
-    from gpuwork.jobs.order import Order
+    from gpuwork.jobs.order import RunsOrder
 
-_Read = tuple["Order", list[str], "str | None"]
+_Read = tuple["RunsOrder", list[str], "str | None"]
 _NOTHING: Final = "the jobs cannot be written; nothing was submitted"
 _PAGE: Final = "docs/jobs.md describes an order"
 
@@ -90,7 +90,7 @@ def _write(read: _Read, store: Path, batch: Batch, held: ExitStack) -> Submissio
         undo.callback(shutil.rmtree, folder, ignore_errors=True)
         held.enter_context(_locked_folder(folder))
         (folder / RUNS).mkdir()
-        write_file(folder / ORDER, json.dumps(as_document(order), indent=1) + "\n")
+        write_file(folder / ORDER, json.dumps(order_document(order), indent=1) + "\n")
         batch.prepare(order, folder)
         undo.pop_all()
     return Submission(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from gpuwork.errors import TimedOut
 from gpuwork.jobs.job import ENDED
-from gpuwork.jobs.overview import find_submission, pick_jobs
+from gpuwork.jobs.overview import get_submission, pick_jobs
 from gpuwork.jobs.store import mark_cancelled, parse_id, writing
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from gpuwork.jobs.batch import Batch
-    from gpuwork.jobs.job import Job
+    from gpuwork.jobs.job import JobRun
 
 CANCEL_S: Final = 30.0
 _SHORTEST_LOOK_S: Final = 0.05
@@ -24,7 +24,7 @@ _LATE: Final = 0.05  # of the time waited so far: so much later than it happens 
 _SHOWN: Final = 5
 
 
-def wait_for(store: Path, ids: Sequence[str], batch: Batch, *, limit_s: float) -> list[Job]:
+def wait_for(store: Path, ids: Sequence[str], batch: Batch, *, limit_s: float) -> list[JobRun]:
     """The jobs, as soon as all have ended.
 
     Raises:
@@ -51,7 +51,7 @@ def wait_for(store: Path, ids: Sequence[str], batch: Batch, *, limit_s: float) -
         time.sleep(min(room_s, _LONGEST_LOOK_S, max(_SHORTEST_LOOK_S, _LATE * waited_s)))
 
 
-def cancel(store: Path, ids: Sequence[str], batch: Batch) -> list[Job]:
+def cancel(store: Path, ids: Sequence[str], batch: Batch) -> list[JobRun]:
     """End jobs, and return them when they have ended; one that had ended before stays as it is.
 
     Raises:
@@ -61,7 +61,7 @@ def cancel(store: Path, ids: Sequence[str], batch: Batch) -> list[Job]:
         TimedOut: Some had not ended when the time was over.
     """
     left = {job.id.partition(".")[0] for job in pick_jobs(store, ids, batch) if job.state not in ENDED}
-    asked = [(find_submission(store, text), parse_id(text)[1]) for text in ids if parse_id(text)[0] in left]
+    asked = [(get_submission(store, text), parse_id(text)[1]) for text in ids if parse_id(text)[0] in left]
     for submission, number in asked:
         with writing(store, failed=f"that {submission.id} is cancelled cannot be written"):
             mark_cancelled(submission, number)

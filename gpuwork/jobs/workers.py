@@ -15,7 +15,7 @@ from gpuwork.broker_file import read_broker
 from gpuwork.errors import Fault
 from gpuwork.jobs.batch import Queued
 from gpuwork.jobs.order import FILE
-from gpuwork.jobs.store import ALIVE, NEXT, SLOTS, System, is_cancelled
+from gpuwork.jobs.store import ALIVE, NEXT, SLOTS, is_cancelled
 from gpuwork.shared_folder import is_free, write_file
 
 if TYPE_CHECKING:
@@ -23,8 +23,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from gpuwork.jobs.batch import Find, Tell
-    from gpuwork.jobs.order import Order
+    from gpuwork.jobs.order import RunsOrder
     from gpuwork.jobs.store import Chunk, Submission
+    from gpuwork.jobs.system import System
 
 _GPUS: Final = 1
 
@@ -38,20 +39,20 @@ class Workers:
         """Keep the file with the broker's URL; it is read when something is handed in."""
         self._broker = broker
 
-    def find_faults(self, order: Order) -> Iterator[Fault]:
+    def find_faults(self, order: RunsOrder) -> Iterator[Fault]:
         """What a worker with one GPU cannot do."""
         if order.gpus > _GPUS:
-            yield Fault(file=FILE, where="gpus", message=f"is {order.gpus}, and a worker has one GPU", allowed="0 or 1")
+            yield Fault(file=FILE, where="gpus", message=f"is {order.gpus}, but a worker has one GPU", allowed="0 or 1")
         if order.memory_bytes is not None:
-            yield Fault(file=FILE, where="memory_bytes", message="is there, and workers do not limit memory")
+            yield Fault(file=FILE, where="memory_bytes", message="is given, but workers do not limit memory")
 
-    def prepare(self, order: Order, folder: Path) -> None:
+    def prepare(self, order: RunsOrder, folder: Path) -> None:
         """Where runs take their places, if there are fewer of them than runs."""
         if order.at_most:
             (folder / SLOTS).mkdir()
             write_file(folder / NEXT, str(order.at_most))
 
-    def begin(self, order: Order, folder: Path, *, tell: Tell) -> None:  # noqa: ARG002  (there is nothing to tell)
+    def begin(self, order: RunsOrder, folder: Path, *, tell: Tell) -> None:  # noqa: ARG002  (there is nothing to tell)
         """Hand runs in: all of them, or as many as may be under way; each that ends hands in the next.
 
         Raises:

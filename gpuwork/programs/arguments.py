@@ -43,7 +43,7 @@ def build_parser() -> tuple[argparse.ArgumentParser, argparse._SubParsersAction[
     look.add_argument("run", type=_path, metavar="RUN", help="as `prepare` printed it")
     drop = verbs.add_parser("drop", help="remove the data of a run whose jobs were cancelled")
     drop.add_argument("run", type=_path, metavar="RUN", help="as `prepare` printed it")
-    pages = verbs.add_parser("pages", help="where Dask shows the run that began last and goes on")
+    pages = verbs.add_parser("pages", help="where Dask shows the latest run that is under way")
     pages.add_argument("runs", type=_path, metavar="FOLDER", help="as `prepare` got it")
     verbs.add_parser("list", help="all registered programs")
     remove = verbs.add_parser("rm", help="remove a registered program")
@@ -75,7 +75,7 @@ def _path(text: str) -> Path:
 
 def _count(text: str) -> int:
     if not text.isascii() or not text.isdecimal() or not 1 <= int(text) <= _MOST_WORKERS:
-        raise argparse.ArgumentTypeError(f"{text} is no number from 1 to {_MOST_WORKERS}")
+        raise argparse.ArgumentTypeError(f"{text} is not a number from 1 to {_MOST_WORKERS}")
     return int(text)
 
 

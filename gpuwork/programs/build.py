@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from gpuwork.programs.config import ProgramConfig
     from gpuwork.programs.toolkit import Toolkit
 
-OLDEST_OF_NVCC: Final = (7, 5)
+OLDEST_OF_NVCC: Final = (7, 5)  # of CUDA 13, whose nvcc nodes have
 _BESIDE: Final = NATIVE / "beside.cu"
 _ASK_S: Final = 60
 _WARNINGS_OFF: Final = "-w"
@@ -124,7 +124,7 @@ def find_kernel_faults(code: Path, config: ProgramConfig, toolkit: Toolkit) -> l
             file=launch.file,
             line=launch.line,
             where=launch.kernel,
-            message="this kernel is launched, and there is no GPU here",
+            message="this kernel is launched, but there is no GPU here",
             allowed="where GPUWORK_STANDIN is defined: the same in C, without kernels",
         )
         for launch in find_launches(done.stdout.decode(errors="replace"))
@@ -166,7 +166,7 @@ def _missing_functions(library: Path, config: ProgramConfig) -> list[Fault]:
         Fault(
             file=config.cuda,
             where=name,
-            message="is not exported" + (", as its name is that of C++" if _is_mangled(name, there) else ""),
+            message="is not exported" + (", because its name is mangled as in C++" if _is_mangled(name, there) else ""),
             allowed=f'extern "C" {C_FUNCTIONS[name].replace("(*)", name)}',
         )
         for name in missing

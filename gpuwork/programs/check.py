@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from gpuwork.errors import Fault
-from gpuwork.programs.build import build_library, find_kernel_faults
+from gpuwork.programs.build import OLDEST_OF_NVCC, build_library, find_kernel_faults, target_of
 from gpuwork.programs.config import read_config
 from gpuwork.programs.identity import name_program
 from gpuwork.programs.probe import find_header_faults
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from gpuwork.programs.config import ProgramConfig
     from gpuwork.programs.toolkit import Toolkit
 
-NOMINAL: Final = "sm_75"  # the oldest that nvcc knows: what it compiles for this, it compiles for newer GPUs
+NOMINAL: Final = target_of(OLDEST_OF_NVCC)  # what nvcc compiles for this, it compiles for newer GPUs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,7 +64,7 @@ def examine_program(
     told, faults = _examine(folder, config, settings)
     left_out: tuple[str, ...] = ()
     if toolkit.gxx is None:
-        left_out = ("the header and the C functions, as there is no g++ here",)
+        left_out = ("the header and the C functions, because there is no g++ here",)
     else:
         faults += find_header_faults(folder, config, told.get("structures", {}), toolkit)
         if compiles:
@@ -103,6 +103,6 @@ def _compile(folder: Path, config: ProgramConfig, toolkit: Toolkit) -> tuple[lis
     """What compilers complain about; and what none of those that are here could compile."""
     target = STANDIN if toolkit.nvcc is None else NOMINAL
     if target == STANDIN and find_kernel_faults(folder, config, toolkit):
-        return [], ("the C functions, as they launch kernels and there is no nvcc here",)
+        return [], ("the C functions, because they launch kernels and there is no nvcc here",)
     with tempfile.TemporaryDirectory() as place:
         return build_library(folder, config, target, part=Path(place, "library.so"), toolkit=toolkit), ()

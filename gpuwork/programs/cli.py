@@ -16,8 +16,8 @@ from gpuwork.errors import Fault, Refused, StoreError, WorkError
 from gpuwork.programs.arguments import parse_arguments
 from gpuwork.programs.check import examine_program
 from gpuwork.programs.prepare import prepare_run
-from gpuwork.programs.run_folder import read_run, render_error
-from gpuwork.programs.store import find_program, registered_programs, remove_registered
+from gpuwork.programs.run_folder import read_run_folder, render_error
+from gpuwork.programs.store import get_program, registered_programs, remove_registered
 from gpuwork.programs.table import check_table
 from gpuwork.programs.toolkit import find_toolkit
 from gpuwork.signals import on_signals
@@ -138,7 +138,7 @@ def _prepare(asked: argparse.Namespace) -> Printed:
 
 
 def _work(asked: argparse.Namespace) -> Printed:
-    run = read_run(asked.run)
+    run = read_run_folder(asked.run)
     if run.find_end() is not None:
         return {}, EXIT_DONE
     from gpuwork.programs.meet import serve_worker, settle_dask
@@ -152,17 +152,17 @@ def _work(asked: argparse.Namespace) -> Printed:
 
 
 def _look(asked: argparse.Namespace) -> Printed:
-    run = read_run(asked.run)
+    run = read_run_folder(asked.run)
     document = {"schema": LOOKED, "version": 1, "progress": run.find_progress(), "end": run.find_end()}
     return document, EXIT_DONE
 
 
 def _drop(asked: argparse.Namespace) -> Printed:
-    run = read_run(asked.run)
+    run = read_run_folder(asked.run)
     if run.find_end() is None:
         run.end(
             render_error(
-                StoreError("the run was cancelled", evidence="somebody dropped it", fix="run the program again")
+                StoreError("the run was cancelled", evidence="its data was removed", fix="run the program again")
             )
         )
     return _look(asked)
@@ -172,7 +172,7 @@ def _pages(asked: argparse.Namespace) -> Printed:
     page = None
     for place in sorted(asked.runs.glob("run-*"), key=_changed, reverse=True):
         with suppress(WorkError):
-            run = read_run(place)
+            run = read_run_folder(place)
             meeting = run.find_meeting()
             if run.find_end() is None and meeting is not None and meeting.page is not None:
                 page = {"node": meeting.node, "port": meeting.page}
@@ -194,7 +194,7 @@ def _list(asked: argparse.Namespace) -> Printed:
 
 
 def _remove(asked: argparse.Namespace) -> Printed:
-    program = find_program(asked.store.absolute(), asked.hash)
+    program = get_program(asked.store.absolute(), asked.hash)
     row = _row(program)
     remove_registered(program)
     return {"schema": REMOVED, "version": 1, "program": row}, EXIT_DONE

@@ -65,7 +65,7 @@ def read_complaints(said: str, folder: Path, program: str) -> list[Fault]:
             faults.append(Fault(file=program, message=linked[1]))
     if not faults:
         last = [line for line in said.splitlines() if line.strip()][-5:]
-        faults = [Fault(file=program, message=" / ".join(last)[:1000] or "failed without a word")]
+        faults = [Fault(file=program, message=" / ".join(last)[:1000] or "failed and printed nothing")]
     return list(dict.fromkeys(faults))[:_MOST_FAULTS]
 
 

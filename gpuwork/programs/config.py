@@ -12,6 +12,7 @@ import yaml
 from gpuwork.errors import Fault, shown
 from gpuwork.project_files import ProjectLimits, list_files
 from gpuwork.shared_folder import read_limited
+from gpuwork.units import MIB
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -22,7 +23,7 @@ _MOST_BYTES: Final = 64 * 1024
 _INFO: Final = ("name", "version", "py_c_extention")
 _KINDS: Final = {"python": ".py", "header": ".h or .hpp", "cuda": ".cu", "runner": ".py"}
 _OPTIONAL: Final = "runner"
-_LIMITS: Final = ProjectLimits(file_bytes=4 * 1024**2, all_bytes=16 * 1024**2)
+_LIMITS: Final = ProjectLimits(file_bytes=4 * MIB, all_bytes=16 * MIB)
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
@@ -99,7 +100,7 @@ class _StrictLoader(yaml.SafeLoader):
         seen: set[object] = set()
         for key, _ in node.value:
             if not isinstance(key, yaml.ScalarNode):
-                raise yaml.constructor.ConstructorError(None, None, "a key is no text", key.start_mark)
+                raise yaml.constructor.ConstructorError(None, None, "a key is not text", key.start_mark)
             if key.value in seen:
                 raise yaml.constructor.ConstructorError(None, None, f"{key.value} is written twice", key.start_mark)
             seen.add(key.value)
@@ -140,7 +141,7 @@ def _info(info: Mapping[str, Any]) -> Iterator[Fault]:
             message = f"is {shown(info[name], 80)}{hint}"
             yield _fault(f"info.{name}", message, "a text of letters, digits, . _ and -, 64 at most")
     if info.get("py_c_extention", False) is not False:
-        message = f"is {shown(info['py_c_extention'], 100)}: structures are ctypes' alone"
+        message = f"is {shown(info['py_c_extention'], 100)}: only ctypes structures are supported"
         yield _fault("info.py_c_extention", message, "false")
 
 
@@ -149,7 +150,7 @@ def _source(kind: str, path: object, files: Sequence[str]) -> Iterator[Fault]:
     if not isinstance(path, str) or not path.endswith(endings):
         yield _fault(f"sources.{kind}", f"is {shown(path, 100)}", f"a file that ends with {_KINDS[kind]}")
     elif path not in files:
-        yield _fault(f"sources.{kind}", f"is {path[:80]!r}, which is not there", "a path within the program's folder")
+        yield _fault(f"sources.{kind}", f"is {path[:80]!r}, which does not exist", "a path within the program's folder")
     elif kind in ("python", "runner") and not PurePosixPath(path).stem.isidentifier():
         yield _fault(f"sources.{kind}", f"is {path[:80]!r}, which cannot be imported", "letters, digits and _")
 

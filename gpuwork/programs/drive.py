@@ -20,7 +20,7 @@ from gpuwork.programs.rounds import (
     require_whole,
 )
 from gpuwork.programs.seat import INITIALISE_S
-from gpuwork.programs.slices import Slice, plan_slices
+from gpuwork.programs.slices import RowSlice, plan_slices
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -48,7 +48,7 @@ class RunOutcome:
     seconds: float
     state: bytes
     result: bytes
-    holders: Mapping[Slice, str]
+    holders: Mapping[RowSlice, str]
     moved: int
 
 
@@ -65,7 +65,7 @@ class Leader:
         self._members = members
         self._process = process
         self._tell = tell
-        self._holders: dict[Slice, str] = {}
+        self._holders: dict[RowSlice, str] = {}
         self._deaths: dict[int, int] = defaultdict(int)
         self._moved = 0
         self._cost_s = 0.0
@@ -82,7 +82,9 @@ class Leader:
             _raise_failure(answer)
             if answer.lost:
                 raise WorkersLost(
-                    "the worker that was to build the program is gone", evidence=answer.lost[0], fix="tail worker-*.txt"
+                    "the worker that was building the program was lost",
+                    evidence=answer.lost[0],
+                    fix="tail worker-*.txt",
                 )
 
     def divide(self, rows: int, rates: Mapping[str, float]) -> None:
@@ -135,7 +137,7 @@ class Leader:
         """The results of all slices, those of workers that died meanwhile from others."""
         parts: list[SliceResult] = []
         while missing := find_missing(parts, self._holders):
-            by_address: dict[str, list[Slice]] = {}
+            by_address: dict[str, list[RowSlice]] = {}
             for part in missing:
                 by_address.setdefault(self._holders[part], []).append(part)
             share = plan_shares([*by_address.items()])
@@ -163,9 +165,9 @@ class Leader:
             self._deaths[part.number] += 1
             if self._deaths[part.number] >= MOST_DEATHS:
                 raise ProgramError(
-                    f"{MOST_DEATHS} workers died that had the rows {part.start} to {part.stop - 1}",
+                    f"{MOST_DEATHS} workers died while they had the rows {part.start} to {part.stop - 1}",
                     evidence=f"the last was {self._holders[part]}",
-                    fix="look at what the kernel and the workers said: dmesg | tail; tail worker-*.txt",
+                    fix="see what the kernel and the workers logged: dmesg | tail; tail worker-*.txt",
                 )
             address = min(rows, key=lambda one: rows[one])
             self._holders[part] = address

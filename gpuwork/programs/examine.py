@@ -36,7 +36,7 @@ def examine(module: ModuleType, runner: ModuleType | None) -> dict[str, Any]:
     for name in STRUCTURES:
         kind = getattr(module, name, None)
         if not (isinstance(kind, type) and issubclass(kind, ctypes.Structure)):
-            faults.append(_found("python", name, "is missing" if kind is None else "is no ctypes.Structure"))
+            faults.append(_found("python", name, "is missing" if kind is None else "is not a ctypes.Structure"))
             continue
         structures[name] = {
             "size": ctypes.sizeof(kind),
@@ -83,7 +83,7 @@ def _structure_faults(name: str, kind: type[ctypes.Structure]) -> Iterator[Found
     integers = {field for field, of in fields.items() if _kind(of) in ("signed integer", "unsigned integer")}
     dynamic = getattr(kind, DYNAMIC, {})
     if not isinstance(dynamic, dict):
-        yield _found("python", f"{name}.{DYNAMIC}", "is no dict", "{'values': ('rows', 'columns')}")
+        yield _found("python", f"{name}.{DYNAMIC}", "is not a dict", "{'values': ('rows', 'columns')}")
         dynamic = {}
     yield from _pointer_faults(name, fields, dynamic)
     for field, lengths in dynamic.items():
@@ -96,7 +96,9 @@ def _structure_faults(name: str, kind: type[ctypes.Structure]) -> Iterator[Found
             yield _found("python", where, f"is {lengths!r}"[:200], allowed)
     needed = INTEGERS.get(name)
     if needed is not None and needed not in integers:
-        yield _found("python", f"{name}.{needed}", "is missing" if needed not in fields else "is no integer", "c_long")
+        yield _found(
+            "python", f"{name}.{needed}", "is missing" if needed not in fields else "is not an integer", "c_long"
+        )
     yield from _defaults_faults(name, kind) if name == PARAMS else ()
     for field in getattr(kind, "_fields_", ()):
         if len(field) > 2:  # noqa: PLR2004  (a name and a type)
@@ -106,7 +108,7 @@ def _structure_faults(name: str, kind: type[ctypes.Structure]) -> Iterator[Found
 def _defaults_faults(name: str, kind: type[ctypes.Structure]) -> Iterator[FoundFault]:
     defaults, fields = getattr(kind, DEFAULTS, {}), field_types(kind)
     if not isinstance(defaults, dict):
-        yield _found("python", f"{name}.{DEFAULTS}", "is no dict", "{'max_iterations': 10}")
+        yield _found("python", f"{name}.{DEFAULTS}", "is not a dict", "{'max_iterations': 10}")
         return
     for field in defaults:
         if field not in fields:
@@ -134,7 +136,7 @@ def _table_faults(kind: type[ctypes.Structure]) -> Iterator[FoundFault]:
         "columns": ("signed integer",),
         "values": ("pointer to floating-point number of 8",),
     }
-    why = "no runner makes the dataset, so that it has to be a table: rows, columns, values"
+    why = "no runner makes the dataset, so it must be a table: rows, columns, values"
     for name, kinds in fits.items():
         if name not in fields or _kind(fields[name]) not in kinds:
             yield _found("python", f"{DATASET}.{name}", why, wanted[name])
@@ -156,7 +158,7 @@ def _function_faults(
         try:
             inspect.signature(function).bind(*parameters)
         except TypeError as error:
-            yield _found(source, name, f"cannot be called so: {error}", call)
+            yield _found(source, name, f"cannot be called with these: {error}", call)
         except ValueError:  # something whose parameters Python does not know
             continue
 

@@ -28,6 +28,7 @@ from gpuwork.programs.contract import DATASET, DEFAULTS, PARAMS, RESULT, ROWS, R
 from gpuwork.programs.library import Library, ProgramFault
 from gpuwork.programs.table import MappedFile, Table
 from gpuwork.programs.wire import receive, send
+from gpuwork.units import MIB
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 _MOST_LINES: Final = 12
 _MOST_POINTS: Final = 5000
 _MOST_GROUPS: Final = 50
-_MOST_SAID: Final = 1024**2
+_MOST_SAID: Final = MIB
 
 _CHART: Final = (
     f"allowed: a title and {_MOST_GROUPS} groups of {_MOST_POINTS} points in all, each group with label, points, marked"
@@ -46,7 +47,7 @@ Answered = tuple[dict[str, Any], list[Any]]
 
 
 def main(code: str, python: str, runner: str, handles: str, parent: str) -> None:
-    """ShareAnswer messages until there are none.
+    """Answer messages until there are none.
 
     Args:
         code: The folder of the program.
@@ -226,7 +227,7 @@ class Program:
     def _checked(self, value: object, name: str) -> ctypes.Structure:
         kind = self._kind(name)
         if not isinstance(value, kind):
-            raise ProgramFault(f"the program gave a {type(value).__name__} in place of a {name}")
+            raise ProgramFault(f"the program returned a {type(value).__name__} in place of a {name}")
         try:
             for field in dynamic_fields(kind):
                 if array_bytes(value, field) and not getattr(value, field):
@@ -277,7 +278,7 @@ def _checked_chart(chart: Any) -> dict[str, Any] | None:  # noqa: ANN401  (whate
         ]
         title = str(chart["title"])[:200]
     except (TypeError, ValueError, KeyError, AttributeError) as error:
-        raise ProgramFault(f"chart_result gives no chart: {error!r}; {_CHART}") from error
+        raise ProgramFault(f"chart_result returns no chart: {error!r}; {_CHART}") from error
     count = sum(len(group["points"]) for group in groups)
     if count > _MOST_POINTS or len(groups) > _MOST_GROUPS:
         raise ProgramFault(f"the chart has {count} points in {len(groups)} groups; {_CHART}")

@@ -128,7 +128,7 @@ def _gather(
         lives()
         if now >= until or (run.local and len(ended) == len(here)):
             counted = f"{len(ended)} of {len(here)} processes have ended" if run.local else f"within {INITIALISE_S:g} s"
-            raise WorkersLost("no worker came", evidence=counted, fix=f"tail {run.log('worker-0')}")
+            raise WorkersLost("no worker connected", evidence=counted, fix=f"tail {run.log('worker-0')}")
         time.sleep(_LOOK_S)
 
 

@@ -152,7 +152,7 @@ def wait_for_meeting(run: RunFolder, *, unlike: str | None = None, limit_s: floa
             log = run.log("scheduler")
             raise TimedOut(
                 f"the scheduler of the run did not start within {limit_s:g} s",
-                evidence=f"{run.path} does not say where it is",
+                evidence=f"{run.path} does not have its address",
                 fix=f"tail {log}; is the first job of the run waiting?",
             )
         time.sleep(_LOOK_S)

@@ -80,8 +80,8 @@ class Members:
             if left_s <= 0:
                 raise WorkersLost(
                     "no worker is left",
-                    evidence=f"{len(without)} ended, and none came within {ALONE_S:g} s",
-                    fix="look at what they said: tail worker-*.txt in the folder of the run",
+                    evidence=f"{len(without)} ended, and none connected within {ALONE_S:g} s",
+                    fix="read their logs: tail worker-*.txt in the folder of the run",
                 )
             time.sleep(_LOOK_S)
 

@@ -28,8 +28,8 @@ def build_old(code: Path, config: ProgramConfig, target: str, *, part: Path, too
     """
     if toolkit.old is None:
         raise HostLacks(
-            f"nothing here compiles for {target}",
-            evidence="nvcc 13 does not know GPUs before 7.5, and the wheels of CUDA 12's NVRTC are not installed",
+            f"no compiler here supports {target}",
+            evidence="nvcc 13 does not support GPUs before 7.5, and the wheels of CUDA 12's NVRTC are not installed",
             fix="python3 -m pip install nvidia-cuda-nvcc-cu12 nvidia-cuda-nvrtc-cu12 nvidia-cuda-runtime-cu12; "
             "in nodes: `image: {toolkit: true}` in the spec of the cluster",
         )
@@ -44,7 +44,7 @@ def build_old(code: Path, config: ProgramConfig, target: str, *, part: Path, too
         if faults:
             return faults
         host = Path(place, "host.cpp")
-        host.write_text(f'#include "old_gpu.h"\n#line 1 "{config.cuda}"\n{separated.host}\n{_render_kernels(device)}')
+        host.write_text(f'#include "old_gpu.h"\n#line 1 "{config.cuda}"\n{separated.host}\n{_embed_kernels(device)}')
         return _compile_host(code, config, host, part, toolkit)
 
 
@@ -59,7 +59,7 @@ def _compile_device(
     return compile_sources(argv, folder=code)
 
 
-def _render_kernels(device: Path) -> str:
+def _embed_kernels(device: Path) -> str:
     """What NVRTC made, as C++."""
     cubin = ",".join(map(str, Path(f"{device}.cubin").read_bytes()))
     lowered = json.loads(Path(f"{device}.json").read_text())

@@ -11,7 +11,7 @@ from typing import Final
 from gpuwork.errors import WorkError
 from gpuwork.leash import on_leash_end
 from gpuwork.programs.meet import serve_scheduler, serve_worker
-from gpuwork.programs.run_folder import read_run
+from gpuwork.programs.run_folder import read_run_folder
 
 _ENDED: Final = 143
 
@@ -25,7 +25,7 @@ def main(*arguments: str) -> None:
     asked = parser.parse_args(arguments)
     on_leash_end(lambda: os._exit(_ENDED))
     try:
-        run = read_run(asked.run)
+        run = read_run_folder(asked.run)
         sys.exit(serve_scheduler(run) if asked.part == "scheduler" else serve_worker(run, asked.number))
     except WorkError as error:
         sys.stderr.write(f"{error}\n")

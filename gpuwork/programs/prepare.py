@@ -82,7 +82,7 @@ def _write_dataset(
     if data is None and not checked.makes_dataset:
         raise Refused(
             "there is no data",
-            evidence=f"the runner of program {checked.config.name} has no make_dataset, so that a table is needed",
+            evidence=f"the runner of program {checked.config.name} has no make_dataset, so a table is needed",
             fix="--data TABLE.csv",
         )
     if data is not None:
@@ -92,7 +92,7 @@ def _write_dataset(
             raise Refused("the data cannot be read", evidence=str(error), fix=f"ls -l {data}") from error
         if faults:
             raise refusal(
-                faults, of="the data", page="a CSV file has numbers alone, and may begin with a line of names"
+                faults, of="the data", page="a CSV file contains only numbers, and may begin with a line of names"
             )
     with tempfile.TemporaryDirectory() as place:
         try:

@@ -111,17 +111,17 @@ class ProgramProcess:
         status = self._process.poll()
         if status is None:
             self._process.kill()
-            return self._failed(f"stopped to answer when it was to {what}", "it closed what it answers by")
+            return self._failed(f"stopped responding when it had to {what}", "it closed the file by which it answers")
         if status >= 0:
-            return self._failed(f"ended when it was to {what}", f"exit status {status}")
+            return self._failed(f"ended when it had to {what}", f"exit status {status}")
         number = signal.Signals(-status)
         evidence = f"{number.name}: {signal.strsignal(number)}"
         if number in _KILLED:
             return ProgramKilled(
-                f"the process of program {self._name} was killed when it was to {what}",
+                f"the process of program {self._name} was killed when it had to {what}",
                 evidence=evidence, fix=f"dmesg | tail; tail {self._log}",
             )  # fmt: skip
-        return self._failed(f"crashed when it was to {what}", evidence)
+        return self._failed(f"crashed when it had to {what}", evidence)
 
     def _failed(self, how: str, evidence: str) -> ProgramError:
         return ProgramError(f"program {self._name} {how}", evidence=evidence, fix=f"tail {self._log}")

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from gpuwork.errors import BatchError
-from gpuwork.programs.slices import Slice
+from gpuwork.programs.slices import RowSlice
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -31,7 +31,7 @@ class RoundShare:
     """
 
     address: str
-    slices: tuple[Slice, ...]
+    slices: tuple[RowSlice, ...]
     others: tuple[RoundShare, ...] = ()
 
     def as_message(self) -> dict[str, Any]:
@@ -47,7 +47,7 @@ class RoundShare:
         """As it was sent."""
         return cls(
             address=told["address"],
-            slices=tuple(Slice(**part) for part in told["slices"]),
+            slices=tuple(RowSlice(**part) for part in told["slices"]),
             others=tuple(map(cls.of_message, told["others"])),
         )
 
@@ -96,7 +96,7 @@ class ShareAnswer:
         return cls(parts=parts, lost=tuple(told["lost"]), failed=failed)
 
 
-def plan_shares(holders: Sequence[tuple[str, Sequence[Slice]]]) -> RoundShare:
+def plan_shares(holders: Sequence[tuple[str, Sequence[RowSlice]]]) -> RoundShare:
     """A tree over workers with their slices, whose order it keeps."""
     (address, slices), *rest = holders
     size = -(-len(rest) // FAN_OUT)
@@ -125,7 +125,7 @@ def follow_each_other(parts: Sequence[SliceResult]) -> list[list[SliceResult]]:
     return groups
 
 
-def find_missing(parts: Iterable[SliceResult], wanted: Iterable[Slice]) -> list[Slice]:
+def find_missing(parts: Iterable[SliceResult], wanted: Iterable[RowSlice]) -> list[RowSlice]:
     """The slices that no result is of."""
     there = {number for part in parts for number in part.numbers}
     return [one for one in wanted if one.number not in there]
@@ -144,7 +144,7 @@ def require_whole(parts: Sequence[SliceResult], number: int, wanted: Iterable[in
     missing = wanted - counted.keys()
     if odd or other or missing:
         raise NotWhole(
-            f"round {number} is not whole",
+            f"round {number} is incomplete",
             evidence=f"missing slices: {sorted(missing)[:_SHOWN]}; twice or unknown: {sorted(odd)[:_SHOWN]}; "
             f"of other rounds: {sorted(other)[:_SHOWN]}",
             fix="run the same command again, and report this",

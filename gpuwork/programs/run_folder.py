@@ -11,6 +11,7 @@ from gpuwork.errors import StoreError
 from gpuwork.programs.store import Registered, read_registered
 from gpuwork.shared_folder import read_limited, write_file
 from gpuwork.strict import exactly, is_flag, is_text, optional, parse_strict_json, read_fields, whole
+from gpuwork.units import MIB
 
 if TYPE_CHECKING:
     from gpuwork.errors import WorkError
@@ -26,7 +27,7 @@ _RUN: Final = "run.json"
 _SCHEDULER: Final = "scheduler.json"
 _PROGRESS: Final = "progress.json"
 _RESULT: Final = "result.json"
-_MOST_RESULT: Final = 32 * 1024**2
+_MOST_RESULT: Final = 32 * MIB
 _PORT: Final = whole(1, 65535)
 
 
@@ -134,7 +135,7 @@ class RunFolder:
         return told if isinstance(told, dict) else None
 
 
-def read_run(path: Path) -> RunFolder:
+def read_run_folder(path: Path) -> RunFolder:
     """The folder of a run.
 
     Raises:
@@ -147,7 +148,7 @@ def read_run(path: Path) -> RunFolder:
     try:
         told = read_fields(parse_strict_json(read_limited(path / _RUN) or b""), kinds)
     except ValueError as error:
-        raise StoreError(f"{path} is no run of a program", evidence=str(error), fix=f"ls -l {path}") from error
+        raise StoreError(f"{path} is not a run of a program", evidence=str(error), fix=f"ls -l {path}") from error
     return RunFolder(
         path=path, program=told["program"], workers=told["workers"], is_table=told["is_table"], local=told["local"]
     )

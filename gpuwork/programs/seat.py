@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from gpuwork.programs.run_folder import RunFolder
-    from gpuwork.programs.slices import Slice
+    from gpuwork.programs.slices import RowSlice
     from gpuwork.programs.wire import Message
 
 INITIALISE_S: Final = 300.0
@@ -98,7 +98,7 @@ class Seat:
         code, built = self._program.code, self._program.built
         return ensure_library(code, self._config, self.place.target, built=built, toolkit=find_toolkit())
 
-    def take(self, part: Slice) -> None:
+    def take(self, part: RowSlice) -> None:
         """Hold a slice.
 
         Raises:
@@ -111,7 +111,7 @@ class Seat:
         if self._process is not None:
             self._again(lambda process: process.ask("release", before=before, limit_s=CLEAN_UP_S, what="free rows"))
 
-    def iterate(self, part: Slice, number: int, state: bytes) -> SliceResult:
+    def iterate(self, part: RowSlice, number: int, state: bytes) -> SliceResult:
         """The result of a round over a slice, which is taken first; asked again, it is the same."""
         if number != self._round:
             self._round, self._results = number, {}
@@ -122,7 +122,7 @@ class Seat:
             )
         return self._results[part.number]
 
-    def _iterate(self, process: ProgramProcess, part: Slice, state: bytes) -> Message:
+    def _iterate(self, process: ProgramProcess, part: RowSlice, state: bytes) -> Message:
         self._take(process, part)
         self._begun = time.monotonic()
         what = f"run an iteration over the rows {part.start} to {part.stop - 1} on {self.place.node}"
@@ -173,7 +173,7 @@ class Seat:
             process.ask("open", run.params, limit_s=INITIALISE_S, what="open its dataset", **dataset)
         return self._process
 
-    def _take(self, process: ProgramProcess, part: Slice) -> Message:
+    def _take(self, process: ProgramProcess, part: RowSlice) -> Message:
         what = f"take the rows {part.start} to {part.stop - 1} on {self.place.node}"
         where = {"number": part.number, "start": part.start, "stop": part.stop}
         return process.ask("take_slice", limit_s=INITIALISE_S, what=what, **where)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Slice:
+class RowSlice:
     """Some rows of a table, from `start` to before `stop`; `number` tells it from all others of a run."""
 
     number: int
@@ -20,7 +20,7 @@ class Slice:
     stop: int
 
 
-def plan_slices(rows: int, rates: Sequence[float], *, first: int = 0) -> list[Slice | None]:
+def plan_slices(rows: int, rates: Sequence[float], *, first: int = 0) -> list[RowSlice | None]:
     """The slice of each worker; None for one that is too slow to get a row. Together they are all rows, each once.
 
     Args:
@@ -39,12 +39,12 @@ def plan_slices(rows: int, rates: Sequence[float], *, first: int = 0) -> list[Sl
     for rate in rates:
         passed += Fraction(rate)
         bounds.append(round(rows * passed / whole))
-    planned: list[Slice | None] = []
+    planned: list[RowSlice | None] = []
     number = first
     for start, stop in pairwise(bounds):
         if start == stop:
             planned.append(None)
             continue
-        planned.append(Slice(number=number, start=start, stop=stop))
+        planned.append(RowSlice(number=number, start=start, stop=stop))
         number += 1
     return planned

@@ -154,7 +154,7 @@ def registered_programs(store: Path) -> list[Registered]:
     return sorted(programs, key=lambda one: (one.registered, one.hash), reverse=True)
 
 
-def find_program(store: Path, text: str) -> Registered:
+def get_program(store: Path, text: str) -> Registered:
     """The program that a hash, or the beginning of one, names.
 
     Raises:
@@ -186,7 +186,7 @@ def remove_registered(program: Registered) -> None:
             raise Refused(
                 f"program {program.hash[:12]} is in use",
                 evidence=f"{program.folder / _IN_USE} is locked by a run",
-                fix="wait until its run has ended, or end that",
+                fix="wait until its run has ended, or end the run",
             ) from None
         _remove(program)
 
@@ -208,4 +208,6 @@ def in_use(program: Registered) -> Iterator[None]:
 
 
 def _changed(place: Path, evidence: str) -> StoreError:
-    return StoreError(f"{place} is not a program as it was registered", evidence=evidence[:500], fix=f"ls -l {place}")
+    return StoreError(
+        f"{place} is not a registered program, or was changed", evidence=evidence[:500], fix=f"ls -l {place}"
+    )

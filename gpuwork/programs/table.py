@@ -14,14 +14,15 @@ from typing import TYPE_CHECKING, BinaryIO, ClassVar, Final
 
 from gpuwork.errors import Fault
 from gpuwork.programs.codec import ALIGNED, address_of, decode, without_arrays
+from gpuwork.units import MIB
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
 MOST_FAULTS: Final = 20
-_MOST_LINE: Final = 16 * 1024**2
-_PIECE: Final = 1024**2
+_MOST_LINE: Final = 16 * MIB
+_PIECE: Final = MIB
 _MAP_NORESERVE: Final = 0x4000  # a table may be larger than the memory
 _BOM: Final = b"\xef\xbb\xbf"
 
@@ -69,7 +70,7 @@ class TableReader:
         """The numbers, row after row; ends early where too much is wrong.
 
         Raises:
-            OSError: It cannot be read, or is no regular file.
+            OSError: It cannot be read, or is not a regular file.
         """
         with _opened(self._path) as file:
             number = 1

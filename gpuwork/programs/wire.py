@@ -8,12 +8,13 @@ import struct
 from typing import TYPE_CHECKING, Any, Final
 
 from gpuwork.strict import parse_strict_json
+from gpuwork.units import MIB
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 MOST_BYTES: Final = 2**31
-_MOST_HEAD: Final = 16 * 1024**2
+_MOST_HEAD: Final = 16 * MIB
 _SIZES: Final = struct.Struct("<II")
 _SIZE: Final = struct.Struct("<Q")
 
@@ -51,7 +52,7 @@ def receive(handle: int, *, ready: Callable[[int], object] = bool) -> Message | 
         raise ValueError(f"a message of {length} bytes and {count} pieces")
     head = parse_strict_json(bytes(_whole(handle, length, ready)))
     if not isinstance(head, dict):
-        raise ValueError("a message that is no object")  # noqa: TRY004  (it is about what was read)
+        raise ValueError("a message that is not an object")  # noqa: TRY004  (it is about what was read)
     pieces = []
     for _ in range(count):
         (size,) = _SIZE.unpack(_whole(handle, _SIZE.size, ready))

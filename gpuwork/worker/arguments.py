@@ -20,7 +20,7 @@ def parse_arguments(arguments: list[str]) -> argparse.Namespace:
         prog="python3 -m gpuwork.worker", description="Takes work from the queue of a cluster, for one GPU."
     )
     parser.add_argument("--gpu", type=_uuid, required=True, metavar="UUID", help="of the GPU that its work sees")
-    parser.add_argument("--log", type=Path, required=True, metavar="FILE", help="what it says is added to this file")
+    parser.add_argument("--log", type=Path, required=True, metavar="FILE", help="append its log to this file")
     parser.add_argument(
         "--broker", type=Path, default=BROKER, metavar="FILE", help=f"with the broker's URL; default {BROKER}"
     )
@@ -34,7 +34,7 @@ def parse_arguments(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument(
         "--app", type=_module, metavar="MODULE", help="of the project, that has a Celery app; serve its tasks too"
     )
-    parser.add_argument("--leashed", action="store_true", help="end as by SIGTERM when stdin ends")
+    parser.add_argument("--leashed", action="store_true", help="end as on SIGTERM when stdin ends")
     asked = parser.parse_args(arguments)
     if asked.app and not asked.project:
         parser.error("--app needs --project")

@@ -68,7 +68,7 @@ def _take_gpu(place: Path, held: ExitStack) -> None:
     folder, store = place.parent, place.parent.parent
     if not store.parent.is_dir():
         raise StoreError(
-            "the shared folder is not there", evidence=f"{store.parent} is not a folder", fix=f"ls -ld {store.parent}"
+            "the shared folder does not exist", evidence=f"{store.parent} is not a folder", fix=f"ls -ld {store.parent}"
         )
     with writing(store, failed="the folder of jobs cannot be written"):
         store.mkdir(exist_ok=True)

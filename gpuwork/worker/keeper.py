@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 from gpuwork.broker import count_waiting, send_runs
 from gpuwork.errors import BrokerError, Elsewhere, StoreError
 from gpuwork.jobs.job import ENDED
-from gpuwork.jobs.store import RUNS, is_cancelled, list_open, read_run, read_submission
-from gpuwork.jobs.workers import is_alive
+from gpuwork.jobs.store import RUNS, is_cancelled, list_open, read_run_record, read_submission
+from gpuwork.jobs.workers import Workers, is_alive
 from gpuwork.shared_folder import only_one
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class Keeper:
                 try:
                     self.look()
                 except (BrokerError, StoreError, OSError) as error:
-                    _LOG.warning("what waits was not looked at: %s", error)
+                    _LOG.warning("the waiting runs were not checked: %s", error)
             before = begun
 
     def look(self) -> list[tuple[str, list[int]]]:
@@ -78,13 +78,13 @@ class Keeper:
         if not found or count_waiting(self._app):
             return []
         for number, runs in found:
-            _LOG.warning("handed in again, for the queue is empty: %s runs of job %s", len(runs), number)
+            _LOG.warning("submitted again, because the queue is empty: %s runs of job %s", len(runs), number)
             send_runs(self._app, number, runs)
         return found
 
     def _find_waiting(self, submission: Submission) -> list[int]:
         """The runs that may begin and of which nothing lives; of a limited submission, as many as have a place."""
-        if submission.system != "workers":
+        if submission.system != Workers.name:
             self._over.add(submission.id)
             return []
         begun = {path.name for path in (submission.folder / RUNS).iterdir()}
@@ -94,7 +94,7 @@ class Keeper:
                 continue
             if str(number) not in begun:
                 waiting.append(number)
-            elif read_run(submission.run_folder(number)).state not in ENDED:
+            elif read_run_record(submission.run_folder(number)).state not in ENDED:
                 if is_alive(submission, number):
                     alive += 1
                 else:

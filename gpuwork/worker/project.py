@@ -80,7 +80,7 @@ def _has_module(project: Path, module: str) -> bool:
     if top.is_dir() or top.with_suffix(".py").is_file():
         return True
     if project.is_dir():
-        _LOG.warning("%s has no module %s yet: its functions and jobs alone are served", project, top.name)
+        _LOG.warning("%s has no module %s yet: only its functions and jobs are served", project, top.name)
     return False
 
 

@@ -47,5 +47,5 @@ class RestartOnChange:
     def _end(self) -> None:
         if not self.wanted:
             self.wanted = True
-            _LOG.warning("the code of %s has changed: the worker begins anew", self._project)
+            _LOG.warning("the code of %s has changed: the worker restarts", self._project)
             os.kill(os.getpid(), signal.SIGTERM)

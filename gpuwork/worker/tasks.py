@@ -21,7 +21,7 @@ from gpuwork.broker import PING_TASK, RUN_TASK, SAY, send_runs
 from gpuwork.errors import StoreError, WorkError
 from gpuwork.jobs.job import ENDED
 from gpuwork.jobs.one import EXIT_STOPPED
-from gpuwork.jobs.store import CANCELLED, is_cancelled, is_held, read_run, read_submission
+from gpuwork.jobs.store import CANCELLED, is_cancelled, is_held, read_run_record, read_submission
 from gpuwork.jobs.workers import take_next
 from gpuwork.machine import describe_machine
 from gpuwork.worker.gate import GATE_S
@@ -96,15 +96,15 @@ def make_run(app: Celery, runs: LeashedRuns, submission: object, number: object)
             if following is not None and not (told.folder / CANCELLED).exists():
                 send_runs(app, told.id, [following])
         except WorkError as error:
-            _LOG.warning("the next run of job %s was not handed in: %s", id_, error)
+            _LOG.warning("the next run of job %s was not submitted: %s", id_, error)
 
 
 def read_message(submission: object, number: object) -> tuple[str, int]:
     """The submission and the number of a run that a message names; raises ValueError if it names none."""
     if not isinstance(submission, str) or not _ID.fullmatch(submission):
-        raise ValueError("the first argument is no id of a submission")
+        raise ValueError("the first argument is not the id of a submission")
     if type(number) is not int or not 0 <= number < _MOST_NUMBER:
-        raise ValueError("the second argument is no number of a run")
+        raise ValueError("the second argument is not the number of a run")
     return submission, number
 
 
@@ -114,7 +114,7 @@ def _is_over(folder: Path, number: int) -> bool:
         told = read_submission(folder)
     except StoreError:  # it may just be being submitted: `one` knows
         return False
-    return read_run(told.run_folder(number)).state in ENDED or is_cancelled(told, number)
+    return read_run_record(told.run_folder(number)).state in ENDED or is_cancelled(told, number)
 
 
 def call_function(project: Path | None, function: object, arguments: object) -> object:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
 
-from gpuprov.assets import find_asset
+from gpuprov.assets import get_asset
 from gpuprov.cluster.services import init_of
 from gpuprov.core.execution import CommandMissing, run
 from gpuprov.core.waiting import Wait
@@ -208,7 +208,7 @@ def run_here(command: Command) -> ExecResult:
 
 def import_plain_base(driver: Driver) -> str:
     """The base that `gpuprov image build` imports for plain nodes, so that nobody builds it twice."""
-    roles, kernels = find_asset("roles"), find_asset("smoke_kernels")
+    roles, kernels = get_asset("roles"), get_asset("smoke_kernels")
     init = init_of(driver)
     recipe = image_recipe(
         ImageSpec(), plane=PLAIN.recipe, wheels="none", init=init, roles_path=roles, smoke_kernels=kernels

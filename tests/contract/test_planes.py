@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import pytest
 import yaml
 
-from gpuprov.assets import find_asset
+from gpuprov.assets import get_asset
 from gpuprov.cli.main import main
 from gpuprov.cli.verbs import VERBS
 from gpuprov.cluster.files import present_member, render_hosts
@@ -150,7 +150,7 @@ def test_the_command_line_refuses_another_role(
 
 
 def test_its_roles_exist_and_know_their_variables(plane: Plane) -> None:
-    roles = find_asset("roles")
+    roles = get_asset("roles")
     assert not set(plane.recipe.roles) & set(COMMON_ROLES)
     for role in plane.recipe.roles:
         assert (roles / role / "tasks" / "main.yml").is_file()

@@ -42,19 +42,19 @@ exec "$@"
 # a pool of another name: mkfs takes the file of that name for the one that this machine has mounted
 ACT = """
 import json, sys
-from gpuprov.assets import find_asset
+from gpuprov.assets import get_asset
 from gpuprov.core.reporter import Silent
 from gpuprov.host.local import LocalHost
 from gpuprov.workflows.prepare_host import HostOrder, prepare_host, undo_host
 variables = (("host_pool_name", "bare"),)
-request = HostOrder(roles_path=find_asset("roles"), engine=sys.argv[1], variables=variables)
+request = HostOrder(roles_path=get_asset("roles"), engine=sys.argv[1], variables=variables)
 acts = (prepare_host, prepare_host, undo_host, undo_host)
 json.dump([act(request, LocalHost(), reporter=Silent()).changed for act in acts], sys.stdout)
 """
 OTHER_POOL = """
 import json, subprocess, sys
 from dataclasses import replace
-from gpuprov.assets import find_asset
+from gpuprov.assets import get_asset
 from gpuprov.core.reporter import Silent
 from gpuprov.host.local import LocalHost
 from gpuprov.workflows.prepare_host import HostOrder, prepare_host, undo_host
@@ -67,7 +67,7 @@ def act(story, request):
     return story(request, LocalHost(), reporter=Notes()).changed
 
 notes = []
-request = HostOrder(roles_path=find_asset("roles"), variables=(("host_pool_name", "bare"),))
+request = HostOrder(roles_path=get_asset("roles"), variables=(("host_pool_name", "bare"),))
 act(prepare_host, request)
 for argv in (("delete", "bare"), ("create", "slow", "dir")):
     subprocess.run(["lxc", "storage", *argv], check=True, capture_output=True)
@@ -81,12 +81,12 @@ json.dump({"kept": kept, "said": said, "made": made, "size": size, "undone": und
 KILL = """
 import json, os, signal, subprocess, sys, threading, time
 from pathlib import Path
-from gpuprov.assets import find_asset
+from gpuprov.assets import get_asset
 from gpuprov.core.errors import PlaybookError
 from gpuprov.core.reporter import Silent
 from gpuprov.host.local import LocalHost
 from gpuprov.workflows.prepare_host import HostOrder, prepare_host, undo_host
-request = HostOrder(roles_path=find_asset("roles"), pool_size_gib=5, variables=(("host_pool_name", "bare"),))
+request = HostOrder(roles_path=get_asset("roles"), pool_size_gib=5, variables=(("host_pool_name", "bare"),))
 
 def kill():
     while not Path("/var/lib/lxd/disks/bare.img").exists():
@@ -110,12 +110,12 @@ json.dump({"failed": failed is None, "changed": changed, "pools": found, "undone
 LEFT_OVER = """
 import json, subprocess, sys
 from pathlib import Path
-from gpuprov.assets import find_asset
+from gpuprov.assets import get_asset
 from gpuprov.core.errors import HostNotReady
 from gpuprov.core.reporter import Silent
 from gpuprov.host.local import LocalHost
 from gpuprov.workflows.prepare_host import HostOrder, prepare_host, undo_host
-request = HostOrder(roles_path=find_asset("roles"), engine=sys.argv[1], variables=(("host_pool_name", "bare"),))
+request = HostOrder(roles_path=get_asset("roles"), engine=sys.argv[1], variables=(("host_pool_name", "bare"),))
 left = Path(f"/var/lib/{sys.argv[1]}/storage-pools/bare")
 left.mkdir(parents=True)
 (left / "somebody's").write_text("data")

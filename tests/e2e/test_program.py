@@ -101,7 +101,7 @@ def test_a_kernel_without_a_gpu_is_refused_by_name(programs: Programs, tmp_path:
     write_table(tmp_path / "t.csv", 9, 2, seed=1)
     argv = ("run", str(program), "--data", str(tmp_path / "t.csv"), "--cluster", programs.place.cluster)
     finished = programs.gpuprov("program", *argv, expect=1)
-    assert "add_rows: this kernel is launched, and there is no GPU here" in finished.stderr
+    assert "add_rows: this kernel is launched, but there is no GPU here" in finished.stderr
 
 
 @pytest.mark.long

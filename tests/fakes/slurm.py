@@ -128,7 +128,7 @@ class SlurmInNodes:
             self.asked.append(command.node.name)
             return said("", exit_code=1) if self.broken else self._sinfo(command)
         if "/dev/tcp/" in argv[2]:
-            return said("\n".join(sorted({*argv[4:]} & (self.silent | self.unnoticed))))
+            return said("\n".join(name for name in argv[4:] if name in self.unnoticed or self._is_away(name)))
         if "slurmstepd" in argv[2]:
             here = [job.id for job in self._all() if job.nodes and command.node.name in expand_names(job.nodes)]
             return said("\n".join(f"slurmstepd: [{number}.batch] " for number in here))
@@ -148,9 +148,12 @@ class SlurmInNodes:
             lines[-1] = lines[-1].replace("%u", drain.user).replace("%E", drain.reason)
         return said("\n".join(lines))
 
-    def _state(self, command: Command, name: str) -> str:
+    def _is_away(self, name: str) -> bool:
         node = self._engine.nodes.get(name)
-        away = node is None or node.status != "running" or name in self.silent
+        return node is None or node.status != "running" or name in self.silent
+
+    def _state(self, command: Command, name: str) -> str:
+        away = self._is_away(name)
         if name in self.drains:
             return "drained*" if away else "drained"
         if away or name in self.down:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from importlib import import_module
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -70,12 +71,13 @@ def test_the_role_that_prepares_a_host_means_the_same_bridge() -> None:
 @pytest.mark.slow
 def test_no_default_name_and_no_unit_stands_twice() -> None:
     found = []
-    for path in sorted((ROOT / "gpuprov").rglob("*.py")):
+    for path in sorted(chain.from_iterable((ROOT / folder).rglob("*.py") for folder in ("gpuprov", "gpuwork"))):
         for node in nodes_of(parsed(path)):
             value = node.value if isinstance(node, ast.Constant) else None
             if (isinstance(value, str) and value in DEFAULTS) or is_unit(node):
                 found.append(str(path.relative_to(ROOT)))
-    assert sorted(found) == ["gpuprov/core/names.py"] * 3 + ["gpuprov/core/units.py"] * 2
+    units = [f"{folder}/units.py" for folder in ("gpuprov/core", "gpuwork") for _ in (MIB, GIB)]
+    assert sorted(found) == ["gpuprov/core/names.py"] * 3 + units
 
 
 def is_unit(node: ast.AST) -> bool:

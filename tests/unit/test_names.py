@@ -25,6 +25,8 @@ NEIGHBOURS = ("gpuwork", "smoke_kernels")  # import nothing from gpuprov
 SHARED_NAMES = {
     "act": "what each of Ansible's modules does, as serve.py calls it",
     "command": "click's command of each verb",
+    "build_parser": "the parser of one program's command line, in each kind of work",
+    "parse_arguments": "one program's command line as it was typed, in each kind of work",
     "main": "what runs when the module is started as a program",
     "check_spec": "the one of the registry hands the roles to the one of spec",
     "load_draft": "the one of the registry hands the roles to the one of spec",
@@ -36,10 +38,8 @@ SHARED_NAMES = {
     "to_device": "copies an array to a GPU, in packages that do not import each other",
     "Document": "a JSON object, as modules that import nothing in common call it",
     "Facts": "a JSON object of what was seen; most of these modules are sent into a node and import nothing",
-    "Job": "somebody's work, in packages that do not import each other",
     "Lowering": "what Numba hands to an intrinsic",
     "Message": "what one program tells another, in packages that do not import each other",
-    "Slice": "a part of a whole that one machine or device has, in packages that do not import each other",
     "TimedOut": "something took too long, in packages that do not import each other",
     "UsageError": "what was asked for cannot be, in packages that do not import each other",
 }
@@ -52,6 +52,8 @@ LOOKING = {
     "gpuprov/verify/probe.py": "runs in a node",
     "gpuprov/verify/questions.py": "runs in a node",
     "gpuprov/core/process.py": "looks at processes of its own",
+    "gpuprov/core/side_by_side.py": "counts processors, for how many threads it may have",
+    "gpuprov/cluster/services.py": "says which command shows the journal in a node",
     "gpuprov/core/activity.py": "whether a command or a play goes on",
     "gpuprov/provision/run.py": "looks at processes of its own",
     "gpuprov/provision/transport.py": "looks at processes of its own",
@@ -88,7 +90,8 @@ ACTORS = {"driver", "_driver", "host", "_host", "os", "subprocess", "socket"}
 VALUES = {"host.current"}  # of the GPUs of a host, which are a value
 FOLDERS = r"(proc|sys|dev|etc)(/|$)"
 OPENERS = ("Path", "open", "os.open", "os.stat", "os.listdir")
-COMMANDS = ("ip", "bridge", "iptables", "nft")
+COMMANDS = ("ip", "bridge", "iptables", "nft", "dmesg", "journalctl")
+MEASURES = ("disk_usage", "statvfs", "cpu_count", "sched_getaffinity")
 
 
 @cache
@@ -134,10 +137,24 @@ def test_no_two_public_classes_functions_or_types_share_a_name() -> None:
 
 
 def are_siblings(paths: list[str]) -> bool:
-    """Whether each is of another engine's driver, kernel or kind of work: each does the same its own way."""
-    folders = [re.match(r"(gpuprov/drivers|smoke_kernels|gpuwork)/(\w+)/", path) for path in paths]
+    """Whether each is of another engine's driver or another kernel: each does the same its own way."""
+    folders = [re.match(r"(gpuprov/drivers|smoke_kernels)/(\w+)/", path) for path in paths]
     found = [match for match in folders if match]
     return len({match[2] for match in found}) == len(paths) and len({match[1] for match in found}) == 1
+
+
+@pytest.mark.parametrize(
+    ("paths", "siblings"),
+    [
+        (["gpuprov/drivers/lxd/images.py", "gpuprov/drivers/docker/images.py"], True),
+        (["smoke_kernels/matmul/run.py", "smoke_kernels/membw/run.py"], True),
+        (["gpuwork/grid/store.py", "gpuwork/jobs/store.py"], False),
+        (["gpuprov/drivers/lxd/images.py", "gpuprov/drivers/lxd/api.py"], False),
+        (["gpuprov/drivers/lxd/images.py", "smoke_kernels/matmul/run.py"], False),
+    ],
+)
+def test_only_drivers_and_kernels_have_siblings(paths: list[str], siblings: bool) -> None:
+    assert are_siblings(paths) == siblings
 
 
 @pytest.mark.parametrize(
@@ -168,7 +185,10 @@ def compared_roles(tree: ast.Module) -> Iterator[str]:
 
 
 def absolute_looks(tree: ast.Module) -> Iterator[str]:
-    """Places that read this machine itself: `/proc` and `/sys` by name, `/dev` and `/etc` opened, a command of iproute.
+    """Places that read this machine itself.
+
+    These are `/proc` and `/sys` by name, `/dev` and `/etc` opened, a command that shows links or logs, and what
+    measures disks and processors.
 
     What nodes are to hold, such as a file of theirs under /etc, is no look at this machine.
     """
@@ -179,6 +199,9 @@ def absolute_looks(tree: ast.Module) -> Iterator[str]:
         elif isinstance(node, ast.Call) and ast.unparse(node.func) in OPENERS:
             path = node.args[0].value if node.args and isinstance(node.args[0], ast.Constant) else None
             if isinstance(path, str) and (path == "/" or re.match(f"/{FOLDERS}", path)):
+                yield ast.unparse(node)
+        elif isinstance(node, (ast.Attribute, ast.alias)):
+            if (node.attr if isinstance(node, ast.Attribute) else node.name) in MEASURES:
                 yield ast.unparse(node)
         elif isinstance(node, (ast.List, ast.Tuple)) and len(node.elts) > 1:
             first = node.elts[0]
@@ -273,6 +296,14 @@ def test_no_exception_outlives_its_reason(place: str) -> None:
     assert any([*absolute_looks(tree), *looks_below(tree)] for tree in of_place)
 
 
+def test_the_decisions_name_who_may_look_at_this_machine() -> None:
+    decided = (ROOT / "docs/decisions.md").read_text().partition("## A host is a value\n")[2].partition("\n## ")[0]
+    named = {f"gpuprov/{path}" for path in re.findall(r"`((?:\w+/)+(?:\w+\.py)?)`", decided)}
+    folders = tuple(path for path in named if path.endswith("/"))
+    assert {place for place in LOOKING_BELOW if place not in named and not place.startswith(folders)} == set()
+    assert named <= LOOKING_BELOW.keys()
+
+
 @pytest.mark.parametrize(
     ("find", "text"),
     [
@@ -284,6 +315,11 @@ def test_no_exception_outlives_its_reason(place: str) -> None:
         (absolute_looks, 'open("/dev/kmsg")'),
         (absolute_looks, 'NET = "/sys/class/net"'),
         (absolute_looks, 'execute(["ip", "-j", "address"])'),
+        (absolute_looks, 'run(["dmesg", "--time-format=iso"])'),
+        (absolute_looks, 'JOURNAL = ("journalctl", "--dmesg")'),
+        (absolute_looks, "shutil.disk_usage(folder).free"),
+        (absolute_looks, "measure = os.cpu_count"),
+        (absolute_looks, "from os import cpu_count"),
         (acts, 'Path("x").read_text()'),
         (acts, 'self._driver.push("c000", files)'),
         (acts, "os.getpid()"),

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from gpuprov import __version__
-from gpuprov.assets import find_asset
+from gpuprov.assets import get_asset
 from gpuprov.core.errors import HostNotReady, UsageError
 from gpuprov.core.reporter import Silent
 from gpuprov.host.remote.ask import MemberRequest, ask_member
@@ -43,8 +43,8 @@ SOURCES = (
 )
 LOOK_UP = f"""
 import json
-from gpuprov.assets import find_asset
-print(json.dumps({{name: str(find_asset(name)) for name in {ASSETS}}}))
+from gpuprov.assets import get_asset
+print(json.dumps({{name: str(get_asset(name)) for name in {ASSETS}}}))
 """
 
 
@@ -203,14 +203,14 @@ def test_a_checkout_is_preferred_to_the_packaged_copy(tmp_path: Path) -> None:
     for folder in ("roles", "gpuprov/_assets/roles"):
         (tmp_path / folder).mkdir(parents=True)
     package = tmp_path / "gpuprov"
-    assert find_asset("roles", package=package) == package / "_assets/roles"
+    assert get_asset("roles", package=package) == package / "_assets/roles"
     (tmp_path / "setup.cfg").touch()
-    assert find_asset("roles", package=package) == tmp_path / "roles"
+    assert get_asset("roles", package=package) == tmp_path / "roles"
 
 
 def test_a_missing_asset_is_an_error_with_a_way_out(tmp_path: Path) -> None:
     with pytest.raises(HostNotReady) as caught:
-        find_asset("roles", package=tmp_path / "gpuprov")
+        get_asset("roles", package=tmp_path / "gpuprov")
     assert "install gpuprov again" in caught.value.fix
 
 

@@ -9,11 +9,15 @@ from pathlib import Path
 
 import pytest
 
+from tests.sources import parsed
+
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "docs/principles.md").read_text()
 STORIES = ROOT / "gpuprov/workflows"
 TOLD = tuple(ROOT / f"gpuprov/{floor}" for floor in ("workflows", "serving", "spanning"))
 WIDTH = 120
+PACKAGES = ("ansible_collections", "gpuprov", "gpuwork", "smoke_kernels")
+LONGEST = 500  # lines of a module
 FLOORS = tuple(f"gpuprov.{floor}." for floor in ("cluster", "documents", "gpu", "host", "planes", "workflows"))
 VOCABULARY = {
     "gpu/models.py",
@@ -47,6 +51,17 @@ def test_there_are_few_stories_and_each_is_told() -> None:
     assert stories == {name for name in re.findall(r"`(?:workflows/)?([a-z_]+\.py)`", TEXT) if name in stories}
 
 
+def test_the_vocabulary_names_every_type_that_bears_one_of_its_words() -> None:
+    told = set(re.findall(r"`([A-Z][A-Za-z]+)`", TEXT.partition("## Words\n")[2].partition("\n## ")[0]))
+    trees = [parsed(path) for folder in ("gpuprov", "gpuwork") for path in (ROOT / folder).rglob("*.py")]
+    classes = {node.name for tree in trees for node in tree.body if isinstance(node, ast.ClassDef)}
+    assert told - classes == set()
+    bearing = {
+        name for name in classes if re.fullmatch(r"(?!_)\w*(Order|Request|Design|Lease|Access|Crew|Member)", name)
+    }
+    assert bearing - told == set()
+
+
 @pytest.mark.parametrize(
     ("command", "story"),
     [("cluster up", "cluster_up"), ("create-node", "create_node"), ("verify", "verify"), ("run", "run_job")],
@@ -62,9 +77,29 @@ def test_the_files_of_a_command_are_those_that_its_story_enters(command: str, st
     assert entered - VOCABULARY - set(re.findall(r"`([a-z_/]+\.py)`", told)) == set()
 
 
-def test_lines_of_docs_fit_unless_they_are_of_tables() -> None:
+@pytest.fixture(scope="module")
+def pages() -> dict[str, str]:
+    """The text of every page of Markdown, by its path."""
     folders = (ROOT / name for name in ("ansible_collections", "docs", "examples", "inventories", "roles", "tests"))
-    pages = [*ROOT.glob("*.md"), *(page for folder in folders for page in folder.rglob("*.md"))]
-    assert {"README.md", "principles.md", "CHANGELOG.md"} <= {page.name for page in pages}
-    lines = [(str(page.relative_to(ROOT)), line) for page in pages for line in page.read_text().splitlines()]
+    found = [*ROOT.glob("*.md"), *(page for folder in folders for page in folder.rglob("*.md"))]
+    assert {"README.md", "principles.md", "CHANGELOG.md"} <= {page.name for page in found}
+    return {str(page.relative_to(ROOT)): page.read_text() for page in found}
+
+
+def test_lines_of_docs_fit_unless_they_are_of_tables(pages: dict[str, str]) -> None:
+    lines = [(page, line) for page, text in pages.items() for line in text.splitlines()]
     assert [(page, line) for page, line in lines if len(line) > WIDTH and not line.startswith("|")] == []
+
+
+def test_every_test_that_a_page_names_is_there(pages: dict[str, str]) -> None:
+    named = {(page, path) for page, text in pages.items() for path in re.findall(r"\btests/[\w/]+\.\w+", text)}
+    assert len(named) > 60
+    roots = (ROOT, ROOT / "ansible_collections/gpuprov/cluster")  # a collection has tests of its own
+    assert [(page, path) for page, path in sorted(named) if not any((root / path).is_file() for root in roots)] == []
+
+
+def test_no_module_is_long() -> None:
+    modules = [path for name in PACKAGES for path in (ROOT / name).rglob("*.py")]
+    assert len(modules) > 600
+    sizes = {str(path.relative_to(ROOT)): len(path.read_text().splitlines()) for path in modules}
+    assert {path: size for path, size in sizes.items() if size > LONGEST} == {}

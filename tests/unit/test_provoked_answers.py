@@ -168,7 +168,7 @@ TABLE: dict[str, tuple[Callable[[Path], None], tuple[bytes, ...], str]] = {
         (ABSENT, http(200, '{"status": "Importing"}\n{"status": "Impo')),
         'breaks off: {"status": "Impo',
     ),
-    "docker: an import that makes nothing": (import_to_docker, (ABSENT, http(200, ""), ABSENT), "said no more than"),
+    "docker: an import that makes nothing": (import_to_docker, (ABSENT, http(200, ""), ABSENT), "reported only"),
     "docker: a log that breaks off": (
         log_of_docker,
         (http(200, "\x01\0\0\0\0\0\0\x09ab", length=90),),

@@ -111,7 +111,7 @@ class DockerApi:
                     raise error_from(exc.status_code or _ERROR, exc.explanation or str(exc), request) from exc
         except DockerException as exc:
             raise EngineError(
-                f"docker could not be asked: {request}",
+                f"the request to docker failed: {request}",
                 evidence=str(exc) or type(exc).__name__,
                 fix="check whether the daemon is running: gpuprov doctor; then run the same command again",
             ) from exc

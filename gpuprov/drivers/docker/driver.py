@@ -36,7 +36,7 @@ from gpuprov.drivers.docker.commits import commit
 from gpuprov.drivers.docker.execute import execute
 from gpuprov.drivers.docker.files import KEPT, NodeFiles, apply_kept
 from gpuprov.drivers.docker.last_words import last_words_of, read_container_log
-from gpuprov.drivers.docker.owners import find_mapped_owner
+from gpuprov.drivers.docker.owners import get_mapped_owner
 from gpuprov.drivers.endings import killed_words
 from gpuprov.drivers.networks import LOCALLY, Exposure, NetworkRequest, NetworkState, TellsNoNetworkSettings
 from gpuprov.drivers.node_trees import look_in_node, read_tree, write_tree
@@ -86,7 +86,7 @@ class DockerDriver(TellsNoNetworkSettings):
 
     def owner_on_host(self, uid: int) -> int:
         """The same user, unless Docker has a user namespace."""
-        return find_mapped_owner(self._api.get("/info"), uid)
+        return get_mapped_owner(self._api.get("/info"), uid)
 
     # --- nodes
 

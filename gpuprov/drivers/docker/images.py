@@ -70,7 +70,7 @@ def import_rootfs(api: DockerApi, name: str, rootfs: str, labels: Mapping[str, s
     if failed or _inspect(api, tag) is None:
         raise EngineError(
             f"docker could not import {rootfs}",
-            evidence=failed or f"it has no image {tag}, and said no more than: {excerpt(answer) or 'nothing'}",
+            evidence=failed or f"it has no image {tag}, and reported only: {excerpt(answer) or 'nothing'}",
             fix="remove the file and build it again: gpuprov image build --engine docker",
         )
     return tag

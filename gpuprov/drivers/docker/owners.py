@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 _REMAPPED = re.compile(r"(?:.*/)?([0-9]{1,10})\.[0-9]{1,10}", re.ASCII)  # Docker's own folder ends in `UID.GID` then
 
 
-def find_mapped_owner(info: Mapping[str, Any], uid: int) -> int:
+def get_mapped_owner(info: Mapping[str, Any], uid: int) -> int:
     """By what `docker info` says.
 
     Raises:
@@ -26,7 +26,7 @@ def find_mapped_owner(info: Mapping[str, Any], uid: int) -> int:
     remapped = _REMAPPED.fullmatch(folder)
     if "name=rootless" in options or not remapped:
         raise EngineError(
-            f"docker does not tell which user of the host is user {uid} of its nodes",
+            f"docker does not report which user of the host is user {uid} of its nodes",
             evidence=f"security options: {', '.join(options)}; its folder: {folder or 'unknown'}",
             fix="use Docker without a user namespace, or --engine lxd; docker info shows its security options",
         )

@@ -27,7 +27,7 @@ def connect(engine: Engine) -> LxdDriver:
     Raises:
         HostNotReady: there is no socket, this user may not use it, nothing answers, or it is too old.
     """
-    socket = find_socket(engine)
+    socket = get_socket(engine)
     if not os.access(socket, os.R_OK | os.W_OK):
         group = group_of_socket(socket)
         raise HostNotReady(
@@ -71,7 +71,7 @@ def require_version(engine: Engine, version: str) -> None:
         )
 
 
-def find_socket(engine: Engine) -> Path:
+def get_socket(engine: Engine) -> Path:
     """The engine's socket; its own variable (LXD_DIR, INCUS_DIR) comes first.
 
     Raises:

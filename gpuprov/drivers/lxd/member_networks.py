@@ -120,7 +120,7 @@ def _require_same(api: LxdApi, request: NetworkRequest, found: Document) -> None
     made_for = documents.parse_labels(found["config"])
     if any(made_for.get(label) != request.labels.get(label) for label in (LABEL_CLUSTER, LABEL_BEGUN)):
         raise EngineError(
-            f"the network {request.name} was created by another member of the {api.kin.title} cluster meanwhile",
+            f"the network {request.name} has been created by another member of the {api.kin.title} cluster",
             evidence=f"cluster {made_for.get(LABEL_CLUSTER) or '(none)'}, with other bridges or subnets",
             fix="run the same command again",
         )

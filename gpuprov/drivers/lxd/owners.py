@@ -31,9 +31,9 @@ def owner_without_shift(api: LxdApi, uid: int, *, root: Path = Path("/")) -> int
     if found is None:
         engine = api.engine
         raise EngineError(
-            f"{engine} does not tell which user of the host is user {uid} of its nodes",
+            f"{engine} does not report which user of the host is user {uid} of its nodes",
             evidence="no unprivileged instance has an id map, and /etc/subuid does not give root exactly one range",
-            fix=f"create an instance that tells it: gpuprov image build --engine {engine}; "
+            fix=f"create an instance that shows it: gpuprov image build --engine {engine}; "
             "then run the same command again",
         )
     return found

@@ -103,7 +103,7 @@ def _parse_attributes(answer: bytes) -> PathEntry:
 
 def _failure(api: LxdApi, name: str, path: str, evidence: str) -> EngineError:
     return EngineError(
-        f"{api.engine} does not tell what {path} of {name} is",
+        f"{api.engine} does not report what {path} of {name} is",
         evidence=evidence,
         fix=f"inspect the node: {api.command} config show {name}",
     )

@@ -162,7 +162,7 @@ class _Conversation:
         except BadLine as error:
             login = f"a login there must print nothing: {try_by_hand(self._connection.machine)} true"
             raise HostNotReady(
-                f"{self._name} does not answer as gpuprov does",
+                f"{self._name} gave an unexpected answer",
                 evidence=str(error),
                 fix=f"gpuprov host add {self._name}" if self._answered else login,
             ) from error
@@ -171,7 +171,7 @@ class _Conversation:
     def _greet(self, message: Message) -> None:
         said = message.content
         if message.kind != "hello":
-            raise BadLine(f"`{message.kind}` where a hello was to come")
+            raise BadLine(f"`{message.kind}` instead of a hello")
         if (said["protocol"], said["version"]) != (PROTOCOL, __version__):
             error = OtherVersion(
                 f"{self._name} has another version of gpuprov",
@@ -196,7 +196,7 @@ class _Conversation:
         elif message.kind == "warn":
             reporter.warn(f"{self._name}: {said['text']}")
         elif message.kind != "beat":
-            raise BadLine(f"`{message.kind}` is not for a member to say")
+            raise BadLine(f"`{message.kind}` is not a message that a host may send")
 
     def _error(self, message: Message) -> GpuprovError:
         said = message.content
@@ -220,7 +220,7 @@ class _Conversation:
         if total_s is not None and now_s - self._began_s >= total_s:
             raise TimedOut(
                 f"{self._name} has not answered `{self._request.verb}`",
-                evidence=f"it is reachable, and is still at it after {total_s:g} s",
+                evidence=f"it is reachable, and still at work after {total_s:g} s",
                 fix=f"look at its engines: gpuprov doctor, on {self._name}; {more_time()}",
             )
 
@@ -238,7 +238,7 @@ class _Conversation:
         if status in (None, SSH_FAILED) and self._answered:
             return Unreachable(
                 f"the connection to {self._name} was lost",
-                evidence=last_words(stderr) or "ssh said nothing",
+                evidence=last_words(stderr) or "ssh printed nothing",
                 fix="run the command again: what was begun there is undone",
             )
         if status in (None, SSH_FAILED):

@@ -210,6 +210,6 @@ def _silent(connection: SshConnection, exchange: Exchange, last: bytes, silence_
 def _odd(connection: SshConnection, said: str) -> HostNotReady:
     return HostNotReady(
         f"{connection.machine.name} does not run what is sent to it",
-        evidence=last_words(said) or "it said nothing",
+        evidence=last_words(said) or "it printed nothing",
         fix=f"its login must run commands and print nothing else: ssh {connection.machine.destination} true",
     )

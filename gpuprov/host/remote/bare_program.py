@@ -111,9 +111,9 @@ def receive_wheels(wheels: Path) -> None:
             left -= member.size
             content = archive.extractfile(member) if member.isreg() else None
             if content is None or Path(member.name).name != member.name or not member.name.endswith(".whl"):
-                raise Failed("what came is no wheel", member.name, "")
+                raise Failed("the file received is not a wheel", member.name, "")
             if left < 0:
-                raise Failed("more came than gpuprov has", member.name, "")
+                raise Failed("the file received is larger than gpuprov", member.name, "")
             with (wheels / member.name).open("wb") as file:
                 shutil.copyfileobj(content, file)
 

@@ -46,7 +46,7 @@ def read_machines(path: Path) -> dict[str, RemoteMachine]:
     return {name: _machine(name, variables, path) for name, variables in found.items()}
 
 
-def find_machine(path: Path, name: str) -> RemoteMachine:
+def get_machine(path: Path, name: str) -> RemoteMachine:
     """One of them.
 
     Raises:

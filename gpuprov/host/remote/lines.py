@@ -90,7 +90,7 @@ class Lines:
         """
         self._left_bytes -= len(piece)
         if self._left_bytes < 0:
-            raise BadLine("more was said than this protocol allows")
+            raise BadLine("more was sent than this protocol allows")
         *complete, rest = piece.split(b"\n")
         for end in complete:
             self._add(end)

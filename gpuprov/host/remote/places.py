@@ -72,7 +72,7 @@ class Places:
         (self.runtime / f"{machine.name}.away").unlink(missing_ok=True)
 
 
-def find_places(environment: Mapping[str, str] = os.environ) -> Places:
+def ensure_places(environment: Mapping[str, str] = os.environ) -> Places:
     """This user's; the one for the runtime is made.
 
     Raises:

@@ -85,7 +85,9 @@ class MemberEnd:
                     asked = _asked(message)
                     threading.Thread(target=self._listen, daemon=True).start()
                     return asked
-        raise TimedOut("no request has come", evidence="requests are sent by other machines", fix="gpuprov host list")
+        raise TimedOut(
+            "no request was received", evidence="requests are sent by other machines", fix="gpuprov host list"
+        )
 
     def result(self, document: Mapping[str, Any]) -> None:
         """Say the result; the last word."""
@@ -197,9 +199,9 @@ def _read(descriptor: int, wait_s: float) -> bytes | None:
 
 def _asked(message: Message) -> Asked:
     if message.kind != "request":
-        raise _no_request(f"`{message.kind}` where a request was to come")
+        raise _no_request(f"`{message.kind}` instead of a request")
     return Asked(**message.content)
 
 
 def _no_request(evidence: str) -> UsageError:
-    return UsageError("what came is no request", evidence=evidence, fix="gpuprov host list")
+    return UsageError("the message received is not a request", evidence=evidence, fix="gpuprov host list")

@@ -41,7 +41,7 @@ def explain_ssh(machine: RemoteMachine, stderr: str, *, known: str = "") -> Unre
         known: The fingerprint of its known host key, where that is known.
     """
     said = "\n".join(line for line in stderr.splitlines() if line.strip() and not _NOISE.search(line))
-    evidence = last_words(said, most=12) or "ssh said nothing"
+    evidence = last_words(said, most=12) or "ssh printed nothing"
     if _CHANGED in stderr:
         return _changed(machine, stderr, known)
     if _UNKNOWN_KEY.search(stderr):
@@ -66,7 +66,7 @@ def explain_ssh(machine: RemoteMachine, stderr: str, *, known: str = "") -> Unre
 
 
 def silent(machine: RemoteMachine, seconds: float, stderr: str = "") -> Unreachable:
-    """The error where nothing came within a limit."""
+    """The error where there was no result within a limit."""
     words = last_words(stderr, most=12)
     return Unreachable(
         f"{machine.name} is unreachable",
@@ -99,7 +99,7 @@ def _changed(machine: RemoteMachine, stderr: str, known: str) -> ChangedKey:
     file = f" -f {place[1]}" if place else ""
     target = f"'[{machine.address}]:{machine.port}'" if machine.port not in (None, 22) else machine.address
     return ChangedKey(
-        f"the host key of {machine.name} has changed: it is another machine, or was installed again",
+        f"the host key of {machine.name} has changed: it is another machine, or was reinstalled",
         evidence="\n".join(filter(None, lines)),
         fix=f"compare the fingerprint on the machine itself: ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub; if it "
         f"is the same: ssh-keygen{file} -R {target} && gpuprov host add {machine.name}",

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _WORKERS = 8
 _COMMAND_BUDGET_S = 15.0
 _LOOK = """
-for path; do  # what is no regular file is not opened: sha256sum would wait for a FIFO
+for path; do  # what is not a regular file is not opened: sha256sum would wait for a FIFO
     [ ! -f "$path" ] || [ -L "$path" ] || { sha256sum -- "$path"; stat -c "%a %u:%g %n" -- "$path"; }
 done
 """

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from gpuprov.planes.work.job_desk import JobDesk
 
 
-def find_desk(driver: Driver, cluster: str, *, verb: str = "gpuprov jobs") -> JobDesk:
+def get_desk(driver: Driver, cluster: str, *, verb: str = "gpuprov jobs") -> JobDesk:
     """The desk of the first of its planes that has one; no lock is held.
 
     Args:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from gpuprov.core.errors import UsageError
 from gpuprov.core.names import name_cluster
-from gpuprov.planes.across.find_desk import find_desk
+from gpuprov.planes.across.find_desk import get_desk
 from gpuprov.planes.work.grid_desk import store_of
 from gpuprov.spec.grid_order import check_project_name
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from gpuprov.planes.work.job_desk import JobDesk
 
 
-def find_desk_of(driver: Driver, cluster: str, project: Path, grid_verb: str) -> JobDesk:
+def get_desk_of(driver: Driver, cluster: str, project: Path, grid_verb: str) -> JobDesk:
     """Where a cluster takes jobs; the verb is what the user typed.
 
     Raises:
         UsageError: The project cannot have a grid there, or the cluster takes no jobs.
     """
     check_project_name(project.name)
-    return find_desk(driver, cluster, verb=f"gpuprov grid {grid_verb} {shlex.quote(str(project))}")
+    return get_desk(driver, cluster, verb=f"gpuprov grid {grid_verb} {shlex.quote(str(project))}")
 
 
 def read_runs(desk: GridDesk, project: Path) -> GridTable:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from gpuprov.planes.work.queue_page import QueuePage
 
 
-def find_queue_page(driver: Driver, cluster: str) -> QueuePage:
+def get_queue_page(driver: Driver, cluster: str) -> QueuePage:
     """The page of the first of the cluster's planes that has one; no lock is held.
 
     Raises:

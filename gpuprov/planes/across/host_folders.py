@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from gpuprov.cluster.service_folders import ensure_service_folder, plan_service_folders
-from gpuprov.cluster.share import ensure_share, plan_share
+from gpuprov.cluster.service_folders import ensure_service_folder, look_and_plan_service_folders
+from gpuprov.cluster.share import ensure_share, look_and_plan_share
 from gpuprov.planes.registry import service_folders
 
 if TYPE_CHECKING:
@@ -34,14 +34,14 @@ class FoldersPlan:
         """One line for each folder for which there is something to do."""
         return (*self.share.lines(), *filter(None, (folder.line for folder in self.kept)))
 
-    def ensure(self, host: Host, rollback: Rollback) -> None:
-        """Do it; what was made is removed again on failure."""
-        ensure_share(host, self.share, rollback)
-        for folder in self.kept:
-            ensure_service_folder(host, folder, rollback)
+    def ensure(self, host: Host, rollback: Rollback) -> tuple[str, ...]:
+        """Do it, and return a line for each; what was made is removed again on failure."""
+        shared = ensure_share(host, self.share, rollback)
+        kept = [ensure_service_folder(host, folder, rollback) for folder in self.kept]
+        return (*shared, *filter(None, kept))
 
 
-def plan_folders(
+def look_and_plan_folders(
     driver: Driver,
     host: Host,
     spec: ClusterSpec,
@@ -49,8 +49,11 @@ def plan_folders(
     designs: Sequence[NodeDesign],
     around: Surroundings,
 ) -> FoldersPlan:
-    """Look at the folders that a spec asks for; changes nothing. Arguments and errors are those of `plan_share`."""
-    share = plan_share(driver, host, spec, state, designs, around)
+    """Look at the folders that a spec asks for; changes nothing.
+
+    Arguments and errors are those of `look_and_plan_share`.
+    """
+    share = look_and_plan_share(driver, host, spec, state, designs, around)
     names = {design.name for design in designs}
     here = [folder for folder in service_folders(spec) if names.intersection(folder.nodes)]
-    return FoldersPlan(share=share, kept=plan_service_folders(driver, host, spec, state, here))
+    return FoldersPlan(share=share, kept=look_and_plan_service_folders(driver, host, spec, state, here))

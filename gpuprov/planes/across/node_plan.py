@@ -14,7 +14,7 @@ from gpuprov.cluster.ordered_design import design_ordered
 from gpuprov.cluster.ordered_spec import first_draft, with_order
 from gpuprov.cluster.placement import Place
 from gpuprov.cluster.room import refuse_without_room
-from gpuprov.cluster.share import plan_share, require_account
+from gpuprov.cluster.share import look_and_plan_share, require_account
 from gpuprov.cluster.slices import spec_on
 from gpuprov.cluster.state import observe_cluster, with_current_gpus
 from gpuprov.cluster.surroundings import Surroundings
@@ -84,12 +84,12 @@ def _refuse_over_hosts(state: ClusterState) -> None:
     if recorded_host(state):
         raise UsageError(
             f"no single node can be added to cluster {state.name}, which spans hosts",
-            evidence=f"this host is its part {recorded_host(state)}",
+            evidence=f"on this host is its part {recorded_host(state)}",
             fix=name_cluster("on the machine that knows the hosts: gpuprov create-node NAME --host HOST", state.name),
         )
 
 
-def plan_node(
+def look_and_plan_node(
     driver: Driver, order: NodeOrder, found: ClusterState, host: Host, gpus: HostGpus, claims: Claims
 ) -> NodePlan:
     """Choose what the order leaves open, design the node, and refuse what the host cannot carry.
@@ -125,7 +125,7 @@ def plan_node(
     place = Place(host=host.name, gpus=gpus, leases=leases, claims=claims, shared=shared_mounts(spec), taken=taken)
     design = design_ordered(order, spec, state, place)
     image = None if order.image is None else get_named_image(driver, order.image)
-    share = plan_share(driver, host, settled, state, [design], around)
+    share = look_and_plan_share(driver, host, settled, state, [design], around)
     origin = source or image  # None for the role's own image, which has the account
     if share.folder and origin and plane_of(spec.nodes.role).shares:
         require_account([order.name], [origin.labels], fix="use the image of the role; or --role plain")

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from gpuprov.cluster.choice import Taken
-from gpuprov.cluster.host_gpus import find_gpus, with_offers
+from gpuprov.cluster.host_gpus import get_gpus, with_offers
 from gpuprov.cluster.leases import Neighbours, read_leases
 from gpuprov.cluster.offer import make_offer
 from gpuprov.cluster.overlay_request import underlay_address
@@ -98,7 +98,7 @@ def look_for_more(driver: Driver, spec: ClusterSpec, host: Host, way: Way, *, re
     Raises:
         GpuprovError: Its GPUs or its address cannot be told.
     """
-    gpus = with_offers(driver, find_gpus(host, spec.gpus.mode, reporter=reporter))
+    gpus = with_offers(driver, get_gpus(host, spec.gpus.mode, reporter=reporter))
     state = with_current_gpus(observe_cluster(driver, spec.name), gpus)
     seen = look_at_part(driver, spec.name)
     leases = read_leases((*state.nodes, *state.others), engine=driver.name)
@@ -137,7 +137,7 @@ def look_for_one(driver: Driver, order: NodeOrder, host: Host, *, reporter: Repo
     seen = look_at_part(driver, order.cluster)
     if seen.spec is None:
         return seen
-    gpus = with_offers(driver, find_gpus(host, order.gpu_mode, reporter=reporter))
+    gpus = with_offers(driver, get_gpus(host, order.gpu_mode, reporter=reporter))
     state = with_current_gpus(observe_cluster(driver, order.cluster), gpus)
     leases = read_leases((*state.nodes, *state.others), engine=driver.name)
     place = Place(host=host.name, gpus=gpus, leases=leases, claims=Neighbours(host).claims(driver.name))

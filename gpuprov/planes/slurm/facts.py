@@ -6,7 +6,7 @@ import json
 from functools import cache
 from typing import Any
 
-from gpuprov.assets import find_asset
+from gpuprov.assets import get_asset
 
 NAME = "slurm"  # of the role and its plane
 
@@ -14,14 +14,14 @@ NAME = "slurm"  # of the role and its plane
 @cache
 def slurm_facts() -> dict[str, Any]:
     """The facts of templates/slurm/facts.json."""
-    facts: dict[str, Any] = json.loads((find_asset("templates") / "slurm" / "facts.json").read_text(encoding="utf-8"))
+    facts: dict[str, Any] = json.loads((get_asset("templates") / "slurm" / "facts.json").read_text(encoding="utf-8"))
     return facts
 
 
 @cache
 def settling_script() -> str:
     """What a controller runs before its daemon restarts."""
-    return (find_asset("templates") / "slurm" / "settle.sh").read_text(encoding="utf-8")
+    return (get_asset("templates") / "slurm" / "settle.sh").read_text(encoding="utf-8")
 
 
 def slurm_path(fact: str) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from gpuprov.assets import find_asset
+from gpuprov.assets import get_asset
 from gpuprov.core.fingerprint import fingerprint
 from gpuprov.core.plain import plain_fields
 from gpuprov.core.units import GIB, MIB
@@ -57,7 +57,7 @@ def render_slurm(spec: ClusterSpec, members: Sequence[Member], machine: Machine)
         "nodes": nodes,
         "partition": spec.slurm.partition,
     }
-    templates, folder = find_asset("templates"), slurm_path("folder")
+    templates, folder = get_asset("templates"), slurm_path("folder")
     files = tuple(
         File(path=f"{folder}/{name}", content=render(templates, f"slurm/{name}.j2", **values).encode())
         for name in ("slurm.conf", "gres.conf")
@@ -70,7 +70,7 @@ def handover_files(spec: ClusterSpec) -> tuple[File, ...]:
     """What the nodes that run slurmctld have besides, where there are two of them: programs that it runs."""
     if state_folder(spec) is None:
         return ()
-    templates = find_asset("templates")
+    templates = get_asset("templates")
     return tuple(
         File(path=path, content=render(templates, f"slurm/{PurePosixPath(path).name}.sh").encode(), mode=0o755)
         for path in _handover_paths().values()

@@ -153,9 +153,9 @@ def read_table(told: Mapping[str, Any]) -> GridTable:
         raise ValueError("a row has more or fewer cells than there are columns")
     for run in table.runs:
         if not _RUN(run_name(run)) or run["run.state"] not in STATES or run["param_name"] not in combinations:
-            raise ValueError(f"a row is none of a run: {run_name(run)[:100]!r}")
+            raise ValueError(f"a row belongs to no run: {run_name(run)[:100]!r}")
     if len({*map(run_name, table.runs)}) < len(rows):
-        raise ValueError("a run is there twice")
+        raise ValueError("a run occurs twice")
     return table
 
 

@@ -123,7 +123,7 @@ class NodeProgram:
     def _unreadable(self, verb: str, result: ExecResult, why: str) -> EngineError:
         said = (result.stderr or result.stdout)[-LINE:].strip() or f"exit status {result.exit_code}"
         return EngineError(
-            f"{self.node} does not answer as the program for {self.work} does (`{verb}`)",
+            f"the program for {self.work} in {self.node} gave an unexpected answer (`{verb}`)",
             evidence=f"{excerpt(why)}: {excerpt(said)}",
             fix=f"look into the node: gpuprov shell {self.node}",
         )

@@ -7,7 +7,7 @@ import hashlib
 import hmac
 from typing import TYPE_CHECKING, Final
 
-from gpuprov.assets import find_asset
+from gpuprov.assets import get_asset
 from gpuprov.core.fingerprint import fingerprint
 from gpuprov.drivers.base import File
 from gpuprov.planes.worker.facts import (
@@ -57,7 +57,7 @@ def page_password(password: bytes) -> str:
 def page_file(password: bytes) -> File:
     """What Flower reads, and only root and the account of jobs may."""
     told = {"port": PAGE_PORT, "user": PAGE_USER, "password": page_password(password)}
-    content = render(find_asset("templates"), "worker/flower.py.j2", **told)
+    content = render(get_asset("templates"), "worker/flower.py.j2", **told)
     return File(path=FLOWER, content=content.encode(), mode=0o640, gid=ACCOUNT_UID)
 
 
@@ -72,7 +72,7 @@ def worker_files(url: str, member: Member) -> tuple[File, ...]:
 
 def broker_files(password: bytes, address: str) -> tuple[File, ...]:
     """What makes a node the broker, which listens on this address alone, and has it show the page of the queue."""
-    templates = find_asset("templates")
+    templates = get_asset("templates")
     place = {"address": address, "port": PORT, "definitions": f"{RABBITMQ}/definitions.json"}
     conf = render(templates, "worker/rabbitmq.conf.j2", **place)
     definitions = render(templates, "worker/definitions.json.j2", password_hash=hash_password(password))

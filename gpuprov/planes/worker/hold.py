@@ -110,7 +110,7 @@ def warn_of_kept(kept: Mapping[str, str], names: Collection[str], asked: str, re
     """Say which of these nodes take no work, and how they would."""
     for name in sorted(set(kept) & set(names)):
         reporter.warn(
-            f"{name} begins no runs: another run holds it ({excerpt(kept[name])}); "
+            f"{name} starts no runs: another command holds it ({excerpt(kept[name])}); "
             f"if that is over: gpuprov exec {asked} -- rm {_HELD}/{name}"
         )
 
@@ -120,7 +120,7 @@ def _run(driver: Driver, asked: str, script: str, *arguments: str) -> str:
     result = driver.run(asked, argv, timeout_s=_BUDGET_S)
     if result.exit_code:
         raise EngineError(
-            "work cannot be kept from the workers of nodes",
+            "the workers of nodes cannot be held",
             evidence=excerpt(f"{asked}: {result.stderr.strip() or f'exit status {result.exit_code}'}"),
             fix=f"gpuprov exec {asked} -- ls -ld {FOLDER} {_HELD}",
         )

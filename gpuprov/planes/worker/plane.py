@@ -102,7 +102,7 @@ class WorkerPlane(LedPlane):
         if alone and not crew.spec.worker.broker:
             raise UsageError(
                 f"{alone[0]} cannot reach the broker of the workers",
-                evidence="it is not on the private network, on which alone the broker listens",
+                evidence="it is not on the private network, the only one on which the broker listens",
                 fix="omit --network, or use --role plain",
             )
 

@@ -99,7 +99,7 @@ def _tell(seen: SpanningCluster, hosts: Hosts, order: AbsenceOrder, reporter: Re
         return tuple(f"{home}: {line}" for line in read_lines(answer.document, "changed", home))
     except GpuprovError as error:
         title = plane_of(seen.spec.nodes.role).title
-        reporter.warn(f"{title} was not told which hosts are away or back: {error.what}: {error.evidence}")
+        reporter.warn(f"{title} does not know yet which hosts are away or back: {error.what}: {error.evidence}")
         return ()
 
 

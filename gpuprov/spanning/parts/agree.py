@@ -121,7 +121,7 @@ def agree_with_hosts(order: HostsUpOrder, hosts: Hosts, reporter: Reporter) -> A
             lines={},
             secret=b"",
         )
-        planned = plan_parts(order, spec, begun, hosts)
+        planned = look_and_plan_parts(order, spec, begun, hosts)
         whole = begun.whole
         for host, one in planned.items():
             mine = one.mine
@@ -175,7 +175,7 @@ def _look(order: HostsUpOrder, hosts: Hosts) -> SpanningCluster:
     return seen
 
 
-def plan_parts(order: HostsUpOrder, spec: ClusterSpec, agreed: Agreed, hosts: Hosts) -> dict[str, PlannedPart]:
+def look_and_plan_parts(order: HostsUpOrder, spec: ClusterSpec, agreed: Agreed, hosts: Hosts) -> dict[str, PlannedPart]:
     """What each host that answers would change for its part.
 
     Raises:

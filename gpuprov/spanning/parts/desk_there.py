@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from gpuprov.cluster.nodes_elsewhere import NodesElsewhere
 from gpuprov.core.errors import HostNotReady
 from gpuprov.core.names import name_cluster
-from gpuprov.spanning.parts.over_hosts import find_host_of_node, head_of
+from gpuprov.spanning.parts.over_hosts import get_host_of_node, head_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -46,5 +46,5 @@ def reach_node(node: str, known: Mapping[str, RemoteMachine], hosts: Hosts) -> D
         UsageError: No host that answers has it, or more than one.
         GpuprovError: That host does not answer.
     """
-    machine, row = find_host_of_node(node, known, hosts)
+    machine, row = get_host_of_node(node, known, hosts)
     return NodesElsewhere.as_driver(hosts, machine, row.cluster, row.engine)

@@ -238,7 +238,7 @@ def lines_of(told: Mapping[str, Any], host: str) -> list[str]:
     return [f"{host}: {line}" for line in read_lines(told, "changed", host)]
 
 
-def find_host_of_node(node: str, known: Mapping[str, RemoteMachine], hosts: Hosts) -> tuple[RemoteMachine, NodeRow]:
+def get_host_of_node(node: str, known: Mapping[str, RemoteMachine], hosts: Hosts) -> tuple[RemoteMachine, NodeRow]:
     """The host that has a node, and what it says of it.
 
     Hosts that did not answer when last asked are asked only if no other one has it.

@@ -13,8 +13,8 @@ from gpuprov.core.reporter import Silent
 from gpuprov.documents.member_answers import strictly
 from gpuprov.host.remote.ask import MemberRequest
 from gpuprov.host.remote.hosts import Hosts, HostsBySsh
-from gpuprov.host.remote.inventory import find_machine
-from gpuprov.host.remote.places import find_places
+from gpuprov.host.remote.inventory import get_machine
+from gpuprov.host.remote.places import ensure_places
 from gpuprov.host.remote.several import failure_of
 from gpuprov.serving.member_ansible import RunOrder
 
@@ -120,6 +120,6 @@ def open_remote_transport(host: str, engine: str) -> Transport:
     """
     if not host:
         raise UsageError("no host is named", evidence="gpuprov_through is empty", fix="gpuprov inventory --graph")
-    places = find_places()
-    machine = find_machine(places.inventory, host)
+    places = ensure_places()
+    machine = get_machine(places.inventory, host)
     return RemoteTransport(machine=machine, engine=engine, hosts=HostsBySsh(places=places, reporter=Silent()))

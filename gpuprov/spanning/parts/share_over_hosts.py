@@ -91,7 +91,7 @@ def _prove(where: _Where, spec: ClusterSpec, seen: SpanningCluster, hosts: Hosts
         if where.uid != ACCOUNT_UID and seen.spec is None and not all(look.empty for look in looks.values()):
             raise UsageError(
                 f"the folder {folder} is not empty, and cluster {spec.name} is new",
-                evidence=f"an earlier cluster has left there what its {where.account} knew",
+                evidence=f"it has what the {where.account} of an earlier cluster knew",
                 fix=f"empty it, on {first}: sudo find {folder} -mindepth 1 -delete; then run the same command again",
             )
         if looks[first].mark:  # else it is somebody else's, which each host's plan says in words

@@ -63,7 +63,7 @@ def _read_key(told: Mapping[str, Any], host: str) -> str:
     def read() -> str:
         key = told["key"]
         if not isinstance(key, str) or not KEY.fullmatch(key):
-            raise ValueError("the key is none of WireGuard")
+            raise ValueError("the key is not a WireGuard key")
         return key
 
     return strictly(read, host)

@@ -104,7 +104,7 @@ def judge_mtu(expected: Expectation, seen: Observation) -> Finding:
     whole = [host for host, echo in echoes.items() if echo["full"] == "answers"]
     silent = [host for host in echoes if host not in whole]
     if silent:
-        return unknown(f"MTU {mtu}; cannot be tried: {_some(silent)} answers no ping", "silent", host=expected.node)
+        return unknown(f"MTU {mtu}; cannot be tested: {_some(silent)} answers no ping", "silent", host=expected.node)
     return passed(
         f"MTU {mtu}; {outer} bytes reach {len(whole)} other host{'' if len(whole) == 1 else 's'} in one piece"
     )
@@ -121,7 +121,7 @@ def judge_peers(expected: Expectation, seen: Observation) -> Finding:
     strange = [address for address in present if address not in wanted.values()]
     if missing or strange:
         parts = [f"{_some(missing)} is missing"] if missing else []
-        parts += [f"{_some(strange)} is no host of the cluster"] if strange else []
+        parts += [f"{_some(strange)} is not a host of the cluster"] if strange else []
         return failed(f"{overlay['wanted']['device']}: {'; '.join(parts)}", host=expected.node)
     return passed(f"all {len(present)} other hosts" if present else "there is no other host")
 

@@ -82,7 +82,7 @@ def look_at_lines(part: str, what: str, log: Log) -> Finding:
         named = "; ".join(lines[-_MOST_NAMED:])
         return failed(f"{len(lines)} in {log['source']}, most recent: {named}" if lines[_MOST_NAMED:] else named)
     if log[part]:
-        return passed(f"{len(log[part])} in {log['source']}, but by NVML nothing is wrong any more")
+        return passed(f"{len(log[part])} in {log['source']}, but NVML no longer reports a fault")
     return passed(f"no {what} in {log['source']} since the driver was loaded")
 
 

@@ -7,13 +7,13 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from gpuprov.core.bundle_parts import as_json, read_end
-from gpuprov.core.execution import run
 from gpuprov.core.reporter import Silent
 from gpuprov.documents.doctor import doctor_document
 from gpuprov.documents.versions import versions_document
 from gpuprov.drivers.registry import REGISTRY
 from gpuprov.host.examine import examine_host
 from gpuprov.host.record import take_record
+from gpuprov.host.system_logs import read_kernel_lines, read_unit_journal
 from gpuprov.spec.models import ClusterSpec
 
 if TYPE_CHECKING:
@@ -28,7 +28,6 @@ RUN_LOGS = 50
 KERNEL_LINES = re.compile(
     "|".join(["NVRM|nvidia|oom|out of memory|lxc|apparmor|btrfs|neighbou?r|overlay", *REGISTRY]), re.IGNORECASE
 )
-_COMMAND_S = 20.0
 
 
 def host_parts(host: Host, engines: Iterable[Engine], *, root: Path, run_logs: Path) -> dict[str, Callable[[], str]]:
@@ -36,7 +35,7 @@ def host_parts(host: Host, engines: Iterable[Engine], *, root: Path, run_logs: P
     parts: dict[str, Callable[[], str]] = {
         "versions.json": lambda: as_json(versions_document(_system(root), host=host.name)),
         "record.json": lambda: as_json(take_record(root)),
-        "host/kernel.txt": _kernel_log,
+        "host/kernel.txt": lambda: pick_kernel_lines(read_kernel_lines(root)),
     }
     for engine in engines:
         parts[f"doctor-{engine}.json"] = partial(_findings, host, engine)
@@ -65,10 +64,5 @@ def _system(root: Path) -> str | None:
     return name[1] if name else None
 
 
-def _kernel_log() -> str:
-    return pick_kernel_lines(run(["dmesg"], timeout_s=_COMMAND_S).stdout)
-
-
 def _journal() -> str:
-    units = [f"--unit={unit}" for entry in REGISTRY.values() for unit in entry.units]
-    return run(["journalctl", "--no-pager", "--lines=2000", *units], timeout_s=_COMMAND_S).stdout
+    return read_unit_journal([unit for entry in REGISTRY.values() for unit in entry.units])

@@ -28,6 +28,6 @@ class PatientBroker(RedisBroker):  # type: ignore[misc]  # no types are read of 
                     try:
                         return super().__next__()
                     except dramatiq.DecodeError as error:  # noqa: PERF203  (the others are read)
-                        sys.stderr.write(f"something in the queue is passed over: {error.__cause__ or error}\n"[:1000])
+                        sys.stderr.write(f"an entry of the queue is skipped: {error.__cause__ or error}\n"[:1000])
 
         return PatientConsumer

@@ -7,11 +7,13 @@ from typing import Any, Final
 
 import numpy as np
 
+from gpuwork.units import GIB
+
 msgpack: Any = importlib.import_module("msgpack")
 msgpack_numpy: Any = importlib.import_module("msgpack_numpy")
 dramatiq: Any = importlib.import_module("dramatiq")
 
-MOST_BYTES: Final = 1024**3
+MOST_BYTES: Final = GIB
 _KINDS: Final = "biufcSU"
 
 
@@ -34,7 +36,7 @@ def unpack_message(data: bytes) -> Any:  # noqa: ANN401  (whatever was packed)
     try:
         return msgpack.unpackb(data, object_hook=_unpack_numpy, raw=False, strict_map_key=False)
     except (ValueError, TypeError, LookupError, msgpack.UnpackException) as error:
-        raise ValueError(f"is no message: {error}") from error
+        raise ValueError(f"is not a message: {error}") from error
 
 
 def _unpack_numpy(value: dict[Any, Any]) -> object:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from gpuwork.anneal.model_file import MOST_BYTES, parse_model
-from gpuwork.anneal.order import write_run
+from gpuwork.anneal.order import write_annealed_run
 from gpuwork.anneal.part import Interrupted, PartFailed, run_part
 from gpuwork.anneal.part_record import RESULT, Failure, read_failure
 from gpuwork.anneal.result import read_result
@@ -17,6 +17,7 @@ from gpuwork.anneal.settings import check_settings
 from gpuwork.anneal.validator import find_model_faults
 from gpuwork.errors import WorkError
 from gpuwork.machine import describe_machine
+from gpuwork.units import MIB
 from gpuwork.where import find_where
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 PONG: Final = "pong"
 MOST_RUNS: Final = 60  # one of them runs, the others wait
-MOST_RESULT: Final = 500 * 1024**2  # Redis takes 512 MiB
+MOST_RESULT: Final = 500 * MIB  # Redis takes 512 MiB
 _FILE: Final = "model.py"
 _NUMBERS: Final = ("dimensions", "distribution", "precision")
 
@@ -67,8 +68,8 @@ class Service:
         unknown = [str(name)[:50] for name in model if name not in ("source", *_NUMBERS)]
         source = model.get("source")
         if unknown or not isinstance(source, str) or len(source) > MOST_BYTES:
-            told = f"it has {', '.join(unknown)}" if unknown else "its source is no text, or too long"
-            return {"failure": _refused("NoModel", f"this is no model: {told}")}
+            told = f"it has {', '.join(unknown)}" if unknown else "its source is not text, or is too long"
+            return {"failure": _refused("NoModel", f"this is not a model: {told}")}
         found, faults = parse_model(source, file=_FILE)
         faults += find_model_faults(found) if found is not None else []
         if found is None or faults:
@@ -105,7 +106,7 @@ class Service:
             return _without(_STOPPED)
         place = Path(tempfile.mkdtemp(prefix="gpuwork-anneal-"))
         try:
-            run = write_run(place / "run", name="model", model=model.text, settings=settings, parts=1)
+            run = write_annealed_run(place / "run", name="model", model=model.text, settings=settings, parts=1)
             try:
                 run_part(run, 0, stop=self.stop)
                 result = read_result(run.part(0) / RESULT)

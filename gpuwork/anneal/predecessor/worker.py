@@ -49,11 +49,11 @@ def read_environment(environment: Mapping[str, str] = os.environ) -> WorkerSetti
     queue, port = environment.get("WORKER_QUEUE_ID", ""), environment.get("REDIS_PORT", "6379")
     faults = []
     if not _NAME.fullmatch(queue):
-        faults.append("WORKER_QUEUE_ID is no name of a queue (allowed: letters, digits, _ . and -)")
+        faults.append("WORKER_QUEUE_ID is not the name of a queue (allowed: letters, digits, _ . and -)")
     if not port.isascii() or not port.isdecimal() or not 0 < int(port) < 2**16:
-        faults.append("REDIS_PORT is no port")
+        faults.append("REDIS_PORT is not a port")
     if not environment.get("REDIS_PWD"):
-        faults.append("REDIS_PWD is missing: who reaches a Redis without a password runs what he likes here")
+        faults.append("REDIS_PWD is missing: whoever reaches a Redis without a password can run code here")
     if faults:
         raise Refused("the worker cannot start", evidence="\n".join(faults), fix="set these variables, and start again")
     return WorkerSettings(

@@ -381,7 +381,7 @@ REASONS = {
     "core/report_file.py": "of a bundle: tests/unit/core/test_report_file.py",
     "drivers/docker/": "Docker has to say it: tests/e2e/test_docker.py",
     "drivers/lxd/": "LXD has to say it: tests/e2e/test_exhaustion.py, tests/contract",
-    "drivers/lost_answers.py": "an engine that does not answer as it should: tests/unit/test_provoked_answers.py",
+    "drivers/lost_answers.py": "an engine that gives unexpected answers: tests/unit/test_provoked_answers.py",
     "drivers/node_trees.py": "a node that is full or silent: tests/unit/drivers/test_node_trees.py",
     "drivers/registry.py": "prepares this machine: tests/e2e/test_bare_host.py",
     "host/incoming_files.py": "more than a node may give: tests/unit/host/test_incoming_files.py",

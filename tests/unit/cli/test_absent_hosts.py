@@ -134,7 +134,7 @@ def test_a_slurm_that_does_not_answer_is_a_warning_and_no_loss(lab: Typing, monk
 
     monkeypatch.setattr("gpuprov.planes.slurm.absence.ask_words", hang)
     assert len(lab.json("cluster", "up", "--no-verify", expect=AWAY)["nodes"]) == 4
-    assert "Slurm was not told which hosts are away or back: sinfo has not answered: 15 s" in lab.errors
+    assert "Slurm does not know yet which hosts are away or back: sinfo has not answered: 15 s" in lab.errors
     assert slurm.down == set()
 
 

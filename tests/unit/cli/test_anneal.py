@@ -229,7 +229,7 @@ def test_every_fault_is_told_before_anything_is_copied(annealing: Annealing) -> 
     (annealing.folder / "bad.yaml").write_text("max_step: 5\nprecision: float16\n")
     for verb in ("check", "run"):
         said = annealing.refused(verb, "bad.py", "--conf", "bad.yaml")
-        assert "4 faults in what is to be annealed; nothing was executed" in said
+        assert "4 faults in the models and configurations; nothing was executed" in said
         for line in ("bad.py: cool: is missing", "evaluate: uses import", "bad.yaml:1: max_step: is not known",
                      "bad.yaml:2: precision: is 'float16'"):  # fmt: skip
             assert line in said
@@ -243,9 +243,12 @@ def test_every_fault_is_told_before_anything_is_copied(annealing: Annealing) -> 
 BAD: dict[str, tuple[tuple[str, ...], str]] = {
     "no model": (("none.py",), "none.py: does not exist"),
     "no configuration": (("line.py", "--conf", "none.yaml"), "none.yaml: does not exist"),
-    "no pairs": (("line.py", "line.py", *(3 * ("--conf", "run.yaml"))), "2 models and 3 configurations make no pairs"),
+    "no pairs": (
+        ("line.py", "line.py", *(3 * ("--conf", "run.yaml"))),
+        "2 models and 3 configurations cannot be paired",
+    ),
     "no chains": (("line.py", "--chains", "0"), "--chains 0; allowed: 1 to 100,000,000"),
-    "no target": (("line.py", "--target", "nan"), "--target is no number that a value can reach"),
+    "no target": (("line.py", "--target", "nan"), "--target must be a finite number"),
     "no nodes": (("line.py", "--nodes", "0"), "--nodes 0; allowed: 1 to 10,000"),
     "nodes here": (("line.py", "--nodes", "2", "--local"), "--nodes is for runs in a cluster"),
     "a mode there": (("line.py", "--gpu-mode", "simulated"), "--gpu-mode requires --local"),
@@ -295,5 +298,5 @@ def test_a_node_that_lies_about_what_it_prepared_is_not_believed(name: str, anne
         return ExecResult(exit_code=0, stdout=json.dumps(told), stderr="")
 
     annealing.jobs.say = say
-    assert "does not answer as the program for annealing does" in annealing.refused("run", "line.py", code=4)
+    assert "gave an unexpected answer" in annealing.refused("run", "line.py", code=4)
     assert annealing.jobs.orders() == []

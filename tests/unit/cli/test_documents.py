@@ -19,7 +19,7 @@ from gpuprov.core.outcome import Outcome
 from gpuprov.drivers.base import ExecResult
 from gpuprov.host.remote.inventory import remember_machine
 from gpuprov.host.remote.machine import RemoteMachine
-from gpuprov.host.remote.places import find_places
+from gpuprov.host.remote.places import ensure_places
 from gpuprov.provision.events import HostStats
 from gpuprov.provision.site import HostResult, SiteResult
 from tests.fakes.jobs_in_nodes import JobsInNodes, give_jobs
@@ -40,6 +40,8 @@ PAGE = (DOCS / "documents.md").read_text()
 ROW = re.compile(r"^\| `(gpuprov\.[a-z-]+/v1)` \| ([^|]*) \| \[[a-z-]+\]\(([a-z-]+)\.schema\.json\)", re.MULTILINE)
 PRINTED, _, OTHERS = PAGE.partition("These documents are not printed by a verb:")
 STREAMS = {"exec", "run", "shell", "ssh"}
+# Of no host, of many, for others to read (record), or read by Ansible as well (inventory).
+HOSTLESS = {"completion", "error", "explain", "hosts", "inventory", "record"}
 # More than what tests/twice.py has for a verb that can be typed on the fake engine.
 MODEL = str(DOCS.parent / "examples/anneal/ackley.py")
 QUICK = ("--gpu-mode", "simulated", "--target", "100", "--out", "{folder}/out")
@@ -126,6 +128,18 @@ def test_every_verb_has_a_document_or_is_known_to_print_none() -> None:
 
 
 @pytest.mark.slow
+def test_what_a_verb_prints_has_to_name_its_host() -> None:
+    """Where a program in nodes prints the same, without a host, a key that gpuprov alone writes needs the name."""
+    printed = {name: SCHEMAS[name] for name, _, _ in ROW.findall(PRINTED)}
+    assert len(printed) > 30
+    without = {
+        name.removeprefix("gpuprov.").removesuffix("/v1")
+        for name, schema in printed.items()
+        if "host" not in schema["required"] and ["host"] not in schema.get("dependentRequired", {}).values()
+    }
+    assert without == HOSTLESS
+
+
 def test_every_schema_is_one_is_listed_and_is_strict() -> None:
     rows = ROW.findall(PAGE)
     assert {name: f"gpuprov.{file}/v1" for name, _, file in rows} == {name: name for name in SCHEMAS}
@@ -222,7 +236,7 @@ def have_a_host(
     def have(*, known: bool) -> None:
         ssh = install_ssh(tmp_path, monkeypatch)
         if known:
-            remember_machine(find_places().inventory, RemoteMachine(name="hoff", address="hoff"))
+            remember_machine(ensure_places().inventory, RemoteMachine(name="hoff", address="hoff"))
             ssh.reach("hoff", member=world_member(ssh.root_of("hoff"), "own", nodes=1))
 
     return have

@@ -145,7 +145,7 @@ def test_what_waits_is_not_submitted_again_and_can_be_cancelled(held: Grid) -> N
     assert held("run", "--reps", "2") == "submitted runs: 0, done: 0, under way: 12\n"
     assert held.document("status")["counts"] == {"done": 0, "failed": 0, "running": 0, "waiting": 12, "missing": 0}
     assert [job["state"] for job in held.document("cancel")["jobs"]] == ["cancelled"] * 12
-    assert held("cancel") == "no run of Project waits or runs\n"
+    assert held("cancel") == "no run of Project is waiting or running\n"
     assert held.document("status")["counts"]["missing"] == 6
     assert held.document("status")["runs"] == []
 
@@ -153,7 +153,7 @@ def test_what_waits_is_not_submitted_again_and_can_be_cancelled(held: Grid) -> N
 def test_a_job_of_somebody_with_the_same_name_is_none_of_the_grid(held: Grid) -> None:
     for command in (("true",), ("python3", "-m", "gpuwork.grid", "one", "/shared/grids/Other/runs/x", "{n}")):
         held.type("submit", "--no-project", "--name", "Project", "--count", "2", "--", *command)
-    assert held("cancel") == "no run of Project waits or runs\n"
+    assert held("cancel") == "no run of Project is waiting or running\n"
     assert held.document("status")["counts"]["missing"] == 6
 
 
@@ -230,7 +230,7 @@ def test_what_is_in_the_way_of_a_pull_stays(grid: Grid, tmp_path: Path) -> None:
     runs.unlink()
     runs.mkdir()
     (runs / "results.csv").write_text("mine")
-    assert "results.csv is not of an earlier pull" in grid.refused("pull")[1]
+    assert "results.csv was not written by an earlier pull" in grid.refused("pull")[1]
     (runs / "results.csv").unlink()
     (runs / "param_001").mkdir()
     (runs / "param_001/param2val.yaml").write_text("other")
@@ -452,7 +452,7 @@ WRONG_TABLES: Sequence[dict[str, Any]] = (
 def test_a_table_that_is_none_is_refused(verb: str, wrong: dict[str, Any], grid: Grid) -> None:
     grid.jobs.say = lambda _command: answer("grid-listed", **{**LISTED, **wrong})
     what = grid.refused(verb, code=4)[0]
-    assert what == "c000 does not answer as the program for grids does (`list`)"
+    assert what == "the program for grids in c000 gave an unexpected answer (`list`)"
     assert not (grid.project / "runs").exists()
 
 

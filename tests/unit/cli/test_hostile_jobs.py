@@ -190,7 +190,7 @@ def test_a_job_that_is_none_is_refused(
         hostile.say = lambda _command, answer=answer: ExecResult(exit_code=0, stdout=answer, stderr="")
         code, _, err = say(typed, VERBS[verb], capsys)
         assert code == EngineError.exit_code
-        assert "c000 does not answer as the program for jobs does" in err
+        assert "the program for jobs in c000 gave an unexpected answer" in err
 
 
 def test_what_a_job_wrote_is_shortened_and_hides_no_other_job(

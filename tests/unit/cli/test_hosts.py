@@ -11,7 +11,7 @@ from gpuprov.cli.main import main
 from gpuprov.core.outcome import Outcome
 from gpuprov.host.remote.inventory import remember_machine
 from gpuprov.host.remote.machine import RemoteMachine
-from gpuprov.host.remote.places import Places, find_places
+from gpuprov.host.remote.places import Places, ensure_places
 from tests.fakes.ssh import install_ssh
 from tests.schemas import validate
 
@@ -36,7 +36,7 @@ def ssh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeSsh:
 def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Places:
     (tmp_path / "run").mkdir()
     places = Places(config=tmp_path / "config/gpuprov", runtime=tmp_path / "run")
-    monkeypatch.setattr("gpuprov.host.remote.places.find_places", lambda: places)
+    monkeypatch.setattr("gpuprov.host.remote.places.ensure_places", lambda: places)
     return places
 
 
@@ -144,5 +144,5 @@ def test_a_folder_for_connections_that_others_can_enter_is_refused(
     assert main(["host", "list"]) == 3
     assert "is not a folder of uid" in capsys.readouterr().err
     (run / "gpuprov-ssh").rmdir()
-    assert find_places().runtime == run / "gpuprov-ssh"
+    assert ensure_places().runtime == run / "gpuprov-ssh"
     assert (run / "gpuprov-ssh").stat().st_mode & 0o777 == 0o700

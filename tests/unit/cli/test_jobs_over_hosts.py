@@ -150,7 +150,7 @@ def test_a_copy_that_breaks_off_submits_nothing(lab: Lab, monkeypatch: pytest.Mo
 
 def test_a_lost_connection_says_how_to_see_whether_it_was_submitted(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     def lose(*_: object, **__: object) -> None:
-        raise Unreachable("the connection to hoff was lost", evidence="ssh said nothing", fix="again")
+        raise Unreachable("the connection to hoff was lost", evidence="ssh printed nothing", fix="again")
 
     monkeypatch.setattr(type(lab.hosts.worlds["hoff"].driver), "run", lose)
     assert lab.document("submit", "--no-project", "--", "true", code=3)["error"]["fix"].startswith("see whether")

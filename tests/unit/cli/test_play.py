@@ -48,6 +48,7 @@ def test_the_document_has_the_hosts_and_the_error(
     assert main(["play", "site.yml", "--json"]) == 5
     document = json.loads(capsys.readouterr().out)
     assert validate(document) == "gpuprov.play/v1"
+    assert document["host"]
     assert document["play"]["hosts"]["c001"]["task"] == "base: Ask"
     assert document["error"]["what"] == "1 of 2 hosts failed: c001"
     assert document["error"]["exit_code"] == 5

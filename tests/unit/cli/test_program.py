@@ -154,7 +154,7 @@ def test_a_crash_in_a_cluster_is_told(types: Typing, tmp_path: Path) -> None:
     program = write_program(tmp_path / "p", cuda=CUDA.replace("    result->rows +=", crash))
     write_table(tmp_path / "t.csv", 5, 2, seed=1)
     what, evidence, _ = types.error("program", "run", program, "--data", tmp_path / "t.csv", code=1)
-    assert "crashed when it was to run an iteration over the rows 0 to " in what
+    assert "crashed when it had to run an iteration over the rows 0 to " in what
     assert evidence == "SIGSEGV: Segmentation fault"
 
 
@@ -233,12 +233,12 @@ def answer(types: Typing, **told: object) -> None:
 def test_a_hostile_node_is_not_believed(row: Mapping[str, object], types: Typing) -> None:
     answer(types, schema="gpuprov.programs/v1", programs=[row])
     what, _, _ = types.error("program", "list", code=4)
-    assert what == "c000 does not answer as the program for programs does (`list`)"
+    assert what == "the program for programs in c000 gave an unexpected answer (`list`)"
 
 
 def test_a_page_without_a_run_is_refused(types: Typing) -> None:
     what, _, fix = types.error("program", "page")
-    assert what == "no run of a program with a page goes on in cluster lab"
+    assert what == "no run of a program with a page is under way in cluster lab"
     assert fix == "gpuprov jobs"
 
 

@@ -20,7 +20,7 @@ import pytest
 from gpuprov.cli.main import main
 from gpuprov.core.relay import Relay
 from gpuprov.drivers.base import File
-from gpuprov.planes.across.find_page import find_queue_page
+from gpuprov.planes.across.find_page import get_queue_page
 from gpuprov.planes.worker.facts import BROKER, FLOWER
 from gpuprov.planes.worker.files import page_password
 from gpuprov.spec.models import NodesSpec, WorkerSpec
@@ -239,7 +239,7 @@ def test_a_page_that_does_not_answer_is_told_with_what_to_look_at(
 def test_a_page_that_starts_is_waited_for(workers: World) -> None:
     workers.workers.broken.add("c000")
     workers.engine.faults.at("run", subject="c000", nth=3, act=lambda: workers.workers.broken.remove("c000"))
-    _require_answer(workers.driver, find_queue_page(workers.driver, "lab"), "lab")
+    _require_answer(workers.driver, get_queue_page(workers.driver, "lab"), "lab")
     assert not workers.workers.broken
 
 

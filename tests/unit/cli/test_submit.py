@@ -271,7 +271,7 @@ def test_what_changes_is_told(held: Desk, monkeypatch: pytest.MonkeyPatch) -> No
     held("submit", "--no-project", "--name", "one", "--", "true")
     table, change = held("jobs", "--watch").rstrip().rsplit("\n", 1)
     assert table.splitlines()[1].split()[:3] == ["1", "one", "waiting"]
-    assert change.endswith(" job 1 (one): lost: it is no longer queued, and it left no end")
+    assert change.endswith(" job 1 (one): lost: it is no longer queued, and how it ended was not recorded")
 
 
 BAD: dict[str, tuple[tuple[str, ...], str]] = {
@@ -292,7 +292,7 @@ BAD: dict[str, tuple[tuple[str, ...], str]] = {
     "count huge": (("submit", "--count", "10001", "--", "true"), "--count: is 10001"),
     "count endless": (("submit", "--count", "9" * 50, "--", "true"), "--count: is 999"),
     "count a word": (("submit", "--count", "x", "--", "true"), "not a valid integer"),
-    "at most alone": (("submit", "--at-most", "2", "--", "true"), "--at-most: is there without a count"),
+    "at most alone": (("submit", "--at-most", "2", "--", "true"), "--at-most: is given without a count"),
     "at most 0": (("submit", "--count", "2", "--at-most", "0", "--", "true"), "--at-most: is 0"),
     "retries below 0": (("submit", "--retries", "-1", "--", "true"), "--retries: is -1"),
     "gpus below 0": (("submit", "--gpus", "-1", "--", "true"), "--gpus: is -1 (allowed: 0 to 64)"),
@@ -369,7 +369,7 @@ def test_a_project_that_changes_meanwhile_is_not_submitted(held: Desk, monkeypat
     changes: dict[str, Callable[[], object]] = {
         "removed": file.unlink,
         "replaced": lambda: os.mkfifo(file),
-        "replaced meanwhile": become_a_folder,
+        "replaced while it was copied": become_a_folder,
     }
     for words, change in changes.items():
 
@@ -400,7 +400,7 @@ def test_a_home_is_no_project_unless_it_is_named(
     (tmp_path / "home").mkdir()
     monkeypatch.chdir(tmp_path / place)
     what, _, fix = held.refused("submit", "--", "true")
-    assert what == "the current folder is no project; nothing was submitted"
+    assert what == "the current folder is not a project; nothing was submitted"
     assert "gpuprov submit --no-project" in fix
     monkeypatch.chdir(tmp_path / "home")
     held("submit", "--project", ".", "--", "true")
@@ -441,7 +441,7 @@ def test_errors_of_the_program_keep_their_parts(held: Desk) -> None:
     )  # fmt: skip
     held("submit", "--no-project", "--count", "3", "--", "true")
     assert held.refused("jobs", "logs", "1") == (
-        "a log is of one job",
+        "a log belongs to one run; name the run",
         "1 has runs 1.0 to 1.2",
         "gpuprov jobs logs 1.0",
     )
@@ -455,7 +455,7 @@ def test_errors_of_the_program_keep_their_parts(held: Desk) -> None:
     assert held.refused("submit", "--no-project", "--", "true", code=4)[0] == "sbatch failed"
     (held.jobs.folder / "jobs").rename(held.jobs.folder / "kept")
     (held.jobs.folder / "jobs").write_text("")
-    assert "the shared folder is not there" in held.refused("submit", "--no-project", "--", "true", code=3)[0]
+    assert "the shared folder does not exist" in held.refused("submit", "--no-project", "--", "true", code=3)[0]
 
 
 def test_what_is_odd_about_numbers_is_said(held: Desk) -> None:

@@ -323,7 +323,7 @@ def test_an_offer_is_read_back_and_nothing_else_is_taken_for_one() -> None:
     assert read_offer(dump_offer(offer), host="a") == offer
     other = dump_offer(replace(offer, host="b"))
     for text in ("", "{", "[]", "{}", '{"host":"a","more":"3"}', '{"host":"a","x":1}', other, "[" * 100_000):
-        with pytest.raises(EngineError, match="the host a has given an answer") as caught:
+        with pytest.raises(EngineError, match="the host a gave an answer") as caught:
             read_offer(text, host="a")
         assert caught.value.evidence.isprintable()
         assert len(caught.value.evidence) <= 200

@@ -61,7 +61,7 @@ def test_whatever_is_taken_away_or_of_another_kind_is_refused(told: dict[str, An
             if error is None:
                 passed.append((spoil.__name__, path))
             else:
-                assert error.what == "here does not answer as gpuprov does"
+                assert error.what == "here gave an unexpected answer"
                 assert error.fix.endswith("gpuprov host add here")
     assert passed == []
     assert len(paths_of(told)) > 70

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 import yaml
 
-from gpuprov.assets import find_asset
+from gpuprov.assets import get_asset
 from gpuprov.core.errors import HostNotReady, UsageError
 from gpuprov.drivers import sockets
 from gpuprov.drivers.base import NodeRequest
@@ -88,7 +88,7 @@ def test_one_that_is_new_enough_or_says_no_number(
 
 
 def test_host_prepare_asks_for_the_same_versions() -> None:
-    engines = yaml.safe_load((find_asset("roles") / "host/vars/main.yml").read_text())["host_engines"]
+    engines = yaml.safe_load((get_asset("roles") / "host/vars/main.yml").read_text())["host_engines"]
     assert {engine: kin.oldest for engine, kin in KIN.items()} == {engine: engines[engine]["least"] for engine in KIN}
 
 
@@ -156,7 +156,7 @@ def test_the_usual_places_are_looked_at(tmp_path: Path, monkeypatch: pytest.Monk
     snap = tmp_path / "snap.socket"
     snap.touch()
     monkeypatch.setattr(sockets, "SOCKETS", {"lxd": (str(tmp_path / "absent"), str(snap))})
-    assert module.find_socket("lxd") == snap
+    assert module.get_socket("lxd") == snap
 
 
 def test_engines_that_are_not_known() -> None:

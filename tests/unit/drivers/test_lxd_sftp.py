@@ -92,7 +92,7 @@ def test_anything_else_is_an_error_in_three_parts(
     tmp_path: Path, answer: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("gpuprov.drivers.lxd.sftp.READ_S", 0.3)
-    with pytest.raises(EngineError, match="does not tell") as caught:
+    with pytest.raises(EngineError, match="does not report") as caught:
         ask(tmp_path, answer)
     assert caught.value.evidence
     assert caught.value.fix

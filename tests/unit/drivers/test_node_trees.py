@@ -89,7 +89,7 @@ def test_a_source_that_fails_is_passed_on_and_tidied_up_after() -> None:
     assert ran == ["sh", "rm"]
 
 
-@pytest.mark.parametrize(("code", "said"), [(0, ""), (1, "tar: x: file changed as we read it")])
+@pytest.mark.parametrize(("code", "said"), [(0, ""), (1, "tar: x: file changed while it was read")])
 def test_a_file_that_changes_is_told(code: int, said: str) -> None:
     assert read_tree(lambda _call: Output(exit_code=code, stdout=b"", stderr=said.encode()), "c0", "/x", len) == said
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from gpuprov.core.errors import EngineError
-from gpuprov.drivers.docker.owners import find_mapped_owner
+from gpuprov.drivers.docker.owners import get_mapped_owner
 from gpuprov.drivers.lxd.driver import LxdDriver
 from gpuprov.drivers.lxd.owners import find_in_instances, find_in_subuid, owner_without_shift, parse_id_map
 from tests.fakes.driver import FakeDriver
@@ -101,10 +101,10 @@ def test_an_engine_that_does_not_tell_is_an_error_in_three_parts(tmp_path: Path)
 
 def test_docker_s_users_are_the_host_s_unless_they_are_remapped() -> None:
     plain = {"SecurityOptions": ["name=seccomp,profile=builtin", "name=cgroupns"], "DockerRootDir": "/var/lib/docker"}
-    assert find_mapped_owner(plain, UID) == UID
-    assert find_mapped_owner({}, UID) == UID
+    assert get_mapped_owner(plain, UID) == UID
+    assert get_mapped_owner({}, UID) == UID
     remapped = {"SecurityOptions": ["name=userns"], "DockerRootDir": "/var/lib/docker/165536.165536"}
-    assert find_mapped_owner(remapped, UID) == 170_247
+    assert get_mapped_owner(remapped, UID) == 170_247
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_docker_s_users_are_the_host_s_unless_they_are_remapped() -> None:
 )
 def test_a_docker_that_does_not_tell_is_an_error_in_three_parts(info: dict[str, Any]) -> None:
     with pytest.raises(EngineError, match="4711") as caught:
-        find_mapped_owner(info, UID)
+        get_mapped_owner(info, UID)
     assert caught.value.evidence.startswith("security options: name=")
     assert "docker info" in caught.value.fix
 

@@ -21,7 +21,7 @@ def test_files_and_folders_are_packed_with_owner_and_mode() -> None:
 
 
 def odd(kind: bytes, target: str = "") -> bytes:
-    """A tar of one member that is no regular file."""
+    """A tar of one member that is not a regular file."""
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w") as tar:
         member = tarfile.TarInfo("a")

@@ -98,13 +98,13 @@ def test_links_stay_within_the_project(project: Path) -> None:
     }.items():
         (project / name).symlink_to(target)
     assert faults_of(project) == [
-        f"absolute: is a link out of the project, to {project}/job.py (allowed: a relative link within)",
-        "out: is a link out of the project, to ../elsewhere (allowed: a relative link within)",
-        "passwords: is a link out of the project, to /etc/passwd (allowed: a relative link within)",
-        "src/out: is a link out of the project, to ../../Project/job.py (allowed: a relative link within)",
-        "dangling: is a link to nothing, which is not there, or not copied: remove it",
-        "excluded: is a link to env/pyvenv.cfg, which is not there, or not copied: remove it",
-        "data/again: is a link to ../src/up/words.txt, which is not there, or not copied: remove it",
+        f"absolute: is a link out of the project, to {project}/job.py (allowed: a relative link inside the project)",
+        "out: is a link out of the project, to ../elsewhere (allowed: a relative link inside the project)",
+        "passwords: is a link out of the project, to /etc/passwd (allowed: a relative link inside the project)",
+        "src/out: is a link out of the project, to ../../Project/job.py (allowed: a relative link inside the project)",
+        "dangling: is a link to nothing, which does not exist or is not copied: remove it",
+        "excluded: is a link to env/pyvenv.cfg, which does not exist or is not copied: remove it",
+        "data/again: is a link to ../src/up/words.txt, which does not exist or is not copied: remove it",
     ]
 
 
@@ -113,7 +113,7 @@ def test_what_is_too_large_or_no_file_is_refused(project: Path) -> None:
         file.truncate(5 * 1024**3)
     os.mkfifo(project / "pipe")
     (project / os.fsdecode(b"caf\xe9")).touch()
-    fix = "keep data outside of the project and give its path as a parameter, or name it in .gitignore"
+    fix = "keep data outside the project and give its path as a parameter, or name it in .gitignore"
     assert faults_of(project) == [
         r"'caf\udce9': has a name that is not UTF-8",
         f"huge.bin: has 5120 MiB, more than 256 MiB: {fix}",

@@ -11,9 +11,9 @@ from gpuwork import child
 from gpuwork.errors import Refused, SlurmError, StoreError, TimedOut
 from gpuwork.jobs import arguments, cli, one, waiting
 from gpuwork.jobs.arguments import FOLDER, build_parser
-from gpuwork.jobs.job import State
+from gpuwork.jobs.job import JobState
 from gpuwork.jobs.log import PIECE_BYTES
-from gpuwork.jobs.order import MOST_BYTES, MOST_RUNS, MOST_WORDS, Order, as_document
+from gpuwork.jobs.order import MOST_BYTES, MOST_RUNS, MOST_WORDS, RunsOrder, order_document
 from gpuwork.jobs.overview import MOST_LISTED
 from gpuwork.jobs.run_record import LOST_TRIES
 from gpuwork.jobs.slurm import CHUNK
@@ -49,7 +49,7 @@ def test_the_example_is_right(held: Jobs, make: Callable[..., Path]) -> None:
 
 def test_the_keys_of_an_order_are_those_of_the_program() -> None:
     keys = first_cells("| Key | Value | Default |")
-    assert sorted(keys) == sorted(as_document(Order(command=("x",))).keys() - {"schema", "version"})
+    assert sorted(keys) == sorted(order_document(RunsOrder(command=("x",))).keys() - {"schema", "version"})
 
 
 def test_the_verbs_options_and_states_are_those_of_the_program() -> None:
@@ -59,7 +59,7 @@ def test_the_verbs_options_and_states_are_those_of_the_program() -> None:
         row = next(line for line in PAGE.splitlines() if line.startswith(f"| `{verb}"))
         options = {option for action in parser._actions for option in action.option_strings} - {"-h", "--help"}
         assert set(re.findall(r"--[a-z]+", row)) == options
-    assert first_cells("| State | Meaning |") == [*State.__args__]  # type: ignore[attr-defined]
+    assert first_cells("| State | Meaning |") == [*JobState.__args__]  # type: ignore[attr-defined]
     assert f"default `{FOLDER}`" in TEXT
 
 

@@ -19,7 +19,7 @@ from gpuwork.errors import Elsewhere, StoreError
 from gpuwork.jobs import one
 from gpuwork.jobs.one import run_one
 from gpuwork.jobs.run_record import LOST_TRIES, RunRecord
-from gpuwork.jobs.store import mark_cancelled, read_run, read_submission, write_run
+from gpuwork.jobs.store import mark_cancelled, read_run_record, read_submission, write_run_record
 from gpuwork.program import program_argv
 from tests.schemas import validate
 from tests.unit.gpuwork.conftest import lives, wait_until
@@ -106,7 +106,7 @@ def test_a_program_that_is_always_killed_is_failed_too(held: Jobs) -> None:
     folder = held.submitted("true")
     (folder / "runs/0").mkdir()
     began = RunRecord(state="running", tries=LOST_TRIES + 1, lost=LOST_TRIES, node="c009")
-    write_run(folder / "runs/0", began)
+    write_run_record(folder / "runs/0", began)
     record = run(folder)
     assert (record.state, record.tries, record.node) == ("failed", LOST_TRIES + 1, "c009")
     assert not (folder / "runs/0/log.txt").exists()
@@ -246,7 +246,7 @@ def test_a_run_of_which_something_lives_on_another_node_is_not_begun_again(
     program.wait(10)
     with pytest.raises(Elsewhere, match="the run 1 is running elsewhere"):
         run(folder)
-    assert read_run(folder / "runs/0").tries == 1
+    assert read_run_record(folder / "runs/0").tries == 1
     os.kill(int(pid), signal.SIGKILL)
     wait_until(lambda: not lives(pid), "it was killed")
     record = run(folder)
@@ -263,7 +263,7 @@ def test_a_run_on_a_leash_ends_with_whoever_holds_it(held: Jobs) -> None:
     program.stdin.close()
     assert program.wait(15) == one.EXIT_STOPPED
     assert not lives(pid)
-    assert read_run(folder / "runs/0").state == "waiting"
+    assert read_run_record(folder / "runs/0").state == "waiting"
 
 
 def test_of_two_ends_the_first_one_holds(held: Jobs) -> None:
@@ -271,9 +271,9 @@ def test_of_two_ends_the_first_one_holds(held: Jobs) -> None:
     folder = held.submitted("true")
     record = run(folder)
     late = RunRecord(state="failed", tries=9, reason="late")
-    assert write_run(folder / "runs/0", late) == record == read_run(folder / "runs/0")
+    assert write_run_record(folder / "runs/0", late) == record == read_run_record(folder / "runs/0")
     (folder / "runs/0/done.json").write_text("what a job left there")
-    assert write_run(folder / "runs/0", late) == late == read_run(folder / "runs/0")
+    assert write_run_record(folder / "runs/0", late) == late == read_run_record(folder / "runs/0")
 
 
 def test_a_share_without_hard_links_has_ends_too(held: Jobs, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -284,7 +284,7 @@ def test_a_share_without_hard_links_has_ends_too(held: Jobs, monkeypatch: pytest
     folder = held.submitted("true")
     record = run(folder)
     assert record.state == "done"
-    assert write_run(folder / "runs/0", RunRecord(state="failed")) == record
+    assert write_run_record(folder / "runs/0", RunRecord(state="failed")) == record
     assert {path.name for path in (folder / "runs/0").iterdir()} == {
         ".alive", ".lock", "done.json", "log.txt", "state.json", "work",
     }  # fmt: skip
@@ -404,5 +404,5 @@ def test_a_disk_that_is_full_is_told_and_leaves_no_end(
     err = capsys.readouterr().err
     assert err.startswith("error: the run 1 cannot be written\n  [Errno 28] No space left on device")
     assert f"  next: df -h {folder}/runs/0" in err
-    assert read_run(folder / "runs/0") == RunRecord()
+    assert read_run_record(folder / "runs/0") == RunRecord()
     assert run(folder).state == "done"

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gpuwork.jobs.order import MOST_BYTES, SCHEMA, Order, as_document, parse_order
+from gpuwork.jobs.order import MOST_BYTES, SCHEMA, RunsOrder, order_document, parse_order
 from tests.unit.gpuwork.conftest import render_order
 
 KNOWN = "arguments, at_most, command, count, function, gpus, memory_bytes, name, project, retries, schema"
@@ -19,7 +19,7 @@ def faults_of(content: bytes | dict[str, Any]) -> list[str]:
     return [str(fault) for fault in parse_order(told)[1]]
 
 
-def parsed(content: bytes) -> Order:
+def parsed(content: bytes) -> RunsOrder:
     order, faults = parse_order(content)
     assert faults == []
     assert order is not None
@@ -28,7 +28,7 @@ def parsed(content: bytes) -> Order:
 
 def test_what_is_not_said_has_its_default() -> None:
     least = json.dumps({"schema": SCHEMA, "version": 1, "command": ["true"]}).encode()
-    assert parsed(least) == Order(command=("true",), gpus=1, retries=0, count=None, project=None)
+    assert parsed(least) == RunsOrder(command=("true",), gpus=1, retries=0, count=None, project=None)
 
 
 def test_an_order_that_is_kept_comes_back_as_it_was() -> None:
@@ -38,7 +38,7 @@ def test_an_order_that_is_kept_comes_back_as_it_was() -> None:
             at_most=8, time_limit_s=60, memory_bytes=2**30, gpus=2, retries=3,
         )
     )  # fmt: skip
-    assert parsed(json.dumps(as_document(order)).encode()) == order
+    assert parsed(json.dumps(order_document(order)).encode()) == order
 
 
 def test_the_number_of_a_run_takes_its_place_in_each_word_if_there_is_a_count() -> None:
@@ -56,13 +56,13 @@ def test_the_number_of_a_run_is_a_number_where_it_is_all_of_an_argument() -> Non
 @pytest.mark.parametrize(
     ("order", "title"),
     [
-        (Order(command=("/usr/bin/python3", "x")), "python3"),
-        (Order(command=("ev\nil;|{n}",)), "ev_il___n_"),
-        (Order(function="app.tasks:train"), "app.tasks:train"),
-        (Order(command=("x",), name="sweep"), "sweep"),
+        (RunsOrder(command=("/usr/bin/python3", "x")), "python3"),
+        (RunsOrder(command=("ev\nil;|{n}",)), "ev_il___n_"),
+        (RunsOrder(function="app.tasks:train"), "app.tasks:train"),
+        (RunsOrder(command=("x",), name="sweep"), "sweep"),
     ],
 )
-def test_a_job_without_a_name_is_called_after_what_it_runs(order: Order, title: str) -> None:
+def test_a_job_without_a_name_is_called_after_what_it_runs(order: RunsOrder, title: str) -> None:
     assert order.title == title
 
 
@@ -100,11 +100,11 @@ def test_all_faults_are_told_at_once() -> None:
         ({}, "order: command: is missing, and so is function (allowed: one of them)"),
         (
             {"command": ["true"], "function": "a:b", "project": "/p"},
-            "order: command: is there beside a function (allowed: one of them)",
+            "order: command: is given beside a function (allowed: one of them)",
         ),
         ({"function": "a:b"}, "order: project: is missing (allowed: the folder that has the function)"),
-        ({"command": ["true"], "arguments": {"a": 1}}, "order: arguments: is there without a function"),
-        ({"command": ["true"], "at_most": 2}, "order: at_most: is there without a count"),
+        ({"command": ["true"], "arguments": {"a": 1}}, "order: arguments: is given without a function"),
+        ({"command": ["true"], "at_most": 2}, "order: at_most: is given without a count"),
         ({"command": ["", "x"]}, "order: command: begins with an empty word"),
         ({"command": ["x\0"]}, "order: command: has a NUL character"),
         ({"command": ["x", 1]}, 'order: command: is not a list of words (allowed: ["python3", "train.py"])'),
@@ -133,13 +133,13 @@ def test_one_fault(order: dict[str, Any], fault: str) -> None:
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        (b"", "is not JSON as it has to be"),
+        (b"", "is not valid JSON"),
         (b"[]", "is not a JSON object"),
-        (b"[" * 100_000, "is nested too deep"),
+        (b"[" * 100_000, "is nested too deeply"),
         (b'{"schema": 1, "schema": 2}', "has a key twice: schema"),
-        (b'{"count": NaN}', "has NaN, which is no JSON"),
-        (b'{"count": ' + b"9" * 5000 + b"}", "is not JSON as it has to be"),
-        (b"\xff\xfe\x00", "is not JSON as it has to be"),
+        (b'{"count": NaN}', "has NaN, which is not JSON"),
+        (b'{"count": ' + b"9" * 5000 + b"}", "is not valid JSON"),
+        (b"\xff\xfe\x00", "is not valid JSON"),
         (b" " * (MOST_BYTES + 1), "has more than 1,048,576 bytes"),
         (b"{}", "order: schema: is missing"),
     ],

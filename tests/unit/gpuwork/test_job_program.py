@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tests.unit.gpuwork.conftest import Jobs
 
 ROOT = Path(__file__).parents[3]
-WAY_OUT = "keep data outside of the project and give its path as a parameter, or name it in .gitignore"
+WAY_OUT = "keep data outside the project and give its path as a parameter, or name it in .gitignore"
 # Is found by others as soon as it runs, and goes on until it is told to end, at its first try alone.
 LONG = "test -e pids && exit 0; echo $$ >part; mv part pids; sleep 600"
 
@@ -150,7 +150,7 @@ def test_a_run_that_always_crashes_its_program_ends_as_failed_with_its_log(jobs:
     jobs.submit("sh", "-c", "echo here I am; kill -KILL $PPID; sleep 600")
     (row,) = jobs.wait("1", code=1)
     assert (row["state"], row["tries"]) == ("failed", 4)
-    assert row["reason"] == "4 tries were killed; of the last one: its node went away, or its program was killed"
+    assert row["reason"] == "4 tries were killed; of the last one: its node was lost, or its program was killed"
     assert jobs("logs", "1")["text"].count("here I am\n") == 4
 
 
@@ -181,7 +181,7 @@ def test_a_run_that_slurm_no_longer_has_and_that_left_no_end_is_lost(held: Jobs,
         (slurm.tasks / task).unlink()
     (held.folder / "1/slurm/101_1.txt").write_text("first\n/usr/bin/python3: not found\x1b\n\n")
     reasons = [row["reason"] for row in held.wait("1", code=1)]
-    gone = "it is no longer queued, and it left no end"
+    gone = "it is no longer queued, and how it ended was not recorded"
     assert reasons == [gone, f"{gone}: /usr/bin/python3: not found"]
     assert {row["state"] for row in held.rows()} == {"lost"}
     assert {row["state"] for row in held("cancel", "1")["jobs"]} == {"lost"}, "it had ended before"
@@ -207,9 +207,9 @@ def test_nothing_is_written_where_anything_is_wrong(
     assert error["evidence"].splitlines() == [
         "order: gpus: is -1 (allowed: 0 to 64)",
         f"huge.bin: has 5120 MiB, more than 256 MiB: {WAY_OUT}",
-        "passwords: is a link out of the project, to /etc/passwd (allowed: a relative link within)",
+        "passwords: is a link out of the project, to /etc/passwd (allowed: a relative link inside the project)",
         "app.py:1: train: units not given (allowed: (units, rate))",
-        "app.py:1: train: unit given, but not taken (allowed: (units, rate))",
+        "app.py:1: train: unit given, but not accepted (allowed: (units, rate))",
     ]
     assert not held.folder.exists()
     assert slurm.typed("sbatch") == []
@@ -363,7 +363,7 @@ def test_a_submission_that_was_cut_off_is_none(held: Jobs, slurm: SlurmCommands)
     done = subprocess.run(argv, env=env, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr.splitlines()[0]) == (
         3,
-        "error: this was never submitted: handing it in failed, or was cut off",
+        "error: this was never submitted: the submission failed, or was interrupted",
     )
     assert not (held.folder / "1/runs/0").exists()
     assert slurm.listed()
@@ -376,7 +376,7 @@ def test_a_folder_of_jobs_that_cannot_be_this_accounts_is_told(held: Jobs, monke
     assert error["what"] == "the folder of jobs belongs to another account; nothing was submitted"
     assert error["evidence"] == f"{held.folder} belongs to uid {os.getuid()}, and this is uid 4242"
     held.folder = held.folder / "not/mounted/jobs"
-    assert held.submit("true", code=3)["error"]["what"] == "the shared folder is not there; nothing was submitted"
+    assert held.submit("true", code=3)["error"]["what"] == "the shared folder does not exist; nothing was submitted"
 
 
 def test_a_folder_of_jobs_that_cannot_be_read_is_told(held: Jobs) -> None:
@@ -393,7 +393,7 @@ def test_a_submission_that_somebody_changed_does_not_hide_the_others(held: Jobs)
     rows = held.rows()
     assert [(row["id"], row["state"]) for row in rows] == [("1", "waiting"), ("2", "lost"), ("3", "waiting")]
     assert "schema: is missing" in rows[1]["reason"]
-    assert held("show", "2", code=3)["error"]["what"] == f"{held.folder}/2 is not a submission as it was written"
+    assert held("show", "2", code=3)["error"]["what"] == f"{held.folder}/2 is not a submission, or was changed"
 
 
 def test_the_list_has_an_end(held: Jobs, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -425,7 +425,7 @@ def test_a_run_of_an_old_submission_is_live_whatever_was_submitted_since(
     ]
     assert answer["older"] == 2
     (jobs.folder / "2/order.json").write_text("{}")
-    assert jobs("list", "--live", code=3)["error"]["what"] == f"{jobs.folder}/2 is not a submission as it was written"
+    assert jobs("list", "--live", code=3)["error"]["what"] == f"{jobs.folder}/2 is not a submission, or was changed"
 
 
 def test_a_submission_is_marked_once_each_of_its_runs_has_an_end_that_stays(held: Jobs) -> None:
@@ -477,4 +477,4 @@ def test_the_folder_is_that_of_the_nodes(capsys: pytest.CaptureFixture[str]) -> 
     with pytest.raises(SystemExit) as caught:
         main(["wait", "1", "--limit", "soon"])
     assert caught.value.code == 2
-    assert "soon is no whole number up to 86400" in capsys.readouterr().err
+    assert "soon is not a whole number up to 86400" in capsys.readouterr().err

@@ -9,7 +9,7 @@ import pytest
 
 from gpuwork.jobs.batch import Queued
 from gpuwork.jobs.log import PIECE_BYTES, read_piece
-from gpuwork.jobs.overview import LOST, merge
+from gpuwork.jobs.overview import LOST, state_of_run
 from gpuwork.jobs.run_record import LOST_TRIES, RunRecord, TryEnd, begin_try, end_try, parse_record, record_document
 from gpuwork.where import Where
 from tests.schemas import validate
@@ -17,13 +17,13 @@ from tests.schemas import validate
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from gpuwork.jobs.job import State
+    from gpuwork.jobs.job import JobState
 
 AT = "2026-11-22T16:40:12Z"
 HERE = Where(node="c001", gpus=("GPU-5fd4f087",), simulated=True, image="0123")
 
 
-def tried(*kinds: State, retries: int = 0) -> RunRecord:
+def tried(*kinds: JobState, retries: int = 0) -> RunRecord:
     record = RunRecord()
     for kind in kinds:
         assert record.state == "waiting"
@@ -49,7 +49,7 @@ def tried(*kinds: State, retries: int = 0) -> RunRecord:
         (["cancelled"], 5, "cancelled"),
     ],
 )
-def test_how_often_a_run_is_tried(kinds: list[State], retries: int, state: str) -> None:
+def test_how_often_a_run_is_tried(kinds: list[JobState], retries: int, state: str) -> None:
     record = tried(*kinds, retries=retries)
     assert (record.state, record.tries) == (state, len(kinds))
 
@@ -105,9 +105,9 @@ RUNS = Queued(state="running", node="c001", reason=None)
     ],
 )
 def test_what_a_run_left_and_what_slurm_says_are_one_state(
-    state: State, queued: Queued | None, cancelled: bool, expected: tuple[str, str | None]
+    state: JobState, queued: Queued | None, cancelled: bool, expected: tuple[str, str | None]
 ) -> None:
-    assert merge(RunRecord(state=state), queued, cancelled=cancelled) == expected
+    assert state_of_run(RunRecord(state=state), queued, cancelled=cancelled) == expected
 
 
 def test_a_log_is_read_in_pieces_that_keep_characters_whole(tmp_path: Path) -> None:

@@ -9,11 +9,11 @@ import pytest
 from gpuwork.errors import SlurmError
 from gpuwork.jobs.batch import Queued
 from gpuwork.jobs.command import ask
-from gpuwork.jobs.order import Order
+from gpuwork.jobs.order import RunsOrder
 from gpuwork.jobs.slurm import chunks_of, find_run, find_tasks, parse_queue, render_run_script, sbatch_argv
 from gpuwork.jobs.store import Chunk
 
-ORDER = Order(
+ORDER = RunsOrder(
     command=("true",), name="sweep", count=2500, at_most=8, time_limit_s=90, memory_bytes=1024**3 + 1, gpus=2, retries=1
 )
 FOLDER = Path("/shared/jobs/7")
@@ -42,7 +42,7 @@ def test_an_order_becomes_words_of_sbatch() -> None:
 
 
 def test_what_is_not_asked_for_is_not_said() -> None:
-    argv = sbatch_argv(Order(command=("true",), gpus=0), FOLDER, (0, 1), after=None)
+    argv = sbatch_argv(RunsOrder(command=("true",), gpus=0), FOLDER, (0, 1), after=None)
     assert argv[10:] == ["--array=0-0", "/shared/jobs/7/run.sh", "0"]
 
 
@@ -100,7 +100,7 @@ def test_tasks_are_read_and_what_is_none_is_left_out() -> None:
     ],
 )
 def test_a_line_that_is_not_as_it_was_asked_for_is_an_error(line: str) -> None:
-    with pytest.raises(SlurmError, match="squeue said what cannot be read") as caught:
+    with pytest.raises(SlurmError, match="the output of squeue cannot be read") as caught:
         parse_queue(f"17|1|RUNNING|c001|None\n{line}\n")
     assert caught.value.evidence == ascii(line)[:200]
     assert caught.value.exit_code == 4

@@ -29,5 +29,5 @@ def test_runs_arrive_once_and_workers_cannot_be_asked() -> None:
     assert finished.returncode == 0, finished.stderr
     assert json.loads(finished.stdout) == {
         "found": [["7", 0], ["7", 1], ["7", 2]],
-        "refused": "this kind of broker cannot ask which workers there are",
+        "refused": "the workers cannot be listed with this kind of broker",
     }

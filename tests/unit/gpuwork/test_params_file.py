@@ -86,8 +86,8 @@ def test_every_fault_is_told_at_once_with_its_line() -> None:
         "12: param2requests.a: is written twice, first on line 3",
         "15: param2default.job_name: is a reserved name",
         "15: param2default.two words: is not a valid parameter name (allowed: NAME)",
-        "16: param2default.g: is a list (allowed: VALUE; a list belongs into param2requests)",
-        "17: param2default.h: is a dict (allowed: VALUE; a list belongs into param2requests)",
+        "16: param2default.g: is a list (allowed: VALUE; a list belongs in param2requests)",
+        "17: param2default.h: is a dict (allowed: VALUE; a list belongs in param2requests)",
         "19: param2debug.hh: has no default in param2default; did you mean h?",
     ]
 

@@ -200,7 +200,7 @@ def test_nothing_is_written_where_anything_is_wrong(make: Callable[..., Path], t
         "  params.py:1: param2requests.a: is of type int, not a list of values (allowed: [first, second, ...])\n"
         "  params.py:1: param2requests.a: has no default in param2default\n"
         "  job.py: has no function main (allowed: def main(param2val):)\n"
-        "  passwords: is a link out of the project, to /etc/passwd (allowed: a relative link within)\n"
+        "  passwords: is a link out of the project, to /etc/passwd (allowed: a relative link inside the project)\n"
         "  next: correct these; docs/grids.md describes what a project consists of\n"
     )
     assert sorted(path.name for path in project.iterdir()) == ["job.py", "params.py", "passwords"]

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from gpuwork.programs.check import examine_program
+from gpuprov.core.requirements import load_cuda
+from gpuwork.programs.build import OLDEST_OF_NVCC
+from gpuwork.programs.check import NOMINAL, examine_program
 from gpuwork.programs.compiler import read_complaints
 from gpuwork.programs.identity import canonical_json
 from gpuwork.programs.kernels import Launch, find_launches
@@ -36,6 +38,13 @@ def test_a_program_without_faults_has_a_name(tmp_path: Path) -> None:
     assert len({checked.hash, getattr(later, "hash", None), getattr(edited, "hash", None)}) == 3
 
 
+def test_the_oldest_gpu_of_nvcc_is_that_of_the_requirements() -> None:
+    """The packages of nvcc in nodes are CUDA 13's; what nodes run cannot read gpuprov's table."""
+    capability = load_cuda()[13].compute_capability
+    assert ".".join(map(str, OLDEST_OF_NVCC)) == capability
+    assert f"sm_{capability.replace('.', '')}" == NOMINAL
+
+
 def test_json_has_one_form() -> None:
     assert canonical_json({"b": [1, "ü"], "a": None}) == b'{"a":null,"b":[1,"\\u00fc"]}'
 
@@ -46,16 +55,16 @@ def test_a_config_tells_all_its_faults(tmp_path: Path) -> None:
         "config.yaml: info.more: is not known",
         "config.yaml: info.name: is 'a b'",
         "config.yaml: info.version: is 1.0; put it into quotes",
-        "config.yaml: info.py_c_extention: is True: structures are ctypes' alone",
+        "config.yaml: info.py_c_extention: is True: only ctypes structures are supported",
         "config.yaml: sources.header: is missing",
-        "config.yaml: sources.python: is 'x.py', which is not there",
+        "config.yaml: sources.python: is 'x.py', which does not exist",
         "config.yaml: sources.cuda: is 'y.c'",
     ]
     assert faults(write_program(tmp_path / "q", config="info: {}\ninfo: {}\n")) == [
         "config.yaml:2: is not YAML: info is written twice"
     ]
     for key in ("? [a]\n: 1\n", "? {a: 1}\n: 1\n"):
-        assert faults(write_program(tmp_path / "s", config=key)) == ["config.yaml:1: is not YAML: a key is no text"]
+        assert faults(write_program(tmp_path / "s", config=key)) == ["config.yaml:1: is not YAML: a key is not text"]
     digits = f"0x{'f' * 5000}"
     config = f"info: {{name: {digits}, version: {digits}, py_c_extention: {digits}}}\nsources: {{}}\n"
     assert "config.yaml: info.name: is int; put it into quotes" in faults(write_program(tmp_path / "t", config=config))
@@ -118,7 +127,7 @@ def test_a_module_tells_all_its_faults(tmp_path: Path) -> None:
     assert [line for line in found if line.startswith("columns.py:")] == [
         "columns.py: Dataset.dynamic['values']: is ('rows', 'width')",
         "columns.py: GlobalState.done: is missing",
-        "columns.py: aggregate: cannot be called so: too many positional arguments",
+        "columns.py: aggregate: cannot be called with these: too many positional arguments",
         "columns.py: update_global_state: is missing",
     ]
 
@@ -128,8 +137,8 @@ def test_a_module_tells_all_its_faults(tmp_path: Path) -> None:
     ("old", "new", "said"),
     [
         ('dynamic = {"values": ("rows", "columns")}', 'dynamic = {"values": [["rows"]]}', "Dataset.dynamic['values']"),
-        ('defaults = {"max_iterations": 1}', "defaults = 5", "GlobalParams.defaults: is no dict"),
-        ('defaults = {"max_iterations": 1}', "defaults = [[1]]", "GlobalParams.defaults: is no dict"),
+        ('defaults = {"max_iterations": 1}', "defaults = 5", "GlobalParams.defaults: is not a dict"),
+        ('defaults = {"max_iterations": 1}', "defaults = [[1]]", "GlobalParams.defaults: is not a dict"),
         ('("max_iterations", c_long)', '("max_iterations", c_long, 3)', "GlobalParams.max_iterations: is a bit field"),
     ],
 )
@@ -207,7 +216,7 @@ def test_kernels_are_compiled_where_there_is_an_nvcc(tmp_path: Path) -> None:
     checked, found = examine_program(program, HERE)
     assert found == []
     assert checked is not None
-    assert checked.left_out == ("the C functions, as they launch kernels and there is no nvcc here",)
+    assert checked.left_out == ("the C functions, because they launch kernels and there is no nvcc here",)
     if find_toolkit().nvcc is None:
         pytest.skip("no nvcc")
     broken = write_program(tmp_path / "q", cuda=CUDA + LAUNCH.replace("threadIdx.x", "threadIdx.q"))
@@ -218,7 +227,7 @@ def test_kernels_are_compiled_where_there_is_an_nvcc(tmp_path: Path) -> None:
 def test_without_a_compiler_the_rest_is_checked(tmp_path: Path) -> None:
     checked, _ = examine_program(write_program(tmp_path / "p"), Toolkit(gxx=None, nvcc=None))
     assert checked is not None
-    assert checked.left_out == ("the header and the C functions, as there is no g++ here",)
+    assert checked.left_out == ("the header and the C functions, because there is no g++ here",)
 
 
 @pytest.mark.slow

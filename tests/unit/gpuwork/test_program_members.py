@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from gpuwork.programs.process import ProgramProcess
-    from gpuwork.programs.slices import Slice
+    from gpuwork.programs.slices import RowSlice
 
 
 class Few(Members):
@@ -33,7 +33,7 @@ class Few(Members):
         self.asked: list[str] = []
         self.wrong: ShareAnswer | None = None
         self.speeds: dict[str, float] = dict.fromkeys(addresses, 1.0)
-        self.taken: list[Slice] = []
+        self.taken: list[RowSlice] = []
 
     def connected(self) -> list[str]:
         return [address for address in self.addresses if address not in self.dead]
@@ -59,7 +59,7 @@ class Few(Members):
             lost += answer.lost
         return ShareAnswer(parts=tuple(parts), lost=tuple(lost))
 
-    def _result(self, address: str, part: Slice, number: int) -> SliceResult:
+    def _result(self, address: str, part: RowSlice, number: int) -> SliceResult:
         seconds = (part.stop - part.start) / self.speeds[address]
         return SliceResult(round=number, numbers=(part.number,), content=b"x", seconds=(seconds,))
 
@@ -149,7 +149,7 @@ def test_a_slice_that_ends_workers_ends_the_run() -> None:
         return ShareAnswer(lost=(share.address,), parts=()) if number >= 0 else ShareAnswer()
 
     few._answer = die  # type: ignore[method-assign]
-    with pytest.raises(ProgramError, match=f"{MOST_DEATHS} workers died that had the rows"):
+    with pytest.raises(ProgramError, match=f"{MOST_DEATHS} workers died while they had the rows"):
         leader.iterate()
 
 

@@ -110,5 +110,5 @@ def test_without_nvrtc_that_is_told(tmp_path: Path) -> None:
     config, _, _ = read_config(folder)
     assert config is not None
     lacking = Toolkit(gxx=find_toolkit().gxx, nvcc=None)
-    with pytest.raises(HostLacks, match="nothing here compiles for sm_61"):
+    with pytest.raises(HostLacks, match="no compiler here supports sm_61"):
         build_library(folder, config, "sm_61", part=tmp_path / "p.so", toolkit=lacking)

@@ -27,8 +27,8 @@ from gpuwork.programs.rounds import (
     plan_shares,
     require_whole,
 )
-from gpuwork.programs.slices import Slice, plan_slices
-from gpuwork.programs.store import find_program, in_use, register, registered_programs, remove_registered
+from gpuwork.programs.slices import RowSlice, plan_slices
+from gpuwork.programs.store import get_program, in_use, register, registered_programs, remove_registered
 from gpuwork.programs.table import MappedFile, Table, check_table, write_table
 from tests.fakes.programs import ROOT, write_program
 from tests.schemas import validate
@@ -81,7 +81,7 @@ def test_a_round_with_half_of_its_results_is_not_taken_for_whole() -> None:
 
 @pytest.mark.parametrize("count", [1, 2, 4, 5, 13, 40])
 def test_a_tree_has_every_slice_once_and_keeps_their_order(count: int) -> None:
-    holders = [(f"tls://{number}", [Slice(number=number, start=number, stop=number + 1)]) for number in range(count)]
+    holders = [(f"tls://{number}", [RowSlice(number=number, start=number, stop=number + 1)]) for number in range(count)]
 
     def walk(share: RoundShare) -> list[int]:
         return [one.number for one in share.slices] + [number for other in share.others for number in walk(other)]
@@ -96,7 +96,7 @@ def test_a_tree_has_every_slice_once_and_keeps_their_order(count: int) -> None:
 
 
 def test_results_that_are_missing_are_found_and_neighbours_merged() -> None:
-    slices = [Slice(number=number, start=number, stop=number + 1) for number in range(5)]
+    slices = [RowSlice(number=number, start=number, stop=number + 1) for number in range(5)]
     parts = [part(0, 4), part(0, 0, 1)]
     assert [one.number for one in find_missing(parts, slices)] == [2, 3]
     assert [[one.numbers for one in group] for group in follow_each_other([*parts, part(0, 2)])] == [
@@ -211,10 +211,10 @@ def test_registering_twice_is_registering_once(tmp_path: Path) -> None:
     first, second = registered(tmp_path), registered(tmp_path)
     assert first == second
     assert registered_programs(tmp_path / "store") == [first]
-    assert find_program(tmp_path / "store", "ababab") == first
+    assert get_program(tmp_path / "store", "ababab") == first
     for text in ("ab", "cdcdcd", "../..", ""):
         with pytest.raises(Refused):
-            find_program(tmp_path / "store", text)
+            get_program(tmp_path / "store", text)
     with in_use(first), in_use(first), pytest.raises(Refused, match="is in use"):
         remove_registered(first)
     remove_registered(first)
@@ -230,7 +230,7 @@ def test_a_program_that_was_changed_is_not_run(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="frozen copy of the project was changed"):
         program.read_config()
     (program.folder / "program.json").write_text("{}")
-    with pytest.raises(StoreError, match="is not a program as it was registered"):
+    with pytest.raises(StoreError, match="is not a registered program, or was changed"):
         registered_programs(tmp_path / "store")
 
 

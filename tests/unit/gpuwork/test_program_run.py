@@ -113,7 +113,7 @@ def test_a_kernel_on_a_machine_without_a_gpu_is_refused_by_name(programs: Progra
     error = programs("run", program, "--data", tmp_path / "t.csv", code=1)["error"]
     assert error["what"] == "program columns cannot be built for standin"
     assert error["evidence"].startswith(
-        "columns.cu:18: add_rows: this kernel is launched, and there is no GPU here (allowed: "
+        "columns.cu:18: add_rows: this kernel is launched, but there is no GPU here (allowed: "
     )
 
 
@@ -131,7 +131,7 @@ def test_a_crash_in_one_slice_is_told_with_its_rows(programs: Programs, tmp_path
     (tmp_path / "t.csv").write_text("".join(f"{row}\n" for row in range(9)))
     began = time.monotonic()
     error = programs("run", program, "--data", tmp_path / "t.csv", "--workers", "3", code=1)["error"]
-    assert error["what"].startswith("program columns crashed when it was to run an iteration over the rows 6 to 8 on ")
+    assert error["what"].startswith("program columns crashed when it had to run an iteration over the rows 6 to 8 on ")
     assert error["evidence"] == "SIGSEGV: Segmentation fault"
     assert time.monotonic() < began + 60
     assert Path(error["fix"].split()[-1]).exists()

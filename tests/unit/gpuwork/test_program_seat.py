@@ -13,7 +13,7 @@ from gpuwork.programs.config import read_config
 from gpuwork.programs.prepare import prepare_run
 from gpuwork.programs.process import ProgramError, ProgramProcess
 from gpuwork.programs.seat import Seat
-from gpuwork.programs.slices import Slice
+from gpuwork.programs.slices import RowSlice
 from gpuwork.programs.table import write_table
 from gpuwork.programs.toolkit import STANDIN, find_toolkit
 from tests.fakes.programs import CUDA, write_program
@@ -68,7 +68,7 @@ def test_a_worker_that_comes_later_builds_for_itself(tmp_path: Path) -> None:
     assert run.registered.targets == []
     seat = Seat(run, 7)
     try:
-        seat.take(Slice(number=0, start=2, stop=6))
+        seat.take(RowSlice(number=0, start=2, stop=6))
     finally:
         seat.drop()
     assert run.registered.targets == [STANDIN]
@@ -98,7 +98,7 @@ def test_what_never_ends_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     with ProgramProcess(run.registered.code, run.registered.read_config(), log=tmp_path / "log") as process:
         process.ask("open", run.params, dataset=str(run.dataset), is_table=True)
         state = bytes(process.ask("init_state")[1][0])
-    rows = Slice(number=0, start=0, stop=8)
+    rows = RowSlice(number=0, start=0, stop=8)
     for where, limit, said in (
         ("take", "INITIALISE_S", "take the rows 0 to 7"),
         ("iterate", "ITERATE_S", "run an iteration over the rows 0 to 7"),

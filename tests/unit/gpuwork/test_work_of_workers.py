@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpuwork.anneal.merging import merge_within
-from gpuwork.anneal.prepare import AnnealWish, prepare
+from gpuwork.anneal.prepare import ModelsOrder, prepare
 from tests.fakes.programs import ROOT, Programs, write_program, write_table
 from tests.unit.gpuwork.anneal.conftest import anneal, changed, read_npz
 from tests.unit.gpuwork.conftest import wait_until
@@ -46,8 +46,8 @@ def test_a_part_whose_worker_is_killed_is_run_again_elsewhere(bed: WorkerBed, qu
     (tmp_path / "line.py").write_text(slow)
     (tmp_path / "run.yaml").write_text("max_steps: 60\ninitial_temp: 1.0\nthread_count: 10\n")
     store = bed.shared / "anneal"
-    wish = AnnealWish(models=[tmp_path / "line.py"], configurations=[tmp_path / "run.yaml"])
-    (run,) = prepare(wish, store, parts=2)
+    order = ModelsOrder(models=[tmp_path / "line.py"], configurations=[tmp_path / "run.yaml"])
+    (run,) = prepare(order, store, parts=2)
     bed.start(ONE)
     second = bed.start(TWO)
     queued.submit(sys.executable, "-m", "gpuwork.anneal", "part", str(store), "{n}", count=2, gpus=1)

@@ -27,7 +27,7 @@ def test_the_options_and_tasks_of_a_worker_are_those_of_the_program(capsys: pyte
     source = Path(str(tasks.__file__)).read_text()
     names = {PING_TASK, RUN_TASK, *re.findall(r'name="(gpuwork\.[a-z]+)"', source)}
     assert set(re.findall(r"^\| `(gpuwork\.[a-z]+)`", PAGE, re.MULTILINE)) == names
-    assert f"waits up to {_LEFT_S:g} s for what a killed one" in TEXT
+    assert f"waits up to {_LEFT_S:g} s for processes that a killed worker" in TEXT
 
 
 def test_celery_is_in_the_extras_with_the_versions_that_are_told() -> None:

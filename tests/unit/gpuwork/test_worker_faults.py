@@ -114,8 +114,8 @@ def test_what_a_worker_cannot_do_is_told_with_everything_else(queued: Jobs) -> N
     error = queued.submit("true", gpus=2, memory_bytes=2**30, retries=-1, code=2)["error"]
     assert error["evidence"].splitlines() == [
         "order: retries: is -1 (allowed: 0 to 100)",
-        "order: gpus: is 2, and a worker has one GPU (allowed: 0 or 1)",
-        "order: memory_bytes: is there, and workers do not limit memory",
+        "order: gpus: is 2, but a worker has one GPU (allowed: 0 or 1)",
+        "order: memory_bytes: is given, but workers do not limit memory",
     ]
 
 
@@ -236,7 +236,9 @@ def test_workers_that_do_not_answer_are_not_listed(queued: Jobs, bed: WorkerBed)
     (bed.broker / "down").touch()
     assert "the broker is away" in queued("workers", code=4)["error"]["evidence"]
     bed.url_file.unlink()
-    assert queued("workers", code=2)["error"]["what"] == "jobs of this cluster are Slurm's: there are no workers"
+    assert (
+        queued("workers", code=2)["error"]["what"] == "the jobs of this cluster run under Slurm: there are no workers"
+    )
 
 
 def test_a_broker_that_comes_back_is_asked_at_once(bed: WorkerBed) -> None:
@@ -287,7 +289,7 @@ class Answers(list[dict[str, object]]):
 
 def test_a_worker_that_talks_nonsense_is_told() -> None:
     said = {"name": "x\x1b[31m", "node": 1, "pid": 1, "gpu": "", "busy": False}
-    with pytest.raises(BrokerError, match="a worker said what cannot be read"):
+    with pytest.raises(BrokerError, match="the answer of a worker cannot be read"):
         ask_workers(cast("Any", Answers([{"w": said}])), limit_s=1, expected=None)
 
 
@@ -366,7 +368,7 @@ def test_what_slurm_has_is_not_the_keepers(bed: WorkerBed, queued: Jobs) -> None
     (folder / "submitted.json").write_text(json.dumps(told))
     keeper = Keeper(bed.app(), bed.jobs, begun=lambda: 0, is_busy=lambda: False)
     assert keeper.look() == []
-    reason = "it is no longer queued, and it left no end: it was handed to slurm"
+    reason = "it is no longer queued, and how it ended was not recorded: it was handed to slurm"
     assert {(row["state"], row["reason"]) for row in queued.rows()} == {("lost", reason)}
 
 

@@ -144,7 +144,7 @@ def test_messages_that_the_broker_lost_are_handed_in_again(bed: WorkerBed, queue
     assert bed.lose_messages() == 5
     bed.start()
     assert {row["state"] for row in queued.wait("1")} == {"done"}
-    assert "handed in again, for the queue is empty: 5 runs of job 1" in bed.log()
+    assert "submitted again, because the queue is empty: 5 runs of job 1" in bed.log()
 
 
 def test_a_broker_that_goes_away_in_the_middle_of_a_run_does_not_begin_it_twice(bed: WorkerBed, queued: Jobs) -> None:

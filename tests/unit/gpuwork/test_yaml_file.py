@@ -109,7 +109,7 @@ def test_every_fault_is_told_at_once_with_its_line() -> None:
           k: 1
         gird: {}
     """) == [
-        ":2: fixed.lr: is a list (allowed: VALUE; a list belongs into grid)",
+        ":2: fixed.lr: is a list (allowed: VALUE; a list belongs in grid)",
         ":4: fixed.units: is written twice, first on line 3",
         ":6: grid.units: is also in fixed (allowed: one section for each name)",
         ":7: grid.a: is of type int, not a list of values (allowed: [first, second, ...])",

@@ -108,7 +108,7 @@ def test_what_goes_away_meanwhile_is_left_out(tmp_path: Path) -> None:
     rest = b"".join(pieces)
     assert b"item/c" in rest
     assert b"item/b" not in rest
-    assert outgoing.skipped == [f"{tmp_path}/b (removed meanwhile)"]
+    assert outgoing.skipped == [f"{tmp_path}/b (removed while it was copied)"]
 
 
 def test_folders_in_each_other_have_a_limit(tmp_path: Path) -> None:

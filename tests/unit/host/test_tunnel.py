@@ -214,7 +214,7 @@ def test_what_is_taken_is_refused(bench: Bench) -> None:
     assert caught.value.evidence == "10.77.0.9/16 on vpn0"
     del bench.machine.addresses["vpn0"]
     bench.machine.links["gpwg00004d"] = {"ifalias": "gpuprov:other", "linkinfo": {"info_kind": "wireguard"}, "mtu": 1}
-    with pytest.raises(NotOurs, match="a link gpwg00004d that is not of the overlay"):
+    with pytest.raises(NotOurs, match="a link gpwg00004d that does not belong to the overlay"):
         bench.ensure()
     del bench.machine.links["gpwg00004d"]
     bench.machine.refuses = "ip link set dev gpwg00004d up"

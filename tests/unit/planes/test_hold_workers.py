@@ -132,7 +132,7 @@ def test_what_another_process_holds_stays_its(world: World) -> None:
     other = describe_owner(os.getppid())
     leave_held(world, "c001", other)
     assert up(world).unchanged
-    (warning,) = [line for line in world.reporter.lines if "begins no runs" in line]
+    (warning,) = [line for line in world.reporter.lines if "starts no runs" in line]
     assert other in warning
     assert warning.endswith("gpuprov exec c000 -- rm /shared/jobs/.held/c001")
     stop_nodes(world.driver, ["c001"], world.host, reporter=world.reporter)

@@ -12,7 +12,7 @@ import pytest
 from gpuprov.cluster.state import observe_cluster
 from gpuprov.core.errors import EngineError, TimedOut, UsageError
 from gpuprov.drivers.base import ExecResult, File
-from gpuprov.planes.across.find_desk import find_desk
+from gpuprov.planes.across.find_desk import get_desk
 from gpuprov.planes.registry import PLANES
 from gpuprov.planes.worker import services
 from gpuprov.planes.worker.answers import WorkerRecord, read_workers
@@ -237,10 +237,10 @@ def test_a_job_keeps_its_node_and_what_waits_keeps_the_last_one(world: World, mo
 
 def test_a_broker_that_is_stopped_takes_no_jobs(world: World) -> None:
     up(world)
-    assert find_desk(world.driver, "lab").node == "c000"
+    assert get_desk(world.driver, "lab").node == "c000"
     stop_nodes(world.driver, ["c000"], world.host, reporter=world.reporter)
     with pytest.raises(UsageError, match="cluster lab takes no jobs now: c000 is stopped") as caught:
-        find_desk(world.driver, "lab")
+        get_desk(world.driver, "lab")
     assert caught.value.fix == "start it: gpuprov start c000"
 
 
@@ -256,7 +256,7 @@ def test_the_program_s_own_words_reach_the_user(world: World, monkeypatch: pytes
     answer = ExecResult(exit_code=1, stdout="", stderr="python3: No module named gpuwork")
     monkeypatch.setattr(type(world.workers), "__call__", lambda _self, _command: answer)
     with pytest.raises(EngineError, match="the image of c000 does not support jobs"):
-        find_desk(world.driver, "lab").list_jobs()
+        get_desk(world.driver, "lab").list_jobs()
 
 
 def test_nodes_that_an_early_gpuprov_called_workers_are_removed(world: World) -> None:

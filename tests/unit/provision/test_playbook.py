@@ -11,7 +11,7 @@ import pytest
 
 from gpuprov.core.errors import GpuprovError, HostNotReady, PlaybookError, TimedOut
 from gpuprov.core.reporter import Silent
-from gpuprov.provision.playbook import Play, RoleUse, TaskFailed, render_environment, render_playbook, run_play
+from gpuprov.provision.playbook import Play, RoleUse, TaskFailed, play_environment, render_playbook, run_play
 from gpuprov.provision.run import LOG
 from gpuprov.provision.targets import Target
 
@@ -280,6 +280,6 @@ def test_the_playbook_holds_each_role_with_its_own_variables(tmp_path: Path) -> 
 def test_programs_of_our_environment_come_first_and_the_users_settings_do_not_count(tmp_path: Path) -> None:
     import sys
 
-    environment = render_environment(play(tmp_path), folder=tmp_path, path="/usr/bin")
+    environment = play_environment(play(tmp_path), folder=tmp_path, path="/usr/bin")
     assert environment["PATH"].split(":") == [str(Path(sys.executable).parent), "/usr/bin"]
     assert Path(environment["ANSIBLE_CONFIG"]).parent == tmp_path

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from gpuprov.assets import find_asset
+from gpuprov.assets import get_asset
 from gpuprov.planes.registry import PLANES
 from gpuprov.provision.recipe import REQUIREMENTS, PlaneRecipe, Recipe, image_recipe
 from gpuprov.spec.models import ImageSpec
@@ -91,7 +91,7 @@ def test_what_python_compiled_and_documentation_and_other_roles_do_not_count(rec
 
 def test_what_a_plane_brings_counts_and_is_what_ships_with_gpuprov(recipe: Recipe, tmp_path: Path) -> None:
     brings = image_of(PlaneRecipe(roles=("slurm",), brings=("gpuwork",)), recipe)
-    assert brings.brought == (find_asset("gpuwork"),)
+    assert brings.brought == (get_asset("gpuwork"),)
     (tmp_path / "gpuwork").mkdir()
     own = replace(brings, brought=(tmp_path / "gpuwork",))
     seen = {replace(brings, brought=()).fingerprint, brings.fingerprint, own.fingerprint}
@@ -114,7 +114,7 @@ def test_what_a_plane_s_roles_are_told_and_the_templates_they_read_count(recipe:
 
 def test_a_plane_names_the_templates_that_its_roles_read() -> None:
     for role, plane in PLANES.items():
-        files = chain.from_iterable((find_asset("roles") / name).rglob("*.yml") for name in plane.recipe.roles)
+        files = chain.from_iterable((get_asset("roles") / name).rglob("*.yml") for name in plane.recipe.roles)
         read = {*chain.from_iterable(re.findall(r"/templates/(\w+)", file.read_text()) for file in files)}
         assert read == set(plane.recipe.templates), role
 

@@ -18,7 +18,7 @@ from gpuprov.core.reporter import Silent
 from gpuprov.provision import site as module
 from gpuprov.provision.events import HostStats, TaskEvent
 from gpuprov.provision.run import MARK
-from gpuprov.provision.site import HostsFailed, Site, SiteResult, render_site_environment, run_site, summarise_site
+from gpuprov.provision.site import HostsFailed, Site, SiteResult, run_site, site_environment, summarise_site
 
 HOSTS = """\
 all:
@@ -222,8 +222,8 @@ def test_a_failure_that_was_rescued_is_no_problem_of_its_host() -> None:
 def test_the_users_settings_count_and_the_collection_is_found_from_any_folder() -> None:
     ours = str(Path(module.__file__).parents[2])
     given = {"PATH": "/usr/bin", "PYTHONPATH": "/elsewhere", "ANSIBLE_CONFIG": "/mine.cfg"}
-    editable = render_site_environment(given, search_path=["/site-packages"])
+    editable = site_environment(given, search_path=["/site-packages"])
     assert editable["PYTHONPATH"] == f"{ours}:/elsewhere"
     assert "ANSIBLE_CONFIG" not in editable
     assert editable["PATH"] == f"{Path(sys.executable).parent}:/usr/bin"
-    assert "PYTHONPATH" not in render_site_environment(given, search_path=[ours])
+    assert "PYTHONPATH" not in site_environment(given, search_path=[ours])

@@ -9,7 +9,7 @@ import pytest
 
 from gpuprov.core.errors import UsageError
 from gpuprov.planes.across.leaving import JobsPolicy
-from gpuprov.spanning.hosts_up import plan_over_hosts, up_over_hosts
+from gpuprov.spanning.hosts_up import look_and_plan_over_hosts, up_over_hosts
 from tests.fakes.slurm import FakeJob
 from tests.unit.spanning.test_hosts_up import files, lab
 
@@ -66,7 +66,7 @@ def test_drain_waits_where_jobs_run_on_another_host(lab: Controller) -> None:
 def test_a_host_that_is_left_out_is_emptied_and_its_nodes_are_made_elsewhere(lab: Controller) -> None:
     lab.up()
     order = only(lab, "hoff")
-    lines = plan_over_hosts(order, lab.hosts, reporter=lab.reporter).lines
+    lines = look_and_plan_over_hosts(order, lab.hosts, reporter=lab.reporter).lines
     assert "hinton: remove node c003" in lines
     assert lab.hosts.worlds["hinton"].names == ["c002", "c003"]
     result = up_over_hosts(order, lab.hosts, reporter=lab.reporter)

@@ -13,10 +13,10 @@ from gpuprov.cluster.state import observe_cluster
 from gpuprov.core.errors import EngineError, GpuprovError, HostNotReady, PartDone, TimedOut, UsageError
 from gpuprov.planes.across.leaving import SPARE_JOBS
 from gpuprov.spanning.down_over_hosts import down_over_hosts
-from gpuprov.spanning.hosts_up import plan_over_hosts, up_over_hosts
-from gpuprov.spanning.nodes_over_hosts import NodesChange, change_nodes_there, find_nodes
+from gpuprov.spanning.hosts_up import look_and_plan_over_hosts, up_over_hosts
+from gpuprov.spanning.nodes_over_hosts import NodesChange, change_nodes_there, locate_nodes
 from gpuprov.spanning.parts.agree import HostsUpOrder
-from gpuprov.spanning.parts.over_hosts import find_host_of_node, find_spanning
+from gpuprov.spanning.parts.over_hosts import find_spanning, get_host_of_node
 from gpuprov.spanning.verify_hosts import verify_over_hosts
 from gpuprov.spec.draft import CHOOSABLE, Draft
 from gpuprov.spec.models import ClusterSpec, GpuSpec, HostSpec, NetworkSpec, NodesSpec, OverlaySpec, PlacementSpec
@@ -53,7 +53,7 @@ class Controller:
         return up_over_hosts(self.order(count, **more), self.hosts, reporter=self.reporter)
 
     def plan(self, count: int = 4, **more: Any) -> tuple[str, ...]:
-        return plan_over_hosts(self.order(count, **more), self.hosts, reporter=self.reporter).lines
+        return look_and_plan_over_hosts(self.order(count, **more), self.hosts, reporter=self.reporter).lines
 
     def find(self) -> SpanningCluster:
         found = find_spanning("lab", self.hosts.machines, self.hosts)
@@ -218,12 +218,12 @@ def test_a_part_that_another_controller_has_overtaken_is_refused(lab: Controller
 def test_a_node_is_found_on_its_host(lab: Controller) -> None:
     lab.up()
     machines = lab.hosts.machines
-    assert find_host_of_node("c003", machines, lab.hosts)[0].name == "hinton"
+    assert get_host_of_node("c003", machines, lab.hosts)[0].name == "hinton"
     with pytest.raises(UsageError, match="there is no node c009"):
-        find_host_of_node("c009", machines, lab.hosts)
+        get_host_of_node("c009", machines, lab.hosts)
     lab.hosts.away = {"hinton"}
     with pytest.raises(PartDone, match="no host that answers has a node c003"):
-        find_host_of_node("c003", machines, lab.hosts)
+        get_host_of_node("c003", machines, lab.hosts)
 
 
 def test_secrets_are_in_no_word_that_is_told(lab: Controller) -> None:
@@ -379,7 +379,7 @@ def test_a_host_that_was_away_does_not_bring_back_an_older_spec(lab: Controller)
 def test_nodes_of_which_ctrl_c_ended_the_removal_take_jobs_again(lab: Controller) -> None:
     lab.up()
     known, asked = lab.hosts.machines, lab.hosts.asked
-    found = find_nodes(["c003"], known, lab.hosts)
+    found = locate_nodes(["c003"], known, lab.hosts)
     honest = lab.hosts.work
 
     def interrupted(requests: Any) -> Any:
@@ -402,8 +402,8 @@ def test_nodes_that_are_no_list_are_refused_in_words(lab: Controller, nodes: obj
     lab.hosts.ask = lambda requests: [  # type: ignore[method-assign]
         replace(answer, document={"parts": {"lab": {"nodes": nodes}}}) for answer in honest(requests)
     ]
-    with pytest.raises(GpuprovError, match="does not answer as gpuprov does"):
-        find_nodes(["c003"], lab.hosts.machines, lab.hosts)
+    with pytest.raises(GpuprovError, match="gave an unexpected answer"):
+        locate_nodes(["c003"], lab.hosts.machines, lab.hosts)
 
 
 @pytest.mark.parametrize("names", [(), ("c000",)], ids=["too few", "those of another host"])

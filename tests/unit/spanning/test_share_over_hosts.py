@@ -13,7 +13,7 @@ from gpuprov.host.folders import FolderLook
 from gpuprov.planes.across.leaving import SPARE_JOBS
 from gpuprov.serving.member import serve_request
 from gpuprov.spanning.down_over_hosts import down_over_hosts
-from gpuprov.spanning.hosts_up import plan_over_hosts, up_over_hosts
+from gpuprov.spanning.hosts_up import look_and_plan_over_hosts, up_over_hosts
 from gpuprov.spanning.parts.agree import HostsUpOrder
 from gpuprov.spanning.parts.over_hosts import find_spanning
 from gpuprov.spec.draft import CHOOSABLE, Draft
@@ -89,7 +89,7 @@ def lab(tmp_path: Path, recording: Recording, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_nodes_of_all_hosts_mount_the_folder_and_no_mark_is_left(lab: Lab) -> None:
-    assert plan_over_hosts(lab.order(), lab.hosts, reporter=lab.reporter).lines
+    assert look_and_plan_over_hosts(lab.order(), lab.hosts, reporter=lab.reporter).lines
     steps = [step for step, _ in lab.hosts.worlds["hoff"].engine.faults.passed if "mark" in step]
     assert steps == ["leave_mark", "leave_mark:done", "remove_mark", "remove_mark:done"]
     assert lab.untouched()

@@ -12,7 +12,7 @@ from gpuprov.host.folders import FolderLook
 from gpuprov.planes.across.leaving import SPARE_JOBS
 from gpuprov.spanning.down_over_hosts import down_over_hosts
 from gpuprov.spanning.hosts_up import up_over_hosts
-from gpuprov.spanning.nodes_over_hosts import NodesChange, change_nodes_there, find_nodes
+from gpuprov.spanning.nodes_over_hosts import NodesChange, change_nodes_there, locate_nodes
 from gpuprov.spanning.parts.agree import HostsUpOrder
 from gpuprov.spanning.parts.desk_there import reach_desk
 from gpuprov.spanning.parts.over_hosts import find_spanning, head_of, host_of_head
@@ -70,7 +70,7 @@ class Lab:
         return found
 
     def change(self, verb: str, *names: str) -> NodesChanged:
-        found = find_nodes(names, self.hosts.machines, self.hosts)
+        found = locate_nodes(names, self.hosts.machines, self.hosts)
         return change_nodes_there(found, NodesChange(verb=verb, policy=SPARE_JOBS), self.hosts, reporter=self.reporter)
 
     def kept(self) -> list[str]:
@@ -150,12 +150,9 @@ def test_without_the_controllers_host_the_backups_host_is_asked(lab: Lab) -> Non
 def test_nodes_of_a_lost_host_are_marked_through_the_backup(lab: Lab) -> None:
     lab.up()
     lab.lose("hoff")
-    slurm = lab.hosts.worlds["hinton"].slurm
-    slurm.unnoticed = {*lab.hosts.worlds["hoff"].engine.nodes}
     result = lab.up()
     assert any(line.startswith("hinton: mark c000 down: host hoff is unreachable") for line in result.outcome.changed)
     lab.hosts.away.clear()
-    slurm.unnoticed.clear()
     for node in lab.hosts.worlds["hoff"].engine.nodes.values():
         node.status = "running"
     assert lab.up().error is None

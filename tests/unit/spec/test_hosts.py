@@ -13,7 +13,7 @@ from gpuprov.core.errors import SpecError
 from gpuprov.core.fingerprint import fingerprint
 from gpuprov.documents.engine_state import spec_document
 from gpuprov.planes.registry import ROLES
-from gpuprov.spec.load import parse_draft
+from gpuprov.spec.load import read_draft
 from gpuprov.spec.models import (
     ClusterSpec,
     HostSpec,
@@ -50,7 +50,7 @@ TWO = ClusterSpec(hosts=(HostSpec(name="hoff"), HostSpec(name="hinton")))
 
 
 def test_hosts_are_read() -> None:
-    spec = parse_draft(TEXT, name="lab.yaml", roles=ROLES).spec
+    spec = read_draft(TEXT, name="lab.yaml", roles=ROLES).spec
     hoff = HostSpec(
         name="hoff", address="192.0.2.11", user="root", port=2222, identity_file="~/.ssh/lab",
         proxy_jump="ops@gate.example:2200,inner", internal_ip="10.9.0.11", engine="incus", nodes=4,
@@ -74,7 +74,7 @@ hosts:
 unreachable: {after_s: soon}
 """
     with pytest.raises(SpecError) as caught:
-        parse_draft(text, name="lab.yaml", roles=ROLES)
+        read_draft(text, name="lab.yaml", roles=ROLES)
     assert [str(problem).partition(" (")[0] for problem in caught.value.problems] == [
         "hosts[1].prot: line 4: unknown key; did you mean port?",
         "hosts[2].name: line 5: is required but missing",
@@ -82,7 +82,7 @@ unreachable: {after_s: soon}
     ]
     text = text.replace("prot: 22", "nodes: 2").replace("{address", "{name: c, address").replace("soon", "1")
     with pytest.raises(SpecError) as caught:
-        parse_draft(text, name="lab.yaml", roles=ROLES)
+        read_draft(text, name="lab.yaml", roles=ROLES)
     assert [(problem.path, problem.message.partition(":")[0]) for problem in caught.value.problems] == [
         ("hosts[0].name", "line 3"),
         ("hosts[0].address", "line 3"),
@@ -173,7 +173,7 @@ def test_a_cluster_without_hosts_is_recorded_as_before() -> None:
     assert load_spec_json(RECORDED, cluster="lab") == spec
     assert "overlay" not in json.dumps(spec_document("lab", spec, host="here"))
     assert {"hosts", "placement", "unreachable"} <= set(json.loads(dump_spec(TWO)))
-    for one in (spec, TWO, parse_draft(TEXT, name="lab.yaml", roles=ROLES).spec):
+    for one in (spec, TWO, read_draft(TEXT, name="lab.yaml", roles=ROLES).spec):
         assert validate(json.loads(json.dumps(spec_document("lab", one, host="here")))) == "gpuprov.cluster-spec/v1"
 
 

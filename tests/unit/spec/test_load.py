@@ -8,7 +8,7 @@ import pytest
 
 from gpuprov.core.errors import SpecError
 from gpuprov.planes.registry import ROLES
-from gpuprov.spec.load import load_draft, parse_draft
+from gpuprov.spec.load import load_draft, read_draft
 from gpuprov.spec.models import ClusterSpec, GpuSpec, MountSpec, NodesSpec
 
 DATA = Path(__file__).parent / "data"
@@ -17,12 +17,12 @@ CASES = json.loads((DATA / "bad_specs.json").read_text())
 
 def refused(text: str) -> SpecError:
     with pytest.raises(SpecError) as caught:
-        parse_draft(text, name="lab.yaml", roles=ROLES)
+        read_draft(text, name="lab.yaml", roles=ROLES)
     return caught.value
 
 
 def test_the_shortest_spec_is_the_default_cluster() -> None:
-    assert parse_draft("version: gpuprov/v1\n", name="lab.yaml", roles=ROLES).spec == ClusterSpec()
+    assert read_draft("version: gpuprov/v1\n", name="lab.yaml", roles=ROLES).spec == ClusterSpec()
 
 
 def test_what_is_given_is_read(tmp_path: Path) -> None:
@@ -39,7 +39,7 @@ nodes:
 gpus: {per_node: 0, sharing: exclusive, mode: simulated}
 image: {packages: [vim, htop]}
 """
-    spec = parse_draft(text, name="lab.yaml", root=tmp_path, roles=ROLES).spec
+    spec = read_draft(text, name="lab.yaml", root=tmp_path, roles=ROLES).spec
     mounts = (MountSpec(source="/srv", target="/data", read_only=False),)
     assert spec.nodes == NodesSpec(count=2, role="plain", memory_gib=8, privileged=True, mounts=mounts)
     assert spec.gpus == GpuSpec(per_node=0, sharing="exclusive", mode="simulated")
@@ -48,9 +48,9 @@ image: {packages: [vim, htop]}
 
 def test_an_anchor_may_be_used_again() -> None:
     text = "version: gpuprov/v1\nimage: {packages: &few [vim]}\n"
-    assert parse_draft(text, name="lab.yaml", roles=ROLES).spec.image.packages == ("vim",)
+    assert read_draft(text, name="lab.yaml", roles=ROLES).spec.image.packages == ("vim",)
     text = "version: gpuprov/v1\nname: &it lab\nnodes: {prefix: *it}\n"
-    assert parse_draft(text, name="lab.yaml", roles=ROLES).spec.nodes.prefix == "lab"
+    assert read_draft(text, name="lab.yaml", roles=ROLES).spec.nodes.prefix == "lab"
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case["id"] for case in CASES])

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpuprov.assets import find_asset
+from gpuprov.assets import get_asset
 from gpuprov.spec import own_roles
 from gpuprov.spec.own_roles import find_role_problem, list_role_files
 
@@ -39,7 +39,7 @@ def test_what_is_no_role_is_told(role: Path, tmp_path: Path) -> None:
 
 
 def test_no_role_has_the_name_of_one_of_gpuprov_s(tmp_path: Path) -> None:
-    names = [folder.name for folder in find_asset("roles").iterdir() if folder.is_dir()]
+    names = [folder.name for folder in get_asset("roles").iterdir() if folder.is_dir()]
     assert {"base", "cuda", "slurm", "work", "worker"} <= set(names)
     for name in names:
         assert find_role_problem(tmp_path / name) == f"has the name of gpuprov's own role {name}"

@@ -49,7 +49,7 @@ FIRING: list[tuple[str, str, str, str, object]] = [
     ("overlay-mtu", "fail", "do not reach hinton in one piece", "overlay.echoes.hinton.full", "silent"),
     ("overlay-mtu", "unknown", "hinton answers no ping", "overlay.echoes.hinton", SILENT),
     ("overlay-peers", "fail", "bengio 10.9.0.3 is missing", "overlay.peers", ["10.9.0.2"]),
-    ("overlay-peers", "fail", "10.9.0.9 is no host", "overlay.peers", ["10.9.0.2", "10.9.0.3", "10.9.0.9"]),
+    ("overlay-peers", "fail", "10.9.0.9 is not a host", "overlay.peers", ["10.9.0.2", "10.9.0.3", "10.9.0.9"]),
 ]  # fmt: skip
 
 

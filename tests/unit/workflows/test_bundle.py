@@ -44,7 +44,9 @@ TOKEN = "tok-1234567890"
 def sources(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sources:
     monkeypatch.setenv("LXD_DIR", str(tmp_path / "no-lxd"))  # doctor asks the engines of this machine
     monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/no-docker.socket")
-    (tmp_path / "etc").mkdir()
+    for folder in ("dev", "etc"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "dev/kmsg").write_text("4,1,5000000,-;NVRM: loading NVIDIA UNIX Kernel Module\n6,2,6000000,-;usb 1-1\n")
     (tmp_path / "etc/os-release").write_text('PRETTY_NAME="Debian 12"\n')
     logs = tmp_path / "logs"
     logs.mkdir()
@@ -87,6 +89,7 @@ def test_everything_of_a_cluster_is_in_it(world: World, sources: Sources, tmp_pa
     assert parts["fake/clusters/lab/plan.txt"].startswith("nothing to do")
     assert json.loads(parts["fake/clusters/lab/spec.json"])["spec"]["nodes"]["count"] == 2
     assert json.loads(parts["versions.json"])["system"] == "Debian 12"
+    assert parts["host/kernel.txt"] == "[    5.000000] NVRM: loading NVIDIA UNIX Kernel Module\n"
 
 
 def test_no_secret_is_in_it_whatever_the_nodes_say(world: World, sources: Sources, tmp_path: Path) -> None:
@@ -250,7 +253,7 @@ def test_one_that_hangs_in_the_midst_costs_a_part(
     collected = make_bundle(new_file(tmp_path), sources, reporter=world.reporter)
     assert not over.is_set()
     over.set()
-    assert collected.missing["fake/images.json"] == "it hangs: nothing came within 0.5 s (fix: gpuprov doctor)"
+    assert collected.missing["fake/images.json"] == "it hangs: there was no result within 0.5 s (fix: gpuprov doctor)"
     assert "fake/nodes.json" in collected.parts
 
 

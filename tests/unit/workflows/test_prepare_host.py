@@ -118,7 +118,7 @@ def test_systemd_starts_this_gpuprov_at_boot_and_without_systemd_a_person_is_tol
     prepare_host(order, host, reporter=notes, run=plays)
     assert plays.seen[0].roles[0].variables["host_restore_program"] == order.program
     assert any(
-        note.startswith("systemd is not there: after each reboot, run: sudo gpuprov host") for note in notes.notes
+        note.startswith("there is no systemd: after each reboot, run: sudo gpuprov host") for note in notes.notes
     )
 
 
@@ -141,7 +141,11 @@ def test_nothing_to_do_is_an_unchanged_outcome(host: FakeHost) -> None:
         ({}, False, ""),
         ({"free_bytes": None}, True, ""),
         ({"copy_on_write": False, "name": "incus"}, False, "host prepare --engine incus --pool-size 30"),
-        ({"copy_on_write": False, "cluster": EngineCluster(member="m1", members=("m1",))}, False, "no pool is made in"),
+        (
+            {"copy_on_write": False, "cluster": EngineCluster(member="m1", members=("m1",))},
+            False,
+            "no pool is created in",
+        ),
     ],
 )
 def test_what_nodes_are_put_on_is_told_where_it_is_new_or_slow(

@@ -63,7 +63,7 @@ def test_faults_are_told_before_anything_is_written(project: Path, capsys: pytes
     for verb in (["check"], ["run", "--out", "out"], ["prepare", "--store", "out"]):
         assert main([*verb, "bad.py", "--conf", "bad.yaml"]) == 2
         said = capsys.readouterr()
-        assert "2 faults in what is to be annealed; nothing was written" in said.err
+        assert "2 faults in the models and configurations; nothing was written" in said.err
         assert "bad.py: cool: is missing" in said.err
         assert "bad.yaml:1: max_steps: is 0" in said.err
     assert main(["check", "--json", "bad.py"]) == 2

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from gpuwork.anneal.division import DIVISION, agree, divide, find_share
+from gpuwork.anneal.division import DIVISION, agree, divide, get_share
 from gpuwork.anneal.exchange import exchange, ladder
 from gpuwork.anneal.merging import merge_within
-from gpuwork.anneal.order import ORDER, read_run, write_run
+from gpuwork.anneal.order import ORDER, read_annealed_run, write_annealed_run
 from gpuwork.anneal.part import Interrupted, PartFailed, run_part
 from gpuwork.anneal.part_record import FAILURE, RECORD, RESULT
-from gpuwork.anneal.result import Result, merge, read_result, write_result
+from gpuwork.anneal.result import Result, merge_results, read_result, write_result
 from gpuwork.anneal.settings import AnnealSettings
 from gpuwork.anneal.status import MAX_STEPS
 from gpuwork.anneal.tree import TREE
@@ -28,7 +28,7 @@ from tests.unit.gpuwork.anneal.conftest import LINE, anneal, changed, read_npz
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from gpuwork.anneal.order import Run
+    from gpuwork.anneal.order import AnnealedRun
 
 
 @pytest.mark.parametrize(
@@ -62,11 +62,11 @@ def settings(**given: object) -> AnnealSettings:
     return AnnealSettings(**told)  # type: ignore[arg-type]
 
 
-def new_run(here: Path, text: str = LINE, *, parts: int = 3, **given: object) -> Run:
-    return write_run(here / "run", name="line", model=text, settings=settings(**given), parts=parts)
+def new_run(here: Path, text: str = LINE, *, parts: int = 3, **given: object) -> AnnealedRun:
+    return write_annealed_run(here / "run", name="line", model=text, settings=settings(**given), parts=parts)
 
 
-def run_all(run: Run) -> None:
+def run_all(run: AnnealedRun) -> None:
     with ThreadPoolExecutor(run.parts) as pool:
         found = [pool.submit(run_part, run, part, stop=threading.Event()) for part in range(run.parts)]
         for part, future in enumerate(found):
@@ -99,7 +99,7 @@ def test_a_division_that_was_changed_is_refused(content: str, here: Path) -> Non
     run = new_run(here, parts=2)
     (run.folder / DIVISION).write_text(content)
     with pytest.raises(StoreError):
-        find_share(run, 0)
+        get_share(run, 0)
 
 
 @pytest.mark.slow
@@ -201,7 +201,7 @@ def test_the_time_limit_of_merging_holds(here: Path) -> None:
     os.mkfifo(run.part(0) / RESULT)  # read without waiting, so it is no hang; another lock is
     with pytest.raises(StoreError):
         merge_within(run, part=0)
-    run2 = write_run(here / "second", name="line", model=LINE, settings=settings(merge_limit_s=1), parts=2)
+    run2 = write_annealed_run(here / "second", name="line", model=LINE, settings=settings(merge_limit_s=1), parts=2)
     for part in range(2):
         run2.part(part).mkdir()
         (run2.part(part) / RECORD).write_text((run.part(0) / RECORD).read_text())
@@ -252,16 +252,16 @@ def test_a_part_that_is_run_elsewhere_is_left_alone(here: Path, monkeypatch: pyt
 
 def test_a_run_that_was_changed_is_refused(here: Path) -> None:
     run = new_run(here)
-    assert read_run(run.folder) == run
+    assert read_annealed_run(run.folder) == run
     told = json.loads((run.folder / ORDER).read_text())
     for change in ({"parts": 0}, {"name": "../x"}, {"settings": {**told["settings"], "max_steps": 0}}, {"more": 1}):
         (run.folder / ORDER).write_text(json.dumps({**told, **change}))
         with pytest.raises(StoreError):
-            read_run(run.folder)
+            read_annealed_run(run.folder)
     (run.folder / ORDER).write_text(json.dumps(told))
     run.model.write_text("other")
     with pytest.raises(StoreError):
-        read_run(run.folder)
+        read_annealed_run(run.folder)
 
 
 def result(first: int, values: list[float], sampled: list[int]) -> Result:
@@ -281,14 +281,14 @@ def result(first: int, values: list[float], sampled: list[int]) -> Result:
 
 def test_merging_keeps_every_chain_and_is_the_same_in_either_order() -> None:
     one, other = result(0, [3.0, 1.0], [0, 10]), result(2, [2.0], [0, 5, 10])
-    for found in (merge(one, other), merge(other, one)):
+    for found in (merge_results(one, other), merge_results(other, one)):
         assert found.values.tolist() == [3.0, 1.0, 2.0]
         assert found.chains.tolist() == [0, 1, 2]
         assert found.sampled_steps.tolist() == [0, 5, 10]
         assert found.trace.tolist() == [[3.0, 1.0, 2.0], [3.0, 1.0, 7.0], [13.0, 11.0, 12.0]]
         assert found.best == 1
     with pytest.raises(ValueError, match="chain 1 is in both"):
-        merge(one, result(1, [4.0], [0]))
+        merge_results(one, result(1, [4.0], [0]))
     assert result(0, [float("nan"), float("inf")], [0]).best is None
 
 
@@ -298,7 +298,7 @@ def test_results_are_read_strictly(tmp_path: Path) -> None:
     assert read_result(path).values.tolist() == [1.0]
     for content in (b"", b"PK\x03\x04", b"x" * 100):
         path.write_bytes(content)
-        with pytest.raises(ValueError, match="is no file of arrays"):
+        with pytest.raises(ValueError, match="is not a file of arrays"):
             read_result(path)
     np.savez(path, values=np.array([object()], dtype=object), allow_pickle=True)
     with pytest.raises(ValueError, match="has values"):
@@ -306,7 +306,7 @@ def test_results_are_read_strictly(tmp_path: Path) -> None:
     write_result(path, result(0, [1.0], [0]))
     arrays = read_npz(path)
     np.savez(path, **{**arrays, "values": np.zeros(2)})
-    with pytest.raises(ValueError, match="not as many values as chains"):
+    with pytest.raises(ValueError, match="does not have one value for each chain"):
         read_result(path)
     np.savez(path, **{**arrays, "values": np.array(["x"])})
     with pytest.raises(ValueError, match="values is <U1"):

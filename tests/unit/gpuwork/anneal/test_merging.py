@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpuwork.anneal.local import run_here
-from gpuwork.anneal.order import write_run
+from gpuwork.anneal.local import run_parts_here
+from gpuwork.anneal.order import write_annealed_run
 from gpuwork.anneal.part import Interrupted, run_part
 from gpuwork.anneal.settings import AnnealSettings
 from gpuwork.anneal.tree import TREE, climb, merge_all, write_whole
@@ -19,13 +19,13 @@ from tests.unit.gpuwork.anneal.conftest import LINE
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from gpuwork.anneal.order import Run
+    from gpuwork.anneal.order import AnnealedRun
     from gpuwork.anneal.result import Result
 
 
-def run_in_two_parts(here: Path) -> Run:
+def run_in_two_parts(here: Path) -> AnnealedRun:
     settings = AnnealSettings(dimensions=1, thread_count=8, max_steps=40, initial_temp=1.0)
-    run = write_run(here / "run", name="line", model=LINE, settings=settings, parts=2)
+    run = write_annealed_run(here / "run", name="line", model=LINE, settings=settings, parts=2)
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(lambda part: run_part(run, part, stop=threading.Event()), range(2)))
     return run
@@ -49,7 +49,7 @@ def test_a_run_that_is_interrupted_while_it_is_merged_is_not_done(here: Path, mo
     stop = threading.Event()
     monkeypatch.setattr("gpuwork.anneal.local.merge_within", lambda *_, **__: stop.set())
     with pytest.raises(Interrupted):
-        run_here(run_in_two_parts(here), ("", ""), stop=stop, say=lambda _: None)
+        run_parts_here(run_in_two_parts(here), ("", ""), stop=stop, say=lambda _: None)
 
 
 @pytest.mark.slow

@@ -114,7 +114,7 @@ def test_a_master_deploys_a_model_and_gets_arrays(master: Master) -> None:
 def test_failures_have_their_three_parts_and_both_arrays_empty(master: Master, monkeypatch: pytest.MonkeyPatch) -> None:
     for model, words in (
         ({"source": changed("def cool(", "def other(")}, "cool: is missing"),
-        ({"source": 5}, "its source is no text"),
+        ({"source": 5}, "its source is not text"),
         ({"text": LINE}, "it has text"),
     ):
         assert words in master.ask("deploy_model", model)["failure"]["message"]
@@ -172,9 +172,9 @@ def test_what_would_be_executed_on_unpacking_is_refused(tmp_path: Path) -> None:
 
     array = {b"nd": True, b"type": b"O", b"kind": b"O", b"shape": (1,), b"data": pickle.dumps(Trap())}
     for told in (array, {**array, b"kind": b""}, {b"nd": True}, {b"nd": False, b"type": "<f8", b"data": b""}):
-        with pytest.raises(ValueError, match="is no message"):
+        with pytest.raises(ValueError, match="is not a message"):
             unpack_message(msgpack.packb(told))
     for content in (b"", b"\xc1", b"\x81"):
-        with pytest.raises(ValueError, match="is no message"):
+        with pytest.raises(ValueError, match="is not a message"):
             unpack_message(content)
     assert not (tmp_path / "executed").exists()

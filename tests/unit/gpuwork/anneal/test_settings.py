@@ -12,7 +12,7 @@ import pytest
 
 from gpuwork.anneal.conf_file import parse_hocon_settings, parse_yaml_settings, read_configuration
 from gpuwork.anneal.model_file import parse_model
-from gpuwork.anneal.prepare import AnnealWish, check_pairs
+from gpuwork.anneal.prepare import ModelsOrder, check_pairs
 from gpuwork.anneal.settings import NAMES, AnnealSettings, as_written, check_settings
 from tests.unit.gpuwork.anneal.conftest import LINE
 
@@ -110,20 +110,20 @@ def test_hocon_without_its_package_is_told(monkeypatch: pytest.MonkeyPatch) -> N
         ("thread_count: 0", "thread_count: is 0"),
         ("thread_count: true", "thread_count: is True"),
         ("threads_per_block: 2048", "threads_per_block: is 2048"),
-        ("blocks_per_grid: 2", "blocks_per_grid: is there without threads_per_block"),
+        ("blocks_per_grid: 2", "blocks_per_grid: is given without threads_per_block"),
         ("blocks_per_grid: 2\nthreads_per_block: 32", "is 2, so 64 threads for 128 chains (allowed: at least 4)"),
         ("random_seed: 99999999999999999999", "random_seed: is 99999999999999999999"),
         ("target: low", "target: is 'low'"),
-        ("replicas: 4", "replicas: is there without exchange_every"),
-        ("exchange_every: 4", "exchange_every: is there without replicas"),
-        ("replicas: 5\nexchange_every: 4\nmin_temp: 1", "thread_count: is 128, no multiple of 5 replicas"),
+        ("replicas: 4", "replicas: is given without exchange_every"),
+        ("exchange_every: 4", "exchange_every: is given without replicas"),
+        ("replicas: 5\nexchange_every: 4\nmin_temp: 1", "thread_count: is 128, which is not a multiple of 5 replicas"),
         ("replicas: 4\nexchange_every: 4", "min_temp: is 0 (allowed: with replicas: above 0"),
         ("run_limit_s: 0", "run_limit_s: is 0"),
         ("max_steps: 1\nmax_steps: 2", "run.yaml:3: max_steps: is written twice"),
         ("max_steps: !!python/object:os.system 1", "max_steps: is {}"),
         ("max_steps: [", "is not YAML"),
-        ("? [a]\n: 1", "run.yaml:2: a key is no text"),
-        ("initial_temp: 1e60", "run.yaml:2: initial_temp: is 1e+60, which float32 has not (allowed: below 3.4e+38"),
+        ("? [a]\n: 1", "run.yaml:2: a key is not text"),
+        ("initial_temp: 1e60", "run.yaml:2: initial_temp: is 1e+60, which float32 cannot hold (allowed: below 3.4e+38"),
         ("initial_temp: 1e-50", "initial_temp: is 1e-50, and min_temp is 0: no chain would move"),
         ("replicas: 4\nexchange_every: 4\nmin_temp: 1e-50", "min_temp: is 1e-50 (allowed: with replicas: above 0"),
     ],
@@ -175,7 +175,7 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None
 
 
 def pairs(models: str, configurations: str = "", **overrides: object) -> tuple[list[str], list[str]]:
-    wanted = AnnealWish(
+    wanted = ModelsOrder(
         models=[*map(Path, models.split())], configurations=[*map(Path, configurations.split())], overrides=overrides
     )
     found, faults = check_pairs(wanted)
@@ -192,14 +192,19 @@ def test_models_and_configurations_make_pairs(files: Any) -> None:
     assert pairs("a.py a.py", "x.yaml") == (["a 1", "a-1 1"], [])
     assert pairs("a.py b.py", "x.yaml y.yaml z.yaml") == (
         [],
-        ["command line: 2 models and 3 configurations make no pairs (allowed: one of either, or as many of both)"],
+        [
+            (
+                "command line: 2 models and 3 configurations cannot be paired"
+                " (allowed: one of either, or equal numbers of both)"
+            )
+        ],
     )
 
 
 def test_what_is_typed_goes_before_the_configuration_and_that_before_the_model(files: Any) -> None:
     files(a_py=LINE, x_yaml="thread_count: 3\ndimensions: 5")
     (pair,), _ = check_pairs(
-        AnnealWish(models=[Path("a.py")], configurations=[Path("x.yaml")], overrides={"thread_count": 7})
+        ModelsOrder(models=[Path("a.py")], configurations=[Path("x.yaml")], overrides={"thread_count": 7})
     )
     assert (pair.settings.thread_count, pair.settings.dimensions) == (7, 5)
 
@@ -217,7 +222,7 @@ def test_faults_of_models_and_configurations_are_told_together(files: Any) -> No
 def test_dimensions_are_needed_to_run_and_not_to_check_a_model(files: Any) -> None:
     files(a_py=LINE.replace("dimensions = 1", ""))
     assert "dimensions: is missing" in pairs("a.py")[1][0]
-    assert check_pairs(AnnealWish(models=[Path("a.py")], with_settings=False)) == ([], [])
+    assert check_pairs(ModelsOrder(models=[Path("a.py")], with_settings=False)) == ([], [])
 
 
 @pytest.mark.parametrize("name", ["run.json", "run", "run.yaml.txt"])

@@ -61,7 +61,7 @@ def test_every_fault_is_told_at_once_with_its_line() -> None:
         "model.py:7: initialize: takes (state) (allowed: initialize(state, randoms))",
         "model.py:10: generate_next: is empty",
         "model.py:14: cool: uses import",
-        f"model.py:15: cool: uses SCALE, which stands outside of the two lines `# -- Globals` {DEFINE}",
+        f"model.py:15: cool: uses SCALE, which is outside the two lines `# -- Globals` {DEFINE}",
         "model.py:17: evaluate: has no return (allowed: return VALUE)",
         "model.py:20: evaluate: uses except",
         "model.py:23: evaluate: uses finally",
@@ -83,7 +83,7 @@ def test_each_function_is_needed(name: str) -> None:
         ("def evaluate(state)", "def evaluate(state, more)", "evaluate: takes (state, more)"),
         ("def evaluate(state)", "def evaluate(*state)", "evaluate: takes (*state)"),
         ("def evaluate(state)", "def evaluate(state=1)", "evaluate: takes (state=1)"),
-        ("def evaluate(state)", "async def evaluate(state)", "evaluate: is no plain function"),
+        ("def evaluate(state)", "async def evaluate(state)", "evaluate: is not a plain function"),
         ("def evaluate(state)", "@print\ndef evaluate(state)", "evaluate: has a decorator"),
         ("    return old_temp * 0.99", "    '''Nothing.'''", "cool: is empty"),
         ("    return old_temp * 0.99", "    ...", "cool: is empty"),
@@ -139,7 +139,7 @@ def test_nothing_is_executed(tmp_path: Path) -> None:
 @pytest.mark.parametrize("deep", ["+".join(["1"] * 700), "-" * 700 + "1", "step" + ".real" * 700])
 def test_what_is_nested_too_deep_is_told(deep: str) -> None:
     (found,) = faults_of(changed("return old_temp * 0.99", f"return {deep}"))
-    assert found == "model.py: is nested too deep to be checked (allowed: expressions that are split)"
+    assert found == "model.py: is nested too deeply to be checked (allowed: shorter expressions)"
 
 
 def test_what_is_no_model_is_told(tmp_path: Path) -> None:
@@ -148,7 +148,7 @@ def test_what_is_no_model_is_told(tmp_path: Path) -> None:
     path.write_bytes(b"\xff")
     assert "is not UTF-8 text" in str(read_model(path)[1][0])
     path.write_bytes(b"#" * (MOST_BYTES + 1))
-    assert "is no file of at most 1,048,576 bytes" in str(read_model(path)[1][0])
+    assert "is not a file of at most 1,048,576 bytes" in str(read_model(path)[1][0])
     path.unlink()
     path.symlink_to("/etc/passwd")
-    assert "is no file" in str(read_model(path)[1][0])
+    assert "is not a file" in str(read_model(path)[1][0])

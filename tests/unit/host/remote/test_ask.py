@@ -115,7 +115,7 @@ def test_what_is_not_the_protocol_is_refused(
     ssh: FakeSsh, hoff: SshConnection, recording: Recording, steps: list[str]
 ) -> None:
     ssh.reach(ADDRESS, member=scripted_member(*steps))
-    with pytest.raises(HostNotReady, match="hoff does not answer as gpuprov does"):
+    with pytest.raises(HostNotReady, match="hoff gave an unexpected answer"):
         ask_member(hoff, LOOK, reporter=recording)
 
 

@@ -10,8 +10,8 @@ import pytest
 
 from gpuprov.core.errors import UsageError
 from gpuprov.host.remote.inventory import (
-    find_machine,
     forget_machine,
+    get_machine,
     read_machines,
     remember_machine,
     resolve_machine,
@@ -112,6 +112,6 @@ def test_what_is_none_is_refused_with_its_path(path: Path, content: str) -> None
 def test_an_unknown_host_is_told_which_there_are(path: Path) -> None:
     remember_machine(path, HINTON)
     with pytest.raises(UsageError) as caught:
-        find_machine(path, "hoff")
+        get_machine(path, "hoff")
     assert "hinton" in caught.value.evidence
     assert caught.value.fix == "gpuprov host add hoff --address ADDRESS"

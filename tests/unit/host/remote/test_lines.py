@@ -55,6 +55,6 @@ def test_a_line_without_end_is_refused_before_it_fills_the_memory() -> None:
 
 def test_so_are_lines_without_end() -> None:
     lines = Lines(most_bytes=1000)
-    with pytest.raises(BadLine, match="more was said"):
+    with pytest.raises(BadLine, match="more was sent"):
         for _ in range(100):
             list(lines.feed(render_line("beat")))

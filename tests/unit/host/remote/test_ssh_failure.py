@@ -79,7 +79,7 @@ def test_what_ssh_says_is_the_evidence(said: str, what: str, fix: str) -> None:
     error = explain_ssh(HOFF, said)
     assert type(error) is Unreachable
     assert error.what == what
-    assert (said.splitlines() or ["ssh said nothing"])[0] in error.evidence
+    assert (said.splitlines() or ["ssh printed nothing"])[0] in error.evidence
     assert fix in error.fix
     assert error.exit_code == 3
 

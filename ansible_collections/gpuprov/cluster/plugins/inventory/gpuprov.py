@@ -105,11 +105,11 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):  # type: i
         from gpuprov.host.local import LocalHost
         from gpuprov.host.remote.hosts import HostsBySsh
         from gpuprov.host.remote.inventory import read_machines
-        from gpuprov.host.remote.places import find_places
+        from gpuprov.host.remote.places import ensure_places
         from gpuprov.spanning.inventory_over_hosts import read_whole_inventory
 
         try:
-            places = find_places()
+            places = ensure_places()
             way = HostsBySsh(places=places, reporter=Silent())
             inventory = read_whole_inventory(LocalHost(), read_machines(places.inventory), way)
         except GpuprovError as error:

@@ -95,13 +95,13 @@ ARGUMENTS: dict[str, Any] = {"engine": ENGINE, "gpu_mode": GPU_MODE}
 def act(module: Module) -> dict[str, Any]:
     """Look at the host and at the leases."""
     from gpuprov.cluster.gpu_board import look_at_gpus
-    from gpuprov.cluster.host_gpus import find_gpus
+    from gpuprov.cluster.host_gpus import get_gpus
     from gpuprov.cluster.leases import Neighbours
     from gpuprov.gpu.document import gpu_document
     from gpuprov.host.local import LocalHost
 
     here = LocalHost()
-    host = find_gpus(here, module.params["gpu_mode"] or "auto", reporter=ModuleReporter(module))
+    host = get_gpus(here, module.params["gpu_mode"] or "auto", reporter=ModuleReporter(module))
     engine = module.params["engine"]
     if engine is not None:
         here.open(engine)  # who names an engine is told why it does not answer

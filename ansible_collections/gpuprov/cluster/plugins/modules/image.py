@@ -110,7 +110,7 @@ ARGUMENTS: dict[str, Any] = {
 def act(module: Module) -> dict[str, Any]:
     """Build or remove the image."""
     from gpuprov.cluster.find_engine import engine_of_image
-    from gpuprov.cluster.host_gpus import find_gpus
+    from gpuprov.cluster.host_gpus import get_gpus
     from gpuprov.cluster.retry_after_wait import act_on_engine
     from gpuprov.host.local import LocalHost
     from gpuprov.host.survey import default_engine
@@ -138,7 +138,7 @@ def act(module: Module) -> dict[str, Any]:
             ),
             nodes=NodesSpec(role=wanted["role"]),
         )
-        gpus = find_gpus(host, wanted["gpu_mode"] or "auto", reporter=listener)
+        gpus = get_gpus(host, wanted["gpu_mode"] or "auto", reporter=listener)
         image, changed = ensure_image_built(driver, spec, host, gpus, reporter=listener, check=check)
     results: dict[str, Any] = {"changed": bool(changed), "changes": list(changed), "image": image}
     if module._diff:  # noqa: SLF001 - Ansible's own way to ask

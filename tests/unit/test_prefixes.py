@@ -1,0 +1,146 @@
+"""What the first word of a function's name promises (CONTRIBUTING.md, "Where things go") holds."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.sources import nodes_of
+from tests.unit.test_names import acts, all_sources
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+PURE = ("plan", "render", "parse", "judge", "decide")
+# Through these a function reaches an engine, a host, or other hosts.
+REACHING = re.compile(r"\b(Driver|Host|Hosts|HostFolders|Reporter)\b")
+NOTHING = re.compile(
+    r"\bNone\b|^(bool|str|tuple|list|dict|set|frozenset|Mapping|Sequence|Collection|Iterable|Iterator)\b"
+)
+# What they return says itself how much was found.
+FOUND = {
+    "find_activity": "of a process that has ended there is none",
+    "find_drift": "may have no difference in it",
+    "find_leaving": "may have no host in it",
+    "find_room": "may be room for no node",
+    "find_stuck": "may have no process in it",
+    "find_toolkit": "each part of it may be missing",
+    "find_where": "always somewhere; its GPUs may be none",
+    "find_work_below": "may have no process in it",
+    "find_work_of_tasks": "may have no process in it",
+}
+# Have no limit of their own in sight.
+WAITING = {
+    "side_by_side.py: wait_for_it": "what it waits for was given its limit",
+    "base.py: wait_ready": "plain nodes are ready at once",
+    "plane.py: wait_ready": "daemons.py and services.py of the plane have the limit",
+    "nodes_over_hosts.py: wait_ready": "each host has the limit of its plane",
+}
+OPEN = {"get_command": "overrides click's"}
+
+
+def functions(*prefixes: str, own: bool = True) -> Iterator[tuple[str, ast.FunctionDef]]:
+    """Functions whose names begin with one of these words; without `own`, only those for other modules."""
+    pattern = re.compile(rf"{'_?' if own else ''}({'|'.join(prefixes)})_")
+    for path, tree in all_sources().items():
+        for node in nodes_of(tree):
+            if isinstance(node, ast.FunctionDef) and pattern.match(node.name):
+                yield path, node
+
+
+def returned(node: ast.FunctionDef) -> str:
+    """What a function returns, as it is written."""
+    return ast.unparse(node.returns) if node.returns else ""
+
+
+def is_impure(node: ast.FunctionDef) -> bool:
+    """Whether it acts, or is handed what reaches outside."""
+    arguments = [*node.args.args, *node.args.kwonlyargs]
+    types = [ast.unparse(argument.annotation) for argument in arguments if argument.annotation]
+    return any(map(REACHING.search, types)) or any(acts(ast.Module(body=[node], type_ignores=[])))
+
+
+def finds_always(node: ast.FunctionDef) -> bool:
+    """Whether it cannot say that there is nothing."""
+    return not NOTHING.search(returned(node))
+
+
+def may_get_none(node: ast.FunctionDef) -> bool:
+    """Whether it may return None."""
+    return bool(re.search(r"\bNone\b", returned(node)))
+
+
+def returns_nothing(node: ast.FunctionDef) -> bool:
+    """Whether it returns None, always."""
+    return returned(node) == "None"
+
+
+def waits_for_ever(node: ast.FunctionDef) -> bool:
+    """Whether no limit of time is in sight: no argument, no constant."""
+    names = {part.arg for part in ast.walk(node) if isinstance(part, (ast.arg, ast.keyword)) and part.arg}
+    names |= {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
+    return not any(re.search(r"_s$|_S$|limit|budget", name) for name in names)
+
+
+def test_what_is_called_pure_does_not_act() -> None:
+    found = [f"{path}: {node.name}" for path, node in functions(*PURE) if is_impure(node)]
+    assert found == []
+
+
+def test_what_finds_can_say_that_there_is_nothing() -> None:
+    found = {node.name for _, node in functions("find", own=False) if finds_always(node)}
+    assert found == FOUND.keys()
+
+
+def test_what_gets_raises_where_there_is_nothing() -> None:
+    found = {node.name for _, node in functions("get", own=False) if may_get_none(node)}
+    assert found == OPEN.keys()
+
+
+def test_what_ensures_says_what_changed_or_what_is_there() -> None:
+    assert [f"{path}: {node.name}" for path, node in functions("ensure") if returns_nothing(node)] == []
+
+
+def test_what_waits_has_a_limit() -> None:
+    found = {f"{Path(path).name}: {node.name}" for path, node in functions("wait", own=False) if waits_for_ever(node)}
+    assert found == WAITING.keys()
+
+
+@pytest.mark.parametrize(
+    ("breaks", "text"),
+    [
+        (is_impure, "def plan_x(driver: Driver) -> X: ..."),
+        (is_impure, "def plan_x(hosts: Hosts | None) -> X: ..."),
+        (is_impure, "def render_x() -> str: return str(os.getpid())"),
+        (finds_always, "def find_x() -> X: ..."),
+        (may_get_none, "def get_x() -> X | None: ..."),
+        (returns_nothing, "def ensure_x() -> None: ..."),
+        (waits_for_ever, "def wait_x(nodes: Names) -> None: ..."),
+    ],
+)
+def test_a_name_that_breaks_its_promise_is_seen(breaks: Callable[[ast.FunctionDef], bool], text: str) -> None:
+    (node,) = ast.parse(text).body
+    assert isinstance(node, ast.FunctionDef)
+    assert breaks(node)
+
+
+@pytest.mark.parametrize(
+    ("breaks", "text"),
+    [
+        (is_impure, "def plan_x(gpus: HostGpus) -> X: return X(gpus)"),
+        (finds_always, "def find_x() -> X | None: ..."),
+        (finds_always, "def find_x() -> tuple[X, ...]: ..."),
+        (may_get_none, "def get_x() -> X: ..."),
+        (returns_nothing, "def ensure_x() -> tuple[str, ...]: ..."),
+        (waits_for_ever, "def wait_x(timeout_s: float) -> None: ..."),
+        (waits_for_ever, "def wait_x() -> None: ask(limit_s=_READY_S)"),
+    ],
+)
+def test_a_name_that_keeps_its_promise_passes(breaks: Callable[[ast.FunctionDef], bool], text: str) -> None:
+    (node,) = ast.parse(text).body
+    assert isinstance(node, ast.FunctionDef)
+    assert not breaks(node)
