@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
-from typing import TYPE_CHECKING
+import sys
+from pathlib import Path
 
 import pytest
 
 from gpuwork.errors import HostLacks
+from gpuwork.programs import toolkit
 from gpuwork.programs.build import build_library
 from gpuwork.programs.config import read_config
 from gpuwork.programs.separate import separate
 from gpuwork.programs.toolkit import Toolkit, find_toolkit
 from tests.fakes.programs import CUDA, LAUNCH, ROOT, write_program
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SOURCE = """\
 #include "a.h"
@@ -78,8 +78,11 @@ def build(folder: Path, target: Path, capability: str = "sm_61") -> list[str]:
 
 
 @pytest.fixture
-def old_cuda() -> None:
-    if find_toolkit().old is None:
+def old_cuda(monkeypatch: pytest.MonkeyPatch) -> None:
+    """NVRTC of CUDA 12, from the environment that `make test` makes for the compile gate where there is no other."""
+    wheels = [*toolkit._wheels(), *Path(sys.prefix).glob("cu12/lib/python3*/site-packages/nvidia")]
+    monkeypatch.setattr(toolkit, "_wheels", lambda: wheels)
+    if find_toolkit().old is None and os.environ.get("CI") != "true":
         pytest.skip("no NVRTC of CUDA 12")
 
 
