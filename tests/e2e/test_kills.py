@@ -55,6 +55,7 @@ def test_more_rounds_of_kills(life: Life, number: int) -> None:
     life.die_in(number, SIGNALS)
 
 
+@pytest.mark.long  # a minute; test_endings.py has one kill of the daemon
 def test_the_engine_is_killed_under_up(life: Life) -> None:
     life.survive("cluster up", Blow(how="engine", step=life.half_way("cluster up")))
     assert killing.engines() == 1 or not killing.PID_FILE.exists()
