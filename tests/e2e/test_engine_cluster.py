@@ -121,7 +121,8 @@ def theirs(query: Query) -> dict[str, Any]:
     """All that is not gpuprov's: members, pools, the network and instances of somebody, with all their settings."""
     pools = query("hoff", "/1.0/storage-pools?recursion=1")
     network = query("hoff", f"/1.0/networks/{BRIDGE}")
-    network["locations"].sort()
+    for told in (network, *pools):
+        told["locations"].sort()
     instances = query("hoff", "/1.0/instances?recursion=1")
     return {
         "members": query("hoff", "/1.0/cluster/members?recursion=1"),
