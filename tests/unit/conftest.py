@@ -15,17 +15,34 @@ from gpuprov.cluster import read_steadily, waiting_for_gpus
 from gpuprov.core import group_files, lock
 from gpuprov.core.execution import Completed, run
 from gpuprov.gpu import information
+from gpuprov.host.remote.places import Places
 from gpuprov.provision import recipe
 from tests.fakes.forked_programs import ForkedPrograms
+from tests.fakes.ssh import install_ssh
 from tests.fakes.world import make_world
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from tests.conftest import Recording
+    from tests.fakes.ssh import FakeSsh
     from tests.fakes.world import World
 
 ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def ssh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeSsh:
+    """A stand-in for ssh, by which hosts are processes of this machine."""
+    return install_ssh(tmp_path, monkeypatch)
+
+
+@pytest.fixture
+def places(tmp_path: Path) -> Places:
+    """Where a test's own user has added hosts and has connections."""
+    for name in ("config", "run"):
+        (tmp_path / name).mkdir()
+    return Places(config=tmp_path / "config", runtime=tmp_path / "run")
 
 
 @pytest.fixture(autouse=True, scope="session")

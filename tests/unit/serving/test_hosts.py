@@ -20,37 +20,25 @@ from gpuprov.host.remote.ask import MemberRequest, ask_member
 from gpuprov.host.remote.connection import SshConnection
 from gpuprov.host.remote.lines import Lines, render_line
 from gpuprov.host.remote.machine import RemoteMachine
-from gpuprov.host.remote.places import Places
 from gpuprov.host.remote.several import require_all, work_on_hosts
 from gpuprov.serving.member import ListOrder
 from gpuprov.serving.member_clusters import DownOrder, MemberUpOrder, StatusOrder, VerifyOrder
 from gpuprov.spanning.hosts import ask_host, look_at_hosts, run_in_node_there
 from gpuprov.spec.models import ClusterSpec, GpuSpec, NodesSpec
 from gpuprov.spec.serialize import dump_spec
-from tests.fakes.ssh import install_ssh, scripted_member
+from tests.fakes.ssh import scripted_member
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
     from gpuprov.host.remote.lines import Message
+    from gpuprov.host.remote.places import Places
     from tests.conftest import Recording
     from tests.fakes.ssh import FakeSsh
 
 NAMES = ("hebb", "hoff")
 ANSWERS = scripted_member("hear()", "say('result', document={})")
-
-
-@pytest.fixture
-def ssh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeSsh:
-    return install_ssh(tmp_path, monkeypatch)
-
-
-@pytest.fixture
-def places(tmp_path: Path) -> Places:
-    for name in ("config", "run"):
-        (tmp_path / name).mkdir()
-    return Places(config=tmp_path / "config", runtime=tmp_path / "run")
 
 
 def machine(name: str) -> RemoteMachine:

@@ -25,7 +25,6 @@ from gpuprov.host.remote.places import Places
 from gpuprov.host.remote.ssh_failure import ChangedKey
 from gpuprov.spanning import hosts as story
 from gpuprov.spanning.hosts import AddOrder, add_host, find_unfit, remove_host
-from tests.fakes.ssh import install_ssh
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,11 +52,6 @@ with open(path, "wb") as file:
     file.write(zipfile.ZipFile(wheel).read("program"))
 os.chmod(path, 0o755)
 """
-
-
-@pytest.fixture
-def ssh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeSsh:
-    return install_ssh(tmp_path, monkeypatch)
 
 
 @pytest.fixture
