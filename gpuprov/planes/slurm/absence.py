@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
     from gpuprov.drivers.base import Driver
 
-
-# Prints the nodes whose slurmd does not answer the controller's node: Slurm itself asks only every SlurmdTimeout / 3.
+# Prints the nodes whose slurmd does not answer the controller's node, at Slurm's default port: Slurm itself asks only
+# every third of SlurmdTimeout.
 _CALL: Final = """for node; do
   { timeout 3 bash -c ': < /dev/tcp/$0/6818' "$node" 2> /dev/null || echo "$node"; } &
 done
