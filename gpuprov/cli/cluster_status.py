@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @click.pass_obj
 def command(session: Session, name: str, engine: str | None) -> int:
     """Show a cluster's nodes: address, GPU, sharing, role, state and health."""
-    from gpuprov.cluster.share import shared_folder
+    from gpuprov.cli.node_table import render_nodes
     from gpuprov.documents.nodes import status_document
     from gpuprov.drivers.foreign import copies_of_cluster
     from gpuprov.planes.across.rows import state_rows
@@ -29,10 +29,8 @@ def command(session: Session, name: str, engine: str | None) -> int:
     over_hosts = spanning.find_spanning_cluster(session, name, engine)
     if over_hosts is not None:
         return spanning.status(session, over_hosts)
-    driver, state = observe_named_cluster(session, engine, name, needs="gpuprov.cli.node_table")
-    from gpuprov.cli.node_table import render_nodes
-
-    rows, folder = state_rows(driver, state), shared_folder(state)
+    driver, state = observe_named_cluster(session, engine, name)
+    rows, folder = state_rows(driver, state), state.shared_folder
     for copy in copies_of_cluster(name, state.others):
         session.reporter.note(f"{copy.name} is {copy.copy_of}; it is not part of the cluster and is not changed")
     text = (

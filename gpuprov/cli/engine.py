@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -81,25 +79,15 @@ def open_engine_of_cluster(session: Session, engine: str | None, cluster: str, *
     return engine_of_cluster(cluster, session.host.engines, creates=creates, reporter=session.reporter)
 
 
-def observe_named_cluster(
-    session: Session, engine: str | None, cluster: str, *, needs: str
-) -> tuple[Driver, ClusterState]:
-    """Connect to the engine that was asked for, else to the one that has the cluster, and read the cluster's state.
-
-    Args:
-        session: Of the verb.
-        engine: The one that was asked for.
-        cluster: Its name.
-        needs: A module that the verb needs then, which is loaded while engines answer.
-    """
+def observe_named_cluster(session: Session, engine: str | None, cluster: str) -> tuple[Driver, ClusterState]:
+    """Connect to the engine that was asked for, else to the one that has the cluster, and read the cluster's state."""
     from gpuprov.cluster.find_engine import observe_wherever
     from gpuprov.cluster.state import observe_cluster
 
-    load = partial(import_module, needs)
     if engine:
         driver = open_engine(session.host, engine)
-        return driver, observe_cluster(driver, cluster, meanwhile=load)
-    return observe_wherever(cluster, session.host.engines, reporter=session.reporter, meanwhile=load)
+        return driver, observe_cluster(driver, cluster)
+    return observe_wherever(cluster, session.host.engines, reporter=session.reporter)
 
 
 def open_engine_of_image(session: Session, engine: str | None, image: str) -> Driver:

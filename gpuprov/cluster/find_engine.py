@@ -66,16 +66,13 @@ def engine_of_cluster(name: str, doors: Sequence[EngineDoor], *, reporter: Repor
     return _choose(f"cluster {name}", look, doors, reporter=reporter, creates=creates)
 
 
-def observe_wherever(
-    name: str, doors: Sequence[EngineDoor], *, reporter: Reporter, meanwhile: Callable[[], object]
-) -> tuple[Driver, ClusterState]:
+def observe_wherever(name: str, doors: Sequence[EngineDoor], *, reporter: Reporter) -> tuple[Driver, ClusterState]:
     """The engine that has a cluster, and the cluster's state, for which no engine is asked twice.
 
     Args:
         name: The cluster.
         doors: All engines of the host.
         reporter: Is told of engines that are installed and do not answer.
-        meanwhile: Is done while each of them answers.
 
     Raises:
         UsageError: More than one has a cluster of that name, or none has and it may be on one that does not answer.
@@ -84,7 +81,7 @@ def observe_wherever(
     states: dict[str, ClusterState] = {}
 
     def look(driver: Driver) -> Words:
-        state = states[driver.name] = observe_cluster(driver, name, meanwhile=meanwhile)
+        state = states[driver.name] = observe_cluster(driver, name)
         return (_words(driver, name) if state.exists else "", "")
 
     driver = _choose(f"cluster {name}", look, doors, reporter=reporter)

@@ -11,7 +11,7 @@ from gpuprov.core.errors import EngineError
 from gpuprov.drivers.base import File
 from gpuprov.drivers.networks import Attachment
 from gpuprov.gpu.wheels import image_wheels
-from gpuprov.provision.recipe import Init, Recipe, image_recipe
+from gpuprov.provision.recipe import Recipe, image_recipe
 from gpuprov.spec.addressing import capacity, gateway, mac, public_address
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver, ImageState
     from gpuprov.gpu.models import HostGpus
-    from gpuprov.provision.recipe import PlaneRecipe
+    from gpuprov.provision.plane_recipe import Init, PlaneRecipe
     from gpuprov.spec.models import ClusterSpec
 
 

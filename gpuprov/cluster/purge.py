@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpuprov.cluster.share import shared_folder
 from gpuprov.cluster.surroundings import Surroundings
 from gpuprov.core.errors import HostNotReady, UsageError
 from gpuprov.spec.shared_folder import ACCOUNT_UID, own_place
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 def describe_kept(host: Host, state: ClusterState) -> str:
     """Where the results of a cluster are that goes without them, in a sentence; empty where there are none."""
     own = own_place(state.name)
-    folder = shared_folder(state) or own  # which an earlier cluster of that name may have left
+    folder = state.shared_folder or own  # which an earlier cluster of that name may have left
     if host.folders.look(folder).kind != "folder":
         return ""
     way = (
@@ -40,7 +39,7 @@ def find_doomed(driver: Driver, host: Host, state: ClusterState) -> str:
         UsageError: The folder is not gpuprov's to remove, or somebody else uses it.
         HostNotReady: Only root can remove it.
     """
-    folder, shared = own_place(state.name), shared_folder(state)
+    folder, shared = own_place(state.name), state.shared_folder
     if shared not in ("", folder):
         raise UsageError(
             f"the folder {shared} is not removed",

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from gpuprov.drivers.base import Driver, ExecResult
-    from gpuprov.provision.recipe import Init
+    from gpuprov.provision.plane_recipe import Init
 
 BOOTED = frozenset({"running", "degraded"})
 COMMAND_BUDGET_S = 30.0

@@ -47,17 +47,6 @@ class SharePlan:
         return (words[self.act],) if self.act else ()
 
 
-def shared_folder(state: ClusterState) -> str:
-    """The folder of the host that the nodes of a cluster share; empty for none.
-
-    Where no spec is recorded, as while its first nodes are made, its nodes tell it.
-    """
-    if isinstance(state.recorded, ClusterSpec):
-        return folder_of(state.recorded)
-    sources = (mount.source for node in state.nodes for mount in node.mounts if mount.target == SHARED)
-    return next(sources, "")
-
-
 def look_and_plan_share(
     driver: Driver,
     host: Host,

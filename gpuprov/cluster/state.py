@@ -11,9 +11,10 @@ from gpuprov.core.side_by_side import ask_side_by_side
 from gpuprov.drivers.base import LABEL_BEGUN, LABEL_CLUSTER, LABEL_GPUS, LABEL_ROLE, LABEL_SPEC
 from gpuprov.spec.models import ClusterSpec
 from gpuprov.spec.serialize import load_spec_json
+from gpuprov.spec.shared_folder import SHARED, folder_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
 
     from gpuprov.drivers.base import Driver, NodeState
     from gpuprov.drivers.networks import NetworkState
@@ -59,6 +60,16 @@ class ClusterState:
         return next((spec for spec in (self.recorded, *begun) if isinstance(spec, ClusterSpec)), None)
 
     @property
+    def shared_folder(self) -> str:
+        """The folder of the host that its nodes share; empty for none.
+
+        Where no spec is recorded, as while its first nodes are made, its nodes tell it.
+        """
+        if isinstance(self.recorded, ClusterSpec):
+            return folder_of(self.recorded)
+        return next((mount.source for node in self.nodes for mount in node.mounts if mount.target == SHARED), "")
+
+    @property
     def exists(self) -> bool:
         """Whether anything carries the cluster's label."""
         return bool(self.nodes or self.own_networks)
@@ -91,15 +102,11 @@ class ClusterState:
         return taken
 
 
-def observe_cluster(driver: Driver, name: str, *, meanwhile: Callable[[], object] = lambda: None) -> ClusterState:
-    """Read a cluster's state: two calls to the engine, side by side, and what is done while it answers."""
+def observe_cluster(driver: Driver, name: str) -> ClusterState:
+    """Read a cluster's state: two calls to the engine, side by side."""
     nodes: list[NodeState] = []
     networks: list[NetworkState] = []
-    questions = (
-        lambda: nodes.extend(driver.list_nodes()),
-        lambda: networks.extend(driver.list_networks()),
-        meanwhile,
-    )
+    questions = (lambda: nodes.extend(driver.list_nodes()), lambda: networks.extend(driver.list_networks()))
     ask_side_by_side(questions, workers=len(questions))
     found = sorted(nodes, key=lambda node: node.name)
     texts = [network.labels.get(LABEL_SPEC) for network in networks if network.labels.get(LABEL_CLUSTER) == name]

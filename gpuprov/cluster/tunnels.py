@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from ipaddress import IPv4Address, IPv4Network
+from ipaddress import IPv4Network
 from typing import TYPE_CHECKING, Final
 
+from gpuprov.cluster.tunnel_end import TunnelEnd
 from gpuprov.core.errors import UsageError
-from gpuprov.host.tunnel_plan import KEY, TUNNEL_PREFIX, TunnelPeer, TunnelRequest, tunnel_network
+from gpuprov.host.tunnel_plan import TUNNEL_PREFIX, TunnelPeer, TunnelRequest, tunnel_network
 from gpuprov.spec.overlay import VXLAN_BYTES, vni_of
 
 if TYPE_CHECKING:
@@ -19,29 +19,6 @@ if TYPE_CHECKING:
 _BLOCKS: Final = tuple(map(IPv4Network, ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16")))
 _RANGES: Final = sum(2 ** (TUNNEL_PREFIX - block.prefixlen) for block in _BLOCKS)
 _STRIDE: Final = 40_499  # has no divisor in common with _RANGES, so that every range comes up
-
-
-@dataclass(frozen=True, kw_only=True)
-class TunnelEnd:
-    """A host's end.
-
-    Attributes:
-        address: In the tunnel.
-        key: The host's public key; empty until it has told one.
-    """
-
-    host: str
-    address: str
-    key: str = ""
-
-    @property
-    def problem(self) -> str:
-        """What is wrong with it, in words; empty for nothing. It is recorded, and told to other hosts."""
-        try:
-            IPv4Address(self.address)
-        except ValueError:
-            return f"{self.address[:40]!r} is not an address"
-        return f"{self.key[:60]!r} is not a key" if self.key and not KEY.fullmatch(self.key) else ""
 
 
 def agree_tunnels(

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from gpuprov.cluster.files import Member  # noqa: TC001 - the decoder reads it from the type hints
-from gpuprov.cluster.tunnels import TunnelEnd  # noqa: TC001 - as above
+from gpuprov.cluster.tunnel_end import TunnelEnd  # noqa: TC001 - as above
 from gpuprov.core.errors import EngineError
 from gpuprov.core.plain import plain_fields
 from gpuprov.drivers.base import LABEL_HOST, LABEL_MEMBERS

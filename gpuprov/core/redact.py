@@ -6,7 +6,8 @@ import base64
 import json
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
+from functools import cache
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -31,43 +32,54 @@ _ASSIGNMENT = re.compile(rf"(?P<keep>{_ASSIGNED}).+", re.IGNORECASE | re.DOTALL)
 _IN_SINGLE = r"[^']*(?:'\"'\"'[^']*)*"  # of a shell's word, which may hold a quote as '"'"'
 _IN_DOUBLE = r'(?:[^"\\]|\\.)*'
 _IN_INNER = r'(?:[^"\\]|\\\\(?:\\["\\]|[^"\\]))*'  # of a string of JSON that is itself a string of JSON
-_PATTERNS: Final[tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...]] = (
-    (re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL), HIDDEN),
-    (re.compile(r"(?P<keep>\b[a-z][a-z0-9+.-]{0,31}://)[^\s/@]+@", re.IGNORECASE), rf"\g<keep>{HIDDEN}@"),
-    (re.compile(r"(?P<keep>\b(?:Bearer|Basic)\s+)[\w.~+/=-]{8,}", re.IGNORECASE), rf"\g<keep>{HIDDEN}"),
-    # "name": "value" of JSON, quotes kept; then 'name=value', "name=value" and \\"name=value\\", which end with their
-    # quote; a line that is name=value; name=value, name: value and --name value in the midst of text
-    (re.compile(rf'(?P<keep>"{_NAME}"\s*:\s*"){_IN_DOUBLE}(?=")', re.IGNORECASE | re.DOTALL), rf"\g<keep>{HIDDEN}"),
-    (re.compile(rf"(?P<keep>'{_ASSIGNED}){_IN_SINGLE}(?=')", re.IGNORECASE), rf"\g<keep>{HIDDEN}"),
-    # also without its end: if every start looked for an end in vain, a long line would take hours
-    (re.compile(rf'(?P<keep>\\"{_ASSIGNED}){_IN_INNER}', re.IGNORECASE), rf"\g<keep>{HIDDEN}"),
-    (re.compile(rf'(?P<keep>(?<!\\)"{_ASSIGNED}){_IN_DOUBLE}(?=")', re.IGNORECASE | re.DOTALL), rf"\g<keep>{HIDDEN}"),
-    (
-        re.compile(
-            rf"(?P<keep>^[ \t]*(?:- |export )?{_NAME}=)(?:'{_IN_SINGLE}'|\"{_IN_DOUBLE}\")?[^\r\n]*",
-            re.IGNORECASE | re.MULTILINE,
+
+
+@cache  # most runs write nothing in which they would be looked for
+def _patterns() -> tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...]:
+    """What looks like a secret in text, each with what is put in its place."""
+    return (
+        (
+            re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL),
+            HIDDEN,
         ),
-        rf"\g<keep>{HIDDEN}",
-    ),
-    (
-        re.compile(
-            rf"(?P<keep>{_NAME_END}'?\s*[=:]\s*)(?:'{_IN_SINGLE}'|\"{_IN_DOUBLE}\"|(?:[^\s\"'\\]|\\[^\s\"'])+)",
-            re.IGNORECASE,
+        (re.compile(r"(?P<keep>\b[a-z][a-z0-9+.-]{0,31}://)[^\s/@]+@", re.IGNORECASE), rf"\g<keep>{HIDDEN}@"),
+        (re.compile(r"(?P<keep>\b(?:Bearer|Basic)\s+)[\w.~+/=-]{8,}", re.IGNORECASE), rf"\g<keep>{HIDDEN}"),
+        # "name": "value" of JSON, quotes kept; then 'name=value', "name=value" and \\"name=value\\", which end with
+        # their quote; a line that is name=value; name=value, name: value and --name value in the midst of text
+        (re.compile(rf'(?P<keep>"{_NAME}"\s*:\s*"){_IN_DOUBLE}(?=")', re.IGNORECASE | re.DOTALL), rf"\g<keep>{HIDDEN}"),
+        (re.compile(rf"(?P<keep>'{_ASSIGNED}){_IN_SINGLE}(?=')", re.IGNORECASE), rf"\g<keep>{HIDDEN}"),
+        # also without its end: if every start looked for an end in vain, a long line would take hours
+        (re.compile(rf'(?P<keep>\\"{_ASSIGNED}){_IN_INNER}', re.IGNORECASE), rf"\g<keep>{HIDDEN}"),
+        (
+            re.compile(rf'(?P<keep>(?<!\\)"{_ASSIGNED}){_IN_DOUBLE}(?=")', re.IGNORECASE | re.DOTALL),
+            rf"\g<keep>{HIDDEN}",
         ),
-        rf"\g<keep>{HIDDEN}",
-    ),
-    (
-        re.compile(rf"(?P<keep>(?<![\w.-])--{_NAME}\s+)(?:'{_IN_SINGLE}'|[^\s\"'-][^\s\"']*)", re.IGNORECASE),
-        rf"\g<keep>{HIDDEN}",
-    ),
-    # tokens that their services gave a mark
-    (re.compile(r"\b(?:gh[pousr]_|github_pat_|glpat-|hf_|xox[abprs]-|AKIA)[\w-]{16,}"), HIDDEN),
-    # the first part is consumed also where the others are missing, so that no other match begins within it
-    (
-        re.compile(r"\beyJ[\w-]{10,}(?P<rest>\.[\w-]{10,}\.[\w-]*)?"),
-        lambda found: HIDDEN if found["rest"] else found[0],
-    ),
-)
+        (
+            re.compile(
+                rf"(?P<keep>^[ \t]*(?:- |export )?{_NAME}=)(?:'{_IN_SINGLE}'|\"{_IN_DOUBLE}\")?[^\r\n]*",
+                re.IGNORECASE | re.MULTILINE,
+            ),
+            rf"\g<keep>{HIDDEN}",
+        ),
+        (
+            re.compile(
+                rf"(?P<keep>{_NAME_END}'?\s*[=:]\s*)(?:'{_IN_SINGLE}'|\"{_IN_DOUBLE}\"|(?:[^\s\"'\\]|\\[^\s\"'])+)",
+                re.IGNORECASE,
+            ),
+            rf"\g<keep>{HIDDEN}",
+        ),
+        (
+            re.compile(rf"(?P<keep>(?<![\w.-])--{_NAME}\s+)(?:'{_IN_SINGLE}'|[^\s\"'-][^\s\"']*)", re.IGNORECASE),
+            rf"\g<keep>{HIDDEN}",
+        ),
+        # tokens that their services gave a mark
+        (re.compile(r"\b(?:gh[pousr]_|github_pat_|glpat-|hf_|xox[abprs]-|AKIA)[\w-]{16,}"), HIDDEN),
+        # the first part is consumed also where the others are missing, so that no other match begins within it
+        (
+            re.compile(r"\beyJ[\w-]{10,}(?P<rest>\.[\w-]{10,}\.[\w-]*)?"),
+            lambda found: HIDDEN if found["rest"] else found[0],
+        ),
+    )
 
 
 # Nothing above is found in so short a text that has neither a space nor a colon nor a `=`: most words of commands.
@@ -113,7 +125,7 @@ def hide_secrets(text: str, known: Iterable[bytes] = (), *, keys: Iterable[bytes
     folded = text.casefold()
     if not any(mark in folded for mark in _SUSPICIOUS):
         return text
-    for pattern, replacement in _PATTERNS:
+    for pattern, replacement in _patterns():
         text = pattern.sub(replacement, text)
     return text
 

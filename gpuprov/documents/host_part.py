@@ -13,9 +13,9 @@ from gpuprov.documents.envelope import document
 from gpuprov.documents.member_answers import read_rows, strictly
 from gpuprov.documents.nodes import row_document
 from gpuprov.host.links import Link
-from gpuprov.host.tunnel_plan import KEY
 from gpuprov.planes.over_hosts.host_part import HostPart
 from gpuprov.spec.models import ENGINES
+from gpuprov.spec.overlay import TUNNEL_KEY
 from gpuprov.spec.serialize import dump_spec, load_spec_json
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _SCHEMA: Final = "gpuprov.host-part/v1"
 _MAPPING: Final[Accepts] = lambda value: isinstance(value, dict)  # noqa: E731 - a kind, as in member_answers
 _WORDS: Final[Accepts] = lambda value: isinstance(value, dict) and all(map(is_string, value.values()))  # noqa: E731
-_TUNNEL_KEY: Final[Accepts] = lambda value: value == "" or bool(is_string(value) and KEY.fullmatch(str(value)))  # noqa: E731
+_TUNNEL_KEY: Final[Accepts] = lambda value: value == "" or bool(is_string(value) and TUNNEL_KEY.fullmatch(str(value)))  # noqa: E731
 
 
 def _is_ipv4(value: object) -> bool:

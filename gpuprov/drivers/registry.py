@@ -94,6 +94,11 @@ def choose_engine(installed: Container[str]) -> Engine:
     return next((engine for engine in _FOR_NEW if engine in installed), DEFAULT_ENGINE)
 
 
+def load_driver(engine: Engine) -> None:
+    """Load what `open_driver` needs."""
+    importlib.import_module(REGISTRY[engine].module).load()
+
+
 def open_driver(engine: str, *, host: str = "") -> Driver:
     """Connect to an engine of this machine; `host` is the name that its nodes carry, the machine's own where empty.
 

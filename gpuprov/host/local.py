@@ -14,7 +14,7 @@ from gpuprov.core.errors import UsageError
 from gpuprov.core.group_files import Gates
 from gpuprov.core.lock import host_lock
 from gpuprov.core.queue import Queue
-from gpuprov.drivers.registry import is_installed, open_driver
+from gpuprov.drivers.registry import is_installed, load_driver, open_driver
 from gpuprov.drivers.sockets import engine_groups
 from gpuprov.host.folders import LocalFolders
 from gpuprov.host.kernel_limits import LIMITS
@@ -63,7 +63,12 @@ class LocalHost:
     def engines(self) -> tuple[EngineDoor, ...]:
         """Every engine that gpuprov drives."""
         return tuple(
-            EngineDoor(name=name, open=partial(self.open, name), installed=partial(is_installed, name))
+            EngineDoor(
+                name=name,
+                open=partial(self.open, name),
+                installed=partial(is_installed, name),
+                load=partial(load_driver, name),
+            )
             for name in ENGINES
         )
 

@@ -6,14 +6,13 @@ addresses are those of the tunnel, and only WireGuard's packets are on the netwo
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 from ipaddress import IPv4Address, IPv4Interface, IPv4Network
 from typing import TYPE_CHECKING, Final
 
 from gpuprov.core.errors import HostNotReady, NotOurs, UsageError
 from gpuprov.host.overlay_link import alias_of, step
-from gpuprov.spec.overlay import tunnel_device, tunnel_port
+from gpuprov.spec.overlay import TUNNEL_KEY, tunnel_device, tunnel_port
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Mapping, Sequence
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
     from gpuprov.host.links import Link
     from gpuprov.host.overlay_link import OverlayLink, Step
 
-KEY: Final = re.compile(r"[A-Za-z0-9+/]{42}[AEIMQUYcgkosw048]=")  # 32 bytes in base64
 TUNNEL_PREFIX: Final = 24  # so many bits of a tunnel's address are the cluster's
 HEARD_S: Final = 180.0  # WireGuard makes no key that lasts longer
 _KINDS: Final = ("wireguard", "tun")  # of the kernel's devices, and of those of wireguard-go
@@ -272,7 +270,7 @@ def check_key(text: str, *, source: str) -> str:
     Raises:
         HostNotReady: It is none.
     """
-    if not KEY.fullmatch(text):
+    if not TUNNEL_KEY.fullmatch(text):
         raise HostNotReady(f"{source} is not a WireGuard key", evidence=ascii(text[:60]), fix=f"remove {source}")
     return text
 

@@ -15,7 +15,7 @@ from gpuprov.core.errors import EngineError, SpecError
 from gpuprov.core.printable import printable
 from gpuprov.core.side_by_side import each
 from gpuprov.drivers.base import LABEL_ORDER
-from gpuprov.provision.recipe import PlaneRecipe
+from gpuprov.provision.plane_recipe import PlaneRecipe
 from gpuprov.spec.models import ClusterSpec, NodesSpec
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from gpuprov.drivers.base import Driver, File, ImageState, NodeState
     from gpuprov.planes.work.job_desk import JobDesk
     from gpuprov.planes.work.queue_page import QueuePage
-    from gpuprov.provision.recipe import Init
+    from gpuprov.provision.plane_recipe import Init
     from gpuprov.spec.rule import SpecRule
     from gpuprov.spec.shared_folder import ServiceFolder
     from gpuprov.verify.models import Expectation, Rule
@@ -155,7 +155,6 @@ class Plane:
         first_network: Whether its nodes find each other on the first network, so that each must be on it.
         shares: Whether its nodes share a folder, where their cluster has one.
         recipe: What it adds to the image of its nodes.
-        checks: What `verify` asks of its nodes; on nodes of other planes each is skipped.
         secret_files: Files in its nodes that no bundle may show.
         marks: Files that record what was applied, each with the words for a node that lacks nothing else.
         rules: For the values of a spec that only it reads.
@@ -167,10 +166,13 @@ class Plane:
     first_network: ClassVar[bool] = False
     shares: ClassVar[bool] = False
     recipe: ClassVar[PlaneRecipe] = PlaneRecipe()
-    checks: ClassVar[tuple[Rule, ...]] = ()
     secret_files: ClassVar[tuple[SecretFile, ...]] = ()
     marks: ClassVar[Mapping[str, str]] = MappingProxyType({})
     rules: ClassVar[tuple[SpecRule, ...]] = ()
+
+    def checks(self) -> tuple[Rule, ...]:
+        """What `verify` asks of its nodes; on nodes of other planes each is skipped."""
+        return ()
 
     def service_folder(self, spec: ClusterSpec) -> ServiceFolder | None:
         """A folder of the host in which a service keeps what it knows; None where a node's disk has it."""

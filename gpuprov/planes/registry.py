@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 PLAIN = PlainPlane()
 PLANES: Mapping[str, Plane] = {plane.name: plane for plane in (PLAIN, SlurmPlane(), WorkerPlane())}
 ROLES = tuple(PLANES)
-CHECKS: tuple[Rule, ...] = tuple(check for plane in PLANES.values() for check in plane.checks)
 _RULES: tuple[SpecRule, ...] = tuple(rule for plane in PLANES.values() for rule in plane.rules)
 
 
@@ -52,6 +51,11 @@ def planes_of(roles: Iterable[str]) -> tuple[Plane, ...]:
     """The planes of these roles, each once, in the order of the registry; a role that is not known has none."""
     present = set(roles)
     return tuple(plane for plane in PLANES.values() if plane.name in present)
+
+
+def checks_of_planes() -> tuple[Rule, ...]:
+    """What `verify` asks of the nodes of each plane, besides what it asks of all nodes."""
+    return tuple(check for plane in PLANES.values() for check in plane.checks())
 
 
 def shared_mounts(spec: ClusterSpec) -> dict[Role | tuple[Role, str], tuple[Mount, ...]]:

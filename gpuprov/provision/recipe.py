@@ -5,22 +5,21 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from gpuprov.assets import get_asset
 from gpuprov.core.fingerprint import fingerprint
 from gpuprov.provision.kept_bases import Base
+from gpuprov.provision.plane_recipe import PlaneRecipe
 from gpuprov.provision.role_packages import find_packages
 from gpuprov.provision.user_roles import hash_role
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Iterable
 
-    from gpuprov.assets import Asset
     from gpuprov.gpu.wheels import CudaWheels
+    from gpuprov.provision.plane_recipe import Init
     from gpuprov.spec.models import ImageSpec
-
-Init = Literal["systemd", "runit"]
 
 ENGINE_IMAGE = "image:"  # a base that the engine already has
 NUMBA = "numba-cuda{}>=0.30,<0.31"
@@ -40,32 +39,9 @@ TOOLKIT: dict[CudaWheels, tuple[str, ...]] = {
     "cu12": (*_DASK, "nvidia-cuda-nvcc-cu12", "nvidia-cuda-nvrtc-cu12", "nvidia-cuda-runtime-cu12"),
     "cu13": (*_DASK, *(f"{name}>=13,<14" for name in _NVCC)),
 }
-# What workers need; tzdata, because an image has no time zones and kombu asks for UTC.
-WORKERS = ("celery>=5.7,<6", "tzdata")
 COMMON_ROLES = ("base", "cuda")
 # What roles need to be applied, besides the packages that they install themselves.
 ROOTFS_PACKAGES = ("ca-certificates", "dbus", "iproute2", "python3", "python3-apt", "systemd", "systemd-sysv")
-
-
-@dataclass(frozen=True, kw_only=True)
-class PlaneRecipe:
-    """What a plane adds to the image of its nodes.
-
-    Attributes:
-        roles: Ansible roles, after the common ones.
-        templates: Folders of gpuprov's templates that the roles read.
-        brings: Packages of gpuprov's that the roles install, besides the smoke kernels.
-        requirements: Python packages, as pip writes them, besides CUDA's.
-        variables: Of these roles, by role, for nodes with that init.
-        labels: Of the image: each with the shell line that prints its value in the builder.
-    """
-
-    roles: tuple[str, ...] = ()
-    templates: tuple[str, ...] = ()
-    brings: tuple[Asset, ...] = ()
-    requirements: tuple[str, ...] = ()
-    variables: Callable[[Init], Mapping[str, Mapping[str, object]]] = lambda _init: {}
-    labels: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)

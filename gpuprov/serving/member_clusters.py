@@ -12,7 +12,6 @@ from gpuprov.cluster.between_hosts import look_between
 from gpuprov.cluster.find_engine import engine_of_cluster
 from gpuprov.cluster.part import ClusterPart
 from gpuprov.cluster.retry_after_wait import act_on_engine
-from gpuprov.cluster.share import shared_folder
 from gpuprov.cluster.state import observe_cluster
 from gpuprov.cluster.whole import WholeCluster, dump_whole, parse_whole
 from gpuprov.core.names import check_cluster_name
@@ -135,7 +134,7 @@ def serve_status(order: StatusOrder, host: Host, reporter: Reporter) -> dict[str
     """The nodes of a cluster, with what each takes of work."""
     driver = engine_of_cluster(check_cluster_name(order.cluster), host.engines, reporter=reporter)
     state = observe_cluster(driver, order.cluster)
-    folder = shared_folder(state)
+    folder = state.shared_folder
     return status_document(order.cluster, state_rows(driver, state), host=host.name, shared_folder=folder)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -10,6 +11,7 @@ if TYPE_CHECKING:
 
 VXLAN_BYTES: Final = 50  # Ethernet, IPv4, UDP and VXLAN headers around each frame
 WIREGUARD_BYTES: Final = 80  # IPv6 or IPv4, UDP and WireGuard headers around each packet, and its padding
+TUNNEL_KEY: Final = re.compile(r"[A-Za-z0-9+/]{42}[AEIMQUYcgkosw048]=")  # 32 bytes in base64
 _TUNNEL_PORTS: Final = range(51820, 52820)
 _VNIS: Final = 2**24 - 1  # 0 is none
 

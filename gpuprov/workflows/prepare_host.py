@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import EngineFacts
     from gpuprov.host.base import Host
+    from gpuprov.provision.plane_recipe import Init
     from gpuprov.provision.playbook import PlayResult
-    from gpuprov.provision.recipe import Init
     from gpuprov.spec.models import Engine
 
     RunPlay = Callable[..., PlayResult]

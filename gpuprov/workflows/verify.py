@@ -19,7 +19,7 @@ from gpuprov.core.side_by_side import ask_side_by_side, questions_at_once
 from gpuprov.core.slowness import slowness
 from gpuprov.drivers.base import LABEL_ACCESS
 from gpuprov.gpu.models import HostGpus
-from gpuprov.planes.registry import CHECKS, PLANES
+from gpuprov.planes.registry import PLANES, checks_of_planes
 from gpuprov.verify.chain import judge_host, judge_node
 from gpuprov.verify.changes import Change, Seen, change_of_cluster, compare
 from gpuprov.verify.measure import measure_node
@@ -137,7 +137,7 @@ def _check_all(
     def check(expectation: Expectation) -> NodeReport:
         reporter.node(expectation.node, "checking")
         seen = _look(driver, expectation, work)
-        report = judge_node(expectation, seen, work.level, host=judged.result(), more=CHECKS)
+        report = judge_node(expectation, seen, work.level, host=judged.result(), more=checks_of_planes())
         report = replace(report, measured=measure_node(expectation, seen))
         reporter.node(expectation.node, f"{report.verdict}{' (SIMULATED)' if report.simulated else ''}")
         return report

@@ -28,9 +28,10 @@ from gpuprov.planes.across.files import find_stale, gather_files
 from gpuprov.planes.across.hold import Leave
 from gpuprov.planes.across.leaving import SPARE_JOBS, JobsPolicy, refuse_busy
 from gpuprov.planes.base import Crew, Departure
-from gpuprov.planes.registry import CHECKS, PLANES, ROLES, load_draft, plane_of
+from gpuprov.planes.registry import PLANES, ROLES, checks_of_planes, load_draft, plane_of
 from gpuprov.planes.worker.facts import BROKER
-from gpuprov.provision.recipe import COMMON_ROLES, Init
+from gpuprov.provision.plane_recipe import Init
+from gpuprov.provision.recipe import COMMON_ROLES
 from gpuprov.spec.devices import CharDevice
 from gpuprov.spec.models import ClusterSpec, NodesSpec
 from gpuprov.spec.shared_folder import share_mount
@@ -264,9 +265,11 @@ def test_next_steps_are_commands_of_ours(plane: Plane) -> None:
 
 def test_checks_are_unique_known_and_rest_on_earlier_ones() -> None:
     ids = [rule.id for rule in CHAIN]
-    assert [check.id for check in CHECKS] == [check.id for plane in PLANES.values() for check in plane.checks]
+    assert [check.id for check in checks_of_planes()] == [
+        check.id for plane in PLANES.values() for check in plane.checks()
+    ]
     assert len(set(ids)) == len(ids)
-    for check in CHECKS:
+    for check in checks_of_planes():
         assert load_catalogue()[check.id].kind == "verify"
         assert set(check.needs) <= set(ids[: ids.index(check.id)])
 
@@ -290,17 +293,17 @@ def test_questions_are_commands_with_a_limit(plane: Plane, gpus: int) -> None:
 def test_its_checks_read_the_answers_to_its_questions_and_no_others(plane: Plane) -> None:
     expected = expect(plane.name)
     asked = plane.questions(expected, timeout_s=7.0)
-    assert bool(asked) == any(check.fact for check in plane.checks)
+    assert bool(asked) == any(check.fact for check in plane.checks())
     seen = Observation(facts={plane.name: dict.fromkeys(asked, FAILED)})
-    for check in plane.checks:
+    for check in plane.checks():
         assert check.fact in ("", plane.name)
         finding = check.judge(expected, seen)
         assert finding.evidence
 
 
-@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.id)
+@pytest.mark.parametrize("check", checks_of_planes(), ids=lambda check: check.id)
 def test_nodes_of_other_planes_are_not_asked(check: Rule) -> None:
-    own = next(plane for plane in PLANES.values() if check in plane.checks)
+    own = next(plane for plane in PLANES.values() if check in plane.checks())
     for role in ROLES:
         if role != own.name:
             assert check.judge(expect(role), Observation(facts={})).status == "skip"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from functools import partial
 
-from gpuprov.planes.registry import CHECKS
+from gpuprov.planes.registry import checks_of_planes
 from gpuprov.verify import chain
 
-CHAIN = (*chain.CHAIN, *CHECKS)
-judge_node = partial(chain.judge_node, more=CHECKS)
-rules_of = partial(chain.rules_of, more=CHECKS)
+CHAIN = (*chain.CHAIN, *checks_of_planes())
+judge_node = partial(chain.judge_node, more=checks_of_planes())
+rules_of = partial(chain.rules_of, more=checks_of_planes())

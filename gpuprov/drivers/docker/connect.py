@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import platform
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,12 @@ if TYPE_CHECKING:
     from gpuprov.drivers.docker.driver import DockerDriver
 
 OLDEST_API = "1.41"  # Docker 20.10, Debian 12's, with which everything is tested
+
+
+def load() -> None:
+    """Load the driver and the SDK."""
+    for module in ("docker", "gpuprov.drivers.docker.driver"):
+        import_module(module)
 
 
 def connect(engine: str) -> DockerDriver:  # noqa: ARG001 - the registry's signature

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import urllib.parse
+from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 from gpuprov.core.errors import HostNotReady
@@ -19,6 +20,12 @@ if TYPE_CHECKING:
     from gpuprov.drivers.lxd.driver import LxdDriver
     from gpuprov.spec.models import Engine
 _VERSION: Final = re.compile(r"(\d{1,6})\.(\d{1,6})")
+
+
+def load() -> None:
+    """Load the driver and the SDK."""
+    for module in ("pylxd.models", "gpuprov.drivers.lxd.driver"):
+        import_module(module)
 
 
 def connect(engine: Engine) -> LxdDriver:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver
     from gpuprov.planes.slurm.words import NodeWord
-    from gpuprov.provision.recipe import Init
+    from gpuprov.provision.plane_recipe import Init
 
 DAEMONS = ("slurmctld", "slurmd")
 UNKNOWN = "unknown to Slurm"

@@ -14,14 +14,13 @@ from gpuprov.drivers.base import LABEL_ACCOUNT, File
 from gpuprov.planes.applied import apply_marked
 from gpuprov.planes.base import RELEASED, Diagnostics, Ready, spec_of
 from gpuprov.planes.led import LedPlane
-from gpuprov.planes.slurm import absence, backup, checks, daemons, jobs, munge
+from gpuprov.planes.slurm import absence, backup, daemons, jobs, munge
 from gpuprov.planes.slurm.backup import controller_name, controller_names, state_folder, state_place
 from gpuprov.planes.slurm.facts import NAME, ready_states, slurm_path
 from gpuprov.planes.slurm.files import Machine, handover_files, render_slurm
-from gpuprov.planes.slurm.questions import ask_slurm
 from gpuprov.planes.slurm.takeover import take_over
 from gpuprov.planes.work.work_place import require_shared
-from gpuprov.provision.recipe import PlaneRecipe
+from gpuprov.provision.plane_recipe import PlaneRecipe
 from gpuprov.spec.shared_folder import ACCOUNT, ACCOUNT_UID
 
 if TYPE_CHECKING:
@@ -33,10 +32,10 @@ if TYPE_CHECKING:
     from gpuprov.drivers.base import Driver, ImageState
     from gpuprov.planes.base import Crew, Departure, FilesOf, Job, Render, Secret
     from gpuprov.planes.work.job_desk import JobDesk
-    from gpuprov.provision.recipe import Init
+    from gpuprov.provision.plane_recipe import Init
     from gpuprov.spec.models import ClusterSpec
     from gpuprov.spec.shared_folder import ServiceFolder
-    from gpuprov.verify.models import Expectation
+    from gpuprov.verify.models import Expectation, Rule
 
 
 class SlurmPlane(LedPlane):
@@ -56,10 +55,15 @@ class SlurmPlane(LedPlane):
         variables=lambda init: {NAME: {"slurm_init": init}, "work": {"work_uid": ACCOUNT_UID}},
         labels={munge.LABEL_MUNGE_OWNER: "stat -c %u:%g /etc/munge", LABEL_ACCOUNT: f"id -u {ACCOUNT}"},
     )
-    checks = checks.RULES
     secret_files = (munge.KEY_FILE,)
     marks = MappingProxyType({slurm_path("applied_mark"): "restart Slurm"})
     rules = backup.RULES
+
+    def checks(self) -> tuple[Rule, ...]:
+        """That its daemons run, the controller knows the node, and a job there sees its GPUs."""
+        from gpuprov.planes.slurm.checks import RULES  # here, for tables of nodes start sooner without
+
+        return RULES
 
     def head_name(self, spec: ClusterSpec) -> str:
         """The node on which slurmctld usually runs."""
@@ -231,6 +235,8 @@ class SlurmPlane(LedPlane):
 
     def questions(self, expected: Expectation, *, timeout_s: float) -> dict[str, dict[str, object]]:
         """What the controller says of the node, and what a job there sees."""
+        from gpuprov.planes.slurm.questions import ask_slurm  # as above
+
         return ask_slurm(expected, timeout_s=timeout_s)
 
     def diagnostics(self) -> Diagnostics:

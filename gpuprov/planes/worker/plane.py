@@ -17,7 +17,7 @@ from gpuprov.planes.applied import apply_marked
 from gpuprov.planes.base import RELEASED, Departure, Diagnostics, Ready, spec_of
 from gpuprov.planes.led import LedPlane
 from gpuprov.planes.work.work_place import desk_argv, require_shared
-from gpuprov.planes.worker import checks, hold, jobs, services
+from gpuprov.planes.worker import hold, jobs, services
 from gpuprov.planes.worker.facts import (
     APPLIED,
     BROKER_SERVICE,
@@ -32,8 +32,8 @@ from gpuprov.planes.worker.facts import (
 from gpuprov.planes.worker.files import applied_file, broker_files, broker_url, worker_files
 from gpuprov.planes.worker.page import PAGE_FILE, read_page
 from gpuprov.planes.worker.password import BROKER_FILE, new_password, read_password
-from gpuprov.provision.recipe import WORKERS as REQUIREMENTS
-from gpuprov.provision.recipe import PlaneRecipe
+from gpuprov.provision.plane_recipe import WORKERS as REQUIREMENTS
+from gpuprov.provision.plane_recipe import PlaneRecipe
 from gpuprov.spec.addressing import node_name
 from gpuprov.spec.shared_folder import ACCOUNT, ACCOUNT_UID, SHARED
 
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from gpuprov.planes.work.job_desk import JobDesk
     from gpuprov.planes.work.queue_page import QueuePage
     from gpuprov.spec.models import ClusterSpec
-    from gpuprov.verify.models import Expectation
+    from gpuprov.verify.models import Expectation, Rule
 
 
 class WorkerPlane(LedPlane):
@@ -74,9 +74,14 @@ class WorkerPlane(LedPlane):
         },
         labels={LABEL_ACCOUNT: f"id -u {ACCOUNT}"},
     )
-    checks = checks.RULES
     secret_files = (BROKER_FILE, PAGE_FILE)
     marks = MappingProxyType({APPLIED: "restart the workers"})
+
+    def checks(self) -> tuple[Rule, ...]:
+        """That the broker and each worker answer, and that a task there sees the worker's GPU."""
+        from gpuprov.planes.worker.checks import RULES  # here, for tables of nodes start sooner without
+
+        return RULES
 
     def head_name(self, spec: ClusterSpec) -> str | None:
         """The node of the broker, unless the user has one."""

@@ -6,7 +6,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from gpuprov.cluster.services import init_of
-from gpuprov.cluster.share import shared_folder
 from gpuprov.cluster.state import observe_cluster
 from gpuprov.core.bundle_parts import as_json
 from gpuprov.core.errors import EngineError
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
     from gpuprov.drivers.base import Driver, NodeState
     from gpuprov.drivers.networks import NetworkState
     from gpuprov.planes.base import Plane
-    from gpuprov.provision.recipe import Init
+    from gpuprov.provision.plane_recipe import Init
     from gpuprov.spec.models import ClusterSpec
 
     Parts = Mapping[str, Callable[[], str]]
@@ -78,7 +77,7 @@ def cluster_parts(
 
     def status() -> str:
         state = observe_cluster(driver, cluster)
-        rows, folder = state_rows(driver, state), shared_folder(state)
+        rows, folder = state_rows(driver, state), state.shared_folder
         return as_json(status_document(cluster, rows, host=host, shared_folder=folder))
 
     def plane_part(plane: Plane) -> str:

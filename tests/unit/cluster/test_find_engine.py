@@ -139,16 +139,16 @@ def test_a_cluster_that_is_looked_for_is_observed_and_no_engine_is_asked_twice(c
     asked: list[str] = []
     engines = (engine("lxd", "c000"), engine("docker", network="train"))
     machine = opening(*(Counting(asked, driver) for driver in engines))
-    driver, state = observe_wherever(cluster, machine, reporter=Silent(), meanwhile=lambda: asked.append("meanwhile"))
+    driver, state = observe_wherever(cluster, machine, reporter=Silent())
     assert (driver.name, state.name) == ({"train": "docker"}.get(cluster, "lxd"), cluster)
     assert [node.name for node in state.nodes] == (["c000"] if cluster == "lab" else [])
-    assert sorted(asked) == ["docker networks", "docker nodes", "lxd networks", "lxd nodes", *["meanwhile"] * 2]
+    assert sorted(asked) == ["docker networks", "docker nodes", "lxd networks", "lxd nodes"]
 
 
 def test_a_cluster_of_two_engines_is_not_observed() -> None:
     with pytest.raises(UsageError, match="more than one engine has cluster lab"):
         machine = opening(engine("lxd", "c000"), engine("docker", network="lab"))
-        observe_wherever("lab", machine, reporter=Silent(), meanwhile=lambda: None)
+        observe_wherever("lab", machine, reporter=Silent())
 
 
 def test_a_new_cluster_is_for_incus_where_that_is_there_and_lxd_is_not() -> None:

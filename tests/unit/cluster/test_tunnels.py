@@ -10,7 +10,8 @@ import pytest
 
 from gpuprov.cluster import tunnels
 from gpuprov.cluster.overlay_request import agree_mtu, encrypt, request_overlay
-from gpuprov.cluster.tunnels import TunnelEnd, agree_tunnels, request_tunnel
+from gpuprov.cluster.tunnel_end import TunnelEnd
+from gpuprov.cluster.tunnels import agree_tunnels, request_tunnel
 from gpuprov.cluster.whole import WholeCluster, dump_whole, parse_whole
 from gpuprov.core.errors import EngineError, HostNotReady, UsageError
 from gpuprov.host.links import Link

@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib
 import json
 import re
+import subprocess
+import sys
 from dataclasses import replace
 from importlib import resources
 from pathlib import Path
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from gpuprov.spec.models import Engine
 
 ROOT = Path(__file__).parents[3]
+PATIENCE_S = 60
 
 
 def test_the_table_has_every_engine() -> None:
@@ -31,6 +34,17 @@ def test_the_table_has_every_engine() -> None:
         assert callable(importlib.import_module(entry.module).connect)
         assert entry.daemons
         assert entry.packages
+
+
+@pytest.mark.parametrize(("engine", "sdk"), [("lxd", "pylxd.models"), ("incus", "pylxd.models"), ("docker", "docker")])
+def test_a_driver_is_loaded_with_its_sdk(engine: Engine, sdk: str) -> None:
+    driver = f"{REGISTRY[engine].module.rpartition('.')[0]}.driver"
+    program = (
+        "import sys; from gpuprov.drivers.registry import load_driver;"
+        f"before = {{*sys.modules}}; load_driver({engine!r});"
+        f"assert {{{sdk!r}, {driver!r}}} <= {{*sys.modules}} - before"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=PATIENCE_S)
 
 
 @pytest.mark.parametrize("engine", ENGINES)

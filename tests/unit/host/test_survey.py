@@ -83,3 +83,21 @@ def test_a_door_is_opened_by_who_asks() -> None:
 
     survey([EngineDoor(name="lxd", open=enter, installed=lambda: True)], name_of)
     assert opened == ["lxd"]
+
+
+def test_what_engines_need_is_loaded_before_any_is_opened_unless_it_is_not_there() -> None:
+    seen: list[str] = []
+
+    def door(name: str, *, installed: bool = True) -> EngineDoor:
+        def enter() -> Driver:
+            seen.append("opened")
+            return engine(name)
+
+        def load() -> None:
+            seen.append(f"loaded {name}")
+            raise ImportError(name)  # the engine is opened all the same, and says what is wrong
+
+        return EngineDoor(name=name, open=enter, installed=lambda: installed, load=load)
+
+    survey([door("lxd"), door("incus", installed=False), door("docker")], name_of)
+    assert seen == ["loaded lxd", "loaded docker", *["opened"] * 3]

@@ -9,7 +9,8 @@ import pytest
 
 from gpuprov.assets import get_asset
 from gpuprov.planes.registry import PLANES
-from gpuprov.provision.recipe import REQUIREMENTS, PlaneRecipe, Recipe, image_recipe
+from gpuprov.provision.plane_recipe import PlaneRecipe
+from gpuprov.provision.recipe import REQUIREMENTS, Recipe, image_recipe
 from gpuprov.spec.models import ImageSpec
 
 if TYPE_CHECKING:

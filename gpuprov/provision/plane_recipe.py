@@ -1,0 +1,37 @@
+"""What a plane adds to a node image; apart from the recipe itself, which tables of nodes do not need."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from gpuprov.assets import Asset
+
+Init = Literal["systemd", "runit"]
+
+# What workers need; tzdata, because an image has no time zones and kombu asks for UTC.
+WORKERS = ("celery>=5.7,<6", "tzdata")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlaneRecipe:
+    """What a plane adds to the image of its nodes.
+
+    Attributes:
+        roles: Ansible roles, after the common ones.
+        templates: Folders of gpuprov's templates that the roles read.
+        brings: Packages of gpuprov's that the roles install, besides the smoke kernels.
+        requirements: Python packages, as pip writes them, besides CUDA's.
+        variables: Of these roles, by role, for nodes with that init.
+        labels: Of the image: each with the shell line that prints its value in the builder.
+    """
+
+    roles: tuple[str, ...] = ()
+    templates: tuple[str, ...] = ()
+    brings: tuple[Asset, ...] = ()
+    requirements: tuple[str, ...] = ()
+    variables: Callable[[Init], Mapping[str, Mapping[str, object]]] = lambda _init: {}
+    labels: Mapping[str, str] = field(default_factory=dict)
