@@ -134,6 +134,9 @@ def compare(bench: Bench, count: int, rounds: int) -> None:
             bench.time("second up", *bench.gpuprov_up(count))
             for verb, argv in EVERYDAY.items():
                 bench.time(f"gpuprov {verb}", GPUPROV, *argv)
+                end = argv.index("--") if "--" in argv else len(argv)
+                alone = (*argv[:end], "--engine", bench.engine, *argv[end:])  # as where no other engine runs
+                bench.time(f"gpuprov {verb}, one engine asked", GPUPROV, *alone)
         bench.keep_files()
         bench.time(f"gpuprov down {count}", *bench.gpuprov_down())
         try:

@@ -99,11 +99,11 @@ def survey(
     def work(door: EngineDoor) -> None:
         answers.put((door.name, _ask(door, question)))
 
-    for door in doors:  # here, for threads that load modules side by side take longer than one after the other
-        if door.installed():
+    for door in doors:
+        if door.installed():  # here, for threads that load modules side by side take longer than one after the other
             with suppress(ImportError):  # which comes again where it is opened
                 door.load()
-    for door in doors:  # daemons, which end with the process, also where an engine hangs
+        # a daemon, which ends with the process, also where the engine hangs
         Thread(target=work, args=(door,), name=f"ask {door.name}", daemon=True).start()
     deadline_s = time.monotonic() + limit_s
     with suppress(Empty):

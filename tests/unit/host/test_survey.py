@@ -85,12 +85,12 @@ def test_a_door_is_opened_by_who_asks() -> None:
     assert opened == ["lxd"]
 
 
-def test_what_engines_need_is_loaded_before_any_is_opened_unless_it_is_not_there() -> None:
+def test_what_an_engine_needs_is_loaded_before_it_is_opened_unless_it_is_not_there() -> None:
     seen: list[str] = []
 
     def door(name: str, *, installed: bool = True) -> EngineDoor:
         def enter() -> Driver:
-            seen.append("opened")
+            seen.append(f"opened {name}")
             return engine(name)
 
         def load() -> None:
@@ -100,4 +100,5 @@ def test_what_engines_need_is_loaded_before_any_is_opened_unless_it_is_not_there
         return EngineDoor(name=name, open=enter, installed=lambda: installed, load=load)
 
     survey([door("lxd"), door("incus", installed=False), door("docker")], name_of)
-    assert seen == ["loaded lxd", "loaded docker", *["opened"] * 3]
+    assert sorted(seen) == ["loaded docker", "loaded lxd", "opened docker", "opened incus", "opened lxd"]
+    assert all(seen.index(f"loaded {name}") < seen.index(f"opened {name}") for name in ("lxd", "docker"))
