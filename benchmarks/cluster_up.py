@@ -54,10 +54,10 @@ PLAIN = (sys.executable, str(Path(__file__).parent / "plain_pylxd.py"))
 SMALL, LARGE, MOST = 4, 16, 32
 QUICK_RUNS = 10
 EVERYDAY = {
-    "list": ("list",),
-    "cluster status": ("cluster", "status", NAME),
-    "show": ("show", "b001"),
-    "exec -- true": ("exec", "b001", "--", "true"),
+    "list": (("list",), ()),
+    "cluster status": (("cluster", "status"), (NAME,)),
+    "show": (("show",), ("b001",)),
+    "exec -- true": (("exec",), ("b001", "--", "true")),
 }
 MIB = 1024**2
 
@@ -132,11 +132,9 @@ def compare(bench: Bench, count: int, rounds: int) -> None:
         bench.time(f"gpuprov up {count}", *bench.gpuprov_up(count))
         if count == SMALL:
             bench.time("second up", *bench.gpuprov_up(count))
-            for verb, argv in EVERYDAY.items():
-                bench.time(f"gpuprov {verb}", GPUPROV, *argv)
-                end = argv.index("--") if "--" in argv else len(argv)
-                alone = (*argv[:end], "--engine", bench.engine, *argv[end:])  # as where no other engine runs
-                bench.time(f"gpuprov {verb}, one engine asked", GPUPROV, *alone)
+            for verb, (words, about) in EVERYDAY.items():
+                bench.time(f"gpuprov {verb}", GPUPROV, *words, *about)
+                bench.time(f"gpuprov {verb}, one engine asked", GPUPROV, *words, "--engine", bench.engine, *about)
         bench.keep_files()
         bench.time(f"gpuprov down {count}", *bench.gpuprov_down())
         try:

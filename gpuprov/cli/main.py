@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import signal
 import sys
 from typing import TYPE_CHECKING
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from gpuprov.host.base import Host
 
 EXIT_INTERRUPTED = 130
+_GARBAGE_AFTER = 100_000  # objects; with Python's 700, a short verb looks for garbage for a thirtieth of its time
 _MOMENT_S = 0.01
 
 
@@ -26,6 +28,7 @@ def main(arguments: Sequence[str] | None = None, *, host: Host | None = None) ->
     """Run gpuprov with `arguments` (the process's own where None) on a host (this one) and return the exit code."""
     if arguments is not None:
         return _run(list(arguments), host)
+    gc.set_threshold(_GARBAGE_AFTER)
     # The process is ours: being ended from outside undoes what was begun, as Ctrl-C does.
     for ending in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(ending) is signal.SIG_DFL:  # nohup ignores the second
