@@ -125,6 +125,7 @@ def _check_all(
 ) -> list[NodeReport]:
     """The host's report, then those of the nodes, which wait for it when they are judged."""
     judged: Future[NodeReport] = Future()
+    more = checks_of_planes()
 
     def check_first() -> NodeReport:
         try:
@@ -137,7 +138,7 @@ def _check_all(
     def check(expectation: Expectation) -> NodeReport:
         reporter.node(expectation.node, "checking")
         seen = _look(driver, expectation, work)
-        report = judge_node(expectation, seen, work.level, host=judged.result(), more=checks_of_planes())
+        report = judge_node(expectation, seen, work.level, host=judged.result(), more=more)
         report = replace(report, measured=measure_node(expectation, seen))
         reporter.node(expectation.node, f"{report.verdict}{' (SIMULATED)' if report.simulated else ''}")
         return report
