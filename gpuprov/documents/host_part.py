@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING, Any, Final
 from gpuprov.cluster.choice import Holder, Taken
 from gpuprov.cluster.offer import dump_offer, read_offer
 from gpuprov.cluster.whole import dump_whole, parse_whole
-from gpuprov.core.answer_kinds import fields_of, is_bool, is_list, is_string, items_of, number_in, or_none, pick
+from gpuprov.core.answer_kinds import (
+    fields_of,
+    is_bool,
+    is_list,
+    is_string,
+    items_of,
+    matches,
+    number_in,
+    or_none,
+    pick,
+)
 from gpuprov.documents.envelope import document
 from gpuprov.documents.member_answers import read_rows, strictly
 from gpuprov.documents.nodes import row_document
@@ -26,7 +36,8 @@ if TYPE_CHECKING:
 _SCHEMA: Final = "gpuprov.host-part/v1"
 _MAPPING: Final[Accepts] = lambda value: isinstance(value, dict)  # noqa: E731 - a kind, as in member_answers
 _WORDS: Final[Accepts] = lambda value: isinstance(value, dict) and all(map(is_string, value.values()))  # noqa: E731
-_TUNNEL_KEY: Final[Accepts] = lambda value: value == "" or bool(is_string(value) and TUNNEL_KEY.fullmatch(str(value)))  # noqa: E731
+_IS_KEY: Final = matches(TUNNEL_KEY)
+_KEY_IF_ANY: Final[Accepts] = lambda value: value == "" or _IS_KEY(value)  # noqa: E731
 
 
 def _is_ipv4(value: object) -> bool:
@@ -48,7 +59,7 @@ _KINDS: Final[Mapping[str, Accepts]] = {
     "offer": or_none(is_string),
     "address": lambda value: value == "" or _is_ipv4(value),
     "mtu": number_in(0, 100_000),
-    "tunnel_key": _TUNNEL_KEY,
+    "tunnel_key": _KEY_IF_ANY,
     "taken": _MAPPING,
 }
 _TAKEN: Final[Mapping[str, Accepts]] = {
