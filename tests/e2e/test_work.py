@@ -181,6 +181,13 @@ def test_the_broker_is_reached_from_nodes_alone_and_its_password_is_nowhere_else
             assert content is None or password.encode() not in content.read(), part.name
 
 
+@pytest.mark.parametrize("desk", LXD_WORKERS, indirect=True)
+def test_the_broker_starts_with_the_module_of_feature_flags_that_its_image_brings(desk: Desk) -> None:
+    started = desk.gpuprov.in_node(desk.controller, "journalctl", "--unit", "rabbitmq-server")
+    assert "RabbitMQ 3.10" in started
+    assert "list of feature flags found" not in started  # what it says when it compiles one
+
+
 def ask_page(address: str, **headers: str) -> tuple[int, bytes]:
     try:
         with urllib.request.urlopen(urllib.request.Request(address, headers=headers), timeout=30) as answer:
