@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import random
 import statistics
 import subprocess
 import sys
@@ -68,6 +69,7 @@ class Bench:
         self.folder, self.engine = folder, engine
         self.seconds: dict[str, list[float]] = defaultdict(list)
         self.memory_mib: list[int] = []
+        self.moments = random.Random(1)
 
     def run(self, *argv: str) -> str:
         """Run a command; its output is the evidence when it fails."""
@@ -123,9 +125,14 @@ def measure_memory(bench: Bench) -> None:
 
 
 def compare_jobs(bench: Bench, role: str, rounds: int) -> None:
-    """A job of a second by gpuwork and by the plain tool, in turn."""
-    for _ in range(rounds):
+    """A job of a second by gpuwork and by the plain tool, in turn, each at a moment of its own.
+
+    Slurm starts batch jobs once a second. Without a pause, all times would have the phase that the job before left.
+    """
+    for _ in range(2 * rounds):
+        time.sleep(bench.moments.random())
         bench.in_node(f"{role}: a job of 1 s", "python3", "-c", JOB, SECOND)
+        time.sleep(bench.moments.random())
         if role == "slurm":
             bench.in_node("plain sbatch", "sh", "-c", PLAIN_SLURM)
         else:
