@@ -30,7 +30,9 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[2]
 HOME = "/root/gpuprov"
 PACKAGES = ("systemd-sysv", "dbus", "ifupdown", "iproute2", "procps", "ca-certificates", "git", "make")
-FOR_A_KERNEL = ("linux-image-cloud-amd64", "initramfs-tools", "udev", "openssh-server")
+FOR_A_KERNEL = ("kmod", "udev", "openssh-server")
+# Debian 13's 6.12 panics in the emulator.
+KERNEL = ("--include=linux-image-cloud-amd64,initramfs-tools", "bookworm")
 TRUSTED = Path("/etc/ssl/certs/ca-certificates.crt")  # with a certificate authority of the site's own, maybe
 LOOPS = 64
 RAW_LXC = """\
@@ -194,7 +196,7 @@ def virtual_machine(_place: Place, folder: Path, suite: str) -> Iterator[Machine
     (root / "root/.ssh/authorized_keys").write_text(key.with_suffix(".pub").read_text())
     (root / "etc/resolv.conf").write_text(f"nameserver {names}\n")
     (root / "etc/fstab").write_text("/dev/vda / ext4 defaults 0 1\n")
-    boot = {name: str(shutil.copy(next((root / "boot").glob(f"{name}*")), folder)) for name in ("vmlinuz", "initrd")}
+    boot = _install_kernel(folder, root)
     disk = folder / "disk"
     output("truncate", "--size", str(DISK_BYTES), str(disk))
     output("mkfs.ext4", "-q", "-d", str(root), str(disk), timeout_s=600)
@@ -245,6 +247,16 @@ def _install(folder: Path, suite: str, *more: str, address: str, gateway: str) -
     (root / "etc/machine-id").write_text("")
     shutil.copy(TRUSTED, root / TRUSTED.relative_to("/"))
     return root
+
+
+def _install_kernel(folder: Path, root: Path) -> dict[str, str]:
+    """Put a kernel's modules into a machine, and its own files beside it: their paths."""
+    whole = folder / "kernel"
+    output("mmdebstrap", "--quiet", "--variant=apt", *KERNEL, str(whole), timeout_s=900)
+    shutil.move(whole / "usr/lib/modules", root / "usr/lib/modules")
+    boot = {name: str(shutil.copy(next((whole / "boot").glob(f"{name}*")), folder)) for name in ("vmlinuz", "initrd")}
+    shutil.rmtree(whole)
+    return boot
 
 
 def _interfaces(address: str, gateway: str) -> str:
