@@ -12,13 +12,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class OverlayLink:
-    """A link of the host, with what matters of it here."""
+    """A link of the host, with what matters of it here.
+
+    Attributes:
+        apart: Whether it is a port of a bridge that sends nothing to other such ports.
+    """
 
     name: str
     kind: str = ""
     alias: str = ""
     mtu: int = 0
     master: str = ""
+    apart: bool = False
     up: bool = False
     vni: int | None = None
     port: int | None = None
@@ -57,6 +62,7 @@ def parse_overlay_links(text: str) -> dict[str, OverlayLink]:
             alias=link.get("ifalias", ""),
             mtu=link.get("mtu", 0),
             master=link.get("master", ""),
+            apart=info.get("info_slave_data", {}).get("isolated", False),
             up="UP" in link.get("flags", []),
             vni=data.get("id"),
             port=data.get("port"),

@@ -95,6 +95,8 @@ def plan_overlay(request: OverlayRequest, links: Mapping[str, OverlayLink], peer
         steps.append(step(words, f"ip link set {at} master", request.parent))
     if not found.up:
         steps.append(step(words, f"ip link set {at} up"))
+    if not found.apart or found.master != request.parent:  # else what comes for a node goes to the silent ports too
+        steps.append(step(words, f"ip link set {at} type bridge_slave isolated on", optional=True))
     for peer in sorted(set(request.peers) - set(peers), key=IPv4Address):
         steps.append(
             step(f"reach host {peer} by overlay {request.device}", f"bridge fdb append {_EVERYBODY} {at} dst", peer)

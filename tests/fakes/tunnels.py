@@ -139,6 +139,8 @@ class FakeMachine:
                     kept.pop(name, None)
             case ["set", "dev", name, "up"]:
                 self.links[name]["flags"].append("UP")
+            case ["set", "dev", name, "type", "bridge_slave", "isolated", "on"]:
+                self.links[name]["linkinfo"]["info_slave_data"] = {"isolated": True}
             case _:
                 _, _, name, key, value = argv
                 self.links[name][{"alias": "ifalias"}.get(key, key)] = int(value) if key == "mtu" else value

@@ -36,6 +36,7 @@ KIND = "user.gpuprov.kind"  # `image` on the stopped instance that nodes are cop
 IMAGE_LABELS = "user.gpuprov.image-labels"  # JSON: one key to blank out in a copy, not one a label
 IMAGE_INSTANCE = "gpuprov-image-"
 SELF = _PREFIX + LABEL_SELF
+APART = "security.port_isolation"  # such ports get nothing from each other
 ONE_ANSWER = "linux.sysctl.net.ipv4.conf.all.arp_ignore"  # 1: an interface answers for itself alone
 _VOLATILE = "volatile."
 UUID = "volatile.uuid"  # LXD gives each instance its own, and a copy another one
@@ -139,14 +140,15 @@ def render_nics(attachment: Attachment) -> dict[str, dict[str, str]]:
 
     A macvlan device has no carrier while its bridge has no port, and LXD's bridges start without one: so each node
     also plugs a silent veth into the private bridge (`eth1-port`), and any running node keeps that network up.
-    Linux answers ARP for an address on every interface: ONE_ANSWER keeps the veth silent there too.
+    Linux answers ARP for an address on every interface: ONE_ANSWER keeps the veth silent there too. A bridge does not
+    know where macvlan devices are: what comes for them by the overlay, a port APART too, would go to every veth too.
     """
     name = attachment.interface
     nictype = "macvlan" if attachment.kind == "macvlan" else "bridged"
     nic = {"type": "nic", "nictype": nictype, "parent": attachment.network, "name": name, "hwaddr": attachment.mac}
     if attachment.kind == "veth":
         return {name: nic}
-    port = {"type": "nic", "nictype": "bridged", "parent": attachment.network, "name": f"{name}-port"}
+    port = {"type": "nic", "nictype": "bridged", "parent": attachment.network, "name": f"{name}-port", APART: "true"}
     return {name: nic, f"{name}-port": port}
 
 

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 _OWN_KEYS = ("user.", "volatile.", "image.")  # labels, and what LXD itself keeps
 _LIVE_KEYS = ("limits.", "boot.", "snapshots.")  # every other key is read when the instance starts
-_SINCE = (documents.ONE_ANSWER, "1")  # a node that an earlier gpuprov made lacks it, and need not be restarted for it
+# A node that an earlier gpuprov made lacks them, and need not be restarted for them.
+_SINCE = ((documents.ONE_ANSWER, "1"), (documents.APART, "true"))
 LINK, NAT = "link", "NAT rule"
 SHAKEN_KEY, SHAKEN_VALUE = "dns.search", "gpuprov.invalid"  # harmless for a moment, and no request sets it
 
@@ -78,7 +79,7 @@ def _config(config: Mapping[str, str]) -> dict[str, Setting]:
     return {
         key: Setting(value=" | ".join(value.splitlines()), live=key.startswith(_LIVE_KEYS))
         for key, value in config.items()
-        if not key.startswith(_OWN_KEYS) and value and (key, value) != _SINCE
+        if not key.startswith(_OWN_KEYS) and value and (key, value) not in _SINCE
     }
 
 
@@ -93,7 +94,7 @@ def _shown_elsewhere(name: str, device: Mapping[str, str]) -> bool:
 
 
 def _words(device: Mapping[str, str]) -> str:
-    return " ".join(f"{key}={value}" for key, value in sorted(device.items()))
+    return " ".join(f"{key}={value}" for key, value in sorted(device.items()) if (key, value) not in _SINCE)
 
 
 def bridged_nics(document: Mapping[str, Any]) -> Iterable[tuple[str, str, str]]:

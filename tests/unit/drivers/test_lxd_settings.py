@@ -67,6 +67,7 @@ def test_a_change_shows_and_is_taken_back(part: str, key: str, value: Any, live:
 def test_a_node_of_an_earlier_gpuprov_is_not_different() -> None:
     document = listed()
     del document["config"][documents.ONE_ANSWER]
+    del document["devices"]["eth1-port"][documents.APART]
     assert settings.instance_settings(document) == settings.request_settings(REQUEST, KIN["lxd"])
     assert settings.restore_settings(document, REQUEST, KIN["lxd"]) == listed()
 

@@ -26,8 +26,11 @@ REQUEST = OverlayRequest(
 BRIDGE = OverlayLink(name="gpbr1", kind="bridge", mtu=1450, up=True)
 DEVICE = OverlayLink(
     name="gpvx00004d", kind="vxlan", alias="gpuprov:lab", mtu=1450, master="gpbr1", up=True, vni=77, port=4789,
-    local="10.9.0.1",
+    local="10.9.0.1", apart=True,
 )  # fmt: skip
+
+
+APART = "ip link set dev gpvx00004d type bridge_slave isolated on"
 
 
 def commands(*links: OverlayLink, request: OverlayRequest = REQUEST, peers: tuple[str, ...] = ()) -> list[str]:
@@ -45,6 +48,7 @@ def test_a_new_one_is_ours_before_it_is_used() -> None:
         "ip link set dev gpvx00004d addrgenmode none",
         "ip link set dev gpvx00004d master gpbr1",
         "ip link set dev gpvx00004d up",
+        APART,
         "bridge fdb append 00:00:00:00:00:00 dev gpvx00004d dst 10.9.0.2",
     ]
 
@@ -68,7 +72,8 @@ def test_without_a_bridge_of_the_engine_s_one_is_made() -> None:
     ("found", "lacks"),
     [
         (replace(DEVICE, mtu=1500), ["ip link set dev gpvx00004d mtu 1450"]),
-        (replace(DEVICE, master=""), ["ip link set dev gpvx00004d master gpbr1"]),
+        (replace(DEVICE, apart=False), [APART]),
+        (replace(DEVICE, master="br9"), ["ip link set dev gpvx00004d master gpbr1", APART]),
         (replace(DEVICE, up=False), ["ip link set dev gpvx00004d up"]),
     ],
 )
@@ -141,7 +146,7 @@ RECORDED: list[dict[str, Any]] = [
         "ifalias": "gpuprov:lab",
         "linkinfo": {
             "info_kind": "vxlan", "info_data": {"id": 77, "local": "10.9.0.1", "port": 4789, "learning": True},
-            "info_slave_kind": "bridge",
+            "info_slave_kind": "bridge", "info_slave_data": {"state": "forwarding", "isolated": True},
         },
     },
 ]  # fmt: skip
