@@ -5,10 +5,10 @@ Usage, on a machine that has added two hosts (`gpuprov host add`):
 
 In turn: four nodes on the first host, eight there, and four on each: where both hosts are containers of one machine,
 the eight show what its processors allow. Then a stream of TCP from one host to the other, and from a node of one to a
-node of the other; with --link-gbit also while both hosts send at most that fast, as through a network card: tc limits
-the interface between them, which is refused where that has a discipline of its own. Prints a table in Markdown;
-docs/benchmarks.md holds one. Makes and removes a cluster `gptbench` (nodes b000, b001, ..., bridges gpbrn0 and gpbrn1,
-10.79.3.0/24 and 10.79.5.0/24).
+node of the other, and four streams at once; with --link-gbit also while both hosts send at most that fast, as through a
+network card: tc limits the interface between them, which is refused where that has a discipline of its own. Prints a
+table in Markdown; docs/benchmarks.md holds one. Makes and removes a cluster `gptbench` (nodes b000, b001, ..., bridges
+gpbrn0 and gpbrn1, 10.79.3.0/24 and 10.79.5.0/24).
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -36,7 +37,7 @@ from gpuprov.host.remote.places import ensure_places
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-NAME, PORT, STREAM_S = "gptbench", 7013, 4
+NAME, PORT, STREAM_S, STREAMS = "gptbench", 7013, 4, 4
 SPEC = """\
 version: gpuprov/v1
 name: {name}
@@ -84,14 +85,20 @@ def timed(seconds: Seconds, what: str, *argv: str) -> None:
     sys.stderr.write(f"{what}: {seconds[what][-1]:.2f} s  (load {os.getloadavg()[0]:.1f})\n")
 
 
-def stream(at_receiver: Line, at_sender: Line, address: str) -> float:
+def stream(at_receiver: Line, at_sender: Line, address: str, port: int = PORT) -> float:
     """Bytes in a second of one TCP stream; the two make the command line that runs a command where it is to run."""
-    receive = at_receiver(["python3", "-c", RECEIVE, str(PORT)])
+    receive = at_receiver(["python3", "-c", RECEIVE, str(port)])
     with subprocess.Popen(receive, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True) as listening:
         if listening.stdout is None or listening.stdout.readline() != "ready\n":
             raise SystemExit(f"nobody listens: {' '.join(receive)}")
-        run(*at_sender(["python3", "-c", SEND, address, str(PORT), str(STREAM_S)]))
+        run(*at_sender(["python3", "-c", SEND, address, str(port), str(STREAM_S)]))
         return float(listening.stdout.read())
+
+
+def streams(count: int, at_receiver: Line, at_sender: Line, address: str) -> float:
+    """Bytes in a second of so many TCP streams side by side."""
+    with ThreadPoolExecutor(count) as pool:
+        return sum(pool.map(lambda number: stream(at_receiver, at_sender, address, PORT + number), range(count)))
 
 
 def node(name: str) -> Line:
@@ -146,17 +153,17 @@ def compare_streams(hosts: Sequence[str], rounds: int, gbit: int | None) -> dict
     one, other = (SshConnection(machine=get_machine(places.inventory, host), places=places) for host in hosts)
     address = socket.gethostbyname(other.machine.address)
 
-    def measure() -> tuple[list[float], list[float]]:
+    def measure(count: int) -> tuple[list[float], list[float]]:
         under, over = [], []
         for _ in range(rounds):
-            under.append(stream(other.argv, one.argv, address))
-            over.append(stream(node("b007"), node("b000"), "b007-private"))
+            under.append(streams(count, other.argv, one.argv, address))
+            over.append(streams(count, node("b007"), node("b000"), "b007-private"))
         return under, over
 
-    rates = {"": measure()}
+    rates = {"one stream": measure(1), f"{STREAMS} streams": measure(STREAMS)}
     if gbit:
         with limited(one, other, gbit):
-            rates[f" at {gbit} Gbit/s"] = measure()
+            rates[f"one stream at {gbit} Gbit/s"] = measure(1)
     return rates
 
 
@@ -178,12 +185,12 @@ def main() -> None:
     for what, taken in seconds.items():
         row = f"{statistics.median(taken):.1f} s | {min(taken):.1f} to {max(taken):.1f} s"
         sys.stdout.write(f"| {what} | {row} | {statistics.median(taken) / base:.2f} |\n")
-    for link, (under, over) in rates.items():
-        for what, found in (("stream between the hosts", under), ("stream between nodes of both", over)):
+    for what, (under, over) in rates.items():
+        for ends, found in (("between the hosts", under), ("between nodes of both", over)):
             median, least, most = (number / GBIT for number in (statistics.median(found), min(found), max(found)))
             relative = statistics.median(found) / statistics.median(under)
             row = f"{median:.1f} Gbit/s | {least:.1f} to {most:.1f} Gbit/s | {relative:.2f}"
-            sys.stdout.write(f"| {what}{link} | {row} |\n")
+            sys.stdout.write(f"| {what} {ends} | {row} |\n")
 
 
 if __name__ == "__main__":
