@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 NETWORK = NetworkRequest(name="gpbr0", labels={"gpuprov.cluster": "lab"}, address="10.0.3.1/24")
+PORT = {"type": "nic", "nictype": "bridged", "parent": "gpbr1", "name": "eth1-port"}
 
 
 def listed() -> dict[str, Any]:
@@ -49,6 +50,7 @@ def test_nothing_differs_on_an_instance_that_nobody_changed() -> None:
         ("config", "security.nesting", "true", False),
         ("config", "environment.NVIDIA_VISIBLE_DEVICES", "none", False),
         ("devices", "eth0", {"type": "nic", "nictype": "bridged", "parent": "other", "name": "eth0"}, False),
+        ("devices", "eth1-port", {**PORT, documents.APART: "false"}, False),
         ("devices", "disk", {"type": "disk", "path": "/mnt", "source": "/"}, True),
         ("devices", "fuse", {"type": "unix-char", "path": "/dev/fuse"}, True),
     ],
