@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import tarfile
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import pytest
@@ -215,6 +216,23 @@ def test_a_tar_that_lies_writes_nothing_outside_and_nothing_at_the_target(bench:
         with refused(EngineError):
             fetch(bench.driver, name, "/opt", tmp_path / "in/back")
         assert [path.name for path in tmp_path.rglob("*")] == ["in"], what
+
+
+@pytest.mark.long
+@pytest.mark.usefixtures("real")
+def test_copies_that_are_given_up_as_they_end_leave_the_engine_alive(bench: Bench, node: str) -> None:
+    """An engine that dies does so where a command ends in the moment it is killed: this takes many."""
+
+    def refuse(_piece: bytes) -> None:
+        raise EngineError("not wanted", evidence="e", fix="f")
+
+    def give_up(_number: int) -> None:
+        with refused(EngineError):
+            bench.driver.read_tree(node, "/etc/hostname", refuse)
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(give_up, range(2000)))
+    assert bench.driver.run(node, ["true"]).exit_code == 0
 
 
 @pytest.mark.usefixtures("real")

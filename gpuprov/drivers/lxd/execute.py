@@ -6,7 +6,6 @@ manager thread dying under threads.
 
 from __future__ import annotations
 
-import json
 import socket
 import threading
 import time
@@ -39,7 +38,6 @@ _ENVIRONMENT = {
 _GRACE_S = 5.0  # for a command to end once it was killed
 _DEATH_S = 2.0  # for an engine to see that an instance whose streams broke has died
 _END = ""
-_SIGKILL = 9
 
 
 def execute(api: LxdApi, name: str, call: Call) -> Output:
@@ -72,14 +70,14 @@ def execute(api: LxdApi, name: str, call: Call) -> Output:
             try:
                 passed = _pass_on(connect, call, intake, deadline)
             except BaseException:  # of who feeds or takes, and Ctrl-C too
-                _end(connect, tuple(made))
+                _kill(made)
                 raise
             if not passed:
-                _end(connect, tuple(made))
+                _kill(made)
                 with suppress(GpuprovError):
                     api.finished(begun, path, _GRACE_S)
                 raise (call.too_much if intake.full else call.overdue)(intake.output(), node=name)
-            exit_code = _wait(api, begun, path, deadline, connect)
+            exit_code = _wait(api, begun, path, deadline, made)
     except (WebSocketException, OSError) as error:
         raise _lost(api, name, error) from error
     if exit_code is None:
@@ -163,27 +161,26 @@ def _read(connection: Connection, stream: Stream, intake: Intake, ended: SimpleQ
         ended.put(None)
 
 
-def _wait(api: LxdApi, begun: Document, path: tuple[str, ...], deadline: Deadline, connect: Connect) -> int | None:
+def _wait(
+    api: LxdApi, begun: Document, path: tuple[str, ...], deadline: Deadline, streams: Iterable[Connection]
+) -> int | None:
     """The exit status of a command whose streams have ended; None if it goes on nevertheless, and was killed."""
     try:
         done = api.finished(begun, path, max(1.0, deadline.left_s))
     except TimedOut:
-        _kill(connect)
+        _kill(streams)
         return None
     return int(done["metadata"]["return"])
 
 
-def _kill(connect: Connect) -> None:
-    """Have LXD kill the command; what that left behind in the node is the node's own."""
-    from websockets.exceptions import WebSocketException
+def _kill(streams: Iterable[Connection]) -> None:
+    """End the streams: LXD then kills the command; what that left behind in the node is the node's own.
 
-    with suppress(WebSocketException, OSError):
-        connect("control").send(json.dumps({"command": "signal", "signal": _SIGKILL}))
-
-
-def _end(connect: Connect, streams: Iterable[Connection]) -> None:
-    """Kill the command, and end what is still written to it: a goodbye would wait for that for ever."""
-    _kill(connect)
+    It does so when stdout's stream is gone and there is no control stream (instance_exec.go, "Unexpected read on stdout
+    websocket"). To connect a control stream now would do the same, and take down the daemon where the command ends at
+    that moment: `Operation.Connect` then calls a function that is gone (operations.go, in every version so far).
+    A goodbye would wait for ever for what is still written to a stream.
+    """
     for stream in streams:
         with suppress(OSError):
             stream.socket.shutdown(socket.SHUT_RDWR)

@@ -126,6 +126,13 @@ def test_another_fault_is_not_tried_again(monkeypatch: pytest.MonkeyPatch) -> No
     assert api.made == []
 
 
+def test_a_console_log_that_liblxc_read_by_half_is_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert driver_of(FaultyApi("message too long", 9), monkeypatch).logs("c000") == "booted"
+    with pytest.raises(EngineError) as told:
+        driver_of(FaultyApi("message too long", 10), monkeypatch).logs("c000")
+    assert told.value.evidence == "message too long"
+
+
 def test_a_node_without_a_console_log_has_an_empty_one(monkeypatch: pytest.MonkeyPatch) -> None:
     assert driver_of(FaultyApi("open : no such file or directory", 1), monkeypatch).logs("c000") == ""
     assert driver_of(FaultyApi("", 0), monkeypatch).logs("c000") == "booted"

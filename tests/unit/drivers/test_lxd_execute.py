@@ -6,7 +6,6 @@ import socket
 import threading
 import time
 from itertools import repeat
-from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
@@ -35,7 +34,8 @@ class Lxd:
         self.said: list[bytes] = []
         self.ends = self.breaks = False
         self.status = "Running"
-        self.told: SimpleQueue[str] = SimpleQueue()  # by whoever ends the command
+        self.killed = threading.Event()
+        self.connected: list[str] = []
 
     def begin(self, *_path: str, body: object) -> dict[str, Any]:
         assert body
@@ -54,9 +54,8 @@ class Lxd:
         assert connection.request
         stream = connection.request.path.rpartition("=")[2]
         try:
-            if stream == "control":
-                self.told.put(str(connection.recv()))
-            elif stream == "1":
+            self.connected.append(stream)
+            if stream == "1":
                 for piece in self.said:
                     connection.send(piece)
                     time.sleep(0.05)
@@ -64,9 +63,12 @@ class Lxd:
                 connection.socket.shutdown(socket.SHUT_RDWR)
             if self.ends and stream in ("1", "2"):
                 connection.send("")
+            elif stream == "1":
+                connection.recv(timeout=20.0)  # nothing: it ends when the command is to be killed
             over.wait(20.0)
         except ConnectionClosed:
-            pass
+            if stream == "1":
+                self.killed.set()
 
 
 over = threading.Event()
@@ -84,6 +86,7 @@ def lxd(tmp_path: Path) -> Iterator[Lxd]:
         over.set()
         server.shutdown()
         thread.join()
+    assert "control" not in made.connected, "to connect it while the command ends may take down the daemon"
 
 
 @pytest.mark.slow
@@ -91,7 +94,7 @@ def test_what_nobody_reads_is_given_up(lxd: Lxd) -> None:
     call = Call(argv=["tar"], feed=repeat(bytes(131_072)), silence_s=0.3)
     with pytest.raises(TimedOut):
         execute(cast("Any", lxd), "c000", call)
-    assert "9" in lxd.told.get(timeout=10)
+    assert lxd.killed.wait(10)
 
 
 def test_who_feeds_may_fail(lxd: Lxd) -> None:
@@ -101,7 +104,7 @@ def test_who_feeds_may_fail(lxd: Lxd) -> None:
 
     with pytest.raises(UsageError, match="cannot read it"):
         execute(cast("Any", lxd), "c000", Call(argv=["tar"], feed=broken(), silence_s=10.0))
-    assert "9" in lxd.told.get(timeout=10)
+    assert lxd.killed.wait(10)
 
 
 def test_who_takes_may_fail(lxd: Lxd) -> None:
@@ -111,7 +114,7 @@ def test_who_takes_may_fail(lxd: Lxd) -> None:
     lxd.said = [b"1"]
     with pytest.raises(UsageError, match="cannot write it"):
         execute(cast("Any", lxd), "c000", Call(argv=["tar"], take=take, silence_s=10.0))
-    assert "9" in lxd.told.get(timeout=10)
+    assert lxd.killed.wait(10)
 
 
 def test_a_stream_that_breaks_is_told_with_what_broke_it(lxd: Lxd, monkeypatch: pytest.MonkeyPatch) -> None:
