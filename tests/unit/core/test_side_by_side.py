@@ -31,17 +31,18 @@ def test_answers_come_in_the_order_of_the_questions() -> None:
 
 def test_no_more_than_the_workers_run_at_once() -> None:
     lock = threading.Lock()
+    three = threading.Barrier(3, timeout=30)
     running: list[int] = [0, 0]  # now, at most
 
     def question() -> None:
         with lock:
             running[0] += 1
             running[1] = max(running)
-        threading.Event().wait(0.002)
+        three.wait()
         with lock:
             running[0] -= 1
 
-    ask_side_by_side([question] * 20, workers=3)
+    ask_side_by_side([question] * 21, workers=3)
     assert running == [0, 3]
 
 
