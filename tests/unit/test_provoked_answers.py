@@ -120,7 +120,22 @@ TABLE: dict[str, tuple[Callable[[Path], None], tuple[bytes, ...], str]] = {
     ),
     "incus: an operation that fails": (
         change_lxd,
-        (SERVER, BEGUN, http(400, '{"type": "error", "error": "Failed getting root disk: none"}')),
+        (
+            SERVER,
+            BEGUN,
+            http(400, '{"type": "error", "error": "Failed getting root disk: none"}'),
+            operation(status_code=400, status="Failure", err="Failed getting root disk: none"),
+        ),
+        "Failed getting root disk",
+    ),
+    "incus: an operation that failed and is gone": (
+        change_lxd,
+        (
+            SERVER,
+            BEGUN,
+            http(400, '{"type": "error", "error": "Failed getting root disk: none"}'),
+            http(404, '{"error": "Operation not found", "error_code": 404}'),
+        ),
         "Failed getting root disk",
     ),
     "lxd: an operation that never ends": (
@@ -252,6 +267,17 @@ def test_an_operation_that_incus_says_goes_on_is_asked_for_again(tmp_path: Path)
     )
     with answering(tmp_path / "socket", *answers) as place:
         assert lxd(place).send("post", "instances", body={"name": "c000"})["status"] == "Success"
+
+
+def test_a_command_that_incus_does_not_find_has_its_status(tmp_path: Path) -> None:
+    answers = (
+        SERVER,
+        BEGUN,
+        http(404, '{"error": "Command not found", "error_code": 404}'),
+        operation(status_code=400, status="Failure", err="Command not found", metadata={"return": 127}),
+    )
+    with answering(tmp_path / "socket", *answers) as place:
+        assert lxd(place).send("post", "instances", "c000", "exec", body={})["metadata"] == {"return": 127}
 
 
 def test_what_an_engine_does_not_find_is_told_apart_from_what_it_cannot_say(tmp_path: Path) -> None:

@@ -22,7 +22,6 @@ Document = dict[str, Any]
 _PIECE_BYTES = 65536
 _FOUND_NOT = 404
 _GRACE_S = 30.0  # after its own limit, for a daemon that has much to do
-_PAUSE_OVER = "context deadline exceeded"  # Incus's word for an operation that goes on after the pause
 _DYING = "Invalid PID"  # all that Incus 6.0 says of an instance for some moments after its init has died
 _DYING_S, _DYING_STEP_S = 5.0, 0.1
 _SINGULAR = {"instances": "", "networks": "the network ", "storage-pools": "the pool "}
@@ -184,16 +183,22 @@ class LxdApi:
 
     def _operation(self, identity: str, path: tuple[str, ...], deed: str, pause_s: float) -> Document:
         """An operation as soon as it has ended, else as it is after the pause."""
+        from pylxd.exceptions import LXDAPIException
+
         place, limit_s = ("operations", identity), pause_s + _GRACE_S
         try:
-            with self.translated("wait for", path, deed=deed, limit_s=limit_s):  # Incus answers with its own failure
+            with self.translated("wait for", path, deed=deed, limit_s=limit_s):
                 wait = {"params": {"timeout": int(pause_s)}, "timeout": limit_s}
                 said = self._node((*place, "wait")).get(**wait).json()
         except EngineError as error:
-            if _PAUSE_OVER not in error.evidence:
+            # Incus answers so where the operation goes on after the pause, and where it has failed: it tells itself
+            if not isinstance(error.__cause__, LXDAPIException):
                 raise
-            with self.translated("wait for", path, deed=deed):
+            said = None
+            with suppress(NotFound), self.translated("wait for", path, deed=deed):
                 said = self._node(place).get().json()
+            if said is None:
+                raise
         operation = require_document(said, "metadata", engine=self.engine, request=deed)["metadata"]
         return require_document(operation, "status_code", engine=self.engine, request=deed)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
@@ -51,7 +52,8 @@ if TYPE_CHECKING:
     from gpuprov.spec.devices import CharDevice, Mount
 
 _COPY_ON_WRITE = ("btrfs", "zfs", "ceph", "lvm")
-_MADE_BY_ANOTHER = ("already", 'running a "create"')  # of two processes that make one name, the later reads this
+# Of two processes that make one name, the later reads this; the last one is Incus's.
+_MADE_BY_ANOTHER = ("already", 'running a "create"', "UNIQUE constraint failed: instances")
 _PASSING = {TORN_COPY: 2, NETWORK_CHANGES: 25}
 
 
@@ -167,7 +169,7 @@ class LxdDriver:
         except EngineError as exc:
             if any(words in exc.evidence for words in _MADE_BY_ANOTHER):  # not ours to remove
                 raise
-            self._remove(request.name)
+            self._remove_unfinished(request.name)
             raise
         try:
             if exact:
@@ -182,7 +184,14 @@ class LxdDriver:
 
     def _make(self, body: Mapping[str, Any]) -> None:
         make = partial(self._api.send, "post", "instances", body=body, target=self._api.member)
-        act_again(make, _PASSING, undo=partial(self._remove, body["name"]))
+        act_again(make, _PASSING, undo=partial(self._remove_unfinished, body["name"]))
+
+    def _remove_unfinished(self, name: str) -> None:
+        """Remove what a failed request has left; any other instance of that name is not ours to remove."""
+        with suppress(NotFound):
+            left = documents.parse_instance(self._api.get("instances", name))
+            if left.ours and not left.complete:
+                self._remove(name)
 
     def _reduce(self, name: str, wanted: Mapping[str, Any]) -> None:
         document = self._api.get("instances", name)

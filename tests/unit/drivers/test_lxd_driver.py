@@ -11,13 +11,14 @@ from pylxd.exceptions import LXDAPIException
 
 from gpuprov.core.errors import EngineError
 from gpuprov.drivers.base import NodeRequest
-from gpuprov.drivers.lxd.api import LxdApi, describe_request
+from gpuprov.drivers.lxd.api import LxdApi, NotFound, describe_request
 from gpuprov.drivers.lxd.driver import LxdDriver
 from gpuprov.drivers.lxd.family import KIN
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+UNFINISHED = {"user.gpuprov.self": "c000", "user.gpuprov.cluster": "lab"}
 TORN = "Create instance from copy: readdirent /var/lib/lxd/x/Lower: bad file descriptor"
 
 
@@ -33,6 +34,7 @@ class FaultyApi:
         self.evidence, self.times = evidence, times
         self.made: list[str] = []
         self.removed: list[str] = []
+        self.stands: dict[str, str] | None = UNFINISHED  # the configuration of c000 after a failure
 
     def fail(self) -> None:
         if self.times:
@@ -43,6 +45,12 @@ class FaultyApi:
         assert (method, path, target) == ("post", ("instances",), "")
         self.fail()
         self.made.append(body["name"])
+
+    def get(self, *path: str) -> dict[str, Any]:
+        assert path == ("instances", "c000")
+        if self.stands is None:
+            raise NotFound("there is none", evidence="e", fix="f")
+        return {"name": "c000", "status": "Stopped", "config": self.stands, "expanded_devices": {}}
 
     def read(self, *_path: str, take: Callable[[bytes], object], **_limits: float) -> None:
         self.fail()
@@ -108,6 +116,28 @@ def test_a_copy_that_lxd_breaks_off_is_made_once_more(times: int, made: bool, mo
     assert api.removed == ["c000"] * times, "what the broken copy left is removed before the next"
 
 
+@pytest.mark.parametrize(
+    ("said", "stands"),
+    [
+        ("no space left on device", None),
+        ("no space left on device", {}),
+        ("no space left on device", {**UNFINISHED, "user.gpuprov.fingerprint": "f"}),
+        ("no space left on device", {"user.gpuprov.cluster": "lab", "user.gpuprov.kind": "image"}),
+        ("UNIQUE constraint failed: instances.project_id, instances.name", UNFINISHED),
+        ('This "instances" entry already exists', UNFINISHED),
+    ],
+)
+def test_an_instance_that_somebody_else_made_of_that_name_is_not_removed(
+    said: str, stands: dict[str, str] | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process may have made it since it was looked whether the name is free."""
+    api = FaultyApi(said, 1)
+    api.stands = stands
+    with pytest.raises(EngineError, match="could not"):
+        driver_of(api, monkeypatch).create_node(REQUEST)
+    assert api.removed == []
+
+
 def test_a_node_is_made_once_its_network_has_an_address(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gpuprov.drivers.lxd.again.PAUSE_S", 0.0)
     said = 'Failed to add device "eth0": open /var/lib/incus/networks/gpbr0/dnsmasq.hosts/c000.eth0: no such file'
@@ -123,7 +153,7 @@ def test_another_fault_is_not_tried_again(monkeypatch: pytest.MonkeyPatch) -> No
     api = FaultyApi("no space left on device", 1)
     with pytest.raises(EngineError):
         driver_of(api, monkeypatch).create_node(REQUEST)
-    assert api.made == []
+    assert (api.made, api.removed) == ([], ["c000"])
 
 
 def test_a_console_log_that_liblxc_read_by_half_is_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
