@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
@@ -30,7 +29,7 @@ from gpuprov.drivers.foreign import name_taken, not_ours
 from gpuprov.drivers.lxd import documents, images, members, networks, settings
 from gpuprov.drivers.lxd.again import NETWORK_CHANGES, TORN_COPY, act_again
 from gpuprov.drivers.lxd.api import NotFound
-from gpuprov.drivers.lxd.ending import remove_instance, stop_instance
+from gpuprov.drivers.lxd.ending import remove_instance, remove_unfinished, stop_instance
 from gpuprov.drivers.lxd.execute import execute
 from gpuprov.drivers.lxd.files import look_at_file, replace_files, write_files
 from gpuprov.drivers.lxd.links import unplugged
@@ -52,8 +51,7 @@ if TYPE_CHECKING:
     from gpuprov.spec.devices import CharDevice, Mount
 
 _COPY_ON_WRITE = ("btrfs", "zfs", "ceph", "lvm")
-# Of two processes that make one name, the later reads this; the last one is Incus's.
-_MADE_BY_ANOTHER = ("already", 'running a "create"', "UNIQUE constraint failed: instances")
+_MADE_BY_ANOTHER = ("already", 'running a "create"', "UNIQUE constraint failed: instances")  # what the later one reads
 _PASSING = {TORN_COPY: 2, NETWORK_CHANGES: 25}
 
 
@@ -169,7 +167,7 @@ class LxdDriver:
         except EngineError as exc:
             if any(words in exc.evidence for words in _MADE_BY_ANOTHER):  # not ours to remove
                 raise
-            self._remove_unfinished(request.name)
+            remove_unfinished(self._api, request.name, self._remove)
             raise
         try:
             if exact:
@@ -184,14 +182,7 @@ class LxdDriver:
 
     def _make(self, body: Mapping[str, Any]) -> None:
         make = partial(self._api.send, "post", "instances", body=body, target=self._api.member)
-        act_again(make, _PASSING, undo=partial(self._remove_unfinished, body["name"]))
-
-    def _remove_unfinished(self, name: str) -> None:
-        """Remove what a failed request has left; any other instance of that name is not ours to remove."""
-        with suppress(NotFound):
-            left = documents.parse_instance(self._api.get("instances", name))
-            if left.ours and not left.complete:
-                self._remove(name)
+        act_again(make, _PASSING, undo=partial(remove_unfinished, self._api, body["name"], self._remove))
 
     def _reduce(self, name: str, wanted: Mapping[str, Any]) -> None:
         document = self._api.get("instances", name)

@@ -18,6 +18,7 @@ from gpuprov.core.errors import EngineError, GpuprovError, TimedOut
 from gpuprov.core.waiting import Wait
 from gpuprov.drivers.endings import killed_words
 from gpuprov.drivers.lxd.api import NotFound
+from gpuprov.drivers.lxd.documents import parse_instance
 from gpuprov.drivers.lxd.remnants import remove_links, remove_remnant, remove_unlisted_snapshots
 
 if TYPE_CHECKING:
@@ -73,6 +74,14 @@ def remove_instance(api: LxdApi, name: str) -> str:
 
         forced = _with_reader_ended(api, name, delete, last_s=None, done=partial(_becomes, api, name, "")) or forced
     return forced
+
+
+def remove_unfinished(api: LxdApi, name: str, remove: Callable[[str], object]) -> None:
+    """Remove what a failed request has left; any other instance of that name is not ours to remove."""
+    with suppress(NotFound):
+        left = parse_instance(api.get("instances", name))
+        if left.ours and not left.complete:
+            remove(name)
 
 
 def _force_stop(api: LxdApi, name: str) -> str:
