@@ -194,11 +194,11 @@ class LxdApi:
             # Incus answers so where the operation goes on after the pause, and where it has failed: it tells itself
             if not isinstance(error.__cause__, LXDAPIException):
                 raise
-            said = None
-            with suppress(NotFound), self.translated("wait for", path, deed=deed):
-                said = self._node(place).get().json()
-            if said is None:
-                raise
+            try:
+                with self.translated("wait for", path, deed=deed):
+                    said = self._node(place).get().json()
+            except NotFound:
+                raise error from error.__cause__
         operation = require_document(said, "metadata", engine=self.engine, request=deed)["metadata"]
         return require_document(operation, "status_code", engine=self.engine, request=deed)
 

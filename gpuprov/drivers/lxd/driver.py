@@ -167,7 +167,7 @@ class LxdDriver:
         except EngineError as exc:
             if any(words in exc.evidence for words in _MADE_BY_ANOTHER):  # not ours to remove
                 raise
-            remove_unfinished(self._api, request.name, self._remove)
+            remove_unfinished(self._api, request.name)
             raise
         try:
             if exact:
@@ -182,7 +182,7 @@ class LxdDriver:
 
     def _make(self, body: Mapping[str, Any]) -> None:
         make = partial(self._api.send, "post", "instances", body=body, target=self._api.member)
-        act_again(make, _PASSING, undo=partial(remove_unfinished, self._api, body["name"], self._remove))
+        act_again(make, _PASSING, undo=partial(remove_unfinished, self._api, body["name"]))
 
     def _reduce(self, name: str, wanted: Mapping[str, Any]) -> None:
         document = self._api.get("instances", name)

@@ -76,12 +76,12 @@ def remove_instance(api: LxdApi, name: str) -> str:
     return forced
 
 
-def remove_unfinished(api: LxdApi, name: str, remove: Callable[[str], object]) -> None:
+def remove_unfinished(api: LxdApi, name: str) -> None:
     """Remove what a failed request has left; any other instance of that name is not ours to remove."""
     with suppress(NotFound):
         left = parse_instance(api.get("instances", name))
         if left.ours and not left.complete:
-            remove(name)
+            remove_instance(api, name)
 
 
 def _force_stop(api: LxdApi, name: str) -> str:

@@ -176,10 +176,8 @@ def _wait(
 def _kill(streams: Iterable[Connection]) -> None:
     """End the streams: LXD then kills the command; what that left behind in the node is the node's own.
 
-    It does so when stdout's stream is gone and there is no control stream (instance_exec.go, "Unexpected read on stdout
-    websocket"). To connect a control stream now would do the same, and take down the daemon where the command ends at
-    that moment: `Operation.Connect` then calls a function that is gone (operations.go, in every version so far).
-    A goodbye would wait for ever for what is still written to a stream.
+    No control stream is connected for that: docs/decisions.md says why. A goodbye would wait for ever for what is still
+    written to a stream.
     """
     for stream in streams:
         with suppress(OSError):

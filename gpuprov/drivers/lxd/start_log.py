@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 from gpuprov.core.errors import EngineError, GpuprovError
 from gpuprov.core.excerpt import excerpt, last_words
 from gpuprov.drivers.base import MOST_FILE_BYTES
 from gpuprov.drivers.calls import Tail
+from gpuprov.drivers.lxd.again import HALF_SENT, act_again
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,10 +21,7 @@ if TYPE_CHECKING:
 _LOG_BYTES = 65_536
 _READ_S = 5.0
 _CONSOLE_S = 20.0
-# liblxc 5.0 reads the console's buffer from the instance's monitor by one recv(); where the monitor has not sent all
-# of it yet, it gives up with an errno that it set before: EMSGSIZE (src/lxc/commands.c, lxc_cmd_rsp_recv).
-_HALF_SENT = "message too long"
-_CONSOLE_TRIES = 10
+_PASSING = {HALF_SENT: 10}
 NOT_RUNNING = "Instance is not running"
 _BY_LXC = "forkstart"
 _ERRORS_MOST = 6
@@ -69,15 +68,11 @@ def last_words_of(api: LxdApi, name: str) -> Iterator[None]:
 def read_console(api: LxdApi, name: str) -> str:
     """The end of an instance's console log; empty where LXD keeps none yet."""
     tail = Tail(MOST_FILE_BYTES)
-    for tries_left in reversed(range(_CONSOLE_TRIES)):
-        try:
-            api.read("instances", name, "console", take=tail.take, timeout_s=_CONSOLE_S)
-            break
-        except EngineError as exc:
-            if "no such file" in exc.evidence:
-                break
-            if _HALF_SENT not in exc.evidence or not tries_left:
-                raise
+    try:
+        act_again(partial(api.read, "instances", name, "console", take=tail.take, timeout_s=_CONSOLE_S), _PASSING)
+    except EngineError as exc:
+        if "no such file" not in exc.evidence:
+            raise
     return tail.text()
 
 

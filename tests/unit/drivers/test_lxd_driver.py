@@ -63,7 +63,7 @@ def driver_of(api: FaultyApi, monkeypatch: pytest.MonkeyPatch) -> LxdDriver:
     monkeypatch.setattr(driver, "_can_shift", lambda: False)
     monkeypatch.setattr(driver, "_pool", lambda: "gpuprov")
     monkeypatch.setattr(driver, "_ours", lambda _name: None)
-    monkeypatch.setattr(driver, "_remove", api.removed.append)
+    monkeypatch.setattr("gpuprov.drivers.lxd.ending.remove_instance", lambda _api, name: api.removed.append(name))
     return driver
 
 
@@ -157,6 +157,7 @@ def test_another_fault_is_not_tried_again(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_a_console_log_that_liblxc_read_by_half_is_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gpuprov.drivers.lxd.again.PAUSE_S", 0.0)
     assert driver_of(FaultyApi("message too long", 9), monkeypatch).logs("c000") == "booted"
     with pytest.raises(EngineError) as told:
         driver_of(FaultyApi("message too long", 10), monkeypatch).logs("c000")
