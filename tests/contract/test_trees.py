@@ -224,10 +224,10 @@ def test_copies_that_are_given_up_as_they_end_leave_the_engine_alive(bench: Benc
     """An engine that dies does so where a command ends in the moment it is killed: this takes many."""
 
     def refuse(_piece: bytes) -> None:
-        raise EngineError("not wanted", evidence="e", fix="f")
+        raise UsageError("not wanted", evidence="e", fix="f")
 
     def give_up(_number: int) -> None:
-        with refused(EngineError):
+        with refused(UsageError):  # an engine that dies is another error
             bench.driver.read_tree(node, "/etc/hostname", refuse)
 
     with ThreadPoolExecutor(4) as pool:
