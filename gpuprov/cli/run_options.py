@@ -19,7 +19,9 @@ time_option: Callable[[Any], Any] = click.option(
 retries_option: Callable[[Any], Any] = click.option(
     "--retries", type=int, default=0, metavar="N", help="Number of further tries after a run failed."
 )
-memory_option: Callable[[Any], Any] = click.option("--memory", metavar="SIZE", help="Memory of each run, such as 8GiB.")
+memory_option: Callable[[Any], Any] = click.option(
+    "--memory", metavar="SIZE", help="Memory that a node must have for a run, such as 8GiB."
+)
 
 
 def parse_time_limit(text: str | None) -> int | None:
