@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import math
-import re
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from gpuprov.core.errors import UsageError
 from gpuprov.core.names import check_cluster_name, check_node_name, expand_names
+from gpuprov.core.units import HOUR_S, parse_duration_s
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 COMPLETION_S = 1.0
 LONGEST_WAIT_S: Final = 7 * 86400
-_DURATION = re.compile(r"([0-9]{1,7})(s|m|h)?", re.ASCII)
-_UNITS_S: Final = {"s": 1, "m": 60, "h": 3600}
 
 
 def checked_cluster(_context: click.Context, _parameter: click.Parameter, name: str | None) -> str | None:
@@ -64,12 +62,11 @@ def duration(option: str, text: str, *, fix: str, most_s: int = LONGEST_WAIT_S) 
     Raises:
         UsageError: It is none, or too long.
     """
-    found = _DURATION.fullmatch(text.strip())
-    seconds = int(found[1]) * _UNITS_S[found[2] or "s"] if found else -1
-    if not 0 < seconds <= most_s:
+    seconds = parse_duration_s(text)
+    if seconds is None or not 0 < seconds <= most_s:
         raise UsageError(
             f"{option} {text!r} is not a valid duration",
-            evidence=f"allowed: a whole number with s, m or h, above 0 and up to {most_s // _UNITS_S['h']}h",
+            evidence=f"allowed: a whole number with s, m or h, above 0 and up to {most_s // HOUR_S}h",
             fix=fix,
         )
     return float(seconds)

@@ -1,8 +1,31 @@
-"""Units of size."""
+"""Units of size and time, and how people write amounts of them."""
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 MIB: Final = 1024**2
 GIB: Final = 1024**3
+HOUR_S: Final = 3600
+
+_SIZE: Final = re.compile(r"([0-9]{1,6}(?:\.[0-9]{1,3})?) ?([KMGT]i?B|B)", re.ASCII | re.IGNORECASE)
+_POWERS: Final = {"k": 1, "m": 2, "g": 3, "t": 4}
+_DURATION: Final = re.compile(r"([0-9]{1,7})(s|m|h)?", re.ASCII)
+_SECONDS: Final = {"s": 1, "m": 60, "h": HOUR_S}
+
+
+def parse_size_bytes(text: str) -> int | None:
+    """Bytes of `20GiB`, `20480MiB` or `20GB`; None where that is no size, or none at all."""
+    found = _SIZE.fullmatch(text.strip())
+    if found is None or not float(found[1]):
+        return None
+    unit = found[2].lower()
+    base = 1024 if "i" in unit else 1000
+    return int(float(found[1]) * base ** _POWERS.get(unit[0], 0))
+
+
+def parse_duration_s(text: str) -> int | None:
+    """Seconds of `90`, `10m` or `8h`; None where that is no time."""
+    found = _DURATION.fullmatch(text.strip())
+    return int(found[1]) * _SECONDS[found[2] or "s"] if found else None

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from gpuprov.core.errors import UsageError
-from gpuprov.core.units import GIB
+from gpuprov.core.units import GIB, parse_size_bytes
 from gpuprov.gpu.allocate import LeaseRequest
 from gpuprov.gpu.visible_devices import parse_selection, parse_visible
 
@@ -23,8 +23,6 @@ REQUESTED: Final = ("HOUDINI_GPU_REQUESTED", "HOUDINI_GPU_REQUEST")
 VARIABLES: Final = (VISIBLE, ENABLED, *REQUESTED)
 _WORDS: Final = {"true": True, "1": True, "false": False, "0": False}
 _NUMBER = re.compile(r"[0-9]{1,4}", re.ASCII)
-_SIZE = re.compile(r"([0-9]{1,6}(?:\.[0-9]{1,3})?) ?([KMGT]i?B|B)?", re.ASCII | re.IGNORECASE)
-_POWERS: Final = {"k": 1, "m": 2, "g": 3, "t": 4}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,16 +112,14 @@ def parse_memory(text: str, *, option: str = "--gpu-memory") -> int:
     Raises:
         UsageError: The text is not a size.
     """
-    found = _SIZE.fullmatch(text.strip())
-    if found is None or not found[2] or not float(found[1]):
+    size = parse_size_bytes(text)
+    if size is None:
         raise UsageError(
             f"{text!r} is not a valid amount of memory",
             evidence="allowed: a number with KiB, MiB, GiB or TiB",
             fix=f"{option} 20GiB",
         )
-    unit = found[2].lower()
-    base = 1024 if "i" in unit else 1000
-    return int(float(found[1]) * base ** _POWERS.get(unit[0], 0))
+    return size
 
 
 def inner_environment(environment: Mapping[str, str]) -> dict[str, str]:

@@ -137,6 +137,19 @@ class WorkerSpec:
 
 
 @dataclass(frozen=True, kw_only=True)
+class JobsSpec:
+    """What a job gets where `submit` is not told otherwise; both are written as its options.
+
+    Attributes:
+        time: After which a try is ended; None for no limit.
+        memory: That a node must have for a run; None where it does not matter.
+    """
+
+    time: str | None = None
+    memory: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class HostSpec:
     """A machine that has a part of the cluster's nodes, and how it is reached by ssh.
 
@@ -196,6 +209,7 @@ class ClusterSpec:
     image: ImageSpec = field(default_factory=ImageSpec)
     slurm: SlurmSpec = field(default_factory=SlurmSpec)
     worker: WorkerSpec = field(default_factory=WorkerSpec)
+    jobs: JobsSpec = field(default_factory=JobsSpec)
     share: bool | str = DEFAULT_SHARE
     hosts: tuple[HostSpec, ...] = ()
     placement: PlacementSpec = field(default_factory=PlacementSpec)

@@ -11,6 +11,7 @@ from gpuprov.core.errors import Problem, SpecError
 from gpuprov.core.plain import plain_fields
 from gpuprov.spec.decode import API_VERSION, decode_spec
 from gpuprov.spec.document import WHOLE, parse_json
+from gpuprov.spec.models import JobsSpec
 from gpuprov.spec.schema import Decoder
 
 if TYPE_CHECKING:
@@ -36,13 +37,16 @@ def plain_spec(spec: ClusterSpec) -> dict[str, Any]:
 def dump_spec(spec: ClusterSpec) -> str:
     """Write a spec with its defaults, so that a later change of them does not change what was asked for.
 
-    A spec without `image.toolkit` or `slurm.backup` is written as by gpuprov before it knew them: a difference is work.
+    A spec without `image.toolkit`, `slurm.backup` or `jobs` is written as by gpuprov before it knew them: a difference
+    is work.
     """
     plain = plain_spec(spec)
     if not spec.image.toolkit:
         del plain["image"]["toolkit"]
     if spec.slurm.backup is None:
         del plain["slurm"]["backup"]
+    if spec.jobs == JobsSpec():
+        del plain["jobs"]
     return json.dumps({"version": API_VERSION, **plain}, sort_keys=True, separators=(",", ":"))
 
 

@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING
 from gpuprov.core.errors import Problem, SpecError
 from gpuprov.core.excerpt import excerpt
 from gpuprov.core.names import CLUSTER, CLUSTER_RULE, name_cluster
+from gpuprov.core.units import HOUR_S, parse_duration_s, parse_size_bytes
 from gpuprov.spec import own_roles, python_packages
 from gpuprov.spec.addressing import NODES_MAX, capacity
 from gpuprov.spec.host_rules import HOST_RULES
+from gpuprov.spec.job_order import LEAST_BYTES, LONGEST_S, MOST_BYTES
 from gpuprov.spec.rule import SpecRule, any_of, at_least, pattern
 from gpuprov.spec.shared_folder import PLACE, SHARED, find_folder_problem
 from gpuprov.spec.suites import SUITES
@@ -165,6 +167,20 @@ def _broker(spec: ClusterSpec, _root: Path) -> Found:
         yield "worker.broker", "is not a URL", allowed
 
 
+def _job_time(spec: ClusterSpec, _root: Path) -> Found:
+    text = spec.jobs.time
+    if text is not None and not 0 < (parse_duration_s(text) or 0) <= LONGEST_S:
+        allowed = f"a whole number with s, m or h, above 0 and up to {LONGEST_S // HOUR_S}h, such as 12h; or null"
+        yield "jobs.time", f"{text[:80]!r} is not a valid duration", allowed
+
+
+def _job_memory(spec: ClusterSpec, _root: Path) -> Found:
+    text = spec.jobs.memory
+    if text is not None and not LEAST_BYTES <= (parse_size_bytes(text) or 0) <= MOST_BYTES:
+        allowed = "a number with KiB, MiB, GiB or TiB, 1MiB to 1024TiB, such as 4GiB; or null"
+        yield "jobs.memory", f"{text[:80]!r} is not a valid amount of memory", allowed
+
+
 def _base(spec: ClusterSpec, _root: Path) -> Found:
     if spec.image.base not in SUITES and not _ENGINE_IMAGE.fullmatch(spec.image.base):
         yield "image.base", f"{spec.image.base[:80]!r} is not a known base", f"{', '.join(SUITES)} or image:NAME"
@@ -298,6 +314,8 @@ RULES: tuple[SpecRule, ...] = (
     SpecRule(reads=("image.roles",), find=_own_roles),
     SpecRule(reads=("nodes.count", "slurm.controller"), find=_controller),
     SpecRule(reads=("worker.broker",), find=_broker),
+    SpecRule(reads=("jobs.time",), find=_job_time),
+    SpecRule(reads=("jobs.memory",), find=_job_memory),
     SpecRule(reads=("name", "share"), find=_share),
     SpecRule(reads=("share", "nodes.mounts"), find=_share_and_mounts),
     pattern("slurm.partition", _PARTITION, "1 to 40 of A-Z, a-z, 0-9, _ and -", lambda spec: spec.slurm.partition),

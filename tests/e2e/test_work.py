@@ -97,6 +97,28 @@ def test_cancel_ends_all_that_a_job_has_started(desk: Desk) -> None:
     assert desk.gpuprov("exec", node, "--", "pgrep", "-f", f"sleep {second}", expect=1).stdout == ""
 
 
+def test_a_job_that_outlives_its_time_limit_has_failed_for_that_reason(desk: Desk) -> None:
+    job = desk.submit("--no-project", "--time", "2", "--", "sleep", f"42{os.getpid()}")
+    desk("jobs", "wait", job, expect=1)
+    shown = desk.shown(job)
+    assert (shown["state"], shown["tries"]) == ("failed", 1), shown
+    assert shown["reason"] == "ended after its time limit of 2 s"
+    left = desk.gpuprov("exec", shown["node"], "--", "pgrep", "-f", f"sleep 42{os.getpid()}", expect=1)
+    assert left.stdout == ""
+
+
+@pytest.mark.parametrize("desk", SLURM, indirect=True)
+def test_slurm_is_told_the_time_limit_and_the_memory(desk: Desk) -> None:
+    job = desk.begin("--no-project", "--name", "limited", "--time", "1m", "--memory", "200MiB", "--", "sleep", "30")
+    jobs = desk.gpuprov.in_node(desk.controller, "scontrol", "--oneliner", "show", "job")
+    (line,) = (line.split() for line in jobs.splitlines() if "JobName=limited" in line.split())
+    assert "TimeLimit=00:02:00" in line, "a minute more, for gpuwork ends the try itself"
+    assert "MinMemoryNode=200M" in line
+    desk("jobs", "cancel", job)
+    refused = desk("submit", "--no-project", "--memory", "900TiB", "--", "true", expect=4)
+    assert "Requested node configuration is not available" in refused.stderr, "no node has so much"
+
+
 @pytest.mark.parametrize("desk", SLURM, indirect=True)
 def test_a_cluster_without_the_folder_says_what_to_type(gpuprov: Gpuprov, desk: Desk) -> None:
     gpuprov("cluster", "up", "--name", desk.place.cluster, "--share", "false", "--no-verify", "--engine", desk.engine)

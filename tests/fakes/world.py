@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from gpuprov.cluster.images import node_recipe
 from gpuprov.cluster.node_order import NodeOrder
-from gpuprov.drivers.base import LABEL_ACCOUNT, LABEL_FINGERPRINT
+from gpuprov.drivers.base import LABEL_ACCOUNT, LABEL_FINGERPRINT, LABEL_SPEC
 from gpuprov.gpu.observe import observe
 from gpuprov.planes.registry import PLANES, ROLES
 from gpuprov.planes.slurm.munge import LABEL_MUNGE_OWNER
 from gpuprov.spec.models import ClusterSpec, GpuSpec, NodesSpec
+from gpuprov.spec.serialize import dump_spec, load_spec_json
 from gpuprov.spec.shared_folder import ACCOUNT_UID
 from gpuprov.workflows.cluster_down import cluster_down
 from gpuprov.workflows.cluster_up import UpOrder, cluster_up
@@ -136,6 +137,12 @@ class World:
         self.engine.nodes, self.engine.networks, self.slurm.read, seen = pickle.loads(_BEGINNINGS[key])
         self.engine.faults.passed += seen[0]
         self.reporter.lines += seen[1]
+
+    def record(self, **values: Any) -> None:
+        """Have the recorded spec of the cluster say something else."""
+        network = next(one for one in self.engine.networks.values() if LABEL_SPEC in one.labels)
+        text = dump_spec(replace(load_spec_json(network.labels[LABEL_SPEC], cluster="lab"), **values))
+        self.engine.networks[network.name] = replace(network, labels={**network.labels, LABEL_SPEC: text})
 
     def down(self, *, purge: bool = False) -> Outcome:
         return cluster_down(self.driver, "lab", self.host, reporter=self.reporter, purge=purge)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gpuprov.cluster.held_gpus import leased_uuids
@@ -11,9 +12,11 @@ from gpuprov.core.errors import UsageError
 from gpuprov.core.names import name_cluster
 from gpuprov.drivers.base import LABEL_ROLE
 from gpuprov.planes.registry import planes_of
+from gpuprov.spec.models import ClusterSpec, JobsSpec
 
 if TYPE_CHECKING:
     from gpuprov.cluster.state import ClusterState
+    from gpuprov.core.errors import SpecError
     from gpuprov.drivers.base import Driver
     from gpuprov.planes.base import Plane
     from gpuprov.planes.work.job_desk import JobDesk
@@ -35,12 +38,19 @@ def get_desk(driver: Driver, cluster: str, *, verb: str = "gpuprov jobs") -> Job
     for plane in planes:
         desk = plane.job_desk(driver, state)
         if desk is not None:
-            return desk
+            return replace(desk, defaults=_limits(state))
     raise UsageError(
         f"the nodes of cluster {cluster} take no jobs",
         evidence=f"their roles: {', '.join(plane.name for plane in planes)}",
         fix=name_cluster("create nodes that do: gpuprov cluster up --role slurm", cluster),
     )
+
+
+def _limits(state: ClusterState) -> JobsSpec | SpecError:
+    """What jobs of the cluster get; nothing where it was never brought up, and an error where nobody can tell."""
+    if isinstance(state.recorded, ClusterSpec):
+        return state.recorded.jobs
+    return state.recorded or JobsSpec()
 
 
 def count_gpus(driver: Driver, cluster: str) -> int:

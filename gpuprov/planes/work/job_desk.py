@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from gpuprov.core.errors import TimedOut, Unreachable
+from gpuprov.core.errors import SpecError, TimedOut, Unreachable
 from gpuprov.core.names import name_cluster
 from gpuprov.core.silence_limit import scaled_limit_s
 from gpuprov.planes.work.job_answers import read_jobs, read_log_piece, read_shown, read_submitted
 from gpuprov.planes.work.node_program import ANSWER_S, NodeProgram, NotEnded
 from gpuprov.planes.work.work_place import desk_argv
+from gpuprov.spec.models import JobsSpec
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,9 +28,14 @@ _OURS: Final = re.compile(r"python3 -m gpuwork\.jobs (?:list|(show|logs|cancel|w
 
 @dataclass(frozen=True, kw_only=True)
 class JobDesk(NodeProgram):
-    """A node that takes jobs for its cluster."""
+    """A node that takes jobs for its cluster.
+
+    Attributes:
+        defaults: What the cluster's spec has its jobs get; an error where that cannot be read.
+    """
 
     work: ClassVar[str] = "jobs"
+    defaults: JobsSpec | SpecError = field(default_factory=JobsSpec)
 
     def argv(self, *arguments: str) -> list[str]:
         """With the folder of jobs."""
@@ -44,16 +50,19 @@ class JobDesk(NodeProgram):
         return f"gpuprov jobs {verb} {job}" if verb else "gpuprov jobs"
 
     def submit(self, order: SubmitOrder, project: str | None) -> Submitted:
-        """Hand jobs in; they have their own copy of the project when this returns.
+        """Hand jobs in, with the cluster's defaults; they have their own copy of the project when this returns.
 
         Args:
             order: What is to be run.
             project: A folder in the node.
 
         Raises:
+            SpecError: Nobody can tell what the defaults are.
             GpuprovError: It was refused, or nobody can tell whether it was submitted.
         """
-        asked = json.dumps(order.document(project)).encode()
+        if isinstance(self.defaults, SpecError):
+            raise self.defaults
+        asked = json.dumps(order.filled(self.defaults).document(project)).encode()
         try:
             return self.ask(
                 lambda told: read_submitted(told, order.count), "submit", stdin=asked, limit_s=scaled_limit_s(SUBMIT_S)

@@ -35,10 +35,12 @@ from gpuprov.planes.worker.password import BROKER_FILE, new_password, read_passw
 from gpuprov.provision.plane_recipe import WORKERS as REQUIREMENTS
 from gpuprov.provision.plane_recipe import PlaneRecipe
 from gpuprov.spec.addressing import node_name
+from gpuprov.spec.rule import SpecRule
 from gpuprov.spec.shared_folder import ACCOUNT, ACCOUNT_UID, SHARED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
     from gpuprov.cluster.files import Member
     from gpuprov.cluster.state import ClusterState
@@ -48,7 +50,13 @@ if TYPE_CHECKING:
     from gpuprov.planes.work.job_desk import JobDesk
     from gpuprov.planes.work.queue_page import QueuePage
     from gpuprov.spec.models import ClusterSpec
+    from gpuprov.spec.rule import Found
     from gpuprov.verify.models import Expectation, Rule
+
+
+def _job_memory(spec: ClusterSpec, _root: Path) -> Found:
+    if spec.jobs.memory is not None and spec.nodes.role == NAME:
+        yield "jobs.memory", "is given, but workers do not limit memory", "null, or nodes.role: slurm"
 
 
 class WorkerPlane(LedPlane):
@@ -76,6 +84,7 @@ class WorkerPlane(LedPlane):
     )
     secret_files = (BROKER_FILE, PAGE_FILE)
     marks = MappingProxyType({APPLIED: "restart the workers"})
+    rules = (SpecRule(reads=("nodes.role", "jobs.memory"), find=_job_memory),)
 
     def checks(self) -> tuple[Rule, ...]:
         """That the broker and each worker answer, and that a task there sees the worker's GPU."""

@@ -11,6 +11,7 @@ import pytest
 
 from gpuprov.cli.main import main
 from gpuprov.drivers.base import LABEL_GPUS, ExecResult
+from gpuprov.spec.models import JobsSpec
 from tests.fakes.jobs_in_nodes import give_jobs
 from tests.schemas import validate
 from tests.unit.gpuwork.anneal.conftest import LINE, anneal, changed, read_npz
@@ -87,6 +88,7 @@ def annealing(
 
 @pytest.mark.slow
 def test_a_run_in_a_cluster_is_divided_followed_and_fetched(annealing: Annealing) -> None:
+    annealing.world.record(jobs=JobsSpec(time="12h"))
     document = annealing.run("--nodes", "3", "--plot", "best.svg")
     (run,) = document["runs"]
     assert (run["name"], run["state"], run["chains"], run["simulated"]) == ("line", "done", 10, True)
@@ -102,6 +104,7 @@ def test_a_run_in_a_cluster_is_divided_followed_and_fetched(annealing: Annealing
     assert files == {"all.npz", "best.npz", "trace.npz"}
     (order,) = annealing.jobs.orders()
     assert (order["name"], order["count"], order["gpus"]) == ("anneal-line", 3, 1)
+    assert order["time_limit_s"] == 12 * 3600, "the cluster's default"
     assert "SIMULATED" in annealing.said.err
     page = (annealing.folder / "best.svg").read_text()
     assert page.count("<polyline") == 10

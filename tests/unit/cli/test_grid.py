@@ -13,6 +13,7 @@ import pytest
 
 from gpuprov.cli.main import main
 from gpuprov.drivers.base import ExecResult
+from gpuprov.spec.models import JobsSpec
 from tests.fakes.jobs_in_nodes import give_jobs
 from tests.schemas import validate
 from tests.unit.gpuwork.conftest import JOB, PANDAS, PARAMS
@@ -148,6 +149,13 @@ def test_what_waits_is_not_submitted_again_and_can_be_cancelled(held: Grid) -> N
     assert held("cancel") == "no run of Project is waiting or running\n"
     assert held.document("status")["counts"]["missing"] == 6
     assert held.document("status")["runs"] == []
+
+
+def test_runs_have_the_limits_of_the_spec_unless_their_own_are_given(held: Grid) -> None:
+    held.world.record(jobs=JobsSpec(time="12h", memory="4GiB"))
+    held("run", "--memory", "8GiB")
+    (order,) = held.jobs.orders()
+    assert (order["time_limit_s"], order["memory_bytes"]) == (12 * 3600, 8 * 1024**3)
 
 
 def test_a_job_of_somebody_with_the_same_name_is_none_of_the_grid(held: Grid) -> None:

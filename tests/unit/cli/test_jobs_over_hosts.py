@@ -42,6 +42,7 @@ hosts: [{name: hoff, internal_ip: 192.0.2.11}, {name: hinton, internal_ip: 192.0
 nodes: {count: 2, role: ROLE}
 gpus: {mode: simulated}
 share: /data/lab
+jobs: {time: 12h}
 """
 RUNNING = {
     "id": "7", "name": "train", "state": "running", "tries": 1, "node": "c001", "gpus": [], "simulated": True,
@@ -122,7 +123,8 @@ def test_a_command_goes_with_its_project_to_the_host_of_the_controller(lab: Lab)
     assert [(job["id"], job["state"], job["exit_status"]) for job in waited["jobs"]] == [("1", "done", 0)]
     assert [verb for _, verb in lab.hosts.asked] == ["part", "part", CLUSTER_NODES, NODE_RUN]
     assert lab("jobs", "logs", "1", "--follow") == "trained ['--lr', '0.1']\n"
-    assert lab.document("jobs", "show", "1")["submissions"][0]["order"]["command"][0] == "python3"
+    order = lab.document("jobs", "show", "1")["submissions"][0]["order"]
+    assert (order["command"][0], order["time_limit_s"]) == ("python3", 12 * 3600)
     assert [job["state"] for job in lab.document("jobs", "cancel", "1")["jobs"]] == ["done"]
     assert len(lab.document("jobs")["jobs"]) == 1
 

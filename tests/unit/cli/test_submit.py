@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,8 +16,9 @@ from gpuprov.cli.root import root
 from gpuprov.core.errors import EngineError, TimedOut
 from gpuprov.core.group_files import Gates
 from gpuprov.core.lock import LOCK_NAME
-from gpuprov.drivers.base import ExecResult
+from gpuprov.drivers.base import LABEL_SPEC, ExecResult
 from gpuprov.host.local import LocalHost
+from gpuprov.spec.models import JobsSpec
 from tests.fakes.jobs_in_nodes import give_jobs
 from tests.schemas import validate
 
@@ -142,6 +144,31 @@ def test_runs_of_a_sweep_have_numbers_and_slurm_is_told_the_options(held: Desk) 
     assert shown["order"]["count"] == 100
     assert "runs      100" in held("jobs", "show", "1.7")
     assert [row["state"] for row in held.document("jobs", "cancel", "1")["jobs"]] == ["cancelled"] * 100
+
+
+def test_a_job_has_the_limits_of_the_spec_unless_its_own_are_given(held: Desk) -> None:
+    held.world.record(jobs=JobsSpec(time="12h", memory="4GiB"))
+    for options in ((), ("--time", "1m"), ("--memory", "200MiB")):
+        held("submit", "--no-project", *options, "--", "true")
+    calls = held.jobs.slurm.typed("sbatch")
+    asked = [{word for word in call if word.startswith(("--time", "--mem"))} for call in calls]
+    assert asked == [{"--time=721", "--mem=4096M"}, {"--time=2", "--mem=4096M"}, {"--time=721", "--mem=200M"}]
+    orders = [(order["time_limit_s"], order["memory_bytes"]) for order in held.jobs.orders()]
+    assert orders == [(43200, 4 * 1024**3), (60, 4 * 1024**3), (43200, 200 * 1024**2)]
+    assert "time      43200 s" in held("jobs", "show", "1")
+
+
+def test_nothing_is_submitted_without_the_limits_of_a_spec_that_cannot_be_read(held: Desk) -> None:
+    held.world.record(jobs=JobsSpec(time="12h"))
+    network = held.world.engine.networks["gpbr0"]
+    labels = {**network.labels, LABEL_SPEC: network.labels[LABEL_SPEC].replace('"jobs"', '"work"')}
+    held.world.engine.networks["gpbr0"] = replace(network, labels=labels)
+    what, evidence, fix = held.refused("submit", "--no-project", "--", "true")
+    assert what == "the spec recorded with cluster lab cannot be read"
+    assert "work: unknown key" in evidence
+    assert "gpuprov cluster up --name lab -f FILE" in fix
+    assert held.jobs.orders() == []
+    assert held.document("jobs")["jobs"] == []
 
 
 @pytest.mark.slow

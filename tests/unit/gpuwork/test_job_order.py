@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from gpuprov.spec.job_order import LEAST_BYTES, LONGEST_S
+from gpuprov.spec.job_order import MOST_BYTES as MOST_MEMORY
 from gpuwork.jobs.order import MOST_BYTES, SCHEMA, RunsOrder, order_document, parse_order
 from tests.unit.gpuwork.conftest import render_order
 
@@ -29,6 +31,14 @@ def parsed(content: bytes) -> RunsOrder:
 def test_what_is_not_said_has_its_default() -> None:
     least = json.dumps({"schema": SCHEMA, "version": 1, "command": ["true"]}).encode()
     assert parsed(least) == RunsOrder(command=("true",), gpus=1, retries=0, count=None, project=None)
+
+
+@pytest.mark.parametrize(
+    ("key", "least", "most"), [("time_limit_s", 1, LONGEST_S), ("memory_bytes", LEAST_BYTES, MOST_MEMORY)]
+)
+def test_the_limits_of_a_spec_can_be_ordered_and_no_others(key: str, least: int, most: int) -> None:
+    values = (least - 1, least, most, most + 1)
+    assert [len(faults_of({"command": ["true"], key: value})) for value in values] == [1, 0, 0, 1]
 
 
 def test_an_order_that_is_kept_comes_back_as_it_was() -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from gpuprov.cluster.state import observe_cluster
-from gpuprov.core.errors import EngineError, TimedOut, UsageError
+from gpuprov.core.errors import EngineError, SpecError, TimedOut, UsageError
 from gpuprov.drivers.base import ExecResult, File
 from gpuprov.planes.across.find_desk import get_desk
 from gpuprov.planes.registry import PLANES
@@ -21,7 +21,7 @@ from gpuprov.planes.worker.files import broker_files, hash_password, page_file, 
 from gpuprov.planes.worker.page import PAGE_FILE
 from gpuprov.planes.worker.password import BROKER_FILE, read_password
 from gpuprov.planes.worker.services import describe_workers
-from gpuprov.spec.models import NodesSpec, WorkerSpec
+from gpuprov.spec.models import JobsSpec, NodesSpec, WorkerSpec
 from gpuprov.workflows.remove_nodes import remove_nodes
 from gpuprov.workflows.start_stop import stop_nodes
 from tests.fakes.world import World, make_world
@@ -55,6 +55,20 @@ def jobs_say(world: World, monkeypatch: pytest.MonkeyPatch, *jobs: tuple[str, st
     rows = [{**row, "id": id_, "state": state, "node": node} for id_, state, node in jobs]
     told = {"schema": "gpuprov.jobs/v1", "version": 1, "jobs": rows, "older": 0}
     monkeypatch.setattr(world.workers, "_list_live", lambda: told)
+
+
+def test_jobs_of_workers_have_a_time_limit_of_the_spec_and_no_memory(world: World) -> None:
+    with pytest.raises(SpecError) as caught:
+        up(world, jobs=JobsSpec(time="12h", memory="4GiB"))
+    assert [str(problem) for problem in caught.value.problems] == [
+        "jobs.memory: is given, but workers do not limit memory (allowed: null, or nodes.role: slurm)"
+    ]
+    assert world.names == []
+    up(world, jobs=JobsSpec(time="12h"))
+    assert get_desk(world.driver, "lab").defaults == JobsSpec(time="12h")
+    changed = up(world, jobs=JobsSpec(time="6h"))
+    assert get_desk(world.driver, "lab").defaults == JobsSpec(time="6h"), "a change is recorded"
+    assert changed.changed == (), "and nothing is restarted"
 
 
 def test_each_node_has_the_url_and_its_gpus_and_the_first_one_the_broker(world: World) -> None:

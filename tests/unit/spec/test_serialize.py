@@ -5,7 +5,7 @@ import json
 import pytest
 
 from gpuprov.core.errors import SpecError
-from gpuprov.spec.models import ClusterSpec, GpuSpec, ImageSpec, MountSpec, NodesSpec
+from gpuprov.spec.models import ClusterSpec, GpuSpec, ImageSpec, JobsSpec, MountSpec, NodesSpec
 from gpuprov.spec.serialize import dump_spec, load_spec_json
 
 FULL = ClusterSpec(
@@ -27,6 +27,14 @@ def test_the_record_is_one_line_with_every_key_and_the_same_each_time() -> None:
     assert text == dump_spec(load_spec_json(text, cluster="mine"))
     keys = ("version", "name", "engine", "nodes", "gpus", "network", "image", "slurm", "worker", "share")
     assert set(json.loads(text)) == set(keys)
+
+
+def test_limits_of_jobs_are_recorded_only_where_there_are_any() -> None:
+    """Else a cluster of an earlier version would differ from its spec."""
+    limited = ClusterSpec(jobs=JobsSpec(time="12h"))
+    assert json.loads(dump_spec(limited))["jobs"] == {"time": "12h", "memory": None}
+    assert load_spec_json(dump_spec(limited), cluster="lab") == limited
+    assert "jobs" not in json.loads(dump_spec(ClusterSpec()))
 
 
 @pytest.mark.parametrize(

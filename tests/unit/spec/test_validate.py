@@ -52,6 +52,8 @@ def test_the_defaults_are_right() -> None:
         changed("image", base="image:my/own-1.2", packages=("g++", "python3.11")),
         changed("image", python=("torch==2.*", "submitit")),
         changed("slurm", controller=3, partition="Big_1"),
+        changed("jobs", time="8760h", memory="1MiB"),
+        changed("jobs", time="1", memory="1024TiB"),
         changed("", name="a"),
         changed("", share=True),
         changed("", share="/data/results"),
@@ -137,6 +139,14 @@ def test_what_can_be_passes(spec: ClusterSpec) -> None:
         ("slurm.controller", changed("slurm", controller=-1)),
         ("slurm.partition", changed("slurm", partition="a b")),
         ("slurm.partition", changed("slurm", partition="")),
+        ("jobs.time", changed("jobs", time="")),
+        ("jobs.time", changed("jobs", time="0")),
+        ("jobs.time", changed("jobs", time="8761h")),
+        ("jobs.time", changed("jobs", time="12:00:00")),
+        ("jobs.memory", changed("jobs", memory="")),
+        ("jobs.memory", changed("jobs", memory="4")),
+        ("jobs.memory", changed("jobs", memory="1023KiB")),
+        ("jobs.memory", changed("jobs", memory="1025TiB")),
     ],
 )
 def test_what_cannot_be_is_refused_under_its_path(path: str, spec: ClusterSpec) -> None:
