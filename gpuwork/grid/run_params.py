@@ -79,7 +79,9 @@ def main(path: str, project: str) -> None:
 
 
 def _encode(value: object) -> object:
-    """JSON that keeps tuples, lists and what is neither apart."""
+    """JSON that keeps tuples, lists and what is neither apart; a number of numpy is one of Python's."""
+    if getattr(value, "shape", None) == () and hasattr(value, "item"):
+        value = value.item()
     if value is None or isinstance(value, (bool, str)):
         return value
     if isinstance(value, (int, float)):

@@ -9,6 +9,7 @@ import shutil
 import tarfile
 from typing import TYPE_CHECKING, Any
 
+import pandas as pd
 import pytest
 
 from gpuprov.cli.main import main
@@ -214,7 +215,10 @@ def test_what_is_pulled_is_whole_and_leaves_other_files(grid: Grid) -> None:
     assert (document["runs"], document["here"], document["folder"]) == (sorted(first), 0, str(runs))
     assert (runs / first[0] / "precision.csv").read_text() == "index,precision\n1,0.5\n2,0.5\n3,0.8\n"
     assert "lr: 0.1" in (runs / "param_001/param2val.yaml").read_text()
-    assert len(table((runs / "results.csv").read_text())) == 6
+    found = pd.read_csv(runs / "results.csv")
+    assert [f"{row.num_hidden_units} {row.lr}" for row in found.itertuples()] == ORDER
+    columns = ("num_hidden_units", "lr", "epochs", "last.recall", "run.exit_status", "run.simulated")
+    assert "".join(found[column].dtype.kind for column in columns) == "ififib"
     assert {path.name for path in runs.iterdir()} == {"notes", "results.csv", *(f"param_00{n}" for n in range(1, 7))}
     (runs / first[0] / "precision.csv").write_text("changed here")
     grid.run("--reps", "2")

@@ -29,7 +29,7 @@ param2requests = {
 param2default = {"lr": 0.1, "num_hidden_units": 32, "epochs": 3}
 param2debug = {"epochs": 1}
 """
-# A stand-in for pandas, of which the contract uses one class; the tests' environment has no pandas.
+# A stand-in for pandas, of which the contract uses one class; nodes, and most tests' programs, have no pandas.
 PANDAS = """
 class Series:
     def __init__(self, data, index=None, name=None):
