@@ -11,7 +11,7 @@ import pytest
 
 from gpuprov.cluster.state import observe_cluster
 from gpuprov.core.errors import EngineError, SpecError, TimedOut, UsageError
-from gpuprov.drivers.base import ExecResult, File
+from gpuprov.drivers.base import LABEL_GPUS, ExecResult, File
 from gpuprov.planes.across.find_desk import get_desk
 from gpuprov.planes.registry import PLANES
 from gpuprov.planes.worker import services
@@ -21,9 +21,11 @@ from gpuprov.planes.worker.files import broker_files, hash_password, page_file, 
 from gpuprov.planes.worker.page import PAGE_FILE
 from gpuprov.planes.worker.password import BROKER_FILE, read_password
 from gpuprov.planes.worker.services import describe_workers
-from gpuprov.spec.models import JobsSpec, NodesSpec, WorkerSpec
+from gpuprov.spec.models import GpuSpec, JobsSpec, NodesSpec, WorkerSpec
 from gpuprov.workflows.remove_nodes import remove_nodes
 from gpuprov.workflows.start_stop import stop_nodes
+from gpuwork import crew
+from gpuwork.worker.arguments import parse_arguments
 from tests.fakes.world import World, make_world
 
 if TYPE_CHECKING:
@@ -93,6 +95,36 @@ def test_each_node_has_the_url_and_its_gpus_and_the_first_one_the_broker(world: 
     hashed = base64.b64decode(user["password_hash"])
     assert hashed[4:] == hashlib.sha256(hashed[:4] + password.encode()).digest()
     assert up(world).unchanged
+
+
+class Member:
+    """Stands for a worker that the crew would start; the last one ends the crew."""
+
+    begun: list[list[str]]
+
+    def __init__(self, _gpu: str, argv: list[str]) -> None:
+        self.begun.append(argv)
+
+    def look(self, _now: float) -> None:
+        raise KeyboardInterrupt
+
+
+def test_a_node_with_two_gpus_has_two_workers_that_see_one_each(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(crew, "CrewMember", Member)
+    up(world, 2, gpus=GpuSpec(per_node=2, sharing="exclusive"))
+    seen: list[str] = []
+    for name in world.names:
+        (tmp_path / name).write_text(world.file(name, GPUS))
+        Member.begun = []
+        with pytest.raises(KeyboardInterrupt):
+            crew.main(["--gpus", str(tmp_path / name)])
+        options = [parse_arguments(argv[3:]) for argv in Member.begun]
+        assert [one.gpu for one in options] == world.engine.nodes[name].labels[LABEL_GPUS].split(",")
+        assert [one.log.name for one in options] == ["worker-0.log", "worker-1.log"]
+        seen += [one.gpu for one in options]
+    assert sorted(seen) == sorted(gpu.uuid for gpu in world.gpus.gpus), "each of the host's four GPUs, once"
 
 
 def test_a_node_that_joins_gets_the_same_password_and_no_other_changes(world: World) -> None:
