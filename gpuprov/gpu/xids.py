@@ -86,6 +86,22 @@ def _action_in_words(text: str, said: Mapping[str, Any]) -> Action:
     return action
 
 
+def list_beyond_reset(model: str, *, mig: bool) -> tuple[int, ...]:
+    """Xids that ask for a reboot on GPUs of this model, where others need a reset.
+
+    Args:
+        model: As NVML names it.
+        mig: Whether the GPU may be cut into parts, which contain some errors.
+    """
+    rows = load_actions()["beyond-reset"]
+    return tuple(
+        number
+        for row in rows
+        if re.search(row["model"], model) and (row["with-mig"] or not mig)
+        for number in row["numbers"]
+    )
+
+
 @cache
 def load_actions() -> Mapping[str, Any]:
     """The table of actions; read once."""
@@ -100,6 +116,7 @@ def standing_xids(
     loaded_s: float | None,
     recovered: Collection[str] = (),
     returned: Collection[tuple[int, str]] = (),
+    beyond_reset: Collection[tuple[int, str]] = (),
 ) -> tuple[Standing, ...]:
     """The Xids that still ask for something, each kind once for each GPU, in the order of the last report.
 
@@ -112,6 +129,7 @@ def standing_xids(
         loaded_s: When the driver was loaded last, in seconds since boot; None where the log does not say.
         recovered: GPUs of which NVML says that, as Xids name them.
         returned: Number and GPU of those that were reported in the boots before as well.
+        beyond_reset: Number and GPU of those that ask for a reboot on that model.
     """
     left: list[Xid] = []
     for xid in xids:
@@ -130,7 +148,15 @@ def standing_xids(
         before = found.pop(key, None)
         found[key] = Standing(xid=xid, count=before.count + 1 if before else 1, action=action)
     worn, suspect = _worn_gpus(xids), _suspect_gpus(left)
-    return tuple(_escalate(one, worn, suspect, returned) for one in found.values())
+    asked = (_escalate(one, worn, suspect, returned) for one in found.values())
+    return tuple(_on_this_model(one, beyond_reset) for one in asked)
+
+
+def _on_this_model(one: Standing, beyond_reset: Collection[tuple[int, str]]) -> Standing:
+    """A reboot where a reset of that model is not enough."""
+    if one.action == "reset-gpu" and (one.xid.number, one.xid.pci) in beyond_reset:
+        return replace(one, action="restart-host")
+    return one
 
 
 def _escalate(

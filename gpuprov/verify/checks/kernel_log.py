@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING, Final
 
 from gpuprov.gpu.xids import OF_THE_GPU, Xid, load_actions, standing_xids
 from gpuprov.verify.checks.driver import facts_of, no_driver
-from gpuprov.verify.checks.recovered import drop_returned, is_fabric_sound, lacks_recovery_actions, list_recovered
+from gpuprov.verify.checks.recovered import (
+    drop_returned,
+    find_beyond_reset,
+    is_fabric_sound,
+    lacks_recovery_actions,
+    list_recovered,
+)
 from gpuprov.verify.finding import failed, not_asked, passed, unknown
 from gpuprov.verify.models import Rule
 
@@ -42,7 +48,8 @@ def judge_log(look: Callable[[Log], Finding], expected: Expectation, seen: Obser
         "lost": drop_returned(log["lost"], seen),
         "switches": () if is_fabric_sound(seen) else log["switches"],
     }
-    return look({**log, "recovered": list_recovered(seen), "standing": standing, "silent": _is_silent(log, seen)})
+    now = {"recovered": list_recovered(seen), "beyond_reset": find_beyond_reset(seen)}
+    return look({**log, **now, "standing": standing, "silent": _is_silent(log, seen)})
 
 
 def _is_silent(log: Log, seen: Observation) -> bool:
@@ -55,7 +62,13 @@ def look_at_xids(actions: Sequence[Action], log: Log) -> Finding:
     """No Xid asks for one of these, since the driver was loaded and the GPU recovered."""
     xids = tuple(Xid(**row) for row in log["xids"])
     returned = {(number, pci) for number, pci in log["returned"]}
-    standing = standing_xids(xids, loaded_s=log["loaded_s"], recovered=log["recovered"], returned=returned)
+    standing = standing_xids(
+        xids,
+        loaded_s=log["loaded_s"],
+        recovered=log["recovered"],
+        returned=returned,
+        beyond_reset=log["beyond_reset"],
+    )
     found = [one for one in standing if one.action in actions]
     if log["standing"]["switches"]:  # host-switch tells them: links fail with the switch at their other end
         found = [one for one in found if one.xid.number not in load_actions()["of-links"]]

@@ -32,6 +32,8 @@ _FABRIC_WRONG = {
 }
 # Models on boards whose NVLinks are wired; cards for PCIe slots report links too, which are down without a bridge
 _WIRED = re.compile(r"SXM|H100 80GB HBM3|H(?:20|200)$|GH200|G?B[23]00")
+# NVLinks of each GPU by NVIDIA's data sheets; A800 and H800 have fewer than the models that they derive from
+_LINKS = {"P100-SXM2": 4, "V100-SXM[23]": 6, "A100-SXM4": 12, r"H100 80GB HBM3|H200$|G?B[23]00": 18}
 _P2P = {
     1: "not supported by the chipset",
     3: "not supported by the topology",
@@ -48,7 +50,7 @@ def look_at_width(values: Values) -> Finding:
 
 
 def look_at_nvlink(values: Values) -> Finding:
-    """All links are up; all down is a card without a bridge, or a machine without NVLink."""
+    """All links of the model are up; all down is a card without a bridge, or a machine without NVLink."""
     links = [int(up) for up in values["nvlinks"]]
     down = [str(number) for number, up in enumerate(links) if not up]
     if links and len(down) == len(links) and _is_wired(values):
@@ -58,12 +60,21 @@ def look_at_nvlink(values: Values) -> Finding:
         return not_asked("no NVLink is in use")
     if down:
         return failed(f"NVLink {', '.join(down)} of {len(links)} down")
+    most = next((count for model, count in _LINKS.items() if re.search(model, values["name"])), 0)
+    if len(links) < most and not is_cut(values):
+        # a warning: a virtual machine may get a part of them; one that differs from its peers fails host-nvlink
+        return warned(f"{len(links)} NVLinks up, {values['name']} has {most}")
     return passed(f"{len(links)} NVLinks up")
 
 
 def _is_wired(values: Values) -> bool:
     """Whether NVLinks of this GPU are there to be used: a GPU that is cut into parts has none."""
-    return bool(_WIRED.search(values["name"])) and values.get("mig_mode", [0])[0] == 0
+    return bool(_WIRED.search(values["name"])) and not is_cut(values)
+
+
+def is_cut(values: Values) -> bool:
+    """Whether MIG is on."""
+    return bool(values.get("mig_mode", [0])[0])
 
 
 def judge_links_of_peers(expected: Expectation, seen: Observation) -> Finding:

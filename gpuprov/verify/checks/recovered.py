@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from gpuprov.gpu.xids import list_beyond_reset
 from gpuprov.verify.checks.driver import facts_of
-from gpuprov.verify.checks.links import FABRIC_DONE, name_fabric_faults
-from gpuprov.verify.checks.readings import NO_ANSWER
+from gpuprov.verify.checks.links import FABRIC_DONE, is_cut, name_fabric_faults
+from gpuprov.verify.checks.readings import NO_ANSWER, values_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -18,10 +19,16 @@ if TYPE_CHECKING:
 _ADDRESS = re.compile(r"\b([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2})\b", re.IGNORECASE)
 
 
-def _readings(seen: Observation) -> dict[str, Mapping[str, Any]]:
-    """What NVML says of each GPU, by UUID; nothing where it could not be asked."""
+def _gpus(seen: Observation) -> Sequence[Mapping[str, Any]]:
+    """What NVML says of each GPU; nothing where it could not be asked."""
     nvml: Mapping[str, Any] = (seen.facts or {})["nvml"] or {}
-    return {gpu["uuid"]: gpu["readings"] for gpu in nvml.get("gpus", ())}
+    gpus: Sequence[Mapping[str, Any]] = nvml.get("gpus", ())
+    return gpus
+
+
+def _readings(seen: Observation) -> dict[str, Mapping[str, Any]]:
+    """Readings of each GPU, by UUID."""
+    return {gpu["uuid"]: gpu["readings"] for gpu in _gpus(seen)}
 
 
 def _addresses(seen: Observation) -> dict[str, str]:
@@ -35,6 +42,17 @@ def list_recovered(seen: Observation) -> tuple[str, ...]:
     addresses = _addresses(seen)
     sound = [uuid for uuid, readings in _readings(seen).items() if readings["recovery_action"].get("value") == 0]
     return tuple(addresses[uuid] for uuid in sound if uuid in addresses)
+
+
+def find_beyond_reset(seen: Observation) -> tuple[tuple[int, str], ...]:
+    """Xids that ask for a reboot on GPUs of that model, and the PCI addresses of these."""
+    addresses = _addresses(seen)
+    return tuple(
+        (number, addresses[gpu["uuid"]])
+        for gpu in _gpus(seen)
+        if gpu["uuid"] in addresses
+        for number in list_beyond_reset(gpu["name"], mig=is_cut(values_of(gpu["readings"])))
+    )
 
 
 def lacks_recovery_actions(seen: Observation) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpuprov.gpu.xids import OFTEN, Xid, action_of, load_actions, standing_xids
+from gpuprov.gpu.xids import OFTEN, Xid, action_of, list_beyond_reset, load_actions, standing_xids
 
 GPU, OTHER = "0000:65:00", "0000:66:00"
 
@@ -96,6 +96,44 @@ def test_what_came_before_the_drivers_start_is_over() -> None:
 
 def test_nvml_is_believed_about_resets_alone() -> None:
     assert asked(xid(79), xid(13), xid(48), recovered=(GPU,)) == {79: "restart-host", 13: "restart-program"}
+
+
+@pytest.mark.parametrize(
+    ("model", "mig", "numbers"),
+    [
+        ("NVIDIA A100-SXM4-80GB", False, (64, 95)),
+        ("NVIDIA A100-SXM4-80GB", True, (64,)),
+        ("A100-PCIE-40GB", False, (64, 95)),
+        ("NVIDIA H100 80GB HBM3", False, ()),
+        ("NVIDIA RTX A1000", False, ()),
+    ],
+)
+def test_a_model_may_ask_for_a_reboot_where_others_ask_for_a_reset(
+    model: str, *, mig: bool, numbers: tuple[int, ...]
+) -> None:
+    assert list_beyond_reset(model, mig=mig) == numbers
+
+
+def test_an_error_beyond_a_reset_asks_for_a_reboot_on_that_gpu_alone() -> None:
+    xids = (xid(95), xid(95, pci=OTHER), xid(48))
+    found = standing_xids(xids, loaded_s=None, beyond_reset={(95, GPU)})
+    assert {(one.xid.number, one.xid.pci): one.action for one in found} == {
+        (95, GPU): "restart-host",
+        (95, OTHER): "reset-gpu",
+        (48, GPU): "reset-gpu",
+    }
+
+
+def test_an_error_beyond_a_reset_is_over_or_returns_like_any_other() -> None:
+    def ask(*xids: Xid, recovered: tuple[str, ...] = (), returned: tuple[tuple[int, str], ...] = ()) -> list[str]:
+        beyond = {(95, GPU)}
+        found = standing_xids(xids, loaded_s=None, recovered=recovered, returned=returned, beyond_reset=beyond)
+        return [one.action for one in found]
+
+    assert ask(xid(95), recovered=(GPU,)) == []
+    assert ask(xid(95), recovery("0x0 (None)", 12.0)) == []
+    assert ask(xid(95), returned=((95, GPU),)) == ["inspect"]
+    assert ask(*[xid(95)] * OFTEN) == ["inspect"]
 
 
 def test_one_kind_on_one_gpu_is_told_once_with_its_count() -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from gpuprov.verify.checks.links import look_at_nvlink
 from gpuprov.verify.probe import sum_up
 from tests.fakes.chain import CHAIN, judge_node
 
@@ -97,26 +98,53 @@ def test_a_machine_without_such_a_thing(build_case: Build, check_id: str, name: 
 
 
 @pytest.mark.parametrize(
-    ("model", "mig", "status"),
+    ("model", "status"),
     [
-        ("NVIDIA A100-SXM4-80GB", 0, "warn"),
-        ("NVIDIA H100 80GB HBM3", 0, "warn"),
-        ("NVIDIA B200", 0, "warn"),
-        ("NVIDIA H200", 0, "warn"),
-        ("NVIDIA H100 80GB HBM3", 1, "skip"),
-        ("NVIDIA H100 PCIe", 0, "skip"),
-        ("NVIDIA H200 NVL", 0, "skip"),
-        ("NVIDIA GeForce RTX 3090", 0, "skip"),
+        ("NVIDIA A100-SXM4-80GB", "warn"),
+        ("NVIDIA H100 80GB HBM3", "warn"),
+        ("NVIDIA B200", "warn"),
+        ("NVIDIA H200", "warn"),
+        ("NVIDIA H100 PCIe", "skip"),
+        ("NVIDIA H200 NVL", "skip"),
+        ("NVIDIA GeForce RTX 3090", "skip"),
     ],
 )
-def test_links_that_are_all_down_matter_where_the_board_wires_them(
-    build_case: Build, model: str, mig: int, status: str
-) -> None:
-    parts = {"readings.nvlinks": {"value": [0] * 18}, "readings.mig_mode": {"value": [mig, mig]}, "name": model}
+def test_links_that_are_all_down_matter_where_the_board_wires_them(build_case: Build, model: str, status: str) -> None:
+    parts = {"readings.nvlinks": {"value": [0] * 18}, "name": model}
     checks = judge(
         build_case, {f"nvml.gpus.{number}.{part}": value for number in (0, 1) for part, value in parts.items()}
     )
     assert checks["nvml-nvlink"].status == status
+
+
+@pytest.mark.parametrize(
+    ("model", "links", "status"),
+    [
+        ("NVIDIA H100 80GB HBM3", 18, "pass"),
+        ("NVIDIA H100 80GB HBM3", 16, "warn"),
+        ("NVIDIA A100-SXM4-40GB", 12, "pass"),
+        ("NVIDIA A100-SXM4-40GB", 11, "warn"),
+        ("Tesla V100-SXM2-16GB", 6, "pass"),
+        ("Tesla V100-SXM2-16GB", 5, "warn"),
+        ("NVIDIA H200", 17, "warn"),
+        ("NVIDIA B200", 18, "pass"),
+        ("NVIDIA A800-SXM4-80GB", 8, "pass"),  # a model whose number is not known
+        ("NVIDIA H100 PCIe", 12, "pass"),
+    ],
+)
+def test_a_gpu_has_as_many_links_as_its_model(build_case: Build, model: str, links: int, status: str) -> None:
+    parts = {"readings.nvlinks": {"value": [1] * links}, "name": model}
+    checks = judge(
+        build_case, {f"nvml.gpus.{number}.{part}": value for number in (0, 1) for part, value in parts.items()}
+    )
+    assert checks["nvml-nvlink"].status == status
+
+
+@pytest.mark.parametrize("links", [[0] * 12, [1] * 10])
+def test_a_gpu_that_is_cut_into_parts_need_not_have_its_links(links: list[int]) -> None:
+    values = {"name": "NVIDIA A100-SXM4-40GB", "nvlinks": links}
+    assert look_at_nvlink({**values, "mig_mode": [0, 0]}).status == "warn"
+    assert look_at_nvlink({**values, "mig_mode": [1, 1]}).status in ("skip", "pass")
 
 
 def test_gpus_that_cannot_reach_each_other_by_their_kind_are_no_warning(build_case: Build) -> None:

@@ -410,6 +410,30 @@ def test_the_fix_follows_what_the_error_asks_for() -> None:
     assert fixes[54].startswith("gpuprov explain xid-54")
 
 
+A100 = "NVIDIA A100-SXM4-80GB"
+
+
+@pytest.mark.parametrize(
+    ("number", "model", "mig", "asks"),
+    [
+        (64, A100, 0, "reboot the host"),
+        (64, A100, 1, "reboot the host"),
+        (95, A100, 0, "reboot the host"),
+        (95, A100, 1, "reset the GPU"),
+        (48, A100, 0, "reset the GPU"),
+        (64, "NVIDIA H200", 0, "reset the GPU"),
+        (95, "NVIDIA H200", 0, "reset the GPU"),
+    ],
+)
+def test_what_an_a100_asks_for_where_others_need_a_reset(number: int, model: str, mig: int, asks: str) -> None:
+    nvml = linked([1] * 12, name=model, mig=mig)
+    nvml["gpus"][0]["readings"]["recovery_action"] = {"code": 3, "text": "Not Supported"}
+    check = found(judge_host(REAL, see_real_host(log=xid(number, pci="0000:51:00"), nvml=nvml)))["host-xid"]
+    assert check.evidence.startswith(asks)
+    fix = "sudo reboot" if "reboot" in asks else "sudo nvidia-smi --gpu-reset -i 0000:51:00"
+    assert check.fix.startswith(fix)
+
+
 def test_how_often_an_error_was_reported_is_told() -> None:
     for count, words in ((1, "48, something"), (2, "48, something (2 times)")):
         log = {**QUIET, "xids": xid(48)["xids"] * count}
