@@ -136,12 +136,10 @@ def down(session: Session, seen: SpanningCluster, policy: JobsPolicy) -> int:
     """`cluster down` over hosts."""
     from gpuprov.documents.outcome import outcome_document
     from gpuprov.spanning.down_over_hosts import down_over_hosts
-    from gpuprov.spanning.parts.over_hosts import part_error
 
     done = down_over_hosts(seen, way_to_hosts(session), policy)
     text = "\n".join(done.outcome.changed) or "unchanged"
-    error = part_error(done.failed, of=done.asked, what="what is on these hosts is still there")
-    return show_result(session, outcome_document(done.outcome, host=session.host.name), text, error, 0)
+    return show_result(session, outcome_document(done.outcome, host=session.host.name), text, done.error, 0)
 
 
 def host_of_node(session: Session, node: str, engine: str | None) -> RemoteMachine | None:

@@ -6,14 +6,16 @@ from dataclasses import asdict, dataclass, replace
 from itertools import chain
 from typing import TYPE_CHECKING
 
+from gpuprov.core.errors import PartDone, Unreachable
 from gpuprov.core.outcome import Outcome
+from gpuprov.core.rollback import AGAIN
 from gpuprov.host.remote.ask import MemberRequest
 from gpuprov.host.remote.several import failure_of, read_each
 from gpuprov.serving.member_clusters import DownOrder
-from gpuprov.spanning.parts.over_hosts import host_of_head, lines_of
+from gpuprov.spanning.parts.over_hosts import host_of_head, lines_of, part_error
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from gpuprov.core.errors import GpuprovError
     from gpuprov.host.remote.hosts import Hosts
@@ -33,6 +35,11 @@ class SpanningDown:
     failed: Mapping[str, GpuprovError]
     asked: int
 
+    @property
+    def error(self) -> GpuprovError | None:
+        """That of the hosts on which the cluster may still be."""
+        return part_error(self.failed, of=self.asked, what="what is on these hosts is still there")
+
 
 def down_over_hosts(seen: SpanningCluster, hosts: Hosts, policy: JobsPolicy) -> SpanningDown:
     """Remove a cluster from all its hosts that answer.
@@ -41,6 +48,7 @@ def down_over_hosts(seen: SpanningCluster, hosts: Hosts, policy: JobsPolicy) -> 
     nothing is removed anywhere.
 
     Raises:
+        PartDone: The connection to that host was lost, so nobody can tell what was removed there.
         GpuprovError: That host refuses.
     """
     order = DownOrder(
@@ -49,17 +57,28 @@ def down_over_hosts(seen: SpanningCluster, hosts: Hosts, policy: JobsPolicy) -> 
         drain_s=policy.drain_s if policy.drain_s is not None else -1.0,
     )
     first = host_of_head(seen)
+    others = [host for host in seen.parts if host != first]
     changed: list[str] = []
     failed = dict(seen.failed)
     if first in seen.parts:
         (answer,) = hosts.work({seen.machines[first]: MemberRequest(verb="down", document=asdict(order))})
         if answer.document is None:
-            raise failure_of(answer)
+            raise _first_failed(failure_of(answer), first, others)
         changed += lines_of(answer.document, first)
         order = replace(order, force=True, agreed=True)
-    others = [host for host in seen.parts if host != first]
     request = MemberRequest(verb="down", document=asdict(order))
     done, refused = read_each(hosts.work({seen.machines[host]: request for host in others}), lines_of)
     changed += chain.from_iterable(done.values())
     failed |= refused
     return SpanningDown(outcome=Outcome(changed=tuple(changed)), failed=failed, asked=len(seen.machines))
+
+
+def _first_failed(error: GpuprovError, first: str, others: Sequence[str]) -> GpuprovError:
+    """Its refusal; where it was lost, also what became of the others."""
+    if not isinstance(error, Unreachable) or not others:
+        return error
+    return PartDone(
+        f"what was removed on {first} is not known, and nothing was removed on {', '.join(others)}",
+        evidence=f"{error.what}: {error.evidence}",
+        fix=error.fix if AGAIN in error.fix else f"{error.fix}; then {AGAIN}",
+    )

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from gpuprov.core.errors import GpuprovError, TimedOut
 from gpuprov.core.outcome import Outcome
+from gpuprov.core.rollback import AGAIN
 from gpuprov.documents.host_part import read_host_part
 from gpuprov.documents.member_answers import read_rows
 from gpuprov.host.remote.ask import MemberRequest
@@ -73,7 +74,8 @@ class HostsUp:
         error = part_error(self.failed, of=len(self.spec.hosts), what="hosts did not do their part")
         if error is None:
             return None
-        return type(error)(error.what, evidence=error.evidence, fix=f"{error.fix}; then run the same command again")
+        fix = error.fix if AGAIN in error.fix else f"{error.fix}; then {AGAIN}"
+        return type(error)(error.what, evidence=error.evidence, fix=fix)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,6 +19,7 @@ from gpuprov.core.errors import (
     UsageError,
 )
 from gpuprov.core.excerpt import LINE, excerpt, last_words
+from gpuprov.core.rollback import AGAIN
 from gpuprov.core.silence_limit import more_time, scaled_limit_s
 from gpuprov.host.remote.install_paths import PROGRAM
 from gpuprov.host.remote.lines import BEAT_S, PROTOCOL, SILENCE_S, BadLine, Lines, render_line
@@ -239,7 +240,7 @@ class _Conversation:
             return Unreachable(
                 f"the connection to {self._name} was lost",
                 evidence=last_words(stderr) or "ssh printed nothing",
-                fix="run the command again: what was begun there is undone",
+                fix=f"{AGAIN}: it continues what was begun there",
             )
         if status in (None, SSH_FAILED):
             return self._connection.failure(stderr)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from gpuprov.cluster.placement import place_nodes
 from gpuprov.cluster.slices import slice_cluster
 from gpuprov.cluster.whole import WholeCluster, dump_whole
-from gpuprov.core.errors import UsageError
+from gpuprov.core.errors import Unreachable, UsageError
 from gpuprov.host.remote.ask import MemberRequest
 from gpuprov.host.remote.several import read_each
 from gpuprov.planes.base import Crew
@@ -195,7 +195,9 @@ def look_and_plan_parts(order: HostsUpOrder, spec: ClusterSpec, agreed: Agreed, 
         return read_planned_part(told, host, {node: home for node, home in homes.items() if home != host})
 
     planned, refused = read_each(hosts.ask(requests), read)
-    error = part_error(refused, of=len(requests), what="nothing was changed: hosts refuse their part", undone=True)
+    lost = all(isinstance(error, Unreachable) for error in refused.values())
+    what = f"nothing was changed: hosts {'did not plan' if lost else 'refuse'} their part"
+    error = part_error(refused, of=len(requests), what=what, undone=True)
     if error:
         raise error
     return planned
