@@ -182,7 +182,7 @@ def _refuse_without_room(driver: Driver, cache: Path) -> None:
 
 @contextmanager
 def _told_where_storage_fills_up(driver: Driver) -> Iterator[None]:
-    """A full disk in the builder is the engine's, whoever found it full; to be asked before the builder goes."""
+    """A full disk is the engine's, whoever found it full; to be asked before the builder goes."""
     try:
         yield
     except (EngineError, PlaybookError) as error:
@@ -206,7 +206,8 @@ def _describe_storage(driver: Driver) -> str:
 def _ensure_base(driver: Driver, recipe: Recipe, parts: ImageParts) -> str:
     if recipe.engine_image is None:
         rootfs = parts.base()
-        return driver.import_rootfs(import_name(rootfs), str(rootfs), {LABEL_VERSION: __version__})
+        with _told_where_storage_fills_up(driver):
+            return driver.import_rootfs(import_name(rootfs), str(rootfs), {LABEL_VERSION: __version__})
     image = driver.find_image(recipe.engine_image)
     if image is None:
         raise EngineError(

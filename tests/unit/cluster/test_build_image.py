@@ -354,6 +354,7 @@ def test_a_failed_role_leaves_neither_builder_nor_image(workshop: Workshop) -> N
 
 APT = "E: You don't have enough free space\ndpkg: error: failed to write: No space left on device"
 FULL: dict[str, tuple[str, GpuprovError]] = {
+    "base": ("import_rootfs", EngineError("could not import", evidence="No space left on device", fix="look")),
     "roles": ("play", PlaybookError("Ansible task 'slurm: Install' failed", evidence=APT, fix="less LOG")),
     "wheels": ("push", EngineError("cannot write numpy.whl", evidence="tar: No space left on device", fix="look")),
     "builder": ("create_node:made", EngineError("could not create", evidence="No space left on device", fix="look")),
