@@ -22,6 +22,7 @@ from gpuprov.core.silence_limit import scaled_limit_s
 from gpuprov.core.units import GIB
 from gpuprov.drivers.registry import REGISTRY, prepare_command
 from gpuprov.drivers.sockets import DIR_VARIABLES, socket_places
+from gpuprov.host.apt_progress import AptProgress
 from gpuprov.planes.registry import plane_of
 from gpuprov.provision.playbook import Play, RoleUse, TaskFailed, run_play
 from gpuprov.provision.rootfs import can_build, default_cache
@@ -46,6 +47,7 @@ PRECONDITION = "Require "  # how the role's tasks begin that only refuse
 FIX = "\nfix: "
 GOOD_POOL_GIB = 30
 LOOK_S = 0.5
+APT_LOOK_S = 1.0
 START_S = 60.0  # for an engine to respond that was just started
 
 
@@ -191,13 +193,22 @@ def _apply(order: HostOrder, tasks: str, host: Host, *, verb: str, reporter: Rep
     )
     watch = TimingReporter(reporter)
     try:
-        with host.lock(reporter), watch.phase(f"host {verb}"):
+        tell = partial(_tell_apt, AptProgress(host.root), watch)
+        with host.lock(reporter), watch.phase(f"host {verb}"), beside(tell):
             result = run(play, reporter=watch)
         with host.lock(reporter):
             pass  # root opens it to the group of an engine that has been installed only now
     except TaskFailed as failed:
         raise translate_failure(failed) from failed
     return Outcome(changed=tuple(line.removeprefix("host: ") for line in result.changed), phases=watch.phases)
+
+
+def _tell_apt(progress: AptProgress, reporter: Reporter, stop: threading.Event) -> None:
+    """Tell how far apt is until told to stop: the play itself says nothing before a task has ended."""
+    while not stop.wait(APT_LOOK_S):
+        words = progress.look()
+        if words:
+            reporter.node("apt", words)
 
 
 def translate_failure(failed: TaskFailed) -> HostNotReady | TaskFailed:

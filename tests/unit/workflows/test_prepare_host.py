@@ -5,6 +5,7 @@ import sys
 import threading
 from dataclasses import replace
 from pathlib import Path
+from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -19,6 +20,7 @@ from gpuprov.core.units import GIB
 from gpuprov.drivers.base import LABEL_CLUSTER, EngineCluster
 from gpuprov.drivers.networks import NetworkRequest
 from gpuprov.gpu.observe import observe
+from gpuprov.host.apt_progress import COMING
 from gpuprov.provision.events import TaskEvent
 from gpuprov.provision.playbook import Play, PlayResult, TaskFailed
 from gpuprov.workflows.prepare_host import (
@@ -128,6 +130,25 @@ def test_a_program_is_named_by_the_place_that_an_upgrade_keeps(tmp_path: Path) -
     (tmp_path / "gpuprov").symlink_to(tmp_path / "versions/gpuprov")
     assert own_program([str(tmp_path / "gpuprov")]) == str(tmp_path / "gpuprov")
     assert own_program([str(tmp_path / "pytest")]) == ""
+
+
+def test_how_far_apt_is_is_told_meanwhile(host: FakeHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: SimpleQueue[tuple[str, str]] = SimpleQueue()
+
+    class Heard(Silent):
+        def node(self, name: str, state: str) -> None:
+            told.put((name, state))
+
+    class Installing(Plays):
+        def __call__(self, play: Play, *, reporter: object) -> PlayResult:
+            (tmp_path / COMING).mkdir(parents=True)
+            (tmp_path / COMING / "lxd_5.0.2_amd64.deb").write_bytes(b"x")
+            assert told.get(timeout=30) == ("apt", "fetching lxd; fetched 0 packages (0 MB)")
+            return super().__call__(play, reporter=reporter)
+
+    monkeypatch.setattr(prepare_host_module, "APT_LOOK_S", 0.01)
+    prepare_host(ORDER, replace(host, root=tmp_path), reporter=Heard(), run=Installing())
+    assert told.empty(), "it is told once"
 
 
 def test_nothing_to_do_is_an_unchanged_outcome(host: FakeHost) -> None:
