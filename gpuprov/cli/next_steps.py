@@ -15,12 +15,16 @@ if TYPE_CHECKING:
 
 
 def next_steps(spec: ClusterSpec, rows: Sequence[NodeRow]) -> str:
-    """A few commands that work on the cluster as it is."""
+    """A few commands that work on the cluster as it is: in nodes that run, with jobs where one of them gives work."""
     if not rows:
         return ""
-    first = rows[0].name
+    running = [row.name for row in rows if row.status == "running"]
     lines = ["next:"]
-    for plane in planes_of(row.role for row in rows):
-        lines += [f"  {step}" for step in plane.next_steps(spec, [row.name for row in rows if row.role == plane.name])]
-    lines += [f"  gpuprov shell {first}", "  gpuprov cluster status", "  gpuprov cluster down"]
+    for plane in planes_of(row.role for row in rows if row.name in running):
+        heads = plane.head_names(spec)
+        if not heads or any(head in running for head in heads):
+            names = [row.name for row in rows if row.role == plane.name and row.name in running]
+            lines += [f"  {step}" for step in plane.next_steps(spec, names)]
+    lines += [f"  gpuprov shell {name}" for name in running[:1]]
+    lines += ["  gpuprov cluster status", "  gpuprov cluster down"]
     return name_cluster("\n".join(lines), spec.name)

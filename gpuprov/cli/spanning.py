@@ -109,6 +109,7 @@ def status(session: Session, seen: SpanningCluster) -> int:
     """`cluster status` over hosts."""
     from gpuprov.cli.node_table import render_nodes
     from gpuprov.documents.spanning import hosts_documents, spanning_status_document
+    from gpuprov.spanning.parts.lost_service import tell_lost_service
     from gpuprov.spanning.parts.over_hosts import part_error
     from gpuprov.spec.shared_folder import SHARED, folder_of
 
@@ -119,7 +120,8 @@ def status(session: Session, seen: SpanningCluster) -> int:
     text += f"\n\nshared folder: {folder} of all hosts, {SHARED} in the nodes" if folder else ""
     hosts = hosts_documents(seen.machines, seen.failed, seen.away)
     document = spanning_status_document(seen.name, seen.rows, hosts, host=session.host.name, shared_folder=folder)
-    return show_result(session, document, text, part_error(seen.failed, of=len(seen.machines)), 0)
+    error = part_error(seen.failed, of=len(seen.machines), besides=tell_lost_service(seen))
+    return show_result(session, document, text, error, 0)
 
 
 def list_nodes(session: Session, *, everything: bool) -> ListedNodes | None:

@@ -29,6 +29,7 @@ from gpuprov.spanning.parts.agree import (
 )
 from gpuprov.spanning.parts.hold_there import HoldThere
 from gpuprov.spanning.parts.hosts_leaving import remove_leaving
+from gpuprov.spanning.parts.lost_service import tell_lost_service
 from gpuprov.spanning.parts.over_hosts import lines_of, part_error, with_word
 from gpuprov.spanning.parts.tunnel_keys import exchange_keys
 from gpuprov.spanning.verify_hosts import verify_over_hosts
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from gpuprov.core.reporter import Reporter
     from gpuprov.host.remote.hosts import Hosts
     from gpuprov.planes.across.rows import NodeRow
+    from gpuprov.spanning.parts.over_hosts import SpanningCluster
     from gpuprov.spec.models import ClusterSpec
     from gpuprov.verify.models import Report
 
@@ -53,6 +55,7 @@ class HostsUp:
         rows: The nodes of all hosts.
         failed: Hosts that did not do their part, and why.
         away: Since when hosts are unreachable.
+        lost_service: What `tell_lost_service` says.
         report: What `verify` says; None where it was not asked, or nothing was changed.
     """
 
@@ -61,6 +64,7 @@ class HostsUp:
     rows: tuple[NodeRow, ...]
     failed: Mapping[str, GpuprovError]
     away: Mapping[str, str]
+    lost_service: str
     report: Report | None = None
 
     @property
@@ -71,7 +75,8 @@ class HostsUp:
     @property
     def error(self) -> GpuprovError | None:
         """That of the hosts that did not do their part."""
-        error = part_error(self.failed, of=len(self.spec.hosts), what="hosts did not do their part")
+        what = "hosts did not do their part"
+        error = part_error(self.failed, of=len(self.spec.hosts), what=what, besides=self.lost_service)
         if error is None:
             return None
         fix = error.fix if AGAIN in error.fix else f"{error.fix}; then {AGAIN}"
@@ -102,7 +107,8 @@ def up_over_hosts(order: HostsUpOrder, hosts: Hosts, *, reporter: Reporter) -> H
     seen, spec = agreed.seen, agreed.spec
     if not agreed.changes:
         told = Outcome(changed=tell_absence(seen, hosts, reporter=reporter))
-        return HostsUp(outcome=told, spec=spec, rows=seen.rows, failed=seen.failed, away=seen.away)
+        lost = tell_lost_service(seen)
+        return HostsUp(outcome=told, spec=spec, rows=seen.rows, failed=seen.failed, away=seen.away, lost_service=lost)
     warning = unencrypted_warning(spec)
     if warning:
         reporter.warn(warning)
@@ -127,6 +133,7 @@ def up_over_hosts(order: HostsUpOrder, hosts: Hosts, *, reporter: Reporter) -> H
         rows=tuple(sorted(rows, key=lambda row: row.name)),
         failed=done.failed,
         away=seen.away,
+        lost_service=tell_lost_service(_seen_after(agreed, done)),
         report=report,
     )
 
@@ -208,13 +215,12 @@ def _wait_ready(agreed: Agreed, done: _Done, hosts: Hosts, reporter: Reporter) -
     running = {row.name for rows in done.rows.values() for row in rows if row.status == "running"}
     head = next((one for one in heads if one in running), heads[0])
     home = whole.homes.get(head, "")
-    if home in done.rows and head != heads[0]:
-        reporter.warn(f"{heads[0]} with the {plane.title} service is away: {head} on {home} has its place")
     if home not in done.rows:
-        reporter.warn(
-            f"no node of cluster {spec.name} takes new jobs: {head} with the {plane.title} service is on {home}, "
-            "which did not do its part; running jobs on the other nodes continue"
-        )
+        if home not in agreed.seen.away:
+            reporter.warn(
+                f"nodes were not waited for: {head} with the {plane.title} service is on {home}, which did not do its "
+                f"part; no node of cluster {spec.name} takes new jobs unless {head} runs"
+            )
         return {}
     request = MemberRequest(verb="ready", document=asdict(ReadyOrder(cluster=spec.name, nodes=names)))
     (answer,) = hosts.work({agreed.seen.machines[home]: request})
@@ -234,8 +240,12 @@ def _wait_ready(agreed: Agreed, done: _Done, hosts: Hosts, reporter: Reporter) -
 
 def _verify(agreed: Agreed, done: _Done, hosts: Hosts) -> Report:
     """What the hosts that did their part say of their nodes; one that does not is noted as failed."""
-    parts = {host: replace(agreed.seen.parts[host], rows=rows) for host, rows in done.rows.items()}
-    seen = replace(agreed.seen, parts=parts, whole=agreed.whole)
-    verified = verify_over_hosts(seen, hosts)
+    verified = verify_over_hosts(_seen_after(agreed, done), hosts)
     done.failed |= verified.failed
     return verified.report
+
+
+def _seen_after(agreed: Agreed, done: _Done) -> SpanningCluster:
+    """The cluster with what the hosts that did their part have of it now."""
+    parts = {host: replace(agreed.seen.parts[host], rows=rows) for host, rows in done.rows.items()}
+    return replace(agreed.seen, spec=agreed.spec, parts=parts, whole=agreed.whole)

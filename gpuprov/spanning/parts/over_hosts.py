@@ -194,7 +194,7 @@ def put_together(name: str, machines: Mapping[str, RemoteMachine], answers: Host
 
 
 def part_error(
-    failed: Mapping[str, GpuprovError], *, of: int, what: str = "", undone: bool = False
+    failed: Mapping[str, GpuprovError], *, of: int, what: str = "", undone: bool = False, besides: str = ""
 ) -> GpuprovError | None:
     """The error of a verb that some hosts could not serve; None where all have.
 
@@ -203,6 +203,7 @@ def part_error(
         of: How many were asked.
         what: The first part of the error.
         undone: Whether the others have done nothing either.
+        besides: What follows from it, as a line of evidence.
     """
     if not failed:
         return None
@@ -213,7 +214,7 @@ def part_error(
     kind = PartDone if len(failed) < of and not undone else type(first)
     return kind(
         f"{what or 'not all hosts answered'}: {', '.join(failed)} ({len(failed)} of {of} hosts)",
-        evidence="\n".join(lines),
+        evidence="\n".join([*lines, besides] if besides else lines),
         fix=first.fix,
     )
 

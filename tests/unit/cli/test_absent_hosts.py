@@ -146,6 +146,38 @@ def test_the_host_of_the_controller_is_not_asked_while_it_is_away(lab: Typing) -
     assert "absence" not in [verb for _, verb in lab.hosts.asked]
 
 
+STALLED = (
+    "no node of cluster lab takes new jobs: the Slurm service in c000 on hoff does not answer; "
+    "running jobs on the other nodes continue"
+)
+
+
+@pytest.mark.parametrize(
+    "typed", [("cluster", "up", "--no-verify"), ("cluster", "up", "-n", "5", "--no-verify"), ("cluster", "status")]
+)
+def test_without_the_controllers_host_it_is_said_that_no_jobs_start(lab: Typing, typed: tuple[str, ...]) -> None:
+    lab.type("cluster", "up", "-f", lab.file, "--no-verify")
+    lab.hosts.away = {"hoff"}
+    shown = lab.type(*typed, expect=AWAY)
+    assert STALLED in lab.errors
+    assert "exec c000" not in shown + lab.errors, "nobody can type that now"
+    assert STALLED in lab.json(*typed, expect=AWAY)["error"]["evidence"].splitlines()
+
+
+def test_what_is_next_after_up_is_done_in_nodes_that_answer(lab: Typing) -> None:
+    lab.type("cluster", "up", "-f", lab.file, "--no-verify")
+    lab.hosts.away = {"hoff"}
+    assert lab.type("cluster", "up", "--no-verify", expect=AWAY).partition("next:\n")[2].splitlines() == [
+        "  gpuprov shell c002",
+        "  gpuprov cluster status",
+        "  gpuprov cluster down",
+    ]
+    lab.hosts.away = {"hinton"}
+    shown = lab.type("cluster", "up", "--no-verify", expect=AWAY)
+    assert "gpuprov exec c000 -- srun -N2 hostname" in shown, "on the two nodes that answer"
+    assert "takes new jobs" not in lab.errors
+
+
 def test_a_node_is_sound_if_at_most_slurm_complains() -> None:
     def node(name: str, *found: tuple[str, CheckStatus]) -> NodeReport:
         checks = tuple(

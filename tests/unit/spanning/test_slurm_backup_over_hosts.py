@@ -15,6 +15,7 @@ from gpuprov.spanning.hosts_up import up_over_hosts
 from gpuprov.spanning.nodes_over_hosts import NodesChange, change_nodes_there, locate_nodes
 from gpuprov.spanning.parts.agree import HostsUpOrder
 from gpuprov.spanning.parts.desk_there import reach_desk
+from gpuprov.spanning.parts.lost_service import tell_lost_service
 from gpuprov.spanning.parts.over_hosts import find_spanning, head_of, host_of_head
 from gpuprov.spec.draft import CHOOSABLE, Draft
 from gpuprov.spec.models import ClusterSpec, GpuSpec, HostSpec, NodesSpec, PlacementSpec, SlurmSpec
@@ -156,6 +157,23 @@ def test_nodes_of_a_lost_host_are_marked_through_the_backup(lab: Lab) -> None:
     for node in lab.hosts.worlds["hoff"].engine.nodes.values():
         node.status = "running"
     assert lab.up().error is None
+
+
+def test_it_is_said_which_node_has_the_place_of_a_lost_controller(lab: Lab) -> None:
+    lab.up()
+    lab.lose("hoff")
+    words = "the Slurm service in c000 on hoff does not answer: c002 on hinton takes its place, and new jobs start"
+    assert tell_lost_service(lab.find()) == words
+    for result in (lab.up(), lab.up(), lab.up(nodes=NodesSpec(count=5))):
+        assert result.error is not None
+        assert words in result.error.evidence.splitlines()
+    lab.hosts.worlds["hinton"].engine.nodes["c002"].status = "stopped"
+    assert tell_lost_service(lab.find()).startswith("no node of cluster lab takes new jobs: ")
+    result = lab.up()
+    assert result.error is not None
+    assert words in result.error.evidence.splitlines(), "up has started c002"
+    lab.hosts.away = {"hinton"}
+    assert tell_lost_service(lab.find()) == "", "the backup is away, and not the controller"
 
 
 def test_a_stopped_controller_on_a_host_that_answers_is_passed_over(lab: Lab) -> None:
