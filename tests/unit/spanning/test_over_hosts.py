@@ -24,8 +24,11 @@ from gpuprov.cluster.whole import WholeCluster, dump_whole, newest_whole, parse_
 from gpuprov.drivers.base import LABEL_GPUS, LABEL_HOST, LABEL_MEMBERS, LABEL_SPEC, File
 from gpuprov.gpu.allocate import Claims
 from gpuprov.gpu.observe import observe
+from gpuprov.host.remote.connection import SshConnection
+from gpuprov.host.remote.machine import RemoteMachine
 from gpuprov.planes.across.files import Reading, gather_files
 from gpuprov.planes.base import Crew
+from gpuprov.spanning.parts.over_hosts import machine_of
 from gpuprov.spec.addressing import node_name
 from gpuprov.spec.models import ClusterSpec, GpuSpec, HostSpec, NodesSpec, PlacementSpec
 from gpuprov.spec.serialize import dump_spec
@@ -35,6 +38,7 @@ from tests.fakes.world import World
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from gpuprov.host.remote.places import Places
     from gpuprov.spec.models import Strategy
     from tests.conftest import Recording
 
@@ -218,3 +222,12 @@ def test_a_cluster_without_hosts_has_the_labels_that_it_had_before_there_were_ho
         "networks": {name: shown(network.labels) for name, network in engine.networks.items()},
     }
     assert now == before
+
+
+def test_ssh_takes_the_way_that_a_spec_says(places: Places) -> None:
+    host = HostSpec(name="hoff", address="192.0.2.11", user="root", port=2222, proxy_jump="ops@gate.example,inner")
+    remembered = RemoteMachine(name="hoff", address="192.0.2.99", proxy_jump="old")
+    argv = SshConnection(machine=machine_of(host, {"hoff": remembered}), places=places).argv(["true"])
+    assert {"ProxyJump=ops@gate.example,inner", "2222", "root@192.0.2.11"} <= set(argv)
+    argv = SshConnection(machine=machine_of(HostSpec(name="hoff"), {"hoff": remembered}), places=places).argv(["true"])
+    assert {"ProxyJump=old", "192.0.2.99"} <= set(argv), "as `host add` has remembered it"

@@ -83,6 +83,15 @@ def test_a_path_with_a_space_is_one_word_for_ssh(places: Places) -> None:
     assert f'ControlPath="{places.socket(machine)}"' in argv
 
 
+def test_ssh_goes_through_the_machine_that_is_named(places: Places) -> None:
+    through = RemoteMachine(name="hoff", address=ADDRESS, proxy_jump="ops@gate.example:2200,inner")
+    argv = SshConnection(machine=through, places=places).argv(["true"])
+    assert argv[argv.index("ProxyJump=ops@gate.example:2200,inner") - 1] == "-o"
+    straight = SshConnection(machine=RemoteMachine(name="hoff", address=ADDRESS), places=places).argv(["true"])
+    assert "ProxyJump" not in " ".join(straight), "then ssh does what its own settings say"
+    assert places.socket(through) != places.socket(RemoteMachine(name="hoff", address=ADDRESS))
+
+
 def test_another_version_is_told_with_the_command_that_cures_it(
     ssh: FakeSsh, hoff: SshConnection, recording: Recording
 ) -> None:
