@@ -86,8 +86,14 @@ class HostsInWorlds:
         """All of them, as `host add` would have remembered them."""
         return {name: RemoteMachine(name=name, address=f"{name}.example") for name in self.worlds}
 
-    def ask(self, requests: Mapping[RemoteMachine, MemberRequest]) -> list[HostAnswer]:
-        return [self._serve(machine, request) for machine, request in requests.items()]
+    def ask(
+        self,
+        requests: Mapping[RemoteMachine, MemberRequest],
+        further: Callable[[HostAnswer], Mapping[RemoteMachine, MemberRequest]] = lambda _answer: {},
+    ) -> list[HostAnswer]:
+        answers = [self._serve(machine, request) for machine, request in requests.items()]
+        more = {machine: request for answer in answers for machine, request in further(answer).items()}
+        return answers + [self._serve(machine, request) for machine, request in more.items() if machine not in requests]
 
     def work(self, requests: Mapping[RemoteMachine, MemberRequest]) -> list[HostAnswer]:
         return self.ask(requests)

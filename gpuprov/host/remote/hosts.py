@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from gpuprov.host.remote.ask import MemberRequest
     from gpuprov.host.remote.machine import RemoteMachine
     from gpuprov.host.remote.places import Places
-    from gpuprov.host.remote.several import HostAnswer
+    from gpuprov.host.remote.several import Further, HostAnswer
 
     HostAnswers = Sequence[HostAnswer]
 
@@ -24,8 +24,10 @@ if TYPE_CHECKING:
 class Hosts(Protocol):
     """The way to other hosts."""
 
-    def ask(self, requests: Mapping[RemoteMachine, MemberRequest]) -> HostAnswers:
-        """Ask what changes nothing."""
+    def ask(
+        self, requests: Mapping[RemoteMachine, MemberRequest], further: Further = lambda _answer: {}
+    ) -> HostAnswers:
+        """Ask what changes nothing, of hosts too that an answer names."""
 
     def work(self, requests: Mapping[RemoteMachine, MemberRequest]) -> HostAnswers:
         """Have each do something."""
@@ -53,9 +55,11 @@ class HostsBySsh:
     places: Places
     reporter: Reporter
 
-    def ask(self, requests: Mapping[RemoteMachine, MemberRequest]) -> HostAnswers:
+    def ask(
+        self, requests: Mapping[RemoteMachine, MemberRequest], further: Further = lambda _answer: {}
+    ) -> HostAnswers:
         """All side by side."""
-        return ask_hosts(requests, self.places, reporter=self.reporter)
+        return ask_hosts(requests, self.places, reporter=self.reporter, further=further)
 
     def work(self, requests: Mapping[RemoteMachine, MemberRequest]) -> HostAnswers:
         """All side by side."""

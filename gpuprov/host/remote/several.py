@@ -6,7 +6,8 @@ import time
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from functools import partial
-from threading import Event
+from itertools import chain
+from threading import Event, Lock
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from gpuprov.core.errors import GpuprovError, HostNotReady, PartDone, Unreachable
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from gpuprov.host.remote.ask import MemberRequest
     from gpuprov.host.remote.machine import RemoteMachine
     from gpuprov.host.remote.places import Places
+
+    Further = Callable[["HostAnswer"], Mapping[RemoteMachine, MemberRequest]]
 
 Read = TypeVar("Read")
 
@@ -48,7 +51,11 @@ class HostAnswer:
 
 
 def ask_hosts(
-    requests: Mapping[RemoteMachine, MemberRequest], places: Places, *, reporter: Reporter
+    requests: Mapping[RemoteMachine, MemberRequest],
+    places: Places,
+    *,
+    reporter: Reporter,
+    further: Further = lambda _answer: {},
 ) -> tuple[HostAnswer, ...]:
     """Ask each host what changes nothing; one that is away has an answer too, which says so.
 
@@ -56,14 +63,23 @@ def ask_hosts(
         requests: What each host is asked.
         places: Where connections are.
         reporter: Is told warnings and notes.
+        further: Which hosts an answer names, and what they are asked if they were not yet. Nobody waits for other
+            answers before, so that all silent hosts together cost one limit.
     """
     if not requests:
         return ()
-    questions = [
-        partial(_ask, SshConnection(machine=machine, places=places), request, reporter, None)
-        for machine, request in requests.items()
-    ]
-    return tuple(ask_side_by_side(questions, workers=_AT_ONCE))
+    asked, guard = set(requests), Lock()
+
+    def ask(machine: RemoteMachine, request: MemberRequest) -> tuple[HostAnswer, ...]:
+        answer = _ask(SshConnection(machine=machine, places=places), request, reporter, None)
+        named = further(answer)
+        with guard:
+            more = {machine: request for machine, request in named.items() if machine not in asked}
+            asked.update(more)
+        return (answer, *ask_hosts(more, places, reporter=reporter))
+
+    questions = [partial(ask, machine, request) for machine, request in requests.items()]
+    return tuple(chain.from_iterable(ask_side_by_side(questions, workers=_AT_ONCE)))
 
 
 def work_on_hosts(

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from gpuprov.host.base import Host
     from gpuprov.host.remote.hosts import HostAnswers, Hosts
+    from gpuprov.host.remote.several import HostAnswer
     from gpuprov.planes.over_hosts.host_part import HostPart
     from gpuprov.spec.models import ClusterSpec, HostSpec
 
@@ -118,27 +119,33 @@ def machine_of(host: HostSpec, known: Mapping[str, RemoteMachine]) -> RemoteMach
 def find_spanning(name: str, known: Mapping[str, RemoteMachine], hosts: Hosts) -> SpanningCluster | None:
     """The cluster of that name that spans hosts; None where no host that answers has one.
 
-    The hosts that `host add` has remembered are asked, then those that the cluster has besides.
+    The hosts that `host add` has remembered are asked, and those that the cluster has besides once one of them names
+    these.
 
     Raises:
         GpuprovError: No host answers at all.
     """
     question = MemberRequest(verb="part", document=asdict(PartOrder(cluster=name)), total_s=scaled_limit_s(QUESTION_S))
-    answers = list(hosts.ask(dict.fromkeys(known.values(), question)))
-    seen = put_together(name, known, answers)
-    if answers and not seen.parts:
+
+    def further(answer: HostAnswer) -> dict[RemoteMachine, MemberRequest]:
+        spec = put_together(name, known, [answer]).spec
+        strange = [host for host in spec.hosts if host.name not in known] if spec else []
+        return {machine_of(host, known): question for host in strange}
+
+    answers = hosts.ask(dict.fromkeys(known.values(), question), further)
+    seen = put_together(name, known, [answer for answer in answers if answer.machine in known.values()])
+    if known and not seen.parts:
         raise HostNotReady(
-            f"none of {len(answers)} hosts responds",
+            f"none of {len(known)} hosts responds",
             evidence="\n".join(error.what for error in seen.failed.values()),
             fix=next(iter(seen.failed.values())).fix,
         )
     if seen.spec is None or not seen.spec.hosts:
         return None
-    more = {host.name: machine_of(host, known) for host in seen.spec.hosts if host.name not in known}
-    if more:
-        answers += hosts.ask(dict.fromkeys(more.values(), question))
     mine = {host.name: machine_of(host, known) for host in seen.spec.hosts}
-    return put_together(name, mine, [answer for answer in answers if answer.machine.name in mine])
+    asked = {**mine, **known}  # an older spec may have named another way to a host
+    of_mine = [one for one in answers if one.machine.name in mine and one.machine == asked[one.machine.name]]
+    return put_together(name, mine, of_mine)
 
 
 def find_from_here(name: str, host: Host, known: Mapping[str, RemoteMachine], hosts: Hosts) -> SpanningCluster | None:

@@ -18,6 +18,7 @@ from gpuprov.core.waiting import Wait
 from gpuprov.documents.member_answers import read_lines, read_look, read_rows
 from gpuprov.host.remote.ask import MemberRequest, ask_member
 from gpuprov.host.remote.connection import SshConnection
+from gpuprov.host.remote.hosts import HostsBySsh
 from gpuprov.host.remote.lines import Lines, render_line
 from gpuprov.host.remote.machine import RemoteMachine
 from gpuprov.host.remote.several import require_all, work_on_hosts
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
     from gpuprov.host.remote.lines import Message
     from gpuprov.host.remote.places import Places
+    from gpuprov.host.remote.several import HostAnswer
     from tests.conftest import Recording
     from tests.fakes.ssh import FakeSsh
 
@@ -98,6 +100,29 @@ def test_requests_are_served_by_the_stories_of_that_host(
     assert [node["node"] for node in report["nodes"]] == ["c000"]  # type: ignore[attr-defined]
     gone = ask("down", DownOrder(cluster="lab", force=True))
     assert any("c000" in line for line in read_lines(gone, "changed", "hoff"))
+
+
+@pytest.mark.slow
+def test_a_host_that_an_answer_names_is_asked_beside_those_that_are_silent(
+    ssh: FakeSsh, places: Places, recording: Recording, tmp_path: Path
+) -> None:
+    asked = tmp_path / "hinton-was-asked"
+    waits = f"import pathlib; mark = pathlib.Path({str(asked)!r})"
+    until = "ends = time.time() + 8\nwhile not mark.exists() and time.time() < ends: time.sleep(0.01)"
+    ssh.reach("hoff.example", member=ANSWERS)
+    ssh.reach("hebb.example", member=scripted_member("hear()", waits, until, "say('result', document={'no': 1})"))
+    ssh.reach("hinton.example", member=scripted_member("hear()", waits, "mark.touch()", "say('result', document={})"))
+    look = MemberRequest(verb="look", document={})
+
+    def further(answer: HostAnswer) -> dict[RemoteMachine, MemberRequest]:
+        assert answer.machine.name != "hebb" or asked.exists(), "hebb waits for it, as a silent host for its limit"
+        return {machine(name): look for name in ("hebb", "hinton")}
+
+    requests = {machine(name): look for name in NAMES}
+    answers = HostsBySsh(places=places, reporter=recording).ask(requests, further)
+    assert sorted(answer.machine.name for answer in answers) == ["hebb", "hinton", "hoff"], "each once"
+    assert all(answer.document is not None for answer in answers)
+    assert len(ssh.calls()) == 3
 
 
 def test_a_command_in_a_node_there_has_these_streams_and_gives_its_status(

@@ -162,6 +162,22 @@ def test_a_host_that_is_away_keeps_its_nodes_and_the_others_go_on(lab: Controlle
     assert {row.work for row in back.rows} == {"idle"}
 
 
+def test_hosts_that_only_the_spec_names_are_found_with_those_that_were_added(lab: Controller) -> None:
+    machines = lab.hosts.machines
+    hosts = lab.order().draft.spec.hosts
+    lab.up(hosts=tuple(replace(host, address=machines[host.name].address) for host in hosts))
+    added = {"hoff": machines["hoff"]}
+    lab.hosts.asked.clear()
+    found = find_spanning("lab", added, lab.hosts)
+    assert found is not None
+    assert {row.name: row.status for row in found.rows}["c003"] == "running"
+    assert lab.hosts.asked == [(host, "part") for host in NAMES]
+    lab.hosts.away = {"hinton"}
+    found = find_spanning("lab", added, lab.hosts)
+    assert found is not None
+    assert (list(found.parts), list(found.machines), found.away) == (["hoff"], list(NAMES), {"hinton": SINCE})
+
+
 def test_a_host_that_fails_is_named_and_the_next_run_goes_on(lab: Controller) -> None:
     engine = lab.hosts.worlds["hinton"].engine
     engine.faults.raise_at(EngineError("no space", evidence="full", fix="free some"), "create_node", subject="c003")
@@ -399,7 +415,7 @@ def test_nodes_of_which_ctrl_c_ended_the_removal_take_jobs_again(lab: Controller
 def test_nodes_that_are_no_list_are_refused_in_words(lab: Controller, nodes: object) -> None:
     lab.up()
     honest = lab.hosts.ask
-    lab.hosts.ask = lambda requests: [  # type: ignore[method-assign]
+    lab.hosts.ask = lambda requests, *_: [  # type: ignore[method-assign]
         replace(answer, document={"parts": {"lab": {"nodes": nodes}}}) for answer in honest(requests)
     ]
     with pytest.raises(GpuprovError, match="gave an unexpected answer"):
