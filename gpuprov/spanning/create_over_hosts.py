@@ -90,6 +90,16 @@ def create_over_hosts(
     return HostedNode(outcome=Outcome(changed=tuple(changed)), host=host, failed=failed, asked=len(seen.machines))
 
 
+def get_host_for(order: HostedOrder, known: Mapping[str, RemoteMachine], hosts: Hosts) -> str:
+    """The host to which a node of a cluster over hosts would go; changes nothing.
+
+    Raises:
+        GpuprovError: None could have it, as `create_over_hosts` says.
+    """
+    check_node_name(order.node.name)
+    return _choose(order, _seek(order, known, hosts)[0])
+
+
 def _seek(
     order: HostedOrder, known: Mapping[str, RemoteMachine], hosts: Hosts
 ) -> tuple[SpanningCluster, dict[str, str]]:

@@ -27,7 +27,7 @@ from gpuprov.workflows.cluster_up import UpOrder, cluster_up, preview_up
 from gpuprov.workflows.create_node import create_node, preview_node
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
 
     from gpuprov.cluster.node_order import NodeOrder
     from gpuprov.cluster.state import ClusterState
@@ -179,15 +179,10 @@ def _provide(  # noqa: PLR0913 - a step of the story above, with all that it kno
         if check:
             return (preview_node(driver, order, host, reporter=reporter, policy=policy),)
         return create_node(driver, order, host, reporter=reporter, policy=policy).changed
-    wrong = list(_label_differences(order, node))
+    wrong = _label_differences(order, node)
     if order.gpus is not None:
-        wrong += _gpu_differences(order.gpus, node, host.gpus(order.gpu_mode))
-    if wrong:
-        raise UsageError(
-            f"the node {order.name} exists, but differs from the request",
-            evidence="; ".join(wrong),
-            fix=f"gpuprov rm {order.name}  # then create it again, or request what exists: gpuprov show {order.name}",
-        )
+        wrong += gpu_differences(order.gpus, leased_uuids(node), host.gpus(order.gpu_mode))
+    refuse_differences(order.name, wrong)
     return ()
 
 
@@ -216,15 +211,14 @@ def _run_or_stop(  # noqa: PLR0913 - a step of the story above, with all that it
 
 
 def _label_differences(order: NodeOrder, node: NodeState) -> list[str]:
-    wanted: dict[str, tuple[str | None, str]] = {
-        "address": (order.address and order.address.partition("/")[0], node.labels.get(LABEL_ADDRESS, "")),
-        "cluster": (order.cluster, node.labels.get(LABEL_CLUSTER, "")),
-        "role": (order.role, node.labels.get(LABEL_ROLE, "")),
-        "sharing": (order.sharing, node.labels.get(LABEL_SHARING, "")),
-        "image": (order.image, node.labels.get(LABEL_IMAGE, "")),
+    labels = {
+        "address": LABEL_ADDRESS,
+        "cluster": LABEL_CLUSTER,
+        "role": LABEL_ROLE,
+        "sharing": LABEL_SHARING,
+        "image": LABEL_IMAGE,
     }
-    wrong = {key: pair for key, pair in wanted.items() if pair[0] not in (None, pair[1])}
-    found = [f"{key} is {has or 'none'}, not {asked}" for key, (asked, has) in wrong.items()]
+    found = word_differences(order, {key: node.labels.get(label, "") for key, label in labels.items()})
     if order.privileged and not node.privileged:
         found.append("the node is not privileged")
     targets = {mount.target for mount in node.mounts}
@@ -232,8 +226,43 @@ def _label_differences(order: NodeOrder, node: NodeState) -> list[str]:
     return found
 
 
-def _gpu_differences(text: str, node: NodeState, gpus: HostGpus) -> list[str]:
-    asked, held = parse_selection(text, gpus), tuple(map(gpus.current, leased_uuids(node)))
+def word_differences(order: NodeOrder, has: Mapping[str, str]) -> list[str]:
+    """In what a node differs from an order, of the fields that it `has`; those of which the order says nothing do not.
+
+    Args:
+        order: The requested node.
+        has: The address, cluster, role, sharing and image of the existing one, or some of these.
+    """
+    address = order.address and order.address.partition("/")[0]
+    wanted = {
+        "address": address,
+        "cluster": order.cluster,
+        "role": order.role,
+        "sharing": order.sharing,
+        "image": order.image,
+    }
+    return [
+        f"{key} is {word or 'none'}, not {wanted[key]}" for key, word in has.items() if wanted[key] not in (None, word)
+    ]
+
+
+def refuse_differences(name: str, wrong: Sequence[str]) -> None:
+    """Refuse a node that is there and is not as ordered.
+
+    Raises:
+        UsageError: In these points it is not.
+    """
+    if wrong:
+        raise UsageError(
+            f"the node {name} exists, but differs from the request",
+            evidence="; ".join(wrong),
+            fix=f"gpuprov rm {name}  # then create it again, or request what exists: gpuprov show {name}",
+        )
+
+
+def gpu_differences(text: str, uuids: Sequence[str], gpus: HostGpus) -> list[str]:
+    """In what the GPUs of a node, as its lease names them, differ from those that are ordered of a host's."""
+    asked, held = parse_selection(text, gpus), tuple(map(gpus.current, uuids))
     same = set(held) == {gpu.uuid for gpu in asked.gpus} if asked.gpus else len(held) == asked.count
     return (
         []

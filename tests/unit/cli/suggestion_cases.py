@@ -301,7 +301,7 @@ CASES = (
         before=(foreign("web"),),
         told=ensure("web"),
     ),
-    Case(site="workflows/ensure.py: gpuprov rm {order.name}", told=ensure("web", role="slurm")),
+    Case(site="workflows/ensure.py: gpuprov rm {name}", told=ensure("web", role="slurm")),
     Case(
         site="workflows/enter_node.py: gpuprov shell",
         before=(("create-node", "far", *PLAIN, "--network", "private"),),
@@ -431,6 +431,7 @@ REASONS = {
     "spanning/parts/hold_there.py": "a warning: tests/unit/cli/test_nodes_there.py",
     "spanning/parts/hosts_leaving.py": "a host that leaves: tests/unit/spanning/test_hosts_leaving.py",
     "spanning/create_over_hosts.py": "a node of another host: tests/unit/cli/test_create_there.py",
+    "spanning/ensure_node_over_hosts.py": "a lost node: tests/unit/spanning/test_ensure_node_over_hosts.py",
     "serving/member_ready.py": "another controller: tests/unit/serving/test_hosts.py",
     "serving/request_bytes.py": "another version: tests/unit/cli/test_hosts_that_answer_badly.py",
     "serving/member_create.py": "another version has asked: tests/unit/cli/test_create_there.py",

@@ -11,6 +11,9 @@ description:
     - Brings one node to a state, as C(gpuprov create-node), C(start), C(stop) and C(rm) do, and updates Slurm.
     - An existing node is never replaced by a different one.
       If it differs from the parameters, the module fails and reports the differences.
+    - In a cluster that spans hosts, a new node goes to a host that has the GPUs for it, and the host of an existing one
+      does the rest. A host that does not do its part fails the module; what the others did stays. O(mounts) and
+      O(privileged) of an existing node on another host are not compared, with a warning.
 version_added: 0.1.0
 author: gpuprov (@gpuprov)
 options:
@@ -127,6 +130,7 @@ from ansible_collections.gpuprov.cluster.plugins.module_utils.serve import (
     ROLE,
     Module,
     ModuleReporter,
+    ask_by_ssh,
     present,
     serve,
 )
@@ -158,6 +162,8 @@ def act(module: Module) -> dict[str, Any]:
     from gpuprov.documents.nodes import row_document
     from gpuprov.host.local import LocalHost
     from gpuprov.planes.across.leaving import JobsPolicy
+    from gpuprov.spanning.ensure_node_over_hosts import ensure_node_over_hosts
+    from gpuprov.spanning.parts.over_hosts import find_from_here
     from gpuprov.spec.mounts import parse_mount
     from gpuprov.workflows.ensure import ensure_node
 
@@ -179,23 +185,22 @@ def act(module: Module) -> dict[str, Any]:
     )
     listener = ModuleReporter(module)
     creates = wanted["state"] != "absent"
-    ensured = act_on_engine(
-        host,
-        lambda: (
-            host.open(wanted["engine"])
-            if wanted["engine"]
-            else engine_of_cluster(cluster, host.engines, creates=creates, reporter=listener)
-        ),
-        lambda driver, host: ensure_node(
-            driver,
-            order,
-            wanted["state"],
+    goal, engine = wanted["state"], wanted["engine"]
+    told = {"reporter": listener, "check": module.check_mode, "policy": JobsPolicy(force=wanted["force"])}
+    known, hosts = ask_by_ssh(listener)
+    seen = None if engine else find_from_here(cluster, host, known, hosts)
+    if seen:
+        ensured = ensure_node_over_hosts(order, goal, seen, known, hosts, **told)
+    else:
+        ensured = act_on_engine(
             host,
-            reporter=listener,
-            check=module.check_mode,
-            policy=JobsPolicy(force=wanted["force"]),
-        ),
-    )
+            lambda: (
+                host.open(engine)
+                if engine
+                else engine_of_cluster(cluster, host.engines, creates=creates, reporter=listener)
+            ),
+            lambda driver, host: ensure_node(driver, order, goal, host, **told),
+        )
     results = present(ensured, diff=module._diff)  # noqa: SLF001 - Ansible's own way to ask
     return {**results, "node": row_document(ensured.after[0]) if ensured.after else None}
 
