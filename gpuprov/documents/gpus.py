@@ -34,14 +34,11 @@ def board_document(board: GpuBoard, *, host: str) -> dict[str, Any]:
 
 def boards_document(boards: Mapping[str, GpuBoard], hosts: Sequence[Mapping[str, Any]], *, host: str) -> dict[str, Any]:
     """The same of several hosts as one, each GPU with its host; `host` is the machine that asked."""
-    drivers = {board.host.driver_version for board in boards.values()}
     return document(
         "gpus",
         host=host,
         hosts=list(hosts),
-        simulated=any(board.host.simulated for board in boards.values()),
-        reason="; ".join(f"{name}: {board.host.reason}" for name, board in boards.items()),
-        driver=drivers.pop() if len(drivers) == 1 else "",
+        **about_boards(boards),
         gpus=[
             {"host": name, **held_gpu_document(row, board.host)} for name, board in boards.items() for row in board.rows
         ],
@@ -53,6 +50,16 @@ def boards_document(boards: Mapping[str, GpuBoard], hosts: Sequence[Mapping[str,
             for engine, error in board.silent.items()
         ],
     )
+
+
+def about_boards(boards: Mapping[str, GpuBoard]) -> dict[str, Any]:
+    """Whether GPUs are simulated, how that is known, and the driver where all hosts have the same."""
+    drivers = {board.host.driver_version for board in boards.values()}
+    return {
+        "simulated": any(board.host.simulated for board in boards.values()),
+        "reason": "; ".join(f"{name}: {board.host.reason}" for name, board in boards.items()),
+        "driver": drivers.pop() if len(drivers) == 1 else "",
+    }
 
 
 def held_gpu_document(row: GpuRow, host: HostGpus) -> dict[str, Any]:

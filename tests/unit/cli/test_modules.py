@@ -54,9 +54,11 @@ def test_a_gpu_has_the_keys_of_every_gpu_and_who_holds_it() -> None:
 
     results = act("gpus")
     assert results["host"] == "here"
+    assert not results["reason"].startswith("here: ")
     assert len(results["gpus"]) == 4
     for gpu in results["gpus"]:
-        assert set(gpu) == {*gpu_document("", None), "nodes", "exclusive"}
+        assert set(gpu) == {*gpu_document("", None), "host", "nodes", "exclusive"}
+        assert gpu["host"] == "here"
         assert gpu["model"].startswith("SIMULATED")
 
 

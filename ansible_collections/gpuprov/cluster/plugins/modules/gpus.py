@@ -1,14 +1,16 @@
 #!/usr/bin/python
-"""Ansible module: a host's GPUs and who holds them."""
+"""Ansible module: the GPUs of hosts and who holds them."""
 
 from __future__ import annotations
 
 DOCUMENTATION = """
 ---
 module: gpus
-short_description: List a host's GPUs and the gpuprov nodes that hold them
+short_description: List the GPUs of hosts and the gpuprov nodes that hold them
 description:
     - Lists the GPUs of the machine that runs the module, real or simulated, and the nodes that hold each.
+    - Where C(gpuprov host add) has added hosts, it lists the GPUs of all of them, and those of this machine if it has
+      an engine. With O(engine) or O(gpu_mode), it lists those of this machine alone.
     - Changes nothing.
 version_added: 0.1.0
 author: gpuprov (@gpuprov)
@@ -53,20 +55,23 @@ gpus:
           model: NVIDIA GeForce GTX 1080
           memory_bytes: 8589934592
           compute_capability: "6.1"
+          host: gpu-server-1
           nodes: [c000]
           exclusive: false
 silent:
-    description: Engines that are installed but do not respond; the lists of nodes do not include theirs.
+    description:
+        - Engines that are installed but do not respond; the lists of nodes do not include theirs.
+        - Hosts that do not answer; their GPUs are left out. The name of another host stands before that of its engine.
     returned: success
     type: list
     elements: str
     sample: []
 simulated:
-    description: Whether these GPUs are simulated.
+    description: Whether these GPUs, or some of them, are simulated.
     returned: success
     type: bool
 driver:
-    description: Version of the NVIDIA driver.
+    description: Version of the NVIDIA driver; empty if hosts have different ones.
     returned: success
     type: str
 reason:
@@ -74,44 +79,86 @@ reason:
     returned: success
     type: str
 host:
-    description: Name of the host.
+    description: Name of the machine that runs the module; each GPU has the host that it is in.
     returned: success
     type: str
 """
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ansible_collections.gpuprov.cluster.plugins.module_utils.serve import (
     ENGINE,
     GPU_MODE,
     Module,
     ModuleReporter,
+    ask_by_ssh,
     serve,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from gpuprov.cluster.gpu_board import GpuBoard
+    from gpuprov.core.errors import GpuprovError
+    from gpuprov.host.base import Host
 
 ARGUMENTS: dict[str, Any] = {"engine": ENGINE, "gpu_mode": GPU_MODE}
 
 
 def act(module: Module) -> dict[str, Any]:
-    """Look at the host and at the leases."""
+    """Look at the host, at the hosts that were added, and at the leases."""
+    from gpuprov.documents.gpus import about_boards
+    from gpuprov.host.local import LocalHost
+
+    here, engine = LocalHost(), module.params["engine"]
+    alone, boards, silences = _look(module, here)
+    silent, gpus = list(silences), []
+    for name, error in silences.items():
+        module.warn(f"the GPUs of {name} are left out: {error.what}: {error.evidence}")
+    for name, board in boards.items():
+        gpus += _gpus_of(board, name, engine)
+        for one, error in board.silent.items():
+            if engine in (None, one):
+                place = one if name == here.name else f"{name}: {one}"
+                module.warn(f"{place} does not respond; the GPUs that it holds are unknown: {error.what}; {error.fix}")
+                silent.append(place)
+        for use in board.foreign:
+            module.warn(str(use))
+    about = about_boards(boards)
+    if alone:
+        about["reason"] = boards[here.name].host.reason
+    return {"changed": False, "gpus": gpus, "silent": silent, **about, "host": here.name}
+
+
+def _look(module: Module, here: Host) -> tuple[bool, dict[str, GpuBoard], Mapping[str, GpuprovError]]:
+    """Whether this machine alone is meant, the GPUs by host, and why hosts do not tell theirs."""
     from gpuprov.cluster.gpu_board import look_at_gpus
     from gpuprov.cluster.host_gpus import get_gpus
     from gpuprov.cluster.leases import Neighbours
-    from gpuprov.gpu.document import gpu_document
-    from gpuprov.host.local import LocalHost
+    from gpuprov.spanning.hosts_hardware import gpus_over_hosts
 
-    here = LocalHost()
-    host = get_gpus(here, module.params["gpu_mode"] or "auto", reporter=ModuleReporter(module))
-    engine = module.params["engine"]
+    listener, engine, mode = ModuleReporter(module), module.params["engine"], module.params["gpu_mode"]
     if engine is not None:
         here.open(engine)  # who names an engine is told why it does not answer
-    board = look_at_gpus(host, Neighbours(here))
-    silent = {name: error for name, error in board.silent.items() if engine in (None, name)}
-    for name, error in silent.items():
-        module.warn(f"{name} does not respond; the GPUs that it holds are unknown: {error.what}; {error.fix}")
-    for use in board.foreign:
-        module.warn(str(use))
-    can_be_leased = {unit.uuid for unit in host.units}
+    known, hosts = ask_by_ssh(listener)
+    alone = not known or engine is not None or mode is not None
+    boards = {}
+    if alone or any(door.installed() for door in here.engines):
+        boards[here.name] = look_at_gpus(get_gpus(here, mode or "auto", reporter=listener), Neighbours(here))
+    if alone:
+        return True, boards, {}
+    seen = gpus_over_hosts(known, hosts)
+    boards |= seen.boards
+    if not boards:
+        raise next(iter(seen.silences.failed.values()))
+    return False, boards, seen.silences.failed
+
+
+def _gpus_of(board: GpuBoard, host: str, engine: str | None) -> list[dict[str, Any]]:
+    """Those of a host that can be leased, with the nodes of an engine, or of all, that hold them."""
+    from gpuprov.gpu.document import gpu_document
+
+    can_be_leased = {unit.uuid for unit in board.host.units}
     gpus = []
     for row in board.rows:
         gpu = row.gpu
@@ -120,9 +167,8 @@ def act(module: Module) -> dict[str, Any]:
         held = [lease for lease in row.holders if engine in (None, lease.engine)]
         nodes = sorted(lease.node for lease in held)
         exclusive = any(lease.sharing == "exclusive" for lease in held)
-        gpus.append({**gpu_document(gpu.uuid, gpu), "nodes": nodes, "exclusive": exclusive})
-    about = {"simulated": host.simulated, "driver": host.driver_version, "reason": host.reason, "host": here.name}
-    return {"changed": False, "gpus": gpus, "silent": list(silent), **about}
+        gpus.append({**gpu_document(gpu.uuid, gpu), "host": host, "nodes": nodes, "exclusive": exclusive})
+    return gpus
 
 
 def main() -> None:
