@@ -58,11 +58,8 @@ def spanning_order(session: Session, wanted: Mapping[str, Any], policy: JobsPoli
     from gpuprov.spanning.parts.agree import HostsUpOrder
 
     order, engine = cluster_order(wanted), cast("str | None", wanted["engine"])
-    recorded = None
-    if order.file is None:
-        found = find_spanning_cluster(session, resolve_name(order), engine)
-        recorded = found.spec if found else None
-    draft = resolve_spanning(order, engine, recorded)
+    found = None if order.file else find_spanning_cluster(session, resolve_name(order), engine)
+    draft = resolve_spanning(order, engine, found.spec if found else None)
     if draft is None:
         return None
     return HostsUpOrder(
@@ -72,6 +69,7 @@ def spanning_order(session: Session, wanted: Mapping[str, Any], policy: JobsPoli
         keep_on_failure=bool(wanted.get("keep_on_failure")),
         verify=bool(wanted.get("verify")),
         prune=bool(wanted.get("prune")),
+        found=found,
     )
 
 

@@ -18,11 +18,19 @@ from gpuprov.host.remote.several import failure_of, read_each
 from gpuprov.planes.registry import plane_of
 from gpuprov.serving.member_create import CreateOrder, SeekOrder
 from gpuprov.serving.member_nodes import TellOrder
-from gpuprov.spanning.parts.over_hosts import QUESTION_S, head_of, host_of_head, lines_of, machine_of, put_together
+from gpuprov.spanning.parts.over_hosts import (
+    QUESTION_S,
+    head_of,
+    host_of_head,
+    lines_of,
+    named_besides,
+    of_its_hosts,
+    put_together,
+)
 from gpuprov.spec.models import PlacementSpec
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from gpuprov.cluster.node_order import NodeOrder
     from gpuprov.cluster.whole import WholeCluster
@@ -108,20 +116,17 @@ def _seek(
     document = asdict(SeekOrder(order=sought.label(), gpu_mode=order.node.gpu_mode))
     request = MemberRequest(verb="seek", document=document, total_s=scaled_limit_s(QUESTION_S))
     secrets: dict[str, str] = {}
-
-    def ask(machines: Iterable[RemoteMachine]) -> list[HostAnswer]:
-        return [_without_secret(answer, secrets) for answer in hosts.ask(dict.fromkeys(machines, request))]
-
-    answers = ask(known.values())
     name = order.node.cluster
-    seen = put_together(name, known, answers)
+
+    def further(answer: HostAnswer) -> dict[RemoteMachine, MemberRequest]:
+        return dict.fromkeys(named_besides(name, known, _without_secret(answer, {})), request)
+
+    told = hosts.ask(dict.fromkeys(known.values(), request), further)
+    answers = [_without_secret(answer, secrets) for answer in told]
+    seen = put_together(name, known, [answer for answer in answers if answer.machine in known.values()])
     if seen.spec is None or not seen.spec.hosts:
         return seen, {}
-    machines = {host.name: machine_of(host, known) for host in seen.spec.hosts}
-    more = [machine for host, machine in machines.items() if host not in known]
-    answers += ask(more) if more else []
-    mine = [answer for answer in answers if answer.machine.name in machines]
-    return put_together(name, machines, mine), secrets
+    return of_its_hosts(name, seen.spec, known, answers), secrets
 
 
 def _without_secret(answer: HostAnswer, secrets: dict[str, str]) -> HostAnswer:

@@ -66,7 +66,9 @@ def ensure_over_hosts(  # noqa: PLR0913 - what a module is given, and whom it te
     if goal == "absent":
         return _absent(seen, hosts, order.policy, check=check)
     before = seen.rows if seen else ()
-    wanted = HostsUpOrder(draft=draft, known=known, policy=order.policy, verify=order.verify, prune=order.prune)
+    wanted = HostsUpOrder(
+        draft=draft, known=known, policy=order.policy, verify=order.verify, prune=order.prune, found=seen
+    )
     if check:
         planned = look_and_plan_over_hosts(wanted, hosts, reporter=reporter)
         if planned.error:

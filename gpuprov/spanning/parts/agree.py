@@ -51,6 +51,7 @@ class HostsUpOrder:
         draft: The spec, which names hosts, with what was left open in it.
         known: The hosts that `host add` has remembered.
         policy: What becomes of jobs on nodes that have to leave.
+        found: The cluster as it was found a moment ago: who was away then is not waited for again.
     """
 
     draft: Draft
@@ -59,6 +60,7 @@ class HostsUpOrder:
     keep_on_failure: bool = False
     verify: bool = False
     prune: bool = False
+    found: SpanningCluster | None = None
 
     @property
     def machines(self) -> dict[str, RemoteMachine]:
@@ -160,7 +162,7 @@ def _look(order: HostsUpOrder, hosts: Hosts) -> SpanningCluster:
         return PartOrder(cluster=spec.name, spec=text, engine=engine, internal_ip=host.internal_ip or "")
 
     orders = {host.name: question(host) for host in spec.hosts}
-    seen = look_at_spanning(spec.name, order.machines, orders, hosts)
+    seen = look_at_spanning(spec.name, order.machines, orders, hosts, order.found)
     error = part_error(seen.failed, of=len(spec.hosts), what=_NOTHING, undone=True)
     if error and not (seen.spec and seen.parts):
         raise error

@@ -126,13 +126,10 @@ def find_spanning(name: str, known: Mapping[str, RemoteMachine], hosts: Hosts) -
         GpuprovError: No host answers at all.
     """
     question = MemberRequest(verb="part", document=asdict(PartOrder(cluster=name)), total_s=scaled_limit_s(QUESTION_S))
-
-    def further(answer: HostAnswer) -> dict[RemoteMachine, MemberRequest]:
-        spec = put_together(name, known, [answer]).spec
-        strange = [host for host in spec.hosts if host.name not in known] if spec else []
-        return {machine_of(host, known): question for host in strange}
-
-    answers = hosts.ask(dict.fromkeys(known.values(), question), further)
+    answers = hosts.ask(
+        dict.fromkeys(known.values(), question),
+        lambda answer: dict.fromkeys(named_besides(name, known, answer), question),
+    )
     seen = put_together(name, known, [answer for answer in answers if answer.machine in known.values()])
     if known and not seen.parts:
         raise HostNotReady(
@@ -142,7 +139,20 @@ def find_spanning(name: str, known: Mapping[str, RemoteMachine], hosts: Hosts) -
         )
     if seen.spec is None or not seen.spec.hosts:
         return None
-    mine = {host.name: machine_of(host, known) for host in seen.spec.hosts}
+    return of_its_hosts(name, seen.spec, known, answers)
+
+
+def named_besides(name: str, known: Mapping[str, RemoteMachine], answer: HostAnswer) -> tuple[RemoteMachine, ...]:
+    """The hosts that a cluster has besides those that are known, as one host answers to `part`."""
+    spec = put_together(name, known, [answer]).spec
+    return tuple(machine_of(host, known) for host in (spec.hosts if spec else ()) if host.name not in known)
+
+
+def of_its_hosts(
+    name: str, spec: ClusterSpec, known: Mapping[str, RemoteMachine], answers: HostAnswers
+) -> SpanningCluster:
+    """The cluster, from the answers of the hosts that its spec names."""
+    mine = {host.name: machine_of(host, known) for host in spec.hosts}
     asked = {**mine, **known}  # an older spec may have named another way to a host
     of_mine = [one for one in answers if one.machine.name in mine and one.machine == asked[one.machine.name]]
     return put_together(name, mine, of_mine)
@@ -173,14 +183,25 @@ def require_spanning(name: str, known: Mapping[str, RemoteMachine], hosts: Hosts
 
 
 def look_at_spanning(
-    name: str, machines: Mapping[str, RemoteMachine], orders: Mapping[str, PartOrder], hosts: Hosts
+    name: str,
+    machines: Mapping[str, RemoteMachine],
+    orders: Mapping[str, PartOrder],
+    hosts: Hosts,
+    found: SpanningCluster | None = None,
 ) -> SpanningCluster:
-    """What these hosts have of a cluster and say besides, as they are ordered; changes nothing."""
+    """What these hosts have of a cluster and say besides, as they are ordered; changes nothing.
+
+    Hosts that were away when it was `found`, a moment ago, are not asked.
+    """
+    away = {host: since for host, since in (found.away if found else {}).items() if host in machines}
     requests = {
         machine: MemberRequest(verb="part", document=asdict(orders[host]), total_s=scaled_limit_s(QUESTION_S))
         for host, machine in machines.items()
+        if host not in away
     }
-    return put_together(name, machines, hosts.ask(requests))
+    seen = put_together(name, machines, hosts.ask(requests))
+    failed = {host: found.failed[host] for host in away} if found else {}
+    return replace(seen, failed={**failed, **seen.failed}, away={**away, **seen.away})
 
 
 def put_together(name: str, machines: Mapping[str, RemoteMachine], answers: HostAnswers) -> SpanningCluster:

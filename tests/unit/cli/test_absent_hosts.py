@@ -164,6 +164,19 @@ def test_without_the_controllers_host_it_is_said_that_no_jobs_start(lab: Typing,
     assert STALLED in lab.json(*typed, expect=AWAY)["error"]["evidence"].splitlines()
 
 
+@pytest.mark.parametrize("host", ["hoff", "hinton"])
+def test_up_waits_once_for_a_host_that_is_away(lab: Typing, host: str) -> None:
+    lab.type("cluster", "up", "-f", lab.file, "--no-verify")
+    lab.hosts.away = {host}
+    for typed in (("up", "--no-verify"), ("up", "-n", "5", "--no-verify"), ("plan",)):
+        lab.hosts.asked.clear()
+        lab.type("cluster", *typed, expect=AWAY)
+        assert [verb for name, verb in lab.hosts.asked if name == host] == ["part"]
+        assert f"{host} is unreachable since" in lab.errors
+    lab.hosts.away = set()
+    lab.type("cluster", "up", "--no-verify")
+
+
 def test_what_is_next_after_up_is_done_in_nodes_that_answer(lab: Typing) -> None:
     lab.type("cluster", "up", "-f", lab.file, "--no-verify")
     lab.hosts.away = {"hoff"}

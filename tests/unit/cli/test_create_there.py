@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from gpuprov.cli import spanning
 from gpuprov.cluster.state import observe_cluster
 from gpuprov.drivers.base import LABEL_ORDER
 from tests.unit.cli.test_nodes_there import conf_of_all, lab, states, verbs, world
@@ -62,6 +64,26 @@ def test_a_host_without_nodes_gets_the_key_of_the_others(lab: Typing) -> None:
     }
     assert len(keys) == 1
     assert states(lab)["c007"] == "idle"
+
+
+def test_hosts_that_only_the_spec_names_are_asked_too(lab: Typing, monkeypatch: pytest.MonkeyPatch) -> None:
+    machines = lab.hosts.machines
+    file = Path(lab.file)
+    file.write_text(file.read_text().replace("hinton,", f"hinton, address: {machines['hinton'].address},"))
+    lab.type("cluster", "up", "-f", lab.file, "--no-verify")
+    monkeypatch.setattr(spanning, "remembered_hosts", lambda: {"hoff": machines["hoff"]})
+    lab.hosts.asked.clear()
+    questions, honest = [], lab.hosts.ask
+
+    def ask(requests: Any, *further: Any) -> Any:
+        questions.append([request.verb for request in requests.values()])
+        return honest(requests, *further)
+
+    monkeypatch.setattr(lab.hosts, "ask", ask)
+    told = lab.json("create-node", "c009", "--gpus", "1")
+    assert any(line.startswith("hinton: ") for line in told["changed"]), "it has learned of the node"
+    assert [host for host, verb in lab.hosts.asked if verb == "seek"] == ["hoff", "hinton"]
+    assert questions.count(["seek"]) == 1, "so that silent ones cost one limit together"
 
 
 def test_a_host_that_cannot_have_it_is_refused(lab: Typing) -> None:
