@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from gpuprov.cluster.files import Member  # noqa: TC001 - the decoder reads it from the type hints
@@ -63,7 +64,7 @@ class WholeCluster:
     def changed_from(self, before: WholeCluster) -> WholeCluster:
         """The value to record: with the next serial where it says something else than before."""
         is_other = (self.members, self.tunnels) != (before.members, before.tunnels)
-        return replace(self, serial=before.serial + is_other)
+        return replace(self, serial=before.serial + 1) if is_other else before
 
     def reachable_members(self) -> tuple[Member, ...]:
         """The nodes as files name them: from host to host by their private addresses alone."""
@@ -95,6 +96,19 @@ def parse_whole(text: str, *, source: str) -> WholeCluster:
     Raises:
         EngineError: It is something else.
     """
+    whole, problems = _read(text)
+    if whole is None or problems:
+        raise EngineError(
+            f"the nodes of all hosts, as recorded with {source}, cannot be read",
+            evidence=ascii("; ".join(problems))[1:-1][:_SHOWN],
+            fix="gpuprov cluster up -f FILE  # records them again",
+        )
+    return whole
+
+
+@lru_cache(maxsize=16)
+def _read(text: str) -> tuple[WholeCluster | None, tuple[str, ...]]:
+    """What a text says, and what is wrong with it; every host tells the same text."""
     decoder = Decoder()
     try:
         whole = decoder.decode(WholeCluster, parse_json(text))
@@ -105,13 +119,7 @@ def parse_whole(text: str, *, source: str) -> WholeCluster:
     if len(set(names)) < len(names):
         problems.append("members: a name occurs twice")
     problems += [f"tunnels: {end.problem}" for end in (whole.tunnels if whole else ()) if end.problem]
-    if whole is None or problems:
-        raise EngineError(
-            f"the nodes of all hosts, as recorded with {source}, cannot be read",
-            evidence=ascii("; ".join(problems))[1:-1][:_SHOWN],
-            fix="gpuprov cluster up -f FILE  # records them again",
-        )
-    return whole
+    return whole, tuple(problems)
 
 
 def newest_whole(found: Sequence[WholeCluster]) -> WholeCluster:

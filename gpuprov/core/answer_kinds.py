@@ -80,7 +80,7 @@ def pick(told: object, kinds: Mapping[str, Accepts]) -> list[Any]:
 
 def is_string(value: object) -> bool:
     """A string without halves of characters, which could not be shown."""
-    return isinstance(value, str) and _HALF.search(value) is None
+    return isinstance(value, str) and (value.isascii() or _HALF.search(value) is None)
 
 
 def text_of(most: int) -> Accepts:

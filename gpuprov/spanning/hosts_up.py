@@ -25,7 +25,7 @@ from gpuprov.spanning.parts.agree import (
     HostsUpOrder,
     agree_with_hosts,
     look_and_plan_parts,
-    order_of_part,
+    requests_of_parts,
 )
 from gpuprov.spanning.parts.hold_there import HoldThere
 from gpuprov.spanning.parts.hosts_leaving import remove_leaving
@@ -162,18 +162,12 @@ class _Done:
 
 def _work(order: HostsUpOrder, agreed: Agreed, hosts: Hosts, secret: bytes) -> _Done:
     """Every host does its part, all side by side; one that fails undoes its own part, and the others go on."""
-    seen = agreed.seen
-    requests = {
-        seen.machines[host]: MemberRequest(
-            verb="up", document=asdict(order_of_part(order, agreed.spec, agreed, host, secret))
-        )
-        for host in seen.parts
-    }
+    requests = requests_of_parts("up", order, agreed.spec, agreed, secret)
     told, failed = read_each(hosts.work(requests), lambda told, host: (lines_of(told, host), read_rows(told, host)))
     return _Done(
         changed=[line for lines, _ in told.values() for line in lines],
         rows={host: rows for host, (_, rows) in told.items()},
-        failed={**seen.failed, **failed},
+        failed={**agreed.seen.failed, **failed},
     )
 
 

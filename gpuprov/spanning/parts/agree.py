@@ -186,10 +186,7 @@ def look_and_plan_parts(order: HostsUpOrder, spec: ClusterSpec, agreed: Agreed, 
     seen = agreed.seen
     if order.policy.drain_s is not None:  # they are waited for when the hosts do their part
         order = replace(order, policy=replace(order.policy, force=True))
-    requests = {
-        seen.machines[host]: MemberRequest(verb="plan", document=asdict(order_of_part(order, spec, agreed, host)))
-        for host in seen.parts
-    }
+    requests = requests_of_parts("plan", order, spec, agreed)
     homes = dict(seen.whole.homes)
     homes |= {node: host for host, nodes in agreed.nodes.items() for node in nodes}
 
@@ -205,20 +202,25 @@ def look_and_plan_parts(order: HostsUpOrder, spec: ClusterSpec, agreed: Agreed, 
     return planned
 
 
-def order_of_part(
-    order: HostsUpOrder, spec: ClusterSpec, agreed: Agreed, host: str, secret: bytes = b""
-) -> MemberUpOrder:
-    """What a host is asked to plan, or to do."""
-    policy = order.policy
-    return MemberUpOrder(
-        cluster=spec.name,
-        spec=dump_spec(spec),
-        left=[],
-        nodes=list(agreed.nodes[host]),
-        whole=dump_whole(agreed.whole),
-        secret=base64.b64encode(secret).decode(),
-        keep_on_failure=order.keep_on_failure,
-        prune=order.prune,
-        force=policy.force,
-        drain_s=policy.drain_s if policy.drain_s is not None else -1.0,
+def requests_of_parts(
+    verb: str, order: HostsUpOrder, spec: ClusterSpec, agreed: Agreed, secret: bytes = b""
+) -> dict[RemoteMachine, MemberRequest]:
+    """What each host that answers is asked to `plan`, or to do (`up`): the same, but for its nodes."""
+    policy, seen = order.policy, agreed.seen
+    asked = asdict(
+        MemberUpOrder(
+            cluster=spec.name,
+            spec=dump_spec(spec),
+            left=[],
+            whole=dump_whole(agreed.whole),
+            secret=base64.b64encode(secret).decode(),
+            keep_on_failure=order.keep_on_failure,
+            prune=order.prune,
+            force=policy.force,
+            drain_s=policy.drain_s if policy.drain_s is not None else -1.0,
+        )
     )
+    return {
+        seen.machines[host]: MemberRequest(verb=verb, document={**asked, "nodes": list(agreed.nodes[host])})
+        for host in seen.parts
+    }

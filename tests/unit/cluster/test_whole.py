@@ -130,6 +130,13 @@ def test_what_is_recorded_is_read_back_and_nothing_else_is_taken_for_it() -> Non
         assert caught.value.evidence.isprintable()
 
 
+def test_what_every_host_tells_in_the_same_words_is_read_once() -> None:
+    text = dump_whole(WHOLE)
+    read = parse_whole(text, source="cluster lab on hoff")
+    assert parse_whole(text, source="cluster lab on hinton") is read
+    assert read.with_host("hoff", WHOLE.on("hoff"), cpus=64, memory_bytes=256 << 30).changed_from(read) is read
+
+
 def test_every_host_tells_what_the_cluster_is_by_its_network_s_labels(world: World) -> None:
     world.begin_with(1)
     state = observe_cluster(world.driver, "lab")

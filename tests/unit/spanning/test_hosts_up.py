@@ -5,16 +5,19 @@ from __future__ import annotations
 import base64
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+from unittest.mock import Mock
 
 import pytest
 
 from gpuprov.cluster.between_hosts import look_between
 from gpuprov.cluster.state import observe_cluster
+from gpuprov.cluster.whole import dump_whole
 from gpuprov.core.errors import EngineError, GpuprovError, HostNotReady, PartDone, TimedOut, UsageError
 from gpuprov.planes.across.leaving import SPARE_JOBS
 from gpuprov.spanning.down_over_hosts import down_over_hosts
 from gpuprov.spanning.hosts_up import look_and_plan_over_hosts, up_over_hosts
 from gpuprov.spanning.nodes_over_hosts import NodesChange, change_nodes_there, locate_nodes
+from gpuprov.spanning.parts import agree
 from gpuprov.spanning.parts.agree import HostsUpOrder
 from gpuprov.spanning.parts.over_hosts import find_spanning, get_host_of_node
 from gpuprov.spanning.verify_hosts import verify_over_hosts
@@ -98,6 +101,16 @@ def test_a_second_run_changes_nothing_in_two_questions(lab: Controller) -> None:
     assert [(row.name, row.work) for row in second.rows] == [(row.name, row.work) for row in first.rows]
     assert lab.hosts.asked == [(host, verb) for verb in ("part", "plan") for host in NAMES]
     assert lab.plan() == ()
+
+
+def test_what_all_hosts_are_told_is_written_once(lab: Controller, monkeypatch: pytest.MonkeyPatch) -> None:
+    lab.up()
+    written = Mock(side_effect=dump_whole)
+    monkeypatch.setattr(agree, "dump_whole", written)
+    lab.plan()
+    assert written.call_count == 1
+    lab.up(5)
+    assert written.call_count == 3  # what is planned, and what is done
 
 
 def test_a_plan_says_what_would_be_done_and_changes_nothing(lab: Controller) -> None:
