@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from gpuprov.cli.session import Session
     from gpuprov.host.remote.machine import RemoteMachine
-    from gpuprov.spanning.create_over_hosts import HostedOrder
+    from gpuprov.spanning.create_over_hosts import HostedNode, HostedOrder
     from gpuprov.spanning.nodes_over_hosts import NodesChange
     from gpuprov.workflows.create_node import CloneOrder
 
@@ -60,28 +60,28 @@ def change_there(session: Session, engine: str | None, names: Sequence[str], cha
 
 def create_there(session: Session, order: HostedOrder, known: Mapping[str, RemoteMachine]) -> int | None:
     """Make a node in a cluster over hosts, or on the host that is said, and show it; None where neither is so."""
-    from gpuprov.documents.outcome import outcome_document
     from gpuprov.spanning.create_over_hosts import create_over_hosts
-    from gpuprov.spanning.parts.over_hosts import part_error
 
     done = create_over_hosts(order, known, spanning.way_to_hosts(session), reporter=session.reporter)
-    if done is None:
-        return None
-    error = part_error(done.failed, of=done.asked, what="hosts do not know the new node yet")
-    text = "\n".join(done.outcome.changed) or "unchanged"
-    return spanning.show_result(session, outcome_document(done.outcome, host=session.host.name), text, error, 0)
+    return None if done is None else _show_created(session, done)
 
 
 def clone_there(session: Session, engine: str | None, order: CloneOrder) -> int | None:
     """Copy a node of another host, on that host; None where the node is this machine's, or nobody has added hosts."""
     from gpuprov.cluster.node_order import NodeOrder
-    from gpuprov.spanning.create_over_hosts import HostedOrder
-    from gpuprov.spanning.parts.over_hosts import get_host_of_node
+    from gpuprov.spanning.create_over_hosts import HostedOrder, clone_on_host
+    from gpuprov.spanning.nodes_over_hosts import locate_nodes, refuse_absent
 
     known = spanning.remembered_hosts() if engine is None else {}
     if not known or spanning.nodes_here(session, [order.source]):
         return None
-    machine, source = get_host_of_node(order.source, known, spanning.way_to_hosts(session))
+    hosts = spanning.way_to_hosts(session)
+    found = locate_nodes([order.source], known, hosts)
+    refuse_absent([order.source], found, known)
+    seen, host = found.cluster, found.homes[order.source]
+    if seen is None:  # pragma: no cover - a node that was found is of a cluster
+        raise AssertionError
+    source = next(row for row in seen.rows if row.name == order.source)
     copy = NodeOrder(
         name=order.name,
         cluster=source.cluster,
@@ -90,4 +90,15 @@ def clone_there(session: Session, engine: str | None, order: CloneOrder) -> int 
         source=order.source,
         gpu_mode=order.gpu_mode,
     )
-    return create_there(session, HostedOrder(node=copy, host=machine.name), known)
+    hosted = HostedOrder(node=copy, host=host)
+    done = clone_on_host(hosted, seen, seen.machines[host], hosts, reporter=session.reporter)
+    return _show_created(session, done)
+
+
+def _show_created(session: Session, done: HostedNode) -> int:
+    from gpuprov.documents.outcome import outcome_document
+    from gpuprov.spanning.parts.over_hosts import part_error
+
+    error = part_error(done.failed, of=done.asked, what="hosts do not know the new node yet")
+    text = "\n".join(done.outcome.changed) or "unchanged"
+    return spanning.show_result(session, outcome_document(done.outcome, host=session.host.name), text, error, 0)

@@ -26,6 +26,7 @@ from gpuprov.spanning.parts.over_hosts import (
     named_besides,
     of_its_hosts,
     put_together,
+    untold_hosts,
 )
 from gpuprov.spec.models import PlacementSpec
 
@@ -87,9 +88,37 @@ def create_over_hosts(
     seen, secrets = _seek(order, known, hosts)
     if seen.spec is None or not seen.spec.hosts:
         return None if order.host is None else _create_alone(order, known[order.host], hosts)
+    return _create_beside(order, seen, hosts, _secret(seen, secrets), reporter)
+
+
+def clone_on_host(
+    order: HostedOrder, seen: SpanningCluster, machine: RemoteMachine, hosts: Hosts, *, reporter: Reporter
+) -> HostedNode:
+    """Copy a node on its host, which has what the nodes of the cluster share.
+
+    Args:
+        order: The copy, and its source.
+        seen: The cluster of the source.
+        machine: The host of the source.
+        hosts: The way to all of them.
+        reporter: Is told what goes on.
+
+    Raises:
+        GpuprovError: The name is in use on another host, or it failed there.
+    """
+    check_node_name(order.node.name)
+    if seen.spec is None or not seen.spec.hosts:
+        return _create_alone(order, machine, hosts)
+    return _create_beside(order, replace(seen, failed=untold_hosts(seen)), hosts, "", reporter)
+
+
+def _create_beside(
+    order: HostedOrder, seen: SpanningCluster, hosts: Hosts, secret: str, reporter: Reporter
+) -> HostedNode:
+    """A node of a cluster over hosts."""
     host = _choose(order, seen)
     reporter.note(f"{order.node.name} goes to {host}")
-    told = _create(order, seen.machines[host], hosts, _secret(seen, secrets))
+    told = _create(order, seen.machines[host], hosts, secret)
     changed = lines_of(told, host)
     whole = _with_answer(seen, told, host)
     failed = dict(seen.failed)

@@ -11,7 +11,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 from gpuprov.cluster.whole import dump_whole
-from gpuprov.core.errors import GpuprovError, Unreachable, UsageError
+from gpuprov.core.errors import GpuprovError, UsageError
 from gpuprov.core.names import fold
 from gpuprov.core.outcome import Outcome
 from gpuprov.core.silence_limit import scaled_limit_s
@@ -22,7 +22,15 @@ from gpuprov.planes.registry import plane_of
 from gpuprov.serving.member_nodes import FindOrder, NodesOrder, TellOrder
 from gpuprov.serving.member_ready import ReadyOrder
 from gpuprov.spanning.parts.hold_there import HoldThere
-from gpuprov.spanning.parts.over_hosts import QUESTION_S, head_of, lines_of, machine_of, part_error, put_together
+from gpuprov.spanning.parts.over_hosts import (
+    QUESTION_S,
+    head_of,
+    lines_of,
+    machine_of,
+    part_error,
+    put_together,
+    untold_hosts,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -182,18 +190,10 @@ def change_nodes_there(found: FoundNodes, change: NodesChange, hosts: Hosts, *, 
     finally:
         if held:
             work.release()
-    untold = _untold(found.cluster) if change.verb == "rm" else {}
+    untold = untold_hosts(found.cluster) if change.verb == "rm" else {}
     asked = len(found.cluster.machines) if change.verb == "rm" else len(work.homes)
     outcome = Outcome(changed=tuple(work.changed))
     return NodesChanged(outcome=outcome, failed={**untold, **work.failed}, asked=asked)
-
-
-def _untold(seen: SpanningCluster) -> dict[str, GpuprovError]:
-    """The hosts of the cluster that do not answer: their nodes still know those that are gone."""
-    away = Unreachable(
-        "hosts are unreachable", evidence="they did not answer when they were last asked", fix="gpuprov host list"
-    )
-    return {host: seen.failed.get(host, away) for host in seen.machines if host not in seen.parts}
 
 
 class _Work:

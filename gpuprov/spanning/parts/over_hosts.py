@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from gpuprov.cluster.here_alone import is_here_alone
 from gpuprov.cluster.whole import WholeCluster, newest_whole
-from gpuprov.core.errors import GpuprovError, HostNotReady, PartDone, UsageError
+from gpuprov.core.errors import GpuprovError, HostNotReady, PartDone, Unreachable, UsageError
 from gpuprov.core.silence_limit import scaled_limit_s
 from gpuprov.documents.host_part import read_host_part
 from gpuprov.documents.member_answers import read_lines, read_rows
@@ -245,6 +245,14 @@ def part_error(
         evidence="\n".join([*lines, besides] if besides else lines),
         fix=first.fix,
     )
+
+
+def untold_hosts(seen: SpanningCluster) -> dict[str, GpuprovError]:
+    """The hosts of the cluster that do not answer: their nodes do not learn what changes."""
+    away = Unreachable(
+        "hosts are unreachable", evidence="they did not answer when they were last asked", fix="gpuprov host list"
+    )
+    return {host: seen.failed.get(host, away) for host in seen.machines if host not in seen.parts}
 
 
 def head_of(seen: SpanningCluster) -> str | None:

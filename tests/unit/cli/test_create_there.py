@@ -14,6 +14,7 @@ from tests.unit.cli.test_nodes_there import conf_of_all, lab, states, verbs, wor
 from tests.unit.cli.test_spanning import AWAY
 
 if TYPE_CHECKING:
+    from gpuprov.drivers.base import File
     from tests.unit.cli.test_spanning import Typing
 
 __all__ = ["lab"]
@@ -21,6 +22,30 @@ __all__ = ["lab"]
 
 def homes(lab: Typing) -> dict[str, str]:
     return {node["name"]: node["host"] for node in lab.json("cluster", "status")["nodes"]}
+
+
+def munge_key(lab: Typing) -> File:
+    """That of Slurm's controller."""
+    return world(lab, "hoff").engine.nodes["c000"].files["/etc/munge/munge.key"]
+
+
+def test_a_clone_of_the_only_node_of_a_host_has_the_key_of_the_others(lab: Typing) -> None:
+    lab.type("rm", "c002")
+    lab.type("stop", "c003")
+    lab.type("clone", "c003", "c009")
+    assert world(lab, "hinton").engine.nodes["c009"].files["/etc/munge/munge.key"] == munge_key(lab)
+
+
+def test_a_clone_of_a_node_of_a_cluster_on_another_host_alone(lab: Typing) -> None:
+    lab.type("create-node", "x000", "--host", "hinton", "--cluster", "other", "--role", "plain")
+    world(lab, "hinton").driver.stop_node("x000")
+    lab.hosts.asked.clear()
+    lab.type("clone", "x000", "x001")
+    assert verbs(lab) == ["find", "create"]
+    state = observe_cluster(world(lab, "hinton").driver, "other")
+    assert [node.name for node in state.nodes] == ["x000", "x001"]
+    lab.type("clone", "x009", "x010", expect=2)
+    assert "there is no node x009" in lab.errors
 
 
 def test_a_node_on_a_host_is_one_of_the_whole_cluster(lab: Typing) -> None:
@@ -124,8 +149,9 @@ def test_a_clone_is_made_on_the_host_of_its_source(lab: Typing) -> None:
     lab.hosts.asked.clear()
     told = lab.json("clone", "c003", "c009")
     assert any(line.startswith("hinton: created node c009") for line in told["changed"])
-    assert verbs(lab) == ["list", "seek", "create", "tell"]
+    assert verbs(lab) == ["find", "create", "tell"]
     assert homes(lab)["c009"] == "hinton"
+    assert world(lab, "hinton").engine.nodes["c009"].files["/etc/munge/munge.key"] == munge_key(lab)
     assert lab.json("clone", "c003", "c009")["unchanged"]
     lab.type("start", "c003")
     assert "NodeName=c009 NodeAddr=" in conf_of_all(lab)
@@ -134,3 +160,12 @@ def test_a_clone_is_made_on_the_host_of_its_source(lab: Typing) -> None:
     assert "c000" in lab.errors
     lab.hosts.away = {"hinton"}
     lab.type("clone", "c003", "c011", expect=AWAY)
+    assert "no host that answers has node c003" in lab.errors
+
+
+def test_a_host_that_is_away_does_not_learn_of_a_clone_and_that_is_said(lab: Typing) -> None:
+    lab.type("stop", "c003")
+    lab.hosts.away = {"hoff"}
+    told = lab.json("clone", "c003", "c009", expect=AWAY)
+    assert any(line.startswith("hinton: created node c009") for line in told["changed"])
+    assert told["error"]["what"] == "hosts do not know the new node yet: hoff (1 of 2 hosts)"
