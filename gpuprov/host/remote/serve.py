@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from gpuprov.host.remote.lines import Message
 
 _PIECE: Final = 65536
-_MOST_REQUEST_BYTES: Final = 4 * MIB
+MOST_REQUEST_BYTES: Final = 4 * MIB
 _MOST_BYTES: Final = 64 * MIB  # of beats, for years
 _PROGRESS: Final = 1000  # lines that wait for a slow connection; more are dropped, and a result never is
 _SEND_S: Final = 60.0  # for the result to be taken
@@ -56,7 +56,7 @@ class MemberEnd:
 
     def __init__(self, read_fd: int, write_fd: int) -> None:
         self._read_fd, self._write_fd = read_fd, write_fd
-        self._lines = Lines(most_line_bytes=_MOST_REQUEST_BYTES, most_bytes=_MOST_BYTES)
+        self._lines = Lines(most_line_bytes=MOST_REQUEST_BYTES, most_bytes=_MOST_BYTES)
         self._out: queue.Queue[bytes | None] = queue.Queue(_PROGRESS)
         self._done = threading.Event()  # its last word is said, or it is told to end
         self._ending = threading.Lock()

@@ -1,0 +1,190 @@
+"""Fake hosts of 8 GPUs and eight nodes each, which answer as `gpuprov member` does; nothing is made.
+
+All in one process, on a socket; or each in a process of its own, started by a stand-in for ssh.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socketserver
+import sys
+import threading
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from benchmarks.many_hosts import members_of, offers_of, spec_of, underlay, whole_of
+from gpuprov import __version__
+from gpuprov.cluster.whole import WholeCluster, dump_whole
+from gpuprov.documents.host_inventory import host_inventory_document
+from gpuprov.documents.host_part import host_part_document
+from gpuprov.documents.inventory import build_inventory
+from gpuprov.documents.outcome import plan_document
+from gpuprov.host.remote.lines import PROTOCOL, Lines, render_line
+from gpuprov.host.remote.serve import MOST_REQUEST_BYTES
+from gpuprov.planes.across.rows import node_row
+from gpuprov.planes.over_hosts.host_part import HostPart
+from gpuprov.spec.serialize import dump_spec
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from benchmarks.many_hosts import FakeMember
+    from gpuprov.spec.models import ClusterSpec
+
+HEAD = "h0000"  # the host of c000, whose Slurm knows the nodes of all hosts
+UNDERLAY_MTU, OVERLAY_MTU = 1500, 1450
+PIECE = 65536
+_LOOK_S = 0.02  # how often a server looks whether it is to end
+# One host in one process: the real end of the protocol, with an answer from a file
+MEMBER = """\
+#!{python} -IS
+import json, os, pathlib, sys
+sys.path.insert(0, {root!r})
+from gpuprov.host.remote.serve import MemberEnd, take_streams
+host = sys.argv[sys.argv.index("--") + 1]
+end = MemberEnd(*take_streams())
+asked = end.greet(host)
+end.result(json.loads(pathlib.Path({folder!r}, host, asked.verb).read_bytes()))
+"""
+
+
+def settled_spec(hosts: int) -> ClusterSpec:
+    """That of a cluster over these hosts, with nothing left open."""
+    spec = spec_of(hosts)
+    overlay = replace(spec.network.overlay, mtu=OVERLAY_MTU)
+    return replace(spec, network=replace(spec.network, overlay=overlay))
+
+
+@dataclass(frozen=True)
+class FakeHosts:
+    """So many hosts; `new` where none of them has anything of the cluster yet."""
+
+    count: int
+    new: bool = False
+
+    @cached_property
+    def spec(self) -> ClusterSpec:
+        """Of their cluster."""
+        return settled_spec(self.count)
+
+    @cached_property
+    def whole(self) -> WholeCluster:
+        """The nodes of all of them."""
+        found = whole_of([*self.full.values()])
+        return replace(found, members=tuple(sorted(found.members, key=lambda member: member.name)))
+
+    @cached_property
+    def recorded(self) -> Mapping[str, str | None]:
+        """What each of them tells of all of them."""
+        if self.new:
+            return {"spec": None, "whole": None}
+        return {"spec": dump_spec(self.spec), "whole": dump_whole(self.whole)}
+
+    @cached_property
+    def full(self) -> Mapping[str, FakeMember]:
+        """The hosts with their nodes, by name."""
+        return {member.name: member for member in members_of(self.count, empty=False)}
+
+    @cached_property
+    def seen(self) -> Mapping[str, FakeMember]:
+        """The hosts as they are."""
+        return {member.name: member for member in members_of(self.count, empty=True)} if self.new else self.full
+
+    def answer(self, host: str, verb: str, asked: Mapping[str, Any]) -> dict[str, Any]:
+        """What a host answers to `part`, `plan` or `inventory`."""
+        answers = {"part": self._part, "plan": self._plan, "inventory": self._inventory}
+        return answers[verb](self.seen[host], asked)
+
+    def _part(self, member: FakeMember, asked: Mapping[str, Any]) -> dict[str, Any]:
+        words = dict.fromkeys(self.whole.homes, "idle") if member.name == HEAD and not self.new else {}
+        found = HostPart(
+            engine="lxd",
+            known_as="" if self.new else member.name,
+            exists=not self.new,
+            rows=tuple(node_row(node, words.get(node.name, ""), engine="lxd") for node in member.nodes),
+            words=words,
+            offer=offers_of(self.spec, [member])[0] if asked["spec"] else None,
+            address=underlay(int(member.name[1:])),
+            mtu=UNDERLAY_MTU,
+        )
+        return {**host_part_document(found, host=member.name), **self.recorded}
+
+    def _plan(self, member: FakeMember, _asked: Mapping[str, Any]) -> dict[str, Any]:
+        names = [node.name for node in self.full[member.name].nodes]
+        lines = [f"create node {name}" for name in names] if self.new else []
+        mine = {node.name: node for node in self.whole.on(member.name)}
+        whole = WholeCluster(members=tuple(mine[name] for name in names))
+        return {**plan_document(lines, (), host=member.name), "whole": dump_whole(whole), "secret": ""}
+
+    def _inventory(self, member: FakeMember, _asked: Mapping[str, Any]) -> dict[str, Any]:
+        nodes = [("lxd", node) for node in member.nodes]
+        return host_inventory_document(build_inventory(nodes, lambda _mode: member.place.gpus, host=member.name))
+
+
+def write_members(hosts: FakeHosts, folder: Path) -> Path:
+    """Have a stand-in for ssh start a process for each of the hosts; returns the folder in which it is."""
+    asked = {"spec": "wanted"}
+    for name in hosts.seen:
+        (folder / name).mkdir()
+        for verb in ("part", "plan", "inventory"):
+            (folder / name / verb).write_text(json.dumps(hosts.answer(name, verb, asked)))
+    programs = folder / "bin"
+    programs.mkdir()
+    root = str(Path(__file__).parents[1])
+    (programs / "ssh").write_text(MEMBER.format(python=os.path.realpath(sys.executable), root=root, folder=str(folder)))
+    (programs / "ssh").chmod(0o700)
+    return programs
+
+
+class _Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
+    request_queue_size = 128
+    daemon_threads = True
+
+
+class _Member(socketserver.StreamRequestHandler):
+    """One request to one of the hosts: the request says to which."""
+
+    def __init__(self, hosts: FakeHosts, *arguments: Any) -> None:  # noqa: ANN401 - socketserver's
+        self._hosts = hosts
+        super().__init__(*arguments)
+
+    def handle(self) -> None:
+        """Say hello, and answer."""
+        self.wfile.write(render_line("hello", protocol=PROTOCOL, version=__version__, host=""))
+        lines = Lines(most_line_bytes=MOST_REQUEST_BYTES)
+        for piece in iter(partial(self.connection.recv, PIECE), b""):
+            for message in lines.feed(piece):
+                if message.kind == "request":
+                    said = message.content
+                    answer = self._hosts.answer(said["host"], said["verb"], said["document"])
+                    self.wfile.write(render_line("result", document=answer))
+                    return
+
+
+@contextmanager
+def serving(hosts: FakeHosts, address: str) -> Iterator[None]:
+    """Answer for all of them during the block."""
+    hosts.recorded, hosts.seen, hosts.full  # noqa: B018 - made now: the first one who asks would wait for it
+    with _Server(address, partial(_Member, hosts)) as server:
+        threading.Thread(target=server.serve_forever, args=(_LOOK_S,), daemon=True).start()
+        try:
+            yield
+        finally:
+            server.shutdown()
+
+
+def main() -> None:
+    """Answer until stdin ends."""
+    address, count, state = sys.argv[1:]
+    with serving(FakeHosts(int(count), new=state == "new"), address):
+        sys.stdout.write("ready\n")
+        sys.stdout.flush()
+        sys.stdin.read()
+
+
+if __name__ == "__main__":
+    main()
