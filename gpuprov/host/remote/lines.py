@@ -99,10 +99,10 @@ class Lines:
         self._add(rest)
 
     def _add(self, piece: bytes) -> None:
+        self._begun.append(piece)
         self._begun_bytes += len(piece)
         if self._begun_bytes > self._most_line_bytes:
             raise BadLine(f"a line has more than {self._most_line_bytes} bytes: {_shown(self._begun[0])}")
-        self._begun.append(piece)
 
 
 def _shown(line: bytes) -> str:

@@ -53,6 +53,11 @@ def test_a_line_without_end_is_refused_before_it_fills_the_memory() -> None:
             assert list(lines.feed(b"x" * 100)) == []
 
 
+def test_a_line_that_is_too_long_is_refused_where_it_comes_at_once_too() -> None:
+    with pytest.raises(BadLine, match="more than 10 bytes: xxxxxxxxxxx"):
+        list(Lines(most_line_bytes=10).feed(b"x" * 11))
+
+
 def test_so_are_lines_without_end() -> None:
     lines = Lines(most_bytes=1000)
     with pytest.raises(BadLine, match="more was sent"):
