@@ -36,7 +36,7 @@ from tests.fakes.jobs_in_nodes import give_jobs
 from tests.unit.gpuwork.conftest import JOB, PANDAS, PARAMS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from gpuprov.host.remote.ask import MemberRequest
     from gpuprov.host.remote.machine import RemoteMachine
@@ -114,11 +114,19 @@ class CountedHosts(HostsInWorlds):
         """Since `begin`."""
         return Count(rounds=tuple(self.rounds), connections=max(map(len, self.sockets.values()), default=0))
 
-    def ask(self, requests: Mapping[RemoteMachine, MemberRequest]) -> list[HostAnswer]:
-        """Also of `work`, which asks."""
+    def ask(
+        self,
+        requests: Mapping[RemoteMachine, MemberRequest],
+        further: Callable[[HostAnswer], Mapping[RemoteMachine, MemberRequest]] = lambda _answer: {},
+    ) -> list[HostAnswer]:
+        """Also of `work`, which asks; hosts that an answer names are asked after it, in a round of their own."""
+        words = " and ".join(dict.fromkeys(request.verb for request in requests.values()))
         if requests:
-            self._note(requests, " and ".join(dict.fromkeys(request.verb for request in requests.values())))
-        return super().ask(requests)
+            self._note(requests, words)
+        answers = super().ask(requests, further)
+        if named := [answer.machine for answer in answers if answer.machine not in requests]:
+            self._note(named, words)
+        return answers
 
     def attach(self, machine: RemoteMachine, command: Sequence[str], *, terminal: bool) -> int:
         """A command of gpuprov there."""

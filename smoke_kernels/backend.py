@@ -26,6 +26,9 @@ UntypedModule = Any
 
 SIMULATED: Final[bool] = bool(importlib.import_module("numba.cuda.core.config").ENABLE_CUDASIM)
 
+if not SIMULATED and not hasattr(np, "row_stack"):
+    raise ImportError(f"numba-cuda 0.30 cannot compile for a GPU with NumPy {np.__version__}; it needs numpy<2.5")
+
 # The simulator knows no alignment; on a GPU 16 bytes let the compiler load four floats in one instruction.
 ALIGNMENT: Final[int | None] = None if SIMULATED else 16
 

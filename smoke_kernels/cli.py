@@ -63,7 +63,7 @@ def _run(request: Request, started: float) -> dict[str, Any]:
         raise DeviceError(
             "numba-cuda cannot be imported",
             evidence=f"{type(error).__name__}: {error} ({sys.executable})",
-            remedy="python3 -m pip install 'numba-cuda[cu13]>=0.30,<0.31' numpy nvidia-ml-py   "
+            remedy="python3 -m pip install 'numba-cuda[cu13]>=0.30,<0.31' 'numpy<2.5' nvidia-ml-py   "
             "([cu12] for a driver before 580.65 or a GPU before Turing; neither for the simulator)",
         ) from error
     options = request.options

@@ -23,11 +23,12 @@ if TYPE_CHECKING:
 
 ENGINE_IMAGE = "image:"  # a base that the engine already has
 NUMBA = "numba-cuda{}>=0.30,<0.31"
+NUMPY = "numpy<2.5"  # numba-cuda 0.30 compiles nothing for a GPU without np.row_stack, which NumPy 2.5 removed
 REQUIREMENTS: dict[CudaWheels, tuple[str, ...]] = {
     # Even the simulator asks CUDA's runtime library for its version when it is imported.
-    "none": (NUMBA.format(""), "numpy", "nvidia-cuda-runtime>=13,<14", "nvidia-ml-py"),
-    "cu12": (NUMBA.format("[cu12]"), "numpy", "nvidia-ml-py"),
-    "cu13": (NUMBA.format("[cu13]"), "numpy", "nvidia-ml-py"),
+    "none": (NUMBA.format(""), NUMPY, "nvidia-cuda-runtime>=13,<14", "nvidia-ml-py"),
+    "cu12": (NUMBA.format("[cu12]"), NUMPY, "nvidia-ml-py"),
+    "cu13": (NUMBA.format("[cu13]"), NUMPY, "nvidia-ml-py"),
 }
 # What builds CUDA programs, and what runs them together. nvcc 13 does not support GPUs before Turing, for which CUDA
 # 12's NVRTC compiles the kernels; with simulated GPUs g++ suffices.
