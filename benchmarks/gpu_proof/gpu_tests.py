@@ -7,6 +7,7 @@ import sys
 from typing import Any
 
 from benchmarks.gpu_proof.parts import ROOT
+from gpuprov.core.errors import TimedOut
 from gpuprov.core.execution import run
 
 _WORDS = re.compile(r"(\d+) (passed|failed|skipped|error|errors|xfailed)")
@@ -15,7 +16,11 @@ _WORDS = re.compile(r"(\d+) (passed|failed|skipped|error|errors|xfailed)")
 def run_tests(*, limit_s: float) -> dict[str, Any]:
     """Run them; a test that is skipped says why, and a rate below what is aimed at is told."""
     argv = (sys.executable, "-m", "pytest", "tests/gpu", "--quiet", "--no-header", "-rfEsx", "--tb=short")
-    done = run(argv, timeout_s=limit_s, cwd=ROOT, check=False)
+    wide = {"COLUMNS": "400"}  # pytest cuts its reasons to the width of the terminal
+    try:
+        done = run(argv, timeout_s=limit_s, cwd=ROOT, environment=wide, check=False)
+    except TimedOut as error:
+        return {"passed": False, "why": f"{error.what}: {error.evidence}", "counts": {}, "said": []}
     return read_summary(done.stdout, exit_code=done.exit_code)
 
 

@@ -33,7 +33,9 @@ _BEFORE_3_11: Final = ("backports.strenum", "exceptiongroup", "tomli")
 # Needed of NVIDIA's packages: NVVM with libdevice, NVRTC, nvJitLink, and the runtime with the barrier of a grid.
 _DEVICE_RUNTIME: Final = "libcudadevrt.a"
 _NEVER: Final = ("pip", "nvidia_cuda_cccl", "nvidia_cuda_crt")
-_OFTEN_THERE: Final = ("numpy", "nvidia_cuda_nvcc", "nvidia_cuda_nvrtc", "nvidia_nvjitlink", "nvidia_nvvm")
+# Of one release all together: an nvJitLink of 13.0 refuses the runtime library of 13.5 as bad input.
+_COMPILERS: Final = ("nvidia_cuda_nvcc", "nvidia_cuda_nvrtc", "nvidia_cuda_runtime", "nvidia_nvjitlink", "nvidia_nvvm")
+_OFTEN_THERE: Final = ("numpy", *_COMPILERS)
 _SUPERFLUOUS: Final = (".pxd", ".pyi", ".pyx", ".h", ".hpp")
 
 

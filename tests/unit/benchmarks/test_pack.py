@@ -100,25 +100,26 @@ def packed(folder: Path, monkeypatch: pytest.MonkeyPatch, wheels: dict[str, Sequ
 
 
 def test_a_machine_with_a_toolkit_gets_what_it_lacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    runtime = {"nvidia/cu13/lib/libcudadevrt.a", "nvidia/cu13/lib/libcudart.so.13"}
+    """CUDA's runtime is the toolkit's too: nvJitLink links none that is newer."""
     found = packed(tmp_path, monkeypatch, {**EVERYWHERE, **OF_13}, "--cuda", "13")
-    assert found == {*ALWAYS, *runtime, "cuda/core/cu13/_device.so"}
+    assert found == {*ALWAYS, "cuda/core/cu13/_device.so"}
 
 
 def test_a_bare_machine_gets_numpy_and_the_compilers_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     compilers = {"nvidia/cu13/lib/libnvvm.so.4", "nvidia/cu13/nvvm/libdevice/libdevice.10.bc", "numpy/__init__.py"}
     small = packed(tmp_path, monkeypatch, {**EVERYWHERE, **OF_13}, "--cuda", "13")
+    runtime = {"nvidia/cu13/lib/libcudadevrt.a", "nvidia/cu13/lib/libcudart.so.13"}
     complete = packed(tmp_path, monkeypatch, {**EVERYWHERE, **OF_13}, "--cuda", "13", "--complete")
-    assert complete == small | compilers
+    assert complete == small | compilers | runtime
 
 
 def test_an_older_driver_gets_cuda_12(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     runtime = {"nvidia/cuda_runtime/lib/libcudadevrt.a", "nvidia/cuda_runtime/lib/libcudart.so.12"}
     compilers = {"nvidia/cuda_nvcc/nvvm/lib64/libnvvm.so", "nvidia/cuda_nvcc/nvvm/libdevice/libdevice.10.bc"}
     small = packed(tmp_path, monkeypatch, {**EVERYWHERE, **OF_12}, "--cuda", "12")
-    assert small == {*ALWAYS, *runtime, "cuda/core/cu12/_device.so"}
+    assert small == {*ALWAYS, "cuda/core/cu12/_device.so"}
     complete = packed(tmp_path, monkeypatch, {**EVERYWHERE, **OF_12}, "--cuda", "12", "--complete")
-    assert complete == {*small, *compilers, "numpy/__init__.py"}
+    assert complete == {*small, *compilers, *runtime, "numpy/__init__.py"}
 
 
 def test_the_wheels_are_those_of_a_major_and_a_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -68,6 +68,7 @@ def test_libraries_are_mounted_under_the_names_they_are_loaded_by(recorded: Reco
     [
         ("one-gpu", "/usr/lib/x86_64-linux-gnu/nvidia/current/libcuda.so.550.90.07"),
         ("uvm-missing", "/usr/lib64/libcuda.so.535.183.01"),
+        ("h100-vm", "/usr/local/nvidia/lib64/libcuda.so.580.159.04"),
     ],
 )
 def test_libraries_are_found_where_distributions_put_them(recorded: Recorded, name: str, source: str) -> None:

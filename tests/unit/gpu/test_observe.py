@@ -86,7 +86,11 @@ def test_a_senseless_number_of_simulated_gpus_is_refused(tmp_path: Path, count: 
 
 @pytest.mark.parametrize(
     ("name", "version", "cuda", "capability"),
-    [("one-gpu", "550.90.07", 12040, (8, 9)), ("uvm-missing", "535.183.01", 12020, (7, 5))],
+    [
+        ("one-gpu", "550.90.07", 12040, (8, 9)),
+        ("uvm-missing", "535.183.01", 12020, (7, 5)),
+        ("h100-vm", "580.159.04", 13000, (9, 0)),
+    ],
 )
 def test_one_gpu(recorded: Recorded, name: str, version: str, cuda: int, capability: tuple[int, int]) -> None:
     host = recorded(name).observe()

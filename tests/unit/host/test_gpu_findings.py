@@ -55,6 +55,7 @@ def facts_of(host: str) -> HostFacts:
         ("driver-mismatch", {"nvidia-driver": "fail"}),
         ("one-gpu", SOUND),
         ("eight-gpu", SOUND),
+        ("h100-vm", SOUND),
         ("mig", SOUND),
         ("uvm-missing", {"nvidia-driver": "ok", "uvm": "fail", "libraries": "ok", "gpu-access": "fail"}),
     ],

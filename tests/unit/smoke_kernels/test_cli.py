@@ -186,6 +186,17 @@ def test_without_numba_the_error_says_what_to_install(tmp_path: Path) -> None:
     assert "pip install" in done.stderr
 
 
+@pytest.mark.slow
+def test_a_numpy_with_which_numba_cuda_fails_on_gpus_is_told_and_is_fine_on_the_simulator(tmp_path: Path) -> None:
+    """Seen on an H100 with Python 3.12 and NumPy 2.5: each kernel failed for want of np.row_stack."""
+    (tmp_path / "sitecustomize.py").write_text("import numpy\nvars(numpy).pop('row_stack', None)\n")
+    done = run_program("matmul", PYTHONPATH=str(tmp_path))
+    assert (done.returncode, done.stdout) == (3, "")
+    assert_three_parts(done.stderr)
+    assert "it needs numpy<2.5" in done.stderr
+    assert run_program("matmul", "--quick", "--simulate", PYTHONPATH=str(tmp_path)).returncode == 0
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
