@@ -30,8 +30,9 @@ _FABRIC_WRONG = {
     7: "invalid location",
     8: "GPU state invalid",
 }
-# Models on boards whose NVLinks are wired; cards for PCIe slots report links too, which are down without a bridge
-_WIRED = re.compile(r"SXM|H100 80GB HBM3|H(?:20|200)$|GH200|G?B[23]00")
+# Models on boards whose NVLinks are wired; cards for PCIe slots report links too, which are down without a bridge, and
+# most boards with a GH200 have no other GPU to be linked with
+_WIRED = re.compile(r"SXM|H100 80GB HBM3|H(?:20|200)$|G?B[23]00")
 # NVLinks of each GPU by NVIDIA's data sheets; A800 and H800 have fewer than the models that they derive from
 _LINKS = {"P100-SXM2": 4, "V100-SXM[23]": 6, "A100-SXM4": 12, r"H100 80GB HBM3|H200$|G?B[23]00": 18}
 _P2P = {

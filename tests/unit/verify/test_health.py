@@ -106,6 +106,7 @@ def test_a_machine_without_such_a_thing(build_case: Build, check_id: str, name: 
         ("NVIDIA H200", "warn"),
         ("NVIDIA H100 PCIe", "skip"),
         ("NVIDIA H200 NVL", "skip"),
+        ("NVIDIA GH200 480GB", "skip"),
         ("NVIDIA GeForce RTX 3090", "skip"),
     ],
 )
