@@ -38,6 +38,7 @@ _LAN = tuple(IPv4Network(text) for text in ("10.0.0.0/8", "172.16.0.0/12", "192.
 _ONE_BROKER = r"[A-Za-z][A-Za-z0-9.+-]{0,30}://(?:[!-.0-:<-?A-~]{1,1000}@)?[!-:<-?A-~]*"
 _BROKER = re.compile(rf"{_ONE_BROKER}(?:;{_ONE_BROKER})*")
 _BROKER_MAX = 2000
+_KAFKA = re.compile(r"(?:^|;)(?:confluent)?kafka\b", re.IGNORECASE)
 _LENGTHS = range(16, 30)
 _SYSTEM = ("/proc", "/sys", "/dev")
 _SUBNET = "a private subnet of /16 to /29, such as 10.0.3.0/24"
@@ -165,6 +166,9 @@ def _broker(spec: ClusterSpec, _root: Path) -> Found:
         yield "worker.broker", "has a space, or a character that is not printable ASCII", "others as %20 and so on"
     elif not _BROKER.fullmatch(url):
         yield "worker.broker", "is not a URL", allowed
+    elif _KAFKA.search(url):
+        others = "null, for a RabbitMQ on the first node; or the URL of a RabbitMQ, Redis or other broker of yours"
+        yield "worker.broker", "is Kafka, over which a cluster's workers cannot be listed", others
 
 
 def _job_time(spec: ClusterSpec, _root: Path) -> Found:

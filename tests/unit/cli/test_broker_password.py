@@ -38,7 +38,7 @@ SHOWS = (
         "rediss://:p%40ss@redis.lab:6380/3?ssl_cert_reqs=required",
         "sentinel://:one@10.1.1.1:26379;sentinel://:two@10.1.1.2:26379",
         "amqps://gpu:p'a\"s@[fd00::1]:5671/vhost",
-        "confluentkafka://10.1.1.1:9092",
+        "mongodb://10.1.1.1/kafka",
     ],
 )
 def test_what_is_allowed_is_hidden_by_whoever_hides_passwords(typed: Typed, tmp_path: Path, url: str) -> None:
