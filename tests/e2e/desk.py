@@ -25,6 +25,7 @@ open("result.txt", "w").write("42")
 """
 TASKS = "def double(number, word='none'):\n    print('doubled', number * 2, word)\n"
 QUICK = {("lxd", "slurm"), ("lxd", "worker"), ("docker", "worker")}
+KILL_NODE = {"lxd": ("lxc", "stop", "--force"), "incus": ("incus", "stop", "--force"), "docker": ("docker", "kill")}
 
 
 def kinds(role: str, quick: set[tuple[str, str]]) -> list[Any]:

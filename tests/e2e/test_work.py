@@ -19,7 +19,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpuprov.core.waiting import Wait
-from tests.e2e.desk import QUICK, Desk, again_within, kinds, lasting, open_desk
+from tests.e2e.conftest import output
+from tests.e2e.desk import KILL_NODE, QUICK, Desk, again_within, kinds, lasting, open_desk
+from tests.e2e.job_attempts import ADMINISTRATION, SECRETS, attempt_as_jobs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -144,6 +146,12 @@ except OSError:
 BRIEF = lasting(5)
 
 
+def host_addresses() -> list[str]:
+    """All of this host, that of its loopback among them."""
+    links = json.loads(output("ip", "-json", "-4", "address"))
+    return [address["local"] for link in links for address in link["addr_info"]]
+
+
 @pytest.mark.parametrize("desk", WORKERS, indirect=True)
 def test_a_run_whose_worker_is_killed_runs_again(desk: Desk) -> None:
     job = desk.begin(*BRIEF)
@@ -151,18 +159,32 @@ def test_a_run_whose_worker_is_killed_runs_again(desk: Desk) -> None:
     again_within(desk, job)
 
 
-@pytest.mark.parametrize("desk", LXD_WORKERS, indirect=True)
-def test_a_run_whose_node_is_stopped_runs_again_elsewhere(desk: Desk) -> None:
-    """On the second node, for the first one has the broker; the jobs outlast three commands on a busy machine."""
+def begin_on_second(desk: Desk) -> str:
+    """A job that runs on the second node, for the first one has the broker; it outlasts three commands."""
     jobs = [desk.submit(*lasting(12)) for _ in range(2)]
     Wait(what="both to run", timeout_s=60, fix="look at the queue").until(
         lambda: [desk.shown(job)["state"] for job in jobs], lambda states: states == ["running"] * 2
     )
-    second = desk.place.node(1)
-    (job,) = (job for job in jobs if desk.shown(job)["node"] == second)
+    (job,) = (job for job in jobs if desk.shown(job)["node"] == desk.place.node(1))
+    return job
+
+
+@pytest.mark.parametrize("desk", LXD_WORKERS, indirect=True)
+def test_a_run_whose_node_is_stopped_runs_again_elsewhere(desk: Desk) -> None:
+    job, second = begin_on_second(desk), desk.place.node(1)
     refused = desk.gpuprov("stop", second, expect=2)
     assert f"{job} of work (sh) on {second}" in refused.stderr
     desk.gpuprov("stop", second, "--force")
+    again_within(desk, job)
+    assert desk.shown(job)["node"] == desk.controller
+    desk.gpuprov("start", second)
+    desk.gpuprov("verify", "--cluster", desk.place.cluster)
+
+
+@pytest.mark.parametrize("desk", LXD_WORKERS, indirect=True)
+def test_a_run_whose_node_is_killed_behind_gpuprov_s_back_runs_again_elsewhere(desk: Desk) -> None:
+    job, second = begin_on_second(desk), desk.place.node(1)
+    output(*KILL_NODE[desk.engine], second)
     again_within(desk, job)
     assert desk.shown(job)["node"] == desk.controller
     desk.gpuprov("start", second)
@@ -185,7 +207,7 @@ def test_the_broker_is_reached_from_nodes_alone_and_its_password_is_nowhere_else
     url = desk.gpuprov.in_node(desk.controller, "cat", "/etc/gpuwork/broker").strip()
     password, address = re.fullmatch(r"amqp://gpuwork:([0-9a-f]{64})@([0-9.]+):5672/gpuwork", url).groups()  # type: ignore[union-attr]
     desk.gpuprov.in_node(desk.place.node(1), "python3", "-c", AMQP, address)
-    for elsewhere in (address, desk.place.address(0, 2), desk.place.address(0, 1), "127.0.0.1"):
+    for elsewhere in (address, desk.nodes()[desk.controller]["address"], *host_addresses()):
         assert subprocess.run([sys.executable, "-c", AMQP, elsewhere], check=False).returncode == 1, elsewhere
     for node in (desk.place.node(0), desk.place.node(1)):
         assert password not in desk.gpuprov.in_node(node, "ps", "axeww")
@@ -201,6 +223,26 @@ def test_the_broker_is_reached_from_nodes_alone_and_its_password_is_nowhere_else
         for part in parts.getmembers():
             content = parts.extractfile(part)
             assert content is None or password.encode() not in content.read(), part.name
+
+
+@pytest.mark.parametrize("desk", WORKERS, indirect=True)
+def test_a_job_gets_at_its_own_queue_and_gpu_alone(desk: Desk) -> None:
+    nodes, all_gpus = desk.nodes(), 4
+    elsewhere = (nodes[desk.controller]["address"], *host_addresses())
+    assert {"127.0.0.1", desk.place.address(0, 1)} <= {*elsewhere}
+    found = attempt_as_jobs(desk, elsewhere, gpus=all_gpus)
+    for name, told in found.items():
+        assert told["own"] == "entered", told
+        assert told["gpus"] == nodes[name]["gpus"], told
+        refused = {key: told[key] for key in (*SECRETS, *elsewhere, *ADMINISTRATION)}
+        assert not {"entered", 0} & set(refused.values()), refused
+        devices = {device["path"] for device in desk.gpuprov.json("show", name)["node"]["devices"]}
+        own = [f"/dev/nvidia{minor}" in devices for minor in range(all_gpus)]
+        assert own.count(True) == 1, devices
+        # OSError: it may open its own, behind which there is no driver
+        assert told["opened"] == ["OSError" if mine else "FileNotFoundError" for mine in own], told
+        assert told["made"] == ["PermissionError"] * all_gpus, told
+    assert {found[desk.controller][path] for path in SECRETS} == {"PermissionError"}, "they are there"
 
 
 @pytest.mark.parametrize("desk", LXD_WORKERS, indirect=True)
