@@ -1,4 +1,4 @@
-"""A parameter grid on a real cluster: the lab's known answers."""
+"""A parameter grid on a real cluster of Slurm and of workers: the lab's known answers."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+
+from tests.e2e.desk import kinds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -57,19 +59,19 @@ class Grid:
 
 
 @pytest.fixture(
-    scope="module", params=["lxd", *(pytest.param(engine, marks=pytest.mark.long) for engine in ("docker", "incus"))]
+    scope="module", params=[param for role in ("slurm", "worker") for param in kinds(role, {("lxd", role)})]
 )
 def grid(
     request: pytest.FixtureRequest, gpuprov: Gpuprov, place: Place, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Grid]:
-    engine: str = request.param
+    engine, role = request.param
     request.getfixturevalue({"lxd": "lxc"}.get(engine, engine))
     project = tmp_path_factory.mktemp("project") / "vision"
     (project / "src").mkdir(parents=True)
     (project / "src/params.py").write_text(PARAMS)
     (project / "src/job.py").write_text(JOB)
-    spec = gpuprov.folder / f"grid-{engine}.yaml"
-    spec.write_text(place.spec(engine=engine, share="true"))
+    spec = gpuprov.folder / f"grid-{engine}-{role}.yaml"
+    spec.write_text(place.spec(engine=engine, nodes=f"role: {role}", share="true"))
     shutil.rmtree(f"/srv/gpuprov/{place.cluster}", ignore_errors=True)  # of a killed run
     gpuprov("cluster", "up", "-f", str(spec), "--no-verify")
     yield Grid(gpuprov, place, project)
