@@ -44,17 +44,20 @@ def design_ordered(order: NodeOrder, spec: ClusterSpec, state: ClusterState, pla
     request = request_of_node(order.gpu_order, state.spec or ClusterSpec(), place.gpus, node=order.name)
     gpus = allocate(place.gpus, place.leases, [request], claims=place.claims)[order.name]
     taken = {**place.taken, **state.taken_addresses()}
-    attachments = attach(spec, order.name, choose_addresses(order, spec, taken))
+    attachments = attach(spec, order.name, choose_addresses(order, spec, taken, host=place.host))
     return design_node(spec, order.name, attachments=attachments, gpus=gpus, sharing=request.sharing, place=place)
 
 
-def choose_addresses(order: NodeOrder, spec: ClusterSpec, taken: Mapping[str, str]) -> dict[str, IPv4Interface]:
+def choose_addresses(
+    order: NodeOrder, spec: ClusterSpec, taken: Mapping[str, str], *, host: str = ""
+) -> dict[str, IPv4Interface]:
     """Its address by interface: that which was ordered, else that of its number, else the highest free one.
 
     Args:
         order: The node.
         spec: Its cluster's.
         taken: Addresses in use (without prefix length), each with its holder.
+        host: Where the node is to be, in a cluster over hosts.
 
     Raises:
         UsageError: The address cannot be had, or the private one that goes with it.
@@ -63,7 +66,9 @@ def choose_addresses(order: NodeOrder, spec: ClusterSpec, taken: Mapping[str, st
     if order.address is not None:
         number = number_of_address(parse_address(order.address, spec.network, taken))
     elif number is None or str(public_address(number, spec.network).ip) in taken:
-        number = free_number(spec.network, taken)
+        hosts = [one.name for one in spec.hosts]
+        turn = {"host": hosts.index(host), "hosts": len(hosts)} if host in hosts else {}
+        number = free_number(spec.network, taken, **turn)
     public, private = public_address(number, spec.network), private_address(number, spec.network)
     if str(private.ip) in taken:
         raise UsageError(

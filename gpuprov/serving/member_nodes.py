@@ -13,6 +13,7 @@ from gpuprov.cluster.whole import dump_whole, parse_whole, recorded_whole
 from gpuprov.core.errors import GpuprovError, UsageError
 from gpuprov.core.names import check_cluster_name, check_node_name
 from gpuprov.core.outcome import Outcome
+from gpuprov.core.rollback import AGAIN
 from gpuprov.documents.hardware import hardware_document
 from gpuprov.documents.host_part import host_part_document
 from gpuprov.documents.outcome import outcome_document
@@ -207,7 +208,7 @@ def _record(driver: Driver, state: ClusterState, text: str) -> None:
         raise UsageError(
             f"cluster {state.name} has been changed from another machine",
             evidence=f"recorded is state {recorded.serial if recorded else 'none'}, this would be {whole.serial}",
-            fix=f"gpuprov cluster status {state.name}",
+            fix=f"{AGAIN}; what there is now: gpuprov cluster status {state.name}",
         )
     if recorded == whole:
         return

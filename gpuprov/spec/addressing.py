@@ -66,16 +66,23 @@ def number_of_address(address: IPv4Interface) -> int:
     return int(address.ip) - int(address.network.network_address) - _PUBLIC_OFFSET
 
 
-def free_number(network: NetworkSpec, taken: Mapping[str, str]) -> int:
+def free_number(network: NetworkSpec, taken: Mapping[str, str], *, host: int = 0, hosts: int = 1) -> int:
     """The highest number neither of whose two addresses is `taken`, so that numbered nodes find theirs free.
 
-    The very last number is left to the node in which images are built.
+    The very last number is left to the node in which images are built. Of several hosts each first takes numbers that
+    no other one does, for they may look for one at the same time.
+
+    Args:
+        network: The cluster's.
+        taken: Addresses in use, each with its holder.
+        host: The place of the node's host among all `hosts`.
+        hosts: How many there are.
 
     Raises:
         UsageError: Every address is taken.
     """
     numbers = range(capacity(IPv4Network(network.subnet)) - 1)
-    for number in reversed(numbers):
+    for number in sorted(numbers, key=lambda number: (number % hosts == host, number), reverse=True):
         if {str(public_address(number, network).ip), str(private_address(number, network).ip)}.isdisjoint(taken):
             return number
     raise UsageError(

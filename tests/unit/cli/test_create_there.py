@@ -69,6 +69,29 @@ def test_a_node_on_a_host_is_one_of_the_whole_cluster(lab: Typing) -> None:
     assert "hinton: removed c009" in lab.json("rm", "c009")["changed"]
 
 
+def test_two_at_once_get_different_addresses_and_the_next_run_tells_all_hosts(
+    lab: Typing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second one begins when the first one has made its node, and no other host knows of it."""
+    honest = lab.hosts.work
+
+    def overtaken(requests: Any) -> Any:
+        made = honest(requests)
+        monkeypatch.setattr(lab.hosts, "work", honest)
+        lab.type("create-node", "left", "--host", "hoff", "--gpus", "1")
+        return made
+
+    monkeypatch.setattr(lab.hosts, "work", overtaken)
+    lab.type("create-node", "right", "--host", "hinton", "--gpus", "1", expect=2)
+    assert "cluster lab has been changed from another machine" in lab.errors
+    assert "fix: run the same command again" in lab.errors
+    lab.type("create-node", "right", "--host", "hinton", "--gpus", "1")
+    conf = conf_of_all(lab)
+    addresses = [line.split()[1] for line in conf.splitlines() if line.startswith(("NodeName=left", "NodeName=right"))]
+    assert len(set(addresses)) == 2
+    assert lab.json("cluster", "up", "--no-verify")["unchanged"]
+
+
 def test_without_host_it_goes_where_its_gpus_are(lab: Typing) -> None:
     for name in ("c010", "c011"):
         lab.type("create-node", name, "--host", "hoff", "--gpus", "1", "--exclusive")

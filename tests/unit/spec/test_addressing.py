@@ -67,7 +67,10 @@ def test_a_subnet_holds_all_but_network_gateway_and_broadcast() -> None:
 def test_the_highest_number_free_on_both_networks_is_found() -> None:
     assert free_number(NETWORK, {}) == NODES_MAX - 2
     assert free_number(NETWORK, {"10.0.3.253": "web", "10.0.5.251": "db"}) == NODES_MAX - 4
+    found = [free_number(NETWORK, {}, host=host, hosts=3) for host in range(3)]
+    assert sorted(found) == [NODES_MAX - 4, NODES_MAX - 3, NODES_MAX - 2]
     small = NetworkSpec(subnet="10.0.3.0/29")
+    assert free_number(small, {"10.0.3.3": "x", "10.0.3.5": "x"}, host=1, hosts=2) == 2, "none of its own is left"
     with pytest.raises(UsageError, match="no address is free"):
         free_number(small, {f"10.0.3.{n}": "x" for n in range(2, 8)})
 
