@@ -19,7 +19,7 @@ from gpuprov.cluster.slices import spec_on
 from gpuprov.cluster.state import observe_cluster, with_current_gpus
 from gpuprov.cluster.surroundings import Surroundings
 from gpuprov.cluster.taken_name import refuse_taken_name
-from gpuprov.cluster.whole import recorded_host, recorded_whole
+from gpuprov.cluster.whole import is_elsewhere, recorded_host, recorded_whole
 from gpuprov.core.errors import UsageError
 from gpuprov.core.names import name_cluster
 from gpuprov.planes.across.hold import Leave
@@ -89,6 +89,17 @@ def _refuse_over_hosts(state: ClusterState) -> None:
         )
 
 
+def _refuse_elsewhere(order: NodeOrder, state: ClusterState) -> None:
+    """Refuse a name that has been given on another host since the hosts were asked."""
+    whole = recorded_whole(state)
+    if whole and is_elsewhere(state, order.name):
+        raise UsageError(
+            f"the name {order.name} is taken by a node on {whole.homes[order.name]}",
+            evidence=f"as recorded with cluster {state.name} on {recorded_host(state)}",
+            fix=f"use another name; or, if that node is gone: {name_cluster('gpuprov cluster up', state.name)}",
+        )
+
+
 def look_and_plan_node(
     driver: Driver, order: NodeOrder, found: ClusterState, host: Host, gpus: HostGpus, claims: Claims
 ) -> NodePlan:
@@ -107,6 +118,7 @@ def look_and_plan_node(
     """
     if not order.agreed:
         _refuse_over_hosts(found)
+    _refuse_elsewhere(order, found)
     source = None if order.source is None else get_source(driver, order.source, copy=order.name)
     leaves = find_unfinished(order, found)
     state = replace(found, nodes=tuple(node for node in found.nodes if node.name != order.name))

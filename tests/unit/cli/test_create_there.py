@@ -92,6 +92,22 @@ def test_two_at_once_get_different_addresses_and_the_next_run_tells_all_hosts(
     assert lab.json("cluster", "up", "--no-verify")["unchanged"]
 
 
+def test_a_name_that_went_to_another_host_meanwhile_is_refused(lab: Typing, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both have been told that nobody has it."""
+    honest = lab.hosts.work
+
+    def overtaken(requests: Any) -> Any:
+        monkeypatch.setattr(lab.hosts, "work", honest)
+        lab.type("create-node", "same", "--host", "hoff")
+        return honest(requests)
+
+    monkeypatch.setattr(lab.hosts, "work", overtaken)
+    lab.type("create-node", "same", "--host", "hinton", expect=2)
+    assert "the name same is taken by a node on hoff" in lab.errors
+    assert homes(lab)["same"] == "hoff"
+    assert lab.json("cluster", "up", "--no-verify")["unchanged"]
+
+
 def test_without_host_it_goes_where_its_gpus_are(lab: Typing) -> None:
     for name in ("c010", "c011"):
         lab.type("create-node", name, "--host", "hoff", "--gpus", "1", "--exclusive")
