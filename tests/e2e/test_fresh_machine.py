@@ -1,9 +1,10 @@
-"""The README's first command on a machine that was just installed, and a power cut on its first day."""
+"""The README's first command on a machine that was just installed, a power cut on its first day, and `host undo`."""
 
 from __future__ import annotations
 
 import json
 import shutil
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -21,6 +22,52 @@ NODES = [f"c00{number}" for number in range(4)]
 JOB = "outlives-the-cut"
 STATE = "/var/lib/slurm/slurmctld/job_state"  # Slurm writes it every few seconds
 WORKING = {"idle", "allocated", "mixed"}
+UNIT = "/etc/systemd/system/gpuprov-restore-{}.service"
+THEIRS = {
+    "/etc/apt/preferences.d/site": "Package: nothing\nPin: release n=nowhere\nPin-Priority: 1\n",
+    "/etc/apt/sources.list.d/site.list": "# none\n",
+    "/etc/sysctl.d/90-site.conf": "# none\n",
+    "/etc/systemd/system/docker.service.d/site.conf": "[Unit]\n",
+    "/etc/systemd/system/site.service": "[Service]\nExecStart=true\n[Install]\nWantedBy=multi-user.target\n",
+}
+# An engine's objects, where it is there.
+MAKE_THEIRS = """
+for client in lxc incus; do
+    command -v $client >/dev/null || continue
+    $client profile create theirs
+    $client network create theirs-$client ipv4.address=none ipv6.address=none
+done
+if command -v docker; then
+    docker network create theirs
+    iptables -I DOCKER-USER -i theirs+ -j ACCEPT
+fi
+systemctl --quiet enable site.service
+"""
+LOOK_AT_THEIRS = f"""
+cat {" ".join(THEIRS)} && ls /etc/systemd/system/multi-user.target.wants/site.service
+{{
+    for client in lxc incus; do $client profile list --format csv; $client network list --format csv; done
+    docker network ls --format '{{{{.Name}}}}'
+    iptables -S DOCKER-USER
+}} | grep theirs
+"""
+# What has gpuprov's name, or says it, on disk, in the kernel and in systemd's memory, and folders that were for it. Not
+# logs, what verbs leave in /tmp, and the profiles that LXD keeps where there is no AppArmor.
+PASSED_OVER = ("/root", "/tmp", "/var/log", "/var/cache/gpuprov", "*/apparmor")
+TRACES = f"""
+find / -xdev '(' {" -o ".join(f"-path '{path}'" for path in PASSED_OVER)} ')' -prune -o -name '*gpuprov*' -print
+grep -rsI gpuprov /etc
+iptables-save | grep gpuprov
+nft list tables | grep gpuprov
+ls -d /sys/class/net/gpbr*
+cd /etc/systemd/system/multi-user.target.wants && ls lxd.service incus.service
+find /etc/systemd/system -mindepth 1 -type d -empty
+systemctl list-units --all --plain --no-legend 'gpuprov*'
+systemctl show --property Wants,ExecStartPre,NeedDaemonReload lxd incus docker | grep -E 'gpuprov|=yes'
+apt-cache policy | grep backports
+exit 0
+"""
+KEPT = ["/srv/gpuprov", "/usr/local/bin/gpuprov", "/var/lib/gpuprov"]  # results, what `make` made, the host's lock
 
 
 @pytest.fixture(
@@ -44,12 +91,19 @@ def machine(
     folder = tmp_path_factory.mktemp("machine")
     kind, suite, more_engines = request.param
     with kind(place, folder, suite) as made:
+        put_theirs(made)
         made.run("make", "up")
         for engine in more_engines:
             made.run("gpuprov", "host", "prepare", "--engine", engine)
             made.run("gpuprov", "cluster", "up", "--name", engine, "-n", "2", "--engine", engine)
         yield made
     shutil.rmtree(folder)
+
+
+def put_theirs(machine: Machine) -> None:
+    """Somebody else's files, beside those that `host prepare` writes."""
+    for path, text in THEIRS.items():
+        machine.run("sh", "-c", f"mkdir -p $(dirname {path}) && cat >{path}", stdin=text.encode())
 
 
 def nodes(machine: Machine) -> list[dict[str, Any]]:
@@ -68,19 +122,50 @@ def test_make_up_makes_four_nodes(machine: Machine) -> None:
     assert json.loads(machine.run("gpuprov", "--json", "cluster", "up"))["unchanged"] is True
 
 
+def first_nodes(machine: Machine) -> dict[str, str]:
+    """One node of each cluster."""
+    return {node["cluster"]: node["name"] for node in reversed(nodes(machine))}
+
+
+def is_kept(machine: Machine, controller: str) -> bool:
+    """Whether the job is on the disk."""
+    look = f"grep -qs {JOB} {STATE} && sync && echo yes || true"
+    return machine.run("gpuprov", "exec", controller, "--", "sh", "-c", look) == "yes\n"
+
+
 def test_nodes_are_back_after_a_power_cut_with_nobody_there(machine: Machine) -> None:
     """No engine was restarted since it was installed, and nobody asks one anything until the nodes' daemons run."""
-    there = len(nodes(machine))
+    there, firsts = len(nodes(machine)), first_nodes(machine)
     batch = ("sbatch", "--job-name", JOB, "--wrap", "sleep 600", "--nodes", "2", "--output", "/dev/null")
-    machine.run("gpuprov", "exec", NODES[0], "--", *batch)
-    kept = f"grep -qs {JOB} {STATE} && sync || echo not yet"
-    machine.wait_for(lambda: not machine.run("gpuprov", "exec", NODES[0], "--", "sh", "-c", kept), within_s=60)
+    for node in firsts.values():
+        machine.run("gpuprov", "exec", node, "--", *batch)
+    for node in firsts.values():
+        machine.wait_for(partial(is_kept, machine, node), within_s=60)
     machine.lose_power()
     machine.boot()
     count = ("sh", "-c", "pgrep -c -x slurmd || true")
     machine.wait_for(lambda: machine.run(*count).strip() == str(there), within_s=60)
     machine.wait_for(lambda: {node["slurm"].rstrip("*") for node in nodes(machine)} <= WORKING, within_s=60)
-    queue = machine.run("gpuprov", "exec", NODES[0], "--", "squeue", "--noheader", "--format=%j %T").split()
-    assert queue in ([JOB, "PENDING"], [JOB, "RUNNING"])
-    machine.run("gpuprov", "exec", NODES[0], "--", "scancel", "--user", "root")
-    assert json.loads(machine.run("gpuprov", "--json", "verify"))["verdict"] == "pass"
+    queue = ("squeue", "--noheader", "--format=%j %T")
+    queues = {cluster: machine.run("gpuprov", "exec", node, "--", *queue).split() for cluster, node in firsts.items()}
+    assert all(found in ([JOB, "PENDING"], [JOB, "RUNNING"]) for found in queues.values()), queues
+    for cluster, node in firsts.items():
+        machine.run("gpuprov", "exec", node, "--", "scancel", "--user", "root")
+        assert json.loads(machine.run("gpuprov", "--json", "verify", "--cluster", cluster))["verdict"] == "pass"
+
+
+def test_undo_takes_back_what_prepare_made_and_nothing_else(machine: Machine) -> None:
+    machine.run("sh", "-ec", MAKE_THEIRS)
+    engines = {node["engine"]: node["cluster"] for node in nodes(machine)}
+    before = machine.run("sh", "-c", TRACES).splitlines()
+    assert {UNIT.format(engine) for engine in engines} < set(before)
+    theirs = machine.run("sh", "-c", LOOK_AT_THEIRS)
+    for engine, cluster in engines.items():
+        machine.run("gpuprov", "cluster", "down", cluster)
+        for image in json.loads(machine.run("gpuprov", "--json", "image", "list"))["images"]:
+            if image["engine"] == engine:
+                machine.run("gpuprov", "image", "rm", image["name"], "--engine", engine)
+        assert machine.run("gpuprov", "host", "undo", "--engine", engine) != "unchanged\n"
+        assert machine.run("gpuprov", "host", "undo", "--engine", engine) == "unchanged\n"
+    assert sorted(machine.run("sh", "-c", TRACES).splitlines()) == KEPT
+    assert machine.run("sh", "-c", LOOK_AT_THEIRS) == theirs
