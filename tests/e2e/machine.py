@@ -121,12 +121,12 @@ class Machine:
 
 
 @contextmanager
-def container(place: Place, folder: Path, suite: str) -> Iterator[Machine]:
-    """A machine in LXD."""
+def container(place: Place, folder: Path, suite: str, *, disk: Path | None = None) -> Iterator[Machine]:
+    """A machine in LXD; its disk is the file system of that empty folder, else this machine's."""
     name = place.node(0)
     remove_machines(place, [name])
     try:
-        make_image(place, folder, suite)
+        make_image(place, folder, suite, disk=disk)
         machine = make_machine(place, name, place.address(0, 2))
         machine.boot()
         machine.check_out()
@@ -136,7 +136,12 @@ def container(place: Place, folder: Path, suite: str) -> Iterator[Machine]:
 
 
 def make_image(
-    place: Place, folder: Path, suite: str, *more: str, change: Callable[[Path], object] = lambda _root: None
+    place: Place,
+    folder: Path,
+    suite: str,
+    *more: str,
+    disk: Path | None = None,
+    change: Callable[[Path], object] = lambda _root: None,
 ) -> None:
     """An image of LXD for such machines, with their network and their pool, which have its name."""
     image = _image(place)  # the pool's own: mkfs.btrfs takes a file for mounted if the root's is one of the same path
@@ -147,7 +152,7 @@ def make_image(
     change(root)
     (folder / "metadata.yaml").write_text('{"architecture": "x86_64", "creation_date": 1}\n')
     output("lxc", "image", "import", str(_pack(folder)), "--alias", image, timeout_s=600)
-    output("lxc", "storage", "create", image, "dir")
+    output("lxc", "storage", "create", image, "dir", *([f"source={disk}"] if disk else []))
     address = ("ipv4.dhcp=false", f"ipv4.address={place.address(0, 1)}/24", "ipv4.nat=true", "ipv6.address=none")
     output("lxc", "network", "create", _network(place), *address)
     let_through(_network(place))

@@ -124,7 +124,7 @@ PLACES = {name: Place(number=number) for number, name in enumerate(MODULES)}
 # one after the other, as no letter is left
 PLACES |= dict.fromkeys(("grid", "work_faults", "users_broker", "anneal", "program", "slurm_backup"), PLACES["work"])
 PLACES |= dict.fromkeys(("work_limits", "full_share"), PLACES["image_contents"])
-PLACES |= dict.fromkeys(("hosts", "hosts_of_engines", "slurm_backup_hosts"), PLACES["fresh_machine"])
+PLACES |= dict.fromkeys(("hosts", "hosts_of_engines", "slurm_backup_hosts", "least_disk"), PLACES["fresh_machine"])
 
 
 def sweep(*places: Place) -> None:
