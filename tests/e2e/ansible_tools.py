@@ -6,10 +6,10 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from tests.e2e.conftest import Gpuprov
 
@@ -25,3 +25,17 @@ def ansible(gpuprov: Gpuprov, tool: str, *argv: str, variables: Mapping[str, str
     )
     assert done.returncode == 0, f"{argv}: {done.returncode}\n{done.stdout}\n{done.stderr}"
     return done.stdout
+
+
+def write_inventory(folder: Path, nodes: Sequence[str]) -> str:
+    """An inventory file that names these nodes `tried`; this machine may have others."""
+    path = folder / "gpuprov.yml"
+    path.write_text(f'plugin: gpuprov.cluster.gpuprov\ngroups: {{tried: "inventory_hostname in {nodes!r}"}}\n')
+    return str(path)
+
+
+def plain(value: Any) -> Any:
+    """A value without the mark that Ansible shows on what must not be taken for a template."""
+    if isinstance(value, dict):
+        return value.get("__ansible_unsafe", {key: plain(item) for key, item in value.items()})
+    return [plain(item) for item in value] if isinstance(value, list) else value

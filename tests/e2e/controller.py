@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from tests.e2e.several_machines import several_machines
@@ -22,7 +22,11 @@ AWAY = 7
 
 @dataclass(frozen=True, kw_only=True)
 class Controller:
-    """This machine, which knows the others by a configuration of its own, and uses no engine of its own for them."""
+    """This machine, which knows the others by a configuration of its own, and uses no engine of its own for them.
+
+    Attributes:
+        gpuprov: With the variables that name this configuration.
+    """
 
     gpuprov: Gpuprov
     lab: Lab
@@ -33,7 +37,7 @@ class Controller:
         return str(self.folder / "lab.yaml")
 
     def __call__(self, *argv: str, expect: int = 0) -> Finished:
-        return self.gpuprov(*argv, expect=expect, variables={"XDG_CONFIG_HOME": str(self.folder / "config")})
+        return self.gpuprov(*argv, expect=expect)
 
     def nodes(self, *argv: str, expect: int = 0) -> dict[str, dict[str, Any]]:
         return {node["name"]: node for node in self("--json", *argv, expect=expect).document["nodes"]}
@@ -59,7 +63,9 @@ def controller_of(
 
 def add_hosts(gpuprov: Gpuprov, lab: Lab, folder: Path, hosts: Mapping[str, Sequence[str]], spec: str) -> Controller:
     """What knows the machines of a lab, each added with these options."""
-    made = Controller(gpuprov=gpuprov, lab=lab, folder=folder)
+    variables = {"XDG_CONFIG_HOME": str(folder / "config")}
+    own = replace(gpuprov, environment={**gpuprov.environment, **variables})
+    made = Controller(gpuprov=own, lab=lab, folder=folder)
     (folder / "lab.yaml").write_text(spec)
     for name, options in hosts.items():
         address = ("--address", lab.addresses[name], "--user", "root", "--identity-file", str(lab.key))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.e2e.ansible_tools import ansible
+from tests.e2e.ansible_tools import ROOT, ansible, plain, write_inventory
 from tests.e2e.places import PLACES, sweep
 
 if TYPE_CHECKING:
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from tests.e2e.conftest import Finished, Gpuprov
     from tests.e2e.places import Place
 
-ROOT = Path(__file__).resolve().parents[2]
 PLAYS = Path(__file__).parent / "data" / "ansible"
 DYNAMIC = "inventories/gpuprov.yml"
 DOCKER = PLACES["ansible_docker"]
@@ -46,12 +45,6 @@ def nodes(gpuprov: Gpuprov, place: Place) -> Iterator[list[str]]:
 def tried(tmp_path: Path, nodes: list[str]) -> str:
     """An inventory file that names our nodes `tried`; this machine may have others."""
     return write_inventory(tmp_path, nodes)
-
-
-def write_inventory(folder: Path, nodes: list[str]) -> str:
-    path = folder / "gpuprov.yml"
-    path.write_text(f'plugin: gpuprov.cluster.gpuprov\ngroups: {{tried: "inventory_hostname in {nodes!r}"}}\n')
-    return str(path)
 
 
 def play(gpuprov: Gpuprov, *argv: str, expect: int = 0) -> Finished:
@@ -84,13 +77,6 @@ def test_the_inventory_is_the_same_by_plugin_and_by_script(gpuprov: Gpuprov, nod
     assert f"|--{nodes[0]}" in gpuprov("inventory", "--graph").stdout
     refused = gpuprov("inventory", "--host", "nobody", expect=2)
     assert "the inventory has no host nobody" in refused.stderr
-
-
-def plain(value: Any) -> Any:
-    """A value without the mark that Ansible shows on what must not be taken for a template."""
-    if isinstance(value, dict):
-        return value.get("__ansible_unsafe", {key: plain(item) for key, item in value.items()})
-    return [plain(item) for item in value] if isinstance(value, list) else value
 
 
 def test_a_cached_inventory_needs_no_engine(gpuprov: Gpuprov, nodes: list[str], tmp_path: Path) -> None:

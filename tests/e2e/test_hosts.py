@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.e2e.ansible_tools import ansible
+from tests.e2e.ansible_tools import ROOT, ansible, plain, write_inventory
 from tests.e2e.controller import AWAY, controller_of
 from tests.e2e.several_machines import SHARED
 
@@ -95,9 +95,8 @@ def test_verify_compares_the_machines(controller: Controller) -> None:
 
 def test_modules_of_ansible_reach_both_machines(controller: Controller) -> None:
     def module(name: str, arguments: str, *options: str) -> dict[str, Any]:
-        variables = {"XDG_CONFIG_HOME": str(controller.folder / "config")}
         argv = ("localhost", "-m", f"gpuprov.cluster.{name}", "-a", arguments, *options)
-        said = ansible(controller.gpuprov, "ansible", *argv, variables=variables)
+        said = ansible(controller.gpuprov, "ansible", *argv)
         result: dict[str, Any] = json.loads(said.partition(" => ")[2])
         return result
 
@@ -106,6 +105,25 @@ def test_modules_of_ansible_reach_both_machines(controller: Controller) -> None:
     assert any("create node c004" in line for line in module("cluster", "name=lab count=5", "--check")["changes"])
     told = module("verify", "cluster=lab")
     assert (told["passed"], [host["node"] for host in told["report"]["hosts"]]) == (True, list(HOSTS))
+
+
+def test_plays_and_the_inventory_reach_nodes_of_both_machines(controller: Controller) -> None:
+    own, folder = controller.gpuprov, controller.folder
+    inventory = write_inventory(folder, ALL)
+    listed = plain(json.loads(ansible(own, "ansible-inventory", "-i", inventory, "--list")))["_meta"]["hostvars"]
+    assert {name: listed[name]["gpuprov_through"] for name in ALL} == {
+        "c000": "hoff",
+        "c001": "hoff",
+        "c002": "hinton",
+        "c003": "hinton",
+    }
+    assert ansible(own, "ansible", "-i", inventory, "tried", "-m", "ansible.builtin.ping").count("pong") == len(ALL)
+    play = ("--json", "play", str(ROOT / "site.yml"), "-i", inventory, "--limit", "tried")
+    for status in ("changed", "ok"):
+        told = controller(*play).document["play"]
+        assert {name: host["status"] for name, host in told["hosts"].items()} == dict.fromkeys(ALL, status)
+    for name in ALL:
+        assert "SIMULATED" in controller("exec", name, "--", "cat", "/etc/motd").stdout
 
 
 def test_nodes_of_both_machines_share_a_folder(controller: Controller) -> None:
