@@ -206,7 +206,9 @@ class _Conversation:
             fix = excerpt(said["fix"], LINE)
         else:
             kind = _KINDS.get(said["exit_code"], EngineError)
-            fix = f"on {self._name}: {excerpt(said['fix'], LINE)}" if said["fix"] else ""
+            fix = excerpt(said["fix"], LINE)
+            if fix and not fix.startswith(AGAIN):  # which means the command that was typed here
+                fix = f"on {self._name}: {fix}"
         what = f"{self._name}: {excerpt(said['what'], LINE)}"
         return kind(what, evidence=last_words(said["evidence"], most=40), fix=fix)
 

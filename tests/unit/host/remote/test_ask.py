@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpuprov.core.errors import EngineError, HostNotReady, TimedOut, Unreachable
+from gpuprov.core.errors import EngineError, HostNotReady, TimedOut, Unreachable, UsageError
 from gpuprov.host.remote import ask as ask_module
 from gpuprov.host.remote.ask import MemberRequest, OtherVersion, WorkStopped, ask_member
 from gpuprov.host.remote.connection import SshConnection
@@ -65,6 +65,16 @@ def test_an_error_there_is_one_here_with_the_name_of_the_host(
         ask_member(hoff, LOOK, reporter=recording)
     assert (caught.value.what, caught.value.evidence) == ("hoff: lxd went away", "e")
     assert caught.value.fix == "on hoff: gpuprov doctor"
+
+
+def test_the_command_to_run_again_is_the_one_that_was_typed_here(
+    ssh: FakeSsh, hoff: SshConnection, recording: Recording
+) -> None:
+    script = "say('error', what='changed', evidence='e', fix='run the same command again; or look', exit_code=2)"
+    ssh.reach(ADDRESS, member=scripted_member("hear()", script))
+    with pytest.raises(UsageError) as caught:
+        ask_member(hoff, LOOK, reporter=recording)
+    assert caught.value.fix == "run the same command again; or look"
 
 
 def test_an_error_without_end_is_shortened(ssh: FakeSsh, hoff: SshConnection, recording: Recording) -> None:
