@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import shutil
+import subprocess
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from gpuprov.host.remote.inventory import read_machines
+from gpuprov.host.remote.places import ensure_places
 from tests.e2e.several_machines import several_machines
 
 if TYPE_CHECKING:
@@ -46,6 +50,14 @@ class Controller:
         """One that takes ten minutes; it runs when this returns."""
         script = f"sbatch -w {node} --wrap 'sleep 600'; until squeue -h -w {node} -t R | grep -q .; do sleep 0.2; done"
         self("exec", "c000", "--", "timeout", "60", "sh", "-c", script)
+
+    def master_of(self, host: str) -> int:
+        """The process of ssh that holds the connection to a host."""
+        places = ensure_places(self.gpuprov.environment)
+        socket = places.socket(read_machines(places.inventory)[host])
+        said = subprocess.run(["ssh", "-O", "check", "-S", socket, host], check=True, capture_output=True, text=True)
+        (pid,) = re.findall(r"\(pid=(\d+)\)", said.stderr)
+        return int(pid)
 
     def srun(self, node: str, *argv: str) -> list[str]:
         return sorted(self("exec", node, "--", "srun", *argv).stdout.split())

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.e2e.ansible_tools import ROOT, ansible, plain, write_inventory
-from tests.e2e.controller import AWAY, controller_of
+from tests.e2e.conftest import BUDGET_S
+from tests.e2e.controller import AWAY, add_hosts, controller_of
 from tests.e2e.several_machines import SHARED
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from tests.e2e.conftest import Gpuprov
     from tests.e2e.controller import Controller
@@ -33,7 +37,7 @@ unreachable: {{after_s: 5}}
 """
 ALL = ["c000", "c001", "c002", "c003"]
 IDLE_S = 180
-REFUSED = 2
+REFUSED, NOT_READY = 2, 3
 WHERE = """\
 import os, sys, time
 time.sleep(3)  # so that each of the nodes gets a run
@@ -46,6 +50,16 @@ print("was on", os.uname().nodename)
 def controller(gpuprov: Gpuprov, place: Place, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Controller]:
     with controller_of(gpuprov, place, tmp_path_factory.mktemp("hosts"), dict.fromkeys(HOSTS, ()), SPEC) as made:
         yield made
+
+
+@pytest.fixture(scope="module")
+def other(gpuprov: Gpuprov, controller: Controller, tmp_path_factory: pytest.TempPathFactory) -> Controller:
+    """Another machine to type commands on: it has nothing of the first one but the key for ssh."""
+    folder = tmp_path_factory.mktemp("other")
+    (folder / "run").mkdir()
+    variables = {"HOME": folder, "XDG_DATA_HOME": folder / "data", "XDG_RUNTIME_DIR": folder / "run"}
+    own = replace(gpuprov, environment={**gpuprov.environment, **{key: str(path) for key, path in variables.items()}})
+    return add_hosts(own, controller.lab, folder, dict.fromkeys(HOSTS, ()), SPEC)
 
 
 def test_nodes_of_two_machines_are_one_slurm(controller: Controller) -> None:
@@ -166,6 +180,98 @@ def test_it_grows_and_shrinks(controller: Controller) -> None:
     assert {node["slurm"] for node in grown.values()} == {"idle"}
     assert {name: grown[name]["host"] for name in ("c004", "c005")} == {"c004": "hoff", "c005": "hinton"}
     assert sorted(controller.nodes("cluster", "up", "-n", "4")) == ALL
+
+
+def side_by_side(typed: Sequence[tuple[Controller, tuple[str, ...]]]) -> list[tuple[int, str]]:
+    """Exit codes and errors of commands that start at once on several machines."""
+    running = [one.gpuprov.start(*argv) for one, argv in typed]
+    told = [(process.communicate(timeout=BUDGET_S)[1], process.returncode) for process in running]
+    assert "Traceback" not in str(told)
+    return [(code, stderr) for stderr, code in told]
+
+
+def test_two_controllers_at_once_make_one_cluster(controller: Controller, other: Controller) -> None:
+    assert controller.master_of("hoff") != other.master_of("hoff"), "each has a connection of its own"
+    assert other.nodes("cluster", "status") == controller.nodes("cluster", "status")
+    up = ("cluster", "up", "-n", "6")
+    ended = side_by_side([(controller, up), (other, up)])
+    assert {code for code, _ in ended} <= {0, AWAY}, ended
+    nodes = controller.nodes(*up)
+    assert other("--json", *up).document["unchanged"]
+    homes = {name: node["host"] for name, node in nodes.items()}
+    assert homes == {
+        **dict.fromkeys(("c000", "c001", "c004"), "hoff"),
+        **dict.fromkeys(("c002", "c003", "c005"), "hinton"),
+    }
+    for host, machine in controller.lab.machines.items():
+        there = machine.run("lxc", "list", "-f", "csv", "-c", "n", "c0").split()
+        assert sorted(there) == sorted(name for name, home in homes.items() if home == host)
+    assert controller.srun("c000", "-N6", "hostname") == sorted(nodes)
+    controller("cluster", "up", "-n", "4")
+
+
+def test_two_controllers_at_once_lease_no_gpu_twice(controller: Controller, other: Controller) -> None:
+    """Each machine has two GPUs that no node holds: enough for one of these nodes."""
+    ask = ("create-node", "--gpus", "2", "--exclusive")
+    typed = [(controller, (*ask, "left")), (other, (*ask, "right"))]
+    ended = side_by_side(typed)
+    assert {code for code, _ in ended} <= {0, REFUSED, AWAY}, ended
+    for (code, _), (one, argv) in zip(ended, typed, strict=True):
+        if code:
+            one(*argv)
+    controller(*ask, "c010", expect=REFUSED)
+    held = [gpu for gpu in controller("--json", "gpus").document["gpus"] if gpu["host"] in HOSTS]
+    assert [len(gpu["holders"]) for gpu in held] == [1] * 8
+    homes = {holder["node"]: gpu["host"] for gpu in held for holder in gpu["holders"]}
+    assert {homes["left"], homes["right"]} == set(HOSTS)
+    assert controller("--json", "cluster", "up").document["unchanged"]
+    other("rm", "left", "right")
+    assert controller("--json", "cluster", "up").document["unchanged"]
+
+
+def test_two_controllers_at_once_make_nodes_on_two_machines(controller: Controller, other: Controller) -> None:
+    typed = [
+        (one, ("create-node", name, "--host", host))
+        for one, name, host in ((controller, "left", "hoff"), (other, "right", "hinton"))
+    ]
+    ended = side_by_side(typed)
+    assert {code for code, _ in ended} <= {0, REFUSED, AWAY}, ended
+    for (code, stderr), (one, argv) in zip(ended, typed, strict=True):
+        if code:
+            assert "fix: run the same command again" in stderr
+            one(*argv)
+    nodes = controller.nodes("cluster", "status")
+    assert len({node["private_address"] for node in nodes.values()}) == len(nodes) == 6
+    assert controller.srun("c000", "-N6", "hostname") == sorted(nodes)
+    assert other("--json", "cluster", "up").document["unchanged"]
+    other("rm", "left", "right")
+    assert sorted(controller.nodes("cluster", "status")) == ALL
+
+
+def test_a_changed_host_key_is_refused_and_who_is_not_root_is_told(controller: Controller, other: Controller) -> None:
+    machine, address, key = controller.lab.machines["hinton"], controller.lab.addresses["hinton"], controller.lab.key
+    show = "ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub | cut -d' ' -f2"
+    known = machine.run("sh", "-c", show).strip()
+    os.kill(other.master_of("hinton"), signal.SIGTERM)
+    machine.run("sh", "-c", "cp -a /etc/ssh /etc/kept; rm /etc/ssh/ssh_host_*; ssh-keygen -A; systemctl restart ssh")
+    try:
+        shown = machine.run("sh", "-c", show).strip()
+        for argv in (("host", "add", "hinton"), ("host", "show", "hinton")):
+            said = other(*argv, expect=NOT_READY).stderr
+            assert "the host key of hinton has changed" in said
+            assert f"known: {known}" in said
+            assert f"shown by the host: {shown}" in said
+        told = other("--json", "cluster", "status", expect=AWAY).document
+        assert "the host key of hinton has changed" in told["error"]["evidence"]
+    finally:
+        machine.run("sh", "-c", "rm -r /etc/ssh; mv /etc/kept /etc/ssh; systemctl restart ssh")
+    machine.run("sh", "-c", "useradd -m alice && cp -r /root/.ssh /home/alice/ && chown -R alice /home/alice/.ssh")
+    way = ("--address", address, "--user", "alice", "--identity-file", str(key))
+    said = other("host", "add", "third", *way, expect=NOT_READY).stderr
+    assert "ssh logs in as uid 1000, and root is needed" in said
+    assert f"gpuprov host add third --address {address} --user root" in said
+    assert [host["name"] for host in other("--json", "host", "list").document["hosts"]] == list(HOSTS)
+    assert other.nodes("cluster", "status") == controller.nodes("cluster", "status")
 
 
 def test_gpus_of_all_machines_with_their_holders(controller: Controller) -> None:
