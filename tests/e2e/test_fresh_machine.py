@@ -77,7 +77,11 @@ KEPT = ["/srv/gpuprov", "/usr/local/bin/gpuprov", "/var/lib/gpuprov"]  # results
         pytest.param(
             (container, "bookworm", ("incus", "docker")), id="container, three engines", marks=pytest.mark.long
         ),
-        pytest.param((container, "trixie", ()), id="container, Debian 13", marks=pytest.mark.long),
+        pytest.param(
+            (container, "trixie", ("incus", "docker")),
+            id="container, Debian 13, three engines",
+            marks=pytest.mark.long,
+        ),
         pytest.param((virtual_machine, "bookworm", ()), id="virtual machine", marks=pytest.mark.long),
         pytest.param((virtual_machine, "trixie", ()), id="virtual machine, Debian 13", marks=pytest.mark.long),
     ],
