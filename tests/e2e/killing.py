@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
     from tests.e2e.conftest import Gpuprov
 
-How = Literal["SIGKILL", "SIGTERM", "SIGINT", "engine"]
+How = Literal["SIGKILL", "SIGTERM", "SIGINT", "engine", "host"]
 SIGNALS: tuple[How, ...] = ("SIGKILL", "SIGTERM", "SIGINT")
-ENDINGS = {"SIGKILL": (-9, 0), "SIGTERM": (130, 0), "SIGINT": (130, 0), "engine": (3, 4, 5, 0)}
+ENDINGS = {"SIGKILL": (-9, 0), "SIGTERM": (130, 0), "SIGINT": (130, 0), "engine": (3, 4, 5, 0), "host": (7, 0)}
 UNITS = {"lxd": "lxd.service", "incus": "incus.service", "docker": "docker.service"}
 PID_FILES = {name: Path(f"/run/gpuprov/{name}.pid") for name in UNITS}  # of daemons that `host prepare` started
 PID_FILE = PID_FILES["lxd"]
@@ -84,20 +84,25 @@ def leave_alone(gpuprov: Gpuprov, argv: Iterable[str]) -> Stopped:
     return undisturbed
 
 
-def strike(gpuprov: Gpuprov, argv: Iterable[str], blow: Blow, *, engine: str = "lxd") -> Stopped:
-    """Run it and deliver the blow."""
+def strike(
+    gpuprov: Gpuprov,
+    argv: Iterable[str],
+    blow: Blow,
+    *,
+    engine: str = "lxd",
+    on_host: Callable[[], object] | None = None,
+) -> Stopped:
+    """Run it and deliver the blow; `on_host` delivers one to what serves it on another host."""
     lines: list[str] = []
     reached = threading.Event()
     began_s = time.monotonic()
     with gpuprov.start("--verbose", *argv) as process:
+        deliver = on_host or partial(_deliver, blow, process, engine)
 
         def act() -> None:
             if process.poll() is None:
                 reached.set()
-                if blow.how == "engine":
-                    kill_engine(engine)
-                else:
-                    process.send_signal(getattr(signal, blow.how))
+                deliver()
 
         timer = threading.Timer(blow.after_s, act) if blow.after_s is not None else None
         guard = threading.Timer(BUDGET_S, process.kill)
@@ -120,6 +125,13 @@ def strike(gpuprov: Gpuprov, argv: Iterable[str], blow: Blow, *, engine: str = "
     assert process.returncode in ENDINGS[blow.how], f"{blow}: exit code {process.returncode}\n{stderr}"
     seconds = time.monotonic() - began_s
     return Stopped(exit_code=process.returncode, stderr=stderr, reached=reached.is_set(), seconds=seconds)
+
+
+def _deliver(blow: Blow, process: subprocess.Popen[str], engine: str) -> None:
+    if blow.how == "engine":
+        kill_engine(engine)
+    else:
+        process.send_signal(getattr(signal, blow.how))
 
 
 @contextmanager

@@ -14,6 +14,7 @@ import pytest
 from tests.e2e.ansible_tools import ROOT, ansible, plain, write_inventory
 from tests.e2e.conftest import BUDGET_S
 from tests.e2e.controller import AWAY, add_hosts, controller_of
+from tests.e2e.killing import Blow, strike
 from tests.e2e.several_machines import SHARED
 
 if TYPE_CHECKING:
@@ -383,9 +384,55 @@ def test_it_is_back_when_it_has_power(controller: Controller) -> None:
     assert controller("--json", "cluster", "up").document["unchanged"]
 
 
+def kill(controller: Controller, victim: str, host: str, argv: Sequence[str], step: str) -> None:
+    """Kill one of the processes that serve a command, at this step of it."""
+    machine = controller.lab.machines[host]
+    hits = {
+        "connection": lambda: os.kill(controller.master_of(host), signal.SIGKILL),
+        "member": lambda: machine.run("pkill", "--signal", "KILL", "--full", "gpuprov member$"),
+    }
+    blow = Blow(how="host" if victim in hits else "SIGKILL", step=step)
+    stopped = strike(controller.gpuprov, argv, blow, on_host=hits.get(victim))
+    assert stopped.reached, stopped
+    assert stopped.exit_code == (AWAY if victim in hits else -signal.SIGKILL), stopped
+
+
+VICTIMS = ("connection", "member", "command")
+
+
+@pytest.mark.parametrize("victim", VICTIMS)
+def test_killed_while_it_grows(controller: Controller, victim: str) -> None:
+    up = ("cluster", "up", "-n", "6", "--no-verify")
+    controller("cluster", "up", "-n", "4", "--no-verify")
+    kill(controller, victim, "hinton", up, "hinton: nodes begins")
+    grown = controller.nodes(*up)
+    assert {name: (node["host"], node["slurm"]) for name, node in grown.items()} == {
+        **dict.fromkeys(("c000", "c001", "c004"), ("hoff", "idle")),
+        **dict.fromkeys(("c002", "c003", "c005"), ("hinton", "idle")),
+    }
+    assert controller("--json", *up).document["unchanged"]
+    assert controller.srun("c005", "-N6", "hostname") == sorted(grown)
+
+
+@pytest.mark.parametrize("victim", VICTIMS)
+@pytest.mark.parametrize("host", HOSTS)
+def test_killed_while_it_is_removed(controller: Controller, victim: str, host: str) -> None:
+    controller("cluster", "up", "-f", controller.spec, "--no-verify")
+    down = ("cluster", "down", "--yes")
+    kill(controller, victim, host, down, f"{host}: nodes begins")
+    controller(*down)
+    nothing_is_left(controller)
+    assert controller("--json", *down).document["unchanged"]
+
+
 def test_down_removes_all_of_it(controller: Controller) -> None:
+    controller("cluster", "up", "-f", controller.spec, "--no-verify")
     changed = controller("--json", "cluster", "down", "--yes").document["changed"]
     assert {line.partition(":")[0] for line in changed} == set(HOSTS)
+    nothing_is_left(controller)
+
+
+def nothing_is_left(controller: Controller) -> None:
     for machine in controller.lab.machines.values():
         assert "RUNNING" not in machine.run("lxc", "list", "-f", "csv")
         assert not machine.run("sh", "-c", "ls /sys/class/net | grep -E 'gpvx|gpbr' || true").strip()
