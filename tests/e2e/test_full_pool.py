@@ -8,9 +8,11 @@ from __future__ import annotations
 import errno
 import json
 import os
+import shutil
 import subprocess
 import time
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -22,13 +24,14 @@ from tests.e2e.test_exhaustion import MIB, daemon, has_three_parts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from tests.e2e.conftest import Gpuprov
 
 pytestmark = pytest.mark.long
 BUILD = ("image", "build", "--role", "plain", "--gpu-mode", "simulated", "--engine", "lxd")
 POOL = "small"
+# Not pytest's own: the unprivileged root of a node has no way through that.
+FOLDER = Path("/var/tmp/gpuprov-full-pool")
 PIECES = (512 * MIB, 64 * MIB, 4 * MIB, 64 * 1024)
 
 
@@ -46,21 +49,29 @@ def small_file_system(file: Path, folder: Path, size: str) -> Iterator[None]:
         file.unlink()
 
 
+def remove_folder() -> None:
+    """Also what a killed run left mounted."""
+    for place in ("devlxd", "shmounts", f"storage-pools/{POOL}", "images"):
+        subprocess.run(["umount", "--lazy", str(FOLDER / place)], check=False, capture_output=True)
+    shutil.rmtree(FOLDER, ignore_errors=True)
+
+
 @pytest.fixture
 def second_lxd(gpuprov: Gpuprov, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:  # noqa: ARG001
     """The folder of an LXD whose pool has 6 GiB and whose image store has 2 GiB."""
-    folder = tmp_path / "lxd"
-    folder.mkdir()
-    monkeypatch.setenv("LXD_DIR", str(folder))
-    with small_file_system(tmp_path / "images.ext4", folder / "images", "2G"):
-        try:
-            with daemon("lxd", "--group", "root", "--logfile", str(tmp_path / "lxd.log"), LXD_DIR=str(folder)):
-                output("lxd", "waitready", "--timeout", "30")
-                output("lxc", "storage", "create", POOL, "btrfs", "size=6GiB")
-                yield folder
-        finally:
-            for place in ("devlxd", "shmounts", f"storage-pools/{POOL}"):
-                subprocess.run(["umount", "--lazy", str(folder / place)], check=False, capture_output=True)
+    remove_folder()
+    FOLDER.mkdir(mode=0o711)
+    monkeypatch.setenv("LXD_DIR", str(FOLDER))
+    try:
+        with (
+            small_file_system(tmp_path / "images.ext4", FOLDER / "images", "2G"),
+            daemon("lxd", "--group", "root", "--logfile", str(tmp_path / "lxd.log"), LXD_DIR=str(FOLDER)),
+        ):
+            output("lxd", "waitready", "--timeout", "30")
+            output("lxc", "storage", "create", POOL, "btrfs", "size=6GiB")
+            yield FOLDER
+    finally:
+        remove_folder()
 
 
 def fill(folder: Path) -> Path:
