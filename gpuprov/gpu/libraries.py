@@ -16,6 +16,7 @@ _FOLDERS: Final = (
     "usr/lib",
     "usr/local/nvidia/lib64",
 )
+_PROGRAM: Final = ("usr/bin/nvidia-smi", "usr/local/nvidia/bin/nvidia-smi")
 
 
 def find_libraries(root: Path) -> tuple[str, ...]:
@@ -30,14 +31,26 @@ def find_libraries(root: Path) -> tuple[str, ...]:
 
 
 def find_nvidia_smi(root: Path) -> str | None:
-    """Host path of nvidia-smi behind all symbolic links (an LXD from snap cannot follow absolute ones), or None."""
-    path = Path("usr/bin/nvidia-smi")
-    for _ in range(_LINKS_MAX):
-        if not (root / path).is_symlink():
-            break
-        target = (root / path).readlink()
-        path = target.relative_to("/") if target.is_absolute() else path.parent / target
-    return f"/{path}" if (root / path).is_file() else None
+    """Host path of nvidia-smi behind all symbolic links (an LXD from snap cannot follow absolute ones), or None.
+
+    A script is passed over: it starts the program from a path that no node has, as where the driver is on a disk of its
+    own at /usr/local/nvidia (seen on a virtual machine with an H100, 2026-11-26).
+    """
+    for place in _PROGRAM:
+        path = Path(place)
+        for _ in range(_LINKS_MAX):
+            if not (root / path).is_symlink():
+                break
+            target = (root / path).readlink()
+            path = target.relative_to("/") if target.is_absolute() else path.parent / target
+        if (root / path).is_file() and not _is_script(root / path):
+            return f"/{path}"
+    return None
+
+
+def _is_script(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(2) == b"#!"
 
 
 def _folders(root: Path) -> tuple[str, ...]:

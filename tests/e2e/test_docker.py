@@ -177,6 +177,36 @@ def test_a_service_that_dies_is_started_again_and_orphans_are_reaped(gpuprov: Gp
     assert gpuprov.in_node(NODES[0], "srun", "-w", NODES[1], "hostname") == f"{NODES[1]}\n"
 
 
+SLURM_CONF = """\
+ClusterName=alone
+SlurmctldHost=localhost
+AuthType=auth/none
+SlurmUser=root
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+NodeName=alone State=UNKNOWN
+"""
+
+
+@pytest.fixture
+def cgroup_2(tmp_path: Path) -> Iterator[Path]:
+    folder = tmp_path / "cgroup"
+    folder.mkdir()
+    output("mount", "-t", "cgroup2", "none", str(folder))
+    yield folder
+    output("umount", str(folder))
+
+
+def test_slurmd_starts_where_docker_gives_cgroup_2_alone(world: DockerWorld, tmp_path: Path, cgroup_2: Path) -> None:
+    """As on all hosts of today, and seldom where tests run: its plugin for version 2 would ask systemd."""
+    image = world.client.inspect_container(NODES[1])["Image"]
+    (tmp_path / "slurm.conf").write_text(SLURM_CONF)
+    files = ("-v", f"{cgroup_2}:/sys/fs/cgroup:ro", "-v", f"{tmp_path}/slurm.conf:/etc/slurm/slurm.conf:ro")
+    script = "mkdir -p /var/spool/slurmd; timeout 4 slurmd -D -N alone 2>&1 || true"
+    said = output("docker", "run", "--rm", "-h", "alone", *files, image, "sh", "-c", script)
+    assert "slurmd started on" in said
+
+
 def test_nodes_outlive_a_restart_of_the_engine(gpuprov: Gpuprov, host: Callable[..., str]) -> None:
     if PID_FILE.exists():
         pid = int(PID_FILE.read_text())

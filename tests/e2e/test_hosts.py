@@ -420,19 +420,19 @@ def test_killed_while_it_is_removed(controller: Controller, victim: str, host: s
     controller("cluster", "up", "-f", controller.spec, "--no-verify")
     down = ("cluster", "down", "--yes")
     kill(controller, victim, host, down, f"{host}: nodes begins")
-    controller(*down)
-    nothing_is_left(controller)
+    done = controller(*down)
+    nothing_is_left(controller, done.all)
     assert controller("--json", *down).document["unchanged"]
 
 
 def test_down_removes_all_of_it(controller: Controller) -> None:
     controller("cluster", "up", "-f", controller.spec, "--no-verify")
-    changed = controller("--json", "cluster", "down", "--yes").document["changed"]
-    assert {line.partition(":")[0] for line in changed} == set(HOSTS)
-    nothing_is_left(controller)
+    done = controller("--json", "cluster", "down", "--yes")
+    assert {line.partition(":")[0] for line in done.document["changed"]} == set(HOSTS)
+    nothing_is_left(controller, done.all)
 
 
-def nothing_is_left(controller: Controller) -> None:
+def nothing_is_left(controller: Controller, said: str) -> None:
     for machine in controller.lab.machines.values():
-        assert "RUNNING" not in machine.run("lxc", "list", "-f", "csv")
-        assert not machine.run("sh", "-c", "ls /sys/class/net | grep -E 'gpvx|gpbr' || true").strip()
+        assert "RUNNING" not in machine.run("lxc", "list", "-f", "csv"), said
+        assert not machine.run("sh", "-c", "ls /sys/class/net | grep -E 'gpvx|gpbr' || true").strip(), said

@@ -79,7 +79,7 @@ def test_values_are_the_energies_of_their_states_bit_for_bit(precision: str, dis
     assert call(sys.executable, "-c", EVALUATE, folder) == "same\n"
 
 
-@pytest.mark.parametrize("count", [1, 20, 33, 100_003])
+@pytest.mark.parametrize("count", [1, 33, 100_003])
 def test_the_same_seed_gives_the_same_bits_for_any_number_of_chains(count: int, tmp_path: Path) -> None:
     settings = {"max_steps": 300, "initial_temp": 10, "thread_count": count}
     first = arrays(anneal(tmp_path / "a", EXAMPLES / "rastrigin.py", settings)[1])

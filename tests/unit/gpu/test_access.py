@@ -8,7 +8,7 @@ import pytest
 from gpuprov.core.errors import HostNotReady
 from gpuprov.gpu.access import Access, decide_access
 from gpuprov.gpu.driver_mounts import plan_library_mounts
-from gpuprov.gpu.libraries import find_libraries
+from gpuprov.gpu.libraries import find_libraries, find_nvidia_smi
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -79,6 +79,16 @@ def test_libraries_are_found_where_distributions_put_them(recorded: Recorded, na
 def test_nvidia_smi_is_mounted_from_behind_its_links(recorded: Recorded) -> None:
     mounts = {mount.target: mount.source for mount in plan_library_mounts(recorded("one-gpu").observe().driver)}
     assert mounts["/usr/bin/nvidia-smi"] == "/usr/lib/nvidia/current/nvidia-smi"
+
+
+def test_a_script_in_place_of_nvidia_smi_is_no_program_for_nodes(tmp_path: Path) -> None:
+    (tmp_path / "usr/bin").mkdir(parents=True)
+    (tmp_path / "usr/bin/nvidia-smi").write_text("#!/bin/sh\nexec /usr/local/nvidia/bin/nvidia-smi\n")
+    assert find_nvidia_smi(tmp_path) is None
+    program = tmp_path / "usr/local/nvidia/bin/nvidia-smi"
+    program.parent.mkdir(parents=True)
+    program.write_bytes(b"\x7fELF")
+    assert find_nvidia_smi(tmp_path) == "/usr/local/nvidia/bin/nvidia-smi"
 
 
 def test_libraries_of_another_version_are_never_mounted(recorded: Recorded) -> None:
