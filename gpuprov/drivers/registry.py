@@ -26,7 +26,7 @@ class EngineEntry:
     Attributes:
         module: Has the function `connect`, which opens it.
         daemons: Names or paths of its daemon.
-        packages: What `host prepare` installs for it, as the one-line list that apt-get takes.
+        packages: What `host prepare` may install for it; some of them only on one release.
         units: Of systemd, whose journal tells what it does.
         logs: Its log files, below the root of the machine.
         systemd: Whether its nodes can run systemd.
@@ -34,7 +34,7 @@ class EngineEntry:
 
     module: str
     daemons: tuple[str, ...]
-    packages: str
+    packages: tuple[str, ...]
     units: tuple[str, ...]
     logs: tuple[str, ...]
     systemd: bool = True
@@ -44,21 +44,21 @@ REGISTRY: Final[Mapping[Engine, EngineEntry]] = {
     "lxd": EngineEntry(
         module="gpuprov.drivers.lxd.connect",
         daemons=("lxd", "/snap/bin/lxd"),
-        packages="lxd lxd-client mmdebstrap btrfs-progs",
+        packages=("lxd", "lxd-client", "mmdebstrap", "btrfs-progs"),
         units=("lxd", "snap.lxd.daemon"),
         logs=("var/log/lxd/lxd.log", "var/snap/lxd/common/lxd/logs/lxd.log"),
     ),
     "incus": EngineEntry(
         module="gpuprov.drivers.lxd.connect",
         daemons=("incusd", "/usr/libexec/incus/incusd", "/opt/incus/bin/incusd"),
-        packages="incus-base incus-client mmdebstrap btrfs-progs",
+        packages=("incus-base", "incus-client", "mmdebstrap", "btrfs-progs"),
         units=("incus",),
         logs=("var/log/incus/incus.log", "var/log/incus/incusd.log"),
     ),
     "docker": EngineEntry(
         module="gpuprov.drivers.docker.connect",
         daemons=("dockerd", "/snap/bin/dockerd"),
-        packages="docker.io mmdebstrap",
+        packages=("docker.io", "docker-cli", "mmdebstrap"),
         units=("docker", "containerd"),
         logs=("var/log/docker.log",),
         systemd=False,

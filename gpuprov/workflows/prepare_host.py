@@ -23,6 +23,7 @@ from gpuprov.core.units import GIB
 from gpuprov.drivers.registry import REGISTRY, prepare_command
 from gpuprov.drivers.sockets import DIR_VARIABLES, socket_places
 from gpuprov.host.apt_progress import AptProgress
+from gpuprov.host.installed_packages import find_installed
 from gpuprov.planes.registry import plane_of
 from gpuprov.provision.playbook import Play, RoleUse, TaskFailed, run_play
 from gpuprov.provision.rootfs import can_build, default_cache
@@ -168,8 +169,9 @@ def undo_host(order: HostOrder, host: Host, *, reporter: Reporter, run: RunPlay 
         PlaybookError: A step failed.
     """
     outcome = _apply(order, "undo", host, verb="undo", reporter=reporter, run=run)
-    packages = REGISTRY[order.engine].packages
-    reporter.note(f"packages are kept; to remove them: apt-get remove {packages} && apt-get autoremove")
+    packages = " ".join(find_installed(host.root, REGISTRY[order.engine].packages))
+    if packages:
+        reporter.note(f"packages are kept; to remove them: apt-get remove {packages} && apt-get autoremove")
     cache = default_cache()
     if cache.is_dir():
         reporter.note(f"bases and wheels of images are kept, for all engines; to remove them: rm -r {cache}")

@@ -21,6 +21,7 @@ from gpuprov.drivers.base import LABEL_CLUSTER, EngineCluster
 from gpuprov.drivers.networks import NetworkRequest
 from gpuprov.gpu.observe import observe
 from gpuprov.host.apt_progress import COMING
+from gpuprov.host.installed_packages import STATUS
 from gpuprov.provision.events import TaskEvent
 from gpuprov.provision.playbook import Play, PlayResult, TaskFailed
 from gpuprov.workflows.prepare_host import (
@@ -281,11 +282,35 @@ def test_undo_says_what_stays_and_how_to_remove_it(
     if cached:
         cache.mkdir()
     monkeypatch.setattr("gpuprov.workflows.prepare_host.default_cache", lambda: cache)
+    has_packages(tmp_path, "lxd", "lxd-client", "mmdebstrap", "btrfs-progs")
     plays, notes = Plays(), Notes()
-    undo_host(ORDER, host, reporter=notes, run=plays)
+    undo_host(ORDER, replace(host, root=tmp_path), reporter=notes, run=plays)
     assert plays.seen[0].roles[0].tasks == "undo"
-    assert "apt-get remove lxd" in "\n".join(notes.notes)
+    assert "apt-get remove lxd lxd-client mmdebstrap btrfs-progs && apt-get" in "\n".join(notes.notes)
     assert (f"rm -r {cache}" in "\n".join(notes.notes)) is cached
+
+
+def has_packages(root: Path, *packages: str) -> None:
+    status = root / STATUS
+    status.parent.mkdir(parents=True)
+    status.write_text(
+        "\n".join(f"Package: {name}\nStatus: install ok installed\nPriority: optional\n" for name in packages)
+        + "\nPackage: dpkg-dev\nStatus: deinstall ok config-files\n"
+    )
+
+
+@pytest.mark.parametrize(
+    "there", [("docker.io", "docker-cli", "mmdebstrap"), ("docker.io", "mmdebstrap"), ("docker-ce",)]
+)
+def test_undo_names_the_packages_that_this_release_has(
+    host: FakeHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, there: tuple[str, ...]
+) -> None:
+    monkeypatch.setattr("gpuprov.workflows.prepare_host.default_cache", lambda: tmp_path / "cache")
+    has_packages(tmp_path, *there)
+    notes = Notes()
+    undo_host(replace(ORDER, engine="docker"), replace(host, root=tmp_path), reporter=notes, run=Plays())
+    removal = f"packages are kept; to remove them: apt-get remove {' '.join(there)} && apt-get autoremove"
+    assert notes.notes == ([] if there == ("docker-ce",) else [removal])
 
 
 @pytest.mark.parametrize("verb", ["prepare", "undo"])
