@@ -61,13 +61,13 @@ def engine_for_new(host: Host) -> Engine:
     return default_engine(host.engines)
 
 
-def open_engine_of_nodes(session: Session, engine: str | None, *names: str) -> Driver:
-    """Connect to the engine that was asked for, else to the one that has the nodes."""
+def open_engine_of_nodes(session: Session, engine: str | None, *names: str, absent_too: bool = False) -> Driver:
+    """Connect to the engine that was asked for, else to the one that has the nodes; `absent_too`: or may have none."""
     from gpuprov.cluster.find_engine import engine_of_nodes
 
     if engine:
         return open_engine(session.host, engine)
-    return engine_of_nodes(names, session.host.engines, reporter=session.reporter)
+    return engine_of_nodes(names, session.host.engines, reporter=session.reporter, absent_too=absent_too)
 
 
 def open_engine_of_cluster(session: Session, engine: str | None, cluster: str, *, creates: bool = False) -> Driver:
@@ -103,9 +103,18 @@ def change_nodes(
     session: Session, engine: str | None, names: Sequence[str], change: Callable[[Driver, Host], Outcome]
 ) -> None:
     """Change nodes on the engine that has them, also after another run was waited for, and show what was changed."""
+    from gpuprov.cluster.find_node import AbsentNode
     from gpuprov.cluster.retry_after_wait import act_on_engine
 
-    show_outcome(session, act_on_engine(session.host, lambda: open_engine_of_nodes(session, engine, *names), change))
+    def find() -> Driver:  # what nobody has may be there after the wait
+        return open_engine_of_nodes(session, engine, *names, absent_too=True)
+
+    try:
+        outcome = act_on_engine(session.host, find, change)
+    except AbsentNode as error:
+        open_engine_of_nodes(session, engine, error.node)  # which names the nodes of all engines
+        raise
+    show_outcome(session, outcome)
 
 
 def change_cluster(

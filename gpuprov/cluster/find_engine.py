@@ -6,6 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from gpuprov.cluster.built_images import match_images
+from gpuprov.cluster.find_node import absent_node
 from gpuprov.cluster.state import observe_cluster
 from gpuprov.core.errors import UsageError
 from gpuprov.drivers.base import LABEL_CLUSTER
@@ -18,32 +19,41 @@ if TYPE_CHECKING:
     from gpuprov.cluster.state import ClusterState
     from gpuprov.core.errors import GpuprovError
     from gpuprov.core.reporter import Reporter
-    from gpuprov.drivers.base import Driver
+    from gpuprov.drivers.base import Driver, NodeState
     from gpuprov.host.survey import EngineDoor, Survey
 
     Words = tuple[str, str]  # what an engine has, ours and foreign; empty where it has nothing
 
 
-def engine_of_nodes(names: Sequence[str], doors: Sequence[EngineDoor], *, reporter: Reporter) -> Driver:
+def engine_of_nodes(
+    names: Sequence[str], doors: Sequence[EngineDoor], *, reporter: Reporter, absent_too: bool = False
+) -> Driver:
     """The engine that has the nodes.
 
     Args:
         names: The nodes.
         doors: All engines of the host.
         reporter: Is told of engines that are installed and do not answer.
+        absent_too: Return the default engine where none has them: the verb looks itself.
 
     Raises:
-        UsageError: More than one has some of them, or none has and it may be on one that does not answer.
+        UsageError: More than one has some of them, or none has.
         HostNotReady: No engine answers.
     """
+    listed: dict[str, tuple[Driver, Sequence[NodeState]]] = {}
 
     def look(driver: Driver) -> Words:
-        found = {node.name: node for node in driver.list_nodes() if node.name in names}
+        there = driver.list_nodes()
+        listed[driver.name] = (driver, there)
+        found = {node.name: node for node in there if node.name in names}
         ours = [name for name in names if name in found and found[name].ours]
         words = f"{driver.name} has {', '.join(ours or found)}"
         return (words, "") if ours else ("", words) if found else ("", "")
 
-    return _choose(f"node {', '.join(names)}", look, doors, reporter=reporter)
+    chosen = _choose(f"node {', '.join(names)}", look, doors, reporter=reporter)
+    if not absent_too and not any(node.name in names for _, there in listed.values() for node in there):
+        raise absent_node(names[0], [listed[engine] for engine in ENGINES if engine in listed])
+    return chosen
 
 
 def engine_of_cluster(name: str, doors: Sequence[EngineDoor], *, reporter: Reporter, creates: bool = False) -> Driver:

@@ -10,9 +10,17 @@ from gpuprov.drivers.base import LABEL_CLUSTER
 from gpuprov.drivers.foreign import copies_of, describe_foreign, way_back
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from gpuprov.drivers.base import Driver, NodeState
+
+
+class AbsentNode(UsageError):
+    """Nothing has the name of a node."""
+
+    def __init__(self, node: str, *, evidence: str, fix: str) -> None:
+        super().__init__(f"there is no node {node}", evidence=evidence, fix=fix)
+        self.node = node
 
 
 def get_node(driver: Driver, name: str) -> NodeState:
@@ -23,7 +31,7 @@ def get_node(driver: Driver, name: str) -> NodeState:
     """
     node = driver.find_node(name)
     if node is None:
-        raise _absent(driver, name)
+        raise absent_node(name, [(driver, driver.list_nodes())])
     if not node.ours:
         raise UsageError(
             f"there is no node {name}",
@@ -33,16 +41,21 @@ def get_node(driver: Driver, name: str) -> NodeState:
     return node
 
 
-def _absent(driver: Driver, name: str) -> UsageError:
-    """Nothing has that name; a copy of the node may be all that is left of it, or be the node, renamed."""
-    there = driver.list_nodes()
-    nodes = f"nodes: {fold([node.name for node in there if node.ours]) or 'none'}"
-    copies = copies_of(name, there)
-    if not copies:
-        return UsageError(f"there is no node {name}", evidence=nodes, fix="list the nodes: gpuprov list")
-    evidence = "; ".join([*(f"{copy.name} is {describe_foreign(copy)}" for copy in copies), nodes])
-    fix = way_back(copies[0], driver.command) or "list the nodes: gpuprov list"
-    return UsageError(f"there is no node {name}", evidence=evidence, fix=fix)
+def absent_node(name: str, engines: Sequence[tuple[Driver, Sequence[NodeState]]]) -> AbsentNode:
+    """The error where nothing has that name; a copy of the node may be all that is left of it, or be the node, renamed.
+
+    Args:
+        name: The node.
+        engines: Those that were asked, and all that each has.
+    """
+    copies = [(copy, driver) for driver, there in engines for copy in copies_of(name, there)]
+    ours = {driver.name: fold([node.name for node in there if node.ours]) for driver, there in engines}
+    held = [
+        f"nodes in {engine}: {nodes}" if len(ours) > 1 else f"nodes: {nodes}" for engine, nodes in ours.items() if nodes
+    ]
+    evidence = [*(f"{copy.name} is {describe_foreign(copy)}" for copy, _ in copies), *(held or ["nodes: none"])]
+    back = way_back(copies[0][0], copies[0][1].command) if copies else None
+    return AbsentNode(name, evidence="; ".join(evidence), fix=back or "list the nodes: gpuprov list")
 
 
 def clusters_of(driver: Driver, names: Iterable[str]) -> set[str]:

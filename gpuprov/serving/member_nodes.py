@@ -197,7 +197,7 @@ def serve_nodes(order: NodesOrder, host: Host, reporter: Reporter) -> dict[str, 
                 _record(driver, observe_cluster(driver, order.cluster), order.whole)
         return ACTIONS[order.verb](order, driver, host, reporter)
 
-    find = partial(engine_of_nodes, names, host.engines, reporter=reporter)
+    find = partial(engine_of_nodes, names, host.engines, reporter=reporter, absent_too=True)
     return outcome_document(act_on_engine(host, find, change), host=host.name)
 
 

@@ -175,3 +175,19 @@ def test_the_module_removes_an_image_that_has_come_to_another_engine(
     ]
     assert "worker" not in {**place.lxd.images, **place.docker.images}
     assert act("image", state="absent", name="gpuprov-image-worker")["changes"] == []
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["exec c009 true", "shell c009", "show c009", "logs c009", "start c009", "stop c000 c009", "clone c009 web"],
+)
+def test_where_nobody_has_a_node_those_of_all_engines_are_named(
+    place: Place, words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if "c000" not in words:
+        place.move()
+    capsys.readouterr()
+    assert main(words.split(), host=place.world.host) == 2
+    said = capsys.readouterr().err
+    assert "there is no node c009" in said
+    assert f"nodes in {'lxd' if 'c000' in words else 'docker'}: c[000-001]" in said

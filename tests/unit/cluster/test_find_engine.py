@@ -74,8 +74,34 @@ def test_what_is_foreign_counts_only_where_nothing_is_ours() -> None:
     assert engine_of_nodes(["db"], machine).name == "docker"  # where the verb refuses it, by its name
 
 
-def test_a_node_that_nobody_has_is_the_default_engines_to_refuse() -> None:
-    assert engine_of_nodes(["c009"], opening(engine("lxd"), engine("docker"))).name == "lxd"
+def test_a_node_that_nobody_has_is_the_default_engines_where_the_verb_accepts_that() -> None:
+    assert engine_of_nodes(["c009"], opening(engine("lxd"), engine("docker")), absent_too=True).name == "lxd"
+
+
+@pytest.mark.parametrize(
+    ("engines", "evidence"),
+    [
+        ([engine("lxd"), engine("docker", "w0", "w1")], "nodes in docker: w[0-1]"),
+        ([engine("lxd", "c000"), engine("docker", "w0")], "nodes in lxd: c000; nodes in docker: w0"),
+        ([engine("lxd", foreign="db"), engine("docker")], "nodes: none"),
+        ([engine("docker", "w0")], "nodes: w0"),
+    ],
+)
+def test_where_nobody_has_a_node_the_nodes_of_all_engines_are_named(engines: list[FakeDriver], evidence: str) -> None:
+    with pytest.raises(UsageError, match="there is no node c009") as caught:
+        engine_of_nodes(["c009"], opening(*engines))
+    assert caught.value.evidence == evidence
+    assert caught.value.fix == "list the nodes: gpuprov list"
+
+
+def test_a_copy_of_the_node_on_another_engine_is_named() -> None:
+    docker = engine("docker", "c009")
+    docker.engine.copy("c009", "spare")
+    del docker.engine.nodes["c009"]
+    with pytest.raises(UsageError, match="there is no node c009") as caught:
+        engine_of_nodes(["c009"], opening(engine("lxd", "c000"), docker))
+    assert caught.value.evidence == "spare is a copy of c009; nodes in lxd: c000"
+    assert "rename spare c009" in caught.value.fix
 
 
 def test_an_engine_that_does_not_answer_is_not_passed_over_in_silence() -> None:
@@ -94,13 +120,13 @@ def test_an_engine_that_does_not_answer_is_not_passed_over_in_silence() -> None:
 
 def test_what_is_gone_is_looked_for_on_the_one_engine_that_is_installed() -> None:
     machine = opening(engine("docker", "w0"))
-    assert engine_of_nodes(["c000"], machine).name == "docker"
+    assert engine_of_nodes(["c000"], machine, absent_too=True).name == "docker"
     assert engine_of_cluster("lost", machine).name == "docker"
     assert engine_of_image("slurm", machine).name == "docker"
 
 
 def test_of_several_that_are_installed_none_that_is_silent_is_passed_over() -> None:
-    assert engine_of_nodes(["c000"], opening(engine("docker"), engine("incus"))).name == "incus"
+    assert engine_of_nodes(["c000"], opening(engine("docker"), engine("incus")), absent_too=True).name == "incus"
     with pytest.raises(UsageError, match="on the engines that respond"):
         engine_of_nodes(["c000"], opening(engine("docker"), installed=("incus",)))
 
