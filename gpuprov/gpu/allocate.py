@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from gpuprov.core.errors import HostNotReady, UsageError
 from gpuprov.core.names import fold
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from gpuprov.core.errors import GpuprovError
     from gpuprov.gpu.models import Gpu, HostGpus
     from gpuprov.spec.models import Sharing
+
+TOO_FEW: Final = "not enough GPUs"  # how the refusal begins, by which other machines know it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -293,7 +295,7 @@ class _Board:
             if request.wanted
             else f"{request.size} GPU{'s' if request.size > 1 else ''}"
         )
-        refusal = f"not enough GPUs for {request.node}: {what} requested ({request.sharing}), {available} available"
+        refusal = f"{TOO_FEW} for {request.node}: {what} requested ({request.sharing}), {available} available"
         evidence = "; ".join(self._describe(unit) for unit in eligible) or "this host has no GPU to lease"
         if request.size > len(eligible):
             return UsageError(refusal, evidence=evidence, fix=f"request {len(eligible)} or fewer per node")

@@ -11,8 +11,10 @@ from gpuprov.cluster.whole import dump_whole, parse_whole
 from gpuprov.core.errors import GpuprovError, UsageError
 from gpuprov.core.names import check_node_name, name_cluster
 from gpuprov.core.outcome import Outcome
+from gpuprov.core.rollback import AGAIN
 from gpuprov.core.silence_limit import scaled_limit_s
 from gpuprov.documents.member_answers import strictly
+from gpuprov.gpu.allocate import TOO_FEW
 from gpuprov.host.remote.ask import MemberRequest
 from gpuprov.host.remote.several import failure_of, read_each
 from gpuprov.planes.registry import plane_of
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from gpuprov.cluster.node_order import NodeOrder
+    from gpuprov.cluster.placement import Offer
     from gpuprov.cluster.whole import WholeCluster
     from gpuprov.core.reporter import Reporter
     from gpuprov.host.remote.hosts import Hosts
@@ -118,7 +121,10 @@ def _create_beside(
     """A node of a cluster over hosts."""
     host = _choose(order, seen)
     reporter.note(f"{order.node.name} goes to {host}")
-    told = _create(order, seen.machines[host], hosts, secret)
+    try:
+        told = _create(order, seen.machines[host], hosts, secret)
+    except UsageError as refusal:
+        raise _judge_refusal(refusal, order, seen, host) from refusal
     changed = lines_of(told, host)
     whole = _with_answer(seen, told, host)
     failed = dict(seen.failed)
@@ -190,7 +196,7 @@ def _choose(order: HostedOrder, seen: SpanningCluster) -> str:
     Raises:
         UsageError: That is not one that could have it.
     """
-    name, spec = order.node.name, seen.spec
+    name = order.node.name
     home = next((row.host for row in seen.rows if row.name == name), None)
     if home is not None and order.host not in (None, home):
         raise UsageError(
@@ -215,18 +221,43 @@ def _choose(order: HostedOrder, seen: SpanningCluster) -> str:
                 fix=name_cluster("gpuprov cluster up", seen.name),
             )
         return wanted
-    if spec is None:  # pragma: no cover - asked only where there is one
-        raise AssertionError
     offers = [part.offer for part in seen.parts.values() if part.offer]
-    fixed = spec.placement.strategy == "fixed"  # for the spec's nodes, not for this one
-    free = replace(spec, placement=PlacementSpec()) if fixed else spec
     try:
-        return place_nodes(free, [name], offers, away=seen.whole.homes)[name]
+        return _place(name, seen, offers)
     except NoRoom:
         able = [offer.host for offer in offers if not offer.lack and offer.gpus >= offer.size]
         if order.wait_s is None or not able:
             raise
         return able[0]
+
+
+def _place(name: str, seen: SpanningCluster, offers: Sequence[Offer]) -> str:
+    """The host that placement gives.
+
+    Raises:
+        NoRoom: None can have it.
+    """
+    if seen.spec is None:  # pragma: no cover - asked only where there is one
+        raise AssertionError
+    fixed = seen.spec.placement.strategy == "fixed"  # for the spec's nodes, not for this one
+    spec = replace(seen.spec, placement=PlacementSpec()) if fixed else seen.spec
+    return place_nodes(spec, [name], offers, away=seen.whole.homes)[name]
+
+
+def _judge_refusal(refusal: UsageError, order: HostedOrder, seen: SpanningCluster, host: str) -> UsageError:
+    """The host's error; where another run was first to its GPUs, the next one may place the node elsewhere."""
+    if order.host is not None or f"{TOO_FEW} for {order.node.name}:" not in refusal.what:
+        return refusal
+    others = [part.offer for part in seen.parts.values() if part.offer and part.offer.host != host]
+    try:
+        another = _place(order.node.name, seen, others)
+    except UsageError:
+        return refusal
+    return UsageError(
+        refusal.what,
+        evidence=f"{refusal.evidence}; {another} had free GPUs a moment ago",
+        fix=f"{AGAIN}: it chooses the host anew",
+    )
 
 
 def _create_alone(order: HostedOrder, machine: RemoteMachine, hosts: Hosts) -> HostedNode:

@@ -118,6 +118,30 @@ def test_without_host_it_goes_where_its_gpus_are(lab: Typing) -> None:
     assert not any("c013" in one.engine.nodes for one in lab.hosts.worlds.values())
 
 
+@pytest.mark.parametrize("elsewhere", [True, False])
+def test_gpus_that_went_to_another_node_meanwhile_are_looked_for_on_other_hosts(
+    lab: Typing, monkeypatch: pytest.MonkeyPatch, *, elsewhere: bool
+) -> None:
+    """The second one takes them when the first one has chosen its host."""
+    if not elsewhere:
+        lab.type("create-node", "c010", "--host", "hoff", "--gpus", "1", "--exclusive")
+    honest = lab.hosts.work
+
+    def overtaken(requests: Any) -> Any:
+        (machine,) = requests
+        monkeypatch.setattr(lab.hosts, "work", honest)
+        lab.type("create-node", "left", "--host", machine.name, "--gpus", "2", "--exclusive")
+        return honest(requests)
+
+    monkeypatch.setattr(lab.hosts, "work", overtaken)
+    words = ("create-node", "right", "--gpus", "2", "--exclusive")
+    lab.type(*words, expect=2)
+    assert "not enough GPUs for right" in lab.errors
+    assert ("fix: run the same command again" in lab.errors) is elsewhere
+    assert ("free a GPU: gpuprov rm" in lab.errors) is not elsewhere
+    lab.type(*words, expect=0 if elsewhere else 2)
+
+
 def test_a_host_without_nodes_gets_the_key_of_the_others(lab: Typing) -> None:
     lab.type("rm", "c002", "c003")
     lab.type("create-node", "c007", "--host", "hinton")
