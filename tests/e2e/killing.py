@@ -107,19 +107,24 @@ def strike(
         timer = threading.Timer(blow.after_s, act) if blow.after_s is not None else None
         guard = threading.Timer(BUDGET_S, process.kill)
         guard.start()
-        assert process.stderr is not None
-        for line in process.stderr:
-            if not lines:  # before its first word a run has not begun, and Python itself would end
-                began_s = time.monotonic()
-                if timer:
-                    timer.start()
-            lines.append(line)
-            if timer is None and not reached.is_set() and step_of(line) == blow.step:
-                act()
-        process.wait()
-        for clock in (timer, guard):
-            if clock:
-                clock.cancel()
+        try:
+            assert process.stderr is not None
+            for line in process.stderr:
+                if not lines:  # before its first word a run has not begun, and Python itself would end
+                    began_s = time.monotonic()
+                    if timer:
+                        timer.start()
+                lines.append(line)
+                if timer is None and not reached.is_set() and step_of(line) == blow.step:
+                    act()
+            process.wait()
+        except BaseException:
+            process.kill()  # which leaving the block would wait for
+            raise
+        finally:
+            for clock in (timer, guard):
+                if clock:
+                    clock.cancel()
     stderr = "".join(lines)
     assert "Traceback" not in stderr, stderr
     assert process.returncode in ENDINGS[blow.how], f"{blow}: exit code {process.returncode}\n{stderr}"

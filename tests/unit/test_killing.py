@@ -1,0 +1,46 @@
+"""`strike` of the tests on real engines leaves nothing that goes on by itself."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.e2e.conftest import Gpuprov
+from tests.e2e.killing import Blow, strike
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PROGRAM = """\
+import sys, time
+print("plan ...", file=sys.stderr, flush=True)
+time.sleep(3)
+"""
+
+
+class NoEngineToKill(Exception):
+    pass
+
+
+def no_engine() -> None:
+    raise NoEngineToKill
+
+
+def test_where_the_blow_fails_neither_the_guard_nor_the_run_is_left(tmp_path: Path) -> None:
+    program = tmp_path / "program"
+    program.write_text(f"#!{sys.executable}\n{PROGRAM}")
+    program.chmod(0o755)
+    gpuprov = Gpuprov(program=program, folder=tmp_path, environment=dict(os.environ))
+    before = set(threading.enumerate())
+    with pytest.raises(NoEngineToKill):
+        strike(gpuprov, [], Blow(how="engine", step="plan ..."), on_host=no_engine)
+    clocks = [
+        thread for thread in threading.enumerate() if thread not in before and isinstance(thread, threading.Timer)
+    ]
+    for clock in clocks:
+        clock.join(timeout=1)
+    assert not any(clock.is_alive() for clock in clocks)
