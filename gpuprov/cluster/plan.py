@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from ipaddress import IPv4Interface, IPv4Network
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol
@@ -27,6 +27,7 @@ from gpuprov.drivers.foreign import describe_foreign, lack_of_foreign
 from gpuprov.gpu.allocate import LeaseRequest, allocate
 from gpuprov.gpu.spec_order import request_of_spec
 from gpuprov.spec.addressing import node_name, number_of_name, private_address, public_address
+from gpuprov.spec.models import ClusterSpec
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from gpuprov.drivers.base import NodeRequest, NodeState, Settings
     from gpuprov.drivers.capabilities import Capability
     from gpuprov.drivers.networks import NetworkRequest
-    from gpuprov.spec.models import ClusterSpec
+    from gpuprov.spec.models import JobsSpec
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,6 +55,7 @@ class Plan:
         keep: Nodes that are as asked.
         beside: Nodes that stay though the spec does not have them: create-node or clone made them.
         drift: For each node of `repair`, what differs.
+        limits: Limits of jobs that differ from the recorded ones, one line for each; nothing but the record changes.
     """
 
     networks: NetworkPlan
@@ -66,6 +68,7 @@ class Plan:
     keep: tuple[NodeDesign, ...]
     drift: Mapping[str, Drift]
     beside: tuple[str, ...] = ()
+    limits: tuple[str, ...] = ()
 
     @property
     def restart(self) -> tuple[str, ...]:
@@ -92,6 +95,7 @@ class Plan:
             *(f"repair node {design.name}: {self.drift[design.name].words}" for design in self.repair),
             *(with_forced("restart node", name, forced) for name in self.restart),
             *(f"start node {name}" for name in self.start),
+            *self.limits,
         )
 
 
@@ -152,7 +156,26 @@ def plan_cluster(
     repairs = plan_repairs(spec, state, networks, version=version, expect=expect.network_settings)
     sorted_out = _sort(designs, state, remove=tuple(remove), expect=expect)
     isolate = open_networks(state.networks, {spec.name})
-    return replace(sorted_out, networks=networks, network_repairs=repairs, isolate=isolate, beside=tuple(beside))
+    return replace(
+        sorted_out,
+        networks=networks,
+        network_repairs=repairs,
+        isolate=isolate,
+        beside=tuple(beside),
+        limits=_changed_limits(spec.jobs, state),
+    )
+
+
+def _changed_limits(jobs: JobsSpec, state: ClusterState) -> tuple[str, ...]:
+    """Against what is recorded; none where nothing is, or the record cannot be read."""
+    if not isinstance(state.recorded, ClusterSpec):
+        return ()
+    wanted, recorded = asdict(jobs), asdict(state.recorded.jobs)
+    return tuple(
+        f"record jobs.{key}: {value or 'unset'} instead of {recorded[key] or 'unset'}"
+        for key, value in wanted.items()
+        if value != recorded[key]
+    )
 
 
 def _sort(designs: tuple[NodeDesign, ...], state: ClusterState, *, remove: tuple[str, ...], expect: Expect) -> Plan:

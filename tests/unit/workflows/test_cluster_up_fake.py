@@ -24,7 +24,7 @@ from gpuprov.gpu.allocate import GpusTaken
 from gpuprov.host.links import Link
 from gpuprov.planes.slurm import daemons as slurm
 from gpuprov.planes.slurm.munge import LABEL_MUNGE_OWNER
-from gpuprov.spec.models import ClusterSpec, GpuSpec, NetworkSpec, NodesSpec
+from gpuprov.spec.models import ClusterSpec, GpuSpec, JobsSpec, NetworkSpec, NodesSpec
 from gpuprov.workflows.cluster_up import UpOrder, cluster_up, preview_changes, preview_up
 from tests.fakes.faults import Killed
 
@@ -50,6 +50,21 @@ def test_what_other_tests_begin_with_is_what_it_makes(world: World) -> None:
     for node in (*copy["nodes"].values(), *made["nodes"].values()):
         node.files.pop("/etc/munge/munge.key")  # of chance
     assert made == copy
+
+
+def test_limits_of_jobs_that_change_are_recorded_and_told(world: World) -> None:
+    world.begin_with(2)
+    limited = replace(world.spec(2), jobs=JobsSpec(time="12h", memory="8GiB"))
+    lines = ("record jobs.time: 12h instead of unset", "record jobs.memory: 8GiB instead of unset")
+    assert preview_changes(world.driver, limited, world.host, reporter=world.reporter) == lines
+    assert world.up(spec=limited).changed == lines
+    assert world.up(spec=limited).unchanged
+    state = observe_cluster(world.driver, "lab")
+    assert state.spec is not None
+    assert state.spec.jobs == limited.jobs
+    assert world.up(spec=replace(limited, jobs=JobsSpec(time="6h", memory="8GiB"))).changed == (
+        "record jobs.time: 6h instead of 12h",
+    )
 
 
 def test_nodes_that_the_engine_cannot_make_are_refused_by_the_plan(
