@@ -191,7 +191,7 @@ def decide_engine(what: str, holders: Mapping[str, str], seen: Survey[Any], *, c
         )
     if creates:
         if seen.default not in seen.answers:
-            raise (seen.errors.get(seen.default) or seen.absent[seen.default])
+            raise seen.refusal_of(seen.default)
         return seen.default
     seen.require_answer()
     answering = [engine for engine in ENGINES if engine in seen.answers]

@@ -9,8 +9,8 @@ from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
-from gpuprov.core.errors import EngineError, GpuprovError, TimedOut
-from gpuprov.drivers.registry import choose_engine
+from gpuprov.core.errors import EngineError, GpuprovError, HostNotReady, TimedOut
+from gpuprov.drivers.registry import choose_engine, prepare_command
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -64,7 +64,16 @@ class Survey(Generic[Answer]):
         """
         if not self.answers:
             refusals = self.errors or self.absent
-            raise refusals.get(self.default) or next(iter(refusals.values()))
+            raise self.refusal_of(self.default if self.default in refusals else next(iter(refusals), self.default))
+
+    def refusal_of(self, engine: str) -> GpuprovError:
+        """Why an engine has not answered; it is not on this machine if it was not even asked."""
+        known = self.errors.get(engine) or self.absent.get(engine)
+        return known or HostNotReady(
+            f"{engine} is not on this host",
+            evidence=f"its engines: {', '.join([*self.answers, *self.errors, *self.absent]) or 'none'}",
+            fix=prepare_command(engine),
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,6 +17,8 @@ from tests.fakes.driver import FakeDriver
 from tests.fakes.engine import FakeEngine, FakeImage
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from gpuprov.drivers.base import NodeState
     from gpuprov.drivers.networks import NetworkState
     from gpuprov.host.survey import EngineDoor
@@ -196,6 +198,29 @@ def test_without_any_engine_the_default_one_says_why() -> None:
         engine_of_nodes(["c000"], opening(installed=("lxd", "docker")))
     with pytest.raises(HostNotReady, match="lxd is not running"):
         engine_of_nodes(["c000"], opening())
+
+
+@pytest.mark.parametrize(
+    "find",
+    [
+        partial(engine_of_nodes, ["c000"]),
+        partial(engine_of_cluster, "lab"),
+        partial(engine_of_cluster, "lab", creates=True),
+        partial(engine_of_image, "slurm"),
+        partial(observe_wherever, "lab", reporter=Silent()),
+    ],
+)
+def test_a_host_that_knows_no_engine_says_so(find: Callable[[list[EngineDoor]], object]) -> None:
+    with pytest.raises(HostNotReady, match="lxd is not on this host") as caught:
+        find([])
+    assert caught.value.evidence == "its engines: none"
+    assert caught.value.fix == "sudo gpuprov host prepare --engine lxd"
+
+
+def test_an_engine_that_a_host_does_not_know_is_named_where_it_is_needed() -> None:
+    with pytest.raises(HostNotReady, match="lxd is not on this host") as caught:
+        engine_of_cluster("new", [door_of(engine("docker"))], creates=True)
+    assert caught.value.evidence == "its engines: docker"
 
 
 def test_a_cluster_of_the_same_name_elsewhere_is_found_and_a_silent_engine_is_not_taken_for_an_empty_one() -> None:
