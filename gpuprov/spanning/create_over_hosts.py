@@ -197,6 +197,7 @@ def _choose(order: HostedOrder, seen: SpanningCluster) -> str:
         UsageError: That is not one that could have it.
     """
     name = order.node.name
+    _refuse_two(name, seen)
     home = next((row.host for row in seen.rows if row.name == name), None)
     if home is not None and order.host not in (None, home):
         raise UsageError(
@@ -229,6 +230,18 @@ def _choose(order: HostedOrder, seen: SpanningCluster) -> str:
         if order.wait_s is None or not able:
             raise
         return able[0]
+
+
+def _refuse_two(name: str, seen: SpanningCluster) -> None:
+    """Two controllers that made a node of one name at the same moment have made two."""
+    homes = [host for host, part in seen.parts.items() if any(row.name == name for row in part.rows)]
+    if len(homes) > 1:
+        ways = [f"ssh {seen.machines[host].destination} gpuprov rm {name}" for host in homes]
+        raise UsageError(
+            f"the node {name} exists on {len(homes)} hosts",
+            evidence=f"on {', '.join(homes)}",
+            fix=f"remove all but one of them: {', or '.join(ways)}",
+        )
 
 
 def _place(name: str, seen: SpanningCluster, offers: Sequence[Offer]) -> str:

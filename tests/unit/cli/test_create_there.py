@@ -9,7 +9,11 @@ import pytest
 
 from gpuprov.cli import spanning
 from gpuprov.cluster.state import observe_cluster
+from gpuprov.core.errors import Unreachable
+from gpuprov.core.reporter import Silent
 from gpuprov.drivers.base import LABEL_ORDER
+from gpuprov.host.remote.several import HostAnswer
+from gpuprov.workflows.remove_nodes import remove_nodes
 from tests.unit.cli.test_nodes_there import conf_of_all, lab, states, verbs, world
 from tests.unit.cli.test_spanning import AWAY
 
@@ -106,6 +110,38 @@ def test_a_name_that_went_to_another_host_meanwhile_is_refused(lab: Typing, monk
     assert "the name same is taken by a node on hoff" in lab.errors
     assert homes(lab)["same"] == "hoff"
     assert lab.json("cluster", "up", "--no-verify")["unchanged"]
+
+
+@pytest.mark.parametrize("where", [("--host", "hoff"), ("--host", "hinton"), ()])
+def test_a_name_that_two_controllers_gave_at_the_same_moment_is_told(
+    lab: Typing, monkeypatch: pytest.MonkeyPatch, where: tuple[str, ...]
+) -> None:
+    """Both have been told that nobody has it, and the first one's other hosts hear of it too late."""
+    honest = lab.hosts.work
+
+    def late(requests: Any) -> Any:
+        (verb,) = {request.verb for request in requests.values()}
+        if verb == "create":
+            return honest(requests)
+        error = Unreachable("the connection was lost", evidence="ssh printed nothing", fix="run it again")
+        return [HostAnswer(machine=machine, error=error) for machine in requests]
+
+    def overtaken(requests: Any) -> Any:
+        monkeypatch.setattr(lab.hosts, "work", late)
+        lab.type("create-node", "same", "--host", "hoff", expect=3)
+        monkeypatch.setattr(lab.hosts, "work", honest)
+        return honest(requests)
+
+    monkeypatch.setattr(lab.hosts, "work", overtaken)
+    lab.type("create-node", "same", "--host", "hinton")
+    lab.type("create-node", "same", *where, expect=2)
+    assert "the node same exists on 2 hosts" in lab.errors
+    assert "ssh hoff.example gpuprov rm same, or ssh hinton.example gpuprov rm same" in lab.errors
+    lab.type("cluster", "up", "--no-verify", expect=2)
+    hoff = world(lab, "hoff")
+    remove_nodes(hoff.driver, ["same"], hoff.host, reporter=Silent())
+    lab.type("cluster", "up", "--no-verify")
+    assert homes(lab)["same"] == "hinton"
 
 
 def test_without_host_it_goes_where_its_gpus_are(lab: Typing) -> None:
