@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import os
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from gpuprov.cluster.part import ClusterPart
 from gpuprov.cluster.retry_after_wait import act_on_engine
 from gpuprov.cluster.state import observe_cluster
 from gpuprov.cluster.whole import WholeCluster, dump_whole, parse_whole
+from gpuprov.core.errors import GpuprovError
 from gpuprov.core.names import check_cluster_name
 from gpuprov.core.outcome import Outcome
 from gpuprov.documents.host_part import host_part_document
@@ -50,12 +52,14 @@ class PartOrder:
 
     Attributes:
         spec: What is asked for, where the host is to say what it offers to more nodes; empty where not.
+        offers: Whether it is to say so for the spec that it has recorded.
         engine: Which is to have it; empty for the one that has it, or else the default one.
         internal_ip: The host's address on the network between the hosts, where the spec says it.
     """
 
     cluster: str
     spec: str = ""
+    offers: bool = False
     engine: str = ""
     internal_ip: str = ""
 
@@ -145,11 +149,18 @@ def serve_part(order: PartOrder, host: Host, reporter: Reporter) -> dict[str, An
         driver = host.open(order.engine)
     else:
         driver = engine_of_cluster(name, host.engines, reporter=reporter, creates=True)
-    if not order.spec:
-        return host_part_document(look_at_part(driver, name), host=host.name)
-    spec = load_spec_json(order.spec, cluster=name)
-    way = Way(internal_ip=order.internal_ip, ssh_connection=os.environ.get("SSH_CONNECTION", ""))
-    return host_part_document(look_for_more(driver, spec, host, way, reporter=reporter), host=host.name)
+    ssh_connection = os.environ.get("SSH_CONNECTION", "")
+    if order.spec:
+        spec = load_spec_json(order.spec, cluster=name)
+        way = Way(internal_ip=order.internal_ip, ssh_connection=ssh_connection)
+        return host_part_document(look_for_more(driver, spec, host, way, reporter=reporter), host=host.name)
+    seen = look_at_part(driver, name)
+    mine = seen.spec.host(host.name) if seen.spec and order.offers else None
+    if seen.spec and mine:
+        way = Way(internal_ip=mine.internal_ip or "", ssh_connection=ssh_connection)
+        with suppress(GpuprovError):  # whoever needs the offer asks for it again, and is told why there is none
+            seen = look_for_more(driver, seen.spec, host, way, reporter=reporter)
+    return host_part_document(seen, host=host.name)
 
 
 def serve_key(order: KeyOrder, host: Host, reporter: Reporter) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from gpuprov.cluster.state import observe_cluster, with_current_gpus
 from gpuprov.cluster.surroundings import Surroundings
 from gpuprov.cluster.whole import recorded_host, recorded_whole
 from gpuprov.planes.across.rows import found_rows, read_work
+from gpuprov.spec.addressing import NODES_MAX
 from gpuprov.spec.models import HostSpec
 
 if TYPE_CHECKING:
@@ -120,7 +121,7 @@ def look_for_more(driver: Driver, spec: ClusterSpec, host: Host, way: Way, *, re
         whole=seen.whole,
         rows=seen.rows,
         words=seen.words,
-        offer=make_offer(spec, state, place, room, most=spec.nodes.count),
+        offer=make_offer(spec, state, place, room, most=NODES_MAX),
         address=address,
         mtu=mtu,
         tunnel_key=key,

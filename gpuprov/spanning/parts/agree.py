@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from gpuprov.host.remote.hosts import Hosts
     from gpuprov.host.remote.machine import RemoteMachine
     from gpuprov.planes.across.leaving import JobsPolicy
+    from gpuprov.planes.over_hosts.host_part import HostPart
     from gpuprov.spanning.parts.hosts_leaving import LeavingHosts
     from gpuprov.spanning.parts.over_hosts import SpanningCluster
     from gpuprov.spec.draft import Draft
@@ -66,6 +67,20 @@ class HostsUpOrder:
     def machines(self) -> dict[str, RemoteMachine]:
         """The way to each host of the spec."""
         return {host.name: machine_of(host, self.known) for host in self.draft.spec.hosts}
+
+    @property
+    def offered(self) -> dict[str, HostPart]:
+        """What hosts said when it was found, of those that offered to such nodes then, in whatever number."""
+        spec = self.draft.spec
+        same_way = {host for host, machine in self.machines.items() if self.known.get(host, machine) == machine}
+        return {
+            host: part
+            for host, part in (self.found.parts if self.found else {}).items()
+            if host in same_way
+            and part.offer
+            and part.spec
+            and replace(part.spec, nodes=replace(part.spec.nodes, count=spec.nodes.count)) == spec
+        }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -162,7 +177,7 @@ def _look(order: HostsUpOrder, hosts: Hosts) -> SpanningCluster:
         return PartOrder(cluster=spec.name, spec=text, engine=engine, internal_ip=host.internal_ip or "")
 
     orders = {host.name: question(host) for host in spec.hosts}
-    seen = look_at_spanning(spec.name, order.machines, orders, hosts, order.found)
+    seen = look_at_spanning(spec.name, order.machines, orders, hosts, order.found, order.offered)
     error = part_error(seen.failed, of=len(spec.hosts), what=_NOTHING, undone=True)
     if error and not (seen.spec and seen.parts):
         raise error

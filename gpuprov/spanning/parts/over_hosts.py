@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from gpuprov.cluster.here_alone import is_here_alone
@@ -116,16 +117,19 @@ def machine_of(host: HostSpec, known: Mapping[str, RemoteMachine]) -> RemoteMach
     )
 
 
-def find_spanning(name: str, known: Mapping[str, RemoteMachine], hosts: Hosts) -> SpanningCluster | None:
+def find_spanning(
+    name: str, known: Mapping[str, RemoteMachine], hosts: Hosts, *, offers: bool = False
+) -> SpanningCluster | None:
     """The cluster of that name that spans hosts; None where no host that answers has one.
 
     The hosts that `host add` has remembered are asked, and those that the cluster has besides once one of them names
-    these.
+    these. With `offers`, its hosts also say what they offer to more of its nodes.
 
     Raises:
         GpuprovError: No host answers at all.
     """
-    question = MemberRequest(verb="part", document=asdict(PartOrder(cluster=name)), total_s=scaled_limit_s(QUESTION_S))
+    order = PartOrder(cluster=name, offers=offers)
+    question = MemberRequest(verb="part", document=asdict(order), total_s=scaled_limit_s(QUESTION_S))
     answers = hosts.ask(
         dict.fromkeys(known.values(), question),
         lambda answer: dict.fromkeys(named_besides(name, known, answer), question),
@@ -158,11 +162,13 @@ def of_its_hosts(
     return put_together(name, mine, of_mine)
 
 
-def find_from_here(name: str, host: Host, known: Mapping[str, RemoteMachine], hosts: Hosts) -> SpanningCluster | None:
+def find_from_here(
+    name: str, host: Host, known: Mapping[str, RemoteMachine], hosts: Hosts, *, offers: bool = False
+) -> SpanningCluster | None:
     """The same as this machine sees it; a cluster of that name on this machine alone comes first."""
     if not known or is_here_alone(host, name):
         return None
-    return find_spanning(name, known, hosts)
+    return find_spanning(name, known, hosts, offers=offers)
 
 
 def require_spanning(name: str, known: Mapping[str, RemoteMachine], hosts: Hosts) -> SpanningCluster:
@@ -188,25 +194,32 @@ def look_at_spanning(
     orders: Mapping[str, PartOrder],
     hosts: Hosts,
     found: SpanningCluster | None = None,
+    offered: Mapping[str, HostPart] = MappingProxyType({}),
 ) -> SpanningCluster:
     """What these hosts have of a cluster and say besides, as they are ordered; changes nothing.
 
-    Hosts that were away when it was `found`, a moment ago, are not asked.
+    Hosts that were away when it was `found`, a moment ago, are not asked, nor those that have `offered` already.
     """
     away = {host: since for host, since in (found.away if found else {}).items() if host in machines}
     requests = {
         machine: MemberRequest(verb="part", document=asdict(orders[host]), total_s=scaled_limit_s(QUESTION_S))
         for host, machine in machines.items()
-        if host not in away
+        if host not in away and host not in offered
     }
-    seen = put_together(name, machines, hosts.ask(requests))
+    seen = put_together(name, machines, hosts.ask(requests), offered)
     failed = {host: found.failed[host] for host in away} if found else {}
     return replace(seen, failed={**failed, **seen.failed}, away={**away, **seen.away})
 
 
-def put_together(name: str, machines: Mapping[str, RemoteMachine], answers: HostAnswers) -> SpanningCluster:
-    """The cluster, from what its hosts have answered to `part`."""
-    parts, failed = read_each(answers, lambda told, host: read_host_part(told, host=host, cluster=name))
+def put_together(
+    name: str,
+    machines: Mapping[str, RemoteMachine],
+    answers: HostAnswers,
+    before: Mapping[str, HostPart] = MappingProxyType({}),
+) -> SpanningCluster:
+    """The cluster, from what its hosts have answered to `part`, and `before` the parts of others."""
+    told, failed = read_each(answers, lambda told, host: read_host_part(told, host=host, cluster=name))
+    parts = {**before, **told}
     newest = newest_whole([part.whole for part in parts.values() if part.whole])
     specs = [part.spec for part in parts.values() if part.spec and part.whole in (newest, None)]
     specs.sort(key=lambda spec: not spec.hosts)
