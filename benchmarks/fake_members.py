@@ -107,7 +107,7 @@ class FakeHosts:
             exists=not self.new,
             rows=tuple(node_row(node, words.get(node.name, ""), engine="lxd") for node in member.nodes),
             words=words,
-            offer=offers_of(self.spec, [member])[0] if asked["spec"] else None,
+            offer=offers_of(self.spec, [member])[0] if asked["spec"] or asked["also"] == "offer" else None,
             address=underlay(int(member.name[1:])),
             mtu=UNDERLAY_MTU,
         )

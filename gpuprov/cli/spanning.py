@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from gpuprov.host.remote.hosts import HostsBySsh
     from gpuprov.host.remote.machine import RemoteMachine
     from gpuprov.planes.across.leaving import JobsPolicy
+    from gpuprov.serving.member_clusters import Also
     from gpuprov.spanning.list_over_hosts import ListedNodes
     from gpuprov.spanning.parts.agree import HostsUpOrder
     from gpuprov.spanning.parts.over_hosts import SpanningCluster
@@ -38,19 +39,17 @@ def way_to_hosts(session: Session, reporter: Reporter | None = None) -> HostsByS
     return HostsBySsh(places=ensure_places(), reporter=reporter or session.reporter)
 
 
-def find_spanning_cluster(
-    session: Session, name: str, engine: str | None, *, offers: bool = False
-) -> SpanningCluster | None:
+def find_spanning_cluster(session: Session, name: str, engine: str | None, also: Also = "") -> SpanningCluster | None:
     """The cluster of that name where it spans hosts; None where it is on this host alone, or nowhere.
 
-    Without hosts that were added, nobody is asked. With `offers`, hosts also say what they offer to more of its nodes.
+    Without hosts that were added, nobody is asked. `also` is what else they are asked.
     """
     known = remembered_hosts() if engine is None else {}
     if not known:
         return None
     from gpuprov.spanning.parts.over_hosts import find_from_here
 
-    return find_from_here(name, session.host, known, way_to_hosts(session), offers=offers)
+    return find_from_here(name, session.host, known, way_to_hosts(session), also)
 
 
 def spanning_order(session: Session, wanted: Mapping[str, Any], policy: JobsPolicy) -> HostsUpOrder | None:
@@ -60,7 +59,7 @@ def spanning_order(session: Session, wanted: Mapping[str, Any], policy: JobsPoli
     from gpuprov.spanning.parts.agree import HostsUpOrder
 
     order, engine = cluster_order(wanted), cast("str | None", wanted["engine"])
-    found = None if order.file else find_spanning_cluster(session, resolve_name(order), engine, offers=True)
+    found = None if order.file else find_spanning_cluster(session, resolve_name(order), engine, "offer")
     draft = resolve_spanning(order, engine, found.spec if found else None)
     if draft is None:
         return None

@@ -14,7 +14,6 @@ from gpuprov.cluster.state import observe_cluster
 from gpuprov.core.answer_kinds import fields_of, is_bool, is_list, is_string, items_of, number_in, pick, text_of
 from gpuprov.core.errors import HostNotReady
 from gpuprov.core.excerpt import excerpt
-from gpuprov.core.names import check_cluster_name
 from gpuprov.drivers.base import MOST_FILE_BYTES, READ_S, ExecResult, NodeState
 from gpuprov.drivers.calls import MOST_OUTPUT_BYTES, Output
 from gpuprov.drivers.networks import NetworkState
@@ -94,10 +93,9 @@ class NodeRunOrder:
     stdin: str = field(default="", repr=False)
 
 
-def tell_nodes(order: ClusterNodesOrder, host: Host) -> dict[str, Any]:
+def tell_nodes(driver: Driver, cluster: str) -> dict[str, Any]:
     """What `NodesElsewhere` reads of the answer to `cluster-nodes`."""
-    driver = host.open(order.engine)
-    state = observe_cluster(driver, check_cluster_name(order.cluster))
+    state = observe_cluster(driver, cluster)
     return {
         "engine": driver.name,
         "command": driver.command,
@@ -158,6 +156,7 @@ class NodesElsewhere:
         machine: The host.
         cluster: Name of the cluster.
         engine: Which has its nodes there.
+        told: What the host has told of them; None where it is still to be asked.
 
     Raises:
         GpuprovError: The host does not tell.
@@ -165,10 +164,18 @@ class NodesElsewhere:
 
     nameserver = None
 
-    def __init__(self, hosts: Hosts, machine: RemoteMachine, cluster: str, engine: str) -> None:
+    def __init__(
+        self,
+        hosts: Hosts,
+        machine: RemoteMachine,
+        cluster: str,
+        engine: str,
+        told: Mapping[str, Any] | None = None,
+    ) -> None:
         self._hosts, self._machine = hosts, machine
         self.host, self.name = machine.name, engine
-        told = self._ask(CLUSTER_NODES, asdict(ClusterNodesOrder(cluster=cluster, engine=engine)))
+        if told is None:
+            told = self._ask(CLUSTER_NODES, asdict(ClusterNodesOrder(cluster=cluster, engine=engine)))
         try:
             _, _, command, capabilities, nodes, networks = fields_of(told, f"gpuprov.{CLUSTER_NODES}/v1", _NODES)
             self._nodes = [_node(node, machine.name) for node in nodes]
@@ -179,9 +186,16 @@ class NodesElsewhere:
         self.capabilities = frozenset(capabilities)
 
     @classmethod
-    def as_driver(cls, hosts: Hosts, machine: RemoteMachine, cluster: str, engine: str) -> Driver:
+    def as_driver(
+        cls,
+        hosts: Hosts,
+        machine: RemoteMachine,
+        cluster: str,
+        engine: str,
+        told: Mapping[str, Any] | None = None,
+    ) -> Driver:
         """The same for those who take a driver; they call what is here alone."""
-        return cast("Driver", cls(hosts, machine, cluster, engine))
+        return cast("Driver", cls(hosts, machine, cluster, engine, told))
 
     def list_nodes(self) -> list[NodeState]:
         """Those of the cluster, as they were at the beginning."""

@@ -61,6 +61,7 @@ _KINDS: Final[Mapping[str, Accepts]] = {
     "mtu": number_in(0, 100_000),
     "tunnel_key": _KEY_IF_ANY,
     "taken": _MAPPING,
+    "cluster_nodes": or_none(_MAPPING),
 }
 _TAKEN: Final[Mapping[str, Accepts]] = {
     "names": items_of(is_string),
@@ -101,6 +102,7 @@ def host_part_document(part: HostPart, *, host: str) -> dict[str, Any]:
             "nodes": sorted(taken.nodes),
             "prefixes": sorted(taken.prefixes),
         },
+        cluster_nodes=document("cluster-nodes", host=host, **part.told_nodes) if part.told_nodes else None,
     )
 
 
@@ -125,6 +127,7 @@ def read_host_part(told: Mapping[str, Any], *, host: str, cluster: str) -> HostP
         mtu=values["mtu"],
         tunnel_key=values["tunnel_key"],
         taken=strictly(lambda: _taken(values["taken"], host), host),
+        told_nodes=values["cluster_nodes"],
     )
 
 

@@ -20,6 +20,7 @@ from gpuprov.cluster.nodes_elsewhere import (
 )
 from gpuprov.cluster.share_look import ShareOrder, look_at_share
 from gpuprov.core.errors import UsageError
+from gpuprov.core.names import check_cluster_name
 from gpuprov.documents.envelope import document
 from gpuprov.documents.host import look_document
 from gpuprov.documents.nodes import nodes_document
@@ -145,7 +146,8 @@ def _share(order: ShareOrder, host: Host, _reporter: Reporter) -> dict[str, Any]
 
 
 def _nodes(order: ClusterNodesOrder, host: Host, _reporter: Reporter) -> dict[str, Any]:
-    return document(CLUSTER_NODES, host=host.name, **tell_nodes(order, host))
+    told = tell_nodes(host.open(order.engine), check_cluster_name(order.cluster))
+    return document(CLUSTER_NODES, host=host.name, **told)
 
 
 def _run(order: NodeRunOrder, host: Host, _reporter: Reporter) -> dict[str, Any]:

@@ -7,10 +7,11 @@ import os
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from gpuprov.cluster.between_hosts import look_between
 from gpuprov.cluster.find_engine import engine_of_cluster
+from gpuprov.cluster.nodes_elsewhere import tell_nodes
 from gpuprov.cluster.part import ClusterPart
 from gpuprov.cluster.retry_after_wait import act_on_engine
 from gpuprov.cluster.state import observe_cluster
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
     from gpuprov.drivers.base import Driver
     from gpuprov.host.base import Host
 
+Also = Literal["", "offer", "nodes"]
+
 
 @dataclass(frozen=True, kw_only=True)
 class StatusOrder:
@@ -52,14 +55,15 @@ class PartOrder:
 
     Attributes:
         spec: What is asked for, where the host is to say what it offers to more nodes; empty where not.
-        offers: Whether it is to say so for the spec that it has recorded.
+        also: What else it is to say: `offer`, the same for the spec that it has recorded; `nodes`, what it would answer
+            to `cluster-nodes`.
         engine: Which is to have it; empty for the one that has it, or else the default one.
         internal_ip: The host's address on the network between the hosts, where the spec says it.
     """
 
     cluster: str
     spec: str = ""
-    offers: bool = False
+    also: str = ""
     engine: str = ""
     internal_ip: str = ""
 
@@ -155,7 +159,9 @@ def serve_part(order: PartOrder, host: Host, reporter: Reporter) -> dict[str, An
         way = Way(internal_ip=order.internal_ip, ssh_connection=ssh_connection)
         return host_part_document(look_for_more(driver, spec, host, way, reporter=reporter), host=host.name)
     seen = look_at_part(driver, name)
-    mine = seen.spec.host(host.name) if seen.spec and order.offers else None
+    if order.also == "nodes" and seen.exists:
+        seen = replace(seen, told_nodes=tell_nodes(driver, name))
+    mine = seen.spec.host(host.name) if seen.spec and order.also == "offer" else None
     if seen.spec and mine:
         way = Way(internal_ip=mine.internal_ip or "", ssh_connection=ssh_connection)
         with suppress(GpuprovError):  # whoever needs the offer asks for it again, and is told why there is none

@@ -59,7 +59,7 @@ def ensure_over_hosts(  # noqa: PLR0913 - what a module is given, and whom it te
     elif engine is not None:
         return None
     else:
-        seen = find_from_here(name, host, known, hosts, offers=goal != "absent")
+        seen = find_from_here(name, host, known, hosts, "" if goal == "absent" else "offer")
         draft = resolve_spanning(order, engine, seen.spec if seen else None)
         if draft is None:
             return None

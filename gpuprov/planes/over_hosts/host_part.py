@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gpuprov.cluster.choice import Taken
 from gpuprov.cluster.host_gpus import get_gpus, with_offers
@@ -49,6 +49,7 @@ class HostPart:
         address: Its address on the network between the hosts, and `mtu` that of its link there; where asked.
         tunnel_key: Its public key for the encrypted overlay; empty where it has none, or that was not asked.
         taken: What a new cluster has to keep clear of, where that was asked.
+        told_nodes: What `NodesElsewhere` reads of the nodes, where that was asked.
     """
 
     engine: str
@@ -63,6 +64,7 @@ class HostPart:
     mtu: int = 0
     tunnel_key: str = ""
     taken: Taken = field(default_factory=Taken)
+    told_nodes: Mapping[str, Any] | None = None
 
 
 def look_at_part(driver: Driver, cluster: str) -> HostPart:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from gpuprov.host.remote.hosts import HostAnswers, Hosts
     from gpuprov.host.remote.several import HostAnswer
     from gpuprov.planes.over_hosts.host_part import HostPart
+    from gpuprov.serving.member_clusters import Also
     from gpuprov.spec.models import ClusterSpec, HostSpec
 
 
@@ -118,17 +119,17 @@ def machine_of(host: HostSpec, known: Mapping[str, RemoteMachine]) -> RemoteMach
 
 
 def find_spanning(
-    name: str, known: Mapping[str, RemoteMachine], hosts: Hosts, *, offers: bool = False
+    name: str, known: Mapping[str, RemoteMachine], hosts: Hosts, also: Also = ""
 ) -> SpanningCluster | None:
     """The cluster of that name that spans hosts; None where no host that answers has one.
 
     The hosts that `host add` has remembered are asked, and those that the cluster has besides once one of them names
-    these. With `offers`, its hosts also say what they offer to more of its nodes.
+    these. What they are `also` asked, each answers as well as it can.
 
     Raises:
         GpuprovError: No host answers at all.
     """
-    order = PartOrder(cluster=name, offers=offers)
+    order = PartOrder(cluster=name, also=also)
     question = MemberRequest(verb="part", document=asdict(order), total_s=scaled_limit_s(QUESTION_S))
     answers = hosts.ask(
         dict.fromkeys(known.values(), question),
@@ -163,12 +164,12 @@ def of_its_hosts(
 
 
 def find_from_here(
-    name: str, host: Host, known: Mapping[str, RemoteMachine], hosts: Hosts, *, offers: bool = False
+    name: str, host: Host, known: Mapping[str, RemoteMachine], hosts: Hosts, also: Also = ""
 ) -> SpanningCluster | None:
     """The same as this machine sees it; a cluster of that name on this machine alone comes first."""
     if not known or is_here_alone(host, name):
         return None
-    return find_spanning(name, known, hosts, offers=offers)
+    return find_spanning(name, known, hosts, also)
 
 
 def require_spanning(name: str, known: Mapping[str, RemoteMachine], hosts: Hosts) -> SpanningCluster:
