@@ -66,7 +66,7 @@ def run_program(
             data = None
             if order.data is not None:
                 tar = OutgoingProject(order.data.parent, [order.data.name]).tar()
-                data = f"{until_prepared.enter_context(programs.holding(tar))}/{order.data.name}"
+                data = until_prepared.enter_context(programs.holding(tar))
         with reporter.phase("prepare"):
             run = programs.prepare(order, place, data, workers=workers)
     command = work_command(run)

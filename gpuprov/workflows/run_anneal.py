@@ -90,7 +90,7 @@ def anneal_in_cluster(  # noqa: PLR0913  (what is asked for, and who is told)
             place = until_prepared.enter_context(anneal.holding(OutgoingProject(staged, _names(order)).tar()))
         with reporter.phase("prepare"):
             arguments = order.arguments(*(tuple(f"{place}/{name}" for name in names) for names in _staged_names(order)))
-            prepared = anneal.prepare(arguments, folder, parts=parts)
+            prepared = anneal.prepare(arguments, folder, parts=parts, project=place)
     job = _submit(desk, order, folder, sum(count for _, count in prepared), reporter)
     reporter.note(f"submitted {job}")
     try:

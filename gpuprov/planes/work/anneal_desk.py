@@ -45,17 +45,21 @@ class AnnealDesk(NodeProgram):
         """Its commands are about folders in the node."""
         return None
 
-    def prepare(self, arguments: Sequence[str], folder: str, *, parts: int) -> tuple[tuple[str, int], ...]:
+    def prepare(
+        self, arguments: Sequence[str], folder: str, *, parts: int, project: str
+    ) -> tuple[tuple[str, int], ...]:
         """Freeze models in a new folder; returns the names of the runs, and how many parts each has.
 
         Args:
             arguments: Files in the node, and what is asked of them.
             folder: The new one.
             parts: Into how many the chains of each run are divided, at most.
+            project: The folder in the node that has the files, which is removed then.
         """
         return self.ask(
             lambda told: read_annealing(told, folder),
             *("prepare", *arguments, "--store", folder, "--parts", str(parts)),
+            takes=[project],
         )
 
     def look(self, folder: str, *, with_series: bool = False) -> tuple[AnnealRun, ...]:

@@ -53,7 +53,7 @@ class GridDesk(NodeProgram):
 
         Args:
             order: What is asked for.
-            project: A folder in the node.
+            project: A folder in the node, which is removed then.
             name: The project's name.
             under_way: Names of runs that wait or run.
         """
@@ -62,6 +62,7 @@ class GridDesk(NodeProgram):
             *("prepare", project, "--store", store_of(name), "--under-way", "-", *order.arguments),
             stdin="\n".join(under_way).encode(),
             limit_s=scaled_limit_s(SUBMIT_S),
+            takes=[project],
         )
 
     def table(self, name: str) -> GridTable:

@@ -54,7 +54,7 @@ class JobDesk(NodeProgram):
 
         Args:
             order: What is to be run.
-            project: A folder in the node.
+            project: A folder in the node, which is removed then.
 
         Raises:
             SpecError: Nobody can tell what the defaults are.
@@ -65,7 +65,11 @@ class JobDesk(NodeProgram):
         asked = json.dumps(order.filled(self.defaults).document(project)).encode()
         try:
             return self.ask(
-                lambda told: read_submitted(told, order.count), "submit", stdin=asked, limit_s=scaled_limit_s(SUBMIT_S)
+                lambda told: read_submitted(told, order.count),
+                "submit",
+                stdin=asked,
+                limit_s=scaled_limit_s(SUBMIT_S),
+                takes=[project] if project else [],
             )
         except (TimedOut, Unreachable) as error:
             fix = name_cluster("see whether it was submitted: gpuprov jobs", self.cluster)

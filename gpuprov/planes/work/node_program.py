@@ -31,6 +31,7 @@ _KINDS: Final[dict[int, type[GpuprovError]]] = {1: ProgramFailed, 2: UsageError,
 _TIMED_OUT: Final = 6
 # A copy that a killed run has left goes with the next one; `-cmin`, as its other times are those of the project
 _TIDY: Final = f"rm -rf -- \"$1\"; find /opt -maxdepth 1 -path '{PROJECTS}*' -cmin +1440 -exec rm -rf -- {{}} +"
+_TAKE: Final = f'(shift; exec "$@"); status=$?; {{ {_TIDY}; }} >&2; exit $status'
 
 
 class NotEnded(TimedOut):
@@ -65,6 +66,8 @@ class NodeProgram:
     def holding(self, project: Iterable[bytes]) -> Iterator[str]:
         """Have a project in the node for the block, as root's, readable for all; gives its path there.
 
+        The last question of the block takes it (`ask`): then it is gone. So it is where the block fails.
+
         Args:
             project: A tar, as `Driver.write_tree` takes it.
 
@@ -75,9 +78,10 @@ class NodeProgram:
         try:
             self.driver.write_tree(self.node, place, project)
             yield place
-        finally:
+        except BaseException:
             with suppress(GpuprovError):
                 self.driver.run(self.node, ["sh", "-c", _TIDY, "sh", place], cwd="/", timeout_s=_TIDY_S)
+            raise
 
     def ask(
         self,
@@ -85,14 +89,25 @@ class NodeProgram:
         *arguments: str,
         stdin: bytes = b"",
         limit_s: float | None = None,
+        takes: Iterable[str] = (),
     ) -> Answer:
         """What the program answers.
+
+        Args:
+            read: Reads it.
+            arguments: Of the program.
+            stdin: What it reads.
+            limit_s: How long it may take.
+            takes: Projects that the node removes once the program has ended: one question is one round trip.
 
         Raises:
             GpuprovError: It complains, or what it says is no answer.
         """
         timeout_s = scaled_limit_s(ANSWER_S) if limit_s is None else limit_s
-        result = self.driver.run(self.node, self.argv(*arguments), cwd="/", timeout_s=timeout_s, stdin=stdin)
+        argv = self.argv(*arguments)
+        for place in takes:
+            argv = ["sh", "-c", _TAKE, "sh", place, *argv]
+        result = self.driver.run(self.node, argv, cwd="/", timeout_s=timeout_s, stdin=stdin)
         if not result.stdout.strip():
             require_program(result.stderr, self.node, self.cluster)
         try:

@@ -53,15 +53,16 @@ class ProgramDesk(NodeProgram):
 
         Args:
             order: What is asked for.
-            program: The program's folder in the node.
-            data: The CSV file in the node; None for none.
+            program: The program's folder in the node, which is removed then.
+            data: The folder in the node with the CSV file, which is removed too; None for none.
             workers: How many there are to be.
         """
-        given = () if data is None else ("--data", data)
+        given = ("--data", f"{data}/{order.data.name}") if data and order.data else ()
         return self.ask(
             read_prepared_run,
             *("prepare", program, "--runs", RUNS, "--workers", str(workers), *order.choice, *given),
             limit_s=scaled_limit_s(PREPARE_S),
+            takes=[place for place in (program, data) if place],
         )
 
     def look(self, run: str) -> RunLook:

@@ -115,8 +115,8 @@ def test_a_command_goes_with_its_project_to_the_host_of_the_controller(lab: Lab)
     assert lab("submit", "--gpus", "0", "--", "python3", "train.py", "--lr", "0.1") == "1\n"
     assert lab.hosts.asked == [
         *(("hoff", "part"), ("hinton", "part")),
-        *(("hoff", "write_tree"), ("hoff", NODE_RUN), ("hoff", NODE_RUN)),
-    ], "the copy, the program, and its copy is removed"
+        *(("hoff", "write_tree"), ("hoff", NODE_RUN)),
+    ], "the copy, and the program, after which the copy is removed"
     assert lab.jobs.held() == []
     lab.hosts.asked.clear()
     waited = lab.document("jobs", "wait", "1")
