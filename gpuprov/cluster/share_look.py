@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from gpuprov.host.folders import FolderKind
 
 MARK_DIGITS: Final = 32
-_ACTS: Final = ("leave", "read", "remove")
+_ACTS: Final = ("leave", "take", "remove")
 SHARING_HOSTS: Final = "mount one folder of a network file system (NFS, CephFS, ...) at that path on every host"
 
 
@@ -30,8 +30,8 @@ class ShareOrder:
     Attributes:
         spec: Of the cluster, as `dump_spec` writes it.
         engine: Which has the nodes there.
-        act: What to do with a mark: `leave`, `read` or `remove` it; empty for nothing.
-        mark: Hexadecimal digits, which are in it and in its name.
+        act: What to do with marks: `leave` or `remove` them, or `take` one, which is then gone; empty for nothing.
+        marks: Hexadecimal digits of each, which are in it and in its name.
         folder: Of the host: the one that nodes share, or one beside it for a service of theirs.
         uid: The user of the nodes to whom it belongs.
     """
@@ -39,7 +39,7 @@ class ShareOrder:
     cluster: str
     spec: str
     engine: str
-    mark: str
+    marks: list[str]
     folder: str
     uid: int = ACCOUNT_UID
     act: str = ""
@@ -56,10 +56,11 @@ class ShareOrder:
                 evidence=f"the folder {self.folder!r:.80} does not belong to cluster {self.cluster}",
                 fix=f"{shared}, or one beside it",
             )
-        if self.act not in ("", *_ACTS) or not re.fullmatch(f"[0-9a-f]{{{MARK_DIGITS}}}", self.mark, re.ASCII):
+        odd = [mark for mark in self.marks if not re.fullmatch(f"[0-9a-f]{{{MARK_DIGITS}}}", mark, re.ASCII)]
+        if odd or not self.marks or self.act not in ("", *_ACTS):
             raise UsageError(
                 "the request `share` cannot be served",
-                evidence=f"{self.act!r:.40} with the mark {self.mark!r:.40}",
+                evidence=f"{self.act!r:.40} with the mark {odd[0]!r:.40}" if odd else f"{self.act!r:.40}",
                 fix=f"{', '.join(_ACTS)}; a mark has {MARK_DIGITS} hexadecimal digits",
             )
 
@@ -74,7 +75,7 @@ class ShareLook:
         owner: The user of the host to whom the folder belongs.
         account: The user of the host that the account of the nodes is.
         filesystem: Kind and source of what it is on.
-        mark: What is read under the name of the mark, or was left there.
+        mark: What is read under the name of the mark that was to be taken; of marks that were left, the first.
         empty: Whether nothing but marks is in it, as far as the host's root can see.
     """
 
@@ -94,30 +95,32 @@ class ShareLook:
 
 
 def look_at_share(order: ShareOrder, host: Host) -> ShareLook:
-    """What this host sees, and what comes of the mark.
+    """What this host sees, and what comes of the marks.
 
     A mark is left only where the folder is the account's already, or an empty one of root: in any other one, nothing is
     gpuprov's to write.
 
     Raises:
-        UsageError: It is no mark.
+        UsageError: One is no mark.
         EngineError: The engine does not tell who the account is.
-        HostNotReady: The mark cannot be written or read.
+        HostNotReady: A mark cannot be written or read.
     """
     spec = load_spec_json(order.spec, cluster=check_cluster_name(order.cluster))
     order.refuse_nonsense(folder_of(spec))
-    folder, name = order.folder, f"{MARK}{order.mark}"
+    folder = order.folder
     account = order.uid if spec.nodes.privileged else host.open(order.engine).owner_on_host(order.uid)
     seen = host.folders.look(folder)
     text = ""
     if seen.kind == "folder" and (seen.owner == account or (seen.owner == 0 and (seen.empty or order.act != "leave"))):
+        marks = {f"{MARK}{mark}": mark for mark in order.marks}
         if order.act == "leave":
-            host.folders.leave_mark(folder, name, order.mark)
-            text = order.mark
-        elif order.act == "read":
-            text = host.folders.read_mark(folder, name)
-        elif order.act == "remove":
-            host.folders.remove_mark(folder, name)
+            host.folders.leave_marks(folder, marks)
+            text = order.marks[0]
+        elif order.act == "take":
+            text = host.folders.read_mark(folder, next(iter(marks)))
+        if order.act == "remove" or (order.act == "take" and text):
+            for name in marks:
+                host.folders.remove_mark(folder, name)
     return ShareLook(
         kind=seen.kind,
         at=seen.at,
@@ -154,13 +157,13 @@ def refuse_different_accounts(
         )
 
 
-def refuse_other_folders(looks: Mapping[str, ShareLook], folder: str, cluster: str, mark: str) -> None:
-    """Refuse hosts that do not see the mark that one of them has left.
+def refuse_other_folders(looks: Mapping[str, ShareLook], folder: str, cluster: str, marks: Mapping[str, str]) -> None:
+    """Refuse hosts that do not see the mark that one of them has left for each.
 
     Raises:
         UsageError: With what each host sees.
     """
-    blind = [host for host, look in looks.items() if look.mark != mark]
+    blind = [host for host, mark in marks.items() if looks[host].mark != mark]
     if blind:
         raise UsageError(
             f"{folder} is not the same folder on all hosts of cluster {cluster}",

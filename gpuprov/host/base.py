@@ -62,8 +62,8 @@ class HostFolders(Protocol):
             GpuprovError: Something could not be removed.
         """
 
-    def leave_mark(self, path: str, name: str, text: str) -> None:
-        """Leave a small file in a folder, as the user to whom the folder belongs.
+    def leave_marks(self, path: str, texts: Mapping[str, str]) -> None:
+        """Leave small files in a folder, as the user to whom the folder belongs: by name what is in each.
 
         Raises:
             HostNotReady: That user cannot write there.

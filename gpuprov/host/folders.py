@@ -16,7 +16,7 @@ from gpuprov.core.execution import run
 from gpuprov.core.limits import Limits
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 FolderKind = Literal["absent", "folder", "file", "link", "hidden"]
 
@@ -165,20 +165,26 @@ class LocalFolders:
         if left:  # by `rm`: a node can nest folders deeper than Python's own way reaches
             run(["rm", "-rf", "--one-file-system", "--", *left], timeout_s=Limits(silence_s=_SILENCE_S))
 
-    def leave_mark(self, path: str, name: str, text: str) -> None:
-        """Leave a small file in a folder, as the user to whom the folder belongs; marks that are old are removed.
+    def leave_marks(self, path: str, texts: Mapping[str, str]) -> None:
+        """Leave small files in a folder, as the user to whom the folder belongs; marks that are old are removed.
+
+        Args:
+            path: The folder.
+            texts: What is in each file, by its name.
 
         Raises:
             HostNotReady: That user cannot write there.
         """
         with self._within(path, "written") as folder:
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-            handle = os.open(name, flags, 0o600, dir_fd=folder)
-            try:
-                os.write(handle, text.encode())
-                now_s = os.fstat(handle).st_mtime  # by the clock of whoever has the files
-            finally:
-                os.close(handle)  # a network file system has it now
+            now_s = 0.0
+            for name, text in texts.items():
+                handle = os.open(name, flags, 0o600, dir_fd=folder)
+                try:
+                    os.write(handle, text.encode())
+                    now_s = os.fstat(handle).st_mtime  # by the clock of whoever has the files
+                finally:
+                    os.close(handle)  # a network file system has it now
             for old in _find_marks(folder, before_s=now_s - _MARK_S):
                 os.unlink(old, dir_fd=folder)
 

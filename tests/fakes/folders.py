@@ -10,7 +10,7 @@ from gpuprov.core.errors import HostNotReady
 from gpuprov.host.folders import FolderLook
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
 
 @dataclass(kw_only=True)
@@ -67,9 +67,9 @@ class FakeFolders:
         with self._step("clear_folder", path):
             self.aside = [other for other in self.aside if other != path]
 
-    def leave_mark(self, path: str, name: str, text: str) -> None:
-        with self._step("leave_mark", path):
-            self.marks[path, name] = text
+    def leave_marks(self, path: str, texts: Mapping[str, str]) -> None:
+        with self._step("leave_marks", path):
+            self.marks.update({(path, name): text for name, text in texts.items()})
 
     def read_mark(self, path: str, name: str) -> str:
         return self.marks.get((path, name), "")

@@ -1,12 +1,13 @@
 """The folder that nodes of all hosts share: proof that it is one folder, and not one on each host.
 
-Each host is asked what it sees at the path. The first one leaves a mark there, which all others must see, and which is
-removed again. Its name is new each time, so that no host's cache of names knows it as missing.
+Each host is asked what it sees at the path. The first one leaves a mark there for each of the others, which they must
+see, and take away. Its name is new each time, so that no host's cache of names knows it as missing.
 """
 
 from __future__ import annotations
 
 import secrets
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
@@ -82,10 +83,11 @@ def _folders(spec: ClusterSpec) -> list[_Where]:
 
 def _prove(where: _Where, spec: ClusterSpec, seen: SpanningCluster, hosts: Hosts) -> None:
     folder = where.folder
-    mark = secrets.token_hex(MARK_DIGITS // 2)
     first, *others = (host.name for host in spec.hosts if host.name in seen.parts)
-    asking = _Asking(spec, seen, hosts, mark, where)
-    try:
+    marks = {host: secrets.token_hex(MARK_DIGITS // 2) for host in others or [first]}
+    asking = _Asking(spec, seen, hosts, marks, where)
+    with ExitStack() as unless_taken:
+        unless_taken.callback(asking.forget, first)
         looks = asking.ask({first: "leave", **dict.fromkeys(others, "")})
         refuse_different_accounts(looks, folder, spec.name, account=where.account)
         if where.uid != ACCOUNT_UID and seen.spec is None and not all(look.empty for look in looks.values()):
@@ -95,17 +97,18 @@ def _prove(where: _Where, spec: ClusterSpec, seen: SpanningCluster, hosts: Hosts
                 fix=f"empty it, on {first}: sudo find {folder} -mindepth 1 -delete; then run the same command again",
             )
         if looks[first].mark:  # else it is somebody else's, which each host's plan says in words
-            looks |= asking.ask(dict.fromkeys(others, "read"))
-            refuse_other_folders(looks, folder, spec.name, mark)
-    finally:
-        asking.forget(first)
+            looks |= asking.ask(dict.fromkeys(marks, "take"))
+            refuse_other_folders(looks, folder, spec.name, marks)
+        unless_taken.pop_all()
 
 
 class _Asking:
-    """Questions about one folder, with one mark."""
+    """Questions about one folder, with a mark for each host that is to take one."""
 
-    def __init__(self, spec: ClusterSpec, seen: SpanningCluster, hosts: Hosts, mark: str, where: _Where) -> None:
-        self._spec, self._seen, self._hosts, self._mark, self._where = spec, seen, hosts, mark, where
+    def __init__(
+        self, spec: ClusterSpec, seen: SpanningCluster, hosts: Hosts, marks: Mapping[str, str], where: _Where
+    ) -> None:
+        self._spec, self._seen, self._hosts, self._marks, self._where = spec, seen, hosts, marks, where
 
     def ask(self, acts: Mapping[str, str]) -> dict[str, ShareLook]:
         """What hosts see.
@@ -123,7 +126,7 @@ class _Asking:
         return looks
 
     def forget(self, host: str) -> None:
-        """Have the mark removed; a later one removes it where this fails."""
+        """Have the marks removed; a later one removes them where this fails."""
         self._hosts.ask({self._seen.machines[host]: self._request(host, "remove")})
 
     def _request(self, host: str, act: str) -> MemberRequest:
@@ -132,7 +135,7 @@ class _Asking:
             spec=dump_spec(self._spec),
             engine=self._seen.parts[host].engine,
             act=act,
-            mark=self._mark,
+            marks=[self._marks[host]] if act == "take" else list(self._marks.values()),
             folder=self._where.folder,
             uid=self._where.uid,
         )

@@ -184,7 +184,7 @@ def test_a_mark_is_left_read_and_removed_as_the_user_to_whom_the_folder_belongs(
     folders.make(PLACE, owner=UID)
     folder = tmp_path / PLACE[1:]
     assert folders.read_mark(PLACE, MARK) == ""
-    folders.leave_mark(PLACE, MARK, "00ff")
+    folders.leave_marks(PLACE, {MARK: "00ff"})
     left = (folder / MARK).stat()
     assert (left.st_uid, left.st_gid, stat.S_IMODE(left.st_mode)) == (UID, UID, 0o600)
     assert folders.read_mark(PLACE, MARK) == "00ff"
@@ -208,7 +208,7 @@ def test_a_mark_goes_through_no_link_and_the_next_one_removes_what_a_killed_run_
     folder, stranger = tmp_path / PLACE[1:], tmp_path / "theirs"
     stranger.write_text("secret")
     (folder / MARK).symlink_to(stranger)
-    for act in (lambda: folders.leave_mark(PLACE, MARK, "00ff"), lambda: folders.read_mark(PLACE, MARK)):
+    for act in (lambda: folders.leave_marks(PLACE, {MARK: "00ff"}), lambda: folders.read_mark(PLACE, MARK)):
         with pytest.raises(HostNotReady):
             act()
     assert stranger.read_text() == "secret"
@@ -216,9 +216,10 @@ def test_a_mark_goes_through_no_link_and_the_next_one_removes_what_a_killed_run_
         (folder / name).write_text("")
         os.utime(folder / name, (time.time() - age_s,) * 2)
         os.chown(folder / name, UID, UID)
-    folders.leave_mark(PLACE, ".gpuprov-mark-01", "01")
+    folders.leave_marks(PLACE, {f".gpuprov-mark-{text}": text for text in ("01", "02")})
     names = {path.name for path in folder.iterdir()} - {MARK}
-    assert names == {".gpuprov-mark-01", ".gpuprov-mark-new", "result"}
+    assert names == {".gpuprov-mark-01", ".gpuprov-mark-02", ".gpuprov-mark-new", "result"}
+    assert folders.read_mark(PLACE, ".gpuprov-mark-02") == "02"
 
 
 def test_the_file_system_is_the_one_that_was_mounted_last_at_the_longest_path() -> None:

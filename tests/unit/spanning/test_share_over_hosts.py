@@ -23,6 +23,7 @@ from gpuprov.spec.shared_folder import ACCOUNT_UID, SHARED
 from tests.fakes.hosts_in_worlds import HostsInWorlds, keep_keys_below
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from gpuprov.spanning.hosts_up import HostsUp
@@ -77,6 +78,9 @@ class Lab:
     def untouched(self) -> bool:
         return not any(world.engine.nodes or world.engine.networks for world in self.hosts.worlds.values())
 
+    def steps_of_marks(self, host: str) -> list[str]:
+        return [step for step, _ in self.hosts.worlds[host].engine.faults.passed if "mark" in step]
+
     @property
     def marks(self) -> dict[tuple[str, str], str]:
         return self.hosts.worlds["hoff"].host.folders.marks
@@ -90,8 +94,8 @@ def lab(tmp_path: Path, recording: Recording, monkeypatch: pytest.MonkeyPatch) -
 
 def test_nodes_of_all_hosts_mount_the_folder_and_no_mark_is_left(lab: Lab) -> None:
     assert look_and_plan_over_hosts(lab.order(), lab.hosts, reporter=lab.reporter).lines
-    steps = [step for step, _ in lab.hosts.worlds["hoff"].engine.faults.passed if "mark" in step]
-    assert steps == ["leave_mark", "leave_mark:done", "remove_mark", "remove_mark:done"]
+    assert lab.steps_of_marks("hoff") == ["leave_marks", "leave_marks:done"]
+    assert lab.steps_of_marks("hinton") == ["remove_mark", "remove_mark:done"]
     assert lab.untouched()
     assert lab.up().error is None
     assert lab.mounted() == {"c000": [FOLDER], "c001": [FOLDER], "c002": [FOLDER], "c003": [FOLDER]}
@@ -117,6 +121,45 @@ def test_a_folder_of_each_host_alone_is_refused_with_what_each_sees(lab: Lab) ->
     assert "not seen on hinton" in caught.value.evidence
     assert "NFS" in caught.value.fix
     assert lab.untouched()
+    assert lab.marks == {}
+
+
+def test_each_host_takes_a_mark_of_its_own(
+    tmp_path: Path, recording: Recording, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keep_keys_below(tmp_path / "data", monkeypatch)
+    names = (*NAMES, "hegel")
+    lab = Lab(HostsInWorlds(tmp_path, recording, names), recording)
+    lab.mount("hegel")
+    hegel = lab.hosts.worlds["hegel"].host.folders
+    order = lab.order(hosts=tuple(HostSpec(name=name, internal_ip=f"192.0.2.{n}") for n, name in enumerate(names, 11)))
+    with pytest.raises(UsageError, match="is not the same folder on all hosts") as caught:
+        up_over_hosts(order, lab.hosts, reporter=lab.reporter)
+    assert caught.value.evidence.endswith("is not seen on hegel")
+    assert (lab.marks, hegel.marks, lab.untouched()) == ({}, {}, True)
+    hegel.marks = lab.marks
+    assert up_over_hosts(order, lab.hosts, reporter=lab.reporter).error is None
+    assert lab.steps_of_marks("hegel") == ["remove_mark", "remove_mark:done"]
+    assert lab.marks == {}
+
+
+def test_a_host_that_takes_no_mark_away_is_refused(lab: Lab) -> None:
+    def refuse(path: str, _name: str) -> None:
+        raise HostNotReady(f"the folder {path} cannot be written", evidence="Read-only file system", fix="findmnt")
+
+    lab.hosts.worlds["hinton"].host.folders.remove_mark = refuse  # type: ignore[method-assign, assignment]
+    with pytest.raises(HostNotReady, match="cannot be written") as caught:
+        lab.up()
+    assert "Read-only file system" in caught.value.evidence
+    assert (lab.marks, lab.untouched()) == ({}, True)
+
+
+def test_a_host_that_is_alone_takes_the_mark_that_it_has_left(lab: Lab) -> None:
+    lab.up(2)
+    lab.hosts.away = {"hinton"}
+    before = len(lab.steps_of_marks("hoff"))
+    assert set(lab.up(3).failed) == {"hinton"}
+    assert lab.steps_of_marks("hoff")[before:] == ["leave_marks", "leave_marks:done", "remove_mark", "remove_mark:done"]
     assert lab.marks == {}
 
 
@@ -154,10 +197,10 @@ def test_hosts_with_other_id_maps_are_refused_with_the_numbers(lab: Lab) -> None
 
 
 def test_a_folder_into_which_the_account_cannot_write_is_refused(lab: Lab) -> None:
-    def refuse(path: str, _name: str, _text: str) -> None:
+    def refuse(path: str, _texts: Mapping[str, str]) -> None:
         raise HostNotReady(f"the folder {path} cannot be written", evidence="Permission denied", fix="findmnt")
 
-    lab.hosts.worlds["hoff"].host.folders.leave_mark = refuse  # type: ignore[method-assign, assignment]
+    lab.hosts.worlds["hoff"].host.folders.leave_marks = refuse  # type: ignore[method-assign, assignment]
     with pytest.raises(HostNotReady, match="a folder cannot be shared: hoff") as caught:
         lab.up()
     assert "Permission denied" in caught.value.evidence
@@ -188,10 +231,13 @@ def workers(lab: Lab, path: str) -> set[bytes]:
     return {node.files[path].content for world in worlds for node in world.engine.nodes.values() if path in node.files}
 
 
-@pytest.mark.parametrize("wrong", [{"mark": "../../etc/passwd"}, {"mark": "0" * 31}, {"act": "make"}])
-def test_what_is_no_mark_is_not_touched(lab: Lab, wrong: dict[str, str]) -> None:
+@pytest.mark.parametrize(
+    "wrong",
+    [{"marks": ["0" * 32, "../../etc/passwd"]}, {"marks": ["0" * 31, "0" * 32]}, {"marks": []}, {"act": "make"}],
+)
+def test_what_is_no_mark_is_not_touched(lab: Lab, wrong: dict[str, str | list[str]]) -> None:
     spec = dump_spec(replace(ClusterSpec(), share=FOLDER))
-    given = {"cluster": "lab", "spec": spec, "engine": "lxd", "mark": "0" * 32, "act": "remove", **wrong}
+    given = {"cluster": "lab", "spec": spec, "engine": "lxd", "marks": ["0" * 32], "act": "remove", **wrong}
     world = lab.hosts.worlds["hoff"]
     with pytest.raises(UsageError, match="`share` cannot be served"):
         serve_request("share", given, world.host, reporter=lab.reporter)
