@@ -153,19 +153,19 @@ def serve_part(order: PartOrder, host: Host, reporter: Reporter) -> dict[str, An
         driver = host.open(order.engine)
     else:
         driver = engine_of_cluster(name, host.engines, reporter=reporter, creates=True)
-    ssh_connection = os.environ.get("SSH_CONNECTION", "")
+    way = Way(internal_ip=order.internal_ip, ssh_connection=os.environ.get("SSH_CONNECTION", ""))
     if order.spec:
         spec = load_spec_json(order.spec, cluster=name)
-        way = Way(internal_ip=order.internal_ip, ssh_connection=ssh_connection)
         return host_part_document(look_for_more(driver, spec, host, way, reporter=reporter), host=host.name)
+    recorded = observe_cluster(driver, name).spec if order.also == "offer" else None
+    mine = recorded.host(host.name) if recorded else None
+    if recorded and mine:
+        way = replace(way, internal_ip=mine.internal_ip or "")
+        with suppress(GpuprovError):  # whoever needs the offer asks for it again, and is told why there is none
+            return host_part_document(look_for_more(driver, recorded, host, way, reporter=reporter), host=host.name)
     seen = look_at_part(driver, name)
     if order.also == "nodes" and seen.exists:
         seen = replace(seen, told_nodes=tell_nodes(driver, name))
-    mine = seen.spec.host(host.name) if seen.spec and order.also == "offer" else None
-    if seen.spec and mine:
-        way = Way(internal_ip=mine.internal_ip or "", ssh_connection=ssh_connection)
-        with suppress(GpuprovError):  # whoever needs the offer asks for it again, and is told why there is none
-            seen = look_for_more(driver, seen.spec, host, way, reporter=reporter)
     return host_part_document(seen, host=host.name)
 
 
