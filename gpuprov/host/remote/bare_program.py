@@ -82,7 +82,11 @@ def install(place: Path, name: str) -> None:
             if left.name not in (MARK, _LOCK, "current", before) and left.is_dir():
                 shutil.rmtree(left)
         if before != name:
-            make(folder)
+            try:
+                make(folder)
+            except BaseException:
+                shutil.rmtree(folder, ignore_errors=True)  # the disk may be full
+                raise
             switch(place, name)
         link(place)
 

@@ -12,12 +12,13 @@ import sys
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from gpuprov.core.errors import HostNotReady, Unreachable, UsageError
+from gpuprov.core.errors import GpuprovError, HostNotReady, Unreachable, UsageError
 from gpuprov.host.remote.bare_host import BareFacts
 from gpuprov.host.remote.inventory import read_machines
 from gpuprov.host.remote.machine import RemoteMachine
@@ -155,6 +156,30 @@ def test_what_was_killed_at_any_step_is_gone_on_with(
     assert any("installed gpuprov" in line for line in add())
     assert add() == ()
     assert ssh.calls()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount a small disk")
+def test_a_disk_that_fills_meanwhile_keeps_nothing_and_the_next_run_goes_on(
+    host: Path, places: Places, add: Callable[..., tuple[str, ...]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    roomy = partial(replace, uid=0, free_bytes=10**11)  # as it was when the host was looked at
+    monkeypatch.setattr(story, "refuse_unfit", lambda machine, facts: refuse(machine, roomy(facts)))
+    with zipfile.ZipFile(tmp_path / "wheels/program-1-py3-none-any.whl", "a") as program:
+        program.writestr("large", bytes(10**6))
+    disk = str(host / "opt")
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=500k", "tmpfs", disk], check=True)
+    try:
+        with pytest.raises(GpuprovError) as caught:
+            add()
+        assert "No space left on device" in caught.value.evidence
+        assert "df -h" in caught.value.fix
+        assert read_machines(places.inventory) == {}
+        assert sorted(path.name for path in (host / "opt/gpuprov").iterdir()) == [".lock", "made-by-gpuprov"]
+        subprocess.run(["mount", "-o", "remount,size=50m", disk], check=True)
+        assert f"added hoff to {places.inventory}" in add()
+    finally:
+        subprocess.run(["umount", disk], check=True)
 
 
 @pytest.mark.slow
