@@ -16,6 +16,7 @@ from tests.e2e.conftest import BUDGET_S
 from tests.e2e.controller import AWAY, add_hosts, controller_of
 from tests.e2e.killing import Blow, strike
 from tests.e2e.several_machines import SHARED
+from tests.e2e.test_hosts_of_engines import JOB, PARAMS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -34,11 +35,13 @@ hosts: [{{name: hoff}}, {{name: hinton}}]
 nodes: {{count: 4}}
 gpus: {{mode: simulated}}
 share: {SHARED}
+image: {{toolkit: true}}
 unreachable: {{after_s: 5}}
 """
 ALL = ["c000", "c001", "c002", "c003"]
 IDLE_S = 180
 REFUSED, NOT_READY = 2, 3
+EXAMPLES = ROOT / "examples"
 WHERE = """\
 import os, sys, time
 time.sleep(3)  # so that each of the nodes gets a run
@@ -163,6 +166,37 @@ def test_jobs_that_are_submitted_here_run_on_both_machines(controller: Controlle
     assert controller("submit", "--no-project", "--wait", "--", "false", expect=1)
     (project / "out").symlink_to("/etc/passwd")
     assert "out of the project" in controller("submit", *options, "--", "true", expect=REFUSED).stderr
+
+
+def test_a_grid_runs_on_both_machines_and_comes_back(controller: Controller) -> None:
+    project = controller.folder / "grid"
+    project.mkdir()
+    (project / "params.py").write_text(PARAMS)
+    (project / "job.py").write_text(JOB)
+    told = controller("--json", "grid", "run", str(project)).document
+    rows = controller("--json", "jobs", "wait", told["id"]).document["jobs"]
+    assert [row["state"] for row in rows] == ["done"] * 6
+    assert {row["node"] for row in rows} == set(ALL)
+    controller("grid", "pull", str(project))
+    assert len(list((project / "runs").rglob("done.json"))) == 6
+
+
+def test_a_model_is_annealed_on_both_machines(controller: Controller) -> None:
+    out = controller.folder / "annealed"
+    model, conf = EXAMPLES / "anneal/ackley.py", EXAMPLES / "anneal/run.yaml"
+    argv = ("anneal", "run", str(model), "--conf", str(conf), "--out", str(out), "--nodes", "4")
+    (run,) = controller("--json", *argv).document["runs"]
+    assert (run["state"], run["errors"]) == ("done", 0)
+    assert sorted(part["node"] for part in run["parts"]) == ALL
+    assert (out / "ackley/best.npz").is_file()
+
+
+def test_a_program_has_workers_on_both_machines(controller: Controller) -> None:
+    program, data = EXAMPLES / "kmeans/program", EXAMPLES / "kmeans/points.csv"
+    argv = ("program", "run", str(program), "--data", str(data), "--set", "clusters=3", "--workers", "4")
+    result = controller("--json", *argv).document["result"]
+    assert sum(cluster["rows"] for cluster in result["result"]["clusters"]) == 300
+    assert sorted(worker["node"] for worker in result["workers"]) == ALL
 
 
 def test_a_folder_that_is_not_the_same_one_is_refused(controller: Controller) -> None:

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 QUESTION_S: Final = 25.0  # the engines there have 10 s of it
 AWAY: Final = "unreachable"  # the status of nodes on a host that does not answer
+_HERE_ALONE: Final = "for a cluster on this machine alone, add --engine ENGINE"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,13 +122,13 @@ def machine_of(host: HostSpec, known: Mapping[str, RemoteMachine]) -> RemoteMach
 def find_spanning(
     name: str, known: Mapping[str, RemoteMachine], hosts: Hosts, also: Also = ""
 ) -> SpanningCluster | None:
-    """The cluster of that name that spans hosts; None where no host that answers has one.
+    """The cluster of that name that spans hosts; None where no host has one.
 
     The hosts that `host add` has remembered are asked, and those that the cluster has besides once one of them names
     these. What they are `also` asked, each answers as well as it can.
 
     Raises:
-        GpuprovError: No host answers at all.
+        GpuprovError: No host answers at all; or those that answer have none, and the others may.
     """
     order = PartOrder(cluster=name, also=also)
     question = MemberRequest(verb="part", document=asdict(order), total_s=scaled_limit_s(QUESTION_S))
@@ -143,6 +144,10 @@ def find_spanning(
             fix=next(iter(seen.failed.values())).fix,
         )
     if seen.spec is None or not seen.spec.hosts:
+        # As when `cluster down` was cut off: what is left of a cluster is on the host that is away.
+        untold = part_error(seen.failed, of=len(known), what=f"hosts that may have the cluster {name} do not answer")
+        if untold:
+            raise PartDone(untold.what, evidence=untold.evidence, fix=f"{untold.fix}; {_HERE_ALONE}")
         return None
     return of_its_hosts(name, seen.spec, known, answers)
 

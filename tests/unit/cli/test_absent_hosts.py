@@ -177,6 +177,19 @@ def test_up_waits_once_for_a_host_that_is_away(lab: Typing, host: str) -> None:
     lab.type("cluster", "up", "--no-verify")
 
 
+@pytest.mark.parametrize("typed", [("down", "--yes"), ("status",), ("up", "-n", "2", "--no-verify"), ("plan",)])
+def test_a_host_that_is_away_may_have_what_no_other_has(lab: Typing, typed: tuple[str, ...]) -> None:
+    lab.type("cluster", "up", "-f", lab.file, "--no-verify")
+    lab.hosts.away = {"hinton"}
+    lab.type("cluster", "down", "--yes", expect=AWAY)
+    assert lab.hosts.worlds["hoff"].engine.nodes == {}
+    lab.type("cluster", *typed, expect=AWAY)
+    assert "hosts that may have the cluster lab do not answer: hinton (1 of 2 hosts)" in lab.errors
+    assert "for a cluster on this machine alone, add --engine ENGINE" in lab.errors
+    lab.hosts.away.clear()
+    assert "removed node c003" in lab.type("cluster", "down", "--yes")
+
+
 def test_what_is_next_after_up_is_done_in_nodes_that_answer(lab: Typing) -> None:
     lab.type("cluster", "up", "-f", lab.file, "--no-verify")
     lab.hosts.away = {"hoff"}
