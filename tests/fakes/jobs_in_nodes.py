@@ -83,8 +83,8 @@ class JobsInNodes:
             node.mounts += (Mount(source=str(self.folder), target=SHARED, read_only=False),)
 
     def __call__(self, command: Command) -> ExecResult:
-        if command.argv[:2] == ("sh", "-c") and PROJECTS in command.argv[2]:
-            behind = command.argv[5:]
+        if command.argv[:2] == ("sh", "-c") and any(f"'{PROJECTS}*'" in word for word in command.argv):
+            behind = command.argv[7:]
             result = self(replace(command, argv=behind)) if behind else ExecResult(exit_code=0, stdout="", stderr="")
             shutil.rmtree(self._place(command.argv[4]), ignore_errors=True)
             return result

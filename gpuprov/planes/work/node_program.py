@@ -31,7 +31,8 @@ _KINDS: Final[dict[int, type[GpuprovError]]] = {1: ProgramFailed, 2: UsageError,
 _TIMED_OUT: Final = 6
 # A copy that a killed run has left goes with the next one; `-cmin`, as its other times are those of the project
 _TIDY: Final = f"rm -rf -- \"$1\"; find /opt -maxdepth 1 -path '{PROJECTS}*' -cmin +1440 -exec rm -rf -- {{}} +"
-_TAKE: Final = f'(shift; exec "$@"); status=$?; {{ {_TIDY}; }} >&2; exit $status'
+# How long the removal takes is not held against the program, which has answered
+_TAKE: Final = '(shift 3; exec "$@"); status=$?; timeout -s KILL "$2" sh -c "$3" sh "$1" >&2; exit $status'
 
 
 class NotEnded(TimedOut):
@@ -97,7 +98,7 @@ class NodeProgram:
             read: Reads it.
             arguments: Of the program.
             stdin: What it reads.
-            limit_s: How long it may take.
+            limit_s: How long it may take, without the removal of what it takes.
             takes: Projects that the node removes once the program has ended: one question is one round trip.
 
         Raises:
@@ -106,7 +107,8 @@ class NodeProgram:
         timeout_s = scaled_limit_s(ANSWER_S) if limit_s is None else limit_s
         argv = self.argv(*arguments)
         for place in takes:
-            argv = ["sh", "-c", _TAKE, "sh", place, *argv]
+            argv = ["sh", "-c", _TAKE, "sh", place, f"{_TIDY_S:g}", _TIDY, *argv]
+            timeout_s += _TIDY_S
         result = self.driver.run(self.node, argv, cwd="/", timeout_s=timeout_s, stdin=stdin)
         if not result.stdout.strip():
             require_program(result.stderr, self.node, self.cluster)

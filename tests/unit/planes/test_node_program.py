@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
@@ -10,6 +11,7 @@ import pytest
 
 from gpuprov.core.errors import EngineError
 from gpuprov.drivers.base import ExecResult
+from gpuprov.planes.work import node_program
 from gpuprov.planes.work.node_program import NodeProgram
 
 if TYPE_CHECKING:
@@ -40,12 +42,14 @@ class ThisMachine:
 
     place: str = ""
     ran: list[Sequence[str]] = field(default_factory=list)
+    limits: list[float] = field(default_factory=list)
 
     def write_tree(self, _node: str, place: str, _tar: Iterable[bytes]) -> None:
         self.place = place
 
     def run(self, _node: str, argv: Sequence[str], *, cwd: str, timeout_s: float, stdin: bytes = b"") -> ExecResult:
         self.ran.append(argv)
+        self.limits.append(timeout_s)
         done = subprocess.run(list(argv), cwd=cwd, timeout=timeout_s, input=stdin, capture_output=True, check=False)
         return ExecResult(exit_code=done.returncode, stdout=done.stdout.decode(), stderr=done.stderr.decode())
 
@@ -75,6 +79,19 @@ def test_projects_are_there_for_the_program_and_gone_after_it(
     assert program.ask(read, line, *given, stdin=b"words", takes=map(str, places)) == "words"
     assert len(machine.ran) == 1
     assert not any(place.exists() for place in places)
+
+
+def test_a_removal_that_hangs_takes_neither_the_answer_nor_the_time_of_the_program(
+    program: Program, machine: ThisMachine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hanging = tmp_path / "rm"
+    hanging.write_text("#!/bin/sh\nexec sleep 20\n")
+    hanging.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setattr(node_program, "_TIDY_S", 0.1)
+    line = 'printf \'{"schema": "x", "version": 1, "input": "words"}\''
+    assert program.ask(read, line, limit_s=2.0, takes=["/opt/none", "/opt/neither"]) == "words"
+    assert machine.limits == [pytest.approx(2.2)]
 
 
 def test_what_a_block_holds_is_asked_away_only_where_the_block_fails(program: Program, machine: ThisMachine) -> None:
