@@ -186,7 +186,8 @@ class LocalFolders:
                 finally:
                     os.close(handle)  # a network file system has it now
             for old in _find_marks(folder, before_s=now_s - _MARK_S):
-                os.unlink(old, dir_fd=folder)
+                with suppress(FileNotFoundError):
+                    os.unlink(old, dir_fd=folder)
 
     def read_mark(self, path: str, name: str) -> str:
         """What was left under a name, read as the user to whom the folder belongs; empty where there is no such file.
@@ -300,14 +301,18 @@ def _acting_as(user: int, group: int) -> Iterator[None]:
 
 
 def _find_marks(folder: int, *, before_s: float) -> list[str]:
-    """Names of marks that a killed run has left, as far as they are found at once."""
+    """Names of marks that a killed run has left, as far as they are found at once; others' may go meanwhile."""
+    old = []
     handle = os.open(".", os.O_RDONLY | _FLAGS, dir_fd=folder)
     try:
         with os.scandir(handle) as found:
-            marks = [entry for entry in islice(found, _MOST_ENTRIES) if entry.name.startswith(MARK)]
-            return [entry.name for entry in marks if entry.stat(follow_symlinks=False).st_mtime < before_s]
+            for entry in islice(found, _MOST_ENTRIES):
+                with suppress(FileNotFoundError):
+                    if entry.name.startswith(MARK) and entry.stat(follow_symlinks=False).st_mtime < before_s:
+                        old.append(entry.name)
     finally:
         os.close(handle)
+    return old
 
 
 def _aside(name: str) -> str:

@@ -8,12 +8,17 @@ import sys
 import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
 
 import pytest
 
 from gpuprov.core.errors import HostNotReady
+from gpuprov.host import folders as folders_module
 from gpuprov.host.folders import LocalFolders, find_filesystem, find_mounts
 from gpuprov.host.local import LocalHost
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
 
 UID = 4711
 PLACE = "/srv/gpuprov/lab"
@@ -220,6 +225,38 @@ def test_a_mark_goes_through_no_link_and_the_next_one_removes_what_a_killed_run_
     names = {path.name for path in folder.iterdir()} - {MARK}
     assert names == {".gpuprov-mark-01", ".gpuprov-mark-02", ".gpuprov-mark-new", "result"}
     assert folders.read_mark(PLACE, ".gpuprov-mark-02") == "02"
+
+
+@pytest.mark.parametrize("when", ["before it is looked at", "before it is removed"])
+def test_marks_that_another_controller_removes_meanwhile_do_not_matter(
+    folders: LocalFolders, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    folder = tmp_path / PLACE[1:]
+    folder.mkdir(parents=True)
+    old, unlink, removed = folder / ".gpuprov-mark-old", os.unlink, []
+    old.write_text("")
+    os.utime(old, (time.time() - 3600,) * 2)
+
+    def look(found: Iterable[os.DirEntry[str]], _most: int) -> Iterator[os.DirEntry[str]]:
+        for entry in found:
+            if entry.name == old.name:
+                removed.append(entry.name)
+                unlink(old)
+            yield entry
+
+    def remove(name: str, *, dir_fd: int) -> None:
+        removed.append(name)
+        unlink(name, dir_fd=dir_fd)
+        unlink(name, dir_fd=dir_fd)
+
+    if when == "before it is looked at":
+        monkeypatch.setattr(folders_module, "islice", look)
+    else:
+        monkeypatch.setattr(os, "unlink", remove)
+    folders.leave_marks(PLACE, {MARK: "00ff"})
+    monkeypatch.undo()
+    assert removed == [old.name]
+    assert [path.name for path in folder.iterdir()] == [MARK]
 
 
 def test_the_file_system_is_the_one_that_was_mounted_last_at_the_longest_path() -> None:
