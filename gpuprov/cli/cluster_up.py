@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 @click.command()
 @spec_options
 @click.option("--keep-on-failure", is_flag=True, help="If the run fails, keep what it created, for inspection.")
-@click.option("--verify/--no-verify", default=True, help="Verify the nodes once they are up, if anything changed.")
+@click.option(
+    "--verify/--no-verify", default=True, help="Verify the nodes once they are up, if more than limits of jobs changed."
+)
 @job_options
 @click.pass_obj
 def command(session: Session, /, *, policy: JobsPolicy, **wanted: object) -> int:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict, dataclass, replace
 from ipaddress import IPv4Interface, IPv4Network
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from gpuprov.cluster.design import NodeDesign, design_node
 from gpuprov.cluster.drift import Drift, find_drift
@@ -30,7 +31,7 @@ from gpuprov.spec.addressing import node_name, number_of_name, private_address, 
 from gpuprov.spec.models import ClusterSpec
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from gpuprov.cluster.placement import Place
     from gpuprov.cluster.state import ClusterState
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
     from gpuprov.drivers.capabilities import Capability
     from gpuprov.drivers.networks import NetworkRequest
     from gpuprov.spec.models import JobsSpec
+
+_RECORDED: Final = re.compile(r"(\S+: )?record jobs\.")  # a line of a plan, over hosts with its host
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -176,6 +179,11 @@ def _changed_limits(jobs: JobsSpec, state: ClusterState) -> tuple[str, ...]:
         for key, value in wanted.items()
         if value != recorded[key]
     )
+
+
+def beyond_record(changed: Iterable[str]) -> bool:
+    """Whether lines of plans tell of anything besides limits of jobs, of which the nodes themselves notice nothing."""
+    return not all(_RECORDED.match(line) for line in changed)
 
 
 def _sort(designs: tuple[NodeDesign, ...], state: ClusterState, *, remove: tuple[str, ...], expect: Expect) -> Plan:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from gpuprov.cluster.plan import beyond_record
 from gpuprov.core.errors import GpuprovError, TimedOut
 from gpuprov.core.outcome import Outcome
 from gpuprov.core.rollback import AGAIN
@@ -56,7 +57,7 @@ class HostsUp:
         failed: Hosts that did not do their part, and why.
         away: Since when hosts are unreachable.
         lost_service: What `tell_lost_service` says.
-        report: What `verify` says; None where it was not asked, or nothing was changed.
+        report: What `verify` says; None where it was not asked, or nothing but the record was changed.
     """
 
     outcome: Outcome
@@ -121,7 +122,7 @@ def up_over_hosts(order: HostsUpOrder, hosts: Hosts, *, reporter: Reporter) -> H
         ready = _wait_ready(agreed, done, hosts, reporter)
         done.changed += tell_absence(seen, hosts, reporter=reporter)
     report = None
-    if order.verify and done.changed and any(done.rows.values()):
+    if order.verify and beyond_record(done.changed) and any(done.rows.values()):
         with reporter.phase("verify"):
             report = _verify(agreed, done, hosts)
     rows = [with_word(row, ready) for found in done.rows.values() for row in found]

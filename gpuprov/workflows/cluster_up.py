@@ -24,7 +24,7 @@ from gpuprov.cluster.nodes import (
     repair_nodes,
 )
 from gpuprov.cluster.placement import Place
-from gpuprov.cluster.plan import plan_cluster
+from gpuprov.cluster.plan import beyond_record, plan_cluster
 from gpuprov.cluster.read_steadily import read_steadily
 from gpuprov.cluster.room import refuse_without_room
 from gpuprov.cluster.shared_addresses import refuse_shared_addresses
@@ -74,7 +74,7 @@ class UpOrder:
 
     Attributes:
         keep_on_failure: Leave what this run made for a look, instead of removing it.
-        verify: Prove the nodes once they are up, if anything was changed.
+        verify: Prove the nodes once they are up, if anything but the record was changed.
         prune: Remove nodes from create-node and clone that the spec does not have.
         policy: What becomes of jobs on nodes that are to be removed or restarted.
         left: Paths of values of the spec that nobody has said, to be chosen.
@@ -133,7 +133,7 @@ class UpResult(Outcome):
     """What `cluster up` did.
 
     Attributes:
-        report: What `verify` says; None where it was not asked for, or nothing was changed.
+        report: What `verify` says; None where it was not asked for, or nothing but the record was changed.
         words: The word of its plane for each node, as it was at the end.
         as_it_was: Where nothing was changed, the cluster as it was found, and is.
     """
@@ -217,7 +217,7 @@ def cluster_up(driver: Driver, order: UpOrder, host: Host, *, reporter: Reporter
         aim.folders.ensure(host, rollback)
         changed, words = _carry_out(run, aim, _with_secret(order, readings[spec.name]), order, host)
     report = None
-    if order.verify and changed:
+    if order.verify and beyond_record(changed):
         report = verify_cluster(driver, spec.name, host=host, nodes=None, reporter=reporter)
     seen = readings[spec.name].state
     recorded = order.part.spec if order.part else spec

@@ -22,7 +22,16 @@ from gpuprov.spanning.parts.agree import HostsUpOrder
 from gpuprov.spanning.parts.over_hosts import find_spanning, get_host_of_node
 from gpuprov.spanning.verify_hosts import verify_over_hosts
 from gpuprov.spec.draft import CHOOSABLE, Draft
-from gpuprov.spec.models import ClusterSpec, GpuSpec, HostSpec, NetworkSpec, NodesSpec, OverlaySpec, PlacementSpec
+from gpuprov.spec.models import (
+    ClusterSpec,
+    GpuSpec,
+    HostSpec,
+    JobsSpec,
+    NetworkSpec,
+    NodesSpec,
+    OverlaySpec,
+    PlacementSpec,
+)
 from gpuprov.workflows.remove_nodes import remove_nodes
 from tests.fakes.hosts_in_worlds import SINCE, HostsInWorlds, keep_keys_below
 
@@ -101,6 +110,16 @@ def test_a_second_run_changes_nothing_in_two_questions(lab: Controller) -> None:
     assert [(row.name, row.work) for row in second.rows] == [(row.name, row.work) for row in first.rows]
     assert lab.hosts.asked == [(host, verb) for verb in ("part", "plan") for host in NAMES]
     assert lab.plan() == ()
+
+
+def test_limits_of_jobs_that_change_are_told_and_no_node_is_verified_for_them(lab: Controller) -> None:
+    lab.up()
+    order = replace(lab.order(jobs=JobsSpec(time="12h")), verify=True)
+    result = up_over_hosts(order, lab.hosts, reporter=lab.reporter)
+    assert result.outcome.changed == tuple(f"{host}: record jobs.time: 12h instead of unset" for host in NAMES)
+    assert result.report is None
+    more = replace(lab.order(5, jobs=JobsSpec(time="6h")), verify=True)
+    assert up_over_hosts(more, lab.hosts, reporter=lab.reporter).report is not None
 
 
 def test_what_all_hosts_are_told_is_written_once(lab: Controller, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ import threading
 from dataclasses import replace
 from ipaddress import IPv4Network
 from typing import TYPE_CHECKING, NoReturn
+from unittest.mock import Mock
 
 import pytest
 
@@ -65,6 +66,19 @@ def test_limits_of_jobs_that_change_are_recorded_and_told(world: World) -> None:
     assert world.up(spec=replace(limited, jobs=JobsSpec(time="6h", memory="8GiB"))).changed == (
         "record jobs.time: 6h instead of 12h",
     )
+
+
+def test_only_what_nodes_notice_is_verified(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.begin_with(2)
+    verify = Mock(return_value=None)
+    monkeypatch.setattr("gpuprov.workflows.cluster_up.verify_cluster", verify)
+    limited = replace(world.spec(2), jobs=JobsSpec(time="12h"))
+    order = UpOrder(spec=limited, verify=True)
+    assert cluster_up(world.driver, order, world.host, reporter=world.reporter).changed
+    verify.assert_not_called()
+    more = replace(order, spec=replace(world.spec(3), jobs=JobsSpec(time="6h")))
+    cluster_up(world.driver, more, world.host, reporter=world.reporter)
+    verify.assert_called_once()
 
 
 def test_nodes_that_the_engine_cannot_make_are_refused_by_the_plan(
