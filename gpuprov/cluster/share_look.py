@@ -57,11 +57,12 @@ class ShareOrder:
                 fix=f"{shared}, or one beside it",
             )
         odd = [mark for mark in self.marks if not re.fullmatch(f"[0-9a-f]{{{MARK_DIGITS}}}", mark, re.ASCII)]
-        if odd or not self.marks or self.act not in ("", *_ACTS):
+        alone = self.act != "take" or len(self.marks) == 1
+        if odd or not self.marks or not alone or self.act not in ("", *_ACTS):
             raise UsageError(
                 "the request `share` cannot be served",
-                evidence=f"{self.act!r:.40} with the mark {odd[0]!r:.40}" if odd else f"{self.act!r:.40}",
-                fix=f"{', '.join(_ACTS)}; a mark has {MARK_DIGITS} hexadecimal digits",
+                evidence=f"{self.act!r:.40} with {f'the mark {odd[0]!r:.40}' if odd else f'{len(self.marks)} marks'}",
+                fix=f"{', '.join(_ACTS)}; a mark has {MARK_DIGITS} hexadecimal digits, and one is taken at a time",
             )
 
 

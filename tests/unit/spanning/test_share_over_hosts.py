@@ -233,7 +233,14 @@ def workers(lab: Lab, path: str) -> set[bytes]:
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"marks": ["0" * 32, "../../etc/passwd"]}, {"marks": ["0" * 31, "0" * 32]}, {"marks": []}, {"act": "make"}],
+    [
+        {"marks": ["0" * 32, "../../etc/passwd"]},
+        {"marks": ["0" * 31, "0" * 32]},
+        {"marks": []},
+        {"act": "make"},
+        {"act": "take", "marks": ["0" * 32, "1" * 32]},
+        {"act": "take", "marks": []},
+    ],
 )
 def test_what_is_no_mark_is_not_touched(lab: Lab, wrong: dict[str, str | list[str]]) -> None:
     spec = dump_spec(replace(ClusterSpec(), share=FOLDER))
