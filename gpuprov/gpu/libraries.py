@@ -49,8 +49,12 @@ def find_nvidia_smi(root: Path) -> str | None:
 
 
 def _is_script(path: Path) -> bool:
-    with path.open("rb") as file:
-        return file.read(2) == b"#!"
+    """Whether it is one, as far as this user may look: root, who makes nodes, may."""
+    try:
+        with path.open("rb") as file:
+            return file.read(2) == b"#!"
+    except PermissionError:
+        return False
 
 
 def _folders(root: Path) -> tuple[str, ...]:

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
+from unittest.mock import Mock
 
 import pytest
 
@@ -12,7 +14,6 @@ from gpuprov.gpu.libraries import find_libraries, find_nvidia_smi
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
     from typing import Any
 
     Recorded = Callable[[str], Any]
@@ -89,6 +90,16 @@ def test_a_script_in_place_of_nvidia_smi_is_no_program_for_nodes(tmp_path: Path)
     program.parent.mkdir(parents=True)
     program.write_bytes(b"\x7fELF")
     assert find_nvidia_smi(tmp_path) == "/usr/local/nvidia/bin/nvidia-smi"
+
+
+def test_an_nvidia_smi_that_this_user_may_not_read_is_a_program(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "usr/bin/nvidia-smi"
+    program.parent.mkdir(parents=True)
+    program.write_bytes(b"\x7fELF")
+    monkeypatch.setattr(Path, "open", Mock(side_effect=PermissionError(13, "Permission denied")))
+    assert find_nvidia_smi(tmp_path) == "/usr/bin/nvidia-smi"
 
 
 def test_libraries_of_another_version_are_never_mounted(recorded: Recorded) -> None:
