@@ -244,10 +244,13 @@ def workers(lab: Lab, path: str) -> set[bytes]:
 )
 def test_what_is_no_mark_is_not_touched(lab: Lab, wrong: dict[str, str | list[str]]) -> None:
     spec = dump_spec(replace(ClusterSpec(), share=FOLDER))
-    given = {"cluster": "lab", "spec": spec, "engine": "lxd", "marks": ["0" * 32], "act": "remove", **wrong}
+    order = {"cluster": "lab", "spec": spec, "engine": "lxd", "folder": FOLDER, "marks": ["0" * 32], "act": "remove"}
     world = lab.hosts.worlds["hoff"]
-    with pytest.raises(UsageError, match="`share` cannot be served"):
-        serve_request("share", given, world.host, reporter=lab.reporter)
+    serve_request("share", order, world.host, reporter=lab.reporter)
+    world.engine.faults.passed.clear()
+    with pytest.raises(UsageError, match="`share` cannot be served") as caught:
+        serve_request("share", {**order, **wrong}, world.host, reporter=lab.reporter)
+    assert "a mark has 32 hexadecimal digits" in caught.value.fix
     assert not [step for step, _ in world.engine.faults.passed if "mark" in step]
 
 
