@@ -21,6 +21,7 @@ from gpuprov.planes.registry import plane_of
 from gpuprov.serving.member_create import CreateOrder, SeekOrder
 from gpuprov.serving.member_nodes import TellOrder
 from gpuprov.spanning.parts.over_hosts import (
+    HERE_ALONE,
     QUESTION_S,
     head_of,
     host_of_head,
@@ -28,6 +29,7 @@ from gpuprov.spanning.parts.over_hosts import (
     named_besides,
     of_its_hosts,
     put_together,
+    refuse_untold,
     untold_hosts,
 )
 from gpuprov.spec.models import PlacementSpec
@@ -79,7 +81,8 @@ def create_over_hosts(
     Raises:
         UsageError: There is no such host, it is none of the cluster's, or the name is in use on another one.
         NoRoom: No host has the GPUs for it.
-        GpuprovError: The host does not answer, or it failed there.
+        GpuprovError: The host does not answer, or it failed there; or no host that answers has the cluster, and another
+            one may.
     """
     check_node_name(order.node.name)
     if order.host is not None and order.host not in known:
@@ -160,6 +163,9 @@ def _seek(
     answers = [_without_secret(answer, secrets) for answer in told]
     seen = put_together(name, known, [answer for answer in answers if answer.machine in known.values()])
     if seen.spec is None or not seen.spec.hosts:
+        there = seen.parts.get(order.host or "")
+        if there is None or not there.exists:
+            refuse_untold(seen, instead="" if order.host else HERE_ALONE)
         return seen, {}
     return of_its_hosts(name, seen.spec, known, answers), secrets
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 QUESTION_S: Final = 25.0  # the engines there have 10 s of it
 AWAY: Final = "unreachable"  # the status of nodes on a host that does not answer
-_HERE_ALONE: Final = "for a cluster on this machine alone, add --engine ENGINE"
+HERE_ALONE: Final = "for a cluster on this machine alone, add --engine ENGINE"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,15 +120,25 @@ def machine_of(host: HostSpec, known: Mapping[str, RemoteMachine]) -> RemoteMach
 
 
 def find_spanning(
-    name: str, known: Mapping[str, RemoteMachine], hosts: Hosts, also: Also = ""
+    name: str, known: Mapping[str, RemoteMachine], hosts: Hosts, also: Also = "", *, instead: str = ""
 ) -> SpanningCluster | None:
-    """The cluster of that name that spans hosts; None where no host has one.
+    """The cluster of that name that spans hosts, as `look_for_spanning` does; None where no host has one.
+
+    Raises:
+        GpuprovError: As `refuse_untold` says; `instead` is what can be done then.
+    """
+    seen = look_for_spanning(name, known, hosts, also)
+    if seen.spec and seen.spec.hosts:
+        return seen
+    refuse_untold(seen, instead=instead)
+    return None
+
+
+def look_for_spanning(name: str, known: Mapping[str, RemoteMachine], hosts: Hosts, also: Also = "") -> SpanningCluster:
+    """What hosts have of the cluster of that name; where it spans some, what these have of it.
 
     The hosts that `host add` has remembered are asked, and those that the cluster has besides once one of them names
     these. What they are `also` asked, each answers as well as it can.
-
-    Raises:
-        GpuprovError: No host answers at all; or those that answer have none, and the others may.
     """
     order = PartOrder(cluster=name, also=also)
     question = MemberRequest(verb="part", document=asdict(order), total_s=scaled_limit_s(QUESTION_S))
@@ -137,19 +147,31 @@ def find_spanning(
         lambda answer: dict.fromkeys(named_besides(name, known, answer), question),
     )
     seen = put_together(name, known, [answer for answer in answers if answer.machine in known.values()])
-    if known and not seen.parts:
-        raise HostNotReady(
-            f"none of {len(known)} hosts responds",
-            evidence="\n".join(error.what for error in seen.failed.values()),
-            fix=next(iter(seen.failed.values())).fix,
-        )
-    if seen.spec is None or not seen.spec.hosts:
-        # As when `cluster down` was cut off: what is left of a cluster is on the host that is away.
-        untold = part_error(seen.failed, of=len(known), what=f"hosts that may have the cluster {name} do not answer")
-        if untold:
-            raise PartDone(untold.what, evidence=untold.evidence, fix=f"{untold.fix}; {_HERE_ALONE}")
-        return None
-    return of_its_hosts(name, seen.spec, known, answers)
+    return of_its_hosts(name, seen.spec, known, answers) if seen.spec and seen.spec.hosts else seen
+
+
+def refuse_untold(seen: SpanningCluster, *, instead: str = "") -> None:
+    """Refuse to take a cluster for absent that a host may have which does not say so.
+
+    As when `cluster down` was cut off: what is left of a cluster is on the host that is away.
+
+    Args:
+        seen: What all hosts have said of it.
+        instead: What can be done without these hosts.
+
+    Raises:
+        GpuprovError: Hosts that may have it do not answer, or none does.
+    """
+    of = len(seen.machines)
+    untold = seen.failed
+    error = part_error(untold, of=of, what=f"hosts that may have the cluster {seen.name} do not answer")
+    if error is None:
+        return
+    fix = "; ".join(filter(None, (error.fix, instead)))
+    if len(untold) == of:
+        whats = "\n".join(one.what for one in untold.values())
+        raise HostNotReady(f"none of {of} hosts responds", evidence=whats, fix=fix)
+    raise PartDone(error.what, evidence=error.evidence, fix=fix)
 
 
 def named_besides(name: str, known: Mapping[str, RemoteMachine], answer: HostAnswer) -> tuple[RemoteMachine, ...]:
@@ -174,7 +196,7 @@ def find_from_here(
     """The same as this machine sees it; a cluster of that name on this machine alone comes first."""
     if not known or is_here_alone(host, name):
         return None
-    return find_spanning(name, known, hosts, also)
+    return find_spanning(name, known, hosts, also, instead=HERE_ALONE)
 
 
 def require_spanning(name: str, known: Mapping[str, RemoteMachine], hosts: Hosts) -> SpanningCluster:

@@ -177,17 +177,49 @@ def test_up_waits_once_for_a_host_that_is_away(lab: Typing, host: str) -> None:
     lab.type("cluster", "up", "--no-verify")
 
 
-@pytest.mark.parametrize("typed", [("down", "--yes"), ("status",), ("up", "-n", "2", "--no-verify"), ("plan",)])
+MAY_HAVE = "hosts that may have the cluster lab do not answer: hinton (1 of 2 hosts)"
+HERE_ALONE = "for a cluster on this machine alone, add --engine ENGINE"
+
+
+@pytest.mark.parametrize(
+    "typed",
+    [
+        ("cluster", "down", "--yes"),
+        ("cluster", "status"),
+        ("cluster", "up", "-n", "2", "--no-verify"),
+        ("cluster", "plan"),
+        ("create-node", "c007"),
+        ("create-node", "c007", "--host", "hoff"),
+        ("create-node", "c007", "--host", "hinton"),
+    ],
+)
 def test_a_host_that_is_away_may_have_what_no_other_has(lab: Typing, typed: tuple[str, ...]) -> None:
     lab.type("cluster", "up", "-f", lab.file, "--no-verify")
     lab.hosts.away = {"hinton"}
     lab.type("cluster", "down", "--yes", expect=AWAY)
     assert lab.hosts.worlds["hoff"].engine.nodes == {}
-    lab.type("cluster", *typed, expect=AWAY)
-    assert "hosts that may have the cluster lab do not answer: hinton (1 of 2 hosts)" in lab.errors
-    assert "for a cluster on this machine alone, add --engine ENGINE" in lab.errors
+    lab.type(*typed, expect=AWAY)
+    assert MAY_HAVE in lab.errors
+    assert (HERE_ALONE in lab.errors) is ("--host" not in typed)
+    assert lab.hosts.worlds["hoff"].engine.nodes == {}
     lab.hosts.away.clear()
     assert "removed node c003" in lab.type("cluster", "down", "--yes")
+
+
+def test_where_no_host_answers_a_node_is_not_made_here_unasked(lab: Typing) -> None:
+    lab.hosts.away = {"hoff", "hinton"}
+    lab.hosts.controller.engines = lab.hosts.worlds["hoff"].host.engines
+    lab.type("create-node", "c007", expect=3)
+    assert "none of 2 hosts responds" in lab.errors
+    assert HERE_ALONE in lab.errors
+    assert lab.hosts.worlds["hoff"].engine.nodes == {}
+
+
+def test_a_node_joins_the_cluster_that_its_host_has_alone_while_another_host_is_away(lab: Typing) -> None:
+    lab.type("create-node", "c000", "--host", "hoff", "--role", "plain")
+    lab.hosts.away = {"hinton"}
+    lab.type("create-node", "c007", "--host", "hoff")
+    assert set(lab.hosts.worlds["hoff"].engine.nodes) == {"c000", "c007"}
 
 
 def test_what_is_next_after_up_is_done_in_nodes_that_answer(lab: Typing) -> None:
