@@ -9,7 +9,13 @@ from gpuprov.planes.across.cluster_order import resolve_name, resolve_spanning
 from gpuprov.spanning.down_over_hosts import down_over_hosts
 from gpuprov.spanning.hosts_up import look_and_plan_over_hosts, up_over_hosts
 from gpuprov.spanning.parts.agree import HostsUpOrder
-from gpuprov.spanning.parts.over_hosts import find_from_here, find_spanning, machine_of, part_error
+from gpuprov.spanning.parts.over_hosts import (
+    find_from_here,
+    find_spanning,
+    look_for_spanning,
+    machine_of,
+    part_error,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -55,7 +61,9 @@ def ensure_over_hosts(  # noqa: PLR0913 - what a module is given, and whom it te
         draft = resolve_spanning(order, engine, None)
         if draft is None:
             return None
-        seen = find_spanning(name, {one.name: machine_of(one, known) for one in draft.spec.hosts}, hosts)
+        machines = {one.name: machine_of(one, known) for one in draft.spec.hosts}
+        # A new cluster needs all its hosts: where one does not answer, that is said when it is to be made
+        seen = (find_spanning if goal == "absent" else look_for_spanning)(name, machines, hosts)
     elif engine is not None:
         return None
     else:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from gpuprov.core.errors import PartDone
+from gpuprov.core.errors import HostNotReady, PartDone
 from gpuprov.core.reporter import Silent
 from gpuprov.planes.across.cluster_order import ClusterOrder
 from gpuprov.spanning.ensure_over_hosts import ensure_over_hosts
@@ -77,3 +77,23 @@ def test_a_host_that_is_away_fails_it_after_the_others_did_their_part(lab: Typin
     assert set(lab.hosts.worlds["hoff"].engine.nodes) == (
         {"c000", "c001", "c004", "c005"} if goal == "present" else set()
     )
+
+
+@pytest.mark.parametrize("check", [False, True])
+@pytest.mark.parametrize("away", [{"hinton"}, {"hoff", "hinton"}])
+def test_a_new_cluster_needs_all_hosts_of_its_file(lab: Typing, away: set[str], *, check: bool) -> None:
+    """As `cluster up -f` says it, which a user may run next."""
+    lab.hosts.away = away
+    with pytest.raises(HostNotReady, match="nothing was changed: a new cluster needs all its hosts") as told:
+        ensure(lab, file=Path(lab.file), check=check)
+    assert told.value.fix in ("ssh hoff", "ssh hinton")
+    assert [host for host, _ in lab.hosts.asked if host in away] == sorted(away, reverse=True), "each was asked once"
+    lab.type("cluster", "up", "-f", lab.file, "--no-verify", expect=told.value.exit_code)
+    assert told.value.what in lab.errors
+
+
+def test_nothing_is_removed_by_a_file_while_a_host_that_may_have_some_is_away(lab: Typing) -> None:
+    lab.hosts.away = {"hinton"}
+    with pytest.raises(PartDone, match="hosts that may have the cluster lab do not answer: hinton") as told:
+        ensure(lab, "absent", file=Path(lab.file))
+    assert told.value.fix == "ssh hinton", "a file that names hosts means no cluster of this machine alone"
