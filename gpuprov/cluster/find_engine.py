@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from gpuprov.cluster.built_images import match_images
 from gpuprov.cluster.find_node import absent_node
 from gpuprov.cluster.state import observe_cluster
-from gpuprov.core.errors import UsageError
+from gpuprov.core.errors import NoEngine, UsageError
 from gpuprov.drivers.base import LABEL_CLUSTER
 from gpuprov.host.survey import survey
 from gpuprov.spec.models import ENGINES
@@ -179,6 +179,7 @@ def decide_engine(what: str, holders: Mapping[str, str], seen: Survey[Any], *, c
 
     Raises:
         UsageError: More than one has it, or none has and it may be on one that does not answer.
+        NoEngine: It is to be made on the default engine, which is not there, and nobody has it.
         HostNotReady: No engine answers, or the default one does not and it is to be made there.
     """
     if len(holders) == 1:
@@ -191,7 +192,8 @@ def decide_engine(what: str, holders: Mapping[str, str], seen: Survey[Any], *, c
         )
     if creates:
         if seen.default not in seen.answers:
-            raise seen.refusal_of(seen.default)
+            refusal = seen.refusal_of(seen.default)
+            raise refusal if seen.errors else NoEngine(refusal.what, evidence=refusal.evidence, fix=refusal.fix)
         return seen.default
     seen.require_answer()
     answering = [engine for engine in ENGINES if engine in seen.answers]

@@ -76,6 +76,10 @@ class Unreachable(HostNotReady):
     """A host does not let gpuprov in over ssh, or does not answer."""
 
 
+class NoEngine(HostNotReady):
+    """A host has no engine for what is new; those that it has answer, and have nothing of the same name."""
+
+
 class EngineError(GpuprovError):
     """The container engine refused, failed or went away."""
 

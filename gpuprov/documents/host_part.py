@@ -19,12 +19,14 @@ from gpuprov.core.answer_kinds import (
     or_none,
     pick,
 )
+from gpuprov.core.errors import NoEngine
+from gpuprov.core.excerpt import excerpt
 from gpuprov.documents.envelope import document
 from gpuprov.documents.member_answers import read_rows, strictly
 from gpuprov.documents.nodes import row_document
 from gpuprov.host.links import Link
 from gpuprov.planes.over_hosts.host_part import HostPart
-from gpuprov.spec.models import ENGINES
+from gpuprov.spec.models import DEFAULT_ENGINE, ENGINES
 from gpuprov.spec.overlay import TUNNEL_KEY
 from gpuprov.spec.serialize import dump_spec, load_spec_json
 
@@ -62,7 +64,9 @@ _KINDS: Final[Mapping[str, Accepts]] = {
     "tunnel_key": _KEY_IF_ANY,
     "taken": _MAPPING,
     "cluster_nodes": or_none(_MAPPING),
+    "no_engine": or_none(_MAPPING),
 }
+_NO_ENGINE: Final[Mapping[str, Accepts]] = dict.fromkeys(("what", "evidence", "fix"), is_string)
 _TAKEN: Final[Mapping[str, Accepts]] = {
     "names": items_of(is_string),
     "links": is_list,
@@ -72,7 +76,12 @@ _TAKEN: Final[Mapping[str, Accepts]] = {
 _LINK: Final[Mapping[str, Accepts]] = {"interface": is_string, "network": is_string, "address": or_none(is_string)}
 
 
-def host_part_document(part: HostPart, *, host: str) -> dict[str, Any]:
+def no_engine_document(error: NoEngine, *, host: str) -> dict[str, Any]:
+    """The answer of a host that has no engine for the cluster, nor anything of it."""
+    return host_part_document(HostPart(engine=DEFAULT_ENGINE), host=host, no_engine=error)
+
+
+def host_part_document(part: HostPart, *, host: str, no_engine: NoEngine | None = None) -> dict[str, Any]:
     """What `read_host_part` reads; for other hosts alone."""
     taken = part.taken
     return document(
@@ -103,6 +112,7 @@ def host_part_document(part: HostPart, *, host: str) -> dict[str, Any]:
             "prefixes": sorted(taken.prefixes),
         },
         cluster_nodes=document("cluster-nodes", host=host, **part.told_nodes) if part.told_nodes else None,
+        no_engine={key: getattr(no_engine, key) for key in _NO_ENGINE} if no_engine else None,
     )
 
 
@@ -110,9 +120,13 @@ def read_host_part(told: Mapping[str, Any], *, host: str, cluster: str) -> HostP
     """The answer to `part`.
 
     Raises:
+        NoEngine: The host has no engine for the cluster, nor anything of it.
         GpuprovError: It is none, or what is recorded there cannot be read.
     """
     values = strictly(lambda: dict(zip(_KINDS, fields_of(told, _SCHEMA, _KINDS), strict=True)), host)
+    if values["no_engine"] is not None:
+        what, evidence, fix = strictly(lambda: pick(values["no_engine"], _NO_ENGINE), host)
+        raise NoEngine(f"{host}: {excerpt(what)}", evidence=excerpt(evidence), fix=f"on {host}: {excerpt(fix)}")
     spec, whole, offer = values["spec"], values["whole"], values["offer"]
     return HostPart(
         engine=values["engine"],

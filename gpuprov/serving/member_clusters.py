@@ -16,10 +16,10 @@ from gpuprov.cluster.part import ClusterPart
 from gpuprov.cluster.retry_after_wait import act_on_engine
 from gpuprov.cluster.state import observe_cluster
 from gpuprov.cluster.whole import WholeCluster, dump_whole, parse_whole
-from gpuprov.core.errors import GpuprovError
+from gpuprov.core.errors import GpuprovError, NoEngine
 from gpuprov.core.names import check_cluster_name
 from gpuprov.core.outcome import Outcome
-from gpuprov.documents.host_part import host_part_document
+from gpuprov.documents.host_part import host_part_document, no_engine_document
 from gpuprov.documents.nodes import status_document
 from gpuprov.documents.outcome import cluster_up_document, outcome_document, plan_document
 from gpuprov.documents.verify import verify_document
@@ -152,7 +152,10 @@ def serve_part(order: PartOrder, host: Host, reporter: Reporter) -> dict[str, An
     if order.engine:
         driver = host.open(order.engine)
     else:
-        driver = engine_of_cluster(name, host.engines, reporter=reporter, creates=True)
+        try:
+            driver = engine_of_cluster(name, host.engines, reporter=reporter, creates=True)
+        except NoEngine as error:
+            return no_engine_document(error, host=host.name)
     way = Way(internal_ip=order.internal_ip, ssh_connection=os.environ.get("SSH_CONNECTION", ""))
     if order.spec:
         spec = load_spec_json(order.spec, cluster=name)

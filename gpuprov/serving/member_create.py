@@ -14,9 +14,9 @@ from gpuprov.cluster.retry_after_wait import act_on_engine
 from gpuprov.cluster.state import observe_cluster
 from gpuprov.cluster.waiting_for_gpus import Patience
 from gpuprov.cluster.whole import WholeCluster, dump_whole
-from gpuprov.core.errors import GpuprovError, UsageError
+from gpuprov.core.errors import GpuprovError, NoEngine, UsageError
 from gpuprov.core.names import check_cluster_name
-from gpuprov.documents.host_part import host_part_document
+from gpuprov.documents.host_part import host_part_document, no_engine_document
 from gpuprov.documents.outcome import outcome_document
 from gpuprov.planes.over_hosts.host_part import look_for_one
 from gpuprov.planes.registry import plane_of
@@ -66,7 +66,10 @@ class CreateOrder:
 def serve_seek(order: SeekOrder, host: Host, reporter: Reporter) -> dict[str, Any]:
     """The host's part of the cluster, with an offer."""
     wanted = _order_of(order)
-    driver = engine_of_cluster(wanted.cluster, host.engines, reporter=reporter, creates=True)
+    try:
+        driver = engine_of_cluster(wanted.cluster, host.engines, reporter=reporter, creates=True)
+    except NoEngine as error:
+        return {"part": no_engine_document(error, host=host.name), "secret": ""}
     part = look_for_one(driver, wanted, host, reporter=reporter)
     secret = b""
     if part.spec and part.spec.hosts:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from gpuprov.cluster.here_alone import is_here_alone
 from gpuprov.cluster.whole import WholeCluster, newest_whole
-from gpuprov.core.errors import GpuprovError, HostNotReady, PartDone, Unreachable, UsageError
+from gpuprov.core.errors import GpuprovError, HostNotReady, NoEngine, PartDone, Unreachable, UsageError
 from gpuprov.core.silence_limit import scaled_limit_s
 from gpuprov.documents.host_part import read_host_part
 from gpuprov.documents.member_answers import read_lines, read_rows
@@ -163,7 +163,7 @@ def refuse_untold(seen: SpanningCluster, *, instead: str = "") -> None:
         GpuprovError: Hosts that may have it do not answer, or none does.
     """
     of = len(seen.machines)
-    untold = seen.failed
+    untold = {host: error for host, error in seen.failed.items() if not isinstance(error, NoEngine)}
     error = part_error(untold, of=of, what=f"hosts that may have the cluster {seen.name} do not answer")
     if error is None:
         return

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpuprov.core.errors import TimedOut
+from gpuprov.host.survey import EngineDoor
 from gpuprov.spanning.parts.absent_hosts import sound_nodes
 from gpuprov.spanning.verify_hosts import VerifiedHosts
 from gpuprov.verify.models import Check, NodeReport, Report
+from tests.fakes.doors import door_without
 from tests.fakes.slurm import Drain
 from tests.unit.cli.test_spanning import AWAY, lab
 
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 
     from gpuprov.verify.models import CheckStatus
     from tests.fakes.slurm import SlurmInNodes
+    from tests.fakes.world import World
     from tests.unit.cli.test_spanning import Typing
 
 __all__ = ["lab"]
@@ -220,6 +223,59 @@ def test_a_node_joins_the_cluster_that_its_host_has_alone_while_another_host_is_
     lab.hosts.away = {"hinton"}
     lab.type("create-node", "c007", "--host", "hoff")
     assert set(lab.hosts.worlds["hoff"].engine.nodes) == {"c000", "c007"}
+
+
+def doors(world: World, case: str) -> tuple[EngineDoor, ...]:
+    """Engines of a host without LXD."""
+    docker = EngineDoor(name="docker", open=lambda: world.driver, installed=lambda: True)
+    return {
+        "no engine": (),
+        "none that is installed": (door_without("lxd", installed=False), door_without("incus", installed=False)),
+        "docker alone": (docker, door_without("lxd", installed=False)),
+        "lxd silent": (door_without("lxd", installed=True),),
+        "docker silent": (door_without("docker", installed=True),),
+    }[case]
+
+
+@pytest.mark.parametrize("case", ["no engine", "none that is installed", "docker alone"])
+@pytest.mark.parametrize(
+    "typed",
+    [("cluster", "up", "-n", "1", "--no-verify"), ("create-node", "c007"), ("create-node", "c007", "--host", "hoff")],
+)
+def test_a_host_without_an_engine_has_nothing_of_a_cluster(lab: Typing, case: str, typed: tuple[str, ...]) -> None:
+    hoff, hinton = (lab.hosts.worlds[name] for name in ("hoff", "hinton"))
+    hinton.host.engines = doors(hinton, case)
+    lab.hosts.controller = hoff.host
+    lab.type(*typed)
+    assert len(hoff.engine.nodes) == 1
+    assert "hinton" not in lab.errors
+
+
+@pytest.mark.parametrize("case", ["lxd silent", "docker silent"])
+@pytest.mark.parametrize("typed", [("cluster", "status"), ("create-node", "c007", "--host", "hoff")])
+def test_an_engine_that_is_installed_and_silent_may_have_it(lab: Typing, case: str, typed: tuple[str, ...]) -> None:
+    hinton = lab.hosts.worlds["hinton"]
+    hinton.host.engines = doors(hinton, case)
+    lab.type(*typed, expect=AWAY)
+    assert MAY_HAVE in lab.errors
+
+
+def test_where_no_host_has_an_engine_there_is_no_cluster(lab: Typing) -> None:
+    for world in lab.hosts.worlds.values():
+        world.host.engines = ()
+    lab.type("cluster", "status", expect=3)
+    assert "error: lxd is not on this host" in lab.errors, "as for a cluster on this machine alone"
+
+
+def test_a_host_of_a_cluster_that_has_lost_its_engine_is_named(lab: Typing) -> None:
+    lab.type("cluster", "up", "-f", lab.file, "--no-verify")
+    lab.hosts.worlds["hinton"].host.engines = ()
+    told = lab.json("cluster", "status", expect=AWAY)["error"]
+    assert "not all hosts answered: hinton (1 of 2 hosts)" in told["what"]
+    assert told["evidence"].startswith("hinton: lxd is not on this host: its engines: none")
+    assert told["fix"] == "on hinton: sudo gpuprov host prepare --engine lxd"
+    lab.type("create-node", "c007", "--host", "hinton", expect=3)
+    assert "hinton: lxd is not on this host" in lab.errors
 
 
 def test_what_is_next_after_up_is_done_in_nodes_that_answer(lab: Typing) -> None:
