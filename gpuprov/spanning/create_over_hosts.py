@@ -127,7 +127,14 @@ def _create_beside(
     try:
         told = _create(order, seen.machines[host], hosts, secret)
     except UsageError as refusal:
-        raise _judge_refusal(refusal, order, seen, host) from refusal
+        another = _find_another(refusal, order, seen, host)
+        if another is None:
+            raise
+        raise UsageError(
+            refusal.what,
+            evidence=f"{refusal.evidence}; {another} had free GPUs a moment ago",
+            fix=f"{AGAIN}: it chooses the host anew",
+        ) from refusal
     changed = lines_of(told, host)
     whole = _with_answer(seen, told, host)
     failed = dict(seen.failed)
@@ -263,20 +270,17 @@ def _place(name: str, seen: SpanningCluster, offers: Sequence[Offer]) -> str:
     return place_nodes(spec, [name], offers, away=seen.whole.homes)[name]
 
 
-def _judge_refusal(refusal: UsageError, order: HostedOrder, seen: SpanningCluster, host: str) -> UsageError:
-    """The host's error; where another run was first to its GPUs, the next one may place the node elsewhere."""
-    if order.host is not None or f"{TOO_FEW} for {order.node.name}:" not in refusal.what:
-        return refusal
+def _find_another(refusal: UsageError, order: HostedOrder, seen: SpanningCluster, host: str) -> str | None:
+    """The host on which the next run may place the node, where another run was first to the GPUs of this one."""
+    name = order.node.name
+    goes_anywhere = order.host is None and name not in seen.whole.homes  # a node that has a home stays there
+    if not goes_anywhere or f"{TOO_FEW} for {name}:" not in refusal.what:
+        return None
     others = [part.offer for part in seen.parts.values() if part.offer and part.offer.host != host]
     try:
-        another = _place(order.node.name, seen, others)
+        return _place(name, seen, others)
     except UsageError:
-        return refusal
-    return UsageError(
-        refusal.what,
-        evidence=f"{refusal.evidence}; {another} had free GPUs a moment ago",
-        fix=f"{AGAIN}: it chooses the host anew",
-    )
+        return None
 
 
 def _create_alone(order: HostedOrder, machine: RemoteMachine, hosts: Hosts) -> HostedNode:

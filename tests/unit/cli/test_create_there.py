@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from gpuprov.cli import spanning
+from gpuprov.cluster.node_order import NodeOrder
 from gpuprov.cluster.state import observe_cluster
-from gpuprov.core.errors import Unreachable
+from gpuprov.core.errors import Unreachable, UsageError
 from gpuprov.core.reporter import Silent
 from gpuprov.drivers.base import LABEL_ORDER
 from gpuprov.host.remote.several import HostAnswer
+from gpuprov.spanning.create_over_hosts import HostedOrder, create_over_hosts
 from gpuprov.workflows.remove_nodes import remove_nodes
 from tests.unit.cli.test_nodes_there import conf_of_all, lab, states, verbs, world
 from tests.unit.cli.test_spanning import AWAY
@@ -176,6 +178,30 @@ def test_gpus_that_went_to_another_node_meanwhile_are_looked_for_on_other_hosts(
     assert ("fix: run the same command again" in lab.errors) is elsewhere
     assert ("free a GPU: gpuprov rm" in lab.errors) is not elsewhere
     lab.type(*words, expect=0 if elsewhere else 2)
+
+
+def test_a_node_that_its_host_has_lost_is_not_looked_for_on_other_hosts(lab: Typing) -> None:
+    """Every run chooses the host that is recorded for it."""
+    lab.type("create-node", "c009", "--host", "hinton", "--gpus", "2", "--exclusive")
+    del world(lab, "hinton").engine.nodes["c009"]
+    lab.type("create-node", "left", "--host", "hinton", "--cluster", "other", "--gpus", "2", "--exclusive")
+    lab.type("create-node", "c009", "--gpus", "2", "--exclusive", expect=2)
+    assert "not enough GPUs for c009" in lab.errors
+    assert "had free GPUs a moment ago" not in lab.errors
+    assert "run the same command again" not in lab.errors
+
+
+def test_a_refusal_of_a_host_is_raised_as_it_is(lab: Typing, monkeypatch: pytest.MonkeyPatch) -> None:
+    refusal = UsageError("no", evidence="because", fix="yes")
+
+    def refuse(requests: Any) -> Any:
+        return [HostAnswer(machine=machine, error=refusal) for machine in requests]
+
+    monkeypatch.setattr(lab.hosts, "work", refuse)
+    order, hosts = HostedOrder(node=NodeOrder(name="c009", cluster="lab")), lab.hosts
+    with pytest.raises(UsageError) as told:
+        create_over_hosts(order, hosts.machines, hosts, reporter=Silent())
+    assert (told.value, told.value.__cause__) == (refusal, None)
 
 
 def test_a_host_without_nodes_gets_the_key_of_the_others(lab: Typing) -> None:
