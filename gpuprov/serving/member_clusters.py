@@ -7,7 +7,7 @@ import os
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from gpuprov.cluster.between_hosts import look_between
 from gpuprov.cluster.find_engine import engine_of_cluster
@@ -16,7 +16,7 @@ from gpuprov.cluster.part import ClusterPart
 from gpuprov.cluster.retry_after_wait import act_on_engine
 from gpuprov.cluster.state import observe_cluster
 from gpuprov.cluster.whole import WholeCluster, dump_whole, parse_whole
-from gpuprov.core.errors import GpuprovError, NoEngine
+from gpuprov.core.errors import GpuprovError, NoEngine, UsageError
 from gpuprov.core.names import check_cluster_name
 from gpuprov.core.outcome import Outcome
 from gpuprov.documents.host_part import host_part_document, no_engine_document
@@ -149,6 +149,12 @@ def serve_status(order: StatusOrder, host: Host, reporter: Reporter) -> dict[str
 def serve_part(order: PartOrder, host: Host, reporter: Reporter) -> dict[str, Any]:
     """This host's part of a cluster, and what it offers to more nodes where a spec is given."""
     name = check_cluster_name(order.cluster)
+    if order.also not in get_args(Also):
+        raise UsageError(
+            "the request `part` cannot be served",
+            evidence=f"also: {order.also!r:.60} (allowed: {', '.join(filter(None, get_args(Also)))})",
+            fix="gpuprov host list",
+        )
     if order.engine:
         driver = host.open(order.engine)
     else:
@@ -168,7 +174,8 @@ def serve_part(order: PartOrder, host: Host, reporter: Reporter) -> dict[str, An
             return host_part_document(look_for_more(driver, recorded, host, way, reporter=reporter), host=host.name)
     seen = look_at_part(driver, name)
     if order.also == "nodes" and seen.exists:
-        seen = replace(seen, told_nodes=tell_nodes(driver, name))
+        with suppress(GpuprovError):  # so is whoever needs the nodes
+            seen = replace(seen, told_nodes=tell_nodes(driver, name))
     return host_part_document(seen, host=host.name)
 
 

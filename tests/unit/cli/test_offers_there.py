@@ -6,14 +6,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
+
 from gpuprov.cli import spanning
-from gpuprov.core.errors import HostNotReady
+from gpuprov.core.errors import EngineError, HostNotReady, UsageError
+from gpuprov.core.reporter import Silent
+from gpuprov.serving.member import serve_request
+from gpuprov.spanning.parts.desk_there import reach_desk
+from gpuprov.spanning.parts.over_hosts import find_spanning
 from tests.unit.cli.test_nodes_there import lab, verbs, world
 from tests.unit.cli.test_spanning import AWAY
 
 if TYPE_CHECKING:
-    import pytest
-
     from gpuprov.gpu.models import HostGpus
     from gpuprov.spec.models import GpuMode
     from tests.unit.cli.test_spanning import Typing
@@ -78,3 +82,25 @@ def test_a_host_that_cannot_offer_anything_says_why(lab: Typing) -> None:
     assert "the GPUs cannot be listed" in lab.errors
     assert verbs(lab)[:2] == ["part", "plan"]
     assert lab.json("cluster", "status")["nodes"], "it still says what it has"
+
+
+def test_a_host_that_cannot_tell_its_nodes_besides_still_tells_its_part(
+    lab: Typing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> dict[str, object]:
+        raise EngineError("lxd is busy", evidence="503", fix="try again")
+
+    monkeypatch.setattr("gpuprov.serving.member_clusters.tell_nodes", fail)
+    lab.hosts.asked.clear()
+    seen = find_spanning("lab", lab.hosts.machines, lab.hosts, "nodes")
+    assert seen is not None
+    assert (seen.failed, set(seen.parts)) == ({}, {"hoff", "hinton"})
+    assert [node.name for node in reach_desk(seen, lab.hosts).list_nodes()] == ["c000", "c001"]
+    assert verbs(lab) == ["part", "cluster-nodes"]
+
+
+def test_a_host_is_asked_nothing_else_that_it_does_not_know(lab: Typing) -> None:
+    here = world(lab, "hoff").host
+    with pytest.raises(UsageError, match="the request `part` cannot be served") as told:
+        serve_request("part", {"cluster": "lab", "also": "all"}, here, reporter=Silent())
+    assert told.value.evidence == "also: 'all' (allowed: offer, nodes)"
