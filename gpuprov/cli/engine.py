@@ -112,7 +112,8 @@ def change_nodes(
     try:
         outcome = act_on_engine(session.host, find, change)
     except AbsentNode as error:
-        open_engine_of_nodes(session, engine, error.node)  # which names the nodes of all engines
+        if engine is None:
+            open_engine_of_nodes(session, engine, error.node)  # which names the nodes of all engines
         raise
     show_outcome(session, outcome)
 

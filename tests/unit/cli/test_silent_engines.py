@@ -12,6 +12,7 @@ from gpuprov.cli.main import main
 from gpuprov.cli.verbs import VERBS
 from gpuprov.core.errors import UsageError
 from gpuprov.host import survey as module
+from gpuprov.host.survey import EngineDoor
 from tests.fakes.doors import AnswersOfTheRest, HungEngine, door_of, door_without
 from tests.unit.cli.module_stage import act
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from gpuprov.core.execution import Completed
-    from gpuprov.host.survey import EngineDoor
+    from gpuprov.drivers.base import Driver
     from tests.fakes.forked_programs import ForkedPrograms
     from tests.fakes.world import World
 
@@ -155,6 +156,22 @@ def test_it_is_named_once_where_its_networks_might_be_taken(
     """Also where the engine to use is named: the silent one's bridges may be away, and its subnets look free."""
     main(["-q", *typed], host=place.host)
     assert capfd.readouterr().err.count("warning: docker is omitted") == 1
+
+
+@pytest.mark.parametrize("verb", ["start", "stop"])
+def test_an_engine_that_is_named_is_not_asked_again_for_a_node_that_it_lacks(
+    place: World, verb: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    lxd, opened = place.driver, []
+
+    def connect() -> Driver:
+        opened.append(verb)
+        return lxd
+
+    place.host.engines = (EngineDoor(name="lxd", open=connect, installed=lambda: True), *place.host.engines[1:])
+    assert main([verb, "c009", "--engine", "lxd"], host=place.host) != 0
+    assert "there is no node c009\nevidence: nodes: c[000-001]" in capfd.readouterr().err
+    assert len(opened) == 1
 
 
 @pytest.mark.parametrize("engine", [[], ["--engine", "lxd"]])
