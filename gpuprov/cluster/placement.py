@@ -122,14 +122,14 @@ def place_nodes(
 
     Raises:
         NoRoom: There is too little on all hosts together.
-        UsageError: A node exists on two hosts.
+        UsageError: A node exists on several hosts.
     """
     answering = {offer.host for offer in offers}
     homes = {node: host for node, host in away.items() if host not in answering}
     for offer in offers:
         for node in offer.nodes:
             if homes.setdefault(node, offer.host) != offer.host:
-                raise _on_two_hosts(node, homes[node], offer.host)
+                raise on_several_hosts(node, {host: host for host in (homes[node], offer.host)})
     new = [node for node in wanted if node not in homes]
     memory_bytes = (spec.nodes.memory_gib or 0) * GIB
     room = {offer.host: offer.capacity(memory_bytes) for offer in offers}
@@ -197,11 +197,13 @@ _COUNT: Mapping[Strategy, Callable[[int, Sequence[Offer], Mapping[str, int]], di
 }
 
 
-def _on_two_hosts(node: str, one: str, other: str) -> UsageError:
+def on_several_hosts(node: str, homes: Mapping[str, str]) -> UsageError:
+    """The error where hosts have a node of one name in one cluster; `homes` are these, each with its name for ssh."""
+    ways = [f"ssh {destination} gpuprov rm {node}" for destination in homes.values()]
     return UsageError(
-        f"the node {node} exists on two hosts",
-        evidence=f"on {one} and on {other}",
-        fix=f"remove one of them: gpuprov rm {node}, on the host that should not have it",
+        f"the node {node} exists on {len(homes)} hosts",
+        evidence=f"on {', '.join(homes)}",
+        fix=f"remove all but one of them: {', or '.join(ways)}",
     )
 
 

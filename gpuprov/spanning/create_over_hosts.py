@@ -29,6 +29,7 @@ from gpuprov.spanning.parts.over_hosts import (
     named_besides,
     of_its_hosts,
     put_together,
+    refuse_doubles,
     refuse_untold,
     untold_hosts,
 )
@@ -210,7 +211,7 @@ def _choose(order: HostedOrder, seen: SpanningCluster) -> str:
         UsageError: That is not one that could have it.
     """
     name = order.node.name
-    _refuse_two(name, seen)
+    refuse_doubles(seen, name)
     home = next((row.host for row in seen.rows if row.name == name), None)
     if home is not None and order.host not in (None, home):
         raise UsageError(
@@ -245,24 +246,14 @@ def _choose(order: HostedOrder, seen: SpanningCluster) -> str:
         return able[0]
 
 
-def _refuse_two(name: str, seen: SpanningCluster) -> None:
-    """Two controllers that made a node of one name at the same moment have made two."""
-    homes = [host for host, part in seen.parts.items() if any(row.name == name for row in part.rows)]
-    if len(homes) > 1:
-        ways = [f"ssh {seen.machines[host].destination} gpuprov rm {name}" for host in homes]
-        raise UsageError(
-            f"the node {name} exists on {len(homes)} hosts",
-            evidence=f"on {', '.join(homes)}",
-            fix=f"remove all but one of them: {', or '.join(ways)}",
-        )
-
-
 def _place(name: str, seen: SpanningCluster, offers: Sequence[Offer]) -> str:
     """The host that placement gives.
 
     Raises:
         NoRoom: None can have it.
+        UsageError: A node of the cluster exists on several hosts.
     """
+    refuse_doubles(seen)
     if seen.spec is None:  # pragma: no cover - asked only where there is one
         raise AssertionError
     fixed = seen.spec.placement.strategy == "fixed"  # for the spec's nodes, not for this one

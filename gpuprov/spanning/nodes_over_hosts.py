@@ -29,6 +29,7 @@ from gpuprov.spanning.parts.over_hosts import (
     machine_of,
     part_error,
     put_together,
+    several_have,
     untold_hosts,
 )
 
@@ -145,15 +146,12 @@ def _clusters_of(parts: Mapping[str, Mapping[str, Any]], homes: Mapping[str, str
 
 def _homes(names: Sequence[str], answers: HostAnswers) -> dict[str, str]:
     homes: dict[str, str] = {}
+    machines = {answer.machine.name: answer.machine for answer in answers}
     for host, parts in read_each(answers, _parts)[0].items():
         there = {node for part in parts.values() for node in _names_in(part)}
         for name in names:
             if name in there and homes.setdefault(name, host) != host:
-                raise UsageError(
-                    f"more than one host has a node {name}",
-                    evidence=f"{homes[name]}, {host}",
-                    fix=f"on the one that is meant, such as {host}: gpuprov show {name}",
-                )
+                raise several_have(name, [machines[homes[name]], machines[host]])
     return {name: homes[name] for name in names if name in homes}
 
 

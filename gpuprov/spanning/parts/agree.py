@@ -20,7 +20,7 @@ from gpuprov.planes.base import Crew
 from gpuprov.planes.registry import PLANES, check_spec, plane_of
 from gpuprov.serving.member_clusters import MemberUpOrder, PartOrder
 from gpuprov.spanning.parts.hosts_leaving import find_leaving
-from gpuprov.spanning.parts.over_hosts import look_at_spanning, machine_of, part_error
+from gpuprov.spanning.parts.over_hosts import look_at_spanning, machine_of, part_error, refuse_doubles
 from gpuprov.spanning.parts.planned_part import PlannedPart, read_planned_part
 from gpuprov.spanning.parts.settle import settle_spanning
 from gpuprov.spanning.parts.share_over_hosts import prove_new_share, prove_share
@@ -126,6 +126,7 @@ def agree_with_hosts(order: HostsUpOrder, hosts: Hosts, reporter: Reporter) -> A
         proven = prove_new_share(spec, seen, hosts, reporter)
         names = [node_name(spec.nodes.prefix, number) for number in range(spec.nodes.count)]
         offers = [part.offer for host in spec.hosts if (part := seen.parts.get(host.name)) and part.offer]
+        refuse_doubles(seen)
         placed = place_nodes(spec, names, offers, away=seen.whole.homes)
         nodes = {part.host: part.nodes for part in slice_cluster(spec, placed)}
         begun = Agreed(

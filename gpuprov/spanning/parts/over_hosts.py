@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from gpuprov.cluster.here_alone import is_here_alone
+from gpuprov.cluster.placement import on_several_hosts
 from gpuprov.cluster.whole import WholeCluster, newest_whole
 from gpuprov.core.errors import GpuprovError, HostNotReady, NoEngine, PartDone, Unreachable, UsageError
 from gpuprov.core.silence_limit import scaled_limit_s
@@ -21,7 +22,7 @@ from gpuprov.serving.member import ListOrder
 from gpuprov.serving.member_clusters import PartOrder
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
     from gpuprov.host.base import Host
@@ -336,17 +337,38 @@ def get_host_of_node(node: str, known: Mapping[str, RemoteMachine], hosts: Hosts
     if len(homes) == 1:
         return homes[0]
     if homes:
-        raise UsageError(
-            f"more than one host has a node {node}",
-            evidence=", ".join(machine.name for machine, _ in homes),
-            fix=f"ssh {homes[0][0].destination} gpuprov exec {node} -- COMMAND",
-        )
+        raise several_have(node, [machine for machine, _ in homes])
     error = part_error(failed, of=len(answers), what=f"no host that answers has a node {node}")
     raise error or UsageError(
         f"there is no node {node}",
         evidence=f"neither here nor on {', '.join(machine.name for machine in known.values())}",
         fix="list the nodes: gpuprov list",
     )
+
+
+def several_have(node: str, machines: Sequence[RemoteMachine]) -> UsageError:
+    """The error where nodes on several hosts, perhaps of several clusters, have the name that was typed."""
+    ways = [f"ssh {machine.destination} gpuprov show {node}" for machine in machines]
+    return UsageError(
+        f"more than one host has a node {node}",
+        evidence=", ".join(machine.name for machine in machines),
+        fix=f"run the command on the host of the one that is meant: {', or '.join(ways)}",
+    )
+
+
+def refuse_doubles(seen: SpanningCluster, node: str | None = None) -> None:
+    """Refuse a cluster of which hosts have a node of one name: two controllers made it at the same moment.
+
+    Raises:
+        UsageError: They have, of this name if one is said.
+    """
+    homes: dict[str, dict[str, str]] = {}
+    for host, part in seen.parts.items():
+        for row in part.rows:
+            homes.setdefault(row.name, {})[host] = seen.machines[host].destination
+    for name in homes if node is None else (node,):
+        if len(homes.get(name, ())) > 1:
+            raise on_several_hosts(name, homes[name])
 
 
 def _homes_of(node: str, answers: HostAnswers) -> tuple[list[tuple[RemoteMachine, NodeRow]], dict[str, GpuprovError]]:

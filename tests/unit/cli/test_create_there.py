@@ -139,7 +139,10 @@ def test_a_name_that_two_controllers_gave_at_the_same_moment_is_told(
     lab.type("create-node", "same", *where, expect=2)
     assert "the node same exists on 2 hosts" in lab.errors
     assert "ssh hoff.example gpuprov rm same, or ssh hinton.example gpuprov rm same" in lab.errors
-    lab.type("cluster", "up", "--no-verify", expect=2)
+    for typed in (("cluster", "up", "--no-verify"), ("create-node", "c012")):
+        lab.type(*typed, expect=2)
+        assert "the node same exists on 2 hosts" in lab.errors
+        assert "ssh hoff.example gpuprov rm same, or ssh hinton.example gpuprov rm same" in lab.errors
     hoff = world(lab, "hoff")
     remove_nodes(hoff.driver, ["same"], hoff.host, reporter=Silent())
     lab.type("cluster", "up", "--no-verify")

@@ -161,9 +161,9 @@ def test_nodes_of_a_host_that_is_away_stay_there_and_count() -> None:
 def test_a_node_on_two_hosts_is_refused() -> None:
     spec = spec_of("ab")
     places = [place_of(host, 2, held("c000", uuid(host, 0))) for host in "ab"]
-    with pytest.raises(UsageError, match="exists on two hosts") as caught:
+    with pytest.raises(UsageError, match="the node c000 exists on 2 hosts") as caught:
         place_nodes(spec, names(2), offers(spec, places))
-    assert "on a and on b" in caught.value.evidence
+    assert caught.value.evidence == "on a, b"
 
 
 def test_what_each_host_lacks_is_told() -> None:
