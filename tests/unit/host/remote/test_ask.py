@@ -208,12 +208,12 @@ def test_a_question_has_a_limit_although_it_beats(ssh: FakeSsh, hoff: SshConnect
 def test_who_is_stopped_closes_the_input_and_waits_for_the_undo(
     ssh: FakeSsh, hoff: SshConnection, recording: Recording, tmp_path: Path
 ) -> None:
-    undone = f"open({str(tmp_path / 'undone')!r}, 'w').close()"
+    begun, undone = (f"open({str(tmp_path / name)!r}, 'w').close()" for name in ("begun", "undone"))
     ssh.reach(
         ADDRESS,
         member=scripted_member(
             "hear()",
-            "say('note', text='begun')",
+            begun,
             "while sys.stdin.readline(): pass",
             "time.sleep(0.3)",
             undone,
@@ -221,7 +221,13 @@ def test_who_is_stopped_closes_the_input_and_waits_for_the_undo(
         ),
     )
     stop = threading.Event()
-    threading.Timer(0.5, stop.set).start()
+
+    def stop_once_begun() -> None:
+        while not (tmp_path / "begun").exists():
+            time.sleep(0.01)
+        stop.set()
+
+    threading.Thread(target=stop_once_begun, daemon=True).start()
     with pytest.raises(WorkStopped, match="hoff: interrupted"):
         ask_member(hoff, LOOK, reporter=recording, stop=stop)
     assert (tmp_path / "undone").exists()
