@@ -80,7 +80,8 @@ lint-python: $(VENV)/.test
 lint-rest: $(VENV)/.test
 	$(BIN)/yamllint --strict .
 	shellcheck .ci/run $$(find . -name '*.sh' -not -path './$(VENV)/*') \
-		roles/base/files/nvidia-smi roles/slurm/files/node/usr/local/bin/sacct $$(find roles/*/files/runit -type f)
+		roles/base/files/nvidia-smi roles/slurm/files/node/usr/local/bin/sacct \
+		$$(find roles/*/files/runit -type f -not -name '*.conf')
 	PATH=$(HERE)/$(BIN):$$PATH $(BIN)/ansible-lint --offline --profile production \
 		ansible_collections inventories lab.yml roles site.yml tasks
 
