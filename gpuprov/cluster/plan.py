@@ -155,7 +155,8 @@ def plan_cluster(
     names = [*wanted, *beside]
     _refuse_taken_names(names, state)
     staying = replace(state, nodes=tuple(node for node in state.nodes if node.name not in remove))
-    designs = _design(names, spec, staying, place)
+    held = tuple(lease for lease in place.leases if lease.node in names or lease.node not in remove)
+    designs = _design(names, spec, staying, replace(place, leases=held))
     repairs = plan_repairs(spec, state, networks, version=version, expect=expect.network_settings)
     sorted_out = _sort(designs, state, remove=tuple(remove), expect=expect)
     isolate = open_networks(state.networks, {spec.name})

@@ -104,9 +104,10 @@ def look_for_more(driver: Driver, spec: ClusterSpec, host: Host, way: Way, *, re
     gpus = with_offers(driver, get_gpus(host, spec.gpus.mode, reporter=reporter))
     state = with_current_gpus(observe_cluster(driver, spec.name), gpus)
     seen = look_at_part(driver, spec.name)
-    leases = read_leases((*state.nodes, *state.others), engine=driver.name)
+    staying = [node for node in state.nodes if node.complete]  # what a killed run left is removed before new ones
+    leases = read_leases((*staying, *state.others), engine=driver.name)
     place = Place(host=host.name, gpus=gpus, leases=leases, claims=Neighbours(host).claims(driver.name))
-    promised_gib = (spec.nodes.memory_gib or 0) * len(state.nodes)
+    promised_gib = (spec.nodes.memory_gib or 0) * len(staying)
     room = find_room(driver, host.limits(), promised_gib=promised_gib)
     address, mtu, key = "", 0, ""
     if spec.network.overlay.type != "none":

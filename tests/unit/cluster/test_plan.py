@@ -20,15 +20,17 @@ if TYPE_CHECKING:
     from tests.fakes.world import World
 
 
-def plan(world: World, spec: ClusterSpec, state: ClusterState | None = None) -> Plan:
-    return plan_on(world, spec, world.gpus, state)
+def plan(world: World, spec: ClusterSpec, state: ClusterState | None = None, *, prune: bool = False) -> Plan:
+    return plan_on(world, spec, world.gpus, state, prune=prune)
 
 
-def plan_on(world: World, spec: ClusterSpec, gpus: HostGpus, state: ClusterState | None = None) -> Plan:
+def plan_on(
+    world: World, spec: ClusterSpec, gpus: HostGpus, state: ClusterState | None = None, *, prune: bool = False
+) -> Plan:
     state = state or observe_cluster(world.driver, "lab")
     leases = read_leases((*state.nodes, *state.others), engine="fake")
     place = Place(host="here", gpus=gpus, leases=leases, claims=Claims(engine="fake"))
-    return plan_cluster(spec, state, place, version="1", expect=world.driver)
+    return plan_cluster(spec, state, place, version="1", expect=world.driver, prune=prune)
 
 
 def names(plan: Plan) -> dict[str, list[str]]:
@@ -95,6 +97,13 @@ def test_kept_nodes_keep_their_gpus(world: World) -> None:
     planned = plan(world, world.spec(8))
     after = {design.name: ",".join(design.gpus) for design in planned.members}
     assert {name: after[name] for name in before} == before
+
+
+def test_nodes_that_are_removed_leave_their_gpus_to_new_ones(world: World) -> None:
+    spec = world.spec(4, sharing="exclusive")
+    world.up(spec=spec)
+    planned = plan(world, replace(spec, nodes=replace(spec.nodes, prefix="d")), prune=True)
+    assert names(planned) == {"remove": ["c000", "c001", "c002", "c003"], "create": ["d000", "d001", "d002", "d003"]}
 
 
 def test_a_gpu_that_has_gone_is_an_error_of_the_host(world: World) -> None:

@@ -33,6 +33,7 @@ from gpuprov.spec.models import (
     PlacementSpec,
 )
 from gpuprov.workflows.remove_nodes import remove_nodes
+from tests.fakes.faults import Killed
 from tests.fakes.hosts_in_worlds import SINCE, HostsInWorlds, keep_keys_below
 
 if TYPE_CHECKING:
@@ -100,6 +101,18 @@ def test_a_cluster_over_two_hosts_has_one_slurm_and_one_key(lab: Controller) -> 
     assert ends["hinton"].peers == ("192.0.2.11",)
     assert "hoff: create network gpbr0 10.0.3.1/24" in result.outcome.changed
     assert any("is not encrypted between hosts" in line for line in lab.reporter.lines)
+
+
+def test_what_a_killed_run_left_takes_no_gpu_from_the_next(lab: Controller) -> None:
+    faults = lab.hosts.worlds["hoff"].engine.faults
+    faults.raise_at(Killed(), "create_node:files", subject="c000", lasting=True)
+    gpus = GpuSpec(mode="simulated", sharing="exclusive")
+    with pytest.raises(Killed):
+        lab.up(8, gpus=gpus)
+    faults.clear()
+    result = lab.up(8, gpus=gpus)
+    assert result.error is None
+    assert [row.host for row in result.rows] == ["hoff"] * 4 + ["hinton"] * 4
 
 
 def test_a_second_run_changes_nothing_in_two_questions(lab: Controller) -> None:

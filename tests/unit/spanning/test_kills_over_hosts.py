@@ -135,7 +135,7 @@ def begin(lab: Lab, story: Story) -> None:
 
 def kill(lab: Lab, story: Story, step: int) -> tuple[str, str] | None:
     """Kill the story at this step, counted from 1; None if it was done before."""
-    lab.hosts.faults.raise_at(Killed(), nth=step)
+    lab.hosts.faults.raise_at(Killed(), nth=step, lasting=True)
     try:
         story.verb(lab)
     except Killed:
