@@ -24,7 +24,7 @@ from gpuprov.documents.host_part import host_part_document
 from gpuprov.documents.inventory import build_inventory
 from gpuprov.documents.outcome import plan_document
 from gpuprov.host.remote.lines import PROTOCOL, Lines, render_line
-from gpuprov.host.remote.serve import MOST_REQUEST_BYTES
+from gpuprov.host.remote.requests import MOST_REQUEST_BYTES
 from gpuprov.planes.across.rows import node_row
 from gpuprov.planes.over_hosts.host_part import HostPart
 from gpuprov.spec.serialize import dump_spec
@@ -44,11 +44,15 @@ MEMBER = """\
 #!{python} -IS
 import json, os, pathlib, sys
 sys.path.insert(0, {root!r})
-from gpuprov.host.remote.serve import MemberEnd, take_streams
+from gpuprov.host.remote.requests import Requests
+from gpuprov.host.remote.serve import take_streams
 host = sys.argv[sys.argv.index("--") + 1]
-end = MemberEnd(*take_streams())
-asked = end.greet(host)
-end.result(json.loads(pathlib.Path({folder!r}, host, asked.verb).read_bytes()))
+requests = Requests(*take_streams())
+requests.greet(host)
+while asked := requests.receive():
+    if end := requests.fork():
+        end.result(json.loads(pathlib.Path({folder!r}, host, asked.verb).read_bytes()))
+        os._exit(0)
 """
 
 
@@ -146,14 +150,14 @@ class _Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
 
 
 class _Member(socketserver.StreamRequestHandler):
-    """One request to one of the hosts: the request says to which."""
+    """Requests to one of the hosts: each says to which."""
 
     def __init__(self, hosts: FakeHosts, *arguments: Any) -> None:  # noqa: ANN401 - socketserver's
         self._hosts = hosts
         super().__init__(*arguments)
 
     def handle(self) -> None:
-        """Say hello, and answer."""
+        """Say hello, and answer as long as something is asked."""
         self.wfile.write(render_line("hello", protocol=PROTOCOL, version=__version__, host=""))
         lines = Lines(most_line_bytes=MOST_REQUEST_BYTES)
         for piece in iter(partial(self.connection.recv, PIECE), b""):
@@ -162,7 +166,6 @@ class _Member(socketserver.StreamRequestHandler):
                     said = message.content
                     answer = self._hosts.answer(said["host"], said["verb"], said["document"])
                     self.wfile.write(render_line("result", document=answer))
-                    return
 
 
 @contextmanager

@@ -60,6 +60,8 @@ def _run(given: Sequence[str], host: Host | None) -> int:
         return fail(session, error)
     except Exception as error:  # noqa: BLE001 - the last resort: an unexpected error becomes one line and a log
         return fail_unexpectedly(session, error)
+    finally:
+        session.close()
     return int(code or 0)
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
@@ -11,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from gpuprov.cli.session import Session
+    from gpuprov.host.remote.requests import Asked
     from gpuprov.host.remote.serve import MemberEnd
 
 EXIT_INTERRUPTED = 130
@@ -20,26 +22,42 @@ ASKED_OFTEN = ("cluster-nodes", "node-run", "run")
 @click.command(hidden=True)
 @click.pass_obj
 def command(session: Session) -> int:
-    """Serve one request of another host's gpuprov, in JSON lines on stdin and stdout.
+    """Serve what another host's gpuprov requests, in JSON lines on stdin and stdout.
 
     It ends, and undoes what it has begun, as soon as nobody listens any more.
     """
+    from gpuprov.core.error_document import error_parts
+    from gpuprov.core.errors import GpuprovError
+    from gpuprov.host.remote.requests import Killed, Requests
+    from gpuprov.host.remote.serve import take_streams
+
+    requests = Requests(*take_streams())
+    requests.greet(session.host.name)
+    import gpuprov.serving.member  # noqa: F401 - it loads much: after the greeting, and once for all requests
+
+    try:
+        while (asked := requests.receive()) is not None:
+            end = requests.fork()
+            if end is not None:
+                _leave(session, _serve(session, end, asked))
+    except GpuprovError as error:
+        return _refuse(session, requests.refuse(), error, error_parts(error))
+    except Killed as killed:
+        return killed.exit_code
+    return 0
+
+
+def _serve(session: Session, end: MemberEnd, asked: Asked) -> int:
     from gpuprov.cli.failure import unexpected_parts
     from gpuprov.cli.runlog import Both
     from gpuprov.core.error_document import error_parts
     from gpuprov.core.errors import GpuprovError
     from gpuprov.core.reporter import TimingReporter
-    from gpuprov.host.remote.serve import MemberEnd, take_streams
+    from gpuprov.serving.member import serve_request
 
-    end = MemberEnd(*take_streams())
+    sys.argv += [asked.verb, str(asked.document.get("cluster", ""))]  # for those who wait for the lock to read
     try:
-        asked = end.greet(session.host.name)
-        sys.argv += [asked.verb, str(asked.document.get("cluster", ""))]  # for those who wait for the lock to read
         host = session.host.called(asked.host)
-        from gpuprov.serving.member import (
-            serve_request,  # it loads much, and the controller waits for a greeting
-        )
-
         # who follows a job asks every second: logs of these would push out all others
         reporter = TimingReporter(end if asked.verb in ASKED_OFTEN else Both(end, session.log))
         end.result(serve_request(asked.verb, asked.document, host, reporter=reporter))
@@ -59,6 +77,15 @@ def command(session: Session) -> int:
     except Exception as error:  # noqa: BLE001 - as main() does: one line and a log
         return _refuse(session, end, error, unexpected_parts(session, error))
     return 0
+
+
+def _leave(session: Session, code: int) -> NoReturn:
+    """End this fork: what is behind it on the stack is the business of the process that it was split from."""
+    try:
+        session.end(code)
+        sys.stderr.flush()
+    finally:
+        os._exit(code)
 
 
 def _refuse(session: Session, end: MemberEnd, error: Exception, parts: Mapping[str, Any]) -> int:

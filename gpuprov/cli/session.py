@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from gpuprov.host.base import Host
+    from gpuprov.host.remote.members import Members
 
 
 class Session:
@@ -55,6 +56,14 @@ class Session:
 
         return self._host or LocalHost()
 
+    @cached_property
+    def members(self) -> Members:
+        """The gpuprov of other hosts, kept from request to request."""
+        from gpuprov.host.remote.members import Members
+        from gpuprov.host.remote.places import ensure_places
+
+        return Members(ensure_places())
+
     @property
     def interactive(self) -> bool:
         """Whether somebody can be asked."""
@@ -78,6 +87,11 @@ class Session:
         if len(phases) > 1 and not self.quiet and not self.as_json:
             parts = [f"{phase.name} {phase.seconds:.1f} s" for phase in phases]
             tell(f"durations: {', '.join(parts)}\n")
+
+    def close(self) -> None:
+        """End what was kept for the next request."""
+        if "members" in self.__dict__:
+            self.members.close()
 
     def show_round(self, document: Mapping[str, object], text: str, *, at: str) -> None:
         """Print what one round of a watch has to tell: the document on a line of its own with `--json`, else the text.

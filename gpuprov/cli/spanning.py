@@ -34,9 +34,8 @@ def remembered_hosts() -> Mapping[str, RemoteMachine]:
 def way_to_hosts(session: Session, reporter: Reporter | None = None) -> HostsBySsh:
     """By ssh; what hosts say of their progress, `reporter` is told, or else the session's."""
     from gpuprov.host.remote.hosts import HostsBySsh
-    from gpuprov.host.remote.places import ensure_places
 
-    return HostsBySsh(places=ensure_places(), reporter=reporter or session.reporter)
+    return HostsBySsh(members=session.members, reporter=reporter or session.reporter)
 
 
 def find_spanning_cluster(session: Session, name: str, engine: str | None, also: Also = "") -> SpanningCluster | None:

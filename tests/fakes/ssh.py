@@ -139,10 +139,11 @@ def scripted_member(*steps: str) -> str:
 import json, sys, time
 sys.path.insert(0, {str(ROOT)!r})
 from gpuprov import __version__
+from gpuprov.host.remote.lines import PROTOCOL
 def say(kind, **content):
     print(json.dumps({{"kind": kind, **content}}), flush=True)
 def hear():
     return json.loads(sys.stdin.readline())
-say("hello", protocol=1, version=__version__, host="there")
+say("hello", protocol=PROTOCOL, version=__version__, host="there")
 """
     return f"exec {shlex.quote(sys.executable)} -c {shlex.quote(head + chr(10).join(steps))}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -22,7 +22,7 @@ from gpuprov.core.excerpt import LINE, excerpt, last_words
 from gpuprov.core.rollback import AGAIN
 from gpuprov.core.silence_limit import more_time, scaled_limit_s
 from gpuprov.host.remote.install_paths import PROGRAM
-from gpuprov.host.remote.lines import BEAT_S, PROTOCOL, SILENCE_S, BadLine, Lines, render_line
+from gpuprov.host.remote.lines import BEAT_S, KEPT_S, PROTOCOL, SILENCE_S, BadLine, Lines, render_line
 from gpuprov.host.remote.ssh_failure import MISSING, SSH_FAILED, NotInstalled, silent, try_by_hand
 
 if TYPE_CHECKING:
@@ -72,28 +72,59 @@ class WorkStopped(HostNotReady):
     """The work there was ended before its time, for it was no longer wanted."""
 
 
-def ask_member(
-    connection: SshConnection, request: MemberRequest, *, reporter: Reporter, stop: threading.Event | None = None
-) -> dict[str, Any]:
-    """Have the gpuprov there serve a request, and return the document of its result.
+def ask_member(connection: SshConnection, request: MemberRequest, *, reporter: Reporter) -> dict[str, Any]:
+    """Have the gpuprov there serve this request alone; as `Member.ask`."""
+    member = Member(connection)
+    try:
+        return member.ask(request, reporter=reporter)
+    finally:
+        member.end()
+        member.close()
 
-    On Ctrl-C, or when `stop` is set, it is told to end, undoes what it has begun, and is waited for; a second Ctrl-C
-    waits no longer.
+
+class Member:
+    """The gpuprov of a host, which is started there with the first request, and serves one after the other.
 
     Args:
         connection: The way to the host.
-        request: What is asked.
-        reporter: Is told the progress; may be called from this thread alone.
-        stop: Ends it.
 
     Raises:
-        Unreachable: The host does not let in, does not answer, or fell silent.
-        NotInstalled: There is no gpuprov.
-        OtherVersion: It is another one.
-        GpuprovError: It failed there; the three parts are its own.
+        CommandMissing: This machine has no ssh.
     """
-    with connection.exchange([PROGRAM, "member"]) as exchange:
-        conversation = _Conversation(connection, exchange, request, reporter)
+
+    def __init__(self, connection: SshConnection) -> None:
+        self._connection = connection
+        self._kept = ExitStack()
+        self._exchange = self._kept.enter_context(connection.exchange([PROGRAM, "member"]))
+        self._greeted = self._spoilt = False
+        self._idle_since_s = time.monotonic()
+
+    @property
+    def usable(self) -> bool:
+        """Whether it can be asked again: it has answered, is there, and did not have to wait for too long."""
+        if self._spoilt or time.monotonic() - self._idle_since_s >= KEPT_S:
+            return False
+        return self._exchange.turn(0) == b""
+
+    def ask(self, request: MemberRequest, *, reporter: Reporter, stop: threading.Event | None = None) -> dict[str, Any]:
+        """Have it serve a request, and return the document of its result.
+
+        On Ctrl-C, or when `stop` is set, it is told to end, undoes what it has begun, and is waited for; a second
+        Ctrl-C waits no longer.
+
+        Args:
+            request: What is asked.
+            reporter: Is told the progress; may be called from this thread alone.
+            stop: Ends it.
+
+        Raises:
+            Unreachable: The host does not let in, does not answer, or fell silent.
+            NotInstalled: There is no gpuprov.
+            OtherVersion: It is another one.
+            GpuprovError: It failed there; the three parts are its own.
+        """
+        conversation = _Conversation(self._connection, self._exchange, request, reporter, greeted=self._greeted)
+        self._spoilt = True
         try:
             document = conversation.hold(stop)
         except KeyboardInterrupt:
@@ -101,17 +132,38 @@ def ask_member(
             with suppress(GpuprovError):
                 conversation.hold(None)
             raise
-        connection.places.mark_there(connection.machine)
-        exchange.end_input()
-        exchange.status(_PARTING_S)  # killed at once, ssh would cut off a member that is about to end
+        finally:
+            self._greeted, self._spoilt = True, not conversation.complete
+            self._idle_since_s = time.monotonic()
+        self._connection.places.mark_there(self._connection.machine)
         return document
+
+    def end(self) -> None:
+        """Tell it that nothing more is asked."""
+        self._exchange.end_input()
+
+    def close(self) -> None:
+        """Wait for its end for a moment; it is ended by force then."""
+        if not self._spoilt:
+            self._exchange.status(_PARTING_S)  # killed at once, ssh would cut off a member that is about to end
+        self._kept.close()
 
 
 class _Conversation:
-    """What is said on both sides, until the member has a result or an error."""
+    """What is said on both sides, until the member has a result or an error.
+
+    Attributes:
+        complete: It had, and was not told to end: it listens to more.
+    """
 
     def __init__(
-        self, connection: SshConnection, exchange: Exchange, request: MemberRequest, reporter: Reporter
+        self,
+        connection: SshConnection,
+        exchange: Exchange,
+        request: MemberRequest,
+        reporter: Reporter,
+        *,
+        greeted: bool,
     ) -> None:
         self._connection = connection
         self._name = connection.machine.name
@@ -119,8 +171,12 @@ class _Conversation:
         self._request = request
         self._reporter = reporter
         self._lines = Lines()
-        self._answered = self._ending = False
+        self._answered, self._heard, self._ending = greeted, False, False
+        self._document: dict[str, Any] | None = None
+        self.complete = False
         self._began_s = self._heard_s = self._said_s = time.monotonic()
+        if greeted:
+            self._request_it()
 
     def hold(self, stop: threading.Event | None) -> dict[str, Any]:
         """Listen until the end."""
@@ -132,7 +188,7 @@ class _Conversation:
             if piece is None:
                 raise self._broken()
             if piece:
-                self._heard_s = time.monotonic()
+                self._heard, self._heard_s = True, time.monotonic()
                 document = self._hear(piece)
                 if document is not None:
                     return document
@@ -154,9 +210,10 @@ class _Conversation:
             for message in self._lines.feed(piece):
                 if not self._answered:
                     self._greet(message)
-                elif message.kind == "result":
-                    return dict(message.content["document"])
-                elif message.kind == "error":
+                elif self._document is None and message.kind == "result":
+                    self._document = dict(message.content["document"])
+                elif self._document is None and message.kind == "error":
+                    self.complete = not self._ending
                     raise self._error(message)
                 else:
                     self._tell(message)
@@ -167,7 +224,8 @@ class _Conversation:
                 evidence=str(error),
                 fix=f"gpuprov host add {self._name}" if self._answered else login,
             ) from error
-        return None
+        self.complete = self._document is not None and not self._ending
+        return self._document
 
     def _greet(self, message: Message) -> None:
         said = message.content
@@ -183,11 +241,16 @@ class _Conversation:
             error.there = excerpt(said["version"])
             raise error
         self._answered = True
+        self._request_it()
+
+    def _request_it(self) -> None:
         request = self._request
         self._exchange.send(render_line("request", verb=request.verb, host=self._name, document=request.document))
 
     def _tell(self, message: Message) -> None:
         said, reporter = message.content, self._reporter
+        if self._document is not None:
+            raise BadLine(f"`{message.kind}` after the result")
         if message.kind == "phase":
             reporter.node(self._name, f"{said['name']} {said['state']}")
         elif message.kind == "node":
@@ -215,7 +278,7 @@ class _Conversation:
     def _refuse_lateness(self) -> None:
         now_s = time.monotonic()
         answer_s, silence_s = self._connection.answer_s, scaled_limit_s(SILENCE_S)
-        if not self._answered and now_s - self._began_s >= answer_s:
+        if not (self._answered and self._heard) and now_s - self._began_s >= answer_s:
             raise silent(self._connection.machine, answer_s, self._exchange.stderr)
         if now_s - self._heard_s >= silence_s:
             raise silent(self._connection.machine, silence_s, self._exchange.stderr)

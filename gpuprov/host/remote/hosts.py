@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from gpuprov.core.reporter import Reporter
     from gpuprov.host.remote.ask import MemberRequest
     from gpuprov.host.remote.machine import RemoteMachine
-    from gpuprov.host.remote.places import Places
+    from gpuprov.host.remote.members import Members
     from gpuprov.host.remote.several import Further, HostAnswer
 
     HostAnswers = Sequence[HostAnswer]
@@ -52,35 +52,35 @@ class Hosts(Protocol):
 class HostsBySsh:
     """By ssh, each over its one connection."""
 
-    places: Places
+    members: Members
     reporter: Reporter
 
     def ask(
         self, requests: Mapping[RemoteMachine, MemberRequest], further: Further = lambda _answer: {}
     ) -> HostAnswers:
         """All side by side."""
-        return ask_hosts(requests, self.places, reporter=self.reporter, further=further)
+        return ask_hosts(requests, self.members, reporter=self.reporter, further=further)
 
     def work(self, requests: Mapping[RemoteMachine, MemberRequest]) -> HostAnswers:
         """All side by side."""
-        return work_on_hosts(requests, self.places, reporter=self.reporter)
+        return work_on_hosts(requests, self.members, reporter=self.reporter)
 
     def is_away(self, machine: RemoteMachine) -> bool:
         """By the mark that was left then."""
-        return self.places.is_away(machine)
+        return self.members.places.is_away(machine)
 
     def attach(self, machine: RemoteMachine, command: Sequence[str], *, terminal: bool) -> int:
         """With this process's terminal, or without."""
-        return SshConnection(machine=machine, places=self.places).attach(command, terminal=terminal)
+        return SshConnection(machine=machine, places=self.members.places).attach(command, terminal=terminal)
 
     def argv(self, machine: RemoteMachine, command: Sequence[str]) -> list[str]:
         """Of ssh, without a terminal."""
-        return SshConnection(machine=machine, places=self.places).argv(command)
+        return SshConnection(machine=machine, places=self.members.places).argv(command)
 
     def read_tree(self, machine: RemoteMachine, place: Sequence[str], take: Callable[[bytes], object]) -> str:
         """Over the same connection."""
-        return read_tree_there(SshConnection(machine=machine, places=self.places), place, take)
+        return read_tree_there(SshConnection(machine=machine, places=self.members.places), place, take)
 
     def write_tree(self, machine: RemoteMachine, place: Sequence[str], tar: Iterable[bytes]) -> None:
         """Over the same connection."""
-        write_tree_there(SshConnection(machine=machine, places=self.places), place, tar)
+        write_tree_there(SshConnection(machine=machine, places=self.members.places), place, tar)

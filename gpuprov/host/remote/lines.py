@@ -1,7 +1,8 @@
 """The member protocol: one JSON object a line, of a kind that both ends know, with nothing else in it.
 
-The member says hello and gets one request. Then it tells its progress, and ends with a result or an error. Both ends
-say a beat now and then: who hears nothing for SILENCE_S takes the other one for gone.
+The member says hello and gets a request. Then it tells its progress, and ends with a result or an error. The next
+request may follow. Both ends say a beat now and then while one is served: who hears nothing for SILENCE_S takes the
+other one for gone.
 """
 
 from __future__ import annotations
@@ -16,11 +17,12 @@ from gpuprov.core.units import MIB
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-PROTOCOL: Final = 1
+PROTOCOL: Final = 2
 BEAT_S: Final = 5.0
 SILENCE_S: Final = 30.0
+KEPT_S: Final = 10.0  # for how long a member that serves nothing is asked again; it ends after SILENCE_S
 MOST_LINE_BYTES: Final = 16 * MIB
-MOST_BYTES: Final = 256 * MIB  # of one member, until it ends
+MOST_BYTES: Final = 256 * MIB  # of what a request comes to
 KINDS: Final[Mapping[str, Mapping[str, type]]] = {
     "hello": {"protocol": int, "version": str, "host": str},
     "request": {"verb": str, "host": str, "document": dict},

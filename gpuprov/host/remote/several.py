@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from gpuprov.core.errors import GpuprovError, HostNotReady, PartDone, Unreachable
 from gpuprov.core.interrupts import postponed_interrupts
 from gpuprov.core.side_by_side import ask_side_by_side
-from gpuprov.host.remote.ask import ask_member
-from gpuprov.host.remote.connection import SshConnection
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -22,7 +20,7 @@ if TYPE_CHECKING:
     from gpuprov.core.reporter import Reporter
     from gpuprov.host.remote.ask import MemberRequest
     from gpuprov.host.remote.machine import RemoteMachine
-    from gpuprov.host.remote.places import Places
+    from gpuprov.host.remote.members import Members
 
     Further = Callable[["HostAnswer"], Mapping[RemoteMachine, MemberRequest]]
 
@@ -52,7 +50,7 @@ class HostAnswer:
 
 def ask_hosts(
     requests: Mapping[RemoteMachine, MemberRequest],
-    places: Places,
+    members: Members,
     *,
     reporter: Reporter,
     further: Further = lambda _answer: {},
@@ -61,7 +59,7 @@ def ask_hosts(
 
     Args:
         requests: What each host is asked.
-        places: Where connections are.
+        members: The way to the hosts.
         reporter: Is told warnings and notes.
         further: Which hosts an answer names, and what they are asked if they were not yet. Nobody waits for other
             answers before, so that all silent hosts together cost one limit.
@@ -71,19 +69,19 @@ def ask_hosts(
     asked, guard = set(requests), Lock()
 
     def ask(machine: RemoteMachine, request: MemberRequest) -> tuple[HostAnswer, ...]:
-        answer = _ask(SshConnection(machine=machine, places=places), request, reporter, None)
+        answer = _ask(members, machine, request, reporter, None)
         named = further(answer)
         with guard:
             more = {machine: request for machine, request in named.items() if machine not in asked}
             asked.update(more)
-        return (answer, *ask_hosts(more, places, reporter=reporter))
+        return (answer, *ask_hosts(more, members, reporter=reporter))
 
     questions = [partial(ask, machine, request) for machine, request in requests.items()]
     return tuple(chain.from_iterable(ask_side_by_side(questions, workers=_AT_ONCE)))
 
 
 def work_on_hosts(
-    requests: Mapping[RemoteMachine, MemberRequest], places: Places, *, reporter: Reporter
+    requests: Mapping[RemoteMachine, MemberRequest], members: Members, *, reporter: Reporter
 ) -> tuple[HostAnswer, ...]:
     """Have each host do something. One that fails ends no other one's work.
 
@@ -91,7 +89,7 @@ def work_on_hosts(
 
     Args:
         requests: What each host is to do.
-        places: Where connections are.
+        members: The way to the hosts.
         reporter: Is told how they get on.
     """
     if not requests:
@@ -99,8 +97,7 @@ def work_on_hosts(
     stop = Event()
     with postponed_interrupts() as heard, ThreadPoolExecutor(min(len(requests), _AT_ONCE)) as pool:
         futures = [
-            pool.submit(_ask, SshConnection(machine=machine, places=places), request, reporter, stop)
-            for machine, request in requests.items()
+            pool.submit(_ask, members, machine, request, reporter, stop) for machine, request in requests.items()
         ]
         going_on = set(futures)
         while going_on:
@@ -184,13 +181,15 @@ def _line(error: GpuprovError) -> str:
     return f"{error.what}: {error.evidence}" if error.evidence else error.what
 
 
-def _ask(connection: SshConnection, request: MemberRequest, reporter: Reporter, stop: Event | None) -> HostAnswer:
-    machine, asked_s = connection.machine, time.time()
+def _ask(
+    members: Members, machine: RemoteMachine, request: MemberRequest, reporter: Reporter, stop: Event | None
+) -> HostAnswer:
+    asked_s = time.time()
     try:
-        told = ask_member(connection, request, reporter=reporter, stop=stop)
+        told = members.ask(machine, request, reporter=reporter, stop=stop)
         return HostAnswer(machine=machine, document=told, asked_s=asked_s, heard_s=time.time())
     except Unreachable as error:
-        return HostAnswer(machine=machine, error=error, away_since=connection.places.mark_away(machine))
+        return HostAnswer(machine=machine, error=error, away_since=members.places.mark_away(machine))
     except GpuprovError as error:
-        connection.places.mark_there(machine)
+        members.places.mark_there(machine)
         return HostAnswer(machine=machine, error=error)

@@ -14,6 +14,7 @@ from gpuprov.documents.member_answers import strictly
 from gpuprov.host.remote.ask import MemberRequest
 from gpuprov.host.remote.hosts import Hosts, HostsBySsh
 from gpuprov.host.remote.inventory import get_machine
+from gpuprov.host.remote.members import Members
 from gpuprov.host.remote.places import ensure_places
 from gpuprov.host.remote.several import failure_of
 from gpuprov.serving.member_ansible import RunOrder
@@ -122,4 +123,4 @@ def open_remote_transport(host: str, engine: str) -> Transport:
         raise UsageError("no host is named", evidence="gpuprov_through is empty", fix="gpuprov inventory --graph")
     places = ensure_places()
     machine = get_machine(places.inventory, host)
-    return RemoteTransport(machine=machine, engine=engine, hosts=HostsBySsh(places=places, reporter=Silent()))
+    return RemoteTransport(machine=machine, engine=engine, hosts=HostsBySsh(members=Members(places), reporter=Silent()))

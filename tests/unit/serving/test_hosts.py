@@ -21,6 +21,7 @@ from gpuprov.host.remote.connection import SshConnection
 from gpuprov.host.remote.hosts import HostsBySsh
 from gpuprov.host.remote.lines import Lines, render_line
 from gpuprov.host.remote.machine import RemoteMachine
+from gpuprov.host.remote.members import Members
 from gpuprov.host.remote.several import require_all, work_on_hosts
 from gpuprov.serving.member import ListOrder
 from gpuprov.serving.member_clusters import DownOrder, MemberUpOrder, StatusOrder, VerifyOrder
@@ -119,7 +120,7 @@ def test_a_host_that_an_answer_names_is_asked_beside_those_that_are_silent(
         return {machine(name): look for name in ("hebb", "hinton")}
 
     requests = {machine(name): look for name in NAMES}
-    answers = HostsBySsh(places=places, reporter=recording).ask(requests, further)
+    answers = HostsBySsh(members=Members(places), reporter=recording).ask(requests, further)
     assert sorted(answer.machine.name for answer in answers) == ["hebb", "hinton", "hoff"], "each once"
     assert all(answer.document is not None for answer in answers)
     assert len(ssh.calls()) == 3
@@ -223,7 +224,7 @@ def test_on_ctrl_c_every_host_undoes_what_it_began(
     threading.Thread(target=interrupt, daemon=True).start()
     requests = {machine(name): MemberRequest(verb="up", document={}) for name in NAMES}
     with pytest.raises(KeyboardInterrupt):
-        work_on_hosts(requests, places, reporter=recording)
+        work_on_hosts(requests, Members(places), reporter=recording)
     assert all(mark.exists() for mark in marks.values())
 
 
@@ -247,7 +248,7 @@ def test_a_member_whose_controller_is_gone_undoes_and_frees_its_lock(
                 break
         member.stdin.close()
         rest = member.stdout.read()
-        assert member.wait(60) == 130
+        assert member.wait(60) == 0
     said += lines.feed(rest)
     assert said[0].kind == "hello"
     assert (said[-1].kind, said[-1].content["what"]) == ("error", "interrupted")
@@ -258,7 +259,8 @@ def test_nothing_but_the_protocol_comes_on_its_stdout() -> None:
     code = (
         "import os, sys\n"
         "from gpuprov.host.remote.serve import MemberEnd, take_streams\n"
-        "end = MemberEnd(*take_streams())\n"
+        "_, out = take_streams()\n"
+        "end = MemberEnd(out)\n"
         "print('a library prints'); sys.stdout.flush(); os.system('echo a child prints; cat')\n"
         "end.result({})\n"
     )

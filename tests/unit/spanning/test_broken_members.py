@@ -16,7 +16,7 @@ import pytest
 
 from gpuprov.core.errors import GpuprovError, HostNotReady, PartDone
 from gpuprov.host.remote import ask as ask_module
-from gpuprov.host.remote import several
+from gpuprov.host.remote import members
 from gpuprov.host.remote.lines import render_line
 from gpuprov.host.remote.places import Places
 from gpuprov.host.remote.several import ask_hosts
@@ -92,9 +92,9 @@ class BreakingHosts(HostsWithFaults):
         """What the controller makes of a connection over which only this came."""
         way = partial(BrokenConnection, said=said, line=line, ends=self.ends)
         with self._monkeypatch.context() as patch:
-            patch.setattr(several, "SshConnection", way)
+            patch.setattr(members, "SshConnection", way)
             patch.setattr(ask_module, "SILENCE_S", PATIENCE_S)
-            (answer,) = ask_hosts({machine: request}, self._places, reporter=self._reporter)
+            (answer,) = ask_hosts({machine: request}, members.Members(self._places), reporter=self._reporter)
         return answer
 
 

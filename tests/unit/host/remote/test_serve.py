@@ -1,11 +1,13 @@
-"""The member's end: it ends when nobody listens, and only once."""
+"""The member's end: it serves request after request, and ends when nobody listens, and only once."""
 
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,19 +16,27 @@ from gpuprov.host.remote.lines import Lines, parse_line, render_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 REQUEST = render_line("request", verb="up", host="hoff", document={})
 WORK = """
 import os, signal, sys, time
 from pathlib import Path
 signal.signal(signal.SIGTERM, signal.default_int_handler)
-from gpuprov.host.remote.serve import MemberEnd, take_streams
-end = MemberEnd(*take_streams())
-end.greet("own")
+from gpuprov.host.remote.requests import Requests
+from gpuprov.host.remote.serve import take_streams
+requests = Requests(*take_streams())
+requests.greet("own")
+while asked := requests.receive():
+    if end := requests.fork():
+        break
+else:
+    sys.exit(0)
 folder = Path(sys.argv[1])
 interrupts = 0
 try:
+    if asked.verb == "short":
+        end.result({"pid": os.getpid()})
+        os._exit(0)
     for _ in range(600):
         end.note("x" * int(sys.argv[2]))
         time.sleep(0.05)
@@ -41,18 +51,27 @@ except KeyboardInterrupt:
 
 
 @pytest.fixture
-def member(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
+def idle(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """A member that has said hello."""
     argv = [sys.executable, "-c", WORK, str(tmp_path), "1"]
     environment = {**os.environ, "GPUPROV_SILENCE_S": "10"}  # 1 s without a beat
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment) as running:
         assert running.stdin
         assert running.stdout
         assert parse_line(running.stdout.readline()).kind == "hello"
-        running.stdin.write(REQUEST)
-        running.stdin.flush()
-        assert parse_line(running.stdout.readline()).kind == "note"
         yield running
         running.kill()
+
+
+@pytest.fixture
+def member(idle: subprocess.Popen[bytes]) -> subprocess.Popen[bytes]:
+    """One that serves a request for long."""
+    assert idle.stdin
+    assert idle.stdout
+    idle.stdin.write(REQUEST)
+    idle.stdin.flush()
+    assert parse_line(idle.stdout.readline()).kind == "note"
+    return idle
 
 
 def test_closed_input_ends_it(member: subprocess.Popen[bytes], tmp_path: Path) -> None:
@@ -87,6 +106,57 @@ def test_silence_ends_it_and_beats_keep_it(member: subprocess.Popen[bytes], tmp_
     assert member.wait(20) == 0
     assert 0.9 < time.monotonic() - began_s < 6.0
     assert (tmp_path / "undone").exists()
+
+
+def ask_short(member: subprocess.Popen[bytes]) -> int:
+    """Have it serve a request that ends at once; returns the process that did."""
+    assert member.stdin
+    assert member.stdout
+    member.stdin.write(render_line("beat") + render_line("request", verb="short", host="hoff", document={}))
+    member.stdin.flush()
+    pid = parse_line(member.stdout.readline()).content["document"]["pid"]
+    assert isinstance(pid, int)
+    return pid
+
+
+def test_one_request_after_the_other_is_served_each_by_a_process_of_its_own(idle: subprocess.Popen[bytes]) -> None:
+    served = [ask_short(idle) for _ in range(3)]
+    assert len({*served, idle.pid}) == 4
+    assert idle.stdin
+    idle.stdin.close()
+    assert idle.wait(20) == 0
+
+
+@pytest.mark.slow
+def test_one_that_is_asked_nothing_more_ends_in_silence(idle: subprocess.Popen[bytes]) -> None:
+    ask_short(idle)
+    assert idle.wait(20) == 0
+    assert idle.stdout
+    assert idle.stdout.read() == b""
+
+
+def test_a_process_that_is_killed_while_it_serves_ends_the_other(
+    member: subprocess.Popen[bytes], tmp_path: Path
+) -> None:
+    (child,) = Path(f"/proc/{member.pid}/task/{member.pid}/children").read_text().split()
+    os.kill(int(child), signal.SIGKILL)
+    assert member.wait(20) == 1, "and Killed is told by its traceback here"
+    assert not (tmp_path / "undone").exists()
+
+
+def test_a_process_that_serves_undoes_what_it_began_when_the_other_is_killed(
+    member: subprocess.Popen[bytes], tmp_path: Path
+) -> None:
+    member.kill()
+    assert member.stdout
+    member.stdout.read()  # until that one has ended too
+    assert (tmp_path / "undone").read_text() == "0"
+
+
+def test_one_that_is_told_to_end_has_what_is_served_undone(member: subprocess.Popen[bytes], tmp_path: Path) -> None:
+    member.terminate()
+    assert member.wait(20) != 0
+    assert (tmp_path / "undone").read_text() == "0"
 
 
 @pytest.mark.parametrize("said", [b"GET / HTTP/1.1\n", render_line("note", text="x"), b""])

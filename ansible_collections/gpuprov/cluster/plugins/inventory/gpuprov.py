@@ -57,6 +57,7 @@ keyed_groups:
 """
 
 import sys
+from contextlib import closing
 from typing import Any
 
 from ansible.errors import AnsibleParserError
@@ -105,13 +106,15 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):  # type: i
         from gpuprov.host.local import LocalHost
         from gpuprov.host.remote.hosts import HostsBySsh
         from gpuprov.host.remote.inventory import read_machines
+        from gpuprov.host.remote.members import Members
         from gpuprov.host.remote.places import ensure_places
         from gpuprov.spanning.inventory_over_hosts import read_whole_inventory
 
         try:
             places = ensure_places()
-            way = HostsBySsh(places=places, reporter=Silent())
-            inventory = read_whole_inventory(LocalHost(), read_machines(places.inventory), way)
+            with closing(Members(places)) as members:
+                way = HostsBySsh(members=members, reporter=Silent())
+                inventory = read_whole_inventory(LocalHost(), read_machines(places.inventory), way)
         except GpuprovError as error:
             raise AnsibleParserError(str(error)) from error
         # For the forks as well: a task on a node of these engines needs the streams, which a list of nodes does not.

@@ -1,0 +1,73 @@
+"""The gpuprov of other hosts: each is started with its first request, and kept for the next one."""
+
+from __future__ import annotations
+
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Final
+
+from gpuprov.host.remote.ask import Member
+from gpuprov.host.remote.connection import SshConnection
+
+if TYPE_CHECKING:
+    from threading import Event
+
+    from gpuprov.core.reporter import Reporter
+    from gpuprov.host.remote.ask import MemberRequest
+    from gpuprov.host.remote.machine import RemoteMachine
+    from gpuprov.host.remote.places import Places
+
+_MOST: Final = 64  # that are kept: each has a process here, and some open files
+
+
+class Members:
+    """Those of a run, which closes them at its end.
+
+    Args:
+        places: Where connections are.
+    """
+
+    def __init__(self, places: Places) -> None:
+        self.places = places
+        self._idle: dict[RemoteMachine, Member] = {}
+        self._guard = Lock()
+
+    def ask(
+        self, machine: RemoteMachine, request: MemberRequest, *, reporter: Reporter, stop: Event | None = None
+    ) -> dict[str, Any]:
+        """As `Member.ask`; several threads may ask, one host or many."""
+        member = self._take(machine)
+        try:
+            return member.ask(request, reporter=reporter, stop=stop)
+        finally:
+            self._keep(machine, member)
+
+    def close(self) -> None:
+        """End those that are kept, and wait for a moment until they have ended."""
+        with self._guard:
+            idle, self._idle = list(self._idle.values()), {}
+        for member in idle:
+            member.end()
+        for member in idle:
+            member.close()
+
+    def _take(self, machine: RemoteMachine) -> Member:
+        with self._guard:
+            kept = self._idle.pop(machine, None)
+        if kept is not None and kept.usable:
+            return kept
+        if kept is not None:
+            _part(kept)
+        return Member(SshConnection(machine=machine, places=self.places))
+
+    def _keep(self, machine: RemoteMachine, member: Member) -> None:
+        with self._guard:
+            keeps = member.usable and machine not in self._idle and len(self._idle) < _MOST
+            if keeps:
+                self._idle[machine] = member
+        if not keeps:
+            _part(member)
+
+
+def _part(member: Member) -> None:
+    member.end()
+    member.close()

@@ -1,0 +1,193 @@
+"""The member's ear: it receives one request after the other, and has each served by a fork of this process.
+
+What was loaded for one request is there for the next, and nothing else is: a fork has its own locks, log and memory.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import socket
+import time
+from collections import deque
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from gpuprov import __version__
+from gpuprov.core.errors import TimedOut, UsageError
+from gpuprov.core.silence_limit import scaled_limit_s
+from gpuprov.core.units import GIB, MIB
+from gpuprov.host.remote.lines import BEAT_S, PROTOCOL, SILENCE_S, BadLine, Lines, render_line
+from gpuprov.host.remote.serve import MemberEnd
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from gpuprov.host.remote.lines import Message
+
+_PIECE: Final = 65536
+MOST_REQUEST_BYTES: Final = 4 * MIB
+_MOST_BYTES: Final = 1024 * GIB  # of requests and beats, for years
+_KILLED: Final = 128  # and the signal, as a shell says it
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """A request as it came.
+
+    Attributes:
+        host: How the one who asks names this host.
+    """
+
+    verb: str
+    host: str
+    document: Mapping[str, Any]
+
+
+class Killed(Exception):
+    """The fork that served a request was killed, so that the request has no answer."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.exit_code = _KILLED + number
+
+
+class Requests:
+    """Two streams to the controller.
+
+    Once nothing is heard for SILENCE_S, or the first one is closed, nobody asks any more; whatever is being served is
+    told to end.
+
+    Args:
+        read_fd: What the controller says.
+        write_fd: Where to speak to it.
+    """
+
+    def __init__(self, read_fd: int, write_fd: int) -> None:
+        self._read_fd, self._write_fd = read_fd, write_fd
+        self._lines = Lines(most_line_bytes=MOST_REQUEST_BYTES, most_bytes=_MOST_BYTES)
+        self._waiting: deque[Asked] = deque()
+        self._any = self._closed = False
+        self._heard_s = time.monotonic()
+
+    def greet(self, host: str) -> None:
+        """Say hello."""
+        line = render_line("hello", protocol=PROTOCOL, version=__version__, host=host)
+        try:
+            os.write(self._write_fd, line)
+        except OSError:
+            self._closed = True
+
+    def receive(self) -> Asked | None:
+        """The next request; None where no more come.
+
+        Raises:
+            UsageError: What comes is no request.
+            TimedOut: Not even one has come.
+        """
+        self._heard_s = time.monotonic()
+        while not self._waiting and not self._closed:
+            self._hear()
+        if self._waiting:
+            self._any = True
+            return self._waiting.popleft()
+        if self._any:
+            return None
+        raise TimedOut(
+            "no request was received", evidence="requests are sent by other machines", fix="gpuprov host list"
+        )
+
+    def refuse(self) -> MemberEnd:
+        """The end to speak to who sends something else; nothing is received after it."""
+        return MemberEnd(self._write_fd)
+
+    def fork(self) -> MemberEnd | None:
+        """Split into one process that serves, which is given its end, and this one, which returns once that has ended.
+
+        Raises:
+            Killed: That process was killed.
+            KeyboardInterrupt: This process was told to end; that one has undone what it had begun.
+        """
+        here, there = socket.socketpair()
+        pid = os.fork()
+        if pid == 0:
+            here.close()
+            os.close(self._read_fd)
+            return MemberEnd(self._write_fd, there)
+        there.close()
+        status = self._attend(pid, here)
+        if os.WIFSIGNALED(status):
+            raise Killed(os.WTERMSIG(status))
+        return None
+
+    def _attend(self, pid: int, life: socket.socket) -> int:
+        """Hear the controller until the fork has ended, which is told to end by closing its other end of `life`."""
+        ended, interrupted = os.pidfd_open(pid), False
+        self._heard_s = time.monotonic()
+        while not _ready([ended], 0.0):
+            interrupted |= self._is_interrupted(ended, life)
+        os.close(ended)
+        life.close()
+        _, status = os.waitpid(pid, 0)
+        if interrupted:
+            raise KeyboardInterrupt
+        return status
+
+    def _is_interrupted(self, ended: int, life: socket.socket) -> bool:
+        """Wait for its end for a moment; whether this process was told to end meanwhile."""
+        try:
+            if self._closed:
+                life.close()
+                _ready([ended], BEAT_S)
+            else:
+                with suppress(UsageError):
+                    self._hear(ended)
+        except KeyboardInterrupt:
+            self._closed = True
+            return True
+        return False
+
+    def _hear(self, *others: int) -> None:
+        """Receive what comes within a moment, unless one of the others is ready before.
+
+        Raises:
+            UsageError: It is no request.
+        """
+        silence_s = scaled_limit_s(SILENCE_S)
+        ready = _ready([self._read_fd, *others], min(BEAT_S, silence_s / 4))
+        if self._read_fd in ready and len(ready) == 1:
+            piece = _read(self._read_fd)
+            self._closed = not piece
+            self._heard_s = time.monotonic()
+            try:
+                self._waiting += [_asked(one) for one in self._lines.feed(piece) if one.kind != "beat"]
+            except BadLine as error:
+                self._closed = True
+                raise UsageError(
+                    "the message received is not a request", evidence=str(error), fix="gpuprov host list"
+                ) from error
+        elif time.monotonic() - self._heard_s >= silence_s:
+            self._closed = True
+
+
+def _ready(descriptors: Sequence[int], wait_s: float) -> list[int]:
+    """Those that can be read, or have ended; empty where none can in time."""
+    poll = select.poll()
+    for descriptor in descriptors:
+        poll.register(descriptor, select.POLLIN)
+    return [descriptor for descriptor, _ in poll.poll(wait_s * 1000)]
+
+
+def _read(descriptor: int) -> bytes:
+    """What has come; empty at the end."""
+    try:
+        return os.read(descriptor, _PIECE)
+    except OSError:
+        return b""
+
+
+def _asked(message: Message) -> Asked:
+    if message.kind != "request":
+        raise BadLine(f"`{message.kind}` instead of a request")
+    return Asked(**message.content)

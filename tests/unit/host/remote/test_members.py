@@ -1,0 +1,89 @@
+"""The gpuprov of a host is started once for several requests, and again where it cannot be asked any more."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from gpuprov.core.errors import EngineError, HostNotReady, Unreachable
+from gpuprov.host.remote import ask as ask_module
+from gpuprov.host.remote.ask import MemberRequest
+from gpuprov.host.remote.members import Members
+from tests.fakes.ssh import scripted_member
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from gpuprov.host.remote.connection import SshConnection
+    from tests.conftest import Recording
+    from tests.fakes.ssh import FakeSsh
+
+ADDRESS = "192.0.2.11"
+LOOK = MemberRequest(verb="look", document={})
+ANSWER = "hear(); say('result', document={'by': os.getpid()})"
+
+
+@pytest.fixture
+def members(hoff: SshConnection) -> Iterator[Members]:
+    with closing(Members(hoff.places)) as members:
+        yield members
+
+
+@pytest.fixture
+def ask(members: Members, hoff: SshConnection, recording: Recording) -> Any:
+    return lambda: members.ask(hoff.machine, LOOK, reporter=recording)["by"]
+
+
+def test_requests_are_served_by_one_process(ask: Any, ssh: FakeSsh) -> None:
+    ssh.reach(ADDRESS, member=scripted_member("import os", f"while True: {ANSWER}"))
+    assert ask() == ask() == ask()
+    assert len(ssh.calls()) == 1
+
+
+def test_one_that_refused_a_request_serves_the_next(ask: Any, ssh: FakeSsh) -> None:
+    refusal = "say('error', what='no', evidence='e', fix='f', exit_code=4)"
+    ssh.reach(ADDRESS, member=scripted_member("import os", "hear()", refusal, ANSWER, ANSWER))
+    with pytest.raises(EngineError, match="no"):
+        ask()
+    assert ask() == ask()
+    assert len(ssh.calls()) == 1
+
+
+def test_one_that_has_ended_is_started_again(ask: Any, ssh: FakeSsh, members: Members, hoff: SshConnection) -> None:
+    ssh.reach(ADDRESS, member=scripted_member("import os", ANSWER))
+    first = ask()
+    member = members._idle[hoff.machine]
+    while member.usable:
+        pass
+    assert ask() != first
+    assert len(ssh.calls()) == 2
+
+
+def test_one_that_has_waited_for_long_is_not_asked_again(
+    ask: Any, ssh: FakeSsh, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ask_module, "KEPT_S", 0.0)
+    ssh.reach(ADDRESS, member=scripted_member("import os", f"while True: {ANSWER}"))
+    assert ask() != ask()
+    assert len(ssh.calls()) == 2
+
+
+def test_one_that_says_more_than_its_answer_is_refused(ask: Any, ssh: FakeSsh) -> None:
+    two = """sys.stdout.write('{"kind":"result","document":{}}\\n{"kind":"beat"}\\n'); sys.stdout.flush()"""
+    ssh.reach(ADDRESS, member=scripted_member("hear()", two, "time.sleep(60)"))
+    with pytest.raises(HostNotReady, match="hoff gave an unexpected answer"):
+        ask()
+
+
+@pytest.mark.slow
+def test_one_that_is_kept_and_falls_silent_is_given_up_as_soon_as_one_that_does_not_begin(
+    ask: Any, ssh: FakeSsh, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ssh.reach(ADDRESS, member=scripted_member("import os", ANSWER, "time.sleep(60)"))
+    ask()
+    monkeypatch.setenv("GPUPROV_SILENCE_S", "30")  # a tenth of all limits: a host has 1 s to begin
+    with pytest.raises(Unreachable, match="hoff is unreachable") as caught:
+        ask()
+    assert "no response within 1 s" in caught.value.evidence
