@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from gpuprov.cluster.choice import Taken, choose
 from gpuprov.cluster.overlay_request import agree_mtu
 from gpuprov.cluster.share_look import SHARING_HOSTS
-from gpuprov.core.errors import UsageError
+from gpuprov.core.errors import HostNotReady, UsageError
 from gpuprov.spec.draft import SHARE
 
 if TYPE_CHECKING:
@@ -55,6 +55,13 @@ def _settled_host(host: HostSpec, draft: Draft, seen: SpanningCluster) -> HostSp
     """With its engine and its address as it says; of one that does not answer, as recorded."""
     part, recorded = seen.parts.get(host.name), seen.spec.host(host.name) if seen.spec else None
     if part is not None:
+        if not host.engine and not part.exists and recorded and recorded.engine not in (None, part.engine):
+            raise HostNotReady(
+                f"{host.name} has its nodes of cluster {draft.spec.name} on {recorded.engine}, where none are seen now",
+                evidence=f"recorded is {recorded.engine}; no engine that answers there has the cluster",
+                fix=f"on {host.name}: gpuprov doctor; for new nodes on {part.engine}: "
+                f"`hosts: [{{name: {host.name}, engine: {part.engine}}}]` in the spec",
+            )
         spoken = host.engine or (None if not draft.engine_open else part.engine)
         return replace(host, engine=spoken, internal_ip=host.internal_ip or part.address or None)  # type: ignore[arg-type]
     if recorded is None:

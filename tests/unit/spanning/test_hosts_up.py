@@ -115,6 +115,19 @@ def test_what_a_killed_run_left_takes_no_gpu_from_the_next(lab: Controller) -> N
     assert [row.host for row in result.rows] == ["hoff"] * 4 + ["hinton"] * 4
 
 
+def test_a_host_whose_engine_is_silent_gets_no_second_nodes_on_another_engine(lab: Controller) -> None:
+    lab.up()
+
+    def as_of_another_engine(told: dict[str, Any]) -> dict[str, Any]:
+        return {**told, "engine": "docker", "exists": False, "nodes": [], "spec": None, "whole": None}
+
+    lab.hosts.spoiled["hinton", "part"] = as_of_another_engine
+    with pytest.raises(HostNotReady, match="hinton has its nodes of cluster lab on lxd") as caught:
+        lab.up(6)
+    assert "engine: docker" in caught.value.fix
+    assert all(verb == "part" for _, verb in lab.hosts.asked[-2:])
+
+
 def test_a_second_run_changes_nothing_in_two_questions(lab: Controller) -> None:
     first = lab.up()
     lab.hosts.asked.clear()
