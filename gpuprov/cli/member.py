@@ -28,7 +28,7 @@ def command(session: Session) -> int:
     """
     from gpuprov.core.error_document import error_parts
     from gpuprov.core.errors import GpuprovError
-    from gpuprov.host.remote.requests import Killed, Requests
+    from gpuprov.host.remote.requests import Requests, Unanswered
     from gpuprov.host.remote.serve import take_streams
 
     requests = Requests(*take_streams())
@@ -42,8 +42,8 @@ def command(session: Session) -> int:
                 _leave(session, _serve(session, end, asked))
     except GpuprovError as error:
         return _refuse(session, requests.refuse(), error, error_parts(error))
-    except Killed as killed:
-        return killed.exit_code
+    except Unanswered as ended:
+        return ended.exit_code
     return 0
 
 

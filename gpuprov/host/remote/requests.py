@@ -19,7 +19,7 @@ from gpuprov.core.errors import TimedOut, UsageError
 from gpuprov.core.silence_limit import scaled_limit_s
 from gpuprov.core.units import GIB, MIB
 from gpuprov.host.remote.lines import BEAT_S, PROTOCOL, SILENCE_S, BadLine, Lines, render_line
-from gpuprov.host.remote.serve import MemberEnd
+from gpuprov.host.remote.serve import ANSWERED, MemberEnd
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -45,12 +45,12 @@ class Asked:
     document: Mapping[str, Any]
 
 
-class Killed(Exception):
-    """The fork that served a request was killed, so that the request has no answer."""
+class Unanswered(Exception):
+    """The fork that served a request has ended without an answer, as one that was killed."""
 
-    def __init__(self, number: int) -> None:
-        super().__init__(number)
-        self.exit_code = _KILLED + number
+    def __init__(self, exit_code: int) -> None:
+        super().__init__(exit_code)
+        self.exit_code = exit_code
 
 
 class Requests:
@@ -106,7 +106,7 @@ class Requests:
         """Split into one process that serves, which is given its end, and this one, which returns once that has ended.
 
         Raises:
-            Killed: That process was killed.
+            Unanswered: That process has said neither a result nor an error.
             KeyboardInterrupt: This process was told to end; that one has undone what it had begun.
         """
         here, there = socket.socketpair()
@@ -116,23 +116,22 @@ class Requests:
             os.close(self._read_fd)
             return MemberEnd(self._write_fd, there)
         there.close()
-        status = self._attend(pid, here)
-        if os.WIFSIGNALED(status):
-            raise Killed(os.WTERMSIG(status))
+        with here:
+            self._attend(pid, here)
         return None
 
-    def _attend(self, pid: int, life: socket.socket) -> int:
+    def _attend(self, pid: int, life: socket.socket) -> None:
         """Hear the controller until the fork has ended, which is told to end by closing its other end of `life`."""
         ended, interrupted = os.pidfd_open(pid), False
         self._heard_s = time.monotonic()
         while not _ready([ended], 0.0):
             interrupted |= self._is_interrupted(ended, life)
         os.close(ended)
-        life.close()
-        _, status = os.waitpid(pid, 0)
+        code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
         if interrupted:
             raise KeyboardInterrupt
-        return status
+        if not self._closed and life.recv(1) != ANSWERED:
+            raise Unanswered(code if code > 0 else _KILLED - code)
 
     def _is_interrupted(self, ended: int, life: socket.socket) -> bool:
         """Wait for its end for a moment; whether this process was told to end meanwhile."""

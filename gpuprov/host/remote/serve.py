@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _PROGRESS: Final = 1000  # lines that wait for a slow connection; more are dropped, and a result never is
 _SEND_S: Final = 60.0  # for the result to be taken
+ANSWERED: Final = b"."
 
 
 class MemberEnd:
@@ -27,11 +28,12 @@ class MemberEnd:
 
     Args:
         write_fd: Where to speak to it.
-        life: Ends where the process that hears the controller hears it no more, or is gone; None in that process.
+        life: Ends where the process that hears the controller hears it no more, or is gone, and takes ANSWERED after
+            the last word; None in that process.
     """
 
     def __init__(self, write_fd: int, life: socket.socket | None = None) -> None:
-        self._write_fd = write_fd
+        self._write_fd, self._life = write_fd, life
         self._out: queue.Queue[bytes | None] = queue.Queue(_PROGRESS)
         self._done = threading.Event()  # its last word is said, or it is told to end
         self._ending = threading.Lock()
@@ -87,6 +89,9 @@ class MemberEnd:
         except queue.Full:
             return  # nobody takes it
         self._writer.join(_SEND_S)
+        if self._life is not None:
+            with suppress(OSError):
+                self._life.send(ANSWERED)
 
     def _write(self) -> None:
         """Write what there is, and a beat where there is nothing, until the end or until nobody reads."""

@@ -34,6 +34,8 @@ else:
 folder = Path(sys.argv[1])
 interrupts = 0
 try:
+    if asked.verb == "mute":
+        os._exit(0)
     if asked.verb == "short":
         end.result({"pid": os.getpid()})
         os._exit(0)
@@ -140,8 +142,15 @@ def test_a_process_that_is_killed_while_it_serves_ends_the_other(
 ) -> None:
     (child,) = Path(f"/proc/{member.pid}/task/{member.pid}/children").read_text().split()
     os.kill(int(child), signal.SIGKILL)
-    assert member.wait(20) == 1, "and Killed is told by its traceback here"
+    assert member.wait(20) == 1, "and Unanswered is told by its traceback here"
     assert not (tmp_path / "undone").exists()
+
+
+def test_a_process_that_ends_without_an_answer_ends_the_other(idle: subprocess.Popen[bytes]) -> None:
+    assert idle.stdin
+    idle.stdin.write(render_line("request", verb="mute", host="hoff", document={}))
+    idle.stdin.flush()
+    assert idle.wait(20) == 1
 
 
 def test_a_process_that_serves_undoes_what_it_began_when_the_other_is_killed(
