@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import signal
 import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import click
@@ -61,7 +62,8 @@ def _run(given: Sequence[str], host: Host | None) -> int:
     except Exception as error:  # noqa: BLE001 - the last resort: an unexpected error becomes one line and a log
         return fail_unexpectedly(session, error)
     finally:
-        session.close()
+        with suppress(KeyboardInterrupt):
+            session.close()
     return int(code or 0)
 
 

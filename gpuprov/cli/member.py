@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -35,11 +35,21 @@ def command(session: Session) -> int:
     requests.greet(session.host.name)
     import gpuprov.serving.member  # noqa: F401 - it loads much: after the greeting, and once for all requests
 
+    for door in session.host.engines:
+        if door.installed():
+            door.load()
+
     try:
         while (asked := requests.receive()) is not None:
-            end = requests.fork()
-            if end is not None:
-                _leave(session, _serve(session, end, asked))
+            parent = os.getpid()
+            try:
+                end = requests.fork()
+                if end is not None:
+                    _serve(session, end, asked)
+            finally:
+                if os.getpid() != parent:  # what called this is the business of that process
+                    sys.stderr.flush()
+                    os._exit(0)
     except GpuprovError as error:
         return _refuse(session, requests.refuse(), error, error_parts(error))
     except Unanswered as ended:
@@ -47,7 +57,7 @@ def command(session: Session) -> int:
     return 0
 
 
-def _serve(session: Session, end: MemberEnd, asked: Asked) -> int:
+def _serve(session: Session, end: MemberEnd, asked: Asked) -> None:
     from gpuprov.cli.failure import unexpected_parts
     from gpuprov.cli.runlog import Both
     from gpuprov.core.error_document import error_parts
@@ -62,7 +72,7 @@ def _serve(session: Session, end: MemberEnd, asked: Asked) -> int:
         reporter = TimingReporter(end if asked.verb in ASKED_OFTEN else Both(end, session.log))
         end.result(serve_request(asked.verb, asked.document, host, reporter=reporter))
     except GpuprovError as error:
-        return _refuse(session, end, error, error_parts(error))
+        _refuse(session, end, error, error_parts(error))
     except KeyboardInterrupt:
         session.log.note("interrupted")
         end.error(
@@ -73,19 +83,8 @@ def _serve(session: Session, end: MemberEnd, asked: Asked) -> int:
                 "exit_code": EXIT_INTERRUPTED,
             }
         )
-        return EXIT_INTERRUPTED
     except Exception as error:  # noqa: BLE001 - as main() does: one line and a log
-        return _refuse(session, end, error, unexpected_parts(session, error))
-    return 0
-
-
-def _leave(session: Session, code: int) -> NoReturn:
-    """End this fork: what is behind it on the stack is the business of the process that it was split from."""
-    try:
-        session.end(code)
-        sys.stderr.flush()
-    finally:
-        os._exit(code)
+        _refuse(session, end, error, unexpected_parts(session, error))
 
 
 def _refuse(session: Session, end: MemberEnd, error: Exception, parts: Mapping[str, Any]) -> int:

@@ -159,6 +159,7 @@ def run_on_host(session: Session, machine: RemoteMachine, words: Sequence[str]) 
     said = {"--quiet": session.quiet, "--verbose": session.verbose, "--json": session.as_json}
     flags = [flag for flag, given in said.items() if given]
     terminal = sys.stdin.isatty() and sys.stdout.isatty() and not session.as_json
+    session.members.close()  # that may take hours
     return way_to_hosts(session).attach(machine, [PROGRAM, *flags, *words], terminal=terminal)
 
 

@@ -42,6 +42,9 @@ class DriverTransport:
         """Read a file of the node."""
         return self._driver.pull(node, path, most_bytes=MOST_FETCHED_BYTES, timeout_s=FETCH_S)
 
+    def close(self) -> None:
+        """Nothing is kept."""
+
 
 def open_transport(engine: str) -> Transport:
     """What GPUPROV_OPEN_TRANSPORT names."""

@@ -37,6 +37,9 @@ class Transport(Protocol):
     def get(self, node: str, path: str) -> bytes:
         """Read a file of the node."""
 
+    def close(self) -> None:
+        """Let go of what is kept for the next question, of which there may be more."""
+
 
 class OpenTransport(Protocol):
     """What the entry point names."""

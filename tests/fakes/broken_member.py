@@ -76,6 +76,9 @@ class BrokenExchange:
     def send(self, piece: bytes) -> None:
         self.sent.append(piece)
 
+    def forget_stderr(self) -> None:
+        """Nothing was said yet."""
+
     def end_input(self) -> None:
         """Nobody hears it."""
 

@@ -98,6 +98,9 @@ class HostsInWorlds:
     def work(self, requests: Mapping[RemoteMachine, MemberRequest]) -> list[HostAnswer]:
         return self.ask(requests)
 
+    def close(self) -> None:
+        """Nothing is kept."""
+
     def attach(self, machine: RemoteMachine, command: Sequence[str], *, terminal: bool) -> int:
         assert not terminal
         self.attached.append((machine.name, tuple(command)))

@@ -1,4 +1,4 @@
-"""One request to the gpuprov of another host, over the connection to it."""
+"""Requests to the gpuprov of another host, over the connection to it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 _LOOK_S: Final = 0.2  # how often one looks whether the request is to be ended
 _END_S: Final = 5.0  # for ssh to end after the member has
-_PARTING_S: Final = 1.0  # for the member to end after its result
+PARTING_S: Final = 1.0  # for a member to end when nothing more is asked
 _KINDS: Final[Mapping[int, type[GpuprovError]]] = {
     kind.exit_code: kind
     for kind in (GpuprovError, UsageError, HostNotReady, EngineError, PlaybookError, TimedOut, PartDone)
@@ -123,8 +123,9 @@ class Member:
             OtherVersion: It is another one.
             GpuprovError: It failed there; the three parts are its own.
         """
-        conversation = _Conversation(self._connection, self._exchange, request, reporter, greeted=self._greeted)
         self._spoilt = True
+        self._exchange.forget_stderr()
+        conversation = _Conversation(self._connection, self._exchange, request, reporter, greeted=self._greeted)
         try:
             document = conversation.hold(stop)
         except KeyboardInterrupt:
@@ -142,10 +143,10 @@ class Member:
         """Tell it that nothing more is asked."""
         self._exchange.end_input()
 
-    def close(self) -> None:
+    def close(self, wait_s: float = PARTING_S) -> None:
         """Wait for its end for a moment; it is ended by force then."""
         if not self._spoilt:
-            self._exchange.status(_PARTING_S)  # killed at once, ssh would cut off a member that is about to end
+            self._exchange.status(max(0.0, wait_s))  # killed at once, ssh would cut off a member that is about to end
         self._kept.close()
 
 
@@ -213,7 +214,7 @@ class _Conversation:
                 elif self._document is None and message.kind == "result":
                     self._document = dict(message.content["document"])
                 elif self._document is None and message.kind == "error":
-                    self.complete = not self._ending
+                    self.complete = not self._ending and not self._lines.begun
                     raise self._error(message)
                 else:
                     self._tell(message)
@@ -224,7 +225,7 @@ class _Conversation:
                 evidence=str(error),
                 fix=f"gpuprov host add {self._name}" if self._answered else login,
             ) from error
-        self.complete = self._document is not None and not self._ending
+        self.complete = self._document is not None and not self._ending and not self._lines.begun
         return self._document
 
     def _greet(self, message: Message) -> None:

@@ -45,6 +45,10 @@ class Exchange:
         self._ear.join(_END_S if self._running.process.poll() is not None else 0)
         return bytes(self._said).decode(errors="replace")
 
+    def forget_stderr(self) -> None:
+        """What was said there is about something else."""
+        self._said.clear()
+
     def send(self, piece: bytes) -> None:
         """Have it sent in the next turns."""
         if not self._closing:

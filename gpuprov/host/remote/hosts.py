@@ -41,6 +41,9 @@ class Hosts(Protocol):
     def argv(self, machine: RemoteMachine, command: Sequence[str]) -> list[str]:
         """The command here that runs one there."""
 
+    def close(self) -> None:
+        """Let go of what is kept for the next question, of which there may be more."""
+
     def read_tree(self, machine: RemoteMachine, place: Sequence[str], take: Callable[[bytes], object]) -> str:
         """Hand on a tar of a node there, by engine, node and path; returns what the node said."""
 
@@ -76,6 +79,10 @@ class HostsBySsh:
     def argv(self, machine: RemoteMachine, command: Sequence[str]) -> list[str]:
         """Of ssh, without a terminal."""
         return SshConnection(machine=machine, places=self.members.places).argv(command)
+
+    def close(self) -> None:
+        """End the gpuprov of the hosts."""
+        self.members.close()
 
     def read_tree(self, machine: RemoteMachine, place: Sequence[str], take: Callable[[bytes], object]) -> str:
         """Over the same connection."""

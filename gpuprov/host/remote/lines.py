@@ -84,6 +84,11 @@ class Lines:
         self._begun: list[bytes] = []
         self._begun_bytes = 0
 
+    @property
+    def begun(self) -> bool:
+        """Whether a line has begun and not ended."""
+        return self._begun_bytes > 0
+
     def feed(self, piece: bytes) -> Iterator[Message]:
         """The messages that are complete now.
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 
-from gpuprov.host.remote.ask import Member
+from gpuprov.host.remote.ask import PARTING_S, Member
 from gpuprov.host.remote.connection import SshConnection
 
 if TYPE_CHECKING:
@@ -47,8 +48,9 @@ class Members:
             idle, self._idle = list(self._idle.values()), {}
         for member in idle:
             member.end()
+        until_s = time.monotonic() + PARTING_S
         for member in idle:
-            member.close()
+            member.close(until_s - time.monotonic())
 
     def _take(self, machine: RemoteMachine) -> Member:
         with self._guard:
@@ -56,18 +58,18 @@ class Members:
         if kept is not None and kept.usable:
             return kept
         if kept is not None:
-            _part(kept)
+            kept.end()
+            kept.close()
         return Member(SshConnection(machine=machine, places=self.places))
 
     def _keep(self, machine: RemoteMachine, member: Member) -> None:
         with self._guard:
-            keeps = member.usable and machine not in self._idle and len(self._idle) < _MOST
-            if keeps:
+            over = [one for one, kept in self._idle.items() if not kept.usable]
+            parting = [self._idle.pop(one) for one in over]
+            if member.usable and machine not in self._idle and len(self._idle) < _MOST:
                 self._idle[machine] = member
-        if not keeps:
-            _part(member)
-
-
-def _part(member: Member) -> None:
-    member.end()
-    member.close()
+            else:
+                parting.append(member)
+        for one in parting:
+            one.end()
+            one.close()

@@ -9,17 +9,17 @@ import os
 import select
 import socket
 import time
-from collections import deque
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from gpuprov import __version__
 from gpuprov.core.errors import TimedOut, UsageError
+from gpuprov.core.interrupts import postponed_interrupts
 from gpuprov.core.silence_limit import scaled_limit_s
 from gpuprov.core.units import GIB, MIB
 from gpuprov.host.remote.lines import BEAT_S, PROTOCOL, SILENCE_S, BadLine, Lines, render_line
-from gpuprov.host.remote.serve import ANSWERED, MemberEnd
+from gpuprov.host.remote.serve import ANSWERED, TOLD_TO_END, MemberEnd
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 _PIECE: Final = 65536
 MOST_REQUEST_BYTES: Final = 4 * MIB
 _MOST_BYTES: Final = 1024 * GIB  # of requests and beats, for years
+_LOOK_S: Final = 0.5  # how often one looks whether this process is to end
 _KILLED: Final = 128  # and the signal, as a shell says it
 
 
@@ -67,7 +68,7 @@ class Requests:
     def __init__(self, read_fd: int, write_fd: int) -> None:
         self._read_fd, self._write_fd = read_fd, write_fd
         self._lines = Lines(most_line_bytes=MOST_REQUEST_BYTES, most_bytes=_MOST_BYTES)
-        self._waiting: deque[Asked] = deque()
+        self._next: Asked | None = None
         self._any = self._closed = False
         self._heard_s = time.monotonic()
 
@@ -87,13 +88,14 @@ class Requests:
             TimedOut: Not even one has come.
         """
         self._heard_s = time.monotonic()
-        while not self._waiting and not self._closed:
+        while self._next is None and not self._closed:
             self._hear()
-        if self._waiting:
-            self._any = True
-            return self._waiting.popleft()
-        if self._any:
+        asked, self._next = self._next, None
+        if self._closed and self._any:
             return None
+        self._any = True
+        if asked is not None and not self._closed:
+            return asked
         raise TimedOut(
             "no request was received", evidence="requests are sent by other machines", fix="gpuprov host list"
         )
@@ -107,45 +109,37 @@ class Requests:
 
         Raises:
             Unanswered: That process has said neither a result nor an error.
-            KeyboardInterrupt: This process was told to end; that one has undone what it had begun.
+            KeyboardInterrupt: This process was told to end; that one has ended, and undone what it had begun.
         """
         here, there = socket.socketpair()
-        pid = os.fork()
-        if pid == 0:
-            here.close()
-            os.close(self._read_fd)
-            return MemberEnd(self._write_fd, there)
-        there.close()
-        with here:
-            self._attend(pid, here)
-        return None
+        with postponed_interrupts() as heard:
+            pid = os.fork()
+            if pid:
+                there.close()
+                with here:
+                    self._attend(pid, here, heard)
+                return None
+        here.close()
+        os.close(self._read_fd)
+        return MemberEnd(self._write_fd, there)
 
-    def _attend(self, pid: int, life: socket.socket) -> None:
+    def _attend(self, pid: int, life: socket.socket, interrupts: Sequence[int]) -> None:
         """Hear the controller until the fork has ended, which is told to end by closing its other end of `life`."""
-        ended, interrupted = os.pidfd_open(pid), False
+        ended = os.pidfd_open(pid)
         self._heard_s = time.monotonic()
         while not _ready([ended], 0.0):
-            interrupted |= self._is_interrupted(ended, life)
-        os.close(ended)
-        code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-        if interrupted:
-            raise KeyboardInterrupt
-        if not self._closed and life.recv(1) != ANSWERED:
-            raise Unanswered(code if code > 0 else _KILLED - code)
-
-    def _is_interrupted(self, ended: int, life: socket.socket) -> bool:
-        """Wait for its end for a moment; whether this process was told to end meanwhile."""
-        try:
-            if self._closed:
+            if self._closed or interrupts:
+                with suppress(OSError):
+                    life.send(TOLD_TO_END if interrupts else b"")
                 life.close()
                 _ready([ended], BEAT_S)
             else:
                 with suppress(UsageError):
                     self._hear(ended)
-        except KeyboardInterrupt:
-            self._closed = True
-            return True
-        return False
+        os.close(ended)
+        code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        if not self._closed and not interrupts and life.recv(1) != ANSWERED:
+            raise Unanswered(code if code > 0 else _KILLED - code)
 
     def _hear(self, *others: int) -> None:
         """Receive what comes within a moment, unless one of the others is ready before.
@@ -154,13 +148,14 @@ class Requests:
             UsageError: It is no request.
         """
         silence_s = scaled_limit_s(SILENCE_S)
-        ready = _ready([self._read_fd, *others], min(BEAT_S, silence_s / 4))
+        ready = _ready([self._read_fd, *others], min(_LOOK_S, silence_s / 4))
         if self._read_fd in ready and len(ready) == 1:
             piece = _read(self._read_fd)
             self._closed = not piece
             self._heard_s = time.monotonic()
             try:
-                self._waiting += [_asked(one) for one in self._lines.feed(piece) if one.kind != "beat"]
+                for message in self._lines.feed(piece):
+                    self._take(message)
             except BadLine as error:
                 self._closed = True
                 raise UsageError(
@@ -168,6 +163,14 @@ class Requests:
                 ) from error
         elif time.monotonic() - self._heard_s >= silence_s:
             self._closed = True
+
+    def _take(self, message: Message) -> None:
+        if message.kind not in ("request", "beat"):
+            raise BadLine(f"`{message.kind}` instead of a request")
+        if message.kind == "request" and self._next is not None:
+            raise BadLine("a request before the last one was served")
+        if message.kind == "request":
+            self._next = Asked(**message.content)
 
 
 def _ready(descriptors: Sequence[int], wait_s: float) -> list[int]:
@@ -184,9 +187,3 @@ def _read(descriptor: int) -> bytes:
         return os.read(descriptor, _PIECE)
     except OSError:
         return b""
-
-
-def _asked(message: Message) -> Asked:
-    if message.kind != "request":
-        raise BadLine(f"`{message.kind}` instead of a request")
-    return Asked(**message.content)

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import os
 import queue
+import select
 import signal
+import socket
 import threading
+import time
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from gpuprov.host.remote.lines import BEAT_S, render_line
 
 if TYPE_CHECKING:
-    import socket
     from collections.abc import Iterator, Mapping
 
 _PROGRESS: Final = 1000  # lines that wait for a slow connection; more are dropped, and a result never is
 _SEND_S: Final = 60.0  # for the result to be taken
+_MOMENT_S: Final = 0.2
 ANSWERED: Final = b"."
+TOLD_TO_END: Final = b"!"
 
 
 class MemberEnd:
@@ -28,16 +32,19 @@ class MemberEnd:
 
     Args:
         write_fd: Where to speak to it.
-        life: Ends where the process that hears the controller hears it no more, or is gone, and takes ANSWERED after
-            the last word; None in that process.
+        life: Ends where the process that hears the controller hears it no more, or is gone; that process says
+            TOLD_TO_END if it was, and this one ANSWERED after its last word. None in that process.
     """
 
     def __init__(self, write_fd: int, life: socket.socket | None = None) -> None:
         self._write_fd, self._life = write_fd, life
-        self._out: queue.Queue[bytes | None] = queue.Queue(_PROGRESS)
+        self._out: queue.Queue[tuple[bytes, bool]] = queue.Queue(_PROGRESS)  # each line, and whether it is the last
         self._done = threading.Event()  # its last word is said, or it is told to end
         self._ending = threading.Lock()
         self._writer = threading.Thread(target=self._write, daemon=True)
+        self._signals, told = socket.socketpair()
+        told.settimeout(0)
+        signal.set_wakeup_fd(told.detach(), warn_on_full_buffer=False)
         self._writer.start()
         if life is not None:
             threading.Thread(target=self._watch, args=(life,), daemon=True).start()
@@ -75,17 +82,13 @@ class MemberEnd:
 
     def _progress(self, kind: str, **content: str) -> None:
         with suppress(queue.Full):  # the connection is slow, or gone
-            self._out.put_nowait(render_line(kind, **content))
-
-    def _say(self, kind: str, **content: object) -> None:
-        self._out.put(render_line(kind, **content), timeout=_SEND_S)
+            self._out.put_nowait((render_line(kind, **content), False))
 
     def _end(self, kind: str, **content: object) -> None:
         with self._ending:
             self._done.set()
         try:
-            self._say(kind, **content)
-            self._out.put(None, timeout=_SEND_S)
+            self._out.put((render_line(kind, **content), True), timeout=_SEND_S)
         except queue.Full:
             return  # nobody takes it
         self._writer.join(_SEND_S)
@@ -95,32 +98,32 @@ class MemberEnd:
 
     def _write(self) -> None:
         """Write what there is, and a beat where there is nothing, until the end or until nobody reads."""
+        last = False
         try:
-            while True:
+            while not last:
                 try:
-                    line = self._out.get(timeout=BEAT_S)
+                    line, last = self._out.get(timeout=BEAT_S)
                 except queue.Empty:
                     line = render_line("beat")
-                if line is None:
-                    return
                 left = memoryview(line)
                 while left:
                     left = left[os.write(self._write_fd, left) :]
         except OSError:
             self._interrupt()
-            while self._out.get() is not None:  # whoever speaks need not wait
-                pass
+            while not last:  # whoever speaks need not wait
+                _, last = self._out.get()
 
     def _watch(self, life: socket.socket) -> None:
         """Wait until that process says that nobody listens, or is gone."""
         with suppress(OSError):
-            life.recv(1)
+            if life.recv(1) == TOLD_TO_END:
+                time.sleep(_MOMENT_S)  # whoever told that process may be about to tell this one too
         self._interrupt()
 
     def _interrupt(self) -> None:
-        """Once: a second one would break off the undo."""
+        """Once: a second one, also after one from outside, would break off the undo."""
         with self._ending:
-            if not self._done.is_set():
+            if not self._done.is_set() and not select.select([self._signals], [], [], 0)[0]:
                 self._done.set()
                 os.kill(os.getpid(), signal.SIGTERM)
 

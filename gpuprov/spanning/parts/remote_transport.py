@@ -94,6 +94,10 @@ class RemoteTransport:
             fix=f"on {self.machine.name}: gpuprov cp {node}:{path} FOLDER",
         )
 
+    def close(self) -> None:
+        """End the gpuprov of the host."""
+        self.hosts.close()
+
     def _must(self, node: str, argv: list[str], path: str, *, stdin: bytes = b"") -> bytes:
         status, stdout, stderr = self.run(node, argv, {}, stdin)
         if status:

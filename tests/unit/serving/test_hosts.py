@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import closing
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
@@ -120,7 +121,8 @@ def test_a_host_that_an_answer_names_is_asked_beside_those_that_are_silent(
         return {machine(name): look for name in ("hebb", "hinton")}
 
     requests = {machine(name): look for name in NAMES}
-    answers = HostsBySsh(members=Members(places), reporter=recording).ask(requests, further)
+    with closing(HostsBySsh(members=Members(places), reporter=recording)) as hosts:
+        answers = hosts.ask(requests, further)
     assert sorted(answer.machine.name for answer in answers) == ["hebb", "hinton", "hoff"], "each once"
     assert all(answer.document is not None for answer in answers)
     assert len(ssh.calls()) == 3
@@ -223,8 +225,8 @@ def test_on_ctrl_c_every_host_undoes_what_it_began(
 
     threading.Thread(target=interrupt, daemon=True).start()
     requests = {machine(name): MemberRequest(verb="up", document={}) for name in NAMES}
-    with pytest.raises(KeyboardInterrupt):
-        work_on_hosts(requests, Members(places), reporter=recording)
+    with closing(Members(places)) as members, pytest.raises(KeyboardInterrupt):
+        work_on_hosts(requests, members, reporter=recording)
     assert all(mark.exists() for mark in marks.values())
 
 

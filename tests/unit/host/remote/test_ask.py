@@ -6,6 +6,7 @@ import os
 import signal
 import threading
 import time
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
@@ -228,8 +229,8 @@ def test_who_is_stopped_closes_the_input_and_waits_for_the_undo(
         stop.set()
 
     threading.Thread(target=stop_once_begun, daemon=True).start()
-    with pytest.raises(WorkStopped, match="hoff: interrupted"):
-        Member(hoff).ask(LOOK, reporter=recording, stop=stop)
+    with closing(Member(hoff)) as member, pytest.raises(WorkStopped, match="hoff: interrupted"):
+        member.ask(LOOK, reporter=recording, stop=stop)
     assert (tmp_path / "undone").exists()
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from contextlib import closing
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from gpuprov.core.errors import EngineError, HostNotReady, Unreachable
 from gpuprov.host.remote import ask as ask_module
+from gpuprov.host.remote import members as members_module
 from gpuprov.host.remote.ask import MemberRequest
 from gpuprov.host.remote.members import Members
 from tests.fakes.ssh import scripted_member
@@ -68,6 +70,31 @@ def test_one_that_has_waited_for_long_is_not_asked_again(
     ssh.reach(ADDRESS, member=scripted_member("import os", f"while True: {ANSWER}"))
     assert ask() != ask()
     assert len(ssh.calls()) == 2
+
+
+def test_those_that_have_ended_give_way_to_others(
+    ask: Any, ssh: FakeSsh, members: Members, hoff: SshConnection, monkeypatch: pytest.MonkeyPatch, recording: Recording
+) -> None:
+    monkeypatch.setattr(members_module, "_MOST", 1)
+    ssh.reach(ADDRESS, member=scripted_member("import os", ANSWER))
+    ask()
+    while members._idle[hoff.machine].usable:
+        pass
+    hinton = replace(hoff.machine, name="hinton", address="192.0.2.12")
+    ssh.reach("192.0.2.12", member=scripted_member("import os", f"while True: {ANSWER}"))
+    served = {members.ask(hinton, LOOK, reporter=recording)["by"] for _ in range(3)}
+    assert len(served) == 1
+
+
+def test_what_was_said_on_stderr_before_is_no_evidence(ask: Any, ssh: FakeSsh) -> None:
+    says = "print('of the first', file=sys.stderr, flush=True)"
+    fails = "hear(); print('of the second', file=sys.stderr, flush=True); sys.exit(1)"
+    ssh.reach(ADDRESS, member=scripted_member("import os", says, ANSWER, fails))
+    ask()
+    with pytest.raises(HostNotReady, match="ended without a result") as caught:
+        ask()
+    assert "of the second" in caught.value.evidence
+    assert "of the first" not in caught.value.evidence
 
 
 def test_one_that_says_more_than_its_answer_is_refused(ask: Any, ssh: FakeSsh) -> None:

@@ -57,7 +57,9 @@ def idle(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
     """A member that has said hello."""
     argv = [sys.executable, "-c", WORK, str(tmp_path), "1"]
     environment = {**os.environ, "GPUPROV_SILENCE_S": "10"}  # 1 s without a beat
-    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment) as running:
+    with subprocess.Popen(
+        argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, start_new_session=True
+    ) as running:
         assert running.stdin
         assert running.stdout
         assert parse_line(running.stdout.readline()).kind == "hello"
@@ -159,6 +161,20 @@ def test_a_process_that_serves_undoes_what_it_began_when_the_other_is_killed(
     member.kill()
     assert member.stdout
     member.stdout.read()  # until that one has ended too
+    assert (tmp_path / "undone").read_text() == "0"
+
+
+def test_both_processes_told_to_end_undo_once(member: subprocess.Popen[bytes], tmp_path: Path) -> None:
+    os.killpg(member.pid, signal.SIGTERM)
+    assert member.wait(20) != 0
+    assert (tmp_path / "undone").read_text() == "0"
+
+
+def test_a_second_request_while_one_is_served_ends_both(member: subprocess.Popen[bytes], tmp_path: Path) -> None:
+    assert member.stdin
+    member.stdin.write(REQUEST * 2)
+    member.stdin.flush()
+    assert member.wait(20) == 0
     assert (tmp_path / "undone").read_text() == "0"
 
 

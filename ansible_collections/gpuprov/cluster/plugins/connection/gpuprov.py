@@ -136,7 +136,9 @@ class Connection(ConnectionBase):  # type: ignore[misc]  # Ansible has no type i
             raise AnsibleConnectionFailure(str(error)) from error
 
     def close(self) -> None:
-        """Nothing is held open."""
+        """Let go of what is kept for the next task."""
+        if self._connected:
+            self._ask(lambda engine, _: engine.close())
         self._connected = False
 
     def _ask(self, question: Callable[[Transport, str], Answer]) -> Answer:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import signal
 import sys
 from contextlib import contextmanager
@@ -90,7 +91,9 @@ def ask_by_ssh(reporter: ModuleReporter) -> tuple[Mapping[str, RemoteMachine], H
     from gpuprov.host.remote.places import ensure_places
 
     places = ensure_places()
-    return read_machines(places.inventory), HostsBySsh(members=Members(places), reporter=reporter)
+    members = Members(places)
+    atexit.register(members.close)
+    return read_machines(places.inventory), HostsBySsh(members=members, reporter=reporter)
 
 
 def present(result: BeforeAfter, *, diff: bool) -> Results:
