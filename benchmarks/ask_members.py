@@ -39,7 +39,7 @@ from gpuprov.host.remote.connection import SshConnection
 from gpuprov.host.remote.exchange import Exchange
 from gpuprov.host.remote.hosts import HostsBySsh
 from gpuprov.host.remote.machine import RemoteMachine
-from gpuprov.host.remote.members import Members
+from gpuprov.host.remote.members import MemberProcesses
 from gpuprov.host.remote.places import Places
 from gpuprov.planes.across.leaving import SPARE_JOBS
 from gpuprov.spanning.hosts_up import look_and_plan_over_hosts
@@ -125,7 +125,7 @@ def known_hosts(count: int) -> dict[str, RemoteMachine]:
 
 def way_to_hosts(folder: Path) -> HostsBySsh:
     """That of gpuprov."""
-    return HostsBySsh(members=Members(Places(config=folder, runtime=folder)), reporter=Silent())
+    return HostsBySsh(members=MemberProcesses(Places(config=folder, runtime=folder)), reporter=Silent())
 
 
 def measure(verb: str, count: int, folder: Path, rounds: int = 1) -> Run:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from gpuprov.host.base import Host
-    from gpuprov.host.remote.members import Members
+    from gpuprov.host.remote.members import MemberProcesses
 
 
 class Session:
@@ -57,12 +57,12 @@ class Session:
         return self._host or LocalHost()
 
     @cached_property
-    def members(self) -> Members:
+    def members(self) -> MemberProcesses:
         """The gpuprov of other hosts, kept from request to request."""
-        from gpuprov.host.remote.members import Members
+        from gpuprov.host.remote.members import MemberProcesses
         from gpuprov.host.remote.places import ensure_places
 
-        return Members(ensure_places())
+        return MemberProcesses(ensure_places())
 
     @property
     def interactive(self) -> bool:

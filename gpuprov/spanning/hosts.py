@@ -21,7 +21,7 @@ from gpuprov.host.remote.bare_host import install_there, look_at_bare_host, remo
 from gpuprov.host.remote.connection import SshConnection
 from gpuprov.host.remote.install_paths import PLACE, PROGRAM
 from gpuprov.host.remote.inventory import forget_machine, read_machines, remember_machine
-from gpuprov.host.remote.members import Members
+from gpuprov.host.remote.members import MemberProcesses
 from gpuprov.host.remote.several import ask_hosts, failure_of
 from gpuprov.host.remote.ssh_failure import NotInstalled
 from gpuprov.provision.own_wheel import own_files, own_fingerprint, own_requirements, pack_wheel
@@ -161,7 +161,7 @@ def _gather(files: dict[str, Path], python: str, machine: RemoteMachine, reporte
 def look_at_hosts(machines: Sequence[RemoteMachine], places: Places) -> tuple[HostAnswer, ...]:
     """What each host says of itself; changes nothing."""
     request = MemberRequest(verb="look", document={}, total_s=scaled_limit_s(LOOK_S))
-    with closing(Members(places)) as members:
+    with closing(MemberProcesses(places)) as members:
         return ask_hosts(dict.fromkeys(machines, request), members, reporter=Silent())
 
 

@@ -73,8 +73,8 @@ class WorkStopped(HostNotReady):
 
 
 def ask_member(connection: SshConnection, request: MemberRequest, *, reporter: Reporter) -> dict[str, Any]:
-    """Have the gpuprov there serve this request alone; as `Member.ask`."""
-    member = Member(connection)
+    """Have the gpuprov there serve this request alone; as `MemberProcess.ask`."""
+    member = MemberProcess(connection)
     try:
         return member.ask(request, reporter=reporter)
     finally:
@@ -82,7 +82,7 @@ def ask_member(connection: SshConnection, request: MemberRequest, *, reporter: R
         member.close()
 
 
-class Member:
+class MemberProcess:
     """The gpuprov of a host, which is started there with the first request, and serves one after the other.
 
     Args:

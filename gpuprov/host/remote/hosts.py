@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from gpuprov.core.reporter import Reporter
     from gpuprov.host.remote.ask import MemberRequest
     from gpuprov.host.remote.machine import RemoteMachine
-    from gpuprov.host.remote.members import Members
+    from gpuprov.host.remote.members import MemberProcesses
     from gpuprov.host.remote.several import Further, HostAnswer
 
     HostAnswers = Sequence[HostAnswer]
@@ -55,7 +55,7 @@ class Hosts(Protocol):
 class HostsBySsh:
     """By ssh, each over its one connection."""
 
-    members: Members
+    members: MemberProcesses
     reporter: Reporter
 
     def ask(

@@ -6,7 +6,7 @@ import time
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 
-from gpuprov.host.remote.ask import PARTING_S, Member
+from gpuprov.host.remote.ask import PARTING_S, MemberProcess
 from gpuprov.host.remote.connection import SshConnection
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _MOST: Final = 64  # that are kept: each has a process here, and some open files
 
 
-class Members:
+class MemberProcesses:
     """Those of a run, which closes them at its end.
 
     Args:
@@ -29,13 +29,13 @@ class Members:
 
     def __init__(self, places: Places) -> None:
         self.places = places
-        self._idle: dict[RemoteMachine, Member] = {}
+        self._idle: dict[RemoteMachine, MemberProcess] = {}
         self._guard = Lock()
 
     def ask(
         self, machine: RemoteMachine, request: MemberRequest, *, reporter: Reporter, stop: Event | None = None
     ) -> dict[str, Any]:
-        """As `Member.ask`; several threads may ask, one host or many."""
+        """As `MemberProcess.ask`; several threads may ask, one host or many."""
         member = self._take(machine)
         try:
             return member.ask(request, reporter=reporter, stop=stop)
@@ -52,7 +52,7 @@ class Members:
         for member in idle:
             member.close(until_s - time.monotonic())
 
-    def _take(self, machine: RemoteMachine) -> Member:
+    def _take(self, machine: RemoteMachine) -> MemberProcess:
         with self._guard:
             kept = self._idle.pop(machine, None)
         if kept is not None and kept.usable:
@@ -60,9 +60,9 @@ class Members:
         if kept is not None:
             kept.end()
             kept.close()
-        return Member(SshConnection(machine=machine, places=self.places))
+        return MemberProcess(SshConnection(machine=machine, places=self.places))
 
-    def _keep(self, machine: RemoteMachine, member: Member) -> None:
+    def _keep(self, machine: RemoteMachine, member: MemberProcess) -> None:
         with self._guard:
             over = [one for one, kept in self._idle.items() if not kept.usable]
             parting = [self._idle.pop(one) for one in over]

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from gpuprov.core.reporter import Reporter
     from gpuprov.host.remote.ask import MemberRequest
     from gpuprov.host.remote.machine import RemoteMachine
-    from gpuprov.host.remote.members import Members
+    from gpuprov.host.remote.members import MemberProcesses
 
     Further = Callable[["HostAnswer"], Mapping[RemoteMachine, MemberRequest]]
 
@@ -50,7 +50,7 @@ class HostAnswer:
 
 def ask_hosts(
     requests: Mapping[RemoteMachine, MemberRequest],
-    members: Members,
+    members: MemberProcesses,
     *,
     reporter: Reporter,
     further: Further = lambda _answer: {},
@@ -81,7 +81,7 @@ def ask_hosts(
 
 
 def work_on_hosts(
-    requests: Mapping[RemoteMachine, MemberRequest], members: Members, *, reporter: Reporter
+    requests: Mapping[RemoteMachine, MemberRequest], members: MemberProcesses, *, reporter: Reporter
 ) -> tuple[HostAnswer, ...]:
     """Have each host do something. One that fails ends no other one's work.
 
@@ -182,7 +182,7 @@ def _line(error: GpuprovError) -> str:
 
 
 def _ask(
-    members: Members, machine: RemoteMachine, request: MemberRequest, reporter: Reporter, stop: Event | None
+    members: MemberProcesses, machine: RemoteMachine, request: MemberRequest, reporter: Reporter, stop: Event | None
 ) -> HostAnswer:
     asked_s = time.time()
     try:

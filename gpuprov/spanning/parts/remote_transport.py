@@ -14,7 +14,7 @@ from gpuprov.documents.member_answers import strictly
 from gpuprov.host.remote.ask import MemberRequest
 from gpuprov.host.remote.hosts import Hosts, HostsBySsh
 from gpuprov.host.remote.inventory import get_machine
-from gpuprov.host.remote.members import Members
+from gpuprov.host.remote.members import MemberProcesses
 from gpuprov.host.remote.places import ensure_places
 from gpuprov.host.remote.several import failure_of
 from gpuprov.serving.member_ansible import RunOrder
@@ -127,4 +127,6 @@ def open_remote_transport(host: str, engine: str) -> Transport:
         raise UsageError("no host is named", evidence="gpuprov_through is empty", fix="gpuprov inventory --graph")
     places = ensure_places()
     machine = get_machine(places.inventory, host)
-    return RemoteTransport(machine=machine, engine=engine, hosts=HostsBySsh(members=Members(places), reporter=Silent()))
+    return RemoteTransport(
+        machine=machine, engine=engine, hosts=HostsBySsh(members=MemberProcesses(places), reporter=Silent())
+    )

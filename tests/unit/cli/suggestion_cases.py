@@ -445,6 +445,7 @@ REASONS = {
     "spanning/parts/desk_there.py": "the host of the broker is away: tests/unit/cli/test_jobs_over_hosts.py",
     "spanning/parts/remote_transport.py": "Ansible: tests/unit/spanning/test_inventory_over_hosts.py",
     "spanning/parts/share_over_hosts.py": "a cluster over hosts: tests/unit/spanning/test_share_over_hosts.py",
+    "spanning/parts/settle.py": "a cluster over hosts: tests/unit/spanning/test_hosts_up.py",
     "spanning/verify_hosts.py": "a cluster over hosts: tests/unit/cli/test_verify_hosts.py",
     "spanning/parts/over_hosts.py": "a cluster over hosts: tests/unit/spanning/test_hosts_up.py",
     "cluster/whole.py": "of clusters over hosts: tests/unit/cluster/test_whole.py",

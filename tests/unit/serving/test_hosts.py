@@ -22,7 +22,7 @@ from gpuprov.host.remote.connection import SshConnection
 from gpuprov.host.remote.hosts import HostsBySsh
 from gpuprov.host.remote.lines import Lines, render_line
 from gpuprov.host.remote.machine import RemoteMachine
-from gpuprov.host.remote.members import Members
+from gpuprov.host.remote.members import MemberProcesses
 from gpuprov.host.remote.several import require_all, work_on_hosts
 from gpuprov.serving.member import ListOrder
 from gpuprov.serving.member_clusters import DownOrder, MemberUpOrder, StatusOrder, VerifyOrder
@@ -121,7 +121,7 @@ def test_a_host_that_an_answer_names_is_asked_beside_those_that_are_silent(
         return {machine(name): look for name in ("hebb", "hinton")}
 
     requests = {machine(name): look for name in NAMES}
-    with closing(HostsBySsh(members=Members(places), reporter=recording)) as hosts:
+    with closing(HostsBySsh(members=MemberProcesses(places), reporter=recording)) as hosts:
         answers = hosts.ask(requests, further)
     assert sorted(answer.machine.name for answer in answers) == ["hebb", "hinton", "hoff"], "each once"
     assert all(answer.document is not None for answer in answers)
@@ -225,7 +225,7 @@ def test_on_ctrl_c_every_host_undoes_what_it_began(
 
     threading.Thread(target=interrupt, daemon=True).start()
     requests = {machine(name): MemberRequest(verb="up", document={}) for name in NAMES}
-    with closing(Members(places)) as members, pytest.raises(KeyboardInterrupt):
+    with closing(MemberProcesses(places)) as members, pytest.raises(KeyboardInterrupt):
         work_on_hosts(requests, members, reporter=recording)
     assert all(mark.exists() for mark in marks.values())
 

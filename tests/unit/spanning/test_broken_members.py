@@ -94,7 +94,7 @@ class BreakingHosts(HostsWithFaults):
         with self._monkeypatch.context() as patch:
             patch.setattr(members, "SshConnection", way)
             patch.setattr(ask_module, "SILENCE_S", PATIENCE_S)
-            (answer,) = ask_hosts({machine: request}, members.Members(self._places), reporter=self._reporter)
+            (answer,) = ask_hosts({machine: request}, members.MemberProcesses(self._places), reporter=self._reporter)
         return answer
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from gpuprov.core.errors import EngineError, HostNotReady, TimedOut, Unreachable, UsageError
 from gpuprov.host.remote import ask as ask_module
-from gpuprov.host.remote.ask import Member, MemberRequest, OtherVersion, WorkStopped, ask_member
+from gpuprov.host.remote.ask import MemberProcess, MemberRequest, OtherVersion, WorkStopped, ask_member
 from gpuprov.host.remote.connection import SshConnection
 from gpuprov.host.remote.machine import RemoteMachine
 from gpuprov.host.remote.ssh_failure import NotInstalled
@@ -229,7 +229,7 @@ def test_who_is_stopped_closes_the_input_and_waits_for_the_undo(
         stop.set()
 
     threading.Thread(target=stop_once_begun, daemon=True).start()
-    with closing(Member(hoff)) as member, pytest.raises(WorkStopped, match="hoff: interrupted"):
+    with closing(MemberProcess(hoff)) as member, pytest.raises(WorkStopped, match="hoff: interrupted"):
         member.ask(LOOK, reporter=recording, stop=stop)
     assert (tmp_path / "undone").exists()
 

@@ -12,7 +12,7 @@ from gpuprov.core.errors import EngineError, HostNotReady, Unreachable
 from gpuprov.host.remote import ask as ask_module
 from gpuprov.host.remote import members as members_module
 from gpuprov.host.remote.ask import MemberRequest
-from gpuprov.host.remote.members import Members
+from gpuprov.host.remote.members import MemberProcesses
 from tests.fakes.ssh import scripted_member
 
 if TYPE_CHECKING:
@@ -28,13 +28,13 @@ ANSWER = "hear(); say('result', document={'by': os.getpid()})"
 
 
 @pytest.fixture
-def members(hoff: SshConnection) -> Iterator[Members]:
-    with closing(Members(hoff.places)) as members:
+def members(hoff: SshConnection) -> Iterator[MemberProcesses]:
+    with closing(MemberProcesses(hoff.places)) as members:
         yield members
 
 
 @pytest.fixture
-def ask(members: Members, hoff: SshConnection, recording: Recording) -> Any:
+def ask(members: MemberProcesses, hoff: SshConnection, recording: Recording) -> Any:
     return lambda: members.ask(hoff.machine, LOOK, reporter=recording)["by"]
 
 
@@ -53,7 +53,9 @@ def test_one_that_refused_a_request_serves_the_next(ask: Any, ssh: FakeSsh) -> N
     assert len(ssh.calls()) == 1
 
 
-def test_one_that_has_ended_is_started_again(ask: Any, ssh: FakeSsh, members: Members, hoff: SshConnection) -> None:
+def test_one_that_has_ended_is_started_again(
+    ask: Any, ssh: FakeSsh, members: MemberProcesses, hoff: SshConnection
+) -> None:
     ssh.reach(ADDRESS, member=scripted_member("import os", ANSWER))
     first = ask()
     member = members._idle[hoff.machine]
@@ -73,7 +75,12 @@ def test_one_that_has_waited_for_long_is_not_asked_again(
 
 
 def test_those_that_have_ended_give_way_to_others(
-    ask: Any, ssh: FakeSsh, members: Members, hoff: SshConnection, monkeypatch: pytest.MonkeyPatch, recording: Recording
+    ask: Any,
+    ssh: FakeSsh,
+    members: MemberProcesses,
+    hoff: SshConnection,
+    monkeypatch: pytest.MonkeyPatch,
+    recording: Recording,
 ) -> None:
     monkeypatch.setattr(members_module, "_MOST", 1)
     ssh.reach(ADDRESS, member=scripted_member("import os", ANSWER))

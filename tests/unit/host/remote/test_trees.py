@@ -13,7 +13,7 @@ from gpuprov.core.errors import EngineError, TimedOut, Unreachable, UsageError
 from gpuprov.drivers.node_trees import ITEM, WHOLE
 from gpuprov.host.remote import trees
 from gpuprov.host.remote.hosts import HostsBySsh
-from gpuprov.host.remote.members import Members
+from gpuprov.host.remote.members import MemberProcesses
 from gpuprov.host.remote.trees import read_tree_there, write_tree_there
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def test_nodes_there_are_asked_over_the_protocol_and_that_leaves_no_log(
 ) -> None:
     (tmp_path / "world").mkdir()
     ssh.reach(ADDRESS, member=world_member(tmp_path / "world", "hoff", nodes=1))
-    hosts = HostsBySsh(members=Members(hoff.places), reporter=recording)
+    hosts = HostsBySsh(members=MemberProcesses(hoff.places), reporter=recording)
     there = NodesElsewhere(hosts, hoff.machine, "lab", "lxd")
     assert [(node.name, node.host) for node in there.list_nodes()] == [("c000", "hoff")]
     result = there.run("c000", ["nothing"], timeout_s=9.0)

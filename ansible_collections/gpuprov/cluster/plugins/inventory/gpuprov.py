@@ -106,13 +106,13 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):  # type: i
         from gpuprov.host.local import LocalHost
         from gpuprov.host.remote.hosts import HostsBySsh
         from gpuprov.host.remote.inventory import read_machines
-        from gpuprov.host.remote.members import Members
+        from gpuprov.host.remote.members import MemberProcesses
         from gpuprov.host.remote.places import ensure_places
         from gpuprov.spanning.inventory_over_hosts import read_whole_inventory
 
         try:
             places = ensure_places()
-            with closing(Members(places)) as members:
+            with closing(MemberProcesses(places)) as members:
                 way = HostsBySsh(members=members, reporter=Silent())
                 inventory = read_whole_inventory(LocalHost(), read_machines(places.inventory), way)
         except GpuprovError as error:

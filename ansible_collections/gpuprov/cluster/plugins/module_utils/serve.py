@@ -87,11 +87,11 @@ def ask_by_ssh(reporter: ModuleReporter) -> tuple[Mapping[str, RemoteMachine], H
     """The hosts that C(gpuprov host add) has remembered for this user, and how they are asked."""
     from gpuprov.host.remote.hosts import HostsBySsh
     from gpuprov.host.remote.inventory import read_machines
-    from gpuprov.host.remote.members import Members
+    from gpuprov.host.remote.members import MemberProcesses
     from gpuprov.host.remote.places import ensure_places
 
     places = ensure_places()
-    members = Members(places)
+    members = MemberProcesses(places)
     atexit.register(members.close)
     return read_machines(places.inventory), HostsBySsh(members=members, reporter=reporter)
 
