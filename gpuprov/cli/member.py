@@ -33,12 +33,11 @@ def command(session: Session) -> int:
 
     requests = Requests(*take_streams())
     requests.greet(session.host.name)
-    import gpuprov.serving.member  # noqa: F401 - it loads much: after the greeting, and once for all requests
+    # They load much: after the greeting, and once for all requests
+    import gpuprov.serving.member  # noqa: F401
+    from gpuprov.host.survey import load_installed
 
-    for door in session.host.engines:
-        if door.installed():
-            door.load()
-
+    load_installed(session.host.engines)
     try:
         while (asked := requests.receive()) is not None:
             parent = os.getpid()

@@ -89,6 +89,14 @@ def default_engine(doors: Iterable[EngineDoor]) -> Engine:
     return choose_engine({door.name for door in doors if door.installed()})
 
 
+def load_installed(doors: Iterable[EngineDoor]) -> None:
+    """Load what opening these needs, of those that are there; what cannot be loaded says so when it is opened."""
+    for door in doors:
+        if door.installed():
+            with suppress(ImportError):
+                door.load()
+
+
 def survey(
     doors: Sequence[EngineDoor], question: Callable[[Driver], Answer], *, timeout_s: float | None = None
 ) -> Survey[Answer]:
@@ -108,10 +116,8 @@ def survey(
     def work(door: EngineDoor) -> None:
         answers.put((door.name, _ask(door, question)))
 
+    load_installed(doors)  # here, for threads that load side by side take longer than one after the other
     for door in doors:
-        if door.installed():  # here, for threads that load modules side by side take longer than one after the other
-            with suppress(ImportError):  # which comes again where it is opened
-                door.load()
         # a daemon, which ends with the process, also where the engine hangs
         Thread(target=work, args=(door,), name=f"ask {door.name}", daemon=True).start()
     deadline_s = time.monotonic() + limit_s

@@ -39,6 +39,9 @@ class LocalTransport:
     def get(self, node: str, path: str) -> bytes:  # noqa: ARG002 - one node
         return Path(path).read_bytes()
 
+    def close(self) -> None:
+        (self._root / "closed").touch()
+
 
 def open_transport(engine: str) -> LocalTransport:
     assert engine == "test"

@@ -222,6 +222,7 @@ def test_a_node_is_changed_through_the_transport(tmp_path: Path, monkeypatch: py
     assert first.changed == ("demo: Copy text", "demo: Fetch it")
     assert second.changed == ()
     assert "c000: " in (tmp_path / "commands").read_text(encoding="utf-8")
+    assert (tmp_path / "closed").exists()
 
 
 @pytest.mark.usefixtures("scratch")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -12,25 +11,17 @@ from gpuprov.core.errors import EngineError, HostNotReady, Unreachable
 from gpuprov.host.remote import ask as ask_module
 from gpuprov.host.remote import members as members_module
 from gpuprov.host.remote.ask import MemberRequest
-from gpuprov.host.remote.members import MemberProcesses
 from tests.fakes.ssh import scripted_member
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from gpuprov.host.remote.connection import SshConnection
+    from gpuprov.host.remote.members import MemberProcesses
     from tests.conftest import Recording
     from tests.fakes.ssh import FakeSsh
 
 ADDRESS = "192.0.2.11"
 LOOK = MemberRequest(verb="look", document={})
 ANSWER = "hear(); say('result', document={'by': os.getpid()})"
-
-
-@pytest.fixture
-def members(hoff: SshConnection) -> Iterator[MemberProcesses]:
-    with closing(MemberProcesses(hoff.places)) as members:
-        yield members
 
 
 @pytest.fixture

@@ -13,7 +13,6 @@ from gpuprov.core.errors import EngineError, TimedOut, Unreachable, UsageError
 from gpuprov.drivers.node_trees import ITEM, WHOLE
 from gpuprov.host.remote import trees
 from gpuprov.host.remote.hosts import HostsBySsh
-from gpuprov.host.remote.members import MemberProcesses
 from gpuprov.host.remote.trees import read_tree_there, write_tree_there
 
 if TYPE_CHECKING:
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from gpuprov.host.remote.connection import SshConnection
+    from gpuprov.host.remote.members import MemberProcesses
     from tests.conftest import Recording
     from tests.fakes.ssh import FakeSsh
 
@@ -81,11 +81,12 @@ def test_a_whole_gpuprov_there_serves_it(
 
 @pytest.mark.slow
 def test_nodes_there_are_asked_over_the_protocol_and_that_leaves_no_log(
-    ssh: FakeSsh, hoff: SshConnection, tmp_path: Path, recording: Recording, world_member: Callable[..., str]
-) -> None:
+    ssh: FakeSsh, members: MemberProcesses, hoff: SshConnection, tmp_path: Path, recording: Recording,
+    world_member: Callable[..., str],
+) -> None:  # fmt: skip
     (tmp_path / "world").mkdir()
     ssh.reach(ADDRESS, member=world_member(tmp_path / "world", "hoff", nodes=1))
-    hosts = HostsBySsh(members=MemberProcesses(hoff.places), reporter=recording)
+    hosts = HostsBySsh(members=members, reporter=recording)
     there = NodesElsewhere(hosts, hoff.machine, "lab", "lxd")
     assert [(node.name, node.host) for node in there.list_nodes()] == [("c000", "hoff")]
     result = there.run("c000", ["nothing"], timeout_s=9.0)

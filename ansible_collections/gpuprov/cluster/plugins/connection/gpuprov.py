@@ -92,6 +92,7 @@ class Connection(ConnectionBase):  # type: ignore[misc]  # Ansible has no type i
 
     transport = "gpuprov.cluster.gpuprov"
     has_pipelining = True
+    _used: Transport | None = None  # since the last `close`
 
     def _connect(self) -> Connection:
         try:
@@ -137,9 +138,9 @@ class Connection(ConnectionBase):  # type: ignore[misc]  # Ansible has no type i
 
     def close(self) -> None:
         """Let go of what is kept for the next task."""
-        if self._connected:
-            self._ask(lambda engine, _: engine.close())
-        self._connected = False
+        if self._used is not None:
+            self._used.close()
+        self._used, self._connected = None, False
 
     def _ask(self, question: Callable[[Transport, str], Answer]) -> Answer:
         """Ask the node's engine; what it refuses is a connection that failed."""
@@ -147,6 +148,7 @@ class Connection(ConnectionBase):  # type: ignore[misc]  # Ansible has no type i
 
         self._connect()
         try:
-            return question(_transport(self.get_option("engine"), self.get_option("through")), self.get_option("node"))
+            self._used = _transport(self.get_option("engine"), self.get_option("through"))
+            return question(self._used, self.get_option("node"))
         except (GpuprovError, OSError) as error:
             raise AnsibleConnectionFailure(str(error)) from error
