@@ -37,10 +37,11 @@ from gpuprov.spanning.verify_hosts import verify_over_hosts
 from gpuprov.spec.overlay import unencrypted_warning
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Container, Mapping
 
     from gpuprov.core.reporter import Reporter
-    from gpuprov.host.remote.hosts import Hosts
+    from gpuprov.host.remote.hosts import HostAnswers, Hosts
+    from gpuprov.host.remote.several import HostAnswer
     from gpuprov.planes.across.rows import NodeRow
     from gpuprov.spanning.parts.over_hosts import SpanningCluster
     from gpuprov.spec.models import ClusterSpec
@@ -159,17 +160,43 @@ class _Done:
     changed: list[str] = field(default_factory=list)
     rows: dict[str, tuple[NodeRow, ...]] = field(default_factory=dict)
     failed: dict[str, GpuprovError] = field(default_factory=dict)
+    waited: HostAnswer | None = None  # what came of the wait for all nodes; None where they are still to be waited for
 
 
 def _work(order: HostsUpOrder, agreed: Agreed, hosts: Hosts, secret: bytes) -> _Done:
-    """Every host does its part, all side by side; one that fails undoes its own part, and the others go on."""
+    """Every host does its part, all side by side; one that fails undoes its own part, and the others go on.
+
+    The host of the node that gives work waits for all nodes as soon as it has done its part.
+    """
     requests = requests_of_parts("up", order, agreed.spec, agreed, secret)
-    told, failed = read_each(hosts.work(requests), lambda told, host: (lines_of(told, host), read_rows(told, host)))
+    heads = plane_of(agreed.spec.nodes.role).head_names(agreed.spec)
+    home = agreed.whole.homes.get(heads[0]) if heads else None
+    if home in agreed.seen.parts:
+        machine = agreed.seen.machines[home]
+        requests[machine] = replace(requests[machine], following=_request_ready(agreed, agreed.seen.parts))
+    answers = hosts.work(requests)
+    told, failed = read_each(answers, lambda told, host: (lines_of(told, host), read_rows(told, host)))
     return _Done(
         changed=[line for lines, _ in told.values() for line in lines],
         rows={host: rows for host, (_, rows) in told.items()},
         failed={**agreed.seen.failed, **failed},
+        waited=None if failed else _waited(answers),
     )
+
+
+def _request_ready(agreed: Agreed, on: Container[str]) -> MemberRequest:
+    """To wait for the nodes on these hosts."""
+    names = [member.name for member in agreed.whole.members if member.host in on]
+    return MemberRequest(verb="ready", document=asdict(ReadyOrder(cluster=agreed.spec.name, nodes=names)))
+
+
+def _waited(answers: HostAnswers) -> HostAnswer | None:
+    """What came of the wait, unless it took too long and other hosts were still at work when it began."""
+    waited = next((answer.following for answer in answers if answer.following), None)
+    if waited and isinstance(waited.error, TimedOut):
+        late = any(not one.following and one.heard_s > waited.asked_s for one in answers)
+        return None if late else waited
+    return waited
 
 
 def _work_without_jobs(order: HostsUpOrder, agreed: Agreed, hosts: Hosts, secret: bytes, reporter: Reporter) -> _Done:
@@ -217,8 +244,9 @@ def _wait_ready(agreed: Agreed, done: _Done, hosts: Hosts, reporter: Reporter) -
                 f"part; no node of cluster {spec.name} takes new jobs unless {head} runs"
             )
         return {}
-    request = MemberRequest(verb="ready", document=asdict(ReadyOrder(cluster=spec.name, nodes=names)))
-    (answer,) = hosts.work({agreed.seen.machines[home]: request})
+    machine, answer = agreed.seen.machines[home], done.waited
+    if answer is None or answer.machine != machine:
+        (answer,) = hosts.work({machine: _request_ready(agreed, done.rows)})
     try:
         told = dict(told_by(answer))
         lines = lines_of(told, home)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections import ChainMap
+from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -96,7 +97,14 @@ class HostsInWorlds:
         return answers + [self._serve(machine, request) for machine, request in more.items() if machine not in requests]
 
     def work(self, requests: Mapping[RemoteMachine, MemberRequest]) -> list[HostAnswer]:
-        return self.ask(requests)
+        answers = self.ask(requests)
+        if any(answer.error for answer in answers):  # what follows is ended
+            return answers
+        following = {answer.machine: requests[answer.machine].following for answer in answers}
+        return [
+            replace(answer, following=self._serve(answer.machine, request)) if request else answer
+            for answer, request in ((answer, following[answer.machine]) for answer in answers)
+        ]
 
     def close(self) -> None:
         """Nothing is kept."""

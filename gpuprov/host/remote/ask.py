@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from contextlib import ExitStack, suppress
+from collections import deque
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -27,7 +28,7 @@ from gpuprov.host.remote.ssh_failure import MISSING, SSH_FAILED, NotInstalled, s
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from gpuprov.core.reporter import Reporter
     from gpuprov.host.remote.connection import SshConnection
@@ -51,11 +52,13 @@ class MemberRequest:
         verb: One that members know.
         document: What it is about.
         total_s: How long a question may take altogether; None for work, which may take long while it goes on.
+        following: What the host is asked besides, and serves once this has a result, without a word from here.
     """
 
     verb: str
     document: Mapping[str, Any]
     total_s: float | None = None
+    following: MemberRequest | None = None
 
 
 class OtherVersion(HostNotReady):
@@ -96,6 +99,7 @@ class MemberProcess:
         self._connection = connection
         self._kept = ExitStack()
         self._exchange = self._kept.enter_context(connection.exchange([PROGRAM, "member"]))
+        self._ear = _Ear()
         self._greeted = self._spoilt = False
         self._idle_since_s = time.monotonic()
 
@@ -123,9 +127,24 @@ class MemberProcess:
             OtherVersion: It is another one.
             GpuprovError: It failed there; the three parts are its own.
         """
-        self._spoilt = True
         self._exchange.forget_stderr()
-        conversation = _Conversation(self._connection, self._exchange, request, reporter, greeted=self._greeted)
+        self._ear = _Ear()
+        conversation = self._conversation(request, reporter, greeted=self._greeted)
+        if self._greeted:
+            conversation.request()
+        return self._listen(conversation, stop)
+
+    def hear_following(
+        self, request: MemberRequest, *, reporter: Reporter, stop: threading.Event | None = None
+    ) -> dict[str, Any]:
+        """The document of the result of what was `following` the request that has been answered last; else as `ask`."""
+        return self._listen(self._conversation(request, reporter, greeted=True), stop)
+
+    def _conversation(self, request: MemberRequest, reporter: Reporter, *, greeted: bool) -> _Conversation:
+        return _Conversation(self._connection, self._exchange, self._ear, request, reporter, greeted=greeted)
+
+    def _listen(self, conversation: _Conversation, stop: threading.Event | None) -> dict[str, Any]:
+        self._spoilt = True
         try:
             document = conversation.hold(stop)
         except KeyboardInterrupt:
@@ -150,6 +169,31 @@ class MemberProcess:
         self._kept.close()
 
 
+class _Ear:
+    """What a member has said: what comes after its answer to one request is of the one that follows."""
+
+    def __init__(self) -> None:
+        self._lines = Lines()
+        self._messages: deque[Message] = deque()
+
+    @property
+    def more(self) -> bool:
+        """Whether something was said that nobody has taken."""
+        return bool(self._messages) or self._lines.begun
+
+    def feed(self, piece: bytes) -> None:
+        """Hear it.
+
+        Raises:
+            BadLine: It is not of this protocol.
+        """
+        self._messages.extend(self._lines.feed(piece))
+
+    def take(self) -> Message | None:
+        """The next message; None where there is none yet."""
+        return self._messages.popleft() if self._messages else None
+
+
 class _Conversation:
     """What is said on both sides, until the member has a result or an error.
 
@@ -161,6 +205,7 @@ class _Conversation:
         self,
         connection: SshConnection,
         exchange: Exchange,
+        ear: _Ear,
         request: MemberRequest,
         reporter: Reporter,
         *,
@@ -169,19 +214,17 @@ class _Conversation:
         self._connection = connection
         self._name = connection.machine.name
         self._exchange = exchange
+        self._ear = ear
         self._request = request
         self._reporter = reporter
-        self._lines = Lines()
         self._answered, self._heard, self._ending = greeted, False, False
-        self._document: dict[str, Any] | None = None
         self.complete = False
         self._began_s = self._heard_s = self._said_s = time.monotonic()
-        if greeted:
-            self._request_it()
 
     def hold(self, stop: threading.Event | None) -> dict[str, Any]:
         """Listen until the end."""
-        while True:
+        while (document := self._take()) is None:
+            self._refuse_lateness()
             if stop is not None and stop.is_set() and not self._ending:
                 self.end()
             self._beat()
@@ -190,10 +233,15 @@ class _Conversation:
                 raise self._broken()
             if piece:
                 self._heard, self._heard_s = True, time.monotonic()
-                document = self._hear(piece)
-                if document is not None:
-                    return document
-            self._refuse_lateness()
+                with self._strictly():
+                    self._ear.feed(piece)
+        return document
+
+    def request(self) -> None:
+        """Say what is asked."""
+        for kind, one in (("request", self._request), ("following", self._request.following)):
+            if one is not None:
+                self._exchange.send(render_line(kind, verb=one.verb, host=self._name, document=one.document))
 
     def end(self) -> None:
         """Tell the member to end: its undo is waited for."""
@@ -206,18 +254,33 @@ class _Conversation:
             self._said_s = now_s
             self._exchange.send(render_line("beat"))
 
-    def _hear(self, piece: bytes) -> dict[str, Any] | None:
-        try:
-            for message in self._lines.feed(piece):
+    def _take(self) -> dict[str, Any] | None:
+        """Take in what was said; the result, once that has come."""
+        with self._strictly():
+            while (message := self._ear.take()) is not None:
                 if not self._answered:
                     self._greet(message)
-                elif self._document is None and message.kind == "result":
-                    self._document = dict(message.content["document"])
-                elif self._document is None and message.kind == "error":
-                    self.complete = not self._ending and not self._lines.begun
+                elif message.kind == "result":
+                    self._refuse_more(follows=self._request.following is not None)
+                    return dict(message.content["document"])
+                elif message.kind == "error":
+                    self._refuse_more(follows=False)
                     raise self._error(message)
                 else:
                     self._tell(message)
+        return None
+
+    def _refuse_more(self, *, follows: bool) -> None:
+        """That was its last word, unless it answers something else."""
+        if self._ear.more and not follows:
+            raise BadLine("more was said after the result")
+        self.complete = not (follows or self._ending)
+
+    @contextmanager
+    def _strictly(self) -> Iterator[None]:
+        """Say so where the host does not keep to the protocol."""
+        try:
+            yield
         except BadLine as error:
             login = f"a login there must print nothing: {try_by_hand(self._connection.machine)} true"
             raise HostNotReady(
@@ -225,8 +288,6 @@ class _Conversation:
                 evidence=str(error),
                 fix=f"gpuprov host add {self._name}" if self._answered else login,
             ) from error
-        self.complete = self._document is not None and not self._ending and not self._lines.begun
-        return self._document
 
     def _greet(self, message: Message) -> None:
         said = message.content
@@ -242,16 +303,10 @@ class _Conversation:
             error.there = excerpt(said["version"])
             raise error
         self._answered = True
-        self._request_it()
-
-    def _request_it(self) -> None:
-        request = self._request
-        self._exchange.send(render_line("request", verb=request.verb, host=self._name, document=request.document))
+        self.request()
 
     def _tell(self, message: Message) -> None:
         said, reporter = message.content, self._reporter
-        if self._document is not None:
-            raise BadLine(f"`{message.kind}` after the result")
         if message.kind == "phase":
             reporter.node(self._name, f"{said['name']} {said['state']}")
         elif message.kind == "node":

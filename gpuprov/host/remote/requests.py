@@ -9,6 +9,7 @@ import os
 import select
 import socket
 import time
+from collections import deque
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -19,7 +20,7 @@ from gpuprov.core.interrupts import postponed_interrupts
 from gpuprov.core.silence_limit import scaled_limit_s
 from gpuprov.core.units import GIB, MIB
 from gpuprov.host.remote.lines import BEAT_S, PROTOCOL, SILENCE_S, BadLine, Lines, render_line
-from gpuprov.host.remote.serve import ANSWERED, TOLD_TO_END, MemberEnd
+from gpuprov.host.remote.serve import DONE, FAILED, TOLD_TO_END, MemberEnd
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -39,11 +40,13 @@ class Asked:
 
     Attributes:
         host: How the one who asks names this host.
+        follows: Whether it is dropped where the one before has failed.
     """
 
     verb: str
     host: str
     document: Mapping[str, Any]
+    follows: bool = False
 
 
 class Unanswered(Exception):
@@ -68,8 +71,8 @@ class Requests:
     def __init__(self, read_fd: int, write_fd: int) -> None:
         self._read_fd, self._write_fd = read_fd, write_fd
         self._lines = Lines(most_line_bytes=MOST_REQUEST_BYTES, most_bytes=_MOST_BYTES)
-        self._next: Asked | None = None
-        self._any = self._closed = False
+        self._waiting: deque[Asked] = deque()  # one, and what follows it
+        self._any = self._closed = self._failed = False
         self._heard_s = time.monotonic()
 
     def greet(self, host: str) -> None:
@@ -88,9 +91,11 @@ class Requests:
             TimedOut: Not even one has come.
         """
         self._heard_s = time.monotonic()
-        while self._next is None and not self._closed:
+        self._drop()
+        while not self._waiting and not self._closed:
             self._hear()
-        asked, self._next = self._next, None
+            self._drop()
+        asked = self._waiting.popleft() if self._waiting else None
         if self._closed and self._any:
             return None
         self._any = True
@@ -138,8 +143,17 @@ class Requests:
                     self._hear(ended)
         os.close(ended)
         code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-        if not self._closed and not interrupts and life.recv(1) != ANSWERED:
+        if self._closed or interrupts:
+            return
+        outcome = life.recv(1)
+        if outcome not in (DONE, FAILED):
             raise Unanswered(code if code > 0 else _KILLED - code)
+        self._failed = outcome == FAILED
+
+    def _drop(self) -> None:
+        """Forget a request that follows one which has failed."""
+        if self._failed and self._waiting and self._waiting[0].follows:
+            self._waiting.popleft()
 
     def _hear(self, *others: int) -> None:
         """Receive what comes within a moment, unless one of the others is ready before.
@@ -165,12 +179,19 @@ class Requests:
             self._closed = True
 
     def _take(self, message: Message) -> None:
-        if message.kind not in ("request", "beat"):
+        if message.kind == "beat":
+            return
+        if message.kind not in ("request", "following"):
             raise BadLine(f"`{message.kind}` instead of a request")
-        if message.kind == "request" and self._next is not None:
+        asked = Asked(**message.content, follows=message.kind == "following")
+        if asked.follows:
+            early = any(one.follows for one in self._waiting)
+        else:  # one that follows and still waits is dropped: whoever asks anew has heard an error
+            early = any(not one.follows for one in self._waiting)
+            self._waiting.clear()
+        if early:
             raise BadLine("a request before the last one was served")
-        if message.kind == "request":
-            self._next = Asked(**message.content)
+        self._waiting.append(asked)
 
 
 def _ready(descriptors: Sequence[int], wait_s: float) -> list[int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from concurrent.futures import ThreadPoolExecutor, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 from threading import Event, Lock
@@ -37,7 +37,8 @@ class HostAnswer:
     Attributes:
         document: Its result; None where there is an error.
         away_since: When it was first found to be unreachable, in UTC; empty where it is not.
-        asked_s: When it was asked, by the clock of this machine, and `heard_s` when it had answered.
+        asked_s: When it was asked, by the clock of this machine, and `heard_s` when it had answered everything.
+        following: What came of the request that follows this one; None where there is none, or this one failed.
     """
 
     machine: RemoteMachine
@@ -46,6 +47,7 @@ class HostAnswer:
     away_since: str = ""
     asked_s: float = 0.0
     heard_s: float = 0.0
+    following: HostAnswer | None = None
 
 
 def ask_hosts(
@@ -69,7 +71,7 @@ def ask_hosts(
     asked, guard = set(requests), Lock()
 
     def ask(machine: RemoteMachine, request: MemberRequest) -> tuple[HostAnswer, ...]:
-        answer = _ask(members, machine, request, reporter, None)
+        answer = _answer(machine, partial(members.ask, machine, request, reporter=reporter), members)
         named = further(answer)
         with guard:
             more = {machine: request for machine, request in named.items() if machine not in asked}
@@ -83,7 +85,7 @@ def ask_hosts(
 def work_on_hosts(
     requests: Mapping[RemoteMachine, MemberRequest], members: MemberProcesses, *, reporter: Reporter
 ) -> tuple[HostAnswer, ...]:
-    """Have each host do something. One that fails ends no other one's work.
+    """Have each host do something. One that fails ends no other one's work, but what follows on others.
 
     On Ctrl-C all are told to end, undo what they have begun, and are waited for.
 
@@ -94,16 +96,18 @@ def work_on_hosts(
     """
     if not requests:
         return ()
-    stop = Event()
+    stop, unwanted = Event(), Event()  # of work, and of what follows it
     with postponed_interrupts() as heard, ThreadPoolExecutor(min(len(requests), _AT_ONCE)) as pool:
         futures = [
-            pool.submit(_ask, members, machine, request, reporter, stop) for machine, request in requests.items()
+            pool.submit(_work, members, machine, request, reporter, stop, unwanted)
+            for machine, request in requests.items()
         ]
         going_on = set(futures)
         while going_on:
             _, going_on = wait(going_on, timeout=_MOMENT_S)
             if heard:
                 stop.set()
+                unwanted.set()
     return tuple(future.result() for future in futures)
 
 
@@ -181,13 +185,36 @@ def _line(error: GpuprovError) -> str:
     return f"{error.what}: {error.evidence}" if error.evidence else error.what
 
 
-def _ask(
-    members: MemberProcesses, machine: RemoteMachine, request: MemberRequest, reporter: Reporter, stop: Event | None
+def _work(
+    members: MemberProcesses,
+    machine: RemoteMachine,
+    request: MemberRequest,
+    reporter: Reporter,
+    stop: Event,
+    unwanted: Event,
 ) -> HostAnswer:
+    """Have a host do it, and what follows; that is ended, and left out, where another host fails."""
+
+    after: list[HostAnswer] = []
+
+    def work() -> Mapping[str, Any]:
+        with members.lend(machine) as member:
+            document = member.ask(request, reporter=reporter, stop=stop)
+            if request.following is not None:
+                hear = partial(member.hear_following, request.following, reporter=reporter, stop=unwanted)
+                after.append(_answer(machine, hear, members))
+            return document
+
+    answer = _answer(machine, work, members)
+    if answer.error is not None:
+        unwanted.set()
+    return replace(answer, following=next(iter(after), None))
+
+
+def _answer(machine: RemoteMachine, ask: Callable[[], Mapping[str, Any]], members: MemberProcesses) -> HostAnswer:
     asked_s = time.time()
     try:
-        told = members.ask(machine, request, reporter=reporter, stop=stop)
-        return HostAnswer(machine=machine, document=told, asked_s=asked_s, heard_s=time.time())
+        return HostAnswer(machine=machine, document=ask(), asked_s=asked_s, heard_s=time.time())
     except Unreachable as error:
         return HostAnswer(machine=machine, error=error, away_since=members.places.mark_away(machine))
     except GpuprovError as error:

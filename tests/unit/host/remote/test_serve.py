@@ -39,6 +39,9 @@ try:
     if asked.verb == "short":
         end.result({"pid": os.getpid()})
         os._exit(0)
+    if asked.verb == "fail":
+        end.error({"what": "no", "evidence": "", "fix": "", "exit_code": 2})
+        os._exit(0)
     for _ in range(600):
         end.note("x" * int(sys.argv[2]))
         time.sleep(0.05)
@@ -128,6 +131,27 @@ def test_one_request_after_the_other_is_served_each_by_a_process_of_its_own(idle
     assert len({*served, idle.pid}) == 4
     assert idle.stdin
     idle.stdin.close()
+    assert idle.wait(20) == 0
+
+
+def test_a_request_that_follows_is_served_after_a_result_and_dropped_after_an_error(
+    idle: subprocess.Popen[bytes],
+) -> None:
+    assert idle.stdin
+    assert idle.stdout
+    follows = render_line("following", verb="short", host="hoff", document={})
+    for verb, kinds in (("short", ["result", "result"]), ("fail", ["error"])):
+        idle.stdin.write(render_line("request", verb=verb, host="hoff", document={}) + follows)
+        idle.stdin.flush()
+        assert [parse_line(idle.stdout.readline()).kind for _ in kinds] == kinds
+    ask_short(idle)  # whose answer is the next one
+    idle.stdin.write(render_line("request", verb="fail", host="hoff", document={}))
+    idle.stdin.flush()
+    assert parse_line(idle.stdout.readline()).kind == "error"
+    time.sleep(0.2)  # that process has ended
+    idle.stdin.write(follows)
+    idle.stdin.close()
+    assert idle.stdout.read() == b""
     assert idle.wait(20) == 0
 
 
