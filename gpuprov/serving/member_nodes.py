@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from gpuprov.cluster.find_engine import engine_of_cluster, engine_of_nodes, warn_of_silence
 from gpuprov.cluster.retry_after_wait import act_on_engine
 from gpuprov.cluster.state import observe_cluster
-from gpuprov.cluster.whole import dump_whole, parse_whole, recorded_whole
+from gpuprov.cluster.whole import dump_whole, members_elsewhere, parse_whole, recorded_whole
 from gpuprov.core.errors import GpuprovError, UsageError
 from gpuprov.core.names import check_cluster_name, check_node_name
 from gpuprov.core.outcome import Outcome
@@ -25,14 +25,14 @@ from gpuprov.planes.across.reading import read_then_lock
 from gpuprov.planes.across.renew import renew_cluster
 from gpuprov.planes.base import Departure
 from gpuprov.planes.over_hosts.host_part import look_at_part
-from gpuprov.planes.registry import PLANES
+from gpuprov.planes.registry import PLANES, plane_of
 from gpuprov.serving.member_ready import await_nodes
 from gpuprov.workflows.hardware import ask_this_machine, look_at_nodes
 from gpuprov.workflows.remove_nodes import remove_nodes
 from gpuprov.workflows.start_stop import restore, snapshot, start_nodes, stop_nodes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from gpuprov.cluster.state import ClusterState
     from gpuprov.core.reporter import Reporter
@@ -71,6 +71,23 @@ class HoldOrder:
     nodes: list[str]
     lost: list[str]
     elsewhere: list[str]
+    force: bool = False
+    drain_s: float = -1.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class HoldFoundOrder:
+    """`hold-found`: what `hold` does, asked of every host after `find`; only that of the node that gives work does it.
+
+    Attributes:
+        nodes: Those to hold, if some of them are on other hosts.
+        lost: Whether their disks go as well.
+        force: Whether jobs end.
+        drain_s: How long jobs are waited for; below 0 not at all.
+    """
+
+    nodes: list[str]
+    lost: bool
     force: bool = False
     drain_s: float = -1.0
 
@@ -159,6 +176,35 @@ def serve_hold(order: HoldOrder, host: Host, reporter: Reporter) -> dict[str, An
     return outcome_document(Outcome(), host=host.name)
 
 
+def serve_hold_found(order: HoldFoundOrder, host: Host, reporter: Reporter) -> dict[str, Any]:
+    """The nodes that are held now, and their cluster; none where the node that gives them work does not run here."""
+    names = [check_node_name(name) for name in order.nodes]
+    seen = survey(host.engines, partial(_leaves_held_here, names=names, lost=order.lost))
+    for driver, leave in (found for answer in seen.answers.values() for found in answer):
+        hold_elsewhere(driver, leave, _policy(order), reporter=reporter)
+        return {"cluster": leave.state.name, "held": list(leave.departure.nodes)}
+    return {"cluster": "", "held": []}
+
+
+def _leaves_held_here(driver: Driver, *, names: Sequence[str], lost: bool) -> list[tuple[Driver, Leave]]:
+    """The cluster of which some of these nodes are on other hosts, and are given work here."""
+    found = []
+    for network in driver.list_networks():
+        recorded = network.labels.get(LABEL_MEMBERS)
+        homes = parse_whole(recorded, source=f"network {network.name}").homes if recorded else {}
+        mine = tuple(name for name in names if name in homes)
+        if not mine:
+            continue
+        state = observe_cluster(driver, network.labels[LABEL_CLUSTER])
+        led = {one.name for one in members_elsewhere(state) if plane_of(one.role).has_services}
+        elsewhere = tuple(name for name in mine if name in led)
+        head = state.node(plane_of(state.spec.nodes.role).head_name(state.spec) or "") if state.spec else None
+        if elsewhere and head and head.status == "running":
+            departure = Departure(nodes=mine, lost=mine if lost else ())
+            found.append((driver, Leave(state=state, departure=departure, elsewhere=elsewhere)))
+    return found
+
+
 def serve_release(order: ReleaseOrder, host: Host, reporter: Reporter) -> dict[str, Any]:
     """Undo `hold`."""
     driver = engine_of_cluster(check_cluster_name(order.cluster), host.engines, reporter=reporter)
@@ -216,7 +262,7 @@ def _record(driver: Driver, state: ClusterState, text: str) -> None:
     driver.set_network_labels(network.name, {LABEL_MEMBERS: dump_whole(whole)})
 
 
-def _policy(order: HoldOrder | NodesOrder) -> JobsPolicy:
+def _policy(order: HoldOrder | HoldFoundOrder | NodesOrder) -> JobsPolicy:
     return JobsPolicy(force=order.force, drain_s=order.drain_s if order.drain_s >= 0 else None)
 
 

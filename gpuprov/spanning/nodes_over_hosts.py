@@ -6,7 +6,7 @@ are about to leave are held there first, and jobs are looked for there.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,12 +16,12 @@ from gpuprov.core.names import fold
 from gpuprov.core.outcome import Outcome
 from gpuprov.core.silence_limit import scaled_limit_s
 from gpuprov.documents.member_answers import strictly
-from gpuprov.host.remote.ask import MemberRequest
+from gpuprov.host.remote.ask import MemberRequest, WorkStopped
 from gpuprov.host.remote.several import failure_of, read_each
 from gpuprov.planes.registry import plane_of
 from gpuprov.serving.member_nodes import FindOrder, NodesOrder, TellOrder
 from gpuprov.serving.member_ready import ReadyOrder
-from gpuprov.spanning.parts.hold_there import HoldThere
+from gpuprov.spanning.parts.hold_there import HoldThere, held_there, hold_where_found, release_there
 from gpuprov.spanning.parts.over_hosts import (
     QUESTION_S,
     head_of,
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from gpuprov.host.remote.hosts import HostAnswers, Hosts
     from gpuprov.host.remote.machine import RemoteMachine
     from gpuprov.planes.across.leaving import JobsPolicy
+    from gpuprov.spanning.parts.hold_there import HeldThere
     from gpuprov.spanning.parts.over_hosts import SpanningCluster
 
 _LEAVING: Final = ("stop", "rm", "restore")  # a snapshot at most pauses a node: its own host looks for jobs
@@ -55,11 +56,15 @@ class FoundNodes:
         cluster: As its hosts that answer say; None where no node was found.
         homes: The host of each node that was found.
         failed: Why hosts do not answer.
+        held: What hosts hold of them, by host.
+        refused: Why hosts did not hold them.
     """
 
     cluster: SpanningCluster | None
     homes: Mapping[str, str]
     failed: Mapping[str, GpuprovError]
+    held: Mapping[str, HeldThere] = field(default_factory=dict)
+    refused: Mapping[str, GpuprovError] = field(default_factory=dict)
 
     def on(self, host: str) -> list[str]:
         """Those on a host."""
@@ -96,13 +101,59 @@ def locate_nodes(names: Sequence[str], known: Mapping[str, RemoteMachine], hosts
         UsageError: A node is on more than one host, or they are of several clusters.
         GpuprovError: Hosts do not answer, and a node may be there.
     """
-    request = MemberRequest(
-        verb="find", document=asdict(FindOrder(nodes=list(names))), total_s=scaled_limit_s(QUESTION_S)
-    )
+    here, away = _here_and_away(known, hosts)
+    return _put_together(names, known, hosts.ask(dict.fromkeys(here, _find(names))), away, hosts)
+
+
+def locate_to_change(
+    names: Sequence[str], change: NodesChange, known: Mapping[str, RemoteMachine], hosts: Hosts, *, reporter: Reporter
+) -> FoundNodes:
+    """The same; nodes that are to leave are held at once, where the host that gives them work is another one.
+
+    Whoever gets them has them changed by `change_nodes_there`, after which none is held.
+
+    Raises:
+        UsageError: As above, or no host has one of them, unless it was to be removed.
+        GpuprovError: As above.
+    """
+    request = _find(names)
+    if change.verb in _LEAVING:
+        request = replace(request, following=hold_where_found(names, change.policy, lost=change.verb in _LOST))
+    here, away = _here_and_away(known, hosts)
+    answers = hosts.work(dict.fromkeys(here, request))
+    after = [answer.following for answer in answers if answer.following]
+    held, refused = read_each(after, lambda told, host: held_there(told, known[host]))
+    try:
+        found = _put_together(names, known, answers, away, hosts)
+        if change.verb != "rm":
+            refuse_absent(names, found, known)
+    except BaseException:
+        for one in held.values():
+            release_there(one, hosts, reporter)
+        raise
+    return replace(found, held=held, refused=refused)
+
+
+def _find(names: Sequence[str]) -> MemberRequest:
+    return MemberRequest(verb="find", document=asdict(FindOrder(nodes=list(names))), total_s=scaled_limit_s(QUESTION_S))
+
+
+def _here_and_away(known: Mapping[str, RemoteMachine], hosts: Hosts) -> tuple[list[RemoteMachine], list[RemoteMachine]]:
+    """The hosts to ask first, and those that are asked only if need be."""
     away = [machine for machine in known.values() if hosts.is_away(machine)]
-    answers = list(hosts.ask({machine: request for machine in known.values() if machine not in away}))
+    return [machine for machine in known.values() if machine not in away], away
+
+
+def _put_together(
+    names: Sequence[str],
+    known: Mapping[str, RemoteMachine],
+    first: HostAnswers,
+    away: Sequence[RemoteMachine],
+    hosts: Hosts,
+) -> FoundNodes:
+    answers = list(first)
     if away and not set(names) <= _homes(names, answers).keys():
-        answers += hosts.ask(dict.fromkeys(away, request))
+        answers += hosts.ask(dict.fromkeys(away, _find(names)))
     homes = _homes(names, answers)
     parts, failed = read_each(answers, _parts)
     absent = [name for name in names if name not in homes]
@@ -175,11 +226,14 @@ def change_nodes_there(found: FoundNodes, change: NodesChange, hosts: Hosts, *, 
         GpuprovError: The host of the node that gives work refuses, or does not answer; nothing was changed.
     """
     if found.cluster is None:
+        for one in found.held.values():
+            release_there(one, hosts, reporter)
         return NodesChanged(outcome=Outcome(), failed={}, asked=0)
     work = _Work(found.cluster, found, change, hosts, reporter)
-    work.refuse()
-    held = work.hold()
+    held = any(one.nodes for one in found.held.values())
     try:
+        work.refuse()
+        held = work.hold()
         work.act(held=held)
         if change.verb == "rm":
             work.tell(held=held)
@@ -233,14 +287,24 @@ class _Work:
             )
 
     def hold(self) -> bool:
-        """Hold the nodes where the node that gives work is elsewhere; returns whether that was to be done, and was."""
+        """Hold the nodes where the node that gives work is elsewhere; returns whether any are held now."""
+        held = self._held_already
         if self._change.verb not in _LEAVING or not self._spans or self.homes == [self._head]:
-            return False
+            return bool(held)
         nodes = [row for row in self._seen.rows if row.name in self._found.homes]
         if not any(plane_of(row.role).has_services for row in nodes):
-            return False
-        lost = self._change.verb in _LOST
-        return self._there.take([row.name for row in nodes], self._change.policy, lost=lost)
+            return bool(held)
+        names = [row.name for row in nodes]
+        refusal = self._found.refused.get(self._head)
+        if refusal and not isinstance(refusal, WorkStopped):  # which another host's failure has ended
+            raise refusal
+        if set(names) <= held:
+            return True
+        return self._there.take(names, self._change.policy, lost=self._change.verb in _LOST) or bool(held)
+
+    @property
+    def _held_already(self) -> set[str]:
+        return {name for one in self._found.held.values() for name in one.nodes}
 
     def act(self, *, held: bool) -> None:
         """Have each host do it with its own nodes; where they are held, the other hosts learn of it meanwhile."""
@@ -294,13 +358,12 @@ class _Work:
 
     def release(self) -> None:
         """Let the nodes that are still there take jobs again."""
-        verb, names = self._change.verb, list(self._found.homes)
+        verb, names = self._change.verb, {*self._found.homes, *self._held_already}
         done = self._gone if self._heard else set()  # after Ctrl-C nobody knows
-        if verb == "rm" and done >= set(names):
-            return
-        stopped = sorted(done) if verb == "stop" else []
-        running = [name for name in names if name not in stopped and not (verb == "rm" and name in done)]
-        self._there.release(running=running, stopped=stopped)
+        left = sorted(names - done if verb == "rm" else names)
+        off = done if verb == "stop" else {row.name for row in self._seen.rows if row.status == "stopped"}
+        stopped = [name for name in left if name in off]
+        self._there.release(running=[name for name in left if name not in stopped], stopped=stopped)
 
     def _whole_without(self, names: Collection[str]) -> WholeCluster:
         return self._seen.whole.without(names)

@@ -194,7 +194,6 @@ def _work(
     unwanted: Event,
 ) -> HostAnswer:
     """Have a host do it, and what follows; that is ended, and left out, where another host fails."""
-
     after: list[HostAnswer] = []
 
     def work() -> Mapping[str, Any]:

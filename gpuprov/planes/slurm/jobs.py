@@ -49,11 +49,13 @@ def ask_words(driver: Driver, controller: str) -> dict[str, NodeWord]:
 def hold(driver: Driver, controller: str, names: Collection[str]) -> tuple[str, ...]:
     """Drain those of the nodes that Slurm has and nobody has drained; returns all that a killed run had drained.
 
+    Those whose host is away take no jobs, and stay as they are: they are known by their reason.
+
     Raises:
         GpuprovError: Slurm does not answer, or refused.
     """
     words = ask_words(driver, controller)
-    open_ones = [name for name in sorted(names) if name in words and not words[name].drained]
+    open_ones = [name for name in sorted(names) if name in words and not (words[name].drained or words[name].away)]
     if open_ones:
         nodes = f"nodename={','.join(open_ones)}"
         run_slurm(driver, controller, ["scontrol", "update", nodes, "state=drain", f"reason={hold_reason()}"])

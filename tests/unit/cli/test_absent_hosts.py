@@ -55,6 +55,15 @@ def test_nodes_of_a_host_that_is_away_for_long_are_down_with_the_reason(lab: Typ
     assert lab.hosts.worlds["hinton"].engine.nodes.keys() >= LOST, "they are never removed"
 
 
+def test_a_command_about_such_nodes_leaves_them_as_they_are(lab: Typing) -> None:
+    slurm = lose(lab, seconds=31)
+    lab.type("cluster", "up", "--no-verify", expect=AWAY)
+    reasons = dict(slurm.reasons)
+    assert reasons.keys() == LOST
+    lab.type("stop", "c003", expect=AWAY)
+    assert (slurm.drains, slurm.reasons) == ({}, reasons)
+
+
 def test_nobody_is_told_before_the_time_that_the_spec_says(lab: Typing) -> None:
     slurm = lose(lab, seconds=5)
     lab.hosts.asked.clear()

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from gpuprov.cluster.state import observe_cluster
 from gpuprov.cluster.whole import recorded_whole
 from gpuprov.core.errors import EngineError
+from gpuprov.host.remote.ask import WorkStopped
 from tests.fakes.slurm import FakeJob
 from tests.unit.cli.test_spanning import AWAY, at_the_controller
 
@@ -62,15 +64,18 @@ def test_a_removed_node_is_in_no_file_of_any_host(lab: Typing) -> None:
     wholes = [recorded_whole(observe_cluster(one.driver, "lab")) for one in lab.hosts.worlds.values()]
     assert wholes[0] == wholes[1]
     assert sorted(wholes[0].homes) == ["c000", "c001", "c002"] if wholes[0] else False
-    assert verbs(lab) == ["find", "hold", "nodes", "tell"]
+    assert verbs(lab) == ["find", "hold-found", "nodes", "tell"], "the second follows the first at once"
     assert max(Counter(lab.hosts.asked).values()) == 1
     assert set(states(lab).values()) == {"idle"}
     assert "hinton: create node c003" in " ".join(lab.json("cluster", "up", "--no-verify")["changed"])
 
 
 def test_a_node_beside_the_controller_is_removed_in_three_round_trips(lab: Typing) -> None:
+    seen: list[tuple[str, ...]] = []
+    world(lab, "hoff").slurm.on_drain = seen.append
     lab.type("rm", "c001")
-    assert verbs(lab) == ["find", "nodes", "tell"]
+    assert verbs(lab) == ["find", "hold-found", "nodes", "tell"]
+    assert seen == [("c001",)], "only by the command itself, on its own host"
     assert "NodeName=c001" not in conf_of_all(lab)
 
 
@@ -110,6 +115,34 @@ def test_no_job_starts_on_a_node_while_its_host_stops_it(lab: Typing) -> None:
     assert "hinton: started c002" in told["changed"]
     assert verbs(lab) == ["find", "nodes", "ready"]
     assert set(states(lab).values()) == {"idle"}
+
+
+def test_a_node_stops_in_three_round_trips(lab: Typing) -> None:
+    lab.type("stop", "c003")
+    assert verbs(lab) == ["find", "hold-found", "nodes", "release"]
+
+
+def test_a_node_is_not_held_for_one_that_is_not_there(lab: Typing) -> None:
+    lab.type("stop", "c003", "c009", expect=2)
+    assert "there is no node c009" in lab.errors
+    assert verbs(lab) == ["find", "hold-found", "release"]
+    assert world(lab, "hoff").slurm.drains == {}
+
+
+def test_nodes_are_held_later_where_a_third_host_has_ended_the_first_attempt(lab: Typing) -> None:
+    honest = lab.hosts.work
+    stopped = WorkStopped("the work on hoff was ended", evidence="", fix="try again")
+
+    def work(requests: Any) -> Any:
+        return [
+            replace(one, following=replace(one.following, document=None, error=stopped)) if one.following else one
+            for one in honest(requests)
+        ]
+
+    lab.hosts.work = work  # type: ignore[method-assign]
+    lab.type("stop", "c003")
+    assert verbs(lab) == ["find", "hold-found", "hold", "nodes", "release"]
+    assert world(lab, "hoff").slurm.drains == {}
 
 
 def test_a_node_that_could_not_be_stopped_takes_jobs_again(lab: Typing) -> None:
