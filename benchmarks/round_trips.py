@@ -4,7 +4,8 @@ Usage: python -m benchmarks.round_trips
 
 A cluster of Slurm over two hosts, and every verb as it is typed on a third machine, in turn. The hosts are the tests'
 fakes in this process: only what is asked of them counts, and this is the same on every machine. A round is what is
-asked of hosts side by side; the next one waits for its answers. Connections are counted by the control sockets that
+asked of hosts side by side; the next one waits for its answers. What a host is asked in one go with it and does next,
+without a word from the controller, has a `+`. Connections are counted by the control sockets that
 ssh would be told to use: everything that names the same one shares a connection. Prints a table in Markdown;
 docs/benchmarks.md holds one.
 """
@@ -121,6 +122,7 @@ class CountedHosts(HostsInWorlds):
     ) -> list[HostAnswer]:
         """Also of `work`, which asks; hosts that an answer names are asked after it, in a round of their own."""
         words = " and ".join(dict.fromkeys(request.verb for request in requests.values()))
+        words += "".join({f" + {one.following.verb}" for one in requests.values() if one.following})
         if requests:
             self._note(requests, words)
         answers = super().ask(requests, further)

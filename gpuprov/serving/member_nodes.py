@@ -20,7 +20,7 @@ from gpuprov.documents.outcome import outcome_document
 from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_MEMBERS
 from gpuprov.host.survey import survey
 from gpuprov.planes.across.hold import Leave
-from gpuprov.planes.across.leaving import JobsPolicy, hold_elsewhere
+from gpuprov.planes.across.leaving import SPARE_JOBS, JobsPolicy, hold_elsewhere
 from gpuprov.planes.across.reading import read_then_lock
 from gpuprov.planes.across.renew import renew_cluster
 from gpuprov.planes.base import Departure
@@ -79,17 +79,15 @@ class HoldOrder:
 class HoldFoundOrder:
     """`hold-found`: what `hold` does, asked of every host after `find`; only that of the node that gives work does it.
 
+    No job ends, and none is waited for: nobody knows yet whether the nodes may leave.
+
     Attributes:
         nodes: Those to hold, if some of them are on other hosts.
         lost: Whether their disks go as well.
-        force: Whether jobs end.
-        drain_s: How long jobs are waited for; below 0 not at all.
     """
 
     nodes: list[str]
     lost: bool
-    force: bool = False
-    drain_s: float = -1.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -181,7 +179,7 @@ def serve_hold_found(order: HoldFoundOrder, host: Host, reporter: Reporter) -> d
     names = [check_node_name(name) for name in order.nodes]
     seen = survey(host.engines, partial(_leaves_held_here, names=names, lost=order.lost))
     for driver, leave in (found for answer in seen.answers.values() for found in answer):
-        hold_elsewhere(driver, leave, _policy(order), reporter=reporter)
+        hold_elsewhere(driver, leave, SPARE_JOBS, reporter=reporter)
         return {"cluster": leave.state.name, "held": list(leave.departure.nodes)}
     return {"cluster": "", "held": []}
 
@@ -262,7 +260,7 @@ def _record(driver: Driver, state: ClusterState, text: str) -> None:
     driver.set_network_labels(network.name, {LABEL_MEMBERS: dump_whole(whole)})
 
 
-def _policy(order: HoldOrder | HoldFoundOrder | NodesOrder) -> JobsPolicy:
+def _policy(order: HoldOrder | NodesOrder) -> JobsPolicy:
     return JobsPolicy(force=order.force, drain_s=order.drain_s if order.drain_s >= 0 else None)
 
 

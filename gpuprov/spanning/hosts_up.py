@@ -28,7 +28,7 @@ from gpuprov.spanning.parts.agree import (
     look_and_plan_parts,
     requests_of_parts,
 )
-from gpuprov.spanning.parts.hold_there import HoldThere
+from gpuprov.spanning.parts.hold_there import EarlyHold, HoldThere
 from gpuprov.spanning.parts.hosts_leaving import remove_leaving
 from gpuprov.spanning.parts.lost_service import tell_lost_service
 from gpuprov.spanning.parts.over_hosts import lines_of, part_error, with_word
@@ -105,7 +105,12 @@ def up_over_hosts(order: HostsUpOrder, hosts: Hosts, *, reporter: Reporter) -> H
     Raises:
         GpuprovError: Something was refused before anything was changed; the hosts together have too little room, say.
     """
-    agreed = agree_with_hosts(order, hosts, reporter)
+    with EarlyHold(hosts, reporter) as early:
+        return _up(order, hosts, early, reporter)
+
+
+def _up(order: HostsUpOrder, hosts: Hosts, early: EarlyHold, reporter: Reporter) -> HostsUp:
+    agreed = agree_with_hosts(order, hosts, reporter, early)
     seen, spec = agreed.seen, agreed.spec
     if not agreed.changes:
         told = Outcome(changed=tell_absence(seen, hosts, reporter=reporter))
@@ -118,7 +123,7 @@ def up_over_hosts(order: HostsUpOrder, hosts: Hosts, *, reporter: Reporter) -> H
     agreed = replace(agreed, whole=keyed.changed_from(agreed.whole))
     secret = agreed.secret or plane_of(spec.nodes.role).new_secret()
     with reporter.phase("hosts"):
-        done = _work_without_jobs(order, agreed, hosts, secret, reporter)
+        done = _work_without_jobs(order, agreed, hosts, secret, early, reporter)
     with reporter.phase("ready"):
         ready = _wait_ready(agreed, done, hosts, reporter)
         done.changed += tell_absence(seen, hosts, reporter=reporter)
@@ -199,13 +204,15 @@ def _waited(answers: HostAnswers) -> HostAnswer | None:
     return waited
 
 
-def _work_without_jobs(order: HostsUpOrder, agreed: Agreed, hosts: Hosts, secret: bytes, reporter: Reporter) -> _Done:
+def _work_without_jobs(
+    order: HostsUpOrder, agreed: Agreed, hosts: Hosts, secret: bytes, early: EarlyHold, reporter: Reporter
+) -> _Done:
     """The same, with no job on nodes that leave a host without the node that gives work; hosts that leave are first."""
     there, policy, leaving = HoldThere(agreed.seen, hosts, reporter), order.policy, agreed.leaving
     gone = [one for one in agreed.before.members if one.name not in agreed.whole.homes or one.host in leaving.nodes]
     reached = {*agreed.seen.parts, *leaving.machines} - {there.home}
     names = [one.name for one in gone if one.host in reached and plane_of(one.role).has_services]
-    held = bool(names) and there.take(names, policy, lost=True)
+    held = bool(names) and (early.hand_over(names, policy) or there.take(names, policy, lost=True))
     done = None
     try:
         policy = replace(policy, force=True, drain_s=None) if held else policy

@@ -16,12 +16,18 @@ from gpuprov.core.names import fold
 from gpuprov.core.outcome import Outcome
 from gpuprov.core.silence_limit import scaled_limit_s
 from gpuprov.documents.member_answers import strictly
-from gpuprov.host.remote.ask import MemberRequest, WorkStopped
+from gpuprov.host.remote.ask import MemberRequest
 from gpuprov.host.remote.several import failure_of, read_each
 from gpuprov.planes.registry import plane_of
 from gpuprov.serving.member_nodes import FindOrder, NodesOrder, TellOrder
 from gpuprov.serving.member_ready import ReadyOrder
-from gpuprov.spanning.parts.hold_there import HoldThere, held_there, hold_where_found, release_there
+from gpuprov.spanning.parts.hold_there import (
+    HoldThere,
+    held_there,
+    hold_where_found,
+    refuse_early,
+    release_there,
+)
 from gpuprov.spanning.parts.over_hosts import (
     QUESTION_S,
     head_of,
@@ -118,7 +124,7 @@ def locate_to_change(
     """
     request = _find(names)
     if change.verb in _LEAVING:
-        request = replace(request, following=hold_where_found(names, change.policy, lost=change.verb in _LOST))
+        request = replace(request, following=hold_where_found(names, lost=change.verb in _LOST))
     here, away = _here_and_away(known, hosts)
     answers = hosts.work(dict.fromkeys(here, request))
     after = [answer.following for answer in answers if answer.following]
@@ -296,8 +302,8 @@ class _Work:
             return bool(held)
         names = [row.name for row in nodes]
         refusal = self._found.refused.get(self._head)
-        if refusal and not isinstance(refusal, WorkStopped):  # which another host's failure has ended
-            raise refusal
+        if refusal:
+            refuse_early(refusal, self._change.policy)
         if set(names) <= held:
             return True
         return self._there.take(names, self._change.policy, lost=self._change.verb in _LOST) or bool(held)

@@ -16,26 +16,30 @@ from gpuprov.cluster.whole import WholeCluster, dump_whole
 from gpuprov.core.errors import Unreachable, UsageError
 from gpuprov.host.remote.ask import MemberRequest
 from gpuprov.host.remote.several import read_each
+from gpuprov.planes.across.leaving import SPARE_JOBS
 from gpuprov.planes.base import Crew
 from gpuprov.planes.registry import PLANES, check_spec, plane_of
 from gpuprov.serving.member_clusters import MemberUpOrder, PartOrder
+from gpuprov.spanning.parts.hold_there import request_hold
 from gpuprov.spanning.parts.hosts_leaving import find_leaving
-from gpuprov.spanning.parts.over_hosts import look_at_spanning, machine_of, part_error, refuse_doubles
+from gpuprov.spanning.parts.over_hosts import host_of_head, look_at_spanning, machine_of, part_error, refuse_doubles
 from gpuprov.spanning.parts.planned_part import PlannedPart, read_planned_part
 from gpuprov.spanning.parts.settle import settle_spanning
 from gpuprov.spanning.parts.share_over_hosts import prove_new_share, prove_share
 from gpuprov.spanning.parts.tunnel_keys import with_tunnels
-from gpuprov.spec.addressing import node_name
+from gpuprov.spec.addressing import node_name, number_of_name
 from gpuprov.spec.serialize import dump_spec
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from gpuprov.cluster.files import Member
     from gpuprov.core.reporter import Reporter
     from gpuprov.host.remote.hosts import Hosts
     from gpuprov.host.remote.machine import RemoteMachine
     from gpuprov.planes.across.leaving import JobsPolicy
     from gpuprov.planes.over_hosts.host_part import HostPart
+    from gpuprov.spanning.parts.hold_there import EarlyHold
     from gpuprov.spanning.parts.hosts_leaving import LeavingHosts
     from gpuprov.spanning.parts.over_hosts import SpanningCluster
     from gpuprov.spec.draft import Draft
@@ -112,8 +116,15 @@ class Agreed:
         return not same or any(self.lines.values())
 
 
-def agree_with_hosts(order: HostsUpOrder, hosts: Hosts, reporter: Reporter) -> Agreed:
-    """Ask all hosts, place the new nodes, and have every host plan its part; changes nothing."""
+def agree_with_hosts(order: HostsUpOrder, hosts: Hosts, reporter: Reporter, early: EarlyHold | None = None) -> Agreed:
+    """Ask all hosts, place the new nodes, and have every host plan its part; changes nothing.
+
+    Args:
+        order: What is asked for.
+        hosts: The way to the hosts.
+        reporter: Is told what goes on.
+        early: Takes the nodes that leave, where they are to be held at once.
+    """
     with reporter.phase("look"):
         seen = _look(order, hosts)
         for error in seen.failed.values():
@@ -139,7 +150,7 @@ def agree_with_hosts(order: HostsUpOrder, hosts: Hosts, reporter: Reporter) -> A
             lines={},
             secret=b"",
         )
-        planned = look_and_plan_parts(order, spec, begun, hosts)
+        planned = look_and_plan_parts(order, spec, begun, hosts, early)
         whole = begun.whole
         for host, one in planned.items():
             mine = one.mine
@@ -193,8 +204,10 @@ def _look(order: HostsUpOrder, hosts: Hosts) -> SpanningCluster:
     return seen
 
 
-def look_and_plan_parts(order: HostsUpOrder, spec: ClusterSpec, agreed: Agreed, hosts: Hosts) -> dict[str, PlannedPart]:
-    """What each host that answers would change for its part.
+def look_and_plan_parts(
+    order: HostsUpOrder, spec: ClusterSpec, agreed: Agreed, hosts: Hosts, early: EarlyHold | None = None
+) -> dict[str, PlannedPart]:
+    """What each host that answers would change for its part; meanwhile, nodes that are foreseen to leave are held.
 
     Raises:
         GpuprovError: A host refuses, or does not answer any more; nothing was changed.
@@ -209,13 +222,43 @@ def look_and_plan_parts(order: HostsUpOrder, spec: ClusterSpec, agreed: Agreed, 
     def read(told: Mapping[str, Any], host: str) -> PlannedPart:
         return read_planned_part(told, host, {node: home for node, home in homes.items() if home != host})
 
-    planned, refused = read_each(hosts.ask(requests), read)
+    leaving = _foresee_leaving(agreed) if early else []
+    if early and leaving:
+        home = seen.machines[host_of_head(seen)]
+        following = request_hold(replace(seen, whole=agreed.before), leaving, SPARE_JOBS, lost=True)
+        answers = hosts.work({**requests, home: replace(requests[home], following=following)})
+        for answer in answers:
+            if answer.following:
+                early.hear(seen, leaving, answer.following)
+    else:
+        answers = hosts.ask(requests)
+    planned, refused = read_each(answers, read)
     lost = all(isinstance(error, Unreachable) for error in refused.values())
     what = f"nothing was changed: hosts {'did not plan' if lost else 'refuse'} their part"
     error = part_error(refused, of=len(requests), what=what, undone=True)
     if error:
         raise error
     return planned
+
+
+def _foresee_leaving(agreed: Agreed) -> list[str]:
+    """The nodes that will leave hosts without the node that gives work, as far as can be seen before these plan.
+
+    Of those that are on hosts which stay, what the recorded spec has made and this one does not.
+    """
+    seen, spec = agreed.seen, agreed.spec
+    home = host_of_head(seen)
+    if home not in seen.parts or seen.spec is None:
+        return []
+    fewer = range(spec.nodes.count, seen.spec.nodes.count)
+
+    def leaves(member: Member) -> bool:
+        if member.host in agreed.leaving.nodes:
+            return member.host in agreed.leaving.machines
+        return member.host in seen.parts and number_of_name(member.name, prefix=spec.nodes.prefix) in fewer
+
+    found = (one for one in agreed.before.members if one.host != home and leaves(one))
+    return [one.name for one in found if plane_of(one.role).has_services]
 
 
 def requests_of_parts(

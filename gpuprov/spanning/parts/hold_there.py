@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpuprov.core.names import fold
 from gpuprov.documents.member_answers import strictly
-from gpuprov.host.remote.ask import MemberRequest
+from gpuprov.host.remote.ask import MemberRequest, WorkStopped
 from gpuprov.host.remote.several import failure_of
 from gpuprov.serving.member_nodes import HoldFoundOrder, HoldOrder, ReleaseOrder
 from gpuprov.spanning.parts.over_hosts import host_of_head
@@ -15,9 +15,11 @@ from gpuprov.spanning.parts.over_hosts import host_of_head
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from gpuprov.core.errors import GpuprovError
     from gpuprov.core.reporter import Reporter
     from gpuprov.host.remote.hosts import Hosts
     from gpuprov.host.remote.machine import RemoteMachine
+    from gpuprov.host.remote.several import HostAnswer
     from gpuprov.planes.across.leaving import JobsPolicy
     from gpuprov.spanning.parts.over_hosts import SpanningCluster
 
@@ -37,10 +39,18 @@ class HeldThere:
     nodes: tuple[str, ...]
 
 
-def hold_where_found(names: Sequence[str], policy: JobsPolicy, *, lost: bool) -> MemberRequest:
+def hold_where_found(names: Sequence[str], *, lost: bool) -> MemberRequest:
     """What hosts are asked after `find` about nodes that are about to leave; `held_there` reads what they say."""
-    order = HoldFoundOrder(nodes=list(names), lost=lost, force=policy.force, drain_s=_seconds(policy))
-    return MemberRequest(verb="hold-found", document=asdict(order))
+    return MemberRequest(verb="hold-found", document=asdict(HoldFoundOrder(nodes=list(names), lost=lost)))
+
+
+def refuse_early(refusal: GpuprovError, policy: JobsPolicy) -> None:
+    """Say why nodes were not held at once, unless another attempt may go better.
+
+    It may where jobs end or are waited for, which no early one does, and where another host had ended that one.
+    """
+    if not (policy.force or policy.drain_s is not None or isinstance(refusal, WorkStopped)):
+        raise refusal
 
 
 def held_there(told: Mapping[str, Any], machine: RemoteMachine) -> HeldThere:
@@ -71,6 +81,64 @@ def release_there(held: HeldThere, hosts: Hosts, reporter: Reporter, *, stopped:
         reporter.warn(f"could not resume {names}: {error.what}: {error.evidence}; to resume them: gpuprov cluster up")
 
 
+def request_hold(seen: SpanningCluster, names: Sequence[str], policy: JobsPolicy, *, lost: bool) -> MemberRequest:
+    """What the host of the node that gives work is asked about nodes that are about to leave."""
+    stopped = {row.name for row in seen.rows if row.status == "stopped"}
+    homes, home = seen.whole.homes, host_of_head(seen)
+    order = HoldOrder(
+        cluster=seen.name,
+        nodes=list(names),
+        lost=list(names) if lost else [],
+        elsewhere=[name for name in names if homes.get(name) != home and name not in stopped],
+        force=policy.force,
+        drain_s=_seconds(policy),
+    )
+    return MemberRequest(verb="hold", document=asdict(order))
+
+
+class EarlyHold:
+    """Nodes that are held while hosts still plan, for it is foreseen that they leave.
+
+    What is held at the end of its block takes jobs again.
+
+    Args:
+        hosts: The way to the host that holds them.
+        reporter: Is told what cannot be done.
+    """
+
+    def __init__(self, hosts: Hosts, reporter: Reporter) -> None:
+        self._hosts, self._reporter = hosts, reporter
+        self._foreseen: frozenset[str] = frozenset()
+        self._held: HeldThere | None = None
+        self._refusal: GpuprovError | None = None
+
+    def hear(self, seen: SpanningCluster, names: Sequence[str], answer: HostAnswer) -> None:
+        """What came of `request_hold` for these nodes."""
+        self._foreseen, self._refusal = frozenset(names), answer.error
+        if answer.error is None:
+            self._held = HeldThere(machine=answer.machine, cluster=seen.name, nodes=tuple(names))
+
+    def hand_over(self, names: Sequence[str], policy: JobsPolicy) -> bool:
+        """Whether exactly these are held; whoever asks is to let them take jobs again.
+
+        Raises:
+            GpuprovError: Just these were refused, and the policy does not say to go on.
+        """
+        if self._foreseen != {*names}:
+            return False
+        if self._refusal is not None:
+            refuse_early(self._refusal, policy)
+        held, self._held = self._held, None
+        return held is not None
+
+    def __enter__(self) -> EarlyHold:  # noqa: PYI034 - Self needs Python 3.11
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._held is not None:
+            release_there(self._held, self._hosts, self._reporter)
+
+
 class HoldThere:
     """What keeps work from nodes of several hosts.
 
@@ -97,18 +165,7 @@ class HoldThere:
                 "jobs are looked for on the nodes themselves"
             )
             return False
-        stopped = {row.name for row in seen.rows if row.status == "stopped"}
-        homes = seen.whole.homes
-        order = HoldOrder(
-            cluster=seen.name,
-            nodes=list(names),
-            lost=list(names) if lost else [],
-            elsewhere=[name for name in names if homes.get(name) != self.home and name not in stopped],
-            force=policy.force,
-            drain_s=_seconds(policy),
-        )
-        request = MemberRequest(verb="hold", document=asdict(order))
-        (answer,) = self._hosts.work({seen.machines[self.home]: request})
+        (answer,) = self._hosts.work({seen.machines[self.home]: request_hold(seen, names, policy, lost=lost)})
         if answer.document is None:
             raise failure_of(answer)
         return True

@@ -129,6 +129,15 @@ def test_a_node_is_not_held_for_one_that_is_not_there(lab: Typing) -> None:
     assert world(lab, "hoff").slurm.drains == {}
 
 
+def test_a_node_from_create_node_is_not_held_by_a_run_that_keeps_it(lab: Typing) -> None:
+    lab.type("create-node", "c009", "--host", "hinton", "--gpus", "0")
+    seen: list[tuple[str, ...]] = []
+    world(lab, "hoff").slurm.on_drain = seen.append
+    lab.type("cluster", "up", "-n", "3", "--no-verify", "--force")
+    assert seen == [("c003",)]
+    assert "c009" in states(lab)
+
+
 def test_nodes_are_held_later_where_a_third_host_has_ended_the_first_attempt(lab: Typing) -> None:
     honest = lab.hosts.work
     stopped = WorkStopped("the work on hoff was ended", evidence="", fix="try again")

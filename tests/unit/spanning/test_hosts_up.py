@@ -493,3 +493,81 @@ def test_a_host_speaks_for_its_own_nodes_alone(lab: Controller, names: tuple[str
     assert list(found.failed) == ["hinton"]
     assert [node.node for node in found.report.nodes] == ["c000", "c001"]
     assert not found.report.passed
+
+
+def verbs_of(lab: Controller, host: str) -> list[str]:
+    return [verb for name, verb in lab.hosts.asked if name == host]
+
+
+def test_nodes_that_leave_are_held_while_hosts_plan(lab: Controller) -> None:
+    lab.up()
+    lab.hosts.asked.clear()
+    held: list[tuple[str, ...]] = []
+    lab.hosts.worlds["hoff"].slurm.on_drain = held.append
+    assert lab.up(2).error is None
+    assert held == [("c002", "c003")]
+    assert verbs_of(lab, "hoff").count("hold") == 1
+    assert "release" not in verbs_of(lab, "hoff")
+
+
+def test_a_job_on_a_node_that_is_to_leave_is_spared_and_ends_by_force(lab: Controller) -> None:
+    lab.up()
+    slurm = lab.hosts.worlds["hoff"].slurm
+    for world in lab.hosts.worlds.values():
+        world.slurm.jobs = {"c003": "7"}
+    with pytest.raises(UsageError, match="jobs would end"):
+        lab.up(2)
+    assert sorted(lab.hosts.worlds["hinton"].engine.nodes) == ["c002", "c003"]
+    assert slurm.drains == {}
+    order = replace(lab.order(2), policy=replace(SPARE_JOBS, force=True))
+    assert up_over_hosts(order, lab.hosts, reporter=lab.reporter).error is None
+    assert "c003" not in lab.hosts.worlds["hinton"].engine.nodes
+
+
+def test_nodes_take_jobs_again_where_another_host_refuses_its_plan(lab: Controller) -> None:
+    lab.up()
+    honest, slurm = lab.hosts.work, lab.hosts.worlds["hoff"].slurm
+    held: list[tuple[str, ...]] = []
+    slurm.on_drain = held.append
+
+    def work(requests: Any) -> Any:
+        answers = honest(requests)
+        if any(request.verb == "plan" for request in requests.values()):
+            refusal = EngineError("no room", evidence="e", fix="f")
+            return [
+                replace(one, document=None, error=refusal) if one.machine.name == "hinton" else one for one in answers
+            ]
+        return answers
+
+    lab.hosts.work = work  # type: ignore[method-assign]
+    with pytest.raises(GpuprovError, match="refuse their part"):
+        lab.up(2)
+    assert held
+    assert slurm.drains == {}
+    assert verbs_of(lab, "hoff")[-1] == "release"
+
+
+def test_nodes_are_waited_for_again_where_a_host_was_at_work_for_longer(lab: Controller) -> None:
+    honest = lab.hosts.work
+    late = TimedOut("the nodes are not ready", evidence="c003 down", fix="look")
+
+    def work(requests: Any) -> Any:
+        return [
+            replace(one, following=replace(one.following, document=None, error=late, asked_s=0.0))
+            if one.following
+            else one
+            for one in honest(requests)
+        ]
+
+    lab.hosts.work = work  # type: ignore[method-assign]
+    result = lab.up()
+    assert result.error is None
+    assert {row.work for row in result.rows} == {"idle"}
+    assert verbs_of(lab, "hoff")[-2:] == ["ready", "ready"]
+
+
+def test_nodes_of_a_host_that_failed_are_not_waited_for(lab: Controller) -> None:
+    fail_part(lab, "hinton", lambda answer: replace(answer, document=None, error=EngineError("no disk")))
+    result = lab.up()
+    assert list(result.failed) == ["hinton"]
+    assert [(row.name, row.work) for row in result.rows if row.host == "hoff"] == [("c000", "idle"), ("c001", "idle")]
