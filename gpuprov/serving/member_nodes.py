@@ -92,7 +92,13 @@ class HoldFoundOrder:
 
 @dataclass(frozen=True, kw_only=True)
 class ReleaseOrder:
-    """`release`: let nodes of other hosts take jobs again."""
+    """`release`: let nodes of other hosts take jobs again.
+
+    Attributes:
+        cluster: Theirs; empty where that is not known: it is the one that `hold-found` would hold them in, if any.
+        running: Those that run.
+        stopped: Those that do not.
+    """
 
     cluster: str
     running: list[str]
@@ -205,10 +211,15 @@ def _leaves_held_here(driver: Driver, *, names: Sequence[str], lost: bool) -> li
 
 def serve_release(order: ReleaseOrder, host: Host, reporter: Reporter) -> dict[str, Any]:
     """Undo `hold`."""
-    driver = engine_of_cluster(check_cluster_name(order.cluster), host.engines, reporter=reporter)
-    state = observe_cluster(driver, order.cluster)
-    for plane in PLANES.values():
-        plane.release(driver, state, running=order.running, stopped=order.stopped)
+    if order.cluster:
+        driver = engine_of_cluster(check_cluster_name(order.cluster), host.engines, reporter=reporter)
+        found = [(driver, observe_cluster(driver, order.cluster))]
+    else:
+        seen = survey(host.engines, partial(_leaves_held_here, names=order.running, lost=False))
+        found = [(driver, leave.state) for answer in seen.answers.values() for driver, leave in answer]
+    for driver, state in found:
+        for plane in PLANES.values():
+            plane.release(driver, state, running=order.running, stopped=order.stopped)
     return outcome_document(Outcome(), host=host.name)
 
 

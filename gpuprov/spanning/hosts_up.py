@@ -175,7 +175,7 @@ def _work(order: HostsUpOrder, agreed: Agreed, hosts: Hosts, secret: bytes) -> _
     """
     requests = requests_of_parts("up", order, agreed.spec, agreed, secret)
     heads = plane_of(agreed.spec.nodes.role).head_names(agreed.spec)
-    home = agreed.whole.homes.get(heads[0]) if heads else None
+    home = agreed.whole.homes.get(heads[0], "") if heads else ""
     if home in agreed.seen.parts:
         machine = agreed.seen.machines[home]
         requests[machine] = replace(requests[machine], following=_request_ready(agreed, agreed.seen.parts))

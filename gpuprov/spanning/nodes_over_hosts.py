@@ -27,6 +27,7 @@ from gpuprov.spanning.parts.hold_there import (
     hold_where_found,
     refuse_early,
     release_there,
+    release_unheard,
 )
 from gpuprov.spanning.parts.over_hosts import (
     QUESTION_S,
@@ -122,11 +123,16 @@ def locate_to_change(
         UsageError: As above, or no host has one of them, unless it was to be removed.
         GpuprovError: As above.
     """
-    request = _find(names)
-    if change.verb in _LEAVING:
-        request = replace(request, following=hold_where_found(names, lost=change.verb in _LOST))
     here, away = _here_and_away(known, hosts)
-    answers = hosts.work(dict.fromkeys(here, request))
+    if change.verb in _LEAVING:
+        following = hold_where_found(names, lost=change.verb in _LOST)
+        try:
+            answers = hosts.work(dict.fromkeys(here, replace(_find(names), following=following)))
+        except KeyboardInterrupt:
+            release_unheard(names, here, hosts)
+            raise
+    else:
+        answers = hosts.ask(dict.fromkeys(here, _find(names)))
     after = [answer.following for answer in answers if answer.following]
     held, refused = read_each(after, lambda told, host: held_there(told, known[host]))
     try:

@@ -226,10 +226,9 @@ def look_and_plan_parts(
     if early and leaving:
         home = seen.machines[host_of_head(seen)]
         following = request_hold(replace(seen, whole=agreed.before), leaving, SPARE_JOBS, lost=True)
+        early.foresee(seen, leaving)
         answers = hosts.work({**requests, home: replace(requests[home], following=following)})
-        for answer in answers:
-            if answer.following:
-                early.hear(seen, leaving, answer.following)
+        early.hear(next((answer.following for answer in answers if answer.following), None))
     else:
         answers = hosts.ask(requests)
     planned, refused = read_each(answers, read)

@@ -96,6 +96,12 @@ def request_hold(seen: SpanningCluster, names: Sequence[str], policy: JobsPolicy
     return MemberRequest(verb="hold", document=asdict(order))
 
 
+def release_unheard(names: Sequence[str], machines: Sequence[RemoteMachine], hosts: Hosts) -> None:
+    """Let nodes take jobs again, after Ctrl-C, which one of these hosts may hold."""
+    order = ReleaseOrder(cluster="", running=list(names), stopped=[])
+    hosts.work(dict.fromkeys(machines, MemberRequest(verb="release", document=asdict(order))))
+
+
 class EarlyHold:
     """Nodes that are held while hosts still plan, for it is foreseen that they leave.
 
@@ -112,11 +118,16 @@ class EarlyHold:
         self._held: HeldThere | None = None
         self._refusal: GpuprovError | None = None
 
-    def hear(self, seen: SpanningCluster, names: Sequence[str], answer: HostAnswer) -> None:
-        """What came of `request_hold` for these nodes."""
-        self._foreseen, self._refusal = frozenset(names), answer.error
-        if answer.error is None:
-            self._held = HeldThere(machine=answer.machine, cluster=seen.name, nodes=tuple(names))
+    def foresee(self, seen: SpanningCluster, names: Sequence[str]) -> None:
+        """The host of the node that gives work is about to hold these; nobody may hear that it does, after Ctrl-C."""
+        self._foreseen = frozenset(names)
+        self._held = HeldThere(machine=seen.machines[host_of_head(seen)], cluster=seen.name, nodes=tuple(names))
+
+    def hear(self, answer: HostAnswer | None) -> None:
+        """What came of that; None where it was not tried."""
+        if answer is None or answer.error is not None:
+            self._held = None
+            self._refusal = answer.error if answer else WorkStopped("nodes were not held", evidence="", fix="")
 
     def hand_over(self, names: Sequence[str], policy: JobsPolicy) -> bool:
         """Whether exactly these are held; whoever asks is to let them take jobs again.

@@ -16,7 +16,7 @@ from gpuprov.core.errors import EngineError, GpuprovError, HostNotReady, PartDon
 from gpuprov.planes.across.leaving import SPARE_JOBS
 from gpuprov.spanning.down_over_hosts import down_over_hosts
 from gpuprov.spanning.hosts_up import look_and_plan_over_hosts, up_over_hosts
-from gpuprov.spanning.nodes_over_hosts import NodesChange, change_nodes_there, locate_nodes
+from gpuprov.spanning.nodes_over_hosts import NodesChange, change_nodes_there, locate_nodes, locate_to_change
 from gpuprov.spanning.parts import agree
 from gpuprov.spanning.parts.agree import HostsUpOrder
 from gpuprov.spanning.parts.over_hosts import find_spanning, get_host_of_node
@@ -545,6 +545,38 @@ def test_nodes_take_jobs_again_where_another_host_refuses_its_plan(lab: Controll
     assert held
     assert slurm.drains == {}
     assert verbs_of(lab, "hoff")[-1] == "release"
+
+
+def interrupt_after(lab: Controller, verb: str) -> None:
+    """Have Ctrl-C come when hosts have served this, before anybody hears of it."""
+    honest = lab.hosts.work
+
+    def work(requests: Any) -> Any:
+        answers = honest(requests)
+        if any(request.verb == verb for request in requests.values()):
+            raise KeyboardInterrupt
+        return answers
+
+    lab.hosts.work = work  # type: ignore[method-assign]
+
+
+def test_nodes_take_jobs_again_after_ctrl_c_while_hosts_plan(lab: Controller) -> None:
+    lab.up()
+    interrupt_after(lab, "plan")
+    with pytest.raises(KeyboardInterrupt):
+        lab.up(2)
+    assert "hold" in verbs_of(lab, "hoff")
+    assert lab.hosts.worlds["hoff"].slurm.drains == {}
+
+
+def test_nodes_take_jobs_again_after_ctrl_c_while_they_are_looked_for(lab: Controller) -> None:
+    lab.up()
+    interrupt_after(lab, "find")
+    change, machines = NodesChange(verb="stop", policy=SPARE_JOBS), lab.hosts.machines
+    with pytest.raises(KeyboardInterrupt):
+        locate_to_change(["c003"], change, machines, lab.hosts, reporter=lab.reporter)
+    assert verbs_of(lab, "hoff")[-2:] == ["hold-found", "release"]
+    assert lab.hosts.worlds["hoff"].slurm.drains == {}
 
 
 def test_nodes_are_waited_for_again_where_a_host_was_at_work_for_longer(lab: Controller) -> None:
