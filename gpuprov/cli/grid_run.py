@@ -15,7 +15,7 @@ from gpuprov.core.errors import UsageError
 
 if TYPE_CHECKING:
     from gpuprov.cli.session import Session
-    from gpuprov.planes.work.grid_answers import Prepared
+    from gpuprov.planes.work.grid_answers import GridSubmitted
     from gpuprov.spec.grid_order import GridOrder
 
 
@@ -59,7 +59,7 @@ def command(session: Session, /, **given: Any) -> int:  # noqa: ANN401 - what cl
     )
     connect = partial(open_cluster, session, given["engine"], cluster)
     submitted = run_grid(connect, cluster, given["project"], order, jobs, reporter=session.reporter)
-    counted = _counted(submitted.prepared)
+    counted = _counted(submitted)
     if submitted.id is not None:
         session.reporter.note(counted)
     text = counted if submitted.id is None else submitted.id
@@ -97,10 +97,10 @@ def _run_here(session: Session, given: dict[str, Any], order: GridOrder) -> int:
     return code
 
 
-def _counted(prepared: Prepared) -> str:
-    other = f" ({prepared.other_code} with other code)" if prepared.other_code else ""
-    busy = f", under way: {prepared.under_way}" if prepared.under_way else ""
-    return f"submitted runs: {len(prepared.runs)}, done: {prepared.done}{other}{busy}"
+def _counted(submitted: GridSubmitted) -> str:
+    other = f" ({submitted.other_code} with other code)" if submitted.other_code else ""
+    busy = f", under way: {submitted.under_way}" if submitted.under_way else ""
+    return f"submitted runs: {len(submitted.runs)}, done: {submitted.done}{other}{busy}"
 
 
 _MOST_HERE = 1000

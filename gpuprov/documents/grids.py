@@ -17,18 +17,8 @@ if TYPE_CHECKING:
 
 def grid_submitted_document(submitted: GridSubmitted, *, cluster: str, host: str) -> dict[str, Any]:
     """What was submitted, and what was not missing."""
-    prepared = submitted.prepared
-    return document(
-        "grid-submitted",
-        host=host,
-        cluster=cluster,
-        project=submitted.project,
-        id=submitted.id,
-        runs=list(prepared.runs),
-        done=prepared.done,
-        under_way=prepared.under_way,
-        other_code=prepared.other_code,
-    )
+    told = {**asdict(submitted), "runs": list(submitted.runs)}
+    return document("grid-submitted", host=host, cluster=cluster, **told)
 
 
 def grid_local_document(project: Path, exit_code: int, *, host: str) -> dict[str, Any]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from contextlib import ExitStack
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from gpuprov.assets import get_asset
@@ -17,10 +16,11 @@ from gpuprov.host.incoming_files import IncomingFiles
 from gpuprov.host.outgoing_files import OutgoingProject
 from gpuprov.host.pulled_runs import TABLE, Pulled, PulledRuns, only
 from gpuprov.planes.across.find_grid import get_desk_of, read_runs
-from gpuprov.planes.work.grid_answers import GridSubmitted, run_name
-from gpuprov.planes.work.grid_desk import GridDesk, run_command, store_of
+from gpuprov.planes.work.grid_answers import run_name
+from gpuprov.planes.work.grid_desk import GridDesk, store_of
 from gpuprov.planes.work.grid_jobs import UNDER_WAY, find_submissions, jobs_by_run
 from gpuprov.planes.work.grid_status import judge_runs
+from gpuprov.planes.work.grid_submitter import GridSubmitter
 from gpuprov.spec.grid_order import GridOrder, check_project_name
 
 if TYPE_CHECKING:
@@ -29,10 +29,9 @@ if TYPE_CHECKING:
 
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver
-    from gpuprov.planes.work.grid_answers import GridSeries, GridTable
+    from gpuprov.planes.work.grid_answers import GridSeries, GridSubmitted, GridTable
     from gpuprov.planes.work.grid_status import GridStatus
     from gpuprov.planes.work.job_answers import JobRecord
-    from gpuprov.planes.work.job_desk import JobDesk
     from gpuprov.spec.job_order import SubmitOrder
 
 # The program finds its package first, and what lies beside that package is no part of the user's program
@@ -52,7 +51,7 @@ def run_grid(
     *,
     reporter: Reporter,
 ) -> GridSubmitted:
-    """Check a project on this host, copy it into a node, prepare the runs that are missing there, and submit them.
+    """Check a project on this host, copy it into a node, and submit the runs that are missing there.
 
     Args:
         connect: Opens the engine, once nothing is wrong with the project.
@@ -64,35 +63,23 @@ def run_grid(
 
     Raises:
         UsageError: The project or what is asked for is wrong, or the cluster takes no jobs; nothing was submitted.
+        SpecError: Nobody can tell what jobs of the cluster get by default; nothing was copied.
         EngineError: The node or its plane refused.
         TimedOut: It did not end; the error says how to see whether it was submitted.
     """
     name = check_project_name(project.name)
     files = check_grid(order, project, jobs).files
     desk = get_desk_of(connect(), cluster, project, "run")
-    grid = GridDesk.beside(desk)
-    with ExitStack() as until_prepared:
+    limited, submitter = desk.filled(jobs), GridSubmitter.beside(desk)
+    with ExitStack() as until_submitted:
         with reporter.phase("copy"):
-            place = until_prepared.enter_context(grid.holding(OutgoingProject(project, files).tar()))
-        with reporter.phase("prepare"):
-            prepared = grid.prepare(order, place, name=name, under_way=_under_way(desk, grid, name))
-    if prepared.folder is None:
-        return GridSubmitted(project=name, id=None, prepared=prepared)
-    command = run_command(prepared.folder, jobs.retries)
-    asked = replace(jobs, name=name, command=command, count=len(prepared.runs))
-    try:
-        with reporter.phase("submit"):
-            return GridSubmitted(project=name, id=desk.submit(asked, None).id, prepared=prepared)
-    except KeyboardInterrupt:
-        reporter.warn(name_cluster("see whether it was submitted: gpuprov jobs", cluster))
-        raise
-
-
-def _under_way(desk: JobDesk, grid: GridDesk, name: str) -> tuple[str, ...]:
-    """The names of runs that wait or run."""
-    found = [submission for submission in find_submissions(desk, name) if submission.is_under_way]
-    jobs = jobs_by_run(found, grid.table(name).submissions) if found else {}
-    return tuple(run for run, job in jobs.items() if job.state in UNDER_WAY)
+            place = until_submitted.enter_context(submitter.holding(OutgoingProject(project, files).tar()))
+        try:
+            with reporter.phase("submit"):
+                return submitter.submit(order, limited, place, name=name)
+        except KeyboardInterrupt:
+            reporter.warn(name_cluster("see whether it was submitted: gpuprov jobs", cluster))
+            raise
 
 
 def run_grid_here(project: Path, order: GridOrder, *, at_most: int, quiet: bool) -> int:

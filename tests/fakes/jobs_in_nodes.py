@@ -25,6 +25,7 @@ from gpuprov.planes.work.work_place import (
     cuda_program_argv,
     desk_argv,
     grid_argv,
+    text_argv,
 )
 from gpuprov.spec.devices import Mount
 from gpuprov.spec.shared_folder import SHARED
@@ -46,10 +47,12 @@ PROGRAM = tuple(desk_argv())
 GRID = tuple(grid_argv())
 ANNEAL = tuple(anneal_argv())
 CUDA = tuple(cuda_program_argv())
+SUBMIT_GRID = tuple(text_argv((ROOT / "gpuwork/submit_grid.py").read_text()))
 # What is asked of a node, and with what it begins behind `python3 -m`
 STARTS: dict[tuple[str, ...], tuple[str, ...]] = {
     PROGRAM: ("gpuwork.jobs", "--folder", FOLDER),
     GRID: ("gpuwork.grid",),
+    SUBMIT_GRID: ("gpuwork.submit_grid",),
     ANNEAL: ("gpuwork.anneal",),
     CUDA: ("gpuwork.programs", "--store", PROGRAMS),
     HARDWARE: ("gpuwork.hardware",),

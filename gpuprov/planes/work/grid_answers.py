@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from gpuprov.core.answer_kinds import fields_of, is_list, items_of, matches, number_in, or_none, pick, text_of
+from gpuprov.planes.work.job_answers import SUBMISSION_ID
 from gpuprov.planes.work.work_place import GRIDS
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
     from gpuprov.core.answer_kinds import Accepts
 
-PREPARED: Final = "gpuprov.grid-prepared/v1"
+GRID_SUBMITTED: Final = "gpuprov.grid-submitted/v1"
 LISTED: Final = "gpuprov.grid-listed/v1"
 SERIES: Final = "gpuprov.grid-series/v1"
 STATES: Final = ("done", "failed", "open")
@@ -31,37 +32,24 @@ SeriesPoints = tuple[tuple[float, float], ...]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Prepared:
-    """Runs that are ready to be submitted.
+class GridSubmitted:
+    """What was submitted, and what was not missing.
 
     Attributes:
-        folder: Of the submission, in the nodes; None if no run is missing.
-        runs: Their names, such as `param_001/2026-11-22-16-40-12_num1`.
+        project: The grid's name.
+        id: Of the jobs; None if no run was missing.
+        runs: Names of the runs, such as `param_001/2026-11-22-16-40-12_num1`; run N is job `ID.N`.
         done: How many runs are done already.
         under_way: How many wait or run.
         other_code: How many of the done ones ran other code.
     """
 
-    folder: str | None
+    project: str
+    id: str | None
     runs: tuple[str, ...]
     done: int
     under_way: int
     other_code: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class GridSubmitted:
-    """What was submitted.
-
-    Attributes:
-        project: The grid's name.
-        id: Of the jobs; None if no run was missing.
-        prepared: The runs, and what was not missing.
-    """
-
-    project: str
-    id: str | None
-    prepared: Prepared
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,18 +108,20 @@ def run_name(run: Mapping[str, str]) -> str:
     return f"{run['param_name']}/{run['job_name']}"
 
 
-def read_prepared(told: Mapping[str, Any], project: str) -> Prepared:
-    """What was prepared; raises ValueError for anything else."""
+def read_grid_submitted(told: Mapping[str, Any], project: str) -> GridSubmitted:
+    """What was submitted of a project; raises ValueError for anything else."""
     count = number_in(0, _MANY)
-    folder, runs, done, under_way, other_code = fields_of(
+    _, number, runs, done, under_way, other_code = fields_of(
         told,
-        PREPARED,
-        {"folder": or_none(_is_folder_of(project)), "runs": items_of(_RUN), "done": count, "under_way": count,
-         "other_code": count},
+        GRID_SUBMITTED,
+        {"project": lambda value: value == project, "id": or_none(SUBMISSION_ID), "runs": items_of(_RUN), "done": count,
+         "under_way": count, "other_code": count},
     )  # fmt: skip
-    if (folder is None) != (not runs):
-        raise ValueError("it has a folder without runs, or runs without a folder")
-    return Prepared(folder=folder, runs=tuple(runs), done=done, under_way=under_way, other_code=other_code)
+    if (number is None) != (not runs):
+        raise ValueError("it has an id without runs, or runs without an id")
+    return GridSubmitted(
+        project=project, id=number, runs=tuple(runs), done=done, under_way=under_way, other_code=other_code
+    )
 
 
 def read_table(told: Mapping[str, Any]) -> GridTable:
@@ -196,14 +186,6 @@ def _number(text: str) -> float | None:
     except ValueError:
         return None
     return number if math.isfinite(number) and abs(number) < 1e300 else None  # noqa: PLR2004 - a chart adds them up
-
-
-def _is_folder_of(project: str) -> Accepts:
-    def accepts(value: object) -> bool:
-        found = SUBMISSION.fullmatch(value) if isinstance(value, str) else None
-        return found is not None and found[1] == project
-
-    return accepts
 
 
 def _mapping(key: str, kind: Accepts) -> Accepts:

@@ -4,17 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from gpuprov.core.silence_limit import scaled_limit_s
-from gpuprov.planes.work.grid_answers import read_drawn_series, read_prepared, read_table
-from gpuprov.planes.work.job_desk import SUBMIT_S
+from gpuprov.planes.work.grid_answers import read_drawn_series, read_table
 from gpuprov.planes.work.node_program import NodeProgram
 from gpuprov.planes.work.work_place import GRIDS, grid_argv
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from gpuprov.planes.work.grid_answers import GridSeries, GridTable, Prepared
-    from gpuprov.spec.grid_order import GridOrder
+    from gpuprov.planes.work.grid_answers import GridSeries, GridTable
 
 RUNS: Final = "runs"
 
@@ -47,23 +42,6 @@ class GridDesk(NodeProgram):
     def translated(self, fix: str) -> str | None:  # noqa: ARG002
         """Its commands are about folders in the node."""
         return None
-
-    def prepare(self, order: GridOrder, project: str, *, name: str, under_way: Iterable[str]) -> Prepared:
-        """Prepare the runs that are missing; they have their own copy of the project when this returns.
-
-        Args:
-            order: What is asked for.
-            project: A folder in the node, which is removed then.
-            name: The project's name.
-            under_way: Names of runs that wait or run.
-        """
-        return self.ask(
-            lambda told: read_prepared(told, name),
-            *("prepare", project, "--store", store_of(name), "--under-way", "-", *order.arguments),
-            stdin="\n".join(under_way).encode(),
-            limit_s=scaled_limit_s(SUBMIT_S),
-            takes=[project],
-        )
 
     def table(self, name: str) -> GridTable:
         """All runs of a project."""

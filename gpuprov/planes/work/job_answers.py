@@ -42,6 +42,7 @@ _NAME: Final = 255
 _MANY: Final = 1_000_000
 _DEEPEST: Final = 20
 _NUMBER: Final = r"[1-9][0-9]{0,8}"
+SUBMISSION_ID: Final = matches(re.compile(_NUMBER, re.ASCII))
 JOB_ID: Final = re.compile(rf"{_NUMBER}(\.(0|[1-9][0-9]{{0,5}}))?", re.ASCII)
 
 
@@ -149,7 +150,7 @@ class LogPiece:
 
 def read_submitted(told: Mapping[str, Any], count: int | None) -> Submitted:
     """What was submitted, in as many runs as were asked for; raises ValueError for anything else."""
-    number, jobs = fields_of(told, SUBMITTED, {"id": matches(re.compile(_NUMBER)), "jobs": is_list})
+    number, jobs = fields_of(told, SUBMITTED, {"id": SUBMISSION_ID, "jobs": is_list})
     expected = [number] if count is None else [f"{number}.{run}" for run in range(count)]
     if jobs != expected:
         raise ValueError("its jobs are not those that were ordered")
@@ -235,7 +236,7 @@ _JOB: Final[Mapping[str, Accepts]] = {
     "reason": or_none(is_string),
 }
 _SUBMISSION: Final[Mapping[str, Accepts]] = {
-    "id": matches(re.compile(_NUMBER, re.ASCII)),
+    "id": SUBMISSION_ID,
     "submitted": _MOMENT,
     "code": or_none(matches(re.compile(r"[0-9a-f]{64}", re.ASCII))),
     "folder": _PATH,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, Final
 
@@ -16,7 +17,7 @@ from gpuprov.planes.work.work_place import desk_argv
 from gpuprov.spec.models import JobsSpec
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from gpuprov.planes.work.job_answers import JobList, JobRecord, LogPiece, ShownJobs, Submitted
     from gpuprov.spec.job_order import SubmitOrder
@@ -24,6 +25,16 @@ if TYPE_CHECKING:
 SUBMIT_S: Final = 900.0  # 1 GiB is frozen, and 10,000 runs are ten commands of Slurm's
 _CANCEL_S: Final = 60.0  # the program itself waits half as long
 _OURS: Final = re.compile(r"python3 -m gpuwork\.jobs (?:list|(show|logs|cancel|wait) ([0-9.]{1,20}))", re.ASCII)
+
+
+@contextmanager
+def telling_where_to_look(cluster: str) -> Iterator[None]:
+    """Have an error of the block that leaves open whether jobs were submitted say how to see it."""
+    try:
+        yield
+    except (TimedOut, Unreachable) as error:
+        fix = name_cluster("see whether it was submitted: gpuprov jobs", cluster)
+        raise type(error)(error.what, evidence=error.evidence, fix=fix) from error
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,10 +71,8 @@ class JobDesk(NodeProgram):
             SpecError: Nobody can tell what the defaults are.
             GpuprovError: It was refused, or nobody can tell whether it was submitted.
         """
-        if isinstance(self.defaults, SpecError):
-            raise self.defaults
-        asked = json.dumps(order.filled(self.defaults).document(project)).encode()
-        try:
+        asked = json.dumps(self.filled(order).document(project)).encode()
+        with telling_where_to_look(self.cluster):
             return self.ask(
                 lambda told: read_submitted(told, order.count),
                 "submit",
@@ -71,9 +80,12 @@ class JobDesk(NodeProgram):
                 limit_s=scaled_limit_s(SUBMIT_S),
                 takes=[project] if project else [],
             )
-        except (TimedOut, Unreachable) as error:
-            fix = name_cluster("see whether it was submitted: gpuprov jobs", self.cluster)
-            raise type(error)(error.what, evidence=error.evidence, fix=fix) from error
+
+    def filled(self, order: SubmitOrder) -> SubmitOrder:
+        """An order with the cluster's defaults; raises SpecError where nobody can tell what these are."""
+        if isinstance(self.defaults, SpecError):
+            raise self.defaults
+        return order.filled(self.defaults)
 
     def list_jobs(self) -> JobList:
         """All jobs, or those of the newest submissions."""

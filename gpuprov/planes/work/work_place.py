@@ -42,8 +42,17 @@ def cuda_program_argv(*arguments: str) -> list[str]:
     return _argv("gpuwork.programs", "--store", PROGRAMS, *arguments)
 
 
+def text_argv(text: str, *arguments: str) -> list[str]:
+    """The same of a program that is sent as text."""
+    return _python_argv("-c", text, *arguments)
+
+
 def _argv(program: str, *arguments: str) -> list[str]:
-    return ["runuser", "-u", ACCOUNT, "--", "env", f"HOME={HOME}", "python3", "-m", program, *arguments]
+    return _python_argv("-m", program, *arguments)
+
+
+def _python_argv(*arguments: str) -> list[str]:
+    return ["runuser", "-u", ACCOUNT, "--", "env", f"HOME={HOME}", "python3", *arguments]
 
 
 def require_shared(node: NodeState, cluster: str) -> None:

@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 
 from gpuprov.cli.main import main
+from gpuprov.core.errors import SpecError, TimedOut
 from gpuprov.drivers.base import ExecResult
 from gpuprov.spec.models import JobsSpec
 from tests.fakes.jobs_in_nodes import give_jobs
@@ -468,27 +469,65 @@ def test_a_table_that_is_none_is_refused(verb: str, wrong: dict[str, Any], grid:
     assert not (grid.project / "runs").exists()
 
 
+def interrupt(_command: Command) -> ExecResult:
+    raise KeyboardInterrupt
+
+
+def late(_command: Command) -> ExecResult:
+    raise TimedOut("it did not finish", evidence="no output", fix="gpuprov shell c000")
+
+
+def test_all_is_asked_at_once_and_nothing_of_the_copy_stays(held: Grid) -> None:
+    for under_way in (0, 6):
+        held.jobs.asked.clear()
+        assert held.document("run")["under_way"] == under_way
+        assert held.jobs.asked == [("submit",)]
+        assert held.jobs.held() == []
+    assert len(held.jobs.orders()) == 1
+
+
+def test_what_nobody_heard_the_end_of_says_where_to_look(held: Grid) -> None:
+    held.jobs.say = late
+    assert held.refused("run", code=6)[2] == "see whether it was submitted: gpuprov jobs"
+    assert held.jobs.held() == []
+    held.jobs.say = interrupt
+    held("run", code=130)
+    assert "see whether it was submitted: gpuprov jobs" in held.said.err
+    assert held.jobs.held() == []
+
+
+def test_unknown_limits_are_refused_before_anything_is_copied(held: Grid, monkeypatch: pytest.MonkeyPatch) -> None:
+    unknown = SpecError("the spec cannot be read", problems=(), fix="gpuprov cluster up")
+    monkeypatch.setattr("gpuprov.planes.across.find_desk._limits", lambda _state: unknown)
+    assert held.document("run", code=2)["error"]["what"] == "the spec cannot be read"
+    assert held.untouched
+
+
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"folder": "/etc"},
-        {"folder": "/shared/grids/Other/runs/.submissions/2026-11-22-16-40-12"},
-        {"folder": "/shared/grids/Project/runs/.submissions/../../x"},
-        {"folder": None},
+        {"project": "Other"},
+        {"project": None},
+        {"id": None},
+        {"id": 1},
+        {"id": "1.0"},
+        {"id": "0"},
+        {"id": "1\n"},
         {"runs": []},
         {"runs": ["x"]},
+        {"runs": ["../../etc/x"]},
+        {"runs": None},
         {"done": -1},
+        {"under_way": True},
+        {"other_code": "1"},
+        {"more": 1},
     ],
     ids=str,
 )
-def test_what_was_prepared_has_its_place(wrong: dict[str, Any], grid: Grid) -> None:
-    told = {"folder": f"{STORE}/.submissions/2026-11-22-16-40-12", "runs": [RUN], "done": 0, "under_way": 0}
-
-    def say(command: Command) -> ExecResult:
-        if "prepare" in command.argv:
-            return answer("grid-prepared", **{**told, "other_code": 0, **wrong})
-        return answer("jobs", jobs=[], older=0)
-
-    grid.jobs.say = say
-    assert "(`prepare`)" in grid.refused("run", code=4)[0]
-    assert "submit" not in [asked[0] for asked in grid.jobs.asked]
+def test_an_answer_that_is_none_is_refused(wrong: dict[str, Any], grid: Grid) -> None:
+    told = {"project": "Project", "id": "1", "runs": [RUN], "done": 0, "under_way": 0, "other_code": 0}
+    grid.jobs.say = lambda _command: answer("grid-submitted", **told)
+    assert grid.document("run")["id"] == "1"
+    grid.jobs.say = lambda _command: answer("grid-submitted", **{**told, **wrong})
+    assert grid.refused("run", code=4)[0] == "the program for grids in c000 gave an unexpected answer (`submit`)"
+    assert grid.jobs.held() == []

@@ -173,8 +173,10 @@ def test_a_grid_is_run_asked_for_and_pulled(lab: Lab) -> None:
     for name, text in {"src/params.py": PARAMS, "src/job.py": JOB, "pandas.py": PANDAS}.items():
         (lab.project / name).write_text(text)
     lab.jobs.give_python()
+    lab.hosts.asked.clear()
     submitted = lab.document("grid", "run", "--minimal", "--gpus", "0", ".")
     assert submitted["id"] == "1"
+    assert [verb for _, verb in lab.hosts.asked] == ["part", "part", "write_tree", NODE_RUN]
     lab("jobs", "wait", "1")
     assert "done" in lab("grid", "status", ".")
     assert "0.8" in lab("grid", "results", ".")
