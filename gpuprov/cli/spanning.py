@@ -6,6 +6,7 @@ The stories over hosts load much of gpuprov: they are imported only where hosts 
 from __future__ import annotations
 
 import sys
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
@@ -56,10 +57,12 @@ def spanning_order(session: Session, wanted: Mapping[str, Any], policy: JobsPoli
     from gpuprov.cli.cluster_spec import cluster_order
     from gpuprov.planes.across.cluster_order import resolve_name, resolve_spanning
     from gpuprov.spanning.parts.agree import HostsUpOrder
+    from gpuprov.spanning.parts.folder_marks import marks_kept
 
     order, engine = cluster_order(wanted), cast("str | None", wanted["engine"])
     found = None if order.file else find_spanning_cluster(session, resolve_name(order), engine, "offer")
-    draft = resolve_spanning(order, engine, found.spec if found else None)
+    with marks_kept(found, way_to_hosts(session)) if found else nullcontext():
+        draft = resolve_spanning(order, engine, found.spec if found else None)
     if draft is None:
         return None
     return HostsUpOrder(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from gpuprov.host.survey import EngineDoor
     from gpuprov.spec.models import GpuMode
     from gpuprov.verify.models import Observation
+
+Told = TypeVar("Told")
 
 
 class HostFolders(Protocol):
@@ -81,6 +83,14 @@ class HostFolders(Protocol):
 
         Raises:
             HostNotReady: It cannot be.
+        """
+
+    def bounded(self, act: Callable[[], Told], *, limit_s: float) -> Told:
+        """What an act on these folders, which may hang, returns as JSON carries it; it does so in another process.
+
+        Raises:
+            TimedOut: It hangs.
+            HostNotReady: It failed.
         """
 
 

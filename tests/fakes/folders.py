@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
-from gpuprov.core.errors import HostNotReady
+from gpuprov.core.errors import HostNotReady, TimedOut
 from gpuprov.host.folders import FolderLook
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
+
+Told = TypeVar("Told")
 
 
 @dataclass(kw_only=True)
@@ -23,6 +25,7 @@ class FakeFolders:
         can_give: Whether this process is root's.
         reach: Is told each step and its path, and may end the process there.
         marks: What was left in folders, by path and name; hosts with the same folder have the same.
+        hang: Whether the file server is away.
     """
 
     there: dict[str, FolderLook] = field(default_factory=dict)
@@ -31,6 +34,7 @@ class FakeFolders:
     reach: Callable[[str, str], None] = lambda _step, _path: None
     marks: dict[tuple[str, str], str] = field(default_factory=dict)
     modes: dict[str, int] = field(default_factory=dict)
+    hang: bool = False
 
     def add(self, path: str, *, owner: int = 0, empty: bool = True) -> None:
         self.there[path] = FolderLook(kind="folder", at=path, owner=owner, empty=empty)
@@ -77,6 +81,11 @@ class FakeFolders:
     def remove_mark(self, path: str, name: str) -> None:
         with self._step("remove_mark", path):
             self.marks.pop((path, name), None)
+
+    def bounded(self, act: Callable[[], Told], *, limit_s: float) -> Told:
+        if self.hang:
+            raise TimedOut(f"a look at folders did not end within {limit_s:g} s", evidence="NFS", fix="findmnt")
+        return act()
 
     @contextmanager
     def _step(self, step: str, path: str) -> Iterator[None]:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from gpuprov.cluster.node_order import NodeOrder
     from gpuprov.cluster.placement import Offer
+    from gpuprov.cluster.share_look import ShareLook
     from gpuprov.cluster.state import ClusterState
     from gpuprov.cluster.whole import WholeCluster
     from gpuprov.core.reporter import Reporter
@@ -50,6 +51,8 @@ class HostPart:
         tunnel_key: Its public key for the encrypted overlay; empty where it has none, or that was not asked.
         taken: What a new cluster has to keep clear of, where that was asked.
         told_nodes: What `NodesElsewhere` reads of the nodes, where that was asked.
+        shares: By folder, what it sees where nodes of all hosts share it, with the mark that it has left there, where
+            that was asked.
     """
 
     engine: str
@@ -65,6 +68,12 @@ class HostPart:
     tunnel_key: str = ""
     taken: Taken = field(default_factory=Taken)
     told_nodes: Mapping[str, Any] | None = None
+    shares: Mapping[str, ShareLook] = field(default_factory=dict)
+
+    @property
+    def mark(self) -> str:
+        """What it has left in these folders; empty where in none."""
+        return next((look.mark for look in self.shares.values() if look.mark), "")
 
 
 def look_at_part(driver: Driver, cluster: str) -> HostPart:

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from gpuprov.cluster.placement import place_nodes
+from gpuprov.cluster.share_look import new_mark
 from gpuprov.cluster.slices import slice_cluster
 from gpuprov.cluster.whole import WholeCluster, dump_whole
 from gpuprov.core.errors import Unreachable, UsageError
@@ -20,12 +21,13 @@ from gpuprov.planes.across.leaving import SPARE_JOBS
 from gpuprov.planes.base import Crew
 from gpuprov.planes.registry import PLANES, check_spec, plane_of
 from gpuprov.serving.member_clusters import MemberUpOrder, PartOrder
+from gpuprov.spanning.parts.folder_marks import marks_of, plan_ring
 from gpuprov.spanning.parts.hold_there import request_hold
 from gpuprov.spanning.parts.hosts_leaving import find_leaving
 from gpuprov.spanning.parts.over_hosts import host_of_head, look_at_spanning, machine_of, part_error, refuse_doubles
 from gpuprov.spanning.parts.planned_part import PlannedPart, read_planned_part
 from gpuprov.spanning.parts.settle import settle_spanning
-from gpuprov.spanning.parts.share_over_hosts import prove_new_share, prove_share
+from gpuprov.spanning.parts.share_over_hosts import is_new_share, prove_share
 from gpuprov.spanning.parts.tunnel_keys import with_tunnels
 from gpuprov.spec.addressing import node_name, number_of_name
 from gpuprov.spec.serialize import dump_spec
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
     from gpuprov.host.remote.machine import RemoteMachine
     from gpuprov.planes.across.leaving import JobsPolicy
     from gpuprov.planes.over_hosts.host_part import HostPart
+    from gpuprov.spanning.parts.folder_marks import FolderMarks
     from gpuprov.spanning.parts.hold_there import EarlyHold
     from gpuprov.spanning.parts.hosts_leaving import LeavingHosts
     from gpuprov.spanning.parts.over_hosts import SpanningCluster
@@ -73,6 +76,12 @@ class HostsUpOrder:
         return {host.name: machine_of(host, self.known) for host in self.draft.spec.hosts}
 
     @property
+    def marked(self) -> dict[str, HostPart]:
+        """What hosts said when it was found, of those that left a mark in the folder that nodes share."""
+        left = self.found.marked if self.found else {}
+        return {host: left[machine] for host, machine in self.machines.items() if machine in left}
+
+    @property
     def offered(self) -> dict[str, HostPart]:
         """What hosts said when it was found, of those that offered to such nodes then, in whatever number."""
         spec = self.draft.spec
@@ -98,6 +107,7 @@ class Agreed:
         nodes: By host, those of the spec's nodes that it is to have.
         lines: By host, what it would change.
         secret: What the nodes share now; empty where there is none.
+        take: By host, the mark that it takes out of the folder that they share while it plans.
     """
 
     seen: SpanningCluster
@@ -108,6 +118,7 @@ class Agreed:
     nodes: Mapping[str, tuple[str, ...]]
     lines: Mapping[str, tuple[str, ...]]
     secret: bytes = field(repr=False)
+    take: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def changes(self) -> bool:
@@ -125,8 +136,15 @@ def agree_with_hosts(order: HostsUpOrder, hosts: Hosts, reporter: Reporter, earl
         reporter: Is told what goes on.
         early: Takes the nodes that leave, where they are to be held at once.
     """
+    with marks_of(order.found, hosts) as marks:
+        return _agree(order, hosts, marks, reporter, early)
+
+
+def _agree(
+    order: HostsUpOrder, hosts: Hosts, marks: FolderMarks, reporter: Reporter, early: EarlyHold | None
+) -> Agreed:
     with reporter.phase("look"):
-        seen = _look(order, hosts)
+        seen = _look(order, hosts, marks)
         for error in seen.failed.values():
             reporter.warn(f"{error.what}: {error.evidence}")
     with reporter.phase("plan"):
@@ -134,7 +152,10 @@ def agree_with_hosts(order: HostsUpOrder, hosts: Hosts, reporter: Reporter, earl
         check_spec(spec)
         before, leaving = seen.whole, find_leaving(spec, seen, order.known, hosts, reporter=reporter)
         seen = replace(seen, whole=leaving.without(before))
-        proven = prove_new_share(spec, seen, hosts, reporter)
+        take = plan_ring(spec, seen)
+        proven = is_new_share(spec, seen, reporter) and not take
+        if proven:
+            prove_share(spec, seen, hosts)
         names = [node_name(spec.nodes.prefix, number) for number in range(spec.nodes.count)]
         offers = [part.offer for host in spec.hosts if (part := seen.parts.get(host.name)) and part.offer]
         refuse_doubles(seen)
@@ -149,8 +170,10 @@ def agree_with_hosts(order: HostsUpOrder, hosts: Hosts, reporter: Reporter, earl
             nodes=nodes,
             lines={},
             secret=b"",
+            take=take,
         )
         planned = look_and_plan_parts(order, spec, begun, hosts, early)
+        proven = marks.are_taken(take, planned) or proven
         whole = begun.whole
         for host, one in planned.items():
             mine = one.mine
@@ -169,27 +192,30 @@ def agree_with_hosts(order: HostsUpOrder, hosts: Hosts, reporter: Reporter, earl
         secrets = sorted(planned, key=lambda host: host != first)
         secret = next((planned[host].secret for host in secrets if planned[host].secret), b"")
         lines = {**leaving.lines, **{host: one.lines for host, one in planned.items()}}
-        agreed = replace(begun, whole=whole, lines=lines, secret=secret)
+        agreed = replace(begun, whole=whole, lines=lines, secret=secret, take={})
         if spec.share and agreed.changes and not proven:
             prove_share(spec, seen, hosts)
         return agreed
 
 
-def _look(order: HostsUpOrder, hosts: Hosts) -> SpanningCluster:
+def _look(order: HostsUpOrder, hosts: Hosts, marks: FolderMarks) -> SpanningCluster:
     """What each host has of the cluster, and offers.
 
     Raises:
         GpuprovError: No host answers, or not all do and there is no such cluster yet.
     """
-    spec = order.draft.spec
+    spec, before = order.draft.spec, order.marked
     text = dump_spec(spec)
 
     def question(host: HostSpec) -> PartOrder:
         engine = host.engine or ("" if order.draft.engine_open else spec.engine)
-        return PartOrder(cluster=spec.name, spec=text, engine=engine, internal_ip=host.internal_ip or "")
+        mark = "" if host.name in before else new_mark()
+        return PartOrder(cluster=spec.name, spec=text, engine=engine, internal_ip=host.internal_ip or "", mark=mark)
 
     orders = {host.name: question(host) for host in spec.hosts}
     seen = look_at_spanning(spec.name, order.machines, orders, hosts, order.found, order.offered)
+    marks.note(seen, spec)
+    seen = replace(seen, parts={host: _with_mark(part, before.get(host), spec) for host, part in seen.parts.items()})
     error = part_error(seen.failed, of=len(spec.hosts), what=_NOTHING, undone=True)
     if error and not (seen.spec and seen.parts):
         raise error
@@ -202,6 +228,13 @@ def _look(order: HostsUpOrder, hosts: Hosts) -> SpanningCluster:
                 fix=f"use another name: --name NAME; or remove it, on {host}: gpuprov cluster down {spec.name}",
             )
     return seen
+
+
+def _with_mark(part: HostPart, before: HostPart | None, spec: ClusterSpec) -> HostPart:
+    """With what the host has seen of the folder, and left there, when the cluster was found."""
+    if before is None or before.spec is None or before.engine != part.engine:
+        return part
+    return replace(part, shares=before.shares) if before.spec.nodes.privileged == spec.nodes.privileged else part
 
 
 def look_and_plan_parts(
@@ -279,6 +312,8 @@ def requests_of_parts(
         )
     )
     return {
-        seen.machines[host]: MemberRequest(verb=verb, document={**asked, "nodes": list(agreed.nodes[host])})
+        seen.machines[host]: MemberRequest(
+            verb=verb, document={**asked, "nodes": list(agreed.nodes[host]), "take": agreed.take.get(host, "")}
+        )
         for host in seen.parts
     }

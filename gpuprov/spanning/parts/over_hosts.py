@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from gpuprov.cluster.here_alone import is_here_alone
 from gpuprov.cluster.placement import on_several_hosts
+from gpuprov.cluster.share_look import new_mark
 from gpuprov.cluster.whole import WholeCluster, newest_whole
 from gpuprov.core.errors import GpuprovError, HostNotReady, NoEngine, PartDone, Unreachable, UsageError
 from gpuprov.core.silence_limit import scaled_limit_s
@@ -49,6 +50,7 @@ class SpanningCluster:
         parts: What hosts that answer have of it.
         failed: Why the others do not.
         away: Since when hosts are unreachable.
+        marked: Hosts that have left marks in the folder that nodes share, those too that the cluster has not any more.
     """
 
     name: str
@@ -58,6 +60,7 @@ class SpanningCluster:
     parts: Mapping[str, HostPart]
     failed: Mapping[str, GpuprovError] = field(default_factory=dict)
     away: Mapping[str, str] = field(default_factory=dict)
+    marked: Mapping[RemoteMachine, HostPart] = field(default_factory=dict)
 
     @property
     def rows(self) -> tuple[NodeRow, ...]:
@@ -139,16 +142,23 @@ def look_for_spanning(name: str, known: Mapping[str, RemoteMachine], hosts: Host
     """What hosts have of the cluster of that name; where it spans some, what these have of it.
 
     The hosts that `host add` has remembered are asked, and those that the cluster has besides once one of them names
-    these. What they are `also` asked, each answers as well as it can.
+    these. What they are `also` asked, each answers as well as it can. Whoever asks for offers is about to plan, and so
+    has to take the marks that each host then leaves in the folder that nodes share.
     """
-    order = PartOrder(cluster=name, also=also)
-    question = MemberRequest(verb="part", document=asdict(order), total_s=scaled_limit_s(QUESTION_S))
+
+    def question() -> MemberRequest:
+        order = PartOrder(cluster=name, also=also, mark=new_mark() if also == "offer" else "")
+        return MemberRequest(verb="part", document=asdict(order), total_s=scaled_limit_s(QUESTION_S))
+
     answers = hosts.ask(
-        dict.fromkeys(known.values(), question),
-        lambda answer: dict.fromkeys(named_besides(name, known, answer), question),
+        {machine: question() for machine in known.values()},
+        lambda answer: {machine: question() for machine in named_besides(name, known, answer)},
     )
     seen = put_together(name, known, [answer for answer in answers if answer.machine in known.values()])
-    return of_its_hosts(name, seen.spec, known, answers) if seen.spec and seen.spec.hosts else seen
+    if not (seen.spec and seen.spec.hosts):
+        return seen
+    its = of_its_hosts(name, seen.spec, known, answers)
+    return replace(its, marked={**seen.marked, **its.marked})
 
 
 def refuse_untold(seen: SpanningCluster, *, instead: str = "") -> None:
@@ -237,7 +247,8 @@ def look_at_spanning(
     }
     seen = put_together(name, machines, hosts.ask(requests), offered)
     failed = {host: found.failed[host] for host in away} if found else {}
-    return replace(seen, failed={**failed, **seen.failed}, away={**away, **seen.away})
+    marked = {**(found.marked if found else {}), **seen.marked}
+    return replace(seen, failed={**failed, **seen.failed}, away={**away, **seen.away}, marked=marked)
 
 
 def put_together(
@@ -260,6 +271,7 @@ def put_together(
         parts=parts,
         failed=failed,
         away=away_since(answers),
+        marked={machines[host]: part for host, part in parts.items() if part.mark},
     )
 
 

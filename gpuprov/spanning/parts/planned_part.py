@@ -23,11 +23,13 @@ class PlannedPart:
         lines: One for each change.
         mine: Its nodes as they would be.
         secret: What they share now; empty where there is none.
+        took: Whether it has taken the mark that it was to take out of a folder.
     """
 
     lines: tuple[str, ...]
     mine: tuple[Member, ...]
     secret: bytes = field(repr=False)
+    took: bool = False
 
 
 def read_planned_part(told: Mapping[str, Any], host: str, elsewhere: Mapping[str, str]) -> PlannedPart:
@@ -42,16 +44,16 @@ def read_planned_part(told: Mapping[str, Any], host: str, elsewhere: Mapping[str
         GpuprovError: It is none, or it plans a node of another host.
     """
 
-    def read() -> tuple[str, bytes]:
-        whole, secret = told["whole"], told["secret"]
-        if not (isinstance(whole, str) and isinstance(secret, str)):
+    def read() -> tuple[str, bytes, bool]:
+        whole, secret, took = told["whole"], told["secret"], told["took"]
+        if not (isinstance(whole, str) and isinstance(secret, str) and isinstance(took, bool)):
             raise ValueError("a plan has no nodes")  # noqa: TRY004 - all that is wrong in an answer is a ValueError
-        return whole, base64.b64decode(secret, validate=True)
+        return whole, base64.b64decode(secret, validate=True), took
 
-    whole, secret = strictly(read, host)
+    whole, secret, took = strictly(read, host)
     mine = parse_whole(whole, source=f"the answer of {host}").on(host)
     strictly(lambda: _refuse_others(mine, elsewhere), host)
-    return PlannedPart(lines=read_lines(told, "plan", host), mine=mine, secret=secret)
+    return PlannedPart(lines=read_lines(told, "plan", host), mine=mine, secret=secret, took=took)
 
 
 def _refuse_others(mine: Iterable[Member], elsewhere: Mapping[str, str]) -> None:
