@@ -122,7 +122,7 @@ class FakeHosts:
         lines = [f"create node {name}" for name in names] if self.new else []
         mine = {node.name: node for node in self.whole.on(member.name)}
         whole = WholeCluster(members=tuple(mine[name] for name in names))
-        return {**plan_document(lines, (), host=member.name), "whole": dump_whole(whole), "secret": ""}
+        return {**plan_document(lines, (), host=member.name), "whole": dump_whole(whole), "secret": "", "took": False}
 
     def _inventory(self, member: FakeMember, _asked: Mapping[str, Any]) -> dict[str, Any]:
         nodes = [("lxd", node) for node in member.nodes]

@@ -377,6 +377,7 @@ REASONS = {
     "cluster/purge.py: as root": "root is needed: tests/unit/workflows/test_purge.py",
     "cluster/services.py: gpuprov exec {name} -- journalctl": "a part of what planes/slurm/daemons.py says",
     "cluster/services.py: gpuprov logs": "Docker's nodes, in place of journalctl",
+    "host/call_aside.py": "a process that dies: tests/unit/host/test_call_aside.py",
     "core/execution.py": "a program is missing: tests/unit/core/test_execution.py",
     "core/report_file.py": "of a bundle: tests/unit/core/test_report_file.py",
     "drivers/docker/": "Docker has to say it: tests/e2e/test_docker.py",

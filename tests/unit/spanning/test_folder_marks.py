@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     Rounds = Callable[[], list[str]]
 
 __all__ = ["lab"]
-NEW = ["part", "plan", "up", "ready"]
-PROVEN_BEFORE = ["part", "share", "share", "plan", "up", "ready"]
-PROVEN_AFTER = ["part", "plan", "share", "share", "up", "ready"]
+NEW = ["part", "plan", "up"]
+PROVEN_BEFORE = ["part", "share", "share", "plan", "up"]
+PROVEN_AFTER = ["part", "plan", "share", "share", "up"]
 MARK = "0123456789abcdef" * 2
 
 
@@ -112,7 +112,7 @@ def test_a_mark_that_a_host_does_not_see_at_first_is_asked_for_again(
 
     monkeypatch.setattr(folders, "read_mark", read_late)
     assert lab.up().error is None
-    assert rounds() == ["part", "plan", "share", "share", "share", "up", "ready"], "with one for the mark that is left"
+    assert rounds() == ["part", "plan", "share", "share", "share", "up"], "with one for the mark that is left"
     assert lab.marks == {}
 
 
@@ -135,7 +135,7 @@ def test_a_host_that_cannot_leave_one_is_proven_by_asking(
 
     monkeypatch.setattr(lab.hosts.worlds["hinton"].host.folders, "leave_marks", refuse)
     assert lab.up(2).error is None
-    assert rounds() == ["part", "share", "share", "plan", "share", "up", "ready"]
+    assert rounds() == ["part", "share", "share", "plan", "share", "up"]
     assert lab.marks == {}
 
 
@@ -145,7 +145,7 @@ def test_a_folder_that_hangs_takes_nothing_else_from_what_a_host_says(lab: Lab, 
     folders.hang = True
     rounds()
     assert lab.up(4).error is None, "in this test, the file server is back when the folder is asked for"
-    assert rounds() == ["part", "plan", "share", "share", "share", "up", "ready"]
+    assert rounds() == ["part", "plan", "share", "share", "share", "up"]
     folders.hang = False
     assert lab.marks == {}
 
@@ -162,7 +162,7 @@ def test_a_folder_that_hangs_while_hosts_plan_is_proven_by_asking(
 
     monkeypatch.setattr(folders, "leave_marks", leave_then_hang)
     assert lab.up(2).error is None
-    assert rounds() == ["part", "plan", "share", "share", "share", "up", "ready"]
+    assert rounds() == ["part", "plan", "share", "share", "share", "up"]
     assert lab.marks == {}
 
 

@@ -85,11 +85,14 @@ def test_those_that_have_ended_give_way_to_others(
     assert len(served) == 1
 
 
-def test_what_was_said_on_stderr_before_is_no_evidence(ask: Any, ssh: FakeSsh) -> None:
+def test_what_was_said_on_stderr_before_is_no_evidence(ask: Any, ssh: FakeSsh, members: MemberProcesses) -> None:
     says = "print('of the first', file=sys.stderr, flush=True)"
     fails = "hear(); print('of the second', file=sys.stderr, flush=True); sys.exit(1)"
     ssh.reach(ADDRESS, member=scripted_member("import os", says, ANSWER, fails))
     ask()
+    (kept,) = members._idle.values()
+    while "of the first" not in kept._exchange.stderr:
+        pass
     with pytest.raises(HostNotReady, match="ended without a result") as caught:
         ask()
     assert "of the second" in caught.value.evidence
