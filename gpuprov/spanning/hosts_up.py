@@ -196,12 +196,13 @@ def _request_ready(agreed: Agreed, on: Container[str]) -> MemberRequest:
 
 
 def _waited(answers: HostAnswers) -> HostAnswer | None:
-    """What came of the wait, unless it took too long and other hosts were still at work when it began."""
+    """What came of the wait; None where it has to be repeated, as other hosts were at work for longer than it saw."""
     waited = next((answer.following for answer in answers if answer.following), None)
-    if waited and isinstance(waited.error, TimedOut):
-        late = any(not one.following and one.heard_s > waited.asked_s for one in answers)
-        return None if late else waited
-    return waited
+    if waited is None or (waited.error and not isinstance(waited.error, TimedOut)):
+        return waited
+    until_s = waited.asked_s if waited.error else waited.heard_s
+    late = any(not answer.following and answer.heard_s > until_s for answer in answers)
+    return None if late else waited
 
 
 def _work_without_jobs(

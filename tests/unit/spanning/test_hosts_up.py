@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from unittest.mock import Mock
@@ -579,13 +580,15 @@ def test_nodes_take_jobs_again_after_ctrl_c_while_they_are_looked_for(lab: Contr
     assert lab.hosts.worlds["hoff"].slurm.drains == {}
 
 
-def test_nodes_are_waited_for_again_where_a_host_was_at_work_for_longer(lab: Controller) -> None:
+@pytest.mark.parametrize("error", [None, TimedOut("the nodes are not ready", evidence="c003 down", fix="look")])
+def test_nodes_are_waited_for_again_where_a_host_was_at_work_for_longer(
+    lab: Controller, error: GpuprovError | None
+) -> None:
     honest = lab.hosts.work
-    late = TimedOut("the nodes are not ready", evidence="c003 down", fix="look")
 
     def work(requests: Any) -> Any:
         return [
-            replace(one, following=replace(one.following, document=None, error=late, asked_s=0.0))
+            replace(one, following=replace(one.following, error=error, asked_s=0.0, heard_s=0.0))
             if one.following
             else one
             for one in honest(requests)
@@ -596,6 +599,23 @@ def test_nodes_are_waited_for_again_where_a_host_was_at_work_for_longer(lab: Con
     assert result.error is None
     assert {row.work for row in result.rows} == {"idle"}
     assert verbs_of(lab, "hoff")[-2:] == ["ready", "ready"]
+
+
+def test_a_wait_that_failed_after_all_hosts_had_done_their_part_is_not_repeated(lab: Controller) -> None:
+    honest, late = lab.hosts.work, TimedOut("the nodes are not ready", evidence="c003 down", fix="look")
+
+    def work(requests: Any) -> Any:
+        return [
+            replace(one, following=replace(one.following, document=None, error=late, asked_s=time.time()))
+            if one.following
+            else one
+            for one in honest(requests)
+        ]
+
+    lab.hosts.work = work  # type: ignore[method-assign]
+    with pytest.raises(TimedOut, match="not ready"):
+        lab.up()
+    assert verbs_of(lab, "hoff").count("ready") == 1
 
 
 def test_nodes_of_a_host_that_failed_are_not_waited_for(lab: Controller) -> None:
