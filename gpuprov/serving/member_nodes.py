@@ -184,6 +184,8 @@ def serve_hold_found(order: HoldFoundOrder, host: Host, reporter: Reporter) -> d
     """The nodes that are held now, and their cluster; none where the node that gives them work does not run here."""
     names = [check_node_name(name) for name in order.nodes]
     seen = survey(host.engines, partial(_leaves_held_here, names=names, lost=order.lost))
+    seen.require_answer()
+    warn_of_silence(seen.errors, reporter)
     for driver, leave in (found for answer in seen.answers.values() for found in answer):
         hold_elsewhere(driver, leave, SPARE_JOBS, reporter=reporter)
         return {"cluster": leave.state.name, "held": list(leave.departure.nodes)}
@@ -191,21 +193,34 @@ def serve_hold_found(order: HoldFoundOrder, host: Host, reporter: Reporter) -> d
 
 
 def _leaves_held_here(driver: Driver, *, names: Sequence[str], lost: bool) -> list[tuple[Driver, Leave]]:
-    """The cluster of which some of these nodes are on other hosts, and are given work here."""
+    """What is about to leave of clusters that give work here to some of these nodes, which are on other hosts.
+
+    Nodes that are down get no jobs, and stay as they are: nobody could tell afterwards why they were.
+    """
+    found = []
+    for _, state in _clusters_led_here(driver, names=names):
+        words = plane_of(state.spec.nodes.role).states(driver, state) if state.spec else {}
+        elsewhere = {one.name for one in members_elsewhere(state) if plane_of(one.role).has_services}
+        here = {node.name for node in state.nodes}
+        mine = tuple(one for one in names if one in elsewhere | here and not words.get(one, "").startswith("down"))
+        away = tuple(name for name in mine if name in elsewhere)
+        if away:
+            departure = Departure(nodes=mine, lost=mine if lost else ())
+            found.append((driver, Leave(state=state, departure=departure, elsewhere=away)))
+    return found
+
+
+def _clusters_led_here(driver: Driver, *, names: Sequence[str]) -> list[tuple[Driver, ClusterState]]:
+    """The clusters over hosts that have one of these nodes, and whose node that gives work runs here."""
     found = []
     for network in driver.list_networks():
         recorded = network.labels.get(LABEL_MEMBERS)
-        homes = parse_whole(recorded, source=f"network {network.name}").homes if recorded else {}
-        mine = tuple(name for name in names if name in homes)
-        if not mine:
+        if not recorded or not {*names} & parse_whole(recorded, source=f"network {network.name}").homes.keys():
             continue
         state = observe_cluster(driver, network.labels[LABEL_CLUSTER])
-        led = {one.name for one in members_elsewhere(state) if plane_of(one.role).has_services}
-        elsewhere = tuple(name for name in mine if name in led)
         head = state.node(plane_of(state.spec.nodes.role).head_name(state.spec) or "") if state.spec else None
-        if elsewhere and head and head.status == "running":
-            departure = Departure(nodes=mine, lost=mine if lost else ())
-            found.append((driver, Leave(state=state, departure=departure, elsewhere=elsewhere)))
+        if head and head.status == "running":
+            found.append((driver, state))
     return found
 
 
@@ -215,8 +230,10 @@ def serve_release(order: ReleaseOrder, host: Host, reporter: Reporter) -> dict[s
         driver = engine_of_cluster(check_cluster_name(order.cluster), host.engines, reporter=reporter)
         found = [(driver, observe_cluster(driver, order.cluster))]
     else:
-        seen = survey(host.engines, partial(_leaves_held_here, names=order.running, lost=False))
-        found = [(driver, leave.state) for answer in seen.answers.values() for driver, leave in answer]
+        seen = survey(host.engines, partial(_clusters_led_here, names=order.running))
+        seen.require_answer()
+        warn_of_silence(seen.errors, reporter)
+        found = [one for answer in seen.answers.values() for one in answer]
     for driver, state in found:
         for plane in PLANES.values():
             plane.release(driver, state, running=order.running, stopped=order.stopped)

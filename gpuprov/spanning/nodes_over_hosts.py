@@ -129,7 +129,7 @@ def locate_to_change(
         try:
             answers = hosts.work(dict.fromkeys(here, replace(_find(names), following=following)))
         except KeyboardInterrupt:
-            release_unheard(names, here, hosts)
+            release_unheard(names, here, hosts, reporter)
             raise
     else:
         answers = hosts.ask(dict.fromkeys(here, _find(names)))
@@ -310,8 +310,8 @@ class _Work:
         refusal = self._found.refused.get(self._head)
         if refusal:
             refuse_early(refusal, self._change.policy)
-        if set(names) <= held:
-            return True
+        if {row.name for row in nodes if row.status != "stopped"} <= held:
+            return bool(held)
         return self._there.take(names, self._change.policy, lost=self._change.verb in _LOST) or bool(held)
 
     @property

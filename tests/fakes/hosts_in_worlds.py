@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpuprov.core.errors import GpuprovError, Unreachable
 from gpuprov.gpu.observe import observe
-from gpuprov.host.remote.ask import OtherVersion
+from gpuprov.host.remote.ask import OtherVersion, WorkStopped
 from gpuprov.host.remote.machine import RemoteMachine
 from gpuprov.host.remote.several import HostAnswer
 from gpuprov.host.survey import EngineDoor
@@ -98,13 +98,16 @@ class HostsInWorlds:
 
     def work(self, requests: Mapping[RemoteMachine, MemberRequest]) -> list[HostAnswer]:
         answers = self.ask(requests)
-        if any(answer.error for answer in answers):  # what follows is ended
-            return answers
-        following = {answer.machine: requests[answer.machine].following for answer in answers}
-        return [
-            replace(answer, following=self._serve(answer.machine, request)) if request else answer
-            for answer, request in ((answer, following[answer.machine]) for answer in answers)
-        ]
+        failed = any(answer.error for answer in answers)
+        return [self._with_following(answer, requests[answer.machine].following, ended=failed) for answer in answers]
+
+    def _with_following(self, answer: HostAnswer, request: MemberRequest | None, *, ended: bool) -> HostAnswer:
+        if request is None or answer.error:
+            return answer
+        if not ended or request.regardless:
+            return replace(answer, following=self._serve(answer.machine, request))
+        stopped = WorkStopped(f"the work on {answer.machine.name} was ended", evidence="", fix="try again")
+        return replace(answer, following=HostAnswer(machine=answer.machine, error=stopped))
 
     def close(self) -> None:
         """Nothing is kept."""

@@ -53,12 +53,14 @@ class MemberRequest:
         document: What it is about.
         total_s: How long a question may take altogether; None for work, which may take long while it goes on.
         following: What the host is asked besides, and serves once this has a result, without a word from here.
+        regardless: Whether one that follows goes on where another host fails.
     """
 
     verb: str
     document: Mapping[str, Any]
     total_s: float | None = None
     following: MemberRequest | None = None
+    regardless: bool = False
 
 
 class OtherVersion(HostNotReady):
@@ -227,6 +229,8 @@ class _Conversation:
             self._refuse_lateness()
             if stop is not None and stop.is_set() and not self._ending:
                 self.end()
+                if self._request.total_s is not None:  # a question: there is nothing to undo
+                    raise WorkStopped(f"{self._name} was not waited for", evidence="", fix="try again")
             self._beat()
             piece = self._exchange.turn(_LOOK_S)
             if piece is None:

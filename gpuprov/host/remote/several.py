@@ -193,14 +193,15 @@ def _work(
     stop: Event,
     unwanted: Event,
 ) -> HostAnswer:
-    """Have a host do it, and what follows; that is ended, and left out, where another host fails."""
+    """Have a host do it, and what follows, which is ended where another host fails."""
     after: list[HostAnswer] = []
 
     def work() -> Mapping[str, Any]:
         with members.lend(machine) as member:
             document = member.ask(request, reporter=reporter, stop=stop)
             if request.following is not None:
-                hear = partial(member.hear_following, request.following, reporter=reporter, stop=unwanted)
+                ends = stop if request.following.regardless else unwanted
+                hear = partial(member.hear_following, request.following, reporter=reporter, stop=ends)
                 after.append(_answer(machine, hear, members))
             return document
 
@@ -215,7 +216,8 @@ def _answer(machine: RemoteMachine, ask: Callable[[], Mapping[str, Any]], member
     try:
         return HostAnswer(machine=machine, document=ask(), asked_s=asked_s, heard_s=time.time())
     except Unreachable as error:
-        return HostAnswer(machine=machine, error=error, away_since=members.places.mark_away(machine))
+        failed = HostAnswer(machine=machine, error=error, away_since=members.places.mark_away(machine))
     except GpuprovError as error:
         members.places.mark_there(machine)
-        return HostAnswer(machine=machine, error=error)
+        failed = HostAnswer(machine=machine, error=error)
+    return replace(failed, asked_s=asked_s, heard_s=time.time())

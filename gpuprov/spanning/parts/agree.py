@@ -261,7 +261,7 @@ def look_and_plan_parts(
         following = request_hold(replace(seen, whole=agreed.before), leaving, SPARE_JOBS, lost=True)
         early.foresee(seen, leaving)
         answers = hosts.work({**requests, home: replace(requests[home], following=following)})
-        early.hear(next((answer.following for answer in answers if answer.following), None))
+        early.hear(next(answer for answer in answers if answer.machine == home))
     else:
         answers = hosts.ask(requests)
     planned, refused = read_each(answers, read)

@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from gpuprov.core.errors import TimedOut, Unreachable
 from gpuprov.core.names import fold
+from gpuprov.core.silence_limit import scaled_limit_s
 from gpuprov.documents.member_answers import strictly
 from gpuprov.host.remote.ask import MemberRequest, WorkStopped
 from gpuprov.host.remote.several import failure_of
 from gpuprov.serving.member_nodes import HoldFoundOrder, HoldOrder, ReleaseOrder
-from gpuprov.spanning.parts.over_hosts import host_of_head
+from gpuprov.spanning.parts.over_hosts import QUESTION_S, host_of_head
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -41,7 +43,8 @@ class HeldThere:
 
 def hold_where_found(names: Sequence[str], *, lost: bool) -> MemberRequest:
     """What hosts are asked after `find` about nodes that are about to leave; `held_there` reads what they say."""
-    return MemberRequest(verb="hold-found", document=asdict(HoldFoundOrder(nodes=list(names), lost=lost)))
+    order = HoldFoundOrder(nodes=list(names), lost=lost)
+    return MemberRequest(verb="hold-found", document=asdict(order), regardless=True)
 
 
 def refuse_early(refusal: GpuprovError, policy: JobsPolicy) -> None:
@@ -75,10 +78,25 @@ def release_there(held: HeldThere, hosts: Hosts, reporter: Reporter, *, stopped:
         return
     running = [name for name in held.nodes if name not in stopped]
     order = ReleaseOrder(cluster=held.cluster, running=running, stopped=list(stopped))
-    (answer,) = hosts.work({held.machine: MemberRequest(verb="release", document=asdict(order))})
-    if answer.document is None:
-        error, names = failure_of(answer), fold(list(held.nodes))
-        reporter.warn(f"could not resume {names}: {error.what}: {error.evidence}; to resume them: gpuprov cluster up")
+    _release(order, [held.machine], hosts, reporter)
+
+
+def release_unheard(names: Sequence[str], machines: Sequence[RemoteMachine], hosts: Hosts, reporter: Reporter) -> None:
+    """Let nodes take jobs again which one of these hosts may hold: after Ctrl-C, nobody knows."""
+    _release(ReleaseOrder(cluster="", running=list(names), stopped=[]), machines, hosts, reporter)
+
+
+def _release(order: ReleaseOrder, machines: Sequence[RemoteMachine], hosts: Hosts, reporter: Reporter) -> None:
+    request = MemberRequest(verb="release", document=asdict(order), total_s=scaled_limit_s(QUESTION_S))
+    asked = [machine for machine in machines if not hosts.is_away(machine)]
+    failed = [f"{machine.name} does not answer" for machine in machines if machine not in asked]
+    for answer in hosts.work(dict.fromkeys(asked, request)):
+        if answer.document is None:
+            error = failure_of(answer)
+            failed.append(f"{error.what}: {error.evidence}")
+    names = fold([*order.running, *order.stopped])
+    for why in failed:
+        reporter.warn(f"could not resume {names}: {why}; to resume them: gpuprov cluster up")
 
 
 def request_hold(seen: SpanningCluster, names: Sequence[str], policy: JobsPolicy, *, lost: bool) -> MemberRequest:
@@ -94,12 +112,6 @@ def request_hold(seen: SpanningCluster, names: Sequence[str], policy: JobsPolicy
         drain_s=_seconds(policy),
     )
     return MemberRequest(verb="hold", document=asdict(order))
-
-
-def release_unheard(names: Sequence[str], machines: Sequence[RemoteMachine], hosts: Hosts) -> None:
-    """Let nodes take jobs again, after Ctrl-C, which one of these hosts may hold."""
-    order = ReleaseOrder(cluster="", running=list(names), stopped=[])
-    hosts.work(dict.fromkeys(machines, MemberRequest(verb="release", document=asdict(order))))
 
 
 class EarlyHold:
@@ -123,11 +135,11 @@ class EarlyHold:
         self._foreseen = frozenset(names)
         self._held = HeldThere(machine=seen.machines[host_of_head(seen)], cluster=seen.name, nodes=tuple(names))
 
-    def hear(self, answer: HostAnswer | None) -> None:
-        """What came of that; None where it was not tried."""
-        if answer is None or answer.error is not None:
+    def hear(self, answer: HostAnswer) -> None:
+        """What that host has answered to the request before, and to this one."""
+        self._refusal = (answer.following or answer).error
+        if self._refusal and not isinstance(self._refusal, (Unreachable, TimedOut)):  # else it may hold them, unheard
             self._held = None
-            self._refusal = answer.error if answer else WorkStopped("nodes were not held", evidence="", fix="")
 
     def hand_over(self, names: Sequence[str], policy: JobsPolicy) -> bool:
         """Whether exactly these are held; whoever asks is to let them take jobs again.
@@ -139,6 +151,7 @@ class EarlyHold:
             return False
         if self._refusal is not None:
             refuse_early(self._refusal, policy)
+            return False
         held, self._held = self._held, None
         return held is not None
 

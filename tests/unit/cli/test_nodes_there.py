@@ -138,6 +138,19 @@ def test_a_node_from_create_node_is_not_held_by_a_run_that_keeps_it(lab: Typing)
     assert "c009" in states(lab)
 
 
+def test_a_node_that_is_stopped_stays_as_slurm_has_it_where_the_command_is_refused(lab: Typing) -> None:
+    lab.type("stop", "c003")
+    slurm = world(lab, "hoff").slurm
+    before = dict(slurm.reasons)
+    seen: list[tuple[str, ...]] = []
+    slurm.on_drain = seen.append
+    lab.type("stop", "c003", "c009", expect=2)
+    assert (slurm.drains, slurm.reasons, seen) == ({}, before, [])
+    lab.hosts.asked.clear()
+    lab.type("rm", "c003")
+    assert verbs(lab) == ["find", "hold-found", "nodes", "tell"]
+
+
 def test_nodes_are_held_later_where_a_third_host_has_ended_the_first_attempt(lab: Typing) -> None:
     honest = lab.hosts.work
     stopped = WorkStopped("the work on hoff was ended", evidence="", fix="try again")

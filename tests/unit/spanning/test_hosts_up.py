@@ -13,7 +13,7 @@ import pytest
 from gpuprov.cluster.between_hosts import look_between
 from gpuprov.cluster.state import observe_cluster
 from gpuprov.cluster.whole import dump_whole
-from gpuprov.core.errors import EngineError, GpuprovError, HostNotReady, PartDone, TimedOut, UsageError
+from gpuprov.core.errors import EngineError, GpuprovError, HostNotReady, PartDone, TimedOut, Unreachable, UsageError
 from gpuprov.planes.across.leaving import SPARE_JOBS
 from gpuprov.spanning.down_over_hosts import down_over_hosts
 from gpuprov.spanning.hosts_up import look_and_plan_over_hosts, up_over_hosts
@@ -559,6 +559,27 @@ def interrupt_after(lab: Controller, verb: str) -> None:
         return answers
 
     lab.hosts.work = work  # type: ignore[method-assign]
+
+
+def test_nodes_take_jobs_again_where_nobody_heard_that_they_were_held(lab: Controller) -> None:
+    lab.up()
+    honest = lab.hosts.work
+    lost = Unreachable("the connection to hoff was lost", evidence="", fix="look")
+
+    def work(requests: Any) -> Any:
+        answers = honest(requests)
+        if any(request.verb == "plan" for request in requests.values()):
+            return [
+                replace(one, document=None, error=lost, following=None) if one.machine.name == "hoff" else one
+                for one in answers
+            ]
+        return answers
+
+    lab.hosts.work = work  # type: ignore[method-assign]
+    with pytest.raises(HostNotReady, match="did not plan their part"):
+        lab.up(2)
+    assert verbs_of(lab, "hoff")[-2:] == ["hold", "release"]
+    assert lab.hosts.worlds["hoff"].slurm.drains == {}
 
 
 def test_nodes_take_jobs_again_after_ctrl_c_while_hosts_plan(lab: Controller) -> None:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import threading
+import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +19,8 @@ from gpuprov.host.remote.several import work_on_hosts
 from tests.fakes.ssh import scripted_member
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from gpuprov.host.remote.connection import SshConnection
     from gpuprov.host.remote.members import MemberProcesses
     from tests.conftest import Recording
@@ -172,3 +178,41 @@ def test_what_follows_that_fails_takes_nothing_from_what_was_done(
     assert answer.document
     assert answer.following
     assert isinstance(answer.following.error, EngineError)
+    assert 0 < answer.following.asked_s <= answer.following.heard_s <= answer.heard_s
+
+
+def test_what_follows_regardless_goes_on_where_another_host_fails(
+    ssh: FakeSsh, members: MemberProcesses, hoff: SshConnection, recording: Recording
+) -> None:
+    ssh.reach(
+        ADDRESS, member=scripted_member("import os", ANSWER, "hear(); time.sleep(1)", "say('result', document={})")
+    )
+    hinton = replace(hoff.machine, name="hinton", address="192.0.2.12")
+    ssh.reach(
+        "192.0.2.12", member=scripted_member("hear()", "say('error', what='no', evidence='', fix='', exit_code=4)")
+    )
+    following = MemberRequest(verb="hold", document={}, regardless=True)
+    requests = {hoff.machine: replace(LOOK, following=following), hinton: LOOK}
+    done, failed = work_on_hosts(requests, members, reporter=recording)
+    assert failed.error
+    assert done.following
+    assert done.following.document == {}
+
+
+@pytest.mark.slow
+def test_a_question_is_not_waited_for_after_ctrl_c(
+    ssh: FakeSsh, members: MemberProcesses, hoff: SshConnection, recording: Recording, tmp_path: Path
+) -> None:
+    mark = tmp_path / "waited"
+    late = f"time.sleep(5); open({str(mark)!r}, 'w').close()"
+    ssh.reach(ADDRESS, member=scripted_member("hear()", "say('note', text='begun')", late))
+
+    def interrupt() -> None:
+        while not recording.lines:
+            time.sleep(0.02)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=interrupt, daemon=True).start()
+    with pytest.raises(KeyboardInterrupt):
+        work_on_hosts({hoff.machine: replace(LOOK, total_s=60.0)}, members, reporter=recording)
+    assert not mark.exists()
