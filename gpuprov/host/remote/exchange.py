@@ -5,17 +5,16 @@ from __future__ import annotations
 import os
 import select
 import subprocess
-import threading
 from collections import deque
 from contextlib import suppress
-from typing import IO, TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from gpuprov.core.execution import Piped
 
 _PIECE: Final = 65536
 _KEPT_BYTES: Final = 32 * 1024  # of what it says on stderr: the end
-_END_S: Final = 0.5  # for stderr to be read to its end; a master of ssh may hold it open
+_HEARD_AT_ONCE: Final = 64  # pieces; a pipe of Linux holds 64 KiB, in writes that may each be a piece
 
 
 class Exchange:
@@ -30,9 +29,10 @@ class Exchange:
         self._out: deque[bytes] = deque()
         self._closing = self._closed = False
         self._said = bytearray()
-        os.set_blocking(running.stdin.fileno(), False)
-        self._ear = threading.Thread(target=self._hear, args=(running.stderr,), daemon=True)
-        self._ear.start()
+        self._stderr = running.stderr  # until its end
+        for stream in (running.stdin, running.stderr):
+            if stream is not None:
+                os.set_blocking(stream.fileno(), False)
 
     @property
     def pending(self) -> int:
@@ -41,12 +41,13 @@ class Exchange:
 
     @property
     def stderr(self) -> str:
-        """The end of what it said there."""
-        self._ear.join(_END_S if self._running.process.poll() is not None else 0)
+        """The end of what it has said there. Nobody waits for more: a master of ssh may hold it open."""
+        self._hear()
         return bytes(self._said).decode(errors="replace")
 
     def forget_stderr(self) -> None:
         """What was said there is about something else."""
+        self._hear()
         self._said.clear()
 
     def send(self, piece: bytes) -> None:
@@ -64,11 +65,14 @@ class Exchange:
         poll = select.poll()
         stdin, stdout = self._running.stdin, self._running.stdout
         poll.register(stdout, select.POLLIN)
+        if self._stderr is not None:
+            poll.register(self._stderr, select.POLLIN)
         if self._out and not self._closed:
             poll.register(stdin, select.POLLOUT)
         ready = dict(poll.poll(max(0.0, wait_s) * 1000))
         if not self._closed and stdin.fileno() in ready:
             self._flush()
+        self._hear()
         if stdout.fileno() in ready:
             return os.read(stdout.fileno(), _PIECE) or None
         return b""
@@ -98,8 +102,13 @@ class Exchange:
             with suppress(OSError):
                 self._running.stdin.close()
 
-    def _hear(self, stream: IO[bytes] | None) -> None:
-        with suppress(OSError, ValueError):  # closed meanwhile
-            while stream is not None and (piece := os.read(stream.fileno(), _PIECE)):
+    def _hear(self) -> None:
+        """Take what has come on its stderr: all that a pipe holds, and of a flood not much more."""
+        with suppress(OSError, ValueError):  # there is no more now, or it was closed meanwhile
+            for _ in range(_HEARD_AT_ONCE):
+                piece = os.read(self._stderr.fileno(), _PIECE) if self._stderr is not None else b""
                 self._said += piece
                 del self._said[:-_KEPT_BYTES]
+                if not piece:
+                    self._stderr = None
+                    return

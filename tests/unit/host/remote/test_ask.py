@@ -246,3 +246,19 @@ def test_ctrl_c_is_the_same(ssh: FakeSsh, hoff: SshConnection, recording: Record
     with pytest.raises(KeyboardInterrupt):
         ask_member(hoff, LOOK, reporter=recording)
     assert (tmp_path / "undone").exists()
+
+
+def test_the_end_of_what_ssh_said_is_told_whole_and_a_flood_holds_up_nothing(
+    ssh: FakeSsh, hoff: SshConnection, recording: Recording
+) -> None:
+    flood = "for _ in range(4): os.write(2, b'x' * 50000 + b'\\n')"
+    steps = ["import os", "hear()", flood, "os.write(2, b'the reason\\n')", "sys.exit(255)"]
+    ssh.reach(ADDRESS, member=scripted_member(*steps))
+    with pytest.raises(Unreachable, match="was lost") as caught:
+        ask_member(hoff, LOOK, reporter=recording)
+    assert caught.value.evidence.endswith("the reason")
+    endless = "while True: os.write(2, b'x' * 50000)"
+    answers = "threading.Thread(target=flood, daemon=True).start(); say('result', document={})"
+    steps = ["import os, threading", f"def flood():\n    {endless}", "hear()", answers, "time.sleep(60)"]
+    ssh.reach(ADDRESS, member=scripted_member(*steps))
+    assert ask_member(hoff, LOOK, reporter=recording) == {}
