@@ -237,15 +237,16 @@ def serve_plan(order: MemberUpOrder, host: Host, reporter: Reporter) -> dict[str
     """What `up` would change; of a cluster that spans hosts, also the nodes that this host would have."""
     _refuse_no_mark("plan", order.take)
     wanted = _up_order(order, host)
-    preview = preview_up(host.open(wanted.spec.engine), wanted, host, reporter=reporter)
+    driver = host.open(wanted.spec.engine)
+    preview = preview_up(driver, wanted, host, reporter=reporter)
     if preview.choice:
         reporter.note(preview.choice)
     planned = plan_document(preview.changes, preview.beside, host=host.name)
     if wanted.part is None:
         return planned
-    facts = host.open(wanted.spec.engine).facts()
+    facts = driver.facts()
     mine = WholeCluster().with_host(host.name, preview.members, cpus=facts.cpus, memory_bytes=facts.memory_bytes)
-    took = bool(order.take) and take_mark(wanted.part.spec, host.open(wanted.spec.engine), host, order.take)
+    took = bool(order.take) and take_mark(wanted.part.spec, driver, host, order.take)
     return {**planned, "whole": dump_whole(mine), "secret": base64.b64encode(preview.secret).decode(), "took": took}
 
 

@@ -54,7 +54,7 @@ def down_over_hosts(seen: SpanningCluster, hosts: Hosts, policy: JobsPolicy) -> 
     order = DownOrder(
         cluster=seen.name,
         force=policy.force,
-        drain_s=policy.drain_s if policy.drain_s is not None else -1.0,
+        drain_s=policy.asked_drain_s,
     )
     first = host_of_head(seen)
     others = [host for host in seen.parts if host != first]

@@ -334,7 +334,7 @@ class _Work:
                         label=change.label,
                         whole=dump_whole(whole) if whole else "",
                         force=policy.force,
-                        drain_s=policy.drain_s if policy.drain_s is not None else -1.0,
+                        drain_s=policy.asked_drain_s,
                     )
                 ),
             )

@@ -308,7 +308,7 @@ def requests_of_parts(
             keep_on_failure=order.keep_on_failure,
             prune=order.prune,
             force=policy.force,
-            drain_s=policy.drain_s if policy.drain_s is not None else -1.0,
+            drain_s=policy.asked_drain_s,
         )
     )
     return {

@@ -109,7 +109,7 @@ def request_hold(seen: SpanningCluster, names: Sequence[str], policy: JobsPolicy
         lost=list(names) if lost else [],
         elsewhere=[name for name in names if homes.get(name) != home and name not in stopped],
         force=policy.force,
-        drain_s=_seconds(policy),
+        drain_s=policy.asked_drain_s,
     )
     return MemberRequest(verb="hold", document=asdict(order))
 
@@ -199,7 +199,3 @@ class HoldThere:
         machine = self._seen.machines[self.home]
         held = HeldThere(machine=machine, cluster=self._seen.name, nodes=(*running, *stopped))
         release_there(held, self._hosts, self._reporter, stopped=stopped)
-
-
-def _seconds(policy: JobsPolicy) -> float:
-    return policy.drain_s if policy.drain_s is not None else -1.0

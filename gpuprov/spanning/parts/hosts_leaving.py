@@ -119,8 +119,7 @@ def remove_leaving(leaving: LeavingHosts, cluster: str, policy: JobsPolicy, host
     Raises:
         GpuprovError: A host refuses, or failed.
     """
-    drain_s = policy.drain_s if policy.drain_s is not None else -1.0
-    order = DownOrder(cluster=cluster, force=policy.force, drain_s=drain_s, goes_on=True)
+    order = DownOrder(cluster=cluster, force=policy.force, drain_s=policy.asked_drain_s, goes_on=True)
     request = MemberRequest(verb="down", document=asdict(order))
     changed: list[str] = []
     for answer in hosts.work(dict.fromkeys(leaving.machines.values(), request)):
