@@ -165,7 +165,7 @@ def test_undo_takes_back_what_prepare_made_and_nothing_else(machine: Machine) ->
     assert {UNIT.format(engine) for engine in engines} < set(before)
     theirs = machine.run("sh", "-c", LOOK_AT_THEIRS)
     for engine, cluster in engines.items():
-        machine.run("gpuprov", "cluster", "down", cluster)
+        machine.run("gpuprov", "cluster", "down", cluster, "--yes")
         for image in json.loads(machine.run("gpuprov", "--json", "image", "list"))["images"]:
             if image["engine"] == engine:
                 machine.run("gpuprov", "image", "rm", image["name"], "--engine", engine)

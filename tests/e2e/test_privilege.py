@@ -60,7 +60,7 @@ def own_cluster(gpuprov: Gpuprov, folder: Path, name: str, spec: str) -> Iterato
         gpuprov("cluster", "up", "-f", str(path), "--no-verify")
         yield
     finally:
-        gpuprov("cluster", "down", name)
+        gpuprov("cluster", "down", name, "--yes")
 
 
 @pytest.fixture(scope="module")

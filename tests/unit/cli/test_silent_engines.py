@@ -34,7 +34,7 @@ ASKING: dict[str, tuple[list[str], list[str] | None]] = {
     "cluster up": (["--no-verify"], None),
     "cluster plan": ([], None),
     "cluster status": (["lab"], ["other"]),
-    "cluster down": (["lab"], ["other"]),
+    "cluster down": (["lab", "--yes"], ["other"]),
     "verify": ([], ["--cluster", "other"]),
     "smoke": (["matmul"], ["matmul", "--cluster", "other"]),
     "submit": (["--no-project", "--", "true"], ["--no-project", "--cluster", "other", "--", "true"]),
