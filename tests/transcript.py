@@ -26,7 +26,7 @@ class Typed:
 def read_transcript(page: str) -> list[Typed]:
     """The commands of all indented blocks that begin with `$`, in order."""
     found: list[Typed] = []
-    for block in re.findall(r"(?:^    .*\n)+", page, re.MULTILINE):
+    for block in re.findall(r"^    .*\n(?:^    .*\n|^\n(?=    ))*", page, re.MULTILINE):
         if not block.startswith("    $ "):
             continue
         for part in re.split(r"^    \$ ", block, flags=re.MULTILINE)[1:]:
@@ -41,15 +41,18 @@ def is_as_shown(printed: str, shown: Sequence[str]) -> bool:
     A line `...` stands for any lines, and one at the end of a line for the rest of that line. Without them, lines may
     come in any order: nodes answer side by side.
     """
-    lines = [_plain(line) for line in printed.splitlines()]
-    wanted = [_plain(line) for line in shown]
+    lines, wanted = ([_plain(line) for line in part if line] for part in (printed.splitlines(), shown))
     if not any(line.endswith(ANY) for line in wanted):
         return Counter(lines) == Counter(wanted)
-    patterns = [
-        r"(?:.*\n)*" if line == ANY else re.escape(line.removesuffix(ANY)) + (".*" if line.endswith(ANY) else "") + r"\n"
-        for line in wanted
-    ]
-    return re.fullmatch("".join(patterns), "".join(f"{line}\n" for line in lines)) is not None
+    pattern = "".join(map(_pattern, wanted))
+    return re.fullmatch(pattern, "".join(f"{line}\n" for line in lines)) is not None
+
+
+def _pattern(line: str) -> str:
+    if line == ANY:
+        return r"(?:.*\n)*"
+    start = line.removesuffix(ANY)
+    return re.escape(start) + (r"\n" if start == line else r".*\n")
 
 
 def _plain(line: str) -> str:

@@ -14,9 +14,9 @@ README = (Path(__file__).parents[2] / "README.md").read_text()
 
 
 def test_commands_and_lines_are_read() -> None:
-    page = "Text\n\n    $ one\n    a\n    b\n    $ two\n\n    make up\n\n    $ three\n    $ four\n    ...\n"
+    page = "Text\n\n    $ one\n    a\n\n    b\n    $ two\n\nText\n\n    make up\n\nText\n\n    $ three\n    $ four\n    ...\n"
     assert [(typed.command, typed.shown) for typed in read_transcript(page)] == [
-        ("one", ("a", "b")),
+        ("one", ("a", "", "b")),
         ("two", ()),
         ("three", ()),
         ("four", ("...",)),
@@ -30,6 +30,7 @@ def test_commands_and_lines_are_read() -> None:
         ("a\n", ("a", "b"), False),
         ("a\na\n", ("a",), False),
         ("", (), True),
+        ("a\n\nb\n", ("a", "b"), True),
         ("NODE   STATE\n", ("NODE STATE",), True),
         ("at 2026-11-27T08:27:20Z on GPU-01234567\n", ("at 2025-01-01T00:00:00Z on GPU-89abcdef",), True),
         ("first\nmore\nlast\n", ("first", "...", "last"), True),
