@@ -14,7 +14,8 @@ README = (Path(__file__).parents[2] / "README.md").read_text()
 
 
 def test_commands_and_lines_are_read() -> None:
-    page = "Text\n\n    $ one\n    a\n\n    b\n    $ two\n\nText\n\n    make up\n\nText\n\n    $ three\n    $ four\n    ...\n"
+    page = "Text\n\n    $ one\n    a\n\n    b\n    $ two\n\nText\n\n    make up\n\nText\n\n"
+    page += "    $ three\n    $ four\n    ...\n"
     assert [(typed.command, typed.shown) for typed in read_transcript(page)] == [
         ("one", ("a", "", "b")),
         ("two", ()),
