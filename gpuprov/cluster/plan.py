@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from gpuprov.cluster.design import NodeDesign, design_node
 from gpuprov.cluster.drift import Drift, find_drift
 from gpuprov.cluster.held_gpus import leased_uuids, sharing_of
+from gpuprov.cluster.lost_nodes import lost_nodes_line
 from gpuprov.cluster.network_plan import NetworkPlan, attach, open_networks, plan_networks, plan_repairs
 from gpuprov.cluster.node_order import read_order
 from gpuprov.cluster.ordered_spec import with_order
@@ -31,7 +32,7 @@ from gpuprov.spec.addressing import node_name, number_of_name, private_address, 
 from gpuprov.spec.models import ClusterSpec
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     from gpuprov.cluster.placement import Place
     from gpuprov.cluster.state import ClusterState
@@ -52,6 +53,7 @@ class Plan:
         network_repairs: Networks that were changed, each with its differences.
         isolate: Networks that other clusters can reach, as after a reboot.
         remove: Nodes beyond the count, and half-made ones.
+        gone: Those of them that were complete.
         create: Nodes to make.
         repair: Nodes that are not as asked; done in place.
         start: Nodes that are stopped.
@@ -72,6 +74,7 @@ class Plan:
     drift: Mapping[str, Drift]
     beside: tuple[str, ...] = ()
     limits: tuple[str, ...] = ()
+    gone: tuple[str, ...] = ()
 
     @property
     def restart(self) -> tuple[str, ...]:
@@ -86,6 +89,10 @@ class Plan:
     def beside_lines(self) -> tuple[str, ...]:
         """One line for each node that stays beside those of the spec."""
         return tuple(f"keep node {name} (from create-node); --prune removes it" for name in self.beside)
+
+    def loss_line(self) -> str:
+        """What is lost with the nodes that are to go; empty where none is."""
+        return f"remove {lost_nodes_line(self.gone)}" if self.gone else ""
 
     def lines(self, forced: Mapping[str, str] = MappingProxyType({})) -> tuple[str, ...]:
         """One line for each change, with what was `forced` of a node; empty when there is nothing to do."""
@@ -146,12 +153,8 @@ def plan_cluster(
     networks = plan_networks(spec, state, version=version)
     wanted = [node_name(spec.nodes.prefix, number) for number in range(spec.nodes.count)]
     wanted = wanted if place.nodes is None else [name for name in wanted if name in place.nodes]
-    numbered = {node.name for node in state.nodes if number_of_name(node.name, prefix=spec.nodes.prefix) is not None}
-    broken = {node.name for node in state.nodes if not node.complete}
-    ordered = {node.name for node in state.nodes if node.labels.get(LABEL_ORDER)}
-    more = [node.name for node in state.nodes if node.name not in wanted]
-    beside = [name for name in more if not prune and name not in broken and (name in ordered or name not in numbered)]
-    remove = sorted((set(more) - set(beside)) | broken)
+    gone, beside = sort_surplus(spec, state, wanted, prune=prune)
+    remove = sorted({*gone, *(node.name for node in state.nodes if not node.complete)})
     names = [*wanted, *beside]
     _refuse_taken_names(names, state)
     staying = replace(state, nodes=tuple(node for node in state.nodes if node.name not in remove))
@@ -165,9 +168,23 @@ def plan_cluster(
         networks=networks,
         network_repairs=repairs,
         isolate=isolate,
-        beside=tuple(beside),
+        beside=beside,
+        gone=gone,
         limits=_changed_limits(spec.jobs, state),
     )
+
+
+def sort_surplus(
+    spec: ClusterSpec, state: ClusterState, wanted: Collection[str], *, prune: bool
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The complete nodes that are not `wanted`: those that are to go, and those that stay beside the spec's."""
+    more = [node for node in state.nodes if node.complete and node.name not in wanted]
+    beside = tuple(
+        node.name
+        for node in more
+        if not prune and (node.labels.get(LABEL_ORDER) or number_of_name(node.name, prefix=spec.nodes.prefix) is None)
+    )
+    return tuple(node.name for node in more if node.name not in beside), beside
 
 
 def _changed_limits(jobs: JobsSpec, state: ClusterState) -> tuple[str, ...]:

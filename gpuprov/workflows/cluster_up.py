@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from gpuprov.cluster.files import Member
     from gpuprov.cluster.part import ClusterPart
     from gpuprov.cluster.plan import Plan
+    from gpuprov.cluster.shrinking import Shrinking
     from gpuprov.cluster.state import ClusterState
     from gpuprov.core.errors import GpuprovError
     from gpuprov.core.reporter import Reporter
@@ -80,12 +81,14 @@ class UpOrder:
         left: Paths of values of the spec that nobody has said, to be chosen.
         seen: The cluster as it was a moment ago, where that is known.
         part: What this host is to do of a cluster that spans hosts; `spec` is then this host's.
+        agreed: What it may lose, where that was asked; None where the spec alone says so.
     """
 
     spec: ClusterSpec
     left: frozenset[str] = frozenset()
     seen: ClusterState | None = None
     part: ClusterPart | None = None
+    agreed: Shrinking | None = None
     keep_on_failure: bool = False
     verify: bool = False
     prune: bool = False
@@ -208,7 +211,10 @@ def cluster_up(driver: Driver, order: UpOrder, host: Host, *, reporter: Reporter
         with reporter.phase("plan"):
             aim = _aim(driver, order, host, gpus, readings[spec.name].state)
             warn_of_silence(aim.silent, reporter)
-            for line in filter(None, (aim.choice, *aim.plan.beside_lines())):
+            if order.agreed is not None:
+                order.agreed.refuse_others(aim.plan.gone)
+            loss = "" if order.part else aim.plan.loss_line()  # over hosts, who asked them says it
+            for line in filter(None, (aim.choice, loss, *aim.plan.beside_lines())):
                 reporter.note(line)
             refuse_busy(driver, aim.leaves, policy)
             if order.part:
