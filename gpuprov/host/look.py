@@ -106,8 +106,8 @@ def _find_lost(driver: DriverFiles, nvml: Facts | None, root: Path) -> tuple[Los
         return ()
     seen = {name for gpu in nvml["gpus"] for name in (gpu["uuid"], normalise_pci(gpu.get("pci", "")))}
     unread = [
-        LostGpu(index=gpu["index"], code=gpu["code"], why=f"{gpu['call']}: {gpu['text']} (NVML code {gpu['code']})")
-        for gpu in nvml.get("lost", ())
+        LostGpu(index=one["index"], code=one["code"], why=f"{one['call']}: {one['text']} (NVML code {one['code']})")
+        for one in nvml.get("lost", ())
     ]
     return find_lost_gpus(
         driver, seen=seen, unread=unread, has_device=lambda minor: (root / f"dev/nvidia{minor}").exists()
