@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.e2e.machine import container, virtual_machine
+from tests.e2e.machine import ROOT, container, virtual_machine
+from tests.transcript import is_as_shown, read_transcript
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from tests.e2e.machine import Machine
     from tests.e2e.places import Place
 
+README = ROOT / "README.md"
 NODES = [f"c00{number}" for number in range(4)]
 JOB = "outlives-the-cut"
 STATE = "/var/lib/slurm/slurmctld/job_state"  # Slurm writes it every few seconds
@@ -124,6 +126,21 @@ def test_make_up_makes_four_nodes(machine: Machine) -> None:
     assert [node["name"] for node in found if node["engine"] == "lxd"] == NODES
     assert sorted(machine.run("gpuprov", "exec", NODES[0], "--", "srun", "-N4", "hostname").split()) == NODES
     assert json.loads(machine.run("gpuprov", "--json", "cluster", "up"))["unchanged"] is True
+
+
+def test_the_first_hour_is_as_the_readme_shows_it(machine: Machine) -> None:
+    """Every command, typed in order; what fails is shown with its errors."""
+    folder = "."
+    others = [node["name"] for node in nodes(machine) if node["cluster"] != "lab"]
+    for typed in read_transcript(README.read_text()):
+        if typed.command.startswith("cd "):
+            folder = typed.command.removeprefix("cd ")
+            continue
+        line = f"cd {folder} && {{ {typed.command}; }} 2>/tmp/said || cat /tmp/said"
+        printed = machine.run("sh", "-c", line)
+        assert is_as_shown(printed, typed.shown), f"$ {typed.command}\n{printed}"
+    assert [node["name"] for node in nodes(machine)] == others
+    machine.run("make", "up")
 
 
 def first_nodes(machine: Machine) -> dict[str, str]:
