@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from gpuprov.cluster.built_images import remove_left_builder
+from gpuprov.cluster.built_images import find_build_networks, remove_left_build
 from gpuprov.cluster.find_engine import find_elsewhere
 from gpuprov.cluster.lost_nodes import describe_lost_nodes
 from gpuprov.cluster.nodes import delete_nodes
@@ -123,7 +123,7 @@ def cluster_down(
         kept_by = () if policy.goes_on else service_folders(spec)
         forgotten = remove_service_folders(driver, host, spec, nodes, kept_by)
         overlay = host.overlays.remove(name) if recorded_host(state) else ()
-        networks = _remove_networks(driver, state, reporter)
+        networks = _remove_networks(driver, state, host, reporter)
         changed = [with_forced("removed node", node, forced) for node in nodes]
         changed += forgotten
         changed += [line.replace("remove ", "removed ", 1) for line in overlay]
@@ -141,12 +141,17 @@ def cluster_down(
     return Outcome(changed=tuple(changed))
 
 
-def _remove_networks(driver: Driver, state: ClusterState, reporter: Reporter) -> list[str]:
-    """Remove the cluster's networks but those that foreign instances are on, such as copies of its nodes."""
-    if not state.own_networks:
+def _remove_networks(driver: Driver, state: ClusterState, host: Host, reporter: Reporter) -> list[str]:
+    """Remove the cluster's networks but those that foreign instances are on, such as copies of its nodes.
+
+    With them goes what a killed image build left: its node may be on them, if an earlier gpuprov made it.
+    """
+    if not state.own_networks and not find_build_networks(state.networks):
         return []
     with reporter.phase("networks"):
-        remove_left_builder(driver, reporter)  # it would hold the network
+        with host.image_lock_if_free() as free:
+            if free:
+                remove_left_build(driver, state.networks, reporter)
         # What is recorded goes last: by it a controller finds what a killed run left on its hosts.
         networks = sorted(state.own_networks, key=lambda network: LABEL_SPEC in network.labels)
         return [network.name for network in networks if _remove_network(driver, network, reporter)]

@@ -10,6 +10,7 @@ import pytest
 
 from gpuprov.cli.main import main
 from gpuprov.cli.verbs import VERBS
+from gpuprov.cluster.build_image import EnsuredImage
 from gpuprov.core.errors import UsageError
 from gpuprov.host import survey as module
 from gpuprov.host.survey import EngineDoor
@@ -180,7 +181,8 @@ def test_an_image_build_that_makes_a_bridge_names_it_once(
 ) -> None:
     place.empty()
     monkeypatch.setattr(
-        "gpuprov.workflows.standalone_image.ensure_node_image", lambda driver, *_, **__: driver.list_images()[0]
+        "gpuprov.workflows.standalone_image.ensure_image",
+        lambda driver, *_, **__: EnsuredImage(image=driver.list_images()[0], built=True),
     )
     assert main(["-q", "image", "build", "--package", "git", *engine], host=place.host) == 0
     assert capfd.readouterr().err.count("warning: docker is omitted") == 1
