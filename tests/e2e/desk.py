@@ -102,7 +102,7 @@ def open_desk(
     gpuprov("cluster", "up", "-f", str(spec), "--no-verify")
     made = Desk(gpuprov, place, engine, role, project)
     yield made
-    said = gpuprov("cluster", "down", place.cluster, "--force")
+    said = gpuprov("cluster", "down", place.cluster, "--yes", "--force")
     assert str(made.folder) in said.all
     assert (made.folder / "jobs").is_dir()
     gpuprov("cluster", "down", place.cluster, "--purge", "--yes", "--engine", engine)
