@@ -133,7 +133,7 @@ def _one(asked: argparse.Namespace) -> int:
     before = "already " if ended.before else ""
     end = f"{before}failed: {ended.reason}" if ended.exit_status else f"{before}done in {ended.seconds:.1f} s"
     _tell(f"{ended.name} {end}")
-    return EXIT_FAILED if ended.exit_status else EXIT_DONE
+    return ended.exit_code
 
 
 def _results(asked: argparse.Namespace) -> int:
