@@ -157,7 +157,7 @@ def _create(
     crew = replace(present_crew(state, [planned_member(design)]), spec=spec)
     with networks_created(driver, plan.networks, run.rollback, reporter=reporter) as completed:
         image = plan.image or ensure_node_image(driver, spec, plane.recipe, gpus, networks=completed, reporter=reporter)
-        files = gather_files(driver, crew, state, {design.role: image}, reading)
+        files = gather_files(driver, crew, state, {design.role: image}, reading, designs=[design])
         with leaving(driver, plan.leaves, policy, reporter=reporter):
             removed = _remove(driver, plan, reporter=reporter)
             with reporter.phase("node"):
