@@ -273,7 +273,7 @@ def _preview(driver: Driver, order: UpOrder, host: Host, gpus: HostGpus) -> UpPr
 
 
 def _preview_files(driver: Driver, aim: _Aim) -> tuple[str, ...]:
-    files = gather_files(driver, aim.crew, aim.state, {})
+    files = gather_files(driver, aim.crew, aim.state, {}, designs=aim.plan.members)
     running = [design.name for design in (*aim.plan.keep, *aim.plan.repair) if design.name not in aim.plan.start]
     released = [RELEASED.format(name) for name in find_abandoned(driver, aim.state) if name in running]
     return (*renewal_lines(files.planes, find_stale(driver, running, files.of)), *released)
@@ -355,7 +355,7 @@ def _carry_out(
     connected = () if bridged else _connect(run, aim, host)
     with networks_created(driver, plan.networks, run.rollback, reporter=reporter):
         connected = _connect(run, aim, host) if bridged else connected
-        files = gather_files(driver, aim.crew, aim.state, images, reading)
+        files = gather_files(driver, aim.crew, aim.state, images, reading, designs=aim.plan.members)
         with leaving(driver, aim.leaves, order.policy, reporter=reporter):
             forced = _remove_and_repair(run, aim)
             if plan.create or plan.start:

@@ -19,7 +19,7 @@ from gpuprov.planes.led import LedPlane
 from gpuprov.planes.slurm import absence, backup, daemons, jobs, munge
 from gpuprov.planes.slurm.backup import controller_name, controller_names, state_folder, state_place
 from gpuprov.planes.slurm.facts import NAME, ready_states, slurm_path
-from gpuprov.planes.slurm.files import Machine, handover_files, machine_of, render_slurm
+from gpuprov.planes.slurm.files import Machine, handover_files, job_programs, machine_of, render_slurm
 from gpuprov.planes.slurm.takeover import take_over
 from gpuprov.planes.work.work_place import require_shared
 from gpuprov.provision.plane_recipe import PlaneRecipe
@@ -118,7 +118,7 @@ class SlurmPlane(LedPlane):
         engine = driver.facts()
         machine = Machine(cpus=engine.cpus, memory_bytes=engine.memory_bytes)
         self.refuse_crew(crew)
-        files = render_slurm(crew.spec, crew.of(NAME), machine)
+        files = (*job_programs(), *render_slurm(crew.spec, crew.of(NAME), machine))
         present = munge.present_owners(state.nodes_of(NAME))
         of_new = munge.find_owner(state.nodes_of(NAME), image)
         key = (secret() or self.new_secret()) if of_new else b""
