@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from gpuprov.cluster.host_gpus import get_gpus, with_offers
-from gpuprov.cluster.images import ensure_node_image
+from gpuprov.cluster.images import node_recipe
 from gpuprov.cluster.node_order import read_order
+from gpuprov.cluster.services import init_of
 from gpuprov.cluster.state import observe_cluster
 from gpuprov.core.errors import UsageError
 from gpuprov.core.names import fold, name_cluster
@@ -22,6 +23,7 @@ from gpuprov.planes.base import Departure, spec_of
 from gpuprov.planes.registry import PLANES, plane_of
 from gpuprov.spec.shared_folder import SHARED
 from gpuprov.workflows.cluster_up import UpResult, cluster_up
+from gpuprov.workflows.standalone_image import ensure_built
 from gpuprov.workflows.verify import verify_cluster
 
 if TYPE_CHECKING:
@@ -115,11 +117,8 @@ def _ensure_images(
     """The images of the roles of these nodes, which are built before any node is drained."""
     gpus = with_offers(driver, get_gpus(host, spec.gpus.mode, reporter=reporter))
     roles = sorted({node.labels.get(LABEL_ROLE, "") for node in state.nodes if node.name in found.names})
-    with host.lock(reporter):
-        return {
-            role: ensure_node_image(driver, spec, plane_of(role).recipe, gpus, networks=lambda: None, reporter=reporter)
-            for role in roles
-        }
+    recipes = {role: node_recipe(spec, plane_of(role).recipe, gpus, init=init_of(driver)) for role in roles}
+    return {role: ensure_built(driver, recipe, host, reporter=reporter).image for role, recipe in recipes.items()}
 
 
 def _replace(
