@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from gpuprov.cluster.files import Member
     from gpuprov.cluster.part import ClusterPart
     from gpuprov.cluster.plan import Plan
+    from gpuprov.cluster.shrinking import Shrinking
     from gpuprov.cluster.state import ClusterState
     from gpuprov.core.errors import GpuprovError
     from gpuprov.core.reporter import Reporter
@@ -89,12 +90,14 @@ class UpOrder:
         part: What this host is to do of a cluster that spans hosts; `spec` is then this host's.
         again: Nodes to replace by new ones of the same name, from which nothing can be lost any more: whoever asks for
             this holds them, and no job runs there.
+        agreed: What it may lose, where that was asked; None where the spec alone says so.
     """
 
     spec: ClusterSpec
     left: frozenset[str] = frozenset()
     seen: ClusterState | None = None
     part: ClusterPart | None = None
+    agreed: Shrinking | None = None
     keep_on_failure: bool = False
     verify: bool = False
     prune: bool = False
@@ -229,6 +232,8 @@ def cluster_up(driver: Driver, order: UpOrder, host: Host, *, reporter: Reporter
             seen = readings[spec.name].state
             with reporter.phase("plan"):
                 aim = _aim(driver, order, host, gpus, seen)
+                if order.agreed is not None:
+                    order.agreed.refuse_others(aim.plan.gone)
                 refuse_busy(driver, aim.leaves, policy)
                 if order.part:
                     order.part.refuse_changed(planned_members(aim.plan), recorded_whole(aim.state))
@@ -236,8 +241,9 @@ def cluster_up(driver: Driver, order: UpOrder, host: Host, *, reporter: Reporter
                 if missing := {role: recipe for role, recipe in recipes.items() if role not in images}:
                     return MissingImages(recipes=missing)
                 warn_of_silence(aim.silent, reporter)
+                loss = "" if order.part else aim.plan.loss_line()  # over hosts, who asked them says it
                 older = older_notes(aim.older(driver), spec.name)
-                for line in filter(None, (aim.choice, *aim.plan.beside_lines(), *older)):
+                for line in filter(None, (aim.choice, loss, *aim.plan.beside_lines(), *older)):
                     reporter.note(line)
             run = NodeRun(driver=driver, reporter=reporter, rollback=rollback)
             aim.folders.ensure(host, rollback)
