@@ -15,6 +15,7 @@ from gpuprov.cluster.lost_nodes import lost_nodes_line
 from gpuprov.cluster.network_plan import NetworkPlan, attach, open_networks, plan_networks, plan_repairs
 from gpuprov.cluster.node_order import read_order
 from gpuprov.cluster.ordered_spec import with_order
+from gpuprov.cluster.replacements import ghosts_of
 from gpuprov.core.errors import NotOurs, UsageError
 from gpuprov.core.outcome import with_forced
 from gpuprov.drivers.base import (
@@ -61,6 +62,7 @@ class Plan:
         beside: Nodes that stay though the spec does not have them: create-node or clone made them.
         drift: For each node of `repair`, what differs.
         limits: Limits of jobs that differ from the recorded ones, one line for each; nothing but the record changes.
+        replace: Nodes of `remove` that are made again as they were, from a newer image.
     """
 
     networks: NetworkPlan
@@ -74,6 +76,7 @@ class Plan:
     drift: Mapping[str, Drift]
     beside: tuple[str, ...] = ()
     limits: tuple[str, ...] = ()
+    replace: tuple[str, ...] = ()
     gone: tuple[str, ...] = ()
 
     @property
@@ -100,8 +103,9 @@ class Plan:
             *self.networks.lines(),
             *(f"repair network {request.name}: {words}" for request, words in self.network_repairs),
             *(f"isolate network {name} from other clusters" for name in self.isolate),
-            *(with_forced("remove node", name, forced) for name in self.remove),
-            *(f"create node {design.summary}" for design in self.create),
+            *(with_forced("remove node", name, forced) for name in self.remove if name not in self.replace),
+            *(f"create node {design.summary}" for design in self.create if design.name not in self.replace),
+            *(with_forced("replace node", name, forced) for name in self.replace),
             *(f"repair node {design.name}: {self.drift[design.name].words}" for design in self.repair),
             *(with_forced("restart node", name, forced) for name in self.restart),
             *(f"start node {name}" for name in self.start),
@@ -123,7 +127,7 @@ class Expect(Protocol):
         """Of a network."""
 
 
-def plan_cluster(
+def plan_cluster(  # noqa: PLR0913 - what is wanted, what is there, and what may go
     spec: ClusterSpec,
     state: ClusterState,
     place: Place,
@@ -131,6 +135,7 @@ def plan_cluster(
     version: str,
     expect: Expect,
     prune: bool = False,
+    again: Collection[str] = (),
 ) -> Plan:
     """Compare spec and state.
 
@@ -144,6 +149,7 @@ def plan_cluster(
         version: Of gpuprov.
         expect: The engine.
         prune: Remove every node that the spec does not have.
+        again: Nodes to remove and make again, as they are but for their image.
 
     Raises:
         NotOurs: A name that is needed is taken by something foreign.
@@ -151,13 +157,18 @@ def plan_cluster(
         NotCapable: The engine cannot make such a node.
     """
     networks = plan_networks(spec, state, version=version)
+    ghosts = ghosts_of(state)
+    former = {node.name for node in ghosts}
+    replaced = tuple(node.name for node in state.nodes if node.name in again and node.complete)
     wanted = [node_name(spec.nodes.prefix, number) for number in range(spec.nodes.count)]
     wanted = wanted if place.nodes is None else [name for name in wanted if name in place.nodes]
     gone, beside = sort_surplus(spec, state, wanted, prune=prune)
-    remove = sorted({*gone, *(node.name for node in state.nodes if not node.complete)})
+    beside = tuple(sorted({*beside, *(name for name in former if not prune and name not in wanted)}))
+    remove = sorted({*gone, *replaced, *(node.name for node in state.nodes if not node.complete)})
     names = [*wanted, *beside]
     _refuse_taken_names(names, state)
-    staying = replace(state, nodes=tuple(node for node in state.nodes if node.name not in remove))
+    kept = [node for node in state.nodes if node.name not in remove or node.name in replaced]
+    staying = replace(state, nodes=(*(node for node in kept if node.name not in former), *ghosts))
     held = tuple(lease for lease in place.leases if lease.node in names or lease.node not in remove)
     designs = _design(names, spec, staying, replace(place, leases=held))
     repairs = plan_repairs(spec, state, networks, version=version, expect=expect.network_settings)
@@ -169,6 +180,7 @@ def plan_cluster(
         network_repairs=repairs,
         isolate=isolate,
         beside=beside,
+        replace=tuple(sorted(replaced)),
         gone=gone,
         limits=_changed_limits(spec.jobs, state),
     )

@@ -89,9 +89,10 @@ class HostsUp:
 
 @dataclass(frozen=True, kw_only=True)
 class HostsPlan:
-    """What would be done: one line for each change, with its host."""
+    """What would be done: one line for each change, with its host; and nodes that would keep an older image."""
 
     lines: tuple[str, ...]
+    older: tuple[str, ...]
     failed: Mapping[str, GpuprovError]
     spec: ClusterSpec
 
@@ -164,8 +165,11 @@ def look_and_plan_over_hosts(order: HostsUpOrder, hosts: Hosts, *, reporter: Rep
             host: planned.lines for host, planned in look_and_plan_parts(order, agreed.spec, agreed, hosts).items()
         }
         lines = {**agreed.leaving.lines, **again}
-    told = tuple(f"{host}: {line}" for host, found in lines.items() for line in found)
-    return HostsPlan(lines=told, failed=agreed.seen.failed, spec=agreed.spec)
+    told, older = (
+        tuple(f"{host}: {line}" for host, found in of_hosts.items() for line in found)
+        for of_hosts in (lines, agreed.older)
+    )
+    return HostsPlan(lines=told, older=older, failed=agreed.seen.failed, spec=agreed.spec)
 
 
 @dataclass(kw_only=True)

@@ -110,6 +110,7 @@ class Agreed:
         leaving: Hosts that the spec does not name any more.
         nodes: By host, those of the spec's nodes that it is to have.
         lines: By host, what it would change.
+        older: By host, its nodes with an older image, and what it lacks.
         secret: What the nodes share now; empty where there is none.
         take: By host, the mark that it takes out of the folder that they share while it plans.
     """
@@ -123,6 +124,7 @@ class Agreed:
     lines: Mapping[str, tuple[str, ...]]
     secret: bytes = field(repr=False)
     take: Mapping[str, str] = field(default_factory=dict)
+    older: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def gone(self) -> tuple[Member, ...]:
@@ -209,7 +211,8 @@ def _agree(
         secrets = sorted(planned, key=lambda host: host != first)
         secret = next((planned[host].secret for host in secrets if planned[host].secret), b"")
         lines = {**leaving.lines, **{host: one.lines for host, one in planned.items()}}
-        agreed = replace(begun, whole=whole, lines=lines, secret=secret, take={})
+        older = {host: one.older for host, one in planned.items()}
+        agreed = replace(begun, whole=whole, lines=lines, secret=secret, take={}, older=older)
         if spec.share and agreed.changes and not proven:
             prove_share(spec, seen, hosts)
         return agreed
@@ -242,7 +245,7 @@ def _look(order: HostsUpOrder, hosts: Hosts, marks: FolderMarks) -> SpanningClus
             raise UsageError(
                 f"{host} has another cluster {spec.name}",
                 evidence=f"there it is {f'part of one as {part.known_as}' if part.known_as else 'on that host alone'}",
-                fix=f"use another name: --name NAME; or remove it, on {host}: gpuprov cluster down {spec.name}",
+                fix=f"use another name: --name NAME; about that cluster, on {host}: gpuprov cluster status {spec.name}",
             )
     return seen
 
