@@ -32,11 +32,19 @@ def main() -> None:
 
 
 def read_devices(cuda: Any) -> list[dict[str, Any]]:  # noqa: ANN401  (a library)
-    """The GPUs of a library of CUDA's driver; raises RuntimeError where a call fails."""
+    """The GPUs of a library of CUDA's driver, without those that fail; raises RuntimeError where none is left."""
     _call(cuda, "cuInit", 0)
     count = ctypes.c_int()
     _call(cuda, "cuDeviceGetCount", ctypes.byref(count))
-    return [_read(cuda, index) for index in range(count.value)]
+    found, failures = [], []
+    for index in range(count.value):
+        try:
+            found.append(_read(cuda, index))
+        except RuntimeError as error:  # noqa: PERF203 - that is the point
+            failures.append(error)
+    if failures and not found:
+        raise failures[0]
+    return found
 
 
 def _read(cuda: Any, index: int) -> dict[str, Any]:  # noqa: ANN401

@@ -9,7 +9,7 @@ import shlex
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -94,15 +94,16 @@ def commands(fix: str) -> list[list[str]]:
     return found
 
 
-def parse(argv: list[str]) -> None:
-    """What the command line makes of it; raises where a verb or an option is unknown, or a word too many."""
+def parse(argv: list[str]) -> dict[str, Any]:
+    """The parameters that it becomes; raises where a verb or an option is unknown, or a word too many."""
     command: click.Command | None = root()
     context = click.Context(root())
     while isinstance(command, click.Group) and argv and not argv[0].startswith("-"):
         command, argv = command.get_command(context, argv[0]), argv[1:]
     assert command is not None
-    if "--help" not in argv:
-        command.make_context("gpuprov", list(argv), obj=Session())
+    if "--help" in argv:
+        return {}
+    return command.make_context("gpuprov", list(argv), obj=Session()).params
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 
     from gpuprov.cluster.gpu_board import GpuBoard, GpuChange, GpuRow
     from gpuprov.gpu.allocate import Lease
-    from gpuprov.gpu.models import Gpu
+    from gpuprov.gpu.lost import LostGpu
+    from gpuprov.gpu.models import Gpu, HostGpus
 
 _HEADERS = ("GPU", "MODEL", "MEMORY", "MINOR", "PCI", "MIG", "DRIVER", "UUID", "SHARING", "HELD BY")
 _WORDS = {
@@ -30,7 +31,7 @@ _WORDS = {
 def render_board(board: GpuBoard, *, colour: bool) -> str:
     """One line for each GPU, then who waits and who does not answer."""
     unheld = "unknown" if board.silent else "free"
-    rows = [_cells(row, board.host.driver_version, unheld) for row in board.rows]
+    rows = [_cells(row, board.host, unheld) for row in board.rows]
     lines = [render_table(_HEADERS, rows, colour=colour) if rows else f"no GPUs: {board.host.reason}"]
     return "\n".join([*lines, *_said_besides(board)])
 
@@ -41,14 +42,15 @@ def render_boards(boards: Mapping[str, GpuBoard], *, colour: bool) -> str:
     lines: list[str] = []
     for host, board in boards.items():
         unheld = "unknown" if board.silent else "free"
-        rows += [(host, *_cells(row, board.host.driver_version, unheld)) for row in board.rows]
+        rows += [(host, *_cells(row, board.host, unheld)) for row in board.rows]
         lines += [f"{host}: {line}" for line in _said_besides(board)]
         lines += [] if board.rows else [f"{host}: no GPUs: {board.host.reason}"]
     return "\n".join([*([render_table(("HOST", *_HEADERS), rows, colour=colour)] if rows else ()), *lines])
 
 
 def _said_besides(board: GpuBoard) -> list[str]:
-    lines = [str(use) for use in board.foreign]
+    lines = [f"LOST: {gpu}{_holders_of(gpu, board)}" for gpu in board.host.lost]
+    lines += [str(use) for use in board.foreign]
     lines += [f"waiting: {who}" for who in board.waiting]
     lines += [
         f"{engine} does not respond; the GPUs that it holds are unknown: {error.what}"
@@ -57,14 +59,20 @@ def _said_besides(board: GpuBoard) -> list[str]:
     return lines
 
 
-def _cells(row: GpuRow, driver: str, unheld: str) -> tuple[object, ...]:
+def _holders_of(gpu: LostGpu, board: GpuBoard) -> str:
+    held = [lease for lease in board.leases if gpu.uuid and gpu.uuid in lease.gpus]
+    return f"; held by {fold_leases(held, _where)}" if held else ""
+
+
+def _cells(row: GpuRow, host: HostGpus, unheld: str) -> tuple[object, ...]:
     holders = fold_leases(row.holders, _where)
     gpu = row.gpu
     if gpu is None:
-        return ("", "(not on this host)", "", "", "", "", "", row.uuid, row.sharing, holders)
+        lost = any(gpu.uuid == row.uuid for gpu in host.lost)
+        return ("", "(lost)" if lost else "(not on this host)", "", "", "", "", "", row.uuid, row.sharing, holders)
     memory = "" if gpu.memory_bytes is None else f"{gpu.memory_bytes / GIB:.1f} GiB"
     return (
-        *(gpu.label, gpu.model, memory, gpu.minor, gpu.pci, _mig_word(gpu), driver),
+        *(gpu.label, gpu.model, memory, gpu.minor, gpu.pci, _mig_word(gpu), host.driver_version),
         *(row.uuid, row.sharing or unheld, holders),
     )
 

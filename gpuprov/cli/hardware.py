@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -34,10 +35,13 @@ def command(session: Session, cluster: str, engine: str | None) -> int:
     BLOCK SIZE is a number of threads for a block that suits most kernels.
     """
     from gpuprov.cluster.here_alone import is_here_alone
+    from gpuprov.cluster.host_gpus import warn_of_lost
     from gpuprov.documents.hardware import hardware_document
     from gpuprov.workflows.hardware import ask_this_machine, look_at_nodes
 
     own = ask_this_machine()
+    with suppress(GpuprovError):  # what CUDA's driver says of this machine is told in any case
+        warn_of_lost(session.host.gpus("auto"), reporter=session.reporter)
     known = spanning.remembered_hosts() if engine is None else {}
     if known and not is_here_alone(session.host, cluster):
         return _show_hosts(session, own, known, cluster)

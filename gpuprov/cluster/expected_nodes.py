@@ -116,9 +116,10 @@ def _expect_gpus(node: str, uuids: tuple[str, ...], access: str, host: HostGpus 
     gone = [uuid for uuid in uuids if uuid not in units]
     if gone:
         there = ", ".join(units) or "none"
+        lost = f"; lost: {'; '.join(map(str, host.lost))}" if host.lost else ""
         return _Gpus(
             problem=HostProblem(
-                evidence=f"the node holds {', '.join(gone)}, which this host does not have; present: {there}",
+                evidence=f"the node holds {', '.join(gone)}, which this host does not have; present: {there}{lost}",
                 fix=f"nvidia-smi -L; if it does not come back: gpuprov rm {node}; gpuprov cluster up",
             )
         )

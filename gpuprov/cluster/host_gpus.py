@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from gpuprov.gpu.lost import describe_lost
+
 if TYPE_CHECKING:
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver
@@ -23,7 +25,15 @@ def get_gpus(host: Host, mode: GpuMode, *, reporter: Reporter) -> HostGpus:
     gpus = host.gpus(mode)
     if gpus.simulated:
         reporter.warn(f"GPUs are SIMULATED: {gpus.reason}")
+    warn_of_lost(gpus, reporter=reporter)
     return gpus
+
+
+def warn_of_lost(gpus: HostGpus, *, reporter: Reporter) -> None:
+    """Say which GPUs of a host cannot be used, if any."""
+    if gpus.lost:
+        told = describe_lost(gpus.lost, usable=len(gpus.gpus))
+        reporter.warn(f"{told}; such GPUs are not leased; look: sudo dmesg | grep -e NVRM -e Xid")
 
 
 def with_offers(driver: Driver, gpus: HostGpus) -> HostGpus:

@@ -9,7 +9,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from gpuprov.cluster.foreign_gpus import find_foreign_uses
-from gpuprov.cluster.held_gpus import leased_uuids, sharing_of
+from gpuprov.cluster.held_gpus import is_gpu_path, leased_uuids, sharing_of
 from gpuprov.core.excerpt import excerpt
 from gpuprov.core.lock import describe_process
 from gpuprov.core.process import is_gone
@@ -41,6 +41,7 @@ def read_leases(nodes: Iterable[NodeState], *, engine: str) -> tuple[Lease, ...]
             engine=engine,
             cluster=node.labels.get(LABEL_CLUSTER, ""),
             status=node.status,
+            minors=tuple(device.minor for device in node.devices if is_gpu_path(device.path)),
         )
         for node in sorted(nodes, key=lambda node: node.name)
         if leased_uuids(node) and (node.status == "running" or not is_orphan(node))

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from gpuprov.cluster.foreign_gpus import ForeignUse
     from gpuprov.cluster.gpu_board import GpuBoard, GpuChange, GpuRow
     from gpuprov.gpu.allocate import Lease
+    from gpuprov.gpu.lost import LostGpu
     from gpuprov.gpu.models import HostGpus
 
 
@@ -28,6 +29,7 @@ def board_document(board: GpuBoard, *, host: str) -> dict[str, Any]:
         gpus=[held_gpu_document(row, board.host) for row in board.rows],
         foreign=[_foreign_document(use) for use in board.foreign],
         waiting=list(board.waiting),
+        lost=[lost_document(gpu) for gpu in board.host.lost],
         silent=[{"engine": engine, **error_parts(error)} for engine, error in board.silent.items()],
     )
 
@@ -44,12 +46,19 @@ def boards_document(boards: Mapping[str, GpuBoard], hosts: Sequence[Mapping[str,
         ],
         foreign=[_foreign_document(use) for board in boards.values() for use in board.foreign],
         waiting=[f"{name}: {who}" for name, board in boards.items() for who in board.waiting],
+        lost=[{"host": name, **lost_document(gpu)} for name, board in boards.items() for gpu in board.host.lost],
         silent=[
             {"engine": engine, **error_parts(error), "what": f"{name}: {error.what}"}
             for name, board in boards.items()
             for engine, error in board.silent.items()
         ],
     )
+
+
+def lost_document(gpu: LostGpu) -> dict[str, Any]:
+    """A GPU that cannot be used, and why."""
+    known = {"index": gpu.index, "minor": gpu.minor, "pci": gpu.pci or None, "uuid": gpu.uuid or None}
+    return {**known, "model": gpu.model or None, "why": gpu.why}
 
 
 def about_boards(boards: Mapping[str, GpuBoard]) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from gpuprov.core.errors import GpuprovError, HostNotReady
 from gpuprov.core.excerpt import excerpt
 from gpuprov.drivers.base import EngineCluster, EngineFacts
 from gpuprov.gpu.allocate import Lease
+from gpuprov.gpu.lost import LostGpu
 from gpuprov.gpu.models import Gpu, HostGpus, MigInstance
 from gpuprov.planes.across.rows import NodeRow
 from gpuprov.planes.over_hosts.host_look import HostLook
@@ -222,7 +223,7 @@ def _row(told: object) -> NodeRow:
 
 
 def _board(told: Mapping[str, Any]) -> GpuBoard:
-    _, simulated, reason, driver, gpus, foreign, waiting, silent = fields_of(
+    _, simulated, reason, driver, gpus, foreign, waiting, lost, silent = fields_of(
         told,
         "gpuprov.gpus/v1",
         {
@@ -233,6 +234,7 @@ def _board(told: Mapping[str, Any]) -> GpuBoard:
             "gpus": is_list,
             "foreign": is_list,
             "waiting": items_of(_WORDS),
+            "lost": is_list,
             "silent": is_list,
         },
     )
@@ -243,6 +245,7 @@ def _board(told: Mapping[str, Any]) -> GpuBoard:
         driver_version=driver,
         cuda_driver_version=None,
         gpus=tuple(_gpu(row) for row in rows if row["present"]),
+        lost=tuple(map(_lost, lost)),
     )
     silences = [dict(zip(("engine", *_ERROR), pick(one, {"engine": _ENGINE, **_ERROR}), strict=True)) for one in silent]
     return GpuBoard(
@@ -252,6 +255,14 @@ def _board(told: Mapping[str, Any]) -> GpuBoard:
         silent={one["engine"]: GpuprovError(one["what"], evidence=one["evidence"], fix=one["fix"]) for one in silences},
         foreign=tuple(map(_foreign, foreign)),
     )
+
+
+def _lost(told: object) -> LostGpu:
+    numbers, words = or_none(_FEW), or_none(_WORD)
+    index, minor, pci, uuid, model, why = pick(
+        told, {"index": numbers, "minor": numbers, "pci": words, "uuid": words, "model": words, "why": _WORDS}
+    )
+    return LostGpu(index=index, minor=minor, pci=pci or "", uuid=uuid or "", model=model or "", why=why)
 
 
 def _gpu(row: Mapping[str, Any]) -> Gpu:

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Final
 
 from gpuprov.core.errors import HostNotReady, UsageError
 from gpuprov.core.names import fold
+from gpuprov.gpu.models import Gpu
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from gpuprov.core.errors import GpuprovError
-    from gpuprov.gpu.models import Gpu, HostGpus
+    from gpuprov.gpu.lost import LostGpu
+    from gpuprov.gpu.models import HostGpus
     from gpuprov.spec.models import Sharing
 
 TOO_FEW: Final = "not enough GPUs"  # how the refusal begins, by which other machines know it
@@ -27,6 +29,7 @@ class Lease:
         engine: That runs the node.
         cluster: It is part of.
         status: Such as `stopped`: it holds its GPUs all the same.
+        minors: Of the GPUs' devices in it; empty where its host does not tell them.
     """
 
     node: str
@@ -36,6 +39,7 @@ class Lease:
     engine: str = ""
     cluster: str = ""
     status: str = ""
+    minors: tuple[int, ...] = field(default=(), compare=False)
 
     def __str__(self) -> str:
         return fold_leases([self], Lease.terms)
@@ -133,7 +137,8 @@ def allocate(
             fix="name each node once",
         )
     held = {lease.node: lease for lease in leases}
-    kept = [lease for lease in leases if lease.node not in asked or _serves(lease, asked[lease.node])]
+    lost = _lost_uuids(host, leases)
+    kept = [lease for lease in leases if lease.node not in asked or _serves(lease, asked[lease.node], lost)]
     board = _Board(host, (*kept, *(_current(lease, host) for lease in claims.leases)))
     chosen = {lease.node: board.units_of(lease) for lease in kept if lease.node in asked}
     # Specific requests first: a node that accepts any GPU must not take a named or free one that another node needs.
@@ -195,12 +200,18 @@ def _current(lease: Lease, host: HostGpus) -> Lease:
     return replace(lease, gpus=tuple(host.current(uuid) for uuid in lease.gpus))
 
 
-def _serves(lease: Lease, request: LeaseRequest) -> bool:
+def _lost_uuids(host: HostGpus, leases: Sequence[Lease]) -> set[str]:
+    """What is held and not there, where the host has lost a GPU: it may come back, so its node keeps the lease."""
+    held = {uuid for lease in leases for uuid in lease.gpus} if host.lost else set()
+    return held - {unit.uuid for unit in host.units}
+
+
+def _serves(lease: Lease, request: LeaseRequest, lost: Collection[str]) -> bool:
     if lease.sharing != request.sharing and lease.gpus:
         return False
     if request.wanted:
         return set(lease.gpus) == set(request.wanted)
-    return len(lease.gpus) == request.count and (request.among is None or set(lease.gpus) <= set(request.among))
+    return len(lease.gpus) == request.count and (request.among is None or set(lease.gpus) <= {*request.among, *lost})
 
 
 def _refuse_blindness(silent: Mapping[str, GpuprovError]) -> None:
@@ -214,22 +225,47 @@ def _refuse_blindness(silent: Mapping[str, GpuprovError]) -> None:
         )
 
 
+def place_lost(lease: Lease, units: Sequence[Gpu], lost: Sequence[LostGpu]) -> dict[str, Gpu]:
+    """The lost GPUs that a node holds, as the devices that it has: they stay its own, and no device of another GPU.
+
+    Nothing where nobody can tell which device is whose.
+    """
+    known = {unit.uuid: unit for unit in units}
+    gone = [uuid for uuid in lease.gpus if uuid not in known]
+    held = {known[uuid].minor for uuid in lease.gpus if uuid in known}
+    own = [minor for minor in sorted(lease.minors) if minor not in held]
+    taken = {unit.minor for unit in units}
+    if not lost or len(own) != len(gone) or taken & set(own) or any(not uuid.startswith("GPU-") for uuid in gone):
+        return {}
+    by_minor = {gpu.minor: gpu for gpu in lost}
+    found = {}
+    for uuid, minor in zip(gone, own, strict=True):
+        told = by_minor.get(minor)
+        index = told.index if told and told.index is not None else len(units)
+        pci, model = (told.pci, told.model) if told else ("", "")
+        found[uuid] = Gpu(index=index, uuid=uuid, minor=minor, pci=pci, model=model)
+    return found
+
+
 class _Board:
     """The holders of all GPUs while requests are served one after the other."""
 
     def __init__(self, host: HostGpus, leases: Sequence[Lease]) -> None:
         self._units = host.units
+        self._lost = host.lost
         self._position = {unit.uuid: number for number, unit in enumerate(host.units)}
         self._leases = list(leases)
         self._kept: dict[str, str] = {}  # UUID to who waits for it
 
     def units_of(self, lease: Lease) -> tuple[Gpu, ...]:
         by_uuid = {unit.uuid: unit for unit in self._units}
+        by_uuid |= place_lost(lease, self._units, self._lost)
         gone = [uuid for uuid in lease.gpus if uuid not in by_uuid]
         if gone:
+            lost = f"; lost: {'; '.join(map(str, self._lost))}" if self._lost else ""
             raise HostNotReady(
                 f"{lease.node} holds a GPU that this host no longer has",
-                evidence=f"missing: {', '.join(gone)}; present: {', '.join(by_uuid) or 'none'}",
+                evidence=f"missing: {', '.join(gone)}; present: {', '.join(by_uuid) or 'none'}{lost}",
                 fix=f"gpuprov rm {lease.node}, then create it again; or restore the GPU: nvidia-smi -L",
             )
         return tuple(by_uuid[uuid] for uuid in lease.gpus)

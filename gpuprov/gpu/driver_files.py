@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING
 from gpuprov.core.errors import HostNotReady
 from gpuprov.gpu.information import read_information
 from gpuprov.gpu.libraries import find_libraries, find_nvidia_smi
+from gpuprov.gpu.lost import LostGpu
 from gpuprov.gpu.models import DriverFiles, ProcGpu
 from gpuprov.gpu.pci import normalise_pci
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from gpuprov.gpu.information import Information
 
 _VERSION = re.compile(r"^NVRM version:.*?\s(\d+\.\d+(?:\.\d+)?)\s", re.MULTILINE)
 _DEVICE = re.compile(r"^\s*(\d+) (\S+)$", re.MULTILINE)
@@ -42,13 +45,15 @@ def read_driver_files(root: Path) -> DriverFiles | None:
         return None
     information = read_information(root)
     majors = parse_proc_devices(_text(root / "proc/devices"))
+    listed = [parse_information(path, text) for path, text in information.texts.items()]
     return DriverFiles(
         version=parse_version(version_file.read_text()),
         uvm_major=majors.get("nvidia-uvm"),
         caps_major=majors.get("nvidia-caps"),
         caps_minors=parse_mig_minors(_text(root / "proc/driver/nvidia-caps/mig-minors")),
         modeset="nvidia-modeset" in majors or (root / "sys/module/nvidia_modeset").is_dir(),
-        gpus=_list_gpus(information.texts),
+        gpus=tuple(sorted((gpu for gpu in listed if isinstance(gpu, ProcGpu)), key=lambda gpu: gpu.pci)),
+        lost=(*(gpu for gpu in listed if isinstance(gpu, LostGpu)), *_list_untaken(root, information)),
         cards=find_nvidia_cards(root),
         excluded=_list_excluded(information.texts),
         silent=information.silent,
@@ -111,28 +116,31 @@ def parse_mig_minors(text: str) -> dict[str, int]:
     return {pair[0]: int(pair[1]) for pair in pairs if len(pair) == 2 and pair[1].isdigit()}  # noqa: PLR2004 - name and minor
 
 
-def parse_information(text: str) -> ProcGpu | None:
+def parse_information(path: str, text: str) -> ProcGpu | LostGpu | None:
     """One /proc/driver/nvidia/gpus/<pci>/information; None for a GPU that the driver was told to leave out.
 
-    Raises:
-        HostNotReady: UUID, address or minor is missing, as it is while a GPU has never been initialised.
+    UUID or minor is missing while a GPU has never been initialised, and where it cannot be.
     """
     values = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in text.splitlines())}
     if values.get("GPU Excluded") == "Yes":
         return None
-    uuid, minor, pci = (values.get(key, "") for key in ("GPU UUID", "Device Minor", "Bus Location"))
-    if "?" in uuid or not uuid.startswith("GPU-") or not minor.isdigit() or not pci:
-        raise HostNotReady(
-            f"the GPU at {pci or 'an unknown address'} is not initialised",
-            evidence=f"/proc/driver/nvidia/gpus: UUID {uuid!r}, minor {minor!r}",
-            fix="nvidia-smi    # initialises it; if the error persists: dmesg | grep NVRM",
-        )
-    return ProcGpu(uuid=uuid, minor=int(minor), pci=normalise_pci(pci), model=values.get("Model", "unknown"))
+    uuid, minor = (values.get(key, "") for key in ("GPU UUID", "Device Minor"))
+    pci = normalise_pci(values.get("Bus Location") or Path(path).parent.name)
+    number = int(minor) if minor.isdecimal() else None
+    if "?" in uuid or not uuid.startswith("GPU-") or number is None:
+        why = f"the driver has not initialised it: UUID {uuid!r}, minor {minor!r} in {path}"
+        return LostGpu(why=why, minor=number, pci=pci, model=values.get("Model", ""))
+    return ProcGpu(uuid=uuid, minor=number, pci=pci, model=values.get("Model", "unknown"))
 
 
-def _list_gpus(texts: Mapping[str, str]) -> tuple[ProcGpu, ...]:
-    found = [parse_information(text) for text in texts.values()]
-    return tuple(sorted((gpu for gpu in found if gpu), key=lambda gpu: gpu.pci))
+def _list_untaken(root: Path, information: Information) -> list[LostGpu]:
+    """GPUs on the bus that the driver has tried in vain, or does not support."""
+    listed = {normalise_pci(Path(path).parent.name) for path in information.texts}
+    return [
+        LostGpu(why="it is on the PCI bus, but no driver has taken it", pci=card)
+        for card, name in find_card_drivers(root).items()
+        if name is None and not information.silent and normalise_pci(card) not in listed
+    ]
 
 
 def _list_excluded(texts: Mapping[str, str]) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from gpuprov.gpu.access import EngineAccess
+    from gpuprov.gpu.lost import LostGpu
 
 
 _SEEDED = len("GPU-00000000")  # behind it, the UUIDs of simulated GPUs are the same on every host
@@ -88,7 +89,8 @@ class DriverFiles:
         caps_major: Dynamic major of nvidia-caps; None where the driver has no capabilities.
         caps_minors: `gpu0/gi1/access` and the like to minor, from mig-minors.
         modeset: Whether nvidia-modeset is loaded.
-        gpus: Those in /proc; none where the driver is silent.
+        gpus: Those in /proc that have an identity; none where the driver is silent.
+        lost: Those in /proc that have none, and those on the bus that no driver has taken.
         cards: PCI addresses of all NVIDIA GPUs on the bus, whatever drives them.
         excluded: PCI addresses of the GPUs that the driver was told to leave out.
         silent: Why the driver does not tell its GPUs; empty where it does.
@@ -102,6 +104,7 @@ class DriverFiles:
     caps_minors: Mapping[str, int] = field(default_factory=dict)
     modeset: bool = False
     gpus: tuple[ProcGpu, ...] = ()
+    lost: tuple[LostGpu, ...] = ()
     cards: tuple[str, ...] = ()
     excluded: tuple[str, ...] = ()
     silent: str = ""
@@ -120,6 +123,7 @@ class HostGpus:
         gpus: In NVML order.
         driver: The kernel driver's facts; None where no driver is loaded.
         document: What the simulated NVML answers, for `simulate.SimulatedNvml`; None when real.
+        lost: GPUs that are there and cannot be used: nobody is given them.
         offers: Ways by which the engine can hand them in beside raw, the preferred one first, and how that is known.
     """
 
@@ -130,6 +134,7 @@ class HostGpus:
     gpus: tuple[Gpu, ...]
     driver: DriverFiles | None = None
     document: Mapping[str, Any] | None = None
+    lost: tuple[LostGpu, ...] = ()
     offers: Mapping[EngineAccess, str] = field(default_factory=dict)
 
     def current(self, uuid: str) -> str:

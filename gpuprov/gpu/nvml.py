@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gpuprov.core.errors import GpuprovError, TimedOut
 from gpuprov.core.execution import run
+from gpuprov.gpu.lost import LostGpu
 from gpuprov.gpu.models import Gpu, MigInstance
 from gpuprov.gpu.nvml_reader import LIBRARY_NOT_FOUND, NvmlFailed, ask_library
 from gpuprov.gpu.pci import normalise_pci
@@ -30,18 +31,19 @@ _LINES: Final = 3
 
 @dataclass(frozen=True, kw_only=True)
 class NvmlReading:
-    """What NVML says of the host; GPUs in NVML's order."""
+    """What NVML says of the host; GPUs in NVML's order, and those that it lists and cannot tell."""
 
     driver_version: str
     cuda_driver_version: int
     gpus: tuple[Gpu, ...]
+    lost: tuple[LostGpu, ...] = ()
 
 
 def read_nvml(library: object) -> NvmlReading:
     """Ask something that stands in for libnvidia-ml.so.1 for every GPU, such as a SimulatedNvml; it does not hang.
 
     Raises:
-        NvmlFailed: A call failed that works on every healthy GPU.
+        NvmlFailed: A call failed that is about no single GPU.
     """
     return parse_reading(ask_library(library))
 
@@ -50,7 +52,7 @@ def read_nvml_in_time(*, timeout_s: float = ANSWER_S) -> NvmlReading:
     """Ask NVML for every GPU in a child, for so long at most: where the driver hangs, the call cannot even be killed.
 
     Raises:
-        NvmlFailed: A call failed that works on every healthy GPU, none was answered in time, or the library crashed.
+        NvmlFailed: A call failed that is about no single GPU, none was answered in time, or the library crashed.
     """
     found = importlib.util.find_spec("pynvml")
     if found is None or found.origin is None:
@@ -77,7 +79,12 @@ def read_nvml_in_time(*, timeout_s: float = ANSWER_S) -> NvmlReading:
 
 def parse_reading(said: Mapping[str, Any]) -> NvmlReading:
     """The answers of nvml_reader."""
-    return NvmlReading(**{**said, "gpus": tuple(map(_gpu, said["gpus"]))})
+    return NvmlReading(**{**said, "gpus": tuple(map(_gpu, said["gpus"])), "lost": tuple(map(_lost, said["lost"]))})
+
+
+def _lost(told: Mapping[str, Any]) -> LostGpu:
+    why = f"{told['call']}: {told['text']} (NVML code {told['code']})"
+    return LostGpu(index=told["index"], code=told["code"], why=why, pci=normalise_pci(told["pci"]))
 
 
 def _gpu(told: Mapping[str, Any]) -> Gpu:

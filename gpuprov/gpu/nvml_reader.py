@@ -44,7 +44,7 @@ def ask_library(library: object | None = None) -> Facts:
         library: Stands in for libnvidia-ml.so.1, such as a SimulatedNvml; None loads the real one.
 
     Raises:
-        NvmlFailed: A call failed that works on every healthy GPU.
+        NvmlFailed: A call failed that is about no single GPU.
     """
     try:
         import pynvml
@@ -76,13 +76,29 @@ class _Reader:
         try:
             count = self._ask("nvmlDeviceGetCount", self._nvml.nvmlDeviceGetCount)
             cuda = self._ask("nvmlSystemGetCudaDriverVersion", self._nvml.nvmlSystemGetCudaDriverVersion)
-            return {
-                "driver_version": self._ask("nvmlSystemGetDriverVersion", self._nvml.nvmlSystemGetDriverVersion),
-                "cuda_driver_version": cuda,
-                "gpus": [self._gpu(index) for index in range(count)],
-            }
+            version = self._ask("nvmlSystemGetDriverVersion", self._nvml.nvmlSystemGetDriverVersion)
+            gpus, lost = self._list(count)
+            return {"driver_version": version, "cuda_driver_version": cuda, "gpus": gpus, "lost": lost}
         finally:
             self._ask("nvmlShutdown", self._nvml.nvmlShutdown)
+
+    def _list(self, count: int) -> tuple[list[Facts], list[Facts]]:
+        """All GPUs, and why those that fail cannot be told: one of them says nothing about the others."""
+        gpus, lost = [], []
+        for index in range(count):
+            try:
+                gpus.append(self._gpu(index))
+            except NvmlFailed as failure:  # noqa: PERF203 - that is the point
+                told = {"code": failure.code, "call": failure.call, "text": failure.text}
+                lost.append({"index": index, "pci": self._find_pci(index), **told})
+        return gpus, lost
+
+    def _find_pci(self, index: int) -> str:
+        """Of a GPU that fails; empty where NVML does not tell even that."""
+        try:
+            return _text(self._nvml.nvmlDeviceGetPciInfo(self._nvml.nvmlDeviceGetHandleByIndex(index)).busId)
+        except self._nvml.NVMLError:
+            return ""
 
     def _gpu(self, index: int) -> Facts:
         nvml = self._nvml

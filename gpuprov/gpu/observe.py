@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from importlib import resources
 from typing import TYPE_CHECKING, Any, Final
 
 from gpuprov.core.errors import HostNotReady, UsageError
 from gpuprov.gpu.driver_files import find_nvidia_cards, read_driver_files
+from gpuprov.gpu.lost import LostGpu, describe_lost, find_lost_gpus
 from gpuprov.gpu.models import Gpu, HostGpus, MigInstance
 from gpuprov.gpu.nvml import LIBRARY_NOT_FOUND, TIMEOUT, NvmlFailed, read_nvml_in_time
+from gpuprov.gpu.platform import describe_virtual, find_platform
 from gpuprov.gpu.simulate import SEED, load_profiles, make_document
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from gpuprov.gpu.models import DriverFiles
@@ -65,7 +68,7 @@ def observe(
     if mode == "simulated":
         return _simulate(simulated_count, seed, driver=driver, reason="requested by --gpu-mode simulated")
     if driver is not None:
-        return _observe_real(driver, read)
+        return _observe_real(root, driver, read)
     cards = find_nvidia_cards(root)
     if cards and (root / "usr/bin/nvidia-smi").exists():
         raise HostNotReady(
@@ -73,16 +76,16 @@ def observe(
             evidence=f"GPU at {', '.join(cards)}; no /proc/driver/nvidia/version",
             fix=f"modprobe nvidia && nvidia-smi; {_SIMULATE}",
         )
-    reason = (
-        f"no NVIDIA driver on this host, although it has a GPU at {', '.join(cards)}"
-        if cards
-        else "no NVIDIA driver on this host"
-    )
+    platform = find_platform(root)
+    reason = platform.text if platform else "no NVIDIA driver on this host"
+    if cards and platform is None:
+        reason += f", although it has a GPU at {', '.join(cards)}"
     if mode == "real":
+        fix = platform.fix if platform else "install the driver and check it with nvidia-smi"
         raise HostNotReady(
             "no NVIDIA driver is loaded",
             evidence=f"{reason}: no /proc/driver/nvidia/version",
-            fix=f"install the driver and check it with nvidia-smi; {_SIMULATE}",
+            fix=f"{fix}; {_SIMULATE}",
         )
     return _simulate(simulated_count, seed, driver=None, reason=reason)
 
@@ -96,7 +99,7 @@ def read_seed(root: Path, *, name: str) -> str:
     return hashlib.sha256(f"gpuprov {machine or name}".encode()).hexdigest()[: len(SEED)]
 
 
-def _observe_real(driver: DriverFiles, read: Callable[[], NvmlReading]) -> HostGpus:
+def _observe_real(root: Path, driver: DriverFiles, read: Callable[[], NvmlReading]) -> HostGpus:
     if driver.silent:  # NVML would hang as well
         raise HostNotReady(
             "the NVIDIA driver is loaded but does not respond",
@@ -109,28 +112,49 @@ def _observe_real(driver: DriverFiles, read: Callable[[], NvmlReading]) -> HostG
         if exc.code == LIBRARY_NOT_FOUND and driver.gpus:
             return _from_proc(driver)
         raise _not_ready(exc, driver) from exc
-    if not reading.gpus:
-        raise HostNotReady(
+    certain, doubtful = _check_identities(reading.gpus, driver)
+    lost = find_lost_gpus(
+        driver,
+        seen={name for gpu in reading.gpus for name in (gpu.uuid, gpu.pci)},
+        unread=reading.lost,
+        has_device=lambda minor: (root / f"dev/nvidia{minor}").exists(),
+    )
+    lost = (*lost, *doubtful)
+    if not certain:
+        raise _none_works(lost, driver)
+    virtual = describe_virtual(root, certain)
+    return HostGpus(
+        simulated=False,
+        reason=f"NVML of driver {reading.driver_version}{'; ' if virtual else ''}{virtual}",
+        driver_version=reading.driver_version,
+        cuda_driver_version=reading.cuda_driver_version,
+        gpus=certain,
+        driver=driver,
+        lost=lost,
+    )
+
+
+def _none_works(lost: Sequence[LostGpu], driver: DriverFiles) -> HostNotReady:
+    if not lost:
+        return HostNotReady(
             "the NVIDIA driver is loaded but sees no GPU",
             evidence=f"NVML reports 0 GPUs; /proc/driver/nvidia/gpus shows {len(driver.gpus)}",
             fix=f"nvidia-smi; dmesg | grep NVRM; {_SIMULATE}",
         )
-    _check_identities(reading.gpus, driver)
-    return HostGpus(
-        simulated=False,
-        reason=f"NVML of driver {reading.driver_version}",
-        driver_version=reading.driver_version,
-        cuda_driver_version=reading.cuda_driver_version,
-        gpus=reading.gpus,
-        driver=driver,
+    code = next((gpu.code for gpu in lost if gpu.code is not None), None)
+    return HostNotReady(
+        "the NVIDIA driver is loaded but none of its GPUs can be used",
+        evidence=f"{describe_lost(lost, usable=0)}; kernel module {driver.version}",
+        fix=f"{fix_of_code(code)}; {_SIMULATE}",
     )
 
 
 def _from_proc(driver: DriverFiles) -> HostGpus:
     """Without NVML: its order is the order of PCI addresses, so the index can still be told."""
+    order = sorted({gpu.pci for gpu in driver.gpus} | {gpu.pci for gpu in driver.lost})
     gpus = tuple(
-        Gpu(index=index, uuid=gpu.uuid, minor=gpu.minor, pci=gpu.pci, model=gpu.model)
-        for index, gpu in enumerate(sorted(driver.gpus, key=lambda gpu: gpu.pci))
+        Gpu(index=order.index(gpu.pci), uuid=gpu.uuid, minor=gpu.minor, pci=gpu.pci, model=gpu.model)
+        for gpu in driver.gpus
     )
     return HostGpus(
         simulated=False,
@@ -139,19 +163,35 @@ def _from_proc(driver: DriverFiles) -> HostGpus:
         cuda_driver_version=None,
         gpus=gpus,
         driver=driver,
+        lost=driver.lost,
     )
 
 
-def _check_identities(gpus: tuple[Gpu, ...], driver: DriverFiles) -> None:
-    """A node gets its device by minor and its lease by UUID: a wrong pair would pass the GPU of another node."""
+def _check_identities(gpus: tuple[Gpu, ...], driver: DriverFiles) -> tuple[tuple[Gpu, ...], tuple[LostGpu, ...]]:
+    """Those that are certain, and the others.
+
+    A node gets its device by minor and its lease by UUID: a wrong pair would pass the GPU of another node.
+    """
     minors = {gpu.uuid: gpu.minor for gpu in driver.gpus}
-    wrong = [gpu for gpu in gpus if minors.get(gpu.uuid, gpu.minor) != gpu.minor]
-    if wrong or len({gpu.minor for gpu in gpus}) != len(gpus) or len({gpu.uuid for gpu in gpus}) != len(gpus):
-        raise HostNotReady(
-            "NVML and the kernel module disagree about which GPU is which",
-            evidence=f"NVML: {[(gpu.uuid, gpu.minor) for gpu in gpus]}; /proc/driver/nvidia/gpus: {minors}",
-            fix="nvidia-smi -L; cat /proc/driver/nvidia/gpus/*/information; reboot if a GPU was reset or replaced",
+    counted = Counter(name for gpu in gpus for name in (gpu.uuid, gpu.minor))
+    doubtful = [
+        gpu
+        for gpu in gpus
+        if minors.get(gpu.uuid, gpu.minor) != gpu.minor or counted[gpu.uuid] > 1 or counted[gpu.minor] > 1
+    ]
+    told = "NVML and the kernel module disagree about which GPU is which: minor {0} in NVML, {1} in /proc"
+    lost = [
+        LostGpu(
+            why=told.format(gpu.minor, minors.get(gpu.uuid, "unknown")), index=gpu.index, pci=gpu.pci, uuid=gpu.uuid
         )
+        for gpu in doubtful
+    ]
+    return tuple(gpu for gpu in gpus if gpu not in doubtful), tuple(lost)
+
+
+def fix_of_code(code: int | None) -> str:
+    """What to do where NVML answers so."""
+    return _FIXES.get(code or 0, "nvidia-smi; dmesg | grep NVRM")
 
 
 def _not_ready(exc: NvmlFailed, driver: DriverFiles) -> HostNotReady:
@@ -161,7 +201,7 @@ def _not_ready(exc: NvmlFailed, driver: DriverFiles) -> HostNotReady:
     return HostNotReady(
         "the NVIDIA driver is loaded but NVML does not work",
         evidence=f"{exc}; kernel module {driver.version}; libraries: {', '.join(libraries) or 'none found'}",
-        fix=f"{_FIXES.get(exc.code, 'nvidia-smi; dmesg | grep NVRM')}; {_SIMULATE}",
+        fix=f"{fix_of_code(exc.code)}; {_SIMULATE}",
     )
 
 

@@ -23,6 +23,7 @@ _DAY_S: Final = 86_400.0
 _ONE_JOB_S: Final = 60.0  # what is left of a job after one of its processes has failed has ended by then
 _MOST_REPORTS: Final = 500
 _PROCESS = re.compile(r": \d+, pid='?(?P<pid>\d+)'?, name=(?P<name>[^,]+)")
+_SEVERITY = re.compile(r"\b(?P<non>non-?)?fatal\b", re.IGNORECASE)
 # Drivers word the actions differently: to 0x2 (Node Reboot Required), to 0x2 (OS Reboot)
 _CHANGED = re.compile(r"changed from .*\bto (?P<number>0x[0-9a-fA-F]+)?\W*(?P<words>[^)]*)")
 
@@ -63,7 +64,8 @@ def action_of(number: int, text: str | None = None) -> Action:
 
     Args:
         number: Of the Xid.
-        text: Its line, which matters to Xid 154; None where it is not known: then what 154 goes with says it.
+        text: Its line, which matters to Xid 154 and to those of links, of which it says whether they are fatal; None
+            where it is not known: then what 154 goes with says it.
     """
     table = load_actions()
     said = table["says-itself"]
@@ -71,6 +73,10 @@ def action_of(number: int, text: str | None = None) -> Action:
         if text is None:
             return "ignore"
         return _action_in_words(text, said)
+    graded = table["by-severity"]
+    if number in graded["numbers"] and (word := _SEVERITY.search(text or "")):
+        graver: Action = graded["nonfatal" if word["non"] else "fatal"]
+        return graver
     known: Mapping[Action, Sequence[int]] = table["actions"]
     return next((action for action, numbers in known.items() if number in numbers), "inspect")
 

@@ -11,6 +11,7 @@ from gpuprov.core.errors import HostNotReady
 from gpuprov.gpu.access import decide_access
 from gpuprov.gpu.device_nodes import find_wrong_nodes, plan_device_nodes
 from gpuprov.gpu.driver_mounts import plan_library_mounts
+from gpuprov.gpu.lost import describe_lost
 from gpuprov.host.finding import HostFinding
 
 if TYPE_CHECKING:
@@ -38,7 +39,12 @@ def judge_host_gpus(facts: HostFacts) -> Iterator[HostFinding]:
         yield _judge_simulated(facts.gpus, facts.gpu_cards)
         return
     models = ", ".join(f"{count} x {model}" for model, count in Counter(gpu.model for gpu in facts.gpus.gpus).items())
-    yield HostFinding(id="nvidia-driver", status="ok", evidence=f"driver {facts.gpus.driver_version}: {models}")
+    evidence = f"driver {facts.gpus.driver_version}: {models}"
+    if facts.gpus.lost:
+        evidence += f"; {describe_lost(facts.gpus.lost, usable=len(facts.gpus.gpus))}"
+        yield HostFinding(id="nvidia-driver", status="warn", evidence=evidence, fix=find_fix("lost", "nvidia-driver"))
+    else:
+        yield HostFinding(id="nvidia-driver", status="ok", evidence=evidence)
     if facts.gpus.driver is not None:
         yield from judge_device_nodes(facts.gpus, facts.gpus.driver, facts.gpu_nodes)
         yield judge_host_libraries(facts.gpus.driver)

@@ -16,7 +16,9 @@ from gpuprov.gpu.device_nodes import find_wrong_nodes, plan_device_nodes
 from gpuprov.gpu.driver_files import find_card_drivers, find_switches, read_driver_files
 from gpuprov.gpu.driver_mounts import plan_library_mounts
 from gpuprov.gpu.host_device_nodes import stat_nodes
+from gpuprov.gpu.lost import LostGpu, find_lost_gpus
 from gpuprov.gpu.models import Gpu
+from gpuprov.gpu.pci import normalise_pci
 from gpuprov.host.links import find_links
 from gpuprov.host.nvidia_services import look_at_services
 from gpuprov.host.stuck import find_stuck
@@ -77,6 +79,7 @@ def look_at_host(
             "version": driver.version if driver else None,
             "gpus": [gpu.uuid for gpu in driver.gpus] if driver else [],
             "pci": {gpu.uuid: gpu.pci for gpu in driver.gpus} if driver else {},
+            "unready": [gpu.pci for gpu in driver.lost] if driver else [],
             "cards": find_card_drivers(root),
             "excluded": list(driver.excluded) if driver else [],
             "switches": find_switches(root),
@@ -87,6 +90,7 @@ def look_at_host(
         "libraries": _look_at_libraries(driver) if driver else _NOTHING,
         **_look_at_devices(driver, root),
         "nvml": nvml,
+        "lost": [{**asdict(gpu), "text": str(gpu)} for gpu in _find_lost(driver, nvml, root)] if driver else [],
         "zombies": {"ended": {str(one.pid): one.name for one in ended & find_zombies(root)}} if driver else None,
         "stuck": asdict(find_stuck(root)) if driver else None,
         "services": look_at_services(root, execute=execute) if driver else None,
@@ -94,6 +98,20 @@ def look_at_host(
         "addresses": _addresses(links()),
     }
     return Observation(facts=facts, seconds=time.monotonic() - started)
+
+
+def _find_lost(driver: DriverFiles, nvml: Facts | None, root: Path) -> tuple[LostGpu, ...]:
+    """Nothing where NVML does not answer at all."""
+    if nvml is None or "gpus" not in nvml:
+        return ()
+    seen = {name for gpu in nvml["gpus"] for name in (gpu["uuid"], normalise_pci(gpu.get("pci", "")))}
+    unread = [
+        LostGpu(index=one["index"], code=one["code"], why=f"{one['call']}: {one['text']} (NVML code {one['code']})")
+        for one in nvml.get("lost", ())
+    ]
+    return find_lost_gpus(
+        driver, seen=seen, unread=unread, has_device=lambda minor: (root / f"dev/nvidia{minor}").exists()
+    )
 
 
 def _look_at_libraries(driver: DriverFiles) -> Facts:

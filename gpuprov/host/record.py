@@ -23,6 +23,7 @@ from gpuprov.host.facts import parse_cgroup
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from gpuprov.gpu.lost import LostGpu
     from gpuprov.gpu.models import Gpu, MigInstance
     from gpuprov.gpu.nvml import NvmlReading
 
@@ -98,6 +99,7 @@ def _ask(read: Callable[[], NvmlReading]) -> dict[str, Any] | None:
         "driver_version": reading.driver_version,
         "cuda_driver_version": reading.cuda_driver_version,
         "gpus": [_gpu(gpu) for gpu in reading.gpus],
+        **({"lost": [_lost(gpu) for gpu in reading.lost]} if reading.lost else {}),
     }
 
 
@@ -109,6 +111,10 @@ def _gpu(gpu: Gpu) -> dict[str, Any]:
     if gpu.compute_capability is not None:
         known["compute_capability"] = list(gpu.compute_capability)
     return {**known, **_mig(gpu)}
+
+
+def _lost(gpu: LostGpu) -> dict[str, Any]:
+    return {"index": gpu.index, "pci": gpu.pci, "code": gpu.code, "why": gpu.why}
 
 
 def _mig(gpu: Gpu) -> dict[str, Any]:

@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 
     from gpuprov.core.execution import Completed
 
-_WANTED: Final = "NVRM: (Xid|loading NVIDIA|.*fallen off the bus|.*RmInitAdapter failed)|nvidia-nvswitch.*SXid"
+_WANTED: Final = (
+    "NVRM: (Xid|loading NVIDIA|The NVIDIA GPU|.PCI ID:|installed in|.*fallen off the bus|responding to"
+    "|.*RmInitAdapter failed)|nvidia-nvswitch.*SXid|Initialized nvidia-drm"
+)
 _JOURNAL: Final = ("journalctl", "--dmesg", "--no-pager", "--output=short-monotonic", f"--grep={_WANTED}")
 _EARLIER_BOOTS: Final = (-1, -2)
 _JOURNAL_TIMEOUT_S: Final = 10.0

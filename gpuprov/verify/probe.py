@@ -23,7 +23,16 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gpuprov.verify.questions import answer, ask_p2p, list_mig, questions, take_xids, text, throttle_reasons, watch_xids
+from gpuprov.verify.questions import (
+    answer,
+    ask_p2p,
+    list_gpus,
+    questions,
+    take_xids,
+    text,
+    throttle_reasons,
+    watch_xids,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -160,25 +169,17 @@ def ask_nvml(simulation: Facts | None) -> Facts:
     try:
         pynvml.nvmlInit()
         call = "nvmlDeviceGetCount"
-        gpus: list[Facts] = []
-        handles = []
-        for index in range(pynvml.nvmlDeviceGetCount()):
-            call = f"nvmlDeviceGetHandleByIndex({index})"
-            handle = pynvml.nvmlDeviceGetHandleByIndex(index)
-            call = f"nvmlDeviceGetUUID({index})"
-            uuid = text(pynvml.nvmlDeviceGetUUID(handle))
-            name = text(pynvml.nvmlDeviceGetName(handle))
-            gpus.append({"index": index, "uuid": uuid, "name": name, "mig": list_mig(pynvml, handle)})
-            handles.append(handle)
+        count = pynvml.nvmlDeviceGetCount()
     except pynvml.NVMLError as error:
         return {"failed": {"call": call, "code": int(error.value), "text": str(error)}}
+    handles, gpus, lost = list_gpus(pynvml, count)
     for gpu, handle in zip(gpus, handles, strict=True):
         gpu["readings"] = {name: answer(pynvml, question) for name, question in questions(pynvml, handle).items()}
     versions = {
         "cuda": answer(pynvml, pynvml.nvmlSystemGetCudaDriverVersion),
         "driver": answer(pynvml, lambda: text(pynvml.nvmlSystemGetDriverVersion())),
     }
-    return {"gpus": gpus, "p2p": ask_p2p(pynvml, handles), "versions": versions}
+    return {"gpus": gpus, "lost": lost, "p2p": ask_p2p(pynvml, handles), "versions": versions}
 
 
 class Sampler:
@@ -217,14 +218,19 @@ class Sampler:
             import pynvml
 
             pynvml.nvmlInit()
-            handles = [pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(pynvml.nvmlDeviceGetCount())]
-            gpus = {text(pynvml.nvmlDeviceGetUUID(handle)): handle for handle in handles}
+            handles, listed, _ = list_gpus(pynvml, pynvml.nvmlDeviceGetCount())
+            gpus = {gpu["uuid"]: handle for gpu, handle in zip(listed, handles, strict=True)}
             events = answer(pynvml, lambda: watch_xids(pynvml, handles))
             found: list[Facts] = []
             self._xids = {"value": found} if "value" in events else events
             while True:
-                for uuid, handle in gpus.items():
-                    row = {"at_s": round(time.monotonic() - begun, 3), **sample(pynvml, handle)}
+                for uuid, handle in tuple(gpus.items()):
+                    try:
+                        row = {"at_s": round(time.monotonic() - begun, 3), **sample(pynvml, handle)}
+                    except pynvml.NVMLError as error:  # it went away while it worked: that is no news of the others
+                        self._problem = f"{uuid}: {type(error).__name__}: {error}"
+                        del gpus[uuid]
+                        continue
                     self._rows.setdefault(uuid, []).append(row)
                     self._seen[uuid] = sum_up(self._seen.get(uuid), row)
                 if "value" in events:

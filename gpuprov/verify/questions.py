@@ -112,6 +112,29 @@ def ask_p2p(pynvml: Any, gpus: list[Any]) -> list[Facts]:  # noqa: ANN401 - as a
     return found
 
 
+def list_gpus(pynvml: Any, count: int) -> tuple[list[Any], list[Facts], list[Facts]]:  # noqa: ANN401 - as above
+    """Handles and names of the GPUs that NVML tells, and why the others cannot be told."""
+    handles: list[Any] = []
+    gpus: list[Facts] = []
+    lost: list[Facts] = []
+    for index in range(count):
+        call = f"nvmlDeviceGetHandleByIndex({index})"
+        try:
+            handle = pynvml.nvmlDeviceGetHandleByIndex(index)
+            call = f"nvmlDeviceGetUUID({index})"
+            uuid = text(pynvml.nvmlDeviceGetUUID(handle))
+            call = f"nvmlDeviceGetName({index})"
+            name = text(pynvml.nvmlDeviceGetName(handle))
+        except pynvml.NVMLError as error:
+            lost.append({"index": index, "call": call, "code": int(error.value), "text": str(error)})
+            continue
+        pci = answer(pynvml, lambda gpu=handle: text(pynvml.nvmlDeviceGetPciInfo(gpu).busId))  # type: ignore[misc]
+        mig = list_mig(pynvml, handle)
+        gpus.append({"index": index, "uuid": uuid, "name": name, "pci": pci.get("value", ""), "mig": mig})
+        handles.append(handle)
+    return handles, gpus, lost
+
+
 def list_mig(pynvml: Any, handle: Any) -> list[str]:  # noqa: ANN401 - a module and a handle without types
     """UUIDs of the MIG instances of a GPU; none where MIG is off or unknown to it."""
     found: list[str] = []

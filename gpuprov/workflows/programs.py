@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from gpuprov.core.reporter import Reporter
     from gpuprov.core.waiting import Clock
     from gpuprov.drivers.base import Driver
+    from gpuprov.gpu.models import HostGpus
     from gpuprov.planes.work.job_desk import JobDesk
     from gpuprov.planes.work.program_answers import ProgramRow
     from gpuprov.spec.program_order import ProgramOrder
@@ -97,8 +98,13 @@ def _dropped_unless_submitted(programs: ProgramDesk, run: str) -> Iterator[None]
         raise
 
 
-def run_program_here(order: ProgramOrder, *, reporter: Reporter) -> ProgramRun:
+def run_program_here(order: ProgramOrder, *, gpus: HostGpus | None, reporter: Reporter) -> ProgramRun:
     """Run a program on this machine.
+
+    Args:
+        order: What is asked for.
+        gpus: Of this machine, as far as they are known.
+        reporter: Is told what goes on.
 
     Raises:
         UsageError: The program or the data are wrong.
@@ -107,7 +113,7 @@ def run_program_here(order: ProgramOrder, *, reporter: Reporter) -> ProgramRun:
         EngineError: The node or its plane refused, or the workers were lost.
     """
     with reporter.phase("iterate"):
-        return ProgramRun(id=None, result=read_program_result(run_on_this_machine(order, python=sys.executable)))
+        return ProgramRun(id=None, result=read_program_result(run_on_this_machine(order, gpus, python=sys.executable)))
 
 
 def _wait(

@@ -16,7 +16,7 @@ from gpuwork.jobs.batch import Queued
 from gpuwork.jobs.command import ask
 from gpuwork.jobs.store import SCRIPT, SLURM, Chunk
 from gpuwork.program import program_argv
-from gpuwork.record import last_line
+from gpuwork.record import end_of_log
 from gpuwork.shared_folder import write_file
 from gpuwork.units import MIB
 
@@ -95,9 +95,9 @@ class Slurm:
                     raise
 
     def last_words(self, submission: Submission, number: int) -> str | None:
-        """The last line of the program around a run."""
+        """The last words of the program around a run."""
         array, index = place_of(submission.chunks, number)
-        return last_line(submission.folder / SLURM / f"{array}_{index}.txt") or None
+        return end_of_log(submission.folder / SLURM / f"{array}_{index}.txt") or None
 
 
 def chunks_of(runs: int) -> list[tuple[int, int]]:

@@ -97,12 +97,12 @@ def open_desk(
     (project / "app/__init__.py").touch()
     (project / "app/tasks.py").write_text(TASKS)
     spec = gpuprov.folder / f"work-{engine}-{role}.yaml"
-    spec.write_text(place.spec(engine=engine, nodes=f"role: {role}", share="true"))
+    spec.write_text(place.spec(engine=engine, nodes=f"role: {role}, memory_gib: 2", share="true"))
     shutil.rmtree(f"/srv/gpuprov/{place.cluster}", ignore_errors=True)  # of a killed run
     gpuprov("cluster", "up", "-f", str(spec), "--no-verify")
     made = Desk(gpuprov, place, engine, role, project)
     yield made
-    said = gpuprov("cluster", "down", place.cluster, "--force")
+    said = gpuprov("cluster", "down", place.cluster, "--yes", "--force")
     assert str(made.folder) in said.all
     assert (made.folder / "jobs").is_dir()
     gpuprov("cluster", "down", place.cluster, "--purge", "--yes", "--engine", engine)

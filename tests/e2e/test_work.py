@@ -109,6 +109,14 @@ def test_a_job_that_outlives_its_time_limit_has_failed_for_that_reason(desk: Des
     assert left.stdout == ""
 
 
+def test_a_job_that_its_node_has_no_memory_for_is_tried_once_and_says_so(desk: Desk) -> None:
+    job = desk.submit("--no-project", "--retries", "3", "--", "python3", "-c", "bytearray(3 << 30)")
+    ended = desk("jobs", "wait", job, expect=1)
+    assert "out of memory (limit 2 GiB)" in ended.stdout
+    shown = desk.shown(job)
+    assert (shown["state"], shown["exit_status"], shown["tries"]) == ("failed", 137, 1), shown
+
+
 @pytest.mark.parametrize("desk", SLURM, indirect=True)
 def test_slurm_is_told_the_time_limit_and_the_memory(desk: Desk) -> None:
     job = desk.begin("--no-project", "--name", "limited", "--time", "1m", "--memory", "200MiB", "--", "sleep", "30")

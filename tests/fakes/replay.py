@@ -5,11 +5,13 @@ With it, `gpuprov.gpu.observe.observe(root=tree, read=replay_nvml(record))` sees
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from gpuprov.core.errors import UsageError
 from gpuprov.gpu.device_nodes import NodeStat
+from gpuprov.gpu.lost import LostGpu
 from gpuprov.gpu.nvml import LIBRARY_NOT_FOUND, NvmlFailed, read_nvml
 from gpuprov.gpu.simulate import SimulatedNvml
 from gpuprov.host.record import MODESET, SCHEMA
@@ -68,7 +70,9 @@ def replay_nvml(record: Mapping[str, Any]) -> Callable[[], NvmlReading]:
             raise NvmlFailed(code=LIBRARY_NOT_FOUND, call="nvmlInit", text="the recorded host had no NVML")
         if "error" in nvml:
             raise NvmlFailed(**nvml["error"])
-        return read_nvml(SimulatedNvml(dict(nvml)))
+        reading = read_nvml(SimulatedNvml({key: value for key, value in nvml.items() if key != "lost"}))
+        gpus = tuple(replace(gpu, index=told["index"]) for gpu, told in zip(reading.gpus, nvml["gpus"], strict=True))
+        return replace(reading, gpus=gpus, lost=tuple(LostGpu(**gpu) for gpu in nvml.get("lost", ())))
 
     return read
 

@@ -6,11 +6,13 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from gpuprov.core.requirements import least_kernel, older
+from gpuprov.gpu.pci import normalise_pci
 from gpuprov.verify.checks.driver import facts_of, no_driver
 from gpuprov.verify.finding import failed, not_asked, passed, unknown, warned
 from gpuprov.verify.models import Rule
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
     from gpuprov.verify.models import Expectation, Finding, Observation
@@ -68,7 +70,7 @@ def judge_count(expected: Expectation, seen: Observation) -> Finding:
     given_away = {card for card, name in cards.items() if name not in (None, "nvidia")}
     known = set(driver["pci"].values())
     left_out = given_away | set(driver["excluded"])
-    missing = set(cards) - left_out - known
+    missing = set(cards) - left_out - known - _list_unready(driver)  # host-lost tells those
     wrong = [f"the GPU at {card} is on the PCI bus, but the driver does not list it" for card in sorted(missing)]
     wrong += [f"the driver lists a GPU at {card}, but the PCI bus does not" for card in sorted(known - set(cards))]
     if wrong:
@@ -106,12 +108,48 @@ def judge_nvml(expected: Expectation, seen: Observation) -> Finding:
         said = nvml["failed"]
         code = said["code"]
         return failed(f"{mark}{said['call']}: {said['text']} (code {code})", f"nvml-answers/code-{code}")
+    return _compare_lists(expected, driver, nvml, (seen.facts or {}).get("lost", ()))
+
+
+def _compare_lists(
+    expected: Expectation, driver: Mapping[str, Any], nvml: Mapping[str, Any], lost: Sequence[Mapping[str, Any]]
+) -> Finding:
+    mark = "SIMULATED: " if expected.simulated else ""
     uuids = [gpu["uuid"] for gpu in nvml["gpus"]]
-    if not expected.simulated and sorted(uuids) != sorted(driver["gpus"]):
-        missing = [f"{uuid} at {driver['pci'].get(uuid, '?')}" for uuid in driver["gpus"] if uuid not in uuids]
+    if lost and not uuids:
+        first = lost[0]
+        return failed(f"none of {len(lost)} GPUs can be used: {first['text']}", _place_of(first))
+    told = {gpu["uuid"] for gpu in lost}
+    named = [uuid for uuid in driver["gpus"] if uuid not in told]
+    new = [gpu["uuid"] for gpu in nvml["gpus"] if normalise_pci(gpu.get("pci", "")) in _list_unready(driver)]
+    if not expected.simulated and sorted(set(uuids) - set(new)) != sorted(named):
+        missing = [f"{uuid} at {driver['pci'].get(uuid, '?')}" for uuid in named if uuid not in uuids]
         text = f"NVML lists {_names(uuids)}, but /proc/driver/nvidia/gpus {_names(driver['gpus'])}"
         return failed(f"{text}; NVML lacks {_names(missing)}" if missing else text)
     return passed(f"{mark}{len(uuids)} GPUs: {_names(uuids)}")
+
+
+def _list_unready(told: Mapping[str, Any]) -> frozenset[str]:
+    """Addresses of the GPUs that the driver had not initialised when it was asked, before NVML."""
+    return frozenset(told.get("unready", ()))
+
+
+def judge_lost(expected: Expectation, seen: Observation) -> Finding:
+    """Every GPU that the host has can be used."""
+    if facts_of(seen, "driver")["version"] is None:
+        return not_asked(no_driver(expected))
+    lost = (seen.facts or {}).get("lost", ())
+    if lost:
+        usable = len(facts_of(seen, "nvml")["gpus"])
+        named = "; ".join(gpu["text"] for gpu in lost[:_MOST_NAMED])
+        first = lost[0]
+        return failed(f"{len(lost)} of {usable + len(lost)} GPUs: {named}", _place_of(first))
+    return passed("every GPU of this host can be used")
+
+
+def _place_of(lost: Mapping[str, Any]) -> str:
+    """Where the catalogue has what to do about a lost GPU."""
+    return "" if lost["code"] is None else f"nvml-answers/code-{lost['code']}"
 
 
 def judge_network(expected: Expectation, seen: Observation) -> Finding:
@@ -153,4 +191,5 @@ RULES = (
     ),
     Rule(id="host-uvm", layer="devices", needs=("host-module",), judge=partial(judge_files, "uvm"), fact="uvm"),
     Rule(id="host-nvml", layer="nvml", needs=("host-module", "host-libraries"), judge=judge_nvml, fact="nvml"),
+    Rule(id="host-lost", layer="nvml", needs=("host-nvml",), judge=judge_lost, fact="nvml"),
 )

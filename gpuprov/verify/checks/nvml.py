@@ -29,6 +29,12 @@ def judge_init(expected: Expectation, seen: Observation) -> Finding:
     if "failed" in facts:
         failure = facts["failed"]
         return failed(f"{failure['call']}: {failure['text']} (code {failure['code']})", f"code-{failure['code']}")
+    lost = facts.get("lost", ())
+    if lost:
+        failure = lost[0]
+        more = f"; {len(lost)} GPUs of the node are lost" if len(lost) > 1 else ""
+        said = f"{failure['call']}: {failure['text']} (code {failure['code']}){more}"
+        return failed(said, f"code-{failure['code']}")
     mark = " SIMULATED" if expected.simulated else ""
     return passed(f"responds: {len(facts['gpus'])}{mark} GPU{'s' if len(facts['gpus']) != 1 else ''}")
 

@@ -262,12 +262,12 @@ CASES = (
     Case(
         site="workflows/cluster_down.py: gpuprov cluster down",
         before=(*LAB, silent_docker),
-        argv=("cluster", "down", "--engine", "lxd"),
+        argv=("cluster", "down", "--yes", "--engine", "lxd"),
     ),
     Case(
         site="workflows/cluster_down.py: gpuprov cluster down {network",
         before=(*LAB, lambda stage: stage.world.engine.copy("c001", "backup")),
-        argv=("cluster", "down"),
+        argv=("cluster", "down", "--yes"),
     ),
     Case(site="cluster/find_node.py: gpuprov stop", argv=("clone", "web", "copy", "--gpu-mode", "simulated")),
     Case(
@@ -371,7 +371,7 @@ REASONS = {
     "workflows/programs.py: gpuprov program": "the verb of what cluster/state.py says",
     "workflows/programs.py: gpuprov jobs": "runs that are not there, or end oddly: tests/unit/cli/test_program.py",
     "workflows/jobs.py: see": "somebody who interrupts a submission: tests/unit/cli/test_submit.py",
-    "cli/cluster_down.py": "a terminal, on which somebody says no: tests/unit/cli",
+    "cli/cluster_down.py": "where nobody can be asked: tests/unit/cli/test_agreement.py",
     "cluster/networks.py: sudo gpuprov doctor": "a host that cannot set rules: tests/unit/cluster/test_networks.py",
     "cluster/purge.py: to remove it": "a note: tests/unit/workflows/test_purge.py",
     "cluster/purge.py: as root": "root is needed: tests/unit/workflows/test_purge.py",

@@ -78,6 +78,8 @@ class Stage:
             argv = [argv[0], "new", *argv[2:], *PLAIN]
         if list(argv[:2]) == ["cluster", "up"]:
             argv = [*argv, "--no-verify"]
+        if list(argv[:2]) == ["cluster", "down"]:
+            argv = [*argv, "--yes"]  # as somebody at a terminal would answer
         code, what, fix = self.type(argv)
         return 0 if argv[0] == "verify" and not what else code, what, fix
 

@@ -14,8 +14,7 @@ from gpuprov.cli import job_ids
 from gpuprov.cli.main import main
 from gpuprov.cli.root import root
 from gpuprov.core.errors import EngineError, TimedOut
-from gpuprov.core.group_files import Gates
-from gpuprov.core.lock import LOCK_NAME
+from gpuprov.core.group_files import LOCK_NAME, Gates
 from gpuprov.drivers.base import LABEL_SPEC, ExecResult
 from gpuprov.host.local import LocalHost
 from gpuprov.spec.models import JobsSpec

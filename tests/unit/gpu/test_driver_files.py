@@ -13,11 +13,14 @@ from gpuprov.gpu.driver_files import (
     parse_proc_devices,
     parse_version,
 )
+from gpuprov.gpu.lost import LostGpu
+from gpuprov.gpu.models import ProcGpu
 from gpuprov.gpu.pci import parse_pci
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+PLACE = "/proc/driver/nvidia/gpus/0000:18:00.0/information"
 INFORMATION = """Model: \t\t NVIDIA H100 80GB HBM3
 IRQ:   \t\t 120
 GPU UUID: \t GPU-a1b0a1b0-7c4d-9e21-5b3f-84d2c06ef01a
@@ -55,20 +58,26 @@ def test_mig_minors() -> None:
 
 
 def test_information() -> None:
-    gpu = parse_information(INFORMATION)
-    assert gpu is not None
+    gpu = parse_information(PLACE, INFORMATION)
+    assert isinstance(gpu, ProcGpu)
     assert (gpu.minor, gpu.pci, gpu.model) == (2, "0000:18:00.0", "NVIDIA H100 80GB HBM3")
-    assert parse_information(INFORMATION.replace("Excluded:\t No", "Excluded:\t Yes")) is None
+    assert parse_information(PLACE, INFORMATION.replace("Excluded:\t No", "Excluded:\t Yes")) is None
+    without_address = INFORMATION.replace("Bus Location", "Bus")
+    assert parse_information(PLACE, without_address) == gpu
 
 
 @pytest.mark.parametrize(
-    ("old", "new"),
-    [("a1b0a1b0-7c4d-9e21-5b3f-84d2c06ef01a", "????????-????-????-????-????????????"), ("Device Minor: \t 2\n", "")],
+    ("old", "new", "minor"),
+    [
+        ("a1b0a1b0-7c4d-9e21-5b3f-84d2c06ef01a", "????????-????-????-????-????????????", 2),
+        ("Device Minor: \t 2\n", "", None),
+    ],
 )
-def test_a_gpu_that_was_never_initialised_has_no_identity(old: str, new: str) -> None:
-    with pytest.raises(HostNotReady, match=r"0000:18:00\.0 is not initialised") as caught:
-        parse_information(INFORMATION.replace(old, new))
-    assert "nvidia-smi" in caught.value.fix
+def test_a_gpu_that_was_never_initialised_has_no_identity(old: str, new: str, minor: int | None) -> None:
+    gpu = parse_information(PLACE, INFORMATION.replace(old, new))
+    assert isinstance(gpu, LostGpu)
+    assert (gpu.pci, gpu.minor, gpu.uuid) == ("0000:18:00.0", minor, "")
+    assert "the driver has not initialised it" in gpu.why
 
 
 @pytest.mark.parametrize("text", ["65:00.0", "0000:65:00.0", "00000000:65:00.0"])

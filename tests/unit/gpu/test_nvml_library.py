@@ -74,7 +74,9 @@ def test_the_count_and_the_uuid_are_the_librarys(library: Path) -> None:
 )
 def test_a_lost_gpu(library: Path, function: str, call: str) -> None:
     answer = read(library, STUB_FAIL=function, STUB_FAIL_CODE="15")
-    assert (answer["code"], answer["call"]) == (15, call)
+    assert [gpu["code"] for gpu in answer["lost"]] == [15, 15]
+    assert answer["lost"][0]["why"].startswith(f"{call}: ")
+    assert answer["gpus"] == ()
 
 
 def test_an_optional_reading_may_be_unsupported(library: Path) -> None:

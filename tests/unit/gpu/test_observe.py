@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import shutil
 from typing import TYPE_CHECKING
 
 import pytest
@@ -158,9 +159,129 @@ def test_an_upgraded_driver_shows_both_versions(recorded: Recorded) -> None:
 def test_one_lost_gpu_is_named(recorded: Recorded) -> None:
     document = recorded("eight-gpu").document
     document["gpus"][3]["errors"] = {"*": 15}
-    with pytest.raises(HostNotReady, match="NVML does not work") as caught:
-        recorded("eight-gpu").observe(read=lambda: read_nvml(SimulatedNvml(document)))
-    assert "GPU 3" in caught.value.evidence
+    host = recorded("eight-gpu").observe(read=lambda: read_nvml(SimulatedNvml(document)))
+    assert [gpu.index for gpu in host.gpus] == [0, 1, 2, 4, 5, 6, 7]
+    assert [(gpu.index, gpu.minor, gpu.pci, gpu.uuid, gpu.code) for gpu in host.lost] == [
+        (3, 1, "0000:5d:00.0", document["gpus"][3]["uuid"], 15)
+    ]
+    assert "the handle of GPU 3" in host.lost[0].why
+    assert not {gpu.uuid for gpu in host.units} & {host.lost[0].uuid}
+
+
+def test_a_driver_whose_only_gpu_is_lost_says_what_helps(recorded: Recorded) -> None:
+    document = recorded("one-gpu").document
+    document["gpus"][0]["errors"] = {"*": 15}
+    with pytest.raises(HostNotReady, match="none of its GPUs can be used") as caught:
+        recorded("one-gpu").observe(read=lambda: read_nvml(SimulatedNvml(document)))
+    assert "1 of 1 GPUs is lost: GPU 0 at 0000:01:00.0" in caught.value.evidence
+    assert "--gpu-reset" in caught.value.fix
+
+
+def host_with_dev(recorded: Recorded, folder: Path) -> Path:
+    """The host with eight GPUs in a folder that may be changed, with its device nodes as files."""
+    root = folder / "root"
+    shutil.copytree(recorded("eight-gpu").root, root, symlinks=True)
+    (root / "dev").mkdir(exist_ok=True)
+    for minor in range(8):
+        (root / f"dev/nvidia{minor}").touch()
+    return root
+
+
+@pytest.mark.parametrize("code", [4, 10, 15, 999])
+@pytest.mark.parametrize("call", ["*", "UUID", "HandleByIndex", "MinorNumber"])
+def test_whatever_one_gpu_answers_costs_that_one(recorded: Recorded, code: int, call: str) -> None:
+    document = recorded("eight-gpu").document
+    document["gpus"][5]["errors"] = {call: code}
+    host = recorded("eight-gpu").observe(read=lambda: read_nvml(SimulatedNvml(document)))
+    assert len(host.gpus) == 7
+    assert [(gpu.index, gpu.pci, gpu.code) for gpu in host.lost] == [(5, document["gpus"][5]["pci"].lower(), code)]
+
+
+@pytest.mark.parametrize("by_nvml", ["listed", "not listed"])
+def test_a_gpu_that_the_driver_has_not_initialised_costs_that_one(
+    recorded: Recorded, tmp_path: Path, by_nvml: str
+) -> None:
+    root, document = host_with_dev(recorded, tmp_path), recorded("eight-gpu").document
+    place = root / "proc/driver/nvidia/gpus/0000:5d:00.0/information"
+    unknown = "GPU-????????-????-????-????-????????????"
+    text = place.read_text().replace(document["gpus"][3]["uuid"], unknown).replace("NVIDIA H100 80GB HBM3", "Unknown")
+    place.write_text(text)
+    if by_nvml == "not listed":
+        del document["gpus"][3]
+    host = observe(root=root, mode="real", read=lambda: read_nvml(SimulatedNvml(document)))
+    assert len(host.gpus) == (8 if by_nvml == "listed" else 7)
+    told = [(gpu.pci, gpu.minor) for gpu in host.lost]
+    assert told == ([] if by_nvml == "listed" else [("0000:5d:00.0", 1)])
+    assert all(unknown in gpu.why for gpu in host.lost)
+
+
+def test_what_a_container_was_not_given_is_not_lost(recorded: Recorded, tmp_path: Path) -> None:
+    root, document = host_with_dev(recorded, tmp_path), recorded("eight-gpu").document
+    del document["gpus"][1:]
+    for minor in (0, 1, 3, 4, 5, 6, 7):
+        (root / f"dev/nvidia{minor}").unlink()
+    host = observe(root=root, mode="real", read=lambda: read_nvml(SimulatedNvml(document)))
+    assert (len(host.gpus), host.lost) == (1, ())
+
+
+def test_a_gpu_that_the_driver_could_not_start_at_all_is_told_by_its_address(
+    recorded: Recorded, tmp_path: Path
+) -> None:
+    root, document = host_with_dev(recorded, tmp_path), recorded("eight-gpu").document
+    shutil.rmtree(root / "proc/driver/nvidia/gpus/0000:5d:00.0")
+    del document["gpus"][3]
+    host = observe(root=root, mode="real", read=lambda: read_nvml(SimulatedNvml(document)))
+    assert [str(gpu) for gpu in host.lost] == ["GPU at 0000:5d:00.0: it is on the PCI bus, but no driver has taken it"]
+
+
+def test_two_that_are_lost_are_told_apart_by_the_order_of_their_addresses(recorded: Recorded) -> None:
+    document = recorded("eight-gpu").document
+    for number in (6, 1):
+        document["gpus"][number]["errors"] = {"HandleByIndex": 999}
+    host = recorded("eight-gpu").observe(read=lambda: read_nvml(SimulatedNvml(document)))
+    assert [(gpu.index, gpu.uuid) for gpu in host.lost] == [(n, document["gpus"][n]["uuid"]) for n in (1, 6)]
+
+
+def make(root: Path, **files: str) -> Path:
+    for name, text in files.items():
+        path = root / name.replace("__", "/")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return root
+
+
+@pytest.mark.parametrize(
+    ("files", "says"),
+    [
+        ({"dev__dxg": ""}, "this is WSL2"),
+        ({"usr__lib__wsl__lib__libcuda.so.1": ""}, "this is WSL2"),
+        ({"proc__device-tree__model": "NVIDIA Jetson AGX Orin Developer Kit\0"}, "this is NVIDIA Jetson AGX Orin"),
+        ({"proc__device-tree__compatible": "nvidia,p3737\0nvidia,tegra234\0"}, "this is a Tegra"),
+    ],
+)
+def test_hosts_of_another_kind_are_told_as_what_they_are(tmp_path: Path, files: dict[str, str], says: str) -> None:
+    root = make(tmp_path, **files)
+    assert says in observe(root=root, mode="auto", read=never).reason
+    with pytest.raises(HostNotReady, match="no NVIDIA driver is loaded") as caught:
+        observe(root=root, mode="real", read=never)
+    assert says in caught.value.evidence
+    assert "use a machine" in caught.value.fix
+
+
+def test_a_gpu_that_nouveau_has_is_told(recorded: Recorded, tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    shutil.copytree(recorded("card-without-driver").root, root)
+    (root / "sys/bus/pci/devices/0000:01:00.0/driver").symlink_to("../../drivers/nouveau")
+    assert "the GPU at 0000:01:00.0 is bound to nouveau" in observe(root=root, mode="auto", read=never).reason
+
+
+@pytest.mark.parametrize("model", ["GRID T4-4Q", "NVIDIA A40-8Q", "GRID V100D-16C"])
+def test_a_guest_with_virtual_gpus_is_told(recorded: Recorded, model: str) -> None:
+    document = recorded("one-gpu").document
+    document["gpus"][0]["model"] = model
+    host = recorded("one-gpu").observe(read=lambda: read_nvml(SimulatedNvml(document)))
+    assert f"this is a guest with virtual GPUs (vGPU): {model}" in host.reason
+    assert "vGPU" not in recorded("one-gpu").observe().reason
 
 
 def test_a_driver_that_sees_no_gpu_is_never_simulated(recorded: Recorded) -> None:
@@ -169,10 +290,17 @@ def test_a_driver_that_sees_no_gpu_is_never_simulated(recorded: Recorded) -> Non
         recorded("one-gpu").observe(read=lambda: read_nvml(SimulatedNvml(document)))
 
 
-@pytest.mark.parametrize("change", [{"minor": 7}, {"uuid": "GPU-1c7a7d0e-41c2-8a3d-6b5e-0f9d8c7b6a59"}])
-def test_identities_that_contradict_each_other_are_refused(recorded: Recorded, change: dict[str, Any]) -> None:
+def test_a_gpu_whose_identity_is_contradicted_is_not_used(recorded: Recorded) -> None:
     document = recorded("mig").document
-    document["gpus"][0].update(change)
+    document["gpus"][0].update(minor=7)
+    host = recorded("mig").observe(read=lambda: read_nvml(SimulatedNvml(document)))
+    assert [gpu.index for gpu in host.gpus] == [1]
+    assert "which GPU is which: minor 7 in NVML, 1 in /proc" in host.lost[0].why
+
+
+def test_gpus_that_say_to_be_the_same_are_refused(recorded: Recorded) -> None:
+    document = recorded("mig").document
+    document["gpus"][0].update(uuid="GPU-1c7a7d0e-41c2-8a3d-6b5e-0f9d8c7b6a59")
     with pytest.raises(HostNotReady, match="which GPU is which"):
         recorded("mig").observe(read=lambda: read_nvml(SimulatedNvml(document)))
 

@@ -207,3 +207,17 @@ def test_faults_before_the_driver_was_loaded_or_the_gpu_recovered_tell_nothing_o
 def test_a_flood_of_faults_is_judged_by_its_end() -> None:
     flood = [fault(10.0 + number, f"p{number}", number) for number in range(5000)]
     assert asked(*flood) == {31: "test-gpu"}
+
+
+@pytest.mark.parametrize("number", range(144, 151))
+@pytest.mark.parametrize(
+    ("words", "action"),
+    [
+        ("SAW_MVB Nonfatal XC0 i0 Link -1 (0x00000004 0x00000000)", "ignore"),
+        ("NETIR_LINK_EVT Non-fatal XC0 i0 Link 08 (0x004505c6)", "ignore"),
+        ("NETIR_LINK_EVT Fatal XC0 i0 Link 08 (0x004505c6 0x00000000)", "reset-gpu"),
+        ("RLW_CTRL", "reset-gpu"),
+    ],
+)
+def test_an_error_of_a_link_asks_for_what_its_severity_asks(number: int, words: str, action: str) -> None:
+    assert action_of(number, f"NVRM: Xid (PCI:0000:41:00): {number}, {words}") == action

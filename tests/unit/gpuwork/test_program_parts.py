@@ -306,6 +306,14 @@ def test_all_gpus_are_read() -> None:
     assert (one["multiprocessors"], one["major"], two["uuid"]) == (132, 9, "GPU-00000000-0000-0000-0000-000000000001")
 
 
+def test_a_gpu_that_fails_costs_itself_alone() -> None:
+    class Lost(Cuda):
+        def cuDeviceGetName(self, name: Any, size: int, device: Any) -> int:  # noqa: N802
+            return 999 if device.value == 0 else super().cuDeviceGetName(name, size, device)
+
+    assert [gpu["name"] for gpu in read_devices(Lost())] == ["H100 number 1"]
+
+
 def test_a_call_that_fails_is_named() -> None:
     class Broken(Cuda):
         def cuInit(self, _: int) -> int:  # noqa: N802

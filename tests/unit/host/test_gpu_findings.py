@@ -119,3 +119,13 @@ def test_missing_links_matter_where_systemd_rules_over_devices() -> None:
         replace(facts, engine=EngineView(facts=replace(DOCKER, systemd_cgroups=False))),
     )
     assert all("char-links" not in {finding.id for finding in judge_host_gpus(other)} for other in elsewhere)
+
+
+def test_a_lost_gpu_is_a_warning_that_names_it() -> None:
+    document = json.loads((HOSTS / "eight-gpu" / "nvml.json").read_text())
+    document["gpus"][3]["errors"] = {"*": 15}
+    gpus = observe(root=HOSTS / "eight-gpu/root", mode="auto", read=lambda: read_nvml(SimulatedNvml(document)))
+    found = next(judge_host_gpus(replace(facts_of("eight-gpu"), gpus=gpus)))
+    assert (found.id, found.status) == ("nvidia-driver", "warn")
+    assert "7 x NVIDIA H100" in found.evidence
+    assert "1 of 8 GPUs is lost: GPU 3 at 0000:5d:00.0 (/dev/nvidia1): the handle of GPU 3" in found.evidence

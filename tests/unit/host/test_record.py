@@ -9,6 +9,7 @@ import pytest
 
 from gpuprov.core.errors import HostNotReady, UsageError
 from gpuprov.gpu.device_nodes import NodeStat
+from gpuprov.gpu.lost import LostGpu
 from gpuprov.gpu.models import Gpu
 from gpuprov.gpu.nvml import NvmlFailed, NvmlReading, read_nvml
 from gpuprov.gpu.observe import observe
@@ -217,3 +218,11 @@ def test_what_is_no_record_is_refused(tmp_path: Path, record: dict[str, Any]) ->
 def test_of_a_driver_that_hangs_the_rest_is_recorded(hung: Path) -> None:  # noqa: F811 - the fixture
     record = take_record(hung, read=no_library)
     assert list(record["files"]) == ["proc/driver/nvidia/version"]
+
+
+def test_a_lost_gpu_is_recorded_with_its_place_and_its_words() -> None:
+    gpus = (Gpu(index=1, uuid="GPU-1", minor=0, pci="0000:02:00.0", model="B", memory_bytes=4),)
+    lost = (LostGpu(index=0, code=15, why="the handle of GPU 0: GPU is lost (NVML code 15)"),)
+    reading = NvmlReading(driver_version="580.1", cuda_driver_version=13000, gpus=gpus, lost=lost)
+    record = json.loads(json.dumps(take_record(HOSTS / "no-gpu" / "root", read=lambda: reading)))
+    assert replay_nvml(record)() == reading

@@ -31,6 +31,7 @@ BOTH = {"0000:51:00.0": "nvidia", "0000:53:00.0": "nvidia"}
 BOTH_KNOWN = {**DRIVER["pci"], "GPU-lost": "0000:53:00.0"}
 HELD: dict[str, Any] = json.loads(json.dumps(see_real_host().facts["nvml"]))  # type: ignore[index]
 HELD["gpus"][0]["readings"]["processes"]["value"] = [{"pid": 4711, "here": True}, {"pid": 4712, "here": True}]
+LOST_ONE = {"text": "GPU 3 at 0000:52:00.0: lost", "code": 15, "uuid": "GPU-lost"}
 MISMATCH = {"failed": {"call": "nvmlInit", "text": "mismatch", "code": 18}}
 BROKEN = {"wrong": ["/dev/nvidia-uvm is missing"], "right": "", "fix": ""}
 
@@ -138,6 +139,7 @@ FIRING: list[tuple[str, str, str, dict[str, Any]]] = [
         "NVML lacks GPU-lost at 0000:53:00.0",
         {"driver": {**DRIVER, "gpus": [*DRIVER["gpus"], "GPU-lost"], "cards": BOTH, "pci": BOTH_KNOWN}},
     ),
+    ("host-lost", "fail", " GPUs: GPU 3 at 0000:52:00.0: lost", {"lost": [LOST_ONE]}),
     ("host-nvml", "unknown", "pynvml", {"nvml": {"missing": "pynvml: no module"}}),
     ("host-nvml", "unknown", "45 s", {"nvml": {"unanswered": "did not respond within 45 s"}}),
     ("host-nvlink", "fail", "has all 18 NVLinks down", {"nvml": linked([1] * 18, [0] * 18)}),

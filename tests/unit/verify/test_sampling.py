@@ -66,10 +66,11 @@ def test_what_a_gpu_does_not_tell_is_none(put: Put) -> None:
     assert row["temperature_c"] == 33
 
 
-def test_a_gpu_that_goes_away_ends_the_samples_and_says_so(put: Put) -> None:
-    put(errors={"Temperature": 15})
-    found = samples()
-    assert found["gpus"] == {}
+def test_a_gpu_that_goes_away_ends_its_own_samples_and_says_so(put: Put) -> None:
+    uuids = put(errors={"Temperature": 15})
+    found = samples(during_s=0.05)
+    assert list(found["gpus"]) == uuids[1:]
+    assert all(len(rows) > 1 for rows in found["gpus"].values())
     assert "NVMLError" in found["problem"]
 
 

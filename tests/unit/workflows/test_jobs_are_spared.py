@@ -12,7 +12,7 @@ from gpuprov.core.reporter import Silent
 from gpuprov.planes.across.cluster_order import ClusterOrder
 from gpuprov.planes.across.leaving import SPARE_JOBS, JobsPolicy
 from gpuprov.workflows import remove_nodes, start_stop
-from gpuprov.workflows.cluster_down import cluster_down, find_work
+from gpuprov.workflows.cluster_down import DownLosses, cluster_down, foresee_losses
 from gpuprov.workflows.cluster_up import UpOrder, cluster_up, preview_changes
 from gpuprov.workflows.create_node import create_node
 from gpuprov.workflows.ensure import ensure_cluster, ensure_node
@@ -502,14 +502,24 @@ def test_the_queue_s_jobs_are_jobs_where_the_queue_goes(world: World, state: str
     start_stop.stop_nodes(world.driver, ["c000"], world.host, reporter=world.reporter)
 
 
-def test_find_work_says_what_would_end_and_changes_nothing(world: World) -> None:
+def test_what_would_be_lost_is_said_and_nothing_changes(world: World) -> None:
+    def losses(policy: JobsPolicy = SPARE_JOBS) -> DownLosses:
+        return foresee_losses(world.driver, "lab", world.host, policy)
+
+    assert losses() == DownLosses(lines=())
     world.begin_with(2)
-    assert find_work(world.driver, "lab") == ""
+    world.engine.nodes["c001"].snapshots["good"] = {}
+    nodes = ("2 nodes with all data on their disks: c[000-001]", "1 snapshot: good of c001")
+    assert losses() == DownLosses(lines=nodes)
     world.slurm.queue = [FakeJob(id="20", state="PD", name="\x1b[31mred\nline")]
     world.engine.faults.clear()
-    assert "job 20 of alice (\\x1b[31mred) waiting" in find_work(world.driver, "lab")
+    told = losses()
+    assert told.lines == (*nodes, "jobs would end with c[000-001]: job 20 of alice (\\x1b[31mred) waiting")
+    assert told.busy
+    for agreed in (JobsPolicy(force=True), JobsPolicy(drain_s=60.0)):
+        assert losses(agreed) == DownLosses(lines=told.lines)
     world.slurm.broken = True
-    assert "cannot tell whether jobs run" in find_work(world.driver, "lab")
+    assert "cannot tell whether jobs run" in losses().lines[2]
     assert world.steps() == []
     assert holders(world) == {}
 
