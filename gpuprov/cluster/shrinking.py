@@ -10,6 +10,7 @@ from gpuprov.cluster.plan import sort_surplus
 from gpuprov.core.errors import UsageError
 from gpuprov.core.names import fold
 from gpuprov.spec.addressing import node_name
+from gpuprov.spec.draft import SHARE
 from gpuprov.spec.shared_folder import SHARED, folder_of
 
 if TYPE_CHECKING:
@@ -58,7 +59,8 @@ def foresee_shrinking(draft: Draft, state: ClusterState) -> Shrinking:
     spec = draft.filled(state.settled) if state.settled else draft.spec
     wanted = [node_name(spec.nodes.prefix, number) for number in range(spec.nodes.count)]
     gone, _ = sort_surplus(spec, state, wanted, prune=False)
-    return Shrinking(nodes=gone, folder=lost_folder(state.shared_folder, spec) if state.nodes else "")
+    keeps = SHARE in draft.left or not state.nodes  # also where the recorded spec cannot be read
+    return Shrinking(nodes=gone, folder="" if keeps else lost_folder(state.shared_folder, spec))
 
 
 def lost_folder(shared: str, spec: ClusterSpec) -> str:

@@ -10,6 +10,7 @@ from gpuprov.cluster.shrinking import Shrinking, foresee_shrinking
 from gpuprov.cluster.state import ClusterState
 from gpuprov.core.errors import UsageError
 from gpuprov.drivers.base import LABEL_FINGERPRINT, LABEL_ORDER, NodeState
+from gpuprov.spec.devices import Mount
 from gpuprov.spec.draft import CHOOSABLE, Draft
 from gpuprov.spec.models import ClusterSpec, NodesSpec
 
@@ -45,6 +46,14 @@ def test_a_folder_is_lost_where_the_file_says_so_and_not_where_it_says_nothing()
         assert lost.lines == ("/shared of the nodes: /srv/gpuprov/lab, which stays on the host",)
     assert foresee_shrinking(of_file(4, "share", share=True), STATE) == Shrinking()
     assert foresee_shrinking(of_file(4, "share"), replace(STATE, nodes=())) == Shrinking()
+
+
+def test_a_spec_that_cannot_be_read_is_no_folder_that_is_lost() -> None:
+    damaged = replace(
+        STATE, recorded=None, nodes=(replace(NODES[0], mounts=(Mount(source="/srv/x", target="/shared"),)),)
+    )
+    assert damaged.shared_folder == "/srv/x"
+    assert foresee_shrinking(of_file(4), damaged) == Shrinking()
 
 
 def test_a_new_cluster_loses_nothing() -> None:
