@@ -35,7 +35,7 @@ print(json.dumps({"version": 1, "lacks": [] if shutil.which("g++") else ["g++"]}
 """
 
 
-def require_modules(desk: NodeProgram, imports: Mapping[str, str]) -> None:
+def require_imports(desk: NodeProgram, imports: Mapping[str, str]) -> None:
     """Refuse a project that imports what nodes do not have; a node that does not tell is believed to have it.
 
     Args:
