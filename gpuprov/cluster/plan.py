@@ -167,6 +167,7 @@ def plan_cluster(  # noqa: PLR0913 - what is wanted, what is there, and what may
     kept = [node for node in state.nodes if node.name not in remove or node.name in replaced]
     staying = replace(state, nodes=(*(node for node in kept if node.name not in former), *ghosts))
     held = tuple(lease for lease in place.leases if lease.node in names or lease.node not in remove)
+    _refuse_unreadable_orders([node for node in staying.nodes if node.name in names])
     designs = _design(names, spec, staying, replace(place, leases=held))
     repairs = plan_repairs(spec, state, networks, version=version, expect=expect.network_settings)
     sorted_out = _sort(designs, state, remove=tuple(remove), expect=expect)
@@ -245,6 +246,17 @@ def _refuse_taken_names(names: list[str], state: ClusterState) -> None:
             evidence=f"label gpuprov.cluster={node.labels[LABEL_CLUSTER]}",
             fix="set another nodes.prefix in the spec",
         )
+
+
+def _refuse_unreadable_orders(nodes: Iterable[NodeState]) -> None:
+    """As a node of the cluster's own, such a node would be restarted without what it was ordered with."""
+    for node in nodes:
+        if node.labels.get(LABEL_ORDER) and read_order(node) is None:
+            raise UsageError(
+                f"what {node.name} was ordered as cannot be read",
+                evidence=f"its label {LABEL_ORDER} is that of a later version, or was changed",
+                fix=f"use the later version; or remove the node: gpuprov rm {node.name}",
+            )
 
 
 def _design(names: list[str], spec: ClusterSpec, state: ClusterState, place: Place) -> tuple[NodeDesign, ...]:

@@ -10,7 +10,7 @@ import pytest
 from gpuprov.cluster.images import node_recipe
 from gpuprov.cluster.replacements import read_replacements
 from gpuprov.cluster.state import observe_cluster
-from gpuprov.core.errors import UsageError
+from gpuprov.core.errors import EngineError, UsageError
 from gpuprov.drivers.base import LABEL_FINGERPRINT, LABEL_RECIPE, File
 from gpuprov.drivers.networks import Exposure
 from gpuprov.planes.across.kept_queue import queue_file
@@ -137,3 +137,20 @@ def test_a_queue_that_the_new_image_cannot_read_is_not_lost_unless_somebody_says
         renew(world, spec)
     assert "jobs in it: 2" in caught.value.evidence
     assert set(images(world).values()) == {"gpuprov-image-slurm"}
+
+
+def test_what_a_later_version_has_recorded_is_not_guessed(world: World) -> None:
+    world.begin_with(2)
+    world.create("web", role="plain", gpus="none", environment=("A=b",))
+    labels = world.engine.nodes["web"].labels
+    labels["gpuprov.order"] = labels["gpuprov.order"].replace("{", '{"racks":2,', 1)
+    before = world.engine.dump()
+    with pytest.raises(UsageError, match="what web was ordered as cannot be read"):
+        world.up(2)
+    labels["gpuprov.order"] = labels["gpuprov.order"].replace('"racks":2,', "")
+    network = world.engine.networks["gpbr0"]
+    told = {**network.labels, "gpuprov.replaced": '[{"name": "c001", "racks": 2}]'}
+    world.engine.networks["gpbr0"] = replace(network, labels=told)
+    with pytest.raises(EngineError, match="are being replaced cannot be read"):
+        world.up(2)
+    assert world.engine.dump()["nodes"].keys() == before["nodes"].keys()
