@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from gpuprov.cli import spanning
+from gpuprov.cli.agreement import agree_to_shrink, asks_to_shrink
 from gpuprov.cli.cluster_spec import spec_of_options, spec_options
 from gpuprov.cli.job_options import job_options
 from gpuprov.core.errors import UsageError
@@ -30,15 +32,20 @@ if TYPE_CHECKING:
 @click.option(
     "--verify/--no-verify", default=True, help="Verify the nodes once they are up, if more than limits of jobs changed."
 )
-@click.option("--yes", is_flag=True, help="Do not ask before nodes are replaced.")
+@click.option(
+    "--yes",
+    is_flag=True,
+    help="Do not ask before nodes are replaced, or nodes or the shared folder go because the file says less.",
+)
 @job_options
 @click.pass_obj
-def command(session: Session, /, *, policy: JobsPolicy, yes: bool, **wanted: object) -> int:
+def command(session: Session, /, *, policy: JobsPolicy, **wanted: object) -> int:
     """Create, grow, shrink or repair a cluster.
 
     Without -f, the command starts from the spec that is recorded with the cluster; options override it. Nodes beyond
-    the count are removed, but not those that create-node or clone added, unless --prune is given. Refused while jobs
-    run on nodes that it would remove or restart.
+    the count are removed, but not those that create-node or clone added, unless --prune is given. If nodes or the
+    shared folder would go because the file says less than the cluster has, it asks on a terminal, and needs --yes
+    elsewhere. Refused while jobs run on nodes that it would remove or restart.
     """
     from gpuprov.cli.next_steps import next_steps
     from gpuprov.cli.node_table import render_nodes
@@ -48,7 +55,8 @@ def command(session: Session, /, *, policy: JobsPolicy, yes: bool, **wanted: obj
 
     over_hosts = spanning.spanning_order(session, wanted, policy)
     if over_hosts is not None:
-        return spanning.up(session, over_hosts)
+        confirm = asks_to_shrink(session, wanted, over_hosts.draft.spec.name)
+        return spanning.up(session, replace(over_hosts, confirm=confirm))
     flags: dict[str, Any] = {flag: bool(wanted[flag]) for flag in ("keep_on_failure", "verify", "prune")}
 
     def bring_up(
@@ -56,8 +64,9 @@ def command(session: Session, /, *, policy: JobsPolicy, yes: bool, **wanted: obj
     ) -> tuple[UpResult, ClusterSpec, tuple[NodeRow, ...]]:
         driver, draft, seen = found
         spec = draft.spec
-        order = UpOrder(spec=spec, left=draft.left, seen=seen, policy=policy, **flags)
-        if wanted["renew"] and _agreed(session, driver, seen, spec, yes=yes):
+        agreed = agree_to_shrink(session, wanted, draft, seen)
+        order = UpOrder(spec=spec, left=draft.left, seen=seen, policy=policy, agreed=agreed, **flags)
+        if wanted["renew"] and _agreed(session, driver, seen, spec, yes=bool(wanted["yes"])):
             from gpuprov.workflows.replace_older import replace_older
 
             result = replace_older(driver, order, host, reporter=session.reporter)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from gpuprov.cluster.design import NodeDesign, design_node
 from gpuprov.cluster.drift import Drift, find_drift
 from gpuprov.cluster.held_gpus import leased_uuids, sharing_of
+from gpuprov.cluster.lost_nodes import lost_nodes_line
 from gpuprov.cluster.network_plan import NetworkPlan, attach, open_networks, plan_networks, plan_repairs
 from gpuprov.cluster.node_order import read_order
 from gpuprov.cluster.ordered_spec import with_order
@@ -53,6 +54,7 @@ class Plan:
         network_repairs: Networks that were changed, each with its differences.
         isolate: Networks that other clusters can reach, as after a reboot.
         remove: Nodes beyond the count, and half-made ones.
+        gone: Those of them that were complete.
         create: Nodes to make.
         repair: Nodes that are not as asked; done in place.
         start: Nodes that are stopped.
@@ -75,6 +77,7 @@ class Plan:
     beside: tuple[str, ...] = ()
     limits: tuple[str, ...] = ()
     replace: tuple[str, ...] = ()
+    gone: tuple[str, ...] = ()
 
     @property
     def restart(self) -> tuple[str, ...]:
@@ -89,6 +92,10 @@ class Plan:
     def beside_lines(self) -> tuple[str, ...]:
         """One line for each node that stays beside those of the spec."""
         return tuple(f"keep node {name} (from create-node); --prune removes it" for name in self.beside)
+
+    def loss_line(self) -> str:
+        """What is lost with the nodes that are to go; empty where none is."""
+        return f"remove {lost_nodes_line(self.gone)}" if self.gone else ""
 
     def lines(self, forced: Mapping[str, str] = MappingProxyType({})) -> tuple[str, ...]:
         """One line for each change, with what was `forced` of a node; empty when there is nothing to do."""
@@ -155,13 +162,9 @@ def plan_cluster(  # noqa: PLR0913 - what is wanted, what is there, and what may
     replaced = tuple(node.name for node in state.nodes if node.name in again and node.complete)
     wanted = [node_name(spec.nodes.prefix, number) for number in range(spec.nodes.count)]
     wanted = wanted if place.nodes is None else [name for name in wanted if name in place.nodes]
-    numbered = {node.name for node in state.nodes if number_of_name(node.name, prefix=spec.nodes.prefix) is not None}
-    broken = {node.name for node in state.nodes if not node.complete}
-    ordered = {node.name for node in state.nodes if node.labels.get(LABEL_ORDER)}
-    more = [node.name for node in state.nodes if node.name not in wanted]
-    beside = [name for name in more if not prune and name not in broken and (name in ordered or name not in numbered)]
-    beside = sorted({*beside, *(name for name in former if not prune and name not in wanted)})
-    remove = sorted((set(more) - set(beside)) | broken | set(replaced))
+    gone, beside = sort_surplus(spec, state, wanted, prune=prune)
+    beside = tuple(sorted({*beside, *(name for name in former if not prune and name not in wanted)}))
+    remove = sorted({*gone, *replaced, *(node.name for node in state.nodes if not node.complete)})
     names = [*wanted, *beside]
     _refuse_taken_names(names, state)
     kept = [node for node in state.nodes if node.name not in remove or node.name in replaced]
@@ -177,10 +180,24 @@ def plan_cluster(  # noqa: PLR0913 - what is wanted, what is there, and what may
         networks=networks,
         network_repairs=repairs,
         isolate=isolate,
-        beside=tuple(beside),
+        beside=beside,
         replace=tuple(sorted(replaced)),
+        gone=gone,
         limits=_changed_limits(spec.jobs, state),
     )
+
+
+def sort_surplus(
+    spec: ClusterSpec, state: ClusterState, wanted: Collection[str], *, prune: bool
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The complete nodes that are not `wanted`: those that are to go, and those that stay beside the spec's."""
+    more = [node for node in state.nodes if node.complete and node.name not in wanted]
+    beside = tuple(
+        node.name
+        for node in more
+        if not prune and (node.labels.get(LABEL_ORDER) or number_of_name(node.name, prefix=spec.nodes.prefix) is None)
+    )
+    return tuple(node.name for node in more if node.name not in beside), beside
 
 
 def _changed_limits(jobs: JobsSpec, state: ClusterState) -> tuple[str, ...]:

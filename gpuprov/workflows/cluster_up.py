@@ -46,7 +46,7 @@ from gpuprov.planes.across.reading import read_cluster, read_then_lock
 from gpuprov.planes.across.renew import renew_nodes
 from gpuprov.planes.across.replacing import arrivals_of, end_replacing, mend_replacing, refuse_lost_queue
 from gpuprov.planes.across.rows import found_rows
-from gpuprov.planes.base import RELEASED, Crew, Departure
+from gpuprov.planes.base import RELEASED, Crew, Departure, without_started
 from gpuprov.planes.registry import PLANES, check_spec, plane_of, settle_draft, shared_mounts
 from gpuprov.spec.draft import Draft
 from gpuprov.spec.serialize import dump_spec
@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from gpuprov.cluster.files import Member
     from gpuprov.cluster.part import ClusterPart
     from gpuprov.cluster.plan import Plan
+    from gpuprov.cluster.shrinking import Shrinking
     from gpuprov.cluster.state import ClusterState
     from gpuprov.core.errors import GpuprovError
     from gpuprov.core.reporter import Reporter
@@ -89,12 +90,14 @@ class UpOrder:
         part: What this host is to do of a cluster that spans hosts; `spec` is then this host's.
         again: Nodes to replace by new ones of the same name, from which nothing can be lost any more: whoever asks for
             this holds them, and no job runs there.
+        agreed: What it may lose, where that was asked; None where the spec alone says so.
     """
 
     spec: ClusterSpec
     left: frozenset[str] = frozenset()
     seen: ClusterState | None = None
     part: ClusterPart | None = None
+    agreed: Shrinking | None = None
     keep_on_failure: bool = False
     verify: bool = False
     prune: bool = False
@@ -229,6 +232,8 @@ def cluster_up(driver: Driver, order: UpOrder, host: Host, *, reporter: Reporter
             seen = readings[spec.name].state
             with reporter.phase("plan"):
                 aim = _aim(driver, order, host, gpus, seen)
+                if order.agreed is not None:
+                    order.agreed.refuse_others(aim.plan.gone)
                 refuse_busy(driver, aim.leaves, policy)
                 if order.part:
                     order.part.refuse_changed(planned_members(aim.plan), recorded_whole(aim.state))
@@ -236,8 +241,9 @@ def cluster_up(driver: Driver, order: UpOrder, host: Host, *, reporter: Reporter
                 if missing := {role: recipe for role, recipe in recipes.items() if role not in images}:
                     return MissingImages(recipes=missing)
                 warn_of_silence(aim.silent, reporter)
+                loss = "" if order.part else aim.plan.loss_line()  # over hosts, who asked them says it
                 older = older_notes(aim.older(driver), spec.name)
-                for line in filter(None, (aim.choice, *aim.plan.beside_lines(), *older)):
+                for line in filter(None, (aim.choice, loss, *aim.plan.beside_lines(), *older)):
                     reporter.note(line)
             run = NodeRun(driver=driver, reporter=reporter, rollback=rollback)
             aim.folders.ensure(host, rollback)
@@ -291,7 +297,7 @@ def _preview(driver: Driver, order: UpOrder, host: Host, gpus: HostGpus) -> UpPr
 
 
 def _preview_files(driver: Driver, aim: _Aim) -> tuple[str, ...]:
-    files = gather_files(driver, aim.crew, aim.state, {})
+    files = gather_files(driver, aim.crew, aim.state, {}, designs=aim.plan.members)
     running = [design.name for design in (*aim.plan.keep, *aim.plan.repair) if design.name not in aim.plan.start]
     released = [RELEASED.format(name) for name in find_abandoned(driver, aim.state) if name in running]
     return (*renewal_lines(files.planes, find_stale(driver, running, files.of)), *released)
@@ -373,8 +379,8 @@ def _carry_out(
     connected = () if bridged else _connect(run, aim, host)
     with networks_created(driver, plan.networks, run.rollback, reporter=reporter):
         connected = _connect(run, aim, host) if bridged else connected
-        replaced = [node for node in aim.state.nodes if node.name not in plan.replace]
-        files = gather_files(driver, aim.crew, replace(aim.state, nodes=tuple(replaced)), images, reading)
+        staying = replace(aim.state, nodes=tuple(node for node in aim.state.nodes if node.name not in plan.replace))
+        files = gather_files(driver, aim.crew, staying, images, reading, designs=plan.members)
         with leaving(driver, aim.leaves, order.policy, reporter=reporter):
             forced = _remove_and_repair(run, aim)
             if plan.create or plan.start:
@@ -386,7 +392,8 @@ def _carry_out(
             renewal = renew_nodes(driver, files, old, new=new, reading=reading, reporter=reporter)
     record_labels(driver, spec, order.record_of(spec), aim.state)
     end_replacing(driver, aim.state)
-    return (*aim.folders.lines(), *connected, *plan.lines(forced), *renewal.changed), renewal.words
+    renewed = without_started(renewal.changed, plan.start)
+    return (*aim.folders.lines(), *connected, *plan.lines(forced), *renewed), renewal.words
 
 
 def _connect(run: NodeRun, aim: _Aim, host: Host) -> tuple[str, ...]:
