@@ -138,7 +138,7 @@ def test_an_upgrade_under_jobs_and_new_images_with_the_queue_kept(
         (name, "running", UNKNOWN) for name in (head, other)
     ]
     plan = gpuprov.json("cluster", "plan", "-f", str(path))
-    assert not [line for line in plan["plan"] if not line.startswith("renew /")], "files at most"
+    assert not [line for line in plan["plan"] if not line.startswith(("renew /", "repair node "))], "nothing restarts"
     assert len(plan["older"]) == 1
     assert sorted(gpuprov.json(*up)["changed"]) == sorted(plan["plan"])
     assert gpuprov.json(*up)["unchanged"] is True
@@ -146,7 +146,7 @@ def test_an_upgrade_under_jobs_and_new_images_with_the_queue_kept(
     jobs = gpuprov.in_node(head, "squeue", "--noheader", "--format=%i %T").split("\n")
     assert sorted(filter(None, jobs)) == sorted([f"{running} RUNNING", f"{held} PENDING"])
     assert gpuprov.in_node(head, "scontrol", "show", "job", running).count("Restarts=0") == 1
-    gpuprov("submit", "--cluster", place.cluster, "--wait", "--", "true")
+    assert gpuprov.in_node(head, "srun", "-w", head, "hostname") == f"{head}\n"
 
     renew = ("cluster", "up", "--name", place.cluster, "--renew", "--no-verify")
     assert "--renew --yes" in gpuprov(*renew, expect=2).stderr
