@@ -342,6 +342,8 @@ CASES = (
 REASONS = {
     "cli/cluster_up.py: gpuprov cluster up --renew": "an older image: tests/unit/workflows/test_older_images.py",
     "cli/spanning.py": "a cluster that spans hosts: tests/unit/cli/test_hosts.py",
+    "cluster/plan.py: use the later version": "labels of a later version: tests/unit/workflows/test_older_images.py",
+    "cluster/replacements.py": "labels of a later version: tests/unit/workflows/test_older_images.py",
     "planes/across/image_age.py": "nodes with an older image: tests/unit/workflows/test_older_images.py",
     "planes/across/kept_queue.py": "a node that is being replaced: tests/unit/workflows/test_older_images.py",
     "workflows/replace_older.py": "nodes with an older image: tests/unit/workflows/test_older_images.py",

@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpuprov.cli.main import main
+from tests.unit.workflows.test_older_images import newer
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tests.unit.cli.conftest import Typed
 
 UP = ("cluster", "up", "-n", "2", "--gpu-mode", "simulated", "--no-verify")
@@ -76,3 +79,30 @@ def test_a_word_that_is_no_folder_is_refused(typed: Typed, capsys: pytest.Captur
     assert main([*UP, "--share", "results"], host=typed.world.host) == 2
     assert "share: 'results' is not an absolute path" in capsys.readouterr().err
     assert typed.world.names == []
+
+
+def test_nodes_with_an_older_image_are_told_of_and_replaced_once_somebody_agrees(
+    typed: Typed, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    world = typed.world
+    world.begin_with(2)
+    newer(world, 2)
+    file = tmp_path / "lab.yaml"
+    file.write_text("name: lab\nnodes: {count: 2}\ngpus: {mode: simulated}\nimage: {python: [numpy==1.26]}\n")
+    file.write_text(f"version: gpuprov/v1\n{file.read_text()}")
+    spec, line = ("-f", str(file)), "c[000-001]: image is older: lacks numpy==1.26"
+    assert typed(("cluster", "plan", *spec), capsys).splitlines() == ["nothing to do but to replace nodes", line]
+    told = json.loads(typed(("--json", "cluster", "plan", *spec, "--renew"), capsys))
+    assert (told["plan"], told["older"]) == (["replace node c001", "replace node c000"], [line])
+    assert "unchanged" in typed(("cluster", "up", *spec, "--no-verify"), capsys)
+    assert "old image: lacks numpy==1.26" in typed(("cluster", "status"), capsys)
+
+    renew = ("cluster", "up", "--renew", "--no-verify")
+    capsys.readouterr()
+    assert main(renew, host=world.host) == 2
+    said = capsys.readouterr().err
+    assert "what is in c[000-001] is lost" in said
+    assert "gpuprov cluster up --renew --yes" in said
+    assert "replace node c000" in typed((*renew, "--yes"), capsys)
+    assert "old image" not in typed(("cluster", "status"), capsys)
+    assert "unchanged" in typed(renew, capsys), "there is nothing to ask about"
