@@ -28,9 +28,9 @@ def command(session: Session, /, **wanted: object) -> int:
     driver, draft, _ = spec_of_options(session, wanted)
     order = UpOrder(spec=draft.spec, left=draft.left, prune=bool(wanted["prune"]))
     preview = preview_up(driver, order, session.host, reporter=session.reporter)
-    if preview.choice:
-        session.reporter.note(preview.choice)
+    for line in filter(None, (preview.choice, preview.shared)):
+        session.reporter.note(line)
     changes = preview.changes or ("nothing to do: the cluster matches its spec",)
-    document = plan_document(preview.changes, preview.beside, host=session.host.name)
+    document = plan_document(preview.changes, preview.beside, host=session.host.name, shared=preview.shared)
     session.show(document, "\n".join((*changes, *preview.beside)))
     return 0

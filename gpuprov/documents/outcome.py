@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from gpuprov.documents.envelope import document
 from gpuprov.documents.nodes import row_document
 from gpuprov.documents.verify import verify_document
+from gpuprov.gpu.allocate import describe_shared
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -24,17 +25,24 @@ def outcome_document(outcome: Outcome, *, host: str) -> dict[str, Any]:
 def cluster_up_document(
     outcome: Outcome, report: Report | None, rows: Iterable[NodeRow], *, host: str
 ) -> dict[str, Any]:
-    """Of `cluster up`; `verify` is in it where the nodes were proven."""
+    """Of `cluster up`; `verify` is in it where the nodes were proven, `shared` where nodes share GPUs."""
+    rows = tuple(rows)
+    shared = describe_shared((row.host, row.gpus) for row in rows)
     return document(
         "cluster-up",
         host=host,
         changed=list(outcome.changed),
         unchanged=outcome.unchanged,
         **({"verify": verify_document(report)} if report else {}),
+        **({"shared": shared} if shared else {}),
         nodes=[row_document(row) for row in rows],
     )
 
 
-def plan_document(lines: Iterable[str], beside: Iterable[str], *, host: str) -> dict[str, Any]:
-    """Of `cluster plan`: a line for each change that there would be, and for each node that would stay beside those."""
-    return document("plan", host=host, plan=list(lines), kept=list(beside))
+def plan_document(lines: Iterable[str], beside: Iterable[str], *, host: str, shared: str = "") -> dict[str, Any]:
+    """Of `cluster plan`: a line for each change that there would be, and for each node that would stay beside those.
+
+    `shared` says that nodes would share GPUs.
+    """
+    told = {"shared": shared} if shared else {}
+    return document("plan", host=host, plan=list(lines), kept=list(beside), **told)

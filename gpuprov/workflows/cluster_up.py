@@ -115,6 +115,7 @@ class UpPreview:
         changes: One line for each.
         beside: Nodes that would stay though the spec does not have them, one line for each.
         choice: What would be chosen other than usual, in a sentence.
+        shared: That nodes would share GPUs, in words; empty where each would have its own.
         silent: Why engines do not respond whose networks it would have to keep clear of.
         members: The nodes as they would be.
         secret: What nodes of the cluster's role share now, where a part of a cluster was asked about.
@@ -123,6 +124,7 @@ class UpPreview:
     changes: tuple[str, ...]
     beside: tuple[str, ...] = ()
     choice: str = ""
+    shared: str = ""
     members: tuple[Member, ...] = ()
     secret: bytes = field(default=b"", repr=False)
     silent: Mapping[str, GpuprovError] = field(default_factory=dict)
@@ -208,7 +210,7 @@ def cluster_up(driver: Driver, order: UpOrder, host: Host, *, reporter: Reporter
         with reporter.phase("plan"):
             aim = _aim(driver, order, host, gpus, readings[spec.name].state)
             warn_of_silence(aim.silent, reporter)
-            for line in filter(None, (aim.choice, *aim.plan.beside_lines())):
+            for line in filter(None, (aim.choice, aim.plan.shared, *aim.plan.beside_lines())):
                 reporter.note(line)
             refuse_busy(driver, aim.leaves, policy)
             if order.part:
@@ -255,6 +257,7 @@ def _preview(driver: Driver, order: UpOrder, host: Host, gpus: HostGpus) -> UpPr
         changes=(*aim.folders.lines(), *_preview_overlay(host, aim), *aim.plan.lines(), *renewal),
         beside=aim.plan.beside_lines(),
         choice=aim.choice,
+        shared=aim.plan.shared,
         silent=aim.silent,
         members=members,
         secret=secret,
