@@ -98,7 +98,7 @@ class Bench:
 
     def gpuprov_down(self) -> tuple[str, ...]:
         """The command that takes it down."""
-        return (GPUPROV, "cluster", "down", NAME, "--engine", self.engine)
+        return (GPUPROV, "cluster", "down", NAME, "--yes", "--engine", self.engine)
 
     def plain(self, verb: str, count: int, image: str = NAME, *more: str) -> tuple[str, ...]:
         """The command that does it plainly."""

@@ -127,7 +127,7 @@ def up(role: str, count: int) -> tuple[str, ...]:
 
 def down() -> tuple[str, ...]:
     """The command that takes it down."""
-    return (GPUPROV, "cluster", "down", NAME, "--engine", "docker")
+    return (GPUPROV, "cluster", "down", NAME, "--yes", "--engine", "docker")
 
 
 def compare(bench: Bench, compose: tuple[str, ...]) -> None:

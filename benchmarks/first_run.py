@@ -177,7 +177,7 @@ def forget_images(recipe: Recipe) -> None:
 
 def clean() -> None:
     """Remove what this script made, as far as it came."""
-    run(GPUPROV, "cluster", "down", NAME, "--engine", "lxd", check=False)
+    run(GPUPROV, "cluster", "down", NAME, "--yes", "--engine", "lxd", check=False)
     for name in NAMES:
         run("lxc", "delete", "--force", name, check=False)
     run("lxc", "image", "delete", NAME, check=False)

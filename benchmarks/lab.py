@@ -100,7 +100,7 @@ def main() -> None:
                     bench.run(GPUPROV, "rm", host)
             sys.stdout.write(f"{describe_machine(bench)}\n\n{render(bench)}\n")
         finally:
-            bench.run(GPUPROV, "cluster", "down", NAME)
+            bench.run(GPUPROV, "cluster", "down", NAME, "--yes")
 
 
 if __name__ == "__main__":

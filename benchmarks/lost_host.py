@@ -100,7 +100,7 @@ def main() -> None:
                     run("sh", "-c", wanted.on)
                     measure("back: its nodes are idle", lambda: states() == {"idle"})
         finally:
-            run(GPUPROV, "cluster", "down", NAME, "--yes", "--purge")
+            run(GPUPROV, "cluster", "down", NAME, "--yes", "--force", "--purge")
     sys.stdout.write(f"{describe('two hosts')}\n\n| What | Median | Range |\n|---|---|---|\n")
     for what, taken in seconds.items():
         sys.stdout.write(f"| {what} | {statistics.median(taken):.0f} s | {min(taken):.0f} to {max(taken):.0f} s |\n")

@@ -122,10 +122,10 @@ def compare_ups(hosts: Sequence[str], folder: Path, rounds: int) -> Seconds:
             spec.write_text(SPEC.format(name=NAME, hosts=named, count=count))
             if number == 0:  # images are built, which is not what is compared
                 timed(defaultdict(list), f"first up of {words}", GPUPROV, *up)
-                run(GPUPROV, "cluster", "down", NAME, "--yes")
+                run(GPUPROV, "cluster", "down", NAME, "--yes", "--force")
             timed(seconds, f"up, {words}", GPUPROV, *up)
             if number < rounds - 1 or len(used) == 1:
-                timed(seconds, f"down, {words}", GPUPROV, "cluster", "down", NAME, "--yes")
+                timed(seconds, f"down, {words}", GPUPROV, "cluster", "down", NAME, "--yes", "--force")
     timed(seconds, "second up, two hosts, nothing to do", GPUPROV, "cluster", "up", "--name", NAME, "--no-verify")
     for _ in range(rounds):
         timed(seconds, "cluster status, two hosts", GPUPROV, "cluster", "status", NAME)
@@ -179,7 +179,7 @@ def main() -> None:
             seconds = compare_ups(wanted.hosts, Path(folder), wanted.rounds)
             rates = compare_streams(wanted.hosts, wanted.rounds, wanted.link_gbit)
         finally:
-            run(GPUPROV, "cluster", "down", NAME, "--yes", "--purge")
+            run(GPUPROV, "cluster", "down", NAME, "--yes", "--force", "--purge")
     base = statistics.median(next(iter(seconds.values())))
     sys.stdout.write(f"{describe('two hosts')}\n\n| What | Median | Range | Relative |\n|---|---|---|---|\n")
     for what, taken in seconds.items():

@@ -13,9 +13,10 @@ task_reject_on_worker_lost: Final = True
 # A worker takes what it begins at once, and leaves everything else to the others.
 worker_prefetch_multiplier: Final = 1
 worker_concurrency: Final = 1
-# A thread: CUDA does not survive a fork, and with `solo` a worker that is busy sends no heartbeats, so that RabbitMQ
-# drops it in mid-task.
-worker_pool: Final = "threads"
+# A process beside the one that talks to the broker; it is forked before anything uses CUDA, and keeps what it loads.
+# With `solo`, a worker that is busy sends no heartbeats, so that RabbitMQ drops it in mid-task.
+worker_pool: Final = "prefork"
+worker_proc_alive_timeout: Final = 600.0  # for what `worker_process_init` loads onto the GPU; Celery allows 4 s
 accept_content: Final = ["json"]
 task_serializer: Final = "json"
 result_serializer: Final = "json"

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from threading import Event
 
+    from gpuwork.memory_kills import MemoryKills
+
 _GRACE_S: Final = 5.0
 _FIRST_LOOK_S: Final = 0.01
 _ENDED: Final = ("Z", "X")  # such a process only waits until its parent looks
@@ -31,6 +33,7 @@ def run_group(  # noqa: PLR0913  (what a process is, and when it ends)
     stop: Event,
     limit_s: float = math.inf,
     handles: Sequence[int] = (),
+    kills: MemoryKills | None = None,
 ) -> int | None:
     """Run a command in a process group of its own; what it prints is added to `log`.
 
@@ -44,6 +47,7 @@ def run_group(  # noqa: PLR0913  (what a process is, and when it ends)
         stop: When set, the group gets SIGTERM, and after five seconds SIGKILL.
         limit_s: After so long it is stopped as well.
         handles: Open files that it inherits.
+        kills: Looks meanwhile.
 
     Returns:
         The exit status, 128 + N for signal N; None if it was stopped.
@@ -64,6 +68,8 @@ def run_group(  # noqa: PLR0913  (what a process is, and when it ends)
     handle = os.pidfd_open(process.pid)
     try:
         while not _has_ended(handle, _LONGEST_LOOK_S):
+            if kills is not None:
+                kills.look()
             if stop.is_set() or time.monotonic() >= until:
                 stopped = not _has_ended(handle, 0)
                 _signal_group(process.pid, signal.SIGTERM)

@@ -9,7 +9,7 @@ import shlex
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -65,7 +65,7 @@ _SAMPLES = {
     **dict.fromkeys(("engine", "engines[-1]", "door.name", "holder.engine", "driver.name"), "lxd"),
     **dict.fromkeys(("owner", "spec.name", "state.name", "cluster", "report.cluster"), "lab"),
     "network.labels[LABEL_CLUSTER]": "lab",
-    **dict.fromkeys(("__version__", "version", "machine or name", "xid"), "79"),
+    **dict.fromkeys(("__version__", "version", "machine or name", "xid", "order.gpus"), "79"),
     **dict.fromkeys(("GOOD_POOL_GIB", "port", "exposure.host_port", "exposure.node_port", "free_port"), "79"),
     "again": "expose c001 8080",
     "verb": "show",
@@ -93,15 +93,16 @@ def commands(fix: str) -> list[list[str]]:
     return found
 
 
-def parse(argv: list[str]) -> None:
-    """What the command line makes of it; raises where a verb or an option is unknown, or a word too many."""
+def parse(argv: list[str]) -> dict[str, Any]:
+    """The parameters that it becomes; raises where a verb or an option is unknown, or a word too many."""
     command: click.Command | None = root()
     context = click.Context(root())
     while isinstance(command, click.Group) and argv and not argv[0].startswith("-"):
         command, argv = command.get_command(context, argv[0]), argv[1:]
     assert command is not None
-    if "--help" not in argv:
-        command.make_context("gpuprov", list(argv), obj=Session())
+    if "--help" in argv:
+        return {}
+    return command.make_context("gpuprov", list(argv), obj=Session()).params
 
 
 @dataclass(frozen=True)

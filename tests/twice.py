@@ -54,8 +54,8 @@ TWICE: dict[str, Twice] = {
     "create-node": Twice(
         kind="changes", argv=("create-node", "{p}-web", *_PLAIN, "--gpus", "2"), after=(("rm", "{p}-web"),)
     ),
-    "cluster up": Twice(kind="changes", argv=_UP, before=(("cluster", "down", "{cluster}"),)),
-    "cluster down": Twice(kind="changes", argv=("cluster", "down", "{cluster}"), after=(_UP,)),
+    "cluster up": Twice(kind="changes", argv=_UP, before=(("cluster", "down", "{cluster}", "--yes"),)),
+    "cluster down": Twice(kind="changes", argv=("cluster", "down", "{cluster}", "--yes"), after=(_UP,)),
     "start": Twice(kind="changes", argv=("start", "{p}001"), before=(("stop", "{p}001"),)),
     "stop": Twice(kind="changes", argv=("stop", "{p}001"), after=(("start", "{p}001"),)),
     "rm": Twice(kind="changes", argv=("rm", "{p}-old"), before=(("create-node", "{p}-old", *_PLAIN),)),

@@ -108,7 +108,7 @@ def _verify(command: Callable[..., Completed], image: NodeImage) -> dict[str, An
 
 def _remove(command: Callable[..., Completed], image: NodeImage) -> str:
     """Remove the cluster, also one that is not complete; says why it is still there, which holds a GPU."""
-    arguments = ("cluster", "down", CLUSTER, "--yes", "--engine", image.engine)
+    arguments = ("cluster", "down", CLUSTER, "--yes", "--force", "--engine", image.engine)
     try:
         done = command(*arguments, timeout_s=DOWN_S)
     except GpuprovError as error:

@@ -72,7 +72,7 @@ def _run_here(session: Session, given: dict[str, Any], out: Path) -> Annealed:
     from gpuprov.workflows.run_anneal import anneal_here
 
     host = get_gpus(session.host, given["gpu_mode"] or "auto", reporter=session.reporter)
-    return anneal_here(read_files(given), out=out, simulated=host.simulated, quiet=session.as_json)
+    return anneal_here(read_files(given), out=out, gpus=host, quiet=session.as_json)
 
 
 def _out(text: str | None) -> Path:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
 
 from gpuprov.cli import spanning
+from gpuprov.cli.agreement import require_agreement
 from gpuprov.cli.engine import change_cluster, cluster_argument, engine_option
 from gpuprov.cli.job_options import job_options
-from gpuprov.core.errors import UsageError
 
 if TYPE_CHECKING:
     from gpuprov.cli.session import Session
@@ -24,49 +23,36 @@ if TYPE_CHECKING:
 @cluster_argument
 @job_options
 @click.option("--purge", is_flag=True, help="Also remove the folder that the nodes shared, with all its contents.")
-@click.option(
-    "--yes", is_flag=True, help="Do not ask: end running and queued jobs, and with --purge remove the folder."
-)
+@click.option("--yes", is_flag=True, help="Do not ask. Jobs still need --drain or --force.")
 @engine_option
 @click.pass_obj
 def command(session: Session, name: str, engine: str | None, policy: JobsPolicy, *, purge: bool, yes: bool) -> int:
     """Remove a cluster: its nodes and their data, its networks, NAT rules and keys. Images are kept.
 
-    While jobs run or wait, and before a folder with results is removed, it asks on a terminal, and is refused
-    elsewhere.
+    On a terminal, it says what will be lost and asks for the cluster's name. Elsewhere, it needs --yes. Refused while
+    jobs run or wait.
     """
-    from gpuprov.workflows.cluster_down import cluster_down, find_results, find_work
+    from gpuprov.workflows.cluster_down import cluster_down, foresee_losses
 
+    options = " --purge" if purge else ""
+    again = f"gpuprov cluster down {name}{options} --yes"
+    would, kept = f"the cluster {name} would be removed", f"the cluster {name} is kept"
     over_hosts = spanning.find_spanning_cluster(session, name, engine)
     if over_hosts is not None:
-        return spanning.down(session, over_hosts, replace(policy, force=policy.force or yes))
+        losses = spanning.losses_of(over_hosts)
+        if losses and not yes:
+            require_agreement(session, name, would, losses, kept=kept, fix=again)
+        return spanning.down(session, over_hosts, policy)
 
     def down(driver: Driver, host: Host) -> Outcome:
-        agreed = yes
-        results = find_results(driver, name, host) if purge and not yes else ""
-        if results and not session.interactive:
-            raise UsageError(
-                f"the folder {results} would be removed with all its contents",
-                evidence="--purge was given, and there is no terminal on which to ask",
-                fix=f"gpuprov cluster down {name} --purge --yes",
-            )
-        if not (yes or policy.force) and policy.drain_s is None and session.interactive:
-            work = find_work(driver, name)
-            if work and not click.confirm(f"{work}\nRemove the cluster {name}?", err=True):
-                raise UsageError(
-                    f"the cluster {name} is kept",
-                    evidence=work,
-                    fix=f"wait for the jobs: gpuprov cluster down {name} --drain",
-                )
-            agreed = bool(work)
-        if results and not click.confirm(f"Remove {results} with all its contents as well?", err=True):
-            raise UsageError(
-                f"the cluster {name} is kept",
-                evidence=f"{results} would have been removed with it",
-                fix=f"without --purge, the folder stays: gpuprov cluster down {name}",
-            )
-        wanted = replace(policy, force=policy.force or agreed)
-        return cluster_down(driver, name, host, reporter=session.reporter, policy=wanted, purge=purge)
+        if not yes:
+            losses = foresee_losses(driver, name, host, policy, purge=purge, look_inside=session.interactive)
+            if losses.busy and session.interactive:
+                raise losses.busy
+            more = ", with --drain to wait for the jobs, or with --force to end them" if losses.busy else ""
+            if losses.lines:
+                require_agreement(session, name, would, losses.lines, kept=kept, fix=f"{again}{more}")
+        return cluster_down(driver, name, host, reporter=session.reporter, policy=policy, purge=purge)
 
     change_cluster(session, engine, name, down)
     return 0

@@ -69,6 +69,7 @@ def command(session: Session, /, **given: Any) -> int:  # noqa: ANN401 - what cl
 
 def _run_here(session: Session, given: dict[str, Any], order: GridOrder) -> int:
     from gpuprov.documents.grids import grid_local_document
+    from gpuprov.host.local_packages import find_gpus
     from gpuprov.workflows.grids import run_grid_here
 
     context = click.get_current_context()
@@ -91,7 +92,8 @@ def _run_here(session: Session, given: dict[str, Any], order: GridOrder) -> int:
             evidence=f"--at-most {at_most}; allowed: 1 to {_MOST_HERE}",
             fix="--at-most 2",
         )
-    code = run_grid_here(given["project"], order, at_most=at_most, quiet=session.as_json)
+    gpus = find_gpus(session.host)
+    code = run_grid_here(given["project"], order, at_most=at_most, gpus=gpus, quiet=session.as_json)
     if session.as_json and code in (0, 1):
         session.show(grid_local_document(given["project"], code, host=session.host.name), "")
     return code

@@ -39,6 +39,7 @@ def command(session: Session, /, **given: Any) -> int:  # noqa: ANN401 - what cl
     from gpuprov.core.waiting import SystemClock
     from gpuprov.documents.program_chart import render_chart
     from gpuprov.documents.programs import program_run_document
+    from gpuprov.host.local_packages import find_gpus
     from gpuprov.spec.program_order import ProgramOrder
     from gpuprov.workflows.programs import run_program, run_program_here
 
@@ -47,7 +48,7 @@ def command(session: Session, /, **given: Any) -> int:  # noqa: ANN401 - what cl
     file = None if given["svg"] is None else ReportFile(given["svg"], option="--svg", kind="chart")
     cluster = None if given["local"] else given["cluster"]
     if cluster is None:
-        run = run_program_here(order, reporter=session.reporter)
+        run = run_program_here(order, gpus=find_gpus(session.host), reporter=session.reporter)
     else:
         connect = partial(open_cluster, session, given["engine"], cluster)
         run = run_program(connect, cluster, order, reporter=session.reporter, clock=SystemClock())

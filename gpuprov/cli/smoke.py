@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 def command(session: Session, /, **given: Any) -> int:  # noqa: ANN401 - what click hands over, by name
     """Run a smoke kernel in NODES, or in every running node that holds a GPU; exits with 1 if one fails.
 
-    With --local, run it on this machine with gpuprov's Python, which needs numba-cuda.
+    With --local, run it on this machine with gpuprov's Python, in which numba-cuda must be installed.
     """
     from gpuprov.cluster.host_gpus import get_gpus
     from gpuprov.documents.smoke_run import smoke_run_document

@@ -135,6 +135,14 @@ def list_nodes(session: Session, *, everything: bool) -> ListedNodes | None:
     return list_over_hosts(known, way_to_hosts(session), everything=everything)
 
 
+def losses_of(seen: SpanningCluster) -> tuple[str, ...]:
+    """What would go with a cluster over hosts: a line for each host with nodes; none where it has none."""
+    from gpuprov.cluster.lost_nodes import lost_nodes_line
+
+    nodes = {host: [row.name for row in seen.rows if row.host == host] for host in seen.machines}
+    return tuple(f"{host}: {lost_nodes_line(names)}" for host, names in nodes.items() if names)
+
+
 def down(session: Session, seen: SpanningCluster, policy: JobsPolicy) -> int:
     """`cluster down` over hosts."""
     from gpuprov.documents.outcome import outcome_document

@@ -68,13 +68,11 @@ class BuildSite:
         attachments: The builder's networks; the package mirror must be reachable through them.
         files: What the builder needs to resolve names: /etc/resolv.conf, /etc/hosts.
         cache: Folder of the host that keeps root file systems and wheels.
-        networks: Waits until the builder's networks are complete.
     """
 
     attachments: tuple[Attachment, ...]
     files: tuple[File, ...] = ()
     cache: Path | None = None
-    networks: Callable[[], None] = lambda: None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,7 +101,7 @@ def find_built(driver: Driver, recipe: Recipe) -> ImageState | None:
 def ensure_image(
     driver: Driver, recipe: Recipe, *, site: BuildSite, reporter: Reporter, tools: BuildTools | None = None
 ) -> EnsuredImage:
-    """Build the recipe's image unless the engine has it; the caller holds the host lock.
+    """Build the recipe's image unless the engine has it; the caller holds the lock of image builds.
 
     A build that is killed leaves a builder node and no image; the next one removes it.
 
@@ -136,7 +134,6 @@ def _build(
         with Rollback(reporter, left_over=AGAIN) as rollback, _told_where_storage_fills_up(driver):
             rollback.add("the builder node", lambda: driver.delete_node(driver.builder))
             with reporter.phase("builder"):
-                site.networks()
                 to_its_end(partial(_start_builder, driver, base, site))
                 python = _ask(driver, "python3 -c 'import sys; print(\"%d.%d\" % sys.version_info[:2])'")
             with reporter.phase("wheels"):

@@ -1,15 +1,21 @@
-"""The images that were built, and the node in which one is being built; nothing here builds."""
+"""The images that were built, and what there is where one is being built; nothing here builds."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from gpuprov.core.errors import EngineError
 from gpuprov.drivers.base import LABEL_FINGERPRINT
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver, ImageState, NodeState
+    from gpuprov.drivers.networks import NetworkState
+
+LABEL_PURPOSE: Final = "gpuprov.purpose"
+PURPOSE: Final = "image build"  # of a bridge that goes with the build
 
 
 def find_builder(driver: Driver) -> NodeState | None:
@@ -23,11 +29,21 @@ def describe_builder(engine: str) -> str:
     return f"an image build, under way or interrupted; the next one removes it: gpuprov image build --engine {engine}"
 
 
-def remove_left_builder(driver: Driver, reporter: Reporter) -> None:
-    """Remove what a killed build left; the caller holds the host lock, so that nobody builds."""
-    if find_builder(driver) is not None:
+def find_build_networks(networks: Iterable[NetworkState]) -> tuple[str, ...]:
+    """The bridges that were made for an image build alone; they are made before its node and go after it."""
+    return tuple(network.name for network in networks if network.ours and network.labels.get(LABEL_PURPOSE) == PURPOSE)
+
+
+def remove_left_build(driver: Driver, networks: Iterable[NetworkState], reporter: Reporter) -> None:
+    """Remove what a killed build left; the caller holds the host's lock and that of image builds: nobody builds."""
+    left = find_build_networks(networks)
+    builder = find_builder(driver)
+    if builder is not None or left:
         reporter.note("removing what an interrupted image build left")
-        driver.delete_node(driver.builder)
+    if builder is not None:
+        driver.delete_node(builder.name)
+    for name in left:
+        driver.delete_network(name)
 
 
 def list_built(driver: Driver) -> list[ImageState]:

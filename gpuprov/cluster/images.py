@@ -1,43 +1,45 @@
-"""The images that the planned nodes need: one for each role, built when the engine lacks it."""
+"""The images that the planned nodes need: one for each role, and where one is built that the engine lacks."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from gpuprov.assets import get_asset
-from gpuprov.cluster.build_image import BuildSite, ensure_image
-from gpuprov.cluster.services import init_of
+from gpuprov.cluster.build_image import BuildSite
 from gpuprov.core.errors import EngineError
-from gpuprov.drivers.base import File
+from gpuprov.drivers.base import LABEL_FINGERPRINT, File
 from gpuprov.drivers.networks import Attachment
 from gpuprov.gpu.wheels import image_wheels
 from gpuprov.provision.recipe import Recipe, image_recipe
 from gpuprov.spec.addressing import capacity, gateway, mac, public_address
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Mapping
 
-    from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver, ImageState
     from gpuprov.gpu.models import HostGpus
     from gpuprov.provision.plane_recipe import Init, PlaneRecipe
     from gpuprov.spec.models import ClusterSpec
 
 
-def ensure_node_image(
-    driver: Driver,
-    spec: ClusterSpec,
-    plane: PlaneRecipe,
-    host: HostGpus,
-    *,
-    networks: Callable[[], None],
-    reporter: Reporter,
-) -> ImageState:
-    """The image for nodes of a plane; it is built on the cluster's NAT network, which `networks` waits for."""
-    with reporter.phase("image"):
-        recipe = node_recipe(spec, plane, host, init=init_of(driver))
-        site = build_site(spec, driver, networks=networks)
-        return ensure_image(driver, recipe, site=site, reporter=reporter).image
+def find_images(
+    driver: Driver, recipes: Mapping[str, Recipe], built: Mapping[str, ImageState]
+) -> dict[str, ImageState]:
+    """The images that are there, by role.
+
+    Args:
+        driver: The engine.
+        recipes: What goes into them, by role.
+        built: Those that this run has built: what they were made from may have changed since.
+    """
+    there = driver.list_images() if recipes else []
+    found = {image.labels.get(LABEL_FINGERPRINT): image for image in there}
+    known = {image.id: image for image in there}
+    images = {
+        role: found.get(recipe.fingerprint) or (known.get(built[role].id) if role in built else None)
+        for role, recipe in recipes.items()
+    }
+    return {role: image for role, image in images.items() if image is not None}
 
 
 def get_named_image(driver: Driver, name: str) -> ImageState:
@@ -69,8 +71,8 @@ def node_recipe(spec: ClusterSpec, plane: PlaneRecipe, host: HostGpus, *, init: 
     )
 
 
-def build_site(spec: ClusterSpec, driver: Driver, *, networks: Callable[[], None]) -> BuildSite:
-    """The builder's place on the NAT bridge: the last address, which a cluster of full size alone would use."""
+def build_site(spec: ClusterSpec, driver: Driver) -> BuildSite:
+    """The builder's place on the NAT bridge of its own: the last address."""
     from ipaddress import IPv4Network
 
     last = capacity(IPv4Network(spec.network.subnet)) - 1
@@ -90,5 +92,4 @@ def build_site(spec: ClusterSpec, driver: Driver, *, networks: Callable[[], None
             File(path="/etc/resolv.conf", content=f"nameserver {driver.nameserver or router}\n".encode()),
             File(path="/etc/hosts", content=b"127.0.0.1 localhost\n"),
         ),
-        networks=networks,
     )

@@ -10,7 +10,7 @@ from gpuprov.core.interrupts import to_its_end
 from gpuprov.core.side_by_side import beside
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from threading import Event
 
     from gpuprov.cluster.network_plan import NetworkPlan
@@ -22,15 +22,13 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def networks_created(
-    driver: Driver, plan: NetworkPlan, rollback: Rollback, *, reporter: Reporter
-) -> Iterator[Callable[[], None]]:
+def networks_created(driver: Driver, plan: NetworkPlan, rollback: Rollback, *, reporter: Reporter) -> Iterator[None]:
     """Make the planned networks, and isolate each from those of other clusters; nodes can be attached in the block.
 
-    They are completed beside the block, which is given a function that waits for it; its end waits as well.
+    They are completed beside the block, whose end waits for it.
     """
     if not plan.requests:
-        yield lambda: None
+        yield
         return
 
     def complete(_: Event) -> None:
@@ -43,7 +41,7 @@ def networks_created(
             to_its_end(partial(driver.create_network, request))
         isolate_networks(driver, [request.name for request in plan.create], reporter=reporter)
     with beside(complete) as completed:
-        yield completed
+        yield
         completed()
 
 

@@ -35,6 +35,7 @@ class _Verbs:
         new_identity: A shell script that gives a running copy a machine id and an ssh host key of its own.
         pending: Prints what the boot waits for; empty where nothing can.
         settle: A shell line for after that, once services that are not to run have been stopped.
+        reload_ssh: Has sshd read its files again; empty where each connection has one of its own.
     """
 
     state: tuple[str, ...]
@@ -44,6 +45,7 @@ class _Verbs:
     new_identity: str
     pending: tuple[str, ...] = ()
     settle: str = ""
+    reload_ssh: tuple[str, ...] = ()
 
 
 _VERBS: dict[Init, _Verbs] = {
@@ -71,8 +73,16 @@ tr -d - </proc/sys/kernel/random/uuid >/etc/machine-id
 ssh-keygen -q -t ed25519 -N "" -C "" -f /etc/ssh/ssh_host_ed25519_key
 sv restart ssh
 """,
+        reload_ssh=("sv", "hup", "ssh"),
     ),
 }
+
+
+def reload_ssh(driver: Driver, node: str) -> None:
+    """Have new connections of ssh begin with what sshd's files say now; those that there are go on."""
+    argv = _VERBS[init_of(driver)].reload_ssh
+    if argv:
+        driver.run(node, argv, timeout_s=COMMAND_BUDGET_S)
 
 
 def init_of(driver: Driver) -> Init:

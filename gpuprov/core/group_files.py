@@ -13,7 +13,7 @@ import pwd
 import stat
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from gpuprov.core.errors import HostNotReady
 
@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 LOCK_FOLDER = Path("/var/lib/gpuprov/lock")  # not in /run: there, root would have to make it after each boot
+# The host's lock, that of its image builds, and the queue for its GPUs: whoever may open one may open all.
+LOCK_NAME: Final = "lock"
+IMAGES_NAME: Final = "images"
+QUEUE_NAME: Final = "queue"
 _OWNER = "owner"
 _FOLDER, _OWNERS_GATE, _GROUPS_GATE, _FILE = 0o755, 0o700, 0o750, 0o666
 _OPEN = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -63,7 +67,7 @@ class Gates:
         except OSError as error:
             fix = f"ls -lR {self.place}"
             raise HostNotReady("cannot open the lock of this host", evidence=str(error), fix=fix) from error
-        raise self._refuse()
+        raise self._refuse(name)
 
     def open_existing(self, name: str) -> int:
         """The same, for who only looks: nothing is made.
@@ -92,14 +96,17 @@ class Gates:
         self.place.parent.mkdir(parents=True, exist_ok=True)
         _make_folder(self.place, _FOLDER)
         _make_folder(self.place / _OWNER, _OWNERS_GATE)
-        with contextlib.suppress(FileExistsError):
-            descriptor = os.open(self.file(name), _OPEN | os.O_CREAT | os.O_EXCL, _FILE)
-            os.fchmod(descriptor, _FILE)  # whatever the umask
-            os.close(descriptor)
+        names = sorted({name, LOCK_NAME, IMAGES_NAME, QUEUE_NAME})
+        for made in names:
+            with contextlib.suppress(FileExistsError):
+                descriptor = os.open(self.file(made), _OPEN | os.O_CREAT | os.O_EXCL, _FILE)
+                os.fchmod(descriptor, _FILE)  # whatever the umask
+                os.close(descriptor)
         for group in sorted(self.groups):
             gate = self.place / str(group)
             _make_folder(gate, _GROUPS_GATE, group=group)
-            self._link(name, gate)
+            for made in names:
+                self._link(made, gate)
 
     def _link(self, name: str, gate: Path) -> None:
         """Put the file into a gate; something else of that name is replaced in one step."""
@@ -131,10 +138,11 @@ class Gates:
             return sorted(entry.name for entry in self.place.iterdir() if entry.name.isdecimal())
         return []
 
-    def _refuse(self) -> HostNotReady:
+    def _refuse(self, name: str) -> HostNotReady:
         mine = {os.getgid(), *os.getgroups()}
         gates = {int(gate) for gate in self._find_gates()}
-        if unmade := mine & (self.groups - gates):
+        older = {gate for gate in mine & gates if not (self.place / str(gate) / name).exists()}
+        if unmade := mine & (self.groups - gates) | older:
             return HostNotReady(
                 "the lock of this host is not open to this user yet",
                 evidence=f"only root can create {self.place}; afterwards members of {_name_groups(unmade)} can use it",

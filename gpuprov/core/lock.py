@@ -1,4 +1,7 @@
-"""One writer per host, in order of arrival: a lock that names its holder, and that ends when the holder dies."""
+"""One writer per host, in order of arrival: a lock that names its holder, and that ends when the holder dies.
+
+Image builds, which take minutes, have a lock of their own. Whoever needs both takes that one first.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpuprov.core.excerpt import excerpt
-from gpuprov.core.group_files import Gates, user_name
+from gpuprov.core.group_files import IMAGES_NAME, LOCK_NAME, Gates, user_name
 from gpuprov.core.queue import Queue
 from gpuprov.core.redact import hide_command
 from gpuprov.core.silence_limit import more_time, scaled_limit_s
@@ -23,7 +26,6 @@ if TYPE_CHECKING:
     from gpuprov.core.queue import QueuePlace, Ticket
     from gpuprov.core.reporter import Reporter
 
-LOCK_NAME = "lock"
 TIMEOUT_S = 900.0
 AGAIN_S = 30.0  # how often it is said for whom one waits
 _LOOK_S = 0.1  # how often one looks whether it is one's turn
@@ -45,15 +47,37 @@ def host_lock(reporter: Reporter, *, gates: Gates | None = None, timeout_s: floa
         TimedOut: One held it all that time.
         HostNotReady: This user may not hold it.
     """
-    with Queue(gates or Gates(), LOCK_NAME).join(describe_process()) as place:
+    with _held(LOCK_NAME, "the lock of this host", "", reporter, gates, timeout_s) as waited:
+        yield waited
+
+
+@contextmanager
+def image_lock(reporter: Reporter, *, gates: Gates | None = None, timeout_s: float | None = None) -> Iterator[bool]:
+    """The same with the lock of the host's image builds; never to be waited for under the other one."""
+    with _held(IMAGES_NAME, "an image build of another run", "an image build: ", reporter, gates, timeout_s) as waited:
+        yield waited
+
+
+@contextmanager
+def image_lock_if_free(gates: Gates | None = None) -> Iterator[bool]:
+    """Hold the lock of image builds for the block, unless another run has it; tells which."""
+    with Queue(gates or Gates(), IMAGES_NAME).join(describe_process()) as place:
+        yield not place.ahead()
+
+
+@contextmanager
+def _held(
+    name: str, what: str, deed: str, reporter: Reporter, gates: Gates | None, timeout_s: float | None
+) -> Iterator[bool]:
+    with Queue(gates or Gates(), name).join(describe_process()) as place:
         waited = bool(place.ahead())
         if waited:
-            _wait(place, reporter, scaled_limit_s(TIMEOUT_S) if timeout_s is None else timeout_s)
+            _wait(place, what, deed, reporter, scaled_limit_s(TIMEOUT_S) if timeout_s is None else timeout_s)
             place.renew()
         yield waited
 
 
-def _wait(place: QueuePlace, reporter: Reporter, timeout_s: float) -> None:
+def _wait(place: QueuePlace, what: str, deed: str, reporter: Reporter, timeout_s: float) -> None:
     said_s = 0.0
 
     def look() -> str:
@@ -62,11 +86,11 @@ def _wait(place: QueuePlace, reporter: Reporter, timeout_s: float) -> None:
         seen = describe_wait(ahead, now_s=time.time()) if ahead else ""
         if seen and (not said_s or time.monotonic() - said_s >= AGAIN_S):
             said_s = time.monotonic()
-            reporter.note(f"waiting for {seen}")
+            reporter.note(f"waiting for {deed}{seen}")
         return seen
 
     wait = Wait(
-        what="the lock of this host",
+        what=what,
         timeout_s=timeout_s,
         fix=f"wait for the other run to finish, or stop it, then run this command again; {more_time()}",
         interval_s=_LOOK_S,

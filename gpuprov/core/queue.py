@@ -11,13 +11,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from gpuprov.core.errors import HostNotReady
+from gpuprov.core.group_files import QUEUE_NAME
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from gpuprov.core.group_files import Gates
 
-QUEUE_NAME = "queue"
 SLOT_BYTES = 65536  # what is not written takes no room on the disk
 _RECORD = struct.Struct("<QdI")  # number, since when, length of the text
 _LOCK = struct.Struct("hhqqi")  # the kernel's `struct flock`

@@ -28,6 +28,7 @@ LABEL_CLUSTER = "gpuprov.cluster"
 LABEL_ROLE = "gpuprov.role"
 LABEL_ACCOUNT = "gpuprov.account"  # number of the account that jobs run as, in an image; kept by the nodes made from it
 LABEL_GPUS = "gpuprov.gpus"
+LABEL_GPU_TYPES = "gpuprov.gpu-types"  # short names of the models of its GPUs, in order of minor
 LABEL_SHARING = "gpuprov.sharing"
 LABEL_ACCESS = "gpuprov.access"
 LABEL_ACCESS_REASON = "gpuprov.access-reason"  # in words, as it was decided; says nothing about the node itself

@@ -12,26 +12,36 @@ from gpuprov.core.errors import Problem, UsageError
 from gpuprov.host.order_check import ask_here
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from gpuprov.spec.anneal_order import AnnealOrder
 
 _SHOWN: Final = 50
 
 
-def check_anneal(order: AnnealOrder, *, to_run: bool = False, python: str = sys.executable) -> None:
+def check_anneal(
+    order: AnnealOrder,
+    *,
+    to_run: bool = False,
+    here: Mapping[str, str] | None = None,
+    python: str = sys.executable,
+) -> None:
     """Refuse models and configurations that have faults.
 
     Args:
         order: What is to be annealed.
         to_run: Whether settings that only a run needs must be there.
+        here: The environment of the run, if that is to be on this machine.
         python: The interpreter.
 
     Raises:
         UsageError: With every fault.
-        HostNotReady: The program does not run here.
+        HostNotReady: The program does not run here, or this machine lacks packages for the run.
         TimedOut: They could not be looked through in time.
     """
-    more = ("--to-run",) if to_run else ()
-    faults = ask_here(("-m", "gpuwork.anneal", "check", "--json", *more, *order.here), python=python)["faults"]
+    more = (*(("--to-run",) if to_run else ()), *(("--here",) if here is not None else ()))
+    argv = ("-m", "gpuwork.anneal", "check", "--json", *more, *order.here)
+    faults = ask_here(argv, python=python, environment=here)["faults"]
     if not faults:
         return
     lines = []

@@ -203,5 +203,14 @@ class Host(Protocol):
     def lock(self, reporter: Reporter) -> AbstractContextManager[None]:
         """Hold the lock that every writer on this host takes."""
 
+    def image_lock(self, reporter: Reporter) -> AbstractContextManager[None]:
+        """Hold the lock that every image build on this host takes; never to be waited for under the other one."""
+
+    def image_lock_if_free(self) -> AbstractContextManager[bool]:
+        """Hold it for the block unless another run has it; tells which."""
+
+    def afresh(self) -> Host:
+        """The same host after minutes without its lock: the lock calls `check` in any case."""
+
     def checked(self, check: Callable[[], object]) -> Host:
         """The same host, whose lock calls `check` first where another run had to be waited for."""

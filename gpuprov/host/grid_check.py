@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, Final
 
 from gpuprov.core.printable import printable
@@ -14,12 +15,14 @@ from gpuprov.host.order_check import ask_here, find_order_faults, refuse_faults
 from gpuprov.spec.grid_order import MOST_RUNS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from gpuprov.spec.grid_order import GridOrder
     from gpuprov.spec.job_order import SubmitOrder
 
+_PARAMETERS: Final = ("params.py", "grid.yaml")
+_DEEPEST: Final = 2
 _SPARE: Final = "python3"  # stands for the command of runs that are not known yet
 
 
@@ -29,15 +32,21 @@ class CheckedGrid:
 
     Attributes:
         files: Its files and links, relative to it.
-        combinations: The hash of the values of each combination, in the order in which they are written.
+        combinations: The hash of the values of each combination, in the order in which they are written; None where
+            only a machine with the packages of its `params.py` can tell, which finds the faults then too.
     """
 
     files: tuple[str, ...]
-    combinations: tuple[str, ...]
+    combinations: tuple[str, ...] | None
 
 
 def check_grid(
-    order: GridOrder, project: Path, jobs: SubmitOrder | None, *, python: str = sys.executable
+    order: GridOrder,
+    project: Path,
+    jobs: SubmitOrder | None,
+    *,
+    here: Mapping[str, str] | None = None,
+    python: str = sys.executable,
 ) -> CheckedGrid:
     """What a project asks for.
 
@@ -45,24 +54,34 @@ def check_grid(
         order: What of it.
         project: Its folder.
         jobs: What its runs get, without their command; None if they are not to be submitted.
+        here: The environment of its runs, if they are to be on this machine.
         python: The interpreter.
 
     Raises:
         UsageError: With every fault of the project and of what is asked for.
-        HostNotReady: The program does not run here.
+        HostNotReady: The program does not run here, or this machine lacks modules for the runs.
         TimedOut: The project could not be looked through in time.
     """
-    told = ask_here(("-m", "gpuwork.grid", "check", str(project), *order.choice), python=python)
-    faults = [*told["faults"]]
+    more = () if here is None else ("--here",)
+    argv = ("-m", "gpuwork.grid", "check", str(project), *order.choice, *more)
+    told = ask_here(argv, python=python, environment=here)
+    faults, combinations = [*told["faults"]], told["combinations"]
     if jobs is not None:
         faults = [*find_order_faults(replace(jobs, command=(_SPARE,), count=1), None, python=python)[1], *faults]
-    faults = [*_reps_faults(order, len(told["combinations"])), *faults]
+    faults = [*_reps_faults(order, len(combinations or ())), *faults]
     if faults:
         of_project = any(fault["file"] != "order" for fault in faults)
         shown = printable(str(project), lines=False)
         fix = f"correct the project {shown}; docs/grids.md describes what it consists of"
         raise refuse_faults(faults, fix=fix if of_project else "gpuprov grid run --help")
-    return CheckedGrid(files=tuple(told["files"]), combinations=tuple(told["combinations"]))
+    return CheckedGrid(files=tuple(told["files"]), combinations=None if combinations is None else tuple(combinations))
+
+
+def job_module(files: Sequence[str]) -> str:
+    """The module with `main` of a project without faults: it is beside the file of parameters."""
+    paths = map(PurePosixPath, files)
+    beside = next(path.parent for path in paths if path.name in _PARAMETERS and len(path.parts) <= _DEEPEST)
+    return ".".join((*beside.parts, "job"))
 
 
 def _reps_faults(order: GridOrder, combinations: int) -> list[Mapping[str, Any]]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpuprov.core.errors import UsageError
 from gpuprov.core.group_files import Gates
-from gpuprov.core.lock import host_lock
+from gpuprov.core.lock import host_lock, image_lock, image_lock_if_free
 from gpuprov.core.queue import Queue
 from gpuprov.drivers.registry import is_installed, load_driver, open_driver
 from gpuprov.drivers.sockets import engine_groups
@@ -23,6 +23,7 @@ from gpuprov.spec.models import ENGINES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
+    from contextlib import AbstractContextManager
 
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver
@@ -45,13 +46,15 @@ class LocalHost:
     Attributes:
         root: Where /proc, /sys, /dev, /etc and /usr are looked up.
         environment: Says how many simulated GPUs there are, and what their UUIDs are made from.
-        check: Called under the lock where another run had to be waited for.
+        check: Called under the lock where another run had to be waited for, or always where `stale`.
+        stale: Whether what was found before may be elsewhere by now.
         given_name: By which another machine knows it; its host name where empty.
     """
 
     root: Path = Path("/")
     environment: Mapping[str, str] = field(default_factory=lambda: os.environ)
     check: Callable[[], object] = lambda: None
+    stale: bool = False
     given_name: str = ""
 
     @property
@@ -147,9 +150,23 @@ class LocalHost:
     def lock(self, reporter: Reporter) -> Iterator[None]:
         """One writer at a time."""
         with host_lock(reporter, gates=self._gates()) as waited:
-            if waited:
+            if waited or self.stale:
                 self.check()
             yield
+
+    @contextmanager
+    def image_lock(self, reporter: Reporter) -> Iterator[None]:
+        """One build at a time."""
+        with image_lock(reporter, gates=self._gates()):
+            yield
+
+    def image_lock_if_free(self) -> AbstractContextManager[bool]:
+        """For what a killed build left."""
+        return image_lock_if_free(self._gates())
+
+    def afresh(self) -> LocalHost:
+        """With a check in each lock."""
+        return replace(self, stale=True)
 
     def checked(self, check: Callable[[], object]) -> LocalHost:
         """With a check after each wait."""

@@ -76,7 +76,12 @@ def find_order_faults(
 
 
 def ask_here(
-    program: Sequence[str], *, stdin: str = "", python: str = sys.executable, limit_s: float = CHECK_S
+    program: Sequence[str],
+    *,
+    stdin: str = "",
+    python: str = sys.executable,
+    limit_s: float = CHECK_S,
+    environment: Mapping[str, str] | None = None,
 ) -> Mapping[str, Any]:
     """The document that a program of what runs in nodes prints on this host.
 
@@ -85,17 +90,18 @@ def ask_here(
         stdin: What it is told.
         python: The interpreter.
         limit_s: How long it may take.
+        environment: What it finds there beside this process's own.
 
     Raises:
         UsageError: It complains.
-        HostNotReady: It does not run here.
+        HostNotReady: It does not run here, or this machine lacks what it needs.
         TimedOut: The project could not be looked through in time.
     """
     done = run(
         [python, *program],
         timeout_s=limit_s,
         cwd=get_asset("gpuwork").parent,
-        environment={"PYTHONSAFEPATH": ""},  # else it is not found there
+        environment={"PYTHONSAFEPATH": "", **(environment or {})},  # else it is not found there
         stdin=stdin,
         check=False,
     )
@@ -109,6 +115,8 @@ def ask_here(
         ) from error
     if "error" in told:
         parts = told["error"]
+        if parts["exit_code"] == HostNotReady.exit_code:
+            raise HostNotReady(parts["what"], evidence=parts["evidence"], fix=parts["fix"])
         raise UsageError(f"{parts['what']}; {NOTHING}", evidence=parts["evidence"], fix=parts["fix"])
     return told
 

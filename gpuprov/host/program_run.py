@@ -9,18 +9,25 @@ from gpuprov.assets import get_asset
 from gpuprov.core.errors import EngineError, GpuprovError, HostNotReady, ProgramFailed, UsageError
 from gpuprov.core.excerpt import few_lines
 from gpuprov.core.execution import run
+from gpuprov.host.local_packages import local_environment
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from gpuprov.gpu.models import HostGpus
     from gpuprov.spec.program_order import ProgramOrder
 
 LONGEST_S: Final = 14 * 24 * 3600.0
 _KINDS: Final[dict[int, type[GpuprovError]]] = {1: ProgramFailed, 2: UsageError, 3: HostNotReady}
 
 
-def run_on_this_machine(order: ProgramOrder, *, python: str) -> Mapping[str, Any]:
+def run_on_this_machine(order: ProgramOrder, gpus: HostGpus | None, *, python: str) -> Mapping[str, Any]:
     """The document of a result.
+
+    Args:
+        order: What is asked for.
+        gpus: Of this machine, as far as they are known.
+        python: The interpreter.
 
     Raises:
         UsageError: The program or the data are wrong.
@@ -31,7 +38,7 @@ def run_on_this_machine(order: ProgramOrder, *, python: str) -> Mapping[str, Any
     argv = [python, "-m", "gpuwork.programs", "run", str(order.program), *order.choice]
     argv += [] if order.data is None else ["--data", str(order.data)]
     argv += [] if order.workers is None else ["--workers", str(order.workers)]
-    environment = {"PYTHONSAFEPATH": ""}  # else it is not found there
+    environment = {"PYTHONSAFEPATH": "", **local_environment(gpus)}  # else it is not found there
     done = run(argv, timeout_s=LONGEST_S, cwd=get_asset("gpuwork").parent, environment=environment, check=False)
     try:
         told: Mapping[str, Any] = json.loads(done.stdout)

@@ -13,6 +13,7 @@ from threading import Thread
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from gpuprov import __version__
+from gpuprov.cluster.build_image import OWNER
 from gpuprov.cluster.node_order import read_order
 from gpuprov.cluster.secrets import private_keys
 from gpuprov.core.bundle_parts import MOST_BYTES
@@ -213,7 +214,7 @@ def _parts_of_engine(there: _There, host: Host) -> Parts:
         return preview_changes(driver, spec, host, reporter=Silent())
 
     parts = dict(engine_parts(driver, there.nodes, there.networks))
-    clusters = {labels[LABEL_CLUSTER] for labels in _labels(there.ours, there.networks)}
+    clusters = {labels[LABEL_CLUSTER] for labels in _labels(there.ours, there.networks)} - {OWNER}
     for cluster in sorted(clusters):
         parts |= _parts_of(driver, cluster, plan, host)
     for node in there.ours:

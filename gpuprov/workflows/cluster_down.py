@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from gpuprov.cluster.built_images import remove_left_builder
+from gpuprov.cluster.built_images import find_build_networks, remove_left_build
 from gpuprov.cluster.find_engine import find_elsewhere
+from gpuprov.cluster.lost_nodes import describe_lost_nodes
 from gpuprov.cluster.nodes import delete_nodes
+from gpuprov.cluster.programs import programs_of_people
 from gpuprov.cluster.purge import describe_kept, find_doomed
 from gpuprov.cluster.secrets import key_folder, remove_keys
 from gpuprov.cluster.service_folders import remove_service_folders
@@ -32,22 +35,50 @@ if TYPE_CHECKING:
     from gpuprov.planes.across.leaving import JobsPolicy
 
 
-def find_work(driver: Driver, name: str) -> str:
-    """The jobs that would end with a cluster, or why nobody can tell; empty if there are none. Changes nothing."""
-    try:
-        refuse_busy(driver, _look(driver, name), SPARE_JOBS)
-    except UsageError as error:
-        return f"{error.what}: {error.evidence}"
-    return ""
+@dataclass(frozen=True, kw_only=True)
+class DownLosses:
+    """What would go with a cluster.
+
+    Attributes:
+        lines: In words; none where there is nothing.
+        busy: Why it is refused, where jobs would end that nobody has said are to.
+    """
+
+    lines: tuple[str, ...]
+    busy: UsageError | None = None
 
 
-def find_results(driver: Driver, name: str, host: Host) -> str:
-    """The folder that `cluster_down` with `purge` would remove; empty if there is none. Changes nothing.
+def foresee_losses(
+    driver: Driver, name: str, host: Host, policy: JobsPolicy, *, purge: bool = False, look_inside: bool = False
+) -> DownLosses:
+    """What `cluster_down` would remove and end; changes nothing.
+
+    Args:
+        driver: The engine.
+        name: The cluster.
+        host: The machine.
+        policy: What becomes of jobs.
+        purge: Whether the folder that the nodes shared goes too.
+        look_inside: Whether nodes are asked for programs of people.
 
     Raises:
-        GpuprovError: It would not be removed.
+        GpuprovError: The folder would not be removed.
     """
-    return find_doomed(driver, host, observe_cluster(driver, name))
+    (leave,) = _look(driver, name, policy)
+    state, busy = leave.state, None
+    doomed = find_doomed(driver, host, state) if purge else ""
+    lines = [*describe_lost_nodes(state.nodes)]
+    try:
+        refuse_busy(driver, [leave], SPARE_JOBS)
+    except UsageError as error:
+        lines.append(f"{error.what}: {error.evidence}")
+        busy = None if policy.force or policy.drain_s is not None else error
+    running = [node.name for node in state.nodes if node.status == "running"]
+    lines += programs_of_people(driver, running) if look_inside else ()
+    lines += [f"{doomed} with all its contents"] if doomed else []
+    if not lines and state.own_networks:
+        lines.append(f"networks: {', '.join(network.name for network in state.own_networks)}")
+    return DownLosses(lines=tuple(lines), busy=busy)
 
 
 def cluster_down(
@@ -77,7 +108,7 @@ def cluster_down(
     """
     check_cluster_name(name)
     if purge:
-        find_results(driver, name, host)  # before jobs are waited for
+        find_doomed(driver, host, observe_cluster(driver, name))  # before jobs are waited for
     with drained(driver, lambda: _look(driver, name, policy), policy, reporter=reporter), host.lock(reporter):
         (leave,) = _look(driver, name, policy)
         state, nodes = leave.state, leave.departure.nodes
@@ -92,7 +123,7 @@ def cluster_down(
         kept_by = () if policy.goes_on else service_folders(spec)
         forgotten = remove_service_folders(driver, host, spec, nodes, kept_by)
         overlay = host.overlays.remove(name) if recorded_host(state) else ()
-        networks = _remove_networks(driver, state, reporter)
+        networks = _remove_networks(driver, state, host, reporter)
         changed = [with_forced("removed node", node, forced) for node in nodes]
         changed += forgotten
         changed += [line.replace("remove ", "removed ", 1) for line in overlay]
@@ -110,12 +141,17 @@ def cluster_down(
     return Outcome(changed=tuple(changed))
 
 
-def _remove_networks(driver: Driver, state: ClusterState, reporter: Reporter) -> list[str]:
-    """Remove the cluster's networks but those that foreign instances are on, such as copies of its nodes."""
-    if not state.own_networks:
+def _remove_networks(driver: Driver, state: ClusterState, host: Host, reporter: Reporter) -> list[str]:
+    """Remove the cluster's networks but those that foreign instances are on, such as copies of its nodes.
+
+    With them goes what a killed image build left: its node may be on them, if an earlier gpuprov made it.
+    """
+    if not state.own_networks and not find_build_networks(state.networks):
         return []
     with reporter.phase("networks"):
-        remove_left_builder(driver, reporter)  # it would hold the network
+        with host.image_lock_if_free() as free:
+            if free:
+                remove_left_build(driver, state.networks, reporter)
         # What is recorded goes last: by it a controller finds what a killed run left on its hosts.
         networks = sorted(state.own_networks, key=lambda network: LABEL_SPEC in network.labels)
         return [network.name for network in networks if _remove_network(driver, network, reporter)]

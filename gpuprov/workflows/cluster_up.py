@@ -11,7 +11,7 @@ from gpuprov.cluster.choice import describe_choice
 from gpuprov.cluster.files import planned_members
 from gpuprov.cluster.find_engine import warn_of_silence
 from gpuprov.cluster.host_gpus import get_gpus, with_offers
-from gpuprov.cluster.images import ensure_node_image
+from gpuprov.cluster.images import find_images, node_recipe
 from gpuprov.cluster.leases import Neighbours, read_leases
 from gpuprov.cluster.networks import isolate_networks, networks_created, record_labels
 from gpuprov.cluster.nodes import (
@@ -27,6 +27,7 @@ from gpuprov.cluster.placement import Place
 from gpuprov.cluster.plan import beyond_record, plan_cluster
 from gpuprov.cluster.read_steadily import read_steadily
 from gpuprov.cluster.room import refuse_without_room
+from gpuprov.cluster.services import init_of
 from gpuprov.cluster.shared_addresses import refuse_shared_addresses
 from gpuprov.cluster.state import observe_cluster, with_current_gpus
 from gpuprov.cluster.surroundings import Surroundings
@@ -42,10 +43,11 @@ from gpuprov.planes.across.leaving import SPARE_JOBS, drained, leaving, refuse_b
 from gpuprov.planes.across.reading import read_cluster, read_then_lock
 from gpuprov.planes.across.renew import renew_nodes
 from gpuprov.planes.across.rows import found_rows
-from gpuprov.planes.base import RELEASED, Crew, Departure
+from gpuprov.planes.base import RELEASED, Crew, Departure, without_started
 from gpuprov.planes.registry import PLANES, check_spec, plane_of, settle_draft, shared_mounts
 from gpuprov.spec.draft import Draft
 from gpuprov.spec.serialize import dump_spec
+from gpuprov.workflows.standalone_image import MissingImages, with_images
 from gpuprov.workflows.verify import verify_cluster
 
 if TYPE_CHECKING:
@@ -64,8 +66,10 @@ if TYPE_CHECKING:
     from gpuprov.planes.across.files import Reading
     from gpuprov.planes.across.leaving import JobsPolicy
     from gpuprov.planes.across.rows import NodeRow
+    from gpuprov.provision.recipe import Recipe
     from gpuprov.spec.models import ClusterSpec
     from gpuprov.verify.models import Report
+    from gpuprov.workflows.standalone_image import Built
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -202,26 +206,33 @@ def cluster_up(driver: Driver, order: UpOrder, host: Host, *, reporter: Reporter
     check_spec(spec, left=order.left)
     gpus = get_gpus(host, spec.gpus.mode, reporter=reporter)
     left_over = f"run the same command again; to remove the whole cluster: gpuprov cluster down {spec.name}"
-    with (
-        drained(driver, lambda: _aim(driver, order, host, gpus).leaves, policy, reporter=reporter),
-        read_then_lock(driver, host, lambda: [spec.name], seen=order.seen, reporter=reporter) as readings,
-        Rollback(reporter, left_over=left_over, keep=order.keep_on_failure) as rollback,
-    ):
-        with reporter.phase("plan"):
-            aim = _aim(driver, order, host, gpus, readings[spec.name].state)
-            warn_of_silence(aim.silent, reporter)
-            for line in filter(None, (aim.choice, aim.plan.shared, *aim.plan.beside_lines())):
-                reporter.note(line)
-            refuse_busy(driver, aim.leaves, policy)
-            if order.part:
-                order.part.refuse_changed(planned_members(aim.plan), recorded_whole(aim.state))
-        run = NodeRun(driver=driver, reporter=reporter, rollback=rollback)
-        aim.folders.ensure(host, rollback)
-        changed, words = _carry_out(run, aim, _with_secret(order, readings[spec.name]), order, host)
+
+    def attempt(host: Host, built: Built) -> tuple[tuple[str, ...], Mapping[str, str], ClusterState] | MissingImages:
+        with (
+            read_then_lock(driver, host, lambda: [spec.name], seen=order.seen, reporter=reporter) as readings,
+            Rollback(reporter, left_over=left_over, keep=order.keep_on_failure) as rollback,
+        ):
+            seen = readings[spec.name].state
+            with reporter.phase("plan"):
+                aim = _aim(driver, order, host, gpus, seen)
+                refuse_busy(driver, aim.leaves, policy)
+                if order.part:
+                    order.part.refuse_changed(planned_members(aim.plan), recorded_whole(aim.state))
+                recipes, images = _find_images(driver, aim, built)
+                if missing := {role: recipe for role, recipe in recipes.items() if role not in images}:
+                    return MissingImages(recipes=missing)
+                warn_of_silence(aim.silent, reporter)
+                for line in filter(None, (aim.choice, aim.plan.shared, *aim.plan.beside_lines())):
+                    reporter.note(line)
+            run = NodeRun(driver=driver, reporter=reporter, rollback=rollback)
+            aim.folders.ensure(host, rollback)
+            return *_carry_out(run, aim, images, _with_secret(order, readings[spec.name]), order, host), seen
+
+    with drained(driver, lambda: _aim(driver, order, host, gpus).leaves, policy, reporter=reporter):
+        changed, words, seen = with_images(driver, host, attempt, reporter=reporter)
     report = None
     if order.verify and beyond_record(changed):
         report = verify_cluster(driver, spec.name, host=host, nodes=None, reporter=reporter)
-    seen = readings[spec.name].state
     recorded = order.part.spec if order.part else spec
     untouched = not changed and seen.recorded == recorded  # a killed run may have left only the recording to do
     return UpResult(changed=changed, report=report, words=words, as_it_was=seen if untouched else None)
@@ -265,7 +276,7 @@ def _preview(driver: Driver, order: UpOrder, host: Host, gpus: HostGpus) -> UpPr
 
 
 def _preview_files(driver: Driver, aim: _Aim) -> tuple[str, ...]:
-    files = gather_files(driver, aim.crew, aim.state, {})
+    files = gather_files(driver, aim.crew, aim.state, {}, designs=aim.plan.members)
     running = [design.name for design in (*aim.plan.keep, *aim.plan.repair) if design.name not in aim.plan.start]
     released = [RELEASED.format(name) for name in find_abandoned(driver, aim.state) if name in running]
     return (*renewal_lines(files.planes, find_stale(driver, running, files.of)), *released)
@@ -321,8 +332,18 @@ def _aim(driver: Driver, order: UpOrder, host: Host, gpus: HostGpus, seen: Clust
     )
 
 
+def _find_images(driver: Driver, aim: _Aim, built: Built) -> tuple[dict[str, Recipe], dict[str, ImageState]]:
+    """What goes into the images that new nodes need, by role, and those of them that are there."""
+    init = init_of(driver)
+    recipes = {
+        role: node_recipe(aim.spec, plane_of(role).recipe, aim.gpus, init=init)
+        for role in sorted({design.role for design in aim.plan.create})
+    }
+    return recipes, find_images(driver, recipes, built)
+
+
 def _carry_out(
-    run: NodeRun, aim: _Aim, reading: Reading, order: UpOrder, host: Host
+    run: NodeRun, aim: _Aim, images: Mapping[str, ImageState], reading: Reading, order: UpOrder, host: Host
 ) -> tuple[tuple[str, ...], Mapping[str, str]]:
     """Do what was planned; returns one line for each change, and the planes' words for the nodes."""
     driver, reporter, spec, plan = run.driver, run.reporter, aim.spec, aim.plan
@@ -335,15 +356,9 @@ def _carry_out(
             for request, _ in plan.network_repairs:
                 driver.set_network_settings(request)
     connected = () if bridged else _connect(run, aim, host)
-    with networks_created(driver, plan.networks, run.rollback, reporter=reporter) as completed:
+    with networks_created(driver, plan.networks, run.rollback, reporter=reporter):
         connected = _connect(run, aim, host) if bridged else connected
-        images = {
-            role: ensure_node_image(
-                driver, spec, plane_of(role).recipe, aim.gpus, networks=completed, reporter=reporter
-            )
-            for role in sorted({design.role for design in plan.create})
-        }
-        files = gather_files(driver, aim.crew, aim.state, images, reading)
+        files = gather_files(driver, aim.crew, aim.state, images, reading, designs=aim.plan.members)
         with leaving(driver, aim.leaves, order.policy, reporter=reporter):
             forced = _remove_and_repair(run, aim)
             if plan.create or plan.start:
@@ -354,7 +369,8 @@ def _carry_out(
             reading = reading.without([design.name for design in plan.repair])
             renewal = renew_nodes(driver, files, old, new=new, reading=reading, reporter=reporter)
     record_labels(driver, spec, order.record_of(spec), aim.state)
-    return (*aim.folders.lines(), *connected, *plan.lines(forced), *renewal.changed), renewal.words
+    renewed = without_started(renewal.changed, plan.start)
+    return (*aim.folders.lines(), *connected, *plan.lines(forced), *renewed), renewal.words
 
 
 def _connect(run: NodeRun, aim: _Aim, host: Host) -> tuple[str, ...]:

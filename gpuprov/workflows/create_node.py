@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from gpuprov.cluster.choice import describe_choice
@@ -11,7 +12,7 @@ from gpuprov.cluster.files import planned_member
 from gpuprov.cluster.find_engine import warn_of_silence
 from gpuprov.cluster.find_node import get_node
 from gpuprov.cluster.host_gpus import get_gpus, with_offers
-from gpuprov.cluster.images import ensure_node_image
+from gpuprov.cluster.images import find_images, node_recipe
 from gpuprov.cluster.leases import Neighbours
 from gpuprov.cluster.network_plan import open_networks
 from gpuprov.cluster.networks import isolate_networks, networks_created
@@ -44,6 +45,7 @@ from gpuprov.planes.across.ordered_role import explain_plain
 from gpuprov.planes.across.reading import read_then_lock
 from gpuprov.planes.across.renew import renew_cluster, renew_nodes
 from gpuprov.planes.registry import plane_of
+from gpuprov.workflows.standalone_image import MissingImages, with_images
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -51,13 +53,16 @@ if TYPE_CHECKING:
     from gpuprov.cluster.state import ClusterState
     from gpuprov.cluster.waiting_for_gpus import Patience
     from gpuprov.core.reporter import Reporter
-    from gpuprov.drivers.base import Driver, NodeState
+    from gpuprov.drivers.base import Driver, ImageState, NodeState
     from gpuprov.gpu.allocate import Claims
     from gpuprov.gpu.models import HostGpus
     from gpuprov.host.base import Host
     from gpuprov.planes.across.files import Reading
     from gpuprov.planes.across.node_plan import NodePlan
     from gpuprov.spec.models import GpuMode
+    from gpuprov.workflows.standalone_image import Built
+
+    MadeOr = Outcome | MissingImages
 
 
 def create_node(
@@ -98,26 +103,24 @@ def create_node(
         if made_by(order, state) is None:
             look_and_plan_node(driver, order, state, host, gpus, claims)
 
+    left_over = f"run the same command again; to remove the node: gpuprov rm {order.name}"
+
     def attempt(claims: Callable[[], Claims], granted: Callable[[], object]) -> Outcome:
-        left_over = f"run the same command again; to remove the node: gpuprov rm {order.name}"
+        with drained(driver, lambda: find_unfinished(order, observe()), policy, reporter=reporter):
+            return with_images(driver, host, partial(act, claims, granted), reporter=reporter)
+
+    def act(claims: Callable[[], Claims], granted: Callable[[], object], host: Host, built: Built) -> MadeOr:
         with (
-            drained(driver, lambda: find_unfinished(order, observe()), policy, reporter=reporter),
             read_then_lock(driver, host, lambda: [order.cluster], reporter=reporter) as readings,
             Rollback(reporter, left_over=left_over) as rollback,
         ):
             run = NodeRun(driver=driver, reporter=reporter, rollback=rollback)
-            with reporter.phase("plan"):
-                state = observe()
-                made = made_by(order, state)
-                plan = None if made else look_and_plan_node(driver, order, state, host, gpus, claims())
-            reading = readings[order.cluster]
-            if plan:
-                ensure_share(host, plan.share, rollback)
-                outcome = _create(run, order, plan, gpus, reading, policy)
-            elif made:
-                outcome = _complete(driver, made, reading, reporter=reporter)
-            granted()
-            return outcome
+            made = _make(
+                run, order, host, gpus, claims=claims, built=built, reading=readings[order.cluster], policy=policy
+            )
+            if not isinstance(made, MissingImages):
+                granted()
+            return made
 
     return when_free(patience, Neighbours(host), driver.name, look=look, attempt=attempt, reporter=reporter)
 
@@ -140,14 +143,47 @@ def preview_node(
     return f"created node {plan.design.summary}"
 
 
+def _make(  # noqa: PLR0913 - what `create_node` has at hand under the lock
+    run: NodeRun,
+    order: NodeOrder,
+    host: Host,
+    gpus: HostGpus,
+    *,
+    claims: Callable[[], Claims],
+    built: Built,
+    reading: Reading,
+    policy: JobsPolicy,
+) -> MadeOr:
+    """Observe, plan and act; nothing is changed where the image is missing."""
+    driver, reporter = run.driver, run.reporter
+    with reporter.phase("plan"):
+        state = observe_cluster_of(driver, order, gpus)
+        if not (made := made_by(order, state)):
+            plan = look_and_plan_node(driver, order, state, host, gpus, claims())
+    if made:
+        return _complete(driver, made, reading, reporter=reporter)
+    refuse_busy(driver, plan.leaves, policy)
+    image = plan.image or _find_image(driver, plan, gpus, built)
+    if isinstance(image, MissingImages):
+        return image
+    ensure_share(host, plan.share, run.rollback)
+    return _create(run, order, plan, image, reading, policy)
+
+
+def _find_image(driver: Driver, plan: NodePlan, gpus: HostGpus, built: Built) -> ImageState | MissingImages:
+    """The image of the node's role."""
+    role = plan.design.role
+    recipes = {role: node_recipe(plan.spec, plane_of(role).recipe, gpus, init=init_of(driver))}
+    return find_images(driver, recipes, built).get(role) or MissingImages(recipes=recipes)
+
+
 def _create(
-    run: NodeRun, order: NodeOrder, plan: NodePlan, gpus: HostGpus, reading: Reading, policy: JobsPolicy
+    run: NodeRun, order: NodeOrder, plan: NodePlan, image: ImageState, reading: Reading, policy: JobsPolicy
 ) -> Outcome:
     driver, reporter = run.driver, run.reporter
     reading = reading.with_secret(plan.design.role, base64.b64decode(order.secret, validate=True))
     state, spec, design, plane = plan.state, plan.spec, plan.design, plane_of(plan.design.role)
     warn_of_silence(plan.silent, reporter)
-    refuse_busy(driver, plan.leaves, policy)
     why_plain = explain_plain(order, design.role, state)
     choice = describe_choice(first_draft(order), spec) if plan.networks.create and not state.spec else ""
     for line in filter(None, (why_plain, choice)):
@@ -155,9 +191,8 @@ def _create(
     isolated = isolate_networks(driver, open_networks(state.networks, {spec.name}), reporter=reporter)
     old = [node for node in state.nodes if node.complete]
     crew = replace(present_crew(state, [planned_member(design)]), spec=spec)
-    with networks_created(driver, plan.networks, run.rollback, reporter=reporter) as completed:
-        image = plan.image or ensure_node_image(driver, spec, plane.recipe, gpus, networks=completed, reporter=reporter)
-        files = gather_files(driver, crew, state, {design.role: image}, reading)
+    with networks_created(driver, plan.networks, run.rollback, reporter=reporter):
+        files = gather_files(driver, crew, state, {design.role: image}, reading, designs=[design])
         with leaving(driver, plan.leaves, policy, reporter=reporter):
             removed = _remove(driver, plan, reporter=reporter)
             with reporter.phase("node"):

@@ -11,9 +11,11 @@ from gpuprov.core.excerpt import LINE, excerpt
 from gpuprov.core.execution import run_attached
 from gpuprov.core.names import name_cluster
 from gpuprov.documents.grid_csv import BEGIN, render_csv
-from gpuprov.host.grid_check import check_grid
+from gpuprov.host.grid_check import check_grid, job_module
 from gpuprov.host.incoming_files import IncomingFiles
+from gpuprov.host.local_packages import local_environment
 from gpuprov.host.outgoing_files import OutgoingProject
+from gpuprov.host.project_imports import find_imports
 from gpuprov.host.pulled_runs import TABLE, Pulled, PulledRuns, only
 from gpuprov.planes.across.find_grid import get_desk_of, read_runs
 from gpuprov.planes.work.grid_answers import run_name
@@ -21,6 +23,7 @@ from gpuprov.planes.work.grid_desk import GridDesk, store_of
 from gpuprov.planes.work.grid_jobs import UNDER_WAY, find_submissions, jobs_by_run
 from gpuprov.planes.work.grid_status import judge_runs
 from gpuprov.planes.work.grid_submitter import GridSubmitter
+from gpuprov.planes.work.node_contents import require_modules
 from gpuprov.spec.grid_order import GridOrder, check_project_name
 
 if TYPE_CHECKING:
@@ -29,6 +32,7 @@ if TYPE_CHECKING:
 
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver
+    from gpuprov.gpu.models import HostGpus
     from gpuprov.planes.work.grid_answers import GridSeries, GridSubmitted, GridTable
     from gpuprov.planes.work.grid_status import GridStatus
     from gpuprov.planes.work.job_answers import JobRecord
@@ -70,7 +74,8 @@ def run_grid(
     name = check_project_name(project.name)
     files = check_grid(order, project, jobs).files
     desk = get_desk_of(connect(), cluster, project, "run")
-    limited, submitter = desk.filled(jobs), GridSubmitter.beside(desk)
+    limited, submitter = desk.accepted(jobs), GridSubmitter.beside(desk)
+    require_modules(desk, find_imports(project, files, job_module(files)))
     with ExitStack() as until_submitted:
         with reporter.phase("copy"):
             place = until_submitted.enter_context(submitter.holding(OutgoingProject(project, files).tar()))
@@ -82,19 +87,21 @@ def run_grid(
             raise
 
 
-def run_grid_here(project: Path, order: GridOrder, *, at_most: int, quiet: bool) -> int:
+def run_grid_here(project: Path, order: GridOrder, *, at_most: int, gpus: HostGpus | None, quiet: bool) -> int:
     """Run what is missing on this machine, in this process's terminal; returns the program's exit code.
 
     Args:
         project: The folder, which also gets the runs.
         order: What of it is asked for.
         at_most: How many runs at once.
+        gpus: Of this machine, as far as they are known.
         quiet: Whether stdout is somebody else's.
 
     Raises:
         UsageError: The project or what is asked for is wrong; nothing was run.
+        HostNotReady: This machine lacks modules that the project imports; nothing was run.
     """
-    check_grid(order, project, None)
+    check_grid(order, project, None, here=local_environment(gpus))
     argv = [sys.executable, "-c", _LOCAL, str(get_asset("gpuwork").parent), "run", str(project), "--local"]
     return run_attached([*argv, "--at-most", str(at_most), *order.arguments], stdout_to_stderr=quiet)
 
@@ -111,8 +118,13 @@ def look_at_grid(connect: Callable[[], Driver], cluster: str, project: Path) -> 
         UsageError: The project has faults, or the cluster takes no jobs.
     """
     name = check_project_name(project.name)
-    combinations = check_grid(GridOrder(), project, None).combinations
+    checked = check_grid(GridOrder(), project, None)
     desk = get_desk_of(connect(), cluster, project, "status")
+    combinations = checked.combinations
+    if combinations is None:
+        beside = GridDesk.beside(desk)
+        with beside.holding(OutgoingProject(project, checked.files).tar()) as place:
+            combinations = beside.combinations(place)
     found = find_submissions(desk, name)  # before the runs are read: one that ends meanwhile has its end then
     table = GridDesk.beside(desk).table(name)
     return judge_runs(name, table, jobs_by_run(found, table.submissions), combinations)

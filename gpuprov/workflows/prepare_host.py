@@ -196,7 +196,7 @@ def _apply(order: HostOrder, tasks: str, host: Host, *, verb: str, reporter: Rep
     watch = TimingReporter(reporter)
     try:
         tell = partial(_tell_apt, AptProgress(host.root), watch)
-        with host.lock(reporter), watch.phase(f"host {verb}"), beside(tell):
+        with host.image_lock(reporter), host.lock(reporter), watch.phase(f"host {verb}"), beside(tell):
             result = run(play, reporter=watch)
         with host.lock(reporter):
             pass  # root opens it to the group of an engine that has been installed only now

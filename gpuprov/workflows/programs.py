@@ -14,6 +14,7 @@ from gpuprov.host.outgoing_files import OutgoingProject
 from gpuprov.host.program_check import check_program
 from gpuprov.host.program_run import run_on_this_machine
 from gpuprov.planes.across.find_desk import count_gpus, get_desk
+from gpuprov.planes.work.node_contents import require_compiler
 from gpuprov.planes.work.program_answers import ProgramRun, read_program_result
 from gpuprov.planes.work.program_desk import ProgramDesk, work_command
 from gpuprov.planes.work.queue_page import NodePage
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from gpuprov.core.reporter import Reporter
     from gpuprov.core.waiting import Clock
     from gpuprov.drivers.base import Driver
+    from gpuprov.gpu.models import HostGpus
     from gpuprov.planes.work.job_desk import JobDesk
     from gpuprov.planes.work.program_answers import ProgramRow
     from gpuprov.spec.program_order import ProgramOrder
@@ -60,6 +62,11 @@ def run_program(
     desk = get_desk(driver, cluster, verb=f"gpuprov program run {shlex.quote(str(order.program))}")
     programs = ProgramDesk.beside(desk)
     workers = order.workers or count_gpus(driver, cluster)
+    desk.accepted(SubmitOrder(gpus=1))
+    room = desk.find_room()
+    if room is not None and order.workers:
+        room.require_side_by_side(order.workers)
+    require_compiler(desk)
     with ExitStack() as until_prepared:
         with reporter.phase("copy"):
             place = until_prepared.enter_context(programs.holding(OutgoingProject(order.program, checked.files).tar()))
@@ -97,8 +104,13 @@ def _dropped_unless_submitted(programs: ProgramDesk, run: str) -> Iterator[None]
         raise
 
 
-def run_program_here(order: ProgramOrder, *, reporter: Reporter) -> ProgramRun:
+def run_program_here(order: ProgramOrder, *, gpus: HostGpus | None, reporter: Reporter) -> ProgramRun:
     """Run a program on this machine.
+
+    Args:
+        order: What is asked for.
+        gpus: Of this machine, as far as they are known.
+        reporter: Is told what goes on.
 
     Raises:
         UsageError: The program or the data are wrong.
@@ -107,7 +119,7 @@ def run_program_here(order: ProgramOrder, *, reporter: Reporter) -> ProgramRun:
         EngineError: The node or its plane refused, or the workers were lost.
     """
     with reporter.phase("iterate"):
-        return ProgramRun(id=None, result=read_program_result(run_on_this_machine(order, python=sys.executable)))
+        return ProgramRun(id=None, result=read_program_result(run_on_this_machine(order, gpus, python=sys.executable)))
 
 
 def _wait(

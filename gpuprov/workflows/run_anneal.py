@@ -7,7 +7,7 @@ import secrets
 import shlex
 import sys
 import tempfile
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -19,6 +19,7 @@ from gpuprov.gpu.simulator import simulator_environment
 from gpuprov.host.anneal_check import check_anneal
 from gpuprov.host.annealed_files import make_place, only_results, refuse_old_results
 from gpuprov.host.incoming_files import IncomingFiles
+from gpuprov.host.local_packages import local_environment
 from gpuprov.host.order_check import ask_here
 from gpuprov.host.outgoing_files import OutgoingProject
 from gpuprov.planes.across.find_desk import count_gpus, get_desk
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from gpuprov.core.reporter import Reporter
     from gpuprov.core.waiting import Clock
     from gpuprov.drivers.base import Driver
+    from gpuprov.gpu.models import HostGpus
     from gpuprov.planes.work.anneal_answers import AnnealRun
     from gpuprov.planes.work.job_answers import JobRecord
     from gpuprov.planes.work.job_desk import JobDesk
@@ -81,6 +83,7 @@ def anneal_in_cluster(  # noqa: PLR0913  (what is asked for, and who is told)
     driver = connect()
     verb = f"gpuprov anneal run {shlex.quote(str(order.models[0]))}"
     desk = get_desk(driver, cluster, verb=verb)
+    desk.accepted(_job_order(order, "", 1))
     parts = nodes or count_gpus(driver, cluster)
     anneal = AnnealDesk.beside(desk)
     folder = anneal_store(f"{order.models[0].stem[:_MOST_TITLE]}-{secrets.token_hex(6)}")
@@ -96,7 +99,7 @@ def anneal_in_cluster(  # noqa: PLR0913  (what is asked for, and who is told)
     try:
         jobs = _follow(desk, anneal, folder, job, reporter=reporter, clock=clock)
     except KeyboardInterrupt:
-        reporter.warn(name_cluster(f"{job} is still running; to end it: gpuprov jobs cancel {job}", cluster))
+        reporter.warn(name_cluster(f"{desk.describe_left(job)}; to end it: gpuprov jobs cancel {job}", cluster))
         raise
     failed = [one for one in jobs if one.state != "done"]
     for one in failed:
@@ -107,24 +110,30 @@ def anneal_in_cluster(  # noqa: PLR0913  (what is asked for, and who is told)
     return Annealed(job=job, folder=results, exit_code=0 if is_good else 1, runs=runs)
 
 
-def anneal_here(order: AnnealOrder, *, out: Path, simulated: bool, quiet: bool) -> Annealed:
+def anneal_here(order: AnnealOrder, *, out: Path, gpus: HostGpus, quiet: bool) -> Annealed:
     """Anneal models on the GPUs of this machine, in this process's terminal.
 
     Args:
         order: What is to be annealed.
         out: A new folder for the results.
-        simulated: Whether numba's simulator runs the kernels.
+        gpus: Of this machine; where they are simulated, numba's simulator runs the kernels.
         quiet: Whether stdout is somebody else's.
 
     Raises:
         UsageError: The models or what is asked for is wrong; nothing was run.
+        HostNotReady: This machine lacks packages; nothing was run.
     """
-    check_anneal(order, to_run=True)
+    environment = {**simulator_environment(simulated=gpus.simulated), **local_environment(gpus)}
+    check_anneal(order, to_run=True, here=environment)
     refuse_old_results(out)
-    words = [f"{name}={value}" for name, value in simulator_environment(simulated=simulated).items()]
+    had_place = out.parent.exists()
+    words = [f"{name}={value}" for name, value in environment.items()]
     program = [sys.executable, "-c", _LOCAL, str(get_asset("gpuwork").parent), "run", *order.here, "--out", str(out)]
     code = run_attached(["env", *words, *program], stdout_to_stderr=quiet)
     if not (out / "runs.json").exists():
+        if not had_place:
+            with suppress(OSError):  # somebody else may use it by now
+                out.parent.rmdir()
         return Annealed(job=None, folder=None, exit_code=code, runs=())
     told = ask_here(("-m", "gpuwork.anneal", "show", str(out), "--series"))
     try:
@@ -157,14 +166,18 @@ def _staged(order: AnnealOrder) -> Iterator[Path]:
 
 
 def _submit(desk: JobDesk, order: AnnealOrder, folder: str, parts: int, reporter: Reporter) -> str:
-    title = f"anneal-{order.models[0].stem[:_MOST_TITLE]}"
-    asked = SubmitOrder(name=title, command=part_command(folder), count=parts)
     try:
         with reporter.phase("submit"):
-            return desk.submit(asked, None).id
+            return desk.submit(_job_order(order, folder, parts), None).id
     except KeyboardInterrupt:
         reporter.warn(name_cluster("see whether it was submitted: gpuprov jobs", desk.cluster))
         raise
+
+
+def _job_order(order: AnnealOrder, folder: str, parts: int) -> SubmitOrder:
+    """A job for each part."""
+    title = f"anneal-{order.models[0].stem[:_MOST_TITLE]}"
+    return SubmitOrder(name=title, command=part_command(folder), count=parts)
 
 
 def _follow(

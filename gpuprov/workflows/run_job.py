@@ -24,7 +24,7 @@ from gpuprov.gpu.allocate import allocate
 from gpuprov.gpu.order import GpuDefault, GpuOrder, resolve_order
 from gpuprov.gpu.simulator import simulator_environment
 from gpuprov.planes.registry import PLAIN, check_spec
-from gpuprov.spec.models import ClusterSpec, MountSpec, NetworkSpec, NodesSpec
+from gpuprov.spec.models import ClusterSpec, MountSpec, NodesSpec
 from gpuprov.spec.variables import read_variables
 from gpuprov.workflows.standalone_image import build_image
 
@@ -40,10 +40,6 @@ if TYPE_CHECKING:
     from gpuprov.spec.models import GpuMode, Sharing
 
 JOBS: Final = "(jobs)"  # no cluster can have this name: a job belongs to none
-# Where a job's image is built: apart from what clusters have by default, perhaps on another engine.
-_BUILD_NETWORK: Final = NetworkSpec(
-    bridge="gpjobs0", subnet="10.0.251.0/24", private_bridge="gpjobs1", private_subnet="10.0.252.0/24"
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -212,7 +208,7 @@ def _image(
     """The one that is named, or gpuprov's own; a build takes a minute, which who is refused need not wait for."""
     if order.image is not None:
         return get_named_image(driver, order.image)
-    spec = ClusterSpec(name="jobs", network=_BUILD_NETWORK, nodes=NodesSpec(role=PLAIN.name))
+    spec = ClusterSpec(nodes=NodesSpec(role=PLAIN.name))
     found = find_built(driver, node_recipe(spec, PLAIN.recipe, gpus, init=init_of(driver)))
     if found is None:
         before_build()

@@ -15,6 +15,7 @@ from gpuprov.core.names import name_cluster
 from gpuprov.core.side_by_side import ask_side_by_side, questions_at_once
 from gpuprov.drivers.base import LABEL_ACCESS, LABEL_CLUSTER
 from gpuprov.gpu.simulator import SIMULATOR_VARIABLE, simulator_environment
+from gpuprov.host.local_packages import install_command
 from gpuprov.verify.models import Expectation
 from gpuprov.verify.request import stand_for
 from gpuprov.verify.smoke_document import read_document
@@ -117,7 +118,7 @@ def smoke_local(order: SmokeOrder, host: HostGpus, *, python: str = sys.executab
     document = read_document({"stdout": done.stdout})
     error = (document or {}).get("error")
     if error and done.exit_code == _NO_DEVICE:
-        install = error["remedy"].replace("python3 ", f"{python} ") if "pip install" in error["remedy"] else ""
+        install = install_command(host, python=python) if "pip install" in error["remedy"] else ""
         fix = install or f"nvidia-smi; or without a GPU: gpuprov smoke {order.kernel} --local --gpu-mode simulated"
         raise HostNotReady(error["what"], evidence=error["evidence"], fix=fix)
     # CUDA_VISIBLE_DEVICES is the user's own to set here, so that whatever CUDA shows is what was meant.

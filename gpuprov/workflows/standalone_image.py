@@ -1,91 +1,153 @@
-"""`image build` and `image rm`: an image apart from any cluster, under the host lock."""
+"""`image build` and `image rm`, and what verbs that need images do where one is missing.
+
+A build takes minutes. It holds a lock of its own, and the host's only for moments: other verbs go on meanwhile.
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from gpuprov import __version__
-from gpuprov.cluster.build_image import EnsuredImage, find_built
-from gpuprov.cluster.built_images import delete_built, match_images, remove_left_builder
+from gpuprov.cluster.build_image import OWNER, EnsuredImage, ensure_image, find_built
+from gpuprov.cluster.built_images import (
+    LABEL_PURPOSE,
+    PURPOSE,
+    delete_built,
+    find_build_networks,
+    find_builder,
+    match_images,
+    remove_left_build,
+)
 from gpuprov.cluster.find_engine import warn_of_silence
-from gpuprov.cluster.images import ensure_node_image, node_recipe
-from gpuprov.cluster.network_plan import NetworkPlan, plan_networks
-from gpuprov.cluster.networks import networks_created
+from gpuprov.cluster.images import build_site, node_recipe
+from gpuprov.cluster.network_plan import network_requests
+from gpuprov.cluster.networks import isolate_networks
 from gpuprov.cluster.services import init_of
 from gpuprov.cluster.state import observe_cluster
 from gpuprov.cluster.surroundings import Surroundings
+from gpuprov.core.interrupts import to_its_end
+from gpuprov.core.names import BRIDGES
 from gpuprov.core.outcome import Outcome
 from gpuprov.core.rollback import AGAIN, Rollback
 from gpuprov.planes.registry import check_spec, plane_of
 from gpuprov.spec.draft import NETWORK_VALUES, SHARE, Draft
+from gpuprov.spec.models import ClusterSpec, NetworkSpec
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable
 
-    from gpuprov.cluster.state import ClusterState
+    from gpuprov.cluster.build_image import BuildSite
     from gpuprov.core.reporter import Reporter
-    from gpuprov.drivers.base import Driver
-    from gpuprov.drivers.networks import NetworkRequest
+    from gpuprov.drivers.base import Driver, ImageState
     from gpuprov.gpu.models import HostGpus
     from gpuprov.host.base import Host
-    from gpuprov.spec.models import ClusterSpec
+    from gpuprov.provision.recipe import Recipe
 
-LABEL_PURPOSE, PURPOSE = "gpuprov.purpose", "image build"  # on a bridge that goes with the build
+# The builder's own: apart from what clusters have by default, perhaps on another engine.
+_NETWORK: Final = NetworkSpec(
+    bridge=f"{BRIDGES}998",
+    subnet="10.0.251.0/24",
+    private_bridge=f"{BRIDGES}999",
+    private_subnet="10.0.252.0/24",
+)
+Built = Mapping[str, "ImageState"]  # by role, by this run
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, kw_only=True)
+class MissingImages:
+    """What a story found out under the host's lock, and changed nothing: it needs images that are not there.
+
+    Attributes:
+        recipes: What goes into them, by role.
+    """
+
+    recipes: Mapping[str, Recipe]
+
+
+def with_images(
+    driver: Driver, host: Host, attempt: Callable[[Host, Built], Result | MissingImages], *, reporter: Reporter
+) -> Result:
+    """Attempt it; where images are missing, build them while others may change the host, and start over.
+
+    Args:
+        driver: The engine.
+        host: The machine.
+        attempt: Takes the host's lock, observes, and does it with the images that are there.
+        reporter: Is told what goes on.
+    """
+    built: dict[str, ImageState] = {}
+    while isinstance(done := attempt(host, built), MissingImages):
+        for role, recipe in done.recipes.items():
+            built[role] = ensure_built(driver, recipe, host, reporter=reporter).image
+        host = host.afresh()
+    return done
 
 
 def build_image(driver: Driver, spec: ClusterSpec, host: Host, gpus: HostGpus, *, reporter: Reporter) -> EnsuredImage:
-    """Build the image for the spec's role unless it is there; a bridge made for that alone is removed again.
-
-    The spec's networks are those that are preferred: others are taken where something else has them.
+    """Build the image for the spec's role unless it is there.
 
     Raises:
         GpuprovError: Something refused or failed; nothing is left of the attempt.
     """
     check_spec(spec, left=frozenset({SHARE}))
-    plane = plane_of(spec.nodes.role).recipe
-    with host.lock(reporter):
-        state = observe_cluster(driver, spec.name)
-        left = _left_networks(state)
-        remove_left_builder(driver, reporter)
-        found = find_built(driver, node_recipe(spec, plane, gpus, init=init_of(driver)))
-        if found is not None:
-            _remove_networks(driver, left)
+    recipe = node_recipe(spec, plane_of(spec.nodes.role).recipe, gpus, init=init_of(driver))
+    return ensure_built(driver, recipe, host, reporter=reporter)
+
+
+def ensure_built(driver: Driver, recipe: Recipe, host: Host, *, reporter: Reporter) -> EnsuredImage:
+    """Build a recipe's image unless it is there, on a bridge that is made for that alone and removed again.
+
+    The host's lock is held only while that bridge is made and removed.
+
+    Raises:
+        GpuprovError: Something refused or failed; nothing is left of the attempt.
+    """
+    host = host.checked(lambda: None)  # whatever others do meanwhile, an image is the same
+    if found := find_built(driver, recipe):
+        with host.image_lock_if_free() as free:
+            if free:
+                _remove_left(driver, host, reporter)
+        return EnsuredImage(image=found, built=False)
+    with host.image_lock(reporter), Rollback(reporter, left_over=AGAIN) as rollback:
+        _remove_left(driver, host, reporter)
+        if found := find_built(driver, recipe):
             return EnsuredImage(image=found, built=False)
-        around = Surroundings(driver, host, state)
-        spec = around.settle(Draft(spec=spec, left=NETWORK_VALUES))
-        around.refuse_taken_by_others(spec, private=False)
+        with reporter.phase("image"):
+            site, network = _make_network(driver, host, rollback, reporter)
+            ensured = ensure_image(driver, recipe, site=site, reporter=reporter)
+            _remove_network(driver, host, network, reporter)
+    return ensured
+
+
+def _remove_left(driver: Driver, host: Host, reporter: Reporter) -> None:
+    """Remove what a killed build left, if it left anything; the caller holds the lock of image builds."""
+    if find_builder(driver) or find_build_networks(driver.list_networks()):
+        with host.lock(reporter):
+            remove_left_build(driver, driver.list_networks(), reporter)
+
+
+def _make_network(driver: Driver, host: Host, rollback: Rollback, reporter: Reporter) -> tuple[BuildSite, str]:
+    """A bridge for the builder alone; returns the builder's place on it, and its name."""
+    with host.lock(reporter), reporter.phase("networks"):
+        around = Surroundings(driver, host, observe_cluster(driver, OWNER))
+        spec = around.settle(Draft(spec=ClusterSpec(name=OWNER, network=_NETWORK), left=NETWORK_VALUES))
         warn_of_silence(around.silent, reporter)
-        plan = plan_networks(spec, state, version=__version__)
-        create, complete = (_for_build(requests, spec) for requests in (plan.create, plan.complete))
-        networks = NetworkPlan(create=create, complete=complete)
-        with (
-            Rollback(reporter, left_over=AGAIN) as rollback,
-            networks_created(driver, networks, rollback, reporter=reporter) as completed,
-        ):
-            image = ensure_node_image(driver, spec, plane, gpus, networks=completed, reporter=reporter)
-        _remove_networks(driver, [*left, *(request.name for request in create)])
-    return EnsuredImage(image=image, built=True)
+        wanted, _ = network_requests(spec, version=__version__)
+        request = replace(wanted, labels={**wanted.labels, LABEL_PURPOSE: PURPOSE})
+        undo = partial(_remove_network, driver, host, request.name, reporter)
+        rollback.add(f"network {request.name}", undo)
+        to_its_end(partial(driver.create_network, request))
+        isolate_networks(driver, [request.name], reporter=reporter)
+        driver.complete_network(request)
+    return build_site(spec, driver), request.name
 
 
-def _for_build(requests: Sequence[NetworkRequest], spec: ClusterSpec) -> tuple[NetworkRequest, ...]:
-    """The NAT network of these alone, marked as one that goes with the build."""
-    return tuple(
-        replace(request, labels={**request.labels, LABEL_PURPOSE: PURPOSE})
-        for request in requests
-        if request.name == spec.network.bridge
-    )
-
-
-def _left_networks(state: ClusterState) -> list[str]:
-    """Bridges that a killed build made for itself, and that nobody has begun to use for a cluster since."""
-    if state.nodes or state.recorded is not None:
-        return []
-    return [network.name for network in state.own_networks if network.labels.get(LABEL_PURPOSE) == PURPOSE]
-
-
-def _remove_networks(driver: Driver, names: Sequence[str]) -> None:
-    for name in names:
+def _remove_network(driver: Driver, host: Host, name: str, reporter: Reporter) -> None:
+    with host.lock(reporter):
         driver.delete_network(name)
 
 

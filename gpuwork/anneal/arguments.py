@@ -26,6 +26,7 @@ def build_parser() -> tuple[argparse.ArgumentParser, argparse._SubParsersAction[
     _add_wanted(check)
     check.add_argument("--json", action="store_true", help="as one document")
     check.add_argument("--to-run", action="store_true", help="also what a run needs, such as dimensions")
+    check.add_argument("--here", action="store_true", help="also whether this machine has the packages that run it")
     run = verbs.add_parser("run", help="run on this machine, on each of its GPUs")
     _add_wanted(run)
     run.add_argument("--out", type=Path, metavar="FOLDER", help="a new folder; default anneal-runs/TIME")

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gpuwork.anneal.arguments import parse_arguments
 from gpuwork.anneal.prepare import PAGE, ModelsOrder, check_pairs, get_part, open_runs, prepare
-from gpuwork.errors import Refused, StoreError, WorkError, refusal
+from gpuwork.errors import Refused, WorkError, refusal
+from gpuwork.packages import lacks, require_here
 from gpuwork.signals import on_signals
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ PREPARED: Final = "gpuprov.anneal-prepared/v1"
 SHOWN: Final = "gpuprov.anneal-shown/v1"
 ERROR: Final = "gpuprov.error/v1"
 _FOR_PROGRAMS: Final = ("prepare", "merge", "show")  # a document on stdout, also for an error
+_RUNS_CHAINS: Final = ("numpy", "numba.cuda.core.config")  # the last is numba-cuda's, which replaces a part of numba
 _FEW: Final = 5
 
 
@@ -42,7 +44,7 @@ def main(arguments: list[str]) -> int:
         return _serve() if asked.verb == "worker" else verbs[asked.verb](asked)
     except WorkError as error:
         _tell(str(error))
-        if asked.verb in _FOR_PROGRAMS:
+        if asked.verb in _FOR_PROGRAMS or getattr(asked, "json", False):
             told = {"what": error.what, "evidence": error.evidence, "fix": error.fix, "exit_code": error.exit_code}
             _print(ERROR, error=told)
         return error.exit_code
@@ -62,6 +64,8 @@ def _order(asked: argparse.Namespace, *, with_settings: bool = True) -> ModelsOr
 
 def _check(asked: argparse.Namespace) -> int:
     _, faults = check_pairs(_order(asked, with_settings=asked.to_run))
+    if asked.here and not faults:
+        require_here(_RUNS_CHAINS)
     if asked.json:
         _print(CHECKED, faults=[*map(asdict, faults)])
         return Refused.exit_code if faults else EXIT_DONE
@@ -75,21 +79,25 @@ def _run(asked: argparse.Namespace) -> int:
     _, faults = check_pairs(_order(asked))
     if faults:
         raise refusal(faults, of="the models and configurations", page=PAGE)
+    require_here(_RUNS_CHAINS)
     local = _import("gpuwork.anneal.local")
     stop = threading.Event()
     with on_signals(stop.set):
         devices = local.find_devices()
-        runs = prepare(_order(asked), asked.out or _new_folder(), parts=len(devices))
-        codes = []
+        folder = asked.out or _new_folder()
+        runs = prepare(_order(asked), folder, parts=len(devices))
+        codes: list[int] = []
         for run in runs:
             try:
                 local.run_parts_here(run, devices, stop=stop, say=_tell, text=asked.text)
             except WorkError as error:  # the other runs still run
-                _tell(str(error))
+                aside = local.set_aside(folder, runs) if run is runs[-1] else None
+                _tell(str(error).replace(str(folder), str(aside or folder)))
                 codes.append(error.exit_code)
                 continue
             except _import("gpuwork.anneal.part").Interrupted:
-                _tell(f"interrupted; what has ended is in {run.folder}")
+                aside = local.set_aside(folder, runs)
+                _tell(f"interrupted; what has ended is in {aside or run.folder}")
                 return EXIT_INTERRUPTED
             codes.append(_report(run))
     return max(codes)
@@ -177,11 +185,7 @@ def _import(name: str) -> Any:  # noqa: ANN401
     except ModuleNotFoundError as error:
         if error.name and error.name.startswith("gpuwork"):
             raise
-        raise StoreError(
-            "this machine lacks a package",
-            evidence=f"{error} ({sys.executable})",
-            fix=f"{sys.executable} -m pip install {error.name}",
-        ) from error
+        raise lacks([str(error.name)], [str(error)]) from error
 
 
 def _print(schema: str, **fields: object) -> None:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+import shutil
+import tempfile
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from gpuwork.anneal.merging import merge_within
 from gpuwork.anneal.part import Interrupted, run_part
-from gpuwork.anneal.part_record import read_progress
+from gpuwork.anneal.part_record import read_progress, read_record
 from gpuwork.anneal.tree import is_merged
 from gpuwork.errors import WorkError
 from gpuwork.where import find_where
@@ -68,6 +71,19 @@ def run_parts_here(run: AnnealedRun, devices: Sequence[str], *, stop: Event, say
     merge_within(run, text=text, stop=stop)
     if stop.is_set() and not is_merged(run):
         raise Interrupted
+
+
+def set_aside(folder: Path, runs: Sequence[AnnealedRun]) -> Path | None:
+    """Move a folder in which no part has a result, only logs, to where temporary files are.
+
+    Returns:
+        Where it is now; None if it has results, and stays.
+    """
+    if any(read_record(run.part(part)) is not None for run in runs for part in range(run.parts)):
+        return None
+    place = Path(tempfile.mkdtemp(prefix="gpuwork-anneal-"), folder.name)
+    shutil.move(folder, place)
+    return place
 
 
 def _environment(device: str) -> dict[str, str]:

@@ -22,6 +22,7 @@ from gpuwork.anneal.part_record import (
 )
 from gpuwork.child import run_group
 from gpuwork.errors import StoreError, TimedOut, WorkError
+from gpuwork.memory_kills import KILLED, MemoryKills, ran_out
 from gpuwork.program import program_argv
 from gpuwork.record import last_line
 from gpuwork.shared_folder import make_folder, only_one
@@ -47,6 +48,12 @@ class PartFailed(WorkError):
     """A part has no result."""
 
 
+class PartOutOfMemory(PartFailed):
+    """The kernel killed its process for lack of memory; so ends what is told of it, and it is not run again."""
+
+    exit_code = KILLED
+
+
 class Interrupted(Exception):
     """The part was stopped from outside; it may be run again."""
 
@@ -61,7 +68,7 @@ def run_part(run: AnnealedRun, number: int, *, stop: Event, environment: Mapping
         environment: Of the process: which GPU it sees, or that it is simulated.
 
     Raises:
-        PartFailed: It has no result.
+        PartFailed: It has no result; a PartOutOfMemory where that is why.
         TimedOut: Compiling or running took longer than it may.
         Interrupted: `stop` was set.
         Elsewhere: Another process works on it.
@@ -89,8 +96,9 @@ def _run(run: AnnealedRun, number: int, part: Path, stop: Event, environment: Ma
     watcher = threading.Thread(target=watch.until_ended)
     watcher.start()
     argv = program_argv("gpuwork.anneal.child", str(run.folder.resolve()), str(number), str(os.getpid()))
+    kills = MemoryKills()
     try:
-        status = run_group(argv, cwd=part, env=_with_simulator(environment), log=part / LOG, stop=ended)
+        status = run_group(argv, cwd=part, env=_with_simulator(environment), log=part / LOG, stop=ended, kills=kills)
     finally:
         watch.over.set()
         watcher.join()
@@ -108,6 +116,10 @@ def _run(run: AnnealedRun, number: int, part: Path, stop: Event, environment: Ma
         return record
     if stop.is_set():
         raise Interrupted
+    words = kills.explain(status or 0, "")
+    if ran_out(words):
+        fix = f"give the nodes more memory, or ask for fewer chains; less {part / LOG}"
+        raise PartOutOfMemory(f"part {number} of {run.name} was killed", evidence=words, fix=fix)
     failure = read_failure(part)
     evidence, fix = _explain(failure, part)
     raise PartFailed(

@@ -27,6 +27,7 @@ def build_parser() -> tuple[argparse.ArgumentParser, argparse._SubParsersAction[
     check = verbs.add_parser("check", help="all faults of the project and what it asks for; writes nothing")
     _add_folder(check)
     _add_choice(check)
+    check.add_argument("--here", action="store_true", help="also whether this machine has the modules that it imports")
     prepare = verbs.add_parser("prepare", help="freeze the project and prepare what is missing for a queue")
     _add_project(prepare).add_argument(
         "--store",

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from gpuwork.errors import Refused, StoreError, WorkError
 from gpuwork.grid.arguments import parse_arguments
 from gpuwork.grid.expand import expand_grid
+from gpuwork.grid.imports import LackedModule, require_modules
 from gpuwork.grid.local import make_param_runs
 from gpuwork.grid.one import Stopped, make_param_run
 from gpuwork.grid.progress import Progress
@@ -75,11 +76,17 @@ def _run(asked: argparse.Namespace) -> int:
 
 
 def _check(asked: argparse.Namespace) -> int:
-    names, source, faults = check_project(asked.project)
+    names, source, faults = check_project(asked.project, here=asked.here)
+    lacked = [fault for fault in faults if isinstance(fault, LackedModule)]
+    if asked.here:
+        require_modules(faults)
     chosen = {"minimal": asked.minimal, "first_only": asked.first_only}
     values = expand_grid(source.grid, **chosen) if source and not faults else []
-    _print(CHECKED, files=names, combinations=[*map(hash_values, values)], faults=[*map(asdict, faults)])
-    return Refused.exit_code if faults else EXIT_DONE
+    told = [asdict(fault) for fault in faults if not isinstance(fault, LackedModule)]
+    # Where the packages of a `params.py` are, it can be run, and what is wrong is found there
+    unknown = bool(lacked) and not told
+    _print(CHECKED, files=names, combinations=None if unknown else [*map(hash_values, values)], faults=told)
+    return Refused.exit_code if told else EXIT_DONE
 
 
 def _prepare(asked: argparse.Namespace) -> int:
@@ -126,7 +133,7 @@ def _one(asked: argparse.Namespace) -> int:
     before = "already " if ended.before else ""
     end = f"{before}failed: {ended.reason}" if ended.exit_status else f"{before}done in {ended.seconds:.1f} s"
     _tell(f"{ended.name} {end}")
-    return EXIT_FAILED if ended.exit_status else EXIT_DONE
+    return ended.exit_code
 
 
 def _results(asked: argparse.Namespace) -> int:
@@ -146,6 +153,7 @@ def _order(asked: argparse.Namespace) -> ProjectOrder:
         reps=asked.reps,
         minimal=asked.minimal,
         first_only=asked.first_only,
+        here=asked.verb == "run",
     )
 
 

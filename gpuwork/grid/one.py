@@ -15,6 +15,7 @@ from gpuwork.freeze import check_copy
 from gpuwork.grid.store import CODE, DONE, DONE_SCHEMA, read_done, read_values
 from gpuwork.grid.submit import read_submitted_runs
 from gpuwork.grid.values import hash_values
+from gpuwork.memory_kills import KILLED, MemoryKills, ran_out
 from gpuwork.program import program_argv
 from gpuwork.record import utc_moment, why_failed
 from gpuwork.shared_folder import only_one, read_limited, write_file
@@ -55,6 +56,16 @@ class Ended:
     before: bool
     seconds: float
     simulated: bool
+
+    @property
+    def exit_code(self) -> int:
+        """Of a program that made it: that of a killed command where memory was lacking, so that it is not made again.
+
+        Whoever started the program then looks whether something was killed, as the program itself did.
+        """
+        if ran_out(self.reason) and not self.before:
+            return KILLED
+        return 1 if self.exit_status else 0
 
 
 def make_param_run(folder: Path, number: int, *, stop: Event, retries: int = 0) -> Ended:
@@ -122,16 +133,18 @@ def _run(submission: SubmittedRuns, run: Path, stop: Event, retries: int) -> dic
     began, started = time.monotonic(), datetime.now(timezone.utc)
     argv = program_argv("gpuwork.grid.call", str(run), str(copy), submission.module, str(os.getpid()))
     env = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONUNBUFFERED": "1"}
-    status = run_group(argv, cwd=run / SAVES, env=env, log=run / LOG, stop=stop)
+    kills = MemoryKills()
+    status = run_group(argv, cwd=run / SAVES, env=env, log=run / LOG, stop=stop, kills=kills)
     if status is None:
         raise Stopped(run.name)
+    reason = kills.explain(status, why_failed(run / LOG, status)) if status else None
     document = {
         "schema": DONE_SCHEMA,
         "version": 1,
         "run": f"{run.parent.name}/{run.name}",
         "state": "done" if status == 0 else "failed",
         "exit_status": status,
-        "reason": None if status == 0 else why_failed(run / LOG, status),
+        "reason": reason,
         "node": where.node,
         "gpus": list(where.gpus),
         "simulated": where.simulated,
@@ -143,7 +156,7 @@ def _run(submission: SubmittedRuns, run: Path, stop: Event, retries: int) -> dic
         "values": hash_values(values),
         "image": where.image,
     }
-    if status == 0 or tries_now > retries:
+    if status == 0 or tries_now > retries or ran_out(reason):
         write_file(run / DONE, json.dumps(document, indent=1) + "\n")
     return document
 

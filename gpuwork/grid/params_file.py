@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from gpuwork.errors import Fault
 from gpuwork.grid.draft import GridDraft, Headings, WrittenValue
+from gpuwork.grid.imports import LackedModule
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -23,10 +24,11 @@ Evaluated = dict[str, dict[object, object]]
 class NotEvaluated(Exception):
     """The file could not be run to its end."""
 
-    def __init__(self, message: str, *, line: int | None) -> None:
-        """Keep the line of the file that failed, where one is known."""
+    def __init__(self, message: str, *, line: int | None, lacks: str | None = None) -> None:
+        """Keep the line of the file that failed, where one is known, and the module that this machine lacks."""
         super().__init__(message)
         self.line = line
+        self.lacks = lacks
 
 
 @dataclass(kw_only=True)
@@ -72,7 +74,11 @@ def read_params(text: str, *, file: str, evaluate: Callable[[], Evaluated]) -> t
         try:
             parts = _computed(evaluate(), written, file, faults)
         except NotEvaluated as error:
-            return None, [*faults, Fault(file=file, line=error.line, message=f"cannot be run: {error}")]
+            message = f"cannot be run: {error}"
+            if error.lacks:
+                lacked = LackedModule(file=file, line=error.line, message=message, module=error.lacks)
+                return None, [*faults, lacked]
+            return None, [*faults, Fault(file=file, line=error.line, message=message)]
     headings = Headings(requests=REQUESTS, defaults=DEFAULTS, debug=DEBUG)
     requests, defaults = parts.get(REQUESTS, {}), parts.get(DEFAULTS, {})
     return GridDraft(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from gpuwork.errors import Fault
 from gpuwork.grid.check import as_grid, find_faults
+from gpuwork.grid.imports import LackedModule, find_lacked
 from gpuwork.grid.params_file import read_params
 from gpuwork.grid.run_params import run_params
 from gpuwork.grid.yaml_file import read_yaml
@@ -39,28 +40,29 @@ class Source:
     grid: Grid
 
 
-def read_project(folder: Path, files: Sequence[str]) -> tuple[Source | None, list[Fault]]:
+def read_project(folder: Path, files: Sequence[str], *, here: bool = False) -> tuple[Source | None, list[Fault]]:
     """What a project asks for, or everything that is wrong with it.
 
     Args:
         folder: Of the project.
         files: What belongs to it, relative to the folder: a file that is not copied cannot be run.
+        here: Whether it is to run on this machine, which must have the modules that it imports.
     """
-    here = [path for path in map(PurePosixPath, files) if path.name in (PARAMS, YAML) and len(path.parts) <= 2]  # noqa: PLR2004
-    if len(here) != 1:
-        message = f"has {' and '.join(map(str, here))}" if here else f"has neither {PARAMS} nor {YAML}"
-        message += "; git ignores the existing one" if not here and _is_left_out(folder) else ""
+    sources = [path for path in map(PurePosixPath, files) if path.name in (PARAMS, YAML) and len(path.parts) <= 2]  # noqa: PLR2004
+    if len(sources) != 1:
+        message = f"has {' and '.join(map(str, sources))}" if sources else f"has neither {PARAMS} nor {YAML}"
+        message += "; git ignores the existing one" if not sources and _is_left_out(folder) else ""
         allowed = "one of them, in the project's folder or one below it"
         return None, [Fault(file=folder.name, message=message, allowed=allowed)]
-    source = here[0].parent
-    text, faults = _read(folder, str(here[0]))
+    source = sources[0].parent
+    text, faults = _read(folder, str(sources[0]))
     draft = None
-    if text is not None and here[0].name == YAML:
-        draft, found = read_yaml(text, file=str(here[0]))
+    if text is not None and sources[0].name == YAML:
+        draft, found = read_yaml(text, file=str(sources[0]))
         faults += found
     elif text is not None:
-        evaluate = partial(run_params, folder / here[0], project=folder)
-        draft, found = read_params(text, file=str(here[0]), evaluate=evaluate)
+        evaluate = partial(run_params, folder / sources[0], project=folder)
+        draft, found = read_params(text, file=str(sources[0]), evaluate=evaluate)
         faults += found
     if draft is not None:
         faults += find_faults(draft)
@@ -72,9 +74,23 @@ def read_project(folder: Path, files: Sequence[str]) -> tuple[Source | None, lis
         faults.append(Fault(file=job, message="is missing", allowed="a file with a function main(param2val)"))
     if not all(part.isidentifier() for part in source.parts):
         faults.append(Fault(file=str(source), message="cannot be imported by this name", allowed="letters, digits, _"))
+    if here:
+        faults += _find_lacked(folder, files, job, faults)
     if faults or draft is None:
         return None, sorted(faults, key=lambda fault: (fault.file == job, fault.line or 0))
     return Source(module=".".join((*source.parts, Path(JOB).stem)), grid=as_grid(draft)), []
+
+
+def _find_lacked(folder: Path, files: Sequence[str], job: str, known: Sequence[Fault]) -> list[LackedModule]:
+    """The modules that this machine lacks, beside those that are known."""
+    names = {fault.module for fault in known if isinstance(fault, LackedModule)}
+    lacked = find_lacked(folder, files, str(PurePosixPath(job).with_name(PARAMS))) if names else []
+    lacked += find_lacked(folder, files, job)
+    new: dict[str, LackedModule] = {}
+    for fault in lacked:
+        if fault.module not in names:
+            new.setdefault(fault.module, fault)
+    return [*new.values()]
 
 
 def _is_left_out(folder: Path) -> bool:

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from gpuwork.grid.params_file import NAMES, Evaluated, NotEvaluated
 from gpuwork.grid.values import Foreign
+from gpuwork.packages import is_there
 from gpuwork.program import program_argv
 from gpuwork.units import MIB
 
@@ -50,7 +51,7 @@ def run_params(path: Path, *, project: Path, limit_s: float = _LIMIT_S) -> Evalu
         except ValueError:
             raise NotEvaluated(f"it ended with exit status {process.returncode}", line=None) from None
     if "error" in answer:
-        raise NotEvaluated(answer["error"], line=answer["line"])
+        raise NotEvaluated(answer["error"], line=answer["line"], lacks=answer["lacks"])
     return {name: {_decode(key): _decode(value) for key, value in pairs} for name, pairs in answer["found"].items()}
 
 
@@ -67,6 +68,7 @@ def main(path: str, project: str) -> None:
         lines = [frame.lineno for frame in frames if frame.filename == path]
         line = error.lineno if isinstance(error, SyntaxError) else lines[-1] if lines else None
         answer: dict[str, object] = {"error": f"{type(error).__name__}: {error}"[:1000], "line": line}
+        answer["lacks"] = _find_lacked(error)
     else:
         found = {name: module[name] for name in NAMES if isinstance(module.get(name), dict)}
         answer = {
@@ -76,6 +78,12 @@ def main(path: str, project: str) -> None:
         }
     with told:
         json.dump(answer, told)
+
+
+def _find_lacked(error: BaseException) -> str | None:
+    """The module that was looked for in vain, unless only a part of it is missing."""
+    top = error.name.partition(".")[0] if isinstance(error, ModuleNotFoundError) and error.name else ""
+    return top if top and not is_there(top) else None
 
 
 def _encode(value: object) -> object:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from gpuwork.errors import Fault, Refused, StoreError, refusal
 from gpuwork.freeze import freeze, hash_files
 from gpuwork.grid.expand import expand_grid
+from gpuwork.grid.imports import require_modules
 from gpuwork.grid.missing import GridRequest, Missing, Planned, plan_missing
 from gpuwork.grid.project import read_project
 from gpuwork.grid.store import (
@@ -49,6 +50,7 @@ class ProjectOrder:
         reps: How many good runs there are to be of each combination.
         minimal: One run, of defaults and values for debugging.
         first_only: Only the first combination.
+        here: Whether it is run on this machine.
     """
 
     project: Path
@@ -56,6 +58,7 @@ class ProjectOrder:
     reps: int = 1
     minimal: bool = False
     first_only: bool = False
+    here: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,9 +95,10 @@ def prepare_runs(order: ProjectOrder, *, under_way: Collection[str] = ()) -> tup
 
     Raises:
         Refused: With every fault of the project; nothing was written.
+        HostLacks: It is to be run here, and this machine lacks modules.
         StoreError: The store cannot be written; nothing is submitted.
     """
-    names, code, source = _read(order.project)
+    names, code, source = _read(order.project, here=order.here)
     combinations = expand_grid(source.grid, minimal=order.minimal, first_only=order.first_only)
     store = order.store
     with _told(store), locked(store), ExitStack() as undo:
@@ -119,14 +123,18 @@ def prepare_runs(order: ProjectOrder, *, under_way: Collection[str] = ()) -> tup
     return submission, missing
 
 
-def check_project(project: Path) -> tuple[list[str], Source | None, list[Fault]]:
+def check_project(project: Path, *, here: bool = False) -> tuple[list[str], Source | None, list[Fault]]:
     """The files of a project, what it asks for, and everything that is wrong with it.
+
+    Args:
+        project: Its folder.
+        here: Whether it is to run on this machine.
 
     Raises:
         Refused: It cannot be read.
     """
     names, faults = list_files(project)
-    source, found = read_project(project, names)
+    source, found = read_project(project, names, here=here)
     return names, source, [*found, *faults]
 
 
@@ -168,9 +176,11 @@ def read_submitted_runs(folder: Path) -> SubmittedRuns:
     return submission
 
 
-def _read(project: Path) -> tuple[list[str], str, Source]:
+def _read(project: Path, *, here: bool) -> tuple[list[str], str, Source]:
     """The project's files, their hash, and what is asked for; an edit after this makes `freeze` refuse."""
-    names, source, faults = check_project(project)
+    names, source, faults = check_project(project, here=here)
+    if here:
+        require_modules(faults)
     if faults or source is None:
         page = "docs/grids.md describes what a project consists of"
         raise refusal(faults, of=str(project), page=page)

@@ -20,6 +20,7 @@ from gpuwork.jobs.leftovers import VARIABLE, end_leftovers
 from gpuwork.jobs.run_record import RunRecord, TryEnd, begin_try, end_try
 from gpuwork.jobs.store import (
     ALIVE,
+    KILLS,
     LOCK,
     LOG,
     SLOTS,
@@ -35,11 +36,12 @@ from gpuwork.jobs.store import (
     writing,
 )
 from gpuwork.leash import on_leash_end
+from gpuwork.memory_kills import KILLED, MemoryKills, explain_loss, ran_out
 from gpuwork.program import program_argv
 from gpuwork.record import utc_moment, why_failed
 from gpuwork.shared_folder import is_free, make_folder, one_of, only_one
 from gpuwork.signals import on_signals
-from gpuwork.where import find_where
+from gpuwork.where import SIMULATOR_VARIABLE, find_where
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,7 +54,6 @@ PATIENCE_S: Final = 20.0
 _CANCEL_LOOK_S: Final = 0.5
 _SUBMIT_S: Final = 300.0
 _LOOK_S: Final = 0.1
-_KILLED: Final = 137
 _NOT_FOUND: Final = 127
 # Slurm signals a run's processes in any order: the command may end of a signal that this program has not had yet.
 _TOGETHER_S: Final = 0.1
@@ -108,7 +109,7 @@ def run_one(folder: Path, number: int, *, stop: Event) -> RunRecord:
         with only_one(run, name=name, log=log, patience_s=PATIENCE_S, stop=stop):
             record = read_run_record(run)
             if record.state not in ENDED:
-                end_leftovers(VARIABLE, str(run))
+                end_leftovers({VARIABLE: str(run)})
                 with (
                     _place(submission) as places,
                     only_one(run, name=name, log=log, lock=ALIVE, patience_s=PATIENCE_S, stop=stop) as alive,
@@ -175,7 +176,7 @@ class _Run:
     def until_ended(self, stop: Event) -> RunRecord:
         """Try until it is done, its tries are used up, it is cancelled, or `stop` is set."""
         if self._record.state == "running":  # whoever began this try was killed
-            self._end(TryEnd(kind="lost", reason="its node was lost, or its program was killed"))
+            self._end(_judge_loss(self._folder))
         while self._record.state == "waiting":
             if is_cancelled(self._submission, self._number):
                 self._end(TryEnd(kind="cancelled"))
@@ -203,8 +204,9 @@ class _Run:
         if self._record.tries > 1:
             with log.open("a", encoding="utf-8") as file:
                 file.write(f"--- try {self._record.tries} on {self._record.node}, {self._record.started}\n")
-        status = self._run_command(work, log, stop)
-        end_leftovers(VARIABLE, str(self._folder))
+        kills = MemoryKills(note=self._folder / KILLS)
+        status = self._run_command(work, log, stop, kills)
+        end_leftovers({VARIABLE: str(self._folder)})
         if stop.wait(_TOGETHER_S):  # also with status 0: programs that save what they have end so
             was_cancelled = is_cancelled(self._submission, self._number)
             return TryEnd(kind="cancelled" if was_cancelled else "waiting")
@@ -212,10 +214,12 @@ class _Run:
             return TryEnd(kind="done", exit_status=0)
         if status is None:
             return TryEnd(kind="failed", reason=f"ended after its time limit of {self._order.time_limit_s} s")
-        reason = why_failed(log, status)
-        return TryEnd(kind="lost" if status == _KILLED else "failed", exit_status=status, reason=reason)
+        reason = kills.explain(status, why_failed(log, status))
+        if ran_out(reason):
+            return TryEnd(kind="failed", exit_status=status, reason=reason, is_final=True)
+        return TryEnd(kind="lost" if status == KILLED else "failed", exit_status=status, reason=reason)
 
-    def _run_command(self, work: Path, log: Path, stop: Event) -> int | None:
+    def _run_command(self, work: Path, log: Path, stop: Event, kills: MemoryKills) -> int | None:
         """The exit status; None if the command was ended, because it was told to, or for its time limit."""
         if self._order.function is None:
             argv = self._order.command_of(self._number)
@@ -224,8 +228,9 @@ class _Run:
         limit_s = self._order.time_limit_s or math.inf
         try:
             return run_group(
-                argv, cwd=work, env=self._environment(), log=log, stop=stop, limit_s=limit_s, handles=self._locks
-            )
+                argv, cwd=work, env=self._environment(), log=log, stop=stop, limit_s=limit_s, handles=self._locks,
+                kills=kills,
+            )  # fmt: skip
         except OSError as error:
             if error.filename != argv[0]:
                 raise
@@ -234,7 +239,7 @@ class _Run:
             return _NOT_FOUND
 
     def _environment(self) -> dict[str, str]:
-        none = {} if self._order.gpus else {"CUDA_VISIBLE_DEVICES": ""}
+        none = {} if self._order.gpus else {"CUDA_VISIBLE_DEVICES": "", SIMULATOR_VARIABLE: "0"}
         quiet = {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONUNBUFFERED": "1"}
         return {**os.environ, **quiet, **none, VARIABLE: str(self._folder)}
 
@@ -254,6 +259,14 @@ def _wait_until_submitted(folder: Path) -> None:
                 f"{folder} is still being submitted", evidence=f"{folder / LOCK} is locked", fix=f"ls -l {folder}"
             )
         time.sleep(_LOOK_S)
+
+
+def _judge_loss(folder: Path) -> TryEnd:
+    """How a try ended whose program was killed."""
+    reason = explain_loss(folder / KILLS)
+    if reason is not None:
+        return TryEnd(kind="failed", exit_status=KILLED, reason=reason, is_final=True)
+    return TryEnd(kind="lost", reason="its node was lost, or its program was killed")
 
 
 def _fill(work: Path, copy: Path | None) -> None:

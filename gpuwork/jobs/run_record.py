@@ -77,11 +77,13 @@ class TryEnd:
         kind: `lost` if it was killed; `waiting` if it was stopped from outside and may be begun again.
         exit_status: Of the command; None if it was ended.
         reason: Why it is not done.
+        is_final: Whether another try would fail in the same way.
     """
 
     kind: JobState
     exit_status: int | None = None
     reason: str | None = None
+    is_final: bool = False
 
 
 def begin_try(record: RunRecord, where: Where, *, at: str) -> RunRecord:
@@ -105,11 +107,11 @@ def end_try(record: RunRecord, end: TryEnd, *, retries: int, at: str) -> RunReco
     """A run whose try ended: as its last one, or `waiting` for the next.
 
     A try that failed counts against the retries. One that was killed says nothing of the run, so there are
-    `LOST_TRIES` more of them.
+    `LOST_TRIES` more of them. After one that is final there is none.
     """
     failed, lost = record.failed + (end.kind == "failed"), record.lost + (end.kind == "lost")
     state, reason = end.kind, end.reason
-    if end.kind == "failed" and failed <= retries:
+    if end.kind == "failed" and failed <= retries and not end.is_final:
         state = "waiting"
     if end.kind == "lost":
         is_last = lost > retries + LOST_TRIES

@@ -10,7 +10,8 @@ jobs/7/cancelled              if the submission was cancelled
 jobs/7/ended                  once each of its runs has a done.json
 jobs/7/slurm/                 what the programs around the runs said
 jobs/7/runs/3/                one run: log.txt, work/, state.json, cancelled, done.json written last; two locks:
-                              .lock is held by the program at the run, .alive by that and by what it started
+                              .lock is held by the program at the run, .alive by that and by what it started; .kills:
+                              where it runs, and how many processes the kernel had killed there for lack of memory
 """
 
 from __future__ import annotations
@@ -51,6 +52,7 @@ RUNS: Final = "runs"
 SLOTS: Final = "slots"
 NEXT: Final = "next"
 ALIVE: Final = ".alive"
+KILLS: Final = ".kills"
 LOG: Final = "log.txt"
 WORK: Final = "work"
 _STATE: Final = "state.json"

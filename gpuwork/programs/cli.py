@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from gpuwork.errors import Fault, Refused, StoreError, WorkError
+from gpuwork.packages import require_here
 from gpuwork.programs.arguments import parse_arguments
 from gpuwork.programs.check import examine_program
 from gpuwork.programs.prepare import prepare_run
@@ -87,17 +88,19 @@ def _check(asked: argparse.Namespace) -> Printed:
 
 
 def _run(asked: argparse.Namespace) -> Printed:
+    toolkit, where = find_toolkit(), find_where()
+    gpus = list(where.gpus)
+    can_compile = not gpus or where.simulated or toolkit.nvcc is not None or toolkit.old is not None
+    require_here(("dask", "distributed"), ("g++", "openssl"), others=() if can_compile else ("nvcc",))
+    from gpuwork.programs.lead import lead
     from gpuwork.programs.meet import settle_dask
 
     settle_dask()
-    from gpuwork.programs.lead import lead
-
-    gpus = list(find_where().gpus)
     workers = asked.workers or max(1, len(gpus))
     with tempfile.TemporaryDirectory(prefix="gpuwork-run-") as place:
         run = prepare_run(
             asked.program, asked.data, settings=dict(asked.settings), workers=workers, local=True,
-            store=asked.store.absolute(), run=Path(place), toolkit=find_toolkit(),
+            store=asked.store.absolute(), run=Path(place), toolkit=toolkit,
         )  # fmt: skip
         try:
             document = lead(run, gpus=_share(gpus, workers), tell=_tell_progress)

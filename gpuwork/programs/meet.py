@@ -12,6 +12,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from gpuwork.errors import HostLacks, TimedOut
+from gpuwork.packages import pip_command
 from gpuwork.programs.certificate import read_security
 from gpuwork.programs.run_folder import Meeting
 
@@ -53,8 +54,7 @@ def settle_dask() -> None:
         raise HostLacks(
             "Dask cannot be imported",
             evidence=str(error)[:300],
-            fix="python3 -m pip install 'distributed>=2024.8'; "
-            "in nodes: `image: {toolkit: true}` in the spec of the cluster",
+            fix=f"{pip_command(['distributed'])}; in nodes: `image: {{toolkit: true}}` in the spec of the cluster",
         ) from error
     dask.config.set(_SETTINGS)
 

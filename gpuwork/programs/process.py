@@ -12,6 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from gpuwork.errors import WorkError
+from gpuwork.memory_kills import KILLED, MemoryKills, ran_out
 from gpuwork.program import program_argv
 from gpuwork.programs.wire import receive, send
 
@@ -49,6 +50,7 @@ class ProgramProcess:
     def __init__(self, code: Path, config: ProgramConfig, *, log: Path, env: Mapping[str, str] = os.environ) -> None:
         self._log = log
         self._name = config.name
+        self._kills = MemoryKills()
         to_it, self._outgoing = os.pipe()
         self._incoming, from_it = os.pipe()
         argv = program_argv(
@@ -117,6 +119,9 @@ class ProgramProcess:
         number = signal.Signals(-status)
         evidence = f"{number.name}: {signal.strsignal(number)}"
         if number in _KILLED:
+            evidence = self._kills.explain(KILLED, evidence) if number == signal.SIGKILL else evidence
+            if ran_out(evidence):
+                return self._failed(f"was killed when it had to {what}", evidence)
             return ProgramKilled(
                 f"the process of program {self._name} was killed when it had to {what}",
                 evidence=evidence, fix=f"dmesg | tail; tail {self._log}",

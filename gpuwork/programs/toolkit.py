@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from gpuwork.errors import HostLacks
+from gpuwork.packages import pip_command
 
 NATIVE: Final = Path(__file__).parent / "native"
 STANDIN: Final = "standin"
@@ -59,9 +60,7 @@ class Toolkit:
             raise HostLacks(
                 "there is no nvcc here",
                 evidence=f"neither in the wheels of CUDA 13 nor in PATH nor {_ELSEWHERE}",
-                fix="python3 -m pip install 'nvidia-cuda-nvcc>=13,<14' 'nvidia-cuda-crt>=13,<14' 'nvidia-nvvm>=13,<14' "
-                "'nvidia-cuda-runtime>=13,<14' 'nvidia-cuda-cccl>=13,<14'; "
-                "in nodes: `image: {toolkit: true}` in the spec of the cluster",
+                fix=f"{pip_command(['nvcc'])}; in nodes: `image: {{toolkit: true}}` in the spec of the cluster",
             )
         return str(self.nvcc)
 

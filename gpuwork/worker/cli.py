@@ -26,12 +26,14 @@ from gpuwork.jobs.store import writing
 from gpuwork.leash import on_leash_end
 from gpuwork.shared_folder import make_folder, only_one
 from gpuwork.worker.arguments import parse_arguments
+from gpuwork.worker.asked import PROCESS, THREAD
 from gpuwork.worker.consumer import EagerConsumer
 from gpuwork.worker.gate import Gate
 from gpuwork.worker.keeper import Keeper
 from gpuwork.worker.project import load_app, sign_code
 from gpuwork.worker.restart import RestartOnChange
 from gpuwork.worker.runs import LeashedRuns
+from gpuwork.worker.task_process import ProcessPool, TaskProcess
 from gpuwork.worker.tasks import add_tasks
 
 if TYPE_CHECKING:
@@ -43,6 +45,7 @@ if TYPE_CHECKING:
 _WORKERS: Final = ".workers"
 _LEFT_S: Final = 12.0  # so long a run may need to end that lost its worker
 _LOOK_S: Final = 0.1
+_POOLS: Final = {PROCESS: ProcessPool, THREAD: THREAD}
 _LOG: Final = logging.getLogger("gpuwork.worker")
 
 
@@ -83,9 +86,9 @@ def _take_gpu(place: Path, held: ExitStack) -> None:
 def _end_what_was_left(place: Path) -> None:
     """Wait for runs of a worker of this GPU that was killed; then kill what is left of them."""
     until = time.monotonic() + _LEFT_S
-    while find_marked(WORKER_VARIABLE, str(place)) and time.monotonic() < until:
+    while find_marked({WORKER_VARIABLE: str(place)}) and time.monotonic() < until:
         time.sleep(_LOOK_S)
-    end_leftovers(WORKER_VARIABLE, str(place))
+    end_leftovers({WORKER_VARIABLE: str(place)})
 
 
 def _serve(asked: argparse.Namespace, name: str, place: Path) -> int:
@@ -94,36 +97,41 @@ def _serve(asked: argparse.Namespace, name: str, place: Path) -> int:
     project = asked.project.absolute() if asked.project else None
     home, store, log = Path.cwd(), asked.folder.absolute(), asked.log.absolute()
     signed = sign_code(project) if project else None  # before it is imported
-    app, queues, fault = load_app(project, asked.app, read_broker(asked.broker))
+    served = load_app(project, asked.app, read_broker(asked.broker))
+    app = served.app
     check_url(app)
     app.amqp.queues.add(own_queue(name))
     app.conf.worker_consumer = f"{EagerConsumer.__module__}:{EagerConsumer.__name__}"
     runs = LeashedRuns(store, mark=str(place))
     add_tasks(app, runs, gpu=asked.gpu, project=project)
     restart = RestartOnChange(project, signed)
+    process = TaskProcess(runs.stop)
     over = threading.Event()
 
     def on_end(**_: object) -> None:
         over.set()
-        runs.stop()
+        process.end()
 
     def on_ready(sender: Consumer, **_: object) -> None:
         signal.signal(signal.SIGHUP, signal.SIG_IGN)  # Celery would begin anew, as another program than this
-        if fault is not None:
-            _LOG.error("the app of the project is not served until its code is changed: %s", hide_password(fault))
-        gate = Gate(store, queues)
+        if served.fault is not None:
+            words = hide_password(served.fault)
+            _LOG.error("the app of the project is not served until its code is changed: %s", words)
+        for notice in served.notices:
+            _LOG.warning("the app of the project: %s", hide_password(notice))
+        gate = Gate(store, served.queues, is_last=lambda: restart.has_changed)
         for work, arguments in ((_keeper(app, store).until, ()), (restart.until, ()), (gate.until, (sender,))):
             threading.Thread(target=work, args=(over, *arguments), daemon=True).start()
 
     signals.worker_shutting_down.connect(on_end, weak=False)
     signals.worker_ready.connect(on_ready, weak=False)
-    signals.task_postrun.connect(restart.after_task, weak=False)
+    process.connect()
     with writing(store, failed="the worker's log cannot be written"):
         log.parent.mkdir(parents=True, exist_ok=True)
         log.open("ab").close()
     worker = app.Worker(
-        hostname=name, queues=[*queues, name], pool="threads", concurrency=1, prefetch_multiplier=1, loglevel="INFO",
-        logfile=str(log), task_events=True, without_gossip=True, without_mingle=True,
+        hostname=name, queues=[*served.queues, name], pool=_POOLS[served.pool], concurrency=1, prefetch_multiplier=1,
+        loglevel="INFO", logfile=str(log), task_events=True, without_gossip=True, without_mingle=True,
     )  # fmt: skip
     worker.start()
     if restart.wanted:

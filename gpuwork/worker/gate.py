@@ -1,4 +1,4 @@
-"""Has a worker take no work while its node is held, because the node is about to go; what it is at goes on."""
+"""Has a worker take no work while its node is held, or before it begins anew; what it is at goes on."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from gpuwork.jobs.store import is_held
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
     from threading import Event
 
@@ -21,20 +21,23 @@ _LOG: Final = logging.getLogger(__name__)
 class Gate:
     """Looks whether the node is held; until it has, `gpuwork.jobs.one` hands each run back."""
 
-    def __init__(self, store: Path, queues: Sequence[str]) -> None:
-        """Keep the folder of jobs, and the queues that are left alone meanwhile."""
+    def __init__(self, store: Path, queues: Sequence[str], *, is_last: Callable[[], bool]) -> None:
+        """Keep the folder of jobs, the queues that are left alone, and whether the task under way is the last one."""
         self._store = store
         self._queues = tuple(queues)
+        self._is_last = is_last
         self._is_closed = False
 
     def until(self, stop: Event, consumer: Consumer) -> None:
         """Look several times a second, and tell the part of Celery that talks to the broker."""
         while not stop.is_set():
-            held = is_held(self._store)
-            if held != self._is_closed:
-                self._is_closed = held
-                _LOG.warning("this node is held: no work is taken" if held else "this node takes work again")
-                turn = consumer.cancel_task_queue if held else consumer.add_task_queue
+            is_last = self._is_last()
+            closed = is_last or is_held(self._store)
+            if closed != self._is_closed:
+                self._is_closed = closed
+                if not is_last:
+                    _LOG.warning("this node is held: no work is taken" if closed else "this node takes work again")
+                turn = consumer.cancel_task_queue if closed else consumer.add_task_queue
                 for queue in self._queues:
                     consumer.call_soon(turn, queue)
             stop.wait(GATE_S)

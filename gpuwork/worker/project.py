@@ -6,6 +6,7 @@ import logging
 import os
 import re
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,6 +14,8 @@ from gpuwork import celeryconfig
 from gpuwork.broker import QUEUE, broker_settings, make_app
 from gpuwork.broker_file import transport_options
 from gpuwork.project_files import LEFT_OUT, RUNS
+from gpuwork.worker.asked import choose_pool, find_denied, find_queues, find_void
+from gpuwork.worker.cuda_begun import has_begun_cuda
 
 if TYPE_CHECKING:
     from celery import Celery
@@ -20,32 +23,57 @@ if TYPE_CHECKING:
 _MOST_FILES: Final = 20_000
 _OF_ENVIRONMENT: Final = ("CELERY_BROKER_URL", "CELERY_BROKER_READ_URL", "CELERY_BROKER_WRITE_URL")
 # What a worker with one GPU is; a project's settings for everything else stay as they are.
-_FIXED: Final = ("worker_pool", "worker_concurrency", "worker_prefetch_multiplier")
+_FIXED: Final = ("worker_concurrency", "worker_prefetch_multiplier")
 _LOG: Final = logging.getLogger(__name__)
 
 
-def load_app(project: Path | None, module: str | None, url: str) -> tuple[Celery, list[str], str | None]:
-    """The app to serve, its queues, and what is wrong with the project's app if that cannot be served.
+@dataclass(frozen=True, kw_only=True)
+class Served:
+    """What a worker serves.
 
-    A project whose code is broken does not keep its worker from making runs of jobs.
+    Attributes:
+        pool: Celery's name of where its tasks run.
+        fault: What is wrong with the project's app if that cannot be served.
+        notices: What it asks for and does not get.
     """
+
+    app: Celery
+    queues: tuple[str, ...] = (QUEUE,)
+    pool: str
+    fault: str | None = None
+    notices: tuple[str, ...] = ()
+
+
+def load_app(project: Path | None, module: str | None, url: str) -> Served:
+    """The app to serve; a project whose code is broken does not keep its worker from making runs of jobs."""
     for name in _OF_ENVIRONMENT:  # Celery would take them for what was asked
         os.environ.pop(name, None)
     if project is not None and project.is_dir():
         sys.dont_write_bytecode = True  # an edit in the same second is an edit too, and the folder is the user's
         os.chdir(project)
         sys.path.insert(0, str(project))
-    if project is None or module is None or not _has_module(project, module):
-        return make_app(url), [QUEUE], None
-    try:
-        app = _import_app(module)
-        settle(app, url)
-        app.loader.import_default_modules()
-        app.finalize()
-    except (Exception, SystemExit) as error:  # noqa: BLE001  (a user's code may raise anything)
-        _LOG.warning("the app of the project cannot be served", exc_info=error)
-        return make_app(url), [QUEUE], f"{type(error).__name__}: {error}"
-    return app, list(dict.fromkeys([*app.amqp.queues, QUEUE])), None
+    fault = None
+    if project is not None and module is not None and _has_module(project, module):
+        try:
+            return _load_theirs(module, url)
+        except (Exception, SystemExit) as error:  # noqa: BLE001  (a user's code may raise anything)
+            _LOG.warning("the app of the project cannot be served", exc_info=error)
+            fault = f"{type(error).__name__}: {error}"
+    return Served(app=make_app(url), pool=choose_pool({}, has_begun_cuda=has_begun_cuda()), fault=fault)
+
+
+def _load_theirs(module: str, url: str) -> Served:
+    app = _import_app(module)
+    given = dict(app.conf.table(censored=False))
+    denied = [*find_denied(given, url=url)]
+    settle(app, url)
+    app.loader.import_default_modules()
+    app.finalize()
+    has_begun = has_begun_cuda()
+    pool = choose_pool(given, has_begun_cuda=has_begun)
+    queues, unknown = find_queues(app)
+    notices = (*denied, *find_void(app, given, pool=pool, has_begun_cuda=has_begun), *unknown)
+    return Served(app=app, queues=tuple(dict.fromkeys([*queues, QUEUE])), pool=pool, notices=notices)
 
 
 def settle(app: Celery, url: str) -> None:
@@ -55,6 +83,7 @@ def settle(app: Celery, url: str) -> None:
     wanted: dict[str, Any] = {
         name: value for name, value in ours.items() if name in app.conf and (name in _FIXED or name not in given)
     }
+    wanted["worker_enable_remote_control"] = True  # by it workers say that they are there
     options = {**transport_options(url), **given.get("broker_transport_options", {})}
     app.conf.update({**wanted, **broker_settings(url), "broker_transport_options": options})
 

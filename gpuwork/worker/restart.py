@@ -28,24 +28,15 @@ class RestartOnChange:
         """Keep the folder, and what `sign_code` said of it before it was imported."""
         self._project = project
         self._signed = signed
-        self._has_changed = False
+        self.has_changed = False  # then nothing more is taken from the queue
         self.wanted = False
 
     def until(self, stop: Event) -> None:
-        """Look until it has changed; a worker that is idle then ends at once."""
+        """Look until it has changed, and end the worker as soon as it is idle."""
         while self._project is not None and not stop.wait(_LOOK_S):
-            self._has_changed = self._has_changed or sign_code(self._project) != self._signed
-            if self._has_changed and not tuple(state.active_requests):
-                self._end()
+            self.has_changed = self.has_changed or sign_code(self._project) != self._signed
+            if self.has_changed and not tuple(state.active_requests):
+                self.wanted = True
+                _LOG.warning("the code of %s has changed: the worker restarts", self._project)
+                os.kill(os.getpid(), signal.SIGTERM)
                 return
-
-    def after_task(self, **_: object) -> None:
-        """End before the next task of a worker that is never idle."""
-        if self._has_changed:
-            self._end()
-
-    def _end(self) -> None:
-        if not self.wanted:
-            self.wanted = True
-            _LOG.warning("the code of %s has changed: the worker restarts", self._project)
-            os.kill(os.getpid(), signal.SIGTERM)

@@ -21,8 +21,6 @@ from gpuwork.program import program_argv
 if TYPE_CHECKING:
     from pathlib import Path
 
-EXIT_DONE: Final = 0
-EXIT_ENDED: Final = 1
 _MOST_BEGINS: Final = 200  # `one` counts how often it was killed, and gives up long before
 _SAID_BYTES: Final = 4000
 _LOG: Final = logging.getLogger(__name__)
@@ -58,8 +56,9 @@ class LeashedRuns:
         env = {**os.environ, WORKER_VARIABLE: self._mark}
         with tempfile.TemporaryFile() as said:
             process = subprocess.Popen(  # noqa: S603  (of this package)
-                argv, cwd="/", env=env, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=said
-            )
+                argv, cwd="/", env=env, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=said,
+                start_new_session=True,  # it ends in order when the process of tasks is killed with all its group
+            )  # fmt: skip
             self._process = process
             if self._stop.is_set():
                 self._let_go()

@@ -25,18 +25,19 @@ from gpuwork.jobs.store import CANCELLED, is_cancelled, is_held, read_run_record
 from gpuwork.jobs.workers import take_next
 from gpuwork.machine import describe_machine
 from gpuwork.worker.gate import GATE_S
-from gpuwork.worker.runs import EXIT_DONE, EXIT_ENDED
+from gpuwork.worker.run_end import EXIT_DONE, EXIT_ENDED, JobCancelled, JobFailed, tell_end
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from celery import Celery
 
-from gpuwork.worker.runs import LeashedRuns
+    from gpuwork.worker.runs import LeashedRuns
 
 _FUNCTION: Final = re.compile(r"([^\W\d]\w*(?:\.[^\W\d]\w*)*):([^\W\d]\w*)")
 _ID: Final = re.compile(r"[1-9][0-9]{0,8}")
 _MOST_NUMBER: Final = 10**6
+_NO_LIMIT_S: Final = 10**9  # a run has a limit of its own; those of an app are for the tasks of the app
 _LOG: Final = logging.getLogger(__name__)
 
 
@@ -48,15 +49,16 @@ class _Named(Protocol):
 
 def add_tasks(app: Celery, runs: LeashedRuns, *, gpu: str, project: Path | None) -> None:
     """Give an app these tasks, also one of a user's project."""
+    pid = os.getpid()  # of the worker; tasks run in a process of their own
 
     def ping() -> dict[str, Any]:
-        return {"node": platform.node(), "pid": os.getpid(), "gpu": os.environ["CUDA_VISIBLE_DEVICES"]}
+        return {"node": platform.node(), "pid": pid, "gpu": os.environ["CUDA_VISIBLE_DEVICES"]}
 
     def stats() -> dict[str, Any]:
         return describe_machine(gpu)
 
-    def run(submission: object, number: object) -> None:
-        make_run(app, runs, submission, number)
+    def run(submission: object, number: object) -> str:
+        return make_run(app, runs, submission, number)
 
     def call(function: object, arguments: object = None) -> object:
         return call_function(project, function, arguments)
@@ -68,12 +70,14 @@ def add_tasks(app: Celery, runs: LeashedRuns, *, gpu: str, project: Path | None)
     late = {"acks_late": True, "reject_on_worker_lost": True}
     app.task(ping, name=PING_TASK, shared=False)
     app.task(stats, name="gpuwork.stats", shared=False)
-    app.task(run, name=RUN_TASK, shared=False, ignore_result=True, **late)
+    once = {"acks_on_failure_or_timeout": True, "acks_on_failure": True, "throws": (JobFailed, JobCancelled)}
+    no_limit = {"time_limit": _NO_LIMIT_S, "soft_time_limit": _NO_LIMIT_S - 1}
+    app.task(run, name=RUN_TASK, shared=False, ignore_result=True, **late, **once, **no_limit)
     app.task(call, name="gpuwork.call", shared=False, **late)
 
 
-def make_run(app: Celery, runs: LeashedRuns, submission: object, number: object) -> None:
-    """Make a run of a job; of a submission that limits its runs, hand in the next one.
+def make_run(app: Celery, runs: LeashedRuns, submission: object, number: object) -> str:
+    """Make a run of a job; of a submission that limits its runs, hand in the next one. Return what became of it.
 
     A message says no more than that there may be something to do: a run that has ended is not run again, and one that
     goes on elsewhere is left alone. Its message is dropped then; should it wait later, the keeper finds it.
@@ -81,6 +85,8 @@ def make_run(app: Celery, runs: LeashedRuns, submission: object, number: object)
     Raises:
         Reject: The run was stopped because this worker ends, or its node is held; another worker gets the message.
         ValueError: The message names no run.
+        JobFailed: The run failed, or could not be made.
+        JobCancelled: It was cancelled.
     """
     id_, number = read_message(submission, number)
     if is_held(runs.store):
@@ -97,6 +103,7 @@ def make_run(app: Celery, runs: LeashedRuns, submission: object, number: object)
                 send_runs(app, told.id, [following])
         except WorkError as error:
             _LOG.warning("the next run of job %s was not submitted: %s", id_, error)
+    return tell_end(runs.store / id_, number, status)
 
 
 def read_message(submission: object, number: object) -> tuple[str, int]:

@@ -279,6 +279,6 @@ def spec(gpuprov: Gpuprov) -> str:
 @pytest.fixture(scope="session")
 def cluster(gpuprov: Gpuprov, spec: str) -> Iterator[Finished]:
     """Four nodes, for all tests; what `cluster up` said of them. Each test leaves them as it found them."""
-    gpuprov("cluster", "down", CLUSTER, "--force")  # what a killed run of these tests left
+    gpuprov("cluster", "down", CLUSTER, "--yes", "--force")  # what a killed run of these tests left
     yield gpuprov("--json", "cluster", "up", "-f", spec, "--no-verify")
-    gpuprov("cluster", "down", CLUSTER)
+    gpuprov("cluster", "down", CLUSTER, "--yes")

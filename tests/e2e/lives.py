@@ -86,7 +86,7 @@ def sweeping(engine: str) -> Any:
     @pytest.fixture(autouse=True)
     def nothing_is_left(gpuprov: Gpuprov, place: Place) -> Iterator[None]:
         yield
-        gpuprov("cluster", "down", place.cluster, "--engine", engine)
+        gpuprov("cluster", "down", place.cluster, "--yes", "--engine", engine)
         sweep(place)
         remove_loose_pairs(gpuprov)
 
@@ -110,7 +110,7 @@ def verbs_of(place: Place, spec: Path, engine: str) -> dict[str, tuple[str, ...]
         "cluster up": ("cluster", "up", "-f", str(spec), "--no-verify"),
         "create-node": ("create-node", *more),
         "cluster up -n 1": ("cluster", "up", "--name", place.cluster, "-n", "1", "--no-verify", *which),
-        "cluster down": ("cluster", "down", place.cluster, *which),
+        "cluster down": ("cluster", "down", place.cluster, "--yes", *which),
     }
 
 

@@ -36,8 +36,8 @@ def nodes(gpuprov: Gpuprov, place: Place) -> Iterator[list[str]]:
         path.write_text(where.spec(count=count, engine=engine))
         gpuprov("cluster", "up", "-f", str(path), "--no-verify")
     yield [place.node(0), place.node(1), DOCKER.node(0)]
-    gpuprov("cluster", "down", DOCKER.cluster)
-    gpuprov("cluster", "down", place.cluster)
+    gpuprov("cluster", "down", DOCKER.cluster, "--yes")
+    gpuprov("cluster", "down", place.cluster, "--yes")
     sweep(DOCKER)
 
 

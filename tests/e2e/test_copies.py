@@ -113,7 +113,7 @@ def test_a_copy_in_the_place_of_its_node_becomes_it_by_the_command_that_is_named
 def test_down_leaves_the_copy_and_its_networks(
     gpuprov: Gpuprov, place: Place, up: tuple[str, ...], backup: str, lxc: Callable[..., str]
 ) -> None:
-    down = gpuprov("cluster", "down", place.cluster)
+    down = gpuprov("cluster", "down", place.cluster, "--yes")
     assert f"kept the network {place.mark}0: in use by {backup}" in down.stderr
     assert lxc("list", "--format", "csv", "--columns", "n", place.mark).split() == [backup]
     assert gpuprov("cluster", "down", place.cluster).stdout == "unchanged\n"

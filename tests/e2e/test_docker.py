@@ -98,7 +98,7 @@ def bare(world: DockerWorld) -> dict[str, object]:
 def cluster(gpuprov: Gpuprov, bare: dict[str, object]) -> Iterator[Finished]:  # noqa: ARG001 - looked at before
     """Four nodes, for all tests; each leaves them as it found them."""
     yield gpuprov("--json", "cluster", "up", "-f", spec_of(gpuprov.folder))
-    gpuprov("cluster", "down", CLUSTER, "--engine", "docker")
+    gpuprov("cluster", "down", CLUSTER, "--yes", "--engine", "docker")
 
 
 def states(gpuprov: Gpuprov) -> dict[str, str]:
@@ -473,7 +473,7 @@ def test_another_spec_restarts_nodes_by_name_and_not_under_a_job(
 
 
 def test_down_leaves_nothing(gpuprov: Gpuprov, world: DockerWorld, bare: dict[str, object]) -> None:
-    gpuprov("cluster", "down", CLUSTER)
+    gpuprov("cluster", "down", CLUSTER, "--yes")
     assert world.look() == bare
 
 

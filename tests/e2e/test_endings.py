@@ -26,12 +26,12 @@ SOCKETS = ("/var/lib/lxd/unix.socket", "/var/snap/lxd/common/lxd/unix.socket")
 @pytest.fixture
 def up(gpuprov: Gpuprov, world: World, place: Place, tmp_path: Path) -> Iterator[tuple[str, ...]]:
     """The command that makes a small cluster, which is gone at the end without a trace."""
-    gpuprov("cluster", "down", place.cluster)
+    gpuprov("cluster", "down", place.cluster, "--yes")
     before = world.look()
     path = tmp_path / "small.yaml"
     path.write_text(place.spec())
     yield ("cluster", "up", "-f", str(path), "--no-verify")
-    gpuprov("cluster", "down", place.cluster)
+    gpuprov("cluster", "down", place.cluster, "--yes")
     assert world.look() == before
 
 
@@ -57,7 +57,7 @@ def test_down_leaves_nothing(gpuprov: Gpuprov, world: World, place: Place, up: t
     there = world.look()
     assert names(world, place) == [place.node(0), place.node(1)]
     assert all(there[part] != before[part] for part in ("instances", "networks", "links", "rules", "keys"))
-    assert f"removed node {place.node(1)}" in gpuprov("cluster", "down", place.cluster).stdout
+    assert f"removed node {place.node(1)}" in gpuprov("cluster", "down", place.cluster, "--yes").stdout
     assert world.look() == before
     assert gpuprov("cluster", "down", place.cluster).stdout == "unchanged\n"
 

@@ -173,7 +173,7 @@ def test_a_cluster_of_one_host_is_on_that_member_alone(controller: Controller, q
         "c000": ("(foreign)", "hinton"),
         **dict.fromkeys(("theirs", "solo-000", "solo-001", "extra"), ("(foreign)", "m1")),
     }
-    typed("cluster", "down", "solo", "--yes")
+    typed("cluster", "down", "solo", "--yes", "--force")
     assert locations(query) == {"theirs": "m1", "c000": "m2"}
     left = query("hoff", "/1.0/networks?recursion=1")
     assert [network["name"] for network in left if network["managed"]] == [BRIDGE]
@@ -228,7 +228,7 @@ def test_each_member_removes_its_own_and_the_last_one_the_networks(controller: C
     assert "n003" not in locations(query)
     controller("cluster", "up", "-f", controller.spec)  # without a name, it would be one of this machine itself
     assert locations(query)["n003"] == "m2"
-    controller("cluster", "down", "both", "--yes")
+    controller("cluster", "down", "both", "--yes", "--force")
     assert locations(query) == {"theirs": "m1", "c000": "m2"}
     left = query("hoff", "/1.0/networks?recursion=1")
     assert [network["name"] for network in left if network["managed"]] == [BRIDGE]

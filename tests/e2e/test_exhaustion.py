@@ -195,7 +195,7 @@ def test_a_subnet_that_is_full(gpuprov: Gpuprov, place: Place, tmp_path: Path) -
     assert subnets["subnet"] in refused.stderr
     gpuprov("rm", place.node(3))
     gpuprov(*more)
-    gpuprov("cluster", "down", place.cluster)
+    gpuprov("cluster", "down", place.cluster, "--yes")
 
 
 @pytest.mark.parametrize(

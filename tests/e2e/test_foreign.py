@@ -313,7 +313,7 @@ def test_nothing_foreign_changes(
         kinds = own if engine == "docker" else {f"{CLIENTS[engine]}-instances", f"{CLIENTS[engine]}-networks", "nft"}
         seen = {key.partition(" ")[0] for key in there if there[key] != before.get(key)}
         assert seen >= {*kinds, "ip", "file"}
-        gpuprov("cluster", "down", place.cluster)
+        gpuprov("cluster", "down", place.cluster, "--yes")
         after = look()
     changed = {key: (before.get(key), after.get(key)) for key in {*before, *after} if before.get(key) != after.get(key)}
     life = "up, grow, create-node, expose, snapshot, stop, rm, shrink, down" + ", image build and rm" * building

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.e2e.machine import container, virtual_machine
+from tests.e2e.machine import ROOT, container, virtual_machine
+from tests.transcript import is_as_shown, read_transcript
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from tests.e2e.machine import Machine
     from tests.e2e.places import Place
 
+README = ROOT / "README.md"
 NODES = [f"c00{number}" for number in range(4)]
 JOB = "outlives-the-cut"
 STATE = "/var/lib/slurm/slurmctld/job_state"  # Slurm writes it every few seconds
@@ -126,6 +128,21 @@ def test_make_up_makes_four_nodes(machine: Machine) -> None:
     assert json.loads(machine.run("gpuprov", "--json", "cluster", "up"))["unchanged"] is True
 
 
+def test_the_first_hour_is_as_the_readme_shows_it(machine: Machine) -> None:
+    """Every command, typed in order; what fails is shown with its errors."""
+    folder = "."
+    others = [node["name"] for node in nodes(machine) if node["cluster"] != "lab"]
+    for typed in read_transcript(README.read_text()):
+        if typed.command.startswith("cd "):
+            folder = typed.command.removeprefix("cd ")
+            continue
+        line = f"cd {folder} && {{ {typed.command}; }} 2>/tmp/said || cat /tmp/said"
+        printed = machine.run("sh", "-c", line)
+        assert is_as_shown(printed, typed.shown), f"$ {typed.command}\n{printed}"
+    assert [node["name"] for node in nodes(machine)] == others
+    machine.run("make", "up")
+
+
 def first_nodes(machine: Machine) -> dict[str, str]:
     """One node of each cluster."""
     return {node["cluster"]: node["name"] for node in reversed(nodes(machine))}
@@ -165,7 +182,7 @@ def test_undo_takes_back_what_prepare_made_and_nothing_else(machine: Machine) ->
     assert {UNIT.format(engine) for engine in engines} < set(before)
     theirs = machine.run("sh", "-c", LOOK_AT_THEIRS)
     for engine, cluster in engines.items():
-        machine.run("gpuprov", "cluster", "down", cluster)
+        machine.run("gpuprov", "cluster", "down", cluster, "--yes")
         for image in json.loads(machine.run("gpuprov", "--json", "image", "list"))["images"]:
             if image["engine"] == engine:
                 machine.run("gpuprov", "image", "rm", image["name"], "--engine", engine)

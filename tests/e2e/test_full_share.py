@@ -38,7 +38,7 @@ def tiny(gpuprov: Gpuprov, place: Place, tmp_path_factory: pytest.TempPathFactor
         made = Desk(gpuprov, place, "lxd", "worker", base)
         made.folder = folder
         yield made
-        gpuprov("cluster", "down", place.cluster, "--force")
+        gpuprov("cluster", "down", place.cluster, "--yes", "--force")
     finally:
         output("umount", "--lazy", str(folder))
         folder.rmdir()

@@ -87,7 +87,7 @@ def test_a_cluster_with_a_hostile_node_is_taken_down(
             if engine in kind.engines and kind.role == role and kind.sample:
                 hostile.in_node(kind.lines, timeout_s=5)  # where it writes into a FIFO of the kind before, it hangs
         force = ["--force"] if role == "slurm" else []
-        hostile.gpuprov("cluster", "down", hostile.cluster, "--engine", engine, *force)
+        hostile.gpuprov("cluster", "down", hostile.cluster, "--yes", "--engine", engine, *force)
         left = hostile.gpuprov.json("list", "--engine", engine)["nodes"]
         assert not [row["name"] for row in left if row["cluster"] == hostile.cluster]
         survived = True

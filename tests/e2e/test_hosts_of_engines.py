@@ -270,7 +270,7 @@ def test_a_machine_without_power_comes_back_by_itself(controller: Controller, na
 
 
 def test_down_leaves_what_is_not_its_own(controller: Controller, before: dict[str, dict[str, Any]]) -> None:
-    changed = controller("--json", "cluster", "down", "--yes").document["changed"]
+    changed = controller("--json", "cluster", "down", "--yes", "--force").document["changed"]
     assert {line.partition(":")[0] for line in changed} == set(ENGINES)
     for machine in controller.lab.machines.values():
         assert not machine.run("sh", "-c", "ls /sys/class/net | grep -E 'gpvx|gpvb|gpbr' || true").strip()
@@ -315,5 +315,5 @@ def test_workers_of_two_engines_pull_from_one_queue_and_run_a_grid(
     assert {homes[row["node"]] for row in rows} == {"hoff", "frege"}
     controller("grid", "pull", str(project), *crew)
     assert len(list((project / "runs").rglob("done.json"))) == 6
-    controller("cluster", "down", "crew", "--yes")
+    controller("cluster", "down", "crew", "--yes", "--force")
     assert difference(before, foreign(controller)) == {}

@@ -39,7 +39,7 @@ def engine(request: pytest.FixtureRequest, gpuprov: Gpuprov, place: Place) -> It
     request.getfixturevalue({"lxd": "lxc"}.get(name, name))
     before = built(gpuprov, name)
     yield name
-    gpuprov("cluster", "down", place.cluster, "--force", "--engine", name)
+    gpuprov("cluster", "down", place.cluster, "--yes", "--force", "--engine", name)
     for image in built(gpuprov, name) - before:
         gpuprov("image", "rm", image, "--engine", name)
 

@@ -40,7 +40,7 @@ def cluster(gpuprov: Gpuprov, place: Any, incus: Callable[..., str]) -> Iterator
     incus("create", *foreign, "--config", f"{MARK}={PLACE.cluster}")
     before = lxd(f"instances/{FOREIGN}", client="incus")
     yield gpuprov("--json", "cluster", "up", "-f", str(spec))
-    gpuprov("cluster", "down", PLACE.cluster)
+    gpuprov("cluster", "down", PLACE.cluster, "--yes")
     assert look(gpuprov).parts == {}
     assert lxd(f"instances/{FOREIGN}", client="incus") == before, "nothing foreign is touched"
 
@@ -137,7 +137,7 @@ def test_a_lease_holds_on_all_engines(gpuprov: Gpuprov, docker: Any) -> None:  #
                 has_three_parts(refused)
                 assert f"{held} (exclusive, {holder}" in refused.stderr
         finally:
-            gpuprov("cluster", "down", cluster_of_its_own, "--engine", holder)
+            gpuprov("cluster", "down", cluster_of_its_own, "--yes", "--engine", holder)
 
 
 def test_what_is_foreign_is_refused(gpuprov: Gpuprov) -> None:

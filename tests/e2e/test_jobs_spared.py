@@ -195,7 +195,7 @@ def test_who_cannot_look_refuses_and_force_goes_on(bay: Bay) -> None:
 
 def test_cluster_down_counts_jobs_that_wait(bay: Bay) -> None:
     number = bay.submit("true", "--begin=now+1hour")
-    said = bay.refused("cluster", "down", bay.place.cluster).stderr
+    said = bay.refused("cluster", "down", bay.place.cluster, "--yes").stderr
     assert f"job {number} of root (train) waiting" in said
     assert "--force" in said
 

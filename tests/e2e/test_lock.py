@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpuprov.core.group_files import LOCK_FOLDER, Gates
-from gpuprov.core.lock import LOCK_NAME
+from gpuprov.core.group_files import LOCK_FOLDER, LOCK_NAME, Gates
 from gpuprov.core.queue import Queue
 from gpuprov.drivers.sockets import engine_groups
 from tests.e2e.test_races import READ_S

@@ -105,7 +105,7 @@ def neighbour(request: pytest.FixtureRequest, gpuprov: Gpuprov, place: Place, tm
     path.write_text(place.spec(count=1, engine=engine, nodes="role: plain"))
     gpuprov("cluster", "up", "-f", str(path), "--no-verify")
     yield place.node(0)
-    gpuprov("cluster", "down", place.cluster, "--engine", engine)
+    gpuprov("cluster", "down", place.cluster, "--yes", "--engine", engine)
 
 
 def dial(gpuprov: Gpuprov, name: str, *places: tuple[str, int]) -> set[str]:

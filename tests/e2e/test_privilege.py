@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from gpuprov.core.group_files import Gates
-from gpuprov.core.lock import LOCK_NAME
+from gpuprov.core.group_files import LOCK_NAME, Gates
 from tests.e2e.conftest import lxd
 from tests.e2e.places import PLACES, sweep
 
@@ -60,7 +59,7 @@ def own_cluster(gpuprov: Gpuprov, folder: Path, name: str, spec: str) -> Iterato
         gpuprov("cluster", "up", "-f", str(path), "--no-verify")
         yield
     finally:
-        gpuprov("cluster", "down", name)
+        gpuprov("cluster", "down", name, "--yes")
 
 
 @pytest.fixture(scope="module")

@@ -124,7 +124,7 @@ def test_up_at_once_and_against_down(races: Races, tmp_path: Path, turn: int) ->
     path.write_text(races.place.spec(count=1 + turn, nodes="role: plain"))
     nodes = {races.place.node(number) for number in range(1 + turn)}
     up = ("cluster", "up", "-f", str(path), "--no-verify")
-    down = ("cluster", "down", races.place.cluster)
+    down = ("cluster", "down", races.place.cluster, "--yes")
     ends = races.run("2 cluster up", up, up)
     assert count(ends) == (1, 1, 0), ends
     assert races.nodes() == nodes
@@ -148,7 +148,7 @@ def test_who_reads_beside_a_down_says_what_there_is(races: Races, tmp_path: Path
             ("image", "list"),
         ),
     )
-    with gpuprov.start("cluster", "down", place.cluster) as down:
+    with gpuprov.start("cluster", "down", place.cluster, "--yes") as down:
         while True:
             ended = down.poll() is not None
             readers = [(argv, gpuprov.start(*argv)) for argv in looks]

@@ -196,7 +196,7 @@ def test_a_foreign_network_of_the_engine_is_left_alone(
         refused = gpuprov("cluster", "up", "-f", other_spec(place, tmp_path, bridge=f"{place.mark}2"), expect=4)
         has_three_parts(refused)
         assert f"{place.mark}2 exists and was not created by gpuprov" in refused.stderr
-        gpuprov("cluster", "down", place.cluster)
+        gpuprov("cluster", "down", place.cluster, "--yes")
         assert f"{place.mark}2" in lxc("network", "list", "--format", "csv")
     finally:
         lxc("network", "delete", f"{place.mark}2")

@@ -161,7 +161,7 @@ def ward(gpuprov: Gpuprov, place: Place, tmp_path_factory: pytest.TempPathFactor
     path.write_text(place.spec(count=3, gpus=EVERY_GPU))
     others = killing.loose_links()
     yield Ward(gpuprov, place, path)
-    gpuprov("cluster", "down", place.cluster)
+    gpuprov("cluster", "down", place.cluster, "--yes")
     assert killing.loose_links() <= others, "what a killed engine left of the nodes' links goes with them"
 
 

@@ -51,7 +51,7 @@ def clusters(gpuprov: Gpuprov, docker: Any) -> Iterator[dict[str, list[str]]]:
         yield networks_of(docker)
     finally:
         for engine in ENGINES:
-            gpuprov("cluster", "down", NAME, "--engine", engine)
+            gpuprov("cluster", "down", NAME, "--yes", "--engine", engine)
 
 
 def test_each_has_networks_and_names_of_its_own(gpuprov: Gpuprov, clusters: dict[str, list[str]]) -> None:

@@ -103,5 +103,5 @@ def test_the_controller_is_back_with_its_machine(controller: Controller) -> None
 def test_down_empties_the_folder_of_the_queue(controller: Controller) -> None:
     beside = controller.lab.shared.with_name("beside")
     assert list(beside.iterdir())
-    controller("cluster", "down", "--yes")
+    controller("cluster", "down", "--yes", "--force")
     assert not list(beside.iterdir())

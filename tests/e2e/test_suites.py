@@ -33,4 +33,4 @@ def test_a_cluster_of_another_suite(
     assert said.splitlines()[2] == "debian"
     assert sorted(gpuprov.in_node(names[0], "srun", "-N2", "hostname").split()) == names
     assert gpuprov.json("cluster", "up", "-f", str(spec), "--no-verify")["unchanged"] is True
-    gpuprov("cluster", "down", place.cluster)
+    gpuprov("cluster", "down", place.cluster, "--yes")

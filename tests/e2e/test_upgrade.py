@@ -100,5 +100,5 @@ def test_a_cluster_of_an_earlier_version(
     assert sorted(gpuprov.in_node(names[0], "srun", "-N3", "hostname").split()) == names
     assert gpuprov.json("cluster", "plan", "-f", str(path), "-n", "3")["plan"] == []
 
-    gpuprov("cluster", "down", place.cluster)  # the image stays, for the next run of these tests
+    gpuprov("cluster", "down", place.cluster, "--yes")  # the image stays, for the next run of these tests
     assert DUMPS[engine](place.cluster, place.mark, gpuprov.folder / "data").parts == {}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpuprov.core.errors import HostNotReady
 from gpuprov.core.group_files import Gates
-from gpuprov.core.lock import host_lock
+from gpuprov.core.lock import host_lock, image_lock, image_lock_if_free
 from gpuprov.core.queue import Queue
 from gpuprov.host.kernel_limits import LIMITS
 from gpuprov.host.overlay_link import alias_of
@@ -21,6 +21,7 @@ from tests.fakes.places import NOWHERE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
     from gpuprov.core.reporter import Reporter
@@ -103,7 +104,8 @@ class FakeHost:
         answering: Addresses at which something answers.
         listening: Who listens on a port.
         kernel: Limits other than plenty, by check.
-        check: Called under the lock where another run had to be waited for.
+        check: Called under the lock where another run had to be waited for, or always where `stale`.
+        stale: Whether what was found before may be elsewhere by now.
         folders: Those that nodes mount.
         overlays: Its ends of overlays.
         looks: What `verify` sees of it.
@@ -120,6 +122,7 @@ class FakeHost:
     listening: dict[int, str] = field(default_factory=dict)
     kernel: dict[str, int | None] = field(default_factory=dict)
     check: Callable[[], object] = lambda: None
+    stale: bool = False
     folders: FakeFolders = field(default_factory=FakeFolders)
     overlays: FakeOverlays = field(default_factory=FakeOverlays)
     looks: Callable[[Mapping[str, Any] | None], Observation] = lambda _document: Observation(problem="not looked at")
@@ -172,9 +175,20 @@ class FakeHost:
     @contextmanager
     def lock(self, reporter: Reporter) -> Iterator[None]:
         with host_lock(reporter, gates=Gates(folder=self.folder)) as waited:
-            if waited:
+            if waited or self.stale:
                 self.check()
             yield
+
+    @contextmanager
+    def image_lock(self, reporter: Reporter) -> Iterator[None]:
+        with image_lock(reporter, gates=Gates(folder=self.folder)):
+            yield
+
+    def image_lock_if_free(self) -> AbstractContextManager[bool]:
+        return image_lock_if_free(Gates(folder=self.folder))
+
+    def afresh(self) -> FakeHost:
+        return replace(self, stale=True)
 
     def checked(self, check: Callable[[], object]) -> FakeHost:
         return replace(self, check=check)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from gpuprov.core.answer_kinds import Accepts
 
 GRID_SUBMITTED: Final = "gpuprov.grid-submitted/v1"
+CHECKED: Final = "gpuprov.grid-checked/v1"
 LISTED: Final = "gpuprov.grid-listed/v1"
 SERIES: Final = "gpuprov.grid-series/v1"
 STATES: Final = ("done", "failed", "open")
@@ -122,6 +123,17 @@ def read_grid_submitted(told: Mapping[str, Any], project: str) -> GridSubmitted:
     return GridSubmitted(
         project=project, id=number, runs=tuple(runs), done=done, under_way=under_way, other_code=other_code
     )
+
+
+def read_combinations(told: Mapping[str, Any]) -> tuple[str, ...]:
+    """The hash of the values of each combination; raises ValueError for anything else, faults included."""
+    hashes = items_of(matches(re.compile(r"[0-9a-f]{64}")))
+    _, combinations, faults = fields_of(
+        told, CHECKED, {"files": is_list, "combinations": or_none(hashes), "faults": is_list}
+    )
+    if faults or combinations is None:
+        raise ValueError(f"the project has faults there: {faults or 'a package of its params.py is missing'}")
+    return tuple(combinations)
 
 
 def read_table(told: Mapping[str, Any]) -> GridTable:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from gpuprov.planes.work.grid_answers import read_drawn_series, read_table
+from gpuprov.planes.work.grid_answers import read_combinations, read_drawn_series, read_table
 from gpuprov.planes.work.node_program import NodeProgram
 from gpuprov.planes.work.work_place import GRIDS, grid_argv
 
@@ -42,6 +42,17 @@ class GridDesk(NodeProgram):
     def translated(self, fix: str) -> str | None:  # noqa: ARG002
         """Its commands are about folders in the node."""
         return None
+
+    def combinations(self, project: str) -> tuple[str, ...]:
+        """The hash of the values of each combination that a project asks for.
+
+        Args:
+            project: A folder in the node, which is removed then.
+
+        Raises:
+            GpuprovError: The project has faults.
+        """
+        return self.ask(read_combinations, "check", project, takes=[project])
 
     def table(self, name: str) -> GridTable:
         """All runs of a project."""

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from gpuprov.core.answer_kinds import parse_program_answer, read_complaint
 from gpuprov.core.excerpt import excerpt
+from gpuprov.planes.left import judge_left
 from gpuprov.planes.worker.answers import read_workers
 from gpuprov.planes.worker.facts import NAME
 from gpuprov.verify.checks.driver import NO_GPU, facts_of
@@ -61,6 +62,13 @@ def judge_gpu(expected: Expectation, seen: Observation) -> Finding:
     return passed(f"work sees {mark}{', '.join(found)}")
 
 
+def judge_leftovers(expected: Expectation, seen: Observation) -> Finding:
+    """No process of a run is there without the program that works on the run."""
+    if expected.role != NAME:
+        return not_asked(_NO_WORKER)
+    return judge_left(facts_of(seen, NAME)["left"])
+
+
 def _workers_of(expected: Expectation, seen: Observation) -> list[WorkerRecord]:
     """Those of the node; none where the answer is not what the program prints, which the first check says."""
     try:
@@ -74,4 +82,5 @@ RULES = (
     Rule(id="broker-answers", layer="work", needs=("network-private",), judge=judge_broker, fact=NAME),
     Rule(id="worker-alive", layer="work", needs=("broker-answers",), judge=judge_alive, fact=NAME),
     Rule(id="worker-gpu", layer="work", needs=("worker-alive", "nvml-uuids"), judge=judge_gpu, fact=NAME),
+    Rule(id="worker-leftovers", layer="work", needs=("network-private",), judge=judge_leftovers, fact=NAME),
 )

@@ -6,9 +6,12 @@ from contextlib import suppress
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from gpuprov.cluster.held_gpus import leased_uuids
+from gpuprov.cluster.node_variables import PLAIN_FILE as VARIABLES
+from gpuprov.cluster.node_variables import has_own_variables
 from gpuprov.cluster.services import restart_well
 from gpuprov.cluster.share_look import SHARING_HOSTS
-from gpuprov.cluster.whole import members_elsewhere
+from gpuprov.cluster.whole import members_elsewhere, recorded_whole
 from gpuprov.core.errors import EngineError, UsageError
 from gpuprov.core.names import name_cluster
 from gpuprov.core.side_by_side import each
@@ -16,6 +19,7 @@ from gpuprov.drivers.base import LABEL_ACCOUNT
 from gpuprov.planes.applied import apply_marked
 from gpuprov.planes.base import RELEASED, Departure, Diagnostics, Ready, spec_of
 from gpuprov.planes.led import LedPlane
+from gpuprov.planes.left import ask_left
 from gpuprov.planes.work.work_place import desk_argv, require_shared
 from gpuprov.planes.worker import hold, jobs, services
 from gpuprov.planes.worker.facts import (
@@ -48,6 +52,7 @@ if TYPE_CHECKING:
     from gpuprov.drivers.base import Driver, File, ImageState, NodeState
     from gpuprov.planes.base import Crew, FilesOf, Job, Render, Secret
     from gpuprov.planes.work.job_desk import JobDesk
+    from gpuprov.planes.work.job_room import JobRoom
     from gpuprov.planes.work.queue_page import QueuePage
     from gpuprov.spec.models import ClusterSpec
     from gpuprov.spec.rule import Found
@@ -218,7 +223,10 @@ class WorkerPlane(LedPlane):
             pages = [name for name in renewed if any(file.path == FLOWER for file in files(name))]
             each(lambda name: restart_well(driver, name, PAGE_SERVICE), pages)
 
-        apply_marked(driver, stale, files, mark=APPLIED, own=(f"{FOLDER}/", f"{RABBITMQ}/"), restart=restart)
+        own: tuple[str, ...] = (f"{FOLDER}/", f"{RABBITMQ}/")
+        if any(has_own_variables(file) for lacking in stale.values() for file in lacking):
+            own = (*own, VARIABLES)
+        apply_marked(driver, stale, files, mark=APPLIED, own=own, restart=restart)
 
     def wait_ready(self, driver: Driver, crew: Crew, reporter: Reporter) -> Ready:
         """Until all workers of every node answer by the broker; nothing that is over keeps work from them."""
@@ -254,8 +262,9 @@ class WorkerPlane(LedPlane):
         *,
         timeout_s: float,
     ) -> dict[str, dict[str, object]]:
-        """The workers that answer by the broker, and the GPU that each one's work sees."""
-        return {"workers": {"argv": desk_argv("workers"), "timeout_s": timeout_s}}
+        """The workers that answer by the broker, and the GPU that each one's work sees; what is left of runs."""
+        asked = {"argv": desk_argv("workers"), "timeout_s": timeout_s}
+        return {"workers": asked, "left": ask_left("GPUWORK_RUN", timeout_s=timeout_s)}
 
     def diagnostics(self) -> Diagnostics:
         """Logs of each node, and the broker's view of all; none of them shows a password."""
@@ -275,6 +284,18 @@ class WorkerPlane(LedPlane):
         node = self._require_answering(state, "takes no jobs")
         require_shared(node, state.name)
         return JobDesk(driver=driver, node=node.name, cluster=state.name)
+
+    def job_room(self, driver: Driver, state: ClusterState) -> JobRoom:
+        """A worker is for one GPU, and a job has one worker."""
+        from gpuprov.planes.work.job_room import JobRoom, NodeRoom  # as in `job_desk`
+
+        whole = recorded_whole(state)
+        if whole is None:
+            held = [leased_uuids(node) for node in state.nodes_of(NAME)]
+        else:
+            held = [member.gpus for member in whole.members if member.role == NAME]
+        rooms = tuple(NodeRoom(gpus=1) for gpus in held for _ in gpus)
+        return JobRoom(cluster=state.name, nodes=rooms, unit="worker", has_memory=False)
 
     def queue_page(self, driver: Driver, state: ClusterState) -> QueuePage:
         """Flower's, beside the broker; none where the broker is the user's."""

@@ -78,6 +78,8 @@ class Stage:
             argv = [argv[0], "new", *argv[2:], *PLAIN]
         if list(argv[:2]) == ["cluster", "up"]:
             argv = [*argv, "--no-verify"]
+        if list(argv[:2]) == ["cluster", "down"]:
+            argv = [*argv, "--yes"]  # as somebody at a terminal would answer
         code, what, fix = self.type(argv)
         return 0 if argv[0] == "verify" and not what else code, what, fix
 
@@ -196,11 +198,6 @@ def small_subnet(stage: Stage) -> None:
 def other_subnet(stage: Stage) -> None:
     with open(stage._file, "a") as file:  # noqa: PTH123
         file.write("network: {subnet: 10.9.0.0/24}\n")
-
-
-def usual_bridge(stage: Stage) -> None:
-    with open(stage._file, "a") as file:  # noqa: PTH123
-        file.write("network: {bridge: gpbr0}\n")
 
 
 def foreign(name: str) -> Callable[[Stage], object]:

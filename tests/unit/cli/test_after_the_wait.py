@@ -32,7 +32,7 @@ VERBS = {
     "unexpose": ["c001", "7001"],
     "clone": ["c001", "web"],
     "create-node": ["web", "--gpus", "0"],
-    "cluster down": [],
+    "cluster down": ["--yes"],
     "cluster up": ["-n", "1", "--no-verify"],
     "image rm": ["gpuprov-image-worker"],
 }

@@ -91,7 +91,7 @@ def test_with_an_unreadable_spec_labels_are_enough(lab: Typed, capsys: pytest.Ca
         ("expose", "c001", "80", "--port", "18080"),
         ("unexpose", "c001", "18080"),
         ("rm", "c001", "web"),
-        ("cluster", "down", "lab"),
+        ("cluster", "down", "lab", "--yes"),
     ):
         lab(argv, capsys)
     assert lab.world.names == []
@@ -177,7 +177,7 @@ def test_random_labels_break_no_way_out(
     )
     assert not [reason for reason in bundle.missing.values() if reason.startswith("unexpected")]
     lab(("rm", "web"), capsys)
-    lab(("cluster", "down", "lab"), capsys)
+    lab(("cluster", "down", "lab", "--yes"), capsys)
     assert lab.world.names == []
 
 
@@ -191,7 +191,7 @@ def test_a_damaged_cluster_label_hides_no_other_cluster(
         for argv in chance.sample(READING, commands):
             lab(argv, capsys)
     lab(("rm", "web"), capsys)
-    lab(("cluster", "down", "lab"), capsys)
+    lab(("cluster", "down", "lab", "--yes"), capsys)
     assert lab.world.names == []
 
 

@@ -275,7 +275,7 @@ def printed(
         if argv[0] == "program":
             answer_for_programs(argv[1], desk, monkeypatch)
         if argv[0] == "queue":
-            typed(("cluster", "down", "lab"), capsys)
+            typed(("cluster", "down", "lab", "--yes"), capsys)
             typed(("cluster", "up", "--role", "worker", "-n", "1", "--share", "--no-verify"), capsys)
         if argv[0] in ("jobs", "submit"):
             jobs = desk()

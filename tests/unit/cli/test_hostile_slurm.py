@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 MOST = 15_000  # characters that a verb shows
 LIMIT_S = 5.0
 MANY = 12_000  # more jobs than are looked at
-ENDING = (["stop", "c002"], ["rm", "c002"], ["cluster", "down"])
+ENDING = (["stop", "c002"], ["rm", "c002"], ["cluster", "down", "--yes"])
 LOOKING = (["cluster", "status"], ["cluster", "plan"], ["cluster", "up", "--no-verify"], ["start", "c002"])
 
 

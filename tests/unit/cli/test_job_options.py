@@ -1,4 +1,4 @@
-"""`--drain`, `--force` and `--yes`: what is typed, and what is asked."""
+"""`--drain` and `--force`: what is typed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpuprov.cli.main import main
-from gpuprov.cli.session import Session
 from gpuprov.core.outcome import Outcome
 from gpuprov.planes.across.leaving import JobsPolicy
 from tests.fakes.slurm import FakeJob
@@ -72,45 +71,3 @@ def test_without_options_the_job_is_named_and_both_ways_out(
     assert "--drain" in said
     assert "--force" in said
     assert busy.world.engine.dump() == before
-
-
-@pytest.mark.parametrize("option", ["--yes", "--force"])
-def test_cluster_down_needs_a_word_where_nobody_can_be_asked(
-    busy: Typed, option: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    busy(["cluster", "down"], capsys, codes=(2,))
-    assert busy.world.names == ["c000", "c001"]
-    busy(["cluster", "down", option], capsys)
-    assert busy.world.names == []
-
-
-@pytest.mark.parametrize("answer", [True, False])
-def test_cluster_down_asks_on_a_terminal(
-    busy: Typed, *, answer: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(Session, "interactive", True)
-    asked: list[str] = []
-
-    def confirm(question: str, *, err: bool) -> bool:
-        assert err, "stdout is the result's"
-        asked.append(question)
-        return answer
-
-    monkeypatch.setattr("click.confirm", confirm)
-    code = main(["cluster", "down"], host=busy.world.host)
-    (question,) = asked
-    assert "job 17 of alice (train) on c001, job 18 of alice (train) waiting" in question
-    assert question.endswith("Remove the cluster lab?")
-    assert (code, busy.world.names) == ((0, []) if answer else (2, ["c000", "c001"]))
-    assert answer or busy.world.slurm.drains == {}
-    capsys.readouterr()
-
-
-def test_nobody_is_asked_where_no_job_would_end(
-    typed: Typed, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    typed.world.begin_with(2)
-    monkeypatch.setattr(Session, "interactive", True)
-    monkeypatch.setattr("click.confirm", lambda *_, **__: pytest.fail("asked"))
-    typed(["cluster", "down"], capsys)
-    assert typed.world.names == []

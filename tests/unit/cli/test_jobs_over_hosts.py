@@ -235,7 +235,7 @@ def run_on_c001(bare: Lab, *, looks: int) -> list[list[str]]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("verb", [("stop", "c001"), ("rm", "c001"), ("cluster", "down", "lab")])
+@pytest.mark.parametrize("verb", [("stop", "c001"), ("rm", "c001"), ("cluster", "down", "lab", "--yes")])
 def test_workers_of_another_host_take_no_runs_while_their_node_is_drained(bare: Lab, verb: tuple[str, ...]) -> None:
     bare.up("worker")
     held = run_on_c001(bare, looks=2)

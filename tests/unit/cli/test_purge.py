@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpuprov.cli.main import main
-from gpuprov.cli.session import Session
 from tests.schemas import validate
 
 if TYPE_CHECKING:
@@ -28,40 +27,21 @@ def test_elsewhere_than_on_a_terminal_it_needs_yes(sharing: Typed, capsys: pytes
     for words in ((), ("--force",)):
         assert main([*DOWN, *words], host=sharing.world.host) == 2
         said = capsys.readouterr().err
-        assert f"the folder {PLACE} would be removed with all its contents" in said
+        assert f"{PLACE} with all its contents" in said
         assert "gpuprov cluster down lab --purge --yes" in said
     assert sharing.world.names == ["c000"]
     assert f"removed the folder {PLACE}" in sharing((*DOWN, "--yes"), capsys)
     assert sharing.world.host.folders.there == {}
 
 
-@pytest.mark.parametrize("answer", [True, False])
-def test_a_terminal_is_asked(
-    sharing: Typed, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *, answer: bool
+def test_a_folder_is_asked_for_even_where_the_cluster_is_gone(
+    sharing: Typed, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(Session, "interactive", True)
-    asked: list[str] = []
-
-    def confirm(question: str, *, err: bool) -> bool:
-        assert err, "stdout is the result's"
-        asked.append(question)
-        return answer
-
-    monkeypatch.setattr("click.confirm", confirm)
-    capsys.readouterr()
-    assert main(list(DOWN), host=sharing.world.host) == (0 if answer else 2)
-    assert asked == [f"Remove {PLACE} with all its contents as well?"]
-    assert sharing.world.names == ([] if answer else ["c000"])
-    assert set(sharing.world.host.folders.there) == (set() if answer else {PLACE})
-
-
-def test_nothing_is_asked_where_there_is_no_folder(
-    typed: Typed, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    typed.world.begin_with(1)
-    monkeypatch.setattr("click.confirm", lambda *_, **__: pytest.fail("asked"))
-    typed(DOWN, capsys)
-    assert typed.world.names == []
+    sharing(("cluster", "down", "--yes"), capsys)
+    assert sharing(("cluster", "down"), capsys) == "unchanged\n"
+    sharing(DOWN, capsys, codes=(2,))
+    assert set(sharing.world.host.folders.there) == {PLACE}
+    assert f"removed the folder {PLACE}" in sharing((*DOWN, "--yes"), capsys)
 
 
 def test_status_names_the_folder_for_people_and_for_programs(
@@ -77,7 +57,7 @@ def test_status_names_the_folder_for_people_and_for_programs(
 
 
 def test_down_says_on_stderr_where_the_results_are(sharing: Typed, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["cluster", "down"], host=sharing.world.host) == 0
+    assert main(["cluster", "down", "--yes"], host=sharing.world.host) == 0
     said = capsys.readouterr()
     assert f"kept {PLACE}" in said.err
     assert PLACE not in said.out

@@ -10,6 +10,7 @@ import pytest
 
 from gpuprov.cli.main import main
 from gpuprov.cli.verbs import VERBS
+from gpuprov.cluster.build_image import EnsuredImage
 from gpuprov.core.errors import UsageError
 from gpuprov.host import survey as module
 from gpuprov.host.survey import EngineDoor
@@ -34,7 +35,7 @@ ASKING: dict[str, tuple[list[str], list[str] | None]] = {
     "cluster up": (["--no-verify"], None),
     "cluster plan": ([], None),
     "cluster status": (["lab"], ["other"]),
-    "cluster down": (["lab"], ["other"]),
+    "cluster down": (["lab", "--yes"], ["other"]),
     "verify": ([], ["--cluster", "other"]),
     "smoke": (["matmul"], ["matmul", "--cluster", "other"]),
     "submit": (["--no-project", "--", "true"], ["--no-project", "--cluster", "other", "--", "true"]),
@@ -180,7 +181,8 @@ def test_an_image_build_that_makes_a_bridge_names_it_once(
 ) -> None:
     place.empty()
     monkeypatch.setattr(
-        "gpuprov.workflows.standalone_image.ensure_node_image", lambda driver, *_, **__: driver.list_images()[0]
+        "gpuprov.workflows.standalone_image.ensure_image",
+        lambda driver, *_, **__: EnsuredImage(image=driver.list_images()[0], built=True),
     )
     assert main(["-q", "image", "build", "--package", "git", *engine], host=place.host) == 0
     assert capfd.readouterr().err.count("warning: docker is omitted") == 1

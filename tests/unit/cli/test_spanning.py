@@ -215,10 +215,20 @@ def test_a_node_is_found_at_once_on_a_host_that_answers(lab: Typing) -> None:
 def test_down_removes_what_is_on_all_hosts(lab: Typing) -> None:
     lab.type("cluster", "up", "-f", lab.file, "--no-verify")
     lab.hosts.away = {"hinton"}
-    told = lab.json("cluster", "down", expect=AWAY)
+    told = lab.json("cluster", "down", "--yes", expect=AWAY)
     assert {line.partition(":")[0] for line in told["changed"]} == {"hoff"}
     lab.hosts.away = set()
-    assert {line.partition(":")[0] for line in lab.json("cluster", "down")["changed"]} == {"hinton"}
+    assert {line.partition(":")[0] for line in lab.json("cluster", "down", "--yes")["changed"]} == {"hinton"}
+
+
+def test_down_asks_before_it_removes_anything(lab: Typing) -> None:
+    lab.type("cluster", "up", "-f", lab.file, "--no-verify")
+    lab.type("cluster", "down", "--force", expect=2)
+    assert "the cluster lab would be removed" in lab.errors
+    assert "hinton: 2 nodes with all data on their disks: c[002-003]" in lab.errors
+    assert "gpuprov cluster down lab --yes" in lab.errors
+    assert len(lab.json("cluster", "status")["nodes"]) == 4
+    lab.type("cluster", "down", "--yes")
 
 
 def test_a_cluster_of_this_machine_alone_is_nobody_elses_matter(lab: Typing) -> None:
@@ -226,7 +236,7 @@ def test_a_cluster_of_this_machine_alone_is_nobody_elses_matter(lab: Typing) -> 
     lab.hosts.worlds["hoff"].up(2)
     lab.hosts.asked.clear()
     assert len(lab.json("cluster", "status")["nodes"]) == 2
-    lab.type("cluster", "down")
+    lab.type("cluster", "down", "--yes")
     assert lab.hosts.asked == []
 
 

@@ -12,8 +12,7 @@ from gpuprov.cli.main import main
 from gpuprov.cli.root import root
 from gpuprov.cli.session import Session
 from gpuprov.cli.verbs import VERBS
-from gpuprov.core.group_files import Gates
-from gpuprov.core.lock import LOCK_NAME
+from gpuprov.core.group_files import LOCK_NAME, Gates
 from tests.twice import TWICE
 
 if TYPE_CHECKING:

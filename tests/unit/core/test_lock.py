@@ -13,8 +13,8 @@ import pytest
 
 from gpuprov.core import lock
 from gpuprov.core.errors import TimedOut
-from gpuprov.core.group_files import Gates
-from gpuprov.core.lock import LOCK_NAME, describe_wait, host_lock
+from gpuprov.core.group_files import LOCK_NAME, Gates
+from gpuprov.core.lock import describe_wait, host_lock
 from gpuprov.core.queue import Queue, Ticket
 from gpuprov.core.reporter import Silent
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpuprov.core.errors import HostNotReady
-from gpuprov.core.group_files import Gates
-from gpuprov.core.queue import QUEUE_NAME, SLOT_BYTES, Queue
+from gpuprov.core.group_files import QUEUE_NAME, Gates
+from gpuprov.core.queue import SLOT_BYTES, Queue
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -25,6 +25,7 @@ from gpuwork.jobs.store import read_submission
 from gpuwork.jobs.workers import take_next
 from gpuwork.machine import describe_machine
 from gpuwork.worker.keeper import Keeper
+from gpuwork.worker.run_end import JobCancelled, JobFailed
 from gpuwork.worker.runs import LeashedRuns
 from gpuwork.worker.tasks import call_function, make_run
 from tests.fakes.brokerfolder import count_messages
@@ -87,12 +88,15 @@ def test_a_run_whose_folder_vanished_is_dropped(bed: WorkerBed, queued: Jobs) ->
 def test_a_worker_whose_disk_is_full_tries_again_when_there_is_room(bed: WorkerBed, queued: Jobs) -> None:
     worker = bed.start()
     _, most = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.prlimit(worker.pid, resource.RLIMIT_FSIZE, (10, most))  # no file larger than this
+    pids = [worker.pid, *map(int, Path(f"/proc/{worker.pid}/task/{worker.pid}/children").read_text().split())]
+    for pid in pids:
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, (10, most))  # no file larger than this
     queued.submit("echo", "good")
     wait_until((queued.folder / "1/runs/0/.lock").exists, "the run was not looked at")
     wait_until(lambda: count_messages(bed.broker, QUEUE) == (0, 0), "the message is not dropped")
     assert (worker.poll(), queued.rows()[0]["state"]) == (None, "waiting")
-    resource.prlimit(worker.pid, resource.RLIMIT_FSIZE, (most, most))
+    for pid in pids:
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, (most, most))
     assert queued.wait("1")[0]["state"] == "done"
 
 
@@ -322,6 +326,29 @@ def test_a_function_is_called_only_of_a_project(tmp_path: Path) -> None:
             call_function(project, function, arguments)
 
 
+def test_a_task_ends_as_its_job_did(bed: WorkerBed, queued: Jobs) -> None:
+    queued.submit("sh", "-c", "echo no such model >&2; exit {n}", count=3)
+    queued("cancel", "1.2")
+    runs = LeashedRuns(bed.jobs, mark="w")
+    assert make_run(bed.app(), runs, "1", 0) == "done"
+    for _ in range(2):  # a message that is delivered again tells the same
+        with pytest.raises(JobFailed, match=r"^job 1\.1 failed: .*no such model"):
+            make_run(bed.app(), runs, "1", 1)
+    with pytest.raises(JobCancelled, match=r"^job 1\.2 was cancelled"):
+        make_run(bed.app(), runs, "1", 2)
+    with pytest.raises(JobFailed, match="job 99"):
+        make_run(bed.app(), runs, "99", 0)
+
+
+def test_a_task_whose_job_failed_is_told_as_failed_and_not_tried_again(bed: WorkerBed, queued: Jobs) -> None:
+    bed.start()
+    queued.submit("sh", "-c", "exit 3")
+    assert [(row["state"], row["tries"]) for row in queued.wait("1", code=1)] == [("failed", 1)]
+    wait_until(lambda: "raised expected: JobFailed('job 1 failed: " in bed.log(), bed.log())
+    wait_until(lambda: count_messages(bed.broker, QUEUE) == (0, 0), "a message is left")
+    assert "Traceback" not in bed.log()
+
+
 def test_a_worker_that_ends_begins_no_run(bed: WorkerBed, queued: Jobs) -> None:
     queued.submit("true")
     runs = LeashedRuns(bed.jobs, mark="w")
@@ -382,7 +409,7 @@ def test_the_next_run_is_handed_out_once(queued: Jobs) -> None:
 def test_the_settings_are_those_that_long_tasks_need(bed: WorkerBed) -> None:
     conf = make_app(read_broker(bed.url_file)).conf
     assert (conf.task_acks_late, conf.task_reject_on_worker_lost, conf.worker_prefetch_multiplier) == (True, True, 1)
-    assert (conf.worker_pool, conf.worker_concurrency, conf.accept_content) == ("threads", 1, ["json"])
+    assert (conf.worker_pool, conf.worker_concurrency, conf.accept_content) == ("prefork", 1, ["json"])
 
 
 @pytest.mark.parametrize("is_away", [False, True])

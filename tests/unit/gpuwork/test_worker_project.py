@@ -41,7 +41,7 @@ def add(x, y):
 @app.task
 def slow(folder):
     first = not os.path.exists(folder + "/seen")
-    open(folder + "/seen", "a").write(f"{os.getpid()}\\n")
+    open(folder + "/seen", "a").write(f"{os.getppid()}\\n")
     time.sleep(600 if first else 0)
 """
 CONFIG = """
@@ -161,7 +161,7 @@ def test_settings_of_a_project_stay_but_for_the_broker_and_what_a_worker_is() ->
     settle(app, "amqp://a:b@c000")
     assert app.conf.broker_read_url == app.conf.broker_url == "amqp://a:b@c000"
     assert (app.conf.task_acks_late, app.conf.accept_content) == (False, ["pickle"])
-    assert (app.conf.worker_prefetch_multiplier, app.conf.worker_pool) == (1, "threads")
+    assert (app.conf.worker_prefetch_multiplier, app.conf.worker_pool) == (1, "prefork")
     assert app.conf.task_reject_on_worker_lost
     assert app.conf.broker_transport_options == {"priority_steps": [1], "confirm_publish": True}
     for url, seconds in (("redis://:b@c000/0", 365 * 24 * 3600), ("rediss://c000", 365 * 24 * 3600)):

@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from gpuprov.planes.registry import ROLES
+from gpuprov.spec.draft import CHOOSABLE
 from gpuprov.spec.load import load_draft
 from gpuprov.spec.models import ClusterSpec, GpuSpec, HostSpec, MountSpec, NodesSpec, OverlaySpec, PlacementSpec
 
@@ -67,9 +68,15 @@ def test_every_choice_is_documented() -> None:
     assert documented()["nodes.role"][1] == ", ".join(f"`{role}`" for role in ROLES)
 
 
-def test_the_example_has_every_key_at_its_default() -> None:
-    assert load_draft(EXAMPLE, roles=ROLES).spec == ClusterSpec()
-    written = yaml.safe_load(EXAMPLE.read_text())
+def test_the_example_has_every_key_at_its_default(tmp_path: Path) -> None:
+    own = {"name": "example", "nodes": NodesSpec(prefix="example-")}
+    draft = load_draft(EXAMPLE, roles=ROLES)
+    assert draft.spec == ClusterSpec(**own)
+    assert draft.left == CHOOSABLE - {"nodes.prefix"}
+    text = re.sub(r"^( *)# (\w+: )", r"\1\2", EXAMPLE.read_text(), flags=re.MULTILINE)
+    (tmp_path / "all.yaml").write_text(text)
+    assert load_draft(tmp_path / "all.yaml", roles=ROLES).spec == ClusterSpec(**own, share=True)
+    written = yaml.safe_load(text)
     assert written.pop("version") == "gpuprov/v1"
     assert set(paths(written)) == set(expected(ClusterSpec))
 
@@ -105,6 +112,6 @@ def test_the_addresses_in_the_examples_comments_are_right(number: int) -> None:
 
     text = EXAMPLE.read_text()
     network = ClusterSpec().network
-    assert f"c00{number} is {public_address(number, network).ip}" in text
-    assert f"c00{number} is {private_address(number, network).ip}" in text
+    assert f"example-00{number} is {public_address(number, network).ip}" in text
+    assert f"example-00{number} is {private_address(number, network).ip}" in text
     assert f"the host is {gateway(network).ip}" in text

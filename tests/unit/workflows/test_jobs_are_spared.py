@@ -12,7 +12,7 @@ from gpuprov.core.reporter import Silent
 from gpuprov.planes.across.cluster_order import ClusterOrder
 from gpuprov.planes.across.leaving import SPARE_JOBS, JobsPolicy
 from gpuprov.workflows import remove_nodes, start_stop
-from gpuprov.workflows.cluster_down import cluster_down, find_work
+from gpuprov.workflows.cluster_down import DownLosses, cluster_down, foresee_losses
 from gpuprov.workflows.cluster_up import UpOrder, cluster_up, preview_changes
 from gpuprov.workflows.create_node import create_node
 from gpuprov.workflows.ensure import ensure_cluster, ensure_node
@@ -422,6 +422,20 @@ def test_up_does_not_wait_for_a_node_that_an_administrator_drained(world: World)
     assert world.slurm.drains["c001"].user == "carol"
 
 
+@pytest.mark.parametrize("by_up", [False, True])
+def test_what_was_stopped_starts_without_a_word_of_a_killed_run(world: World, by_up: bool) -> None:
+    """Whoever stops the controller's node drains it, and cannot take that back."""
+    world.begin_with(3)
+    start_stop.stop_nodes(world.driver, ["c000"], world.host, reporter=world.reporter)
+    assert holders(world) == {"c000": "root"}
+    world.slurm.forget_runs()
+    started = (
+        world.up(3) if by_up else start_stop.start_nodes(world.driver, ["c000"], world.host, reporter=world.reporter)
+    )
+    assert started.changed == ("start node c000" if by_up else "started c000",)
+    assert holders(world) == {}
+
+
 def test_up_says_and_undoes_the_drain_of_a_killed_run(world: World) -> None:
     world.begin_with(3)
     world.engine.faults.raise_at(Killed(), "stop_node")
@@ -502,14 +516,24 @@ def test_the_queue_s_jobs_are_jobs_where_the_queue_goes(world: World, state: str
     start_stop.stop_nodes(world.driver, ["c000"], world.host, reporter=world.reporter)
 
 
-def test_find_work_says_what_would_end_and_changes_nothing(world: World) -> None:
+def test_what_would_be_lost_is_said_and_nothing_changes(world: World) -> None:
+    def losses(policy: JobsPolicy = SPARE_JOBS) -> DownLosses:
+        return foresee_losses(world.driver, "lab", world.host, policy)
+
+    assert losses() == DownLosses(lines=())
     world.begin_with(2)
-    assert find_work(world.driver, "lab") == ""
+    world.engine.nodes["c001"].snapshots["good"] = {}
+    nodes = ("2 nodes with all data on their disks: c[000-001]", "1 snapshot: good of c001")
+    assert losses() == DownLosses(lines=nodes)
     world.slurm.queue = [FakeJob(id="20", state="PD", name="\x1b[31mred\nline")]
     world.engine.faults.clear()
-    assert "job 20 of alice (\\x1b[31mred) waiting" in find_work(world.driver, "lab")
+    told = losses()
+    assert told.lines == (*nodes, "jobs would end with c[000-001]: job 20 of alice (\\x1b[31mred) waiting")
+    assert told.busy
+    for agreed in (JobsPolicy(force=True), JobsPolicy(drain_s=60.0)):
+        assert losses(agreed) == DownLosses(lines=told.lines)
     world.slurm.broken = True
-    assert "cannot tell whether jobs run" in find_work(world.driver, "lab")
+    assert "cannot tell whether jobs run" in losses().lines[2]
     assert world.steps() == []
     assert holders(world) == {}
 

@@ -13,8 +13,8 @@ import pytest
 import gpuprov.workflows.prepare_host as prepare_host_module
 from gpuprov.cluster.image_parts import ImageParts
 from gpuprov.core.errors import HostNotReady
-from gpuprov.core.group_files import Gates
-from gpuprov.core.lock import LOCK_NAME, host_lock
+from gpuprov.core.group_files import LOCK_NAME, Gates
+from gpuprov.core.lock import host_lock
 from gpuprov.core.reporter import Silent
 from gpuprov.core.units import GIB
 from gpuprov.drivers.base import LABEL_CLUSTER, EngineCluster

@@ -228,7 +228,7 @@ def test_an_image_is_built_beside_another_engine_s_cluster(machine: Machine) -> 
     world = machine.worlds["docker"]
     world.engine.images.clear()
     machine.look()
-    world.engine.faults.raise_at(EngineError("seen", evidence="e", fix="f"), "create_network", subject="gpbr2")
+    world.engine.faults.raise_at(EngineError("seen", evidence="e", fix="f"), "create_network", subject="gpbr998")
     with pytest.raises(EngineError, match="seen"):
         build_image(machine.driver("docker"), world.spec(1), machine.host, world.gpus, reporter=machine.reporter)
 

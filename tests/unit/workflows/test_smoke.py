@@ -280,7 +280,7 @@ def test_here_without_numba_the_fix_is_the_line_that_installs_it(python: Python)
     said = refusal("numba-cuda cannot be imported", "ModuleNotFoundError: numba", 3).stdout
     with pytest.raises(HostNotReady, match="cannot be imported") as caught:
         smoke_local(SmokeOrder(kernel="matmul"), observe(root=NOWHERE, mode="simulated"), python=python.says(said, 3))
-    assert caught.value.fix == f"{python.path} -m pip install numba-cuda"
+    assert caught.value.fix == f"{python.path} -m pip install 'gpuprov[local]'"
 
 
 def test_here_without_a_gpu_that_works_the_fix_is_the_simulator(python: Python) -> None:

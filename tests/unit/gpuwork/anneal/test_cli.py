@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -79,7 +80,10 @@ def test_checking_needs_neither_numba_nor_numpy(project: Path, bare_python: str)
     argv = [*argv[:3], "run", *argv[4:], "--out", str(project / "out")]
     done = subprocess.run(argv, cwd=ROOT, check=False, capture_output=True, text=True)
     assert done.returncode == 3
-    assert "this machine lacks a package" in done.stderr
+    assert "this machine lacks what this needs; nothing was written" in done.stderr
+    assert all(f"{module}: ModuleNotFoundError" in done.stderr for module in ("numpy", "numba.cuda.core.config"))
+    install = f"next: {bare_python} -m pip install 'numpy<2.5' 'numba-cuda[cu13]>=0.30,<0.31'"
+    assert install in done.stderr.replace(str(Path(bare_python).resolve()), bare_python)
     assert not (project / "out").exists()
 
 
@@ -129,7 +133,20 @@ def test_an_interrupted_run_says_where_it_is(project: Path) -> None:
         running.send_signal(signal.SIGINT)
         said = running.stderr.read()
         assert running.wait(30) == 130
-    assert "interrupted; what has ended is in out/line" in said
+    logs = Path(said.split("interrupted; what has ended is in ")[1].strip())
+    assert (logs / "line/parts/0/log.txt").exists(), "no part had ended: there are only logs"
+    assert not (project / "out").exists()
+    shutil.rmtree(logs.parent)
+
+
+@pytest.mark.slow
+def test_a_run_without_any_result_leaves_no_folder(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (project / "line.py").write_text(changed("WIDTH = 4.0", "WIDTH = 1 // 0"))
+    assert main(["run", "line.py", "--conf", "run.yaml", "--out", "out"]) == 1
+    log = Path(capsys.readouterr().err.split("next: less ")[1].strip())
+    assert "ZeroDivisionError" in log.read_text()
+    assert not (project / "out").exists()
+    shutil.rmtree(log.parents[3])
 
 
 @pytest.mark.slow

@@ -1,0 +1,174 @@
+"""Whether the kernel killed processes for lack of memory: what the control group of this process counts.
+
+A group of version 2 counts in `memory.events`, also for the groups within it; one of version 1 in `memory.oom_control`,
+for itself alone. Both count every kill, whoever set the limit, and also where the whole machine has no memory left.
+"""
+
+from __future__ import annotations
+
+import platform
+import re
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Final
+
+from gpuwork.shared_folder import read_limited, write_file
+from gpuwork.units import GIB, MIB
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+KILLED: Final = 137
+OUT_OF_MEMORY: Final = "out of memory"
+RECENT_S: Final = 10.0  # what was killed for memory may need so long to give it all back
+_COUNTERS: Final = {"cgroup2": "memory.events", "cgroup": "memory.oom_control"}
+_LIMITS: Final = {"cgroup2": "memory.max", "cgroup": "memory.limit_in_bytes"}
+_KILLS: Final = re.compile(rb"oom_kill ([0-9]{1,18})")
+_TOTAL: Final = re.compile(rb"MemTotal: +([0-9]{1,15}) kB")
+_KIB: Final = 1024
+
+
+@dataclass(frozen=True, kw_only=True)
+class MemoryGroup:
+    """A control group that limits memory.
+
+    Attributes:
+        folder: Its own.
+        top: That of the uppermost group that can be seen, of which this is a part.
+        kind: The type of the file system.
+    """
+
+    folder: Path
+    top: Path
+    kind: str
+
+    def count_kills(self) -> int | None:
+        """How many of its processes were killed for lack of memory; None if it does not say."""
+        found = _KILLS.search(_read(self.folder / _COUNTERS[self.kind]))
+        return int(found[1]) if found else None
+
+    def find_limit(self) -> int | None:
+        """The bytes that it may have; None without a limit."""
+        limits = []
+        for folder in (self.folder, *self.folder.parents):
+            said = _read(folder / _LIMITS[self.kind]).strip()
+            limits += [int(said)] if said.isdigit() else []
+            if folder == self.top:
+                break
+        return min(limits, default=None)
+
+
+class MemoryKills:
+    """What the kernel kills of the group of this process from now on."""
+
+    def __init__(self, *, proc: Path = Path("/proc"), note: Path | None = None) -> None:
+        """Look for the first time.
+
+        Args:
+            proc: Where the kernel tells of processes.
+            note: A file that keeps what was counted, for whoever comes after this process is killed too.
+        """
+        self._proc = proc
+        self._group = find_memory_group(proc)
+        self._note = note
+        self._grew_at: float | None = None
+        self._count = self._group.count_kills() if self._group else None
+        self._keep()
+
+    def look(self) -> None:
+        """Look again; as often as it is to be told what was killed when."""
+        count = self._group.count_kills() if self._group else None
+        if count is not None and self._count is not None and count > self._count:
+            self._grew_at = time.monotonic()
+            self._count = count
+            self._keep()
+
+    def explain(self, status: int, reason: str) -> str:
+        """Why a command ended with a status: as `reason` says, unless something was killed shortly before."""
+        self.look()
+        if self._grew_at is None or time.monotonic() - self._grew_at > RECENT_S:
+            return reason
+        words = f"{OUT_OF_MEMORY} ({describe_limit(self._group, self._proc)})"
+        return words if status == KILLED else f"{reason}; shortly before, a process of its node ran {words}"
+
+    def _keep(self) -> None:
+        if self._note is not None and self._count is not None:
+            with suppress(OSError):
+                write_file(self._note, f"{platform.node()} {self._count}\n", durable=False)
+
+
+def ran_out(reason: str | None) -> bool:
+    """Whether this is why a command was killed."""
+    return (reason or "").startswith(OUT_OF_MEMORY)
+
+
+def explain_loss(note: Path, *, proc: Path = Path("/proc")) -> str | None:
+    """Why the process that kept this note was lost: None unless something of its group was killed since."""
+    told = (read_limited(note) or b"").decode(errors="replace").split()
+    group = find_memory_group(proc)
+    count = group.count_kills() if group else None
+    is_here = len(told) == 2 and told[0] == platform.node() and told[1].isdecimal()  # noqa: PLR2004
+    if count is None or not is_here or count <= int(told[1]):
+        return None
+    return f"{OUT_OF_MEMORY} ({describe_limit(group, proc)})"
+
+
+def find_memory_group(proc: Path = Path("/proc")) -> MemoryGroup | None:
+    """The group of this process that counts kills; None if there is none, or it cannot be seen."""
+    mounts = list(_mounts(_read(proc / "self/mountinfo").decode(errors="replace")))
+    for line in _read(proc / "self/cgroup").decode(errors="replace").splitlines():
+        number, _, rest = line.partition(":")
+        controllers, _, path = rest.partition(":")
+        is_old = "memory" in controllers.split(",")
+        if not is_old and number != "0":
+            continue
+        kind = "cgroup" if is_old else "cgroup2"
+        for mounted, root, top, options in mounts:
+            if mounted == kind and (not is_old or "memory" in options):
+                group = MemoryGroup(folder=_within(top, root, path), top=top, kind=kind)
+                if group.count_kills() is not None:
+                    return group
+    return None
+
+
+def describe_limit(group: MemoryGroup | None, proc: Path) -> str:
+    """The limit in words; where the machine has less, that."""
+    found = _TOTAL.search(_read(proc / "meminfo"))
+    total = int(found[1]) * _KIB if found else None
+    limit = group.find_limit() if group else None
+    if limit is not None and (total is None or limit <= total):
+        return f"limit {_in_words(limit)}"
+    return "no limit" if total is None else f"no limit; the machine has {_in_words(total)}"
+
+
+def _within(top: Path, root: str, path: str) -> Path:
+    """Where a group is below the mount `top`, which shows the group `root` and what is within."""
+    with suppress(ValueError):
+        below = PurePosixPath(path).relative_to(root)
+        if ".." not in below.parts:
+            return top / below
+    return top
+
+
+def _mounts(told: str) -> Iterator[tuple[str, str, Path, list[str]]]:
+    """Type, root, place and options of the mounts in `mountinfo`."""
+    for line in told.splitlines():
+        before, _, after = line.partition(" - ")
+        fields, tail = before.split(" "), after.split(" ")
+        if len(fields) > 4 and len(tail) > 2:  # noqa: PLR2004
+            yield tail[0], fields[3], Path(fields[4]), tail[2].split(",")
+
+
+def _read(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            return file.read(MIB)
+    except OSError:
+        return b""
+
+
+def _in_words(number: int) -> str:
+    unit, name = (GIB, "GiB") if number >= GIB else (MIB, "MiB")
+    return f"{round(number / unit, 1):g} {name}"
