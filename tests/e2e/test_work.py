@@ -341,6 +341,8 @@ def ask_page(address: str, **headers: str) -> tuple[int, bytes]:
 
 @pytest.mark.parametrize("desk", WORKERS, indirect=True)
 def test_the_page_of_the_queue_is_shown_to_who_has_the_password(desk: Desk) -> None:
+    failed = desk.submit("--no-project", "--", "false")
+    desk("jobs", "wait", failed, expect=1)
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     page_argv = ("--json", "queue", "page", "--cluster", desk.place.cluster, "--port", str(port))
@@ -354,6 +356,10 @@ def test_the_page_of_the_queue_is_shown_to_who_has_the_password(desk: Desk) -> N
             status, page = ask_page(told["address"], Authorization=f"Basic {credentials}")
             assert (status, desk.controller.encode() in page) == (200, True), page
             assert b"Flower" in page
+            _, tasks = ask_page(f"{told['address']}api/tasks?state=FAILURE", Authorization=f"Basic {credentials}")
+            assert f"JobFailed('job {failed} failed: exit status 1')" in str(
+                [task["exception"] for task in json.loads(tasks).values()]
+            )
         finally:
             process.send_signal(signal.SIGINT)
         assert process.wait(30) == 130

@@ -38,6 +38,7 @@ from gpuprov.planes.worker.facts import (
 from gpuprov.planes.worker.files import applied_file, broker_files, broker_url, worker_files
 from gpuprov.planes.worker.page import PAGE_FILE, read_page
 from gpuprov.planes.worker.password import BROKER_FILE, new_password, read_password
+from gpuprov.planes.worker.queues import QUEUES_ARGV
 from gpuprov.provision.plane_recipe import WORKERS as REQUIREMENTS
 from gpuprov.provision.plane_recipe import PlaneRecipe
 from gpuprov.spec.addressing import node_name
@@ -275,9 +276,10 @@ class WorkerPlane(LedPlane):
         *,
         timeout_s: float,
     ) -> dict[str, dict[str, object]]:
-        """The workers that answer by the broker, and the GPU that each one's work sees; what is left of runs."""
-        asked = {"argv": desk_argv("workers"), "timeout_s": timeout_s}
-        return {"workers": asked, "left": ask_left("GPUWORK_RUN", timeout_s=timeout_s)}
+        """The workers that answer by the broker, the GPU that each one's work sees, the queues; what runs left."""
+        asked = {"workers": desk_argv("workers"), "queues": QUEUES_ARGV}
+        questions = {name: {"argv": argv, "timeout_s": timeout_s} for name, argv in asked.items()}
+        return {**questions, "left": ask_left("GPUWORK_RUN", timeout_s=timeout_s)}
 
     def diagnostics(self) -> Diagnostics:
         """Logs of each node, and the broker's view of all; none of them shows a password."""
