@@ -27,7 +27,7 @@ from gpuprov.drivers.base import (
     LABEL_SHARING,
 )
 from gpuprov.drivers.foreign import describe_foreign, lack_of_foreign
-from gpuprov.gpu.allocate import LeaseRequest, allocate
+from gpuprov.gpu.allocate import LeaseRequest, allocate, describe_shared
 from gpuprov.gpu.spec_order import request_of_spec
 from gpuprov.spec.addressing import node_name, number_of_name, private_address, public_address
 from gpuprov.spec.models import ClusterSpec
@@ -88,6 +88,11 @@ class Plan:
     def members(self) -> tuple[NodeDesign, ...]:
         """Every node of the cluster once the plan is done, by name."""
         return tuple(sorted((*self.create, *self.repair, *self.keep), key=lambda design: design.name))
+
+    @property
+    def shared(self) -> str:
+        """That nodes of the cluster will share GPUs, in words; empty where each has its own."""
+        return describe_shared((design.host, design.gpus) for design in self.members)
 
     def beside_lines(self) -> tuple[str, ...]:
         """One line for each node that stays beside those of the spec."""
@@ -276,7 +281,7 @@ def _design(names: list[str], spec: ClusterSpec, state: ClusterState, place: Pla
     """Lease GPUs, and design the nodes around them."""
     common = request_of_spec(spec, place.gpus, node=spec.name)
     requests = [_kept_lease(name, spec, state.node(name)) or replace(common, node=name) for name in names]
-    leases = allocate(place.gpus, place.leases, requests, claims=place.claims)
+    leases = allocate(place.gpus, place.leases, requests, claims=place.claims, cluster=spec.name)
     taken = {**place.taken, **state.taken_addresses()}
     return tuple(
         design_node(

@@ -299,7 +299,7 @@ CASES = (
         argv=("ssh", "far"),
     ),
     Case(site="workflows/explain.py: gpuprov explain 'gres", argv=("explain", " ")),
-    Case(site="workflows/explain.py: gpuprov explain {near[0]}", argv=("explain", "no such thing")),
+    Case(site="workflows/explain.py: gpuprov doctor; gpuprov verify", argv=("explain", "no such thing")),
     Case(
         site="workflows/expose.py: choose another --port",
         before=(*LAB, ("expose", "web", "80", "--port", "8080")),

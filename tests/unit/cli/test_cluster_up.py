@@ -53,6 +53,18 @@ def test_a_plan_says_that_nodes_from_create_node_stay_unless_they_are_pruned(
     assert typed.world.names == ["c000", "c001", "web"]
 
 
+def test_that_nodes_share_gpus_is_said_once_in_words_and_in_the_document(
+    typed: Typed, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = "6 nodes share 4 GPUs"
+    for verb in ("plan", "up"):
+        line = ("cluster", verb, "-n", "6", "--gpu-mode", "simulated")
+        assert main(["--json", *line, *(("--no-verify",) if verb == "up" else ())], host=typed.world.host) == 0
+        said = capsys.readouterr()
+        assert json.loads(said.out)["shared"] == words
+        assert said.err.count(words) == 1
+
+
 @pytest.mark.parametrize(
     ("words", "folder"),
     [
