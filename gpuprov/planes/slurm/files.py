@@ -56,6 +56,8 @@ def render_slurm(spec: ClusterSpec, members: Sequence[Member], machine: Machine)
         **({"backup": backups[0], "state": kept.mount.target, **_handover_paths()} if backups and kept else {}),
         "nodes": nodes,
         "partition": spec.slurm.partition,
+        "epilog": slurm_path("epilog"),
+        "task_prolog": slurm_path("task_prolog"),
     }
     templates, folder = get_asset("templates"), slurm_path("folder")
     files = tuple(
@@ -74,6 +76,16 @@ def handover_files(spec: ClusterSpec) -> tuple[File, ...]:
     return tuple(
         File(path=path, content=render(templates, f"slurm/{PurePosixPath(path).name}.sh").encode(), mode=0o755)
         for path in _handover_paths().values()
+    )
+
+
+def job_programs() -> tuple[File, ...]:
+    """What slurmd runs around jobs, on every node."""
+    epilog = (get_asset("gpuwork") / "jobs" / "leftovers.py").read_bytes()
+    prolog = (get_asset("templates") / "slurm" / "task-prolog.sh").read_bytes()
+    return (
+        File(path=slurm_path("epilog"), content=b"#!/usr/bin/python3 -I\n" + epilog, mode=0o755),
+        File(path=slurm_path("task_prolog"), content=prolog, mode=0o755),
     )
 
 
