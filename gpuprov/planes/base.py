@@ -19,13 +19,14 @@ from gpuprov.provision.plane_recipe import PlaneRecipe
 from gpuprov.spec.models import ClusterSpec, NodesSpec
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from gpuprov.cluster.files import Member
     from gpuprov.cluster.state import ClusterState
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver, File, ImageState, NodeState
     from gpuprov.planes.work.job_desk import JobDesk
+    from gpuprov.planes.work.job_room import JobRoom
     from gpuprov.planes.work.queue_page import QueuePage
     from gpuprov.provision.plane_recipe import Init
     from gpuprov.spec.rule import SpecRule
@@ -38,6 +39,12 @@ if TYPE_CHECKING:
 
 
 RELEASED = "resume {}: a killed gpuprov run left it drained"
+
+
+def without_started(lines: Iterable[str], started: Collection[str]) -> tuple[str, ...]:
+    """Lines of changes, but for what a killed run left of nodes that were stopped: whoever stops a node drains it."""
+    own = {RELEASED.format(name) for name in started}
+    return tuple(line for line in lines if line not in own)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -380,6 +387,10 @@ class Plane:
             UsageError: It takes none now.
             EngineError: The node that would is missing.
         """
+        return None
+
+    def job_room(self, driver: Driver, state: ClusterState) -> JobRoom | None:
+        """What a job can have of the nodes of a cluster that takes some; None where nobody can tell."""
         return None
 
     def queue_page(self, driver: Driver, state: ClusterState) -> QueuePage | None:

@@ -43,7 +43,7 @@ from gpuprov.planes.across.leaving import SPARE_JOBS, drained, leaving, refuse_b
 from gpuprov.planes.across.reading import read_cluster, read_then_lock
 from gpuprov.planes.across.renew import renew_nodes
 from gpuprov.planes.across.rows import found_rows
-from gpuprov.planes.base import RELEASED, Crew, Departure
+from gpuprov.planes.base import RELEASED, Crew, Departure, without_started
 from gpuprov.planes.registry import PLANES, check_spec, plane_of, settle_draft, shared_mounts
 from gpuprov.spec.draft import Draft
 from gpuprov.spec.serialize import dump_spec
@@ -366,7 +366,8 @@ def _carry_out(
             reading = reading.without([design.name for design in plan.repair])
             renewal = renew_nodes(driver, files, old, new=new, reading=reading, reporter=reporter)
     record_labels(driver, spec, order.record_of(spec), aim.state)
-    return (*aim.folders.lines(), *connected, *plan.lines(forced), *renewal.changed), renewal.words
+    renewed = without_started(renewal.changed, plan.start)
+    return (*aim.folders.lines(), *connected, *plan.lines(forced), *renewed), renewal.words
 
 
 def _connect(run: NodeRun, aim: _Aim, host: Host) -> tuple[str, ...]:

@@ -6,10 +6,12 @@ from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from gpuprov.cluster.files import present_member
 from gpuprov.cluster.services import restart_well
-from gpuprov.cluster.whole import is_elsewhere
+from gpuprov.cluster.whole import is_elsewhere, recorded_whole
 from gpuprov.core.errors import UsageError
 from gpuprov.core.side_by_side import each
+from gpuprov.core.units import MIB
 from gpuprov.drivers.base import LABEL_ACCOUNT, File
 from gpuprov.planes.applied import apply_marked
 from gpuprov.planes.base import RELEASED, Diagnostics, Ready, spec_of
@@ -17,7 +19,7 @@ from gpuprov.planes.led import LedPlane
 from gpuprov.planes.slurm import absence, backup, daemons, jobs, munge
 from gpuprov.planes.slurm.backup import controller_name, controller_names, state_folder, state_place
 from gpuprov.planes.slurm.facts import NAME, ready_states, slurm_path
-from gpuprov.planes.slurm.files import Machine, handover_files, job_programs, render_slurm
+from gpuprov.planes.slurm.files import Machine, handover_files, job_programs, machine_of, render_slurm
 from gpuprov.planes.slurm.takeover import take_over
 from gpuprov.planes.work.work_place import require_shared
 from gpuprov.provision.plane_recipe import PlaneRecipe
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from gpuprov.drivers.base import Driver, ImageState
     from gpuprov.planes.base import Crew, Departure, FilesOf, Job, Render, Secret
     from gpuprov.planes.work.job_desk import JobDesk
+    from gpuprov.planes.work.job_room import JobRoom
     from gpuprov.provision.plane_recipe import Init
     from gpuprov.spec.models import ClusterSpec
     from gpuprov.spec.shared_folder import ServiceFolder
@@ -264,6 +267,24 @@ class SlurmPlane(LedPlane):
             )
         require_shared(node, state.name)
         return JobDesk(driver=driver, node=node.name, cluster=state.name)
+
+    def job_room(self, driver: Driver, state: ClusterState) -> JobRoom:
+        """As its configuration says it to Slurm, which takes no job that fits no node."""
+        from gpuprov.planes.work.job_room import JobRoom, NodeRoom  # as in `job_desk`
+
+        spec, whole = spec_of(state), recorded_whole(state)
+        if whole is None:
+            engine = driver.facts()
+            here = Machine(cpus=engine.cpus, memory_bytes=engine.memory_bytes)
+            members = [*map(present_member, state.nodes_of(NAME))]
+        else:  # its members say what their hosts have
+            here = Machine(cpus=0, memory_bytes=0)
+            members = [member for member in whole.members if member.role == NAME]
+        nodes = tuple(
+            NodeRoom(gpus=len(member.devices), memory_bytes=machine_of(spec, member, here).memory_mib * MIB)
+            for member in members
+        )
+        return JobRoom(cluster=state.name, nodes=nodes)
 
     def next_steps(self, spec: ClusterSpec, nodes: Sequence[str]) -> tuple[str, ...]:
         """A job on every node, and one with a GPU; where the nodes share a folder, also what is handed in."""

@@ -6,11 +6,12 @@ from contextlib import suppress
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from gpuprov.cluster.held_gpus import leased_uuids
 from gpuprov.cluster.node_variables import PLAIN_FILE as VARIABLES
 from gpuprov.cluster.node_variables import has_own_variables
 from gpuprov.cluster.services import restart_well
 from gpuprov.cluster.share_look import SHARING_HOSTS
-from gpuprov.cluster.whole import members_elsewhere
+from gpuprov.cluster.whole import members_elsewhere, recorded_whole
 from gpuprov.core.errors import EngineError, UsageError
 from gpuprov.core.names import name_cluster
 from gpuprov.core.side_by_side import each
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from gpuprov.drivers.base import Driver, File, ImageState, NodeState
     from gpuprov.planes.base import Crew, FilesOf, Job, Render, Secret
     from gpuprov.planes.work.job_desk import JobDesk
+    from gpuprov.planes.work.job_room import JobRoom
     from gpuprov.planes.work.queue_page import QueuePage
     from gpuprov.spec.models import ClusterSpec
     from gpuprov.spec.rule import Found
@@ -282,6 +284,18 @@ class WorkerPlane(LedPlane):
         node = self._require_answering(state, "takes no jobs")
         require_shared(node, state.name)
         return JobDesk(driver=driver, node=node.name, cluster=state.name)
+
+    def job_room(self, driver: Driver, state: ClusterState) -> JobRoom:
+        """A worker is for one GPU, and a job has one worker."""
+        from gpuprov.planes.work.job_room import JobRoom, NodeRoom  # as in `job_desk`
+
+        whole = recorded_whole(state)
+        if whole is None:
+            held = [leased_uuids(node) for node in state.nodes_of(NAME)]
+        else:
+            held = [member.gpus for member in whole.members if member.role == NAME]
+        rooms = tuple(NodeRoom(gpus=1) for gpus in held for _ in gpus)
+        return JobRoom(cluster=state.name, nodes=rooms, unit="worker", has_memory=False)
 
     def queue_page(self, driver: Driver, state: ClusterState) -> QueuePage:
         """Flower's, beside the broker; none where the broker is the user's."""

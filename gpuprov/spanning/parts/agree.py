@@ -225,7 +225,7 @@ def _look(order: HostsUpOrder, hosts: Hosts, marks: FolderMarks) -> SpanningClus
             raise UsageError(
                 f"{host} has another cluster {spec.name}",
                 evidence=f"there it is {f'part of one as {part.known_as}' if part.known_as else 'on that host alone'}",
-                fix=f"use another name: --name NAME; or remove it, on {host}: gpuprov cluster down {spec.name}",
+                fix=f"use another name: --name NAME; about that cluster, on {host}: gpuprov cluster status {spec.name}",
             )
     return seen
 
