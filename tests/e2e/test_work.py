@@ -83,7 +83,7 @@ def test_variables_of_nodes_and_of_the_simulator_reach_every_way_in(desk: Desk) 
 def test_a_node_has_what_python_needs_and_shows_its_own_memory(desk: Desk) -> None:
     node = desk.place.node(1)
     tools = "git --version && python3 -m venv --system-site-packages /tmp/env && /tmp/env/bin/pip --version"
-    assert "/tmp/env/" in desk.gpuprov.in_node(node, "sh", "-c", f"{tools}; rm -rf /tmp/env")  # noqa: S108 - in a node
+    assert "/tmp/env/" in desk.gpuprov.in_node(node, "sh", "-c", f"{tools}; rm -rf /tmp/env")
     refused = desk.gpuprov("exec", node, "--", "pip", "install", "einops", expect=1)
     assert "externally-managed-environment" in refused.all
     kib = int(desk.gpuprov.in_node(node, "sed", "-n", r"s/^MemTotal: *\([0-9]*\) kB$/\1/p", "/proc/meminfo"))

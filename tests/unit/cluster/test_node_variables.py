@@ -12,7 +12,7 @@ from gpuprov.core.errors import SpecError
 from gpuprov.spec.models import ClusterSpec, NodesSpec
 from gpuprov.spec.validate import check_spec
 
-ODD = {"ODD": "a b  \"c\" $HOME #d \\ 'e' ", "EMPTY": "", "EQUAL": "a=b=", "PLAIN": "x:/y.z"}
+ODD = {"ODD": "a b  \"c\" $HOME #d \\ 'e' ", "EQUAL": "a=b=", "PLAIN": "x:/y.z"}
 PROLOG = Path(__file__).parents[3] / "templates/slurm/task-prolog.sh"
 
 
@@ -35,7 +35,7 @@ def test_a_login_shell_has_every_value_as_it_was_written(tmp_path: Path) -> None
 
 
 def test_a_task_gets_what_it_lacks_and_keeps_what_it_was_given(tmp_path: Path) -> None:
-    said = run(PROLOG.read_text(), tmp_path, PLAIN="mine", EMPTY="", CUDA_VISIBLE_DEVICES="0").decode()
+    said = run(PROLOG.read_text(), tmp_path, PLAIN="mine", CUDA_VISIBLE_DEVICES="0").decode()
     assert said.splitlines() == [f"export EQUAL={ODD['EQUAL']}", f"export ODD={ODD['ODD']}"]
 
 
@@ -57,7 +57,8 @@ def test_sshd_has_one_line_of_quoted_words() -> None:
 
 def test_pam_gets_what_it_reads_unchanged() -> None:
     said = texts({**ODD, "WORDS": 'a "b" $c', "LONG": "x" * 1000}, simulated=True)["/etc/environment"]
-    assert said == "EMPTY=''\nEQUAL=a=b=\nNUMBA_ENABLE_CUDASIM=1\nPLAIN=x:/y.z\nWORDS='a \"b\" $c'\n"
+    assert said == "EQUAL=a=b=\nNUMBA_ENABLE_CUDASIM=1\nPLAIN=x:/y.z\nWORDS='a \"b\" $c'\n"
+    assert texts({"GONE": ""}) == texts({})  # Docker's way to take one away
     assert "/etc/environment" not in texts({})  # it is the user's where there is nothing to say
 
 
