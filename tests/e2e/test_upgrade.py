@@ -71,6 +71,18 @@ def program_of(commit: str, gpuprov: Gpuprov, folder: Path) -> Gpuprov:
     return replace(gpuprov, program=program)
 
 
+# Variables reached fewer ways in, Slurm knew no types, ended nothing of what jobs left, and forgot ended jobs sooner.
+RENEWED = (
+    "/etc/gpuprov/environment",
+    "/etc/profile.d/gpuprov.sh",
+    "/etc/ssh/sshd_config.d/gpuprov-environment.conf",
+    "/etc/slurm/epilog",
+    "/etc/slurm/task-prolog",
+    "/etc/slurm/slurm.conf",
+    "/etc/slurm/gres.conf",
+)
+
+
 @pytest.mark.parametrize("engine", ["lxd", pytest.param("docker", marks=pytest.mark.long)])
 def test_a_cluster_of_an_earlier_version(
     request: pytest.FixtureRequest, gpuprov: Gpuprov, earlier: Gpuprov, place: Place, tmp_path: Path, engine: str
@@ -99,7 +111,8 @@ def test_a_cluster_of_an_earlier_version(
     bridges = [f"{place.mark}{number}" for number in range(2 if engine == "lxd" else 1)]
     lacking = [
         *(f"isolate network {bridge} from other clusters" for bridge in bridges),
-        f"renew /etc/slurm/slurm.conf on {place.mark}[000-001]",  # Slurm forgot ended jobs sooner
+        *(f"repair node {name}: gpuprov.gpu-types unset instead of h100" for name in names[:2]),
+        f"renew {', '.join(RENEWED)} on {place.mark}[000-001]",
     ]
     assert gpuprov.json("cluster", "plan", "-f", str(path))["plan"] == lacking
     assert gpuprov.json(*up, "--no-verify")["changed"] == lacking

@@ -81,6 +81,19 @@ def test_variables_of_nodes_and_of_the_simulator_reach_every_way_in(desk: Desk) 
     assert seen == dict.fromkeys(seen, wanted)
 
 
+def test_a_node_has_what_python_needs_and_shows_its_own_memory(desk: Desk) -> None:
+    node = desk.place.node(1)
+    tools = "git --version && python3 -m venv --system-site-packages /tmp/env && /tmp/env/bin/pip --version"
+    assert "/tmp/env/" in desk.gpuprov.in_node(node, "sh", "-c", f"{tools}; rm -rf /tmp/env")
+    refused = desk.gpuprov("exec", node, "--", "pip", "install", "einops", expect=1)
+    assert "externally-managed-environment" in refused.all
+    kib = int(desk.gpuprov.in_node(node, "sed", "-n", r"s/^MemTotal: *\([0-9]*\) kB$/\1/p", "/proc/meminfo"))
+    if desk.engine != "docker" and os.path.ismount("/var/lib/lxcfs"):
+        assert kib == 2 << 20
+    else:
+        assert kib == os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") >> 10
+
+
 def test_work_without_a_gpu_finds_none(desk: Desk) -> None:
     look = "nvidia-smi -L; python3 -m smoke_kernels matmul --quick >/dev/null 2>&1 && echo a kernel ran"
     job = desk.submit("--gpus", "0", "--no-project", "--", "sh", "-c", f"{look}; true")
