@@ -6,20 +6,34 @@
 # make clean  remove what make made in this folder; clusters stay (gpuprov cluster down)
 
 .DELETE_ON_ERROR:
-.PHONY: up test test-long engines reliability gpu-proof lint lint-python lint-rest unit qemu wireguard redis clean
+.PHONY: up who-may-run test test-long engines reliability gpu-proof lint lint-python lint-rest unit qemu wireguard redis clean
 .DEFAULT_GOAL := up
 
 VENV := .venv
 BIN := $(VENV)/bin
 LINK := /usr/local/bin/gpuprov
 HERE := $(CURDIR)
+REAL := import os, sys; print(os.path.realpath(sys.executable))
 unexport PYTHONDONTWRITEBYTECODE  # compiling every test again takes longer than to run most of them
 
 NEED_ROOT := test "$$(id -u)" = 0 || { echo "error: this needs root: sudo make $@" >&2; exit 3; }
 APT := apt-get --quiet=2 --option Dpkg::Use-Pty=0
 INSTALL := export DEBIAN_FRONTEND=noninteractive; $(APT) update && $(APT) install --yes --no-install-recommends
 
-up: $(BIN)/gpuprov
+# Said before anything is installed: other users cannot run what is in a folder of root's.
+who-may-run:
+	@python=$$({ $(BIN)/python -c "$(REAL)" || python3 -c "$(REAL)"; } 2>/dev/null); \
+	for place in "$(HERE)" $$python; do \
+		folder=$$place; closed=; \
+		while [ "$$folder" != / ]; do \
+			[ -z "$$(find "$$folder" -maxdepth 0 ! -perm -o=x)" ] || closed=$$folder; \
+			folder=$$(dirname "$$folder"); \
+		done; \
+		[ -z "$$closed" ] || echo "warning: only root will be able to run gpuprov: it needs $$place, and other users" \
+			"may not enter $$closed; for them, clone into a folder such as /opt/gpuprov, with Debian's python3" >&2; \
+	done
+
+up: who-may-run $(BIN)/gpuprov
 	@$(NEED_ROOT)
 	@if [ -L $(LINK) ] && [ ! -e $(LINK) ]; then rm $(LINK); fi
 	@[ -e $(LINK) ] || { mkdir -p $(dir $(LINK)) && ln -s $(HERE)/$(BIN)/gpuprov $(LINK); }

@@ -65,7 +65,7 @@ _SAMPLES = {
     **dict.fromkeys(("engine", "engines[-1]", "door.name", "holder.engine", "driver.name"), "lxd"),
     **dict.fromkeys(("owner", "spec.name", "state.name", "cluster", "report.cluster"), "lab"),
     "network.labels[LABEL_CLUSTER]": "lab",
-    **dict.fromkeys(("__version__", "version", "machine or name", "xid"), "79"),
+    **dict.fromkeys(("__version__", "version", "machine or name", "xid", "order.gpus"), "79"),
     **dict.fromkeys(("GOOD_POOL_GIB", "port", "exposure.host_port", "exposure.node_port", "free_port"), "79"),
     "again": "expose c001 8080",
     "verb": "show",

@@ -8,13 +8,14 @@ import click
 
 from gpuprov.cli import spanning
 from gpuprov.cli.engine import engine_option, open_engine_of_nodes
+from gpuprov.cli.node_command import NodeCommand
 from gpuprov.cli.parameters import given_command, node_argument
 
 if TYPE_CHECKING:
     from gpuprov.cli.session import Session
 
 
-@click.command(context_settings={"allow_interspersed_args": False})
+@click.command(cls=NodeCommand, context_settings={"allow_interspersed_args": False})
 @node_argument()
 @engine_option
 @click.argument("argv", metavar="COMMAND...", nargs=-1, required=True, type=click.UNPROCESSED)

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import os
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from gpuprov.cli.parameters import duration
+from gpuprov.core.errors import UsageError
+from gpuprov.core.excerpt import excerpt
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from gpuprov.cluster.waiting_for_gpus import Patience
 
+_ENV: Final = "--env KEY=VALUE"
 mount_option: Callable[[Any], Any] = click.option(
     "--mount", "mounts", multiple=True, metavar="SOURCE:TARGET[:ro]", help="Mount a folder of the host; repeatable."
 )
@@ -38,8 +42,9 @@ def gpu_options(function: Callable[..., Any]) -> Callable[..., Any]:
                 "--env",
                 "variables",
                 multiple=True,
-                metavar="KEY=VALUE",
-                help="Set an environment variable; repeatable.",
+                metavar="KEY[=VALUE]",
+                callback=_variables,
+                help="Set an environment variable; without VALUE, to what it is here; repeatable.",
             ),
             click.option(
                 "--wait",
@@ -55,6 +60,23 @@ def gpu_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def _duration(_context: click.Context, _parameter: click.Parameter, text: str | None) -> float | None:
     return None if text is None else duration("--wait", text, fix="--wait 10m")
+
+
+def _variables(_context: click.Context, _parameter: click.Parameter, texts: Sequence[str]) -> tuple[str, ...]:
+    """Each with its value: that of this process where none is given."""
+    from gpuprov.spec.variables import FORM, find_variable_problems
+
+    there = [text if "=" in text or text not in os.environ else f"{text}={os.environ[text]}" for text in texts]
+    for index, message in find_variable_problems([text if "=" in text else f"{text}=" for text in there]):
+        raise UsageError(f"--env: {message}", evidence=f"--env {excerpt(texts[index])}; allowed: {FORM}", fix=_ENV)
+    for text in there:
+        if "=" not in text:
+            raise UsageError(
+                f"--env {text}: it has no value, and {text} is not set here",
+                evidence=f"without =, the value is that of this shell; allowed: {FORM}",
+                fix=f"--env {text}=VALUE; or: export {text}",
+            )
+    return tuple(there)
 
 
 def memory_bytes(text: str | None) -> int | None:

@@ -13,7 +13,6 @@ from gpuprov.cli.open_cluster import open_cluster
 from gpuprov.cli.run_options import memory_option, parse_time_limit, retries_option, time_option
 from gpuprov.core.errors import UsageError
 from gpuprov.core.excerpt import excerpt
-from gpuprov.core.names import name_cluster
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -96,7 +95,7 @@ def command(context: click.Context, /, **given: Any) -> int:  # noqa: ANN401 - w
 
 def _wait(session: Session, driver: Driver, cluster: str, job: str, *, cancel: bool) -> int:
     from gpuprov.cli.jobs_wait import show_ended
-    from gpuprov.workflows.jobs import cancel_jobs
+    from gpuprov.workflows.jobs import cancel_jobs, describe_left
 
     session.reporter.note(f"submitted {job}")
     try:
@@ -106,9 +105,7 @@ def _wait(session: Session, driver: Driver, cluster: str, job: str, *, cancel: b
             cancel_jobs(driver, cluster, [job])
             session.reporter.warn(f"cancelled {job}")
         else:
-            session.reporter.warn(
-                name_cluster(f"{job} is still running; to end it: gpuprov jobs cancel {job}", cluster)
-            )
+            session.reporter.warn(describe_left(driver, cluster, job))
         raise
 
 

@@ -181,8 +181,7 @@ def refuse_taken_networks(spec: ClusterSpec, requests: Collection[NetworkRequest
             raise UsageError(
                 f"the network {request.name} belongs to cluster {holder.cluster}",
                 evidence=holder.evidence,
-                fix=f"choose other bridges for cluster {spec.name}, or omit them to get free ones; "
-                f"or: gpuprov cluster down {holder.cluster}",
+                fix=f"choose other bridges for cluster {spec.name}, or omit them to get free ones",
             )
     for subnet in (spec.network.subnet, spec.network.private_subnet) if requests else ():
         users = _users(subnet, taken.links)

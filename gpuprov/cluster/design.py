@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from gpuprov import __version__
-from gpuprov.cluster.held_gpus import is_gpu_path
+from gpuprov.cluster.held_gpus import held_types, is_gpu_path
 from gpuprov.core.fingerprint import fingerprint
 from gpuprov.core.plain import plain_fields
 from gpuprov.core.units import GIB
@@ -17,6 +17,7 @@ from gpuprov.drivers.base import (
     LABEL_CLUSTER,
     LABEL_DRIVER,
     LABEL_FINGERPRINT,
+    LABEL_GPU_TYPES,
     LABEL_GPUS,
     LABEL_HOST_GPUS,
     LABEL_PRIVATE_ADDRESS,
@@ -55,6 +56,7 @@ class NodeDesign:
         access: How they get in.
         access_reason: Why so; no part of what the node is.
         host_gpus: Number of GPUs on the host's PCI bus when it was made; no part of what the node is.
+        gpu_types: A short name of the model for each of its devices that are GPUs, in order of minor; none if unknown.
         driver_version: Of the host's NVIDIA driver when it was made.
         own_mounts: What the user asked to mount; the driver's libraries are in `mounts` only.
     """
@@ -73,6 +75,7 @@ class NodeDesign:
     cpus: int | None
     memory_gib: int | None
     environment: Mapping[str, str] = field(default_factory=dict)
+    gpu_types: tuple[str, ...] = ()
     access_reason: str = ""
     host_gpus: int = 0
     host: str = ""
@@ -108,6 +111,7 @@ class NodeDesign:
             LABEL_CLUSTER: self.cluster,
             LABEL_ROLE: self.role,
             LABEL_GPUS: ",".join(self.gpus),
+            LABEL_GPU_TYPES: ",".join(self.gpu_types),
             LABEL_SHARING: self.sharing,
             LABEL_ACCESS: self.access,
             LABEL_DRIVER: self.driver_version,
@@ -198,6 +202,7 @@ def design_node(
         cpus=nodes.cpus,
         memory_gib=nodes.memory_gib,
         environment=inner_environment(variables),
+        gpu_types=held_types(gpus, access.devices),
         host=place.host,
     )
 

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpuprov.assets import get_asset
-from gpuprov.cluster.held_gpus import gpu_paths, leased_uuids
+from gpuprov.cluster.held_gpus import gpu_paths, leased_uuids, types_of
 from gpuprov.drivers.base import LABEL_ACCESS, LABEL_ROLE, File
-from gpuprov.gpu.simulator import SIMULATOR_VARIABLE
 from gpuprov.render.templates import render
 
 if TYPE_CHECKING:
@@ -18,8 +17,6 @@ if TYPE_CHECKING:
     from gpuprov.cluster.plan import Plan
     from gpuprov.drivers.base import NodeState
 
-SIMULATOR = File(path="/etc/environment", content=f"{SIMULATOR_VARIABLE}=1\n".encode())  # for users who log in by ssh
-
 
 @dataclass(frozen=True, kw_only=True)
 class Member:
@@ -27,6 +24,7 @@ class Member:
 
     Attributes:
         devices: Paths of its GPUs, in order of minor.
+        gpu_types: A short name of the model of each; none if unknown.
         gpus: Their UUIDs.
         address: On the NAT network; empty where others do not reach it by that.
         host: On which it is, where the cluster spans hosts; empty else.
@@ -39,6 +37,7 @@ class Member:
     private_address: str
     role: str
     devices: tuple[str, ...] = ()
+    gpu_types: tuple[str, ...] = ()
     gpus: tuple[str, ...] = ()
     simulated: bool = False
     host: str = ""
@@ -54,6 +53,7 @@ def planned_member(design: NodeDesign) -> Member:
         private_address=design.private_address,
         role=design.role,
         devices=gpu_paths(design.devices),
+        gpu_types=design.gpu_types,
         gpus=design.gpus,
         simulated=design.access == "simulated",
     )
@@ -72,6 +72,7 @@ def present_member(node: NodeState) -> Member:
         private_address=node.addresses.get("eth1", "").partition("/")[0],
         role=node.labels.get(LABEL_ROLE, ""),
         devices=gpu_paths(node.devices),
+        gpu_types=types_of(node),
         gpus=leased_uuids(node),
         simulated=node.labels.get(LABEL_ACCESS) == "simulated",
     )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from gpuprov.cluster.built_images import match_images
 from gpuprov.cluster.find_node import absent_node
 from gpuprov.cluster.state import observe_cluster
-from gpuprov.core.errors import NoEngine, UsageError
+from gpuprov.core.errors import NoEngine, NotAllowed, UsageError
 from gpuprov.drivers.base import LABEL_CLUSTER
 from gpuprov.host.survey import survey
 from gpuprov.spec.models import ENGINES
@@ -131,13 +131,16 @@ def _choose(
     ours = {engine: words for engine, (_, (words, _)) in seen.answers.items() if words}
     foreign = {engine: words for engine, (_, (_, words)) in seen.answers.items() if words}
     engine = decide_engine(what, ours or foreign, seen, creates=creates)  # what is foreign the verb itself refuses
-    warn_of_silence(seen.errors, reporter)
+    warn_of_silence(seen.silent, reporter)
     return seen.answers[engine][0]
 
 
 def warn_of_silence(errors: Mapping[str, GpuprovError], reporter: Reporter) -> None:
     """Name the engines that are installed and do not answer: nobody knows what they have."""
     for engine, error in errors.items():
+        if isinstance(error, NotAllowed):
+            reporter.note(f"{engine} is omitted: {error.what}")
+            continue
         reporter.warn(f"{engine} is omitted: {error.what}: {error.evidence}; fix: {error.fix}")
 
 

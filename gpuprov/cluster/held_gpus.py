@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpuprov.drivers.base import LABEL_GPUS, LABEL_SHARING
+from gpuprov.drivers.base import LABEL_GPU_TYPES, LABEL_GPUS, LABEL_SHARING
+from gpuprov.gpu.type_name import gpu_type
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from gpuprov.drivers.base import NodeState
+    from gpuprov.gpu.models import Gpu
     from gpuprov.spec.devices import CharDevice
     from gpuprov.spec.models import Sharing
 
@@ -25,6 +29,19 @@ def sharing_of(node: NodeState) -> Sharing:
 def gpu_paths(devices: tuple[CharDevice, ...]) -> tuple[str, ...]:
     """Paths of the GPUs among a node's devices, `/dev/nvidia0`, in order of minor; control devices are left out."""
     return tuple(device.path for device in sorted(devices, key=lambda device: device.minor) if is_gpu_path(device.path))
+
+
+def held_types(gpus: Sequence[Gpu], devices: tuple[CharDevice, ...]) -> tuple[str, ...]:
+    """A short name of the model for each of `gpu_paths`; none where not all have one."""
+    names = {f"/dev/nvidia{gpu.minor}": gpu_type(gpu.model, mig=gpu.is_mig_instance) for gpu in gpus}
+    found = tuple(names.get(path, "") for path in gpu_paths(devices))
+    return found if all(found) else ()
+
+
+def types_of(node: NodeState) -> tuple[str, ...]:
+    """The same, as recorded with a node; a node of an earlier gpuprov has no such record."""
+    found = tuple(filter(None, node.labels.get(LABEL_GPU_TYPES, "").split(",")))
+    return found if len(found) == len(gpu_paths(node.devices)) else ()
 
 
 def is_gpu_path(path: str) -> bool:

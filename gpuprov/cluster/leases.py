@@ -87,7 +87,13 @@ class Neighbours:
         """
         others = self.survey(without=engine)
         leases = tuple(chain.from_iterable(held.leases for held in others.answers.values()))
-        return Claims(engine=engine, leases=leases, waiting=self.waiting(before=before), silent=others.errors)
+        return Claims(
+            engine=engine,
+            leases=leases,
+            waiting=self.waiting(before=before),
+            silent=others.silent,
+            closed=others.closed,
+        )
 
     def waiting(self, *, before: int | None = None) -> tuple[LeaseRequest, ...]:
         """Who stands in the queue, the first one first; with `before`, only those ahead of that ticket."""

@@ -42,5 +42,5 @@ def refuse_taken_name(order: NodeOrder, state: ClusterState, *, engine: str) -> 
                 f"the name {name} is taken",
                 evidence=f"cluster {node.labels[LABEL_CLUSTER]} has a node {name} ({node.status}), "
                 "which was created by a different command",
-                fix=f"choose another name, or remove it: gpuprov rm {name}",
+                fix=f"choose another name; about that node: gpuprov show {name}",
             )

@@ -80,6 +80,10 @@ class NoEngine(HostNotReady):
     """A host has no engine for what is new; those that it has answer, and have nothing of the same name."""
 
 
+class NotAllowed(HostNotReady):
+    """This user may not use an engine that is there."""
+
+
 class EngineError(GpuprovError):
     """The container engine refused, failed or went away."""
 

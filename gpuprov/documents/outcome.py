@@ -9,7 +9,7 @@ from gpuprov.documents.nodes import row_document
 from gpuprov.documents.verify import verify_document
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from gpuprov.core.outcome import Outcome
     from gpuprov.planes.across.rows import NodeRow
@@ -35,6 +35,20 @@ def cluster_up_document(
     )
 
 
-def plan_document(lines: Iterable[str], beside: Iterable[str], *, host: str) -> dict[str, Any]:
-    """Of `cluster plan`: a line for each change that there would be, and for each node that would stay beside those."""
-    return document("plan", host=host, plan=list(lines), kept=list(beside))
+def plan_document(
+    lines: Iterable[str], beside: Iterable[str], older: Iterable[str] = (), *, host: str
+) -> dict[str, Any]:
+    """Of `cluster plan`: a line for each change that there would be, and for nodes that would stay as they are.
+
+    Args:
+        lines: Of changes.
+        beside: Of nodes that the spec does not have.
+        older: Of nodes with an older image.
+        host: The machine.
+    """
+    return document("plan", host=host, plan=list(lines), kept=list(beside), older=list(older))
+
+
+def nothing_to_do(older: Sequence[str]) -> str:
+    """What a plan without changes says to people."""
+    return "nothing to do but to replace nodes" if older else "nothing to do: the cluster matches its spec"

@@ -97,11 +97,11 @@ def name_taken(node: NodeState, command: str) -> EngineError:
     rename = f"choose another name, or rename the instance: {command} rename {node.name} NEW-NAME"
     if node.member:
         rename = "choose another name: in the engine's cluster, all members share them"
-    remove = f"gpuprov rm {node.name}, or choose another name"
+    show = f"choose another name; about that node: gpuprov show {node.name}"
     return kind(
         f"the name {node.name} is taken",
         evidence=f"{node.name} is {'a node' if node.ours else describe_foreign(node)} ({node.status})",
-        fix=remove if node.ours else way_back(node, command) or rename,
+        fix=show if node.ours else way_back(node, command) or rename,
     )
 
 

@@ -49,6 +49,11 @@ class Lease:
         said = [self.sharing, self.engine, "" if self.status == "running" else self.status]
         return ", ".join(part for part in said if part)
 
+    def whose(self) -> str:
+        """The same, with its cluster: `cluster lab, shared, lxd`; a job is in none."""
+        cluster = "" if self.cluster.startswith("(") else self.cluster
+        return ", ".join(part for part in (f"cluster {cluster}" if cluster else "", self.terms()) if part)
+
 
 def fold_leases(leases: Sequence[Lease], about: Callable[[Lease], str]) -> str:
     """Holders in few words, as there may be many: `c[000-003] (shared, lxd)`."""
@@ -98,12 +103,14 @@ class Claims:
         leases: Of nodes of other engines.
         waiting: Requests that came earlier and wait, the oldest first.
         silent: Why engines that are installed do not answer: nobody knows which GPUs their containers hold.
+        closed: The same of those that this user may not ask: shared GPUs are had all the same, others are not.
     """
 
     engine: str = ""
     leases: tuple[Lease, ...] = ()
     waiting: tuple[LeaseRequest, ...] = ()
     silent: Mapping[str, GpuprovError] = field(default_factory=dict)
+    closed: Mapping[str, GpuprovError] = field(default_factory=dict)
 
 
 def allocate(
@@ -147,7 +154,7 @@ def allocate(
         key=lambda request: (not request.wanted, request.sharing != "exclusive"),
     )
     if any(request.size for request in new):
-        _refuse_blindness(claims.silent)
+        _refuse_blindness(claims, [request.sharing for request in new if request.size])
     for waiting in claims.waiting:
         board.keep_for(waiting)
     for request in new:
@@ -188,7 +195,7 @@ def count_supply(
     """
     if not request.size:
         return Supply(nodes=most)
-    _refuse_blindness(claims.silent)
+    _refuse_blindness(claims, [request.sharing])
     board = _Board(host, [_current(lease, host) for lease in (*leases, *claims.leases)])
     for waiting in claims.waiting:
         board.keep_for(waiting)
@@ -214,7 +221,14 @@ def _serves(lease: Lease, request: LeaseRequest, lost: Collection[str]) -> bool:
     return len(lease.gpus) == request.count and (request.among is None or set(lease.gpus) <= {*request.among, *lost})
 
 
-def _refuse_blindness(silent: Mapping[str, GpuprovError]) -> None:
+def _refuse_blindness(claims: Claims, asked: Collection[Sharing]) -> None:
+    silent = claims.silent
+    if claims.closed and "exclusive" in asked:
+        raise HostNotReady(
+            f"cannot tell which GPUs are free: this user may not query {' and '.join(claims.closed)}",
+            evidence="; ".join(f"{engine}: {error.what}: {error.evidence}" for engine, error in claims.closed.items()),
+            fix=f"--sharing shared; or {'; '.join(error.fix for error in claims.closed.values())}",
+        )
     if silent:
         names = " and ".join(silent)
         verb = "does" if len(silent) == 1 else "do"
@@ -338,19 +352,19 @@ class _Board:
         return GpusTaken(refusal, evidence=evidence, fix=self._way_out(request, eligible), request=request)
 
     def _way_out(self, request: LeaseRequest, eligible: Sequence[Gpu]) -> str:
-        """What to type: the node that stands in the way is named, unless it is one of this very request."""
+        """What to type: wait, or share; whose the node is that stands in the way is told, and not how to remove it."""
         blocked = [unit for unit in eligible if not self._may_take(unit, request.sharing)]
         holder = next((lease for unit in blocked for lease in self._holders(unit) if lease.status), None)
-        ways = ["request fewer nodes: -n N"]
-        if holder is not None:
-            ways = [f"free a GPU: gpuprov rm {holder.node} --engine {holder.engine}"]
+        ways = [] if holder is not None else ["request fewer nodes: -n N"]
         if holder is not None or any(unit.uuid in self._kept for unit in blocked):
             ways.append("wait for a GPU (create-node, run): --wait 10m")
         if request.sharing == "exclusive":
             ways.append("--sharing shared")
+        if holder is not None:
+            ways.append(f"ask whose GPU it is now: gpuprov show {holder.node} --engine {holder.engine}")
         return ", or ".join(ways)
 
     def _describe(self, unit: Gpu) -> str:
-        who = fold_leases(self._holders(unit), Lease.terms) or "free"
+        who = fold_leases(self._holders(unit), Lease.whose) or "free"
         kept = f", reserved for {self._kept[unit.uuid]}, which is waiting" if unit.uuid in self._kept else ""
         return f"GPU {unit.label} {unit.uuid}: {who}{kept}"

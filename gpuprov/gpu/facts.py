@@ -12,6 +12,7 @@ from gpuprov.core.error_document import error_document, error_parts
 from gpuprov.core.errors import GpuprovError
 from gpuprov.gpu.document import gpu_document
 from gpuprov.gpu.observe import SIMULATED_MAX, observe, read_seed
+from gpuprov.gpu.type_name import gpu_type
 from gpuprov.gpu.wheels import explain_unserved, find_wheels
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ def gpus_document(host: HostGpus, root: Path) -> dict[str, Any]:
         "gpus": [
             {
                 **gpu_document(gpu.uuid, gpu),
+                "type": gpu_type(gpu.model, mig=gpu.is_mig_instance),
                 # as numbers, which roles compare
                 "compute_capability": list(gpu.compute_capability) if gpu.compute_capability else None,
             }

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, Final
 
 from gpuprov.core.printable import printable
@@ -14,12 +15,14 @@ from gpuprov.host.order_check import ask_here, find_order_faults, refuse_faults
 from gpuprov.spec.grid_order import MOST_RUNS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from gpuprov.spec.grid_order import GridOrder
     from gpuprov.spec.job_order import SubmitOrder
 
+_PARAMETERS: Final = ("params.py", "grid.yaml")
+_DEEPEST: Final = 2
 _SPARE: Final = "python3"  # stands for the command of runs that are not known yet
 
 
@@ -72,6 +75,13 @@ def check_grid(
         fix = f"correct the project {shown}; docs/grids.md describes what it consists of"
         raise refuse_faults(faults, fix=fix if of_project else "gpuprov grid run --help")
     return CheckedGrid(files=tuple(told["files"]), combinations=None if combinations is None else tuple(combinations))
+
+
+def job_module(files: Sequence[str]) -> str:
+    """The module with `main` of a project without faults: it is beside the file of parameters."""
+    paths = map(PurePosixPath, files)
+    beside = next(path.parent for path in paths if path.name in _PARAMETERS and len(path.parts) <= _DEEPEST)
+    return ".".join((*beside.parts, "job"))
 
 
 def _reps_faults(order: GridOrder, combinations: int) -> list[Mapping[str, Any]]:

@@ -9,8 +9,9 @@ from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
-from gpuprov.core.errors import EngineError, GpuprovError, HostNotReady, TimedOut
+from gpuprov.core.errors import EngineError, GpuprovError, HostNotReady, NotAllowed, TimedOut
 from gpuprov.drivers.registry import choose_engine, prepare_command
+from gpuprov.host.silences import KEPT_S, PROBE_S, forget_silence, remember_silence, silent_since_s
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -43,7 +44,7 @@ class Survey(Generic[Answer]):
 
     Attributes:
         answers: Of those that answered.
-        errors: Of those that are installed and did not: nobody knows what they have.
+        errors: Of those that are installed and did not: nobody knows what they have. To some this user has no access.
         absent: Why those that are not on this machine did not: they have nothing.
     """
 
@@ -52,9 +53,19 @@ class Survey(Generic[Answer]):
     absent: Mapping[str, GpuprovError]
 
     @property
+    def closed(self) -> Mapping[str, GpuprovError]:
+        """Of `errors`, those of engines to which this user has no access."""
+        return {name: error for name, error in self.errors.items() if isinstance(error, NotAllowed)}
+
+    @property
+    def silent(self) -> Mapping[str, GpuprovError]:
+        """Of `errors`, the others: what this user could know, and does not."""
+        return {name: error for name, error in self.errors.items() if name not in self.closed}
+
+    @property
     def default(self) -> Engine:
-        """The engine for what is new on this host."""
-        return choose_engine({*self.answers, *self.errors})
+        """The engine for what is new on this host: one that this user may use, if there is one."""
+        return choose_engine({*self.answers, *self.silent} or {*self.closed})
 
     def require_answer(self) -> None:
         """Go on only where an engine has answered.
@@ -105,12 +116,11 @@ def survey(
     Args:
         doors: The engines.
         question: Changes nothing: an engine that is late is left alone with it.
-        timeout_s: How long an engine has for both; None for ANSWER_S.
+        timeout_s: How long an engine has for both; None for ANSWER_S, but for PROBE_S if it hung a moment ago.
     """
     limit_s = ANSWER_S if timeout_s is None else timeout_s
-    said: dict[str, Answer | _Refusal] = {
-        door.name: _Refusal(error=_hangs(door.name, limit_s), installed=True) for door in doors
-    }
+    hung = {door.name: silent_since_s(door.name) if timeout_s is None else None for door in doors}
+    said: dict[str, Answer | _Refusal] = {}
     answers: SimpleQueue[tuple[str, Answer | _Refusal]] = SimpleQueue()
 
     def work(door: EngineDoor) -> None:
@@ -120,11 +130,21 @@ def survey(
     for door in doors:
         # a daemon, which ends with the process, also where the engine hangs
         Thread(target=work, args=(door,), name=f"ask {door.name}", daemon=True).start()
-    deadline_s = time.monotonic() + limit_s
+    now_s = time.monotonic()
+    late_s = {name: now_s + (min(limit_s, PROBE_S) if since_s else limit_s) for name, since_s in hung.items()}
     with suppress(Empty):
-        for _ in doors:
-            name, answer = answers.get(timeout=max(0.0, deadline_s - time.monotonic()))
+        while late_s:
+            name, answer = answers.get(timeout=max(0.0, max(late_s.values()) - time.monotonic()))
             said[name] = answer
+            del late_s[name]
+            if hung[name]:
+                forget_silence(name)
+    for name in late_s:
+        if limit_s >= ANSWER_S and not hung[name]:
+            remember_silence(name)
+            hung[name] = silent_since_s(name)
+        said[name] = _Refusal(error=_hangs(name, limit_s, since_s=hung[name]), installed=True)
+    said = {door.name: said[door.name] for door in doors}
     refusals = {name: answer for name, answer in said.items() if isinstance(answer, _Refusal)}
     return Survey(
         answers={name: answer for name, answer in said.items() if not isinstance(answer, _Refusal)},
@@ -145,9 +165,13 @@ def _ask(door: EngineDoor, question: Callable[[Driver], Answer]) -> Answer | _Re
         return _Refusal(error=unknown, installed=True)
 
 
-def _hangs(engine: str, limit_s: float) -> TimedOut:
+def _hangs(engine: str, limit_s: float, *, since_s: float | None) -> TimedOut:
+    evidence = f"no response within {limit_s:g} s"
+    if since_s:
+        moments = (time.strftime("%H:%M:%S", time.localtime(moment_s)) for moment_s in (since_s, since_s + KEPT_S))
+        evidence += " at {}; until {} it has {:g} s".format(*moments, min(limit_s, PROBE_S))
     return TimedOut(
         f"{engine} does not respond",
-        evidence=f"no response within {limit_s:g} s",
+        evidence=evidence,
         fix=f"check the engine: gpuprov doctor --engine {engine}",
     )

@@ -19,13 +19,14 @@ from gpuprov.provision.plane_recipe import PlaneRecipe
 from gpuprov.spec.models import ClusterSpec, NodesSpec
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from gpuprov.cluster.files import Member
     from gpuprov.cluster.state import ClusterState
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver, File, ImageState, NodeState
     from gpuprov.planes.work.job_desk import JobDesk
+    from gpuprov.planes.work.job_room import JobRoom
     from gpuprov.planes.work.queue_page import QueuePage
     from gpuprov.provision.plane_recipe import Init
     from gpuprov.spec.rule import SpecRule
@@ -38,6 +39,12 @@ if TYPE_CHECKING:
 
 
 RELEASED = "resume {}: a killed gpuprov run left it drained"
+
+
+def without_started(lines: Iterable[str], started: Collection[str]) -> tuple[str, ...]:
+    """Lines of changes, but for what a killed run left of nodes that were stopped: whoever stops a node drains it."""
+    own = {RELEASED.format(name) for name in started}
+    return tuple(line for line in lines if line not in own)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,6 +88,27 @@ class Crew:
     def of(self, role: str) -> tuple[Member, ...]:
         """The members of one plane."""
         return tuple(member for member in self.members if member.role == role)
+
+
+@dataclass(frozen=True, kw_only=True)
+class QueueFolder:
+    """Where a head keeps on its own disk what it knows of jobs, and how that gets onto the disk of another one.
+
+    Attributes:
+        path: The folder.
+        user: Whose it is.
+        service: What writes there.
+        arrival: A script that the service runs as root before it starts, where it is there.
+        version: A shell line that prints the version of what writes there.
+        count: A shell line that prints how many jobs or messages it has.
+    """
+
+    path: str
+    user: str
+    service: str
+    arrival: str
+    version: str
+    count: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -158,6 +186,7 @@ class Plane:
         secret_files: Files in its nodes that no bundle may show.
         marks: Files that record what was applied, each with the words for a node that lacks nothing else.
         rules: For the values of a spec that only it reads.
+        queue: Of its head; None where it has none.
     """
 
     name: ClassVar[str]
@@ -169,6 +198,7 @@ class Plane:
     secret_files: ClassVar[tuple[SecretFile, ...]] = ()
     marks: ClassVar[Mapping[str, str]] = MappingProxyType({})
     rules: ClassVar[tuple[SpecRule, ...]] = ()
+    queue: ClassVar[QueueFolder | None] = None
 
     def checks(self) -> tuple[Rule, ...]:
         """What `verify` asks of its nodes; on nodes of other planes each is skipped."""
@@ -380,6 +410,10 @@ class Plane:
             UsageError: It takes none now.
             EngineError: The node that would is missing.
         """
+        return None
+
+    def job_room(self, driver: Driver, state: ClusterState) -> JobRoom | None:
+        """What a job can have of the nodes of a cluster that takes some; None where nobody can tell."""
         return None
 
     def queue_page(self, driver: Driver, state: ClusterState) -> QueuePage | None:

@@ -241,7 +241,7 @@ def serve_plan(order: MemberUpOrder, host: Host, reporter: Reporter) -> dict[str
     preview = preview_up(driver, wanted, host, reporter=reporter)
     if preview.choice:
         reporter.note(preview.choice)
-    planned = plan_document(preview.changes, preview.beside, host=host.name)
+    planned = plan_document(preview.changes, preview.beside, preview.older, host=host.name)
     if wanted.part is None:
         return planned
     facts = driver.facts()

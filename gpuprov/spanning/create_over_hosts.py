@@ -217,7 +217,7 @@ def _choose(order: HostedOrder, seen: SpanningCluster) -> str:
         raise UsageError(
             f"the name {name} is taken by a node on {home}",
             evidence=f"cluster {seen.name} has one such node, and {order.host} is another host",
-            fix=f"use another name; or remove that node: gpuprov rm {name}",
+            fix=f"use another name; about that node: gpuprov show {name}",
         )
     wanted = home or order.host
     if wanted is not None and wanted not in seen.machines:

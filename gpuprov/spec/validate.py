@@ -233,6 +233,10 @@ def _own_roles(spec: ClusterSpec, root: Path) -> Found:
 def _environment(spec: ClusterSpec, _root: Path) -> Found:
     for index, message in find_variable_problems(spec.nodes.environment):
         yield f"nodes.environment[{index}]", message, FORM
+    for index, text in enumerate(spec.nodes.environment):
+        if "\n" in text:
+            name = text.partition("=")[0]
+            yield f"nodes.environment[{index}]", f"the value of {name[:80]!r} has a line break", "a value of one line"
 
 
 def _model(spec: ClusterSpec, _root: Path) -> Found:

@@ -192,7 +192,7 @@ def _create(
     old = [node for node in state.nodes if node.complete]
     crew = replace(present_crew(state, [planned_member(design)]), spec=spec)
     with networks_created(driver, plan.networks, run.rollback, reporter=reporter):
-        files = gather_files(driver, crew, state, {design.role: image}, reading)
+        files = gather_files(driver, crew, state, {design.role: image}, reading, designs=[design])
         with leaving(driver, plan.leaves, policy, reporter=reporter):
             removed = _remove(driver, plan, reporter=reporter)
             with reporter.phase("node"):

@@ -11,10 +11,11 @@ from gpuprov.core.excerpt import LINE, excerpt
 from gpuprov.core.execution import run_attached
 from gpuprov.core.names import name_cluster
 from gpuprov.documents.grid_csv import BEGIN, render_csv
-from gpuprov.host.grid_check import check_grid
+from gpuprov.host.grid_check import check_grid, job_module
 from gpuprov.host.incoming_files import IncomingFiles
 from gpuprov.host.local_packages import local_environment
 from gpuprov.host.outgoing_files import OutgoingProject
+from gpuprov.host.project_imports import find_imports
 from gpuprov.host.pulled_runs import TABLE, Pulled, PulledRuns, only
 from gpuprov.planes.across.find_grid import get_desk_of, read_runs
 from gpuprov.planes.work.grid_answers import run_name
@@ -22,6 +23,7 @@ from gpuprov.planes.work.grid_desk import GridDesk, store_of
 from gpuprov.planes.work.grid_jobs import UNDER_WAY, find_submissions, jobs_by_run
 from gpuprov.planes.work.grid_status import judge_runs
 from gpuprov.planes.work.grid_submitter import GridSubmitter
+from gpuprov.planes.work.node_contents import require_modules
 from gpuprov.spec.grid_order import GridOrder, check_project_name
 
 if TYPE_CHECKING:
@@ -72,7 +74,8 @@ def run_grid(
     name = check_project_name(project.name)
     files = check_grid(order, project, jobs).files
     desk = get_desk_of(connect(), cluster, project, "run")
-    limited, submitter = desk.filled(jobs), GridSubmitter.beside(desk)
+    limited, submitter = desk.accepted(jobs), GridSubmitter.beside(desk)
+    require_modules(desk, find_imports(project, files, job_module(files)))
     with ExitStack() as until_submitted:
         with reporter.phase("copy"):
             place = until_submitted.enter_context(submitter.holding(OutgoingProject(project, files).tar()))

@@ -11,8 +11,10 @@ from gpuprov.core.names import name_cluster
 from gpuprov.core.rounds import watch_rounds
 from gpuprov.host.order_check import NOTHING, judge_order
 from gpuprov.host.outgoing_files import OutgoingProject
+from gpuprov.host.project_imports import find_imports
 from gpuprov.planes.across.find_desk import get_desk
 from gpuprov.planes.work.job_changes import JobChange, compare_jobs
+from gpuprov.planes.work.node_contents import require_modules
 from gpuprov.spec.job_order import NUMBER
 
 if TYPE_CHECKING:
@@ -66,7 +68,8 @@ def submit_jobs(
         reporter: Is told what goes on.
 
     Raises:
-        UsageError: The order or the project is wrong, or the cluster takes no jobs; nothing was submitted.
+        UsageError: The order or the project is wrong, or the cluster takes no such jobs; nothing was submitted.
+        SpecError: Nobody can tell what jobs of the cluster get by default; nothing was copied.
         EngineError: The node or its plane refused.
         TimedOut: It did not end; the error says how to see whether it was submitted.
     """
@@ -75,6 +78,9 @@ def submit_jobs(
     names = judge_order(order, project.folder)
     _warn_of_numbers(order, reporter)
     desk = get_desk(connect(), cluster, verb="gpuprov submit")
+    order = desk.accepted(order)
+    if order.function is not None and project.folder is not None:
+        require_modules(desk, find_imports(project.folder, names, order.function.partition(":")[0]))
     with ExitStack() as until_submitted:
         place = None
         if project.folder is not None:
@@ -190,6 +196,12 @@ def cancel_jobs(driver: Driver, cluster: str, ids: Sequence[str]) -> tuple[JobRe
         TimedOut: Some had not ended in time.
     """
     return get_desk(driver, cluster).cancel(ids)
+
+
+def describe_left(driver: Driver, cluster: str, job: str) -> str:
+    """What becomes of a job that nobody waits for any more, and how to end it."""
+    left = get_desk(driver, cluster).describe_left(job)
+    return name_cluster(f"{left}; to end it: gpuprov jobs cancel {job}", cluster)
 
 
 def until_jobs_ended(

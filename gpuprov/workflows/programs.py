@@ -14,6 +14,7 @@ from gpuprov.host.outgoing_files import OutgoingProject
 from gpuprov.host.program_check import check_program
 from gpuprov.host.program_run import run_on_this_machine
 from gpuprov.planes.across.find_desk import count_gpus, get_desk
+from gpuprov.planes.work.node_contents import require_compiler
 from gpuprov.planes.work.program_answers import ProgramRun, read_program_result
 from gpuprov.planes.work.program_desk import ProgramDesk, work_command
 from gpuprov.planes.work.queue_page import NodePage
@@ -61,6 +62,11 @@ def run_program(
     desk = get_desk(driver, cluster, verb=f"gpuprov program run {shlex.quote(str(order.program))}")
     programs = ProgramDesk.beside(desk)
     workers = order.workers or count_gpus(driver, cluster)
+    desk.accepted(SubmitOrder(gpus=1))
+    room = desk.find_room()
+    if room is not None and order.workers:
+        room.require_side_by_side(order.workers)
+    require_compiler(desk)
     with ExitStack() as until_prepared:
         with reporter.phase("copy"):
             place = until_prepared.enter_context(programs.holding(OutgoingProject(order.program, checked.files).tar()))

@@ -83,6 +83,7 @@ def anneal_in_cluster(  # noqa: PLR0913  (what is asked for, and who is told)
     driver = connect()
     verb = f"gpuprov anneal run {shlex.quote(str(order.models[0]))}"
     desk = get_desk(driver, cluster, verb=verb)
+    desk.accepted(_job_order(order, "", 1))
     parts = nodes or count_gpus(driver, cluster)
     anneal = AnnealDesk.beside(desk)
     folder = anneal_store(f"{order.models[0].stem[:_MOST_TITLE]}-{secrets.token_hex(6)}")
@@ -98,7 +99,7 @@ def anneal_in_cluster(  # noqa: PLR0913  (what is asked for, and who is told)
     try:
         jobs = _follow(desk, anneal, folder, job, reporter=reporter, clock=clock)
     except KeyboardInterrupt:
-        reporter.warn(name_cluster(f"{job} is still running; to end it: gpuprov jobs cancel {job}", cluster))
+        reporter.warn(name_cluster(f"{desk.describe_left(job)}; to end it: gpuprov jobs cancel {job}", cluster))
         raise
     failed = [one for one in jobs if one.state != "done"]
     for one in failed:
@@ -165,14 +166,18 @@ def _staged(order: AnnealOrder) -> Iterator[Path]:
 
 
 def _submit(desk: JobDesk, order: AnnealOrder, folder: str, parts: int, reporter: Reporter) -> str:
-    title = f"anneal-{order.models[0].stem[:_MOST_TITLE]}"
-    asked = SubmitOrder(name=title, command=part_command(folder), count=parts)
     try:
         with reporter.phase("submit"):
-            return desk.submit(asked, None).id
+            return desk.submit(_job_order(order, folder, parts), None).id
     except KeyboardInterrupt:
         reporter.warn(name_cluster("see whether it was submitted: gpuprov jobs", desk.cluster))
         raise
+
+
+def _job_order(order: AnnealOrder, folder: str, parts: int) -> SubmitOrder:
+    """A job for each part."""
+    title = f"anneal-{order.models[0].stem[:_MOST_TITLE]}"
+    return SubmitOrder(name=title, command=part_command(folder), count=parts)
 
 
 def _follow(

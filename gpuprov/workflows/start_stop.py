@@ -17,7 +17,7 @@ from gpuprov.planes.across.hold import Leave
 from gpuprov.planes.across.leaving import SPARE_JOBS, drained, leaving
 from gpuprov.planes.across.reading import read_then_lock
 from gpuprov.planes.across.renew import renew_clusters
-from gpuprov.planes.base import Departure
+from gpuprov.planes.base import Departure, without_started
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,6 +40,7 @@ def start_nodes(driver: Driver, names: Sequence[str], host: Host, *, reporter: R
             with reporter.phase("start"):
                 boot_nodes(driver, stopped, reporter=reporter)
         renewed = renew_clusters(driver, readings, reporter=reporter)
+    renewed = without_started(renewed, stopped)
     return Outcome(changed=(*isolated, *(f"started {name}" for name in stopped), *renewed))
 
 

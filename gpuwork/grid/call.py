@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
-import sys
 from pathlib import Path
 
 from gpuwork.grid.series import as_series, write_series
 from gpuwork.grid.store import read_values
 from gpuwork.leash import die_with
+from gpuwork.own_modules import import_own
 
 
 def main(run: str, code: str, module: str, parent: str) -> None:
@@ -24,11 +23,8 @@ def main(run: str, code: str, module: str, parent: str) -> None:
     folder = Path(run)
     values = read_values(folder.parent)
     saves = folder / "saves"
-    sys.path[:0] = [code]
     source = Path(code, *module.split(".")[:-1])
-    if source != Path(code):
-        sys.path.append(str(source))
-    job = importlib.import_module(module)
+    job = import_own(module, *dict.fromkeys((code, str(source))))
     returned = job.main(
         {
             **values,

@@ -48,21 +48,21 @@ def read_project(folder: Path, files: Sequence[str], *, here: bool = False) -> t
         files: What belongs to it, relative to the folder: a file that is not copied cannot be run.
         here: Whether it is to run on this machine, which must have the modules that it imports.
     """
-    here = [path for path in map(PurePosixPath, files) if path.name in (PARAMS, YAML) and len(path.parts) <= 2]  # noqa: PLR2004
-    if len(here) != 1:
-        message = f"has {' and '.join(map(str, here))}" if here else f"has neither {PARAMS} nor {YAML}"
-        message += "; git ignores the existing one" if not here and _is_left_out(folder) else ""
+    sources = [path for path in map(PurePosixPath, files) if path.name in (PARAMS, YAML) and len(path.parts) <= 2]  # noqa: PLR2004
+    if len(sources) != 1:
+        message = f"has {' and '.join(map(str, sources))}" if sources else f"has neither {PARAMS} nor {YAML}"
+        message += "; git ignores the existing one" if not sources and _is_left_out(folder) else ""
         allowed = "one of them, in the project's folder or one below it"
         return None, [Fault(file=folder.name, message=message, allowed=allowed)]
-    source = here[0].parent
-    text, faults = _read(folder, str(here[0]))
+    source = sources[0].parent
+    text, faults = _read(folder, str(sources[0]))
     draft = None
-    if text is not None and here[0].name == YAML:
-        draft, found = read_yaml(text, file=str(here[0]))
+    if text is not None and sources[0].name == YAML:
+        draft, found = read_yaml(text, file=str(sources[0]))
         faults += found
     elif text is not None:
-        evaluate = partial(run_params, folder / here[0], project=folder)
-        draft, found = read_params(text, file=str(here[0]), evaluate=evaluate)
+        evaluate = partial(run_params, folder / sources[0], project=folder)
+        draft, found = read_params(text, file=str(sources[0]), evaluate=evaluate)
         faults += found
     if draft is not None:
         faults += find_faults(draft)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import importlib
-import sys
 from pathlib import Path
 
 from gpuwork.jobs.store import read_submission
+from gpuwork.own_modules import import_own
 
 
 def main(folder: str, number: str) -> None:
@@ -15,5 +14,4 @@ def main(folder: str, number: str) -> None:
     order = submission.order
     assert order.function is not None  # noqa: S101  (else this is not started)
     module, _, name = order.function.partition(":")
-    sys.path[:0] = [str(submission.copy)]
-    getattr(importlib.import_module(module), name)(**order.arguments_of(int(number)))
+    getattr(import_own(module, str(submission.copy)), name)(**order.arguments_of(int(number)))

@@ -60,7 +60,7 @@ def ask(argv: Sequence[str], *, limit_s: float, most_bytes: int = _MOST_BYTES) -
         errors.seek(0)
         words = errors.read(_SHOWN).decode(errors="replace").strip()
     if late.is_set():
-        raise _failed(argv, f"no answer within {limit_s:g} s")
+        raise _failed(argv, f"no answer within {limit_s:g} s{f': {words}' if words else ''}")
     if len(said) > most_bytes:
         raise _failed(argv, f"it printed more than {most_bytes:,} bytes")
     if process.returncode != 0:

@@ -25,7 +25,7 @@ class JobRun:
         exit_status: Of the command, 128 + N for signal N; None if it has not ended, or was ended from outside.
         submitted: When it was handed in; as all times in UTC, such as `2026-11-22T16:40:12Z`.
         started: When its last try began.
-        ended: When its last try ended.
+        ended: When it ended.
         log: What it printed.
         reason: Why it waits, failed or is lost.
     """

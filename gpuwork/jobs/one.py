@@ -41,7 +41,7 @@ from gpuwork.program import program_argv
 from gpuwork.record import utc_moment, why_failed
 from gpuwork.shared_folder import is_free, make_folder, one_of, only_one
 from gpuwork.signals import on_signals
-from gpuwork.where import find_where
+from gpuwork.where import SIMULATOR_VARIABLE, find_where
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -109,7 +109,7 @@ def run_one(folder: Path, number: int, *, stop: Event) -> RunRecord:
         with only_one(run, name=name, log=log, patience_s=PATIENCE_S, stop=stop):
             record = read_run_record(run)
             if record.state not in ENDED:
-                end_leftovers(VARIABLE, str(run))
+                end_leftovers({VARIABLE: str(run)})
                 with (
                     _place(submission) as places,
                     only_one(run, name=name, log=log, lock=ALIVE, patience_s=PATIENCE_S, stop=stop) as alive,
@@ -206,7 +206,7 @@ class _Run:
                 file.write(f"--- try {self._record.tries} on {self._record.node}, {self._record.started}\n")
         kills = MemoryKills(note=self._folder / KILLS)
         status = self._run_command(work, log, stop, kills)
-        end_leftovers(VARIABLE, str(self._folder))
+        end_leftovers({VARIABLE: str(self._folder)})
         if stop.wait(_TOGETHER_S):  # also with status 0: programs that save what they have end so
             was_cancelled = is_cancelled(self._submission, self._number)
             return TryEnd(kind="cancelled" if was_cancelled else "waiting")
@@ -239,7 +239,7 @@ class _Run:
             return _NOT_FOUND
 
     def _environment(self) -> dict[str, str]:
-        none = {} if self._order.gpus else {"CUDA_VISIBLE_DEVICES": ""}
+        none = {} if self._order.gpus else {"CUDA_VISIBLE_DEVICES": "", SIMULATOR_VARIABLE: "0"}
         quiet = {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONUNBUFFERED": "1"}
         return {**os.environ, **quiet, **none, VARIABLE: str(self._folder)}
 

@@ -172,6 +172,7 @@ def _job(
     submission: Submission, number: int, record: RunRecord, queued: Queued | None, told: tuple[JobState, str | None]
 ) -> JobRun:
     state, reason = told
+    has_ended = state in ENDED  # else both are those of the try before
     return JobRun(
         id=submission.run_id(number),
         name=submission.order.title,
@@ -180,10 +181,10 @@ def _job(
         node=record.node or (queued.node if queued else None),
         gpus=record.gpus,
         simulated=record.simulated,
-        exit_status=record.exit_status,
+        exit_status=record.exit_status if has_ended else None,
         submitted=submission.submitted,
         started=record.started,
-        ended=record.ended,
+        ended=record.ended if has_ended else None,
         log=str(submission.run_folder(number) / LOG),
         reason=reason,
     )

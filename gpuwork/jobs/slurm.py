@@ -34,6 +34,7 @@ CHUNK: Final = 1000
 SUBMIT_S: Final = 60.0
 ANSWER_S: Final = 30.0
 _MINUTE_S: Final = 60
+_IS_FULL: Final = "temporarily unable to accept job"  # sbatch then tries again and again
 _FORMAT: Final = "%F|%K|%T|%N|%r"
 _LINE: Final = re.compile(r"([0-9]{1,10})\|([0-9]{1,7}|N/A)\|([A-Z_]{1,30})\|([^|]{0,200})\|([^|]{0,500})")
 _SUBMITTED: Final = re.compile(r"([1-9][0-9]{0,9})(;[^\s;]{1,100})?\n?")
@@ -69,7 +70,13 @@ class Slurm:
         after = None
         for first, size in chunks_of(order.runs):
             argv = sbatch_argv(order, folder, (first, size), after=after)
-            chunk = Chunk(slurm=_parse_submitted(ask(argv, limit_s=SUBMIT_S)), first=first, size=size)
+            try:
+                said = ask(argv, limit_s=SUBMIT_S)
+            except SlurmError as error:
+                if _IS_FULL in error.evidence:
+                    raise _full(order) from error
+                raise
+            chunk = Chunk(slurm=_parse_submitted(said), first=first, size=size)
             tell(chunk)
             after = chunk.slurm if order.at_most else None
 
@@ -205,6 +212,14 @@ def cancel_tasks(ids: Iterable[str]) -> None:
         SlurmError: Slurm does not answer, or refused.
     """
     ask(["scancel", *ids], limit_s=ANSWER_S)
+
+
+def _full(order: RunsOrder) -> SlurmError:
+    return SlurmError(
+        f"Slurm has no room for {order.runs:,} more jobs; nothing was submitted",
+        evidence="it remembers as many as MaxJobCount allows, also those that ended shortly before (MinJobAge)",
+        fix="scontrol show config | grep -E 'MaxJobCount|MinJobAge'; squeue | wc -l",
+    )
 
 
 def _tasks_left(asked: Sequence[tuple[Submission, int | None]]) -> list[str]:

@@ -6,7 +6,6 @@ Started by `gpuwork.programs.process`, with which it exchanges messages.
 from __future__ import annotations
 
 import ctypes
-import importlib
 import json
 import sys
 import traceback
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from gpuwork.leash import die_with
+from gpuwork.own_modules import import_own
 from gpuwork.programs.codec import (
     address_of,
     array_bytes,
@@ -58,9 +58,10 @@ def main(code: str, python: str, runner: str, handles: str, parent: str) -> None
     """
     die_with(int(parent))
     incoming, outgoing = map(int, handles.split(","))
-    sys.path[:0] = [code, *(str(Path(code, path).parent) for path in (python, runner) if "/" in path)]
+    folders = (code, *(str(Path(code, path).parent) for path in (python, runner) if "/" in path))
     try:
-        program = Program(_load(python), _load(runner) if runner else None)
+        module = import_own(Path(python).stem, *folders)
+        program = Program(module, import_own(Path(runner).stem) if runner else None)
     except BaseException:  # noqa: BLE001  (whatever a module does when it is imported)
         send(outgoing, {"failed": _told()})
         return
@@ -76,10 +77,6 @@ def main(code: str, python: str, runner: str, handles: str, parent: str) -> None
             send(outgoing, {"failed": _told()})
         else:
             send(outgoing, said, answer)
-
-
-def _load(path: str) -> ModuleType:
-    return importlib.import_module(Path(path).stem)
 
 
 def _told() -> str:

@@ -86,9 +86,9 @@ def _take_gpu(place: Path, held: ExitStack) -> None:
 def _end_what_was_left(place: Path) -> None:
     """Wait for runs of a worker of this GPU that was killed; then kill what is left of them."""
     until = time.monotonic() + _LEFT_S
-    while find_marked(WORKER_VARIABLE, str(place)) and time.monotonic() < until:
+    while find_marked({WORKER_VARIABLE: str(place)}) and time.monotonic() < until:
         time.sleep(_LOOK_S)
-    end_leftovers(WORKER_VARIABLE, str(place))
+    end_leftovers({WORKER_VARIABLE: str(place)})
 
 
 def _serve(asked: argparse.Namespace, name: str, place: Path) -> int:

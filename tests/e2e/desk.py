@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,6 +25,8 @@ print(helper.WORD, sys.argv[1:], os.getuid(), socket.gethostname())
 open("result.txt", "w").write("42")
 """
 TASKS = "def double(number, word='none'):\n    print('doubled', number * 2, word)\n"
+# A variable of the nodes, with all that a file between here and a job could take for its own.
+ODD = "GPT_ODD=a b  \"c\" $HOME #d \\ 'e' "
 QUICK = {("lxd", "slurm"), ("lxd", "worker"), ("docker", "worker")}
 KILL_NODE = {"lxd": ("lxc", "stop", "--force"), "incus": ("incus", "stop", "--force"), "docker": ("docker", "kill")}
 
@@ -97,7 +100,8 @@ def open_desk(
     (project / "app/__init__.py").touch()
     (project / "app/tasks.py").write_text(TASKS)
     spec = gpuprov.folder / f"work-{engine}-{role}.yaml"
-    spec.write_text(place.spec(engine=engine, nodes=f"role: {role}, memory_gib: 2", share="true"))
+    nodes = f"role: {role}, memory_gib: 2, environment: {json.dumps([ODD])}"
+    spec.write_text(place.spec(engine=engine, nodes=nodes, share="true"))
     shutil.rmtree(f"/srv/gpuprov/{place.cluster}", ignore_errors=True)  # of a killed run
     gpuprov("cluster", "up", "-f", str(spec), "--no-verify")
     made = Desk(gpuprov, place, engine, role, project)

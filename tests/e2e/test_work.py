@@ -20,7 +20,7 @@ import pytest
 
 from gpuprov.core.waiting import Wait
 from tests.e2e.conftest import output
-from tests.e2e.desk import KILL_NODE, QUICK, Desk, again_within, kinds, lasting, open_desk
+from tests.e2e.desk import KILL_NODE, ODD, QUICK, Desk, again_within, kinds, lasting, open_desk
 from tests.e2e.job_attempts import ADMINISTRATION, SECRETS, attempt_as_jobs
 
 if TYPE_CHECKING:
@@ -52,6 +52,77 @@ def test_what_one_node_writes_the_others_read_and_others_of_the_host_do_not(desk
     assert desk.gpuprov.in_node(desk.place.node(1), "stat", "-c", "%u", "/shared/answer").strip() == str(ACCOUNT)
     assert stat.S_IMODE(desk.folder.parent.stat().st_mode) == stat.S_IRWXU
     (desk.folder / "answer").unlink()
+
+
+def test_variables_of_nodes_and_of_the_simulator_reach_every_way_in(desk: Desk) -> None:
+    """The table of docs/tools.md."""
+    show = 'printf "%s|%s" "$GPT_ODD" "${NUMBA_ENABLE_CUDASIM-none}"'
+    wanted, node = f"{ODD.partition('=')[2]}|1", desk.place.node(1)
+    inside: dict[str, tuple[str, ...]] = {
+        "exec": ("sh", "-c", show),
+        "runuser -l": ("runuser", "-l", "work", "-c", show),
+        "su -": ("su", "-", "work", "-c", show),
+    }
+    if desk.role == "slurm":
+        (desk.folder / "show.sh").write_text(f"#!/bin/sh\n{show}\n")
+        gpu = ("--gres=gpu:1", "-w", node)
+        inside["srun"] = ("srun", "-Q", *gpu, "sh", "-c", show)
+        inside["srun of an empty environment"] = ("env", "-i", "/usr/bin/srun", "-Q", *gpu, "/bin/sh", "-c", show)
+        for export in ("ALL", "NONE"):
+            batch = f"sbatch -Q --wait {' '.join(gpu)} --export={export} -o /shared/out.{export} /shared/show.sh"
+            inside[f"sbatch {export}"] = ("sh", "-c", f"{batch} && cat /shared/out.{export}")
+    seen = {way: desk.gpuprov.in_node(node, *argv) for way, argv in inside.items()}
+    seen["ssh COMMAND"] = desk.gpuprov("ssh", node, show).stdout
+    seen["ssh, a login shell"] = desk.gpuprov("ssh", node, f"bash -lc '{show}'").stdout
+    job = desk.submit("--gpus", "1", "--no-project", "--", "sh", "-c", show)
+    desk("jobs", "wait", job)
+    seen["submit"] = desk.log(job).rstrip("\n")
+    assert seen == dict.fromkeys(seen, wanted)
+
+
+def test_work_without_a_gpu_finds_none(desk: Desk) -> None:
+    look = "nvidia-smi -L; python3 -m smoke_kernels matmul --quick >/dev/null 2>&1 && echo a kernel ran"
+    job = desk.submit("--gpus", "0", "--no-project", "--", "sh", "-c", f"{look}; true")
+    desk("jobs", "wait", job)
+    assert desk.log(job).strip() == "No devices were found"
+    if desk.role == "slurm":
+        for more in ((), ("--gres=none",)):
+            said = desk.gpuprov.in_node(desk.controller, "srun", "-Q", *more, "sh", "-c", f"{look}; true")
+            assert said.strip() == "No devices were found"
+        typed = ("srun", "-Q", "-C", "h100", "--gres=gpu:h100:1", "nvidia-smi", "-L")
+        assert desk.gpuprov.in_node(desk.controller, *typed).startswith("GPU 0: SIMULATED")
+        by_count = ("srun", "-Q", "--gpus=h100:1", "sh", "-c", "echo $CUDA_VISIBLE_DEVICES")
+        assert desk.gpuprov.in_node(desk.controller, *by_count) == "0\n"
+
+
+def test_what_a_job_leaves_behind_ends_with_it_and_not_with_another(desk: Desk) -> None:
+    leave = "setsid sh -c 'sleep 7777 & exit 0' >/dev/null 2>&1 </dev/null & sleep 1; {}"
+    count = ("sh", "-c", "pgrep -cx -f 'sleep 7777' || true")
+    node = desk.place.node(1)
+    if desk.role != "slurm":
+        job = desk.submit("--no-project", "--", "sh", "-c", leave.format("true"))
+        desk("jobs", "wait", job)
+        assert [desk.gpuprov.in_node(desk.place.node(number), *count).strip() for number in (0, 1)] == ["0", "0"]
+        return
+    batch = ("sbatch", "--parsable", "-o", "/dev/null", "-w", node, "--wrap", leave.format("sleep 300"))
+    first, second = (desk.gpuprov.in_node(desk.controller, *batch).strip() for _ in range(2))
+
+    def left(wanted: str) -> None:
+        Wait(what=f"{wanted} processes", timeout_s=30, fix="look at the epilog").until(
+            lambda: desk.gpuprov.in_node(node, *count).strip(), lambda found: found == wanted
+        )
+
+    left("2")
+    desk.gpuprov.in_node(desk.controller, "scancel", first)
+    left("1")
+    desk.gpuprov.in_node(desk.controller, "scancel", second)
+    left("0")
+    mark = f"SLURM_JOB_ID=4242 SLURMD_NODENAME={node} setsid sleep 7777 >/dev/null 2>&1 </dev/null &"
+    desk.gpuprov.in_node(node, "sh", "-c", mark)
+    said = desk("verify", node, expect=1).all
+    assert "slurm-leftovers: fail: of jobs that have ended: process" in said
+    desk.gpuprov.in_node(node, "pkill", "-x", "-f", "sleep 7777")
+    desk("verify", node)
 
 
 def test_a_command_of_a_project_runs_as_the_account_and_is_told(desk: Desk) -> None:
@@ -125,8 +196,8 @@ def test_slurm_is_told_the_time_limit_and_the_memory(desk: Desk) -> None:
     assert "TimeLimit=00:02:00" in line, "a minute more, for gpuwork ends the try itself"
     assert "MinMemoryNode=200M" in line
     desk("jobs", "cancel", job)
-    refused = desk("submit", "--no-project", "--memory", "900TiB", "--", "true", expect=4)
-    assert "Requested node configuration is not available" in refused.stderr, "no node has so much"
+    refused = desk("submit", "--no-project", "--memory", "900TiB", "--", "true", expect=2)
+    assert "has 921600 GiB of memory (most: 1945 MiB)" in refused.stderr, "no node has so much"
 
 
 @pytest.mark.parametrize("desk", SLURM, indirect=True)

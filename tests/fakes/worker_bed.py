@@ -81,4 +81,4 @@ class WorkerBed:
             if process.poll() is None:
                 os.kill(process.pid, signal.SIGKILL)
             process.wait()
-            end_leftovers(WORKER_VARIABLE, f"{self.jobs}/.workers/{gpu}@{os.uname().nodename}")
+            end_leftovers({WORKER_VARIABLE: f"{self.jobs}/.workers/{gpu}@{os.uname().nodename}"})

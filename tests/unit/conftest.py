@@ -15,6 +15,7 @@ from gpuprov.cluster import read_steadily, waiting_for_gpus
 from gpuprov.core import group_files, lock
 from gpuprov.core.execution import Completed, run
 from gpuprov.gpu import information
+from gpuprov.host import silences
 from gpuprov.host.remote.places import Places
 from gpuprov.provision import recipe
 from tests.fakes.forked_programs import ForkedPrograms
@@ -90,7 +91,8 @@ def own_lock_and_short_waits(lock_folders: Iterator[Path]) -> Iterator[None]:
     Thousands of tests go through here: it is one fixture, and neither imports by name nor makes a folder.
     """
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(group_files, "LOCK_FOLDER", next(lock_folders))
+        patch.setattr(group_files, "LOCK_FOLDER", folder := next(lock_folders))
+        patch.setattr(silences, "RUN_FOLDER", folder / "run")
         patch.setattr(lock, "_LOOK_S", 0.02)
         patch.setattr(waiting_for_gpus, "_LOOK_S", 0.03)
         patch.setattr(read_steadily, "_SETTLE_S", 0.1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import subprocess
@@ -27,3 +28,20 @@ def test_a_ledger_that_is_there_is_not_taken_for_tests(target: str, tmp_path: Pa
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr
     assert str(ledger) in words
     assert "tests/e2e" in done.stdout
+
+
+@pytest.mark.parametrize("mode", [0o755, 0o700])
+def test_a_clone_that_only_root_can_run_is_told_before_the_install(mode: int, tmp_path: Path) -> None:
+    clone = tmp_path / "home" / "clone"
+    clone.mkdir(parents=True)
+    clone.parent.chmod(mode)
+    for folder in [*tmp_path.parents][:-1]:
+        if not folder.stat().st_mode & 1 and folder.stat().st_uid == os.getuid():
+            folder.chmod(folder.stat().st_mode | 1)  # pytest's own, which others may not enter
+    tmp_path.chmod(0o755)
+    argv = ["make", "--no-print-directory", "who-may-run", f"HERE={clone}"]
+    said = subprocess.run(argv, check=True, capture_output=True, text=True, cwd=ROOT).stderr
+    closed = f"it needs {clone}, and other users may not enter {clone.parent};"
+    assert (closed in said) is (mode == 0o700), said
+    shown = subprocess.run(["make", "--dry-run", "up"], check=True, capture_output=True, text=True, cwd=ROOT).stdout
+    assert shown.index("only root will be able") < shown.index("host prepare")

@@ -9,7 +9,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpuprov.core.errors import HostNotReady
+from gpuprov.core.errors import HostNotReady, NotAllowed
 from gpuprov.drivers.registry import prepare_command
 from gpuprov.drivers.sockets import group_of_socket, socket_places
 
@@ -108,7 +108,7 @@ def require_socket(socket: Path) -> None:
         )
     if not os.access(socket, os.R_OK | os.W_OK):
         group = group_of_socket(socket)
-        raise HostNotReady(
+        raise NotAllowed(
             "this user has no access to docker",
             evidence=f"{socket} belongs to group {group}; this user is not a member",
             fix=f"sudo usermod -aG {group} $USER, then log in again",

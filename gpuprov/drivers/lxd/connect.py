@@ -8,7 +8,7 @@ import urllib.parse
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
-from gpuprov.core.errors import HostNotReady
+from gpuprov.core.errors import HostNotReady, NotAllowed
 from gpuprov.core.silence_limit import silence_limit_s
 from gpuprov.drivers.lxd.family import KIN
 from gpuprov.drivers.registry import prepare_command
@@ -37,7 +37,7 @@ def connect(engine: Engine) -> LxdDriver:
     socket = get_socket(engine)
     if not os.access(socket, os.R_OK | os.W_OK):
         group = group_of_socket(socket)
-        raise HostNotReady(
+        raise NotAllowed(
             f"this user has no access to {engine}",
             evidence=f"{socket} belongs to group {group}; this user is not a member",
             fix=f"sudo usermod -aG {group} $USER, then log in again",

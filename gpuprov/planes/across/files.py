@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from gpuprov.cluster.files import SIMULATOR, present_member, render_hosts
+from gpuprov.cluster.files import present_member, render_hosts
+from gpuprov.cluster.node_variables import variable_files
 from gpuprov.cluster.whole import recorded_host, recorded_whole
 from gpuprov.core.errors import EngineError, GpuprovError, TimedOut
 from gpuprov.core.names import fold
@@ -19,6 +20,7 @@ from gpuprov.planes.registry import planes_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
+    from gpuprov.cluster.design import NodeDesign
     from gpuprov.cluster.files import Member
     from gpuprov.cluster.state import ClusterState
     from gpuprov.drivers.base import Driver, File, ImageState
@@ -84,19 +86,21 @@ class FileSet:
         hosts: /etc/hosts, the same on all of them.
         planes: Those of the nodes, in the registry's order.
         rendering: By plane, what renders its files for a member.
+        variables: By node of this host.
     """
 
     crew: Crew
     hosts: File
     planes: tuple[Plane, ...]
     rendering: Mapping[str, Render]
+    variables: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     def of(self, name: str) -> tuple[File, ...]:
         """What is kept up to date on a node; who may log in is its user's to change after the first boot."""
         member = next(member for member in self.crew.members if member.name == name)
-        simulator = (SIMULATOR,) if member.simulated else ()
+        variables = variable_files(self.variables.get(name, {}), simulated=member.simulated)
         render = self.rendering.get(member.role)
-        return (self.hosts, *simulator, *(render(member) if render else ()))
+        return (self.hosts, *variables, *(render(member) if render else ()))
 
 
 def gather_files(
@@ -105,6 +109,8 @@ def gather_files(
     state: ClusterState,
     images: Mapping[str, ImageState],
     reading: Reading | None = None,
+    *,
+    designs: Sequence[NodeDesign] = (),
 ) -> FileSet:
     """Find what the files are made from, such as keys in the nodes; changes nothing.
 
@@ -114,6 +120,7 @@ def gather_files(
         state: The cluster as it is.
         images: Of new nodes, by role.
         reading: What was read from nodes before; None to read them now.
+        designs: Of nodes that are new, or may be changed.
     """
     planes = planes_of(member.role for member in crew.members)
     rendering = {}
@@ -121,7 +128,9 @@ def gather_files(
         read = partial(plane.read_secret, driver, state) if reading is None else partial(reading.secret, plane.name)
         rendering[plane.name] = plane.gather_files(driver, crew, state, images.get(plane.name), read)
     hosts = render_hosts(crew.spec.name, crew.members)
-    return FileSet(crew=crew, hosts=hosts, planes=planes, rendering=rendering)
+    variables = {node.name: node.environment for node in state.nodes}
+    variables |= {design.name: design.environment for design in designs}
+    return FileSet(crew=crew, hosts=hosts, planes=planes, rendering=rendering, variables=variables)
 
 
 def present_crew(state: ClusterState, more: Sequence[Member] = ()) -> Crew:

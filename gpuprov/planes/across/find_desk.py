@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from gpuprov.cluster.held_gpus import leased_uuids
@@ -38,7 +39,7 @@ def get_desk(driver: Driver, cluster: str, *, verb: str = "gpuprov jobs") -> Job
     for plane in planes:
         desk = plane.job_desk(driver, state)
         if desk is not None:
-            return replace(desk, defaults=_limits(state))
+            return replace(desk, defaults=_limits(state), find_room=partial(plane.job_room, driver, state))
     raise UsageError(
         f"the nodes of cluster {cluster} take no jobs",
         evidence=f"their roles: {', '.join(plane.name for plane in planes)}",

@@ -6,6 +6,8 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from gpuprov.cluster.node_variables import SSH_FILE
+from gpuprov.cluster.services import reload_ssh
 from gpuprov.cluster.state import observe_cluster
 from gpuprov.core.errors import SpecError
 from gpuprov.planes.across.files import find_stale, gather_files, present_crew, renewal_lines
@@ -69,6 +71,8 @@ def renew_nodes(
     others = {member.name for member in crew.members if member.role not in known}
     for name in others & set(stale):
         driver.push(name, stale[name])
+    for name in (name for name, lacking in stale.items() if any(file.path == SSH_FILE for file in lacking)):
+        reload_ssh(driver, name)
     return Renewal(changed=(*renewal_lines(files.planes, stale), *undone), words=words)
 
 

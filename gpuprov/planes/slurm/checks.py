@@ -6,6 +6,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
+from gpuprov.planes.left import judge_left
 from gpuprov.planes.slurm.facts import NAME, ready_states
 from gpuprov.verify.checks.driver import NO_GPU, facts_of
 from gpuprov.verify.finding import failed, not_asked, passed, unknown
@@ -82,6 +83,13 @@ def judge_job(expected: Expectation, seen: Observation) -> Finding:
     return _judge_said(expected, json.loads(job["stdout"]))
 
 
+def judge_leftovers(expected: Expectation, seen: Observation) -> Finding:
+    """No process of a job outlived it."""
+    if expected.role != NAME:
+        return not_asked(_NO_SLURM)
+    return judge_left(facts_of(seen, "slurm")["left"])
+
+
 def _judge_said(expected: Expectation, said: Mapping[str, Any]) -> Finding:
     """What the job printed, against the lease."""
     name, visible = said["node"], said["visible"]
@@ -109,4 +117,5 @@ RULES = (
         judge=judge_job,
         fact="slurm",
     ),
+    Rule(id="slurm-leftovers", layer="slurm", needs=("slurm-state",), judge=judge_leftovers, fact="slurm"),
 )

@@ -56,6 +56,8 @@ def render_slurm(spec: ClusterSpec, members: Sequence[Member], machine: Machine)
         **({"backup": backups[0], "state": kept.mount.target, **_handover_paths()} if backups and kept else {}),
         "nodes": nodes,
         "partition": spec.slurm.partition,
+        "epilog": slurm_path("epilog"),
+        "task_prolog": slurm_path("task_prolog"),
     }
     templates, folder = get_asset("templates"), slurm_path("folder")
     files = tuple(
@@ -77,12 +79,27 @@ def handover_files(spec: ClusterSpec) -> tuple[File, ...]:
     )
 
 
+def job_programs() -> tuple[File, ...]:
+    """What slurmd runs around jobs, on every node."""
+    epilog = (get_asset("gpuwork") / "jobs" / "leftovers.py").read_bytes()
+    prolog = (get_asset("templates") / "slurm" / "task-prolog.sh").read_bytes()
+    return (
+        File(path=slurm_path("epilog"), content=b"#!/usr/bin/python3 -I\n" + epilog, mode=0o755),
+        File(path=slurm_path("task_prolog"), content=prolog, mode=0o755),
+    )
+
+
 def _handover_paths() -> dict[str, str]:
     folder = slurm_path("folder")
     return {"took_over": f"{folder}/took-over", "relinquished": f"{folder}/relinquished"}
 
 
-def _describe(spec: ClusterSpec, member: Member, here: Machine) -> dict[str, Any]:
+def machine_of(spec: ClusterSpec, member: Member, here: Machine) -> Machine:
+    """What a node may use of its host; `here` is this host, for members that do not say what theirs has."""
     memory_bytes = (spec.nodes.memory_gib or 0) * GIB or member.memory_bytes or here.memory_bytes
-    may_use = Machine(cpus=spec.nodes.cpus or member.cpus or here.cpus, memory_bytes=memory_bytes)
+    return Machine(cpus=spec.nodes.cpus or member.cpus or here.cpus, memory_bytes=memory_bytes)
+
+
+def _describe(spec: ClusterSpec, member: Member, here: Machine) -> dict[str, Any]:
+    may_use = machine_of(spec, member, here)
     return {**plain_fields(member), "cpus": may_use.cpus, "memory_mib": may_use.memory_mib}

@@ -6,18 +6,20 @@ from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from gpuprov.cluster.files import present_member
 from gpuprov.cluster.services import restart_well
-from gpuprov.cluster.whole import is_elsewhere
+from gpuprov.cluster.whole import is_elsewhere, recorded_whole
 from gpuprov.core.errors import UsageError
 from gpuprov.core.side_by_side import each
-from gpuprov.drivers.base import LABEL_ACCOUNT, File
+from gpuprov.core.units import MIB
+from gpuprov.drivers.base import LABEL_ACCOUNT, LABEL_QUEUE, File
 from gpuprov.planes.applied import apply_marked
-from gpuprov.planes.base import RELEASED, Diagnostics, Ready, spec_of
+from gpuprov.planes.base import RELEASED, Diagnostics, QueueFolder, Ready, spec_of
 from gpuprov.planes.led import LedPlane
 from gpuprov.planes.slurm import absence, backup, daemons, jobs, munge
 from gpuprov.planes.slurm.backup import controller_name, controller_names, state_folder, state_place
 from gpuprov.planes.slurm.facts import NAME, ready_states, slurm_path
-from gpuprov.planes.slurm.files import Machine, handover_files, render_slurm
+from gpuprov.planes.slurm.files import Machine, handover_files, job_programs, machine_of, render_slurm
 from gpuprov.planes.slurm.takeover import take_over
 from gpuprov.planes.work.work_place import require_shared
 from gpuprov.provision.plane_recipe import PlaneRecipe
@@ -32,10 +34,21 @@ if TYPE_CHECKING:
     from gpuprov.drivers.base import Driver, ImageState
     from gpuprov.planes.base import Crew, Departure, FilesOf, Job, Render, Secret
     from gpuprov.planes.work.job_desk import JobDesk
+    from gpuprov.planes.work.job_room import JobRoom
     from gpuprov.provision.plane_recipe import Init
     from gpuprov.spec.models import ClusterSpec
     from gpuprov.spec.shared_folder import ServiceFolder
     from gpuprov.verify.models import Expectation, Rule
+
+
+_QUEUE = QueueFolder(
+    path=slurm_path("state"),
+    user=NAME,
+    service="slurmctld",
+    arrival=slurm_path("arrival"),
+    version="dpkg-query -W -f '${Version}' slurmctld",
+    count="squeue -h | wc -l",
+)
 
 
 class SlurmPlane(LedPlane):
@@ -53,11 +66,16 @@ class SlurmPlane(LedPlane):
         templates=(NAME,),
         brings=("gpuwork",),
         variables=lambda init: {NAME: {"slurm_init": init}, "work": {"work_uid": ACCOUNT_UID}},
-        labels={munge.LABEL_MUNGE_OWNER: "stat -c %u:%g /etc/munge", LABEL_ACCOUNT: f"id -u {ACCOUNT}"},
+        labels={
+            munge.LABEL_MUNGE_OWNER: "stat -c %u:%g /etc/munge",
+            LABEL_ACCOUNT: f"id -u {ACCOUNT}",
+            LABEL_QUEUE: _QUEUE.version,
+        },
     )
     secret_files = (munge.KEY_FILE,)
     marks = MappingProxyType({slurm_path("applied_mark"): "restart Slurm"})
     rules = backup.RULES
+    queue = _QUEUE
 
     def checks(self) -> tuple[Rule, ...]:
         """That its daemons run, the controller knows the node, and a job there sees its GPUs."""
@@ -115,7 +133,7 @@ class SlurmPlane(LedPlane):
         engine = driver.facts()
         machine = Machine(cpus=engine.cpus, memory_bytes=engine.memory_bytes)
         self.refuse_crew(crew)
-        files = render_slurm(crew.spec, crew.of(NAME), machine)
+        files = (*job_programs(), *render_slurm(crew.spec, crew.of(NAME), machine))
         present = munge.present_owners(state.nodes_of(NAME))
         of_new = munge.find_owner(state.nodes_of(NAME), image)
         key = (secret() or self.new_secret()) if of_new else b""
@@ -264,6 +282,24 @@ class SlurmPlane(LedPlane):
             )
         require_shared(node, state.name)
         return JobDesk(driver=driver, node=node.name, cluster=state.name)
+
+    def job_room(self, driver: Driver, state: ClusterState) -> JobRoom:
+        """As its configuration says it to Slurm, which takes no job that fits no node."""
+        from gpuprov.planes.work.job_room import JobRoom, NodeRoom  # as in `job_desk`
+
+        spec, whole = spec_of(state), recorded_whole(state)
+        if whole is None:
+            engine = driver.facts()
+            here = Machine(cpus=engine.cpus, memory_bytes=engine.memory_bytes)
+            members = [*map(present_member, state.nodes_of(NAME))]
+        else:  # its members say what their hosts have
+            here = Machine(cpus=0, memory_bytes=0)
+            members = [member for member in whole.members if member.role == NAME]
+        nodes = tuple(
+            NodeRoom(gpus=len(member.devices), memory_bytes=machine_of(spec, member, here).memory_mib * MIB)
+            for member in members
+        )
+        return JobRoom(cluster=state.name, nodes=nodes)
 
     def next_steps(self, spec: ClusterSpec, nodes: Sequence[str]) -> tuple[str, ...]:
         """A job on every node, and one with a GPU; where the nodes share a folder, also what is handed in."""

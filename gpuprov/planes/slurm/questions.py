@@ -5,6 +5,7 @@ from __future__ import annotations
 from importlib import resources
 from typing import TYPE_CHECKING
 
+from gpuprov.planes.left import ask_left
 from gpuprov.verify.request import SIMULATION
 
 if TYPE_CHECKING:
@@ -14,11 +15,13 @@ _JOB = ("srun", "--immediate=5", "--quiet", "--job-name=gpuprov-verify", "-n1", 
 
 
 def ask_slurm(expected: Expectation, *, timeout_s: float) -> dict[str, dict[str, object]]:
-    """The controller's line about the node (`show`), and a job that holds its GPUs and says which it sees (`job`)."""
+    """The controller's line about the node, a job that holds its GPUs and says what it sees, and what jobs left."""
     gres = [f"--gres=gpu:{len(expected.gpu_paths)}"] if expected.gpu_paths else []
     job = [*_JOB, f"--nodelist={expected.node}", *gres, "python3", "-I", "-c", job_program(), SIMULATION]
     show = ["scontrol", "--oneliner", "show", "node", expected.node]
-    return {name: {"argv": argv, "timeout_s": timeout_s} for name, argv in (("show", show), ("job", job))}
+    left = ask_left("SLURM_JOB_ID", running=f"squeue -h -o %A -t R,S,CF,CG -w {expected.node}", timeout_s=timeout_s)
+    asked = {name: {"argv": argv, "timeout_s": timeout_s} for name, argv in (("show", show), ("job", job))}
+    return {**asked, "left": left}
 
 
 def job_program() -> str:

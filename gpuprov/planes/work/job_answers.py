@@ -61,7 +61,7 @@ class JobRecord:
         exit_status: Of the command; None if it has not ended, or was ended from outside.
         submitted: When it was handed in; as all times in UTC, such as `2026-11-22T16:40:12Z`, or `?`.
         started: When its last try began.
-        ended: When its last try ended.
+        ended: When it ended.
         log: Path in the nodes of what it printed.
         reason: Why it waits, failed or is lost.
     """

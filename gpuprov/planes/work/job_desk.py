@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from gpuprov.core.errors import SpecError, TimedOut, Unreachable
+from gpuprov.core.errors import GpuprovError, SpecError, TimedOut, Unreachable
 from gpuprov.core.names import name_cluster
 from gpuprov.core.silence_limit import scaled_limit_s
 from gpuprov.planes.work.job_answers import read_jobs, read_log_piece, read_shown, read_submitted
@@ -17,14 +17,19 @@ from gpuprov.planes.work.work_place import desk_argv
 from gpuprov.spec.models import JobsSpec
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from gpuprov.planes.work.job_answers import JobList, JobRecord, LogPiece, ShownJobs, Submitted
+    from gpuprov.planes.work.job_room import JobRoom
     from gpuprov.spec.job_order import SubmitOrder
 
 SUBMIT_S: Final = 900.0  # 1 GiB is frozen, and 10,000 runs are ten commands of Slurm's
 _CANCEL_S: Final = 60.0  # the program itself waits half as long
 _OURS: Final = re.compile(r"python3 -m gpuwork\.jobs (?:list|(show|logs|cancel|wait) ([0-9.]{1,20}))", re.ASCII)
+
+
+def _unknown() -> None:
+    """Nobody can tell what nodes have."""
 
 
 @contextmanager
@@ -43,10 +48,12 @@ class JobDesk(NodeProgram):
 
     Attributes:
         defaults: What the cluster's spec has its jobs get; an error where that cannot be read.
+        find_room: Tells what its nodes have for a job.
     """
 
     work: ClassVar[str] = "jobs"
     defaults: JobsSpec | SpecError = field(default_factory=JobsSpec)
+    find_room: Callable[[], JobRoom | None] = _unknown
 
     def argv(self, *arguments: str) -> list[str]:
         """With the folder of jobs."""
@@ -81,6 +88,18 @@ class JobDesk(NodeProgram):
                 takes=[project] if project else [],
             )
 
+    def accepted(self, order: SubmitOrder) -> SubmitOrder:
+        """An order with the cluster's defaults, which fits a node; asked before anything is copied.
+
+        Raises:
+            SpecError: Nobody can tell what the defaults are.
+            UsageError: No node has what it asks for.
+        """
+        filled, room = self.filled(order), self.find_room()
+        if room is not None:
+            room.require(filled)
+        return filled
+
     def filled(self, order: SubmitOrder) -> SubmitOrder:
         """An order with the cluster's defaults; raises SpecError where nobody can tell what these are."""
         if isinstance(self.defaults, SpecError):
@@ -98,6 +117,17 @@ class JobDesk(NodeProgram):
     def show(self, ids: Sequence[str]) -> ShownJobs:
         """Some jobs, and what they belong to."""
         return self.ask(read_shown, "show", *ids)
+
+    def describe_left(self, job: str) -> str:
+        """What becomes of a job that nobody waits for any more, in words such as `7 is still running`."""
+        try:
+            jobs = self.show([job]).jobs
+        except GpuprovError:
+            return f"{job} may not have ended"
+        waiting, running = (sum(one.state == state for one in jobs) for state in ("waiting", "running"))
+        if waiting and running:
+            return f"{running} of {job}'s runs {'is' if running == 1 else 'are'} still running, and {waiting} waiting"
+        return f"{job} {'is still running' if running else 'is waiting' if waiting else 'has ended'}"
 
     def read_log(self, job: str, start: int) -> LogPiece:
         """A piece of a job's log."""

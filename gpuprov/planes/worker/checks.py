@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from gpuprov.core.answer_kinds import parse_program_answer, read_complaint
 from gpuprov.core.excerpt import excerpt
+from gpuprov.planes.left import judge_left
 from gpuprov.planes.worker.answers import read_workers
 from gpuprov.planes.worker.facts import NAME
 from gpuprov.planes.worker.queues import find_unserved
@@ -82,6 +83,13 @@ def judge_queues(expected: Expectation, seen: Observation) -> Finding:
     return passed("a worker serves each queue that has messages")
 
 
+def judge_leftovers(expected: Expectation, seen: Observation) -> Finding:
+    """No process of a run is there without the program that works on the run."""
+    if expected.role != NAME:
+        return not_asked(_NO_WORKER)
+    return judge_left(facts_of(seen, NAME)["left"])
+
+
 def _workers_of(expected: Expectation, seen: Observation) -> list[WorkerRecord]:
     """Those of the node; none where the answer is not what the program prints, which the first check says."""
     try:
@@ -96,4 +104,5 @@ RULES = (
     Rule(id="worker-alive", layer="work", needs=("broker-answers",), judge=judge_alive, fact=NAME),
     Rule(id="queues-served", layer="work", needs=("broker-answers",), judge=judge_queues, fact=NAME),
     Rule(id="worker-gpu", layer="work", needs=("worker-alive", "nvml-uuids"), judge=judge_gpu, fact=NAME),
+    Rule(id="worker-leftovers", layer="work", needs=("network-private",), judge=judge_leftovers, fact=NAME),
 )

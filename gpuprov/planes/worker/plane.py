@@ -6,26 +6,32 @@ from contextlib import suppress
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from gpuprov.cluster.held_gpus import leased_uuids
+from gpuprov.cluster.node_variables import PLAIN_FILE as VARIABLES
+from gpuprov.cluster.node_variables import has_own_variables
 from gpuprov.cluster.services import restart_well
 from gpuprov.cluster.share_look import SHARING_HOSTS
-from gpuprov.cluster.whole import members_elsewhere
+from gpuprov.cluster.whole import members_elsewhere, recorded_whole
 from gpuprov.core.errors import EngineError, UsageError
 from gpuprov.core.names import name_cluster
 from gpuprov.core.side_by_side import each
-from gpuprov.drivers.base import LABEL_ACCOUNT
+from gpuprov.drivers.base import LABEL_ACCOUNT, LABEL_QUEUE
 from gpuprov.planes.applied import apply_marked
-from gpuprov.planes.base import RELEASED, Departure, Diagnostics, Ready, spec_of
+from gpuprov.planes.base import RELEASED, Departure, Diagnostics, QueueFolder, Ready, spec_of
 from gpuprov.planes.led import LedPlane
+from gpuprov.planes.left import ask_left
 from gpuprov.planes.work.work_place import desk_argv, require_shared
 from gpuprov.planes.worker import hold, jobs, services
 from gpuprov.planes.worker.facts import (
     APPLIED,
+    ARRIVAL,
     BROKER_SERVICE,
     DEFINITIONS,
     FLOWER,
     FOLDER,
     NAME,
     PAGE_SERVICE,
+    QUEUE,
     RABBITMQ,
     WORKERS,
 )
@@ -49,6 +55,7 @@ if TYPE_CHECKING:
     from gpuprov.drivers.base import Driver, File, ImageState, NodeState
     from gpuprov.planes.base import Crew, FilesOf, Job, Render, Secret
     from gpuprov.planes.work.job_desk import JobDesk
+    from gpuprov.planes.work.job_room import JobRoom
     from gpuprov.planes.work.queue_page import QueuePage
     from gpuprov.spec.models import ClusterSpec
     from gpuprov.spec.rule import Found
@@ -58,6 +65,16 @@ if TYPE_CHECKING:
 def _job_memory(spec: ClusterSpec, _root: Path) -> Found:
     if spec.jobs.memory is not None and spec.nodes.role == NAME:
         yield "jobs.memory", "is given, but workers do not limit memory", "null, or nodes.role: slurm"
+
+
+_QUEUE = QueueFolder(
+    path=QUEUE,
+    user="rabbitmq",
+    service=BROKER_SERVICE,
+    arrival=ARRIVAL,
+    version="dpkg-query -W -f '${Version}' rabbitmq-server",
+    count="rabbitmqctl -q list_queues -p gpuwork messages | awk '/^[0-9]+$/ {n += $1} END {print n + 0}'",
+)
 
 
 class WorkerPlane(LedPlane):
@@ -81,11 +98,12 @@ class WorkerPlane(LedPlane):
             NAME: {"worker_init": init},
             "work": {"work_uid": ACCOUNT_UID},
         },
-        labels={LABEL_ACCOUNT: f"id -u {ACCOUNT}"},
+        labels={LABEL_ACCOUNT: f"id -u {ACCOUNT}", LABEL_QUEUE: _QUEUE.version},
     )
     secret_files = (BROKER_FILE, PAGE_FILE)
     marks = MappingProxyType({APPLIED: "restart the workers"})
     rules = (SpecRule(reads=("nodes.role", "jobs.memory"), find=_job_memory),)
+    queue = _QUEUE
 
     def checks(self) -> tuple[Rule, ...]:
         """That the broker and each worker answer, and that a task there sees the worker's GPU."""
@@ -219,7 +237,10 @@ class WorkerPlane(LedPlane):
             pages = [name for name in renewed if any(file.path == FLOWER for file in files(name))]
             each(lambda name: restart_well(driver, name, PAGE_SERVICE), pages)
 
-        apply_marked(driver, stale, files, mark=APPLIED, own=(f"{FOLDER}/", f"{RABBITMQ}/"), restart=restart)
+        own: tuple[str, ...] = (f"{FOLDER}/", f"{RABBITMQ}/")
+        if any(has_own_variables(file) for lacking in stale.values() for file in lacking):
+            own = (*own, VARIABLES)
+        apply_marked(driver, stale, files, mark=APPLIED, own=own, restart=restart)
 
     def wait_ready(self, driver: Driver, crew: Crew, reporter: Reporter) -> Ready:
         """Until all workers of every node answer by the broker; nothing that is over keeps work from them."""
@@ -255,9 +276,10 @@ class WorkerPlane(LedPlane):
         *,
         timeout_s: float,
     ) -> dict[str, dict[str, object]]:
-        """The workers that answer by the broker, the GPU that each one's work sees, and the broker's queues."""
+        """The workers that answer by the broker, and the GPU that each one's work sees; queues; what is left of runs."""
         asked = {"workers": desk_argv("workers"), "queues": QUEUES_ARGV}
-        return {name: {"argv": argv, "timeout_s": timeout_s} for name, argv in asked.items()}
+        told = {name: {"argv": argv, "timeout_s": timeout_s} for name, argv in asked.items()}
+        return {**told, "left": ask_left("GPUWORK_RUN", timeout_s=timeout_s)}
 
     def diagnostics(self) -> Diagnostics:
         """Logs of each node, and the broker's view of all; none of them shows a password."""
@@ -277,6 +299,18 @@ class WorkerPlane(LedPlane):
         node = self._require_answering(state, "takes no jobs")
         require_shared(node, state.name)
         return JobDesk(driver=driver, node=node.name, cluster=state.name)
+
+    def job_room(self, driver: Driver, state: ClusterState) -> JobRoom:
+        """A worker is for one GPU, and a job has one worker."""
+        from gpuprov.planes.work.job_room import JobRoom, NodeRoom  # as in `job_desk`
+
+        whole = recorded_whole(state)
+        if whole is None:
+            held = [leased_uuids(node) for node in state.nodes_of(NAME)]
+        else:
+            held = [member.gpus for member in whole.members if member.role == NAME]
+        rooms = tuple(NodeRoom(gpus=1) for gpus in held for _ in gpus)
+        return JobRoom(cluster=state.name, nodes=rooms, unit="worker", has_memory=False)
 
     def queue_page(self, driver: Driver, state: ClusterState) -> QueuePage:
         """Flower's, beside the broker; none where the broker is the user's."""

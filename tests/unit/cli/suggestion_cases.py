@@ -44,7 +44,6 @@ from tests.unit.cli.suggestion_stage import (
     told_by_run,
     told_by_used_network,
     unfinish,
-    usual_bridge,
 )
 
 if TYPE_CHECKING:
@@ -102,12 +101,6 @@ CASES = (
         site="cluster/find_node.py: gpuprov start", before=(*LAB, stop("c001")), argv=("exec", "c001", "x"), cures=True
     ),
     Case(site="cluster/images.py: gpuprov image list", argv=("create-node", "x", *PLAIN, "--image", "none")),
-    Case(
-        site="cluster/choice.py: choose other bridges for cluster",
-        before=(*LAB, usual_bridge),
-        argv=("cluster", "up", "-f", "{file}", "--name", "other", "--no-verify"),
-        cures=True,
-    ),
     Case(
         site="cluster/network_plan.py: gpuprov cluster down {spec.name}, then",
         before=(*LAB, other_subnet),
@@ -170,15 +163,14 @@ CASES = (
     Case(site="drivers/capabilities.py: use --engine docker, or", told=lack("jobs")),
     Case(site="drivers/calls.py: inspect the node", told=told_by_run),
     Case(site="drivers/foreign.py: list what exists", before=(foreign("other"),), told=told_by_foreign_node),
-    Case(site="drivers/foreign.py: gpuprov rm", told=told_by_name),
+    Case(site="drivers/foreign.py: choose another name; about that node", told=told_by_name),
     Case(site="drivers/foreign.py: remove its nodes", told=told_by_used_network),
     Case(site="drivers/node_files.py: inspect the node", told=told_by_file),
     Case(site="cluster/known_hosts.py: inspect the node", told=told_by_host_key),
     Case(
-        site="gpu/allocate.py: free a GPU",
+        site="gpu/allocate.py: ask whose GPU it is now",
         before=(("create-node", "web", *PLAIN, "--gpus", "all", "--exclusive"),),
         argv=("create-node", "x", *PLAIN),
-        cures=True,
     ),
     Case(
         site="gpu/allocate.py: gpuprov rm {lease.node}",
@@ -281,14 +273,13 @@ CASES = (
         argv=("create-node", "x", *PLAIN, "--addr", "10.0.3.253"),
     ),
     Case(
-        site="cluster/taken_name.py: choose another name; about",
+        site="cluster/taken_name.py: choose another name; about that instance",
         before=(foreign("x"),),
         argv=("create-node", "x", *PLAIN),
     ),
     Case(
-        site="cluster/taken_name.py: choose another name, or remove it",
+        site="cluster/taken_name.py: choose another name; about that node",
         argv=("create-node", "web", *PLAIN, "--gpus", "2"),
-        cures=True,
     ),
     Case(
         site="workflows/create_node.py: gpuprov rm {order.name}",
@@ -349,9 +340,13 @@ CASES = (
 
 # Sites without a case; their commands are parsed
 REASONS = {
+    "cli/cluster_up.py: gpuprov cluster up --renew": "an older image: tests/unit/workflows/test_older_images.py",
+    "cli/spanning.py": "a cluster that spans hosts: tests/unit/cli/test_hosts.py",
+    "planes/across/image_age.py": "nodes with an older image: tests/unit/workflows/test_older_images.py",
+    "planes/across/kept_queue.py": "a node that is being replaced: tests/unit/workflows/test_older_images.py",
+    "workflows/replace_older.py": "nodes with an older image: tests/unit/workflows/test_older_images.py",
     "cluster/build_image.py: use a base": "a builder that does not boot: tests/unit/cluster/test_build_image.py",
     "cluster/expected_nodes.py": "shown by verify: see the catalogue's node-lease below",
-    "cli/submit.py: {job} is still running": "somebody who interrupts a wait: tests/unit/cli/test_submit.py",
     "planes/across/find_desk.py: gpuprov jobs": "the verb of what cluster/state.py says",
     "planes/across/find_page.py": "a cluster that has no such page: tests/unit/cli/test_queue_page.py",
     "workflows/queue_page.py": "the verb of what cluster/state.py says",
@@ -364,7 +359,10 @@ REASONS = {
     "workflows/jobs.py: gpuprov submit": "the verb of what cluster/state.py says",
     "workflows/run_anneal.py: gpuprov anneal run": "the verb of what cluster/state.py says",
     "workflows/run_anneal.py: see": "somebody who interrupts a submission: tests/unit/cli/test_submit.py",
-    "workflows/run_anneal.py: {job} is still running": "somebody who interrupts a run: tests/unit/cli/test_anneal.py",
+    "workflows/run_anneal.py: {desk.describe_left": "somebody who interrupts a run: tests/unit/cli/test_anneal.py",
+    "workflows/jobs.py: {left}": "somebody who interrupts a wait: tests/unit/cli/test_submit.py",
+    "planes/work/job_room.py": "jobs that no node has room for: tests/unit/planes/test_job_room.py",
+    "planes/work/node_contents.py": "nodes that lack packages: tests/unit/planes/test_node_contents.py",
     "workflows/grids.py: see": "somebody who interrupts a submission: tests/unit/cli/test_submit.py",
     "cli/program_page.py": "the verb of what cluster/state.py says",
     "planes/work/program_desk.py": "what the program in a node says: tests/unit/cli/test_program.py",

@@ -200,11 +200,6 @@ def other_subnet(stage: Stage) -> None:
         file.write("network: {subnet: 10.9.0.0/24}\n")
 
 
-def usual_bridge(stage: Stage) -> None:
-    with open(stage._file, "a") as file:  # noqa: PTH123
-        file.write("network: {bridge: gpbr0}\n")
-
-
 def foreign(name: str) -> Callable[[Stage], object]:
     return lambda stage: stage.world.engine.add_foreign_node(name)
 

@@ -179,7 +179,7 @@ def test_gpus_that_went_to_another_node_meanwhile_are_looked_for_on_other_hosts(
     lab.type(*words, expect=2)
     assert "not enough GPUs for right" in lab.errors
     assert ("fix: run the same command again" in lab.errors) is elsewhere
-    assert ("free a GPU: gpuprov rm" in lab.errors) is not elsewhere
+    assert ("ask whose GPU it is now: gpuprov show" in lab.errors) is not elsewhere
     lab.type(*words, expect=0 if elsewhere else 2)
 
 

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
+from gpuprov.cli import exec as exec_
+from gpuprov.cli import ssh
 from gpuprov.cli.main import main
 from gpuprov.cli.parameters import given_command
+
+if TYPE_CHECKING:
+    import click
 
 
 @pytest.mark.parametrize(
@@ -20,6 +27,29 @@ from gpuprov.cli.parameters import given_command
 )
 def test_a_command_is_taken_as_typed(typed: tuple[str, ...], command: tuple[str, ...]) -> None:
     assert given_command(typed) == command
+
+
+@pytest.mark.parametrize(
+    ("typed", "parsed"),
+    [
+        (("c000", "--engine", "lxd", "--", "ls", "-q"), ("lxd", ("--", "ls", "-q"))),
+        (("c000", "--engine=lxd", "ls", "--engine", "x"), ("lxd", ("ls", "--engine", "x"))),
+        (("--engine", "lxd", "c000", "ls"), ("lxd", ("ls",))),
+        (("c000", "--", "--engine", "lxd"), (None, ("--", "--engine", "lxd"))),
+        (("c000", "ls"), (None, ("ls",))),
+    ],
+)
+@pytest.mark.parametrize("verb", [exec_.command, ssh.command])
+def test_options_may_stand_on_both_sides_of_the_node(
+    verb: click.Command, typed: tuple[str, ...], parsed: tuple[str | None, tuple[str, ...]]
+) -> None:
+    found = verb.make_context("verb", [*typed]).params
+    assert (found["node"], (found["engine"], found["argv"])) == ("c000", parsed)
+
+
+def test_an_option_after_the_node_that_is_not_known_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["ssh", "c000", "-L", "8080:localhost:80"]) == 2
+    assert "No such option '-L'" in capsys.readouterr().err
 
 
 def test_no_command_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:

@@ -206,6 +206,34 @@ def test_one_run_of_the_defaults_and_one_of_the_first_combination(grid: Grid) ->
     assert grid.document("status")["counts"]["missing"] == 5
 
 
+# Its first package is in nodes alone, as numpy is where gpuprov was installed without it.
+THERE = """
+import os
+if os.environ["HOME"] != {home!r}:
+    import only_in_nodes
+param2requests = {{"lr": [rate / 10 for rate in range(1, {most})]}}
+param2default = {{"lr": 0.1}}
+"""
+
+
+def test_a_params_file_is_run_where_its_packages_are(held: Grid) -> None:
+    held.write({"src/params.py": THERE.format(home=str(held.jobs.folder), most=4)})
+    assert len(held.document("run")["runs"]) == 3
+    held.write({"src/params.py": THERE.format(home=str(held.jobs.folder), most=6)})
+    counts = held.document("status")["counts"]
+    assert (counts["waiting"], counts["missing"]) == (3, 2)
+    assert held.jobs.held() == []
+    held.write({"src/params.py": THERE.format(home=str(held.jobs.folder), most=1)})
+    for verb in ("run", "status"):
+        said = "\n".join(held.refused(verb, code=2 if verb == "run" else 4))
+        assert "is an empty list" in said, "its faults are found there"
+    what, evidence, fix = held.refused("run", "--local", code=3)
+    assert what == "this machine lacks what this needs; nothing was written"
+    assert "src/params.py:4: cannot be run: ModuleNotFoundError: No module named 'only_in_nodes'" in evidence
+    assert fix.endswith(" -m pip install only_in_nodes")
+    assert not (held.project / "runs").exists()
+
+
 @pytest.mark.slow
 def test_what_is_pulled_is_whole_and_leaves_other_files(grid: Grid) -> None:
     first = grid.run()

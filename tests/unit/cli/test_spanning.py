@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,8 +16,6 @@ from tests.fakes.hosts_in_worlds import SINCE, HostsInWorlds, keep_keys_below
 from tests.schemas import validate
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from gpuprov.gpu.models import HostGpus
     from tests.conftest import Recording
 
@@ -219,6 +218,26 @@ def test_down_removes_what_is_on_all_hosts(lab: Typing) -> None:
     assert {line.partition(":")[0] for line in told["changed"]} == {"hoff"}
     lab.hosts.away = set()
     assert {line.partition(":")[0] for line in lab.json("cluster", "down", "--yes")["changed"]} == {"hinton"}
+
+
+def test_a_file_that_says_less_takes_nothing_unasked(lab: Typing) -> None:
+    lab.type("cluster", "up", "-f", lab.file, "--no-verify")
+    up = ("cluster", "up", "-f", lab.file, "--no-verify")
+    for less, lost in (
+        (SPEC.replace("count: 4", "count: 3"), "1 node with all data on its disk: c003"),
+        (
+            SPEC.replace(", {name: hinton, internal_ip: 192.0.2.12}", ""),
+            "2 nodes with all data on their disks: c[002-003]",
+        ),
+    ):
+        Path(lab.file).write_text(less)
+        lab.type(*up, expect=2)
+        assert f"says less than cluster lab has: this would be lost\nevidence: {lost}" in lab.errors
+        assert len(lab.json("cluster", "status")["nodes"]) == 4
+    lab.type(*up, "--yes")
+    assert {node["host"] for node in lab.json("cluster", "status")["nodes"]} == {"hoff"}
+    lab.type(*up, "-n", "3")
+    assert "remove 1 node" in " ".join(lab.hosts._reporter.lines) or "remove 1 node" in lab.errors
 
 
 def test_down_asks_before_it_removes_anything(lab: Typing) -> None:

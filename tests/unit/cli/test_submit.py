@@ -130,11 +130,11 @@ def test_no_lock_is_taken_and_every_question_has_a_limit(desk: Desk) -> None:
 def test_runs_of_a_sweep_have_numbers_and_slurm_is_told_the_options(held: Desk) -> None:
     held.write("seed.py", "")
     options = ("--name", "sweep", "--count", "100", "--at-most", "8", "--time", "12h", "--retries", "2")
-    document = held.document("submit", *options, "--memory", "8GiB", "--gpus", "2", "--", "python3", "seed.py", "{n}")
+    document = held.document("submit", *options, "--memory", "8GiB", "--gpus", "1", "--", "python3", "seed.py", "{n}")
     assert (document["id"], len(document["jobs"]), document["jobs"][-1]) == ("1", 100, "1.99")
     assert (document["host"], document["cluster"]) == ("here", "lab")
     (call,) = held.jobs.slurm.typed("sbatch")
-    assert {"--job-name=sweep", "--array=0-99%8", "--gres=gpu:2", "--mem=8192M", "--time=2161"} <= set(call)
+    assert {"--job-name=sweep", "--array=0-99%8", "--gres=gpu:1", "--mem=8192M", "--time=2161"} <= set(call)
     (order,) = held.jobs.orders()
     assert (order["time_limit_s"], order["memory_bytes"], order["retries"]) == (43200, 8 * 1024**3, 2)
     assert len(held.document("jobs")["jobs"]) == 100
@@ -238,7 +238,7 @@ def test_ctrl_c_leaves_the_jobs_or_cancels_them(held: Desk, wish: Sequence[str],
 
     held.jobs.say = interrupt
     held("submit", "--wait", *wish, "--no-project", "--", "true", code=130)
-    assert ("cancelled 1" if wish else "to end it: gpuprov jobs cancel 1") in held.said.err
+    assert ("cancelled 1" if wish else "1 is waiting; to end it: gpuprov jobs cancel 1") in held.said.err
     assert held.document("jobs")["jobs"][0]["state"] == state
 
 
@@ -322,6 +322,8 @@ BAD: dict[str, tuple[tuple[str, ...], str]] = {
     "at most 0": (("submit", "--count", "2", "--at-most", "0", "--", "true"), "--at-most: is 0"),
     "retries below 0": (("submit", "--retries", "-1", "--", "true"), "--retries: is -1"),
     "gpus below 0": (("submit", "--gpus", "-1", "--", "true"), "--gpus: is -1 (allowed: 0 to 64)"),
+    "gpus that no node has": (("submit", "--gpus", "2", "--", "true"), "no node of lab has 2 GPUs (most: 1)"),
+    "memory that no node has": (("submit", "--memory", "900GiB", "--", "true"), "no node of lab has 900 GiB of memory"),
     "gpus by name": (("submit", "--gpus", "all", "--", "true"), "not a valid integer"),
     "time 0": (("submit", "--time", "0", "--", "true"), "is not a valid duration"),
     "time of years": (("submit", "--time", "9000h", "--", "true"), "up to 8760h"),

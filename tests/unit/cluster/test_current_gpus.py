@@ -98,7 +98,7 @@ def test_create_node_sees_who_holds_what(moved: World) -> None:
     assert moved.engine.nodes["job"].labels[LABEL_GPUS] == NEW.units[3].uuid
     with pytest.raises(UsageError) as caught:
         moved.create("late", role="plain", gpus="1", sharing="exclusive")
-    assert f"GPU 0 {NEW.units[0].uuid}: c000 (shared" in caught.value.evidence
+    assert f"GPU 0 {NEW.units[0].uuid}: c000 (cluster lab, shared" in caught.value.evidence
     assert "late" not in moved.names
 
 

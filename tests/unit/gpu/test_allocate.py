@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpuprov.core.errors import HostNotReady, UsageError
+from gpuprov.core.errors import HostNotReady, NotAllowed, UsageError
 from gpuprov.gpu.allocate import Claims, GpusTaken, Lease, LeaseRequest, allocate
 from gpuprov.gpu.models import MigInstance
 from gpuprov.gpu.observe import observe
@@ -63,7 +63,7 @@ def test_exclusive_takes_only_what_nobody_holds(two: HostGpus) -> None:
     assert "not enough GPUs for c001: 1 GPU requested (exclusive), 0 available" in caught.value.what
     assert "a (shared, lxd)" in caught.value.evidence
     assert "c000 (exclusive)" in caught.value.evidence
-    assert "gpuprov rm a --engine lxd" in caught.value.fix
+    assert "gpuprov show a --engine lxd" in caught.value.fix
 
 
 def test_what_cannot_be_for_one_is_given_to_none(two: HostGpus) -> None:
@@ -142,7 +142,7 @@ def test_nodes_of_other_engines_hold_their_gpus_whatever_their_name(two: HostGpu
     with pytest.raises(GpusTaken) as caught:
         allocate(two, [lease(two, "a", 1)], [exclusive("c001")], claims=claims)
     assert "c000 (exclusive, docker, stopped)" in caught.value.evidence
-    assert "gpuprov rm c000 --engine docker" in caught.value.fix
+    assert "gpuprov show c000 --engine docker" in caught.value.fix
 
 
 def test_whoever_waits_comes_first(two: HostGpus) -> None:
@@ -179,6 +179,18 @@ def test_no_gpu_is_given_past_an_engine_that_does_not_answer(two: HostGpus) -> N
         assert caught.value.fix == "start it"
     assert given(two, [], exclusive("c000", 0), claims) == []
     assert given(two, [lease(two, "c000", 1)], shared("c000"), claims) == [1]
+
+
+def test_an_engine_that_this_user_may_not_query_keeps_nobody_from_shared_gpus(two: HostGpus) -> None:
+    fix = "sudo usermod -aG docker $USER, then log in again"
+    claims = Claims(
+        closed={"docker": NotAllowed("this user has no access to docker", evidence="group docker", fix=fix)}
+    )
+    assert given(two, [], shared("c000"), claims) == [0]
+    with pytest.raises(HostNotReady) as caught:
+        given(two, [], exclusive("c000"), claims)
+    assert caught.value.what == "cannot tell which GPUs are free: this user may not query docker"
+    assert caught.value.fix == f"--sharing shared; or {fix}"
 
 
 def test_what_time_cannot_cure_is_no_reason_to_wait(two: HostGpus) -> None:

@@ -33,6 +33,7 @@ def test_the_document_says_which_wheels_serve_the_host_or_why_none_do(tmp_path: 
 def test_the_document_names_each_device_by_its_minor(tmp_path: Path) -> None:
     (gpu,) = gpus_document(HOST, tmp_path)["gpus"]
     assert (gpu["device"], gpu["uuid"], gpu["compute_capability"]) == ("/dev/nvidia3", "GPU-1", [6, 1])
+    assert gpu["type"] == "gtx_1080"
 
 
 def test_simulated_gpus_are_those_whose_device_is_there(tmp_path: Path) -> None:

@@ -13,7 +13,6 @@ from gpuwork.grid import cli
 from gpuwork.grid.arguments import build_parser
 from gpuwork.grid.check import MOST_COMBINATIONS, MOST_NAMES
 from gpuwork.project_files import ProjectLimits
-from tests.unit.gpuwork.conftest import PANDAS
 
 PAGE = (Path(__file__).parents[3] / "docs/grids.md").read_text()
 STAMP = "2026-11-22-16-40-12"
@@ -43,7 +42,7 @@ def test_the_examples_are_right(
     files = {path: re.sub(r"^    ", "", text, flags=re.MULTILINE) for path, text in FILE.findall(part)}
     if name == "faults":
         files["src/job.py"] = "def main(param2val): pass\n"
-    for path, text in {**files, "pandas.py": PANDAS}.items():
+    for path, text in files.items():
         (project / path).parent.mkdir(parents=True, exist_ok=True)
         (project / path).write_text(text)
     monkeypatch.chdir(project)

@@ -13,6 +13,7 @@ from gpuprov.gpu.simulator import SIMULATOR_VARIABLE
 from gpuprov.provision.recipe import REQUIREMENTS, TOOLKIT
 from gpuwork.errors import HostLacks
 from gpuwork.grid.imports import find_lacked
+from gpuwork.grid.project import read_project
 from gpuwork.packages import INSTALL_VARIABLE, KNOWN, pip_command, require_here
 
 if TYPE_CHECKING:
@@ -53,6 +54,13 @@ def test_what_is_imported_at_the_top_is_found_through_the_projects_own_modules(t
 )
 def test_what_may_be_there_when_it_runs_is_believed(text: str, tmp_path: Path) -> None:
     assert lacked(tmp_path, {"src/job.py": text}) == []
+
+
+def test_what_runs_elsewhere_need_not_be_here(tmp_path: Path) -> None:
+    lacked(tmp_path, {"params.py": PARAMS, "job.py": "import none_a\ndef main(values): return None\n"}, "job.py")
+    assert read_project(tmp_path, ["job.py", "params.py"])[1] == []
+    _, faults = read_project(tmp_path, ["job.py", "params.py"], here=True)
+    assert [str(fault) for fault in faults] == ["job.py:1: imports none_a, which is not installed"]
 
 
 def test_all_that_is_missing_is_told_with_one_command(monkeypatch: pytest.MonkeyPatch) -> None:

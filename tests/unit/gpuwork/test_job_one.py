@@ -176,6 +176,21 @@ def test_a_run_that_is_stopped_and_not_cancelled_has_no_end_and_goes_on_later(
     assert (record.state, record.tries, record.failed, record.lost) == ("done", 2, 0, 0)
 
 
+def test_a_run_that_waits_for_its_next_try_has_not_ended(held: Jobs) -> None:
+    folder = held.submitted("true")
+    (folder / "runs/0").mkdir()
+    moment = "2026-11-22T16:40:12Z"
+    before = RunRecord(
+        tries=1, failed=1, node="c001", started=moment, ended=moment, exit_status=1, reason="exit status 1"
+    )
+    write_run_record(folder / "runs/0", before)
+    (row,) = held.rows("1")
+    assert (row["state"], row["tries"], row["ended"], row["exit_status"]) == ("waiting", 1, None, None)
+    record = run(folder)
+    (row,) = held.rows("1")
+    assert (row["state"], row["tries"], row["ended"], row["exit_status"]) == ("done", 2, record.ended, 0)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("trap", ["", "trap 'exit 0' TERM;", "trap 'exit 1' TERM;"])
 def test_a_command_that_had_the_signal_first_was_stopped_and_is_neither_done_nor_failed(

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
 from gpuwork.errors import SlurmError
+from gpuwork.jobs import slurm
 from gpuwork.jobs.batch import Queued
 from gpuwork.jobs.command import ask
 from gpuwork.jobs.order import RunsOrder
@@ -135,6 +137,18 @@ def test_a_command_that_fails_or_is_not_there_is_told_with_its_words() -> None:
     with pytest.raises(SlurmError) as caught:
         ask(["/nowhere/squeue"], limit_s=30)
     assert "No such file or directory" in caught.value.evidence
+
+
+def test_a_queue_that_is_full_is_told_as_that(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Here sbatch tries again and again until it is ended; these are its words."""
+    sbatch = tmp_path / "sbatch"
+    said = "sbatch: error: Slurm temporarily unable to accept job, sleeping and retrying"
+    sbatch.write_text(f"#!/bin/sh\necho '{said}' >&2\nsleep 60\n")
+    sbatch.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setattr(slurm, "SUBMIT_S", 0.5)
+    with pytest.raises(SlurmError, match=r"Slurm has no room for 9,999 more jobs; nothing was submitted"):
+        slurm.Slurm().begin(RunsOrder(command=("true",), count=9999), tmp_path, tell=lambda _: None)
 
 
 def test_what_a_user_exports_for_slurm_does_not_reach_it(monkeypatch: pytest.MonkeyPatch) -> None:

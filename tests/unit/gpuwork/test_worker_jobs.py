@@ -214,4 +214,4 @@ def test_every_run_ends_once_while_workers_are_killed(bed: WorkerBed, queued: Jo
         assert tries[-1] == "end", "one that was stopped just before its end may have come to it, and been repeated"
         assert tries.count("begin") <= row["tries"]
         assert (run / "work/tries").stat().st_mtime <= (run / "done.json").stat().st_mtime
-    assert not [pid for run in (queued.folder / "1/runs").iterdir() for pid in find_marked(VARIABLE, str(run))]
+    assert not [pid for run in (queued.folder / "1/runs").iterdir() for pid in find_marked({VARIABLE: str(run)})]

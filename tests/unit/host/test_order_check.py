@@ -32,6 +32,7 @@ def test_a_job(tmp_path: Path) -> None:
 def test_a_grid() -> None:
     found = check_grid(GridOrder(first_only=True), GRID, None)
     assert "job.py" in {Path(name).name for name in found.files}
+    assert found.combinations is not None
     assert len(found.combinations) == 1
     with pytest.raises(UsageError, match="a fault in the job; nothing was submitted"):
         check_grid(GridOrder(), GRID, SubmitOrder(gpus=65))

@@ -1,11 +1,16 @@
 from __future__ import annotations
 
+import os
+import re
+import time
 from threading import Barrier
 from typing import TYPE_CHECKING
 
 import pytest
 
-from gpuprov.core.errors import EngineError, HostNotReady, TimedOut
+from gpuprov.core.errors import EngineError, HostNotReady, NotAllowed, TimedOut
+from gpuprov.host import silences
+from gpuprov.host import survey as surveying
 from gpuprov.host.survey import EngineDoor, survey
 from tests.fakes.doors import HungEngine, door_of, door_without
 from tests.fakes.driver import FakeDriver
@@ -102,3 +107,47 @@ def test_what_an_engine_needs_is_loaded_before_it_is_opened_unless_it_is_not_the
     survey([door("lxd"), door("incus", installed=False), door("docker")], name_of)
     assert sorted(seen) == ["loaded docker", "loaded lxd", "opened docker", "opened incus", "opened lxd"]
     assert all(seen.index(f"loaded {name}") < seen.index(f"opened {name}") for name in ("lxd", "docker"))
+
+
+def test_one_that_hung_a_moment_ago_is_not_waited_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(surveying, "ANSWER_S", 0.4)
+    monkeypatch.setattr(surveying, "PROBE_S", 0.05)
+    hung = HungEngine("docker")
+    doors = [hung.door, door_of(engine("lxd"))]
+    first = survey(doors, name_of)
+    began_s = time.monotonic()
+    again = survey(doors, name_of)
+    seconds = time.monotonic() - began_s
+    hung.release()
+    assert again.answers == {"lxd": "lxd"}
+    assert re.fullmatch(
+        r"no response within 0.4 s at [0-9:]{8}; until [0-9:]{8} it has 0.05 s", again.errors["docker"].evidence
+    )
+    assert again.errors["docker"].evidence == first.errors["docker"].evidence
+    assert seconds < 0.4
+    assert survey([door_of(engine("docker"))], name_of).answers == {"docker": "docker"}
+    assert silences.silent_since_s("docker") is None
+
+
+@pytest.mark.parametrize("age_s", [silences.KEPT_S + 1, -60.0])
+def test_a_silence_is_forgotten_after_a_while(age_s: float) -> None:
+    silences.remember_silence("docker")
+    (kept,) = silences.RUN_FOLDER.iterdir()
+    assert silences.silent_since_s("docker")
+    os.utime(kept, (time.time() - age_s, time.time() - age_s))
+    assert silences.silent_since_s("docker") is None
+
+
+def test_a_limit_of_one_s_own_is_not_remembered() -> None:
+    hung = HungEngine("docker")
+    survey([hung.door], name_of, timeout_s=0.05)
+    hung.release()
+    assert silences.silent_since_s("docker") is None
+
+
+def test_an_engine_that_this_user_may_not_use_is_not_silent_and_not_the_default() -> None:
+    def refuse() -> Driver:
+        raise NotAllowed("this user has no access to lxd", evidence="group lxd", fix="sudo usermod")
+
+    seen = survey([EngineDoor(name="lxd", open=refuse, installed=lambda: True), door_of(engine("incus"))], name_of)
+    assert (list(seen.closed), seen.silent, list(seen.errors), seen.default) == (["lxd"], {}, ["lxd"], "incus")

@@ -17,7 +17,7 @@ from gpuprov.spec.models import ClusterSpec, NodesSpec
 from gpuprov.workflows.cluster_down import cluster_down
 from gpuprov.workflows.cluster_up import preview_changes
 from gpuprov.workflows.remove_nodes import remove_nodes
-from gpuprov.workflows.start_stop import stop_nodes
+from gpuprov.workflows.start_stop import start_nodes, stop_nodes
 from gpuwork.jobs.store import HELD, is_held
 from tests.fakes.world import World, make_world
 
@@ -95,6 +95,14 @@ def test_a_node_that_is_removed_leaves_nothing_that_keeps_the_next_of_its_name_f
     remove_nodes(world.driver, ["c002"], world.host, reporter=world.reporter)
     assert world.workers.held == []
     assert up(world, 1).changed == ("remove node c001", "renew /etc/hosts on c000")
+    assert world.workers.held == []
+
+
+def test_workers_that_were_stopped_start_without_a_word_of_a_killed_run(world: World) -> None:
+    stop_nodes(world.driver, ["c001"], world.host, reporter=world.reporter)
+    leave_held(world, "c001", GONE)
+    started = start_nodes(world.driver, ["c001"], world.host, reporter=world.reporter)
+    assert started.changed == ("started c001",)
     assert world.workers.held == []
 
 

@@ -23,7 +23,10 @@ CASES = sorted((Path(__file__).parent / "data" / "slurm").iterdir())
 @pytest.mark.parametrize("case", CASES, ids=lambda path: path.name)
 def test_files_are_as_recorded(case: Path) -> None:
     given = json.loads((case / "cluster.json").read_text())
-    members = [Member(**{**member, "devices": tuple(member["devices"])}) for member in given["members"]]
+    members = [
+        Member(**{**member, **{key: tuple(member.get(key, ())) for key in ("devices", "gpu_types")}})
+        for member in given["members"]
+    ]
     workers = [member for member in members if member.role == "slurm"]
     spec = ClusterSpec(
         name=given["name"],

@@ -95,8 +95,8 @@ def test_the_reference_sequence(host: Host) -> None:
     assert host.ask("two") == [1]
     with pytest.raises(GpusTaken) as caught:
         host.ask("three")
-    assert "one (exclusive, fake)" in caught.value.evidence
-    assert "two (exclusive, fake)" in caught.value.evidence
+    assert "one (cluster lab, exclusive, fake)" in caught.value.evidence
+    assert "two (cluster lab, exclusive, fake)" in caught.value.evidence
     host.release("two")
     assert host.ask("three") == [1]
     host.release("one", "three")
@@ -109,8 +109,8 @@ def test_two_engines_never_give_the_same_gpu(host: Host) -> None:
     assert host.ask("one") == [1]  # a namesake there is another node
     with pytest.raises(GpusTaken) as caught:
         host.ask("two")
-    assert "one (exclusive, other, stopped)" in caught.value.evidence
-    assert "gpuprov rm one --engine other" in caught.value.fix
+    assert "one (cluster theirs, exclusive, other, stopped)" in caught.value.evidence
+    assert "gpuprov show one --engine other" in caught.value.fix
     host.other.engine.nodes.clear()  # by hand
     assert host.ask("two") == [0]
 
@@ -205,7 +205,7 @@ def test_waiting_is_served_in_order(host: Host) -> None:
     assert host.held("second") == [1]
     assert Queue(Gates(folder=host.folder)).waiting() == ()
     notes = [line for line in host.world.reporter.lines if line.startswith("note waiting")]
-    assert "one (exclusive, fake)" in notes[0]
+    assert "one (cluster lab, exclusive, fake)" in notes[0]
 
 
 def test_waiting_ends_with_time_and_says_who_holds_what(host: Host) -> None:
@@ -214,8 +214,8 @@ def test_waiting_ends_with_time_and_says_who_holds_what(host: Host) -> None:
     with pytest.raises(TimedOut) as caught:
         host.ask("two", wait_s=0.2)
     assert caught.value.exit_code == 6
-    assert "one (exclusive, fake)" in caught.value.evidence
-    assert "gpuprov rm one --engine fake" in caught.value.fix
+    assert "one (cluster lab, exclusive, fake)" in caught.value.evidence
+    assert "gpuprov show one --engine fake" in caught.value.fix
     assert host.world.engine.dump() == before
     assert Queue(Gates(folder=host.folder)).waiting() == ()
 
@@ -226,7 +226,7 @@ def test_who_waits_long_for_gpus_is_told_again(host: Host, monkeypatch: pytest.M
         host.world.reporter.lines.clear()
         with pytest.raises(TimedOut):
             host.ask("two", wait_s=0.2)
-        return sum("one (exclusive, fake)" in line for line in host.world.reporter.lines if "note waiting" in line)
+        return sum("one (cluster lab, excl" in line for line in host.world.reporter.lines if "note waiting" in line)
 
     host.ask("one", gpus="2")
     assert waits() == 1
@@ -286,5 +286,5 @@ def test_two_clusters_on_one_host_never_share_an_exclusive_gpu(world: World) -> 
     before = world.engine.dump()
     with pytest.raises(GpusTaken) as caught:
         world.up(spec=replace(own, network=network, nodes=NodesSpec(count=3, prefix="o")))
-    assert "c000 (exclusive" in caught.value.evidence
+    assert "c000 (cluster lab, exclusive" in caught.value.evidence
     assert world.engine.dump() == before

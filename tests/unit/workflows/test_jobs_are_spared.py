@@ -422,6 +422,20 @@ def test_up_does_not_wait_for_a_node_that_an_administrator_drained(world: World)
     assert world.slurm.drains["c001"].user == "carol"
 
 
+@pytest.mark.parametrize("by_up", [False, True])
+def test_what_was_stopped_starts_without_a_word_of_a_killed_run(world: World, by_up: bool) -> None:
+    """Whoever stops the controller's node drains it, and cannot take that back."""
+    world.begin_with(3)
+    start_stop.stop_nodes(world.driver, ["c000"], world.host, reporter=world.reporter)
+    assert holders(world) == {"c000": "root"}
+    world.slurm.forget_runs()
+    started = (
+        world.up(3) if by_up else start_stop.start_nodes(world.driver, ["c000"], world.host, reporter=world.reporter)
+    )
+    assert started.changed == ("start node c000" if by_up else "started c000",)
+    assert holders(world) == {}
+
+
 def test_up_says_and_undoes_the_drain_of_a_killed_run(world: World) -> None:
     world.begin_with(3)
     world.engine.faults.raise_at(Killed(), "stop_node")

@@ -133,7 +133,10 @@ def test_the_lowest_free_one_and_a_refusal_that_names_the_holders(shop: Shop) ->
         shop.run()
     assert caught.value.evidence.count("(exclusive, fake)") == 2
     assert all(name in caught.value.evidence for name in before["nodes"])
-    assert "gpuprov rm job-" in caught.value.fix
+    assert caught.value.fix.startswith(
+        "wait for a GPU (create-node, run): --wait 10m, or --sharing shared, or ask whose"
+    )
+    assert "gpuprov show job-" in caught.value.fix
     assert shop.world.engine.dump() == before
     with host_lock(shop.world.reporter, timeout_s=0.1):
         """Jobs that run hold no lock."""

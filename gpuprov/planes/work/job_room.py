@@ -1,0 +1,104 @@
+"""Whether any node of a cluster has what a job asks for; pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from gpuprov.core.errors import UsageError
+from gpuprov.core.names import name_cluster
+from gpuprov.core.units import GIB, MIB
+
+if TYPE_CHECKING:
+    from gpuprov.spec.job_order import SubmitOrder
+
+NOTHING: Final = "nothing was submitted"
+_WHOLE: Final = 2 * GIB  # from here on, memory is told in GiB
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodeRoom:
+    """What a job can have of a node that is empty; one that is down or drained counts too, as it may come back.
+
+    Attributes:
+        gpus: How many.
+        memory_bytes: How much.
+    """
+
+    gpus: int
+    memory_bytes: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobRoom:
+    """What jobs of a cluster can have.
+
+    Attributes:
+        cluster: Its name.
+        nodes: Of each node, or worker.
+        unit: Which of both a job gets.
+        has_memory: Whether they can be asked for memory.
+    """
+
+    cluster: str
+    nodes: tuple[NodeRoom, ...]
+    unit: str = "node"
+    has_memory: bool = True
+
+    def require(self, order: SubmitOrder) -> None:
+        """Refuse what no node has.
+
+        Raises:
+            UsageError: And how much there is at most.
+        """
+        if order.memory_bytes is not None and not self.has_memory:
+            raise UsageError(
+                f"jobs of {self.cluster} cannot ask for memory; {NOTHING}",
+                evidence=f"its jobs run on workers, which do not look at memory; asked: {_words(order.memory_bytes)}",
+                fix="omit --memory, and jobs.memory in the spec",
+            )
+        gpus = max((node.gpus for node in self.nodes), default=0)
+        if order.gpus > gpus:
+            few = "--gpus 0" if not gpus else f"--gpus {gpus}"
+            more = f"gpuprov cluster up --gpus-per-node {order.gpus}"
+            wanted = f"{order.gpus} GPUs" if order.gpus > 1 else "a GPU"
+            other = "" if self.unit != "node" else f"; or give the nodes more: {name_cluster(more, self.cluster)}"
+            raise self._lacks(wanted, str(gpus), f"ask for less: {few}{other}")
+        memory = max((node.memory_bytes for node in self.nodes), default=0)
+        asked = order.memory_bytes or 0
+        if asked > memory:
+            raise self._lacks(
+                f"{_words(asked)} of memory", _words(memory), "ask for less, with --memory or jobs.memory in the spec"
+            )
+        with_both = [node.memory_bytes for node in self.nodes if node.gpus >= order.gpus]
+        if asked > max(with_both, default=asked):
+            gpu = f"{order.gpus} GPU{'s' if order.gpus > 1 else ''}"
+            most = f"{_words(max(with_both))} with {gpu}"
+            raise self._lacks(f"{_words(asked)} of memory and {gpu}", most, "ask for less, with --memory or --gpus")
+
+    def require_side_by_side(self, runs: int) -> None:
+        """Refuse more runs with a GPU each than the nodes can have at once, where they wait for each other.
+
+        Raises:
+            UsageError: And how many they can have.
+        """
+        gpus = sum(node.gpus for node in self.nodes)
+        if runs > gpus:
+            raise UsageError(
+                f"{self.cluster} cannot have {runs:,} workers of a program at once (most: {gpus}); {NOTHING}",
+                evidence=f"each has a GPU for itself, and the nodes hold {gpus}",
+                fix=f"--workers {gpus}, or omit it",
+            )
+
+    def _lacks(self, wanted: str, most: str, fix: str) -> UsageError:
+        many = f"{len(self.nodes)} {self.unit}{'' if len(self.nodes) == 1 else 's'}"
+        return UsageError(
+            f"no {self.unit} of {self.cluster} has {wanted} (most: {most})",
+            evidence=f"all {many} were looked at; {NOTHING}",
+            fix=fix,
+        )
+
+
+def _words(number: int) -> str:
+    """So much memory, rounded down: what is told as the most can be asked for."""
+    return f"{number // GIB} GiB" if number >= _WHOLE or number % GIB == 0 else f"{number // MIB} MiB"

@@ -1,0 +1,15 @@
+#!/bin/sh
+# Slurm runs this before each task, and does with the task's environment what this prints.
+# A variable of the node that the task has not: sbatch and srun bring those of whoever typed them.
+if [ -r /etc/gpuprov/environment ]; then
+    while IFS= read -r line; do
+        eval "[ -n \"\${${line%%=*}+set}\" ]" || printf 'export %s\n' "$line"
+    done </etc/gpuprov/environment
+fi
+# Slurm sets the first of these for a job or step that has a GPU, and takes it away from any other, whoever set it. One
+# without a GPU finds none. Programs heed variables if they like: this is no fence.
+[ -n "${CUDA_VISIBLE_DEVICES-}" ] || cat <<'END'
+export CUDA_VISIBLE_DEVICES=NoDevFiles
+export NVIDIA_VISIBLE_DEVICES=void
+unset NUMBA_ENABLE_CUDASIM
+END

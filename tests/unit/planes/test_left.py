@@ -1,0 +1,22 @@
+"""What `verify` takes for left behind by jobs, of what a node lists."""
+
+from __future__ import annotations
+
+import json
+
+from gpuprov.planes.left import parse_left
+
+
+def line(*processes: tuple[int, str, bool]) -> str:
+    return json.dumps([{"pid": pid, "of": of, "owned": owned, "command": "x"} for pid, of, owned in processes])
+
+
+def test_only_what_is_there_twice_without_a_job_is_left() -> None:
+    first = line((1, "7", False), (2, "8", False), (3, "70", False), (4, "9", True), (5, "6", False))
+    second = line((1, "7", False), (3, "70", False), (4, "9", True), (6, "5", False), (5, "60", False))
+    said = f"{first}\n7 10\n{second}\n"
+    assert [process.pid for process in parse_left(said)] == [3]  # 1: its job runs; 2 has ended; 5 is another; 6 began
+
+
+def test_no_job_at_all_runs() -> None:
+    assert [process.pid for process in parse_left(f"{line((1, '7', False))}\n\n{line((1, '7', False))}\n")] == [1]
