@@ -276,7 +276,7 @@ class WorkerPlane(LedPlane):
         *,
         timeout_s: float,
     ) -> dict[str, dict[str, object]]:
-        """The workers that answer by the broker, and the GPU that each one's work sees; queues; what is left of runs."""
+        """The workers that answer, and the GPU that each one's work sees; the broker's queues; what is left of runs."""
         asked = {"workers": desk_argv("workers"), "queues": QUEUES_ARGV}
         told = {name: {"argv": argv, "timeout_s": timeout_s} for name, argv in asked.items()}
         return {**told, "left": ask_left("GPUWORK_RUN", timeout_s=timeout_s)}
