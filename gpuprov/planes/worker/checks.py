@@ -63,6 +63,13 @@ def judge_gpu(expected: Expectation, seen: Observation) -> Finding:
     return passed(f"work sees {mark}{', '.join(found)}")
 
 
+def judge_leftovers(expected: Expectation, seen: Observation) -> Finding:
+    """No process of a run is there without the program that works on the run."""
+    if expected.role != NAME:
+        return not_asked(_NO_WORKER)
+    return judge_left(facts_of(seen, NAME)["left"])
+
+
 def judge_queues(expected: Expectation, seen: Observation) -> Finding:
     """No message waits in a queue that no worker serves (warning)."""
     asked = facts_of(seen, NAME).get("queues") if expected.role == NAME else None
@@ -81,13 +88,6 @@ def judge_queues(expected: Expectation, seen: Observation) -> Finding:
         words = [f"queue {name!a} has {count} and no consumer" for name, count in counts.items()]
         return warned(excerpt("; ".join(words)))
     return passed("a worker serves each queue that has messages")
-
-
-def judge_leftovers(expected: Expectation, seen: Observation) -> Finding:
-    """No process of a run is there without the program that works on the run."""
-    if expected.role != NAME:
-        return not_asked(_NO_WORKER)
-    return judge_left(facts_of(seen, NAME)["left"])
 
 
 def _workers_of(expected: Expectation, seen: Observation) -> list[WorkerRecord]:

@@ -276,10 +276,10 @@ class WorkerPlane(LedPlane):
         *,
         timeout_s: float,
     ) -> dict[str, dict[str, object]]:
-        """The workers that answer, and the GPU that each one's work sees; the broker's queues; what is left of runs."""
+        """The workers that answer by the broker, the GPU that each one's work sees, the queues; what runs left."""
         asked = {"workers": desk_argv("workers"), "queues": QUEUES_ARGV}
-        told = {name: {"argv": argv, "timeout_s": timeout_s} for name, argv in asked.items()}
-        return {**told, "left": ask_left("GPUWORK_RUN", timeout_s=timeout_s)}
+        questions = {name: {"argv": argv, "timeout_s": timeout_s} for name, argv in asked.items()}
+        return {**questions, "left": ask_left("GPUWORK_RUN", timeout_s=timeout_s)}
 
     def diagnostics(self) -> Diagnostics:
         """Logs of each node, and the broker's view of all; none of them shows a password."""
