@@ -28,14 +28,15 @@ def command(session: Session, /, **wanted: object) -> int:
     driver, draft, seen = spec_of_options(session, wanted)
     order = UpOrder(spec=draft.spec, left=draft.left, prune=bool(wanted["prune"]))
     preview = preview_up(driver, order, session.host, reporter=session.reporter)
-    if preview.choice:
-        session.reporter.note(preview.choice)
+    for line in filter(None, (preview.choice, preview.shared)):
+        session.reporter.note(line)
     replaced: tuple[str, ...] = ()
     if wanted["renew"]:
         from gpuprov.workflows.replace_older import find_replaceable
 
         replaced = find_replaceable(driver, seen, draft.spec).lines
-    document = plan_document((*preview.changes, *replaced), preview.beside, preview.older, host=session.host.name)
+    lines, host = (*preview.changes, *replaced), session.host.name
+    document = plan_document(lines, preview.beside, preview.older, host=host, shared=preview.shared)
     changes = (*preview.changes, *replaced) or (nothing_to_do(preview.older),)
     session.show(document, "\n".join((*changes, *preview.beside, *preview.older)))
     return 0

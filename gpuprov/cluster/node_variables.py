@@ -34,7 +34,8 @@ fi
 def variable_files(environment: Mapping[str, str], *, simulated: bool) -> tuple[File, ...]:
     """The files of a node with these variables, and with that of the simulator where its GPUs are simulated."""
     variables = {**simulator_environment(simulated=simulated), **environment}
-    told = {name: value for name, value in sorted(variables.items()) if "\n" not in value}
+    # an engine that cannot take a variable away makes it empty
+    told = {name: value for name, value in sorted(variables.items()) if value and "\n" not in value}
     pam = "".join(_pam_line(name, value) for name, value in told.items())
     return (
         File(path=PLAIN_FILE, content="".join(f"{name}={value}\n" for name, value in told.items()).encode()),

@@ -27,7 +27,7 @@ from gpuprov.drivers.base import (
     LABEL_SHARING,
 )
 from gpuprov.drivers.foreign import describe_foreign, lack_of_foreign
-from gpuprov.gpu.allocate import LeaseRequest, allocate
+from gpuprov.gpu.allocate import LeaseRequest, allocate, describe_shared
 from gpuprov.gpu.spec_order import request_of_spec
 from gpuprov.spec.addressing import node_name, number_of_name, private_address, public_address
 from gpuprov.spec.models import ClusterSpec
@@ -88,6 +88,11 @@ class Plan:
     def members(self) -> tuple[NodeDesign, ...]:
         """Every node of the cluster once the plan is done, by name."""
         return tuple(sorted((*self.create, *self.repair, *self.keep), key=lambda design: design.name))
+
+    @property
+    def shared(self) -> str:
+        """That nodes of the cluster will share GPUs, in words; empty where each has its own."""
+        return describe_shared((design.host, design.gpus) for design in self.members)
 
     def beside_lines(self) -> tuple[str, ...]:
         """One line for each node that stays beside those of the spec."""
@@ -158,29 +163,26 @@ def plan_cluster(  # noqa: PLR0913 - what is wanted, what is there, and what may
     """
     networks = plan_networks(spec, state, version=version)
     ghosts = ghosts_of(state)
-    former = {node.name for node in ghosts}
-    replaced = tuple(node.name for node in state.nodes if node.name in again and node.complete)
+    replaced = tuple(sorted(node.name for node in state.nodes if node.name in again and node.complete))
     wanted = [node_name(spec.nodes.prefix, number) for number in range(spec.nodes.count)]
     wanted = wanted if place.nodes is None else [name for name in wanted if name in place.nodes]
     gone, beside = sort_surplus(spec, state, wanted, prune=prune)
-    beside = tuple(sorted({*beside, *(name for name in former if not prune and name not in wanted)}))
+    beside += tuple(node.name for node in ghosts if not prune and node.name not in wanted)
     remove = sorted({*gone, *replaced, *(node.name for node in state.nodes if not node.complete)})
     names = [*wanted, *beside]
     _refuse_taken_names(names, state)
     kept = [node for node in state.nodes if node.name not in remove or node.name in replaced]
-    staying = replace(state, nodes=(*(node for node in kept if node.name not in former), *ghosts))
+    staying = replace(state, nodes=(*kept, *ghosts))
     held = tuple(lease for lease in place.leases if lease.node in names or lease.node not in remove)
+    _refuse_unreadable_orders([node for node in staying.nodes if node.name in names])
     designs = _design(names, spec, staying, replace(place, leases=held))
-    repairs = plan_repairs(spec, state, networks, version=version, expect=expect.network_settings)
-    sorted_out = _sort(designs, state, remove=tuple(remove), expect=expect)
-    isolate = open_networks(state.networks, {spec.name})
     return replace(
-        sorted_out,
+        _sort(designs, state, remove=tuple(remove), expect=expect),
         networks=networks,
-        network_repairs=repairs,
-        isolate=isolate,
+        network_repairs=plan_repairs(spec, state, networks, version=version, expect=expect.network_settings),
+        isolate=open_networks(state.networks, {spec.name}),
         beside=beside,
-        replace=tuple(sorted(replaced)),
+        replace=replaced,
         gone=gone,
         limits=_changed_limits(spec.jobs, state),
     )
@@ -264,11 +266,22 @@ def _refuse_taken_names(names: list[str], state: ClusterState) -> None:
         )
 
 
+def _refuse_unreadable_orders(nodes: Iterable[NodeState]) -> None:
+    """As a node of the cluster's own, such a node would be restarted without what it was ordered with."""
+    for node in nodes:
+        if node.labels.get(LABEL_ORDER) and read_order(node) is None:
+            raise UsageError(
+                f"what {node.name} was ordered as cannot be read",
+                evidence=f"its label {LABEL_ORDER} is that of a later version, or was changed",
+                fix=f"use the later version; or remove the node: gpuprov rm {node.name}",
+            )
+
+
 def _design(names: list[str], spec: ClusterSpec, state: ClusterState, place: Place) -> tuple[NodeDesign, ...]:
     """Lease GPUs, and design the nodes around them."""
     common = request_of_spec(spec, place.gpus, node=spec.name)
     requests = [_kept_lease(name, spec, state.node(name)) or replace(common, node=name) for name in names]
-    leases = allocate(place.gpus, place.leases, requests, claims=place.claims)
+    leases = allocate(place.gpus, place.leases, requests, claims=place.claims, cluster=spec.name)
     taken = {**place.taken, **state.taken_addresses()}
     return tuple(
         design_node(

@@ -11,8 +11,9 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
 from gpuprov.core.answer_kinds import is_string, items_of, number_in, pick
-from gpuprov.core.errors import UsageError
-from gpuprov.core.names import check_node_name
+from gpuprov.core.errors import EngineError, UsageError
+from gpuprov.core.excerpt import excerpt
+from gpuprov.core.names import check_node_name, name_cluster
 from gpuprov.drivers.base import (
     LABEL_ADDRESS,
     LABEL_CLUSTER,
@@ -93,13 +94,22 @@ def replacement_of(node: NodeState) -> Replacement:
 
 
 def read_replacements(state: ClusterState) -> dict[str, Replacement]:
-    """The nodes that a run was replacing when it was killed, or is replacing now; a damaged record names none."""
+    """The nodes that a run was replacing when it was killed, or is replacing now.
+
+    Raises:
+        EngineError: The record cannot be read: a later gpuprov wrote it, or somebody changed it.
+    """
     texts = (network.labels.get(LABEL_REPLACED, "") for network in state.own_networks)
     text = next(filter(None, texts), "")
     try:
         found = [_read(one) for one in json.loads(text)] if text else []
-    except (ValueError, TypeError, RecursionError, UsageError):
-        return {}
+    except (ValueError, TypeError, RecursionError, UsageError) as error:
+        raise EngineError(
+            f"what is recorded of nodes of cluster {state.name} that are being replaced cannot be read",
+            evidence=f"label {LABEL_REPLACED}: {excerpt(str(error))}",
+            fix=f"let the version that began it finish: {name_cluster('gpuprov cluster up', state.name)}; "
+            f"or remove the cluster: gpuprov cluster down {state.name}",
+        ) from error
     return {one.name: one for one in found}
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from gpuprov.documents.envelope import document
 from gpuprov.documents.nodes import row_document
 from gpuprov.documents.verify import verify_document
+from gpuprov.gpu.allocate import describe_shared
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -24,19 +25,22 @@ def outcome_document(outcome: Outcome, *, host: str) -> dict[str, Any]:
 def cluster_up_document(
     outcome: Outcome, report: Report | None, rows: Iterable[NodeRow], *, host: str
 ) -> dict[str, Any]:
-    """Of `cluster up`; `verify` is in it where the nodes were proven."""
+    """Of `cluster up`; `verify` is in it where the nodes were proven, `shared` where nodes share GPUs."""
+    rows = tuple(rows)
+    shared = describe_shared((row.host, row.gpus) for row in rows)
     return document(
         "cluster-up",
         host=host,
         changed=list(outcome.changed),
         unchanged=outcome.unchanged,
         **({"verify": verify_document(report)} if report else {}),
+        **({"shared": shared} if shared else {}),
         nodes=[row_document(row) for row in rows],
     )
 
 
 def plan_document(
-    lines: Iterable[str], beside: Iterable[str], older: Iterable[str] = (), *, host: str
+    lines: Iterable[str], beside: Iterable[str], older: Iterable[str] = (), *, host: str, shared: str = ""
 ) -> dict[str, Any]:
     """Of `cluster plan`: a line for each change that there would be, and for nodes that would stay as they are.
 
@@ -45,8 +49,10 @@ def plan_document(
         beside: Of nodes that the spec does not have.
         older: Of nodes with an older image.
         host: The machine.
+        shared: That nodes would share GPUs, in words; empty where each would have its own.
     """
-    return document("plan", host=host, plan=list(lines), kept=list(beside), older=list(older))
+    told = {"shared": shared} if shared else {}
+    return document("plan", host=host, plan=list(lines), kept=list(beside), older=list(older), **told)
 
 
 def nothing_to_do(older: Sequence[str]) -> str:

@@ -239,8 +239,8 @@ def serve_plan(order: MemberUpOrder, host: Host, reporter: Reporter) -> dict[str
     wanted = _up_order(order, host)
     driver = host.open(wanted.spec.engine)
     preview = preview_up(driver, wanted, host, reporter=reporter)
-    if preview.choice:
-        reporter.note(preview.choice)
+    for line in filter(None, (preview.choice, preview.shared)):
+        reporter.note(line)
     planned = plan_document(preview.changes, preview.beside, preview.older, host=host.name)
     if wanted.part is None:
         return planned

@@ -129,6 +129,7 @@ class UpPreview:
         beside: Nodes that would stay though the spec does not have them, one line for each.
         older: Nodes that would keep an older image, and what it lacks, one line for those that are alike.
         choice: What would be chosen other than usual, in a sentence.
+        shared: That nodes would share GPUs, in words; empty where each would have its own.
         silent: Why engines do not respond whose networks it would have to keep clear of.
         members: The nodes as they would be.
         secret: What nodes of the cluster's role share now, where a part of a cluster was asked about.
@@ -138,6 +139,7 @@ class UpPreview:
     beside: tuple[str, ...] = ()
     older: tuple[str, ...] = ()
     choice: str = ""
+    shared: str = ""
     members: tuple[Member, ...] = ()
     secret: bytes = field(default=b"", repr=False)
     silent: Mapping[str, GpuprovError] = field(default_factory=dict)
@@ -243,7 +245,7 @@ def cluster_up(driver: Driver, order: UpOrder, host: Host, *, reporter: Reporter
                 warn_of_silence(aim.silent, reporter)
                 loss = "" if order.part else aim.plan.loss_line()  # over hosts, who asked them says it
                 older = older_notes(aim.older(driver), spec.name)
-                for line in filter(None, (aim.choice, loss, *aim.plan.beside_lines(), *older)):
+                for line in filter(None, (aim.choice, aim.plan.shared, loss, *aim.plan.beside_lines(), *older)):
                     reporter.note(line)
             run = NodeRun(driver=driver, reporter=reporter, rollback=rollback)
             aim.folders.ensure(host, rollback)
@@ -290,6 +292,7 @@ def _preview(driver: Driver, order: UpOrder, host: Host, gpus: HostGpus) -> UpPr
         beside=aim.plan.beside_lines(),
         older=older_lines(aim.older(driver)),
         choice=aim.choice,
+        shared=aim.plan.shared,
         silent=aim.silent,
         members=members,
         secret=secret,

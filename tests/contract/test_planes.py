@@ -54,7 +54,11 @@ COLLECTION = "ansible_collections.gpuprov.cluster.plugins"
 INITS = get_args(Init)
 NO_ROLES = ("host", "nfs", "broker", "smoke", "base", "Slurm", "")
 CONTROLLER = f"{NODES}000"
-OWNED_BY_ALL = {"/etc/hosts", "/etc/environment", "/etc/resolv.conf", "/root/.ssh/authorized_keys"}
+OWNED_BY_ALL = {"/etc/hosts", "/etc/environment", "/etc/resolv.conf", "/root/.ssh/authorized_keys"} | {
+    "/etc/gpuprov/environment",
+    "/etc/profile.d/gpuprov.sh",
+    "/etc/ssh/sshd_config.d/gpuprov-environment.conf",
+}
 FAILED = {"exit_code": 1, "stdout": "", "stderr": "no", "timed_out": False, "seconds": 1.0}
 
 

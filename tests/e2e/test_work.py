@@ -14,6 +14,7 @@ import sys
 import tarfile
 import urllib.error
 import urllib.request
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -25,11 +26,11 @@ from tests.e2e.job_attempts import ADMINISTRATION, SECRETS, attempt_as_jobs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from tests.e2e.conftest import Gpuprov
     from tests.e2e.places import Place
 
+ROOT = Path(__file__).parents[2]
 ACCOUNT = 59400
 FLOWER = "/etc/gpuwork/flower.py"
 SLURM, WORKERS = (kinds(role, QUICK) for role in ("slurm", "worker"))
@@ -78,6 +79,19 @@ def test_variables_of_nodes_and_of_the_simulator_reach_every_way_in(desk: Desk) 
     desk("jobs", "wait", job)
     seen["submit"] = desk.log(job).rstrip("\n")
     assert seen == dict.fromkeys(seen, wanted)
+
+
+def test_a_node_has_what_python_needs_and_shows_its_own_memory(desk: Desk) -> None:
+    node = desk.place.node(1)
+    tools = "git --version && python3 -m venv --system-site-packages /tmp/env && /tmp/env/bin/pip --version"
+    assert "/tmp/env/" in desk.gpuprov.in_node(node, "sh", "-c", f"{tools}; rm -rf /tmp/env")
+    refused = desk.gpuprov("exec", node, "--", "pip", "install", "einops", expect=1)
+    assert "externally-managed-environment" in refused.all
+    kib = int(desk.gpuprov.in_node(node, "sed", "-n", r"s/^MemTotal: *\([0-9]*\) kB$/\1/p", "/proc/meminfo"))
+    if desk.engine != "docker" and os.path.ismount("/var/lib/lxcfs"):
+        assert kib == 2 << 20
+    else:
+        assert kib == os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") >> 10
 
 
 def test_work_without_a_gpu_finds_none(desk: Desk) -> None:
@@ -139,6 +153,23 @@ def test_a_command_of_a_project_runs_as_the_account_and_is_told(desk: Desk) -> N
     assert (shown["gpus"], shown["simulated"]) == (node["gpus"], True), shown
     assert desk.gpuprov.in_node(desk.controller, "ls", "/opt").strip() == ""
     assert job in desk("jobs").stdout
+
+
+def test_a_package_in_the_project_is_used_and_results_are_fetched_as_the_pages_say(desk: Desk, tmp_path: Path) -> None:
+    pages = ROOT / "docs"
+    (typed,) = re.findall(
+        r"gpuprov submit -- (env PYTHONPATH=lib python3) train.py", (pages / "packages.md").read_text()
+    )
+    fetch = "gpuprov cp c000:/shared/jobs/2/runs/0/work results"
+    assert fetch in (pages / "results.md").read_text()
+    (tmp_path / "vision/lib").mkdir(parents=True)
+    (tmp_path / "vision/lib/example.py").write_text("WORD = 'own'\n")
+    (tmp_path / "vision/train.py").write_text("import example\nopen('model.txt', 'w').write(example.WORD)\n")
+    job = desk.submit("--project", str(tmp_path / "vision"), "--", *typed.split(), "train.py")
+    desk("jobs", "wait", job)
+    words = fetch.replace("c000", desk.place.node(1)).replace("/2/", f"/{job}/").split()[1:-1]
+    desk.gpuprov(*words, str(tmp_path / "results"))
+    assert (tmp_path / "results/model.txt").read_text() == "own"
 
 
 def test_runs_of_a_sweep_and_a_function(desk: Desk) -> None:

@@ -23,7 +23,7 @@ from gpuprov.planes.across.kept_queue import arrival_files, forget_queue, go_on,
 from gpuprov.planes.base import spec_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from gpuprov.cluster.replacements import Replacement
     from gpuprov.cluster.state import ClusterState
@@ -142,7 +142,13 @@ def arrivals_of(name: str, written: Mapping[str, Replacement], spec: ClusterSpec
 
 def end_replacing(driver: Driver, state: ClusterState) -> None:
     """All nodes are there and ready: forget what was written down, and the queues that were kept. The lock is held."""
-    for name, one in read_replacements(state).items():
-        if one.queue != "none":
+    forget_replaced(driver, [state], list(read_replacements(state)))
+
+
+def forget_replaced(driver: Driver, states: Iterable[ClusterState], names: Collection[str]) -> None:
+    """Forget what was written down of these nodes, which else would be made again. The lock is held."""
+    for state in states:
+        written = read_replacements(state)
+        for name in (name for name, one in written.items() if name in names and one.queue != "none"):
             forget_queue(state.name, name)
-    _record(driver, state, {})
+        _record(driver, state, {name: one for name, one in written.items() if name not in names})

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from gpuprov.cluster.state import ClusterState
     from gpuprov.drivers.base import Driver, NodeState
 
-OLD_IMAGE: Final = "old image: {}"
+_OLD_IMAGE: Final = "old image: {}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,6 +52,11 @@ class NodeRow:
     health: str
     image: str
 
+    @property
+    def is_well(self) -> bool:
+        """Whether nothing is wrong with it; an older image is no fault."""
+        return self.health == "ok" or self.health.startswith(_OLD_IMAGE.format(""))
+
 
 def cluster_rows(driver: Driver, name: str) -> tuple[NodeRow, ...]:
     """Every node of a cluster, with the view that its plane has of it."""
@@ -81,7 +86,7 @@ def found_rows(driver: Driver, state: ClusterState, work: Mapping[str, str]) -> 
     older = find_older(driver, state)
     rows = (node_row(node, work.get(node.name, ""), engine=driver.name) for node in state.nodes)
     return tuple(
-        replace(row, health=OLD_IMAGE.format(older[row.name])) if row.health == "ok" and row.name in older else row
+        replace(row, health=_OLD_IMAGE.format(older[row.name])) if row.health == "ok" and row.name in older else row
         for row in rows
     )
 

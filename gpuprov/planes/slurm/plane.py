@@ -19,7 +19,7 @@ from gpuprov.planes.led import LedPlane
 from gpuprov.planes.slurm import absence, backup, daemons, jobs, munge
 from gpuprov.planes.slurm.backup import controller_name, controller_names, state_folder, state_place
 from gpuprov.planes.slurm.facts import NAME, ready_states, slurm_path
-from gpuprov.planes.slurm.files import Machine, handover_files, job_programs, machine_of, render_slurm
+from gpuprov.planes.slurm.files import Machine, handover_files, job_programs, render_slurm, usable_machine
 from gpuprov.planes.slurm.takeover import take_over
 from gpuprov.planes.work.work_place import require_shared
 from gpuprov.provision.plane_recipe import PlaneRecipe
@@ -296,7 +296,7 @@ class SlurmPlane(LedPlane):
             here = Machine(cpus=0, memory_bytes=0)
             members = [member for member in whole.members if member.role == NAME]
         nodes = tuple(
-            NodeRoom(gpus=len(member.devices), memory_bytes=machine_of(spec, member, here).memory_mib * MIB)
+            NodeRoom(gpus=len(member.devices), memory_bytes=usable_machine(spec, member, here).memory_mib * MIB)
             for member in members
         )
         return JobRoom(cluster=state.name, nodes=nodes)

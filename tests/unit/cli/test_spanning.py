@@ -28,6 +28,9 @@ gpus: {mode: simulated}
 AWAY = 7
 
 
+WHERE = {"hoff": "c[000-001]", "hinton": "c[002-003]"}
+
+
 class Typing:
     """Somebody at the controller."""
 
@@ -83,6 +86,20 @@ def test_up_shows_one_table_with_the_host_of_each_node(lab: Typing) -> None:
     again = lab.json("cluster", "up", "--no-verify")
     assert (again["unchanged"], [host["status"] for host in again["hosts"]]) == (True, ["ready", "ready"])
     assert lab.json("cluster", "plan")["plan"] == []
+
+
+def test_nodes_with_an_older_image_are_told_of_over_hosts_and_replaced_by_hand(lab: Typing) -> None:
+    lab.type("cluster", "up", "-f", lab.file, "--no-verify")
+    Path(lab.file).write_text(f"{SPEC}image: {{python: [tqdm]}}\n")
+    plan = ("cluster", "plan", "-f", lab.file)
+    older = [f"{host}: {nodes}: image is older: lacks tqdm" for host, nodes in WHERE.items()]
+    assert lab.json(*plan)["older"] == older
+    lab.type("cluster", "up", "-f", lab.file, "--no-verify")
+    nodes = lab.json("cluster", "status")["nodes"]
+    assert {(node["health"], node["slurm"]) for node in nodes} == {("old image: lacks tqdm", "idle")}
+    for verb in ("up", "plan"):
+        lab.type("cluster", verb, "--renew", expect=2)
+        assert "fix: replace them one by one: gpuprov rm NODE; gpuprov cluster up" in lab.errors
 
 
 def test_status_says_which_host_is_away_since_when(lab: Typing) -> None:

@@ -10,7 +10,7 @@ import pytest
 from gpuprov.cluster.images import node_recipe
 from gpuprov.cluster.replacements import read_replacements
 from gpuprov.cluster.state import observe_cluster
-from gpuprov.core.errors import UsageError
+from gpuprov.core.errors import EngineError, UsageError
 from gpuprov.drivers.base import LABEL_FINGERPRINT, LABEL_RECIPE, File
 from gpuprov.drivers.networks import Exposure
 from gpuprov.planes.across.kept_queue import queue_file
@@ -19,7 +19,9 @@ from gpuprov.planes.registry import PLANES, ROLES
 from gpuprov.provision.recipe_record import record_recipe
 from gpuprov.spec.models import ImageSpec
 from gpuprov.workflows.cluster_up import UpOrder, preview_up
+from gpuprov.workflows.remove_nodes import remove_nodes
 from gpuprov.workflows.replace_older import find_replaceable, replace_older
+from tests.fakes.faults import Killed
 from tests.fakes.slurm import FakeJob
 
 if TYPE_CHECKING:
@@ -137,3 +139,36 @@ def test_a_queue_that_the_new_image_cannot_read_is_not_lost_unless_somebody_says
         renew(world, spec)
     assert "jobs in it: 2" in caught.value.evidence
     assert set(images(world).values()) == {"gpuprov-image-slurm"}
+
+
+def test_what_a_later_version_has_recorded_is_not_guessed(world: World) -> None:
+    world.begin_with(2)
+    world.create("web", role="plain", gpus="none", environment=("A=b",))
+    labels = world.engine.nodes["web"].labels
+    labels["gpuprov.order"] = labels["gpuprov.order"].replace("{", '{"racks":2,', 1)
+    before = world.engine.dump()
+    with pytest.raises(UsageError, match="what web was ordered as cannot be read"):
+        world.up(2)
+    labels["gpuprov.order"] = labels["gpuprov.order"].replace('"racks":2,', "")
+    network = world.engine.networks["gpbr0"]
+    told = {**network.labels, "gpuprov.replaced": '[{"name": "c001", "racks": 2}]'}
+    world.engine.networks["gpbr0"] = replace(network, labels=told)
+    with pytest.raises(EngineError, match="are being replaced cannot be read"):
+        world.up(2)
+    assert world.engine.dump()["nodes"].keys() == before["nodes"].keys()
+
+
+def test_a_node_that_is_removed_while_it_is_replaced_stays_removed(world: World) -> None:
+    world.begin_with(1)
+    world.create("web", role="plain", gpus="none")
+    world.engine.faults.raise_at(Killed(), "delete_node:done", subject="web")
+    with pytest.raises(Killed):
+        renew(world, newer(world, 1))
+    world.slurm.forget_runs()
+    world.engine.faults.clear()
+    assert list(read_replacements(state(world))) == ["web"]
+    preview = preview_up(world.driver, UpOrder(spec=newer(world, 1)), world.host, reporter=world.reporter)
+    assert [line for line in preview.changes if line.startswith("create node web ")]
+    remove_nodes(world.driver, ["web"], world.host, reporter=world.reporter)
+    assert world.up(spec=newer(world, 1)).changed == ()
+    assert world.names == ["c000"]

@@ -3,4 +3,4 @@
 from gpuwork.celeryconfig import *
 
 task_routes = {"app.*": {"queue": "gpu"}}
-worker_concurrency = 4
+worker_concurrency = 4  # type: ignore[misc]  # (it has no effect, which is told)
