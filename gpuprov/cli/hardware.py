@@ -40,11 +40,11 @@ def command(session: Session, cluster: str, engine: str | None) -> int:
     from gpuprov.workflows.hardware import ask_this_machine, look_at_nodes
 
     own = ask_this_machine()
-    with suppress(GpuprovError):  # what CUDA's driver says of this machine is told in any case
-        warn_of_lost(session.host.gpus("auto"), reporter=session.reporter)
     known = spanning.remembered_hosts() if engine is None else {}
     if known and not is_here_alone(session.host, cluster):
         return _show_hosts(session, own, known, cluster)
+    with suppress(GpuprovError):  # what CUDA's driver says of this machine is told in any case
+        warn_of_lost(session.host.gpus("auto"), reporter=session.reporter)
     nodes: Sequence[NodeHardware] = ()
     try:
         nodes = look_at_nodes(partial(open_engine_of_cluster, session, engine, cluster), cluster)
