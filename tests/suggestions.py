@@ -73,7 +73,6 @@ _SAMPLES = {
     "job": "7",
     "self._kind": "bundle",
     "instead": "--level full",
-    "near[0]": "keys",
     "'' if recorded else ' -n 4'": " -n 4",
     "f'gpuprov rm {controller}; ' if role else ''": "gpuprov rm c001; ",
 }

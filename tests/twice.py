@@ -77,7 +77,7 @@ TWICE: dict[str, Twice] = {
     "host show": Twice(kind="reads", argv=("host", "show", "hoff"), where=()),  # the same
     "host prepare": Twice(kind="ensures", argv=("host", "prepare"), where=("real",)),
     "host undo": Twice(kind="changes", argv=("host", "undo"), where=()),  # tests/e2e/test_bare_host.py
-    "play": Twice(kind="changes", argv=("play", "{play}"), where=("real",)),
+    "play": Twice(kind="changes", argv=("play", "{play}", "--cluster", "{cluster}"), where=("real",)),
     "cluster plan": Twice(kind="reads", argv=("cluster", "plan", "--name", "{cluster}")),
     "cluster status": Twice(kind="reads", argv=("cluster", "status", "{cluster}")),
     "gpus": Twice(kind="reads", argv=("gpus", *_SIMULATED)),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -10,9 +11,12 @@ from gpuprov.cli.session import tell
 from gpuprov.core.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from gpuprov.cli.session import Session
+    from gpuprov.cluster.shrinking import Shrinking
+    from gpuprov.cluster.state import ClusterState
+    from gpuprov.spec.draft import Draft
 
 
 def require_agreement(
@@ -39,3 +43,46 @@ def require_agreement(
         raise UsageError(
             kept, evidence=f"{typed!r} was typed, not {cluster}", fix=f"type {cluster} when asked; or {fix}"
         )
+
+
+def asks_to_shrink(session: Session, options: Mapping[str, Any], cluster: str) -> Callable[[Shrinking], None] | None:
+    """Has whoever typed `cluster up -f` agree to what the file takes away; None where the file does not decide.
+
+    What was typed besides is that person's word: a number of nodes, a folder.
+    """
+    if options["file"] is None or options["yes"]:
+        return None
+
+    def ask(shrinking: Shrinking) -> None:
+        lost = replace(
+            shrinking,
+            nodes=shrinking.nodes if options["count"] is None else (),
+            folder=shrinking.folder if options["share"] is None else "",
+        )
+        if lost.lines:
+            require_agreement(
+                session,
+                cluster,
+                f"{options['file']} says less than cluster {cluster} has: this would be lost",
+                lost.lines,
+                kept=f"cluster {cluster} stays as it is",
+                fix="repeat the command with --yes; or make another cluster of the file: --name NAME",
+            )
+
+    return ask
+
+
+def agree_to_shrink(session: Session, options: Mapping[str, Any], draft: Draft, seen: ClusterState) -> Shrinking | None:
+    """What the cluster of a host may lose to a file, now that it is agreed to; None where the file does not decide.
+
+    Raises:
+        UsageError: It is not agreed to.
+    """
+    ask = asks_to_shrink(session, options, draft.spec.name)
+    if ask is None:
+        return None
+    from gpuprov.cluster.shrinking import foresee_shrinking
+
+    shrinking = foresee_shrinking(draft, seen)
+    ask(shrinking)
+    return None if options["prune"] else shrinking

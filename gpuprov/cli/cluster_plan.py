@@ -18,19 +18,25 @@ if TYPE_CHECKING:
 @click.pass_obj
 def command(session: Session, /, **wanted: object) -> int:
     """Show what `cluster up` with the same options would change; changes nothing."""
-    from gpuprov.documents.outcome import plan_document
+    from gpuprov.documents.outcome import nothing_to_do, plan_document
     from gpuprov.planes.across.leaving import SPARE_JOBS
     from gpuprov.workflows.cluster_up import UpOrder, preview_up
 
     over_hosts = spanning.spanning_order(session, wanted, SPARE_JOBS)
     if over_hosts is not None:
         return spanning.plan(session, over_hosts)
-    driver, draft, _ = spec_of_options(session, wanted)
+    driver, draft, seen = spec_of_options(session, wanted)
     order = UpOrder(spec=draft.spec, left=draft.left, prune=bool(wanted["prune"]))
     preview = preview_up(driver, order, session.host, reporter=session.reporter)
-    if preview.choice:
-        session.reporter.note(preview.choice)
-    changes = preview.changes or ("nothing to do: the cluster matches its spec",)
-    document = plan_document(preview.changes, preview.beside, host=session.host.name)
-    session.show(document, "\n".join((*changes, *preview.beside)))
+    for line in filter(None, (preview.choice, preview.shared)):
+        session.reporter.note(line)
+    replaced: tuple[str, ...] = ()
+    if wanted["renew"]:
+        from gpuprov.workflows.replace_older import find_replaceable
+
+        replaced = find_replaceable(driver, seen, draft.spec).lines
+    lines, host = (*preview.changes, *replaced), session.host.name
+    document = plan_document(lines, preview.beside, preview.older, host=host, shared=preview.shared)
+    changes = (*preview.changes, *replaced) or (nothing_to_do(preview.older),)
+    session.show(document, "\n".join((*changes, *preview.beside, *preview.older)))
     return 0

@@ -58,6 +58,11 @@ def spec_options(function: Callable[..., Any]) -> Callable[..., Any]:
             click.option(
                 "--prune", is_flag=True, help="Also remove nodes from create-node or clone that the spec does not have."
             ),
+            click.option(
+                "--renew",
+                is_flag=True,
+                help="Also replace nodes that have an older image, one after the other; running jobs are waited for.",
+            ),
             gpu_mode_option,
             engine_option,
         )

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from gpuprov.cli import spanning
+from gpuprov.cli.agreement import agree_to_shrink, asks_to_shrink
 from gpuprov.cli.cluster_spec import spec_of_options, spec_options
 from gpuprov.cli.job_options import job_options
+from gpuprov.core.errors import UsageError
+from gpuprov.core.names import fold, name_cluster
 
 if TYPE_CHECKING:
     from gpuprov.cli.session import Session
@@ -28,14 +32,20 @@ if TYPE_CHECKING:
 @click.option(
     "--verify/--no-verify", default=True, help="Verify the nodes once they are up, if more than limits of jobs changed."
 )
+@click.option(
+    "--yes",
+    is_flag=True,
+    help="Do not ask before nodes are replaced, or nodes or the shared folder go because the file says less.",
+)
 @job_options
 @click.pass_obj
 def command(session: Session, /, *, policy: JobsPolicy, **wanted: object) -> int:
     """Create, grow, shrink or repair a cluster.
 
     Without -f, the command starts from the spec that is recorded with the cluster; options override it. Nodes beyond
-    the count are removed, but not those that create-node or clone added, unless --prune is given. Refused while jobs
-    run on nodes that it would remove or restart.
+    the count are removed, but not those that create-node or clone added, unless --prune is given. If nodes or the
+    shared folder would go because the file says less than the cluster has, it asks on a terminal, and needs --yes
+    elsewhere. Refused while jobs run on nodes that it would remove or restart.
     """
     from gpuprov.cli.next_steps import next_steps
     from gpuprov.cli.node_table import render_nodes
@@ -45,7 +55,8 @@ def command(session: Session, /, *, policy: JobsPolicy, **wanted: object) -> int
 
     over_hosts = spanning.spanning_order(session, wanted, policy)
     if over_hosts is not None:
-        return spanning.up(session, over_hosts)
+        confirm = asks_to_shrink(session, wanted, over_hosts.draft.spec.name)
+        return spanning.up(session, replace(over_hosts, confirm=confirm))
     flags: dict[str, Any] = {flag: bool(wanted[flag]) for flag in ("keep_on_failure", "verify", "prune")}
 
     def bring_up(
@@ -53,8 +64,14 @@ def command(session: Session, /, *, policy: JobsPolicy, **wanted: object) -> int
     ) -> tuple[UpResult, ClusterSpec, tuple[NodeRow, ...]]:
         driver, draft, seen = found
         spec = draft.spec
-        order = UpOrder(spec=spec, left=draft.left, seen=seen, policy=policy, **flags)
-        result = cluster_up(driver, order, host, reporter=session.reporter)
+        agreed = agree_to_shrink(session, wanted, draft, seen)
+        order = UpOrder(spec=spec, left=draft.left, seen=seen, policy=policy, agreed=agreed, **flags)
+        if wanted["renew"] and _agreed(session, driver, seen, spec, yes=bool(wanted["yes"])):
+            from gpuprov.workflows.replace_older import replace_older
+
+            result = replace_older(driver, order, host, reporter=session.reporter)
+        else:
+            result = cluster_up(driver, order, host, reporter=session.reporter)
         return result, spec, result.rows(driver, spec.name)
 
     result, spec, rows = act_on(
@@ -71,3 +88,25 @@ def command(session: Session, /, *, policy: JobsPolicy, **wanted: object) -> int
     text += ["", render_nodes(rows, colour=session.colour), "", next_steps(spec, rows)]
     session.show(cluster_up_document(result, result.report, rows, host=session.host.name), "\n".join(text))
     return 0 if result.passed else 1
+
+
+def _agreed(session: Session, driver: Driver, seen: ClusterState, spec: ClusterSpec, *, yes: bool) -> bool:
+    """Whether nodes are to be replaced; False where none has an older image.
+
+    Raises:
+        UsageError: Somebody said no, or nobody can be asked.
+    """
+    from gpuprov.workflows.replace_older import find_replaceable
+
+    found = find_replaceable(driver, seen, spec)
+    if not found.names:
+        session.reporter.note("no node is replaced: none has an older image")
+    elif not yes:
+        question = f"{fold(found.names)} are replaced, one after the other; {found.lost} is lost."
+        what = f"no node of cluster {spec.name} was replaced"
+        again = name_cluster("gpuprov cluster up --renew", spec.name)
+        if not session.interactive:
+            raise UsageError(what, evidence=f"{question} There is no terminal on which to ask", fix=f"{again} --yes")
+        if not click.confirm(f"{question}\nReplace them?", err=True):
+            raise UsageError(what, evidence=question, fix=f"what they lack: {again.replace(' up ', ' plan ')}")
+    return bool(found.names)

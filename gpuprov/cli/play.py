@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gpuprov.cli.failure import fail
+from gpuprov.cli.parameters import checked_cluster
 from gpuprov.cli.tables import render_table
+from gpuprov.core.errors import UsageError
+from gpuprov.core.names import DEFAULT_CLUSTER
 
 if TYPE_CHECKING:
     from gpuprov.cli.session import Session
@@ -25,8 +28,15 @@ _VALUES = ("limit", "tags", "vault_password_file")
     "inventories",
     multiple=True,
     metavar="SOURCE",
-    help="An Ansible inventory; repeatable.  [default: every node]",
+    help="An Ansible inventory; repeatable.  [default: the nodes of the cluster]",
 )
+@click.option(
+    "--cluster",
+    metavar="NAME",
+    callback=checked_cluster,
+    help=f"Name of the cluster whose nodes are the hosts.  [default: {DEFAULT_CLUSTER}]",
+)
+@click.option("--all-clusters", is_flag=True, help="The nodes of all clusters, engines and hosts.")
 @click.option("--limit", metavar="HOSTS", help="Only these hosts or groups, such as c000,c001.")
 @click.option("--tags", metavar="TAGS", help="Run only tasks with these tags.")
 @click.option("-e", "--extra-vars", multiple=True, metavar="VARIABLES", help="key=value, JSON, or @FILE; repeatable.")
@@ -35,18 +45,44 @@ _VALUES = ("limit", "tags", "vault_password_file")
 @click.option("--diff", is_flag=True, help="Show the changes in files.")
 @click.pass_obj
 def command(session: Session, /, playbook: Path, inventories: tuple[str, ...], **wanted: Any) -> int:  # noqa: ANN401 - click's options
-    """Run an Ansible playbook on nodes, or on the hosts of any inventory. Exits with 5 when a host fails."""
+    """Run an Ansible playbook on the nodes of a cluster, or on the hosts of any inventory.
+
+    Exits with 5 when a host fails.
+    """
     from gpuprov.documents.play import play_document
     from gpuprov.provision.site import HostsFailed
     from gpuprov.workflows.run_playbook import run_playbook
 
-    result = run_playbook(playbook, inventories=inventories, arguments=_arguments(wanted), reporter=session.reporter)
+    result = run_playbook(
+        playbook,
+        inventories=inventories,
+        cluster=_cluster(inventories, wanted["cluster"], all_clusters=wanted["all_clusters"]),
+        arguments=_arguments(wanted),
+        reporter=session.reporter,
+    )
     document = play_document(playbook, result, host=session.host.name)
     text = _table(session, result)
     if result.failed:
         return fail(session, HostsFailed(result), result=document, text=text)
     session.show(document, text)
     return 0
+
+
+def _cluster(inventories: tuple[str, ...], name: str | None, *, all_clusters: bool) -> str:
+    """The one that is meant; empty for all.
+
+    Raises:
+        UsageError: More than one of the options says on what the playbook runs.
+    """
+    said = {"--inventory": bool(inventories), "--cluster": name is not None, "--all-clusters": all_clusters}
+    given = [option for option, is_given in said.items() if is_given]
+    if len(given) > 1:
+        raise UsageError(
+            f"{' and '.join(given)} exclude each other",
+            evidence="each says on which hosts the playbook runs",
+            fix="keep one of them; --limit picks some of its hosts",
+        )
+    return "" if all_clusters else name or DEFAULT_CLUSTER
 
 
 def _arguments(wanted: dict[str, Any]) -> tuple[str, ...]:

@@ -53,7 +53,7 @@ def command(session: Session, /, **given: Any) -> int:  # noqa: ANN401 - what cl
         connect = partial(open_cluster, session, given["engine"], cluster)
         run = run_program(connect, cluster, order, reporter=session.reporter, clock=SystemClock())
     if run.result["simulated"]:
-        session.reporter.warn("SIMULATED: the workers had simulated GPUs")
+        session.reporter.warn("SIMULATED: workers had simulated GPUs, or none")
     text = json.dumps(run.result["result"], indent=1)
     session.show(program_run_document(run, cluster=cluster, host=session.host.name), text)
     if file is None:

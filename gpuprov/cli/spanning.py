@@ -9,6 +9,9 @@ import sys
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, cast
 
+from gpuprov.core.errors import UsageError
+from gpuprov.core.names import name_cluster
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -65,6 +68,13 @@ def spanning_order(session: Session, wanted: Mapping[str, Any], policy: JobsPoli
         draft = resolve_spanning(order, engine, found.spec if found else None)
     if draft is None:
         return None
+    if wanted.get("renew"):
+        name = draft.spec.name
+        raise UsageError(
+            f"nodes of cluster {name} are not replaced by --renew: it spans hosts",
+            evidence=f"hosts: {', '.join(host.name for host in draft.spec.hosts)}",
+            fix=f"replace them one by one: gpuprov rm NODE; {name_cluster('gpuprov cluster up', name)}",
+        )
     return HostsUpOrder(
         draft=draft,
         known=remembered_hosts(),
@@ -98,12 +108,13 @@ def up(session: Session, order: HostsUpOrder) -> int:
 
 def plan(session: Session, order: HostsUpOrder) -> int:
     """`cluster plan` over hosts."""
-    from gpuprov.documents.outcome import plan_document
+    from gpuprov.documents.outcome import nothing_to_do, plan_document
     from gpuprov.spanning.hosts_up import look_and_plan_over_hosts
 
     planned = look_and_plan_over_hosts(order, way_to_hosts(session), reporter=session.reporter)
-    text = "\n".join(planned.lines) or "nothing to do: the cluster matches its spec"
-    return show_result(session, plan_document(planned.lines, (), host=session.host.name), text, planned.error, 0)
+    text = "\n".join((*(planned.lines or (nothing_to_do(planned.older),)), *planned.older))
+    document = plan_document(planned.lines, (), planned.older, host=session.host.name)
+    return show_result(session, document, text, planned.error, 0)
 
 
 def status(session: Session, seen: SpanningCluster) -> int:

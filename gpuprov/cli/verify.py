@@ -14,7 +14,7 @@ from gpuprov.core.errors import HostNotReady, UsageError
 from gpuprov.core.names import expand_names
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from gpuprov.cli.session import Session
     from gpuprov.core.errors import GpuprovError
@@ -70,8 +70,20 @@ def command(session: Session, /, **wanted: Any) -> int:  # noqa: ANN401 - click'
         _watch(session, wanted, verify, files)
         return 0
     names = _expand(wanted["nodes"])
-    report = verify(open_engine_of_cluster(session, wanted["engine"], wanted["cluster"]), names, session.reporter)
+    driver = open_engine_of_cluster(session, wanted["engine"], wanted["cluster"])
+    report = verify(driver, names, session.reporter)
+    _note_older(session, driver, wanted["cluster"], {node.node for node in report.nodes})
     return _show(session, report, files)
+
+
+def _note_older(session: Session, driver: Driver, cluster: str, verified: Collection[str]) -> None:
+    """An older image is no fault: it changes no verdict."""
+    from gpuprov.cluster.state import observe_cluster
+    from gpuprov.planes.across.image_age import find_older, older_notes
+
+    older = find_older(driver, observe_cluster(driver, cluster))
+    for line in older_notes({name: lack for name, lack in older.items() if name in verified}, cluster):
+        session.reporter.note(line)
 
 
 def _verify_hosts(session: Session, wanted: dict[str, Any], seen: SpanningCluster, files: dict[str, ReportFile]) -> int:

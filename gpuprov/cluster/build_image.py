@@ -25,6 +25,7 @@ from gpuprov.drivers.base import (
     LABEL_CLUSTER,
     LABEL_FINGERPRINT,
     LABEL_IMAGE,
+    LABEL_RECIPE,
     LABEL_ROLE,
     LABEL_VERSION,
     ROLE_BUILDER,
@@ -36,6 +37,7 @@ from gpuprov.provision.kept_bases import import_name
 from gpuprov.provision.payload import payload_stamp
 from gpuprov.provision.playbook import Play, PlayResult, RoleUse, run_play
 from gpuprov.provision.recipe import source_files
+from gpuprov.provision.recipe_record import record_recipe
 from gpuprov.provision.rootfs import default_cache, ensure_rootfs
 from gpuprov.provision.targets import Target
 from gpuprov.provision.user_roles import copied_roles
@@ -50,6 +52,7 @@ if TYPE_CHECKING:
     from gpuprov.drivers.base import Driver, ImageState
     from gpuprov.drivers.networks import Attachment
     from gpuprov.provision.recipe import Recipe
+    from gpuprov.provision.recipe_record import RecipeRecord
 
 OWNER = "(images)"  # no cluster can have this name: an image belongs to all of them
 PAYLOAD = "/var/cache/gpuprov"
@@ -116,16 +119,16 @@ def ensure_image(
     cache = site.cache or default_cache()
     with copied_roles(recipe.own_roles, cache) as copies:
         frozen = replace(recipe, own_roles=copies)
-        fingerprint = frozen.fingerprint  # once: what is built is what was there when it began
-        _refuse_taken_names(driver, short(fingerprint))
+        record = record_recipe(frozen, frozen.hash_contents())  # once: what is built is what was there when it began
+        _refuse_taken_names(driver, short(record.fingerprint))
         _refuse_without_room(driver, cache)
         with told_by_folder(recipe.own_roles, copies):
-            image = _build(driver, frozen, fingerprint, site=site, reporter=reporter, tools=tools or BuildTools())
+            image = _build(driver, frozen, record, site=site, reporter=reporter, tools=tools or BuildTools())
     return EnsuredImage(image=image, built=True)
 
 
 def _build(
-    driver: Driver, recipe: Recipe, fingerprint: str, *, site: BuildSite, reporter: Reporter, tools: BuildTools
+    driver: Driver, recipe: Recipe, record: RecipeRecord, *, site: BuildSite, reporter: Reporter, tools: BuildTools
 ) -> ImageState:
     parts = ImageParts(recipe, site.cache or default_cache(), reporter, rootfs=tools.rootfs, wheels=tools.wheels)
     with beside(parts.early_wheels) as fetched:
@@ -139,12 +142,12 @@ def _build(
             with reporter.phase("wheels"):
                 early = fetched()
                 wheels = early if python == python_of(recipe.base) else parts.wheels(python)
-                _push_payload(driver, recipe, wheels, fingerprint)
+                _push_payload(driver, recipe, wheels, record.fingerprint)
             with reporter.phase("roles"):
                 tools.play(_play(driver, recipe), reporter=reporter)
             with reporter.phase("publish"):
-                labels = _labels(driver, recipe, fingerprint)
-                return to_its_end(partial(driver.publish_image, driver.builder, short(fingerprint), labels))
+                labels = _labels(driver, recipe, record)
+                return to_its_end(partial(driver.publish_image, driver.builder, short(record.fingerprint), labels))
 
 
 def _refuse_taken_names(driver: Driver, image: str) -> None:
@@ -274,9 +277,10 @@ def _play(driver: Driver, recipe: Recipe) -> Play:
     )
 
 
-def _labels(driver: Driver, recipe: Recipe, fingerprint: str) -> dict[str, str]:
+def _labels(driver: Driver, recipe: Recipe, record: RecipeRecord) -> dict[str, str]:
     return {
-        LABEL_FINGERPRINT: fingerprint,
+        LABEL_FINGERPRINT: record.fingerprint,
+        LABEL_RECIPE: record.dump(),
         LABEL_IMAGE: recipe.base,
         LABEL_VERSION: __version__,
         **{label: _ask(driver, line) for label, line in recipe.plane.labels.items()},

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpuprov.assets import get_asset
 from gpuprov.cluster.build_image import BuildSite
+from gpuprov.cluster.recipes import recipe_for
 from gpuprov.core.errors import EngineError
 from gpuprov.drivers.base import LABEL_FINGERPRINT, File
 from gpuprov.drivers.networks import Attachment
 from gpuprov.gpu.wheels import image_wheels
-from gpuprov.provision.recipe import Recipe, image_recipe
 from gpuprov.spec.addressing import capacity, gateway, mac, public_address
 
 if TYPE_CHECKING:
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
     from gpuprov.drivers.base import Driver, ImageState
     from gpuprov.gpu.models import HostGpus
     from gpuprov.provision.plane_recipe import Init, PlaneRecipe
+    from gpuprov.provision.recipe import Recipe
     from gpuprov.spec.models import ClusterSpec
 
 
@@ -61,14 +61,7 @@ def get_named_image(driver: Driver, name: str) -> ImageState:
 
 def node_recipe(spec: ClusterSpec, plane: PlaneRecipe, host: HostGpus, *, init: Init) -> Recipe:
     """What goes into the image."""
-    return image_recipe(
-        spec.image,
-        plane=plane,
-        wheels=image_wheels(host),
-        init=init,
-        roles_path=get_asset("roles"),
-        smoke_kernels=get_asset("smoke_kernels"),
-    )
+    return recipe_for(spec, plane, image_wheels(host), init=init)
 
 
 def build_site(spec: ClusterSpec, driver: Driver) -> BuildSite:

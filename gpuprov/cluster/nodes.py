@@ -2,33 +2,40 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from gpuprov.cluster import services
 from gpuprov.cluster.files import seed_files
 from gpuprov.cluster.secrets import ensure_ssh_key, undo_new_keys
 from gpuprov.core.side_by_side import each
-from gpuprov.drivers.base import LABEL_FINGERPRINT, LABEL_IMAGE, File
+from gpuprov.drivers.base import LABEL_FINGERPRINT, LABEL_IMAGE, LABEL_ORDER, LABEL_RECIPE, File, ImageState
 from gpuprov.spec.addressing import gateway
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from gpuprov.cluster.design import NodeDesign
+    from gpuprov.cluster.replacements import Replacement
     from gpuprov.core.reporter import Reporter
     from gpuprov.core.rollback import Rollback
-    from gpuprov.drivers.base import Driver, ImageState
+    from gpuprov.drivers.base import Driver, NodeState
     from gpuprov.spec.models import ClusterSpec
 
 
 @dataclass(frozen=True, kw_only=True)
 class NodeRun:
-    """What the steps of one run share."""
+    """What the steps of one run share.
+
+    Attributes:
+        replaced: The nodes that new ones replace, which get their orders and exposed ports. Such a node is not undone:
+            the old one is gone, and what the new one begins with may be in no other place.
+    """
 
     driver: Driver
     reporter: Reporter
     rollback: Rollback
+    replaced: Mapping[str, Replacement] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,17 +83,22 @@ def create_nodes(
     driver, reporter = run.driver, run.reporter
 
     def create(design: NodeDesign) -> None:
-        run.rollback.add(f"node {design.name}", lambda: driver.delete_node(design.name))
+        old = run.replaced.get(design.name)
+        if old is None:
+            run.rollback.add(f"node {design.name}", lambda: driver.delete_node(design.name))
         if design.access_reason:
             reporter.node(design.name, f"GPU access {design.access}: {design.access_reason}")
         reporter.node(design.name, "creating")
-        request = design.request(image.id, files(design.name), {**design.circumstances(), **labels})
+        order = {LABEL_ORDER: old.labels[LABEL_ORDER]} if old and LABEL_ORDER in old.labels else {}
+        request = design.request(image.id, files(design.name), {**design.circumstances(), **labels, **order})
         if copied is None:
             driver.create_node(request)
         else:
             fingerprint = {LABEL_FINGERPRINT: request.labels[LABEL_FINGERPRINT]}
             unfinished = {key: value for key, value in request.labels.items() if key not in fingerprint}
             driver.clone_node(copied.source, replace(request, labels=unfinished))
+        for exposure in old.exposed if old else ():
+            driver.expose(design.name, exposure)
         reporter.node(design.name, "starting")
         driver.start_node(design.name)
         if copied is not None:
@@ -98,8 +110,13 @@ def create_nodes(
 
 
 def image_labels(image: ImageState, kept: Iterable[str]) -> dict[str, str]:
-    """What a node remembers of its image: the name, and those labels of it that the node's plane reads."""
-    return {LABEL_IMAGE: image.name, **{key: image.labels[key] for key in kept if key in image.labels}}
+    """What a node remembers of its image: name, recipe, and those labels of it that the node's plane reads."""
+    return {LABEL_IMAGE: image.name, **{key: image.labels[key] for key in (LABEL_RECIPE, *kept) if key in image.labels}}
+
+
+def image_of(node: NodeState) -> ImageState:
+    """What a node remembers of its image, as an image: a copy of its disk is made from that."""
+    return ImageState(id="", name=node.labels.get(LABEL_IMAGE, ""), labels=node.labels)
 
 
 def repair_nodes(

@@ -42,7 +42,8 @@ def make_offer(
             if order
             else request_of_spec(spec, place.gpus, node=spec.name)
         )
-        supply = count_supply(place.gpus, place.leases, request, claims=place.claims, most=most)
+        claims, cluster = place.claims, state.name
+        supply = count_supply(place.gpus, place.leases, request, claims=claims, most=most, cluster=cluster)
     except GpuprovError as error:
         return Offer(host=place.host, nodes=nodes, room=room, lack=f"{error.what} ({error.evidence})")
     lack = ""
@@ -53,6 +54,7 @@ def make_offer(
         nodes=nodes,
         size=request.size,
         more=supply.nodes,
+        unshared=supply.unshared,
         free=supply.free,
         gpus=supply.gpus,
         room=room,

@@ -42,7 +42,7 @@ def design_ordered(order: NodeOrder, spec: ClusterSpec, state: ClusterState, pla
         UsageError: The GPUs or the address cannot be had.
     """
     request = request_of_node(order.gpu_order, state.spec or ClusterSpec(), place.gpus, node=order.name)
-    gpus = allocate(place.gpus, place.leases, [request], claims=place.claims)[order.name]
+    gpus = allocate(place.gpus, place.leases, [request], claims=place.claims, cluster=state.name)[order.name]
     taken = {**place.taken, **state.taken_addresses()}
     attachments = attach(spec, order.name, choose_addresses(order, spec, taken, host=place.host))
     return design_node(spec, order.name, attachments=attachments, gpus=gpus, sharing=request.sharing, place=place)

@@ -71,6 +71,7 @@ class Offer:
         nodes: Names of the cluster's nodes there.
         size: How many GPUs a new one holds there.
         more: For how many more of them its GPUs suffice.
+        unshared: Its GPUs that they may take, less one for each node of the cluster that holds one.
         free: Its GPUs that they may take, less one for each holder that these have.
         gpus: Its GPUs of the kind that they request, held or not.
         lack: Why no such node can be there; empty where one can.
@@ -80,6 +81,7 @@ class Offer:
     nodes: tuple[str, ...] = ()
     size: int = 0
     more: int = 0
+    unshared: int = 0
     free: int = 0
     gpus: int = 0
     room: Room = field(default_factory=Room)
@@ -146,20 +148,20 @@ def place_nodes(
 
 
 def _spread(count: int, offers: Sequence[Offer], room: Mapping[str, int]) -> dict[str, int]:
-    """Each to the host with the most GPUs left, of equal ones to that with the fewest nodes, then to the first."""
+    """Each to the host with the most GPUs left: by the cluster's own nodes, then by all; then by the fewest nodes."""
     counts = {offer.host: 0 for offer in offers}
     heap = [
-        (-offer.free if offer.size else 0, len(offer.nodes), number)
+        (-offer.unshared if offer.size else 0, -offer.free if offer.size else 0, len(offer.nodes), number)
         for number, offer in enumerate(offers)
         if room[offer.host]
     ]
     heapify(heap)
     for _ in range(count):
-        used, nodes, number = heap[0]
+        own, used, nodes, number = heap[0]
         offer = offers[number]
         counts[offer.host] += 1
         if counts[offer.host] < room[offer.host]:
-            heapreplace(heap, (used + offer.size, nodes + 1, number))
+            heapreplace(heap, (own + offer.size, used + offer.size, nodes + 1, number))
         else:
             heappop(heap)
     return counts

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Final, Protocol
 from gpuprov.cluster.design import NodeDesign, design_node
 from gpuprov.cluster.drift import Drift, find_drift
 from gpuprov.cluster.held_gpus import leased_uuids, sharing_of
+from gpuprov.cluster.lost_nodes import lost_nodes_line
 from gpuprov.cluster.network_plan import NetworkPlan, attach, open_networks, plan_networks, plan_repairs
 from gpuprov.cluster.node_order import read_order
 from gpuprov.cluster.ordered_spec import with_order
+from gpuprov.cluster.replacements import ghosts_of
 from gpuprov.core.errors import NotOurs, UsageError
 from gpuprov.core.outcome import with_forced
 from gpuprov.drivers.base import (
@@ -25,13 +27,13 @@ from gpuprov.drivers.base import (
     LABEL_SHARING,
 )
 from gpuprov.drivers.foreign import describe_foreign, lack_of_foreign
-from gpuprov.gpu.allocate import LeaseRequest, allocate
+from gpuprov.gpu.allocate import LeaseRequest, allocate, describe_shared
 from gpuprov.gpu.spec_order import request_of_spec
 from gpuprov.spec.addressing import node_name, number_of_name, private_address, public_address
 from gpuprov.spec.models import ClusterSpec
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     from gpuprov.cluster.placement import Place
     from gpuprov.cluster.state import ClusterState
@@ -52,6 +54,7 @@ class Plan:
         network_repairs: Networks that were changed, each with its differences.
         isolate: Networks that other clusters can reach, as after a reboot.
         remove: Nodes beyond the count, and half-made ones.
+        gone: Those of them that were complete.
         create: Nodes to make.
         repair: Nodes that are not as asked; done in place.
         start: Nodes that are stopped.
@@ -59,6 +62,7 @@ class Plan:
         beside: Nodes that stay though the spec does not have them: create-node or clone made them.
         drift: For each node of `repair`, what differs.
         limits: Limits of jobs that differ from the recorded ones, one line for each; nothing but the record changes.
+        replace: Nodes of `remove` that are made again as they were, from a newer image.
     """
 
     networks: NetworkPlan
@@ -72,6 +76,8 @@ class Plan:
     drift: Mapping[str, Drift]
     beside: tuple[str, ...] = ()
     limits: tuple[str, ...] = ()
+    replace: tuple[str, ...] = ()
+    gone: tuple[str, ...] = ()
 
     @property
     def restart(self) -> tuple[str, ...]:
@@ -83,9 +89,18 @@ class Plan:
         """Every node of the cluster once the plan is done, by name."""
         return tuple(sorted((*self.create, *self.repair, *self.keep), key=lambda design: design.name))
 
+    @property
+    def shared(self) -> str:
+        """That nodes of the cluster will share GPUs, in words; empty where each has its own."""
+        return describe_shared((design.host, design.gpus) for design in self.members)
+
     def beside_lines(self) -> tuple[str, ...]:
         """One line for each node that stays beside those of the spec."""
         return tuple(f"keep node {name} (from create-node); --prune removes it" for name in self.beside)
+
+    def loss_line(self) -> str:
+        """What is lost with the nodes that are to go; empty where none is."""
+        return f"remove {lost_nodes_line(self.gone)}" if self.gone else ""
 
     def lines(self, forced: Mapping[str, str] = MappingProxyType({})) -> tuple[str, ...]:
         """One line for each change, with what was `forced` of a node; empty when there is nothing to do."""
@@ -93,8 +108,9 @@ class Plan:
             *self.networks.lines(),
             *(f"repair network {request.name}: {words}" for request, words in self.network_repairs),
             *(f"isolate network {name} from other clusters" for name in self.isolate),
-            *(with_forced("remove node", name, forced) for name in self.remove),
-            *(f"create node {design.summary}" for design in self.create),
+            *(with_forced("remove node", name, forced) for name in self.remove if name not in self.replace),
+            *(f"create node {design.summary}" for design in self.create if design.name not in self.replace),
+            *(with_forced("replace node", name, forced) for name in self.replace),
             *(f"repair node {design.name}: {self.drift[design.name].words}" for design in self.repair),
             *(with_forced("restart node", name, forced) for name in self.restart),
             *(f"start node {name}" for name in self.start),
@@ -116,7 +132,7 @@ class Expect(Protocol):
         """Of a network."""
 
 
-def plan_cluster(
+def plan_cluster(  # noqa: PLR0913 - what is wanted, what is there, and what may go
     spec: ClusterSpec,
     state: ClusterState,
     place: Place,
@@ -124,6 +140,7 @@ def plan_cluster(
     version: str,
     expect: Expect,
     prune: bool = False,
+    again: Collection[str] = (),
 ) -> Plan:
     """Compare spec and state.
 
@@ -137,6 +154,7 @@ def plan_cluster(
         version: Of gpuprov.
         expect: The engine.
         prune: Remove every node that the spec does not have.
+        again: Nodes to remove and make again, as they are but for their image.
 
     Raises:
         NotOurs: A name that is needed is taken by something foreign.
@@ -144,30 +162,43 @@ def plan_cluster(
         NotCapable: The engine cannot make such a node.
     """
     networks = plan_networks(spec, state, version=version)
+    ghosts = ghosts_of(state)
+    replaced = tuple(sorted(node.name for node in state.nodes if node.name in again and node.complete))
     wanted = [node_name(spec.nodes.prefix, number) for number in range(spec.nodes.count)]
     wanted = wanted if place.nodes is None else [name for name in wanted if name in place.nodes]
-    numbered = {node.name for node in state.nodes if number_of_name(node.name, prefix=spec.nodes.prefix) is not None}
-    broken = {node.name for node in state.nodes if not node.complete}
-    ordered = {node.name for node in state.nodes if node.labels.get(LABEL_ORDER)}
-    more = [node.name for node in state.nodes if node.name not in wanted]
-    beside = [name for name in more if not prune and name not in broken and (name in ordered or name not in numbered)]
-    remove = sorted((set(more) - set(beside)) | broken)
+    gone, beside = sort_surplus(spec, state, wanted, prune=prune)
+    beside += tuple(node.name for node in ghosts if not prune and node.name not in wanted)
+    remove = sorted({*gone, *replaced, *(node.name for node in state.nodes if not node.complete)})
     names = [*wanted, *beside]
     _refuse_taken_names(names, state)
-    staying = replace(state, nodes=tuple(node for node in state.nodes if node.name not in remove))
+    kept = [node for node in state.nodes if node.name not in remove or node.name in replaced]
+    staying = replace(state, nodes=(*kept, *ghosts))
     held = tuple(lease for lease in place.leases if lease.node in names or lease.node not in remove)
+    _refuse_unreadable_orders([node for node in staying.nodes if node.name in names])
     designs = _design(names, spec, staying, replace(place, leases=held))
-    repairs = plan_repairs(spec, state, networks, version=version, expect=expect.network_settings)
-    sorted_out = _sort(designs, state, remove=tuple(remove), expect=expect)
-    isolate = open_networks(state.networks, {spec.name})
     return replace(
-        sorted_out,
+        _sort(designs, state, remove=tuple(remove), expect=expect),
         networks=networks,
-        network_repairs=repairs,
-        isolate=isolate,
-        beside=tuple(beside),
+        network_repairs=plan_repairs(spec, state, networks, version=version, expect=expect.network_settings),
+        isolate=open_networks(state.networks, {spec.name}),
+        beside=beside,
+        replace=replaced,
+        gone=gone,
         limits=_changed_limits(spec.jobs, state),
     )
+
+
+def sort_surplus(
+    spec: ClusterSpec, state: ClusterState, wanted: Collection[str], *, prune: bool
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The complete nodes that are not `wanted`: those that are to go, and those that stay beside the spec's."""
+    more = [node for node in state.nodes if node.complete and node.name not in wanted]
+    beside = tuple(
+        node.name
+        for node in more
+        if not prune and (node.labels.get(LABEL_ORDER) or number_of_name(node.name, prefix=spec.nodes.prefix) is None)
+    )
+    return tuple(node.name for node in more if node.name not in beside), beside
 
 
 def _changed_limits(jobs: JobsSpec, state: ClusterState) -> tuple[str, ...]:
@@ -235,11 +266,22 @@ def _refuse_taken_names(names: list[str], state: ClusterState) -> None:
         )
 
 
+def _refuse_unreadable_orders(nodes: Iterable[NodeState]) -> None:
+    """As a node of the cluster's own, such a node would be restarted without what it was ordered with."""
+    for node in nodes:
+        if node.labels.get(LABEL_ORDER) and read_order(node) is None:
+            raise UsageError(
+                f"what {node.name} was ordered as cannot be read",
+                evidence=f"its label {LABEL_ORDER} is that of a later version, or was changed",
+                fix=f"use the later version; or remove the node: gpuprov rm {node.name}",
+            )
+
+
 def _design(names: list[str], spec: ClusterSpec, state: ClusterState, place: Place) -> tuple[NodeDesign, ...]:
     """Lease GPUs, and design the nodes around them."""
     common = request_of_spec(spec, place.gpus, node=spec.name)
     requests = [_kept_lease(name, spec, state.node(name)) or replace(common, node=name) for name in names]
-    leases = allocate(place.gpus, place.leases, requests, claims=place.claims)
+    leases = allocate(place.gpus, place.leases, requests, claims=place.claims, cluster=spec.name)
     taken = {**place.taken, **state.taken_addresses()}
     return tuple(
         design_node(

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from gpuprov.provision.plane_recipe import Init
 
 BOOTED = frozenset({"running", "degraded"})
+DOWN = ("inactive", "failed", "down:")
 COMMAND_BUDGET_S = 30.0
+_STOP_BUDGET_S = 60.0
 _LOG_LINES = 10
 _SAID = 1500
 _FORGET = "rm -f /etc/ssh/ssh_host_* /etc/machine-id"
@@ -29,7 +31,9 @@ class _Verbs:
 
     Attributes:
         state: Prints how far the boot is, in one of systemd's words.
-        restart: Begins an argv that ends with the service's name, as do the next two.
+        restart: Begins an argv that ends with the service's name, as do the next four.
+        stop: Stops it, and waits for that.
+        is_up: Prints one of `DOWN` where it is stopped, perhaps with more behind it.
         log: Prints the end of a service's log; empty where that is the node's console.
         status: For the user to type.
         new_identity: A shell script that gives a running copy a machine id and an ssh host key of its own.
@@ -40,6 +44,8 @@ class _Verbs:
 
     state: tuple[str, ...]
     restart: tuple[str, ...]
+    stop: tuple[str, ...]
+    is_up: tuple[str, ...]
     log: tuple[str, ...]
     status: tuple[str, ...]
     new_identity: str
@@ -52,6 +58,8 @@ _VERBS: dict[Init, _Verbs] = {
     "systemd": _Verbs(
         state=("systemctl", "is-system-running"),
         restart=("systemctl", "restart"),
+        stop=("systemctl", "stop"),
+        is_up=("systemctl", "is-active"),
         log=("journalctl", "-n", str(_LOG_LINES), "--no-pager", "-u"),
         status=("systemctl", "status"),
         new_identity=f"""
@@ -65,6 +73,8 @@ systemctl restart gpuprov-host-key.service
     "runit": _Verbs(
         state=("echo", "running"),  # a node that runs a command has all that its init makes first
         restart=("sv", "-w", "10", "restart"),
+        stop=("sv", "-w", "50", "down"),
+        is_up=("sv", "status"),
         log=(),
         status=("sv", "status"),
         new_identity=f"""
@@ -139,6 +149,27 @@ def restart_well(driver: Driver, name: str, service: str) -> None:
             evidence=json.dumps((result.stdout + result.stderr + log)[-_SAID:]),
             fix=status_command(driver, name, service),
         )
+
+
+def stop_well(driver: Driver, name: str, service: str) -> None:
+    """Stop a service of a node, which writes down what it knows.
+
+    Raises:
+        EngineError: It goes on.
+    """
+    result = driver.run(name, [*_VERBS[init_of(driver)].stop, service], timeout_s=_STOP_BUDGET_S)
+    if not is_down(driver, name, service):
+        raise EngineError(
+            f"{service} did not stop on {name}",
+            evidence=json.dumps((result.stdout + result.stderr)[-_SAID:]),
+            fix=status_command(driver, name, service),
+        )
+
+
+def is_down(driver: Driver, name: str, service: str) -> bool:
+    """Whether a service of a node is stopped."""
+    said = driver.run(name, [*_VERBS[init_of(driver)].is_up, service], timeout_s=COMMAND_BUDGET_S).stdout
+    return said.startswith(DOWN)
 
 
 def read_log(driver: Driver, name: str, service: str) -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass, field
-from difflib import SequenceMatcher
 from functools import cache
 from importlib import resources
 from types import MappingProxyType
@@ -19,7 +18,7 @@ from gpuprov.core.names import DEFAULT_BRIDGE
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_WORDS_COMPARED = 40
+_LINE_MOST = 2000
 
 # What a fix may leave open, and what stands there while it is not known
 FIELDS = {
@@ -68,9 +67,9 @@ class Entry:
     patterns: tuple[str, ...] = ()
     also: tuple[str, ...] = ()
 
-    def matches(self, text: str) -> bool:
-        """Whether a log says this."""
-        return any(re.search(pattern, text, re.IGNORECASE) for pattern in self.patterns)
+    def matches(self, line: str) -> bool:
+        """Whether a line of a log says this."""
+        return any(_compiled(pattern).search(line) for pattern in self.patterns)
 
     def advise(self, situation: str = "", **known: object) -> str:
         """What to do, with what is known filled in."""
@@ -91,24 +90,24 @@ def find_fix(place: str, default_id: str, **known: object) -> str:
 
 
 def find_entries(text: str, catalogue: Mapping[str, Entry]) -> tuple[Entry, ...]:
-    """The entry with that id, or else all entries that the text matches or names, failures first."""
+    """The entry with that id, or else all entries that a line of the text matches or names, each once.
+
+    Failures come first, and the others in the order in which the text has them.
+    """
     exact = catalogue.get(text.strip().lower())
     if exact is not None:
         return (exact,)
-    # Ids of one word, such as `kernel`, are words of any log.
-    named = {word for word in re.findall(r"[a-z0-9-]+", text.lower()) if "-" in word}
-    found = [entry for entry in catalogue.values() if entry.id in named or entry.matches(text)]
-    return tuple(sorted(found, key=lambda entry: entry.kind not in ("failure", "xid")))
+    found: dict[str, Entry] = {}
+    for line in dict.fromkeys(part.strip()[:_LINE_MOST] for part in text.splitlines()):
+        # Ids of one word, such as `kernel`, are words of any log.
+        named = {word for word in re.findall(r"[a-z0-9-]+", line.lower()) if "-" in word}
+        found |= {entry.id: entry for entry in catalogue.values() if entry.id in named or entry.matches(line)}
+    return tuple(sorted(found.values(), key=lambda entry: entry.kind not in ("failure", "xid")))
 
 
-def nearest_ids(text: str, catalogue: Mapping[str, Entry], *, count: int = 3) -> tuple[str, ...]:
-    """The ids most like the text, or like one of its words; the best first."""
-    words = re.findall(r"[a-z0-9-]{3,}", text.lower())[:_WORDS_COMPARED] or [text.lower()]
-
-    def likeness(name: str) -> float:
-        return max(SequenceMatcher(None, word, name).ratio() for word in words)
-
-    return tuple(sorted(catalogue, key=likeness, reverse=True)[:count])
+@cache  # re itself remembers fewer
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern, re.IGNORECASE)
 
 
 def _entry(name: str, fields: Mapping[str, Any]) -> Entry:

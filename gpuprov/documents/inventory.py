@@ -128,6 +128,12 @@ def group_hosts(hosts: Mapping[str, Mapping[str, Any]]) -> dict[str, tuple[str, 
     return {group: tuple(groups[group]) for group in sorted(groups)}
 
 
+def of_cluster(inventory: Inventory, cluster: str) -> Inventory:
+    """The nodes of one cluster."""
+    hosts = {name: variables for name, variables in inventory.hosts.items() if variables["gpuprov_cluster"] == cluster}
+    return Inventory(hosts=hosts, groups=group_hosts(hosts), warnings=inventory.warnings)
+
+
 def group_name(prefix: str, value: str) -> str:
     """A name that Ansible takes for a group: `gpu`, `NVIDIA H100 80GB` -> `gpu_nvidia_h100_80gb`."""
     return f"{prefix}_{re.sub(r'[^a-z0-9]+', '_', value.lower()).strip('_')}"

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 from gpuprov.documents.envelope import document
 from gpuprov.documents.nodes import row_document
 from gpuprov.documents.verify import verify_document
+from gpuprov.gpu.allocate import describe_shared
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from gpuprov.core.outcome import Outcome
     from gpuprov.planes.across.rows import NodeRow
@@ -24,17 +25,36 @@ def outcome_document(outcome: Outcome, *, host: str) -> dict[str, Any]:
 def cluster_up_document(
     outcome: Outcome, report: Report | None, rows: Iterable[NodeRow], *, host: str
 ) -> dict[str, Any]:
-    """Of `cluster up`; `verify` is in it where the nodes were proven."""
+    """Of `cluster up`; `verify` is in it where the nodes were proven, `shared` where nodes share GPUs."""
+    rows = tuple(rows)
+    shared = describe_shared((row.host, row.gpus) for row in rows)
     return document(
         "cluster-up",
         host=host,
         changed=list(outcome.changed),
         unchanged=outcome.unchanged,
         **({"verify": verify_document(report)} if report else {}),
+        **({"shared": shared} if shared else {}),
         nodes=[row_document(row) for row in rows],
     )
 
 
-def plan_document(lines: Iterable[str], beside: Iterable[str], *, host: str) -> dict[str, Any]:
-    """Of `cluster plan`: a line for each change that there would be, and for each node that would stay beside those."""
-    return document("plan", host=host, plan=list(lines), kept=list(beside))
+def plan_document(
+    lines: Iterable[str], beside: Iterable[str], older: Iterable[str] = (), *, host: str, shared: str = ""
+) -> dict[str, Any]:
+    """Of `cluster plan`: a line for each change that there would be, and for nodes that would stay as they are.
+
+    Args:
+        lines: Of changes.
+        beside: Of nodes that the spec does not have.
+        older: Of nodes with an older image.
+        host: The machine.
+        shared: That nodes would share GPUs, in words; empty where each would have its own.
+    """
+    told = {"shared": shared} if shared else {}
+    return document("plan", host=host, plan=list(lines), kept=list(beside), older=list(older), **told)
+
+
+def nothing_to_do(older: Sequence[str]) -> str:
+    """What a plan without changes says to people."""
+    return "nothing to do but to replace nodes" if older else "nothing to do: the cluster matches its spec"

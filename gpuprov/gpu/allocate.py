@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from gpuprov.core.errors import HostNotReady, UsageError
@@ -10,7 +11,7 @@ from gpuprov.core.names import fold
 from gpuprov.gpu.models import Gpu
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from gpuprov.core.errors import GpuprovError
     from gpuprov.gpu.lost import LostGpu
@@ -61,6 +62,19 @@ def fold_leases(leases: Sequence[Lease], about: Callable[[Lease], str]) -> str:
     for lease in leases:
         alike.setdefault(about(lease), []).append(lease.node)
     return ", ".join(f"{fold(nodes)} ({words})" for words, nodes in alike.items())
+
+
+def describe_shared(held: Iterable[tuple[str, Sequence[str]]]) -> str:
+    """That nodes of a cluster share GPUs, in words: `6 nodes share 4 GPUs`; empty where each has its own.
+
+    Args:
+        held: For each node its host and the UUIDs that it holds.
+    """
+    leased = [[(host, uuid) for uuid in uuids] for host, uuids in held if uuids]
+    units = set(chain.from_iterable(leased))
+    if sum(map(len, leased)) == len(units):
+        return ""
+    return f"{len(leased)} nodes share {len(units)} GPU{'' if len(units) == 1 else 's'}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,12 +128,18 @@ class Claims:
 
 
 def allocate(
-    host: HostGpus, leases: Sequence[Lease], requests: Sequence[LeaseRequest], *, claims: Claims
+    host: HostGpus,
+    leases: Sequence[Lease],
+    requests: Sequence[LeaseRequest],
+    *,
+    claims: Claims,
+    cluster: str = "",
 ) -> dict[str, tuple[Gpu, ...]]:
     """Choose GPUs for every request, or for none.
 
     A node whose lease already matches its request keeps it. `exclusive` takes GPUs without holders; `shared` takes the
-    least loaded GPUs without an exclusive holder, lowest index first. Waiting requests come first: GPUs that they could
+    GPUs without an exclusive holder that the fewest nodes of the same cluster hold, of these the least loaded, lowest
+    index first. Waiting requests come first: GPUs that they could
     get now, or wait for, are reserved for them.
 
     Args:
@@ -127,6 +147,7 @@ def allocate(
         leases: Those of all nodes of the engine, including the nodes of the requests.
         requests: The GPU requests of nodes of the engine, at most one for each node.
         claims: Leases of other engines, waiting requests, and engines that do not respond.
+        cluster: Of the nodes that request; empty for a job, which is part of none.
 
     Returns:
         Units by node, in the order of the requests.
@@ -146,7 +167,7 @@ def allocate(
     held = {lease.node: lease for lease in leases}
     lost = _lost_uuids(host, leases)
     kept = [lease for lease in leases if lease.node not in asked or _serves(lease, asked[lease.node], lost)]
-    board = _Board(host, (*kept, *(_current(lease, host) for lease in claims.leases)))
+    board = _Board(host, (*kept, *(_current(lease, host) for lease in claims.leases)), cluster=cluster)
     chosen = {lease.node: board.units_of(lease) for lease in kept if lease.node in asked}
     # Specific requests first: a node that accepts any GPU must not take a named or free one that another node needs.
     new = sorted(
@@ -169,17 +190,19 @@ class Supply:
 
     Attributes:
         nodes: For how many of them its GPUs suffice now.
+        unshared: GPUs that such a node may take, less one for each holder of the same cluster that these have already.
         free: GPUs that such a node may take, less one for each holder that these have already.
         gpus: Of the kind that is requested, held or not.
     """
 
     nodes: int
+    unshared: int = 0
     free: int = 0
     gpus: int = 0
 
 
 def count_supply(
-    host: HostGpus, leases: Sequence[Lease], request: LeaseRequest, *, claims: Claims, most: int
+    host: HostGpus, leases: Sequence[Lease], request: LeaseRequest, *, claims: Claims, most: int, cluster: str = ""
 ) -> Supply:
     """For how many new nodes the GPUs of a host suffice, as `allocate` would give them, `most` at most.
 
@@ -189,6 +212,7 @@ def count_supply(
         request: What each of the nodes requests; its name does not count.
         claims: As for `allocate`.
         most: How many are of interest.
+        cluster: Of the nodes.
 
     Raises:
         HostNotReady: Another engine is silent, so that nobody knows which GPUs are free.
@@ -196,11 +220,11 @@ def count_supply(
     if not request.size:
         return Supply(nodes=most)
     _refuse_blindness(claims, [request.sharing])
-    board = _Board(host, [_current(lease, host) for lease in (*leases, *claims.leases)])
+    board = _Board(host, [_current(lease, host) for lease in (*leases, *claims.leases)], cluster=cluster)
     for waiting in claims.waiting:
         board.keep_for(waiting)
-    gpus, free = board.look(request)
-    return Supply(nodes=board.serve(request, most), free=free, gpus=gpus)
+    gpus, unshared, free = board.look(request)
+    return Supply(nodes=board.serve(request, most), unshared=unshared, free=free, gpus=gpus)
 
 
 def _current(lease: Lease, host: HostGpus) -> Lease:
@@ -264,7 +288,8 @@ def place_lost(lease: Lease, units: Sequence[Gpu], lost: Sequence[LostGpu]) -> d
 class _Board:
     """The holders of all GPUs while requests are served one after the other."""
 
-    def __init__(self, host: HostGpus, leases: Sequence[Lease]) -> None:
+    def __init__(self, host: HostGpus, leases: Sequence[Lease], *, cluster: str) -> None:
+        self._cluster = cluster
         self._units = host.units
         self._lost = host.lost
         self._position = {unit.uuid: number for number, unit in enumerate(host.units)}
@@ -295,14 +320,16 @@ class _Board:
         chosen = self._choose(request, before=before)
         if len(chosen) < request.size:
             raise self._refusal(request, available=len(chosen))
-        self._leases.append(Lease(node=request.node, gpus=tuple(unit.uuid for unit in chosen), sharing=request.sharing))
+        held = tuple(unit.uuid for unit in chosen)
+        self._leases.append(Lease(node=request.node, gpus=held, sharing=request.sharing, cluster=self._cluster))
         return tuple(chosen)
 
-    def look(self, request: LeaseRequest) -> tuple[int, int]:
-        """How many GPUs it may choose from, and how many it may take, less one for each holder of these."""
+    def look(self, request: LeaseRequest) -> tuple[int, int, int]:
+        """How many GPUs it may choose from, and may take, less one for each holder: of its cluster, of all."""
         eligible = self._eligible(request)
         open_ones = [unit for unit in eligible if self._may_take(unit, request.sharing)]
-        return len(eligible), sum(1 - len(self._holders(unit)) for unit in open_ones)
+        unshared = sum(1 - self._own_holders(unit) for unit in open_ones)
+        return len(eligible), unshared, sum(1 - len(self._holders(unit)) for unit in open_ones)
 
     def serve(self, request: LeaseRequest, most: int) -> int:
         """How many times the request can be granted; who shares GPUs takes them from nobody."""
@@ -320,7 +347,7 @@ class _Board:
         """As many as can be had, in the host's order."""
         free = [unit for unit in self._eligible(request) if self._may_take(unit, request.sharing)]
         if not request.wanted:
-            free.sort(key=lambda unit: (unit.uuid not in before, len(self._holders(unit)), self._position[unit.uuid]))
+            free.sort(key=lambda unit: (unit.uuid not in before, *self._load(unit), self._position[unit.uuid]))
             free = free[: request.count]
         return sorted(free, key=lambda unit: self._position[unit.uuid])
 
@@ -331,6 +358,13 @@ class _Board:
 
     def _holders(self, unit: Gpu) -> list[Lease]:
         return [lease for lease in self._leases if unit.uuid in lease.gpus]
+
+    def _own_holders(self, unit: Gpu) -> int:
+        return sum(1 for lease in self._holders(unit) if self._cluster and lease.cluster == self._cluster)
+
+    def _load(self, unit: Gpu) -> tuple[int, int]:
+        """What counts against a GPU: first that nodes of the same cluster hold it, then that others do."""
+        return self._own_holders(unit), len(self._holders(unit))
 
     def _may_take(self, unit: Gpu, sharing: Sharing) -> bool:
         if unit.uuid in self._kept:

@@ -91,6 +91,27 @@ class Crew:
 
 
 @dataclass(frozen=True, kw_only=True)
+class QueueFolder:
+    """Where a head keeps on its own disk what it knows of jobs, and how that gets onto the disk of another one.
+
+    Attributes:
+        path: The folder.
+        user: Whose it is.
+        service: What writes there.
+        arrival: A script that the service runs as root before it starts, where it is there.
+        version: A shell line that prints the version of what writes there.
+        count: A shell line that prints how many jobs or messages it has.
+    """
+
+    path: str
+    user: str
+    service: str
+    arrival: str
+    version: str
+    count: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class Ready:
     """Nodes that take work, unless somebody keeps one from it.
 
@@ -165,6 +186,7 @@ class Plane:
         secret_files: Files in its nodes that no bundle may show.
         marks: Files that record what was applied, each with the words for a node that lacks nothing else.
         rules: For the values of a spec that only it reads.
+        queue: Of its head; None where it has none.
     """
 
     name: ClassVar[str]
@@ -176,6 +198,7 @@ class Plane:
     secret_files: ClassVar[tuple[SecretFile, ...]] = ()
     marks: ClassVar[Mapping[str, str]] = MappingProxyType({})
     rules: ClassVar[tuple[SpecRule, ...]] = ()
+    queue: ClassVar[QueueFolder | None] = None
 
     def checks(self) -> tuple[Rule, ...]:
         """What `verify` asks of its nodes; on nodes of other planes each is skipped."""

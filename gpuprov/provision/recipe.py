@@ -15,7 +15,7 @@ from gpuprov.provision.role_packages import find_packages
 from gpuprov.provision.user_roles import hash_role
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from gpuprov.gpu.wheels import CudaWheels
     from gpuprov.provision.plane_recipe import Init
@@ -91,8 +91,24 @@ class Recipe:
     @property
     def fingerprint(self) -> str:
         """64 hexadecimal digits that change with anything that changes the image."""
+        return self.fingerprint_with(self.hash_contents())
+
+    def hash_contents(self) -> dict[str, object]:
+        """The hashes of all folders that it reads.
+
+        Raises:
+            HostNotReady: One of the user's own roles cannot be read.
+        """
         templates = self.roles_path.parent / "templates"
         folders = [*(self.roles_path / role for role in self.roles), self.smoke_kernels, *self.brought]
+        return {
+            "templates": [hash_folder(templates / name) for name in self.plane.templates],
+            "content": {folder.name: hash_folder(folder) for folder in folders},
+            "own_roles": [[folder.name, hash_role(folder)] for folder in self.own_roles],
+        }
+
+    def fingerprint_with(self, contents: Mapping[str, object]) -> str:
+        """Its fingerprint, where the folders were hashed a moment ago."""
         return fingerprint(
             {
                 "base": self.base,
@@ -101,9 +117,7 @@ class Recipe:
                 "packages": self.packages,
                 "requirements": self.requirements,
                 "variables": self.plane.variables(self.init),
-                "templates": [hash_folder(templates / name) for name in self.plane.templates],
-                "content": {folder.name: hash_folder(folder) for folder in folders},
-                "own_roles": [[folder.name, hash_role(folder)] for folder in self.own_roles],
+                **contents,
             }
         )
 

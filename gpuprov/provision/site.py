@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from gpuprov.provision.events import HostStats, TaskEvent
 
 INVENTORY = "gpuprov.yml"  # the inventory plugin looks at this name
-DYNAMIC = "plugin: gpuprov.cluster.gpuprov\n"
 _ENDS = frozenset({"changed", "failed", "unreachable"})
 LOG_LINES = 15
 
@@ -35,12 +34,14 @@ class Site:
 
     Attributes:
         playbook: Its path.
-        inventories: Paths, or what else Ansible's `-i` takes; none means every node there is.
+        inventories: Paths, or what else Ansible's `-i` takes; none means the nodes of `cluster`.
+        cluster: Its name; empty for every node there is.
         arguments: More of ansible-playbook's own: `--limit`, `--check` and the like.
     """
 
     playbook: Path
     inventories: tuple[str, ...] = ()
+    cluster: str = ""
     arguments: tuple[str, ...] = ()
 
 
@@ -106,7 +107,7 @@ def run_site(site: Site, *, reporter: Reporter) -> SiteResult:
     with play_folder() as private:
         folder = private.path
         told = _Told(reporter, shlex.join(["ansible-playbook", *_arguments(site, folder), str(site.playbook)]))
-        (folder / INVENTORY).write_text(DYNAMIC, encoding="utf-8")
+        (folder / INVENTORY).write_text(dynamic_inventory(site.cluster), encoding="utf-8")
         run = PlaybookRun(
             playbook=str(site.playbook),
             cwd=Path.cwd(),
@@ -124,6 +125,12 @@ def run_site(site: Site, *, reporter: Reporter) -> SiteResult:
             private.keep()
             raise _not_begun(status, folder / LOG)
     return replace(result, log=None)
+
+
+def dynamic_inventory(cluster: str) -> str:
+    """An inventory of the nodes of one cluster, or of all where it is empty."""
+    one = f"cluster: '{cluster}'\n" if cluster else ""  # quoted: `on` would be a truth
+    return f"plugin: gpuprov.cluster.gpuprov\n{one}"
 
 
 def _arguments(site: Site, folder: Path) -> tuple[str, ...]:

@@ -239,9 +239,9 @@ def serve_plan(order: MemberUpOrder, host: Host, reporter: Reporter) -> dict[str
     wanted = _up_order(order, host)
     driver = host.open(wanted.spec.engine)
     preview = preview_up(driver, wanted, host, reporter=reporter)
-    if preview.choice:
-        reporter.note(preview.choice)
-    planned = plan_document(preview.changes, preview.beside, host=host.name)
+    for line in filter(None, (preview.choice, preview.shared)):
+        reporter.note(line)
+    planned = plan_document(preview.changes, preview.beside, preview.older, host=host.name)
     if wanted.part is None:
         return planned
     facts = driver.facts()

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from gpuprov.cluster.lost_nodes import lost_nodes_line
 from gpuprov.cluster.plan import beyond_record
 from gpuprov.core.errors import GpuprovError, TimedOut
 from gpuprov.core.outcome import Outcome
@@ -39,6 +40,7 @@ from gpuprov.spec.overlay import unencrypted_warning
 if TYPE_CHECKING:
     from collections.abc import Container, Mapping
 
+    from gpuprov.cluster.shrinking import Shrinking
     from gpuprov.core.reporter import Reporter
     from gpuprov.host.remote.hosts import HostAnswers, Hosts
     from gpuprov.host.remote.several import HostAnswer
@@ -87,9 +89,10 @@ class HostsUp:
 
 @dataclass(frozen=True, kw_only=True)
 class HostsPlan:
-    """What would be done: one line for each change, with its host."""
+    """What would be done: one line for each change, with its host; and nodes that would keep an older image."""
 
     lines: tuple[str, ...]
+    older: tuple[str, ...]
     failed: Mapping[str, GpuprovError]
     spec: ClusterSpec
 
@@ -110,7 +113,8 @@ def up_over_hosts(order: HostsUpOrder, hosts: Hosts, *, reporter: Reporter) -> H
 
 
 def _up(order: HostsUpOrder, hosts: Hosts, early: EarlyHold, reporter: Reporter) -> HostsUp:
-    agreed = agree_with_hosts(order, hosts, reporter, early)
+    agreed = agree_with_hosts(order, hosts, reporter, None if order.confirm else early)  # no job waits for an answer
+    _tell_losses(order, agreed.shrinking, reporter)
     seen, spec = agreed.seen, agreed.spec
     if not agreed.changes:
         told = Outcome(changed=tell_absence(seen, hosts, reporter=reporter))
@@ -145,6 +149,13 @@ def _up(order: HostsUpOrder, hosts: Hosts, early: EarlyHold, reporter: Reporter)
     )
 
 
+def _tell_losses(order: HostsUpOrder, shrinking: Shrinking, reporter: Reporter) -> None:
+    if order.confirm:
+        order.confirm(shrinking)
+    if shrinking.nodes:
+        reporter.note(f"remove {lost_nodes_line(shrinking.nodes)}")
+
+
 def look_and_plan_over_hosts(order: HostsUpOrder, hosts: Hosts, *, reporter: Reporter) -> HostsPlan:
     """What `up_over_hosts` would change; raises what it would refuse, and changes nothing."""
     agreed = agree_with_hosts(order, hosts, reporter)
@@ -154,8 +165,11 @@ def look_and_plan_over_hosts(order: HostsUpOrder, hosts: Hosts, *, reporter: Rep
             host: planned.lines for host, planned in look_and_plan_parts(order, agreed.spec, agreed, hosts).items()
         }
         lines = {**agreed.leaving.lines, **again}
-    told = tuple(f"{host}: {line}" for host, found in lines.items() for line in found)
-    return HostsPlan(lines=told, failed=agreed.seen.failed, spec=agreed.spec)
+    told, older = (
+        tuple(f"{host}: {line}" for host, found in of_hosts.items() for line in found)
+        for of_hosts in (lines, agreed.older)
+    )
+    return HostsPlan(lines=told, older=older, failed=agreed.seen.failed, spec=agreed.spec)
 
 
 @dataclass(kw_only=True)
@@ -210,7 +224,7 @@ def _work_without_jobs(
 ) -> _Done:
     """The same, with no job on nodes that leave a host without the node that gives work; hosts that leave are first."""
     there, policy, leaving = HoldThere(agreed.seen, hosts, reporter), order.policy, agreed.leaving
-    gone = [one for one in agreed.before.members if one.name not in agreed.whole.homes or one.host in leaving.nodes]
+    gone = agreed.gone
     reached = {*agreed.seen.parts, *leaving.machines} - {there.home}
     names = [one.name for one in gone if one.host in reached and plane_of(one.role).has_services]
     held = bool(names) and (early.hand_over(names, policy) or there.take(names, policy, lost=True))

@@ -66,7 +66,7 @@ def load_spec_json(text: str, *, cluster: str) -> ClusterSpec:
             f"the spec recorded with cluster {cluster} cannot be read",
             problems=_few(problems),
             fix=f"record it again from a file: gpuprov cluster up --name {cluster} -f FILE; "
-            f"or remove the cluster: gpuprov cluster down {cluster}",
+            f"or remove the cluster: gpuprov cluster down {cluster}; the version that recorded it can read it",
         )
     return spec
 

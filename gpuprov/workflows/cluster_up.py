@@ -26,6 +26,7 @@ from gpuprov.cluster.nodes import (
 from gpuprov.cluster.placement import Place
 from gpuprov.cluster.plan import beyond_record, plan_cluster
 from gpuprov.cluster.read_steadily import read_steadily
+from gpuprov.cluster.replacements import ghosts_of, read_replacements
 from gpuprov.cluster.room import refuse_without_room
 from gpuprov.cluster.services import init_of
 from gpuprov.cluster.shared_addresses import refuse_shared_addresses
@@ -39,9 +40,11 @@ from gpuprov.planes.across.files import find_stale, gather_files, renewal_lines
 from gpuprov.planes.across.forgetting import find_forgetting
 from gpuprov.planes.across.hold import Leave, find_abandoned
 from gpuprov.planes.across.host_folders import FoldersPlan, look_and_plan_folders
+from gpuprov.planes.across.image_age import find_older, older_lines, older_notes
 from gpuprov.planes.across.leaving import SPARE_JOBS, drained, leaving, refuse_busy
 from gpuprov.planes.across.reading import read_cluster, read_then_lock
 from gpuprov.planes.across.renew import renew_nodes
+from gpuprov.planes.across.replacing import arrivals_of, end_replacing, mend_replacing, refuse_lost_queue
 from gpuprov.planes.across.rows import found_rows
 from gpuprov.planes.base import RELEASED, Crew, Departure, without_started
 from gpuprov.planes.registry import PLANES, check_spec, plane_of, settle_draft, shared_mounts
@@ -56,6 +59,7 @@ if TYPE_CHECKING:
     from gpuprov.cluster.files import Member
     from gpuprov.cluster.part import ClusterPart
     from gpuprov.cluster.plan import Plan
+    from gpuprov.cluster.shrinking import Shrinking
     from gpuprov.cluster.state import ClusterState
     from gpuprov.core.errors import GpuprovError
     from gpuprov.core.reporter import Reporter
@@ -84,16 +88,21 @@ class UpOrder:
         left: Paths of values of the spec that nobody has said, to be chosen.
         seen: The cluster as it was a moment ago, where that is known.
         part: What this host is to do of a cluster that spans hosts; `spec` is then this host's.
+        again: Nodes to replace by new ones of the same name, from which nothing can be lost any more: whoever asks for
+            this holds them, and no job runs there.
+        agreed: What it may lose, where that was asked; None where the spec alone says so.
     """
 
     spec: ClusterSpec
     left: frozenset[str] = frozenset()
     seen: ClusterState | None = None
     part: ClusterPart | None = None
+    agreed: Shrinking | None = None
     keep_on_failure: bool = False
     verify: bool = False
     prune: bool = False
     policy: JobsPolicy = SPARE_JOBS
+    again: tuple[str, ...] = ()
 
     @property
     def draft(self) -> Draft:
@@ -118,7 +127,9 @@ class UpPreview:
     Attributes:
         changes: One line for each.
         beside: Nodes that would stay though the spec does not have them, one line for each.
+        older: Nodes that would keep an older image, and what it lacks, one line for those that are alike.
         choice: What would be chosen other than usual, in a sentence.
+        shared: That nodes would share GPUs, in words; empty where each would have its own.
         silent: Why engines do not respond whose networks it would have to keep clear of.
         members: The nodes as they would be.
         secret: What nodes of the cluster's role share now, where a part of a cluster was asked about.
@@ -126,7 +137,9 @@ class UpPreview:
 
     changes: tuple[str, ...]
     beside: tuple[str, ...] = ()
+    older: tuple[str, ...] = ()
     choice: str = ""
+    shared: str = ""
     members: tuple[Member, ...] = ()
     secret: bytes = field(default=b"", repr=False)
     silent: Mapping[str, GpuprovError] = field(default_factory=dict)
@@ -177,13 +190,19 @@ class _Aim:
     crew: Crew
     overlay: OverlayRequest | None
 
+    def older(self, driver: Driver) -> dict[str, str]:
+        """The nodes that stay with an older image, and what it lacks."""
+        found = find_older(driver, self.state, self.spec)
+        return {name: lack for name, lack in found.items() if name not in self.plan.remove}
+
     @property
     def leaves(self) -> list[Leave]:
         """The nodes that are to be removed or restarted, if there are any, and those whose jobs would be forgotten."""
         forgetting, forgotten = find_forgetting(self.state, self.spec)
+        remove = [name for name in self.plan.remove if name not in self.plan.replace]
         departure = Departure(
-            nodes=tuple(dict.fromkeys((*self.plan.remove, *self.plan.restart, *forgetting))),
-            lost=tuple(dict.fromkeys((*self.plan.remove, *forgotten))),
+            nodes=tuple(dict.fromkeys((*remove, *self.plan.restart, *forgetting))),
+            lost=tuple(dict.fromkeys((*remove, *forgotten))),
         )
         return [Leave(state=self.state, departure=departure)] if departure.nodes else []
 
@@ -203,6 +222,8 @@ def cluster_up(driver: Driver, order: UpOrder, host: Host, *, reporter: Reporter
     spec, policy = order.spec, order.policy
     check_spec(spec, left=order.left)
     gpus = get_gpus(host, spec.gpus.mode, reporter=reporter)
+    if not order.again:
+        mend_replacing(driver, spec.name, host, seen=order.seen, reporter=reporter)
     left_over = f"run the same command again; to remove the whole cluster: gpuprov cluster down {spec.name}"
 
     def attempt(host: Host, built: Built) -> tuple[tuple[str, ...], Mapping[str, str], ClusterState] | MissingImages:
@@ -213,6 +234,8 @@ def cluster_up(driver: Driver, order: UpOrder, host: Host, *, reporter: Reporter
             seen = readings[spec.name].state
             with reporter.phase("plan"):
                 aim = _aim(driver, order, host, gpus, seen)
+                if order.agreed is not None:
+                    order.agreed.refuse_others(aim.plan.gone)
                 refuse_busy(driver, aim.leaves, policy)
                 if order.part:
                     order.part.refuse_changed(planned_members(aim.plan), recorded_whole(aim.state))
@@ -220,7 +243,9 @@ def cluster_up(driver: Driver, order: UpOrder, host: Host, *, reporter: Reporter
                 if missing := {role: recipe for role, recipe in recipes.items() if role not in images}:
                     return MissingImages(recipes=missing)
                 warn_of_silence(aim.silent, reporter)
-                for line in filter(None, (aim.choice, *aim.plan.beside_lines())):
+                loss = "" if order.part else aim.plan.loss_line()  # over hosts, who asked them says it
+                older = older_notes(aim.older(driver), spec.name)
+                for line in filter(None, (aim.choice, aim.plan.shared, loss, *aim.plan.beside_lines(), *older)):
                     reporter.note(line)
             run = NodeRun(driver=driver, reporter=reporter, rollback=rollback)
             aim.folders.ensure(host, rollback)
@@ -265,7 +290,9 @@ def _preview(driver: Driver, order: UpOrder, host: Host, gpus: HostGpus) -> UpPr
     return UpPreview(
         changes=(*aim.folders.lines(), *_preview_overlay(host, aim), *aim.plan.lines(), *renewal),
         beside=aim.plan.beside_lines(),
+        older=older_lines(aim.older(driver)),
         choice=aim.choice,
+        shared=aim.plan.shared,
         silent=aim.silent,
         members=members,
         secret=secret,
@@ -301,11 +328,11 @@ def _aim(driver: Driver, order: UpOrder, host: Host, gpus: HostGpus, seen: Clust
     spec = settle_draft(order.draft, state, host, around)
     check_spec(spec)
     around.refuse_taken_by_others(spec)
-    leases = read_leases((*state.nodes, *state.others), engine=driver.name)
+    leases = read_leases((*state.nodes, *ghosts_of(state), *state.others), engine=driver.name)
     claims = Neighbours(host).claims(driver.name)
     place = Place(host=host.name, gpus=gpus, leases=leases, claims=claims, shared=shared_mounts(spec))
     place = order.part.place(place) if order.part else place
-    plan = plan_cluster(spec, state, place, version=__version__, expect=driver, prune=order.prune)
+    plan = plan_cluster(spec, state, place, version=__version__, expect=driver, prune=order.prune, again=order.again)
     refuse_without_room(driver, host, nodes=len(plan.create))
     starting = [*plan.start, *plan.restart]
     refuse_shared_addresses(starting, (*state.nodes, *state.others), command=driver.command)
@@ -355,17 +382,19 @@ def _carry_out(
     connected = () if bridged else _connect(run, aim, host)
     with networks_created(driver, plan.networks, run.rollback, reporter=reporter):
         connected = _connect(run, aim, host) if bridged else connected
-        files = gather_files(driver, aim.crew, aim.state, images, reading, designs=aim.plan.members)
+        staying = replace(aim.state, nodes=tuple(node for node in aim.state.nodes if node.name not in plan.replace))
+        files = gather_files(driver, aim.crew, staying, images, reading, designs=plan.members)
         with leaving(driver, aim.leaves, order.policy, reporter=reporter):
             forced = _remove_and_repair(run, aim)
             if plan.create or plan.start:
                 with reporter.phase("nodes"):
                     boot_nodes(driver, plan.start, reporter=reporter)
-                    _create(run, aim, images, files.of)
+                    _create(replace(run, replaced=read_replacements(aim.state)), aim, images, files.of)
             old, new = ([design.name for design in designs] for designs in ((*plan.keep, *plan.repair), plan.create))
             reading = reading.without([design.name for design in plan.repair])
             renewal = renew_nodes(driver, files, old, new=new, reading=reading, reporter=reporter)
     record_labels(driver, spec, order.record_of(spec), aim.state)
+    end_replacing(driver, aim.state)
     renewed = without_started(renewal.changed, plan.start)
     return (*aim.folders.lines(), *connected, *plan.lines(forced), *renewed), renewal.words
 
@@ -386,6 +415,7 @@ def _remove_and_repair(run: NodeRun, aim: _Aim) -> dict[str, str]:
     forced = {}
     if plan.remove:
         with reporter.phase("remove"):
+            refuse_lost_queue(driver, aim.state, plan.replace)
             forced = delete_nodes(driver, plan.remove, reporter=reporter)
     if plan.repair:
         with reporter.phase("repair"):
@@ -408,6 +438,6 @@ def _create(
                 run,
                 together,
                 image,
-                lambda name: (*seed, *files(name)),
+                lambda name: (*seed, *files(name), *arrivals_of(name, run.replaced, aim.spec)),
                 labels=image_labels(image, plane.recipe.labels),
             )

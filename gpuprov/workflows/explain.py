@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from gpuprov.core.catalogue import find_entries, load_catalogue, nearest_ids
+from gpuprov.core.catalogue import find_entries, load_catalogue
 from gpuprov.core.errors import UsageError
+from gpuprov.gpu.xids import action_of
 
 if TYPE_CHECKING:
     from gpuprov.core.catalogue import Entry
 
-LENGTH_MAX = 10_000
+LENGTH_MAX = 200_000
+_XID = re.compile(r"\bxid\W*(?:\([^)]*\)\W*)?(?P<number>\d+)\b(?!:[0-9a-f]{2}[:.)]).*", re.IGNORECASE)
 
 
 def explain(text: str) -> tuple[Entry, ...]:
-    """Every entry of the catalogue that the text names or shows, the likeliest first.
+    """Every entry of the catalogue that a line of the text names or shows, failures first.
 
     Raises:
-        UsageError: None does, or the text is no line of a log.
+        UsageError: None does, or the text is too long.
     """
     catalogue = load_catalogue()
     if not text.strip() or len(text) > LENGTH_MAX:
@@ -28,13 +32,23 @@ def explain(text: str) -> tuple[Entry, ...]:
         )
     entries = find_entries(text, catalogue)
     if not entries:
-        near = nearest_ids(text, catalogue)
         raise UsageError(
             f"there is no entry for {_shorten(text)!r}",
-            evidence=f"no id or pattern matches; similar ids: {', '.join(near)}",
-            fix=f"gpuprov explain {near[0]}    # or check the host and nodes: gpuprov doctor; gpuprov verify",
+            evidence="no line of it is in the catalogue, and it is no id that verify or doctor prints",
+            fix="gpuprov doctor; gpuprov verify    # of a job: its log; of a GPU: sudo dmesg | grep NVRM",
         )
-    return entries
+    return tuple(_with_action(entry, text) if entry.id == "xid-other" else entry for entry in entries)
+
+
+def _with_action(entry: Entry, text: str) -> Entry:
+    """The entry of all other Xids, with what verify goes by for the one that the text shows."""
+    known = {entry_id for entry_id in load_catalogue() if entry_id.startswith("xid-")}
+    shown = [found for found in _XID.finditer(text) if f"xid-{found['number']}" not in known]
+    if not shown:
+        return entry
+    number = shown[0]["number"]
+    fix = entry.fixes.get(action_of(int(number), shown[0][0]), entry.fix)
+    return replace(entry, title=f"Xid {number}, without an entry of its own", fix=fix, fixes={})
 
 
 def _shorten(text: str, *, length: int = 80) -> str:

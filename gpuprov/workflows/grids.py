@@ -23,7 +23,7 @@ from gpuprov.planes.work.grid_desk import GridDesk, store_of
 from gpuprov.planes.work.grid_jobs import UNDER_WAY, find_submissions, jobs_by_run
 from gpuprov.planes.work.grid_status import judge_runs
 from gpuprov.planes.work.grid_submitter import GridSubmitter
-from gpuprov.planes.work.node_contents import require_modules
+from gpuprov.planes.work.node_contents import require_imports
 from gpuprov.spec.grid_order import GridOrder, check_project_name
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def run_grid(
     files = check_grid(order, project, jobs).files
     desk = get_desk_of(connect(), cluster, project, "run")
     limited, submitter = desk.accepted(jobs), GridSubmitter.beside(desk)
-    require_modules(desk, find_imports(project, files, job_module(files)))
+    require_imports(desk, find_imports(project, files, job_module(files)))
     with ExitStack() as until_submitted:
         with reporter.phase("copy"):
             place = until_submitted.enter_context(submitter.holding(OutgoingProject(project, files).tar()))

@@ -14,7 +14,7 @@ from gpuprov.host.outgoing_files import OutgoingProject
 from gpuprov.host.project_imports import find_imports
 from gpuprov.planes.across.find_desk import get_desk
 from gpuprov.planes.work.job_changes import JobChange, compare_jobs
-from gpuprov.planes.work.node_contents import require_modules
+from gpuprov.planes.work.node_contents import require_imports
 from gpuprov.spec.job_order import NUMBER
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def submit_jobs(
     desk = get_desk(connect(), cluster, verb="gpuprov submit")
     order = desk.accepted(order)
     if order.function is not None and project.folder is not None:
-        require_modules(desk, find_imports(project.folder, names, order.function.partition(":")[0]))
+        require_imports(desk, find_imports(project.folder, names, order.function.partition(":")[0]))
     with ExitStack() as until_submitted:
         place = None
         if project.folder is not None:

@@ -15,6 +15,7 @@ from gpuprov.planes.across.hold import Leave
 from gpuprov.planes.across.leaving import SPARE_JOBS, drained, leaving
 from gpuprov.planes.across.reading import read_then_lock
 from gpuprov.planes.across.renew import renew_clusters
+from gpuprov.planes.across.replacing import forget_replaced
 from gpuprov.planes.base import Departure
 from gpuprov.planes.registry import PLANES
 
@@ -76,6 +77,7 @@ def remove_nodes(
         if present:
             with leaving(driver, leaves, policy, reporter=reporter), reporter.phase("remove"):
                 forced = delete_nodes(driver, present, reporter=reporter)
+        forget_replaced(driver, [reading.state for reading in readings.values()], names)
         renewed: tuple[str, ...] = ()
         try:  # where nothing is removed as well: a killed run may not have told the others
             renewed = renew_clusters(driver, readings, reporter=reporter)

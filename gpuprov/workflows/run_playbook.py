@@ -14,13 +14,14 @@ if TYPE_CHECKING:
 
 
 def run_playbook(
-    playbook: Path, *, inventories: tuple[str, ...], arguments: tuple[str, ...], reporter: Reporter
+    playbook: Path, *, inventories: tuple[str, ...], cluster: str, arguments: tuple[str, ...], reporter: Reporter
 ) -> SiteResult:
     """Run a playbook.
 
     Args:
         playbook: Its path.
-        inventories: What `-i` takes; none means every node there is.
+        inventories: What `-i` takes; none means the nodes of `cluster`.
+        cluster: Its name; empty for every node there is.
         arguments: More of ansible-playbook's own.
         reporter: Hears plays, tasks, differences and failures.
 
@@ -36,4 +37,5 @@ def run_playbook(
             fix="use an existing playbook, such as site.yml",
         )
     with reporter.phase("play"):
-        return run_site(Site(playbook=playbook, inventories=inventories, arguments=arguments), reporter=reporter)
+        site = Site(playbook=playbook, inventories=inventories, cluster=cluster, arguments=arguments)
+        return run_site(site, reporter=reporter)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from gpuwork.errors import Refused, StoreError, WorkError
 from gpuwork.grid.arguments import parse_arguments
 from gpuwork.grid.expand import expand_grid
-from gpuwork.grid.imports import LackedModule, require_modules
+from gpuwork.grid.imports import LackedModule, refuse_lacked
 from gpuwork.grid.local import make_param_runs
 from gpuwork.grid.one import Stopped, make_param_run
 from gpuwork.grid.progress import Progress
@@ -79,7 +79,7 @@ def _check(asked: argparse.Namespace) -> int:
     names, source, faults = check_project(asked.project, here=asked.here)
     lacked = [fault for fault in faults if isinstance(fault, LackedModule)]
     if asked.here:
-        require_modules(faults)
+        refuse_lacked(faults)
     chosen = {"minimal": asked.minimal, "first_only": asked.first_only}
     values = expand_grid(source.grid, **chosen) if source and not faults else []
     told = [asdict(fault) for fault in faults if not isinstance(fault, LackedModule)]

@@ -56,7 +56,7 @@ def find_lacked(folder: Path, files: Collection[str], first: str) -> list[Lacked
     return [*found.values()]
 
 
-def require_modules(faults: Sequence[Fault]) -> None:
+def refuse_lacked(faults: Sequence[Fault]) -> None:
     """Refuse a machine that lacks modules of a project which has no other faults.
 
     Raises:

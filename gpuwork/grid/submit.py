@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from gpuwork.errors import Fault, Refused, StoreError, refusal
 from gpuwork.freeze import freeze, hash_files
 from gpuwork.grid.expand import expand_grid
-from gpuwork.grid.imports import require_modules
+from gpuwork.grid.imports import refuse_lacked
 from gpuwork.grid.missing import GridRequest, Missing, Planned, plan_missing
 from gpuwork.grid.project import read_project
 from gpuwork.grid.store import (
@@ -180,7 +180,7 @@ def _read(project: Path, *, here: bool) -> tuple[list[str], str, Source]:
     """The project's files, their hash, and what is asked for; an edit after this makes `freeze` refuse."""
     names, source, faults = check_project(project, here=here)
     if here:
-        require_modules(faults)
+        refuse_lacked(faults)
     if faults or source is None:
         page = "docs/grids.md describes what a project consists of"
         raise refusal(faults, of=str(project), page=page)

@@ -186,7 +186,7 @@ def _document(
         "seconds": round(outcome.seconds, 6),
         "rows": rows,
         "moved": outcome.moved,
-        "simulated": find_where().simulated,
+        "simulated": find_where().simulated or any(place.gpu is None for place in places.values()),
         "workers": [
             {
                 "number": number,

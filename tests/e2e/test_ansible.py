@@ -99,11 +99,13 @@ def test_the_example_runs_as_the_readme_says_and_a_second_time_changes_nothing(
 ) -> None:
     limit = ("--limit", ",".join(nodes))
     site = str(ROOT / "site.yml")
-    would = play(gpuprov, site, *limit, "--check", "--diff")
+    alone = play(gpuprov, site, "--cluster", DOCKER.cluster, "--check").document["play"]
+    assert set(alone["hosts"]) == {nodes[2]}, "and not the other cluster, nor that of anybody else"
+    would = play(gpuprov, site, "--all-clusters", *limit, "--check", "--diff")
     assert {host["status"] for host in would.document["play"]["hosts"].values()} == {"changed"}
     assert "SIMULATED" in would.document["play"]["changes"][0]["diff"]
     ansible(gpuprov, "ansible-playbook", "-i", DYNAMIC, "site.yml", *limit)
-    again = play(gpuprov, site, *limit).document["play"]
+    again = play(gpuprov, site, "--all-clusters", *limit).document["play"]
     assert {name: host["status"] for name, host in again["hosts"].items()} == dict.fromkeys(nodes, "ok")
     assert (again["changes"], again["log"]) == ([], None)
 

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 import pytest
 import yaml
 
+from gpuprov.core.waiting import Wait
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from tests.e2e.places import Place
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
+LIMITS = Path(__file__).parent / "data/celery_limits"
 TOOLS = ("submitit", "hydra", "optuna")
 LIMIT_S = 300
 SWEEP = "python3 train.py --multirun hydra/launcher=submitit_slurm hydra.launcher.gpus_per_node=1"
@@ -126,3 +129,17 @@ def test_each_task_of_celery_is_run_once(shop: Shop) -> None:
     assert all(result["uuid"].startswith("GPU-") for result in results), results
     logs = "".join(path.read_text(errors="replace") for path in (shop.folder / "logs").rglob("*.log"))
     assert [logs.count(f"num_hidden_units={units} CUDA=") for units in (128, 256)] == [4, 4], logs
+
+
+@on_workers
+def test_a_celery_app_can_set_up_limit_and_end_the_process_of_its_tasks(shop: Shop) -> None:
+    shop.bring("app", *(LIMITS / f"{name}.py" for name in ("celeryconfig", "app", "client")))
+    wait = Wait(what="the workers to serve the app", timeout_s=60, fix="look at their logs")
+    logs = sorted((shop.folder / "logs").rglob("*.log"))
+    denied = "worker_concurrency = '4' has no effect"
+    wait.until(lambda: [denied in log.read_text(errors="replace") for log in logs], all)
+    said = shop.type_there("app", "python3 client.py")
+    kills = ["TimeLimitExceeded(2,)", "terminated"] * 3
+    assert said == ["True True", "ended in order", *kills, str(["ended in order"] * 4)]
+    for node in shop.nodes:
+        assert shop.gpuprov("exec", node, "--", "pgrep", "-x", "sleep", expect=1).stdout == "", "a task left a process"

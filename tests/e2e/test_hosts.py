@@ -363,8 +363,8 @@ def test_a_machine_can_leave_and_come_back(controller: Controller) -> None:
     alone = controller.folder / "alone.yaml"
     alone.write_text(SPEC.replace(", {name: hinton}", ""))
     controller.begin_job("c003")
-    controller("cluster", "up", "-f", str(alone), expect=2)
-    nodes = controller.nodes("cluster", "up", "-f", str(alone), "--force")
+    controller("cluster", "up", "-f", str(alone), "--yes", expect=2)
+    nodes = controller.nodes("cluster", "up", "-f", str(alone), "--yes", "--force")
     assert {name: (node["host"], node["slurm"]) for name, node in nodes.items()} == dict.fromkeys(ALL, ("hoff", "idle"))
     assert "RUNNING" not in controller.lab.machines["hinton"].run("lxc", "list", "-f", "csv")
     assert controller.srun("c000", "-N4", "hostname") == ALL

@@ -280,7 +280,7 @@ def test_the_roles_serve_a_node_through_its_engine_and_change_nothing_the_second
     playbook = lab.folder / "roles.yml"
     playbook.write_text(ROLES)
     variables = {"ANSIBLE_ROLES_PATH": str(ROOT / "roles")}
-    order = ("--json", "play", str(playbook), "--limit", "bare2")
+    order = ("--json", "play", str(playbook), "--all-clusters", "--limit", "bare2")
     first, second = (lab.gpuprov(*order, variables=variables).document["play"] for _ in range(2))
     changed = {change["task"] for change in first["changes"]}
     assert {"slurm: Write the configuration", "worker: Write the units"} <= changed

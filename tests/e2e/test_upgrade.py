@@ -14,6 +14,7 @@ import pytest
 
 from gpuprov.host.local import SEED_VARIABLE
 from tests.e2e.killing import DUMPS
+from tests.e2e.places import EVERY_GPU
 
 if TYPE_CHECKING:
     from tests.e2e.conftest import Gpuprov
@@ -24,7 +25,11 @@ ROOT = Path(__file__).parents[2]
 EARLIER = "65a8d5ebe326be620614da7e623702ff5fbb6797"
 SEED = "0ddba11a"
 SEEDED = f"GPU-{SEED}"
-KEPT = ("address", "private_address", "role", "status", "slurm", "health", "devices", "sharing", "simulated")
+KEPT = ("address", "private_address", "role", "status", "slurm", "devices", "sharing", "simulated")
+# The last version before nodes recorded what is in their image.
+BEFORE = "5e52b19d"
+UNKNOWN = "old image: made by an earlier gpuprov, which did not record what is in it"
+STARTED = "date -d @$(stat -c %Y /proc/1) +%s"
 RUN = 'PYTHONPATH={source} exec {python} -c "from gpuprov.cli.main import main; raise SystemExit(main())" "$@"'
 
 
@@ -35,15 +40,23 @@ def git(*argv: str) -> subprocess.CompletedProcess[bytes]:
 
 @pytest.fixture(scope="module")
 def earlier(gpuprov: Gpuprov, tmp_path_factory: pytest.TempPathFactory) -> Gpuprov:
+    return program_of(EARLIER, gpuprov, tmp_path_factory.mktemp("earlier"))
+
+
+@pytest.fixture(scope="module")
+def before(gpuprov: Gpuprov, tmp_path_factory: pytest.TempPathFactory) -> Gpuprov:
+    return program_of(BEFORE, gpuprov, tmp_path_factory.mktemp("before"))
+
+
+def program_of(commit: str, gpuprov: Gpuprov, folder: Path) -> Gpuprov:
     """The program as it was, with what is installed for this one."""
-    packed = git("archive", EARLIER)
+    packed = git("archive", commit)
     if packed.returncode != 0:
-        lack = f"commit {EARLIER} is not here (git fetch --unshallow): {packed.stderr.decode()}"
+        lack = f"commit {commit} is not here (git fetch --unshallow): {packed.stderr.decode()}"
         whole = git("rev-parse", "--is-shallow-repository").stdout == b"false\n"
         if whole and os.environ.get("CI"):
             pytest.fail(lack)
         pytest.skip(lack)  # a shallow clone, or no clone at all: the summary says so
-    folder = tmp_path_factory.mktemp("earlier")
     source = folder / "source"
     source.mkdir()
     subprocess.run(["tar", "-x"], input=packed.stdout, check=True, cwd=source)
@@ -90,6 +103,7 @@ def test_a_cluster_of_an_earlier_version(
     assert [(node["name"], node["status"]) for node in listed] == [(name, "running") for name in names[:2]]
     for row in gpuprov.json("cluster", "status", place.cluster)["nodes"]:
         assert {key: row[key] for key in KEPT} == {key: was[row["name"]][key] for key in KEPT}
+        assert row["health"] == UNKNOWN
     uuids = {held["node"]: row["uuid"] for row in gpuprov.json("gpus")["gpus"] for held in row["holders"]}
     for name, row in was.items():
         (before,) = row["gpus"]
@@ -115,3 +129,51 @@ def test_a_cluster_of_an_earlier_version(
 
     gpuprov("cluster", "down", place.cluster, "--yes")  # the image stays, for the next run of these tests
     assert DUMPS[engine](place.cluster, place.mark, gpuprov.folder / "data").parts == {}
+
+
+def test_an_upgrade_under_jobs_and_new_images_with_the_queue_kept(
+    request: pytest.FixtureRequest, gpuprov: Gpuprov, before: Gpuprov, place: Place, tmp_path: Path
+) -> None:
+    """Nothing restarts for a new version; `--renew` replaces the controller, and its queue goes on."""
+    path = tmp_path / "spec.yaml"
+    path.write_text(place.spec(share="true", gpus=EVERY_GPU))
+    up = ("cluster", "up", "-f", str(path), "--no-verify")
+    head, other = (place.node(number) for number in range(2))
+    request.addfinalizer(lambda: gpuprov("cluster", "down", place.cluster, "--yes", "--purge"))
+
+    before(*up)
+    running = before.in_node(head, "sbatch", "--parsable", "-w", other, "--wrap", "sleep 600").strip()
+    held = before.in_node(head, "sbatch", "--parsable", "--hold", "--wrap", "echo it ran >/shared/it").strip()
+    started = {name: before.in_node(name, "sh", "-c", STARTED) for name in (head, other)}
+
+    status = gpuprov.json("cluster", "status", place.cluster)["nodes"]
+    assert [(row["name"], row["status"], row["health"]) for row in status] == [
+        (name, "running", UNKNOWN) for name in (head, other)
+    ]
+    plan = gpuprov.json("cluster", "plan", "-f", str(path))
+    assert not [line for line in plan["plan"] if not line.startswith(("renew /", "repair node "))], "nothing restarts"
+    assert len(plan["older"]) == 1
+    assert sorted(gpuprov.json(*up)["changed"]) == sorted(plan["plan"])
+    assert gpuprov.json(*up)["unchanged"] is True
+    assert {name: gpuprov.in_node(name, "sh", "-c", STARTED) for name in (head, other)} == started
+    jobs = gpuprov.in_node(head, "squeue", "--noheader", "--format=%i %T").split("\n")
+    assert sorted(filter(None, jobs)) == sorted([f"{running} RUNNING", f"{held} PENDING"])
+    assert gpuprov.in_node(head, "scontrol", "show", "job", running).count("Restarts=0") == 1
+    assert gpuprov.in_node(head, "srun", "-w", head, "hostname") == f"{head}\n"
+
+    renew = ("cluster", "up", "--name", place.cluster, "--renew", "--no-verify")
+    assert "--renew --yes" in gpuprov(*renew, expect=2).stderr
+    refused = gpuprov(*renew, "--yes", "--drain", "2s", expect=6)
+    assert f"job {running}" in refused.stderr, "it is on the node that comes first"
+    gpuprov.in_node(head, "scancel", running)
+    changed = gpuprov.json(*renew, "--yes")["changed"]
+    assert changed == [f"replace node {other}", f"replace node {head}"]
+    rows = gpuprov.json("cluster", "status", place.cluster)["nodes"]
+    assert [(row["name"], row["slurm"], row["health"]) for row in rows] == [
+        (name, "idle", "ok") for name in (head, other)
+    ]
+    assert gpuprov.in_node(head, "squeue", "--noheader", "--format=%i %T").split() == [held, "PENDING"]
+    gpuprov.in_node(head, "scontrol", "release", held)
+    asked = ["sh", "-c", "for _ in $(seq 30); do cat /shared/it 2>/dev/null && break; sleep 1; done"]
+    assert gpuprov.in_node(other, *asked) == "it ran\n"
+    assert gpuprov.json(*renew, "--yes")["unchanged"] is True

@@ -14,6 +14,7 @@ import sys
 import tarfile
 import urllib.error
 import urllib.request
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -25,11 +26,11 @@ from tests.e2e.job_attempts import ADMINISTRATION, SECRETS, attempt_as_jobs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from tests.e2e.conftest import Gpuprov
     from tests.e2e.places import Place
 
+ROOT = Path(__file__).parents[2]
 ACCOUNT = 59400
 FLOWER = "/etc/gpuwork/flower.py"
 SLURM, WORKERS = (kinds(role, QUICK) for role in ("slurm", "worker"))
@@ -152,6 +153,23 @@ def test_a_command_of_a_project_runs_as_the_account_and_is_told(desk: Desk) -> N
     assert (shown["gpus"], shown["simulated"]) == (node["gpus"], True), shown
     assert desk.gpuprov.in_node(desk.controller, "ls", "/opt").strip() == ""
     assert job in desk("jobs").stdout
+
+
+def test_a_package_in_the_project_is_used_and_results_are_fetched_as_the_pages_say(desk: Desk, tmp_path: Path) -> None:
+    pages = ROOT / "docs"
+    (typed,) = re.findall(
+        r"gpuprov submit -- (env PYTHONPATH=lib python3) train.py", (pages / "packages.md").read_text()
+    )
+    fetch = "gpuprov cp c000:/shared/jobs/2/runs/0/work results"
+    assert fetch in (pages / "results.md").read_text()
+    (tmp_path / "vision/lib").mkdir(parents=True)
+    (tmp_path / "vision/lib/example.py").write_text("WORD = 'own'\n")
+    (tmp_path / "vision/train.py").write_text("import example\nopen('model.txt', 'w').write(example.WORD)\n")
+    job = desk.submit("--project", str(tmp_path / "vision"), "--", *typed.split(), "train.py")
+    desk("jobs", "wait", job)
+    words = fetch.replace("c000", desk.place.node(1)).replace("/2/", f"/{job}/").split()[1:-1]
+    desk.gpuprov(*words, str(tmp_path / "results"))
+    assert (tmp_path / "results/model.txt").read_text() == "own"
 
 
 def test_runs_of_a_sweep_and_a_function(desk: Desk) -> None:
@@ -354,6 +372,8 @@ def ask_page(address: str, **headers: str) -> tuple[int, bytes]:
 
 @pytest.mark.parametrize("desk", WORKERS, indirect=True)
 def test_the_page_of_the_queue_is_shown_to_who_has_the_password(desk: Desk) -> None:
+    failed = desk.submit("--no-project", "--", "false")
+    desk("jobs", "wait", failed, expect=1)
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     page_argv = ("--json", "queue", "page", "--cluster", desk.place.cluster, "--port", str(port))
@@ -367,6 +387,10 @@ def test_the_page_of_the_queue_is_shown_to_who_has_the_password(desk: Desk) -> N
             status, page = ask_page(told["address"], Authorization=f"Basic {credentials}")
             assert (status, desk.controller.encode() in page) == (200, True), page
             assert b"Flower" in page
+            _, tasks = ask_page(f"{told['address']}api/tasks?state=FAILURE", Authorization=f"Basic {credentials}")
+            assert f"JobFailed('job {failed} failed: exit status 1')" in str(
+                [task["exception"] for task in json.loads(tasks).values()]
+            )
         finally:
             process.send_signal(signal.SIGINT)
         assert process.wait(30) == 130

@@ -73,6 +73,8 @@ class SlurmInNodes:
         self.restarted: list[tuple[str, str]] = []
         self.asked: list[str] = []  # in which node each question was put, and each command
         self.settled: list[tuple[str, str]] = []  # controllers, and the restart that came next
+        self.stopped: set[str] = set()  # nodes whose slurmctld was stopped
+        self.said: dict[str, str] = {}  # what shell lines with these words print
         self.read: dict[str, bytes] = {}  # the configuration that the daemons of a node have read
         self._engine = engine
         self._settling = ""
@@ -81,6 +83,9 @@ class SlurmInNodes:
         argv = command.argv
         if argv[:2] == ("sh", "-c"):
             return self._shell(command)
+        if argv[:2] in (("systemctl", "stop"), ("systemctl", "is-active")):
+            self.stopped |= {command.node.name} if argv[1] == "stop" else set()
+            return said("inactive" if command.node.name in self.stopped else "active")
         if argv[:2] == ("systemctl", "restart"):
             self.restarted.append((command.node.name, argv[2]))
             if self._settling:
@@ -105,6 +110,7 @@ class SlurmInNodes:
 
     def start(self, node: FakeNode) -> None:
         """The daemons of a node start: they read what is there now, and register."""
+        self.stopped.discard(node.name)
         self.down.discard(node.name)
         self.reasons.pop(node.name, None)
         if CONF in node.files:
@@ -120,6 +126,9 @@ class SlurmInNodes:
             sums = [f"{hashlib.sha256(file.content).hexdigest()}  {path}" for path, file in present if file]
             sums += [f"{file.mode:o} {file.uid}:{file.gid} {path}" for path, file in present if file]
             return said("\n".join(sums), exit_code=int(len(sums) < 2 * len(present)))
+        for words, text in self.said.items():
+            if words in argv[2]:
+                return said(text)
         if "sdiag" in argv[2]:
             self._settling = command.node.name
         if argv[2].startswith(f"[ -e {MARK} ]"):

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from gpuprov.cluster.images import node_recipe
 from gpuprov.cluster.node_order import NodeOrder
-from gpuprov.drivers.base import LABEL_ACCOUNT, LABEL_FINGERPRINT, LABEL_SPEC
+from gpuprov.drivers.base import LABEL_ACCOUNT, LABEL_FINGERPRINT, LABEL_RECIPE, LABEL_SPEC
 from gpuprov.gpu.observe import observe
 from gpuprov.planes.registry import PLANES, ROLES
 from gpuprov.planes.slurm.munge import LABEL_MUNGE_OWNER
+from gpuprov.provision.recipe_record import record_recipe
 from gpuprov.spec.models import ClusterSpec, GpuSpec, NodesSpec
 from gpuprov.spec.serialize import dump_spec, load_spec_json
 from gpuprov.spec.shared_folder import ACCOUNT_UID
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from gpuprov.core.outcome import Outcome
     from gpuprov.drivers.base import ExecResult
     from gpuprov.gpu.models import HostGpus
+    from gpuprov.provision.recipe_record import RecipeRecord
     from gpuprov.spec.models import Sharing
     from gpuprov.workflows.cluster_up import UpResult
     from tests.conftest import Recording
@@ -45,7 +47,7 @@ READS = {
 
 _BEGINNINGS: dict[tuple[object, ...], bytes] = {}  # by number of nodes and GPUs
 _GPUS: list[bytes] = []  # of a host without a driver, which each world has for its own
-_FINGERPRINTS: dict[str, str] = {}  # of the image of each role, for those GPUs
+_RECORDS: dict[str, RecipeRecord] = {}  # of the image of each role, for those GPUs
 
 
 def simulated_gpus(root: Path) -> HostGpus:
@@ -55,7 +57,7 @@ def simulated_gpus(root: Path) -> HostGpus:
         _GPUS.append(pickle.dumps(gpus))
         for role in ROLES:
             recipe = node_recipe(ClusterSpec(), PLANES[role].recipe, gpus, init="systemd")
-            _FINGERPRINTS[role] = recipe.fingerprint
+            _RECORDS[role] = record_recipe(recipe, recipe.hash_contents())
     found: HostGpus = pickle.loads(_GPUS[0])
     return found
 
@@ -88,7 +90,8 @@ class World:
                 id=role,
                 name=f"gpuprov-image-{role}",
                 labels={
-                    LABEL_FINGERPRINT: _FINGERPRINTS[role],
+                    LABEL_FINGERPRINT: _RECORDS[role].fingerprint,
+                    LABEL_RECIPE: _RECORDS[role].dump(),
                     LABEL_MUNGE_OWNER: "101:102",
                     LABEL_ACCOUNT: str(ACCOUNT_UID),
                 },

@@ -44,7 +44,7 @@ def test_its_floors_are_those_that_are_enforced() -> None:
 
 
 def test_there_are_few_stories_and_each_is_told() -> None:
-    assert 20 < len([path for path in STORIES.rglob("*.py") if path.name != "__init__.py"]) <= 28
+    assert 20 < len([path for path in STORIES.rglob("*.py") if path.name != "__init__.py"]) <= 29
     paths = {path for floor in TOLD for path in floor.rglob("*.py") if path.name != "__init__.py"}
     stories = {path.name for path in paths}
     assert len(stories) == len(paths)

@@ -10,6 +10,7 @@ from gpuprov.cluster.find_node import get_source
 from gpuprov.cluster.images import get_named_image
 from gpuprov.cluster.leases import read_leases
 from gpuprov.cluster.network_plan import plan_networks
+from gpuprov.cluster.nodes import image_of
 from gpuprov.cluster.ordered_design import design_ordered
 from gpuprov.cluster.ordered_spec import first_draft, with_order
 from gpuprov.cluster.placement import Place
@@ -50,7 +51,7 @@ class NodePlan:
     Attributes:
         state: The cluster without an unfinished node of that name, which would hold its address and its GPUs.
         leaves: That node, if there is one.
-        image: None if the role's own image is used.
+        image: None if the role's own image is used, which has the account of jobs; of a copy, that of its source.
         share: The folder that its cluster shares.
         silent: Why engines do not respond whose networks this one has to keep clear of.
     """
@@ -137,10 +138,10 @@ def look_and_plan_node(
     place = Place(host=host.name, gpus=gpus, leases=leases, claims=claims, shared=shared_mounts(spec), taken=taken)
     design = design_ordered(order, spec, state, place)
     image = None if order.image is None else get_named_image(driver, order.image)
+    image = image if source is None else image_of(source)
     share = look_and_plan_share(driver, host, settled, state, [design], around)
-    origin = source or image  # None for the role's own image, which has the account
-    if share.folder and origin and plane_of(spec.nodes.role).shares:
-        require_account([order.name], [origin.labels], fix="use the image of the role; or --role plain")
+    if share.folder and image and plane_of(spec.nodes.role).shares:
+        require_account([order.name], [image.labels], fix="use the image of the role; or --role plain")
     refuse_without_room(driver, host, nodes=1)
     own = found.taken_addresses().keys() - state.taken_addresses().keys()  # that node may run, and answer
     if not networks.requests and design.address and design.address not in own:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
 
 from gpuprov.cluster.built_images import describe_builder, find_builder
 from gpuprov.cluster.held_gpus import gpu_paths, leased_uuids
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from gpuprov.cluster.state import ClusterState
     from gpuprov.drivers.base import Driver, NodeState
 
+_OLD_IMAGE: Final = "old image: {}"
+
 
 @dataclass(frozen=True, kw_only=True)
 class NodeRow:
@@ -30,7 +32,8 @@ class NodeRow:
         devices: Paths of the leased GPUs in the node.
         simulated: Whether these GPUs are simulated.
         work: The word of the node's plane, such as `idle`; empty where it has none.
-        health: `ok`, or what is wrong; of a foreign instance that has a node's labels, whose copy it is.
+        health: `ok`, `old image` with what that lacks, or what is wrong; of a foreign instance that has a node's
+            labels, whose copy it is.
     """
 
     name: str
@@ -48,6 +51,11 @@ class NodeRow:
     work: str
     health: str
     image: str
+
+    @property
+    def is_well(self) -> bool:
+        """Whether nothing is wrong with it; an older image is no fault."""
+        return self.health == "ok" or self.health.startswith(_OLD_IMAGE.format(""))
 
 
 def cluster_rows(driver: Driver, name: str) -> tuple[NodeRow, ...]:
@@ -73,7 +81,14 @@ def read_work(driver: Driver, state: ClusterState) -> dict[str, str]:
 
 def found_rows(driver: Driver, state: ClusterState, work: Mapping[str, str]) -> tuple[NodeRow, ...]:
     """The nodes of a cluster of which all of this was found out a moment ago."""
-    return tuple(node_row(node, work.get(node.name, ""), engine=driver.name) for node in state.nodes)
+    from gpuprov.planes.across.image_age import find_older  # as above
+
+    older = find_older(driver, state)
+    rows = (node_row(node, work.get(node.name, ""), engine=driver.name) for node in state.nodes)
+    return tuple(
+        replace(row, health=_OLD_IMAGE.format(older[row.name])) if row.health == "ok" and row.name in older else row
+        for row in rows
+    )
 
 
 def list_rows(driver: Driver, *, everything: bool) -> tuple[NodeRow, ...]:

@@ -94,12 +94,12 @@ def _handover_paths() -> dict[str, str]:
     return {"took_over": f"{folder}/took-over", "relinquished": f"{folder}/relinquished"}
 
 
-def machine_of(spec: ClusterSpec, member: Member, here: Machine) -> Machine:
+def usable_machine(spec: ClusterSpec, member: Member, here: Machine) -> Machine:
     """What a node may use of its host; `here` is this host, for members that do not say what theirs has."""
     memory_bytes = (spec.nodes.memory_gib or 0) * GIB or member.memory_bytes or here.memory_bytes
     return Machine(cpus=spec.nodes.cpus or member.cpus or here.cpus, memory_bytes=memory_bytes)
 
 
 def _describe(spec: ClusterSpec, member: Member, here: Machine) -> dict[str, Any]:
-    may_use = machine_of(spec, member, here)
+    may_use = usable_machine(spec, member, here)
     return {**plain_fields(member), "cpus": may_use.cpus, "memory_mib": may_use.memory_mib}

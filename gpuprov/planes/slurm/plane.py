@@ -12,14 +12,14 @@ from gpuprov.cluster.whole import is_elsewhere, recorded_whole
 from gpuprov.core.errors import UsageError
 from gpuprov.core.side_by_side import each
 from gpuprov.core.units import MIB
-from gpuprov.drivers.base import LABEL_ACCOUNT, File
+from gpuprov.drivers.base import LABEL_ACCOUNT, LABEL_QUEUE, File
 from gpuprov.planes.applied import apply_marked
-from gpuprov.planes.base import RELEASED, Diagnostics, Ready, spec_of
+from gpuprov.planes.base import RELEASED, Diagnostics, QueueFolder, Ready, spec_of
 from gpuprov.planes.led import LedPlane
 from gpuprov.planes.slurm import absence, backup, daemons, jobs, munge
 from gpuprov.planes.slurm.backup import controller_name, controller_names, state_folder, state_place
 from gpuprov.planes.slurm.facts import NAME, ready_states, slurm_path
-from gpuprov.planes.slurm.files import Machine, handover_files, job_programs, machine_of, render_slurm
+from gpuprov.planes.slurm.files import Machine, handover_files, job_programs, render_slurm, usable_machine
 from gpuprov.planes.slurm.takeover import take_over
 from gpuprov.planes.work.work_place import require_shared
 from gpuprov.provision.plane_recipe import PlaneRecipe
@@ -41,6 +41,16 @@ if TYPE_CHECKING:
     from gpuprov.verify.models import Expectation, Rule
 
 
+_QUEUE = QueueFolder(
+    path=slurm_path("state"),
+    user=NAME,
+    service="slurmctld",
+    arrival=slurm_path("arrival"),
+    version="dpkg-query -W -f '${Version}' slurmctld",
+    count="squeue -h | wc -l",
+)
+
+
 class SlurmPlane(LedPlane):
     """Slurm: its configuration on every node, the controller on one, a munge key that they share."""
 
@@ -56,11 +66,16 @@ class SlurmPlane(LedPlane):
         templates=(NAME,),
         brings=("gpuwork",),
         variables=lambda init: {NAME: {"slurm_init": init}, "work": {"work_uid": ACCOUNT_UID}},
-        labels={munge.LABEL_MUNGE_OWNER: "stat -c %u:%g /etc/munge", LABEL_ACCOUNT: f"id -u {ACCOUNT}"},
+        labels={
+            munge.LABEL_MUNGE_OWNER: "stat -c %u:%g /etc/munge",
+            LABEL_ACCOUNT: f"id -u {ACCOUNT}",
+            LABEL_QUEUE: _QUEUE.version,
+        },
     )
     secret_files = (munge.KEY_FILE,)
     marks = MappingProxyType({slurm_path("applied_mark"): "restart Slurm"})
     rules = backup.RULES
+    queue = _QUEUE
 
     def checks(self) -> tuple[Rule, ...]:
         """That its daemons run, the controller knows the node, and a job there sees its GPUs."""
@@ -281,7 +296,7 @@ class SlurmPlane(LedPlane):
             here = Machine(cpus=0, memory_bytes=0)
             members = [member for member in whole.members if member.role == NAME]
         nodes = tuple(
-            NodeRoom(gpus=len(member.devices), memory_bytes=machine_of(spec, member, here).memory_mib * MIB)
+            NodeRoom(gpus=len(member.devices), memory_bytes=usable_machine(spec, member, here).memory_mib * MIB)
             for member in members
         )
         return JobRoom(cluster=state.name, nodes=nodes)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Final
 from gpuprov.core.answer_kinds import parse_program_answer
 from gpuprov.core.errors import UsageError
 from gpuprov.core.excerpt import excerpt
-from gpuprov.core.names import name_cluster
 from gpuprov.core.silence_limit import scaled_limit_s
 from gpuprov.planes.work.job_room import NOTHING
 from gpuprov.planes.work.work_place import text_argv
@@ -35,7 +34,7 @@ print(json.dumps({"version": 1, "lacks": [] if shutil.which("g++") else ["g++"]}
 """
 
 
-def require_modules(desk: NodeProgram, imports: Mapping[str, str]) -> None:
+def require_imports(desk: NodeProgram, imports: Mapping[str, str]) -> None:
     """Refuse a project that imports what nodes do not have; a node that does not tell is believed to have it.
 
     Args:
@@ -53,7 +52,7 @@ def require_modules(desk: NodeProgram, imports: Mapping[str, str]) -> None:
         raise UsageError(
             f"the nodes of {desk.cluster} do not have {many}, which the project imports; {NOTHING}",
             evidence="\n".join([*map(excerpt, lines), *more]),
-            fix=_renewed(f"image: {{python: [{', '.join(lacking[:_SHOWN])}]}}", desk.cluster),
+            fix=_renewed(f"image: {{python: [{', '.join(lacking[:_SHOWN])}]}}"),
         )
 
 
@@ -67,14 +66,13 @@ def require_compiler(desk: NodeProgram) -> None:
         raise UsageError(
             f"the nodes of {desk.cluster} have no compilers for programs; {NOTHING}",
             evidence=f"{desk.node} has no g++",
-            fix=_renewed("image: {toolkit: true}", desk.cluster),
+            fix=_renewed("image: {toolkit: true}"),
         )
 
 
-def _renewed(key: str, cluster: str) -> str:
+def _renewed(key: str) -> str:
     """How nodes get another image."""
-    again = f"{name_cluster('gpuprov cluster down', cluster)}; gpuprov cluster up -f SPEC"
-    return f"write `{key}` into the cluster's spec, and create its nodes again: {again}"
+    return f"write `{key}` into the cluster's spec, and renew its nodes: gpuprov cluster up -f SPEC --renew"
 
 
 def _ask(desk: NodeProgram, text: str, names: list[str]) -> list[str]:

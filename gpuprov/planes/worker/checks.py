@@ -1,4 +1,4 @@
-"""Whether the broker answers, and each worker of the node, for the GPU that the node holds."""
+"""Whether the broker answers, and each worker of the node for its GPU, and whether all queues are served."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from gpuprov.core.excerpt import excerpt
 from gpuprov.planes.left import judge_left
 from gpuprov.planes.worker.answers import read_workers
 from gpuprov.planes.worker.facts import NAME
+from gpuprov.planes.worker.queues import find_unserved
 from gpuprov.verify.checks.driver import NO_GPU, facts_of
-from gpuprov.verify.finding import failed, not_asked, passed, unknown
+from gpuprov.verify.finding import failed, not_asked, passed, unknown, warned
 from gpuprov.verify.models import Rule
 
 if TYPE_CHECKING:
@@ -69,6 +70,26 @@ def judge_left_by_runs(expected: Expectation, seen: Observation) -> Finding:
     return judge_left(facts_of(seen, NAME)["left"])
 
 
+def judge_queues(expected: Expectation, seen: Observation) -> Finding:
+    """No message waits in a queue that no worker serves (warning)."""
+    asked = facts_of(seen, NAME).get("queues") if expected.role == NAME else None
+    if asked is None:
+        return not_asked(_NO_WORKER)
+    if asked["exit_code"] == 0 and not asked["stdout"]:
+        return not_asked("the broker is not in this node")
+    try:
+        unserved = find_unserved(asked["stdout"]) if asked["exit_code"] == 0 else None
+    except ValueError as error:
+        return unknown(excerpt(str(error)))
+    if unserved is None:
+        return unknown(excerpt(f"RabbitMQ does not list its queues: {asked['stderr'].strip()[-_SAID:]}"))
+    if unserved:
+        counts = {name: f"{count} message{'s' if count > 1 else ''}" for name, count in unserved.items()}
+        words = [f"queue {name!a} has {count} and no consumer" for name, count in counts.items()]
+        return warned(excerpt("; ".join(words)))
+    return passed("a worker serves each queue that has messages")
+
+
 def _workers_of(expected: Expectation, seen: Observation) -> list[WorkerRecord]:
     """Those of the node; none where the answer is not what the program prints, which the first check says."""
     try:
@@ -81,6 +102,7 @@ def _workers_of(expected: Expectation, seen: Observation) -> list[WorkerRecord]:
 RULES = (
     Rule(id="broker-answers", layer="work", needs=("network-private",), judge=judge_broker, fact=NAME),
     Rule(id="worker-alive", layer="work", needs=("broker-answers",), judge=judge_alive, fact=NAME),
+    Rule(id="queues-served", layer="work", needs=("broker-answers",), judge=judge_queues, fact=NAME),
     Rule(id="worker-gpu", layer="work", needs=("worker-alive", "nvml-uuids"), judge=judge_gpu, fact=NAME),
     Rule(id="worker-leftovers", layer="work", needs=("network-private",), judge=judge_left_by_runs, fact=NAME),
 )

@@ -15,27 +15,30 @@ from gpuprov.cluster.whole import members_elsewhere, recorded_whole
 from gpuprov.core.errors import EngineError, UsageError
 from gpuprov.core.names import name_cluster
 from gpuprov.core.side_by_side import each
-from gpuprov.drivers.base import LABEL_ACCOUNT
+from gpuprov.drivers.base import LABEL_ACCOUNT, LABEL_QUEUE
 from gpuprov.planes.applied import apply_marked
-from gpuprov.planes.base import RELEASED, Departure, Diagnostics, Ready, spec_of
+from gpuprov.planes.base import RELEASED, Departure, Diagnostics, QueueFolder, Ready, spec_of
 from gpuprov.planes.led import LedPlane
 from gpuprov.planes.left import ask_left
 from gpuprov.planes.work.work_place import desk_argv, require_shared
 from gpuprov.planes.worker import hold, jobs, services
 from gpuprov.planes.worker.facts import (
     APPLIED,
+    ARRIVAL,
     BROKER_SERVICE,
     DEFINITIONS,
     FLOWER,
     FOLDER,
     NAME,
     PAGE_SERVICE,
+    QUEUE,
     RABBITMQ,
     WORKERS,
 )
 from gpuprov.planes.worker.files import applied_file, broker_files, broker_url, worker_files
 from gpuprov.planes.worker.page import PAGE_FILE, read_page
 from gpuprov.planes.worker.password import BROKER_FILE, new_password, read_password
+from gpuprov.planes.worker.queues import QUEUES_ARGV
 from gpuprov.provision.plane_recipe import WORKERS as REQUIREMENTS
 from gpuprov.provision.plane_recipe import PlaneRecipe
 from gpuprov.spec.addressing import node_name
@@ -64,6 +67,16 @@ def _job_memory(spec: ClusterSpec, _root: Path) -> Found:
         yield "jobs.memory", "is given, but workers do not limit memory", "null, or nodes.role: slurm"
 
 
+_QUEUE = QueueFolder(
+    path=QUEUE,
+    user="rabbitmq",
+    service=BROKER_SERVICE,
+    arrival=ARRIVAL,
+    version="dpkg-query -W -f '${Version}' rabbitmq-server",
+    count="rabbitmqctl -q list_queues -p gpuwork messages | awk '/^[0-9]+$/ {n += $1} END {print n + 0}'",
+)
+
+
 class WorkerPlane(LedPlane):
     """Workers: the URL of the broker and the GPUs on every node, the broker on one, a password that they share."""
 
@@ -85,11 +98,12 @@ class WorkerPlane(LedPlane):
             NAME: {"worker_init": init},
             "work": {"work_uid": ACCOUNT_UID},
         },
-        labels={LABEL_ACCOUNT: f"id -u {ACCOUNT}"},
+        labels={LABEL_ACCOUNT: f"id -u {ACCOUNT}", LABEL_QUEUE: _QUEUE.version},
     )
     secret_files = (BROKER_FILE, PAGE_FILE)
     marks = MappingProxyType({APPLIED: "restart the workers"})
     rules = (SpecRule(reads=("nodes.role", "jobs.memory"), find=_job_memory),)
+    queue = _QUEUE
 
     def checks(self) -> tuple[Rule, ...]:
         """That the broker and each worker answer, and that a task there sees the worker's GPU."""
@@ -262,9 +276,10 @@ class WorkerPlane(LedPlane):
         *,
         timeout_s: float,
     ) -> dict[str, dict[str, object]]:
-        """The workers that answer by the broker, and the GPU that each one's work sees; what is left of runs."""
-        asked = {"argv": desk_argv("workers"), "timeout_s": timeout_s}
-        return {"workers": asked, "left": ask_left("GPUWORK_RUN", timeout_s=timeout_s)}
+        """The workers that answer by the broker, the GPU that each one's work sees, the queues; what runs left."""
+        asked = {"workers": desk_argv("workers"), "queues": QUEUES_ARGV}
+        questions = {name: {"argv": argv, "timeout_s": timeout_s} for name, argv in asked.items()}
+        return {**questions, "left": ask_left("GPUWORK_RUN", timeout_s=timeout_s)}
 
     def diagnostics(self) -> Diagnostics:
         """Logs of each node, and the broker's view of all; none of them shows a password."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gpuprov.cluster.placement import place_nodes
 from gpuprov.cluster.share_look import new_mark
+from gpuprov.cluster.shrinking import Shrinking, lost_folder
 from gpuprov.cluster.slices import slice_cluster
 from gpuprov.cluster.whole import WholeCluster, dump_whole
 from gpuprov.core.errors import Unreachable, UsageError
@@ -31,9 +32,10 @@ from gpuprov.spanning.parts.share_over_hosts import is_new_share, prove_share
 from gpuprov.spanning.parts.tunnel_keys import with_tunnels
 from gpuprov.spec.addressing import node_name, number_of_name
 from gpuprov.spec.serialize import dump_spec
+from gpuprov.spec.shared_folder import folder_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from gpuprov.cluster.files import Member
     from gpuprov.core.reporter import Reporter
@@ -60,6 +62,7 @@ class HostsUpOrder:
         known: The hosts that `host add` has remembered.
         policy: What becomes of jobs on nodes that have to leave.
         found: The cluster as it was found a moment ago: who was away then is not waited for again.
+        confirm: Is asked before nodes or the folder go, and raises where they are not to; None where nobody is.
     """
 
     draft: Draft
@@ -69,6 +72,7 @@ class HostsUpOrder:
     verify: bool = False
     prune: bool = False
     found: SpanningCluster | None = None
+    confirm: Callable[[Shrinking], None] | None = None
 
     @property
     def machines(self) -> dict[str, RemoteMachine]:
@@ -106,6 +110,7 @@ class Agreed:
         leaving: Hosts that the spec does not name any more.
         nodes: By host, those of the spec's nodes that it is to have.
         lines: By host, what it would change.
+        older: By host, its nodes with an older image, and what it lacks.
         secret: What the nodes share now; empty where there is none.
         take: By host, the mark that it takes out of the folder that they share while it plans.
     """
@@ -119,6 +124,20 @@ class Agreed:
     lines: Mapping[str, tuple[str, ...]]
     secret: bytes = field(repr=False)
     take: Mapping[str, str] = field(default_factory=dict)
+    older: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @property
+    def gone(self) -> tuple[Member, ...]:
+        """The nodes that are removed, those too that are made again on another host."""
+        return tuple(
+            one for one in self.before.members if one.name not in self.whole.homes or one.host in self.leaving.nodes
+        )
+
+    @property
+    def shrinking(self) -> Shrinking:
+        """What is lost."""
+        shared = folder_of(self.seen.spec) if self.seen.spec else ""
+        return Shrinking(nodes=tuple(one.name for one in self.gone), folder=lost_folder(shared, self.spec))
 
     @property
     def changes(self) -> bool:
@@ -192,7 +211,8 @@ def _agree(
         secrets = sorted(planned, key=lambda host: host != first)
         secret = next((planned[host].secret for host in secrets if planned[host].secret), b"")
         lines = {**leaving.lines, **{host: one.lines for host, one in planned.items()}}
-        agreed = replace(begun, whole=whole, lines=lines, secret=secret, take={})
+        older = {host: one.older for host, one in planned.items()}
+        agreed = replace(begun, whole=whole, lines=lines, secret=secret, take={}, older=older)
         if spec.share and agreed.changes and not proven:
             prove_share(spec, seen, hosts)
         return agreed

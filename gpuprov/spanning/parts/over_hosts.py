@@ -105,7 +105,7 @@ def with_word(row: NodeRow, words: Mapping[str, str]) -> NodeRow:
         return row
     word = words[row.name]
     plane = plane_of(row.role)
-    bad = row.health == "ok" and not plane.is_ready(word)
+    bad = row.is_well and not plane.is_ready(word)
     return replace(row, work=word, health=f"{plane.title} reports {word}: gpuprov cluster up" if bad else row.health)
 
 

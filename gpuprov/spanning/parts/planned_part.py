@@ -24,12 +24,14 @@ class PlannedPart:
         mine: Its nodes as they would be.
         secret: What they share now; empty where there is none.
         took: Whether it has taken the mark that it was to take out of a folder.
+        older: One line for nodes with an older image that lacks the same.
     """
 
     lines: tuple[str, ...]
     mine: tuple[Member, ...]
     secret: bytes = field(repr=False)
     took: bool = False
+    older: tuple[str, ...] = ()
 
 
 def read_planned_part(told: Mapping[str, Any], host: str, elsewhere: Mapping[str, str]) -> PlannedPart:
@@ -53,7 +55,8 @@ def read_planned_part(told: Mapping[str, Any], host: str, elsewhere: Mapping[str
     whole, secret, took = strictly(read, host)
     mine = parse_whole(whole, source=f"the answer of {host}").on(host)
     strictly(lambda: _refuse_others(mine, elsewhere), host)
-    return PlannedPart(lines=read_lines(told, "plan", host), mine=mine, secret=secret, took=took)
+    lines, older = (read_lines(told, key, host) for key in ("plan", "older"))
+    return PlannedPart(lines=lines, mine=mine, secret=secret, took=took, older=older)
 
 
 def _refuse_others(mine: Iterable[Member], elsewhere: Mapping[str, str]) -> None:

@@ -299,7 +299,7 @@ CASES = (
         argv=("ssh", "far"),
     ),
     Case(site="workflows/explain.py: gpuprov explain 'gres", argv=("explain", " ")),
-    Case(site="workflows/explain.py: gpuprov explain {near[0]}", argv=("explain", "no such thing")),
+    Case(site="workflows/explain.py: gpuprov doctor; gpuprov verify", argv=("explain", "no such thing")),
     Case(
         site="workflows/expose.py: choose another --port",
         before=(*LAB, ("expose", "web", "80", "--port", "8080")),
@@ -340,6 +340,13 @@ CASES = (
 
 # Sites without a case; their commands are parsed
 REASONS = {
+    "cli/cluster_up.py: gpuprov cluster up --renew": "an older image: tests/unit/workflows/test_older_images.py",
+    "cli/spanning.py": "a cluster that spans hosts: tests/unit/cli/test_hosts.py",
+    "cluster/plan.py: use the later version": "labels of a later version: tests/unit/workflows/test_older_images.py",
+    "cluster/replacements.py": "labels of a later version: tests/unit/workflows/test_older_images.py",
+    "planes/across/image_age.py": "nodes with an older image: tests/unit/workflows/test_older_images.py",
+    "planes/across/kept_queue.py": "a node that is being replaced: tests/unit/workflows/test_older_images.py",
+    "workflows/replace_older.py": "nodes with an older image: tests/unit/workflows/test_older_images.py",
     "cluster/build_image.py: use a base": "a builder that does not boot: tests/unit/cluster/test_build_image.py",
     "cluster/expected_nodes.py": "shown by verify: see the catalogue's node-lease below",
     "planes/across/find_desk.py: gpuprov jobs": "the verb of what cluster/state.py says",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -12,6 +13,8 @@ from gpuprov.drivers.base import ExecResult
 from tests.fakes.slurm import FakeJob
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tests.unit.cli.conftest import Typed
 
 DOWN = ["cluster", "down"]
@@ -132,3 +135,94 @@ def test_networks_alone_are_told_of(up: Typed, capsys: pytest.CaptureFixture[str
     up.world.engine.nodes.clear()
     assert main(DOWN, host=up.world.host) == 2
     assert "networks: gpbr0, gpbr1" in capsys.readouterr().err
+
+
+SPEC = "version: gpuprov/v1\nname: lab\nnodes: {{count: {count}}}\nshare: {share}\ngpus: {{mode: simulated}}\n"
+
+
+@pytest.fixture
+def lab(typed: Typed, capsys: pytest.CaptureFixture[str]) -> Typed:
+    """Three nodes that share a folder, and one of create-node."""
+    typed(["cluster", "up", "-n", "3", "--share", "--gpu-mode", "simulated", "--no-verify"], capsys)
+    typed(["create-node", "web", "--role", "plain", "--gpu-mode", "simulated"], capsys)
+    return typed
+
+
+def file_of(folder: Path, count: int = 3, *, share: bool = True) -> list[str]:
+    (folder / "lab.yaml").write_text(SPEC.format(count=count, share=str(share).lower()))
+    return ["cluster", "up", "--no-verify", "-f", str(folder / "lab.yaml")]
+
+
+@pytest.mark.parametrize(
+    ("count", "share", "lost"),
+    [
+        (1, True, "2 nodes with all data on their disks: c[001-002]"),
+        (3, False, "/shared of the nodes: /srv/gpuprov/lab, which stays on the host"),
+    ],
+)
+def test_a_file_that_says_less_needs_yes(
+    lab: Typed, tmp_path: Path, count: int, lost: str, capsys: pytest.CaptureFixture[str], *, share: bool
+) -> None:
+    before = lab.world.engine.dump()
+    argv = file_of(tmp_path, count, share=share)
+    assert main(argv, host=lab.world.host) == 2
+    said = capsys.readouterr().err
+    assert f"{argv[-1]} says less than cluster lab has: this would be lost" in said
+    assert lost in said
+    assert "--yes" in said
+    assert lab.world.engine.dump() == before
+    lab([*argv, "--yes"], capsys)
+    assert lab.world.names == [f"c00{number}" for number in range(count)] + ["web"]
+
+
+@pytest.mark.parametrize("answer", ["lab", "n"])
+def test_a_terminal_is_asked_whether_a_file_may_take_nodes(
+    lab: Typed, tmp_path: Path, answer: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    terminal = Terminal(monkeypatch, answer)
+    lab(file_of(tmp_path, 2), capsys, codes=(0 if answer == "lab" else 2,))
+    assert terminal.asked == ["To go on, type lab"]
+    assert ("c002" in lab.world.names) is (answer != "lab")
+
+
+def test_what_is_typed_beside_a_file_is_that_persons_word(
+    lab: Typed, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lab([*file_of(tmp_path, 2, share=False), "-n", "1", "--share", "false"], capsys)
+    assert lab.world.names == ["c000", "web"]
+
+
+def test_a_file_that_says_as_much_or_more_asks_nothing(
+    lab: Typed, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert "create" not in lab(file_of(tmp_path), capsys)
+    lab(file_of(tmp_path, 4), capsys)
+    assert "c003" in lab.world.names
+
+
+def test_a_number_on_the_command_line_says_first_which_nodes_go_and_which_stay(
+    lab: Typed, capsys: pytest.CaptureFixture[str]
+) -> None:
+    capsys.readouterr()
+    assert main(["cluster", "up", "--no-verify", "-n", "2"], host=lab.world.host) == 0
+    said = capsys.readouterr().err
+    assert "remove 1 node with all data on its disk: c002" in said
+    assert "keep node web (from create-node); --prune removes it" in said
+    assert said.index("c002") < said.index("remove ..."), "it is said before the phase begins"
+    assert lab.world.names == ["c000", "c001", "web"]
+
+
+def test_nodes_that_were_made_after_the_question_stay(
+    lab: Typed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    terminal = Terminal(monkeypatch, "lab")
+
+    def grow(*question: str, **words: Any) -> str:
+        lab.world.up(5, spec=replace(lab.world.spec(5), share=True))
+        return Terminal.prompt(terminal, *question, **words)
+
+    monkeypatch.setattr("click.prompt", grow)
+    capsys.readouterr()
+    assert main(file_of(tmp_path, 2), host=lab.world.host) == 2
+    assert "c[003-004] would be removed as well" in capsys.readouterr().err
+    assert "c004" in lab.world.names

@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpuprov.cli.main import main
+from tests.unit.workflows.test_older_images import newer
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tests.unit.cli.conftest import Typed
 
 UP = ("cluster", "up", "-n", "2", "--gpu-mode", "simulated", "--no-verify")
@@ -50,6 +53,18 @@ def test_a_plan_says_that_nodes_from_create_node_stay_unless_they_are_pruned(
     assert typed.world.names == ["c000", "c001", "web"]
 
 
+def test_that_nodes_share_gpus_is_said_once_in_words_and_in_the_document(
+    typed: Typed, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = "6 nodes share 4 GPUs"
+    for verb in ("plan", "up"):
+        line = ("cluster", verb, "-n", "6", "--gpu-mode", "simulated")
+        assert main(["--json", *line, *(("--no-verify",) if verb == "up" else ())], host=typed.world.host) == 0
+        said = capsys.readouterr()
+        assert json.loads(said.out)["shared"] == words
+        assert said.err.count(words) == 1
+
+
 @pytest.mark.parametrize(
     ("words", "folder"),
     [
@@ -76,3 +91,30 @@ def test_a_word_that_is_no_folder_is_refused(typed: Typed, capsys: pytest.Captur
     assert main([*UP, "--share", "results"], host=typed.world.host) == 2
     assert "share: 'results' is not an absolute path" in capsys.readouterr().err
     assert typed.world.names == []
+
+
+def test_nodes_with_an_older_image_are_told_of_and_replaced_once_somebody_agrees(
+    typed: Typed, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    world = typed.world
+    world.begin_with(2)
+    newer(world, 2)
+    file = tmp_path / "lab.yaml"
+    file.write_text("name: lab\nnodes: {count: 2}\ngpus: {mode: simulated}\nimage: {python: [numpy==1.26]}\n")
+    file.write_text(f"version: gpuprov/v1\n{file.read_text()}")
+    spec, line = ("-f", str(file)), "c[000-001]: image is older: lacks numpy==1.26"
+    assert typed(("cluster", "plan", *spec), capsys).splitlines() == ["nothing to do but to replace nodes", line]
+    told = json.loads(typed(("--json", "cluster", "plan", *spec, "--renew"), capsys))
+    assert (told["plan"], told["older"]) == (["replace node c001", "replace node c000"], [line])
+    assert "unchanged" in typed(("cluster", "up", *spec, "--no-verify"), capsys)
+    assert "old image: lacks numpy==1.26" in typed(("cluster", "status"), capsys)
+
+    renew = ("cluster", "up", "--renew", "--no-verify")
+    capsys.readouterr()
+    assert main(renew, host=world.host) == 2
+    said = capsys.readouterr().err
+    assert "what is in c[000-001] is lost" in said
+    assert "gpuprov cluster up --renew --yes" in said
+    assert "replace node c000" in typed((*renew, "--yes"), capsys)
+    assert "old image" not in typed(("cluster", "status"), capsys)
+    assert "unchanged" in typed(renew, capsys), "there is nothing to ask about"

@@ -42,8 +42,8 @@ def test_json(capsys: pytest.CaptureFixture[str]) -> None:
 def test_what_nobody_knows(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", "nothing of the sort"]) == 2
     error = capsys.readouterr().err
-    assert "similar ids: " in error
-    assert "fix: gpuprov explain " in error
+    assert "no line of it is in the catalogue" in error
+    assert "fix: gpuprov doctor; gpuprov verify " in error
     assert main(["explain", ""]) == 2
     assert main(["explain"]) == 2
 

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import pytest
 
 from gpuprov.cli.main import main
 from gpuprov.provision.events import HostStats, TaskEvent
-from gpuprov.provision.site import HostResult, SiteResult
+from gpuprov.provision.site import HostResult, Site, SiteResult
 from tests.schemas import validate
-
-if TYPE_CHECKING:
-    import pytest
 
 STATS = HostStats(host="c000", ok=2, changed=1, failed=0, unreachable=0, skipped=3)
 CHANGE = TaskEvent(kind="changed", host="c000", role="", task="Make", diff="+x")
@@ -52,6 +50,33 @@ def test_the_document_has_the_hosts_and_the_error(
     assert document["play"]["hosts"]["c001"]["task"] == "base: Ask"
     assert document["error"]["what"] == "1 of 2 hosts failed: c001"
     assert document["error"]["exit_code"] == 5
+
+
+@pytest.mark.parametrize(
+    ("options", "cluster"),
+    [((), "lab"), (("--cluster", "two"), "two"), (("--all-clusters",), ""), (("-i", "x"), "lab")],
+)
+def test_it_runs_on_one_cluster_unless_told_otherwise(
+    options: tuple[str, ...], cluster: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    asked: list[Site] = []
+
+    def run(site: Site, **_: object) -> SiteResult:
+        asked.append(site)
+        return SiteResult(hosts=(WELL,), changes=())
+
+    monkeypatch.setattr("gpuprov.workflows.run_playbook.run_site", run)
+    (tmp_path / "site.yml").touch()
+    assert main(["play", str(tmp_path / "site.yml"), *options]) == 0
+    (site,) = asked
+    assert (site.cluster, site.inventories) == (cluster, ("x",) if "-i" in options else ())
+
+
+def test_options_that_exclude_each_other_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    for options in (("--cluster", "two", "--all-clusters"), ("-i", "x", "--cluster", "two")):
+        assert main(["play", "site.yml", *options]) == 2
+        assert "exclude each other" in capsys.readouterr().err
+    assert main(["play", "site.yml", "--cluster", "../x"]) == 2
 
 
 def test_a_run_that_ends_well_has_no_error(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,8 +16,6 @@ from tests.fakes.hosts_in_worlds import SINCE, HostsInWorlds, keep_keys_below
 from tests.schemas import validate
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from gpuprov.gpu.models import HostGpus
     from tests.conftest import Recording
 
@@ -27,6 +26,9 @@ nodes: {count: 4}
 gpus: {mode: simulated}
 """
 AWAY = 7
+
+
+WHERE = {"hoff": "c[000-001]", "hinton": "c[002-003]"}
 
 
 class Typing:
@@ -84,6 +86,20 @@ def test_up_shows_one_table_with_the_host_of_each_node(lab: Typing) -> None:
     again = lab.json("cluster", "up", "--no-verify")
     assert (again["unchanged"], [host["status"] for host in again["hosts"]]) == (True, ["ready", "ready"])
     assert lab.json("cluster", "plan")["plan"] == []
+
+
+def test_nodes_with_an_older_image_are_told_of_over_hosts_and_replaced_by_hand(lab: Typing) -> None:
+    lab.type("cluster", "up", "-f", lab.file, "--no-verify")
+    Path(lab.file).write_text(f"{SPEC}image: {{python: [tqdm]}}\n")
+    plan = ("cluster", "plan", "-f", lab.file)
+    older = [f"{host}: {nodes}: image is older: lacks tqdm" for host, nodes in WHERE.items()]
+    assert lab.json(*plan)["older"] == older
+    lab.type("cluster", "up", "-f", lab.file, "--no-verify")
+    nodes = lab.json("cluster", "status")["nodes"]
+    assert {(node["health"], node["slurm"]) for node in nodes} == {("old image: lacks tqdm", "idle")}
+    for verb in ("up", "plan"):
+        lab.type("cluster", verb, "--renew", expect=2)
+        assert "fix: replace them one by one: gpuprov rm NODE; gpuprov cluster up" in lab.errors
 
 
 def test_status_says_which_host_is_away_since_when(lab: Typing) -> None:
@@ -219,6 +235,26 @@ def test_down_removes_what_is_on_all_hosts(lab: Typing) -> None:
     assert {line.partition(":")[0] for line in told["changed"]} == {"hoff"}
     lab.hosts.away = set()
     assert {line.partition(":")[0] for line in lab.json("cluster", "down", "--yes")["changed"]} == {"hinton"}
+
+
+def test_a_file_that_says_less_takes_nothing_unasked(lab: Typing) -> None:
+    lab.type("cluster", "up", "-f", lab.file, "--no-verify")
+    up = ("cluster", "up", "-f", lab.file, "--no-verify")
+    for less, lost in (
+        (SPEC.replace("count: 4", "count: 3"), "1 node with all data on its disk: c003"),
+        (
+            SPEC.replace(", {name: hinton, internal_ip: 192.0.2.12}", ""),
+            "2 nodes with all data on their disks: c[002-003]",
+        ),
+    ):
+        Path(lab.file).write_text(less)
+        lab.type(*up, expect=2)
+        assert f"says less than cluster lab has: this would be lost\nevidence: {lost}" in lab.errors
+        assert len(lab.json("cluster", "status")["nodes"]) == 4
+    lab.type(*up, "--yes")
+    assert {node["host"] for node in lab.json("cluster", "status")["nodes"]} == {"hoff"}
+    lab.type(*up, "-n", "3")
+    assert "remove 1 node" in " ".join(lab.hosts._reporter.lines) or "remove 1 node" in lab.errors
 
 
 def test_down_asks_before_it_removes_anything(lab: Typing) -> None:

@@ -102,8 +102,16 @@ def test_spread_goes_by_the_gpus_that_are_free() -> None:
     assert written(place_nodes(spec, names(3), offers(spec, [busy, place_of("b", 3)]))) == "abb"
     shared = spec_of("ab", sharing="shared")
     loaded = place_of("a", 2, *(held(f"x{n}", uuid("a", 0), uuid("a", 1), sharing="shared") for n in range(2)))
-    assert written(place_nodes(shared, names(4), offers(shared, [loaded, place_of("b", 2)]))) == "bbbb"
-    assert written(place_nodes(shared, names(6), offers(shared, [loaded, place_of("b", 2)]))) == "abbbbb"
+    assert written(place_nodes(shared, names(2), offers(shared, [loaded, place_of("b", 2)]))) == "ab"
+    assert written(place_nodes(shared, names(4), offers(shared, [loaded, place_of("b", 2)]))) == "aabb"
+    assert written(place_nodes(shared, names(6), offers(shared, [loaded, place_of("b", 2)]))) == "aaabbb"
+
+
+def test_spread_goes_by_the_gpus_that_the_cluster_itself_holds_first() -> None:
+    spec = spec_of("ab", sharing="shared")
+    others = place_of("a", 2, *(held(f"x{n}", uuid("a", n % 2), sharing="shared") for n in range(8)))
+    own = place_of("b", 2, *(replace(held(f"c00{n}", uuid("b", n), sharing="shared"), cluster="lab") for n in range(2)))
+    assert written(place_nodes(spec, names(4), offers(spec, [others, own]))) == "bbaa"
 
 
 def test_nodes_without_gpus_are_spread_by_their_number() -> None:

@@ -12,7 +12,7 @@ import pytest
 
 import gpuprov.verify
 from gpuprov.cli.verbs import VERBS
-from gpuprov.core.catalogue import FIELDS, find_entries, find_fix, load_catalogue, nearest_ids
+from gpuprov.core.catalogue import FIELDS, find_entries, find_fix, load_catalogue
 from gpuprov.host import examine as doctor
 from gpuprov.host import findings as host_findings
 from gpuprov.host import gpu_findings, role_needs
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 CATALOGUE = load_catalogue()
 LINES: dict[str, list[str]] = json.loads((Path(__file__).parent / "data" / "log_lines.json").read_text())
+PASTED = json.loads((Path(__file__).parent / "data" / "pasted_lines.json").read_text())
 TROUBLES = (Path(__file__).parents[3] / "docs" / "troubleshooting.md").read_text()
 # What goes wrong for people who run GPUs in LXD or Docker with Slurm, and the entry that knows it
 FAILURES = {
@@ -46,7 +47,7 @@ FAILURES = {
     "leftovers after power loss": "leftovers",
     "a spec that a newer version recorded": "recorded-spec",
 }
-XIDS = {13, 31, 43, 48, 62, 63, 64, 74, 79, 92, 94, 95, 119, 120}
+XIDS = {8, 13, 31, 32, 43, 45, 48, 61, 62, 63, 64, 69, 74, 79, 92, 94, 95, 109, 119, 120, 140, 149, 154}
 
 
 def ids_of(kind: str) -> set[str]:
@@ -124,7 +125,8 @@ def test_a_fix_is_filled_in_where_it_is_known() -> None:
 def test_every_failure_and_error_number_has_a_line_that_it_is_found_by() -> None:
     assert set(FAILURES.values()) <= ids_of("failure")
     assert ids_of("xid") == {f"xid-{number}" for number in XIDS} | {"xid-other"}
-    assert ids_of("failure") | ids_of("xid") <= set(LINES)
+    plain = {f"xid-{number}" for number in (8, 32, 45, 61, 69, 140)}
+    assert ids_of("failure") | ids_of("xid") <= set(LINES) | {name for name, _ in PASTED["known"]} | plain
 
 
 @pytest.mark.parametrize("name", LINES)
@@ -188,10 +190,29 @@ def test_failures_come_before_checks() -> None:
     assert kinds == ["failure", "verify"]
 
 
-@pytest.mark.parametrize(
-    ("text", "name"),
-    [("driver-libary", "driver-libraries"), ("the check kernel-matmull said so", "kernel-matmul")],
-)
-def test_the_nearest_ids_are_named(text: str, name: str) -> None:
-    assert nearest_ids(text, CATALOGUE)[0] == name
-    assert len(nearest_ids("??", CATALOGUE)) == 3
+@pytest.mark.parametrize(("name", "line"), PASTED["known"])
+def test_a_line_that_people_paste_finds_its_entry_and_little_else(name: str, line: str) -> None:
+    found = [entry.id for entry in find_entries(line, CATALOGUE)]
+    assert name in found
+    assert len(found) <= 2
+
+
+@pytest.mark.parametrize("line", PASTED["unknown"])
+def test_what_is_no_failure_has_no_entry(line: str) -> None:
+    assert find_entries(line, CATALOGUE) == ()
+
+
+def test_each_line_of_a_long_log_is_explained_once() -> None:
+    lines = [line for _, line in PASTED["known"]]
+    quiet = [f"step {number}: all is well" for number in range(1000)]
+    found = [entry.id for entry in find_entries("\n".join([*lines, *quiet, *lines]), CATALOGUE)]
+    assert len(found) == len(set(found))
+    assert {name for name, _ in PASTED["known"]} <= set(found)
+
+
+def test_a_message_over_several_lines_is_explained() -> None:
+    text = (
+        "NVRM: The NVIDIA GPU 0000:41:00.0\nNVRM: (PCI ID: 10de:2330) installed in this system has\n"
+        "NVRM: fallen off the bus and is not responding to commands.\n"
+    )
+    assert [entry.id for entry in find_entries(text, CATALOGUE)] == ["host-bus"]

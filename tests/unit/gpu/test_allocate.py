@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpuprov.core.errors import HostNotReady, NotAllowed, UsageError
-from gpuprov.gpu.allocate import Claims, GpusTaken, Lease, LeaseRequest, allocate
+from gpuprov.gpu.allocate import Claims, GpusTaken, Lease, LeaseRequest, allocate, count_supply, describe_shared
 from gpuprov.gpu.models import MigInstance
 from gpuprov.gpu.observe import observe
 
@@ -200,3 +200,65 @@ def test_what_time_cannot_cure_is_no_reason_to_wait(two: HostGpus) -> None:
     with pytest.raises(GpusTaken) as taken:
         given(two, [lease(two, "a", 0)], exclusive("c000", 2), Claims())
     assert taken.value.request == exclusive("c000", 2)
+
+
+def of(cluster: str, host: HostGpus, node: str, *indexes: int) -> Lease:
+    gpus = tuple(host.units[index].uuid for index in indexes)
+    return Lease(node=node, gpus=gpus, sharing="shared", engine="lxd", status="running", cluster=cluster)
+
+
+@pytest.fixture
+def four(tmp_path: Path) -> HostGpus:
+    return observe(root=tmp_path, mode="simulated", simulated_count=4)
+
+
+@pytest.mark.parametrize(
+    ("cluster", "leases", "index"),
+    [
+        ("lab", (("lab", 0), ("other", 1), ("other", 2), ("other", 3)), 1),  # not a second one on its own GPU
+        ("lab", (("lab", 0), ("other", 1), ("other", 1), ("other", 2), ("other", 3)), 2),
+        ("lab", (("lab", 0), ("other", 1), ("other", 1), ("other", 2), ("other", 2), ("lab", 3)), 1),
+        ("lab", (("lab", 0), ("lab", 1), ("lab", 2), ("lab", 3)), 0),
+        ("lab", (("lab", 0), ("lab", 1), ("lab", 2), ("lab", 3), ("other", 0)), 1),
+        ("other", (("lab", 0), ("lab", 0), ("lab", 1), ("other", 2), ("other", 3)), 1),
+        ("", (("", 0), ("other", 1), ("other", 1), ("other", 2), ("other", 3)), 0),  # a job is part of no cluster
+    ],
+)
+def test_a_cluster_is_spread_over_different_gpus_first(
+    four: HostGpus, cluster: str, leases: tuple[tuple[str, int], ...], index: int
+) -> None:
+    held = [of(name, four, f"n{number}", gpu) for number, (name, gpu) in enumerate(leases)]
+    found = allocate(four, held, [shared("new")], claims=Claims(), cluster=cluster)
+    assert [gpu.index for gpu in found["new"]] == [index]
+
+
+def test_nodes_with_several_gpus_are_spread_too_and_leases_stay(four: HostGpus) -> None:
+    held = [
+        of("lab", four, "c000", 0),
+        of("lab", four, "c001", 0),
+        *(of("x", four, f"x{n}", 1, 2, 3) for n in range(3)),
+    ]
+    requests = [shared("c000"), shared("c001"), shared("c002", 2), shared("c003", 2)]
+    found = allocate(four, held, requests, claims=Claims(), cluster="lab")
+    indexes = {node: [gpu.index for gpu in gpus] for node, gpus in found.items()}
+    assert indexes == {"c000": [0], "c001": [0], "c002": [1, 2], "c003": [1, 3]}
+
+
+def test_what_a_host_can_give_is_counted_for_the_cluster_too(four: HostGpus) -> None:
+    held = [of("lab", four, "c000", 0), of("x", four, "x0", 1), of("x", four, "x1", 1)]
+    supply = count_supply(four, held, shared("c001"), claims=Claims(), most=9, cluster="lab")
+    assert (supply.unshared, supply.free) == (3, 1)
+
+
+@pytest.mark.parametrize(
+    ("held", "said"),
+    [
+        ([("h", ["a"]), ("h", ["b"]), ("h", [])], ""),
+        ([("h", ["a"]), ("i", ["a"])], ""),
+        ([("h", ["a"]), ("h", ["a"])], "2 nodes share 1 GPU"),
+        ([("h", [gpu]) for gpu in "abcdab"], "6 nodes share 4 GPUs"),
+        ([("h", ["a", "b"]), ("h", ["b", "c"]), ("h", [])], "2 nodes share 3 GPUs"),
+    ],
+)
+def test_that_nodes_share_gpus_is_said_in_words(held: list[tuple[str, list[str]]], said: str) -> None:
+    assert describe_shared(held) == said

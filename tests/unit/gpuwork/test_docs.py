@@ -12,6 +12,7 @@ from gpuwork.errors import Elsewhere, Refused, StoreError
 from gpuwork.grid import cli
 from gpuwork.grid.arguments import build_parser
 from gpuwork.grid.check import MOST_COMBINATIONS, MOST_NAMES
+from gpuwork.memory_kills import KILLED
 from gpuwork.project_files import ProjectLimits
 
 PAGE = (Path(__file__).parents[3] / "docs/grids.md").read_text()
@@ -70,8 +71,8 @@ def test_the_verbs_and_options_are_those_of_the_program() -> None:
 
 def test_the_exit_codes_and_limits_are_those_of_the_program() -> None:
     codes = re.findall(r"(?:Exit codes: |· )(\d+) ", PAGE.replace("\n", " "))
-    program = (0, cli.EXIT_FAILED, Refused.exit_code, StoreError.exit_code, Elsewhere.exit_code, cli.EXIT_INTERRUPTED)
-    assert [*map(int, codes)] == [*program]
+    errors = (Refused.exit_code, StoreError.exit_code, Elsewhere.exit_code)
+    assert [*map(int, codes)] == [0, cli.EXIT_FAILED, *errors, KILLED, cli.EXIT_INTERRUPTED]
     limits = ProjectLimits()
     text = PAGE.replace("\n", " ")
     assert f"larger than {limits.file_bytes // 1024**2} MiB" in text

@@ -90,6 +90,7 @@ def test_fewer_rows_than_workers(rows: int, programs: Programs, tmp_path: Path) 
     document = programs("run", program, "--data", tmp_path / "t.csv", "--workers", "3")
     assert document["result"]["state"]["sums"] == sums
     assert [worker["rows"] for worker in document["workers"]] == [1] * rows
+    assert document["simulated"] is any(worker["gpu"] is None for worker in document["workers"])
 
 
 def test_what_is_wrong_with_the_data_is_told_before_anything_runs(programs: Programs, tmp_path: Path) -> None:

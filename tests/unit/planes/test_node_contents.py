@@ -11,7 +11,7 @@ import pytest
 
 from gpuprov.core.errors import UsageError
 from gpuprov.drivers.base import ExecResult
-from gpuprov.planes.work.node_contents import require_compiler, require_modules
+from gpuprov.planes.work.node_contents import require_compiler, require_imports
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,7 +35,7 @@ def desk(said: str | None = None, **env: str) -> NodeProgram:
 
 def test_modules_that_a_node_lacks_are_refused_with_their_places() -> None:
     with pytest.raises(UsageError) as refused:
-        require_modules(desk(), {"pytest": "a.py:1", "no_such_module": "b.py:2", "json": "a.py:3"})
+        require_imports(desk(), {"pytest": "a.py:1", "no_such_module": "b.py:2", "json": "a.py:3"})
     assert refused.value.what.startswith("the nodes of lab do not have module no_such_module, which the project")
     assert refused.value.evidence == "b.py:2: no_such_module"
     assert "`image: {python: [no_such_module]}`" in (refused.value.fix or "")
@@ -43,12 +43,12 @@ def test_modules_that_a_node_lacks_are_refused_with_their_places() -> None:
 
 @pytest.mark.parametrize("said", ["", "[]", "{}", '{"version": 1}', '{"version": 1, "lacks": ["other"]}', "[" * 10**5])
 def test_a_node_that_says_something_else_has_them(said: str) -> None:
-    require_modules(desk(said), {"torch": "a.py:1"})
+    require_imports(desk(said), {"torch": "a.py:1"})
     require_compiler(desk(said))
 
 
 def test_a_project_without_imports_asks_nothing() -> None:
-    require_modules(cast("NodeProgram", None), {})
+    require_imports(cast("NodeProgram", None), {})
 
 
 def test_a_node_without_a_compiler_takes_no_program() -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import base64
 from copy import deepcopy
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from gpuprov.cluster.transport import DriverTransport
-from gpuprov.core.errors import EngineError, HostNotReady
+from gpuprov.core.errors import EngineError, HostNotReady, UsageError
 from gpuprov.documents.host_inventory import host_inventory_document, join_inventories, read_host_inventory
 from gpuprov.documents.inventory import Inventory
 from gpuprov.spanning.inventory_over_hosts import read_whole_inventory
@@ -170,3 +171,33 @@ def test_a_host_that_is_away_is_said_to_be(hosts: HostsInWorlds, node: Node) -> 
     hosts.away.add("hoff")
     with pytest.raises(HostNotReady, match="hoff is unreachable since"):
         node.transport.run("c000", ["true"], {}, b"")
+
+
+def test_the_nodes_of_one_cluster_are_those_of_this_machine_alone_if_it_is_here(hosts: HostsInWorlds) -> None:
+    hosts.asked.clear()
+    found = read_whole_inventory(hosts.worlds["hoff"].host, hosts.machines, hosts, "lab")
+    assert list(found.hosts) == ["c000", "c001"], "and not left out because hinton has a cluster lab too"
+    assert (found.warnings, hosts.asked) == ((), [])
+    assert set(found.groups) >= {"cluster_lab", "role_slurm"}
+
+
+def test_of_other_hosts_only_the_nodes_of_that_cluster_are_taken(hosts: HostsInWorlds) -> None:
+    hosts.away.add("hinton")
+    for cluster, nodes in (("lab", ["c000", "c001"]), ("two", [])):
+        found = read_whole_inventory(hosts.controller, hosts.machines, hosts, cluster)
+        assert list(found.hosts) == nodes
+        assert all(name in ("c000", "c001") for names in found.groups.values() for name in names)
+    assert found.warnings[-1].startswith("no cluster two with nodes is found")
+    assert "--all-clusters" in found.warnings[-1]
+
+
+def test_a_cluster_on_two_engines_is_not_guessed(hosts: HostsInWorlds) -> None:
+    doors = [
+        replace(hosts.worlds[name].host.engines[0], name=engine)
+        for name, engine in zip(NAMES, ("lxd", "docker"), strict=True)
+    ]
+    hosts.controller.engines = tuple(doors)
+    with pytest.raises(UsageError) as refused:
+        read_whole_inventory(hosts.controller, {}, hosts, "lab")
+    assert refused.value.what == "lxd and docker each have a cluster lab"
+    assert "--all-clusters --limit 'cluster_lab:&engine_lxd'" in refused.value.fix

@@ -69,13 +69,13 @@ def test_every_choice_is_documented() -> None:
 
 
 def test_the_example_has_every_key_at_its_default(tmp_path: Path) -> None:
-    own = {"name": "example", "nodes": NodesSpec(prefix="example-")}
+    own = ClusterSpec(name="example", nodes=NodesSpec(prefix="example-"))
     draft = load_draft(EXAMPLE, roles=ROLES)
-    assert draft.spec == ClusterSpec(**own)
+    assert draft.spec == own
     assert draft.left == CHOOSABLE - {"nodes.prefix"}
     text = re.sub(r"^( *)# (\w+: )", r"\1\2", EXAMPLE.read_text(), flags=re.MULTILINE)
     (tmp_path / "all.yaml").write_text(text)
-    assert load_draft(tmp_path / "all.yaml", roles=ROLES).spec == ClusterSpec(**own, share=True)
+    assert load_draft(tmp_path / "all.yaml", roles=ROLES).spec == dataclasses.replace(own, share=True)
     written = yaml.safe_load(text)
     assert written.pop("version") == "gpuprov/v1"
     assert set(paths(written)) == set(expected(ClusterSpec))

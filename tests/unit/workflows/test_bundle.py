@@ -153,7 +153,7 @@ def test_no_variable_of_a_node_or_spec_is_in_it(world: World, sources: Sources, 
     base = world.spec(1)
     clustered = ("DB_PASSWORD=two cluster words", "PGPASS=zp1,zq1;zr1")
     world.up(spec=replace(base, nodes=replace(base.nodes, environment=clustered)))
-    given = {"DB_PASSWORD": "it's two node words", "API_TOKEN": "zp2,zq2;zr2", "MYSQL_PWD": 'zab"c\\zd"e', "A": "kept"}
+    given = {"DB_PASSWORD": "it's two node words", "API_TOKEN": "zp2,zq2;zr2", "MYSQL_PWD": 'zab"c\\zy"e', "A": "kept"}
     variables = tuple(f"{key}={value}" for key, value in given.items())
     world.create("c001", environment=variables)
     node = world.engine.nodes["c001"]
@@ -178,7 +178,7 @@ def test_no_variable_of_a_node_or_spec_is_in_it(world: World, sources: Sources, 
     spec = json.loads(parts["fake/clusters/lab/spec.json"])["spec"]
     assert spec["nodes"]["environment"] == ["DB_PASSWORD=(hidden)", "PGPASS=(hidden)"]
     assert "create-node c009" in parts["runs/two.log"]
-    for secret in ("it's", "two ", "cluster words", "node words", "zp", "zq", "zr", "zab", "zd", "by hand"):
+    for secret in ("it's", "two ", "cluster words", "node words", "zp", "zq", "zr", "zab", "zy", "by hand"):
         assert [part for part, text in parts.items() if secret in text] == [], secret
 
 

@@ -18,6 +18,7 @@ from gpuprov.planes.slurm import daemons as slurm
 from gpuprov.workflows import remove_nodes, start_stop
 from gpuprov.workflows.create_node import CloneOrder, clone_node
 from tests.fakes.faults import Killed
+from tests.unit.workflows.test_older_images import newer, renew, with_state
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -72,12 +73,20 @@ def with_job(world: World) -> None:
     world.slurm.jobs["c001"] = "17"
 
 
+def older(world: World) -> None:
+    """Nodes with an older image, one of them with an order of its own; the controller has a queue."""
+    world.begin_with(1)
+    world.create("web", role="plain", gpus="none")
+    with_state(world)
+
+
 STORIES = {
     "cluster up": Story(before=nothing, verb=lambda world: world.up(2)),
     "cluster up, growing": Story(before=lambda world: world.up(1), verb=lambda world: world.up(2)),
     "cluster up, shrinking": Story(before=lambda world: world.begin_with(2), verb=lambda world: world.up(1)),
     "cluster up, repairing": Story(before=drifted, verb=lambda world: world.up(2)),
     "cluster up, with a folder": Story(before=nothing, verb=lambda world: world.up(spec=world.spec(1, share=True))),
+    "cluster up --renew": Story(before=older, verb=lambda world: renew(world, newer(world, 1))),
     "create-node": Story(before=lambda world: world.up(1), verb=lambda world: world.create("c001", gpus="2")),
     "create-node, the first": Story(before=nothing, verb=lambda world: world.create("web", role="plain")),
     "clone": Story(

@@ -23,6 +23,9 @@ DOCUMENTATION = """
             type: str
             required: true
             choices: [gpuprov.cluster.gpuprov]
+        cluster:
+            description: Lists only the nodes of this cluster. The default is the nodes of all clusters.
+            type: str
     extends_documentation_fragment:
         - constructed
         - inventory_cache
@@ -38,6 +41,11 @@ DOCUMENTATION = """
 EXAMPLES = """
 # All nodes:
 plugin: gpuprov.cluster.gpuprov
+
+---
+# The nodes of one cluster:
+plugin: gpuprov.cluster.gpuprov
+cluster: lab
 
 ---
 # Custom groups, and a cache of ten minutes:
@@ -83,11 +91,12 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):  # type: i
         """Add hosts, variables and groups."""
         super().parse(inventory, loader, path, cache=cache)
         self._read_config_data(path)
-        key = self.get_cache_key(path)
+        cluster = self.get_option("cluster") or ""
+        key = f"{self.get_cache_key(path)}{cluster}"
         use_cache = self.get_option("cache")
         found = self._cache.get(key) if use_cache and cache else None
         if found is None:
-            found = self._ask()
+            found = self._ask(cluster)
             if use_cache:
                 self._cache[key] = found
         for warning in found["warnings"]:
@@ -97,11 +106,12 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):  # type: i
         connection_loader.get(CONNECTION, class_only=True)
         shell_loader.get("sh", class_only=True)
 
-    def _ask(self) -> dict[str, Any]:
+    def _ask(self, cluster: str) -> dict[str, Any]:
         try:
             from gpuprov.core.errors import GpuprovError
         except ImportError as error:
             raise AnsibleParserError(NO_GPUPROV.format(python=sys.executable, error=error)) from error
+        from gpuprov.core.names import check_cluster_name
         from gpuprov.core.reporter import Silent
         from gpuprov.host.local import LocalHost
         from gpuprov.host.remote.hosts import HostsBySsh
@@ -111,10 +121,11 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):  # type: i
         from gpuprov.spanning.inventory_over_hosts import read_whole_inventory
 
         try:
+            name = check_cluster_name(cluster) if cluster else ""
             places = ensure_places()
             with closing(MemberProcesses(places)) as members:
                 way = HostsBySsh(members=members, reporter=Silent())
-                inventory = read_whole_inventory(LocalHost(), read_machines(places.inventory), way)
+                inventory = read_whole_inventory(LocalHost(), read_machines(places.inventory), way, name)
         except GpuprovError as error:
             raise AnsibleParserError(str(error)) from error
         # For the forks as well: a task on a node of these engines needs the streams, which a list of nodes does not.

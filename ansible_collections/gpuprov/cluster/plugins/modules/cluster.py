@@ -12,6 +12,7 @@ description:
     - A cluster that spans hosts is brought to it from the controller, by its inventory of hosts and over ssh. A host
       that does not do its part fails the module; what the others did stays.
     - Starts from the file, or else from the spec recorded with the cluster; the other options override it.
+    - Nothing is asked. Nodes that are too many are removed with their data, as with O(state=absent), unless jobs run.
 version_added: 0.1.0
 author: gpuprov (@gpuprov)
 options:

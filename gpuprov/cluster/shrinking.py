@@ -1,0 +1,66 @@
+"""What a cluster would lose because a spec file says less than the cluster has: pure functions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from gpuprov.cluster.lost_nodes import lost_nodes_line
+from gpuprov.cluster.plan import sort_surplus
+from gpuprov.core.errors import UsageError
+from gpuprov.core.names import fold
+from gpuprov.spec.addressing import node_name
+from gpuprov.spec.shared_folder import SHARED, folder_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from gpuprov.cluster.state import ClusterState
+    from gpuprov.spec.draft import Draft
+    from gpuprov.spec.models import ClusterSpec
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shrinking:
+    """What is lost.
+
+    Attributes:
+        nodes: Those that are removed.
+        folder: Of the host, which the nodes do not share any more.
+    """
+
+    nodes: tuple[str, ...] = ()
+    folder: str = ""
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """In words; none where nothing is lost."""
+        nodes = (lost_nodes_line(self.nodes),) if self.nodes else ()
+        return (*nodes, f"{SHARED} of the nodes: {self.folder}, which stays on the host") if self.folder else nodes
+
+    def refuse_others(self, gone: Iterable[str]) -> None:
+        """Refuse to remove nodes that nobody was told of.
+
+        Raises:
+            UsageError: There are some.
+        """
+        others = [name for name in gone if name not in self.nodes]
+        if others:
+            raise UsageError(
+                f"{fold(others)} would be removed as well",
+                evidence="the cluster was changed by somebody else meanwhile",
+                fix="run the same command again",
+            )
+
+
+def foresee_shrinking(draft: Draft, state: ClusterState) -> Shrinking:
+    """What a draft from a file takes away from a cluster on one host, without `--prune`."""
+    spec = draft.filled(state.settled) if state.settled else draft.spec
+    wanted = [node_name(spec.nodes.prefix, number) for number in range(spec.nodes.count)]
+    gone, _ = sort_surplus(spec, state, wanted, prune=False)
+    return Shrinking(nodes=gone, folder=lost_folder(state.shared_folder, spec) if state.nodes else "")
+
+
+def lost_folder(shared: str, spec: ClusterSpec) -> str:
+    """The folder that nodes share and would not any more; empty where there is none."""
+    return "" if folder_of(spec) == shared else shared
