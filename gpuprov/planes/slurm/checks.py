@@ -83,7 +83,7 @@ def judge_job(expected: Expectation, seen: Observation) -> Finding:
     return _judge_said(expected, json.loads(job["stdout"]))
 
 
-def judge_leftovers(expected: Expectation, seen: Observation) -> Finding:
+def judge_left_by_jobs(expected: Expectation, seen: Observation) -> Finding:
     """No process of a job outlived it."""
     if expected.role != NAME:
         return not_asked(_NO_SLURM)
@@ -117,5 +117,5 @@ RULES = (
         judge=judge_job,
         fact="slurm",
     ),
-    Rule(id="slurm-leftovers", layer="slurm", needs=("slurm-state",), judge=judge_leftovers, fact="slurm"),
+    Rule(id="slurm-leftovers", layer="slurm", needs=("slurm-state",), judge=judge_left_by_jobs, fact="slurm"),
 )

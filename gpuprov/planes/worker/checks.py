@@ -63,7 +63,7 @@ def judge_gpu(expected: Expectation, seen: Observation) -> Finding:
     return passed(f"work sees {mark}{', '.join(found)}")
 
 
-def judge_leftovers(expected: Expectation, seen: Observation) -> Finding:
+def judge_left_by_runs(expected: Expectation, seen: Observation) -> Finding:
     """No process of a run is there without the program that works on the run."""
     if expected.role != NAME:
         return not_asked(_NO_WORKER)
@@ -104,5 +104,5 @@ RULES = (
     Rule(id="worker-alive", layer="work", needs=("broker-answers",), judge=judge_alive, fact=NAME),
     Rule(id="queues-served", layer="work", needs=("broker-answers",), judge=judge_queues, fact=NAME),
     Rule(id="worker-gpu", layer="work", needs=("worker-alive", "nvml-uuids"), judge=judge_gpu, fact=NAME),
-    Rule(id="worker-leftovers", layer="work", needs=("network-private",), judge=judge_leftovers, fact=NAME),
+    Rule(id="worker-leftovers", layer="work", needs=("network-private",), judge=judge_left_by_runs, fact=NAME),
 )
