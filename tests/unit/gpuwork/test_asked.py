@@ -80,6 +80,7 @@ def test_the_queues_of_an_app_are_those_to_which_its_tasks_are_routed() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CDeprecationWarning)  # it is still common
         app.task(nothing, shared=False, name="app.own", queue="own")
+        app.finalize()
     app.task(nothing, shared=False, name="app.train.net")
     app.conf.task_routes = {"app.train.*": {"queue": "gpu"}, "others.*": {"queue": "others"}}
     assert find_queues(app) == (["celery", "own", "gpu"], [])
