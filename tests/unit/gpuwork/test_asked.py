@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -76,8 +77,10 @@ def test_what_a_thread_cannot_do_is_told_and_only_if_it_is_asked_for() -> None:
 def test_the_queues_of_an_app_are_those_to_which_its_tasks_are_routed() -> None:
     app = Celery("theirs", set_as_current=False)
     app.task(nothing, shared=False, name="app.plain")
-    with pytest.warns(CDeprecationWarning):  # it is still common
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CDeprecationWarning)  # it is still common
         app.task(nothing, shared=False, name="app.own", queue="own")
+        app.finalize()
     app.task(nothing, shared=False, name="app.train.net")
     app.conf.task_routes = {"app.train.*": {"queue": "gpu"}, "others.*": {"queue": "others"}}
     assert find_queues(app) == (["celery", "own", "gpu"], [])
