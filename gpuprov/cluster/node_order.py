@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Literal
 
 from gpuprov.drivers.base import LABEL_ORDER
@@ -76,6 +76,16 @@ def read_order(node: NodeState) -> NodeOrder | None:
     """What a node was ordered as; None for one that `cluster up` made."""
     text = node.labels.get(LABEL_ORDER)
     return read_order_text(text) if text else None
+
+
+def knows_more(text: str) -> bool:
+    """Whether a later version wrote the text of an order: it has keys that this one does not know."""
+    try:
+        said = json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    known = {one.name for one in fields(NodeOrder)}
+    return isinstance(said, dict) and {"name", "cluster"} <= said.keys() and not said.keys() <= known
 
 
 def read_order_text(text: str) -> NodeOrder | None:

@@ -13,7 +13,7 @@ from gpuprov.cluster.drift import Drift, find_drift
 from gpuprov.cluster.held_gpus import leased_uuids, sharing_of
 from gpuprov.cluster.lost_nodes import lost_nodes_line
 from gpuprov.cluster.network_plan import NetworkPlan, attach, open_networks, plan_networks, plan_repairs
-from gpuprov.cluster.node_order import read_order
+from gpuprov.cluster.node_order import knows_more, read_order
 from gpuprov.cluster.ordered_spec import with_order
 from gpuprov.cluster.replacements import ghosts_of
 from gpuprov.core.errors import NotOurs, UsageError
@@ -269,10 +269,10 @@ def _refuse_taken_names(names: list[str], state: ClusterState) -> None:
 def _refuse_unreadable_orders(nodes: Iterable[NodeState]) -> None:
     """As a node of the cluster's own, such a node would be restarted without what it was ordered with."""
     for node in nodes:
-        if node.labels.get(LABEL_ORDER) and read_order(node) is None:
+        if knows_more(node.labels.get(LABEL_ORDER, "")):
             raise UsageError(
                 f"what {node.name} was ordered as cannot be read",
-                evidence=f"its label {LABEL_ORDER} is that of a later version, or was changed",
+                evidence=f"its label {LABEL_ORDER} is that of a later version",
                 fix=f"use the later version; or remove the node: gpuprov rm {node.name}",
             )
 
