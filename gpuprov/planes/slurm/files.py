@@ -12,7 +12,7 @@ from gpuprov.core.plain import plain_fields
 from gpuprov.core.units import GIB, MIB
 from gpuprov.drivers.base import File
 from gpuprov.planes.slurm.backup import controller_names, state_folder
-from gpuprov.planes.slurm.facts import NAME, slurm_facts, slurm_path
+from gpuprov.planes.slurm.facts import slurm_facts, slurm_path
 from gpuprov.render.templates import render
 
 if TYPE_CHECKING:
@@ -76,16 +76,6 @@ def handover_files(spec: ClusterSpec) -> tuple[File, ...]:
     return tuple(
         File(path=path, content=render(templates, f"slurm/{PurePosixPath(path).name}.sh").encode(), mode=0o755)
         for path in _handover_paths().values()
-    )
-
-
-def job_programs() -> tuple[File, ...]:
-    """What slurmd runs around jobs, on every node."""
-    epilog = (get_asset("gpuwork") / "jobs" / "leftovers.py").read_bytes()
-    prolog = (get_asset("templates") / NAME / "task-prolog.sh").read_bytes()
-    return (
-        File(path=slurm_path("epilog"), content=b"#!/usr/bin/python3 -I\n" + epilog, mode=0o755),
-        File(path=slurm_path("task_prolog"), content=prolog, mode=0o755),
     )
 
 

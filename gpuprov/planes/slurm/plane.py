@@ -19,7 +19,8 @@ from gpuprov.planes.led import LedPlane
 from gpuprov.planes.slurm import absence, backup, daemons, jobs, munge
 from gpuprov.planes.slurm.backup import controller_name, controller_names, state_folder, state_place
 from gpuprov.planes.slurm.facts import NAME, ready_states, slurm_path
-from gpuprov.planes.slurm.files import Machine, handover_files, job_programs, render_slurm, usable_machine
+from gpuprov.planes.slurm.files import Machine, handover_files, render_slurm, usable_machine
+from gpuprov.planes.slurm.programs import job_programs
 from gpuprov.planes.slurm.takeover import take_over
 from gpuprov.planes.work.work_place import require_shared
 from gpuprov.provision.plane_recipe import PlaneRecipe
