@@ -26,6 +26,7 @@ FOUND = {
     "find_activity": "of a process that has ended there is none",
     "find_drift": "may have no difference in it",
     "find_leaving": "may have no host in it",
+    "find_replaceable": "may have no node in it",
     "find_room": "may be room for no node",
     "find_stuck": "may have no process in it",
     "find_toolkit": "each part of it may be missing",

@@ -341,7 +341,7 @@ CASES = (
 # Sites without a case; their commands are parsed
 REASONS = {
     "cli/cluster_up.py: gpuprov cluster up --renew": "an older image: tests/unit/workflows/test_older_images.py",
-    "cli/spanning.py": "a cluster that spans hosts: tests/unit/cli/test_hosts.py",
+    "cli/spanning.py": "a cluster that spans hosts: tests/unit/cli/test_spanning.py",
     "cluster/plan.py: use the later version": "labels of a later version: tests/unit/workflows/test_older_images.py",
     "cluster/replacements.py": "labels of a later version: tests/unit/workflows/test_older_images.py",
     "planes/across/image_age.py": "nodes with an older image: tests/unit/workflows/test_older_images.py",
@@ -447,6 +447,8 @@ REASONS = {
     "spanning/parts/remote_transport.py": "Ansible: tests/unit/spanning/test_inventory_over_hosts.py",
     "spanning/parts/share_over_hosts.py": "a cluster over hosts: tests/unit/spanning/test_share_over_hosts.py",
     "spanning/parts/settle.py": "a cluster over hosts: tests/unit/spanning/test_hosts_up.py",
+    "spanning/inventory_over_hosts.py": "nodes of one cluster: tests/unit/spanning/test_inventory_over_hosts.py",
+    "workflows/read_inventory.py": "a cluster on two engines: tests/unit/spanning/test_inventory_over_hosts.py",
     "spanning/verify_hosts.py": "a cluster over hosts: tests/unit/cli/test_verify_hosts.py",
     "spanning/parts/over_hosts.py": "a cluster over hosts: tests/unit/spanning/test_hosts_up.py",
     "cluster/whole.py": "of clusters over hosts: tests/unit/cluster/test_whole.py",

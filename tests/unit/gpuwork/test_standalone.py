@@ -27,11 +27,13 @@ OF_SOME = {
     "programs/members.py": {"distributed"},
     "broker.py": {"celery", "kombu"},
     "worker/consumer.py": {"celery", "kombu"},
+    "worker/asked.py": {"celery"},
     "worker/cli.py": {"celery"},
     "worker/gate.py": {"celery"},
     "worker/keeper.py": {"celery"},
     "worker/project.py": {"celery"},
     "worker/restart.py": {"celery"},
+    "worker/task_process.py": {"celery"},
     "machine.py": {"pynvml"},
     "worker/tasks.py": {"celery"},
 }
