@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from gpuprov.gpu.models import Gpu
     from gpuprov.spec.models import ClusterSpec, Role, Sharing
 
-_CIRCUMSTANCES = ("access_reason", "host_gpus", "host", "gpu_types")  # the types follow from the GPUs
+_CIRCUMSTANCES = ("access_reason", "gpu_types", "host_gpus", "host")
 
 
 @dataclass(frozen=True, kw_only=True)
