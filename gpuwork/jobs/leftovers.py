@@ -33,27 +33,46 @@ _COMMAND_LENGTH: Final = 100
 
 def end_leftovers(marks: Mapping[str, str]) -> None:
     """Kill every process on this node that has all these in its environment, and wait until they are gone."""
+    wanted = _entries(marks)
     until = time.monotonic() + _LIMIT_S
     while (left := find_marked(marks)) and time.monotonic() < until:  # one that hangs in the kernel is not waited for
         for pid in left:
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+            _kill(pid, wanted)
         time.sleep(_LOOK_S)
 
 
 def find_marked(marks: Mapping[str, str]) -> list[int]:
     """The processes on this node that have all these in the environment that they began with, but for this one."""
-    wanted = {f"{variable}={value}".encode() for variable, value in marks.items()}
+    wanted = _entries(marks)
     return [pid for pid, environment in _environments() if wanted <= set(environment)]
+
+
+def _entries(marks: Mapping[str, str]) -> set[bytes]:
+    return {f"{variable}={value}".encode() for variable, value in marks.items()}
+
+
+def _kill(pid: int, wanted: set[bytes]) -> None:
+    """Kill a process if it may be killed, and has not given its number to another one by now."""
+    with suppress(OSError):
+        handle = os.pidfd_open(pid)
+        try:
+            if wanted <= set(_environment(pid)):
+                signal.pidfd_send_signal(handle, signal.SIGKILL)
+        finally:
+            os.close(handle)
 
 
 def _environments() -> Iterator[tuple[int, list[bytes]]]:
     """Each other process that this one may look at, with the environment that it began with."""
     for path in Path("/proc").glob("[0-9]*/environ"):
         with suppress(OSError):  # it ended, or is another account's
-            environment = path.read_bytes().split(b"\0")
-            if int(path.parent.name) != os.getpid():
-                yield int(path.parent.name), environment
+            pid = int(path.parent.name)
+            if pid != os.getpid():
+                yield pid, _environment(pid)
+
+
+def _environment(pid: int) -> list[bytes]:
+    return Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
 
 
 def _end_slurm_job(environment: Mapping[str, str]) -> None:
@@ -95,5 +114,5 @@ if __name__ == "__main__":
     if sys.argv[1:]:
         sys.stdout.write(json.dumps(_list_marked(sys.argv[1])) + "\n")
     else:
-        with suppress(KeyError):
+        with suppress(KeyError, OSError):  # slurmd takes a node away whose epilog fails
             _end_slurm_job(os.environ)

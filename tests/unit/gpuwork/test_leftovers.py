@@ -64,6 +64,29 @@ def test_an_epilog_without_a_job_ends_nothing(begin: Begin) -> None:
     assert left.poll() is None
 
 
+def test_what_got_the_number_of_a_process_that_ended_is_left_alone(
+    begin: Begin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = begin(SLURM_JOB_ID=f"{JOB}0", SLURMD_NODENAME=NODE)
+    looks = iter([[other.pid], []])
+    monkeypatch.setattr(leftovers, "find_marked", lambda _marks: next(looks))
+    leftovers.end_leftovers({"SLURM_JOB_ID": JOB, "SLURMD_NODENAME": NODE})
+    time.sleep(0.05)
+    assert other.poll() is None
+
+
+def test_a_process_that_may_not_be_killed_is_given_up(begin: Begin, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_arguments: object) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    left = begin(SLURM_JOB_ID=JOB, SLURMD_NODENAME=NODE)
+    monkeypatch.setattr(leftovers, "_LIMIT_S", 0.1)
+    monkeypatch.setattr("signal.pidfd_send_signal", refuse)
+    monkeypatch.setattr("os.kill", refuse)
+    leftovers.end_leftovers({"SLURM_JOB_ID": JOB, "SLURMD_NODENAME": NODE})
+    assert left.poll() is None
+
+
 def test_marked_processes_are_listed_with_whether_somebody_works_on_the_run(begin: Begin, tmp_path: Path) -> None:
     lock = tmp_path / ".lock"
     process = begin(GPUWORK_RUN=str(tmp_path))
