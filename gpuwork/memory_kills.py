@@ -27,6 +27,7 @@ _COUNTERS: Final = {"cgroup2": "memory.events", "cgroup": "memory.oom_control"}
 _LIMITS: Final = {"cgroup2": "memory.max", "cgroup": "memory.limit_in_bytes"}
 _KILLS: Final = re.compile(rb"oom_kill ([0-9]{1,18})")
 _TOTAL: Final = re.compile(rb"MemTotal: +([0-9]{1,15}) kB")
+_NOTE: Final = re.compile(r"(\S{1,300}) (\S{1,100}) ([0-9]{1,18})\n", re.ASCII)  # node, life, count
 _KIB: Final = 1024
 
 
@@ -94,9 +95,18 @@ class MemoryKills:
         return words if status == KILLED else f"{reason}; shortly before, a process of its node ran {words}"
 
     def _keep(self) -> None:
-        if self._note is not None and self._count is not None:
+        if self._note is not None and self._group is not None and self._count is not None:
+            words = f"{platform.node()} {_life(self._group, self._proc)} {self._count}\n"
             with suppress(OSError):
-                write_file(self._note, f"{platform.node()} {self._count}\n", durable=False)
+                write_file(self._note, words, durable=False)
+
+
+def _life(group: MemoryGroup, proc: Path) -> str:
+    """What tells a group from the one before, of a node or a service that was started again and counts from 0."""
+    boot = _read(proc / "sys/kernel/random/boot_id").decode(errors="replace").strip()
+    with suppress(OSError):
+        return f"{group.folder.stat().st_ino}@{boot}"
+    return boot
 
 
 def ran_out(reason: str | None) -> bool:
@@ -106,11 +116,12 @@ def ran_out(reason: str | None) -> bool:
 
 def explain_loss(note: Path, *, proc: Path = Path("/proc")) -> str | None:
     """Why the process that kept this note was lost: None unless something of its group was killed since."""
-    told = (read_limited(note) or b"").decode(errors="replace").split()
+    told = _NOTE.fullmatch((read_limited(note) or b"").decode(errors="replace"))
     group = find_memory_group(proc)
     count = group.count_kills() if group else None
-    is_here = len(told) == 2 and told[0] == platform.node() and told[1].isdecimal()  # noqa: PLR2004
-    if count is None or not is_here or count <= int(told[1]):
+    if told is None or group is None or count is None or count <= int(told[3]):
+        return None
+    if (told[1], told[2]) != (platform.node(), _life(group, proc)):
         return None
     return f"{OUT_OF_MEMORY} ({describe_limit(group, proc)})"
 

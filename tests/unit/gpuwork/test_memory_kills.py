@@ -48,12 +48,17 @@ class Machine:
         (self.proc / "self/mountinfo").write_text(f"95 1 0:1 / /proc rw - proc proc rw\n{mount}")
         (self.proc / "self/cgroup").write_text(f"9:name=systemd:/\n{number}:{path}\n")
         (self.proc / "meminfo").write_text("MemTotal:       67108864 kB\nMemFree: 1 kB\n")
+        self.boot("first")
         self.limit(self.top, str(GIB))
         self.limit(self.group, "9223372036854771712" if self.is_old else "max") if self.group != self.top else None
         self.count(0)
 
     def limit(self, folder: Path, words: str) -> None:
         (folder / ("memory.limit_in_bytes" if self.is_old else "memory.max")).write_text(f"{words}\n")
+
+    def boot(self, name: str) -> None:
+        (self.proc / "sys/kernel/random").mkdir(parents=True, exist_ok=True)
+        (self.proc / "sys/kernel/random/boot_id").write_text(f"{name}\n")
 
     @property
     def counter(self) -> Path:
@@ -155,12 +160,32 @@ def test_a_run_whose_program_was_killed_with_it_is_not_begun_again(
     assert not (run / "work").exists()
 
 
-@pytest.mark.parametrize("note", ["", "elsewhere 0\n", "{node} -1\n", "{node} 0 0\n", "{node}\n"])
+@pytest.mark.parametrize(
+    "note",
+    ["", "elsewhere {life} 0\n", "{node} {life} -1\n", "{node} {life} 0 0\n", "{node}\n", "{node} {life} {many}\n"],
+)
 def test_a_note_of_another_node_or_none_explains_nothing(machine: Machine, tmp_path: Path, note: str) -> None:
-    (tmp_path / "note").write_text(note.format(node=os.uname().nodename))
+    MemoryKills(proc=machine.proc, note=tmp_path / "note")
+    node, life, _ = (tmp_path / "note").read_text().split(" ")
+    (tmp_path / "note").write_text(note.format(node=node, life=life, many="1" * 5000))
     machine.count(7)
     assert explain_loss(tmp_path / "note", proc=machine.proc) is None
     assert explain_loss(tmp_path / "none", proc=machine.proc) is None
+
+
+@pytest.mark.parametrize("is_machine", [True, False])
+def test_what_is_killed_after_a_restart_is_not_why_a_run_was_lost_before(
+    machine: Machine, tmp_path: Path, is_machine: bool
+) -> None:
+    """All runs of a node that lost its power are lost; the first one that runs out of memory afterwards is one."""
+    MemoryKills(proc=machine.proc, note=tmp_path / "note")
+    if is_machine:
+        machine.boot("later")
+    else:
+        machine.counter.parent.rename(tmp_path / "gone")
+        machine.group.mkdir()
+    machine.count(1)
+    assert explain_loss(tmp_path / "note", proc=machine.proc) is None
 
 
 def test_a_run_of_a_grid_that_runs_out_of_memory_has_its_end_and_tells_whoever_began_it(
