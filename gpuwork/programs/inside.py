@@ -61,7 +61,7 @@ def main(code: str, python: str, runner: str, handles: str, parent: str) -> None
     folders = (code, *(str(Path(code, path).parent) for path in (python, runner) if "/" in path))
     try:
         module = import_own(Path(python).stem, *folders)
-        program = Program(module, import_own(Path(runner).stem) if runner else None)
+        program = Program(module, import_own(Path(runner).stem, *folders) if runner else None)
     except BaseException:  # noqa: BLE001  (whatever a module does when it is imported)
         send(outgoing, {"failed": _told()})
         return

@@ -62,6 +62,16 @@ def test_in_a_program(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.parametrize("runner", ["runner", "queue", "yaml"])
+def test_each_module_of_a_program_is_loaded_once(runner: str, tmp_path: Path) -> None:
+    (tmp_path / "columns.py").write_text("print('columns')\n")
+    (tmp_path / f"{runner}.py").write_text("import columns\nprint('runner')\n")
+    code = "import concurrent.futures, sys, yaml\nfrom gpuwork.own_modules import import_own\n"
+    code += f"for name in ('columns', {runner!r}, 'columns'): import_own(name, {str(tmp_path)!r})\n"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.stdout == "columns\nrunner\n", done.stderr
+
+
 def test_in_a_celery_app(bed: WorkerBed, make: Callable[..., Path]) -> None:
     app = "import example\nfrom celery import Celery\napp = Celery('app')\ndef add(x, y): return x + y + example.OWN\n"
     project = make({**OWN, "app.py": app})
