@@ -2,7 +2,10 @@
 # Slurm runs this before each task, and does with the task's environment what this prints.
 # A variable of the node that the task has not: sbatch and srun bring those of whoever typed them.
 if [ -r /etc/gpuprov/environment ]; then
-    while IFS= read -r line; do
+    while IFS= read -r line || [ -n "$line" ]; do
+        # A line that an administrator added may be anything, and Slurm cuts those of 4 KiB in two.
+        case ${line%%=*} in "$line" | "" | [0-9]* | *[!A-Za-z0-9_]*) continue ;; esac
+        [ ${#line} -le 4000 ] || continue
         eval "[ -n \"\${${line%%=*}+set}\" ]" || printf 'export %s\n' "$line"
     done </etc/gpuprov/environment
 fi

@@ -39,6 +39,16 @@ def test_a_task_gets_what_it_lacks_and_keeps_what_it_was_given(tmp_path: Path) -
     assert said.splitlines() == [f"export EQUAL={ODD['EQUAL']}", f"export ODD={ODD['ODD']}"]
 
 
+def test_a_line_that_slurm_or_a_shell_cannot_take_is_left_out(tmp_path: Path) -> None:
+    lines = ["", "words", "=1", "0A=1", "A-B=1", "$(touch x)=1", f"LONG={'x' * 4000}", f"MOST={'x' * 3900}", "LAST=1"]
+    (tmp_path / "file").write_text("\n".join(lines))
+    script = PROLOG.read_text().replace(PLAIN_FILE, str(tmp_path / "file"))
+    environment = {"CUDA_VISIBLE_DEVICES": "0"}
+    done = subprocess.run(["/bin/sh", "-c", script], env=environment, capture_output=True, check=True, text=True)
+    assert done.stdout.splitlines() == [f"export MOST={'x' * 3900}", "export LAST=1"]
+    assert done.stderr == ""
+
+
 @pytest.mark.parametrize("environment", [{}, {"CUDA_VISIBLE_DEVICES": ""}])
 def test_a_task_without_a_gpu_is_told_so(tmp_path: Path, environment: dict[str, str]) -> None:
     said = run(PROLOG.read_text(), tmp_path, **dict.fromkeys(ODD, "mine"), **environment).decode()
