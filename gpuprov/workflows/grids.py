@@ -15,7 +15,7 @@ from gpuprov.host.grid_check import check_grid, job_module
 from gpuprov.host.incoming_files import IncomingFiles
 from gpuprov.host.local_packages import local_environment
 from gpuprov.host.outgoing_files import OutgoingProject
-from gpuprov.host.project_imports import find_imports
+from gpuprov.host.project_imports import ask_imports
 from gpuprov.host.pulled_runs import TABLE, Pulled, PulledRuns, only
 from gpuprov.planes.across.find_grid import get_desk_of, read_runs
 from gpuprov.planes.work.grid_answers import run_name
@@ -75,7 +75,7 @@ def run_grid(
     files = check_grid(order, project, jobs).files
     desk = get_desk_of(connect(), cluster, project, "run")
     limited, submitter = desk.accepted(jobs), GridSubmitter.beside(desk)
-    require_imports(desk, find_imports(project, files, job_module(files)))
+    require_imports(desk, ask_imports(project, files, job_module(files)))
     with ExitStack() as until_submitted:
         with reporter.phase("copy"):
             place = until_submitted.enter_context(submitter.holding(OutgoingProject(project, files).tar()))

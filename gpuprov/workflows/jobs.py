@@ -11,7 +11,7 @@ from gpuprov.core.names import name_cluster
 from gpuprov.core.rounds import watch_rounds
 from gpuprov.host.order_check import NOTHING, judge_order
 from gpuprov.host.outgoing_files import OutgoingProject
-from gpuprov.host.project_imports import find_imports
+from gpuprov.host.project_imports import ask_imports
 from gpuprov.planes.across.find_desk import get_desk
 from gpuprov.planes.work.job_changes import JobChange, compare_jobs
 from gpuprov.planes.work.node_contents import require_imports
@@ -80,7 +80,7 @@ def submit_jobs(
     desk = get_desk(connect(), cluster, verb="gpuprov submit")
     order = desk.accepted(order)
     if order.function is not None and project.folder is not None:
-        require_imports(desk, find_imports(project.folder, names, order.function.partition(":")[0]))
+        require_imports(desk, ask_imports(project.folder, names, order.function.partition(":")[0]))
     with ExitStack() as until_submitted:
         place = None
         if project.folder is not None:

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpuprov.host.project_imports import MOST_BYTES, find_imports
+from gpuprov.host.project_imports import ask_imports
+from gpuwork.project_imports import MOST_BYTES, find_imports
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -18,7 +19,7 @@ def imports_of(folder: Path, files: dict[str, str], module: str = "src.job") -> 
     for name, text in files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text)
-    return dict(find_imports(folder, [*files], module))
+    return {name: f"{file}:{line}" for name, (file, line) in find_imports(folder, [*files], module).items()}
 
 
 @pytest.mark.parametrize(
@@ -52,11 +53,23 @@ def test_what_is_imported_on_the_way_from_the_module_is_found(
         "def main(values):\n    import torch\n",
         "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import torch\n",
         "import sys\nsys.path.append('/shared/lib')\nimport torch\n",
+        "from sys import path\npath.append('/shared/lib')\nimport torch\n",
+        "import sys\nsys.modules['torch'] = sys\nimport torch\n",
         "import torch\nthis is no Python\n",
         "import torch\n" + "#" * MOST_BYTES,
         "import a\nimport torch\n",
     ],
-    ids=["try", "function", "if", "path", "syntax", "large", "a file that cannot be read"],
+    ids=["try", "function", "if", "path", "path of sys", "modules", "syntax", "large", "a file that cannot be read"],
 )
 def test_what_may_be_well_is_no_reason_to_refuse(tmp_path: Path, text: str) -> None:
     assert imports_of(tmp_path, {JOB: text, "a.py": "import (\n"}) == {}
+
+
+def test_a_link_in_a_circle_is_no_module(tmp_path: Path) -> None:
+    (tmp_path / "a.py").symlink_to("a.py")
+    assert find_imports(tmp_path, ["a.py"], "a") == {}
+
+
+def test_gpuprov_asks_it_about_nodes(tmp_path: Path) -> None:
+    files = {JOB: "import a\n", "a.py": "import os, torch.nn\n"}
+    assert imports_of(tmp_path, files) == ask_imports(tmp_path, [*files], "src.job") == {"torch": "a.py:1"}
