@@ -23,7 +23,8 @@ _NEEDS_NO_QUOTES: Final = re.compile(r"[A-Za-z0-9_./:@%+,=-]+", re.ASCII)
 _LOGIN_SHELLS: Final = f"""\
 # Written by gpuprov: the variables of this node, for login shells.
 if [ -r {PLAIN_FILE} ]; then
-    while IFS= read -r gpuprov_variable; do
+    while IFS= read -r gpuprov_variable || [ -n "$gpuprov_variable" ]; do
+        case ${{gpuprov_variable%%=*}} in "$gpuprov_variable" | "" | [0-9]* | *[!A-Za-z0-9_]*) continue ;; esac
         export "$gpuprov_variable"
     done <{PLAIN_FILE}
     unset gpuprov_variable

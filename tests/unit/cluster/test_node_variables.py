@@ -47,6 +47,9 @@ def test_a_line_that_slurm_or_a_shell_cannot_take_is_left_out(tmp_path: Path) ->
     done = subprocess.run(["/bin/sh", "-c", script], env=environment, capture_output=True, check=True, text=True)
     assert done.stdout.splitlines() == [f"export MOST={'x' * 3900}", "export LAST=1"]
     assert done.stderr == ""
+    script = texts({})["/etc/profile.d/gpuprov.sh"].replace(PLAIN_FILE, str(tmp_path / "file"))
+    argv = ["/bin/sh", "-euc", f"{script}\necho ${{#LONG}} $LAST"]
+    assert subprocess.run(argv, capture_output=True, check=True).stdout == b"4000 1\n"
 
 
 @pytest.mark.parametrize("environment", [{}, {"CUDA_VISIBLE_DEVICES": ""}])
