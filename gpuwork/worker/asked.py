@@ -31,6 +31,10 @@ _LIMITS: Final = ("task_time_limit", "task_soft_time_limit")
 _OF_PROCESSES: Final = (*_LIMITS, "worker_max_tasks_per_child", "worker_max_memory_per_child")
 _OURS: Final = ("celery.", "gpuwork.")
 _BEGUN: Final = "the app uses CUDA while it is imported, so its tasks run in a thread of the worker"
+BEGUN_AT_INIT: Final = (
+    "the app uses CUDA in worker_init, so its tasks run in a thread of the worker: revoke(terminate=True), time limits "
+    "and worker_process_init have no effect; begin CUDA in a task or in worker_process_init instead"
+)
 
 
 def choose_pool(given: Mapping[str, Any], *, has_begun_cuda: bool) -> str:

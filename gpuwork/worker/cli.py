@@ -26,8 +26,9 @@ from gpuwork.jobs.store import writing
 from gpuwork.leash import on_leash_end
 from gpuwork.shared_folder import make_folder, only_one
 from gpuwork.worker.arguments import parse_arguments
-from gpuwork.worker.asked import PROCESS, THREAD
+from gpuwork.worker.asked import BEGUN_AT_INIT, PROCESS, THREAD
 from gpuwork.worker.consumer import EagerConsumer
+from gpuwork.worker.cuda_begun import has_begun_cuda
 from gpuwork.worker.gate import Gate
 from gpuwork.worker.keeper import Keeper
 from gpuwork.worker.project import load_app, sign_code
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     import argparse
 
     from celery import Celery
+    from celery.worker import WorkController
     from celery.worker.consumer import Consumer
 
 _WORKERS: Final = ".workers"
@@ -107,6 +109,12 @@ def _serve(asked: argparse.Namespace, name: str, place: Path) -> int:
     restart = RestartOnChange(project, signed)
     process = TaskProcess(runs.stop)
     over = threading.Event()
+    notices = [*served.notices]
+
+    def on_init(sender: WorkController, **_: object) -> None:  # after the app, which was loaded before
+        if served.pool == PROCESS and has_begun_cuda():
+            sender.pool_cls = THREAD
+            notices.append(BEGUN_AT_INIT)
 
     def on_end(**_: object) -> None:
         over.set()
@@ -117,12 +125,13 @@ def _serve(asked: argparse.Namespace, name: str, place: Path) -> int:
         if served.fault is not None:
             words = hide_password(served.fault)
             _LOG.error("the app of the project is not served until its code is changed: %s", words)
-        for notice in served.notices:
+        for notice in notices:
             _LOG.warning("the app of the project: %s", hide_password(notice))
         gate = Gate(store, served.queues, is_last=lambda: restart.has_changed)
         for work, arguments in ((_keeper(app, store).until, ()), (restart.until, ()), (gate.until, (sender,))):
             threading.Thread(target=work, args=(over, *arguments), daemon=True).start()
 
+    signals.worker_init.connect(on_init, weak=False)
     signals.worker_shutting_down.connect(on_end, weak=False)
     signals.worker_ready.connect(on_ready, weak=False)
     process.connect()

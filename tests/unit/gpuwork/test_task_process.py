@@ -149,6 +149,23 @@ def test_the_processes_end_when_the_worker_is_killed(served: Served, tmp_path: P
     wait_until(lambda: not lives(pid), "it outlived its worker")
 
 
+INIT = """
+from celery.signals import worker_init
+
+@worker_init.connect
+def begin(**_):
+    import gpuwork.worker.cli
+    gpuwork.worker.cli.has_begun_cuda = lambda: True
+"""
+
+
+def test_an_app_that_begins_cuda_when_its_worker_begins_is_served_by_a_thread(served: Served) -> None:
+    served.serve(APP + INIT)
+    loaded, _ = served.send("model").get(timeout=30)
+    assert loaded == [], "CUDA would fail in another process"
+    assert "the app uses CUDA in worker_init, so its tasks run in a thread of the worker: " in served.bed.log()
+
+
 def test_a_task_is_served_from_the_queue_that_it_is_routed_to(served: Served) -> None:
     served.serve(more='task_routes = {"app.mo*": {"queue": "gpu"}}\n')
     assert len(served.send("model", queue="gpu").get(timeout=30)) == 2
