@@ -82,8 +82,8 @@ def complete_nodes(_context: click.Context, _parameter: click.Parameter, incompl
     from gpuprov.host.local import LocalHost
     from gpuprov.host.survey import survey_names
 
-    names = survey_names(LocalHost().engines, timeout_s=COMPLETION_S)
-    return sorted(name for name in names if name.startswith(incomplete))
+    found = survey_names(LocalHost().engines, timeout_s=COMPLETION_S)
+    return sorted(name for names in found.values() for name in names if name.startswith(incomplete))
 
 
 def _nothing(_context: click.Context, _parameter: click.Parameter, _incomplete: str) -> list[str]:

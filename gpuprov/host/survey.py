@@ -124,10 +124,9 @@ def survey(
     return _ask_all(doors, lambda door: question(door.open()), timeout_s)
 
 
-def survey_names(doors: Sequence[EngineDoor], *, timeout_s: float) -> list[str]:
-    """Names of the nodes of all engines that answer in time."""
-    seen = _ask_all(doors, lambda door: door.names() if door.names else _names_in(door.open()), timeout_s)
-    return [name for names in seen.answers.values() for name in names]
+def survey_names(doors: Sequence[EngineDoor], *, timeout_s: float) -> Mapping[str, Sequence[str]]:
+    """Names of nodes by engine, of those that answer in time."""
+    return _ask_all(doors, lambda door: door.names() if door.names else _names_in(door.open()), timeout_s).answers
 
 
 def _names_in(driver: Driver) -> Sequence[str]:
