@@ -39,7 +39,7 @@ class Daemon:
     """LXD 5.0 with one instance: it reads it, takes its time, and writes all that it read."""
 
     def __init__(self) -> None:
-        self.host_info = {"environment": {}}
+        self.host_info: dict[str, Any] = {"environment": {}}
         self.document: dict[str, Any] = {
             "name": "c000",
             "status": "Running",
