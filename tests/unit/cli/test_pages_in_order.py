@@ -158,10 +158,12 @@ class Reader:
             return ""
         if self.line.argv[:2] == ("cluster", "down"):
             return text.removeprefix(_QUESTION)
-        return self.confirm(text) or ""
+        self.confirm(text)
+        return ""
 
-    def confirm(self, text: str, **_options: object) -> None:
+    def confirm(self, text: str, **_options: object) -> bool:
         self.asked.append(f"{self.line.where}: {text}")
+        return False
 
 
 def test_all_pages_in_order_keep_the_usual_cluster(
