@@ -91,7 +91,7 @@ def test_a_bundle_has_no_secret_variable_and_nothing_of_a_foreign_instance(
     assert b"environment.MYSQL_PWD (hidden) instead of unset" in parts["lxd/clusters/gpte2e/plan.txt"]
     assert any(b"e009 -e 'DB_PASSWORD=(hidden)' --mount" in text for name, text in parts.items() if "runs/" in name)
     whole = b"\0".join(parts.values())
-    for secret in (b"their own", b"by; hand", b"tulips", b"s tulips, words"):
+    for secret in (b"own business", b"by; hand", b"tulips", b"s tulips, words"):
         assert secret not in whole
 
 
