@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[3]
 # What is only parsed, and why a fake engine cannot show it
 LEFT_OUT = {
-    "anneal *": "needs jobs that run, or this machine's GPUs",
+    "anneal run *": "needs jobs that run, or this machine's GPUs",
     "cluster up -f cluster.yaml": "a file that the reader writes",
     "cluster up -f hosts.yaml *": "needs other machines",
     "cluster up -f lab.yaml": "a file that the reader writes",
