@@ -271,8 +271,8 @@ def _refuse_unreadable_orders(nodes: Iterable[NodeState]) -> None:
     for node in nodes:
         if knows_more(node.labels.get(LABEL_ORDER, "")):
             raise UsageError(
-                f"what {node.name} was ordered as cannot be read",
-                evidence=f"its label {LABEL_ORDER} is that of a later version",
+                f"the options with which {node.name} was created cannot be read",
+                evidence=f"a later version of gpuprov wrote its label {LABEL_ORDER}",
                 fix=f"use the later version; or remove the node: gpuprov rm {node.name}",
             )
 

@@ -147,13 +147,13 @@ def test_what_a_later_version_has_recorded_is_not_guessed(world: World) -> None:
     labels = world.engine.nodes["web"].labels
     labels["gpuprov.order"] = labels["gpuprov.order"].replace("{", '{"racks":2,', 1)
     before = world.engine.dump()
-    with pytest.raises(UsageError, match="what web was ordered as cannot be read"):
+    with pytest.raises(UsageError, match="the options with which web was created cannot be read"):
         world.up(2)
     labels["gpuprov.order"] = labels["gpuprov.order"].replace('"racks":2,', "")
     network = world.engine.networks["gpbr0"]
     told = {**network.labels, "gpuprov.replaced": '[{"name": "c001", "racks": 2}]'}
     world.engine.networks["gpbr0"] = replace(network, labels=told)
-    with pytest.raises(EngineError, match="are being replaced cannot be read"):
+    with pytest.raises(EngineError, match="are being replaced in cluster lab cannot be read"):
         world.up(2)
     assert world.engine.dump()["nodes"].keys() == before["nodes"].keys()
 
