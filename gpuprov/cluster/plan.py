@@ -272,7 +272,7 @@ def _refuse_unreadable_orders(nodes: Iterable[NodeState]) -> None:
         if knows_more(node.labels.get(LABEL_ORDER, "")):
             raise UsageError(
                 f"the options with which {node.name} was created cannot be read",
-                evidence=f"a later version of gpuprov wrote its label {LABEL_ORDER}",
+                evidence=f"its label {LABEL_ORDER} was written by a later version",
                 fix=f"use the later version; or remove the node: gpuprov rm {node.name}",
             )
 
