@@ -21,9 +21,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 LOCK_FOLDER = Path("/var/lib/gpuprov/lock")  # not in /run: there, root would have to make it after each boot
-# The host's lock, that of its image builds, and the queue for its GPUs: whoever may open one may open all.
+# The host's lock, that of its image builds, those of single changes, and the queue for its GPUs: whoever may open one
+# may open all.
 LOCK_NAME: Final = "lock"
 IMAGES_NAME: Final = "images"
+CHANGES_NAME: Final = "changes"
 QUEUE_NAME: Final = "queue"
 _OWNER = "owner"
 _FOLDER, _OWNERS_GATE, _GROUPS_GATE, _FILE = 0o755, 0o700, 0o750, 0o666
@@ -96,7 +98,7 @@ class Gates:
         self.place.parent.mkdir(parents=True, exist_ok=True)
         _make_folder(self.place, _FOLDER)
         _make_folder(self.place / _OWNER, _OWNERS_GATE)
-        names = sorted({name, LOCK_NAME, IMAGES_NAME, QUEUE_NAME})
+        names = sorted({name, LOCK_NAME, IMAGES_NAME, CHANGES_NAME, QUEUE_NAME})
         for made in names:
             with contextlib.suppress(FileExistsError):
                 descriptor = os.open(self.file(made), _OPEN | os.O_CREAT | os.O_EXCL, _FILE)

@@ -164,7 +164,7 @@ CASES = (
     Case(site="drivers/calls.py: inspect the node", told=told_by_run),
     Case(site="drivers/foreign.py: list what exists", before=(foreign("other"),), told=told_by_foreign_node),
     Case(site="drivers/foreign.py: choose another name; about that node", told=told_by_name),
-    Case(site="drivers/foreign.py: remove its nodes", told=told_by_used_network),
+    Case(site="drivers/foreign.py: see whose they are", told=told_by_used_network),
     Case(site="drivers/node_files.py: inspect the node", told=told_by_file),
     Case(site="cluster/known_hosts.py: inspect the node", told=told_by_host_key),
     Case(
