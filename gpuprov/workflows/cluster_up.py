@@ -438,6 +438,6 @@ def _create(
                 run,
                 together,
                 image,
-                lambda name: (*seed, *files(name), *arrivals_of(name, run.replaced, aim.spec)),
+                lambda name: (*seed, *files(name), *arrivals_of(run.driver, name, run.replaced, aim.spec)),
                 labels=image_labels(image, plane.recipe.labels),
             )

@@ -94,7 +94,7 @@ def mend_replacing(
             queue = queue_of(node, spec_of(state))
             if queue and node.status == "running" and is_down(driver, node.name, queue.service):
                 go_on(driver, node.name, queue, reporter=reporter)
-            forget_queue(cluster, node.name)
+            forget_queue(cluster, node.name, engine=driver.name)
             _expose_again(driver, node, written.pop(node.name), reporter)
         _record(driver, state, written)
 
@@ -129,7 +129,11 @@ def refuse_lost_queue(driver: Driver, state: ClusterState, names: Sequence[str])
             raise _meanwhile(node.name, "it is not the node that was to be replaced")
         if queue and one.queue == "kept" and not is_down(driver, node.name, queue.service):
             raise _meanwhile(node.name, f"{queue.service} was started again after its queue was kept")
-        if queue and one.queue == "kept" and not (kept := queue_file(state.name, node.name)).is_file():
+        if (
+            queue
+            and one.queue == "kept"
+            and not (kept := queue_file(state.name, node.name, engine=driver.name)).is_file()
+        ):
             raise _meanwhile(node.name, f"{kept}, which has its queue, is gone")
 
 
@@ -141,7 +145,7 @@ def _meanwhile(name: str, evidence: str) -> EngineError:
     )
 
 
-def arrivals_of(name: str, written: Mapping[str, Replacement], spec: ClusterSpec) -> tuple[File, ...]:
+def arrivals_of(driver: Driver, name: str, written: Mapping[str, Replacement], spec: ClusterSpec) -> tuple[File, ...]:
     """The files by which a new node gets the queue of the one that it replaces; none for most nodes.
 
     Raises:
@@ -149,7 +153,10 @@ def arrivals_of(name: str, written: Mapping[str, Replacement], spec: ClusterSpec
     """
     one = written.get(name)
     queue = queue_of(one.ghost, spec) if one and one.queue == "kept" else None
-    return arrival_files(spec.name, name, queue, keeper=one.keeper) if one and queue else ()
+    if one is None or queue is None:
+        return ()
+    path = queue_file(spec.name, name, engine=driver.name)
+    return arrival_files(path, spec.name, name, queue, keeper=one.keeper)
 
 
 def end_replacing(driver: Driver, state: ClusterState, replaced: Collection[str]) -> None:
@@ -171,5 +178,5 @@ def forget_replaced(driver: Driver, states: Iterable[ClusterState], names: Colle
     for state in states:
         written = read_replacements(state)
         for name in (name for name, one in written.items() if name in names and one.queue != "none"):
-            forget_queue(state.name, name)
+            forget_queue(state.name, name, engine=driver.name)
         _record(driver, state, {name: one for name, one in written.items() if name not in names})

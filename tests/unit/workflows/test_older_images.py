@@ -94,7 +94,7 @@ def test_older_nodes_are_replaced_one_after_the_other_and_the_controller_with_it
     assert "mv .arriving slurmctld" in files["/etc/slurm/arrive"].content.decode()
     assert b"a queue" in files["/etc/slurm/arrive.tar"].content
     assert "/etc/slurm/arrive" not in world.engine.nodes["c001"].files
-    assert not queue_file("lab", "c000").exists()
+    assert not queue_file("lab", "c000", engine=world.driver.name).exists()
     assert read_replacements(state(world)) == {}
     assert not world.slurm.drains, "all take jobs again"
     assert {row.health for row in cluster_rows(world.driver, "lab")} == {"ok"}
