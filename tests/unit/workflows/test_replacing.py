@@ -97,7 +97,7 @@ def test_jobs_that_come_while_others_are_waited_for_are_not_lost_with_the_queue(
     spec = newer(world, 2)
     image = world.engine.images["slurm-new"]
     image.labels = {**image.labels, "gpuprov.queue-version": "24.11.5-4"}
-    world.slurm.said = {"dpkg-query": "22.05.8-4", "squeue -h | wc": "0\n"}
+    world.slurm.said = {"dpkg-query": "22.05.8-4", "grep -c .": "0\n"}
     world.slurm.queue = [FakeJob(id="17", nodes="c000")]
 
     def submit() -> None:
