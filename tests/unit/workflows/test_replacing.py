@@ -10,7 +10,7 @@ import pytest
 from gpuprov.cluster.replacements import read_replacements
 from gpuprov.core.errors import EngineError, UsageError
 from gpuprov.drivers.networks import Exposure
-from gpuprov.planes.across import replacing
+from gpuprov.planes.across import kept_queue, replacing
 from gpuprov.planes.across.kept_queue import queue_file
 from gpuprov.workflows.cluster_up import UpOrder
 from gpuprov.workflows.replace_older import replace_older
@@ -35,7 +35,7 @@ def kill_renewal(world: World, count: int, at: str, *, subject: str) -> None:
 
 def when_kept(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
     """Have something happen when the queue is in its file and the old node is still there."""
-    keep = replacing.keep_queue
+    keep = kept_queue.keep_queue
 
     def keep_and_act(*words: object, **named: object) -> None:
         keep(*words, **named)  # type: ignore[arg-type]
