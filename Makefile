@@ -40,7 +40,7 @@ up: who-may-run $(BIN)/gpuprov
 	@[ "$$(readlink $(LINK))" = "$(HERE)/$(BIN)/gpuprov" ] || \
 		echo "warning: $(LINK) already exists and is not changed; use $(HERE)/$(BIN)/gpuprov instead of gpuprov" >&2
 	$(BIN)/gpuprov host prepare
-	$(BIN)/gpuprov cluster up -n 4
+	$(BIN)/gpuprov cluster up  # four nodes; a cluster that is there keeps its number
 
 LEDGER := build/reliability.jsonl
 # Twice as many as there are CPUs: some tests wait.

@@ -22,6 +22,7 @@ _GRACE_S: Final = 5.0
 _FIRST_LOOK_S: Final = 0.01
 _ENDED: Final = ("Z", "X")  # such a process only waits until its parent looks
 _LONGEST_LOOK_S: Final = 0.25
+STOP_LOOK_S: Final = 0.1  # so late at most it is seen that a command is to stop
 
 
 def run_group(  # noqa: PLR0913  (what a process is, and when it ends)
@@ -67,7 +68,7 @@ def run_group(  # noqa: PLR0913  (what a process is, and when it ends)
     until = time.monotonic() + limit_s
     handle = os.pidfd_open(process.pid)
     try:
-        while not _has_ended(handle, _LONGEST_LOOK_S):
+        while not _has_ended(handle, STOP_LOOK_S):
             if kills is not None:
                 kills.look()
             if stop.is_set() or time.monotonic() >= until:

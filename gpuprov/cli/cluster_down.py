@@ -34,11 +34,13 @@ def command(session: Session, name: str, engine: str | None, policy: JobsPolicy,
     """
     from gpuprov.workflows.cluster_down import cluster_down, foresee_losses
 
-    options = " --purge" if purge else ""
+    options = f"{f' --engine {engine}' if engine else ''}{' --purge' if purge else ''}"
     again = f"gpuprov cluster down {name}{options} --yes"
     would, kept = f"the cluster {name} would be removed", f"the cluster {name} is kept"
     over_hosts = spanning.find_spanning_cluster(session, name, engine)
     if over_hosts is not None:
+        if purge:
+            spanning.refuse_purge(over_hosts)
         losses = spanning.losses_of(over_hosts)
         if losses and not yes:
             require_agreement(session, name, would, losses, kept=kept, fix=again)

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 @click.option(
     "--yes",
     is_flag=True,
-    help="Do not ask before nodes are replaced, or nodes or the shared folder go because the file says less.",
+    help="Do not ask before --renew replaces nodes, or nodes or the shared folder go because the file says less.",
 )
 @job_options
 @click.pass_obj
@@ -102,7 +102,7 @@ def _agreed(session: Session, driver: Driver, seen: ClusterState, spec: ClusterS
     if not found.names:
         session.reporter.note("no node is replaced: none has an older image")
     elif not yes:
-        question = f"{fold(found.names)} are replaced, one after the other; {found.lost} is lost."
+        question = f"this replaces {fold(found.names)}, one after the other, and loses {found.lost}."
         what = f"no node of cluster {spec.name} was replaced"
         again = name_cluster("gpuprov cluster up --renew", spec.name)
         if not session.interactive:

@@ -36,11 +36,14 @@ def jobs_argument() -> Callable[[Any], Any]:
 def complete_jobs(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
     """Ids of jobs that begin so, of the cluster that was typed, where it answers while somebody waits at a keyboard."""
     from gpuprov.host.local import LocalHost
-    from gpuprov.host.survey import survey
+    from gpuprov.host.survey import survey, survey_names
     from gpuprov.planes.across.find_desk import get_desk
 
     cluster = context.params.get("cluster") or DEFAULT_CLUSTER
-    seen = survey(LocalHost().engines, lambda driver: get_desk(driver, cluster).list_jobs(), timeout_s=COMPLETION_S)
+    engines = LocalHost().engines
+    named = survey_names(engines, timeout_s=COMPLETION_S)
+    doors = [door for door in engines if named.get(door.name)]  # the SDKs of the others are not loaded
+    seen = survey(doors, lambda driver: get_desk(driver, cluster).list_jobs(), timeout_s=COMPLETION_S)
     return [job.id for found in seen.answers.values() for job in found.jobs if job.id.startswith(incomplete)]
 
 

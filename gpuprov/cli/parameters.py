@@ -80,11 +80,10 @@ def given_command(argv: tuple[str, ...]) -> tuple[str, ...]:
 def complete_nodes(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
     """Names of nodes that begin so, on every engine that answers while somebody waits at a keyboard."""
     from gpuprov.host.local import LocalHost
-    from gpuprov.host.survey import survey
+    from gpuprov.host.survey import survey_names
 
-    seen = survey(LocalHost().engines, lambda driver: driver.list_nodes(), timeout_s=COMPLETION_S)
-    nodes = [node for found in seen.answers.values() for node in found]
-    return sorted(node.name for node in nodes if node.ours and node.name.startswith(incomplete))
+    found = survey_names(LocalHost().engines, timeout_s=COMPLETION_S)
+    return sorted(name for names in found.values() for name in names if name.startswith(incomplete))
 
 
 def _nothing(_context: click.Context, _parameter: click.Parameter, _incomplete: str) -> list[str]:

@@ -154,6 +154,22 @@ def losses_of(seen: SpanningCluster) -> tuple[str, ...]:
     return tuple(f"{host}: {lost_nodes_line(names)}" for host, names in nodes.items() if names)
 
 
+def refuse_purge(seen: SpanningCluster) -> None:
+    """Refuse to remove a folder that hosts share, which they have mounted and gpuprov has not made.
+
+    Raises:
+        UsageError: Always.
+    """
+    from gpuprov.spec.shared_folder import folder_of
+
+    folder = folder_of(seen.spec) if seen.spec else ""
+    raise UsageError(
+        f"no folder is removed with cluster {seen.name}, which spans hosts; nothing was removed",
+        evidence=f"its hosts share {folder or 'none'}, and only folders of gpuprov's own place are removed",
+        fix=f"without --purge: gpuprov cluster down {seen.name}",
+    )
+
+
 def down(session: Session, seen: SpanningCluster, policy: JobsPolicy) -> int:
     """`cluster down` over hosts."""
     from gpuprov.documents.outcome import outcome_document

@@ -167,13 +167,14 @@ def plan_cluster(  # noqa: PLR0913 - what is wanted, what is there, and what may
     wanted = [node_name(spec.nodes.prefix, number) for number in range(spec.nodes.count)]
     wanted = wanted if place.nodes is None else [name for name in wanted if name in place.nodes]
     gone, beside = sort_surplus(spec, state, wanted, prune=prune)
-    beside += tuple(node.name for node in ghosts if not prune and node.name not in wanted)
+    beside += sort_surplus(spec, replace(state, nodes=ghosts), wanted, prune=prune)[1]
     remove = sorted({*gone, *replaced, *(node.name for node in state.nodes if not node.complete)})
     names = [*wanted, *beside]
     _refuse_taken_names(names, state)
     kept = [node for node in state.nodes if node.name not in remove or node.name in replaced]
     staying = replace(state, nodes=(*kept, *ghosts))
-    held = tuple(lease for lease in place.leases if lease.node in names or lease.node not in remove)
+    leaving = {*remove, *(node.name for node in ghosts)}
+    held = tuple(lease for lease in place.leases if lease.node in names or lease.node not in leaving)
     _refuse_unreadable_orders([node for node in staying.nodes if node.name in names])
     designs = _design(names, spec, staying, replace(place, leases=held))
     return replace(
@@ -271,8 +272,8 @@ def _refuse_unreadable_orders(nodes: Iterable[NodeState]) -> None:
     for node in nodes:
         if knows_more(node.labels.get(LABEL_ORDER, "")):
             raise UsageError(
-                f"what {node.name} was ordered as cannot be read",
-                evidence=f"its label {LABEL_ORDER} is that of a later version",
+                f"the options with which {node.name} was created cannot be read",
+                evidence=f"its label {LABEL_ORDER} was written by a later version",
                 fix=f"use the later version; or remove the node: gpuprov rm {node.name}",
             )
 

@@ -105,7 +105,7 @@ def read_replacements(state: ClusterState) -> dict[str, Replacement]:
         found = [_read(one) for one in json.loads(text)] if text else []
     except (ValueError, TypeError, RecursionError, UsageError) as error:
         raise EngineError(
-            f"what is recorded of nodes of cluster {state.name} that are being replaced cannot be read",
+            f"the record of nodes that are being replaced in cluster {state.name} cannot be read",
             evidence=f"label {LABEL_REPLACED}: {excerpt(str(error))}",
             fix=f"let the version that began it finish: {name_cluster('gpuprov cluster up', state.name)}; "
             f"or remove the cluster: gpuprov cluster down {state.name}",

@@ -21,10 +21,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 LOCK_FOLDER = Path("/var/lib/gpuprov/lock")  # not in /run: there, root would have to make it after each boot
-# The host's lock, that of its image builds, and the queue for its GPUs: whoever may open one may open all.
+# The host's lock, that of its image builds, those of single changes, and the queue for its GPUs: whoever may open one
+# may open all.
 LOCK_NAME: Final = "lock"
 IMAGES_NAME: Final = "images"
+CHANGES_NAME: Final = "changes"
 QUEUE_NAME: Final = "queue"
+_NAMES: Final = frozenset({LOCK_NAME, IMAGES_NAME, CHANGES_NAME, QUEUE_NAME})
 _OWNER = "owner"
 _FOLDER, _OWNERS_GATE, _GROUPS_GATE, _FILE = 0o755, 0o700, 0o750, 0o666
 _OPEN = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -63,7 +66,8 @@ class Gates:
                 return self._enter(_OWNER, name)
             for gate in self._find_gates():
                 with contextlib.suppress(PermissionError, FileNotFoundError):
-                    return self._enter(gate, name)
+                    if not self._lacks(gate, name):  # else it would be refused in the middle of a change
+                        return self._enter(gate, name)
         except OSError as error:
             fix = f"ls -lR {self.place}"
             raise HostNotReady("cannot open the lock of this host", evidence=str(error), fix=fix) from error
@@ -96,7 +100,7 @@ class Gates:
         self.place.parent.mkdir(parents=True, exist_ok=True)
         _make_folder(self.place, _FOLDER)
         _make_folder(self.place / _OWNER, _OWNERS_GATE)
-        names = sorted({name, LOCK_NAME, IMAGES_NAME, QUEUE_NAME})
+        names = sorted({name, *_NAMES})
         for made in names:
             with contextlib.suppress(FileExistsError):
                 descriptor = os.open(self.file(made), _OPEN | os.O_CREAT | os.O_EXCL, _FILE)
@@ -133,6 +137,10 @@ class Gates:
             raise
         return descriptor
 
+    def _lacks(self, gate: str, name: str) -> bool:
+        """Whether a gate is that of an earlier version, which had fewer files."""
+        return not all((self.place / gate / one).exists() for one in (name, *_NAMES))
+
     def _find_gates(self) -> list[str]:
         with contextlib.suppress(OSError):
             return sorted(entry.name for entry in self.place.iterdir() if entry.name.isdecimal())
@@ -141,7 +149,7 @@ class Gates:
     def _refuse(self, name: str) -> HostNotReady:
         mine = {os.getgid(), *os.getgroups()}
         gates = {int(gate) for gate in self._find_gates()}
-        older = {gate for gate in mine & gates if not (self.place / str(gate) / name).exists()}
+        older = {gate for gate in mine & gates if self._lacks(str(gate), name)}
         if unmade := mine & (self.groups - gates) | older:
             return HostNotReady(
                 "the lock of this host is not open to this user yet",

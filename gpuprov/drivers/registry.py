@@ -25,6 +25,7 @@ class EngineEntry:
 
     Attributes:
         module: Has the function `connect`, which opens it.
+        glance: A module with the function `list_names`, which needs no SDK.
         daemons: Names or paths of its daemon.
         packages: What `host prepare` may install for it; some of them only on one release.
         units: Of systemd, whose journal tells what it does.
@@ -33,6 +34,7 @@ class EngineEntry:
     """
 
     module: str
+    glance: str
     daemons: tuple[str, ...]
     packages: tuple[str, ...]
     units: tuple[str, ...]
@@ -43,6 +45,7 @@ class EngineEntry:
 REGISTRY: Final[Mapping[Engine, EngineEntry]] = {
     "lxd": EngineEntry(
         module="gpuprov.drivers.lxd.connect",
+        glance="gpuprov.drivers.lxd.names",
         daemons=("lxd", "/snap/bin/lxd"),
         packages=("lxd", "lxd-client", "mmdebstrap", "btrfs-progs"),
         units=("lxd", "snap.lxd.daemon"),
@@ -50,6 +53,7 @@ REGISTRY: Final[Mapping[Engine, EngineEntry]] = {
     ),
     "incus": EngineEntry(
         module="gpuprov.drivers.lxd.connect",
+        glance="gpuprov.drivers.lxd.names",
         daemons=("incusd", "/usr/libexec/incus/incusd", "/opt/incus/bin/incusd"),
         packages=("incus-base", "incus-client", "mmdebstrap", "btrfs-progs"),
         units=("incus",),
@@ -57,6 +61,7 @@ REGISTRY: Final[Mapping[Engine, EngineEntry]] = {
     ),
     "docker": EngineEntry(
         module="gpuprov.drivers.docker.connect",
+        glance="gpuprov.drivers.docker.names",
         daemons=("dockerd", "/snap/bin/dockerd"),
         packages=("docker.io", "docker-cli", "mmdebstrap"),
         units=("docker", "containerd"),
@@ -97,6 +102,11 @@ def choose_engine(installed: Container[str]) -> Engine:
 def load_driver(engine: Engine) -> None:
     """Load what `open_driver` needs."""
     importlib.import_module(REGISTRY[engine].module).load()
+
+
+def glance_at_nodes(engine: Engine) -> list[str]:
+    """Names of the engine's nodes, sooner than a driver could be loaded; whatever goes wrong is raised as it comes."""
+    return cast("list[str]", importlib.import_module(REGISTRY[engine].glance).list_names(engine))
 
 
 def open_driver(engine: str, *, host: str = "") -> Driver:

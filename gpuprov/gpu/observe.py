@@ -173,11 +173,15 @@ def _check_identities(gpus: tuple[Gpu, ...], driver: DriverFiles) -> tuple[tuple
     A node gets its device by minor and its lease by UUID: a wrong pair would pass the GPU of another node.
     """
     minors = {gpu.uuid: gpu.minor for gpu in driver.gpus}
+    places = {gpu.minor: gpu.pci for gpu in driver.gpus}
     counted = Counter(name for gpu in gpus for name in (gpu.uuid, gpu.minor))
     doubtful = [
         gpu
         for gpu in gpus
-        if minors.get(gpu.uuid, gpu.minor) != gpu.minor or counted[gpu.uuid] > 1 or counted[gpu.minor] > 1
+        if minors.get(gpu.uuid, gpu.minor) != gpu.minor
+        or places.get(gpu.minor, gpu.pci) != gpu.pci
+        or counted[gpu.uuid] > 1
+        or counted[gpu.minor] > 1
     ]
     told = "NVML and the kernel module disagree about which GPU is which: minor {0} in NVML, {1} in /proc"
     lost = [

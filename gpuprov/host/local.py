@@ -14,7 +14,7 @@ from gpuprov.core.errors import UsageError
 from gpuprov.core.group_files import Gates
 from gpuprov.core.lock import host_lock, image_lock, image_lock_if_free
 from gpuprov.core.queue import Queue
-from gpuprov.drivers.registry import is_installed, load_driver, open_driver
+from gpuprov.drivers.registry import glance_at_nodes, is_installed, load_driver, open_driver
 from gpuprov.drivers.sockets import engine_groups
 from gpuprov.host.folders import LocalFolders
 from gpuprov.host.kernel_limits import LIMITS
@@ -70,6 +70,7 @@ class LocalHost:
                 name=name,
                 open=partial(self.open, name),
                 installed=partial(is_installed, name),
+                names=partial(glance_at_nodes, name),
                 load=partial(load_driver, name),
             )
             for name in ENGINES

@@ -30,12 +30,14 @@ class EngineDoor:
     Attributes:
         installed: Whether it is there at all, so that its silence means something.
         load: Loads what `open` needs.
+        names: Those of its nodes, sooner than it can be opened; it is opened where None.
     """
 
     name: str
     open: Callable[[], Driver]
     installed: Callable[[], bool]
     load: Callable[[], object] = lambda: None
+    names: Callable[[], Sequence[str]] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,15 +120,30 @@ def survey(
         question: Changes nothing: an engine that is late is left alone with it.
         timeout_s: How long an engine has for both; None for ANSWER_S, but for PROBE_S if it hung a moment ago.
     """
+    load_installed(doors)  # here, for threads that load side by side take longer than one after the other
+    return _ask_all(doors, lambda door: question(door.open()), timeout_s)
+
+
+def survey_names(doors: Sequence[EngineDoor], *, timeout_s: float) -> Mapping[str, Sequence[str]]:
+    """Names of nodes by engine, of those that answer in time."""
+    return _ask_all(doors, lambda door: door.names() if door.names else _names_in(door.open()), timeout_s).answers
+
+
+def _names_in(driver: Driver) -> Sequence[str]:
+    return [node.name for node in driver.list_nodes() if node.ours]
+
+
+def _ask_all(
+    doors: Sequence[EngineDoor], ask: Callable[[EngineDoor], Answer], timeout_s: float | None
+) -> Survey[Answer]:
     limit_s = ANSWER_S if timeout_s is None else timeout_s
     hung = {door.name: silent_since_s(door.name) if timeout_s is None else None for door in doors}
     said: dict[str, Answer | _Refusal] = {}
     answers: SimpleQueue[tuple[str, Answer | _Refusal]] = SimpleQueue()
 
     def work(door: EngineDoor) -> None:
-        answers.put((door.name, _ask(door, question)))
+        answers.put((door.name, _ask(door, ask)))
 
-    load_installed(doors)  # here, for threads that load side by side take longer than one after the other
     for door in doors:
         # a daemon, which ends with the process, also where the engine hangs
         Thread(target=work, args=(door,), name=f"ask {door.name}", daemon=True).start()
@@ -153,9 +170,9 @@ def survey(
     )
 
 
-def _ask(door: EngineDoor, question: Callable[[Driver], Answer]) -> Answer | _Refusal:
+def _ask(door: EngineDoor, ask: Callable[[EngineDoor], Answer]) -> Answer | _Refusal:
     try:
-        return question(door.open())
+        return ask(door)
     except GpuprovError as error:
         return _Refusal(error=error, installed=door.installed())
     except Exception as error:  # noqa: BLE001 - whatever it is, what that engine has is not known

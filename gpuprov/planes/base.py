@@ -100,7 +100,7 @@ class QueueFolder:
         service: What writes there.
         arrival: A script that the service runs as root before it starts, where it is there.
         version: A shell line that prints the version of what writes there.
-        count: A shell line that prints how many jobs or messages it has.
+        count: A shell line that prints how many jobs or messages it has; nothing where the service does not say.
     """
 
     path: str

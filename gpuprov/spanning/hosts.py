@@ -228,7 +228,7 @@ def _refuse_nodes(connection: SshConnection, reporter: Reporter) -> None:
             evidence=", ".join(
                 fold([row.name for row in rows if row.cluster == cluster]) + f" of {cluster}" for cluster in clusters
             ),
-            fix=f"on {name}: gpuprov cluster down {clusters[0]}; {forget}",
+            fix=f"{forget}; if they are yours and no longer needed, on {name}: gpuprov cluster down {clusters[0]}",
         )
 
 

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 Collection = TypeVar("Collection")
 FOLDER = "gpuprov-bundle"
 PART_S = 60.0
-_WORKERS = 8
+_WORKERS = 16
 _README = """\
 gpuprov {version}, {when} UTC. Created by `gpuprov bundle`; secrets are replaced by (hidden).
 Review it before you share it: it contains names, addresses and paths of this machine.
@@ -105,18 +105,21 @@ def make_bundle(file: ReportFile, sources: Sources, *, reporter: Reporter) -> Co
         HostNotReady: The file cannot be written.
     """
     collected = Collected()
-    secrets, keys = [*secret_values(sources.environment), *private_keys()], set[bytes]()
-    with reporter.phase("host"):
-        collected.take(host_parts(sources.host, sources.engines, root=sources.root, run_logs=sources.run_logs))
+    secrets = [*secret_values(sources.environment), *private_keys()]
     with reporter.phase("engines"):
         doors = [door for door in sources.host.engines if door.name in sources.engines]
         seen = survey(doors, _look)
     collected.missing |= {engine: _in_a_line(error) for engine, error in {**seen.absent, **seen.errors}.items()}
-    for engine, there in seen.answers.items():
-        with reporter.phase(engine):
-            collected.take(_parts_of_engine(there, sources.host))
-            secrets += _variables(there.nodes, there.networks)
-            keys |= _plane_keys(there.driver, there.ours)
+    there = list(seen.answers.values())
+    with reporter.phase("collect"):  # all at once: most of it waits, for a node that hangs for long
+        of_host = host_parts(sources.host, sources.engines, root=sources.root, run_logs=sources.run_logs)
+        of_engines = [partial(_parts_of_engine, engine, sources.host) for engine in there]
+        parts = [*ask_side_by_side(of_engines, workers=_WORKERS), of_host]
+        collected.take({name: collect for some in parts for name, collect in some.items()})
+    with reporter.phase("secrets"):
+        for engine in there:
+            secrets += _variables(engine.nodes, engine.networks)
+        keys = _plane_keys(there)
     hide = partial(hide_secrets, known=secrets, keys=keys)
     collected.parts = {name: _shown(name, hide(text)) for name, text in collected.parts.items()}
     collected.missing = {name: hide(reason) for name, reason in collected.missing.items()}
@@ -257,14 +260,15 @@ def _variables(nodes: Iterable[NodeState], networks: Iterable[NetworkState]) -> 
                 yield from secret_values(read_variables(spec.nodes.environment))
 
 
-def _plane_keys(driver: Driver, nodes: Iterable[NodeState]) -> frozenset[bytes]:
+def _plane_keys(engines: Iterable[_There]) -> frozenset[bytes]:
     """The planes' keys, to be looked for and taken out; a node that cannot be read shows none of its own either.
 
     What has not the size of a key is none, and is not looked for: a node could have other nodes' words hidden with it.
     """
     reads = [
-        partial(_pull, driver, node.name, file)
-        for node in nodes
+        partial(_pull, engine.driver, node.name, file)
+        for engine in engines
+        for node in engine.ours
         for plane in planes_of([node.labels.get(LABEL_ROLE, "")])
         for file in plane.secret_files
     ]

@@ -394,7 +394,7 @@ def _carry_out(
             reading = reading.without([design.name for design in plan.repair])
             renewal = renew_nodes(driver, files, old, new=new, reading=reading, reporter=reporter)
     record_labels(driver, spec, order.record_of(spec), aim.state)
-    end_replacing(driver, aim.state)
+    end_replacing(driver, aim.state, plan.replace)
     renewed = without_started(renewal.changed, plan.start)
     return (*aim.folders.lines(), *connected, *plan.lines(forced), *renewed), renewal.words
 
@@ -438,6 +438,6 @@ def _create(
                 run,
                 together,
                 image,
-                lambda name: (*seed, *files(name), *arrivals_of(name, run.replaced, aim.spec)),
+                lambda name: (*seed, *files(name), *arrivals_of(run.driver, name, run.replaced, aim.spec)),
                 labels=image_labels(image, plane.recipe.labels),
             )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from ipaddress import IPv4Address
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ from gpuprov.host.survey import survey
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from contextlib import AbstractContextManager
 
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver, NodeState
@@ -37,7 +39,7 @@ def expose(driver: Driver, name: str, exposure: Exposure, host: Host, *, reporte
             raise UsageError(f"{port} is not a port", evidence=f"allowed: 1 to {_PORT_MAX}", fix="choose another port")
     _check_address(exposure.listen)
     get = get_running if "expose-live" in driver.capabilities else get_node
-    with host.lock(reporter):
+    with _lock(driver, host, reporter):
         if exposure in get(driver, name).exposed:
             return Outcome()
         others = survey([door for door in host.engines if door.name != driver.name], lambda other: other.list_nodes())
@@ -57,6 +59,11 @@ def expose(driver: Driver, name: str, exposure: Exposure, host: Host, *, reporte
     where = f"port {exposure.host_port} of {_PLACES.get(exposure.listen, exposure.listen)}"
     _say_who_reaches_it(name, exposure, reporter)
     return Outcome(changed=(f"{where} is forwarded to {name}:{exposure.node_port}",))
+
+
+def _lock(driver: Driver, host: Host, reporter: Reporter) -> AbstractContextManager[None]:
+    """None where the engine changes a node that stands, and itself refuses a port that is taken."""
+    return nullcontext() if "expose-live" in driver.capabilities else host.lock(reporter)
 
 
 def _refuse_forwarded(port: int, nodes: Iterable[NodeState], engine: str) -> None:
@@ -93,7 +100,7 @@ def _say_who_reaches_it(name: str, exposure: Exposure, reporter: Reporter) -> No
 
 def unexpose(driver: Driver, name: str, host_port: int, host: Host, *, reporter: Reporter) -> Outcome:
     """Undo `expose`; no change if that port does not lead to the node."""
-    with host.lock(reporter):
+    with _lock(driver, host, reporter):
         if host_port not in [exposure.host_port for exposure in get_node(driver, name).exposed]:
             reporter.note(f"port {host_port} of the host is not forwarded to {name}")
             return Outcome()

@@ -134,7 +134,8 @@ def _replace(
     policy = order.policy
     if policy.drain_s is None and not policy.force:
         policy = replace(policy, drain_s=DRAIN_S)
-    leaves = [Leave(state=state, departure=Departure(nodes=(name,)))]
+    lost = (name,) if queue_of(node, spec_of(state)) and not keeps else ()  # what has come into it meanwhile counts
+    leaves = [Leave(state=state, departure=Departure(nodes=(name,), lost=lost))]
     once = replace(order, again=(name,), verify=False, policy=replace(policy, drain_s=None), seen=None)
     with ExitStack() as stack:
         stack.enter_context(drained(driver, lambda: leaves, policy, reporter=reporter))

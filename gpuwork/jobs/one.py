@@ -51,7 +51,7 @@ EXIT_STOPPED: Final = 143
 LEASHED: Final = "leashed"
 # Whoever is told to end a run needs this long at most, so that the next one does not give up before.
 PATIENCE_S: Final = 20.0
-_CANCEL_LOOK_S: Final = 0.5
+CANCEL_LOOK_S: Final = 0.2
 _SUBMIT_S: Final = 300.0
 _LOOK_S: Final = 0.1
 _NOT_FOUND: Final = 127
@@ -149,7 +149,7 @@ def _watching(submission: Submission, number: int, stop: Event) -> Iterator[None
     over = threading.Event()
 
     def watch() -> None:
-        while not over.wait(_CANCEL_LOOK_S):
+        while not over.wait(CANCEL_LOOK_S):
             if is_cancelled(submission, number):
                 stop.set()
 

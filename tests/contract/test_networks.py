@@ -4,6 +4,7 @@ import json
 import socket
 import subprocess
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -314,6 +315,25 @@ def test_exposing_is_seen_and_undone(bench: Bench) -> None:
     assert set(state.exposed) == forwards - {gone}
     with refused(EngineError):
         bench.driver.unexpose(name, gone.host_port)
+
+
+def test_ports_and_labels_that_are_changed_at_once_are_all_there(bench: Bench) -> None:
+    """As `expose`, which does not wait for other commands, beside `cluster up`."""
+    bench.need("expose-live")
+    name = bench.create(start=True)
+    gone, new = (Exposure(host_port=free_port(), node_port=port) for port in (8080, 8081))
+    bench.driver.expose(name, gone)
+    labels = {f"gpuprov.at-once-{number}": "written" for number in range(8)}
+    with ThreadPoolExecutor() as pool:
+        changes = [pool.submit(bench.driver.expose, name, new)]
+        changes += [pool.submit(bench.driver.unexpose, name, gone.host_port)]
+        changes += [pool.submit(bench.driver.set_labels, name, {label: value}) for label, value in labels.items()]
+        for change in changes:
+            change.result()
+    state = bench.driver.find_node(name)
+    assert state
+    assert state.exposed == (new,)
+    assert labels.items() <= state.labels.items()
 
 
 @pytest.mark.usefixtures("real")

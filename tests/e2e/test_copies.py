@@ -116,5 +116,5 @@ def test_down_leaves_the_copy_and_its_networks(
     down = gpuprov("cluster", "down", place.cluster, "--yes")
     assert f"kept the network {place.mark}0: in use by {backup}" in down.stderr
     assert lxc("list", "--format", "csv", "--columns", "n", place.mark).split() == [backup]
-    assert gpuprov("cluster", "down", place.cluster).stdout == "unchanged\n"
+    assert gpuprov("cluster", "down", place.cluster, "--yes").stdout == "unchanged\n"
     assert gpuprov.json(*up)["unchanged"] is False

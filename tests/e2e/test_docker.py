@@ -129,7 +129,7 @@ def test_slurm_runs_jobs_and_hands_out_what_there_is(gpuprov: Gpuprov) -> None:
     assert sorted(gpuprov.in_node(NODES[0], "srun", "-N4", "hostname").split()) == NODES
     gpus = ("sh", "-c", 'echo "gpus=$CUDA_VISIBLE_DEVICES"')
     assert gpuprov.in_node(NODES[0], "srun", "--gres=gpu:1", *gpus) == "gpus=0\n"
-    assert gpuprov.in_node(NODES[0], "srun", *gpus) == "gpus=\n"
+    assert gpuprov.in_node(NODES[0], "srun", *gpus) == "gpus=NoDevFiles\n"
     refused = gpuprov("exec", NODES[0], "--", "srun", "--gres=gpu:2", "-n2", "hostname", expect=1)
     assert "Requested node configuration is not available" in refused.stderr
 

@@ -134,7 +134,7 @@ def test_the_first_hour_is_as_the_readme_shows_it(machine: Machine) -> None:
     others = [node["name"] for node in nodes(machine) if node["cluster"] != "lab"]
     for typed in read_transcript(README.read_text()):
         if typed.command.startswith("cd "):
-            folder = typed.command.removeprefix("cd ")
+            folder = f"{folder}/{typed.command.removeprefix('cd ')}"
             continue
         line = f"cd {folder} && {{ {typed.command}; }} 2>/tmp/said || cat /tmp/said"
         printed = machine.run("sh", "-c", line)

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from gpuprov.spec.models import ClusterSpec
+
 ROOT = Path(__file__).parents[2]
 LEDGER = "build/reliability.jsonl"
 
@@ -45,3 +47,11 @@ def test_a_clone_that_only_root_can_run_is_told_before_the_install(mode: int, tm
     assert (closed in said) is (mode == 0o700), said
     shown = subprocess.run(["make", "--dry-run", "up"], check=True, capture_output=True, text=True, cwd=ROOT).stdout
     assert shown.index("only root will be able") < shown.index("host prepare")
+
+
+def test_a_cluster_that_is_there_keeps_its_nodes() -> None:
+    """Its number is what it was given; a new one has four."""
+    shown = subprocess.run(["make", "--dry-run", "up"], check=True, capture_output=True, text=True, cwd=ROOT).stdout
+    last = shlex.split(shown.splitlines()[-1], comments=True)
+    assert last[1:] == ["cluster", "up"]
+    assert ClusterSpec().nodes.count == 4

@@ -68,9 +68,10 @@ class CannedLxd(LxdApi):
     pool: str | None = "gpuprov"
     socket: Path = field(default_factory=Path)
 
-    def begin(self, _method: str, *_path: str, body: Any, target: str = "") -> Any:
+    def begin(self, _method: str, *_path: str, body: Any, target: str = "", unless_not: str = "") -> Any:
         assert isinstance(body, dict)
         assert not target
+        assert not unless_not
         return {"operation": "/1.0/operations/1"}
 
     def finished(self, _answer: Any, path: tuple[str, ...], _timeout_s: float | None = None, *, deed: str = "") -> Any:

@@ -35,8 +35,7 @@ def connect(engine: str) -> DockerDriver:  # noqa: ARG001 - the registry's signa
     Raises:
         HostNotReady: there is no daemon, it runs on another machine, this user may not use it, or it is too old.
     """
-    named = os.environ.get("DOCKER_HOST", "")
-    socket = read_address(named) if named else socket_places("docker")[0]
+    named, socket = os.environ.get("DOCKER_HOST", ""), find_socket()
     address = f"unix://{socket}"
     require_socket(socket)
     import docker
@@ -59,6 +58,12 @@ def connect(engine: str) -> DockerDriver:  # noqa: ARG001 - the registry's signa
             fix=f"start it: {prepare_command('docker')}",
         ) from exc
     return DockerDriver(DockerApi(client, address=address))
+
+
+def find_socket() -> Path:
+    """The socket that DOCKER_HOST names, else the usual one; HostNotReady where it names none."""
+    named = os.environ.get("DOCKER_HOST", "")
+    return read_address(named) if named else socket_places("docker")[0]
 
 
 def read_address(address: str) -> Path:

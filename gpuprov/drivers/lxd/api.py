@@ -4,23 +4,28 @@ from __future__ import annotations
 
 import time
 import urllib.parse
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gpuprov.core.change_lock import change_lock
 from gpuprov.core.errors import EngineError
 from gpuprov.core.excerpt import few_lines
+from gpuprov.core.group_files import Gates
 from gpuprov.drivers.lost_answers import lost_answers, require_document
 from gpuprov.drivers.lxd.family import KIN, Kin
 from gpuprov.drivers.lxd.operations import wait_for_operation
+from gpuprov.drivers.sockets import engine_groups
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
+    from contextlib import AbstractContextManager
 
 Document = dict[str, Any]
 _PIECE_BYTES = 65536
-_FOUND_NOT = 404
+_FOUND_NOT, _OVERTAKEN = 404, 412
+_WRITES = 5  # of a document that others write too
 _GRACE_S = 30.0  # after its own limit, for a daemon that has much to do
 _DYING = "Invalid PID"  # all that Incus 6.0 says of an instance for some moments after its init has died
 _DYING_S, _DYING_STEP_S = 5.0, 0.1
@@ -52,12 +57,17 @@ _FIXES = (  # by an engine's own words; the first that is in them counts
         ("file name too long",),
         "folders in {name} are nested too deep for the engine; remove them: gpuprov exec {name} -- rm -rf FOLDER",
     ),
+    (("etag doesn't match",), "another program changes {name} all the time; run the same command again"),
     (("not found",), "list what exists: gpuprov list --all"),
 )
 
 
 class NotFound(EngineError):
     """The engine has no object of that name."""
+
+
+class Overtaken(EngineError):
+    """Somebody else has written a document since it was read."""
 
 
 class LxdApi:
@@ -95,13 +105,19 @@ class LxdApi:
 
     def get(self, *path: str, **params: object) -> Any:  # noqa: ANN401 - JSON
         """GET a document; one of an instance that is dying, once it is dead."""
+        return self._read_tagged(path, params)[0]
+
+    def _read_tagged(self, path: tuple[str, ...], params: Mapping[str, object]) -> tuple[Any, str]:
+        """The same with its ETag."""
         end_s = time.monotonic() + _DYING_S
         while True:
             try:
                 with self.translated("read", path):
-                    said = self._node(path).get(params=params or None).json()
+                    answer = self._node(path).get(params=params or None)
+                    said = answer.json()
                 request = f"read {'/'.join(path)}"
-                return require_document(said, "metadata", engine=self.engine, request=request)["metadata"]
+                document = require_document(said, "metadata", engine=self.engine, request=request)["metadata"]
+                return document, answer.headers.get("ETag", "")
             except EngineError as error:
                 if _DYING not in error.evidence or time.monotonic() > end_s:
                     raise
@@ -128,14 +144,50 @@ class LxdApi:
         `target` is the member of the engine's cluster that is to do it; empty where the engine is in none, or for all.
         """
         deed = describe_request(method, path, body)
-        return self.finished(self.begin(method, *path, body=body, target=target), path, timeout_s, deed=deed)
+        with nullcontext() if method == "post" else self._alone(path):
+            return self.finished(self.begin(method, *path, body=body, target=target), path, timeout_s, deed=deed)
 
-    def begin(self, method: str, *path: str, body: Mapping[str, Any], target: str = "") -> Document:
-        """POST, PUT or PATCH a document; returns the answer, whose operation goes on."""
-        place = {"params": {"target": target}} if target else {}
+    def begin(
+        self, method: str, *path: str, body: Mapping[str, Any], target: str = "", unless_not: str = ""
+    ) -> Document:
+        """POST, PUT or PATCH a document; returns the answer, whose operation goes on.
+
+        `unless_not` is the ETag without which it is Overtaken; empty for any.
+        """
+        more: Document = {"params": {"target": target}} if target else {}
+        more |= {"headers": {"If-Match": unless_not}} if unless_not else {}
         with self.translated(method, path, body):
-            answer: Document = getattr(self._node(path), method)(json=body, **place).json()
+            answer: Document = getattr(self._node(path), method)(json=body, **more).json()
         return answer
+
+    def rewrite(self, *path: str, alter: Callable[[Document], Document]) -> None:
+        """GET a document, PUT what it becomes, and wait; again from the start where somebody else wrote it meanwhile.
+
+        Raises:
+            Overtaken: That happened too often.
+        """
+        with self._alone(path):
+            for left in reversed(range(_WRITES)):
+                document, tag = self._read_tagged(path, {})
+                body = alter(document)
+                try:
+                    answer = self.begin("put", *path, body=body, unless_not=tag)
+                except Overtaken:
+                    if left:
+                        continue
+                    raise
+                self.finished(answer, path, deed=describe_request("put", path, body))
+                break
+
+    def _alone(self, path: tuple[str, ...]) -> AbstractContextManager[None]:
+        """One change of an instance at a time.
+
+        LXD 5.0 reads an instance, starts its devices and then writes all that it read: a label that came in between
+        is lost, and whether the instance runs. Incus has a lock of its own.
+        """
+        if path[:1] != ("instances",):
+            return nullcontext()
+        return change_lock(Gates(groups=engine_groups()), f"{self.engine} {path[1]}")
 
     def delete(self, *path: str, timeout_s: float | None = None) -> None:
         """DELETE and wait, as `send` does."""
@@ -204,7 +256,7 @@ class LxdApi:
 
     def _error(self, reason: str, deed: str, path: tuple[str, ...], *, status: int = 0) -> EngineError:
         absent = status == _FOUND_NOT or "not found" in reason.lower() or reason == "Invalid instance name"
-        kind = NotFound if absent else EngineError
+        kind = NotFound if absent else Overtaken if status == _OVERTAKEN else EngineError
         return kind(
             f"{self.engine} could not {deed}",
             evidence=few_lines(reason),

@@ -6,6 +6,7 @@ import ipaddress
 import re
 from typing import TYPE_CHECKING, Any
 
+from gpuprov.core.errors import EngineError
 from gpuprov.core.fingerprint import SHORT_LENGTH, fingerprint, short
 from gpuprov.drivers.base import (
     LABEL_CLUSTER,
@@ -271,6 +272,53 @@ def _exposures(devices: Mapping[str, Mapping[str, str]]) -> Iterable[Exposure]:
             node_port = device.get("connect", "").rsplit(":", 1)[-1]
             if listen and node_port.isdecimal():  # else somebody else's, of a kind that we do not make
                 yield Exposure(host_port=int(listen[2]), node_port=int(node_port), listen=listen[1])
+
+
+def with_devices(
+    document: Mapping[str, Any], devices: Iterable[CharDevice], mounts: Iterable[Mount], *, shift: bool
+) -> dict[str, Any]:
+    """An instance's document with other character devices and mounts."""
+    kept = {
+        key: device
+        for key, device in document["devices"].items()
+        if device["type"] != "unix-char" and not key.startswith("mount-")
+    }
+    shifted = shift and not parse_instance(document).privileged
+    return {**document, "devices": kept | render_devices(devices, mounts, shift=shifted)}
+
+
+def with_exposure(document: Mapping[str, Any], exposure: Exposure) -> dict[str, Any]:
+    """An instance's document with a port that leads into it.
+
+    Raises:
+        EngineError: That port leads to another one of it.
+    """
+    for taken in parse_instance(document).exposed:
+        if taken.host_port == exposure.host_port and taken != exposure:
+            raise EngineError(
+                f"port {exposure.host_port} of the host is already forwarded",
+                evidence=f"it leads to port {taken.node_port} of {document['name']}, from {taken.listen}",
+                fix=f"list its ports: gpuprov show {document['name']}",
+            )
+    device = {exposure_device(exposure.host_port): render_exposure(exposure)}
+    return {**document, "devices": document["devices"] | device}
+
+
+def without_exposure(document: Mapping[str, Any], host_port: int) -> dict[str, Any]:
+    """An instance's document without a port that leads into it.
+
+    Raises:
+        EngineError: It does not lead there.
+    """
+    exposed = [exposure.host_port for exposure in parse_instance(document).exposed]
+    if host_port not in exposed:
+        raise EngineError(
+            f"port {host_port} of the host is not forwarded to {document['name']}",
+            evidence=f"exposed: {', '.join(map(str, exposed)) or 'nothing'}",
+            fix=f"list its ports: gpuprov show {document['name']}",
+        )
+    gone = exposure_device(host_port)
+    return {**document, "devices": {key: device for key, device in document["devices"].items() if key != gone}}
 
 
 def same_configuration(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:

@@ -245,6 +245,9 @@ class LxdDriver:
             document: Document | None = self._api.get("instances", _real(name))
         except NotFound:
             document = None
+        return self._require_ours(name, document)
+
+    def _require_ours(self, name: str, document: Document | None) -> Document:
         if document is not None and not members.is_here(document, self._api.member):
             raise not_ours(members.state_elsewhere(document), self.command, lack="")
         if document is None or documents.parse_image_instance(document):
@@ -270,15 +273,13 @@ class LxdDriver:
 
     def set_devices(self, name: str, devices: Sequence[CharDevice], mounts: Sequence[Mount]) -> None:
         """Replace character devices and mounts; a running node sees the change at once."""
-        document = self._our_document(name)
-        kept = {
-            key: device
-            for key, device in document["devices"].items()
-            if device["type"] != "unix-char" and not key.startswith("mount-")
-        }
-        shift = self._can_shift() and not documents.parse_instance(document).privileged
-        document["devices"] = kept | documents.render_devices(devices, mounts, shift=shift)
-        self._api.send("put", "instances", name, body=document)
+        shift = self._can_shift()
+        self._rewrite(name, lambda document: documents.with_devices(document, devices, mounts, shift=shift))
+
+    def _rewrite(self, name: str, alter: Callable[[Document], Document]) -> None:
+        """Replace the document of a node of ours by what it becomes; what others write meanwhile is not lost."""
+        self._ours(name)
+        self._api.rewrite("instances", name, alter=lambda document: alter(self._require_ours(name, document)))
 
     def settings(self, request: NodeRequest) -> Settings:
         """What a node made from it shows while nobody has changed it."""
@@ -286,9 +287,9 @@ class LxdDriver:
 
     def set_settings(self, name: str, request: NodeRequest) -> None:
         """Bring config keys, networks and links to the request's; labels, devices, mounts and exposures stay."""
-        document = self._our_document(name)
-        self._api.send("put", "instances", name, body=settings.restore_settings(document, request, self._api.kin))
-        remove_links(document)
+        before = self._our_document(name)
+        self._rewrite(name, lambda document: settings.restore_settings(document, request, self._api.kin))
+        remove_links(before)
 
     # --- inside a node
 
@@ -399,25 +400,15 @@ class LxdDriver:
     def expose(self, name: str, exposure: Exposure) -> None:
         """Forward a port of the host into the node."""
         self._ours(name)
-        device = {documents.exposure_device(exposure.host_port): documents.render_exposure(exposure)}
         try:
-            self._api.send("patch", "instances", name, body={"devices": device})
+            self._rewrite(name, lambda document: documents.with_exposure(document, exposure))
         except EngineError as error:
             evidence = "\n".join(filter(None, (error.evidence, why_unbound(exposure))))
             raise EngineError(error.what, evidence=evidence, fix=error.fix) from error
 
     def unexpose(self, name: str, host_port: int) -> None:
         """Undo `expose`."""
-        document = self._our_document(name)
-        exposed = [exposure.host_port for exposure in documents.parse_instance(document).exposed]
-        if host_port not in exposed:
-            raise EngineError(
-                f"port {host_port} of the host is not forwarded to {name}",
-                evidence=f"exposed: {', '.join(map(str, exposed)) or 'nothing'}",
-                fix=f"list its ports: gpuprov show {name}",
-            )
-        del document["devices"][documents.exposure_device(host_port)]
-        self._api.send("put", "instances", name, body=document)
+        self._rewrite(name, lambda document: documents.without_exposure(document, host_port))
 
     # --- networks
 

@@ -94,9 +94,9 @@ def _release(version: str) -> str:
     return found[1] if found else version
 
 
-def queue_file(cluster: str, node: str) -> Path:
-    """Where the queue of a node waits."""
-    return key_folder(cluster) / f"queue-of-{node}.tar"
+def queue_file(cluster: str, node: str, *, engine: str) -> Path:
+    """Where the queue of a node waits; in that folder are the keys of clusters of that name on all engines."""
+    return key_folder(cluster) / f"queue-of-{node}-on-{engine}.tar"
 
 
 def keep_queue(driver: Driver, cluster: str, node: str, queue: QueueFolder, *, reporter: Reporter) -> None:
@@ -105,7 +105,7 @@ def keep_queue(driver: Driver, cluster: str, node: str, queue: QueueFolder, *, r
     Raises:
         EngineError: The node gives something else, or more than there may be.
     """
-    target = queue_file(cluster, node)
+    target = queue_file(cluster, node, engine=driver.name)
     target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     part = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
     try:
@@ -155,13 +155,12 @@ class _QueueTar:
             raise BadTar(f"{'/'.join(entry.parts)} is a {entry.kind}")
 
 
-def arrival_files(cluster: str, node: str, queue: QueueFolder, *, keeper: str) -> tuple[File, ...]:
-    """What has a new node put the queue in its place.
+def arrival_files(path: Path, cluster: str, node: str, queue: QueueFolder, *, keeper: str) -> tuple[File, ...]:
+    """What has a new node put the queue that is in a file in its place.
 
     Raises:
         UsageError: Another user has it, or it is gone.
     """
-    path = queue_file(cluster, node)
     try:
         content = path.read_bytes()
     except OSError as error:
@@ -181,9 +180,9 @@ def arrival_files(cluster: str, node: str, queue: QueueFolder, *, keeper: str) -
     )
 
 
-def forget_queue(cluster: str, node: str) -> None:
+def forget_queue(cluster: str, node: str, *, engine: str) -> None:
     """Remove what was kept of a node's queue."""
-    queue_file(cluster, node).unlink(missing_ok=True)
+    queue_file(cluster, node, engine=engine).unlink(missing_ok=True)
 
 
 def go_on(driver: Driver, node: str, queue: QueueFolder, *, reporter: Reporter) -> None:

@@ -14,6 +14,7 @@ from gpuprov.cluster.nodes import image_of
 from gpuprov.cluster.ordered_design import design_ordered
 from gpuprov.cluster.ordered_spec import first_draft, with_order
 from gpuprov.cluster.placement import Place
+from gpuprov.cluster.replacements import ghosts_of
 from gpuprov.cluster.room import refuse_without_room
 from gpuprov.cluster.share import look_and_plan_share, require_account
 from gpuprov.cluster.slices import spec_on
@@ -22,7 +23,7 @@ from gpuprov.cluster.surroundings import Surroundings
 from gpuprov.cluster.taken_name import refuse_taken_name
 from gpuprov.cluster.whole import is_elsewhere, recorded_host, recorded_whole
 from gpuprov.core.errors import UsageError
-from gpuprov.core.names import name_cluster
+from gpuprov.core.names import fold, name_cluster
 from gpuprov.planes.across.hold import Leave
 from gpuprov.planes.across.ordered_role import decide_role, refuse_unreachable
 from gpuprov.planes.base import Departure
@@ -101,6 +102,17 @@ def _refuse_elsewhere(order: NodeOrder, state: ClusterState) -> None:
         )
 
 
+def _refuse_while_replaced(state: ClusterState) -> None:
+    """Refuse a node that could take the name, the addresses or the GPUs of one that is gone and is to come back."""
+    ghosts = [node.name for node in ghosts_of(state)]
+    if ghosts:
+        raise UsageError(
+            f"no node can be added to cluster {state.name} now",
+            evidence=f"{fold(ghosts)} was being replaced when a run of `cluster up --renew` was interrupted",
+            fix=name_cluster("let that end first: gpuprov cluster up", state.name),
+        )
+
+
 def look_and_plan_node(
     driver: Driver, order: NodeOrder, found: ClusterState, host: Host, gpus: HostGpus, claims: Claims
 ) -> NodePlan:
@@ -120,6 +132,7 @@ def look_and_plan_node(
     if not order.agreed:
         _refuse_over_hosts(found)
     _refuse_elsewhere(order, found)
+    _refuse_while_replaced(found)
     source = None if order.source is None else get_source(driver, order.source, copy=order.name)
     leaves = find_unfinished(order, found)
     state = replace(found, nodes=tuple(node for node in found.nodes if node.name != order.name))

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from gpuprov.cluster.node_variables import SSH_FILE
 from gpuprov.cluster.services import reload_ssh
 from gpuprov.cluster.state import observe_cluster
 from gpuprov.core.errors import SpecError
+from gpuprov.core.side_by_side import each
 from gpuprov.planes.across.files import find_stale, gather_files, present_crew, renewal_lines
 from gpuprov.planes.registry import planes_of
 
@@ -71,8 +73,8 @@ def renew_nodes(
     others = {member.name for member in crew.members if member.role not in known}
     for name in others & set(stale):
         driver.push(name, stale[name])
-    for name in (name for name, lacking in stale.items() if any(file.path == SSH_FILE for file in lacking)):
-        reload_ssh(driver, name)
+    told = [name for name, lacking in stale.items() if any(file.path == SSH_FILE for file in lacking)]
+    each(partial(reload_ssh, driver), told)
     return Renewal(changed=(*renewal_lines(files.planes, stale), *undone), words=words)
 
 

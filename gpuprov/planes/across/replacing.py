@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 from gpuprov.cluster.replacements import dump_replacements, read_replacements, replacement_of
 from gpuprov.cluster.services import is_down, stop_well
 from gpuprov.cluster.state import observe_cluster
-from gpuprov.core.errors import EngineError
+from gpuprov.core.errors import EngineError, GpuprovError
 from gpuprov.core.group_files import user_name
 from gpuprov.core.interrupts import to_its_end
 from gpuprov.drivers.base import LABEL_REPLACED
-from gpuprov.planes.across.kept_queue import arrival_files, forget_queue, go_on, keep_queue, queue_of
+from gpuprov.planes.across.kept_queue import arrival_files, forget_queue, go_on, keep_queue, queue_file, queue_of
 from gpuprov.planes.base import spec_of
 
 if TYPE_CHECKING:
@@ -61,7 +61,8 @@ def replacing(
             _write(driver, host, spec.name, replace(written, queue="kept", keeper=user_name()), reporter)
         yield
     except BaseException:
-        to_its_end(partial(mend_replacing, driver, spec.name, host, reporter=reporter))
+        unchecked = host.checked(lambda: None)  # if the cluster is elsewhere by now, this node goes on all the same
+        to_its_end(partial(mend_replacing, driver, spec.name, unchecked, reporter=reporter))
         raise
 
 
@@ -88,15 +89,24 @@ def mend_replacing(
         return
     with host.lock(reporter):
         state = observe_cluster(driver, cluster)
-        left = _left(state)
+        left, written = _left(state), read_replacements(state)
         for node in left:
             queue = queue_of(node, spec_of(state))
             if queue and node.status == "running" and is_down(driver, node.name, queue.service):
                 go_on(driver, node.name, queue, reporter=reporter)
-            forget_queue(cluster, node.name)
-        names = [node.name for node in left]
-        kept = {name: one for name, one in read_replacements(state).items() if name not in names}
-        _record(driver, state, kept)
+            forget_queue(cluster, node.name, engine=driver.name)
+            _expose_again(driver, node, written.pop(node.name), reporter)
+        _record(driver, state, written)
+
+
+def _expose_again(driver: Driver, node: NodeState, one: Replacement, reporter: Reporter) -> None:
+    """Give a new node the ports of the old one, where the run that made it was killed before."""
+    for exposure in one.exposed if node.id != one.id else ():
+        if exposure not in node.exposed:
+            try:
+                driver.expose(node.name, exposure)
+            except GpuprovError as error:
+                reporter.warn(f"{error.what}: {error.evidence}; {error.fix}")
 
 
 def _left(state: ClusterState) -> list[NodeState]:
@@ -119,6 +129,12 @@ def refuse_lost_queue(driver: Driver, state: ClusterState, names: Sequence[str])
             raise _meanwhile(node.name, "it is not the node that was to be replaced")
         if queue and one.queue == "kept" and not is_down(driver, node.name, queue.service):
             raise _meanwhile(node.name, f"{queue.service} was started again after its queue was kept")
+        if (
+            queue
+            and one.queue == "kept"
+            and not (kept := queue_file(state.name, node.name, engine=driver.name)).is_file()
+        ):
+            raise _meanwhile(node.name, f"{kept}, which has its queue, is gone")
 
 
 def _meanwhile(name: str, evidence: str) -> EngineError:
@@ -129,7 +145,7 @@ def _meanwhile(name: str, evidence: str) -> EngineError:
     )
 
 
-def arrivals_of(name: str, written: Mapping[str, Replacement], spec: ClusterSpec) -> tuple[File, ...]:
+def arrivals_of(driver: Driver, name: str, written: Mapping[str, Replacement], spec: ClusterSpec) -> tuple[File, ...]:
     """The files by which a new node gets the queue of the one that it replaces; none for most nodes.
 
     Raises:
@@ -137,12 +153,24 @@ def arrivals_of(name: str, written: Mapping[str, Replacement], spec: ClusterSpec
     """
     one = written.get(name)
     queue = queue_of(one.ghost, spec) if one and one.queue == "kept" else None
-    return arrival_files(spec.name, name, queue, keeper=one.keeper) if one and queue else ()
+    if one is None or queue is None:
+        return ()
+    path = queue_file(spec.name, name, engine=driver.name)
+    return arrival_files(path, spec.name, name, queue, keeper=one.keeper)
 
 
-def end_replacing(driver: Driver, state: ClusterState) -> None:
-    """All nodes are there and ready: forget what was written down, and the queues that were kept. The lock is held."""
-    forget_replaced(driver, [state], list(read_replacements(state)))
+def end_replacing(driver: Driver, state: ClusterState, replaced: Collection[str]) -> None:
+    """All nodes are there and ready: forget what was written down, and the queues that were kept. The lock is held.
+
+    What another run is about to replace stays written down.
+
+    Args:
+        driver: The engine.
+        state: The cluster as it was before.
+        replaced: The nodes of it that this run has replaced.
+    """
+    others = {node.name for node in _left(state) if node.name not in replaced}
+    forget_replaced(driver, [state], [name for name in read_replacements(state) if name not in others])
 
 
 def forget_replaced(driver: Driver, states: Iterable[ClusterState], names: Collection[str]) -> None:
@@ -150,5 +178,5 @@ def forget_replaced(driver: Driver, states: Iterable[ClusterState], names: Colle
     for state in states:
         written = read_replacements(state)
         for name in (name for name, one in written.items() if name in names and one.queue != "none"):
-            forget_queue(state.name, name)
+            forget_queue(state.name, name, engine=driver.name)
         _record(driver, state, {name: one for name, one in written.items() if name not in names})

@@ -48,7 +48,7 @@ _QUEUE = QueueFolder(
     service="slurmctld",
     arrival=slurm_path("arrival"),
     version="dpkg-query -W -f '${Version}' slurmctld",
-    count="squeue -h | wc -l",
+    count='jobs=$(squeue -h) && echo "$jobs" | grep -c .',
 )
 
 

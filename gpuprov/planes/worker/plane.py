@@ -73,7 +73,8 @@ _QUEUE = QueueFolder(
     service=BROKER_SERVICE,
     arrival=ARRIVAL,
     version="dpkg-query -W -f '${Version}' rabbitmq-server",
-    count="rabbitmqctl -q list_queues -p gpuwork messages | awk '/^[0-9]+$/ {n += $1} END {print n + 0}'",
+    count="said=$(rabbitmqctl -q list_queues -p gpuwork messages) && "
+    """echo "$said" | awk '/^[0-9]+$/ {n += $1} END {print n + 0}'""",
 )
 
 

@@ -164,7 +164,7 @@ CASES = (
     Case(site="drivers/calls.py: inspect the node", told=told_by_run),
     Case(site="drivers/foreign.py: list what exists", before=(foreign("other"),), told=told_by_foreign_node),
     Case(site="drivers/foreign.py: choose another name; about that node", told=told_by_name),
-    Case(site="drivers/foreign.py: remove its nodes", told=told_by_used_network),
+    Case(site="drivers/foreign.py: see whose they are", told=told_by_used_network),
     Case(site="drivers/node_files.py: inspect the node", told=told_by_file),
     Case(site="cluster/known_hosts.py: inspect the node", told=told_by_host_key),
     Case(
@@ -427,6 +427,7 @@ REASONS = {
     "cluster/offer.py": "of clusters over hosts: tests/unit/cluster/test_placement.py",
     "cluster/part.py": "two controllers at once: tests/unit/spanning/test_hosts_up.py",
     "planes/across/cluster_order.py: on the machine": "a cluster over hosts: tests/unit/planes/test_cluster_order.py",
+    "planes/across/node_plan.py: let that end": "a run that was killed: tests/unit/workflows/test_replacing.py",
     "planes/across/node_plan.py: gpuprov cluster up": "another controller: tests/unit/cli/test_create_there.py",
     "planes/across/node_plan.py: on the machine": "a cluster over hosts: tests/unit/spanning/test_hosts_up.py",
     "spanning/parts/agree.py": "a cluster over hosts: tests/unit/spanning/test_hosts_up.py",

@@ -28,8 +28,6 @@ VERBS = {
     "rm": ["c000"],
     "snapshot": ["c000", "s"],
     "restore": ["c000", "kept"],
-    "expose": ["c000", "80", "--port", "7000"],
-    "unexpose": ["c001", "7001"],
     "clone": ["c001", "web"],
     "create-node": ["web", "--gpus", "0"],
     "cluster down": ["--yes"],
@@ -73,7 +71,6 @@ def place(world: World, monkeypatch: pytest.MonkeyPatch) -> Place:
     world.up(spec=replace(world.spec(2), nodes=NodesSpec(count=2, role="plain")))
     for node in place.lxd.nodes.values():
         node.snapshots["kept"] = {"files": {}}
-    assert main(["-q", "expose", "c001", "80", "--port", "7001"], host=world.host) == 0
     assert main(["-q", "stop", "c001"], host=world.host) == 0
     place.lxd.images["worker"] = replace(place.lxd.images["plain"], id="worker", name="gpuprov-image-worker")
     return place
@@ -94,7 +91,7 @@ def test_what_has_come_to_another_engine_is_found_there(
 
 
 @pytest.mark.parametrize("maker", ["lxd", "docker"])
-@pytest.mark.parametrize("verb", ["start", "stop", "rm", "snapshot", "restore", "expose", "unexpose"])
+@pytest.mark.parametrize("verb", ["start", "stop", "rm", "snapshot", "restore"])
 def test_what_was_nowhere_is_found_once_it_is_made(
     place: Place, verb: str, maker: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -58,6 +58,8 @@ def test_a_script_needs_yes(up: Typed, capsys: pytest.CaptureFixture[str]) -> No
         assert "error: the cluster lab would be removed\n" in said
         assert "2 nodes with all data on their disks: c[000-001]" in said
         assert "gpuprov cluster down lab --yes" in said
+    assert main([*DOWN, "--engine", "lxd"], host=up.world.host) == 2
+    assert "gpuprov cluster down lab --engine lxd --yes" in capsys.readouterr().err
     assert up.world.engine.dump() == before
     up([*DOWN, "--yes"], capsys)
     assert up.world.names == []

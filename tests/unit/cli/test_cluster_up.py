@@ -113,7 +113,7 @@ def test_nodes_with_an_older_image_are_told_of_and_replaced_once_somebody_agrees
     capsys.readouterr()
     assert main(renew, host=world.host) == 2
     said = capsys.readouterr().err
-    assert "what is in c[000-001] is lost" in said
+    assert "this replaces c[000-001], one after the other, and loses what is in c[000-001]" in said
     assert "gpuprov cluster up --renew --yes" in said
     assert "replace node c000" in typed((*renew, "--yes"), capsys)
     assert "old image" not in typed(("cluster", "status"), capsys)

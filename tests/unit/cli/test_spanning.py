@@ -267,6 +267,14 @@ def test_down_asks_before_it_removes_anything(lab: Typing) -> None:
     lab.type("cluster", "down", "--yes")
 
 
+def test_down_says_that_no_folder_goes_with_it(lab: Typing) -> None:
+    lab.type("cluster", "up", "-f", lab.file, "--no-verify")
+    lab.type("cluster", "down", "--purge", "--yes", expect=2)
+    assert "no folder is removed with cluster lab, which spans hosts; nothing was removed" in lab.errors
+    assert "fix: without --purge: gpuprov cluster down lab" in lab.errors
+    assert len(lab.json("cluster", "status")["nodes"]) == 4
+
+
 def test_a_cluster_of_this_machine_alone_is_nobody_elses_matter(lab: Typing) -> None:
     lab.hosts.controller.engines = lab.hosts.worlds["hoff"].host.engines
     lab.hosts.worlds["hoff"].up(2)

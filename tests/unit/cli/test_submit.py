@@ -7,6 +7,7 @@ import os
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import click
 import pytest
 from click.shell_completion import ShellComplete
 
@@ -17,6 +18,7 @@ from gpuprov.core.errors import EngineError, TimedOut
 from gpuprov.core.group_files import LOCK_NAME, Gates
 from gpuprov.drivers.base import LABEL_SPEC, ExecResult
 from gpuprov.host.local import LocalHost
+from gpuprov.host.survey import EngineDoor
 from gpuprov.spec.models import JobsSpec
 from tests.fakes.jobs_in_nodes import give_jobs
 from tests.schemas import validate
@@ -25,9 +27,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
+    from gpuprov.drivers.base import Driver
     from tests.fakes.engine import Command
     from tests.fakes.forked_programs import ForkedPrograms
     from tests.fakes.jobs_in_nodes import JobsInNodes
+    from tests.fakes.world import World
     from tests.unit.cli.conftest import Typed
 
 
@@ -274,6 +278,22 @@ def test_a_shell_completes_the_ids_of_jobs(
     for verb in ("show", "logs", "cancel", "wait"):
         assert [item.value for item in complete.get_completions(["jobs", verb], typed_so_far)] == offered
     assert complete.get_completions(["jobs", "show", "--cluster", "two"], "") == []
+
+
+def test_for_ids_of_jobs_an_engine_without_nodes_is_not_opened(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[str] = []
+
+    def door(name: str, *nodes: str) -> EngineDoor:
+        def enter() -> Driver:
+            opened.append(name)
+            return world.driver
+
+        return EngineDoor(name=name, open=enter, installed=lambda: True, names=lambda: nodes)
+
+    monkeypatch.setattr(LocalHost, "engines", (door("lxd", "c000"), door("docker")))
+    monkeypatch.setattr(job_ids, "COMPLETION_S", 30.0)
+    assert job_ids.complete_jobs(click.Context(root()), click.Argument(["job"]), "") == []
+    assert opened == ["lxd"]
 
 
 @pytest.mark.slow

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpuprov.core.errors import HostNotReady
-from gpuprov.core.group_files import Gates
+from gpuprov.core.group_files import CHANGES_NAME, Gates
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -105,6 +105,17 @@ def test_a_member_for_whom_root_has_not_made_it_yet_is_told_so(folder: Path) -> 
         inode(folder, FIRST)
     file = inode(folder, SECOND)
     assert open_as(folder, ALICE, SECOND, FIRST, SECOND) == file
+
+
+@as_root
+def test_a_gate_of_an_earlier_version_is_refused_before_anything_is_changed(folder: Path) -> None:
+    """It lacks the locks of single changes, which would be missed in the middle of a verb."""
+    file = inode(folder, FIRST)
+    (folder / str(FIRST) / CHANGES_NAME).unlink()
+    what, _, fix = open_as(folder, ALICE, FIRST, FIRST).split("|")
+    assert (what, fix) == ("the lock of this host is not open to this user yet", "run this command once with sudo")
+    assert inode(folder, FIRST) == file
+    assert open_as(folder, ALICE, FIRST, FIRST) == file
 
 
 @as_root

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import pytest
 from pylxd.exceptions import LXDAPIException
@@ -71,6 +71,7 @@ class DyingApi(LxdApi):
     """An Incus that has no answer for a dying instance, so many times."""
 
     status_code = 500
+    headers: ClassVar = {"ETag": '"1"'}
 
     def __init__(self, times: int) -> None:
         super().__init__(None, engine="incus", socket=Path("/run/incus/unix.socket"))

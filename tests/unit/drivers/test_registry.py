@@ -121,7 +121,7 @@ def test_an_engine_is_installed_where_its_daemon_is_also_outside_the_users_path(
         (tmp_path / folder).mkdir()
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     monkeypatch.setattr(registry, "_ADMIN", (str(tmp_path / "sbin"),))
-    entry = registry.EngineEntry(module="", daemons=("lxd",), packages=(), units=(), logs=())
+    entry = registry.EngineEntry(module="", glance="", daemons=("lxd",), packages=(), units=(), logs=())
     monkeypatch.setattr(registry, "REGISTRY", {"lxd": entry, "docker": replace(entry, daemons=("dockerd",))})
     daemons: dict[Engine, Path] = {"lxd": tmp_path / "bin" / "lxd", "docker": tmp_path / "sbin" / "dockerd"}
     for engine, daemon in daemons.items():

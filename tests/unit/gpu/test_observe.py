@@ -298,6 +298,15 @@ def test_a_gpu_whose_identity_is_contradicted_is_not_used(recorded: Recorded) ->
     assert "which GPU is which: minor 7 in NVML, 1 in /proc" in host.lost[0].why
 
 
+def test_a_gpu_with_the_minor_of_another_one_is_not_used(recorded: Recorded) -> None:
+    document = recorded("mig").document
+    taken = document["gpus"][0]["minor"]
+    document["gpus"][0].update(minor=7)
+    document["gpus"][1].update(uuid="GPU-77777777-0000-4000-8000-000000000000", minor=taken)
+    with pytest.raises(HostNotReady, match="none of its GPUs can be used"):
+        recorded("mig").observe(read=lambda: read_nvml(SimulatedNvml(document)))
+
+
 def test_gpus_that_say_to_be_the_same_are_refused(recorded: Recorded) -> None:
     document = recorded("mig").document
     document["gpus"][0].update(uuid="GPU-1c7a7d0e-41c2-8a3d-6b5e-0f9d8c7b6a59")

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpuwork import child
+from gpuwork.child import STOP_LOOK_S
 from gpuwork.errors import Elsewhere, StoreError
 from gpuwork.jobs import one
-from gpuwork.jobs.one import run_one
+from gpuwork.jobs.one import CANCEL_LOOK_S, run_one
 from gpuwork.jobs.run_record import LOST_TRIES, RunRecord
 from gpuwork.jobs.store import mark_cancelled, read_run_record, read_submission, write_run_record
 from gpuwork.program import program_argv
@@ -303,6 +304,11 @@ def test_a_share_without_hard_links_has_ends_too(held: Jobs, monkeypatch: pytest
     assert {path.name for path in (folder / "runs/0").iterdir()} == {
         ".alive", ".kills", ".lock", "done.json", "log.txt", "state.json", "work",
     }  # fmt: skip
+
+
+def test_a_mark_is_seen_soon_by_whoever_runs_the_command() -> None:
+    """`jobs cancel` waits for it, on workers for both looks."""
+    assert CANCEL_LOOK_S + STOP_LOOK_S <= 0.3 + 1e-9
 
 
 @pytest.mark.slow

@@ -99,7 +99,12 @@ def test_the_role_comes_to_the_values_of_gpuprov(tmp_path: Path) -> None:
     said = json.loads((tmp_path / "said").read_text())
     folder = slurm_path("folder")
     assert set(said["ready"]) == ready_states()
-    assert said["configuration"] == [f"{folder}/gres.conf", f"{folder}/slurm.conf", slurm_path("controller_mark")]
+    files = (
+        f"{folder}/gres.conf",
+        f"{folder}/slurm.conf",
+        *map(slurm_path, ("controller_mark", "epilog", "task_prolog")),
+    )
+    assert said["configuration"] == list(files)
     assert (said["applied"], said["key"]) == (slurm_path("applied_mark"), slurm_path("munge_key"))
     assert folder in said["folders"]
     assert int(said["memory_mib"]) == Machine(cpus=8, memory_bytes=MEMORY_MIB * MIB).memory_mib

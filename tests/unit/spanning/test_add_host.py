@@ -351,6 +351,9 @@ def test_a_host_with_nodes_or_away_is_removed_only_to_be_forgotten(
     with pytest.raises(UsageError, match="hoff still has nodes") as nodes:
         remove_host("hoff", places, forget=False, reporter=recording)
     assert nodes.value.evidence == "c[000-001] of lab"
+    keeps, removes = nodes.value.fix.split("; if they are yours and no longer needed, ")
+    assert keeps.endswith("gpuprov host remove hoff --forget"), "what harms nobody comes first"
+    assert removes == "on hoff: gpuprov cluster down lab"
     ssh.fail("192.0.2.11", "ssh: connect to host 192.0.2.11 port 22: No route to host")
     with pytest.raises(Unreachable) as away:
         remove_host("hoff", places, forget=False, reporter=recording)

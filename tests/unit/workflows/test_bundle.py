@@ -6,7 +6,7 @@ import json
 import shlex
 import tarfile
 from dataclasses import replace
-from threading import Event
+from threading import Barrier, Event
 from typing import TYPE_CHECKING
 
 import pytest
@@ -24,11 +24,11 @@ from gpuprov.planes.worker.password import BROKER_FILE
 from gpuprov.spec.devices import Mount
 from gpuprov.spec.models import NodesSpec
 from gpuprov.workflows import bundle
-from gpuprov.workflows.bundle import FOLDER, Collected, Sources, make_bundle, pack_bundle
+from gpuprov.workflows.bundle import FOLDER, PART_S, Collected, Sources, make_bundle, pack_bundle
 from gpuprov.workflows.parts.bundle_host import host_parts, pick_kernel_lines
-from tests.fakes.doors import AnswersOfTheRest, HungEngine
+from tests.fakes.doors import AnswersOfTheRest, HungEngine, door_of
 from tests.fakes.driver import FakeDriver
-from tests.fakes.engine import FakeNode
+from tests.fakes.engine import FakeEngine, FakeNode
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -224,6 +224,28 @@ def test_every_engine_is_in_it_and_a_dead_one_hides_no_other(world: World, sourc
     collected = make_bundle(new_file(tmp_path), asked, reporter=world.reporter)
     assert collected.missing == {"docker": "docker is not running: no socket (fix: gpuprov host prepare)"}
     assert {"doctor-docker.json", "doctor-lxd.json", "fake/nodes/c000/journal.txt"} <= set(collected.parts)
+
+
+def test_the_host_and_all_engines_are_collected_at_once(
+    world: World, sources: Sources, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nodes that hang cost their limit once, and not once for each engine."""
+    meeting = Barrier(3, timeout=PART_S / 2)
+
+    def meet() -> str:
+        return str(meeting.wait())
+
+    doors = []
+    for name in ("lxd", "docker"):
+        driver = FakeDriver(FakeEngine())
+        driver.name = name
+        monkeypatch.setattr(driver, "list_images", lambda: [meet()][:0])
+        doors.append(door_of(driver))
+    world.host.engines = tuple(doors)
+    monkeypatch.setattr(bundle, "host_parts", lambda *_args, **_where: {"host/met.txt": meet})
+    asked = replace(sources, engines=("lxd", "docker"))
+    collected = make_bundle(new_file(tmp_path), asked, reporter=world.reporter)
+    assert {"host/met.txt", "lxd/images.json", "docker/images.json"} <= set(collected.parts)
 
 
 def test_an_engine_that_hangs_is_named_and_holds_up_nothing(

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from gpuprov.core.errors import TimedOut
+from gpuprov.drivers.networks import Exposure
 from gpuprov.planes.across.leaving import JobsPolicy
 from gpuprov.planes.slurm import daemons as slurm
 from gpuprov.workflows import remove_nodes, start_stop
@@ -74,9 +75,10 @@ def with_job(world: World) -> None:
 
 
 def older(world: World) -> None:
-    """Nodes with an older image, one of them with an order of its own; the controller has a queue."""
+    """Nodes with an older image, one of them with an order of its own and a port; the controller has a queue."""
     world.begin_with(1)
     world.create("web", role="plain", gpus="none")
+    world.driver.expose("web", Exposure(host_port=8080, node_port=80))
     with_state(world)
 
 

@@ -94,7 +94,7 @@ def test_older_nodes_are_replaced_one_after_the_other_and_the_controller_with_it
     assert "mv .arriving slurmctld" in files["/etc/slurm/arrive"].content.decode()
     assert b"a queue" in files["/etc/slurm/arrive.tar"].content
     assert "/etc/slurm/arrive" not in world.engine.nodes["c001"].files
-    assert not queue_file("lab", "c000").exists()
+    assert not queue_file("lab", "c000", engine=world.driver.name).exists()
     assert read_replacements(state(world)) == {}
     assert not world.slurm.drains, "all take jobs again"
     assert {row.health for row in cluster_rows(world.driver, "lab")} == {"ok"}
@@ -134,7 +134,7 @@ def test_a_queue_that_the_new_image_cannot_read_is_not_lost_unless_somebody_says
     spec = newer(world, 2)
     new = world.engine.images["slurm-new"]
     new.labels = {**new.labels, "gpuprov.queue-version": "24.11.5-4"}
-    world.slurm.said = {"dpkg-query": "22.05.8-4", "squeue -h | wc": "2\n"}
+    world.slurm.said = {"dpkg-query": "22.05.8-4", "grep -c .": "2\n"}
     with pytest.raises(UsageError, match="the queue on c000 would be lost with it") as caught:
         renew(world, spec)
     assert "jobs in it: 2" in caught.value.evidence
@@ -147,13 +147,13 @@ def test_what_a_later_version_has_recorded_is_not_guessed(world: World) -> None:
     labels = world.engine.nodes["web"].labels
     labels["gpuprov.order"] = labels["gpuprov.order"].replace("{", '{"racks":2,', 1)
     before = world.engine.dump()
-    with pytest.raises(UsageError, match="what web was ordered as cannot be read"):
+    with pytest.raises(UsageError, match="the options with which web was created cannot be read"):
         world.up(2)
     labels["gpuprov.order"] = labels["gpuprov.order"].replace('"racks":2,', "")
     network = world.engine.networks["gpbr0"]
     told = {**network.labels, "gpuprov.replaced": '[{"name": "c001", "racks": 2}]'}
     world.engine.networks["gpbr0"] = replace(network, labels=told)
-    with pytest.raises(EngineError, match="are being replaced cannot be read"):
+    with pytest.raises(EngineError, match="are being replaced in cluster lab cannot be read"):
         world.up(2)
     assert world.engine.dump()["nodes"].keys() == before["nodes"].keys()
 

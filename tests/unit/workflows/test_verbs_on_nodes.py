@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpuprov.core.errors import GpuprovError, UsageError
+from gpuprov.core.errors import GpuprovError, TimedOut, UsageError
 from gpuprov.drivers.networks import EVERYWHERE, LOCALLY, Exposure
 from gpuprov.planes.across.rows import cluster_rows, list_rows
 from gpuprov.workflows import expose, remove_nodes, start_stop
@@ -152,6 +152,19 @@ def test_an_engine_that_exposes_stopped_nodes_only_gets_them(world: World, monke
     monkeypatch.setattr(type(world.driver), "capabilities", world.driver.capabilities - {"expose-live"})
     forward(world, "c001", 7005, 80)
     assert [exposure.host_port for exposure in world.engine.nodes["c001"].exposed] == [7005]
+
+
+def test_a_port_waits_for_no_other_command(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where it means another container, it does, as whatever replaces one."""
+    world.begin_with(1)
+    with world.host.lock(world.reporter):
+        forward(world, "c000", 7000, 80)
+        expose.unexpose(world.driver, "c000", 7000, world.host, reporter=world.reporter)
+        monkeypatch.setattr(type(world.driver), "capabilities", world.driver.capabilities - {"expose-live"})
+        monkeypatch.setattr("gpuprov.core.lock.TIMEOUT_S", 0.0)
+        with pytest.raises(TimedOut):
+            forward(world, "c000", 7000, 80)
+    assert world.engine.nodes["c000"].exposed == ()
 
 
 def test_expose_again_changes_nothing(world: World) -> None:
