@@ -28,6 +28,7 @@ FOUND = {
     "find_leaving": "may have no host in it",
     "find_replaceable": "may have no node in it",
     "find_room": "may be room for no node",
+    "find_socket": "always one; nobody may listen there",
     "find_stuck": "may have no process in it",
     "find_toolkit": "each part of it may be missing",
     "find_where": "always somewhere; its GPUs may be none",
