@@ -55,6 +55,8 @@ OF_INCUS = frozenset(
     {
         "test_facts_are_the_machine_s",
         "test_a_node_s_life",
+        "test_a_glance_shows_the_names_of_the_same_nodes",
+        "test_ports_and_labels_that_are_changed_at_once_are_all_there",
         "test_a_frozen_node_is_seen_and_goes_on_when_started",
         "test_a_foreign_instance_is_left_alone",
         "test_networks_are_as_asked",

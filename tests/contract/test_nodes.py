@@ -1,18 +1,20 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
 from gpuprov.core.errors import EngineError, NotOurs
 from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_FINGERPRINT, LABEL_ROLE, File
+from gpuprov.drivers.registry import glance_at_nodes
 from tests.contract.engines import CLUSTER, Bench, refused
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from gpuprov.drivers.base import Driver
+    from gpuprov.spec.models import Engine
 
 BAD_NAMES = ["../x", "a/b", "", "x" * 64, "-a", "a b", "a\nb", "a_b", "ä"]
 
@@ -35,6 +37,13 @@ def test_a_node_s_life(bench: Bench) -> None:
     assert bench.status(name) == "stopped"
     bench.driver.delete_node(name)
     assert bench.status(name) == "absent"
+
+
+@pytest.mark.usefixtures("real", "node", "foreign")
+def test_a_glance_shows_the_names_of_the_same_nodes(bench: Bench) -> None:
+    """As a shell asks for them, without the SDK."""
+    ours = [node.name for node in bench.driver.list_nodes() if node.ours]
+    assert sorted(glance_at_nodes(cast("Engine", bench.driver.name))) == sorted(ours)
 
 
 def test_doing_it_again_changes_nothing(bench: Bench, node: str) -> None:
