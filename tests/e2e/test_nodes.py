@@ -105,7 +105,7 @@ def test_exclusive_leases_exclude(gpuprov: Gpuprov, world: World) -> None:
     held = gpuprov.rows()["e000"]["devices"][0].removeprefix("/dev/nvidia")
     wanted = ("--role", "plain", "--gpus", f"gpu{held}", "--exclusive")
     refused = gpuprov("create-node", "greedy", *SIMULATED, *wanted, expect=2)
-    assert "e000 (shared" in refused.stderr
+    assert "e000 (cluster gpte2e, shared" in refused.stderr
     assert world.look() == before
 
 
