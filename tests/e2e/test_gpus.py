@@ -250,10 +250,16 @@ def test_docker_and_lxd_never_give_the_same_gpu(two: TwoGpus) -> None:
             assert f"{job.name} (exclusive, docker)" in refused.stderr
             two(*node, "--gpus", "1", "--exclusive")
             assert two.holders() == {two.first: [job.name], two.second: [name]}
-            assert f"{name} (exclusive, lxd)" in two.run("--gpus", "1", expect=2).stderr
-            assert f"{name} (exclusive, lxd)" in two.run("-e", f"NVIDIA_VISIBLE_DEVICES={two.second}", expect=2).stderr
+            assert f"{name} (cluster gpte2e, exclusive, lxd)" in two.run("--gpus", "1", expect=2).stderr
+            assert (
+                f"{name} (cluster gpte2e, exclusive, lxd)"
+                in two.run("-e", f"NVIDIA_VISIBLE_DEVICES={two.second}", expect=2).stderr
+            )
         two("stop", name)
-        assert f"{name} (exclusive, lxd, stopped)" in two.run("--gpus", f"gpu{two.second}", expect=2).stderr
+        assert (
+            f"{name} (cluster gpte2e, exclusive, lxd, stopped)"
+            in two.run("--gpus", f"gpu{two.second}", expect=2).stderr
+        )
     finally:
         two("rm", name)
     two.run("--gpus", f"gpu{two.second}")

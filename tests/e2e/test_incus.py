@@ -135,7 +135,7 @@ def test_a_lease_holds_on_all_engines(gpuprov: Gpuprov, docker: Any) -> None:  #
                 wanted = ("--cluster", f"{PLACE.mark}-{engine}", "--engine", engine)
                 refused = gpuprov("create-node", names[engine], *wanted, *alone, expect=2, variables=simulated)
                 has_three_parts(refused)
-                assert f"{held} (exclusive, {holder}" in refused.stderr
+                assert f"{held} (cluster {cluster_of_its_own}, exclusive, {holder}" in refused.stderr
         finally:
             gpuprov("cluster", "down", cluster_of_its_own, "--yes", "--engine", holder)
 
