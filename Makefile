@@ -6,7 +6,8 @@
 # make clean  remove what make made in this folder; clusters stay (gpuprov cluster down)
 
 .DELETE_ON_ERROR:
-.PHONY: up who-may-run test test-long engines reliability gpu-proof lint lint-python lint-rest unit qemu wireguard redis clean
+.PHONY: up who-may-run test test-long engines reliability gpu-proof
+.PHONY: lint lint-python lint-rest unit qemu wireguard redis clean
 .DEFAULT_GOAL := up
 
 VENV := .venv

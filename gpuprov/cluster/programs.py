@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -40,6 +39,7 @@ _SERVICES: Final = frozenset(
 _DOORS: Final = frozenset(("docker-init", "gpuprov-init", "init", "runsvdir", "systemd", "tini"))
 _LOGINS: Final = "sshd"
 _OWN: Final = " -m gpuwork."
+_UNKNOWN: Final = "not known, as the node does not answer"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,12 +50,14 @@ class _Process:
 
 
 def programs_of_people(driver: Driver, nodes: Sequence[str]) -> tuple[str, ...]:
-    """A line for each of these running nodes with programs of people; a node that does not say has none."""
+    """A line for each of these running nodes with programs of people, or that does not say which it has."""
 
     def ask(node: str) -> tuple[str, ...]:
-        with suppress(GpuprovError):
-            return parse_programs(driver.run(node, ["sh", "-c", _LIST], timeout_s=_LOOK_S).stdout)
-        return ()
+        try:
+            answer = driver.run(node, ["sh", "-c", _LIST], timeout_s=_LOOK_S)
+        except GpuprovError:
+            return (_UNKNOWN,)
+        return parse_programs(answer.stdout) if answer.exit_code == 0 else (_UNKNOWN,)
 
     found = ask_side_by_side([partial(ask, node) for node in nodes], workers=questions_at_once()) if nodes else []
     busy = {node: programs for node, programs in zip(nodes, found, strict=True) if programs}

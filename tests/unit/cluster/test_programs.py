@@ -58,9 +58,11 @@ def test_what_a_hostile_node_says_ends_and_is_short() -> None:
             assert timeout_s <= 5
             if node == "c001":
                 raise TimedOut("late", evidence="e", fix="f")
-            return ExecResult(exit_code=0, stdout=many if node == "c000" else SYSTEMD, stderr="")
+            code = 127 if node == "c003" else 0
+            return ExecResult(exit_code=code, stdout=many if node == "c000" else SYSTEMD, stderr="")
 
-    (line,) = programs_of_people(Driver(), ["c000", "c001", "c002"])  # type: ignore[arg-type]
+    line, *silent = programs_of_people(Driver(), ["c000", "c001", "c002", "c003"])  # type: ignore[arg-type]
+    assert silent == [f"programs in {name}: not known, as the node does not answer" for name in ("c001", "c003")]
     assert line.startswith("programs in c000: www")
     assert line.endswith(" and 4091 more")
     assert len(line) < 500
