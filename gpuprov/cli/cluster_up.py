@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gpuprov.cli import spanning
-from gpuprov.cli.agreement import agree_to_shrink, asks_to_shrink
+from gpuprov.cli.agreement import agree_to_shrink, asks_to_shrink, require_agreement
 from gpuprov.cli.cluster_spec import spec_of_options, spec_options
 from gpuprov.cli.job_options import job_options
-from gpuprov.core.errors import UsageError
-from gpuprov.core.names import fold, name_cluster
+from gpuprov.core.names import fold
 
 if TYPE_CHECKING:
     from gpuprov.cli.session import Session
@@ -94,7 +93,7 @@ def _agreed(session: Session, driver: Driver, seen: ClusterState, spec: ClusterS
     """Whether nodes are to be replaced; False where none has an older image.
 
     Raises:
-        UsageError: Somebody said no, or nobody can be asked.
+        UsageError: It is not agreed to.
     """
     from gpuprov.workflows.replace_older import find_replaceable
 
@@ -102,11 +101,12 @@ def _agreed(session: Session, driver: Driver, seen: ClusterState, spec: ClusterS
     if not found.names:
         session.reporter.note("no node is replaced: none has an older image")
     elif not yes:
-        question = f"this replaces {fold(found.names)}, one after the other, and loses {found.lost}."
-        what = f"no node of cluster {spec.name} was replaced"
-        again = name_cluster("gpuprov cluster up --renew", spec.name)
-        if not session.interactive:
-            raise UsageError(what, evidence=f"{question} There is no terminal on which to ask", fix=f"{again} --yes")
-        if not click.confirm(f"{question}\nReplace them?", err=True):
-            raise UsageError(what, evidence=question, fix=f"what they lack: {again.replace(' up ', ' plan ')}")
+        require_agreement(
+            session,
+            spec.name,
+            f"{fold(found.names)} of cluster {spec.name} would be replaced, one after the other",
+            [found.lost],
+            kept=f"no node of cluster {spec.name} was replaced",
+            fix="repeat the command with --yes; to see what they lack, with `plan` in place of `up`",
+        )
     return bool(found.names)

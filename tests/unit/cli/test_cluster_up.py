@@ -113,8 +113,8 @@ def test_nodes_with_an_older_image_are_told_of_and_replaced_once_somebody_agrees
     capsys.readouterr()
     assert main(renew, host=world.host) == 2
     said = capsys.readouterr().err
-    assert "this replaces c[000-001], one after the other, and loses what is in c[000-001]" in said
-    assert "gpuprov cluster up --renew --yes" in said
+    assert "c[000-001] of cluster lab would be replaced, one after the other\nevidence: what is in c[000-001]" in said
+    assert "repeat the command with --yes" in said, "with its file, which may be why an image is older"
     assert "replace node c000" in typed((*renew, "--yes"), capsys)
     assert "old image" not in typed(("cluster", "status"), capsys)
     assert "unchanged" in typed(renew, capsys), "there is nothing to ask about"
