@@ -340,7 +340,6 @@ CASES = (
 
 # Sites without a case; their commands are parsed
 REASONS = {
-    "cli/cluster_up.py: repeat the command": "an older image: tests/unit/cli/test_cluster_up.py",
     "cli/spanning.py": "a cluster that spans hosts: tests/unit/cli/test_spanning.py",
     "cluster/plan.py: use the later version": "labels of a later version: tests/unit/workflows/test_older_images.py",
     "cluster/replacements.py": "labels of a later version: tests/unit/workflows/test_older_images.py",
