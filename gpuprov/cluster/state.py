@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from gpuprov.core.errors import SpecError, UsageError
@@ -173,6 +174,8 @@ def pick_nodes(state: ClusterState, names: Sequence[str] | None, *, verb: str) -
         raise UsageError(f"the cluster {state.name} has no node {', '.join(strangers)}", evidence=evidence, fix=fix)
     if not there:
         evidence = f"other clusters: {', '.join(others)}" if others else "no instance has its label"
-        fix = f"{verb} --cluster {others[0]}" if others else name_cluster("gpuprov cluster up -n 4", state.name)
+        near = get_close_matches(state.name, others, n=1)
+        fix = "gpuprov cluster list" if others else name_cluster("gpuprov cluster up -n 4", state.name)
+        fix = f"{verb} --cluster {near[0]}" if near else fix
         raise UsageError(f"the cluster {state.name} has no nodes", evidence=evidence, fix=fix)
     return tuple(node for node in state.nodes if names is None or node.name in names)
