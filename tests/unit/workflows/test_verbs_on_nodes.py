@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from gpuprov.core.outcome import Outcome
     from gpuprov.core.reporter import Reporter
+    from gpuprov.drivers.networks import NetworkState
     from tests.fakes.world import World
 
 REFUSED: dict[str, Callable[[World], object]] = {
@@ -142,6 +143,22 @@ def test_a_restored_node_gets_the_files_of_today(world: World) -> None:
     world.up(2)
     start_stop.restore(world.driver, "c000", "one", world.host, reporter=world.reporter)
     assert "NodeName=c001" in world.file("c000", "/etc/slurm/slurm.conf")
+
+
+def test_starting_asks_for_networks_before_the_lock_and_under_it(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """LXD takes about a second for each answer."""
+    world.begin_with(2)
+    world.driver.stop_node("c001")
+    driver, asked = world.driver, list[str]()
+
+    def ask() -> list[NetworkState]:
+        asked.append(driver.name)
+        return type(driver).list_networks(driver)
+
+    monkeypatch.setattr(driver, "list_networks", ask)
+    start_stop.start_nodes(driver, ["c001"], world.host, reporter=world.reporter)
+    assert world.engine.nodes["c001"].status == "running"
+    assert len(asked) == 2
 
 
 def test_an_engine_that_exposes_stopped_nodes_only_gets_them(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
