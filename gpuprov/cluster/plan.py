@@ -99,6 +99,12 @@ class Plan:
         """One line for each node that stays beside those of the spec."""
         return tuple(f"keep node {name} (from create-node); --prune removes it" for name in self.beside)
 
+    def role_lines(self, role: str) -> tuple[str, ...]:
+        """One line if nodes of the spec have another role than the one that it has now."""
+        others = {design.name: design.role for design in self.members if design.role != role}
+        names = [name for name in others if name not in self.beside]
+        return (f"{fold(names)}: keep the role {others[names[0]]}; new nodes get the role {role}",) if names else ()
+
     def loss_line(self) -> str:
         """What is lost with the nodes that are to go; empty where none is."""
         return f"remove {lost_nodes_line(self.gone)}" if self.gone else ""
@@ -172,7 +178,6 @@ def plan_cluster(  # noqa: PLR0913 - what is wanted, what is there, and what may
     remove = sorted({*gone, *replaced, *(node.name for node in state.nodes if not node.complete)})
     names = [*wanted, *beside]
     _refuse_taken_names(names, state)
-    _refuse_another_role(spec, [node for node in state.nodes if node.name in wanted and node.name not in remove])
     kept = [node for node in state.nodes if node.name not in remove or node.name in replaced]
     staying = replace(state, nodes=(*kept, *ghosts))
     leaving = {*remove, *(node.name for node in ghosts)}
@@ -266,19 +271,6 @@ def _refuse_taken_names(names: list[str], state: ClusterState) -> None:
             f"the name {node.name} is taken by cluster {node.labels[LABEL_CLUSTER]}",
             evidence=f"label gpuprov.cluster={node.labels[LABEL_CLUSTER]}",
             fix="set another nodes.prefix in the spec",
-        )
-
-
-def _refuse_another_role(spec: ClusterSpec, nodes: Iterable[NodeState]) -> None:
-    """Recorded, it would be true of no node; create-node may have given a node a role of its own."""
-    role = spec.nodes.role
-    others = [node for node in nodes if not node.labels.get(LABEL_ORDER) and node.labels.get(LABEL_ROLE, role) != role]
-    if others:
-        names = fold([node.name for node in others])
-        raise UsageError(
-            f"the nodes of cluster {spec.name} keep their role",
-            evidence=f"{names}: role {others[0].labels[LABEL_ROLE]}, not {role}",
-            fix=f"create another cluster: gpuprov cluster up --name {spec.name}-{role} --role {role}",
         )
 
 

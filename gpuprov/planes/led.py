@@ -63,17 +63,19 @@ class LedPlane(Plane):
         return self.head_name(spec) in (node, None)
 
     def refuse_crew(self, crew: Crew) -> None:
-        """The nodes need their head, and those that are to take its place."""
+        """The nodes need their head and those that are to take its place; so does a cluster that is to get nodes."""
         names = [member.name for member in crew.of(self.name)]
-        for head in self.head_names(crew.spec) if names else ():
+        for head in self.head_names(crew.spec) if names or crew.spec.nodes.role == self.name else ():
             if head in names:
                 continue
             role = next((member.role for member in crew.members if member.name == head), "")
             part = self.head if head == self.head_name(crew.spec) else f"backup {self.head}"
+            again = name_cluster("gpuprov cluster up", crew.spec.name)
+            other = f"create another cluster: gpuprov cluster up --name {crew.spec.name}-{self.name} --role {self.name}"
             raise UsageError(
-                f"cluster {crew.spec.name} has {self.title} nodes, but no {part}",
-                evidence=f"{head} would be it, but {f'has the role {role!r:.60}' if role else 'does not exist'}",
-                fix=name_cluster(f"{f'gpuprov rm {head}; ' if role else ''}gpuprov cluster up", crew.spec.name),
+                f"cluster {crew.spec.name} has no {part} for {self.title} nodes",
+                evidence=f"the {part} is {head}, which {f'has the role {role!r:.60}' if role else 'does not exist'}",
+                fix=other if role else again,
             )
 
     def refuse_removing(self, state: ClusterState, names: Sequence[str]) -> None:

@@ -247,7 +247,8 @@ def cluster_up(driver: Driver, order: UpOrder, host: Host, *, reporter: Reporter
                 warn_of_silence(aim.silent, reporter)
                 loss = "" if order.part else aim.plan.loss_line()  # over hosts, who asked them says it
                 older = older_notes(aim.older(driver), spec.name)
-                for line in filter(None, (aim.choice, aim.reuse, aim.plan.shared, loss, *aim.plan.beside_lines(), *older)):
+                beside = (*aim.plan.beside_lines(), *aim.plan.role_lines(aim.spec.nodes.role))
+                for line in filter(None, (aim.choice, aim.reuse, aim.plan.shared, loss, *beside, *older)):
                     reporter.note(line)
             run = NodeRun(driver=driver, reporter=reporter, rollback=rollback)
             aim.folders.ensure(host, rollback)
@@ -291,7 +292,7 @@ def _preview(driver: Driver, order: UpOrder, host: Host, gpus: HostGpus) -> UpPr
         renewal = _preview_files(driver, aim)
     return UpPreview(
         changes=(*aim.folders.lines(), *_preview_overlay(host, aim), *aim.plan.lines(), *renewal),
-        beside=aim.plan.beside_lines(),
+        beside=(*aim.plan.beside_lines(), *aim.plan.role_lines(aim.spec.nodes.role)),
         older=older_lines(aim.older(driver)),
         choice=aim.choice,
         shared=aim.plan.shared,

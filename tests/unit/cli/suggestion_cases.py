@@ -152,6 +152,7 @@ CASES = (
     ),
     Case(site="cluster/state.py: gpuprov list", before=(), argv=("verify", "c001")),
     Case(site="cluster/state.py: gpuprov cluster up -n 4", before=(), argv=("verify",)),
+    Case(site="cluster/state.py: gpuprov cluster list", before=LAB, argv=("verify", "--cluster", "vision")),
     Case(
         site="workflows/parts/bundle_nodes.py: gpuprov start", before=(*LAB, stop("c001")), told=told_by_bundle_of_node
     ),
@@ -225,10 +226,9 @@ CASES = (
     ),
     Case(site="planes/led.py: remove the whole cluster", argv=("rm", "c000"), cures=True),
     Case(
-        site="planes/led.py: {f'gpuprov rm",
-        before=(*LAB, label("c000", role="plain")),
-        argv=("cluster", "up", "--no-verify"),
-        cures=True,
+        site="planes/led.py: create another cluster",
+        before=LAB,
+        argv=("cluster", "up", "--role", "worker", "--no-verify"),
     ),
     Case(
         site="planes/led.py: gpuprov cluster up",

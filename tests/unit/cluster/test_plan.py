@@ -136,6 +136,8 @@ def test_a_changed_role_of_the_spec_leaves_nodes_as_they_are(world: World) -> No
         "c001": "slurm",
         "c002": "plain",
     }
+    assert planned.role_lines("plain") == ("c[000-001]: keep the role slurm; new nodes get the role plain",)
+    assert planned.role_lines("slurm") == ("c002: keep the role plain; new nodes get the role slurm",)
 
 
 def test_a_host_makes_its_part_alone_and_keeps_numbers_and_addresses(world: World) -> None:

@@ -12,7 +12,7 @@ from gpuprov.drivers.networks import Attachment
 from gpuprov.gpu.allocate import GpusTaken
 from gpuprov.host import links
 from gpuprov.spec.devices import Mount
-from gpuprov.spec.models import MountSpec
+from gpuprov.spec.models import MountSpec, NodesSpec
 from gpuprov.workflows.create_node import CloneOrder, clone_node
 from gpuprov.workflows.remove_nodes import remove_nodes
 from tests.fakes.engine import FakeImage, FakeNode
@@ -361,7 +361,7 @@ def test_a_plane_that_needs_the_first_network_gets_no_node_without_it(world: Wor
 def test_slurm_whose_controller_was_removed(world: World) -> None:
     world.begin_with(2)
     del world.engine.nodes["c000"]
-    with pytest.raises(UsageError, match="cluster lab has Slurm nodes, but no controller") as caught:
+    with pytest.raises(UsageError, match="cluster lab has no controller for Slurm nodes") as caught:
         world.create("c002")
     assert caught.value.fix == "gpuprov cluster up"
     world.up(2)
@@ -374,4 +374,12 @@ def test_a_controller_whose_role_was_changed_is_said(world: World) -> None:
     world.engine.nodes["c000"].labels[LABEL_ROLE] = "plain"
     with pytest.raises(UsageError, match="no controller") as caught:
         world.up(2)
-    assert caught.value.fix == "gpuprov rm c000; gpuprov cluster up"
+    assert caught.value.fix == "create another cluster: gpuprov cluster up --name lab-slurm --role slurm"
+
+
+def test_a_role_that_the_nodes_of_a_cluster_do_not_have_is_not_recorded(world: World) -> None:
+    world.begin_with(2)
+    with pytest.raises(UsageError, match="cluster lab has no broker for worker nodes") as caught:
+        world.up(spec=world.spec(2, nodes=NodesSpec(count=2, role="worker")))
+    assert caught.value.evidence == "the broker is c000, which has the role 'slurm'"
+    assert world.up(2).unchanged

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import json
 import threading
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -149,7 +149,10 @@ def test_a_node_or_nodes_of_another_cluster_are_named_with_the_command_that_find
     with pytest.raises(UsageError) as caught:
         verify(Engine([engine.nodes[-1]]))
     assert caught.value.evidence == "other clusters: big"
-    assert caught.value.fix == "gpuprov verify --cluster big"
+    assert caught.value.fix == "gpuprov cluster list"  # it may be somebody else's
+    with pytest.raises(UsageError) as caught:
+        verify(Engine([replace(engine.nodes[-1], labels={**labels(0), "gpuprov.cluster": "labb"})]))
+    assert caught.value.fix == "gpuprov verify --cluster labb"
 
 
 def test_a_stopped_node_is_not_asked_fails_and_is_no_peer() -> None:
