@@ -29,6 +29,7 @@ class Refused(Exception):
 
 @contextmanager
 def opened(name: str, at: int | None, flags: int) -> Iterator[int]:
+    """A handle for the block."""
     handle = os.open(name, os.O_RDONLY | os.O_NONBLOCK | flags, dir_fd=at)
     try:
         yield handle
@@ -69,7 +70,7 @@ def main(logs: Path, host: str, owner: int) -> bool:
     changed.append(own(at, logs, 0) or make_folder(host, at))
     with opened(host, at, os.O_DIRECTORY | os.O_NOFOLLOW) as folder:
         changed.append(own(folder, logs / host, owner))
-        for name in filter(LOG.fullmatch, os.listdir(folder)):  # an earlier role's are root's
+        for name in filter(LOG.fullmatch, os.listdir(folder)):  # noqa: PTH208  (an earlier role's are root's)
             with opened(name, folder, os.O_NOFOLLOW) as log:
                 status = os.fstat(log)
                 if not stat.S_ISREG(status.st_mode) or status.st_nlink != 1:
