@@ -3,6 +3,7 @@
 jobs/.code/SHA256/            frozen copies of projects
 jobs/.held/NODE               while no run may begin on a node's workers; whoever makes it says in it who he is
 jobs/7/order.json             what was handed in
+jobs/7/submitter.json         who handed it in, as far as that is known
 jobs/7/run.sh                 what Slurm starts for each run
 jobs/7/submitted.json         written when all of it was handed in; until then nothing was submitted
 jobs/7/slots/, next           for workers: how many runs may be under way at once, and which is handed in next
