@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from gpuprov.planes.registry import PLANES
 from gpuprov.planes.work.hardware_answers import PROGRAM as HARDWARE
 from gpuprov.planes.work.queue_page import PROGRAM as RELAY
 from gpuprov.planes.work.work_place import desk_argv, text_argv
+from gpuprov.spec.shared_folder import ACCOUNT, SHARED
 from gpuwork.jobs.one import run_one
 from gpuwork.jobs.slurm import render_run_script
 from gpuwork.program import program_argv, python_argv
@@ -98,6 +100,14 @@ def test_what_gpuprov_and_services_start_is_isolated() -> None:
     started = [line for line in lines if "/usr/bin/python3 " in line]
     assert len(started) >= 5
     assert all("/usr/bin/python3 -I" in line for line in started)
+
+
+def test_root_of_a_node_reads_nothing_by_a_name_that_jobs_can_replace_with_a_link() -> None:
+    told = [plane.diagnostics() for plane in PLANES.values()]
+    lines = [line for one in told for text in (*one.node.values(), one.cluster) for line in text.split(";")]
+    shared = [line.strip() for line in lines if SHARED in line]
+    assert shared
+    assert all(line.startswith(f"runuser -u {ACCOUNT} -- ") for line in shared)
 
 
 def test_an_isolated_worker_gives_an_app_the_folders_that_the_node_names(tmp_path: Path) -> None:
