@@ -14,13 +14,14 @@ import time
 from pathlib import Path
 from typing import Final
 
+from gpuwork.program import python_argv
 from gpuwork.shared_folder import read_limited
 from gpuwork.signals import on_signals
 
 GPUS: Final = Path("/etc/gpuwork/gpus")
 LOGS: Final = Path("/shared/logs")
 OPTIONS: Final = ("--project", "/shared/app", "--app", "app")
-PROGRAM: Final = (sys.executable, "-m", "gpuwork.worker")
+PROGRAM: Final = (*python_argv(), "-m", "gpuwork.worker")
 SHORTEST_PAUSE_S: Final = 1.0
 LONGEST_PAUSE_S: Final = 10.0
 _LOOK_S: Final = 0.5

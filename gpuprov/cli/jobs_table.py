@@ -12,7 +12,7 @@ from gpuprov.core.units import MIB
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from gpuprov.planes.work.job_answers import JobList, JobRecord, ShownJobs, ShownSubmission
+    from gpuprov.planes.work.job_answers import JobList, JobRecord, JobSubmitter, ShownJobs, ShownSubmission
     from gpuprov.planes.work.job_changes import JobChange
 
 _HEADERS = ("JOB", "NAME", "STATE", "TRIES", "NODE", "GPU", "EXIT", "SUBMITTED", "STARTED", "ENDED", "REASON")
@@ -55,16 +55,17 @@ def render_shown(shown: ShownJobs) -> str:
     """Everything that is known of jobs, each below what it was submitted with."""
     lines = []
     for submission in shown.submissions:
-        lines += _submission_lines(submission)
-        for job in shown.jobs:
-            if job.id.partition(".")[0] == submission.id:
-                lines += _job_lines(job)
+        jobs = [job for job in shown.jobs if job.id.partition(".")[0] == submission.id]
+        lines += _submission_lines(submission, jobs[0].submitter if jobs else None)
+        for job in jobs:
+            lines += _job_lines(job)
     return "\n".join(lines)
 
 
-def _submission_lines(submission: ShownSubmission) -> list[str]:
+def _submission_lines(submission: ShownSubmission, submitter: JobSubmitter | None) -> list[str]:
     order = submission.order
     asked = {
+        "by": None if submitter is None else _submitter(submitter),
         "command": shlex.join(order.command),
         "function": order.function,
         "arguments": ", ".join(f"{name}={value!r}" for name, value in order.arguments.items()),
@@ -79,6 +80,11 @@ def _submission_lines(submission: ShownSubmission) -> list[str]:
         "Slurm": ", ".join(map(str, submission.slurm)),
     }
     return [f"{submission.id}  submitted {submission.submitted}", *_lines(asked)]
+
+
+def _submitter(told: JobSubmitter) -> str:
+    how = {"login": ", who logged in there", "user": ""}.get(told.known_by, ", a claim")
+    return f"{told.name} on {told.host}{how}{f'; by ssh from {told.ssh_from}' if told.ssh_from else ''}"
 
 
 def _job_lines(job: JobRecord) -> list[str]:

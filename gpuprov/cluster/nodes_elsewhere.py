@@ -15,7 +15,7 @@ from gpuprov.core.answer_kinds import fields_of, is_bool, is_list, is_string, it
 from gpuprov.core.errors import HostNotReady
 from gpuprov.core.excerpt import excerpt
 from gpuprov.drivers.base import MOST_FILE_BYTES, READ_S, ExecResult, NodeState
-from gpuprov.drivers.calls import MOST_OUTPUT_BYTES, Output
+from gpuprov.drivers.calls import MOST_OUTPUT_BYTES, Call, Output
 from gpuprov.drivers.networks import NetworkState
 from gpuprov.drivers.node_files import read_in_node
 from gpuprov.drivers.node_trees import look_in_node
@@ -80,6 +80,7 @@ class NodeRunOrder:
     """`node-run`: a command in a node, as `Driver.run` takes it.
 
     Attributes:
+        environment: `KEY=VALUE` each.
         cwd: Empty for the node's own.
         timeout_s: How long it may take; 0 for as long as it takes.
         stdin: What it reads, as `pack_bytes` packs it.
@@ -88,6 +89,7 @@ class NodeRunOrder:
     engine: str
     node: str
     argv: list[str]
+    environment: list[str] = field(default_factory=list)
     cwd: str = ""
     timeout_s: float = 0.0
     stdin: str = field(default="", repr=False)
@@ -118,6 +120,7 @@ def run_in_node_here(order: NodeRunOrder, host: Host) -> dict[str, Any]:
     result = host.open(order.engine).run(
         order.node,
         order.argv,
+        environment=dict(variable.split("=", 1) for variable in order.environment),
         cwd=order.cwd or None,
         timeout_s=order.timeout_s or None,
         stdin=unpack_bytes(order.stdin),
@@ -214,12 +217,14 @@ class NodesElsewhere:
         name: str,
         argv: Sequence[str],
         *,
+        environment: Mapping[str, str] | None = None,
         cwd: str | None = None,
         timeout_s: float | None = None,
         stdin: bytes = b"",
     ) -> ExecResult:
         """Run a command as root in a running node and wait; it is ended with the connection."""
-        return self._run(name, argv, cwd=cwd, timeout_s=timeout_s, stdin=stdin).text()
+        call = Call(argv=argv, environment=environment or {}, cwd=cwd, timeout_s=timeout_s, stdin=stdin)
+        return self._run(name, call).text()
 
     def pull(self, name: str, path: str, *, most_bytes: int = MOST_FILE_BYTES, timeout_s: float = READ_S) -> bytes:
         """Read a regular file of a running node."""
@@ -251,18 +256,17 @@ class NodesElsewhere:
         return self._hosts.argv(self._machine, [PROGRAM, "exec", "--engine", self.name, name, "--", *wanted])
 
     def _within(self, name: str) -> Execute:
-        return lambda call: self._run(name, call.argv, cwd=call.cwd, timeout_s=call.timeout_s)
+        return lambda call: self._run(name, call)
 
-    def _run(
-        self, name: str, argv: Sequence[str], *, cwd: str | None, timeout_s: float | None, stdin: bytes = b""
-    ) -> Output:
+    def _run(self, name: str, call: Call) -> Output:
         order = NodeRunOrder(
             engine=self.name,
             node=name,
-            argv=list(argv),
-            cwd=cwd or "",
-            timeout_s=timeout_s or 0.0,
-            stdin=pack_bytes(stdin) if stdin else "",
+            argv=list(call.argv),
+            environment=[f"{key}={value}" for key, value in call.environment.items()],
+            cwd=call.cwd or "",
+            timeout_s=call.timeout_s or 0.0,
+            stdin=pack_bytes(call.stdin) if call.stdin else "",
         )
         told = self._ask(NODE_RUN, asdict(order))
         try:

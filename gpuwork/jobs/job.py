@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+if TYPE_CHECKING:
+    from gpuwork.jobs.submitter import Submitter
 
 JobState = Literal["waiting", "running", "done", "failed", "cancelled", "lost"]
 ENDED: Final[frozenset[JobState]] = frozenset({"done", "failed", "cancelled", "lost"})
@@ -23,6 +26,7 @@ class JobRun:
         gpus: UUIDs of the GPUs that it sees.
         simulated: Whether these are simulated.
         exit_status: Of the command, 128 + N for signal N; None if it has not ended, or was ended from outside.
+        submitter: Who handed it in; None where that is not known.
         submitted: When it was handed in; as all times in UTC, such as `2026-11-22T16:40:12Z`.
         started: When its last try began.
         ended: When it ended.
@@ -38,6 +42,7 @@ class JobRun:
     gpus: tuple[str, ...] = ()
     simulated: bool = False
     exit_status: int | None = None
+    submitter: Submitter | None = None
     submitted: str
     started: str | None = None
     ended: str | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import shutil
 import sys
 import threading
 import time
@@ -20,6 +21,7 @@ from gpuwork.jobs.leftovers import VARIABLE, end_leftovers
 from gpuwork.jobs.run_record import RunRecord, TryEnd, begin_try, end_try
 from gpuwork.jobs.store import (
     ALIVE,
+    HOME,
     KILLS,
     LOCK,
     LOG,
@@ -55,6 +57,7 @@ CANCEL_LOOK_S: Final = 0.2
 _SUBMIT_S: Final = 300.0
 _LOOK_S: Final = 0.1
 _NOT_FOUND: Final = 127
+_CACHES: Final = (".cache", ".nv")
 # Slurm signals a run's processes in any order: the command may end of a signal that this program has not had yet.
 _TOGETHER_S: Final = 0.1
 
@@ -193,6 +196,8 @@ class _Run:
         self._record = write_run_record(self._folder, self._record)
         if self._record.state in ENDED and self._order.runs == 1:
             mark_ended(self._submission)
+        if self._record.state in ENDED:
+            _drop_caches(self._folder / HOME)
 
     def _try(self, stop: Event) -> TryEnd:
         copy = self._submission.copy
@@ -200,6 +205,7 @@ class _Run:
             check_copy(copy)
         work = self._folder / WORK
         _fill(work, copy)
+        make_folder(self._folder / HOME)
         log = self._folder / LOG
         if self._record.tries > 1:
             with log.open("a", encoding="utf-8") as file:
@@ -224,7 +230,8 @@ class _Run:
         if self._order.function is None:
             argv = self._order.command_of(self._number)
         else:
-            argv = program_argv("gpuwork.jobs.call", str(self._submission.folder), str(self._number))
+            folder = str(self._submission.folder)
+            argv = program_argv("gpuwork.jobs.call", folder, str(self._number), isolated=False)
         limit_s = self._order.time_limit_s or math.inf
         try:
             return run_group(
@@ -241,7 +248,7 @@ class _Run:
     def _environment(self) -> dict[str, str]:
         none = {} if self._order.gpus else {"CUDA_VISIBLE_DEVICES": "", SIMULATOR_VARIABLE: "0"}
         quiet = {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONUNBUFFERED": "1"}
-        return {**os.environ, **quiet, **none, VARIABLE: str(self._folder)}
+        return {**os.environ, **quiet, **none, "HOME": str(self._folder / HOME), VARIABLE: str(self._folder)}
 
 
 def _wait_until_submitted(folder: Path) -> None:
@@ -276,6 +283,12 @@ def _fill(work: Path, copy: Path | None) -> None:
         link = work / path.name
         if not link.is_symlink() and not link.exists():
             link.symlink_to(os.path.relpath(path, work))  # the shared folder has another path on the host
+
+
+def _drop_caches(home: Path) -> None:
+    """Remove what would make the next time faster: no other run has this home, and thousands of them fill a disk."""
+    for cache in () if home.is_symlink() else _CACHES:
+        shutil.rmtree(home / cache, ignore_errors=True)
 
 
 def _now() -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from gpuwork.errors import Refused, StoreError
@@ -19,6 +20,7 @@ from gpuwork.jobs.store import (
     read_run_record,
     read_submission,
 )
+from gpuwork.jobs.submitter import read_submitter
 from gpuwork.shared_folder import is_free
 
 if TYPE_CHECKING:
@@ -136,6 +138,7 @@ def _jobs_of(submission: Submission, batch: Batch, find: Find, numbers: Collecti
     is_foreign = submission.system != batch.name
     begun = {path.name for path in (submission.folder / RUNS).iterdir()}
     all_cancelled = (submission.folder / CANCELLED).exists()
+    submitter = read_submitter(submission.folder)
     jobs = []
     for number in range(submission.order.runs) if numbers is None else numbers:
         run = submission.run_folder(number)
@@ -147,7 +150,8 @@ def _jobs_of(submission: Submission, batch: Batch, find: Find, numbers: Collecti
         if state == "lost":
             words = f"it was submitted to {submission.system}" if is_foreign else batch.last_words(submission, number)
             reason = f"{reason}: {words}"[:_REASON] if words else reason
-        jobs.append(_job(submission, number, record, queued, (state, reason)))
+        job = _job(submission, number, record, queued, (state, reason))
+        jobs.append(replace(job, submitter=submitter))
     return jobs
 
 

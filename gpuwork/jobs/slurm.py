@@ -117,7 +117,7 @@ def render_run_script(folder: Path) -> str:
 
     It begins a run again whose `one` was killed, alone or by a lack of memory; `one` counts, and gives up.
     """
-    one = " ".join(_quoted(word) for word in program_argv("gpuwork.jobs.one", str(folder)))
+    one = " ".join(_quoted(word) for word in program_argv("gpuwork.jobs.one", str(folder), isolated=True))
     return (
         "#!/bin/sh\n"
         "trap : TERM INT HUP  # `one` gets the signal too, and ends the run\n"

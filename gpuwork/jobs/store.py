@@ -3,13 +3,14 @@
 jobs/.code/SHA256/            frozen copies of projects
 jobs/.held/NODE               while no run may begin on a node's workers; whoever makes it says in it who he is
 jobs/7/order.json             what was handed in
+jobs/7/submitter.json         who handed it in, as far as that is known
 jobs/7/run.sh                 what Slurm starts for each run
 jobs/7/submitted.json         written when all of it was handed in; until then nothing was submitted
 jobs/7/slots/, next           for workers: how many runs may be under way at once, and which is handed in next
 jobs/7/cancelled              if the submission was cancelled
 jobs/7/ended                  once each of its runs has a done.json
 jobs/7/slurm/                 what the programs around the runs said
-jobs/7/runs/3/                one run: log.txt, work/, state.json, cancelled, done.json written last; two locks:
+jobs/7/runs/3/                one run: log.txt, work/, home/, state.json, cancelled, done.json written last; two locks:
                               .lock is held by the program at the run, .alive by that and by what it started; .kills:
                               where it runs, and how many processes the kernel had killed there for lack of memory
 """
@@ -55,6 +56,7 @@ ALIVE: Final = ".alive"
 KILLS: Final = ".kills"
 LOG: Final = "log.txt"
 WORK: Final = "work"
+HOME: Final = "home"
 _STATE: Final = "state.json"
 _DONE: Final = "done.json"
 _NUMBER: Final = re.compile(r"[1-9][0-9]{0,8}")

@@ -27,6 +27,7 @@ from gpuwork.jobs.store import (
     write_submitted,
     writing,
 )
+from gpuwork.jobs.submitter import find_submitter, write_submitter
 from gpuwork.record import utc_moment
 from gpuwork.shared_folder import locked, write_file
 
@@ -91,6 +92,7 @@ def _write(read: _Read, store: Path, batch: Batch, held: ExitStack) -> Submissio
         held.enter_context(_locked_folder(folder))
         (folder / RUNS).mkdir()
         write_file(folder / ORDER, json.dumps(order_document(order), indent=1) + "\n")
+        write_submitter(folder, find_submitter())
         batch.prepare(order, folder)
         undo.pop_all()
     return Submission(

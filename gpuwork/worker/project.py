@@ -51,7 +51,9 @@ def load_app(project: Path | None, module: str | None, url: str) -> Served:
     if project is not None and project.is_dir():
         sys.dont_write_bytecode = True  # an edit in the same second is an edit too, and the folder is the user's
         os.chdir(project)
-        sys.path.insert(0, str(project))
+        # This program is isolated, but the project's code may need what the node's variables name.
+        named = os.environ.get("PYTHONPATH", "").split(os.pathsep) if sys.flags.isolated else ()
+        sys.path[:0] = [str(project), *filter(None, named)]
     fault = None
     if project is not None and module is not None and _has_module(project, module):
         try:

@@ -52,7 +52,7 @@ class LeashedRuns:
         return status if status >= 0 else 128 - status
 
     def _begin(self, submission: str, number: int) -> int:
-        argv = program_argv("gpuwork.jobs.one", str(self.store / submission), str(number), LEASHED)
+        argv = program_argv("gpuwork.jobs.one", str(self.store / submission), str(number), LEASHED, isolated=True)
         env = {**os.environ, WORKER_VARIABLE: self._mark}
         with tempfile.TemporaryFile() as said:
             process = subprocess.Popen(  # noqa: S603  (of this package)

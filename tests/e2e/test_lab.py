@@ -360,6 +360,11 @@ def test_workers_run_one_for_each_gpu_and_follow_their_code(lab: Lab) -> None:
     before = wait_for(1)
     assert before[-1] == f'VERSION 1 {gpu["uuid"]} 1 a "token"'  # the 1: in numba's simulator
     assert lab.gpuprov.in_node("bare1", "stat", "-c", "%a", "/etc/gpuprov/worker.env") == "600\n"
+    # Only root makes folders for logs, and a log is the account's that the drive has for bare1.
+    logs = [f"{SHARED}/logs", f"{SHARED}/logs/bare1", f"{SHARED}/logs/bare1/worker-0.log"]
+    owners = lab.gpuprov.in_node("bare0", "stat", "-c", "%U %a", *logs).splitlines()
+    assert owners == ["root 755", "gpushare 755", "gpushare 644"]
+    assert lab.gpuprov.in_node("bare0", "stat", "-c", "%U", f"{SHARED}/logs/bare0/worker-0.log") == "gpuworker\n"
 
     assert lab.play(inventory, "--tags", "worker")["changes"] == []
     assert log() == before

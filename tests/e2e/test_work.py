@@ -54,6 +54,8 @@ def test_what_one_node_writes_the_others_read_and_others_of_the_host_do_not(desk
     assert (desk.folder / "answer").read_text() == "42\n"
     assert desk.gpuprov.in_node(desk.place.node(1), "stat", "-c", "%u", "/shared/answer").strip() == str(ACCOUNT)
     assert stat.S_IMODE(desk.folder.parent.stat().st_mode) == stat.S_IRWXU
+    options = desk.gpuprov.in_node(desk.place.node(1), "findmnt", "-no", "VFS-OPTIONS", "/shared").strip().split(",")
+    assert {"nosuid", "nodev"} & set(options) == (set() if desk.engine == "docker" else {"nosuid", "nodev"})
     (desk.folder / "answer").unlink()
 
 
@@ -186,6 +188,22 @@ def test_runs_of_a_sweep_and_a_function(desk: Desk) -> None:
         "run 2",
     ]
     assert "doubled 42 many" in desk("jobs", "logs", function).stdout
+
+
+def test_a_run_leaves_nothing_to_the_next_and_says_who_submitted_it(desk: Desk) -> None:
+    place = "place=$(python3 -m site --user-site); mkdir -p $place"
+    leave = f"{place}; echo 'print(4711)' >$place/usercustomize.py; echo $HOME"
+    for command in (leave, "python3 -c 'print(42)'"):
+        job = desk.submit("--gpus", "0", "--no-project", "--", "sh", "-c", command)
+        desk("jobs", "wait", job)
+    assert desk.log(str(int(job) - 1)) == f"/shared/jobs/{int(job) - 1}/runs/0/home\n"
+    assert desk.log(job) == "42\n"
+    (row,) = desk.rows(job)
+    assert (row["submitter"]["name"], row["submitter"]["host"]) == ("root", os.uname().nodename)
+    # One in the account's own home is run by no program of ours: it would be printed before the document.
+    desk.gpuprov.in_node(desk.controller, "runuser", "-l", "work", "-c", leave)
+    assert desk.shown(job)["state"] == "done"
+    desk.gpuprov.in_node(desk.controller, "rm", "-r", "/home/work/.local")
 
 
 def test_one_that_always_fails_has_its_tries_and_its_log(desk: Desk) -> None:

@@ -101,7 +101,8 @@ class JobsInNodes:
         return self._run(replace(command, argv=(*STARTS[program], *arguments)))
 
     def _run(self, command: Command) -> ExecResult:
-        env = {"PATH": f"{self.slurm.bin}:{os.environ['PATH']}", "HOME": str(self.folder)}
+        path = f"{self.slurm.bin}:{os.environ['PATH']}"
+        env = {"PATH": path, "HOME": str(self.folder), **command.environment}
         argv = [*map(self._as_here, command.argv)]
         stdin = self._as_here(command.stdin.decode()).encode()
         assert command.timeout_s

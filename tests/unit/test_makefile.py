@@ -51,7 +51,9 @@ def test_a_clone_that_only_root_can_run_is_told_before_the_install(mode: int, tm
 
 def test_a_cluster_that_is_there_keeps_its_nodes() -> None:
     """Its number is what it was given; a new one has four."""
-    shown = subprocess.run(["make", "--dry-run", "up"], check=True, capture_output=True, text=True, cwd=ROOT).stdout
+    shown = subprocess.run(
+        ["make", "--no-print-directory", "--dry-run", "up"], check=True, capture_output=True, text=True, cwd=ROOT
+    ).stdout
     last = shlex.split(shown.splitlines()[-1], comments=True)
     assert last[1:] == ["cluster", "up"]
     assert ClusterSpec().nodes.count == 4

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 SCHEMA: Final = "gpuprov.machine-hardware/v1"
-PROGRAM: Final = ("python3", "-m", "gpuwork.hardware")
+PROGRAM: Final = ("python3", "-I", "-m", "gpuwork.hardware")
 _COUNT: Final = number_in(0, 2**62)
 _NUMBERS: Final = (
     *("memory_bytes", "multiprocessors", "clock_khz", "threads_of_multiprocessor", "blocks_of_multiprocessor"),

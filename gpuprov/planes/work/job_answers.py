@@ -47,6 +47,22 @@ JOB_ID: Final = re.compile(rf"{_NUMBER}(\.(0|[1-9][0-9]{{0,5}}))?", re.ASCII)
 
 
 @dataclass(frozen=True, kw_only=True)
+class JobSubmitter:
+    """Who handed a job in, as its folder says, in which whoever can submit can write.
+
+    Attributes:
+        name: Of an account of `host`.
+        known_by: `login` or `user`, which a kernel said, or `claim`.
+        ssh_from: The address that ssh came from, as a variable said.
+    """
+
+    name: str
+    host: str
+    known_by: str
+    ssh_from: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
 class JobRecord:
     """One run of what was submitted.
 
@@ -59,6 +75,7 @@ class JobRecord:
         gpus: UUIDs of the GPUs that it sees.
         simulated: Whether these are simulated.
         exit_status: Of the command; None if it has not ended, or was ended from outside.
+        submitter: Who handed it in; None where the node does not know.
         submitted: When it was handed in; as all times in UTC, such as `2026-11-22T16:40:12Z`, or `?`.
         started: When its last try began.
         ended: When it ended.
@@ -79,6 +96,7 @@ class JobRecord:
     ended: str | None
     log: str
     reason: str | None
+    submitter: JobSubmitter | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -189,11 +207,17 @@ def read_log_piece(told: Mapping[str, Any], *, job: str, start: int) -> LogPiece
 
 
 def _read_job(told: object) -> JobRecord:
-    pick(told, _JOB)
-    row = dict(cast("dict[str, Any]", told))
+    if not isinstance(told, dict):
+        raise ValueError("a job is no object")  # noqa: TRY004
+    row = dict(told)
+    submitter = row.pop("submitter", None)  # an image of an earlier version tells none
+    pick(row, _JOB)
     for name, most in (("node", _NAME), ("reason", _REASON)):
         row[name] = None if row[name] is None else excerpt(row[name], most)
-    return JobRecord(**{**row, "gpus": tuple(row["gpus"])})
+    if submitter is not None:
+        pick(submitter, _SUBMITTER)
+        submitter = JobSubmitter(**cast("dict[str, Any]", submitter))
+    return JobRecord(**{**row, "gpus": tuple(row["gpus"]), "submitter": submitter})
 
 
 def _read_submission(told: object) -> ShownSubmission:
@@ -234,6 +258,12 @@ _JOB: Final[Mapping[str, Accepts]] = {
     "ended": or_none(_MOMENT),
     "log": _PATH,
     "reason": or_none(is_string),
+}
+_SUBMITTER: Final[Mapping[str, Accepts]] = {
+    "name": matches(re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@$-]{0,63}", re.ASCII)),
+    "host": matches(re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}", re.ASCII)),
+    "known_by": lambda value: value in ("login", "user", "claim"),
+    "ssh_from": or_none(matches(re.compile(r"[0-9A-Fa-f.:%a-z]{2,64}", re.ASCII))),
 }
 _SUBMISSION: Final[Mapping[str, Accepts]] = {
     "id": SUBMISSION_ID,

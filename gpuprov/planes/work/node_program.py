@@ -5,6 +5,7 @@ The node may be hostile: each question has a time limit, each answer a size limi
 
 from __future__ import annotations
 
+import platform
 import secrets
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from gpuprov.core.errors import EngineError, GpuprovError, HostNotReady, Program
 from gpuprov.core.excerpt import LINE, excerpt, last_words
 from gpuprov.core.names import name_cluster
 from gpuprov.core.silence_limit import scaled_limit_s
+from gpuprov.host.submitter import VARIABLE, describe_submitter
 from gpuprov.planes.work.work_place import PROJECTS, require_program
 
 if TYPE_CHECKING:
@@ -109,7 +111,8 @@ class NodeProgram:
         for place in takes:
             argv = ["sh", "-c", _TAKE, "sh", place, f"{_TIDY_S:g}", _TIDY, *argv]
             timeout_s += _TIDY_S
-        result = self.driver.run(self.node, argv, cwd="/", timeout_s=timeout_s, stdin=stdin)
+        caller = {VARIABLE: describe_submitter(platform.node())} if stdin else {}
+        result = self.driver.run(self.node, argv, environment=caller, cwd="/", timeout_s=timeout_s, stdin=stdin)
         if not result.stdout.strip():
             require_program(result.stderr, self.node, self.cluster)
         try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-PROGRAM: Final = ("python3", "-m", "gpuwork.relay")
+PROGRAM: Final = ("python3", "-I", "-m", "gpuwork.relay")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -52,7 +52,7 @@ def _argv(program: str, *arguments: str) -> list[str]:
 
 
 def _python_argv(*arguments: str) -> list[str]:
-    return ["runuser", "-u", ACCOUNT, "--", "env", f"HOME={HOME}", "python3", *arguments]
+    return ["runuser", "-u", ACCOUNT, "--", "env", f"HOME={HOME}", "python3", "-I", *arguments]
 
 
 def require_shared(node: NodeState, cluster: str) -> None:

@@ -286,7 +286,8 @@ class WorkerPlane(LedPlane):
         """Logs of each node, and the broker's view of all; none of them shows a password."""
         return Diagnostics(
             node={
-                "workers.txt": f"cat {FOLDER}/gpus; tail -n 2000 /shared/logs/$(hostname)/*.log",
+                # as the account: jobs can put links there, and root would read what they lead to
+                "workers.txt": f"cat {FOLDER}/gpus; runuser -u work -- tail -n 2000 /shared/logs/$(hostname)/*.log",
                 # without systemd, they are in the node's own log
                 "services.txt": "journalctl -n 2000 --no-pager -u gpuwork -u rabbitmq-server 2>/dev/null || true",
             },

@@ -6,6 +6,7 @@ The program in the fake node is the real one.
 from __future__ import annotations
 
 import json
+import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -126,7 +127,8 @@ def test_a_command_goes_with_its_project_to_the_host_of_the_controller(lab: Lab)
     order = lab.document("jobs", "show", "1")["submissions"][0]["order"]
     assert (order["command"][0], order["time_limit_s"]) == ("python3", 12 * 3600)
     assert [job["state"] for job in lab.document("jobs", "cancel", "1")["jobs"]] == ["done"]
-    assert len(lab.document("jobs")["jobs"]) == 1
+    (row,) = lab.document("jobs")["jobs"]
+    assert row["submitter"]["host"] == os.uname().nodename, "where it was typed"
 
 
 @pytest.mark.slow

@@ -145,7 +145,7 @@ def test_a_browser_gets_to_the_page_with_the_password_alone(
     def attach(_driver: FakeDriver, name: str, argv: Any, *, environment: Any, piped: bool) -> list[str]:
         asked.append((name, *argv))
         assert (environment, piped) == ({}, True)
-        return [sys.executable, *argv[1:-1], str(flower.server_port)]
+        return [sys.executable, *argv[2:-1], str(flower.server_port)]  # -I finds it where it is installed
 
     monkeypatch.setattr(FakeDriver, "attach_argv", attach)
     statuses = []
@@ -173,7 +173,7 @@ def test_a_browser_gets_to_the_page_with_the_password_alone(
     monkeypatch.setattr(Relay, "serve", serve_until_browsed)
     assert main(["queue", "page", "--port", str(port)], host=workers.host) == INTERRUPTED
     assert statuses == [(401, b""), (401, b""), (200, b"queue")]
-    assert asked == [("c000", "python3", "-m", "gpuwork.relay", "5555")]
+    assert asked == [("c000", "python3", "-I", "-m", "gpuwork.relay", "5555")]
     assert "did not answer" not in capsys.readouterr().err
 
 
@@ -258,7 +258,7 @@ def test_an_image_without_the_program_is_to_be_made_again(
 def _question(world: World) -> Any:
     from tests.fakes.engine import Command
 
-    argv = ("python3", "-m", "gpuwork.relay", "5555")
+    argv = ("python3", "-I", "-m", "gpuwork.relay", "5555")
     return Command(node=world.engine.nodes["c000"], argv=argv, cwd=None, environment={}, timeout_s=1.0)
 
 

@@ -149,6 +149,25 @@ def test_runs_of_a_sweep_have_numbers_and_slurm_is_told_the_options(held: Desk) 
     assert [row["state"] for row in held.document("jobs", "cancel", "1")["jobs"]] == ["cancelled"] * 100
 
 
+def test_who_submitted_is_shown_and_a_claim_is_called_one(held: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: dict[str, str | None] = {"name": "alice", "host": "hoff", "known_by": "login", "ssh_from": "192.0.2.7"}
+    monkeypatch.setattr("gpuprov.planes.work.node_program.describe_submitter", lambda _: json.dumps(told))
+    held("submit", "--no-project", "--", "true")
+    told |= {"known_by": "claim", "ssh_from": None}
+    held("submit", "--no-project", "--count", "2", "--", "true")
+    rows = held.document("jobs")["jobs"]
+    assert [(row["id"], row["submitter"]["known_by"]) for row in rows] == [
+        ("1", "login"), ("2.0", "claim"), ("2.1", "claim"),
+    ]  # fmt: skip
+    assert "by        alice on hoff, who logged in there; by ssh from 192.0.2.7\n" in held("jobs", "show", "1")
+    assert "by        alice on hoff, a claim\n" in held("jobs", "show", "2")
+    # one of an image of before, and one that a job has written into
+    (held.jobs.folder / "jobs/1/submitter.json").unlink()
+    (held.jobs.folder / "jobs/2/submitter.json").write_text('{"name": "\\u001b[2J"}')
+    assert [row["submitter"] for row in held.document("jobs")["jobs"]] == [None] * 3
+    assert "by  " not in held("jobs", "show", "1", "2")
+
+
 def test_a_job_has_the_limits_of_the_spec_unless_its_own_are_given(held: Desk) -> None:
     held.world.record(jobs=JobsSpec(time="12h", memory="4GiB"))
     for options in ((), ("--time", "1m"), ("--memory", "200MiB")):

@@ -302,7 +302,7 @@ def test_a_share_without_hard_links_has_ends_too(held: Jobs, monkeypatch: pytest
     assert record.state == "done"
     assert write_run_record(folder / "runs/0", RunRecord(state="failed")) == record
     assert {path.name for path in (folder / "runs/0").iterdir()} == {
-        ".alive", ".kills", ".lock", "done.json", "log.txt", "state.json", "work",
+        ".alive", ".kills", ".lock", "done.json", "home", "log.txt", "state.json", "work",
     }  # fmt: skip
 
 

@@ -47,7 +47,17 @@ class ThisMachine:
     def write_tree(self, _node: str, place: str, _tar: Iterable[bytes]) -> None:
         self.place = place
 
-    def run(self, _node: str, argv: Sequence[str], *, cwd: str, timeout_s: float, stdin: bytes = b"") -> ExecResult:
+    def run(
+        self,
+        _node: str,
+        argv: Sequence[str],
+        *,
+        cwd: str,
+        timeout_s: float,
+        environment: object = None,
+        stdin: bytes = b"",
+    ) -> ExecResult:
+        assert not environment or stdin, "who calls is told where something is handed in"
         self.ran.append(argv)
         self.limits.append(timeout_s)
         done = subprocess.run(list(argv), cwd=cwd, timeout=timeout_s, input=stdin, capture_output=True, check=False)

@@ -13,7 +13,7 @@ from gpuprov.spec.shared_folder import ACCOUNT
 ROLE = Path(__file__).parents[3] / "roles/broker"
 UNIT = ROLE / f"files/systemd/etc/systemd/system/{PAGE_SERVICE}.service"
 RUN = ROLE / f"files/runit/etc/runit/runsvdir/gpuprov/{PAGE_SERVICE}/run"
-COMMAND = f"/usr/bin/python3 -m celery --config gpuwork.celeryconfig flower --conf={FLOWER}"
+COMMAND = f"/usr/bin/python3 -I -m celery --config gpuwork.celeryconfig flower --conf={FLOWER}"
 
 
 def test_systemd_starts_it_where_its_file_is() -> None:

@@ -53,7 +53,7 @@ plugin: gpuprov.cluster.gpuprov
 strict: true
 cache: true
 cache_plugin: ansible.builtin.jsonfile
-cache_connection: /tmp/gpuprov-inventory
+cache_connection: ~/.cache/gpuprov-inventory
 cache_timeout: 600
 compose:
     gpu_count: gpuprov_gpus | length
