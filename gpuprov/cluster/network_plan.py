@@ -7,20 +7,20 @@ from typing import TYPE_CHECKING, Literal
 
 from gpuprov.cluster.drift import changed_settings
 from gpuprov.core.errors import UsageError
-from gpuprov.drivers.base import LABEL_BEGUN, LABEL_CLUSTER, LABEL_HOSTS, LABEL_VERSION
+from gpuprov.drivers.base import LABEL_BEGUN, LABEL_CLUSTER, LABEL_HOST_PORTS, LABEL_HOSTS, LABEL_VERSION
 from gpuprov.drivers.networks import Attachment, NetworkRequest
 from gpuprov.spec.addressing import gateway, mac
+from gpuprov.spec.host_ports import describe_host_ports
 from gpuprov.spec.models import ClusterSpec, NodesSpec, OverlaySpec
 from gpuprov.spec.overlay import overlay_bridge, vni_of
 from gpuprov.spec.serialize import dump_spec
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
+    from collections.abc import Callable, Mapping
     from ipaddress import IPv4Interface
 
     from gpuprov.cluster.state import ClusterState
     from gpuprov.drivers.base import Settings
-    from gpuprov.drivers.networks import NetworkState
     from gpuprov.spec.models import NetworkSpec
 
 
@@ -51,12 +51,18 @@ class NetworkPlan:
 
 def network_requests(spec: ClusterSpec, *, version: str) -> tuple[NetworkRequest, ...]:
     """The two networks of a cluster, that with NAT first."""
-    begun = ClusterSpec(name=spec.name, nodes=NodesSpec(prefix=spec.nodes.prefix), network=spec.network)
+    network = replace(spec.network, host_ports=())  # they can change
+    begun = ClusterSpec(name=spec.name, nodes=NodesSpec(prefix=spec.nodes.prefix), network=network)
     labels = {LABEL_CLUSTER: spec.name, LABEL_VERSION: version, LABEL_BEGUN: dump_spec(begun)}
     if spec.hosts:
         labels[LABEL_HOSTS] = ",".join(host.name for host in spec.hosts)
+    ports = describe_host_ports(spec.network.host_ports)
     return (
-        NetworkRequest(name=spec.network.bridge, labels=labels, address=str(gateway(spec.network))),
+        NetworkRequest(
+            name=spec.network.bridge,
+            labels={**labels, **({LABEL_HOST_PORTS: ports} if ports else {})},
+            address=str(gateway(spec.network)),
+        ),
         NetworkRequest(
             name=spec.network.private_bridge,
             labels=labels,
@@ -75,7 +81,7 @@ def plan_networks(spec: ClusterSpec, state: ClusterState, *, version: str) -> Ne
     wanted = network_requests(spec, version=version)
     present = {network.name: network for network in state.own_networks}
     settled = state.settled
-    as_settled = settled is not None and _without_overlay(settled.network) == _without_overlay(spec.network)
+    as_settled = settled is not None and _lasting(settled.network) == _lasting(spec.network)
     complete = []
     for request in wanted:
         found = present.get(request.name)
@@ -93,15 +99,9 @@ def plan_networks(spec: ClusterSpec, state: ClusterState, *, version: str) -> Ne
     return NetworkPlan(create=create, complete=tuple(complete))
 
 
-def _without_overlay(network: NetworkSpec) -> NetworkSpec:
+def _lasting(network: NetworkSpec) -> NetworkSpec:
     """The bridges and subnets alone: what carries them to other hosts is no part of the networks of one."""
-    return replace(network, overlay=OverlaySpec())
-
-
-def open_networks(networks: Iterable[NetworkState], clusters: Collection[str]) -> tuple[str, ...]:
-    """The networks of these clusters whose nodes others can reach: the rules are gone, as after a reboot."""
-    theirs = (network for network in networks if network.labels.get(LABEL_CLUSTER) in clusters)
-    return tuple(network.name for network in theirs if network.isolated is False)
+    return replace(network, overlay=OverlaySpec(), host_ports=())
 
 
 def plan_repairs(

@@ -6,8 +6,10 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
+from gpuprov.cluster.network_rules import changed_ports
 from gpuprov.core.interrupts import to_its_end
 from gpuprov.core.side_by_side import beside
+from gpuprov.drivers.base import LABEL_HOST_PORTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -51,8 +53,17 @@ def isolate_networks(driver: Driver, names: Sequence[str], *, reporter: Reporter
     for reason in sorted({lack for lack in lacks.values() if lack}):
         open_ones = ", ".join(name for name, lack in lacks.items() if lack == reason)
         check = f"sudo gpuprov doctor --engine {driver.name}"
-        reporter.warn(f"nodes of other clusters on this host can reach those on {open_ones}: {reason}; check: {check}")
+        reporter.warn(
+            f"nodes of other clusters on this host can reach those on {open_ones}, and these every service of the "
+            f"host: {reason}; check: {check}"
+        )
     return tuple(f"isolated network {name}" for name, lack in lacks.items() if not lack)
+
+
+def record_host_ports(driver: Driver, spec: ClusterSpec, state: ClusterState) -> None:
+    """Write onto the cluster's network which ports of the host its rules are to open, if that has changed."""
+    for network, ports, _ in changed_ports(spec, state):
+        driver.set_network_labels(network.name, {LABEL_HOST_PORTS: ports})
 
 
 def record_labels(driver: Driver, spec: ClusterSpec, labels: Mapping[str, str], state: ClusterState) -> None:

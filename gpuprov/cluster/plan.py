@@ -12,7 +12,8 @@ from gpuprov.cluster.design import NodeDesign, design_node
 from gpuprov.cluster.drift import Drift, find_drift
 from gpuprov.cluster.held_gpus import leased_uuids, sharing_of
 from gpuprov.cluster.lost_nodes import lost_nodes_line
-from gpuprov.cluster.network_plan import NetworkPlan, attach, open_networks, plan_networks, plan_repairs
+from gpuprov.cluster.network_plan import NetworkPlan, attach, plan_networks, plan_repairs
+from gpuprov.cluster.network_rules import networks_without_rules, plan_rules
 from gpuprov.cluster.node_order import knows_more, read_order
 from gpuprov.cluster.ordered_spec import with_order
 from gpuprov.cluster.replacements import ghosts_of
@@ -53,7 +54,8 @@ class Plan:
     Attributes:
         networks: What they lack.
         network_repairs: Networks that were changed, each with its differences.
-        isolate: Networks that other clusters can reach, as after a reboot.
+        isolate: Networks that lack rules, as after a reboot, or are to have others.
+        rules: The same in words, one line for each difference.
         remove: Nodes beyond the count, and half-made ones.
         gone: Those of them that were complete.
         create: Nodes to make.
@@ -69,6 +71,7 @@ class Plan:
     networks: NetworkPlan
     network_repairs: tuple[tuple[NetworkRequest, str], ...]
     isolate: tuple[str, ...]
+    rules: tuple[str, ...]
     remove: tuple[str, ...]
     create: tuple[NodeDesign, ...]
     repair: tuple[NodeDesign, ...]
@@ -114,7 +117,7 @@ class Plan:
         return (
             *self.networks.lines(),
             *(f"repair network {request.name}: {words}" for request, words in self.network_repairs),
-            *(f"isolate network {name} from other clusters" for name in self.isolate),
+            *self.rules,
             *(with_forced("remove node", name, forced) for name in self.remove if name not in self.replace),
             *(f"create node {design.summary}" for design in self.create if design.name not in self.replace),
             *(with_forced("replace node", name, forced) for name in self.replace),
@@ -188,7 +191,8 @@ def plan_cluster(  # noqa: PLR0913 - what is wanted, what is there, and what may
         _sort(designs, state, remove=tuple(remove), expect=expect),
         networks=networks,
         network_repairs=plan_repairs(spec, state, networks, version=version, expect=expect.network_settings),
-        isolate=open_networks(state.networks, {spec.name}),
+        isolate=networks_without_rules(spec, state),
+        rules=plan_rules(spec, state),
         beside=beside,
         replace=replaced,
         gone=gone,
@@ -248,6 +252,7 @@ def _sort(designs: tuple[NodeDesign, ...], state: ClusterState, *, remove: tuple
         networks=NetworkPlan(),
         network_repairs=(),
         isolate=(),
+        rules=(),
         remove=remove,
         create=tuple(create),
         repair=tuple(repair),

@@ -43,6 +43,7 @@ LABEL_SPEC = "gpuprov.spec"
 LABEL_BEGUN = "gpuprov.begun"  # on a network: bridges, subnets and names of nodes for which it was made, as a spec
 LABEL_HOST = "gpuprov.host"  # on a network: this host's name in a cluster that spans hosts
 LABEL_HOSTS = "gpuprov.hosts"  # on a network: names of the hosts that its cluster spanned when it was made
+LABEL_HOST_PORTS = "gpuprov.host-ports"  # on a network: ports of the host that its nodes may reach (spec/host_ports.py)
 LABEL_MEMBERS = "gpuprov.members"  # on a network: JSON, the nodes of all hosts of a cluster (cluster/whole.py)
 LABEL_REPLACED = "gpuprov.replaced"  # on a network: JSON, nodes that are being replaced (cluster/replacements.py)
 LABEL_VERSION = "gpuprov.version"
@@ -424,10 +425,11 @@ class Driver(Protocol):
         """
 
     def isolate_network(self, name: str) -> str:
-        """Have the host refuse connections to nodes on a network of ours from elsewhere; no change where it does.
+        """Have the host refuse connections to nodes on a network of ours from elsewhere, and from them to itself.
 
-        Nodes on the same network and the host itself reach them as before, and so do ports that are exposed. Returns
-        why the host cannot, in words; nothing where it does. The rules go with the network, and with a reboot.
+        Nodes on the same network and the host itself reach them as before, and so do ports that are exposed. Of the
+        host, nodes reach its name server there and the ports of LABEL_HOST_PORTS. Returns why the host cannot, in
+        words; nothing where it does. The rules go with the network, and with a reboot.
         """
 
     def delete_network(self, name: str) -> None:

@@ -1,7 +1,7 @@
-"""Clusters of one host are isolated from each other: who may open connections to the nodes on a bridge of ours.
+"""Clusters of one host are isolated from each other, and the host from their nodes, by rules for each bridge of ours.
 
-The table `inet gpuprov` of the kernel's firewall is gpuprov's, on all engines, and has a chain for each bridge. A
-packet that another chain of the same hook accepts, an engine's or the administrator's, still passes through it.
+The table `inet gpuprov` of the kernel's firewall is gpuprov's, on all engines (isolation_rules.py). A packet that
+another chain of the same hook accepts, an engine's or the administrator's, still passes through it.
 """
 
 from __future__ import annotations
@@ -14,6 +14,17 @@ from typing import TYPE_CHECKING, Any
 
 from gpuprov.core.errors import EngineError
 from gpuprov.core.execution import CommandMissing, run
+from gpuprov.drivers.base import LABEL_HOST_PORTS
+from gpuprov.drivers.isolation_rules import (
+    FROM,
+    TABLE,
+    Chain,
+    is_guarded,
+    is_isolated,
+    parse_chains,
+    plan_isolation,
+    plan_release,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -21,75 +32,8 @@ if TYPE_CHECKING:
     from gpuprov.core.execution import Completed
     from gpuprov.drivers.networks import NetworkState
 
-    Rules = list[list[dict[str, Any]]]
-
-TABLE = {"family": "inet", "table": "gpuprov"}
-_PREFIX = "to."
-# Before Docker's chains, which drop in silence: who is refused is to hear of it at once.
-_HOOK = {"type": "filter", "hook": "forward", "prio": -10, "policy": "accept"}
 _NO_TABLE = "No such file or directory"
 _BUDGET_S = 10.0
-
-
-def render_rules(bridge: str) -> Rules:
-    """The rules of a bridge's chain, as nft reads and shows them in JSON.
-
-    They see what the host forwards, and neither what it sends itself nor what it receives: the host reaches the nodes,
-    and what listens on the host, such as an exposed port of LXD, can be reached. Docker's exposed ports are translated.
-    """
-    return [
-        [_match("!=", {"meta": {"key": "oifname"}}, bridge), {"accept": None}],
-        [_match("==", {"meta": {"key": "iifname"}}, bridge), {"accept": None}],
-        [_match("in", {"ct": {"key": "state"}}, ["established", "related"]), {"accept": None}],
-        [_match("in", {"ct": {"key": "status"}}, "dnat"), {"accept": None}],
-        [{"reject": {"type": "icmpx", "expr": "admin-prohibited"}}],
-    ]
-
-
-def _match(operator: str, left: Mapping[str, object], right: object) -> dict[str, Any]:
-    return {"match": {"op": operator, "left": left, "right": right}}
-
-
-def parse_chains(listed: str) -> dict[str, Rules]:
-    """The rules of each chain of the table, from `nft -j list`; none where the chain is not on its hook."""
-    chains: dict[str, Rules] = {}
-    hooked = set()
-    for entry in json.loads(listed)["nftables"]:
-        if "chain" in entry:
-            name = entry["chain"]["name"]
-            chains.setdefault(name, [])
-            if {key: entry["chain"].get(key) for key in _HOOK} == _HOOK:
-                hooked.add(name)
-        elif "rule" in entry:
-            chains.setdefault(entry["rule"]["chain"], []).append(entry["rule"]["expr"])
-    return {name: rules if name in hooked else [] for name, rules in chains.items()}
-
-
-def plan_isolation(bridge: str, chains: Mapping[str, Rules]) -> list[dict[str, Any]]:
-    """The commands of nft that give a bridge its rules, all or none; empty where it has them."""
-    chain, rules = _PREFIX + bridge, render_rules(bridge)
-    if chains.get(chain) == rules:
-        return []
-    return [
-        {"add": {"table": {"family": TABLE["family"], "name": TABLE["table"]}}},
-        *(_removal(chain) if chain in chains else ()),
-        {"add": {"chain": {**TABLE, "name": chain, **_HOOK}}},
-        *({"add": {"rule": {**TABLE, "chain": chain, "expr": expression}}} for expression in rules),
-    ]
-
-
-def plan_release(bridge: str, chains: Mapping[str, Rules]) -> list[dict[str, Any]]:
-    """The commands of nft that take a bridge's rules away, and with the last ones the table."""
-    chain = _PREFIX + bridge
-    if chain not in chains:
-        return []
-    if len(chains) == 1:
-        return [{"delete": {"table": {"family": TABLE["family"], "name": TABLE["table"]}}}]
-    return _removal(chain)
-
-
-def _removal(chain: str) -> list[dict[str, Any]]:
-    return [{verb: {"chain": {**TABLE, "name": chain}}} for verb in ("flush", "delete")]
 
 
 def tell_isolated(bridges: Iterable[NetworkState]) -> list[NetworkState]:
@@ -100,20 +44,30 @@ def tell_isolated(bridges: Iterable[NetworkState]) -> list[NetworkState]:
     chains, lack = _look()
     if lack:
         return networks
-    return [
-        replace(network, isolated=not plan_isolation(network.name, chains)) if network.ours else network
-        for network in networks
-    ]
+    return [_told(network, chains) if network.ours else network for network in networks]
 
 
-def isolate(bridge: str) -> str:
-    """Give a bridge its rules; returns why that is impossible here, in words, or nothing."""
+def _told(network: NetworkState, chains: Mapping[str, Chain]) -> NetworkState:
+    return replace(
+        network,
+        isolated=is_isolated(network.name, chains),
+        guarded=is_guarded(network.name, chains, _ports_of(network.labels)),
+        refused=chains.get(FROM + network.name, Chain()).refused,
+    )
+
+
+def isolate(bridge: str, labels: Mapping[str, str]) -> str:
+    """Give a bridge with these labels its rules; returns why that is impossible here, in words, or nothing."""
     chains, lack = _look()
-    return lack or _carry_out(plan_isolation(bridge, chains))
+    return lack or _carry_out(plan_isolation(bridge, chains, _ports_of(labels)))
+
+
+def _ports_of(labels: Mapping[str, str]) -> str:
+    return labels.get(LABEL_HOST_PORTS, "")
 
 
 @contextmanager
-def released(bridge: str) -> Iterator[None]:
+def released(bridge: str, labels: Mapping[str, str]) -> Iterator[None]:
     """Take a bridge's rules away before the block removes the bridge: killed in between, the next run finds it."""
     chains, lack = _look()
     if not lack:
@@ -121,11 +75,11 @@ def released(bridge: str) -> Iterator[None]:
     try:
         yield
     except EngineError:  # the bridge stays
-        isolate(bridge)
+        isolate(bridge, labels)
         raise
 
 
-def _look() -> tuple[dict[str, Rules], str]:
+def _look() -> tuple[dict[str, Chain], str]:
     """The chains that there are, and why they cannot be told."""
     if os.geteuid() != 0:
         return {}, "only root can read and set firewall rules"

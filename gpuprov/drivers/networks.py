@@ -73,6 +73,8 @@ class NetworkState:
         subnets: Further subnets that are its own, where the engine knows of any.
         isolated: Of a network of ours, whether the host refuses connections to its nodes from elsewhere; None where it
             has no bridge of its own, or where this user cannot tell.
+        guarded: The same of whether its nodes reach no more of the host than its label of ports says.
+        refused: How many packets of its nodes to the host were refused since it has these rules; None as above.
         copy_of: Set where it is foreign because it has the labels of another one.
         joinable: Set where it is foreign because other members of the engine's own cluster have it alone: the cluster
             over hosts that they have it for. To such a cluster it is free here.
@@ -85,6 +87,8 @@ class NetworkState:
     settings: Settings = field(default_factory=dict)
     subnets: tuple[str, ...] = ()
     isolated: bool | None = None
+    guarded: bool | None = None
+    refused: int | None = None
     copy_of: Origin | None = None
     joinable: str = ""
 

@@ -45,6 +45,8 @@ class EngineView:
 
     Attributes:
         isolated: Of our networks, whether the host refuses connections from elsewhere, as far as that can be told.
+        guarded: The same of whether their nodes reach no more of the host than they may.
+        refused: Packets of their nodes to the host that were refused.
     """
 
     facts: EngineFacts | None = None
@@ -52,6 +54,8 @@ class EngineView:
     own_networks: tuple[str, ...] = ()
     networks: tuple[str, ...] = ()
     isolated: Mapping[str, bool] = field(default_factory=dict)
+    guarded: Mapping[str, bool] = field(default_factory=dict)
+    refused: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,7 +156,9 @@ def _look(driver: Driver) -> EngineView:
     names = tuple(network.name for network in networks)
     own = tuple(network.name for network in networks if network.ours)
     isolated = {network.name: network.isolated for network in networks if network.isolated is not None}
-    view = EngineView(networks=names, own_networks=own, isolated=isolated)
+    guarded = {network.name: network.guarded for network in networks if network.guarded is not None}
+    refused = {network.name: network.refused for network in networks if network.refused is not None}
+    view = EngineView(networks=names, own_networks=own, isolated=isolated, guarded=guarded, refused=refused)
     try:
         return replace(view, facts=driver.facts())
     except GpuprovError as error:

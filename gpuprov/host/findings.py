@@ -214,11 +214,16 @@ def judge_loose_pairs(pairs: Sequence[tuple[str, str]] | None) -> HostFinding:
 
 
 def judge_isolation(facts: HostFacts, engine: Engine) -> HostFinding:
-    """The host refuses connections from one cluster to another; its rules do not survive a reboot."""
+    """The host refuses connections from one cluster to another and to itself; its rules do not survive a reboot."""
     seen = facts.engine
     open_ones = sorted(network for network, isolated in seen.isolated.items() if not isolated)
-    if open_ones:
-        evidence = f"nodes of other clusters on this host can reach those on {', '.join(open_ones)}"
+    unguarded = sorted(network for network, guarded in seen.guarded.items() if not guarded)
+    if open_ones or unguarded:
+        words = {
+            "nodes of other clusters on this host can reach those on": open_ones,
+            "every service of the host can be reached by nodes on": unguarded,
+        }
+        evidence = "; ".join(f"{what} {', '.join(networks)}" for what, networks in words.items() if networks)
         fix = find_fix("", "isolation", engine=engine)
         return HostFinding(id="isolation", status="warn", evidence=evidence, fix=fix)
     if seen.own_networks and not seen.isolated and facts.uid != 0:
@@ -227,7 +232,10 @@ def judge_isolation(facts: HostFacts, engine: Engine) -> HostFinding:
     if seen.own_networks and not seen.isolated:
         evidence = "nodes of other clusters on this host can reach those of a cluster: the command nft is missing"
         return HostFinding(id="isolation", status="warn", evidence=evidence, fix=find_fix("no-nft", "isolation"))
-    return HostFinding(id="isolation", status="ok", evidence="clusters of this host cannot reach each other's nodes")
+    refused = [f"{count} from nodes on {network}" for network, count in sorted(seen.refused.items()) if count]
+    told = f"; packets to the host that were refused: {', '.join(refused)}" if refused else ""
+    evidence = f"clusters of this host cannot reach each other's nodes{told}"
+    return HostFinding(id="isolation", status="ok", evidence=evidence)
 
 
 def takes(link: Link, wanted: IPv4Network) -> bool:

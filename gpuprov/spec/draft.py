@@ -16,7 +16,7 @@ PREFIX: Final = "nodes.prefix"
 NETWORK_VALUES: Final = frozenset(
     f"network.{key}"
     for key in NetworkSpec.__dataclass_fields__
-    if key != "overlay"  # it says what it leaves open
+    if key not in {"overlay", "host_ports"}  # who does not say them leaves nothing open
 )
 SHARE: Final = "share"
 CHOOSABLE: Final = NETWORK_VALUES | {PREFIX, SHARE}

@@ -82,12 +82,17 @@ class OverlaySpec:
 
 @dataclass(frozen=True, kw_only=True)
 class NetworkSpec:
-    """The two networks: veth on a bridge with NAT, and private macvlan on a bridge without an address."""
+    """The two networks: veth on a bridge with NAT, and private macvlan on a bridge without an address.
+
+    Attributes:
+        host_ports: Ports of the host that nodes may reach, such as 8080 or 53/udp (spec/host_ports.py).
+    """
 
     bridge: str = DEFAULT_BRIDGE
     subnet: str = "10.0.3.0/24"
     private_bridge: str = DEFAULT_PRIVATE_BRIDGE
     private_subnet: str = "10.0.5.0/24"
+    host_ports: tuple[int | str, ...] = ()
     overlay: OverlaySpec = field(default_factory=OverlaySpec)
 
 

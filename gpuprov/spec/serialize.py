@@ -37,14 +37,16 @@ def plain_spec(spec: ClusterSpec) -> dict[str, Any]:
 def dump_spec(spec: ClusterSpec) -> str:
     """Write a spec with its defaults, so that a later change of them does not change what was asked for.
 
-    A spec without `image.toolkit`, `slurm.backup` or `jobs` is written as by gpuprov before it knew them: a difference
-    is work.
+    A spec without `image.toolkit`, `slurm.backup`, `network.host_ports` or `jobs` is written as by gpuprov before it
+    knew them: a difference is work.
     """
     plain = plain_spec(spec)
     if not spec.image.toolkit:
         del plain["image"]["toolkit"]
     if spec.slurm.backup is None:
         del plain["slurm"]["backup"]
+    if not spec.network.host_ports:
+        del plain["network"]["host_ports"]
     if spec.jobs == JobsSpec():
         del plain["jobs"]
     return json.dumps({"version": API_VERSION, **plain}, sort_keys=True, separators=(",", ":"))

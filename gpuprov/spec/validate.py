@@ -13,6 +13,7 @@ from gpuprov.core.names import CLUSTER, CLUSTER_RULE, name_cluster
 from gpuprov.core.units import HOUR_S, parse_duration_s, parse_size_bytes
 from gpuprov.spec import own_roles, python_packages
 from gpuprov.spec.addressing import NODES_MAX, capacity
+from gpuprov.spec.host_ports import HOST_PORTS_RULE
 from gpuprov.spec.host_rules import HOST_RULES
 from gpuprov.spec.job_order import LEAST_BYTES, LONGEST_S, MOST_BYTES
 from gpuprov.spec.rule import SpecRule, any_of, at_least, pattern
@@ -315,6 +316,7 @@ RULES: tuple[SpecRule, ...] = (
     _subnet("subnet", lambda spec: spec.network.subnet),
     _subnet("private_subnet", lambda spec: spec.network.private_subnet),
     SpecRule(reads=("network.subnet", "network.private_subnet"), find=_no_overlap),
+    HOST_PORTS_RULE,
     SpecRule(reads=("image.base",), find=_base),
     SpecRule(reads=("image.packages",), find=_packages),
     SpecRule(reads=("image.python",), find=_python),

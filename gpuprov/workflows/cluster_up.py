@@ -13,7 +13,7 @@ from gpuprov.cluster.find_engine import warn_of_silence
 from gpuprov.cluster.host_gpus import get_gpus, with_offers
 from gpuprov.cluster.images import find_images, node_recipe
 from gpuprov.cluster.leases import Neighbours, read_leases
-from gpuprov.cluster.networks import isolate_networks, networks_created, record_labels
+from gpuprov.cluster.networks import isolate_networks, networks_created, record_host_ports, record_labels
 from gpuprov.cluster.nodes import (
     NodeRun,
     boot_nodes,
@@ -243,7 +243,7 @@ def cluster_up(driver: Driver, order: UpOrder, host: Host, *, reporter: Reporter
                     order.part.refuse_changed(planned_members(aim.plan), recorded_whole(aim.state))
                 recipes, images = _find_images(driver, aim, built)
                 if missing := {role: recipe for role, recipe in recipes.items() if role not in images}:
-                    return MissingImages(recipes=missing)
+                    return MissingImages(recipes=missing, host_ports=aim.spec.network.host_ports)
                 warn_of_silence(aim.silent, reporter)
                 loss = "" if order.part else aim.plan.loss_line()  # over hosts, who asked them says it
                 older = older_notes(aim.older(driver), spec.name)
@@ -379,6 +379,7 @@ def _carry_out(
     bridged = aim.overlay is not None and aim.overlay.bridge is not None  # else the network is put on the overlay
     if plan.isolate:
         with reporter.phase("isolation"):
+            record_host_ports(driver, spec, aim.state)
             isolate_networks(driver, plan.isolate, reporter=reporter)
     if plan.network_repairs:
         with reporter.phase("network repair"):

@@ -14,7 +14,7 @@ from gpuprov.cluster.find_node import get_node
 from gpuprov.cluster.host_gpus import get_gpus, with_offers
 from gpuprov.cluster.images import find_images, node_recipe
 from gpuprov.cluster.leases import Neighbours
-from gpuprov.cluster.network_plan import open_networks
+from gpuprov.cluster.network_rules import open_networks
 from gpuprov.cluster.networks import isolate_networks, networks_created
 from gpuprov.cluster.node_order import NodeOrder
 from gpuprov.cluster.nodes import (
@@ -174,7 +174,9 @@ def _find_image(driver: Driver, plan: NodePlan, gpus: HostGpus, built: Built) ->
     """The image of the node's role."""
     role = plan.design.role
     recipes = {role: node_recipe(plan.spec, plane_of(role).recipe, gpus, init=init_of(driver))}
-    return find_images(driver, recipes, built).get(role) or MissingImages(recipes=recipes)
+    return find_images(driver, recipes, built).get(role) or MissingImages(
+        recipes=recipes, host_ports=plan.spec.network.host_ports
+    )
 
 
 def _create(

@@ -118,7 +118,11 @@ def _ensure_images(
     gpus = with_offers(driver, get_gpus(host, spec.gpus.mode, reporter=reporter))
     roles = sorted({node.labels.get(LABEL_ROLE, "") for node in state.nodes if node.name in found.names})
     recipes = {role: node_recipe(spec, plane_of(role).recipe, gpus, init=init_of(driver)) for role in roles}
-    return {role: ensure_built(driver, recipe, host, reporter=reporter).image for role, recipe in recipes.items()}
+    ports = spec.network.host_ports
+    return {
+        role: ensure_built(driver, recipe, host, host_ports=ports, reporter=reporter).image
+        for role, recipe in recipes.items()
+    }
 
 
 def _replace(

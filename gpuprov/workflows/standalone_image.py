@@ -54,6 +54,7 @@ _NETWORK: Final = NetworkSpec(
     private_subnet="10.0.252.0/24",
 )
 Built = Mapping[str, "ImageState"]  # by role, by this run
+HostPorts = tuple[int | str, ...]
 Result = TypeVar("Result")
 
 
@@ -63,9 +64,11 @@ class MissingImages:
 
     Attributes:
         recipes: What goes into them, by role.
+        host_ports: Ports of the host that a build may reach, such as that of a mirror.
     """
 
     recipes: Mapping[str, Recipe]
+    host_ports: HostPorts = ()
 
 
 def with_images(
@@ -82,7 +85,8 @@ def with_images(
     built: dict[str, ImageState] = {}
     while isinstance(done := attempt(host, built), MissingImages):
         for role, recipe in done.recipes.items():
-            built[role] = ensure_built(driver, recipe, host, reporter=reporter).image
+            ensured = ensure_built(driver, recipe, host, host_ports=done.host_ports, reporter=reporter)
+            built[role] = ensured.image
         host = host.afresh()
     return done
 
@@ -95,10 +99,12 @@ def build_image(driver: Driver, spec: ClusterSpec, host: Host, gpus: HostGpus, *
     """
     check_spec(spec, left=frozenset({SHARE}))
     recipe = node_recipe(spec, plane_of(spec.nodes.role).recipe, gpus, init=init_of(driver))
-    return ensure_built(driver, recipe, host, reporter=reporter)
+    return ensure_built(driver, recipe, host, host_ports=spec.network.host_ports, reporter=reporter)
 
 
-def ensure_built(driver: Driver, recipe: Recipe, host: Host, *, reporter: Reporter) -> EnsuredImage:
+def ensure_built(
+    driver: Driver, recipe: Recipe, host: Host, *, host_ports: HostPorts, reporter: Reporter
+) -> EnsuredImage:
     """Build a recipe's image unless it is there, on a bridge that is made for that alone and removed again.
 
     The host's lock is held only while that bridge is made and removed.
@@ -117,7 +123,7 @@ def ensure_built(driver: Driver, recipe: Recipe, host: Host, *, reporter: Report
         if found := find_built(driver, recipe):
             return EnsuredImage(image=found, built=False)
         with reporter.phase("image"):
-            site, network = _make_network(driver, host, rollback, reporter)
+            site, network = _make_network(driver, host, host_ports, rollback, reporter)
             ensured = ensure_image(driver, recipe, site=site, reporter=reporter)
             _remove_network(driver, host, network, reporter)
     return ensured
@@ -130,11 +136,14 @@ def _remove_left(driver: Driver, host: Host, reporter: Reporter) -> None:
             remove_left_build(driver, driver.list_networks(), reporter)
 
 
-def _make_network(driver: Driver, host: Host, rollback: Rollback, reporter: Reporter) -> tuple[BuildSite, str]:
+def _make_network(
+    driver: Driver, host: Host, host_ports: HostPorts, rollback: Rollback, reporter: Reporter
+) -> tuple[BuildSite, str]:
     """A bridge for the builder alone; returns the builder's place on it, and its name."""
     with host.lock(reporter), reporter.phase("networks"):
         around = Surroundings(driver, host, observe_cluster(driver, OWNER))
-        spec = around.settle(Draft(spec=ClusterSpec(name=OWNER, network=_NETWORK), left=NETWORK_VALUES))
+        network = replace(_NETWORK, host_ports=host_ports)
+        spec = around.settle(Draft(spec=ClusterSpec(name=OWNER, network=network), left=NETWORK_VALUES))
         warn_of_silence(around.silent, reporter)
         wanted, _ = network_requests(spec, version=__version__)
         request = replace(wanted, labels={**wanted.labels, LABEL_PURPOSE: PURPOSE})

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from gpuprov.core.errors import EngineError, NotOurs
-from gpuprov.drivers.base import LABEL_CLUSTER
+from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_HOST_PORTS
 from gpuprov.drivers.networks import Attachment, Exposure, NetworkRequest, NetworkState
 from tests.contract.engines import CLUSTER, NAT, NAT_ROUTER, PRIVATE, Bench, bridge, ipv4, mac, make_network, refused
 
@@ -42,6 +42,7 @@ while (left := end - time.monotonic()) > 0:
         told.add(frame[22:28].hex(":"))
 print(json.dumps(sorted(told)))
 """
+DIAL = KNOCK.replace("('{0}', 9)", "('{0}', {1})").replace("\nexcept", "\n print('open')\nexcept")
 ECONNREFUSED, EHOSTUNREACH = "111", "113"
 SERVE = "nohup python3 -m http.server --directory /opt/www {0} >/dev/null 2>&1 </dev/null &"
 BUDGET_S = 15.0
@@ -144,21 +145,28 @@ def test_a_network_in_use_is_not_removed(bench: Bench, spare: str) -> None:
 def rules_of(bridge: str) -> list[str]:
     """What this machine's firewall has of a bridge in our table."""
     listed = subprocess.run(["nft", "-s", "list", "ruleset"], check=True, capture_output=True, text=True).stdout
-    return [line.strip() for line in listed.splitlines() if f'"{bridge}"' in line or f"to.{bridge} " in line]
+    names = (f'"{bridge}"', f"to.{bridge} ", f"from.{bridge} ")
+    return [line.strip() for line in listed.splitlines() if any(name in line for name in names)]
 
 
 def test_a_network_is_isolated_until_it_goes(bench: Bench, spare: str) -> None:
     driver = bench.driver
-    assert networks(driver)[spare].isolated is False
+
+    def told() -> tuple[bool | None, bool | None]:
+        network = networks(driver)[spare]
+        return network.isolated, network.guarded
+
+    assert told() == (False, False)
     for _ in range(2):
         assert driver.isolate_network(spare) == ""
-        assert networks(driver)[spare].isolated is True
+        assert told() == (True, True)
     if bench.real:
         assert rules_of(spare)
-        subprocess.run(["nft", "flush", "chain", "inet", "gpuprov", f"to.{spare}"], check=True)
-        assert networks(driver)[spare].isolated is False
-        assert driver.isolate_network(spare) == ""
-        assert networks(driver)[spare].isolated is True
+        for chain, left in (("to", (False, True)), ("from", (True, False))):
+            subprocess.run(["nft", "flush", "chain", "inet", "gpuprov", f"{chain}.{spare}"], check=True)
+            assert told() == left
+            assert driver.isolate_network(spare) == ""
+            assert told() == (True, True)
     driver.delete_network(spare)
     with refused(EngineError):
         driver.isolate_network(spare)
@@ -197,8 +205,34 @@ def test_nodes_of_another_network_are_refused_and_the_host_is_not(bench: Bench, 
         with pytest.raises(ConnectionRefusedError):
             socket.create_connection((address, 9), timeout=5)
     finally:
-        subprocess.run(["nft", "delete", "chain", "inet", "gpuprov", f"to.{NAT}"], check=True)
+        for chain in (f"to.{NAT}", f"from.{NAT}"):
+            subprocess.run(["nft", "delete", "chain", "inet", "gpuprov", chain], check=True)
     bench.driver.delete_node(stranger)
+
+
+@pytest.mark.usefixtures("real")
+def test_nodes_reach_of_the_host_what_is_opened(bench: Bench, spare: str) -> None:
+    """On all of its addresses: what listens everywhere is refused and counted, until its port is opened."""
+    driver, router = bench.driver, ipv4(2, 1)
+    nic = Attachment(
+        network=spare, interface="eth0", kind="veth", address=f"{ipv4(2, 9)}/24", mac=mac(2, 9), gateway=router
+    )
+    node = bench.create(attachments=(nic,), start=True)
+    driver.isolate_network(spare)
+    with socket.create_server(("0.0.0.0", 0)) as server, socket.create_server(("0.0.0.0", 0)) as other:
+        port, closed = server.getsockname()[1], other.getsockname()[1]
+        for address in (router, NAT_ROUTER):
+            assert bench.python(node, DIAL.format(address, port)) == EHOSTUNREACH
+        assert (networks(driver)[spare].refused or 0) >= 2
+        driver.set_network_labels(spare, {LABEL_HOST_PORTS: f"{port}/tcp"})
+        assert (networks(driver)[spare].isolated, networks(driver)[spare].guarded) == (True, False)
+        assert driver.isolate_network(spare) == ""
+        assert networks(driver)[spare].guarded is True
+        assert bench.python(node, DIAL.format(router, port)) == "open"
+        assert bench.python(node, DIAL.format(router, closed)) == EHOSTUNREACH
+    assert bench.python(node, DIAL.format(NAT_ROUTER, 53)) == EHOSTUNREACH, "the name server of another network"
+    assert bench.python(node, DIAL.format(router, 53)) == ("open" if driver.name != "docker" else ECONNREFUSED)
+    driver.delete_node(node)
 
 
 def test_an_absent_network_has_no_labels(driver: Driver) -> None:

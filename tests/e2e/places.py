@@ -140,8 +140,8 @@ def sweep(*places: Place) -> None:
         if any(link["ifname"].startswith(place.mark) for place in places):
             _out("ip", "link", "delete", link["ifname"])
     for line in _out("nft", "list", "chains").splitlines():
-        chain = line.split()[1] if line.startswith("\tchain to.") else ""
-        if any(chain.startswith(f"to.{place.mark}") for place in places):
+        chain = line.split()[1] if line.startswith(("\tchain to.", "\tchain from.")) else ""
+        if any(chain.partition(".")[2].startswith(place.mark) for place in places):
             _out("nft", "delete", "chain", "inet", "gpuprov", chain)
     for line in _out("ip", "netns", "list").splitlines():
         if any(line.startswith(place.mark) for place in places):

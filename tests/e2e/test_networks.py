@@ -129,6 +129,7 @@ def test_clusters_of_one_host_are_isolated(
     doctor = gpuprov.json("doctor")["findings"]
     (finding,) = (finding for finding in doctor if finding["id"] == "isolation")
     assert (finding["status"], "gpteb0" in finding["evidence"]) == ("warn", True)
+    assert dial(gpuprov, "e001", ("10.78.3.1", ports[0][1])) == {"EHOSTUNREACH"}, "the host has its own rules"
     assert dial(gpuprov, neighbour, *ports) & {"open"}, "the rules are what refuses"
     for node in ("e001", neighbour):  # it runs, and gets back what a reboot would have taken
         gpuprov("start", node)

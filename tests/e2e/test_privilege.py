@@ -130,12 +130,6 @@ def handle_of(path: Path) -> dict[str, str]:
     return {"handle_kind": str(kind), "handle": packed.raw[8 : 8 + length].hex()}
 
 
-def closed_port(gateway: str) -> int:
-    with socket.socket() as free:
-        free.bind((gateway, 0))
-        return int(free.getsockname()[1])
-
-
 @pytest.fixture(scope="module")
 def said(gpuprov: Gpuprov, ground: Ground, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """What the kernel said to each attempt, made by root in the node."""
@@ -149,17 +143,17 @@ def said(gpuprov: Gpuprov, ground: Ground, tmp_path_factory: pytest.TempPathFact
         "marker": str(marker),
         "abstract": ABSTRACT,
         "gateway": ground.gateway,
-        "closed_port": str(closed_port(ground.gateway)),
         "host_pid": str(os.getpid()),
         "own_gpu": next(minor for minor in minors if minor.isdecimal()),
         "other_gpu": next(minor for minor in "0123" if minor not in minors),
     }
-    table = {
-        name: (act, [re.sub(r"\{(\w+)\}", lambda found: facts[found[1]], argument) for argument in arguments])
-        for name, (act, arguments, _) in ATTEMPTS.items()
-    }
     source = (HERE / "attempts.py").read_text()
-    with socket.socket(socket.AF_UNIX) as listener:
+    with socket.create_server(("0.0.0.0", 0)) as server, socket.socket(socket.AF_UNIX) as listener:
+        facts["server_port"] = str(server.getsockname()[1])
+        table = {
+            name: (act, [re.sub(r"\{(\w+)\}", lambda found: facts[found[1]], argument) for argument in arguments])
+            for name, (act, arguments, _) in ATTEMPTS.items()
+        }
         listener.bind(f"\0{ABSTRACT}")
         listener.listen()
         answers: dict[str, str] = json.loads(gpuprov.in_node(ground.node, "python3", "-c", source, json.dumps(table)))

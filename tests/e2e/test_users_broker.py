@@ -35,7 +35,9 @@ def cluster(
 ) -> Iterator[str]:
     spec = tmp_path_factory.mktemp("broker") / "spec.yaml"
     url = f"redis://:{redis.password}@{place.address(0, 1)}:{PORT}/0"
-    spec.write_text(place.spec(nodes="role: worker", share="true") + f"worker: {{broker: '{url}'}}\n")
+    spec.write_text(
+        place.spec(nodes="role: worker", share="true", host_ports=f"[{PORT}]") + f"worker: {{broker: '{url}'}}\n"
+    )
     finished = gpuprov("cluster", "up", "-f", str(spec))
     assert redis.password not in finished.all
     yield place.cluster

@@ -409,6 +409,7 @@ class FakeDriver(FakeTrees):
                 labels=dict(request.labels),
                 settings=self.network_settings(replace(request, address=None)),
                 isolated=False,
+                guarded=False,
             )
 
     def complete_network(self, request: NetworkRequest) -> None:
@@ -424,7 +425,7 @@ class FakeDriver(FakeTrees):
             network = self._our_network(name)
             if network is None:
                 raise _error(f"there is no network {name}", f"networks: {', '.join(self.engine.networks) or 'none'}")
-            self.engine.networks[name] = replace(network, isolated=True)
+            self.engine.networks[name] = replace(network, isolated=True, guarded=True)
             return ""
 
     def delete_network(self, name: str) -> None:

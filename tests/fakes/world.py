@@ -110,7 +110,8 @@ class World:
     def forget_isolation(self) -> None:
         """What a reboot does to the host's rules."""
         networks = self.engine.networks
-        networks.update({name: replace(network, isolated=False) for name, network in networks.items()})
+        for name, network in networks.items():
+            networks[name] = replace(network, isolated=False, guarded=False)
 
     @property
     def driver(self) -> FakeDriver:

@@ -167,7 +167,7 @@ def builder_never_boots() -> None:
 
 def nft_fails(folder: Path, said: str) -> None:
     program(folder, "nft", said, 1)
-    raise EngineError("nft", evidence=isolation.isolate("gpbr0"), fix="look")
+    raise EngineError("nft", evidence=isolation.isolate("gpbr0", {}), fix="look")
 
 
 def program(folder: Path, name: str, said: str, status: int) -> None:

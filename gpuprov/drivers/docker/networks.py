@@ -55,16 +55,17 @@ def delete_network(api: DockerApi, name: str, *, root: Path = Path("/")) -> None
     users = api.get("/containers/json", all=1, filters={"network": [identity, name]})
     if users:
         raise NetworkInUse(name, [documents.container_name(user) for user in users])
-    with released(name):
+    _, state = documents.parse_networks(api.get("/networks"))[name]
+    with released(name, state.labels):
         api.delete(f"/networks/{identity}")
     forget_labels(api, identity)
 
 
 def isolate_network(api: DockerApi, name: str, *, root: Path = Path("/")) -> str:
-    """Have the host refuse connections to nodes on a bridge from elsewhere; other networks have none of their own."""
+    """Set the rules of a bridge; other networks have none of their own."""
     _get_ours(api, name, root)
     (state,) = (found for found in list_networks(api, root=root) if found.name == name)
-    return isolate(name) if state.address else ""
+    return isolate(name, state.labels) if state.address else ""
 
 
 def set_network_labels(api: DockerApi, name: str, labels: Mapping[str, str], *, root: Path = Path("/")) -> None:

@@ -84,10 +84,11 @@ def complete_network(api: LxdApi, request: NetworkRequest) -> None:
 
 
 def isolate_network(api: LxdApi, name: str) -> str:
-    """Have the host refuse connections to its nodes from elsewhere."""
-    if _get_our_network(api, name).address:
+    """Set the rules of a bridge."""
+    state = _get_our_network(api, name)
+    if state.address:
         let_through(name)
-    return isolate(name)
+    return isolate(name, state.labels)
 
 
 def delete_network(api: LxdApi, name: str) -> None:
@@ -97,7 +98,7 @@ def delete_network(api: LxdApi, name: str) -> None:
     state = _our_network(api, name)
     if state is None:
         return
-    with released(name), removal_on_members(api, name, state.labels) as is_last:
+    with released(name, state.labels), removal_on_members(api, name, state.labels) as is_last:
         if is_last:
             if find_lost(name, {}, None):
                 # LXD takes a network without a link for stopped, and would leave its name server running for ever

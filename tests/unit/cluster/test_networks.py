@@ -14,7 +14,7 @@ from gpuprov.cluster.networks import networks_created, record_labels
 from gpuprov.cluster.state import observe_cluster
 from gpuprov.core.errors import EngineError, UsageError
 from gpuprov.core.rollback import AGAIN, Rollback
-from gpuprov.drivers.base import LABEL_SPEC
+from gpuprov.drivers.base import LABEL_HOST_PORTS, LABEL_SPEC
 from gpuprov.drivers.networks import Attachment
 from gpuprov.spec.models import ClusterSpec
 from gpuprov.workflows.cluster_up import preview_changes
@@ -105,7 +105,8 @@ def test_new_networks_are_isolated_and_a_host_that_cannot_is_told(world: World) 
     with patch.object(driver, "isolate_network", lambda _name: "nft is missing"):
         create(driver, world, requests[:1])
     (line,) = (line for line in world.reporter.lines if line.startswith("warn"))
-    assert "warn nodes of other clusters on this host can reach those on gpbr0: nft is missing" in line
+    for words in ("can reach those on gpbr0", "and these every service of the host: nft is missing"):
+        assert words in line
     create(world.driver, world, requests[1:])
     assert {name: network.isolated for name, network in world.engine.networks.items()} == {
         "gpbr0": False,
@@ -132,6 +133,30 @@ def test_what_a_reboot_took_is_told_and_restored_once(world: World, verb: str) -
     assert {line.split()[2] for line in said if "isolate" in line} == both
     assert {name for name, network in world.engine.networks.items() if network.isolated} == both
     assert VERBS[verb](world).unchanged
+
+
+def test_an_earlier_version_s_cluster_and_other_ports_of_the_host_are_told_and_mended(world: World) -> None:
+    world.begin_with(1)
+    networks = world.engine.networks
+    networks.update({name: replace(network, guarded=False) for name, network in networks.items()})
+
+    def spec_with(*ports: int | str) -> ClusterSpec:
+        return replace(world.spec(1), network=replace(world.spec(1).network, host_ports=ports))
+
+    def told(*ports: int | str) -> tuple[str, ...]:
+        return preview_changes(world.driver, spec_with(*ports), world.host, reporter=world.reporter)
+
+    lacking = tuple(f"isolate the host from nodes on network {name}" for name in ("gpbr0", "gpbr1"))
+    ports = "open ports of the host to nodes on network gpbr0: 53/udp,8080/tcp instead of none"
+    assert told() == lacking
+    assert told(8080, "53/udp") == (*lacking, ports)
+    assert world.up(spec=spec_with(8080, "53/udp")).changed == (*lacking, ports)
+    assert all(network.guarded for network in networks.values())
+    assert {network.labels.get(LABEL_HOST_PORTS) for network in networks.values()} == {"53/udp,8080/tcp", None}
+    assert told("8080/tcp", "53/udp") == ()
+    assert told(8080) == ("open ports of the host to nodes on network gpbr0: 8080/tcp instead of 53/udp,8080/tcp",)
+    world.up(spec=spec_with())
+    assert {network.labels.get(LABEL_HOST_PORTS, "") for network in networks.values()} == {""}
 
 
 def test_an_interrupt_waits_for_the_network_that_the_engine_still_makes(world: World) -> None:

@@ -28,7 +28,7 @@ def passages(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     let_through: list[str] = []
 
     @contextmanager
-    def released(_bridge: str) -> Iterator[None]:
+    def released(_bridge: str, _labels: object) -> Iterator[None]:
         yield
 
     monkeypatch.setattr(networks, "released", released)

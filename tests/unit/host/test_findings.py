@@ -197,6 +197,17 @@ def test_clusters_that_can_reach_each_other(
     assert judge_isolation(replace(GOOD, engine=EngineView(), uid=uid), engine).status == "ok"
 
 
+def test_nodes_that_reach_the_host_and_packets_that_were_refused() -> None:
+    own = {"gpbr0": True, "gpbr1": True}
+    seen = EngineView(own_networks=tuple(own), isolated=own, guarded={**own, "gpbr1": False}, refused={"gpbr0": 3})
+    finding = judge_isolation(replace(GOOD, engine=seen), "lxd")
+    assert finding.status == "warn"
+    assert finding.evidence == "every service of the host can be reached by nodes on gpbr1"
+    finding = judge_isolation(replace(GOOD, engine=replace(seen, guarded=own)), "lxd")
+    assert (finding.status, finding.fix) == ("ok", "")
+    assert finding.evidence.endswith("; packets to the host that were refused: 3 from nodes on gpbr0")
+
+
 def test_an_engine_that_cannot_be_reached_keeps_its_three_parts() -> None:
     error = HostNotReady("this user has no access to lxd", evidence="group lxd", fix="sudo usermod -aG lxd $USER")
     (finding,) = judge_engine(replace(GOOD, engine=EngineView(error=error)))
