@@ -185,7 +185,7 @@ def pick_nodes(state: ClusterState, names: Sequence[str] | None, *, verb: str) -
     if not there:
         evidence = f"other clusters: {', '.join(others)}" if others else "no instance has its label"
         near = get_close_matches(state.name, others, n=1)
-        fix = "gpuprov cluster list" if others else name_cluster("gpuprov cluster up -n 4", state.name)
+        fix = "gpuprov list" if others else name_cluster("gpuprov cluster up -n 4", state.name)
         fix = f"{verb} --cluster {near[0]}" if near else fix
         raise UsageError(f"the cluster {state.name} has no nodes", evidence=evidence, fix=fix)
     return tuple(node for node in state.nodes if names is None or node.name in names)

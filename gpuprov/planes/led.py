@@ -70,12 +70,13 @@ class LedPlane(Plane):
                 continue
             role = next((member.role for member in crew.members if member.name == head), "")
             part = self.head if head == self.head_name(crew.spec) else f"backup {self.head}"
-            again = name_cluster("gpuprov cluster up", crew.spec.name)
+            again = name_cluster(f"{f'gpuprov rm {head}; ' if role else ''}gpuprov cluster up", crew.spec.name)
             other = f"create another cluster: gpuprov cluster up --name {crew.spec.name}-{self.name} --role {self.name}"
+            leads = role not in {"", "plain"}  # with it would go all that waits there
             raise UsageError(
                 f"cluster {crew.spec.name} has no {part} for {self.title} nodes",
                 evidence=f"the {part} is {head}, which {f'has the role {role!r:.60}' if role else 'does not exist'}",
-                fix=other if role else again,
+                fix=other if leads else again,
             )
 
     def refuse_removing(self, state: ClusterState, names: Sequence[str]) -> None:

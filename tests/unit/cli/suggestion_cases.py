@@ -152,7 +152,6 @@ CASES = (
     ),
     Case(site="cluster/state.py: gpuprov list", before=(), argv=("verify", "c001")),
     Case(site="cluster/state.py: gpuprov cluster up -n 4", before=(), argv=("verify",)),
-    Case(site="cluster/state.py: gpuprov cluster list", before=LAB, argv=("verify", "--cluster", "vision")),
     Case(
         site="workflows/parts/bundle_nodes.py: gpuprov start", before=(*LAB, stop("c001")), told=told_by_bundle_of_node
     ),
@@ -225,6 +224,12 @@ CASES = (
         cures=True,
     ),
     Case(site="planes/led.py: remove the whole cluster", argv=("rm", "c000"), cures=True),
+    Case(
+        site="planes/led.py: {f'gpuprov rm",
+        before=(*LAB, label("c000", role="plain")),
+        argv=("cluster", "up", "--no-verify"),
+        cures=True,
+    ),
     Case(
         site="planes/led.py: create another cluster",
         before=LAB,
