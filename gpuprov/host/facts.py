@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from gpuprov.drivers.base import Driver, EngineFacts
+    from gpuprov.drivers.base import Driver, EngineFacts, NodeLimits
     from gpuprov.gpu.device_nodes import NodeStat
     from gpuprov.gpu.models import HostGpus
     from gpuprov.host.base import Host
@@ -45,6 +45,7 @@ class EngineView:
 
     Attributes:
         isolated: Of our networks, whether the host refuses connections from elsewhere, as far as that can be told.
+        node_limits: What each of our nodes may use of the host.
     """
 
     facts: EngineFacts | None = None
@@ -52,6 +53,7 @@ class EngineView:
     own_networks: tuple[str, ...] = ()
     networks: tuple[str, ...] = ()
     isolated: Mapping[str, bool] = field(default_factory=dict)
+    node_limits: Mapping[str, NodeLimits] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,7 +154,8 @@ def _look(driver: Driver) -> EngineView:
     names = tuple(network.name for network in networks)
     own = tuple(network.name for network in networks if network.ours)
     isolated = {network.name: network.isolated for network in networks if network.isolated is not None}
-    view = EngineView(networks=names, own_networks=own, isolated=isolated)
+    limits = {node.name: node.limits for node in driver.list_nodes() if node.ours}
+    view = EngineView(networks=names, own_networks=own, isolated=isolated, node_limits=limits)
     try:
         return replace(view, facts=driver.facts())
     except GpuprovError as error:

@@ -6,6 +6,7 @@ from ipaddress import IPv4Network
 from typing import TYPE_CHECKING
 
 from gpuprov.core.catalogue import find_fix
+from gpuprov.core.names import fold
 from gpuprov.core.requirements import least_kernel, older
 from gpuprov.core.units import GIB
 from gpuprov.drivers.forward_words import DOCKERS, is_dropped
@@ -40,6 +41,9 @@ def judge_facts(facts: HostFacts, spec: ClusterSpec) -> tuple[HostFinding, ...]:
         judge_limit(facts, "inotify"),
         judge_limit(facts, "keys"),
         judge_limit(facts, "neighbours"),
+        judge_limit(facts, "pids"),
+        judge_limit(facts, "threads"),
+        judge_node_limits(facts),
         judge_subnet(facts, "subnet", spec.network.bridge, spec.network.subnet),
         judge_subnet(facts, "private-subnet", spec.network.private_bridge, spec.network.private_subnet),
         judge_forward(facts.forward_rules, spec.network.bridge),
@@ -160,6 +164,21 @@ def judge_limit(facts: HostFacts, check: str) -> HostFinding:
         evidence=f"{limit.key} = {present}, shared by all nodes",
         fix="" if enough else find_fix("", check),
     )
+
+
+def judge_node_limits(facts: HostFacts) -> HostFinding:
+    """What nodes may take of the host's processes and memory leaves it some; those of an earlier gpuprov take all."""
+    check, limits = "node-limits", facts.engine.node_limits
+    free = [name for name, limit in limits.items() if not limit.processes or not limit.memory_bytes]
+    if free:
+        evidence = f"no limit of processes and memory: {fold(free)}"
+        return HostFinding(id=check, status="warn", evidence=evidence, fix=find_fix("", check))
+    most = min((limit for kind in ("pids", "threads") if (limit := facts.limits.get(kind))), default=0)
+    together = sum(limit.processes or 0 for limit in limits.values())
+    evidence = f"{together} processes for {len(limits)} nodes together, of {most} of the host"
+    if together > most > 0:
+        return HostFinding(id=check, status="warn", evidence=evidence, fix=find_fix("many", check))
+    return HostFinding(id=check, status="ok", evidence=evidence if limits else "no nodes on this engine")
 
 
 def judge_subnet(facts: HostFacts, check: str, bridge: str, subnet: str) -> HostFinding:

@@ -17,6 +17,7 @@ from gpuprov.drivers.base import (
     MOST_FILE_BYTES,
     READ_S,
     EngineFacts,
+    NodeLimits,
     Setting,
 )
 from gpuprov.drivers.calls import Call
@@ -147,6 +148,7 @@ class FakeDriver(FakeTrees):
             privileged=request.privileged,
             cpus=request.cpus,
             memory_bytes=request.memory_bytes,
+            processes=request.processes,
             environment=dict(request.environment),
         )
         self.engine.nodes[request.name] = node
@@ -235,8 +237,7 @@ class FakeDriver(FakeTrees):
         return describe_settings(
             request.attachments,
             privileged=request.privileged,
-            cpus=request.cpus,
-            memory_bytes=request.memory_bytes,
+            limits=NodeLimits(processes=request.processes, memory_bytes=request.memory_bytes, cpus=request.cpus),
         )
 
     def set_settings(self, name: str, request: NodeRequest) -> None:
@@ -244,7 +245,7 @@ class FakeDriver(FakeTrees):
         with self._step("set_settings", name):
             node = self._ours(name)
             node.attachments, node.privileged = request.attachments, request.privileged
-            node.cpus, node.memory_bytes = request.cpus, request.memory_bytes
+            node.cpus, node.memory_bytes, node.processes = request.cpus, request.memory_bytes, request.processes
 
     # --- inside a node
 
