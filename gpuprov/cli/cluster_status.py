@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 def command(session: Session, name: str, engine: str | None) -> int:
     """Show a cluster's nodes: address, GPU, sharing, role, state and health."""
     from gpuprov.cli.node_table import render_limits, render_nodes
+    from gpuprov.cluster.full_disks import find_full_disks
     from gpuprov.documents.nodes import status_document
     from gpuprov.drivers.foreign import copies_of_cluster
     from gpuprov.planes.across.rows import state_rows
@@ -39,5 +40,7 @@ def command(session: Session, name: str, engine: str | None) -> int:
         else f"cluster {name} has no nodes; {name_cluster('create them: gpuprov cluster up -n 4', name)}"
     )
     text += f"\nshared folder: {folder} of the host, {SHARED} in the nodes" if folder else ""
+    for line in find_full_disks(driver, session.host, folder):
+        session.reporter.warn(line)
     session.show(status_document(name, rows, host=session.host.name, shared_folder=folder), text)
     return 0

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from gpuprov.core.disk import Disk
 from gpuprov.core.errors import EngineError, NotOurs
 from gpuprov.drivers.base import (
     BUILDER,
@@ -97,6 +98,12 @@ class FakeDriver(FakeTrees):
             free_bytes=self.engine.free_bytes,
             cluster=self.engine.cluster,
         )
+
+    def disk(self) -> Disk | None:
+        """Half full, unless the engine says how much is free."""
+        self.reach("disk", "")
+        free = self.engine.free_bytes
+        return None if free is None else Disk(total_bytes=max(free * 2, 100 << 30), free_bytes=free)
 
     def owner_on_host(self, uid: int) -> int:
         """The engine's first user, and so many more."""

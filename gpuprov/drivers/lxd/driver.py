@@ -6,6 +6,7 @@ from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
+from gpuprov.core.disk import Disk
 from gpuprov.core.errors import EngineError
 from gpuprov.drivers.base import (
     BUILDER,
@@ -86,7 +87,7 @@ class LxdDriver:
         environment = self._api.client.host_info["environment"]
         resources = self._resources
         pool = self._api.get("storage-pools", self._pool())
-        space = self._api.get("storage-pools", self._pool(), "resources")["space"]
+        space = self.disk()
         return EngineFacts(
             name=self.name,
             version=environment["server_version"],
@@ -95,8 +96,22 @@ class LxdDriver:
             copy_on_write=pool["driver"] in _COPY_ON_WRITE,
             cpus=resources["cpu"]["total"],
             memory_bytes=resources["memory"]["total"],
-            free_bytes=space["total"] - space["used"] if space.get("total") else None,
+            free_bytes=space.free_bytes if space else None,
             cluster=members.find_engine_cluster(self._api),
+        )
+
+    def disk(self) -> Disk | None:
+        """Of the storage pool for nodes."""
+        seen = self._api.get("storage-pools", self._pool(), "resources")
+        space, inodes = seen["space"], seen.get("inodes") or {}
+        if not space.get("total"):
+            return None
+        files = inodes.get("total") or 0
+        return Disk(
+            total_bytes=space["total"],
+            free_bytes=space["total"] - space["used"],
+            total_files=files,
+            free_files=files - (inodes.get("used") or 0),
         )
 
     @cached_property

@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from gpuprov.core.disk import Disk
 from gpuprov.core.errors import HostNotReady
 from gpuprov.drivers.base import EngineCluster, EngineFacts, NodeLimits
+from gpuprov.host.disks import Usage
 from gpuprov.host.facts import EngineView, HostFacts
 from gpuprov.host.findings import (
     judge_disk,
@@ -20,6 +22,7 @@ from gpuprov.host.findings import (
     judge_limit,
     judge_loose_pairs,
     judge_node_limits,
+    judge_shared,
     judge_subnet,
     judge_subuid,
 )
@@ -277,6 +280,18 @@ def test_limits_of_nodes(processes: int | None, status: str, words: str) -> None
     finding = judge_node_limits(replace(GOOD, engine=engine, limits={"pids": 32768, "threads": 90000}))
     assert (finding.status, finding.evidence) == (status, words)
     assert bool(finding.fix) == (status == "warn")
+
+
+@pytest.mark.parametrize(("free", "status"), [(16, "ok"), (14, "warn")])
+def test_folders_that_nodes_share(free: int, status: str) -> None:
+    disk, usage = Disk(total_bytes=100 * GIB, free_bytes=free * GIB), Usage(largest=(("jobs/7", 3 * GIB),))
+    engine = EngineView(facts=LXD, shared_folders={"/srv/gpuprov/lab": "lab"}, disk=disk)
+    facts = replace(GOOD, engine=engine, shared_disks={"/srv/gpuprov/lab": (disk, usage)})
+    finding = judge_shared(facts)
+    assert finding.status == status
+    assert "/srv/gpuprov/lab of cluster lab is" in finding.evidence
+    assert "jobs/7 3.0 GiB" in finding.evidence
+    assert {found.id: found.status for found in judge_engine(facts)}["storage-room"] == status
 
 
 def test_a_subnet_that_nobody_uses_is_free() -> None:
