@@ -73,5 +73,5 @@ def unlimited_lines(designs: Iterable[NodeDesign]) -> tuple[str, ...]:
     names = [design.name for design in designs if not design.limits.processes or not design.limits.memory_bytes]
     if not names:
         return ()
-    lack = "created by an earlier gpuprov without limits of processes and memory"
+    lack = "created by an earlier version without limits of processes and memory"
     return (f"{fold(names)}: {lack}; nodes.processes and nodes.memory_gib in the spec set them",)

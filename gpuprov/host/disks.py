@@ -54,7 +54,7 @@ def look_at_disk(folder: Path) -> Disk | None:
     return Disk(**said) if said else None
 
 
-def find_usage(folder: Path) -> Usage:
+def count_usage(folder: Path) -> Usage:
     """Who uses the most of a folder that nodes share: each job by itself, and what else is in it."""
     try:
         sizes, whole = call_aside(partial(_count, str(folder)), limit_s=_COUNT_S + _GRACE_S)

@@ -15,7 +15,7 @@ from gpuprov.core.errors import HostNotReady
 from gpuprov.core.execution import run
 from gpuprov.core.limits import Limits
 from gpuprov.host.call_aside import call_aside
-from gpuprov.host.disks import Usage, find_usage, look_at_disk
+from gpuprov.host.disks import Usage, count_usage, look_at_disk
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -105,7 +105,7 @@ class LocalFolders:
 
     def usage(self, path: str) -> Usage:
         """The same."""
-        return find_usage(self._root / path.lstrip("/"))
+        return count_usage(self._root / path.lstrip("/"))
 
     def make(self, path: str, *, owner: int, mode: int = _OURS) -> None:
         """Make a folder, and those above it that are missing, and give it to a user; an empty one of root is taken.

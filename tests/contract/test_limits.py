@@ -22,8 +22,11 @@ ASLEEP = f"4719.{PROCESS}"  # seconds of a sleep that is these tests' own
 
 BOMB = f"""
 import os
+nothing = os.open(os.devnull, os.O_RDWR)
 for _ in range(1000):
     if os.fork() == 0:
+        for stream in range(3):  # else whoever ran this would wait for all of them
+            os.dup2(nothing, stream)
         os.execvp("sleep", ["sleep", "{ASLEEP}"])
 """
 HOG = """

@@ -6,6 +6,7 @@ import ipaddress
 import re
 from typing import TYPE_CHECKING, Any
 
+from gpuprov.core.disk import Disk
 from gpuprov.core.errors import EngineError
 from gpuprov.core.fingerprint import SHORT_LENGTH, fingerprint, short
 from gpuprov.drivers.base import (
@@ -265,6 +266,20 @@ def parse_instance(document: Mapping[str, Any]) -> NodeState:
             memory_bytes=_limit(config, "limits.memory"),
             cpus=_limit(config, "limits.cpu"),
         ),
+    )
+
+
+def parse_disk(seen: Mapping[str, Any]) -> Disk | None:
+    """The space of a storage pool; None where its driver does not tell."""
+    space, inodes = seen["space"], seen.get("inodes") or {}
+    if not space.get("total"):
+        return None
+    files = inodes.get("total") or 0
+    return Disk(
+        total_bytes=space["total"],
+        free_bytes=space["total"] - space["used"],
+        total_files=files,
+        free_files=files - (inodes.get("used") or 0),
     )
 
 

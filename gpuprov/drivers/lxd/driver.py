@@ -6,7 +6,6 @@ from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
-from gpuprov.core.disk import Disk
 from gpuprov.core.errors import EngineError
 from gpuprov.drivers.base import (
     BUILDER,
@@ -45,6 +44,7 @@ from gpuprov.drivers.node_trees import look_in_node, read_tree, write_tree
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from gpuprov.core.disk import Disk
     from gpuprov.drivers.base import PathKind
     from gpuprov.drivers.lxd.api import Document, LxdApi
     from gpuprov.drivers.networks import Exposure, NetworkRequest, NetworkState
@@ -102,17 +102,7 @@ class LxdDriver:
 
     def disk(self) -> Disk | None:
         """Of the storage pool for nodes."""
-        seen = self._api.get("storage-pools", self._pool(), "resources")
-        space, inodes = seen["space"], seen.get("inodes") or {}
-        if not space.get("total"):
-            return None
-        files = inodes.get("total") or 0
-        return Disk(
-            total_bytes=space["total"],
-            free_bytes=space["total"] - space["used"],
-            total_files=files,
-            free_files=files - (inodes.get("used") or 0),
-        )
+        return documents.parse_disk(self._api.get("storage-pools", self._pool(), "resources"))
 
     @cached_property
     def _resources(self) -> Document:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 FACTS = EngineFacts(
     name="lxd", version="5", api="1", storage="btrfs", copy_on_write=True, cpus=8, memory_bytes=100 * GIB
 )
-OLD = "created by an earlier gpuprov without limits of processes and memory"
+OLD = "created by an earlier version without limits of processes and memory"
 
 
 @pytest.mark.parametrize(

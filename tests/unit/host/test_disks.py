@@ -8,7 +8,7 @@ import pytest
 from gpuprov.core.disk import Disk
 from gpuprov.core.errors import TimedOut
 from gpuprov.host import disks
-from gpuprov.host.disks import Usage, find_usage, look_at_disk
+from gpuprov.host.disks import Usage, count_usage, look_at_disk
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,7 +41,7 @@ def test_each_job_is_told_by_itself_and_no_link_is_followed(tmp_path: Path) -> N
     outside.mkdir()
     (outside / "huge").write_bytes(os.urandom(9 << 20))
     (shared / "jobs/2/link").symlink_to(outside)
-    usage = find_usage(shared)
+    usage = count_usage(shared)
     assert usage.whole
     assert [name for name, _ in usage.largest][:3] == ["jobs/1", "data", "jobs/2"]
     assert all(size < 4 << 20 for _, size in usage.largest)
@@ -50,7 +50,7 @@ def test_each_job_is_told_by_itself_and_no_link_is_followed(tmp_path: Path) -> N
 def test_a_tree_without_end_is_counted_for_a_while(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "jobs/1").mkdir(parents=True)
     monkeypatch.setattr(disks, "_COUNT_S", -1.0)
-    assert not find_usage(tmp_path).whole
+    assert not count_usage(tmp_path).whole
 
 
 def test_a_file_server_that_is_away_says_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -61,4 +61,4 @@ def test_a_file_server_that_is_away_says_nothing(tmp_path: Path, monkeypatch: py
     assert look_at_disk(tmp_path / "none") is None
     monkeypatch.setattr(disks, "call_aside", hang)
     assert look_at_disk(tmp_path) is None
-    assert find_usage(tmp_path) == Usage(whole=False)
+    assert count_usage(tmp_path) == Usage(whole=False)
