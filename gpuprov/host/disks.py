@@ -22,7 +22,7 @@ _LOOK_S: Final = 2.0
 _COUNT_S: Final = 5.0
 _GRACE_S: Final = 3.0  # for one folder of very many entries, or a slow disk
 _JOBS: Final = "jobs"  # the folder below which each job has one
-_TOLD: Final = 5
+_TOLD: Final = 3
 _SECTOR: Final = 512
 
 
@@ -31,17 +31,17 @@ class Usage:
     """What uses the most below a folder.
 
     Attributes:
-        largest: Path below it and bytes, the largest first.
+        largest: Path below it, bytes and files: those with the most bytes, then others with the most files.
         whole: Whether all was counted; else there was no time for it.
     """
 
-    largest: tuple[tuple[str, int], ...] = ()
+    largest: tuple[tuple[str, int, int], ...] = ()
     whole: bool = True
 
     @property
     def words(self) -> str:
         """In a line; empty where nothing is known."""
-        said = ", ".join(f"{name} {size / GIB:.1f} GiB" for name, size in self.largest)
+        said = ", ".join(f"{name} {size / GIB:.1f} GiB in {files} files" for name, size, files in self.largest)
         return said if self.whole or not said else f"{said} (counted for {_COUNT_S:g} s)"
 
 
@@ -60,8 +60,9 @@ def count_usage(folder: Path) -> Usage:
         sizes, whole = call_aside(partial(_count, str(folder)), limit_s=_COUNT_S + _GRACE_S)
     except GpuprovError:
         return Usage(whole=False)
-    largest = sorted(sizes.items(), key=lambda entry: -entry[1])[:_TOLD]
-    return Usage(largest=tuple(largest), whole=whole)
+    found = [(name, size, files) for name, (size, files) in sizes.items()]
+    by_size, by_files = (sorted(found, key=lambda entry: -entry[column])[:_TOLD] for column in (1, 2))
+    return Usage(largest=tuple(dict.fromkeys((*by_size, *by_files))), whole=whole)
 
 
 def _look(folder: str) -> dict[str, int]:
@@ -77,9 +78,9 @@ def _look(folder: str) -> dict[str, int]:
     }
 
 
-def _count(folder: str) -> tuple[dict[str, int], bool]:
+def _count(folder: str) -> tuple[dict[str, tuple[int, int]], bool]:
     end_s = time.monotonic() + _COUNT_S
-    sizes: dict[str, int] = {}
+    sizes: dict[str, tuple[int, int]] = {}
     try:
         for above, folders, files, handle in os.fwalk(folder):
             for name in (*folders, *files):
@@ -89,7 +90,8 @@ def _count(folder: str) -> tuple[dict[str, int], bool]:
                 owner = "/".join(parts[: 2 if parts[0] == _JOBS else 1])
                 with suppress(OSError):
                     status = os.stat(name, dir_fd=handle, follow_symlinks=False)
-                    sizes[owner] = sizes.get(owner, 0) + status.st_blocks * _SECTOR
+                    size, entries = sizes.get(owner, (0, 0))
+                    sizes[owner] = size + status.st_blocks * _SECTOR, entries + 1
     except (RecursionError, OSError):  # a tree that is deeper than anybody needs
         return sizes, False
     return sizes, True

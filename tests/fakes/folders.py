@@ -52,7 +52,7 @@ class FakeFolders:
         return self.disks.get(path)
 
     def usage(self, path: str) -> Usage:
-        return Usage(largest=(("jobs/7", 3 << 30), ("data", 1 << 30)) if path in self.disks else ())
+        return Usage(largest=(("jobs/7", 3 << 30, 5), ("data", 1 << 30, 9)) if path in self.disks else ())
 
     def make(self, path: str, *, owner: int, mode: int = 0o750) -> None:
         with self._step("make_folder", path):

@@ -43,8 +43,18 @@ def test_each_job_is_told_by_itself_and_no_link_is_followed(tmp_path: Path) -> N
     (shared / "jobs/2/link").symlink_to(outside)
     usage = count_usage(shared)
     assert usage.whole
-    assert [name for name, _ in usage.largest][:3] == ["jobs/1", "data", "jobs/2"]
-    assert all(size < 4 << 20 for _, size in usage.largest)
+    assert [name for name, _, _ in usage.largest][:3] == ["jobs/1", "data", "jobs/2"]
+    assert all(size < 4 << 20 for _, size, _ in usage.largest)
+
+
+def test_who_has_many_files_is_told_too(tmp_path: Path) -> None:
+    for number in range(4):
+        (tmp_path / f"jobs/{number}").mkdir(parents=True)
+        (tmp_path / f"jobs/{number}/big").write_bytes(os.urandom(1 << 20))
+    (tmp_path / "jobs/9").mkdir()
+    for number in range(50):
+        (tmp_path / f"jobs/9/{number}").touch()
+    assert {name: files for name, _, files in count_usage(tmp_path).largest}["jobs/9"] == 51
 
 
 def test_a_tree_without_end_is_counted_for_a_while(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -284,13 +284,13 @@ def test_limits_of_nodes(processes: int | None, status: str, words: str) -> None
 
 @pytest.mark.parametrize(("free", "status"), [(16, "ok"), (14, "warn")])
 def test_folders_that_nodes_share(free: int, status: str) -> None:
-    disk, usage = Disk(total_bytes=100 * GIB, free_bytes=free * GIB), Usage(largest=(("jobs/7", 3 * GIB),))
+    disk, usage = Disk(total_bytes=100 * GIB, free_bytes=free * GIB), Usage(largest=(("jobs/7", 3 * GIB, 5),))
     engine = EngineView(facts=LXD, shared_folders={"/srv/gpuprov/lab": "lab"}, disk=disk)
     facts = replace(GOOD, engine=engine, shared_disks={"/srv/gpuprov/lab": (disk, usage)})
     finding = judge_shared(facts)
     assert finding.status == status
     assert "/srv/gpuprov/lab of cluster lab is" in finding.evidence
-    assert "jobs/7 3.0 GiB" in finding.evidence
+    assert "jobs/7 3.0 GiB in 5 files" in finding.evidence
     assert {found.id: found.status for found in judge_engine(facts)}["storage-room"] == status
 
 
