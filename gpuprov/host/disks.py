@@ -61,7 +61,8 @@ def count_usage(folder: Path) -> Usage:
     except GpuprovError:
         return Usage(whole=False)
     found = [(name, size, files) for name, (size, files) in sizes.items()]
-    by_size, by_files = (sorted(found, key=lambda entry: -entry[column])[:_TOLD] for column in (1, 2))
+    by_size = sorted(found, key=lambda entry: -entry[1])[:_TOLD]
+    by_files = sorted(found, key=lambda entry: -entry[2])[:_TOLD]
     return Usage(largest=tuple(dict.fromkeys((*by_size, *by_files))), whole=whole)
 
 
