@@ -36,7 +36,10 @@ def command(session: Session, /, **wanted: object) -> int:
 
         replaced = find_replaceable(driver, seen, draft.spec).lines
     lines, host = (*preview.changes, *replaced), session.host.name
-    document = plan_document(lines, preview.beside, preview.older, host=host, shared=preview.shared)
+    unlimited = preview.unlimited
+    document = plan_document(
+        lines, preview.beside, preview.older, host=host, shared=preview.shared, unlimited=unlimited
+    )
     changes = (*preview.changes, *replaced) or (nothing_to_do(preview.older),)
-    session.show(document, "\n".join((*changes, *preview.beside, *preview.older)))
+    session.show(document, "\n".join((*changes, *preview.beside, *preview.older, *unlimited)))
     return 0

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 @click.pass_obj
 def command(session: Session, name: str, engine: str | None) -> int:
     """Show a cluster's nodes: address, GPU, sharing, role, state and health."""
-    from gpuprov.cli.node_table import render_nodes
+    from gpuprov.cli.node_table import render_limits, render_nodes
+    from gpuprov.cluster.full_disks import find_full_disks
     from gpuprov.documents.nodes import status_document
     from gpuprov.drivers.foreign import copies_of_cluster
     from gpuprov.planes.across.rows import state_rows
@@ -34,10 +35,12 @@ def command(session: Session, name: str, engine: str | None) -> int:
     for copy in copies_of_cluster(name, state.others):
         session.reporter.note(f"{copy.name} is {copy.copy_of}; it is not part of the cluster and is not changed")
     text = (
-        render_nodes(rows, colour=session.colour)
+        f"{render_nodes(rows, colour=session.colour)}\n\n{render_limits(rows)}"
         if rows
         else f"cluster {name} has no nodes; {name_cluster('create them: gpuprov cluster up -n 4', name)}"
     )
-    text += f"\n\nshared folder: {folder} of the host, {SHARED} in the nodes" if folder else ""
+    text += f"\nshared folder: {folder} of the host, {SHARED} in the nodes" if folder else ""
+    for line in find_full_disks(driver, session.host, folder):
+        session.reporter.warn(line)
     session.show(status_document(name, rows, host=session.host.name, shared_folder=folder), text)
     return 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpuprov.cli.tables import render_table
+from gpuprov.core.names import fold
 from gpuprov.planes.registry import plane_of, planes_of
 from gpuprov.spec.models import NodesSpec
 
@@ -48,6 +49,14 @@ def render_nodes(rows: Sequence[NodeRow], *, colour: bool, spans: bool = False) 
         ],
         colour=colour,
     )
+
+
+def render_limits(rows: Sequence[NodeRow]) -> str:
+    """What nodes may use of their hosts: a line for those that have the same limits."""
+    alike: dict[str, list[str]] = {}
+    for row in rows:
+        alike.setdefault(row.limits.words, []).append(row.name)
+    return "\n".join(f"limits of {fold(names)}: {words}" for words, names in alike.items())
 
 
 def _gpus(row: NodeRow) -> str:

@@ -28,6 +28,7 @@ def command(session: Session, node: str, engine: str | None) -> int:
         return status
     state = get_node(open_engine_of_nodes(session, engine, node), node)
     lines = [f"{state.name}  {state.status}{'  privileged' if state.privileged else ''}"]
+    lines.append(f"  limits    {state.limits.words}")
     lines += [f"  address   {interface} {address}" for interface, address in sorted(state.addresses.items())]
     lines += [f"  device    {device.path} {device.major}:{device.minor}" for device in state.devices]
     lines += [f"  mount     {m.source} on {m.target}{' read-only' if m.read_only else ''}" for m in state.mounts]

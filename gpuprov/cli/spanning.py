@@ -112,24 +112,27 @@ def plan(session: Session, order: HostsUpOrder) -> int:
     from gpuprov.spanning.hosts_up import look_and_plan_over_hosts
 
     planned = look_and_plan_over_hosts(order, way_to_hosts(session), reporter=session.reporter)
-    text = "\n".join((*(planned.lines or (nothing_to_do(planned.older),)), *planned.older))
-    document = plan_document(planned.lines, (), planned.older, host=session.host.name)
+    text = "\n".join((*(planned.lines or (nothing_to_do(planned.older),)), *planned.older, *planned.unlimited))
+    document = plan_document(planned.lines, (), planned.older, host=session.host.name, unlimited=planned.unlimited)
     return show_result(session, document, text, planned.error, 0)
 
 
 def status(session: Session, seen: SpanningCluster) -> int:
     """`cluster status` over hosts."""
-    from gpuprov.cli.node_table import render_nodes
+    from gpuprov.cli.node_table import render_limits, render_nodes
     from gpuprov.documents.spanning import hosts_documents, spanning_status_document
     from gpuprov.spanning.parts.lost_service import tell_lost_service
     from gpuprov.spanning.parts.over_hosts import part_error
     from gpuprov.spec.shared_folder import SHARED, folder_of
 
+    told = [row for row in seen.rows if row.host not in seen.failed]
     text = (
-        render_nodes(seen.rows, colour=session.colour, spans=True) if seen.rows else f"cluster {seen.name} has no nodes"
+        f"{render_nodes(seen.rows, colour=session.colour, spans=True)}\n\n{render_limits(told)}"
+        if seen.rows
+        else f"cluster {seen.name} has no nodes"
     )
     folder = folder_of(seen.spec) if seen.spec else ""
-    text += f"\n\nshared folder: {folder} of all hosts, {SHARED} in the nodes" if folder else ""
+    text += f"\nshared folder: {folder} of all hosts, {SHARED} in the nodes" if folder else ""
     hosts = hosts_documents(seen.machines, seen.failed, seen.away)
     document = spanning_status_document(seen.name, seen.rows, hosts, host=session.host.name, shared_folder=folder)
     error = part_error(seen.failed, of=len(seen.machines), besides=tell_lost_service(seen))

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 from gpuprov import __version__
 from gpuprov.cluster.held_gpus import held_types, is_gpu_path
+from gpuprov.cluster.node_limits import GivenLimits
 from gpuprov.core.fingerprint import fingerprint
 from gpuprov.core.plain import plain_fields
-from gpuprov.core.units import GIB
+from gpuprov.core.units import GIB, MIB
 from gpuprov.drivers.base import (
     LABEL_ACCESS,
     LABEL_ACCESS_REASON,
@@ -20,12 +21,14 @@ from gpuprov.drivers.base import (
     LABEL_GPU_TYPES,
     LABEL_GPUS,
     LABEL_HOST_GPUS,
+    LABEL_LIMITS,
     LABEL_PRIVATE_ADDRESS,
     LABEL_ROLE,
     LABEL_SHARING,
     LABEL_VERSION,
     EngineGpus,
     File,
+    NodeLimits,
     NodeRequest,
 )
 from gpuprov.gpu.access import decide_access
@@ -44,6 +47,7 @@ if TYPE_CHECKING:
     from gpuprov.spec.models import ClusterSpec, Role, Sharing
 
 _CIRCUMSTANCES = ("access_reason", "gpu_types", "host_gpus", "host")
+_NOT_HASHED = (*_CIRCUMSTANCES, "processes", "given")  # an earlier gpuprov did not know the latter
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,6 +63,7 @@ class NodeDesign:
         gpu_types: A short name of the model for each of its devices that are GPUs, in order of minor; none if unknown.
         driver_version: Of the host's NVIDIA driver when it was made.
         own_mounts: What the user asked to mount; the driver's libraries are in `mounts` only.
+        given: Limits that hold where the spec sets none.
     """
 
     cluster: str
@@ -74,6 +79,8 @@ class NodeDesign:
     privileged: bool
     cpus: int | None
     memory_gib: int | None
+    processes: int | None = None
+    given: GivenLimits = field(default_factory=GivenLimits)
     environment: Mapping[str, str] = field(default_factory=dict)
     gpu_types: tuple[str, ...] = ()
     access_reason: str = ""
@@ -101,6 +108,14 @@ class NodeDesign:
         """The node in a line of a plan or an outcome."""
         return f"{self.name} {self.address or self.private_address} role {self.role}, {self.gpu_words}"
 
+    @property
+    def limits(self) -> NodeLimits:
+        """What it may use of its host."""
+        memory_bytes = self.memory_gib * GIB if self.memory_gib else (self.given.memory_mib or 0) * MIB
+        return NodeLimits(
+            processes=self.processes or self.given.processes, memory_bytes=memory_bytes or None, cpus=self.cpus
+        )
+
     def _address_of(self, interface: str) -> str:
         found = (attachment.address for attachment in self.attachments if attachment.interface == interface)
         return next(found, "").partition("/")[0]
@@ -117,8 +132,9 @@ class NodeDesign:
             LABEL_DRIVER: self.driver_version,
             LABEL_ADDRESS: self.address,
             LABEL_PRIVATE_ADDRESS: self.private_address,
+            LABEL_LIMITS: self.given.dump(),
             LABEL_VERSION: __version__,
-            LABEL_FINGERPRINT: fingerprint({k: v for k, v in plain_fields(self).items() if k not in _CIRCUMSTANCES}),
+            LABEL_FINGERPRINT: fingerprint({k: v for k, v in plain_fields(self).items() if k not in _NOT_HASHED}),
         }
 
     def circumstances(self) -> dict[str, str]:
@@ -154,8 +170,10 @@ class NodeDesign:
             mounts=self.mounts,
             files=(*files, *self._lease_files()),
             privileged=self.privileged,
-            cpus=self.cpus,
-            memory_bytes=self.memory_gib * GIB if self.memory_gib else None,
+            cpus=self.limits.cpus,
+            memory_bytes=self.limits.memory_bytes,
+            processes=self.limits.processes,
+            gives_way=self.given.processes is not None,
             environment=self.environment,
             engine_gpus=engine_gpus(self.access, self.gpus),
         )
@@ -201,6 +219,8 @@ def design_node(
         privileged=nodes.privileged,
         cpus=nodes.cpus,
         memory_gib=nodes.memory_gib,
+        processes=nodes.processes,
+        given=place.limits(),
         environment=inner_environment(variables),
         gpu_types=held_types(gpus, access.devices),
         host=place.host,

@@ -200,6 +200,9 @@ class NodesElsewhere:
         """The same for those who take a driver; they call what is here alone."""
         return cast("Driver", cls(hosts, machine, cluster, engine, told))
 
+    def disk(self) -> None:
+        """Its own host tells of it."""
+
     def list_nodes(self) -> list[NodeState]:
         """Those of the cluster, as they were at the beginning."""
         return self._nodes

@@ -8,6 +8,7 @@ from heapq import heapify, heappop, heapreplace
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from gpuprov.cluster.node_limits import GivenLimits
 from gpuprov.core.errors import UsageError
 from gpuprov.core.names import fold
 from gpuprov.core.units import GIB, MIB
@@ -36,6 +37,7 @@ class Place:
         shared: What it mounts in every node of a role, by role, and in single ones besides, by role and name.
         nodes: Which of the spec's nodes it is to have; None for all of them.
         taken: Addresses of nodes on other hosts, each with its holder.
+        limits: Says those of a new node where the spec sets none; is only asked where there is one.
     """
 
     host: str
@@ -45,6 +47,7 @@ class Place:
     shared: Mapping[Role | tuple[Role, str], tuple[Mount, ...]] = field(default_factory=dict)
     nodes: frozenset[str] | None = None
     taken: Mapping[str, str] = field(default_factory=dict)
+    limits: Callable[[], GivenLimits] = GivenLimits
 
 
 @dataclass(frozen=True, kw_only=True)

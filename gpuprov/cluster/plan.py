@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from ipaddress import IPv4Interface, IPv4Network
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Protocol
@@ -14,6 +15,7 @@ from gpuprov.cluster.held_gpus import leased_uuids, sharing_of
 from gpuprov.cluster.lost_nodes import lost_nodes_line
 from gpuprov.cluster.network_plan import NetworkPlan, attach, plan_networks, plan_repairs
 from gpuprov.cluster.network_rules import networks_without_rules, plan_rules
+from gpuprov.cluster.node_limits import given_limits, unlimited_lines
 from gpuprov.cluster.node_order import knows_more, read_order
 from gpuprov.cluster.ordered_spec import with_order
 from gpuprov.cluster.replacements import ghosts_of
@@ -108,6 +110,10 @@ class Plan:
         names = [name for name in others if name not in self.beside]
         return (f"{fold(names)}: keep the role {others[names[0]]}; new nodes get the role {role}",) if names else ()
 
+    def unlimited_lines(self) -> tuple[str, ...]:
+        """A line for the nodes that stay without limits of processes and memory; none where there are none."""
+        return unlimited_lines((*self.keep, *self.repair))
+
     def loss_line(self) -> str:
         """What is lost with the nodes that are to go; empty where none is."""
         return f"remove {lost_nodes_line(self.gone)}" if self.gone else ""
@@ -186,7 +192,7 @@ def plan_cluster(  # noqa: PLR0913 - what is wanted, what is there, and what may
     leaving = {*remove, *(node.name for node in ghosts)}
     held = tuple(lease for lease in place.leases if lease.node in names or lease.node not in leaving)
     _refuse_unreadable_orders([node for node in staying.nodes if node.name in names])
-    designs = _design(names, spec, staying, replace(place, leases=held))
+    designs = _design(names, spec, staying, replace(place, leases=held), fresh=replaced)
     return replace(
         _sort(designs, state, remove=tuple(remove), expect=expect),
         networks=networks,
@@ -290,22 +296,24 @@ def _refuse_unreadable_orders(nodes: Iterable[NodeState]) -> None:
             )
 
 
-def _design(names: list[str], spec: ClusterSpec, state: ClusterState, place: Place) -> tuple[NodeDesign, ...]:
-    """Lease GPUs, and design the nodes around them."""
+def _design(
+    names: list[str], spec: ClusterSpec, state: ClusterState, place: Place, *, fresh: Collection[str]
+) -> tuple[NodeDesign, ...]:
+    """Lease GPUs, and design the nodes around them; those that are made again have limits as new ones have."""
     common = request_of_spec(spec, place.gpus, node=spec.name)
     requests = [_kept_lease(name, spec, state.node(name)) or replace(common, node=name) for name in names]
     leases = allocate(place.gpus, place.leases, requests, claims=place.claims, cluster=spec.name)
     taken = {**place.taken, **state.taken_addresses()}
     return tuple(
         design_node(
-            _spec_of(state.node(request.node), spec),
+            _spec_of(node, spec),
             request.node,
             attachments=attach(spec, request.node, _addresses(request.node, spec, state, taken)),
             gpus=leases[request.node],
             sharing=request.sharing,
-            place=place,
+            place=replace(place, limits=partial(given_limits, node)) if node and node.name not in fresh else place,
         )
-        for request in requests
+        for request, node in ((request, state.node(request.node)) for request in requests)
     )
 
 

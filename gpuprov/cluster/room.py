@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING
 
+from gpuprov.cluster.node_limits import choose_limits
 from gpuprov.cluster.placement import NODE_ROOM_BYTES, Room
 from gpuprov.core.errors import HostNotReady
 from gpuprov.core.units import GIB, MIB
 from gpuprov.host.kernel_limits import LIMITS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
+    from gpuprov.cluster.node_limits import GivenLimits
     from gpuprov.drivers.base import Driver
     from gpuprov.host.base import Host
 
@@ -37,6 +40,11 @@ def refuse_without_room(driver: Driver, host: Host, *, nodes: int) -> None:
                 evidence=f"{free // MIB} MiB free, {needed // MIB} MiB needed",
                 fix="free some space: gpuprov image list, gpuprov image rm NAME; or request fewer nodes",
             )
+
+
+def ask_limits(driver: Driver, host: Host, *, nodes: int) -> Callable[[], GivenLimits]:
+    """What says the limits of a new node of a cluster that has so many on the host; it looks once, when it is asked."""
+    return cache(lambda: choose_limits(driver.facts(), host.limits(), nodes=nodes))
 
 
 def find_room(driver: Driver, limits: Mapping[str, int | None], *, promised_gib: int) -> Room:

@@ -21,7 +21,7 @@ from gpuprov.core.answer_kinds import (
 )
 from gpuprov.core.errors import GpuprovError, HostNotReady
 from gpuprov.core.excerpt import excerpt
-from gpuprov.drivers.base import EngineCluster, EngineFacts
+from gpuprov.drivers.base import EngineCluster, EngineFacts, NodeLimits
 from gpuprov.gpu.allocate import Lease
 from gpuprov.gpu.lost import LostGpu
 from gpuprov.gpu.models import Gpu, HostGpus, MigInstance
@@ -58,7 +58,9 @@ _ROW: Final[Mapping[str, Accepts]] = {
     "slurm": _WORD,
     "health": _WORDS,
     "image": _WORD,
+    "limits": _MAPPING,
 }
+_LIMITS: Final[Mapping[str, Accepts]] = dict.fromkeys(("processes", "memory_bytes", "cpus"), or_none(_MANY))
 _GPU: Final[Mapping[str, Accepts]] = {
     "uuid": matches(_UUID),
     "label": or_none(_WORD),
@@ -217,9 +219,10 @@ def _rows(told: object) -> tuple[NodeRow, ...]:
 
 def _row(told: object) -> NodeRow:
     known = dict(zip(_ROW, pick(told, _ROW), strict=True))
+    limits = NodeLimits(**dict(zip(_LIMITS, pick(known["limits"], _LIMITS), strict=True)))
     known["work"] = known.pop("slurm")
     lists = {name: tuple(known[name]) for name in ("gpus", "devices")}
-    return NodeRow(**{**known, **lists})
+    return NodeRow(**{**known, **lists, "limits": limits})
 
 
 def _board(told: Mapping[str, Any]) -> GpuBoard:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from gpuprov.documents.envelope import document
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 def row_document(row: NodeRow) -> dict[str, Any]:
     """One node; the word of its plane stands under `slurm`, whichever plane that is."""
     known = {key: list(value) if isinstance(value, tuple) else value for key, value in vars(row).items()}
-    known["slurm"] = known.pop("work")
+    known["slurm"], known["limits"] = known.pop("work"), asdict(row.limits)
     return known
 
 

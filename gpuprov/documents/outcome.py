@@ -40,7 +40,13 @@ def cluster_up_document(
 
 
 def plan_document(
-    lines: Iterable[str], beside: Iterable[str], older: Iterable[str] = (), *, host: str, shared: str = ""
+    lines: Iterable[str],
+    beside: Iterable[str],
+    older: Iterable[str] = (),
+    *,
+    host: str,
+    shared: str = "",
+    unlimited: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Of `cluster plan`: a line for each change that there would be, and for nodes that would stay as they are.
 
@@ -50,8 +56,9 @@ def plan_document(
         older: Of nodes with an older image.
         host: The machine.
         shared: That nodes would share GPUs, in words; empty where each would have its own.
+        unlimited: Of nodes that would stay without limits of processes and memory.
     """
-    told = {"shared": shared} if shared else {}
+    told = {**({"shared": shared} if shared else {}), **({"unlimited": list(unlimited)} if unlimited else {})}
     return document("plan", host=host, plan=list(lines), kept=list(beside), older=list(older), **told)
 
 

@@ -14,10 +14,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from gpuprov.core.errors import EngineError
+from gpuprov.core.units import GIB
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from gpuprov.core.disk import Disk
     from gpuprov.drivers.capabilities import Capability
     from gpuprov.drivers.foreign import Origin
     from gpuprov.drivers.networks import Attachment, Exposure, NetworkRequest, NetworkState
@@ -47,6 +49,7 @@ LABEL_HOST_PORTS = "gpuprov.host-ports"  # on a network: ports of the host that 
 LABEL_MEMBERS = "gpuprov.members"  # on a network: JSON, the nodes of all hosts of a cluster (cluster/whole.py)
 LABEL_REPLACED = "gpuprov.replaced"  # on a network: JSON, nodes that are being replaced (cluster/replacements.py)
 LABEL_VERSION = "gpuprov.version"
+LABEL_LIMITS = "gpuprov.limits"  # JSON: limits that a node was given when it was made (cluster/node_limits.py)
 LABEL_ORDER = "gpuprov.order"  # JSON: what create-node or clone was asked for
 LABEL_SELF = "gpuprov.self"  # whose labels these are: a copy has them too, and another name; drivers write and read it
 LABEL_PROCESS = "gpuprov.process"  # of a job: the process whose command it is
@@ -55,6 +58,7 @@ LABEL_FINGERPRINT = "gpuprov.fingerprint"  # written last: without it the thing 
 BUILDER = "gpuprov-build"  # one name, so that the next build finds what a killed one left
 MOST_FILE_BYTES = 4_000_000
 READ_S = 10.0  # for a file of a node
+ENDED_FIRST = 500  # added to the score by which the kernel chooses whom to end where memory runs out
 ROLE_BUILDER = "builder"  # of the node in which an image is being made
 ROLE_JOB = "job"  # of a node that a command is, and that goes with it
 
@@ -95,6 +99,8 @@ class NodeRequest:
         image: Identity of the image, as `find_image` or `list_images` gave it.
         environment: Variables of the node's processes, of its init and of commands that run in it.
         engine_gpus: GPUs that come neither by `devices` nor by `mounts`.
+        gives_way: Whether the host's own programs have more of the CPUs where these are short, and live where memory
+            runs out.
     """
 
     name: str
@@ -107,6 +113,8 @@ class NodeRequest:
     privileged: bool = False
     cpus: int | None = None
     memory_bytes: int | None = None
+    processes: int | None = None
+    gives_way: bool = False
     environment: Mapping[str, str] = field(default_factory=dict)
     engine_gpus: EngineGpus | None = None
     host: str = ""
@@ -128,6 +136,22 @@ Settings = Mapping[str, Setting]
 
 
 @dataclass(frozen=True, kw_only=True)
+class NodeLimits:
+    """What a node may use of its host; None where nothing limits it, and of what the engine was told in other words."""
+
+    processes: int | None = None
+    memory_bytes: int | None = None
+    cpus: int | None = None
+
+    @property
+    def words(self) -> str:
+        """All three."""
+        processes = f"{self.processes} processes" if self.processes else "processes without limit"
+        memory = f"{self.memory_bytes / GIB:.1f} GiB of memory" if self.memory_bytes else "memory without limit"
+        return f"{processes}, {memory}, {f'{self.cpus} CPUs' if self.cpus else 'all CPUs'}"
+
+
+@dataclass(frozen=True, kw_only=True)
 class NodeState:
     """What the engine says of an instance, ours or not.
 
@@ -140,6 +164,7 @@ class NodeState:
         environment: Variables that its configuration sets, without those of its image; empty where the engine does
             not list them.
         settings: Everything else the engine was told, to compare with `Driver.settings`.
+        limits: Those of its settings that limit it.
         id: The engine's own name for this very instance; another one of the same name has another.
         copy_of: Set where the instance is foreign because it has the labels of another one.
         member: Set where the instance is not on this host, but on that member of the engine's own cluster; it is
@@ -157,6 +182,7 @@ class NodeState:
     privileged: bool = False
     environment: Mapping[str, str] = field(default_factory=dict)
     settings: Settings = field(default_factory=dict)
+    limits: NodeLimits = field(default_factory=NodeLimits)
     host: str = ""
     id: str = field(default="", compare=False)
     copy_of: Origin | None = None
@@ -256,6 +282,9 @@ class Driver(Protocol):
 
     def facts(self) -> EngineFacts:
         """Describe the engine; raises HostNotReady when it has no storage to put nodes on."""
+
+    def disk(self) -> Disk | None:
+        """The space of the storage that nodes are on; None where the engine does not tell. Asks for nothing else."""
 
     def owner_on_host(self, uid: int) -> int:
         """The user of the host to whom a folder must belong so that it is user `uid`'s where it is mounted read-write.

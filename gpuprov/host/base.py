@@ -9,10 +9,12 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from pathlib import Path
 
+    from gpuprov.core.disk import Disk
     from gpuprov.core.queue import Queue
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver
     from gpuprov.gpu.models import HostGpus
+    from gpuprov.host.disks import Usage
     from gpuprov.host.folders import FolderLook
     from gpuprov.host.links import Link
     from gpuprov.host.overlay_plan import OverlayRequest
@@ -28,6 +30,12 @@ class HostFolders(Protocol):
 
     def look(self, path: str) -> FolderLook:
         """What stands at an absolute path; follows no link and changes nothing."""
+
+    def disk(self, path: str) -> Disk | None:
+        """How full the disk of a folder is; None where nobody can tell in time."""
+
+    def usage(self, path: str) -> Usage:
+        """Who uses the most of a folder that nodes share, as far as can be counted in a few seconds."""
 
     def make(self, path: str, *, owner: int, mode: int = 0o750) -> None:
         """Make a folder, and those above it that are missing, and give it to a user; an empty one of root is taken.

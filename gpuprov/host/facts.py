@@ -10,20 +10,25 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
+from gpuprov.core.disk import NEARLY_FULL
 from gpuprov.core.errors import GpuprovError
+from gpuprov.drivers.base import LABEL_CLUSTER
 from gpuprov.drivers.forward_rules import read_forward_rules
 from gpuprov.gpu.cdi_files import find_cdi_versions
 from gpuprov.gpu.device_nodes import plan_device_nodes
 from gpuprov.gpu.driver_files import find_nvidia_cards
 from gpuprov.gpu.host_device_nodes import find_missing_links, stat_nodes
+from gpuprov.host.disks import Usage
 from gpuprov.host.links import find_loose_pairs
 from gpuprov.host.survey import EngineDoor, survey
+from gpuprov.spec.shared_folder import SHARED
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
-    from gpuprov.drivers.base import Driver, EngineFacts
+    from gpuprov.core.disk import Disk
+    from gpuprov.drivers.base import Driver, EngineFacts, NodeLimits
     from gpuprov.gpu.device_nodes import NodeStat
     from gpuprov.gpu.models import HostGpus
     from gpuprov.host.base import Host
@@ -47,6 +52,9 @@ class EngineView:
         isolated: Of our networks, whether the host refuses connections from elsewhere, as far as that can be told.
         guarded: The same of whether their nodes reach no more of the host than they may.
         refused: Packets of their nodes to the host that were refused.
+        node_limits: What each of our nodes may use of the host.
+        disk: The space of its storage; None where it does not tell.
+        shared_folders: Folders of the host that our nodes share, each with its cluster.
     """
 
     facts: EngineFacts | None = None
@@ -56,6 +64,9 @@ class EngineView:
     isolated: Mapping[str, bool] = field(default_factory=dict)
     guarded: Mapping[str, bool] = field(default_factory=dict)
     refused: Mapping[str, int] = field(default_factory=dict)
+    node_limits: Mapping[str, NodeLimits] = field(default_factory=dict)
+    disk: Disk | None = None
+    shared_folders: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,6 +81,8 @@ class HostFacts:
         subuid: Lines of /etc/subuid; None where there is no such file.
         disk_free_bytes: Where images are built.
         missing_packages: Debian packages whose programs gpuprov runs on the host and does not find.
+        shared_disks: How full the disk of each folder is that nodes share, and who uses the most of one that is nearly
+            full.
         gpus: Real or simulated ones; None where there is a `gpu_error`.
         gpu_error: Why a driver that is there does not work.
         gpu_cards: PCI addresses of NVIDIA GPUs, with or without driver.
@@ -88,6 +101,7 @@ class HostFacts:
     limits: Mapping[str, int | None] = field(default_factory=dict)
     subuid: tuple[str, ...] | None = None
     disk_free_bytes: int = 0
+    shared_disks: Mapping[str, tuple[Disk, Usage]] = field(default_factory=dict)
     missing_packages: tuple[str, ...] = ()
     gpus: HostGpus | None = None
     gpu_error: GpuprovError | None = None
@@ -107,11 +121,13 @@ def gather_facts(host: Host, engine: str, *, gpu_mode: GpuMode) -> HostFacts:
     except GpuprovError as error:
         gpu_error = error
     devices = _gpu_devices(gpus)
+    seen = _view_engine(EngineDoor(name=engine, open=partial(host.open, engine), installed=lambda: True))
     return HostFacts(
         kernel=platform.release(),
         cgroup=parse_cgroup(_read(root / "proc/self/mountinfo") or ""),
         uid=os.getuid(),
-        engine=_view_engine(EngineDoor(name=engine, open=partial(host.open, engine), installed=lambda: True)),
+        engine=seen,
+        shared_disks=_look_at_disks(host, seen.shared_folders),
         links=host.links(),
         loose_pairs=find_loose_pairs(),
         forward_rules=read_forward_rules(),
@@ -126,6 +142,15 @@ def gather_facts(host: Host, engine: str, *, gpu_mode: GpuMode) -> HostFacts:
         gpu_unlinked=find_missing_links(root, devices),
         cdi_versions=find_cdi_versions(root),
     )
+
+
+def _look_at_disks(host: Host, folders: Iterable[str]) -> dict[str, tuple[Disk, Usage]]:
+    """What is used is only counted where a disk is nearly full: that takes seconds."""
+    disks = {folder: disk for folder in folders if (disk := host.folders.disk(folder)) is not None}
+    return {
+        folder: (disk, host.folders.usage(folder) if disk.percent >= NEARLY_FULL else Usage())
+        for folder, disk in disks.items()
+    }
 
 
 def free_bytes(folder: Path) -> int:
@@ -158,9 +183,23 @@ def _look(driver: Driver) -> EngineView:
     isolated = {network.name: network.isolated for network in networks if network.isolated is not None}
     guarded = {network.name: network.guarded for network in networks if network.guarded is not None}
     refused = {network.name: network.refused for network in networks if network.refused is not None}
-    view = EngineView(networks=names, own_networks=own, isolated=isolated, guarded=guarded, refused=refused)
+    nodes = [node for node in driver.list_nodes() if node.ours]
+    view = EngineView(
+        networks=names,
+        own_networks=own,
+        isolated=isolated,
+        guarded=guarded,
+        refused=refused,
+        node_limits={node.name: node.limits for node in nodes},
+        shared_folders={
+            mount.source: node.labels[LABEL_CLUSTER]
+            for node in nodes
+            for mount in node.mounts
+            if mount.target == SHARED
+        },
+    )
     try:
-        return replace(view, facts=driver.facts())
+        return replace(view, facts=driver.facts(), disk=driver.disk())
     except GpuprovError as error:
         return replace(view, error=error)
 

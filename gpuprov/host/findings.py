@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from ipaddress import IPv4Network
 from typing import TYPE_CHECKING
 
 from gpuprov.core.catalogue import find_fix
+from gpuprov.core.disk import NEARLY_FULL
+from gpuprov.core.names import fold
 from gpuprov.core.requirements import least_kernel, older
 from gpuprov.core.units import GIB
 from gpuprov.drivers.forward_words import DOCKERS, is_dropped
@@ -36,10 +39,14 @@ def judge_facts(facts: HostFacts, spec: ClusterSpec) -> tuple[HostFinding, ...]:
         judge_programs(facts.missing_packages),
         *judge_engine(facts),
         judge_disk(facts.disk_free_bytes),
+        judge_shared(facts),
         judge_subuid(facts.subuid),
         judge_limit(facts, "inotify"),
         judge_limit(facts, "keys"),
         judge_limit(facts, "neighbours"),
+        judge_limit(facts, "pids"),
+        judge_limit(facts, "threads"),
+        judge_node_limits(facts),
         judge_subnet(facts, "subnet", spec.network.bridge, spec.network.subnet),
         judge_subnet(facts, "private-subnet", spec.network.private_bridge, spec.network.private_subnet),
         judge_forward(facts.forward_rules, spec.network.bridge),
@@ -113,7 +120,10 @@ def judge_engine(facts: HostFacts) -> Iterator[HostFinding]:
         fix="" if engine.copy_on_write else storage_fix,
     )
     if engine.free_bytes is not None:
-        yield _judge_room("storage-room", engine.free_bytes, "the engine's storage")
+        room = _judge_room("storage-room", engine.free_bytes, "the engine's storage")
+        if seen.disk is not None and room.status == "ok" and seen.disk.percent >= NEARLY_FULL:
+            room = replace(room, status="warn", evidence=seen.disk.words, fix=find_fix("", "storage-room"))
+        yield room
 
 
 def _judge_cluster(engine: str, cluster: EngineCluster) -> HostFinding:
@@ -129,6 +139,21 @@ def _judge_cluster(engine: str, cluster: EngineCluster) -> HostFinding:
 def judge_disk(free_bytes: int) -> HostFinding:
     """Room for what images are built from."""
     return _judge_room("disk-room", free_bytes, "/var")
+
+
+def judge_shared(facts: HostFacts) -> HostFinding:
+    """Folders that nodes share hold what jobs write, which nothing removes by itself."""
+    said = [
+        f"{folder} of cluster {facts.engine.shared_folders.get(folder)} is {disk.words}"
+        + (f"; the most of it: {usage.words}" if usage.words else "")
+        for folder, (disk, usage) in sorted(facts.shared_disks.items())
+    ]
+    if not said:
+        return HostFinding(id="shared-room", status="ok", evidence="no folder that nodes share can be seen")
+    worst = max(disk.percent for disk, _ in facts.shared_disks.values())
+    status: FindingStatus = "warn" if worst >= NEARLY_FULL else "ok"
+    fix = find_fix("", "shared-room") if status == "warn" else ""
+    return HostFinding(id="shared-room", status=status, evidence="; ".join(said), fix=fix)
 
 
 def judge_subuid(lines: tuple[str, ...] | None) -> HostFinding:
@@ -160,6 +185,21 @@ def judge_limit(facts: HostFacts, check: str) -> HostFinding:
         evidence=f"{limit.key} = {present}, shared by all nodes",
         fix="" if enough else find_fix("", check),
     )
+
+
+def judge_node_limits(facts: HostFacts) -> HostFinding:
+    """What nodes may take of the host's processes and memory leaves it some; those of an earlier gpuprov take all."""
+    limits = facts.engine.node_limits
+    free = [name for name, limit in limits.items() if not limit.processes or not limit.memory_bytes]
+    if free:
+        evidence = f"no limit of processes and memory: {fold(free)}"
+        return HostFinding(id="node-limits", status="warn", evidence=evidence, fix=find_fix("", "node-limits"))
+    most = min((limit for kind in ("pids", "threads") if (limit := facts.limits.get(kind))), default=0)
+    together = sum(limit.processes or 0 for limit in limits.values())
+    evidence = f"{together} processes for {len(limits)} nodes together, of {most} of the host"
+    if together > most > 0:
+        return HostFinding(id="node-limits", status="warn", evidence=evidence, fix=find_fix("many", "node-limits"))
+    return HostFinding(id="node-limits", status="ok", evidence=evidence if limits else "no nodes on this engine")
 
 
 def judge_subnet(facts: HostFacts, check: str, bridge: str, subnet: str) -> HostFinding:

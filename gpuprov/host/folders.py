@@ -15,9 +15,12 @@ from gpuprov.core.errors import HostNotReady
 from gpuprov.core.execution import run
 from gpuprov.core.limits import Limits
 from gpuprov.host.call_aside import call_aside
+from gpuprov.host.disks import Usage, count_usage, look_at_disk
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
+
+    from gpuprov.core.disk import Disk
 
 Told = TypeVar("Told")
 FolderKind = Literal["absent", "folder", "file", "link", "hidden"]
@@ -95,6 +98,14 @@ class LocalFolders:
             can_give=can_give,
             filesystem=find_filesystem(table, path),
         )
+
+    def disk(self, path: str) -> Disk | None:
+        """Read aside: a file server may be away."""
+        return look_at_disk(self._root / path.lstrip("/"))
+
+    def usage(self, path: str) -> Usage:
+        """The same."""
+        return count_usage(self._root / path.lstrip("/"))
 
     def make(self, path: str, *, owner: int, mode: int = _OURS) -> None:
         """Make a folder, and those above it that are missing, and give it to a user; an empty one of root is taken.

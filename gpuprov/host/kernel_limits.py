@@ -27,4 +27,12 @@ class KernelLimit:
 INOTIFY = KernelLimit(key="fs.inotify.max_user_instances", least=1024, per_node=6)
 KEYS = KernelLimit(key="kernel.keys.maxkeys", least=1000, per_node=10)
 NEIGHBOURS = KernelLimit(key="net.ipv4.neigh.default.gc_thresh3", least=4096)
-LIMITS: Mapping[str, KernelLimit] = {"inotify": INOTIFY, "keys": KEYS, "neighbours": NEIGHBOURS}
+PIDS = KernelLimit(key="kernel.pid_max", least=32768)  # what a node may have of them, cluster/node_limits.py says
+THREADS = KernelLimit(key="kernel.threads-max", least=16384)
+LIMITS: Mapping[str, KernelLimit] = {
+    "inotify": INOTIFY,
+    "keys": KEYS,
+    "neighbours": NEIGHBOURS,
+    "pids": PIDS,
+    "threads": THREADS,
+}

@@ -241,7 +241,7 @@ def serve_plan(order: MemberUpOrder, host: Host, reporter: Reporter) -> dict[str
     preview = preview_up(driver, wanted, host, reporter=reporter)
     for line in filter(None, (preview.choice, preview.shared)):
         reporter.note(line)
-    planned = plan_document(preview.changes, preview.beside, preview.older, host=host.name)
+    planned = plan_document(preview.changes, preview.beside, preview.older, host=host.name, unlimited=preview.unlimited)
     if wanted.part is None:
         return planned
     facts = driver.facts()

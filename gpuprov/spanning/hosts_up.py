@@ -89,10 +89,11 @@ class HostsUp:
 
 @dataclass(frozen=True, kw_only=True)
 class HostsPlan:
-    """What would be done: one line for each change, with its host; and nodes that would keep an older image."""
+    """What would be done: a line for each change, with its host; and nodes with an older image, or without limits."""
 
     lines: tuple[str, ...]
     older: tuple[str, ...]
+    unlimited: tuple[str, ...]
     failed: Mapping[str, GpuprovError]
     spec: ClusterSpec
 
@@ -165,11 +166,11 @@ def look_and_plan_over_hosts(order: HostsUpOrder, hosts: Hosts, *, reporter: Rep
             host: planned.lines for host, planned in look_and_plan_parts(order, agreed.spec, agreed, hosts).items()
         }
         lines = {**agreed.leaving.lines, **again}
-    told, older = (
+    told, older, unlimited = (
         tuple(f"{host}: {line}" for host, found in of_hosts.items() for line in found)
-        for of_hosts in (lines, agreed.older)
+        for of_hosts in (lines, agreed.older, agreed.unlimited)
     )
-    return HostsPlan(lines=told, older=older, failed=agreed.seen.failed, spec=agreed.spec)
+    return HostsPlan(lines=told, older=older, unlimited=unlimited, failed=agreed.seen.failed, spec=agreed.spec)
 
 
 @dataclass(kw_only=True)

@@ -33,6 +33,9 @@ class NodesSpec:
     """How many nodes, and what each is.
 
     Attributes:
+        cpus: That each may use; None for all.
+        memory_gib: That each may use; None for almost all of the host's.
+        processes: That each may have, threads included; None for a share of the host's.
         environment: Variables of every process in them, each as KEY=VALUE; some ask for GPUs (docs/gpus.md).
     """
 
@@ -42,6 +45,7 @@ class NodesSpec:
     privileged: bool = False
     cpus: int | None = None
     memory_gib: int | None = None
+    processes: int | None = None
     mounts: tuple[MountSpec, ...] = ()
     environment: tuple[str, ...] = ()
 

@@ -37,10 +37,12 @@ def plain_spec(spec: ClusterSpec) -> dict[str, Any]:
 def dump_spec(spec: ClusterSpec) -> str:
     """Write a spec with its defaults, so that a later change of them does not change what was asked for.
 
-    A spec without `image.toolkit`, `slurm.backup`, `network.host_ports` or `jobs` is written as by gpuprov before it
-    knew them: a difference is work.
+    A spec without `nodes.processes`, `image.toolkit`, `slurm.backup`, `network.host_ports` or `jobs` is written as by
+    gpuprov before it knew them: a difference is work.
     """
     plain = plain_spec(spec)
+    if spec.nodes.processes is None:
+        del plain["nodes"]["processes"]
     if not spec.image.toolkit:
         del plain["image"]["toolkit"]
     if spec.slurm.backup is None:

@@ -40,6 +40,7 @@ _ONE_BROKER = r"[A-Za-z][A-Za-z0-9.+-]{0,30}://(?:[!-.0-:<-?A-~]{1,1000}@)?[!-:<
 _BROKER = re.compile(rf"{_ONE_BROKER}(?:;{_ONE_BROKER})*")
 _BROKER_MAX = 2000
 _KAFKA = re.compile(r"(?:^|;)(?:confluent)?kafka\b", re.IGNORECASE)
+_LEAST_PROCESSES = 200  # what a node with systemd, Slurm and its jobs' own programs needs
 _LENGTHS = range(16, 30)
 _SYSTEM = ("/proc", "/sys", "/dev")
 _SUBNET = "a private subnet of /16 to /29, such as 10.0.3.0/24"
@@ -305,6 +306,7 @@ RULES: tuple[SpecRule, ...] = (
     pattern("nodes.prefix", _PREFIX, "1 to 40 of a-z, 0-9 and -; starts with a letter", lambda spec: spec.nodes.prefix),
     at_least("nodes.cpus", 1, lambda spec: spec.nodes.cpus),
     at_least("nodes.memory_gib", 1, lambda spec: spec.nodes.memory_gib),
+    at_least("nodes.processes", _LEAST_PROCESSES, lambda spec: spec.nodes.processes),
     SpecRule(reads=("nodes.mounts",), find=_mounts),
     SpecRule(reads=("nodes.environment",), find=_environment),
     at_least("gpus.per_node", 0, lambda spec: spec.gpus.per_node),

@@ -27,7 +27,7 @@ from gpuprov.cluster.placement import Place
 from gpuprov.cluster.plan import beyond_record, plan_cluster
 from gpuprov.cluster.read_steadily import read_steadily
 from gpuprov.cluster.replacements import ghosts_of, read_replacements
-from gpuprov.cluster.room import refuse_without_room
+from gpuprov.cluster.room import ask_limits, refuse_without_room
 from gpuprov.cluster.services import init_of
 from gpuprov.cluster.shared_addresses import refuse_shared_addresses
 from gpuprov.cluster.state import observe_cluster, with_current_gpus
@@ -128,6 +128,7 @@ class UpPreview:
         changes: One line for each.
         beside: Nodes that would stay though the spec does not have them, one line for each.
         older: Nodes that would keep an older image, and what it lacks, one line for those that are alike.
+        unlimited: Nodes that would stay without limits of processes and memory, in a line.
         choice: What would be chosen other than usual, in a sentence.
         shared: That nodes would share GPUs, in words; empty where each would have its own.
         silent: Why engines do not respond whose networks it would have to keep clear of.
@@ -138,6 +139,7 @@ class UpPreview:
     changes: tuple[str, ...]
     beside: tuple[str, ...] = ()
     older: tuple[str, ...] = ()
+    unlimited: tuple[str, ...] = ()
     choice: str = ""
     shared: str = ""
     members: tuple[Member, ...] = ()
@@ -294,6 +296,7 @@ def _preview(driver: Driver, order: UpOrder, host: Host, gpus: HostGpus) -> UpPr
         changes=(*aim.folders.lines(), *_preview_overlay(host, aim), *aim.plan.lines(), *renewal),
         beside=(*aim.plan.beside_lines(), *aim.plan.role_lines(aim.spec.nodes.role)),
         older=older_lines(aim.older(driver)),
+        unlimited=aim.plan.unlimited_lines(),
         choice=aim.choice,
         shared=aim.plan.shared,
         silent=aim.silent,
@@ -333,7 +336,9 @@ def _aim(driver: Driver, order: UpOrder, host: Host, gpus: HostGpus, seen: Clust
     around.refuse_taken_by_others(spec)
     leases = read_leases((*state.nodes, *ghosts_of(state), *state.others), engine=driver.name)
     claims = Neighbours(host).claims(driver.name)
-    place = Place(host=host.name, gpus=gpus, leases=leases, claims=claims, shared=shared_mounts(spec))
+    limits = ask_limits(driver, host, nodes=len(order.part.nodes) if order.part else spec.nodes.count)
+    shared = shared_mounts(spec)
+    place = Place(host=host.name, gpus=gpus, leases=leases, claims=claims, shared=shared, limits=limits)
     place = order.part.place(place) if order.part else place
     plan = plan_cluster(spec, state, place, version=__version__, expect=driver, prune=order.prune, again=order.again)
     refuse_without_room(driver, host, nodes=len(plan.create))

@@ -14,6 +14,7 @@ from gpuprov.cluster.host_gpus import get_gpus, with_offers
 from gpuprov.cluster.images import get_named_image, node_recipe
 from gpuprov.cluster.leases import Neighbours, is_orphan, read_leases
 from gpuprov.cluster.placement import Place
+from gpuprov.cluster.room import ask_limits
 from gpuprov.cluster.services import init_of
 from gpuprov.cluster.waiting_for_gpus import when_free
 from gpuprov.core.process import describe_owner
@@ -31,6 +32,7 @@ from gpuprov.workflows.standalone_image import build_image
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from gpuprov.cluster.node_limits import GivenLimits
     from gpuprov.cluster.waiting_for_gpus import Patience
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver, ImageState, NodeRequest, NodeState, Stream
@@ -119,7 +121,8 @@ def run_job(
     require_capability(driver, "jobs")
     gpus = with_offers(driver, get_gpus(host, order.gpu_mode, reporter=reporter))
     neighbours = Neighbours(host)
-    job = _Job(spec=order.spec(), request=order.request(f"job-{secrets.token_hex(4)}", gpus), gpus=gpus)
+    request = order.request(f"job-{secrets.token_hex(4)}", gpus)
+    job = _Job(spec=order.spec(), request=request, gpus=gpus, limits=ask_limits(driver, host, nodes=1))
 
     def look() -> None:
         if patience.wait_s is None:
@@ -155,6 +158,7 @@ class _Job:
     spec: ClusterSpec
     request: LeaseRequest
     gpus: HostGpus
+    limits: Callable[[], GivenLimits]
 
     def decide(self, nodes: Sequence[NodeState], claims: Claims) -> tuple[Gpu, ...]:
         """The GPUs that it gets; what jobs of killed processes hold is free.
@@ -167,7 +171,7 @@ class _Job:
 
     def container(self, leased: tuple[Gpu, ...], claims: Claims, image: ImageState, *, host: str) -> NodeRequest:
         """What the driver needs to make its container with these GPUs."""
-        place = Place(host=host, gpus=self.gpus, leases=(), claims=claims)
+        place = Place(host=host, gpus=self.gpus, leases=(), claims=claims, limits=self.limits)
         sharing = self.request.sharing
         design = design_node(self.spec, self.request.node, attachments=(), gpus=leased, sharing=sharing, place=place)
         labels = {LABEL_ROLE: ROLE_JOB, LABEL_CLUSTER: JOBS, LABEL_IMAGE: image.name}

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from gpuprov.core.disk import Disk
 from gpuprov.core.errors import EngineError, NotOurs
 from gpuprov.drivers.base import (
     BUILDER,
@@ -17,6 +18,7 @@ from gpuprov.drivers.base import (
     MOST_FILE_BYTES,
     READ_S,
     EngineFacts,
+    NodeLimits,
     Setting,
 )
 from gpuprov.drivers.calls import Call
@@ -97,6 +99,12 @@ class FakeDriver(FakeTrees):
             cluster=self.engine.cluster,
         )
 
+    def disk(self) -> Disk | None:
+        """Half full, unless the engine says how much is free."""
+        self.reach("disk", "")
+        free = self.engine.free_bytes
+        return None if free is None else Disk(total_bytes=max(free * 2, 100 << 30), free_bytes=free)
+
     def owner_on_host(self, uid: int) -> int:
         """The engine's first user, and so many more."""
         self.reach("owner_on_host", "")
@@ -147,6 +155,7 @@ class FakeDriver(FakeTrees):
             privileged=request.privileged,
             cpus=request.cpus,
             memory_bytes=request.memory_bytes,
+            processes=request.processes,
             environment=dict(request.environment),
         )
         self.engine.nodes[request.name] = node
@@ -235,8 +244,7 @@ class FakeDriver(FakeTrees):
         return describe_settings(
             request.attachments,
             privileged=request.privileged,
-            cpus=request.cpus,
-            memory_bytes=request.memory_bytes,
+            limits=NodeLimits(processes=request.processes, memory_bytes=request.memory_bytes, cpus=request.cpus),
         )
 
     def set_settings(self, name: str, request: NodeRequest) -> None:
@@ -244,7 +252,7 @@ class FakeDriver(FakeTrees):
         with self._step("set_settings", name):
             node = self._ours(name)
             node.attachments, node.privileged = request.attachments, request.privileged
-            node.cpus, node.memory_bytes = request.cpus, request.memory_bytes
+            node.cpus, node.memory_bytes, node.processes = request.cpus, request.memory_bytes, request.processes
 
     # --- inside a node
 

@@ -14,6 +14,7 @@ from gpuprov.drivers.base import (
     EngineCluster,
     ExecResult,
     ImageState,
+    NodeLimits,
     NodeState,
     Setting,
 )
@@ -52,6 +53,7 @@ class FakeNode:
     privileged: bool = False
     cpus: int | None = None
     memory_bytes: int | None = None
+    processes: int | None = None
     environment: dict[str, str] = field(default_factory=dict)
     job: bool = False
     made_as: str = ""
@@ -68,6 +70,11 @@ class FakeNode:
         cluster = self.labels.get(LABEL_CLUSTER)
         made_as = self.made_as or self.name
         return Origin(name=made_as, cluster=cluster) if cluster and made_as != self.name else None
+
+    @property
+    def limits(self) -> NodeLimits:
+        """What it may use."""
+        return NodeLimits(processes=self.processes, memory_bytes=self.memory_bytes, cpus=self.cpus)
 
     def state(self) -> NodeState:
         """As a driver shows it."""
@@ -86,15 +93,12 @@ class FakeNode:
             snapshots=tuple(self.snapshots),
             privileged=self.privileged,
             environment=self.environment,
-            settings=describe_settings(
-                self.attachments, privileged=self.privileged, cpus=self.cpus, memory_bytes=self.memory_bytes
-            ),
+            settings=describe_settings(self.attachments, privileged=self.privileged, limits=self.limits),
+            limits=self.limits,
         )
 
 
-def describe_settings(
-    attachments: tuple[Attachment, ...], *, privileged: bool, cpus: int | None, memory_bytes: int | None
-) -> Settings:
+def describe_settings(attachments: tuple[Attachment, ...], *, privileged: bool, limits: NodeLimits) -> Settings:
     """A node's settings; limits are live, the rest needs a restart."""
     shown = {
         attachment.interface: Setting(value=f"{attachment.kind} on {attachment.network}, {attachment.mac}", live=False)
@@ -103,8 +107,8 @@ def describe_settings(
     addresses = ",".join(attachment.address for attachment in attachments)
     shown["addresses"] = Setting(value=addresses, live=False)
     shown["privileged"] = Setting(value=str(privileged), live=False)
-    shown |= {"cpus": Setting(value=str(cpus))} if cpus else {}
-    return shown | ({"memory": Setting(value=str(memory_bytes))} if memory_bytes else {})
+    known = {"processes": limits.processes, "memory": limits.memory_bytes, "cpus": limits.cpus}
+    return shown | {key: Setting(value=str(limit)) for key, limit in known.items() if limit}
 
 
 @dataclass(kw_only=True)

@@ -7,10 +7,13 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeVar
 
 from gpuprov.core.errors import HostNotReady, TimedOut
+from gpuprov.host.disks import Usage
 from gpuprov.host.folders import FolderLook
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
+
+    from gpuprov.core.disk import Disk
 
 Told = TypeVar("Told")
 
@@ -26,6 +29,7 @@ class FakeFolders:
         reach: Is told each step and its path, and may end the process there.
         marks: What was left in folders, by path and name; hosts with the same folder have the same.
         hang: Whether the file server is away.
+        disks: How full the disk of each path is.
     """
 
     there: dict[str, FolderLook] = field(default_factory=dict)
@@ -35,6 +39,7 @@ class FakeFolders:
     marks: dict[tuple[str, str], str] = field(default_factory=dict)
     modes: dict[str, int] = field(default_factory=dict)
     hang: bool = False
+    disks: dict[str, Disk] = field(default_factory=dict)
 
     def add(self, path: str, *, owner: int = 0, empty: bool = True) -> None:
         self.there[path] = FolderLook(kind="folder", at=path, owner=owner, empty=empty)
@@ -42,6 +47,12 @@ class FakeFolders:
     def look(self, path: str) -> FolderLook:
         found = self.there.get(path, FolderLook(kind="absent", at=path))
         return replace(found, can_give=self.can_give)
+
+    def disk(self, path: str) -> Disk | None:
+        return self.disks.get(path)
+
+    def usage(self, path: str) -> Usage:
+        return Usage(largest=(("jobs/7", 3 << 30, 5), ("data", 1 << 30, 9)) if path in self.disks else ())
 
     def make(self, path: str, *, owner: int, mode: int = 0o750) -> None:
         with self._step("make_folder", path):

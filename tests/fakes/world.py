@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from tests.fakes.engine import Command
 
 READS = {
-    *("facts", "owner_on_host", "list_nodes", "find_node", "list_networks", "list_images", "find_image"),
+    *("facts", "disk", "owner_on_host", "list_nodes", "find_node", "list_networks", "list_images", "find_image"),
     *("pull", "look", "read_tree", "run", "logs"),
 }
 

@@ -48,6 +48,8 @@ class Blueprint:
     engine_gpus: EngineGpus | None = None
     cpus: int | None = None
     memory_bytes: int | None = None
+    processes: int | None = None
+    gives_way: bool = False
     job: bool = False
 
     def with_devices(self, devices: Sequence[CharDevice], mounts: Sequence[Mount]) -> Blueprint:
@@ -66,6 +68,8 @@ class Blueprint:
             engine_gpus=request.engine_gpus,
             cpus=request.cpus,
             memory_bytes=request.memory_bytes,
+            processes=request.processes,
+            gives_way=request.gives_way,
         )
 
     def with_exposed(self, exposed: Sequence[Exposure]) -> Blueprint:
@@ -86,6 +90,8 @@ def plan_blueprint(request: NodeRequest, *, uid: str, job: bool = False) -> Blue
         engine_gpus=request.engine_gpus,
         cpus=request.cpus,
         memory_bytes=request.memory_bytes,
+        processes=request.processes,
+        gives_way=request.gives_way,
         job=job,
     )
 
@@ -98,6 +104,7 @@ def describe_settings(blueprint: Blueprint) -> Settings:
     if blueprint.engine_gpus:
         shown["GPUs from Docker"] = f"{blueprint.engine_gpus.access} {','.join(blueprint.engine_gpus.uuids)}"
     shown |= {"cpus": str(blueprint.cpus or ""), "memory": str(blueprint.memory_bytes or "")}
+    shown |= {"processes": str(blueprint.processes or ""), "gives way": "yes" if blueprint.gives_way else ""}
     return {key: Setting(value=value, live=False) for key, value in shown.items() if value}
 
 
@@ -124,6 +131,8 @@ def parse_blueprint(text: str | None) -> Blueprint | None:
         engine_gpus=_engine_gpus(document.get("engine_gpus")),
         cpus=_number(document.get("cpus")),
         memory_bytes=_number(document.get("memory_bytes")),
+        processes=_number(document.get("processes")),
+        gives_way=document.get("gives_way") is True,
         job=document.get("job") is True,
     )
 

@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Any
 from gpuprov.core.fingerprint import short
 from gpuprov.core.units import GIB
 from gpuprov.drivers.base import (
+    ENDED_FIRST,
     LABEL_CLUSTER,
     LABEL_FINGERPRINT,
     LABEL_SELF,
     EngineFacts,
     ImageState,
+    NodeLimits,
     NodeState,
     NodeStatus,
 )
@@ -50,6 +52,7 @@ _STATUSES: dict[str, NodeStatus] = {"running": "running", "created": "stopped", 
 _NO_NODE_NETWORKS = ("default", "bridge", "host", "none")
 _COPY_ON_WRITE = ("overlay2", "btrfs", "zfs", "overlayfs", "fuse-overlayfs", "stargz")
 _SHARED_MEMORY_BYTES = 8 * GIB  # data loaders need more than Docker's 64 MiB; it is a limit and nothing is reserved
+_HALF_SHARES = 512  # of the CPU time that a container without the setting gets, where others want it too
 _ENVIRONMENT = {
     "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
     "HOME": "/root",
@@ -143,6 +146,10 @@ def _render_host_config(blueprint: Blueprint, host_paths: Mapping[str, str]) -> 
         config["NanoCpus"] = blueprint.cpus * 10**9
     if blueprint.memory_bytes:
         config["Memory"] = blueprint.memory_bytes
+    if blueprint.processes:
+        config["PidsLimit"] = blueprint.processes
+    if blueprint.gives_way:
+        config |= {"CpuShares": _HALF_SHARES, "OomScoreAdj": ENDED_FIRST}
     return config
 
 
@@ -210,6 +217,7 @@ def parse_container(
         snapshots=tuple(snapshots),
         environment=blueprint.environment,
         settings=describe_settings(blueprint),
+        limits=NodeLimits(processes=blueprint.processes, memory_bytes=blueprint.memory_bytes, cpus=blueprint.cpus),
     )
 
 

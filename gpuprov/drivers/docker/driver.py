@@ -10,8 +10,9 @@ import sys
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from gpuprov.core.disk import Disk
 from gpuprov.core.errors import EngineError
 from gpuprov.core.interrupts import to_its_end
 from gpuprov.drivers.base import (
@@ -81,11 +82,15 @@ class DockerDriver(TellsNoNetworkSettings):
         from gpuprov.gpu.cdi_files import read_cdi_files  # here, for tables of nodes start sooner without
 
         info = self._api.get("/info")
-        folder = Path(info["DockerRootDir"])
-        free_bytes = shutil.disk_usage(folder).free if folder.is_dir() else None
+        space = _disk_of(info)
+        free_bytes = space.free_bytes if space else None
         folders = map(Path, info.get("CDISpecDirs") or ())
         files = [str(path) for path in read_cdi_files(folders)]
         return documents.parse_facts(info, api=self._api.client.api_version, free_bytes=free_bytes, cdi_files=files)
+
+    def disk(self) -> Disk | None:
+        """Of Docker's folder."""
+        return _disk_of(self._api.get("/info"))
 
     def owner_on_host(self, uid: int) -> int:
         """The same user, unless Docker has a user namespace."""
@@ -393,6 +398,15 @@ class DockerDriver(TellsNoNetworkSettings):
     def delete_image(self, image_id: str) -> None:
         """Remove an image of ours; no change if it is absent."""
         images.delete_image(self._api, image_id)
+
+
+def _disk_of(info: Mapping[str, Any]) -> Disk | None:
+    """Of the folder in which Docker keeps everything."""
+    folder = Path(info["DockerRootDir"])
+    if not folder.is_dir():
+        return None
+    space = shutil.disk_usage(folder)
+    return Disk(total_bytes=space.total, free_bytes=space.free)
 
 
 def _command(uid: str) -> list[str]:

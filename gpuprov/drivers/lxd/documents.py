@@ -6,15 +6,18 @@ import ipaddress
 import re
 from typing import TYPE_CHECKING, Any
 
+from gpuprov.core.disk import Disk
 from gpuprov.core.errors import EngineError
 from gpuprov.core.fingerprint import SHORT_LENGTH, fingerprint, short
 from gpuprov.drivers.base import (
+    ENDED_FIRST,
     LABEL_CLUSTER,
     LABEL_FINGERPRINT,
     LABEL_ROLE,
     LABEL_SELF,
     ROLE_BUILDER,
     ImageState,
+    NodeLimits,
     NodeRequest,
     NodeState,
     NodeStatus,
@@ -45,6 +48,7 @@ UUID = "volatile.uuid"  # LXD gives each instance its own, and a copy another on
 _NAME_LENGTH = 63  # of a device; LXD refuses one of more than 64
 _NAME_STEM = _NAME_LENGTH - SHORT_LENGTH - 1  # of one that ends with a hash
 _LISTEN = re.compile(r"tcp:([^:]+):([0-9]{1,5})", re.ASCII)
+_HALF_SHARES = "50%"  # of the CPU time that an instance without the setting gets, where others want it too
 STATUSES: dict[str, NodeStatus] = {"running": "running", "stopped": "stopped", "frozen": "frozen"}
 
 
@@ -112,6 +116,11 @@ def render_instance(request: NodeRequest, *, kin: Kin, pool: str, shift: bool) -
         config["limits.cpu"] = str(request.cpus)
     if request.memory_bytes:
         config["limits.memory"] = str(request.memory_bytes)
+    if request.processes:
+        config["limits.processes"] = str(request.processes)
+    if request.gives_way:
+        config["limits.cpu.allowance"] = _HALF_SHARES
+        config["raw.lxc"] = "\n".join(filter(None, (config["raw.lxc"], f"lxc.proc.oom_score_adj = {ENDED_FIRST}")))
     devices: dict[str, dict[str, str]] = {"root": {"type": "disk", "path": "/", "pool": pool}}
     for attachment in request.attachments:
         devices.update(render_nics(attachment))
@@ -253,7 +262,32 @@ def parse_instance(document: Mapping[str, Any]) -> NodeState:
         environment={
             key.removeprefix(_ENVIRONMENT): value for key, value in config.items() if key.startswith(_ENVIRONMENT)
         },
+        limits=NodeLimits(
+            processes=_limit(config, "limits.processes"),
+            memory_bytes=_limit(config, "limits.memory"),
+            cpus=_limit(config, "limits.cpu"),
+        ),
     )
+
+
+def parse_disk(seen: Mapping[str, Any]) -> Disk | None:
+    """The space of a storage pool; None where its driver does not tell."""
+    space, inodes = seen["space"], seen.get("inodes") or {}
+    if not space.get("total"):
+        return None
+    files = inodes.get("total") or 0
+    return Disk(
+        total_bytes=space["total"],
+        free_bytes=space["total"] - space["used"],
+        total_files=files,
+        free_files=files - (inodes.get("used") or 0),
+    )
+
+
+def _limit(config: Mapping[str, str], key: str) -> int | None:
+    """A limit as a number; LXD knows other ways to write one, such as 2GiB or 50%, which gpuprov does not use."""
+    text = config.get(key, "")
+    return int(text) if text.isdecimal() else None
 
 
 def _addresses(raw_lxc: str, devices: Mapping[str, Mapping[str, str]]) -> dict[str, str]:

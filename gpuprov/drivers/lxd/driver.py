@@ -44,6 +44,7 @@ from gpuprov.drivers.node_trees import look_in_node, read_tree, write_tree
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from gpuprov.core.disk import Disk
     from gpuprov.drivers.base import PathKind
     from gpuprov.drivers.lxd.api import Document, LxdApi
     from gpuprov.drivers.networks import Exposure, NetworkRequest, NetworkState
@@ -86,7 +87,7 @@ class LxdDriver:
         environment = self._api.client.host_info["environment"]
         resources = self._resources
         pool = self._api.get("storage-pools", self._pool())
-        space = self._api.get("storage-pools", self._pool(), "resources")["space"]
+        space = self.disk()
         return EngineFacts(
             name=self.name,
             version=environment["server_version"],
@@ -95,9 +96,13 @@ class LxdDriver:
             copy_on_write=pool["driver"] in _COPY_ON_WRITE,
             cpus=resources["cpu"]["total"],
             memory_bytes=resources["memory"]["total"],
-            free_bytes=space["total"] - space["used"] if space.get("total") else None,
+            free_bytes=space.free_bytes if space else None,
             cluster=members.find_engine_cluster(self._api),
         )
+
+    def disk(self) -> Disk | None:
+        """Of the storage pool for nodes."""
+        return documents.parse_disk(self._api.get("storage-pools", self._pool(), "resources"))
 
     @cached_property
     def _resources(self) -> Document:

@@ -15,7 +15,7 @@ from gpuprov.cluster.ordered_design import design_ordered
 from gpuprov.cluster.ordered_spec import first_draft, with_order
 from gpuprov.cluster.placement import Place
 from gpuprov.cluster.replacements import ghosts_of
-from gpuprov.cluster.room import refuse_without_room
+from gpuprov.cluster.room import ask_limits, refuse_without_room
 from gpuprov.cluster.share import look_and_plan_share, require_account
 from gpuprov.cluster.slices import spec_on
 from gpuprov.cluster.state import observe_cluster, with_current_gpus
@@ -148,7 +148,9 @@ def look_and_plan_node(
     networks = plan_networks(spec, state, version=__version__)
     leases = read_leases((*state.nodes, *state.others), engine=claims.engine)
     taken = whole.addresses_beside(recorded_host(found)) if whole else {}
-    place = Place(host=host.name, gpus=gpus, leases=leases, claims=claims, shared=shared_mounts(spec), taken=taken)
+    limits = ask_limits(driver, host, nodes=len(state.nodes) + 1)
+    shared = shared_mounts(spec)
+    place = Place(host=host.name, gpus=gpus, leases=leases, claims=claims, shared=shared, taken=taken, limits=limits)
     design = design_ordered(order, spec, state, place)
     image = None if order.image is None else get_named_image(driver, order.image)
     image = image if source is None else image_of(source)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from gpuprov.cluster.built_images import describe_builder, find_builder
@@ -11,7 +11,15 @@ from gpuprov.cluster.held_gpus import gpu_paths, leased_uuids
 from gpuprov.cluster.state import observe_cluster
 from gpuprov.core.errors import GpuprovError
 from gpuprov.core.names import name_cluster
-from gpuprov.drivers.base import LABEL_ACCESS, LABEL_CLUSTER, LABEL_IMAGE, LABEL_ROLE, LABEL_SHARING, ROLE_BUILDER
+from gpuprov.drivers.base import (
+    LABEL_ACCESS,
+    LABEL_CLUSTER,
+    LABEL_IMAGE,
+    LABEL_ROLE,
+    LABEL_SHARING,
+    ROLE_BUILDER,
+    NodeLimits,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,6 +42,7 @@ class NodeRow:
         work: The word of the node's plane, such as `idle`; empty where it has none.
         health: `ok`, `old image` with what that lacks, or what is wrong; of a foreign instance that has a node's
             labels, whose copy it is.
+        limits: What it may use of its host.
     """
 
     name: str
@@ -51,6 +60,7 @@ class NodeRow:
     work: str
     health: str
     image: str
+    limits: NodeLimits = field(default_factory=NodeLimits)
 
     @property
     def is_well(self) -> bool:
@@ -116,6 +126,7 @@ def node_row(node: NodeState, work: str, *, engine: str) -> NodeRow:
         work=work,
         health=_health(node, work, engine),
         image=node.labels.get(LABEL_IMAGE, ""),
+        limits=node.limits,
     )
 
 

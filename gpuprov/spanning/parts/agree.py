@@ -111,6 +111,7 @@ class Agreed:
         nodes: By host, those of the spec's nodes that it is to have.
         lines: By host, what it would change.
         older: By host, its nodes with an older image, and what it lacks.
+        unlimited: By host, its nodes that stay without limits of processes and memory.
         secret: What the nodes share now; empty where there is none.
         take: By host, the mark that it takes out of the folder that they share while it plans.
     """
@@ -125,6 +126,7 @@ class Agreed:
     secret: bytes = field(repr=False)
     take: Mapping[str, str] = field(default_factory=dict)
     older: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    unlimited: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def gone(self) -> tuple[Member, ...]:
@@ -211,8 +213,10 @@ def _agree(
         secrets = sorted(planned, key=lambda host: host != first)
         secret = next((planned[host].secret for host in secrets if planned[host].secret), b"")
         lines = {**leaving.lines, **{host: one.lines for host, one in planned.items()}}
-        older = {host: one.older for host, one in planned.items()}
-        agreed = replace(begun, whole=whole, lines=lines, secret=secret, take={}, older=older)
+        older, unlimited = (
+            {host: getattr(one, key) for host, one in planned.items()} for key in ("older", "unlimited")
+        )
+        agreed = replace(begun, whole=whole, lines=lines, secret=secret, take={}, older=older, unlimited=unlimited)
         if spec.share and agreed.changes and not proven:
             prove_share(spec, seen, hosts)
         return agreed

@@ -25,6 +25,7 @@ class PlannedPart:
         secret: What they share now; empty where there is none.
         took: Whether it has taken the mark that it was to take out of a folder.
         older: One line for nodes with an older image that lacks the same.
+        unlimited: A line for nodes that stay without limits of processes and memory.
     """
 
     lines: tuple[str, ...]
@@ -32,6 +33,7 @@ class PlannedPart:
     secret: bytes = field(repr=False)
     took: bool = False
     older: tuple[str, ...] = ()
+    unlimited: tuple[str, ...] = ()
 
 
 def read_planned_part(told: Mapping[str, Any], host: str, elsewhere: Mapping[str, str]) -> PlannedPart:
@@ -55,8 +57,10 @@ def read_planned_part(told: Mapping[str, Any], host: str, elsewhere: Mapping[str
     whole, secret, took = strictly(read, host)
     mine = parse_whole(whole, source=f"the answer of {host}").on(host)
     strictly(lambda: _refuse_others(mine, elsewhere), host)
-    lines, older = (read_lines(told, key, host) for key in ("plan", "older"))
-    return PlannedPart(lines=lines, mine=mine, secret=secret, took=took, older=older)
+    lines, older, unlimited = (
+        read_lines({"unlimited": [], **told}, key, host) for key in ("plan", "older", "unlimited")
+    )
+    return PlannedPart(lines=lines, mine=mine, secret=secret, took=took, older=older, unlimited=unlimited)
 
 
 def _refuse_others(mine: Iterable[Member], elsewhere: Mapping[str, str]) -> None:

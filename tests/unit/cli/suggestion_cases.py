@@ -404,6 +404,7 @@ REASONS = {
     "planes/led.py: name another node": "it needs another file; test_slurm_backup.py moves the backup and turns it off",
     "planes/across/find_page.py: gpuprov queue page": "the verb of what cluster/state.py says",
     "planes/across/find_page.py: list its jobs": "nodes without such a page: tests/unit/cli/test_queue_page.py",
+    "cluster/full_disks.py": "a warning: tests/unit/cluster/test_full_disks.py",
     "planes/worker/hold.py": "a warning: tests/unit/planes/test_hold_workers.py",
     "planes/worker/page.py": "a node that has lost its file: tests/unit/cli/test_queue_page.py",
     "planes/worker/plane.py: list its jobs": "a broker of the user's: tests/unit/cli/test_queue_page.py",

@@ -532,3 +532,16 @@ def test_what_is_odd_about_numbers_is_said(held: Desk) -> None:
     assert "{n} stays as it is" in held.said.err
     held("submit", "--no-project", "--count", "2", "--", "echo", "{n}")
     assert "warning" not in held.said.err
+
+
+def test_a_disk_that_is_nearly_full_is_told_of_and_nothing_fails_for_it(held: Desk) -> None:
+    quiet = ("submit", "--no-project", "--gpus", "0", "--", "true")
+    assert held(*quiet) == "1\n"
+    assert "full" not in held.said.err
+    held.world.engine.free_bytes = 10 << 30
+    assert held(*quiet) == "2\n"
+    told = "warning: the storage of lxd is 90 % full: 10.0 GiB of 100.0 GiB free; who uses it: gpuprov doctor"
+    assert told in held.said.err
+    held("cluster", "status")
+    assert told in held.said.err
+    assert "limits of c[000-001]: 2048 processes, 30.4 GiB of memory, all CPUs" in held.said.out

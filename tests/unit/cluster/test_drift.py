@@ -74,7 +74,7 @@ CASES: dict[str, tuple[Callable[[World], object], str, set[str]]] = {
     ),
     "a limit": (
         set_node(memory_bytes=1 << 30),
-        "repair node c001: memory 1073741824 instead of unset",
+        "repair node c001: memory 1073741824 instead of 32641122304",
         {"set_settings", "set_devices", "set_labels"},
     ),
     "privileges": (

@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from gpuprov.core.disk import Disk
 from gpuprov.core.errors import HostNotReady
-from gpuprov.drivers.base import EngineCluster, EngineFacts
+from gpuprov.drivers.base import EngineCluster, EngineFacts, NodeLimits
+from gpuprov.host.disks import Usage
 from gpuprov.host.facts import EngineView, HostFacts
 from gpuprov.host.findings import (
     judge_disk,
@@ -19,6 +21,8 @@ from gpuprov.host.findings import (
     judge_kernel_release,
     judge_limit,
     judge_loose_pairs,
+    judge_node_limits,
+    judge_shared,
     judge_subnet,
     judge_subuid,
 )
@@ -47,7 +51,7 @@ GOOD = HostFacts(
     cgroup="v2",
     uid=0,
     engine=EngineView(facts=LXD),
-    limits={"inotify": 1024, "keys": 2000, "neighbours": 65536},
+    limits={"inotify": 1024, "keys": 2000, "neighbours": 65536, "pids": 4194304, "threads": 65536},
     disk_free_bytes=50 * GIB,
 )
 
@@ -130,11 +134,12 @@ def test_what_is_not_good_says_what_to_type() -> None:
         engine=EngineView(
             error=HostNotReady("lxd is not running", evidence="no socket", fix="sudo gpuprov host prepare"),
             own_networks=("gpbr0", "gpbr1"),
+            node_limits={"c000": NodeLimits(memory_bytes=GIB)},
         ),
         links=(address("lxcbr0", "10.0.3.1/24"), address("eth1", "10.0.5.9/24")),
         loose_pairs=(("veth11111111", "veth22222222"),),
         forward_rules=("-P FORWARD DROP",),
-        limits={"inotify": 128, "keys": 200, "neighbours": 1024},
+        limits={"inotify": 128, "keys": 200, "neighbours": 1024, "pids": 1000, "threads": 1000},
         subuid=("ada:100000:65536",),
         missing_packages=("openssh-client",),
         gpu_error=HostNotReady("NVML does not work", evidence="code 18", fix="reboot"),
@@ -150,6 +155,9 @@ def test_what_is_not_good_says_what_to_type() -> None:
         "inotify",
         "keys",
         "neighbours",
+        "pids",
+        "threads",
+        "node-limits",
         "subnet",
         "private-subnet",
         "forward",
@@ -267,6 +275,34 @@ def test_limits_of_the_kernel(check: str, present: int | None, status: str) -> N
     finding = judge_limit(replace(GOOD, limits={check: present}), check)
     assert (finding.id, finding.status) == (check, status)
     assert bool(finding.fix) == (status == "warn")
+
+
+@pytest.mark.parametrize(
+    ("processes", "status", "words"),
+    [
+        (4096, "ok", "8192 processes for 2 nodes together, of 32768 of the host"),
+        (20000, "warn", "40000 processes for 2 nodes together, of 32768 of the host"),
+        (None, "warn", "no limit of processes and memory: c[000-001]"),
+    ],
+)
+def test_limits_of_nodes(processes: int | None, status: str, words: str) -> None:
+    limits = NodeLimits(processes=processes, memory_bytes=GIB)
+    engine = EngineView(facts=LXD, node_limits={"c000": limits, "c001": limits})
+    finding = judge_node_limits(replace(GOOD, engine=engine, limits={"pids": 32768, "threads": 90000}))
+    assert (finding.status, finding.evidence) == (status, words)
+    assert bool(finding.fix) == (status == "warn")
+
+
+@pytest.mark.parametrize(("free", "status"), [(16, "ok"), (14, "warn")])
+def test_folders_that_nodes_share(free: int, status: str) -> None:
+    disk, usage = Disk(total_bytes=100 * GIB, free_bytes=free * GIB), Usage(largest=(("jobs/7", 3 * GIB, 5),))
+    engine = EngineView(facts=LXD, shared_folders={"/srv/gpuprov/lab": "lab"}, disk=disk)
+    facts = replace(GOOD, engine=engine, shared_disks={"/srv/gpuprov/lab": (disk, usage)})
+    finding = judge_shared(facts)
+    assert finding.status == status
+    assert "/srv/gpuprov/lab of cluster lab is" in finding.evidence
+    assert "jobs/7 3.0 GiB in 5 files" in finding.evidence
+    assert {found.id: found.status for found in judge_engine(facts)}["storage-room"] == status
 
 
 def test_a_subnet_that_nobody_uses_is_free() -> None:

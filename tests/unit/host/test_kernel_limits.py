@@ -26,7 +26,7 @@ def set_limit(root: Path, limit: KernelLimit, text: str) -> None:
 def test_a_limit_is_read(tmp_path: Path, text: str, value: int | None) -> None:
     set_limit(tmp_path, KEYS, text)
     limits = LocalHost(root=tmp_path).limits()
-    assert limits == {"inotify": None, "keys": value, "neighbours": None}
+    assert limits == {"inotify": None, "keys": value, "neighbours": None, "pids": None, "threads": None}
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,70 @@
+"""What a job does to its node, it does not do to the host or to other nodes: processes and memory of each are limited.
+
+The limits are small, for these tests share their machine.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpuprov.core.errors import GpuprovError
+from gpuprov.drivers.base import ENDED_FIRST, NodeLimits
+from tests.contract.engines import PROCESS
+
+if TYPE_CHECKING:
+    from tests.contract.engines import Bench
+
+LIMITS = NodeLimits(processes=200, memory_bytes=256 << 20)
+ASLEEP = f"4719.{PROCESS}"  # seconds of a sleep that is these tests' own
+
+BOMB = f"""
+import os
+nothing = os.open(os.devnull, os.O_RDWR)
+for _ in range(1000):
+    if os.fork() == 0:
+        for stream in range(3):  # else whoever ran this would wait for all of them
+            os.dup2(nothing, stream)
+        os.execvp("sleep", ["sleep", "{ASLEEP}"])
+"""
+HOG = """
+kept = []
+for _ in range(1024):
+    kept.append(b"x" * (1 << 20))
+print("has it all")
+"""
+
+
+def count_asleep() -> int:
+    """Of the whole host."""
+    wanted, found = f"sleep\0{ASLEEP}\0".encode(), 0
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            found += path.read_bytes() == wanted
+    return found
+
+
+def test_a_fork_bomb_and_a_memory_hog_stay_in_their_node(bench: Bench) -> None:
+    limits = {"processes": LIMITS.processes, "memory_bytes": LIMITS.memory_bytes, "gives_way": True}
+    name, other = (bench.create(start=True, **limits) for _ in range(2))
+    state = bench.driver.find_node(name)
+    assert state
+    assert state.limits == LIMITS
+    if not bench.real:
+        return
+    for node in (name, other):
+        bench.await_boot(node)
+    assert bench.sh(name, "cat /proc/self/oom_score_adj") == str(ENDED_FIRST)
+    hog = bench.driver.run(name, ["python3", "-c", HOG], timeout_s=60.0)
+    assert hog.exit_code in (1, 137, -9), hog  # MemoryError, or killed
+    assert "has it all" not in hog.stdout
+    assert bench.sh(name, "echo lives") == "lives"
+    with suppress(GpuprovError):  # it may not even hear how the bomb ended
+        bench.driver.run(name, ["python3", "-c", BOMB], timeout_s=20.0)
+    assert 50 < count_asleep() < LIMITS.processes  # type: ignore[operator]
+    assert bench.sh(other, "echo lives") == "lives"
+    assert subprocess.run(["true"], check=False).returncode == 0
+    bench.driver.delete_node(name)
+    assert count_asleep() == 0
