@@ -14,8 +14,8 @@ import time
 from pathlib import Path
 from typing import Final
 
-from gpuwork.shared_folder import read_limited
 from gpuwork.signals import on_signals
+from gpuwork.untrusted_files import read_limited
 
 GPUS: Final = Path("/etc/gpuwork/gpus")
 LOGS: Final = Path("/shared/logs")

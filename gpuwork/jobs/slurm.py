@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from gpuwork.errors import SlurmError
 from gpuwork.jobs.batch import Queued
 from gpuwork.jobs.command import ask
-from gpuwork.jobs.store import SCRIPT, SLURM, Chunk
+from gpuwork.jobs.store import CHUNK, SCRIPT, SLURM, Chunk, chunks_of
 from gpuwork.program import program_argv
 from gpuwork.record import end_of_log
 from gpuwork.shared_folder import write_file
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from gpuwork.jobs.store import Submission
     from gpuwork.jobs.system import System
 
-CHUNK: Final = 1000
 SUBMIT_S: Final = 60.0
 ANSWER_S: Final = 30.0
 _MINUTE_S: Final = 60
@@ -105,11 +104,6 @@ class Slurm:
         """The last words of the program around a run."""
         array, index = place_of(submission.chunks, number)
         return end_of_log(submission.folder / SLURM / f"{array}_{index}.txt") or None
-
-
-def chunks_of(runs: int) -> list[tuple[int, int]]:
-    """The arrays that hold so many runs: the number of the first run of each, and how many it has."""
-    return [(first, min(CHUNK, runs - first)) for first in range(0, runs, CHUNK)]
 
 
 def render_run_script(folder: Path) -> str:
