@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from gpuwork.errors import Elsewhere, StoreError
-from gpuwork.untrusted_files import is_there, move_aside, open_anew, open_regular, regain
+from gpuwork.untrusted_files import has_entry, move_aside, open_anew, open_regular, regain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -152,7 +152,7 @@ def write_once(path: Path, content: str) -> bool:
     except OSError as error:
         if error.errno not in _NO_LINKS:
             raise
-        if is_there(path):  # a share without hard links: the lock of the run has to suffice
+        if has_entry(path):  # a share without hard links: the lock of the run has to suffice
             return False
         part.replace(path)
     finally:

@@ -86,7 +86,7 @@ def is_text(value: object) -> bool:
         return False
 
 
-def text_of(most: int) -> Kind:
+def text_up_to(most: int) -> Kind:
     """The same, of so many characters at most."""
     return lambda value: is_text(value) and len(str(value)) <= most
 

@@ -63,17 +63,17 @@ def open_anew(path: Path, flags: int) -> int:
 def move_aside(path: Path) -> None:
     """Give another name to what a job put where a file belongs; nothing is done for a file, or where nothing is."""
     if what_is(path) is not None:
-        set_aside(path)
+        _set_aside(path)
 
 
 def make_way_for_folder(path: Path) -> None:
     """The same where a folder belongs; one that is there is its owner's to read and write again."""
     regain(path)
-    if is_there(path) and what_is(path) != "is a folder":
-        set_aside(path)
+    if has_entry(path) and what_is(path) != "is a folder":
+        _set_aside(path)
 
 
-def set_aside(path: Path) -> None:
+def _set_aside(path: Path) -> None:
     """Give another name to whatever has this one."""
     path.rename(path.with_name(f".aside-{secrets.token_hex(4)}"))
 
@@ -113,12 +113,12 @@ def read_part(path: Path, *, start: int, most_bytes: int, within: Path | None = 
             return None
 
 
-def is_there(path: Path) -> bool:
+def has_entry(path: Path) -> bool:
     """Whether anything has this name, whatever it is; marks count by their name alone."""
     return os.path.lexists(path)
 
 
-def list_names(folder: Path, *, within: Path | None = None, folders: bool = False) -> list[str]:
+def names_in(folder: Path, *, within: Path | None = None, folders: bool = False) -> list[str]:
     """The names in a folder, or of the folders there.
 
     Raises:

@@ -354,6 +354,4 @@ def _stub_broker() -> None:
     """Hand nothing in: what is looked at is how folders are read."""
     from gpuwork.jobs import workers
 
-    workers.read_broker = lambda _file: ""  # type: ignore[attr-defined]
-    workers.make_app = lambda _url: None  # type: ignore[attr-defined]
-    workers.send_runs = lambda *_: None  # type: ignore[attr-defined]
+    vars(workers).update(read_broker=lambda _: "", make_app=lambda _: None, send_runs=lambda *_: None)

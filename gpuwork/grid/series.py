@@ -6,7 +6,7 @@ import csv
 import re
 from typing import TYPE_CHECKING, Final
 
-from gpuwork.untrusted_files import list_names
+from gpuwork.untrusted_files import names_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -92,7 +92,7 @@ def read_series(lines: Iterable[str]) -> list[tuple[str, str]]:
 def list_series_files(run: Path) -> list[Path]:
     """The files that can be series of a run, in their order, 100 at most; none where its folder cannot be listed."""
     try:
-        names = list_names(run, within=run.parents[1])
+        names = names_in(run, within=run.parents[1])
     except OSError:
         return []
     fitting = (name for name in names if name.endswith(_END) and _NAME.fullmatch(name.removesuffix(_END)))

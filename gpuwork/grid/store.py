@@ -20,7 +20,7 @@ from gpuwork.errors import StoreError
 from gpuwork.grid.values import as_plain, as_value, hash_values
 from gpuwork.strict import parse_strict_json
 from gpuwork.units import MIB
-from gpuwork.untrusted_files import list_names, read_limited
+from gpuwork.untrusted_files import names_in, read_limited
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -141,7 +141,7 @@ def read_values(param: Path) -> dict[str, ParameterValue]:
 
 def _entries(store: Path) -> list[Path]:
     try:
-        return [store / name for name in list_names(store, folders=True)]
+        return [store / name for name in names_in(store, folders=True)]
     except FileNotFoundError:
         return []
 
@@ -149,7 +149,7 @@ def _entries(store: Path) -> list[Path]:
 def _runs(folder: Path) -> list[Path]:
     """What is in the folder of a combination; nothing where a job made it unreadable."""
     try:
-        return [folder / name for name in list_names(folder, within=folder.parent, folders=True)]
+        return [folder / name for name in names_in(folder, within=folder.parent, folders=True)]
     except OSError:
         return []
 

@@ -12,7 +12,7 @@ from gpuwork.grid.series import list_series_files, read_series
 from gpuwork.grid.store import SUBMISSIONS, list_params, read_values
 from gpuwork.grid.submit import read_submitted_runs
 from gpuwork.grid.values import label
-from gpuwork.untrusted_files import list_names, read_limited
+from gpuwork.untrusted_files import names_in, read_limited
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -100,7 +100,7 @@ def _submissions(store: Path) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     folder = store / SUBMISSIONS
     try:
-        names = list_names(folder, within=store, folders=True)
+        names = names_in(folder, within=store, folders=True)
     except OSError:
         return {}
     for name in sorted(filter(_STAMP.fullmatch, names)):

@@ -17,7 +17,7 @@ from gpuwork.jobs.job import ENDED, as_row
 from gpuwork.jobs.log import read_piece
 from gpuwork.jobs.order import MOST_BYTES, order_document
 from gpuwork.jobs.overview import get_submission, list_jobs, list_live, pick_jobs
-from gpuwork.jobs.removal import remove
+from gpuwork.jobs.removal import remove_submissions
 from gpuwork.jobs.slurm import Slurm
 from gpuwork.jobs.store import parse_id, writing
 from gpuwork.jobs.submit import submit
@@ -121,7 +121,7 @@ def _cancel(asked: argparse.Namespace) -> Reply:
 
 
 def _remove(asked: argparse.Namespace) -> Reply:
-    return _document(remove(_store(asked), asked.ids, _batch(asked))), EXIT_DONE
+    return _document(remove_submissions(_store(asked), asked.ids, _batch(asked))), EXIT_DONE
 
 
 def _wait(asked: argparse.Namespace) -> Reply:

@@ -41,7 +41,7 @@ from gpuwork.program import program_argv
 from gpuwork.record import utc_moment, why_failed
 from gpuwork.shared_folder import is_free, make_folder, one_of, only_one
 from gpuwork.signals import on_signals
-from gpuwork.untrusted_files import is_there
+from gpuwork.untrusted_files import has_entry
 from gpuwork.where import SIMULATOR_VARIABLE, find_where
 
 if TYPE_CHECKING:
@@ -248,8 +248,8 @@ class _Run:
 def _wait_until_submitted(folder: Path) -> None:
     """Wait for whoever is handing this in; raises StoreError if that was never finished."""
     until = time.monotonic() + _SUBMIT_S
-    while not is_there(folder / SUBMITTED):
-        if is_free(folder / LOCK) and not is_there(folder / SUBMITTED):
+    while not has_entry(folder / SUBMITTED):
+        if is_free(folder / LOCK) and not has_entry(folder / SUBMITTED):
             raise StoreError(
                 "this was never submitted: the submission failed, or was interrupted",
                 evidence=f"{folder / SUBMITTED} is not there",

@@ -21,7 +21,7 @@ from gpuwork.jobs.store import (
     read_submission,
 )
 from gpuwork.shared_folder import is_free
-from gpuwork.untrusted_files import is_there, list_names, regain
+from gpuwork.untrusted_files import has_entry, names_in, regain
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -110,7 +110,7 @@ def lives(folder: Path) -> bool:
     for path in (folder, runs):
         regain(path)
     try:
-        return not all(is_free(runs / name / ALIVE, within=folder.parent) for name in list_names(runs))
+        return not all(is_free(runs / name / ALIVE, within=folder.parent) for name in names_in(runs))
     except OSError:
         return False
 
@@ -169,14 +169,14 @@ def _no_job(store: Path, text: str) -> Refused:
 def _jobs_of(submission: Submission, batch: Batch, find: Find, numbers: Collection[int] | None = None) -> list[JobRun]:
     is_foreign = submission.system != batch.name
     begun = list_begun(submission)
-    all_cancelled = is_there(submission.folder / CANCELLED)
+    all_cancelled = has_entry(submission.folder / CANCELLED)
     jobs = []
     for number in range(submission.order.runs) if numbers is None else numbers:
         run = submission.run_folder(number)
         there = str(number) in begun
         record = read_run_record(run) if there else RunRecord()
         queued = None if is_foreign else find(submission, number)
-        cancelled = all_cancelled or (there and is_there(run / CANCELLED))
+        cancelled = all_cancelled or (there and has_entry(run / CANCELLED))
         state, reason = state_of_run(record, queued, cancelled=cancelled)
         fault = find_record_fault(run) if there and record.state not in ENDED else None
         reason = "; ".join(filter(None, (fault, reason)))[:_REASON] or None
@@ -195,7 +195,7 @@ def list_begun(submission: Submission) -> set[str]:
     """
     runs = submission.folder / RUNS
     try:
-        return set(list_names(runs, within=submission.folder.parent))
+        return set(names_in(runs, within=submission.folder.parent))
     except OSError as error:
         raise StoreError(
             f"the runs of job {submission.id} cannot be listed",

@@ -26,7 +26,7 @@ _REMOVE_S: Final = 60.0
 _SHOWN: Final = 5
 
 
-def remove(store: Path, ids: Sequence[str], batch: Batch) -> list[JobRun]:
+def remove_submissions(store: Path, ids: Sequence[str], batch: Batch) -> list[JobRun]:
     """Remove all that submissions have, and return the jobs that they were; their numbers are not given again.
 
     Raises:

@@ -14,7 +14,7 @@ from gpuwork.strict import (
     optional,
     parse_strict_json,
     read_fields,
-    text_of,
+    text_up_to,
     whole,
 )
 
@@ -34,14 +34,14 @@ _FIELDS: Final = {
     "tries": whole(0, _MANY),
     "failed": whole(0, _MANY),
     "lost": whole(0, _MANY),
-    "node": optional(text_of(255)),
+    "node": optional(text_up_to(255)),
     "gpus": listing(matching(r"[A-Za-z0-9/-]{1,100}"), most=MOST_GPUS),
     "simulated": is_flag,
-    "image": optional(text_of(255)),
+    "image": optional(text_up_to(255)),
     "started": optional(is_moment),
     "ended": optional(is_moment),
     "exit_status": optional(whole(0, 255)),
-    "reason": optional(text_of(1000)),
+    "reason": optional(text_up_to(1000)),
 }
 
 

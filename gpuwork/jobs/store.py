@@ -30,7 +30,7 @@ from gpuwork.jobs.run_record import MOST_BYTES, RunRecord, parse_record, record_
 from gpuwork.jobs.system import TRAITS
 from gpuwork.shared_folder import make_folder, write_file, write_once
 from gpuwork.strict import exactly, is_moment, listing, matching, optional, parse_strict_json, read_fields, whole
-from gpuwork.untrusted_files import is_there, list_names, make_way_for_folder, read_limited, regain, what_is
+from gpuwork.untrusted_files import has_entry, make_way_for_folder, names_in, read_limited, regain, what_is
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -149,18 +149,18 @@ def list_ids(store: Path) -> list[str]:
     Nobody can tell of a folder without permission, so that counts.
     """
     numbers = list_numbers(store)
-    return [number for number in numbers if is_there(store / number / SUBMITTED) or what_is_wrong(store / number)]
+    return [number for number in numbers if has_entry(store / number / SUBMITTED) or what_is_wrong(store / number)]
 
 
 def list_open(store: Path) -> list[str]:
     """The ids of what was submitted, in their order, but for submissions that are marked as ended."""
-    return [number for number in list_ids(store) if not is_there(store / number / ENDED_MARK)]
+    return [number for number in list_ids(store) if not has_entry(store / number / ENDED_MARK)]
 
 
 def list_numbers(store: Path) -> list[str]:
     """The numbers that are taken, in their order."""
     try:
-        return sorted(filter(_NUMBER.fullmatch, list_names(store, folders=True)), key=int)
+        return sorted(filter(_NUMBER.fullmatch, names_in(store, folders=True)), key=int)
     except FileNotFoundError:
         return []
 
@@ -168,7 +168,7 @@ def list_numbers(store: Path) -> list[str]:
 def what_is_wrong(folder: Path) -> str | None:
     """Why the folder of a submission or its runs cannot be listed, in words; None if it can."""
     try:
-        list_names(folder, within=folder.parent)
+        names_in(folder, within=folder.parent)
     except OSError as error:
         return f"{folder} {error.strerror}"
     return None
@@ -176,7 +176,7 @@ def what_is_wrong(folder: Path) -> str | None:
 
 def next_number(store: Path) -> str:
     """For a new submission; whoever asks holds the lock of the store."""
-    taken = {int(name) for name in list_names(store) if _NUMBER.fullmatch(name)} if store.exists() else set()
+    taken = {int(name) for name in names_in(store) if _NUMBER.fullmatch(name)} if store.exists() else set()
     return str(next(number + 1 for number in (*sorted(taken, reverse=True), 0) if number + 1 not in taken | {_MOST_ID}))
 
 
@@ -248,7 +248,7 @@ def find_record_fault(run: Path) -> str | None:
         return f"{RUNS}/{run.name} {'may not be read' if kind == 'is a folder' else kind}"
     for name in (_DONE, _STATE):
         content = _read_record(run, name)
-        if content is None and is_there(run / name):
+        if content is None and has_entry(run / name):
             return f"{name} {what_is(run / name) or f'has more than {MOST_BYTES:,} bytes'}"
         if content is not None:
             try:
@@ -289,7 +289,7 @@ def mark_cancelled(submission: Submission, number: int | None) -> None:
 def mark_folder(folder: Path) -> None:
     """The same in the folder of a submission that cannot be read, or of a run."""
     regain(folder)
-    if not is_there(folder / CANCELLED):
+    if not has_entry(folder / CANCELLED):
         write_file(folder / CANCELLED, "")
 
 
@@ -301,7 +301,7 @@ def mark_ended(submission: Submission) -> None:
 
 def is_cancelled(submission: Submission, number: int) -> bool:
     """Whether a run is not to begin, or was told to end."""
-    return is_there(submission.folder / CANCELLED) or is_there(submission.run_folder(number) / CANCELLED)
+    return has_entry(submission.folder / CANCELLED) or has_entry(submission.run_folder(number) / CANCELLED)
 
 
 @contextmanager

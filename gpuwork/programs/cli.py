@@ -22,7 +22,7 @@ from gpuwork.programs.store import get_program, registered_programs, remove_regi
 from gpuwork.programs.table import check_table
 from gpuwork.programs.toolkit import find_toolkit
 from gpuwork.signals import on_signals
-from gpuwork.untrusted_files import list_names
+from gpuwork.untrusted_files import names_in
 from gpuwork.where import find_where
 
 if TYPE_CHECKING:
@@ -175,7 +175,7 @@ def _drop(asked: argparse.Namespace) -> Printed:
 def _pages(asked: argparse.Namespace) -> Printed:
     page = None
     try:
-        places = [asked.runs / name for name in list_names(asked.runs, folders=True) if name.startswith("run-")]
+        places = [asked.runs / name for name in names_in(asked.runs, folders=True) if name.startswith("run-")]
     except OSError:
         places = []
     for place in sorted(places, key=_changed, reverse=True):

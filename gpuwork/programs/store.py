@@ -17,7 +17,7 @@ from gpuwork.programs.config import read_config
 from gpuwork.record import utc_moment
 from gpuwork.shared_folder import locked, write_file
 from gpuwork.strict import exactly, is_moment, matching, parse_strict_json, read_fields
-from gpuwork.untrusted_files import list_names, open_anew, read_limited
+from gpuwork.untrusted_files import has_entry, names_in, open_anew, read_limited
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -74,7 +74,7 @@ class Registered:
     def targets(self) -> list[str]:
         """For which kinds of GPU it is built."""
         try:
-            listed = list_names(self.built, within=self.folder.parent)
+            listed = names_in(self.built, within=self.folder.parent)
         except OSError:
             return []
         names = map(_LIBRARY.fullmatch, listed)
@@ -157,15 +157,19 @@ def read_registered(place: Path) -> Registered:
 
 def registered_programs(store: Path) -> list[Registered]:
     """All, those that were registered last first; what is being registered, or was changed, is not among them."""
+    programs = []
+    for name in _hashes(store):
+        with suppress(StoreError):  # one that a job changed is told when it is named
+            programs.append(read_registered(store / name))
+    return sorted(programs, key=lambda one: (one.registered, one.hash), reverse=True)
+
+
+def _hashes(store: Path) -> list[str]:
     try:
-        found = [store / name for name in list_names(store, folders=True) if re.fullmatch(_HASH, name)]
+        names = names_in(store, folders=True)
     except FileNotFoundError:
         return []
-    programs = []
-    for path in found:
-        with suppress(StoreError):  # one that a job changed is registered again when it is run
-            programs.append(read_registered(path))
-    return sorted(programs, key=lambda one: (one.registered, one.hash), reverse=True)
+    return [name for name in names if re.fullmatch(_HASH, name) and has_entry(store / name / _FILE)]
 
 
 def get_program(store: Path, text: str) -> Registered:
@@ -173,17 +177,18 @@ def get_program(store: Path, text: str) -> Registered:
 
     Raises:
         Refused: There is none, or more than one.
+        StoreError: Somebody changed it.
     """
-    known = registered_programs(store)
-    found = [one for one in known if one.hash.startswith(text)] if re.fullmatch(r"[0-9a-f]+", text) else []
+    known = [one.hash for one in registered_programs(store)]
+    found = [name for name in _hashes(store) if name.startswith(text)] if re.fullmatch(r"[0-9a-f]+", text) else []
     if len(found) != 1 or len(text) < _SHORTEST:
-        shown = ", ".join(one.hash[:12] for one in (found or known)[:5]) or "there are none"
+        shown = ", ".join(name[:12] for name in (found or known)[:5]) or "there are none"
         raise Refused(
             f"{text[:80]!r} names {'more than one program' if len(found) > 1 else 'no program'}",
             evidence=f"{_SHORTEST} characters of a hash or more; registered: {shown}",
             fix="python3 -m gpuwork.programs list",
         )
-    return found[0]
+    return read_registered(store / found[0])
 
 
 def remove_registered(program: Registered) -> None:

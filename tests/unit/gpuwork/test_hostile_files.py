@@ -13,7 +13,7 @@ from gpuwork.jobs.store import next_number, read_submission
 from gpuwork.jobs.workers import take_next
 from gpuwork.shared_folder import is_free, locked, one_of, only_one, write_file
 from gpuwork.strict import parse_strict_json
-from gpuwork.untrusted_files import list_names, open_regular, read_limited, what_is
+from gpuwork.untrusted_files import names_in, open_regular, read_limited, what_is
 from tests.hostile_jobs import BAD, FILES, RUN, STATES, STORE_FILES, folder_for_all, look_at, make_store
 
 if TYPE_CHECKING:
@@ -84,17 +84,17 @@ def test_no_component_of_a_path_is_a_link(tmp_path: Path) -> None:
     assert read_limited(tmp_path / "real" / "file", within=tmp_path) == b"content"
     assert read_limited(tmp_path / "link" / "file", within=tmp_path) is None
     with pytest.raises(OSError, match="Not a directory"):
-        list_names(tmp_path / "link", within=tmp_path)
+        names_in(tmp_path / "link", within=tmp_path)
 
 
 def test_a_folder_with_too_many_names_is_not_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gpuwork.untrusted_files.MOST_ENTRIES", 3)
     for name in "abc":
         (tmp_path / name).touch()
-    assert sorted(list_names(tmp_path)) == ["a", "b", "c"]
+    assert sorted(names_in(tmp_path)) == ["a", "b", "c"]
     (tmp_path / "d").touch()
     with pytest.raises(OSError, match="has more than 3 names"):
-        list_names(tmp_path)
+        names_in(tmp_path)
 
 
 @pytest.mark.parametrize(

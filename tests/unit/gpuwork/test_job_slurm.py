@@ -12,8 +12,8 @@ from gpuwork.jobs import slurm
 from gpuwork.jobs.batch import Queued
 from gpuwork.jobs.command import ask
 from gpuwork.jobs.order import RunsOrder
-from gpuwork.jobs.slurm import chunks_of, find_run, find_tasks, parse_queue, render_run_script, sbatch_argv
-from gpuwork.jobs.store import Chunk
+from gpuwork.jobs.slurm import find_run, find_tasks, parse_queue, render_run_script, sbatch_argv
+from gpuwork.jobs.store import Chunk, chunks_of
 
 ORDER = RunsOrder(
     command=("true",), name="sweep", count=2500, at_most=8, time_limit_s=90, memory_bytes=1024**3 + 1, gpus=2, retries=1
