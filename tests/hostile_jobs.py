@@ -184,7 +184,7 @@ STATES: Final[dict[str, Callable[[Path], object]]] = {
     "1,500 folders, each within another": _deep_folders,
     "a link to itself": lambda path: _link(path, path.name),
     "a link to a file of root's": lambda path: _link(path, path.parents[len(path.parts) - 3] / "nothing"),
-    "a link to the folder of another job": lambda path: _link(path, "/proc/self/cwd"),
+    "a link to the same file of another job": lambda path: _link(path, "/proc/self/cwd"),
     "a link to /dev/zero": lambda path: _link(path, "/dev/zero"),
     "a socket": _bind,
     "a device": _device,
@@ -217,7 +217,7 @@ def look_at(folder: Path, place: str, state: str) -> Seen:
     _clear(path)
     if state == "a link to a file of root's":
         _link(path, secret)
-    elif state == "a link to the folder of another job":
+    elif state == "a link to the same file of another job":
         _link(path, store / "1" / place if not place.startswith("/") else store / "1")
     else:
         STATES[state](path)

@@ -64,9 +64,9 @@ def cancel(store: Path, ids: Sequence[str], batch: Batch) -> list[JobRun]:
     sound = [text for text in ids if parse_id(text)[0] not in broken]
     left = {job.id.partition(".")[0] for job in pick_jobs(store, sound, batch) if job.state not in ENDED}
     asked = [(get_submission(store, text), parse_id(text)[1]) for text in sound if parse_id(text)[0] in left]
-    for number in broken:
-        with writing(store, failed=f"the cancellation of {number} cannot be recorded"):
-            mark_folder(store / number)
+    for name in broken:
+        with writing(store, failed=f"the cancellation of {name} cannot be recorded"):
+            mark_folder(store / name)
     for submission, number in asked:
         with writing(store, failed=f"the cancellation of {submission.id} cannot be recorded"):
             mark_cancelled(submission, number)

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
 
 from gpuwork.child import open_log
+from gpuwork.errors import StoreError
+from gpuwork.grid.store import read_values, render_values
+from gpuwork.grid.tables import list_runs, list_series
 from gpuwork.jobs.store import next_number, read_submission
 from gpuwork.jobs.workers import take_next
+from gpuwork.programs.store import get_program, in_use, registered_programs
 from gpuwork.shared_folder import is_free, locked, one_of, only_one, write_file
 from gpuwork.strict import parse_strict_json
 from gpuwork.untrusted_files import names_in, open_regular, read_limited, what_is
@@ -22,6 +27,9 @@ if TYPE_CHECKING:
 
     from tests.conftest import Ledger
 
+GRID_DONE = {
+    "schema": "gpuprov.grid-done/v1", "version": 1, "state": "done", "exit_status": 0, "code": "abc", "seconds": 1.5,
+}  # fmt: skip
 PLACES = (*FILES, *(f"/{name}" for name in STORE_FILES))
 FOUND = (
     (f"{RUN}/.alive", "a FIFO"), (f"{RUN}/.alive", "a folder"), (f"{RUN}/.alive", "a link to itself"),
@@ -40,8 +48,66 @@ def test_a_state_that_was_found_hurts_nobody_else(place: str, state: str) -> Non
         assert look_at(folder, place, state).faults == ()
 
 
+GRID_PLACES = (
+    "param2val.yaml", "RUN", "RUN/done.json", "RUN/loss.csv", "RUN/log.txt", "/.code", "/param_999999", "/.lock",
+    "/.submissions/2026-01-01-00-00-01",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("place", GRID_PLACES)
+@pytest.mark.parametrize("state", [state for state in STATES if state != "a device" or os.geteuid() == 0])
+def test_a_state_in_the_folder_of_a_grid_hurts_no_other_run(place: str, state: str) -> None:
+    run = "2026-01-01-00-00-00_num1"
+    with folder_for_all() as store:
+        for name in ("param_001", "param_002"):
+            (store / name / run).mkdir(parents=True)
+            (store / name / "param2val.yaml").write_text(render_values({"lr": 0.1}, param_name=name))
+            (store / name / run / "done.json").write_text(json.dumps(GRID_DONE))
+            (store / name / run / "loss.csv").write_text("index,loss\n0,0.5\n")
+        (store / ".submissions").mkdir()
+        path = store / place[1:] if place.startswith("/") else store / "param_001" / place.replace("RUN", run)
+        subprocess.run(["rm", "-rf", str(path)], check=True)
+        STATES[state](path)
+        listed, drawn = list_runs(store), list_series(store)
+        subprocess.run(["rm", "-rf", *map(str, store.iterdir())], check=True)  # also what Python cannot remove
+    found = (dict(zip(listed["columns"], row, strict=True)) for row in listed["rows"])
+    rows = {row["param_name"]: row for row in found}
+    assert (rows["param_002"]["run.state"], rows["param_002"]["last.loss"]) == ("done", "0.5")
+    assert drawn["combinations"][-1]["series"] == {"loss": [[["0", "0.5"]]]}
+    assert len(json.dumps([listed, drawn], allow_nan=False)) < 20_000
+
+
+def test_an_alias_in_the_values_of_a_grid_is_not_followed(tmp_path: Path) -> None:
+    bomb = "\n".join(["a0: &a0 [1, 1]", *(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 12))])
+    (tmp_path / "param2val.yaml").write_text(f"# values {'0' * 64}\n{bomb}\n")
+    with pytest.raises(StoreError, match="was changed or removed"):
+        read_values(tmp_path)
+
+
+@pytest.mark.parametrize("state", [state for state in STATES if state != "a device" or os.geteuid() == 0])
+def test_a_state_in_the_store_of_programs_hurts_no_other_program(state: str) -> None:
+    good, bad = "1" * 64, "2" * 64
+    told = {"schema": "gpuprov.program/v1", "version": 1, "hash": good, "name": "kmeans", "program_version": "1"}
+    told |= {"registered": "2026-01-01T00:00:00Z", "code": "0" * 64}
+    for place in ("program.json", "built", ".in-use", ""):
+        with folder_for_all() as store:
+            for name in (good, bad):
+                (store / name).mkdir()
+                (store / name / "program.json").write_text(json.dumps({**told, "hash": name}))
+            path = store / bad / place
+            subprocess.run(["rm", "-rf", str(path)], check=True)
+            STATES[state](path)
+            assert good in {one.hash for one in registered_programs(store)}
+            assert get_program(store, good).targets == []
+            for one in registered_programs(store):
+                assert isinstance(one.targets, list)
+                with in_use(one):
+                    pass
+            subprocess.run(["rm", "-rf", *map(str, store.iterdir())], check=True)
+
+
 @as_root
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("state", STATES)
 def test_a_state_in_place_of_any_file_hurts_nobody_else(ledger: Ledger, state: str) -> None:
     found = {}
