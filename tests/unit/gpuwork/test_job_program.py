@@ -87,6 +87,14 @@ def test_a_function_of_a_project_is_run(jobs: Jobs, make: Callable[..., Path]) -
     assert jobs("logs", "1")["text"] == "units 128\n"
 
 
+def test_a_project_is_frozen_although_a_job_put_something_in_its_way(jobs: Jobs, make: Callable[..., Path]) -> None:
+    project = make({"task.py": "def train():\n    print('trained')\n"})
+    jobs.folder.mkdir(exist_ok=True)
+    os.mkfifo(jobs.folder / ".code")
+    jobs.submit(project=str(project), function="task:train")
+    assert jobs.wait("1")[0]["state"] == "done"
+
+
 @pytest.mark.slow
 def test_two_and_a_half_thousand_runs_are_three_commands(held: Jobs, slurm: SlurmCommands) -> None:
     answer = held.submit("true", count=2500, at_most=8, gpus=1)
