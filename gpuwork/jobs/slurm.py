@@ -67,7 +67,7 @@ class Slurm:
             SlurmError: Slurm does not answer, or refused; it has the arrays that were told of, and perhaps one more.
         """
         after = None
-        for first, size in chunks_of(order.runs):
+        for first, size in chunks_of(order.runs, CHUNK):
             argv = sbatch_argv(order, folder, (first, size), after=after)
             try:
                 said = ask(argv, limit_s=SUBMIT_S)
@@ -182,7 +182,7 @@ def parse_queue(said: str) -> dict[Task, Queued]:
 
 def place_of(chunks: Sequence[Chunk], number: int) -> Task:
     """The array that has a run, and the run's number within it."""
-    chunk = chunks[number // CHUNK]
+    chunk = chunks[number // chunks[0].size]
     return chunk.slurm, number - chunk.first
 
 

@@ -191,7 +191,8 @@ def read_submission(folder: Path) -> Submission:
         raise _changed(folder, f"{SUBMITTED} {error}") from error
     if order is None or faults:
         raise _changed(folder, "; ".join(map(str, faults[:3])))
-    wanted = chunks_of(order.runs) if TRAITS[told["system"]].has_chunks else []
+    size = chunks[0].size if chunks else CHUNK
+    wanted = chunks_of(order.runs, size) if TRAITS[told["system"]].has_chunks else []
     if [(chunk.first, chunk.size) for chunk in chunks] != wanted:
         raise _changed(folder, f"{SUBMITTED} does not have the runs of {ORDER}")
     return Submission(
@@ -211,9 +212,9 @@ def _read(folder: Path, name: str) -> bytes:
     return content
 
 
-def chunks_of(runs: int) -> list[tuple[int, int]]:
-    """The arrays that hold so many runs: the number of the first run of each, and how many it has."""
-    return [(first, min(CHUNK, runs - first)) for first in range(0, runs, CHUNK)]
+def chunks_of(runs: int, size: int) -> list[tuple[int, int]]:
+    """The arrays of a size that hold so many runs: the number of the first run of each, and how many it has."""
+    return [(first, min(size, runs - first)) for first in range(0, runs, size)]
 
 
 def write_submitted(submission: Submission) -> None:
