@@ -433,7 +433,11 @@ def test_a_run_of_an_old_submission_is_live_whatever_was_submitted_since(
     ]
     assert answer["older"] == 2
     (jobs.folder / "2/order.json").write_text("{}")
-    assert jobs("list", "--live", code=3)["error"]["what"] == f"{jobs.folder}/2 is not a submission, or was changed"
+    (broken,) = (row for row in jobs("list", "--live")["jobs"] if row["id"] == "2")
+    assert (broken["state"], broken["node"]) == ("running", None)
+    assert broken["reason"].startswith("order: schema: is missing")
+    assert [row["state"] for row in jobs("cancel", "2")["jobs"]] == ["lost"]
+    assert "2" not in {row["id"] for row in jobs("list", "--live")["jobs"]}
 
 
 def test_a_submission_is_marked_once_each_of_its_runs_has_an_end_that_stays(held: Jobs) -> None:

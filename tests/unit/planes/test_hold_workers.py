@@ -120,6 +120,15 @@ def test_what_a_killed_run_held_is_told_by_the_plan_and_let_go_by_the_next_run(w
     assert line in stop_nodes(world.driver, ["c002"], world.host, reporter=world.reporter).changed
 
 
+def test_what_runs_nobody_can_tell_where_ends_unannounced_on_no_node(world: World) -> None:
+    job = {**JOB, "node": None, "name": "?", "reason": "order.json is a FIFO"}
+    told = {"schema": "gpuprov.jobs/v1", "version": 1, "jobs": [job], "older": 0}
+    world.workers._list_live = lambda: told  # type: ignore[method-assign]
+    with pytest.raises(UsageError):
+        stop_nodes(world.driver, ["c002"], world.host, reporter=world.reporter)
+    assert world.engine.nodes["c002"].status == "running"
+
+
 @pytest.mark.parametrize("place", ["", "c001", ".c001"])
 @pytest.mark.parametrize("state", [os.mkfifo, Path.mkdir, lambda path: path.symlink_to(path)])
 def test_what_a_job_puts_where_nodes_are_held_keeps_no_node_from_stopping(
