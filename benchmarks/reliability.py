@@ -112,6 +112,21 @@ def hostile(rows: list[Row]) -> str:
     return table(("Misbehaviour", *engines), [*lines, (f"all {len(lines)} kinds", *whole)])
 
 
+def hostile_jobs(rows: list[Row]) -> str:
+    """What a job left in place of a file of its submission or of the folder of jobs, and whether others noticed."""
+    lines = []
+    for (state,), tries in _group(rows, "state").items():
+        own = [row for row in tries if not row["place"].startswith("/")]
+        common = [row for row in tries if row["place"].startswith("/")]
+        slowest = max(row["seconds"] for row in tries)
+        lines.append((state, _survived(own), _survived(common), f"{slowest:.2f} s"))
+    own = [row for row in rows if not row["place"].startswith("/")]
+    common = [row for row in rows if row["place"].startswith("/")]
+    slowest = f"{max(row['seconds'] for row in rows):.2f} s"
+    headers = ("In place of a file", "of a submission", "of the folder of jobs", "Slowest verb")
+    return table(headers, [*lines, (f"all {len(lines)} states", _survived(own), _survived(common), slowest)])
+
+
 def jobs(rows: list[Row]) -> str:
     """Jobs that were lost beside verbs that remove, stop or restart nodes."""
     lines = [
@@ -140,6 +155,7 @@ TABLES: dict[str, tuple[str, Callable[[list[Row]], str]]] = {
     "repairs": ("repair", repairs),
     "foreign": ("foreign", foreign),
     "hostile": ("hostile", hostile),
+    "hostile-jobs": ("hostile-job", hostile_jobs),
     "jobs": ("job", jobs),
     "suggestions": ("suggestion", suggestions),
 }

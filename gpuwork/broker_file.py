@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from gpuwork.errors import BrokerError
-from gpuwork.shared_folder import read_limited
+from gpuwork.untrusted_files import read_limited
 
 BROKER: Final = Path("/etc/gpuwork/broker")
 _MOST_BYTES: Final = 4096

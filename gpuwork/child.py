@@ -10,7 +10,9 @@ import subprocess
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, BinaryIO, Final, cast
+
+from gpuwork.untrusted_files import open_anew
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -53,7 +55,7 @@ def run_group(  # noqa: PLR0913  (what a process is, and when it ends)
     Returns:
         The exit status, 128 + N for signal N; None if it was stopped.
     """
-    with log.open("ab") as output:
+    with open_log(log) as output:
         process = subprocess.Popen(  # noqa: S603
             list(argv),
             cwd=cwd,
@@ -84,6 +86,11 @@ def run_group(  # noqa: PLR0913  (what a process is, and when it ends)
     if stopped:
         return None
     return process.returncode if process.returncode >= 0 else 128 - process.returncode
+
+
+def open_log(log: Path) -> BinaryIO:
+    """What is printed is added here; whatever a job put into its place is moved aside."""
+    return cast("BinaryIO", os.fdopen(open_anew(log, os.O_WRONLY | os.O_APPEND), "ab", buffering=0))
 
 
 def _has_ended(handle: int, limit_s: float) -> bool:

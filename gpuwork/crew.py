@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Final
 
 from gpuwork.program import python_argv
-from gpuwork.shared_folder import read_limited
 from gpuwork.signals import on_signals
+from gpuwork.untrusted_files import read_limited
 
 GPUS: Final = Path("/etc/gpuwork/gpus")
 LOGS: Final = Path("/shared/logs")

@@ -11,8 +11,8 @@ import sys
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Final
 
-from gpuwork.shared_folder import read_limited
 from gpuwork.units import MIB
+from gpuwork.untrusted_files import read_limited
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from gpuwork.shared_folder import read_part
+from gpuwork.untrusted_files import read_part
 
 if TYPE_CHECKING:
     from datetime import datetime

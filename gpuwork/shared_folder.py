@@ -1,7 +1,4 @@
-"""How files on the shared folder are read and written.
-
-What lies there was written by jobs too, so it is read with a limit and no link is followed.
-"""
+"""Locks on the shared folder, and how files are written there; `untrusted_files` reads them."""
 
 from __future__ import annotations
 
@@ -9,14 +6,13 @@ import errno
 import fcntl
 import os
 import platform
-import stat
 import threading
 import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-from gpuwork.errors import Elsewhere
-from gpuwork.units import MIB
+from gpuwork.errors import Elsewhere, StoreError
+from gpuwork.untrusted_files import has_entry, move_aside, open_anew, open_regular, regain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,16 +21,29 @@ if TYPE_CHECKING:
 
 _NO_LINKS: Final = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS)
 _LOOK_S: Final = 0.05
-_MOST_BYTES: Final = 4 * MIB
+_NOBODY: Final = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO, errno.EINVAL, errno.EISDIR)
+_STORE_S: Final = 300.0  # a project of 1 GiB is frozen meanwhile
 
 
 @contextmanager
 def locked(store: Path) -> Iterator[None]:
-    """Hold the lock of everyone who hands in runs; the kernel frees a killed process's."""
+    """Hold the lock of everyone who hands in runs; the kernel frees a killed process's.
+
+    Raises:
+        StoreError: Somebody else holds it for long.
+    """
     store.mkdir(parents=True, exist_ok=True)
-    handle = os.open(store / ".lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+    lock, until = store / ".lock", time.monotonic() + _STORE_S
+    handle = open_anew(lock, os.O_RDWR)
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
+        while not try_lock(handle):
+            if time.monotonic() >= until:
+                raise StoreError(
+                    "somebody else has been writing here for minutes",
+                    evidence=f"{lock} is locked",
+                    fix=f"fuser -v {lock}",
+                )
+            time.sleep(_LOOK_S)
         yield
     finally:
         os.close(handle)
@@ -60,40 +69,53 @@ def only_one(
         Elsewhere: Another process holds it.
     """
     until = time.monotonic() + patience_s
-    with (run / lock).open("a", encoding="utf-8") as file:
-        while not _try_lock(file.fileno()):
+    handle = open_anew(run / lock, os.O_RDWR)
+    try:
+        while not try_lock(handle):
             if time.monotonic() >= until or (stop is not None and stop.is_set()):
                 raise Elsewhere(
                     f"the run {name} is running elsewhere", evidence=f"{run / lock} is locked", fix=f"tail {log}"
                 )
             time.sleep(_LOOK_S)
-        yield file.fileno()
+        yield handle
+    finally:
+        os.close(handle)
 
 
 @contextmanager
 def one_of(folder: Path, places: int) -> Iterator[int | None]:
     """Hold one of so many places in a folder for the block, which gets the handle of its lock; None if all are held."""
     for place in range(places):
-        with (folder / str(place)).open("a", encoding="utf-8") as file:
-            if _try_lock(file.fileno()):
-                yield file.fileno()
+        handle = open_anew(folder / str(place), os.O_RDWR)
+        try:
+            if try_lock(handle):
+                yield handle
                 return
+        finally:
+            os.close(handle)
     yield None
 
 
-def is_free(lock: Path) -> bool:
-    """Whether nobody holds a lock."""
+def is_free(lock: Path, *, within: Path | None = None) -> bool:
+    """Whether nobody holds a lock; nobody does where there is no file."""
+    regain(lock)
     try:
-        with lock.open(encoding="utf-8") as file:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except FileNotFoundError:
-        return True
+        handle = open_regular(lock, within=within)
+    except OSError as error:
+        if error.errno in _NOBODY:
+            return True
+        raise
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
+    finally:
+        os.close(handle)
     return True
 
 
-def _try_lock(handle: int) -> bool:
+def try_lock(handle: int) -> bool:
+    """Take the lock of a file; whether nobody else held it."""
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -102,13 +124,17 @@ def _try_lock(handle: int) -> bool:
 
 
 def write_file(path: Path, content: str, *, durable: bool = True) -> None:
-    """Write a file whole or not at all; what is durable is on the disk before it has its name."""
+    """Write a file whole or not at all; what is durable is on the disk before it has its name.
+
+    What a job put into its place is moved aside.
+    """
     part = path.with_name(f".{path.name}.part")
-    with part.open("w", encoding="utf-8") as file:
+    with os.fdopen(open_anew(part, os.O_WRONLY | os.O_TRUNC), "w", encoding="utf-8") as file:
         file.write(content)
         if durable:
             file.flush()
             os.fsync(file.fileno())
+    move_aside(path)
     part.replace(path)
 
 
@@ -116,7 +142,7 @@ def write_once(path: Path, content: str) -> bool:
     """Write a file whole unless it is there; whether it was written. Of two that do so at once, one does."""
     part = path.with_name(f".{path.name}.{threading.get_native_id()}.{platform.node()}.part")
     try:
-        with part.open("w", encoding="utf-8") as file:
+        with os.fdopen(open_anew(part, os.O_WRONLY | os.O_TRUNC), "w", encoding="utf-8") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
@@ -126,35 +152,12 @@ def write_once(path: Path, content: str) -> bool:
     except OSError as error:
         if error.errno not in _NO_LINKS:
             raise
-        if path.exists():  # a share without hard links: the lock of the run has to suffice
+        if has_entry(path):  # a share without hard links: the lock of the run has to suffice
             return False
         part.replace(path)
     finally:
         part.unlink(missing_ok=True)
     return True
-
-
-def read_limited(path: Path, *, limit: int = _MOST_BYTES) -> bytes | None:
-    """A regular file's content; None for anything else, a link or one that is larger than the limit among them."""
-    found = read_part(path, start=0, most_bytes=limit + 1)
-    return found[0] if found is not None and len(found[0]) <= limit else None
-
-
-def read_part(path: Path, *, start: int, most_bytes: int) -> tuple[bytes, int] | None:
-    """What a regular file has from `start` on (below 0: from its end), and its size; None for anything else."""
-    try:
-        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-    except OSError:
-        return None
-    try:
-        status = os.fstat(handle)
-        if not stat.S_ISREG(status.st_mode):
-            return None
-        with os.fdopen(handle, "rb", closefd=False) as file:
-            file.seek(start if start >= 0 else max(0, status.st_size + start))
-            return file.read(most_bytes), status.st_size
-    finally:
-        os.close(handle)
 
 
 def make_folder(path: Path) -> None:

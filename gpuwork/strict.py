@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from typing import TYPE_CHECKING, Any, Final
+
+from gpuwork.errors import shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -18,17 +21,23 @@ def parse_strict_json(content: bytes | str) -> object:
     """A JSON document; raises ValueError for one with a key twice, with NaN, or too deep."""
 
     def pairs(found: list[tuple[str, object]]) -> dict[str, object]:
-        keys = [key for key, _ in found]
-        twice = sorted({key for key in keys if keys.count(key) > 1}) if len(set(keys)) < len(keys) else []
-        if twice:
-            raise ValueError(f"has a key twice: {twice[0][:100]}")
-        return dict(found)
+        told: dict[str, object] = {}
+        for key, value in found:
+            if key in told:
+                raise ValueError(f"has a key twice: {key[:100]}")
+            told[key] = value
+        return told
 
     def constant(name: str) -> float:
         raise ValueError(f"has {name}, which is not JSON")
 
+    def number(text: str) -> float:
+        if not math.isfinite(found := float(text)):
+            raise ValueError(f"has {text[:100]}, which is too large")
+        return found
+
     try:
-        return json.loads(content, object_pairs_hook=pairs, parse_constant=constant)
+        return json.loads(content, object_pairs_hook=pairs, parse_constant=constant, parse_float=number)
     except RecursionError:
         raise ValueError("is nested too deeply") from None
 
@@ -39,7 +48,7 @@ def read_fields(told: object, fields: Mapping[str, Kind]) -> dict[str, Any]:
         raise ValueError(f"is not an object with the keys {', '.join(fields)}")
     for name, is_right in fields.items():
         if not is_right(told[name]):
-            raise ValueError(f"{name} is {str(told[name])[:100]!r}")
+            raise ValueError(f"{name} is {shown(told[name], 100)}")
     return told
 
 
@@ -58,9 +67,9 @@ def optional(kind: Kind) -> Kind:
     return lambda value: value is None or kind(value)
 
 
-def listing(kind: Kind) -> Kind:
-    """A list of such values."""
-    return lambda value: isinstance(value, list) and all(map(kind, value))
+def listing(kind: Kind, *, most: int | None = None) -> Kind:
+    """A list of such values, of so many at most."""
+    return lambda value: isinstance(value, list) and (most is None or len(value) <= most) and all(map(kind, value))
 
 
 def matching(pattern: str) -> Kind:
@@ -75,6 +84,11 @@ def is_text(value: object) -> bool:
         return isinstance(value, str) and value.encode() is not None
     except UnicodeEncodeError:
         return False
+
+
+def text_up_to(most: int) -> Kind:
+    """The same, of so many characters at most."""
+    return lambda value: is_text(value) and len(str(value)) <= most
 
 
 def is_flag(value: object) -> bool:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from gpuprov.planes.work.job_changes import JobChange
 
 _HEADERS = ("JOB", "NAME", "STATE", "TRIES", "NODE", "GPU", "EXIT", "SUBMITTED", "STARTED", "ENDED", "REASON")
+_MOST_GPUS = 8  # that a cell names: every line of a table is as wide as its widest
 _UUID = 12  # characters of one that tell it from others in a table
 
 
@@ -106,5 +107,6 @@ def _lines(told: Mapping[str, object]) -> list[str]:
 
 
 def _gpus(job: JobRecord) -> str:
-    names = ",".join(uuid[:_UUID] for uuid in job.gpus)
+    more = f",+{len(job.gpus) - _MOST_GPUS}" if len(job.gpus) > _MOST_GPUS else ""
+    names = ",".join(uuid[:_UUID] for uuid in job.gpus[:_MOST_GPUS]) + more
     return f"{names} SIMULATED" if names and job.simulated else names

@@ -31,6 +31,7 @@ VERBS: dict[str, Verb] = {
     "jobs show": Verb("gpuprov.cli.jobs_show", "Show all details of jobs."),
     "jobs logs": Verb("gpuprov.cli.jobs_logs", "Show what a job printed."),
     "jobs cancel": Verb("gpuprov.cli.jobs_cancel", "End jobs."),
+    "jobs rm": Verb("gpuprov.cli.jobs_rm", "Remove what ended jobs left."),
     "jobs wait": Verb("gpuprov.cli.jobs_wait", "Wait until jobs have ended."),
     "queue": Verb(None, "Look at the queue of a cluster's workers."),
     "queue page": Verb("gpuprov.cli.queue_page", "Let a browser open the page of the queue, until Ctrl-C."),

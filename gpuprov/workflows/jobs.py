@@ -198,6 +198,15 @@ def cancel_jobs(driver: Driver, cluster: str, ids: Sequence[str]) -> tuple[JobRe
     return get_desk(driver, cluster).cancel(ids)
 
 
+def remove_jobs(driver: Driver, cluster: str, ids: Sequence[str]) -> tuple[JobRecord, ...]:
+    """Remove all that submissions have, and return the jobs that they were.
+
+    Raises:
+        UsageError: There is no such job, or it has not ended; nothing was removed.
+    """
+    return get_desk(driver, cluster).remove(ids)
+
+
 def describe_left(driver: Driver, cluster: str, job: str) -> str:
     """What becomes of a job that nobody waits for any more, and how to end it."""
     left = get_desk(driver, cluster).describe_left(job)

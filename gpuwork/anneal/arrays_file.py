@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-import stat
 import zipfile
+import zlib
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from gpuwork.units import GIB
+from gpuwork.untrusted_files import open_regular
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     ArrayKinds = Mapping[str, tuple[str, int]]
 
 MOST_BYTES: Final = 16 * GIB
+_BROKEN: Final = (zipfile.BadZipFile, zlib.error, EOFError, KeyError, NotImplementedError, RuntimeError, MemoryError)
 
 
 def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
@@ -36,26 +38,23 @@ def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
         part.unlink(missing_ok=True)
 
 
-def read_arrays(path: Path, wanted: ArrayKinds) -> dict[str, NDArray[Any]]:
+def read_arrays(path: Path, wanted: ArrayKinds, *, most_bytes: int = MOST_BYTES) -> dict[str, NDArray[Any]]:
     """The arrays of a file, which has these and no others.
 
     Raises:
         ValueError: It is no such file, or too large.
         OSError: It cannot be read.
     """
-    handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-    with os.fdopen(handle, "rb") as file:
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
-            raise ValueError("is not a regular file")
+    with os.fdopen(open_regular(path), "rb") as file:
         try:
             with zipfile.ZipFile(file) as packed:
                 names = {one.filename.removesuffix(".npy"): one.file_size for one in packed.infolist()}
-                if names.keys() != wanted.keys() or sum(names.values()) > MOST_BYTES:
+                if names.keys() != wanted.keys() or sum(names.values()) > most_bytes:
                     raise ValueError(f"has {', '.join(sorted(names))[:200]} and {sum(names.values())} bytes")
             file.seek(0)
             with np.load(file, allow_pickle=False) as loaded:
                 arrays = {name: loaded[name] for name in wanted}
-        except (zipfile.BadZipFile, EOFError, KeyError, NotImplementedError) as error:
+        except _BROKEN as error:
             raise ValueError(f"is not a file of arrays: {error}") from error
     for name, (kinds, dimensions) in wanted.items():
         if arrays[name].dtype.kind not in kinds or arrays[name].ndim != dimensions:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import yaml
 
 from gpuwork.errors import Fault
-from gpuwork.shared_folder import read_limited
+from gpuwork.untrusted_files import read_limited
 from gpuwork.yaml_scalar import read_scalar
 
 if TYPE_CHECKING:

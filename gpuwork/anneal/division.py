@@ -12,8 +12,9 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from gpuwork.errors import StoreError
-from gpuwork.shared_folder import make_folder, read_limited, write_file, write_once
+from gpuwork.shared_folder import make_folder, write_file, write_once
 from gpuwork.strict import exactly, listing, parse_strict_json, read_fields, whole
+from gpuwork.untrusted_files import read_limited
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -13,7 +13,7 @@ from gpuwork.anneal.tree import climb, merge_all, write_texts
 from gpuwork.child import run_group
 from gpuwork.errors import StoreError, TimedOut, WorkError
 from gpuwork.program import program_argv
-from gpuwork.shared_folder import read_part
+from gpuwork.untrusted_files import read_part
 
 if TYPE_CHECKING:
     from threading import Event

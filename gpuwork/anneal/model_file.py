@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 from gpuwork.anneal.contract import FUNCTIONS, MARK
 from gpuwork.errors import Fault
-from gpuwork.shared_folder import read_limited
 from gpuwork.units import MIB
+from gpuwork.untrusted_files import read_limited
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

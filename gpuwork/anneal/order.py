@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gpuwork.anneal.settings import AnnealSettings, as_written, check_settings
 from gpuwork.errors import StoreError
-from gpuwork.shared_folder import read_limited, write_file
+from gpuwork.shared_folder import write_file
 from gpuwork.strict import exactly, matching, parse_strict_json, read_fields, whole
+from gpuwork.untrusted_files import read_limited
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
@@ -9,6 +10,7 @@ from gpuwork.anneal.arrays_file import read_arrays
 from gpuwork.anneal.part_record import read_failure, read_progress, read_record
 from gpuwork.anneal.tree import BEST, BEST_KINDS, TRACE, TRACE_KINDS, is_merged
 from gpuwork.shared_folder import is_free
+from gpuwork.units import MIB
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from gpuwork.anneal.order import AnnealedRun
     from gpuwork.anneal.part_record import PartRecord
 
+MOST_SHOWN: Final = 256 * MIB
 MOST_TROUBLES: Final = 20
 MOST_STATE: Final = 1000
 MOST_SERIES: Final = 64
@@ -89,7 +92,7 @@ def _describe_part(run: AnnealedRun, number: int, record: PartRecord | None) -> 
 def _describe_result(folder: Path, *, with_series: bool) -> dict[str, Any]:
     """The best chain of a whole run."""
     try:
-        best = read_arrays(folder / f"{BEST}.npz", BEST_KINDS)
+        best = read_arrays(folder / f"{BEST}.npz", BEST_KINDS, most_bytes=MOST_SHOWN)
         told: dict[str, Any] = {"best": None}
         if len(best["values"]):
             told = {
@@ -97,6 +100,8 @@ def _describe_result(folder: Path, *, with_series: bool) -> dict[str, Any]:
                 "best_chain": int(best["chains"][0]),
                 "best_state": [float(number) for number in best["states"][0][:MOST_STATE]],
             }
+            if not all(map(math.isfinite, (told["best"], *told["best_state"]))):
+                raise ValueError("has what is no number")  # noqa: TRY301
         if with_series:
             told["series"] = _series(folder)
     except (OSError, ValueError):
@@ -105,7 +110,7 @@ def _describe_result(folder: Path, *, with_series: bool) -> dict[str, Any]:
 
 
 def _series(folder: Path) -> list[dict[str, Any]]:
-    arrays = read_arrays(folder / f"{TRACE}.npz", TRACE_KINDS)
+    arrays = read_arrays(folder / f"{TRACE}.npz", TRACE_KINDS, most_bytes=MOST_SHOWN)
     steps = [int(step) for step in arrays["sampled_steps"]]
     return [
         {

@@ -7,7 +7,6 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from gpuwork.anneal.trouble import MOST_TOLD, Trouble
-from gpuwork.shared_folder import read_limited
 from gpuwork.strict import (
     exactly,
     is_flag,
@@ -19,6 +18,7 @@ from gpuwork.strict import (
     read_fields,
     whole,
 )
+from gpuwork.untrusted_files import read_limited
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,8 +12,9 @@ from gpuwork.anneal.order import MOST_PARTS, NAME, AnnealedRun, read_annealed_ru
 from gpuwork.anneal.settings import AnnealSettings, check_settings
 from gpuwork.anneal.validator import find_model_faults
 from gpuwork.errors import Fault, StoreError, refusal
-from gpuwork.shared_folder import read_limited, write_file
+from gpuwork.shared_folder import write_file
 from gpuwork.strict import exactly, listing, matching, parse_strict_json, read_fields
+from gpuwork.untrusted_files import read_limited
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

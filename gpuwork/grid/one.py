@@ -18,7 +18,8 @@ from gpuwork.grid.values import hash_values
 from gpuwork.memory_kills import KILLED, MemoryKills, ran_out
 from gpuwork.program import program_argv
 from gpuwork.record import utc_moment, why_failed
-from gpuwork.shared_folder import only_one, read_limited, write_file
+from gpuwork.shared_folder import only_one, write_file
+from gpuwork.untrusted_files import open_anew, read_limited
 from gpuwork.where import find_where
 
 if TYPE_CHECKING:
@@ -163,7 +164,8 @@ def _run(submission: SubmittedRuns, run: Path, stop: Event, retries: int) -> dic
 
 def _count_try(run: Path, where: Where, submission: SubmittedRuns) -> tuple[int, int]:
     """Add a try; how many there are now, of all submissions and of this one."""
-    with (run / _TRIES).open("a+", encoding="utf-8") as file:
+    handle = open_anew(run / _TRIES, os.O_WRONLY | os.O_APPEND)
+    with os.fdopen(handle, "a", encoding="utf-8") as file:
         file.write(f"{utc_moment(datetime.now(timezone.utc))} {where.node} {submission.folder.name}\n")
     lines = (read_limited(run / _TRIES) or b"").splitlines()
     return len(lines), sum(line.endswith(f" {submission.folder.name}".encode()) for line in lines)

@@ -6,9 +6,9 @@ import csv
 from typing import TYPE_CHECKING, Final, TextIO
 
 from gpuwork.errors import StoreError
-from gpuwork.grid.series import read_series
+from gpuwork.grid.series import list_series_files, read_series
 from gpuwork.grid.store import list_params, read_done, read_values
-from gpuwork.shared_folder import read_limited
+from gpuwork.untrusted_files import read_limited
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,14 +18,14 @@ Row = dict[str, str]
 HEAD: Final = ("param_name", "job_name")
 # Parameters cannot have names that begin like these (values.py).
 ABOUT: Final = ("state", "exit_status", "reason", "node", "gpus", "simulated", "started", "seconds", "code", "image")
+_CELL: Final = 1000
 _RUN, _LAST = "run.", "last."
 
 
 def read_results(store: Path) -> list[Row]:
     """A row for each run, also those that failed or have not come to an end.
 
-    Raises:
-        StoreError: The values of a combination were changed or removed.
+    The row of one whose values or series were changed says so.
     """
     return [row for param in list_params(store) for row in _rows(store, param.name, [run.name for run in param.runs])]
 
@@ -47,9 +47,15 @@ def write_results(rows: list[Row], into: TextIO) -> None:
 
 
 def _rows(store: Path, param: str, runs: list[str]) -> Iterator[Row]:
-    values = {name: "" if value is None else str(value) for name, value in read_values(store / param).items()}
+    about = {"param_name": param}
+    try:
+        values = {name: "" if value is None else str(value) for name, value in read_values(store / param).items()}
+    except StoreError as error:
+        failed = {f"{_RUN}state": "failed", f"{_RUN}reason": f"{error.what}: {error.evidence}"[:_CELL]}
+        yield from ({**about, "job_name": run.rpartition("/")[2], **failed} for run in runs)
+        return
     for run in runs:
-        row = {"param_name": param, "job_name": run.rpartition("/")[2], **values}
+        row = {**about, "job_name": run.rpartition("/")[2], **values}
         done = read_done(store / run)
         if done is None:
             yield {**row, f"{_RUN}state": "open"}
@@ -61,19 +67,19 @@ def _about(done: dict[str, object]) -> Row:
     cells = {}
     for name in ABOUT:
         value = done.get(name)
-        words = " ".join(map(str, value)) if isinstance(value, list) else "" if value is None else str(value)
-        cells[f"{_RUN}{name}"] = words[:1000]
+        values = value if isinstance(value, list) else [value]
+        words = (str(one) for one in values if isinstance(one, (str, int, float)))
+        cells[f"{_RUN}{name}"] = " ".join(words)[:_CELL]
     return cells
 
 
 def _last_values(run: Path) -> Row:
     cells = {}
-    for path in sorted(run.glob("*.csv")):
-        content = read_limited(path)
+    for path in list_series_files(run):
         try:
-            rows = read_series((content or b"").decode().splitlines())
-        except (ValueError, csv.Error) as error:
-            fix = f"rm -r {run}; then run the grid again"
-            raise StoreError(f"{path} was changed", evidence=str(error), fix=fix) from error
-        cells[f"{_LAST}{path.stem}"] = rows[-1][1] if rows else ""
+            rows = read_series((read_limited(path, within=run.parents[1]) or b"").decode().splitlines())
+        except (ValueError, csv.Error) as error:  # noqa: PERF203  (the others are read)
+            cells[f"{_RUN}reason"] = f"{path.name} was changed: {error}"[:_CELL]
+        else:
+            cells[f"{_LAST}{path.stem}"] = rows[-1][1][:_CELL] if rows else ""
     return cells

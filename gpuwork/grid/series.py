@@ -6,11 +6,15 @@ import csv
 import re
 from typing import TYPE_CHECKING, Final
 
+from gpuwork.untrusted_files import names_in
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
 ALLOWED: Final = "a list of pandas.Series with names, a dictionary of numbers or of lists of numbers, or None"
+_END: Final = ".csv"
+_MOST: Final = 100
 _NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_ .=+-]{0,99}")
 
 ResultSeries = dict[str, list[tuple[str, str]]]
@@ -83,3 +87,13 @@ def read_series(lines: Iterable[str]) -> list[tuple[str, str]]:
     if not rows or any(len(row) != len(("index", "value")) for row in rows):
         raise ValueError("no series: two columns are expected")
     return [(index, value) for index, value in rows[1:]]
+
+
+def list_series_files(run: Path) -> list[Path]:
+    """The files that can be series of a run, in their order, 100 at most; none where its folder cannot be listed."""
+    try:
+        names = names_in(run, within=run.parents[1])
+    except OSError:
+        return []
+    fitting = (name for name in names if name.endswith(_END) and _NAME.fullmatch(name.removesuffix(_END)))
+    return [run / name for name in sorted(fitting)[:_MOST]]

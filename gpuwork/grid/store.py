@@ -10,21 +10,21 @@ What is here was written by jobs too, so it is read with a limit and no link is 
 
 from __future__ import annotations
 
-import json
-import os
 import re
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 import yaml
 
 from gpuwork.errors import StoreError
 from gpuwork.grid.values import as_plain, as_value, hash_values
-from gpuwork.shared_folder import read_limited
+from gpuwork.strict import parse_strict_json
+from gpuwork.units import MIB
+from gpuwork.untrusted_files import names_in, read_limited
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     from gpuwork.grid.values import ParameterValue
 
@@ -36,6 +36,9 @@ DONE: Final = "done.json"
 DONE_SCHEMA: Final = "gpuprov.grid-done/v1"
 RUN_NAME: Final = re.compile(r"(param_[0-9]{3,6})/([0-9]{4}(?:-[0-9]{2}){5}_num([1-9][0-9]{0,5}))")
 _PARAM_NAME: Final = re.compile(r"param_([0-9]{3,6})")
+_LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_MOST_DONE: Final = 64 * 1024
+_MOST_STATUS: Final = 2**31
 _HASH_LINE: Final = re.compile(rb"# values ([0-9a-f]{64})\n")
 
 ParamRunState = Literal["done", "failed", "open"]
@@ -69,9 +72,9 @@ def list_params(store: Path) -> list[Param]:
     found = [(int(match[1]), path) for path in _entries(store) if (match := _PARAM_NAME.fullmatch(path.name))]
     params = []
     for _, folder in sorted(found):
-        head = _HASH_LINE.match(read_limited(folder / VALUES) or b"")
+        head = _HASH_LINE.match(read_limited(folder / VALUES, limit=MIB, within=store) or b"")
         if head:
-            runs = [_run(path) for path in _entries(folder) if RUN_NAME.fullmatch(f"{folder.name}/{path.name}")]
+            runs = [_run(path) for path in _runs(folder) if RUN_NAME.fullmatch(f"{folder.name}/{path.name}")]
             ordered = tuple(sorted(runs, key=lambda run: run.number))
             params.append(Param(name=folder.name, values_hash=head[1].decode(), runs=ordered))
     return params
@@ -84,21 +87,22 @@ def highest_number(store: Path) -> int:
 
 def read_done(run: Path) -> dict[str, Any] | None:
     """The end of a run, None if it has not come to one; what is no such document counts as none."""
-    content = read_limited(run / DONE)
+    content = read_limited(run / DONE, limit=_MOST_DONE, within=run.parents[1])
     if content is None:
         return None
     try:
-        document = json.loads(content)
-    except (ValueError, RecursionError):
+        document = parse_strict_json(content)
+    except ValueError:
         return None
     well_formed = (
         isinstance(document, dict)
         and document.get("schema") == DONE_SCHEMA
         and document.get("state") in ("done", "failed")
         and type(document.get("exit_status")) is int
+        and abs(document["exit_status"]) < _MOST_STATUS
         and isinstance(document.get("code"), str)
     )
-    return document if well_formed else None
+    return cast("dict[str, Any]", document) if well_formed else None
 
 
 def render_values(values: Mapping[str, ParameterValue], *, param_name: str) -> str:
@@ -116,10 +120,13 @@ def read_values(param: Path) -> dict[str, ParameterValue]:
         StoreError: The file is missing, or says other values than it was written with.
     """
     path = param / VALUES
-    content = read_limited(path) or b""
+    content = read_limited(path, limit=MIB, within=param.parent) or b""
     match = _HASH_LINE.match(content)
     try:
-        plain = yaml.load(content, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506
+        # An alias can stand for more than any memory holds; what is written here has none
+        if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(content, Loader=_LOADER)):
+            raise ValueError("has an alias")  # noqa: TRY301
+        plain = yaml.load(content, Loader=_LOADER)  # noqa: S506
         values = {str(name): as_value(value) for name, value in plain.items() if name != "param_name"}
     except (yaml.YAMLError, AttributeError, TypeError, ValueError, RecursionError):
         values, match = {}, None
@@ -132,11 +139,18 @@ def read_values(param: Path) -> dict[str, ParameterValue]:
     return values
 
 
-def _entries(folder: Path) -> list[Path]:
+def _entries(store: Path) -> list[Path]:
     try:
-        with os.scandir(folder) as entries:
-            return [Path(entry.path) for entry in entries if entry.is_dir(follow_symlinks=False)]
+        return [store / name for name in names_in(store, folders=True)]
     except FileNotFoundError:
+        return []
+
+
+def _runs(folder: Path) -> list[Path]:
+    """What is in the folder of a combination; nothing where a job made it unreadable."""
+    try:
+        return [folder / name for name in names_in(folder, within=folder.parent, folders=True)]
+    except OSError:
         return []
 
 

@@ -27,8 +27,10 @@ from gpuwork.grid.store import (
     render_values,
 )
 from gpuwork.project_files import list_files
-from gpuwork.shared_folder import locked, make_folder, read_limited, write_file
+from gpuwork.shared_folder import locked, make_folder, write_file
+from gpuwork.strict import parse_strict_json
 from gpuwork.units import MIB
+from gpuwork.untrusted_files import read_limited
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -153,9 +155,9 @@ def runs_document(submission: SubmittedRuns) -> dict[str, Any]:
 
 def read_submitted_runs(folder: Path) -> SubmittedRuns:
     """What was handed in; raises StoreError where a folder holds no submission, or not all of one."""
-    content = read_limited(folder / SUBMISSION, limit=64 * MIB)
+    content = read_limited(folder / SUBMISSION, limit=16 * MIB)
     try:
-        told = json.loads(content or b"")
+        told: Any = parse_strict_json(content or b"")
         submission = SubmittedRuns(
             folder=folder.resolve(),
             code=re.fullmatch(r"[0-9a-f]{64}", told["code"])[0],  # type: ignore[index]  # caught below

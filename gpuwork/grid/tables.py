@@ -8,16 +8,18 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gpuwork.errors import StoreError
 from gpuwork.grid.results import columns_of, read_results
-from gpuwork.grid.series import read_series
+from gpuwork.grid.series import list_series_files, read_series
 from gpuwork.grid.store import SUBMISSIONS, list_params, read_values
 from gpuwork.grid.submit import read_submitted_runs
 from gpuwork.grid.values import label
-from gpuwork.shared_folder import read_limited
+from gpuwork.untrusted_files import names_in, read_limited
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from gpuwork.grid.store import Param
+    from gpuwork.grid.values import ParameterValue
 
 MOST_COMBINATIONS: Final = 200  # that are drawn
 MOST_SERIES: Final = 20
@@ -45,7 +47,7 @@ def list_series(store: Path) -> dict[str, Any]:
     """The series of the runs that are done, by combination; `left_out` counts combinations without room."""
     params = [param for param in list_params(store) if any(run.state == "done" for run in param.runs)]
     drawn = params[:MOST_COMBINATIONS]
-    values = [read_values(store / param.name) for param in drawn]
+    values = [_values_of(store / param.name) for param in drawn]
     names = dict.fromkeys(name for one in values for name in one)
     varied = [name for name in names if len({repr(one.get(name)) for one in values}) > 1]
     combinations = [
@@ -56,12 +58,20 @@ def list_series(store: Path) -> dict[str, Any]:
     return {"combinations": combinations, "left_out": len(params) - len(drawn)}
 
 
+def _values_of(param: Path) -> Mapping[str, ParameterValue]:
+    """The values of a combination; none where a job changed them, as the table of runs says."""
+    try:
+        return read_values(param)
+    except StoreError:
+        return {}
+
+
 def _drawn(store: Path, param: Param) -> dict[str, Any]:
     """The series of a combination by name: for each run, its points."""
     done = [run.name for run in param.runs if run.state == "done"]
     series: dict[str, list[Points]] = {}
     for run in done[:MOST_RUNS]:
-        for path in sorted((store / run).glob("*.csv"))[:MOST_SERIES]:
+        for path in list_series_files(store / run)[:MOST_SERIES]:
             series.setdefault(path.stem, []).append(thin_out(_read_points(path)))
     return {"runs": len(done), "series": series}
 
@@ -78,7 +88,8 @@ def _read_points(path: Path) -> Points:
     """A series that a job changed since is not drawn."""
     try:
         return [
-            [index[:40], value[:40]] for index, value in read_series((read_limited(path) or b"").decode().splitlines())
+            [index[:40], value[:40]]
+            for index, value in read_series((read_limited(path, within=path.parents[2]) or b"").decode().splitlines())
         ]
     except (ValueError, csv.Error):
         return []
@@ -88,10 +99,13 @@ def _submissions(store: Path) -> dict[str, list[str]]:
     """The runs of each submission, by the name of its folder; one that a power cut left in part has none."""
     found: dict[str, list[str]] = {}
     folder = store / SUBMISSIONS
-    for path in sorted(folder.iterdir()) if folder.is_dir() and not folder.is_symlink() else ():
-        if _STAMP.fullmatch(path.name) and not path.is_symlink():
-            try:
-                found[path.name] = [*read_submitted_runs(path).runs]
-            except StoreError:
-                found[path.name] = []
+    try:
+        names = names_in(folder, within=store, folders=True)
+    except OSError:
+        return {}
+    for name in sorted(filter(_STAMP.fullmatch, names)):
+        try:
+            found[name] = [*read_submitted_runs(folder / name).runs]
+        except StoreError:  # noqa: PERF203  (the others are read)
+            found[name] = []
     return found

@@ -40,6 +40,7 @@ def build_parser() -> tuple[argparse.ArgumentParser, argparse._SubParsersAction[
     logs.add_argument("id", metavar="ID", help="of the job")
     logs.add_argument("--from", dest="start", type=_position, default=0, metavar="BYTE", help="begin here; default 0")
     _with_ids(verbs.add_parser("cancel", help="end jobs, and wait until they have ended"))
+    _with_ids(verbs.add_parser("rm", help="remove all that submissions have whose jobs have ended"))
     wait = verbs.add_parser("wait", help="wait until jobs have ended")
     _with_ids(wait)
     workers = verbs.add_parser("workers", help="the workers that answer")

@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING, Final
 
 from gpuwork.errors import Fault
-from gpuwork.shared_folder import read_limited
+from gpuwork.untrusted_files import read_limited
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping

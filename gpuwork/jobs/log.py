@@ -6,7 +6,7 @@ import codecs
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from gpuwork.shared_folder import read_part
+from gpuwork.untrusted_files import read_part
 
 if TYPE_CHECKING:
     from pathlib import Path

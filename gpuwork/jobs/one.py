@@ -13,7 +13,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from gpuwork.child import run_group
+from gpuwork.child import open_log, run_group
 from gpuwork.errors import Elsewhere, StoreError, WorkError
 from gpuwork.freeze import check_copy
 from gpuwork.jobs.job import ENDED
@@ -43,6 +43,7 @@ from gpuwork.program import program_argv
 from gpuwork.record import utc_moment, why_failed
 from gpuwork.shared_folder import is_free, make_folder, one_of, only_one
 from gpuwork.signals import on_signals
+from gpuwork.untrusted_files import has_entry
 from gpuwork.where import SIMULATOR_VARIABLE, find_where
 
 if TYPE_CHECKING:
@@ -208,8 +209,8 @@ class _Run:
         make_folder(self._folder / HOME)
         log = self._folder / LOG
         if self._record.tries > 1:
-            with log.open("a", encoding="utf-8") as file:
-                file.write(f"--- try {self._record.tries} on {self._record.node}, {self._record.started}\n")
+            with open_log(log) as file:
+                file.write(f"--- try {self._record.tries} on {self._record.node}, {self._record.started}\n".encode())
         kills = MemoryKills(note=self._folder / KILLS)
         status = self._run_command(work, log, stop, kills)
         end_leftovers({VARIABLE: str(self._folder)})
@@ -241,8 +242,8 @@ class _Run:
         except OSError as error:
             if error.filename != argv[0]:
                 raise
-            with log.open("a", encoding="utf-8") as file:
-                file.write(f"{argv[0]}: {error.strerror}\n")
+            with open_log(log) as file:
+                file.write(f"{argv[0]}: {error.strerror}\n".encode())
             return _NOT_FOUND
 
     def _environment(self) -> dict[str, str]:
@@ -254,8 +255,8 @@ class _Run:
 def _wait_until_submitted(folder: Path) -> None:
     """Wait for whoever is handing this in; raises StoreError if that was never finished."""
     until = time.monotonic() + _SUBMIT_S
-    while not (folder / SUBMITTED).exists():
-        if is_free(folder / LOCK) and not (folder / SUBMITTED).exists():
+    while not has_entry(folder / SUBMITTED):
+        if is_free(folder / LOCK) and not has_entry(folder / SUBMITTED):
             raise StoreError(
                 "this was never submitted: the submission failed, or was interrupted",
                 evidence=f"{folder / SUBMITTED} is not there",

@@ -13,6 +13,7 @@ from gpuwork.jobs.store import (
     CANCELLED,
     LOG,
     RUNS,
+    find_record_fault,
     list_ids,
     list_open,
     mark_ended,
@@ -22,6 +23,7 @@ from gpuwork.jobs.store import (
 )
 from gpuwork.jobs.submitter import read_submitter
 from gpuwork.shared_folder import is_free
+from gpuwork.untrusted_files import has_entry, names_in, regain
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -50,8 +52,7 @@ def list_jobs(store: Path, batch: Batch) -> tuple[list[JobRun], int]:
         try:
             jobs = _jobs_of(read_submission(store / number), batch, find)
         except StoreError as error:
-            log = str(store / number / RUNS)
-            jobs = [JobRun(id=number, name="?", state="lost", submitted="?", log=log, reason=error.evidence[:_REASON])]
+            jobs = [broken_job(store / number, error)]
         room -= len(jobs)
         if room < 0 and blocks:
             break
@@ -62,14 +63,14 @@ def list_jobs(store: Path, batch: Batch) -> tuple[list[JobRun], int]:
 def list_live(store: Path, batch: Batch) -> tuple[list[JobRun], int]:
     """All jobs that run, however old they are, and those that wait, of the newest submissions, while there is room.
 
-    A submission that has ended is read once, and marked. One that was changed is left out unless something of it lives.
+    A submission that has ended is read once, and marked. One that was changed is left out unless something of it lives;
+    then it is one job.
 
     Returns:
         The jobs, and of how many submissions some that wait are left out.
 
     Raises:
         BatchError: The batch system does not answer.
-        StoreError: A submission of which something lives was changed: nobody can tell what.
     """
     ids = list_open(store)
     find = batch.look()
@@ -79,9 +80,9 @@ def list_live(store: Path, batch: Batch) -> tuple[list[JobRun], int]:
         try:
             submission = read_submission(store / number)
             jobs = _jobs_of(submission, batch, find)
-        except StoreError:
-            if not all(map(is_free, (store / number).glob(f"{RUNS}/*/{ALIVE}"))):
-                raise
+        except StoreError as error:
+            broken = broken_job(store / number, error)
+            blocks.append([broken] if broken.state == "running" else [])
             continue
         if _has_ended(submission, jobs):
             mark_ended(submission)
@@ -91,6 +92,29 @@ def list_live(store: Path, batch: Batch) -> tuple[list[JobRun], int]:
         room -= len(live)
         blocks.append(live)
     return _in_order(blocks), shortened
+
+
+def broken_job(folder: Path, error: StoreError) -> JobRun:
+    """A submission that cannot be read, as one job: it runs while anything of it lives."""
+    return JobRun(
+        id=folder.name,
+        name="?",
+        state="running" if lives(folder) else "lost",
+        submitted="?",
+        log=str(folder / RUNS),
+        reason=error.evidence[:_REASON],
+    )
+
+
+def lives(folder: Path) -> bool:
+    """Whether anything of a submission lives, as far as its folder can be looked through."""
+    runs = folder / RUNS
+    for path in (folder, runs):
+        regain(path)
+    try:
+        return not all(is_free(runs / name / ALIVE, within=folder.parent) for name in names_in(runs))
+    except OSError:
+        return False
 
 
 def _in_order(blocks: list[list[JobRun]]) -> list[JobRun]:
@@ -127,17 +151,27 @@ def pick_jobs(store: Path, ids: Sequence[str], batch: Batch) -> list[JobRun]:
 def get_submission(store: Path, text: str) -> Submission:
     """The submission that an id, also one of a run, belongs to; raises Refused if there is none."""
     number, run = parse_id(text)
-    if number in list_ids(store):
-        submission = read_submission(store / number)
-        if run is None or (submission.order.count is not None and run < submission.order.runs):
-            return submission
-    raise Refused("there is no such job", evidence=f"{text} is not in {store}", fix="python3 -m gpuwork.jobs list")
+    require_submitted(store, text)
+    submission = read_submission(store / number)
+    if run is None or (submission.order.count is not None and run < submission.order.runs):
+        return submission
+    raise _no_job(store, text)
+
+
+def require_submitted(store: Path, text: str) -> None:
+    """Raise Refused if there is nothing that an id belongs to, readable or not."""
+    if parse_id(text)[0] not in list_ids(store):
+        raise _no_job(store, text)
+
+
+def _no_job(store: Path, text: str) -> Refused:
+    return Refused("there is no such job", evidence=f"{text} is not in {store}", fix="python3 -m gpuwork.jobs list")
 
 
 def _jobs_of(submission: Submission, batch: Batch, find: Find, numbers: Collection[int] | None = None) -> list[JobRun]:
     is_foreign = submission.system != batch.name
-    begun = {path.name for path in (submission.folder / RUNS).iterdir()}
-    all_cancelled = (submission.folder / CANCELLED).exists()
+    begun = list_begun(submission)
+    all_cancelled = has_entry(submission.folder / CANCELLED)
     submitter = read_submitter(submission.folder)
     jobs = []
     for number in range(submission.order.runs) if numbers is None else numbers:
@@ -145,14 +179,33 @@ def _jobs_of(submission: Submission, batch: Batch, find: Find, numbers: Collecti
         there = str(number) in begun
         record = read_run_record(run) if there else RunRecord()
         queued = None if is_foreign else find(submission, number)
-        cancelled = all_cancelled or (there and (run / CANCELLED).exists())
+        cancelled = all_cancelled or (there and has_entry(run / CANCELLED))
         state, reason = state_of_run(record, queued, cancelled=cancelled)
+        fault = find_record_fault(run) if there and record.state not in ENDED else None
+        reason = "; ".join(filter(None, (fault, reason)))[:_REASON] or None
         if state == "lost":
             words = f"it was submitted to {submission.system}" if is_foreign else batch.last_words(submission, number)
             reason = f"{reason}: {words}"[:_REASON] if words else reason
         job = _job(submission, number, record, queued, (state, reason))
         jobs.append(replace(job, submitter=submitter))
     return jobs
+
+
+def list_begun(submission: Submission) -> set[str]:
+    """The numbers of the runs that have a folder.
+
+    Raises:
+        StoreError: That cannot be told.
+    """
+    runs = submission.folder / RUNS
+    try:
+        return set(names_in(runs, within=submission.folder.parent))
+    except OSError as error:
+        raise StoreError(
+            f"the runs of job {submission.id} cannot be listed",
+            evidence=f"{runs}: {error.strerror}",
+            fix=f"ls -ld {runs}",
+        ) from error
 
 
 def state_of_run(record: RunRecord, queued: Queued | None, *, cancelled: bool) -> tuple[JobState, str | None]:

@@ -9,12 +9,12 @@ from gpuwork.strict import (
     exactly,
     is_flag,
     is_moment,
-    is_text,
     listing,
     matching,
     optional,
     parse_strict_json,
     read_fields,
+    text_up_to,
     whole,
 )
 
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 SCHEMA: Final = "gpuprov.job-run/v1"
 LOST_TRIES: Final = 3
+MOST_GPUS: Final = 64
+MOST_BYTES: Final = 64 * 1024
 _MANY: Final = 1_000_000
 _FIELDS: Final = {
     "schema": exactly(SCHEMA),
@@ -32,14 +34,14 @@ _FIELDS: Final = {
     "tries": whole(0, _MANY),
     "failed": whole(0, _MANY),
     "lost": whole(0, _MANY),
-    "node": optional(is_text),
-    "gpus": listing(matching(r"[A-Za-z0-9/-]{1,100}")),
+    "node": optional(text_up_to(255)),
+    "gpus": listing(matching(r"[A-Za-z0-9/-]{1,100}"), most=MOST_GPUS),
     "simulated": is_flag,
-    "image": optional(is_text),
+    "image": optional(text_up_to(255)),
     "started": optional(is_moment),
     "ended": optional(is_moment),
     "exit_status": optional(whole(0, 255)),
-    "reason": optional(is_text),
+    "reason": optional(text_up_to(1000)),
 }
 
 

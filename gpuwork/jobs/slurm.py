@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from gpuwork.errors import SlurmError
 from gpuwork.jobs.batch import Queued
 from gpuwork.jobs.command import ask
-from gpuwork.jobs.store import SCRIPT, SLURM, Chunk
+from gpuwork.jobs.store import CHUNK, SCRIPT, SLURM, Chunk, chunks_of
 from gpuwork.program import program_argv
 from gpuwork.record import end_of_log
 from gpuwork.shared_folder import write_file
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from gpuwork.jobs.store import Submission
     from gpuwork.jobs.system import System
 
-CHUNK: Final = 1000
 SUBMIT_S: Final = 60.0
 ANSWER_S: Final = 30.0
 _MINUTE_S: Final = 60
@@ -68,7 +67,7 @@ class Slurm:
             SlurmError: Slurm does not answer, or refused; it has the arrays that were told of, and perhaps one more.
         """
         after = None
-        for first, size in chunks_of(order.runs):
+        for first, size in chunks_of(order.runs, CHUNK):
             argv = sbatch_argv(order, folder, (first, size), after=after)
             try:
                 said = ask(argv, limit_s=SUBMIT_S)
@@ -105,11 +104,6 @@ class Slurm:
         """The last words of the program around a run."""
         array, index = place_of(submission.chunks, number)
         return end_of_log(submission.folder / SLURM / f"{array}_{index}.txt") or None
-
-
-def chunks_of(runs: int) -> list[tuple[int, int]]:
-    """The arrays that hold so many runs: the number of the first run of each, and how many it has."""
-    return [(first, min(CHUNK, runs - first)) for first in range(0, runs, CHUNK)]
 
 
 def render_run_script(folder: Path) -> str:
@@ -188,7 +182,7 @@ def parse_queue(said: str) -> dict[Task, Queued]:
 
 def place_of(chunks: Sequence[Chunk], number: int) -> Task:
     """The array that has a run, and the run's number within it."""
-    chunk = chunks[number // CHUNK]
+    chunk = chunks[number // chunks[0].size]
     return chunk.slurm, number - chunk.first
 
 

@@ -27,10 +27,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gpuwork.errors import Refused, StoreError
 from gpuwork.jobs.order import MOST_RUNS, parse_order
-from gpuwork.jobs.run_record import RunRecord, parse_record, record_document
+from gpuwork.jobs.run_record import MOST_BYTES, RunRecord, parse_record, record_document
 from gpuwork.jobs.system import TRAITS
-from gpuwork.shared_folder import make_folder, read_limited, write_file, write_once
+from gpuwork.shared_folder import make_folder, write_file, write_once
 from gpuwork.strict import exactly, is_moment, listing, matching, optional, parse_strict_json, read_fields, whole
+from gpuwork.untrusted_files import has_entry, make_way_for_folder, names_in, read_limited, regain, what_is
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -61,6 +62,7 @@ _STATE: Final = "state.json"
 _DONE: Final = "done.json"
 _NUMBER: Final = re.compile(r"[1-9][0-9]{0,8}")
 _ID: Final = re.compile(r"([1-9][0-9]{0,8})(?:\.(0|[1-9][0-9]{0,5}))?")
+CHUNK: Final = 1000
 _MOST_ID: Final = 10**9
 _CHUNK: Final = {"slurm": whole(1, 2**32), "first": whole(0, MOST_RUNS), "size": whole(1, MOST_RUNS)}
 _FIELDS: Final = {
@@ -144,41 +146,56 @@ def is_held(store: Path) -> bool:
 
 
 def list_ids(store: Path) -> list[str]:
-    """The ids of all that was submitted, in their order; what was never handed in in full is none of it."""
-    return [number for number in list_numbers(store) if (store / number / SUBMITTED).exists()]
+    """The ids of all that was submitted, in their order; what was never handed in in full is none of it.
+
+    Nobody can tell of a folder without permission, so that counts.
+    """
+    numbers = list_numbers(store)
+    return [number for number in numbers if has_entry(store / number / SUBMITTED) or what_is_wrong(store / number)]
 
 
 def list_open(store: Path) -> list[str]:
     """The ids of what was submitted, in their order, but for submissions that are marked as ended."""
-    return [number for number in list_ids(store) if not (store / number / ENDED_MARK).exists()]
+    return [number for number in list_ids(store) if not has_entry(store / number / ENDED_MARK)]
 
 
 def list_numbers(store: Path) -> list[str]:
     """The numbers that are taken, in their order."""
     try:
-        return sorted((path.name for path in store.iterdir() if _NUMBER.fullmatch(path.name)), key=int)
+        return sorted(filter(_NUMBER.fullmatch, names_in(store, folders=True)), key=int)
     except FileNotFoundError:
         return []
 
 
+def what_is_wrong(folder: Path) -> str | None:
+    """Why the folder of a submission or its runs cannot be listed, in words; None if it can."""
+    try:
+        names_in(folder, within=folder.parent)
+    except OSError as error:
+        return f"{folder} {error.strerror}"
+    return None
+
+
 def next_number(store: Path) -> str:
     """For a new submission; whoever asks holds the lock of the store."""
-    taken = list_numbers(store)
-    return str(int(taken[-1]) + 1 if taken else 1)
+    taken = {int(name) for name in names_in(store) if _NUMBER.fullmatch(name)} if store.exists() else set()
+    return str(next(number + 1 for number in (*sorted(taken, reverse=True), 0) if number + 1 not in taken | {_MOST_ID}))
 
 
 def read_submission(folder: Path) -> Submission:
     """What was handed in; raises StoreError where it was changed or removed."""
-    content = read_limited(folder / ORDER)
-    order, faults = parse_order(content or b"")
+    content = _read(folder, ORDER)
+    order, faults = parse_order(content)
     try:
-        told = read_fields(parse_strict_json(read_limited(folder / SUBMITTED) or b""), _FIELDS)
+        told = read_fields(parse_strict_json(_read(folder, SUBMITTED)), _FIELDS)
         chunks = tuple(Chunk(**read_fields(chunk, _CHUNK)) for chunk in told["chunks"])
     except ValueError as error:
         raise _changed(folder, f"{SUBMITTED} {error}") from error
     if order is None or faults:
         raise _changed(folder, "; ".join(map(str, faults[:3])))
-    if sum(chunk.size for chunk in chunks) != (order.runs if TRAITS[told["system"]].has_chunks else 0):
+    size = chunks[0].size if chunks else CHUNK
+    wanted = chunks_of(order.runs, size) if TRAITS[told["system"]].has_chunks else []
+    if [(chunk.first, chunk.size) for chunk in chunks] != wanted:
         raise _changed(folder, f"{SUBMITTED} does not have the runs of {ORDER}")
     return Submission(
         folder=folder,
@@ -188,6 +205,18 @@ def read_submission(folder: Path) -> Submission:
         system=told["system"],
         chunks=chunks,
     )
+
+
+def _read(folder: Path, name: str) -> bytes:
+    content = read_limited(folder / name, within=folder.parent)
+    if content is None:
+        raise _changed(folder, f"{name} {what_is(folder / name) or 'is missing, or too large'}")
+    return content
+
+
+def chunks_of(runs: int, size: int) -> list[tuple[int, int]]:
+    """The arrays of a size that hold so many runs: the number of the first run of each, and how many it has."""
+    return [(first, min(size, runs - first)) for first in range(0, runs, size)]
 
 
 def write_submitted(submission: Submission) -> None:
@@ -206,13 +235,35 @@ def write_submitted(submission: Submission) -> None:
 def read_run_record(run: Path) -> RunRecord:
     """What a run left of itself; a file that is no record counts as none."""
     for name in (_DONE, _STATE):
-        content = read_limited(run / name)
+        content = _read_record(run, name)
         if content is not None:
             try:
                 return parse_record(content)
             except ValueError:
                 continue
     return RunRecord()
+
+
+def find_record_fault(run: Path) -> str | None:
+    """What a job left in place of its run's folder or a record in it, in words; None if there is nothing."""
+    if what_is(run) != "is a folder" or not os.access(run, os.R_OK | os.X_OK):
+        kind = what_is(run) or "is a file"
+        return f"{RUNS}/{run.name} {'may not be read' if kind == 'is a folder' else kind}"
+    for name in (_DONE, _STATE):
+        content = _read_record(run, name)
+        if content is None and has_entry(run / name):
+            return f"{name} {what_is(run / name) or f'has more than {MOST_BYTES:,} bytes'}"
+        if content is not None:
+            try:
+                parse_record(content)
+            except ValueError as error:
+                return f"{name} {error}"
+            return None
+    return None
+
+
+def _read_record(run: Path, name: str) -> bytes | None:
+    return read_limited(run / name, limit=MOST_BYTES, within=run.parents[2])
 
 
 def write_run_record(run: Path, record: RunRecord) -> RunRecord:
@@ -222,18 +273,27 @@ def write_run_record(run: Path, record: RunRecord) -> RunRecord:
         write_file(run / _STATE, content)
     elif not write_once(run / _DONE, content):
         with suppress(ValueError):
-            return parse_record(read_limited(run / _DONE) or b"")
+            return parse_record(_read_record(run, _DONE) or b"")
         write_file(run / _DONE, content)  # what the job left there is no end
     return record
 
 
 def mark_cancelled(submission: Submission, number: int | None) -> None:
     """Tell a run, or all of them, that they are not to begin, and why they are ended."""
-    folder = submission.folder
-    if number is not None:
-        folder = submission.run_folder(number)
-        make_folder(folder)
-    write_file(folder / CANCELLED, "")
+    if number is None:
+        mark_folder(submission.folder)
+    else:
+        run = submission.run_folder(number)
+        make_way_for_folder(run)
+        make_folder(run)
+        mark_folder(run)
+
+
+def mark_folder(folder: Path) -> None:
+    """The same in the folder of a submission that cannot be read, or of a run."""
+    regain(folder)
+    if not has_entry(folder / CANCELLED):
+        write_file(folder / CANCELLED, "")
 
 
 def mark_ended(submission: Submission) -> None:
@@ -244,7 +304,7 @@ def mark_ended(submission: Submission) -> None:
 
 def is_cancelled(submission: Submission, number: int) -> bool:
     """Whether a run is not to begin, or was told to end."""
-    return (submission.folder / CANCELLED).exists() or (submission.run_folder(number) / CANCELLED).exists()
+    return has_entry(submission.folder / CANCELLED) or has_entry(submission.run_folder(number) / CANCELLED)
 
 
 @contextmanager

@@ -30,6 +30,7 @@ from gpuwork.jobs.store import (
 from gpuwork.jobs.submitter import find_submitter, write_submitter
 from gpuwork.record import utc_moment
 from gpuwork.shared_folder import locked, write_file
+from gpuwork.untrusted_files import make_way_for_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -85,6 +86,7 @@ def _write(read: _Read, store: Path, batch: Batch, held: ExitStack) -> Submissio
     order, names, code = read
     with locked(store), ExitStack() as undo:
         if code is not None and order.project is not None:
+            make_way_for_folder(store / CODE)
             freeze(Path(order.project), names, code=code, into=store / CODE)
         folder = store / next_number(store)
         folder.mkdir()

@@ -12,8 +12,9 @@ import pwd
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
-from gpuwork.shared_folder import read_limited, write_file
+from gpuwork.shared_folder import write_file
 from gpuwork.strict import exactly, matching, optional, parse_strict_json, read_fields
+from gpuwork.untrusted_files import read_limited
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -5,13 +5,13 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Final
 
-from gpuwork.errors import TimedOut
+from gpuwork.errors import StoreError, TimedOut
 from gpuwork.jobs.job import ENDED
-from gpuwork.jobs.overview import get_submission, pick_jobs
-from gpuwork.jobs.store import mark_cancelled, parse_id, writing
+from gpuwork.jobs.overview import broken_job, get_submission, list_begun, lives, pick_jobs
+from gpuwork.jobs.store import ALIVE, mark_cancelled, mark_folder, parse_id, writing
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from gpuwork.jobs.batch import Batch
@@ -60,10 +60,41 @@ def cancel(store: Path, ids: Sequence[str], batch: Batch) -> list[JobRun]:
         BatchError: The batch system does not answer; what waits does not begin, and what runs goes on.
         TimedOut: Some had not ended when the time was over.
     """
-    left = {job.id.partition(".")[0] for job in pick_jobs(store, ids, batch) if job.state not in ENDED}
-    asked = [(get_submission(store, text), parse_id(text)[1]) for text in ids if parse_id(text)[0] in left]
+    broken = find_broken(store, ids)
+    sound = [text for text in ids if parse_id(text)[0] not in broken]
+    left = {job.id.partition(".")[0] for job in pick_jobs(store, sound, batch) if job.state not in ENDED}
+    asked = [(get_submission(store, text), parse_id(text)[1]) for text in sound if parse_id(text)[0] in left]
+    for name in broken:
+        with writing(store, failed=f"the cancellation of {name} cannot be recorded"):
+            mark_folder(store / name)
     for submission, number in asked:
         with writing(store, failed=f"the cancellation of {submission.id} cannot be recorded"):
             mark_cancelled(submission, number)
     batch.cancel(asked)
-    return wait_for(store, ids, batch, limit_s=CANCEL_S)
+    ended = wait_for(store, sound, batch, limit_s=CANCEL_S) if sound else []
+    return [*ended, *_wait_for_broken(store, broken)]
+
+
+def find_broken(store: Path, ids: Sequence[str]) -> dict[str, StoreError]:
+    """Why submissions cannot be read, by their numbers; raises Refused for an id of which there is nothing."""
+    broken = {}
+    for text in ids:
+        try:
+            list_begun(get_submission(store, text))
+        except StoreError as error:  # noqa: PERF203  (each of its own)
+            broken[parse_id(text)[0]] = error
+    return broken
+
+
+def _wait_for_broken(store: Path, broken: Mapping[str, StoreError]) -> list[JobRun]:
+    """What nobody can read has ended once nothing of it lives; Slurm's tasks that wait end as soon as they begin."""
+    until = time.monotonic() + CANCEL_S
+    while living := [number for number in broken if lives(store / number)]:
+        if time.monotonic() > until:
+            raise TimedOut(
+                f"{len(living)} of {len(broken)} jobs that cannot be read had not ended after {CANCEL_S:g} s",
+                evidence=f"{', '.join(living[:_SHOWN])}: something of it holds {ALIVE}",
+                fix="python3 -m gpuwork.jobs list",
+            )
+        time.sleep(_SHORTEST_LOOK_S)
+    return [broken_job(store / number, error) for number, error in broken.items()]

@@ -7,7 +7,8 @@ what waits while the queue is empty (`gpuwork.worker.keeper`).
 
 from __future__ import annotations
 
-import fcntl
+import os
+import time
 from typing import TYPE_CHECKING, Final
 
 from gpuwork.broker import make_app, send_runs
@@ -16,7 +17,8 @@ from gpuwork.errors import Fault
 from gpuwork.jobs.batch import Queued
 from gpuwork.jobs.order import FILE
 from gpuwork.jobs.store import ALIVE, NEXT, SLOTS, is_cancelled
-from gpuwork.shared_folder import is_free, write_file
+from gpuwork.shared_folder import is_free, try_lock, write_file
+from gpuwork.untrusted_files import open_regular
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
     from gpuwork.jobs.system import System
 
 _GPUS: Final = 1
+_NEXT_S: Final = 5.0
+_LOOK_S: Final = 0.01
 
 
 class Workers:
@@ -83,14 +87,22 @@ def _find(submission: Submission, number: int) -> Queued | None:
 
 def is_alive(submission: Submission, number: int) -> bool:
     """Whether anything of a run lives, on whatever node."""
-    return not is_free(submission.run_folder(number) / ALIVE)
+    try:
+        return not is_free(submission.run_folder(number) / ALIVE, within=submission.folder.parent)
+    except OSError:  # of a folder without permission; what runs there is told by its record
+        return False
 
 
 def take_next(submission: Submission) -> int | None:
     """The run that is handed in next; None if all have been, or if that is not known."""
     try:
-        with (submission.folder / NEXT).open("r+", encoding="ascii") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
+        handle = open_regular(submission.folder / NEXT, os.O_RDWR, within=submission.folder.parent)
+        with os.fdopen(handle, "r+", encoding="ascii") as file:
+            until = time.monotonic() + _NEXT_S
+            while not try_lock(handle):
+                if time.monotonic() > until:  # a job holds it: the keeper hands in again what waits
+                    return None
+                time.sleep(_LOOK_S)
             number = int(file.read(20))
             file.seek(0)
             file.write(str(number + 1))

@@ -22,6 +22,7 @@ from gpuwork.programs.store import get_program, registered_programs, remove_regi
 from gpuwork.programs.table import check_table
 from gpuwork.programs.toolkit import find_toolkit
 from gpuwork.signals import on_signals
+from gpuwork.untrusted_files import names_in
 from gpuwork.where import find_where
 
 if TYPE_CHECKING:
@@ -173,7 +174,11 @@ def _drop(asked: argparse.Namespace) -> Printed:
 
 def _pages(asked: argparse.Namespace) -> Printed:
     page = None
-    for place in sorted(asked.runs.glob("run-*"), key=_changed, reverse=True):
+    try:
+        places = [asked.runs / name for name in names_in(asked.runs, folders=True) if name.startswith("run-")]
+    except OSError:
+        places = []
+    for place in sorted(places, key=_changed, reverse=True):
         with suppress(WorkError):
             run = read_run_folder(place)
             meeting = run.find_meeting()

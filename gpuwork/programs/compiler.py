@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from gpuwork.child import run_group
 from gpuwork.errors import Fault, TimedOut
-from gpuwork.shared_folder import read_part
+from gpuwork.untrusted_files import read_part
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,8 +11,8 @@ import yaml
 
 from gpuwork.errors import Fault, shown
 from gpuwork.project_files import ProjectLimits, list_files
-from gpuwork.shared_folder import read_limited
 from gpuwork.units import MIB
+from gpuwork.untrusted_files import read_limited
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gpuwork.errors import StoreError
 from gpuwork.programs.store import Registered, read_registered
-from gpuwork.shared_folder import read_limited, write_file
+from gpuwork.shared_folder import write_file
 from gpuwork.strict import exactly, is_flag, is_text, optional, parse_strict_json, read_fields, whole
 from gpuwork.units import MIB
+from gpuwork.untrusted_files import read_limited
 
 if TYPE_CHECKING:
     from gpuwork.errors import WorkError
@@ -79,7 +80,7 @@ class RunFolder:
     @property
     def params(self) -> bytes:
         """The global parameters, encoded."""
-        return (self.path / PARAMS).read_bytes()
+        return read_limited(self.path / PARAMS) or b""
 
     def log(self, name: str) -> Path:
         """The file for what somebody prints."""

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import fcntl
 import json
+import os
 import re
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, Any, Final
+from typing import IO, TYPE_CHECKING, Any, Final
 
 from gpuwork.errors import Refused, StoreError
 from gpuwork.freeze import check_copy, freeze, hash_files, remove_copy
 from gpuwork.programs.config import read_config
 from gpuwork.record import utc_moment
-from gpuwork.shared_folder import locked, read_limited, write_file
+from gpuwork.shared_folder import locked, write_file
 from gpuwork.strict import exactly, is_moment, matching, parse_strict_json, read_fields
+from gpuwork.untrusted_files import has_entry, names_in, open_anew, read_limited
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -71,7 +73,11 @@ class Registered:
     @property
     def targets(self) -> list[str]:
         """For which kinds of GPU it is built."""
-        names = (_LIBRARY.fullmatch(path.name) for path in self.built.glob("*.so"))
+        try:
+            listed = names_in(self.built, within=self.folder.parent)
+        except OSError:
+            return []
+        names = map(_LIBRARY.fullmatch, listed)
         return sorted({found[1] for found in names if found})
 
     def read_config(self) -> ProgramConfig:
@@ -132,7 +138,9 @@ def read_registered(place: Path) -> Registered:
         StoreError: It is not as it was written.
     """
     try:
-        told: dict[str, Any] = read_fields(parse_strict_json(read_limited(place / _FILE) or b""), _KINDS)
+        told: dict[str, Any] = read_fields(
+            parse_strict_json(read_limited(place / _FILE, within=place.parent) or b""), _KINDS
+        )
     except ValueError as error:
         raise _changed(place, str(error)) from error
     if told["hash"] != place.name:
@@ -148,10 +156,20 @@ def read_registered(place: Path) -> Registered:
 
 
 def registered_programs(store: Path) -> list[Registered]:
-    """All, those that were registered last first; what is being registered is not among them."""
-    found = [path for path in (store.iterdir() if store.is_dir() else ()) if re.fullmatch(_HASH, path.name)]
-    programs = [read_registered(path) for path in found if (path / _FILE).exists()]
+    """All, those that were registered last first; what is being registered, or was changed, is not among them."""
+    programs = []
+    for name in _hashes(store):
+        with suppress(StoreError):  # one that a job changed is told when it is named
+            programs.append(read_registered(store / name))
     return sorted(programs, key=lambda one: (one.registered, one.hash), reverse=True)
+
+
+def _hashes(store: Path) -> list[str]:
+    try:
+        names = names_in(store, folders=True)
+    except FileNotFoundError:
+        return []
+    return [name for name in names if re.fullmatch(_HASH, name) and has_entry(store / name / _FILE)]
 
 
 def get_program(store: Path, text: str) -> Registered:
@@ -159,17 +177,18 @@ def get_program(store: Path, text: str) -> Registered:
 
     Raises:
         Refused: There is none, or more than one.
+        StoreError: Somebody changed it.
     """
-    known = registered_programs(store)
-    found = [one for one in known if one.hash.startswith(text)] if re.fullmatch(r"[0-9a-f]+", text) else []
+    known = [one.hash for one in registered_programs(store)]
+    found = [name for name in _hashes(store) if name.startswith(text)] if re.fullmatch(r"[0-9a-f]+", text) else []
     if len(found) != 1 or len(text) < _SHORTEST:
-        shown = ", ".join(one.hash[:12] for one in (found or known)[:5]) or "there are none"
+        shown = ", ".join(name[:12] for name in (found or known)[:5]) or "there are none"
         raise Refused(
             f"{text[:80]!r} names {'more than one program' if len(found) > 1 else 'no program'}",
             evidence=f"{_SHORTEST} characters of a hash or more; registered: {shown}",
             fix="python3 -m gpuwork.programs list",
         )
-    return found[0]
+    return read_registered(store / found[0])
 
 
 def remove_registered(program: Registered) -> None:
@@ -179,7 +198,7 @@ def remove_registered(program: Registered) -> None:
         Refused: It is in use.
         StoreError: It cannot be removed.
     """
-    with (program.folder / _IN_USE).open("a", encoding="utf-8") as file:
+    with _open_lock(program) as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -202,9 +221,13 @@ def _remove(program: Registered) -> None:
 @contextmanager
 def in_use(program: Registered) -> Iterator[None]:
     """Keep a program from being removed during the block; the kernel frees a killed process's lock."""
-    with (program.folder / _IN_USE).open("a", encoding="utf-8") as file:
+    with _open_lock(program) as file:
         fcntl.flock(file, fcntl.LOCK_SH)
         yield
+
+
+def _open_lock(program: Registered) -> IO[bytes]:
+    return os.fdopen(open_anew(program.folder / _IN_USE, os.O_RDWR), "rb")
 
 
 def _changed(place: Path, evidence: str) -> StoreError:

@@ -25,6 +25,7 @@ from gpuwork.jobs.leftovers import WORKER_VARIABLE, end_leftovers, find_marked
 from gpuwork.jobs.store import writing
 from gpuwork.leash import on_leash_end
 from gpuwork.shared_folder import make_folder, only_one
+from gpuwork.untrusted_files import make_way_for_folder
 from gpuwork.worker.arguments import parse_arguments
 from gpuwork.worker.asked import BEGUN_AT_INIT, PROCESS, THREAD
 from gpuwork.worker.consumer import EagerConsumer
@@ -77,6 +78,7 @@ def _take_gpu(place: Path, held: ExitStack) -> None:
         )
     with writing(store, failed="the folder of jobs cannot be written"):
         store.mkdir(exist_ok=True)
+        make_way_for_folder(folder)
         make_folder(folder)
         try:
             held.enter_context(only_one(folder, name=place.name, log=folder, lock=place.name))

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Final
 from gpuwork.broker import count_waiting, send_runs
 from gpuwork.errors import BrokerError, Elsewhere, StoreError
 from gpuwork.jobs.job import ENDED
-from gpuwork.jobs.store import RUNS, is_cancelled, list_open, read_run_record, read_submission
+from gpuwork.jobs.overview import list_begun
+from gpuwork.jobs.store import is_cancelled, list_open, read_run_record, read_submission
 from gpuwork.jobs.workers import Workers, is_alive
 from gpuwork.shared_folder import only_one
 
@@ -87,7 +88,7 @@ class Keeper:
         if submission.system != Workers.name:
             self._over.add(submission.id)
             return []
-        begun = {path.name for path in (submission.folder / RUNS).iterdir()}
+        begun = list_begun(submission)
         waiting, alive = [], 0
         for number in range(submission.order.runs):
             if is_cancelled(submission, number):

@@ -24,6 +24,7 @@ from gpuwork.jobs.one import EXIT_STOPPED
 from gpuwork.jobs.store import CANCELLED, is_cancelled, is_held, read_run_record, read_submission
 from gpuwork.jobs.workers import take_next
 from gpuwork.machine import describe_machine
+from gpuwork.untrusted_files import has_entry
 from gpuwork.worker.gate import GATE_S
 from gpuwork.worker.run_end import EXIT_DONE, EXIT_ENDED, JobCancelled, JobFailed, tell_end
 
@@ -99,7 +100,7 @@ def make_run(app: Celery, runs: LeashedRuns, submission: object, number: object)
         try:
             told = read_submission(runs.store / id_)
             following = take_next(told) if told.order.at_most else None
-            if following is not None and not (told.folder / CANCELLED).exists():
+            if following is not None and not has_entry(told.folder / CANCELLED):
                 send_runs(app, told.id, [following])
         except WorkError as error:
             _LOG.warning("the next run of job %s was not submitted: %s", id_, error)

@@ -223,6 +223,22 @@ def test_cancel_ends_all_that_a_job_has_started(desk: Desk) -> None:
     assert desk.gpuprov("exec", node, "--", "pgrep", "-f", f"sleep {second}", expect=1).stdout == ""
 
 
+def test_what_a_job_leaves_in_its_folders_is_a_row_and_hurts_no_other_job(desk: Desk) -> None:
+    alive = "rm -f .alive && mkfifo .alive .cancelled.part ../../.cancelled.part"
+    records = "rm -f state.json && ln -s state.json state.json && rm ../../order.json && mkfifo ../../order.json"
+    job = desk.submit("--no-project", "--", "sh", "-c", f"cd .. && {alive} && {records}")
+    other = desk.submit("--no-project", "--", "echo", "other")
+    desk("jobs", "wait", other)
+    assert desk("jobs", "logs", other).stdout == "other\n"
+    Wait(what="the job to leave it", timeout_s=60, fix="look at the queue").until(
+        lambda: desk("jobs").stdout, lambda said: "order.json is a FIFO" in said
+    )
+    desk("jobs", "cancel", job)
+    desk("jobs", "rm", job)
+    desk("jobs", "show", job, expect=2)
+    assert other in desk("jobs").stdout
+
+
 def test_a_job_that_outlives_its_time_limit_has_failed_for_that_reason(desk: Desk) -> None:
     job = desk.submit("--no-project", "--time", "2", "--", "sleep", f"42{os.getpid()}")
     desk("jobs", "wait", job, expect=1)

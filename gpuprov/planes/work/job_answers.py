@@ -39,6 +39,7 @@ LOG: Final = "gpuprov.job-log/v1"
 _CHARACTER: Final = 3  # bytes of one that is not there in full
 _REASON: Final = 300
 _NAME: Final = 255
+_MOST_GPUS: Final = 64
 _MANY: Final = 1_000_000
 _DEEPEST: Final = 20
 _NUMBER: Final = r"[1-9][0-9]{0,8}"
@@ -217,7 +218,7 @@ def _read_job(told: object) -> JobRecord:
     if submitter is not None:
         pick(submitter, _SUBMITTER)
         submitter = JobSubmitter(**cast("dict[str, Any]", submitter))
-    return JobRecord(**{**row, "gpus": tuple(row["gpus"]), "submitter": submitter})
+    return JobRecord(**{**row, "gpus": tuple(row["gpus"][:_MOST_GPUS]), "submitter": submitter})
 
 
 def _read_submission(told: object) -> ShownSubmission:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 SUBMIT_S: Final = 900.0  # 1 GiB is frozen, and 10,000 runs are ten commands of Slurm's
 _CANCEL_S: Final = 60.0  # the program itself waits half as long
-_OURS: Final = re.compile(r"python3 -m gpuwork\.jobs (?:list|(show|logs|cancel|wait) ([0-9.]{1,20}))", re.ASCII)
+_OURS: Final = re.compile(r"python3 -m gpuwork\.jobs (?:list|(show|logs|cancel|rm|wait) ([0-9.]{1,20}))", re.ASCII)
 
 
 def _unknown() -> None:
@@ -136,6 +136,10 @@ class JobDesk(NodeProgram):
     def cancel(self, ids: Sequence[str]) -> tuple[JobRecord, ...]:
         """End jobs; returns them when they have ended."""
         return self.ask(read_jobs, "cancel", *ids, limit_s=_CANCEL_S + scaled_limit_s(ANSWER_S)).jobs
+
+    def remove(self, ids: Sequence[str]) -> tuple[JobRecord, ...]:
+        """Remove submissions whose jobs have ended; returns these."""
+        return self.ask(read_jobs, "rm", *ids, limit_s=_CANCEL_S + scaled_limit_s(ANSWER_S)).jobs
 
     def wait(self, ids: Sequence[str], *, limit_s: int) -> tuple[JobRecord, ...] | None:
         """Jobs that have all ended; None where they had not when the time was over."""

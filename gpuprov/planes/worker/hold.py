@@ -24,13 +24,20 @@ if TYPE_CHECKING:
     from gpuprov.drivers.base import Driver
 
 _HELD: Final = f"{FOLDER}/.held"
+# What a job put into the place of the folder, or of a file in it, goes; a shell that opens a FIFO would wait
 _HOLD: Final = f"""\
-mkdir -p {_HELD} && cd {_HELD} && owner=$1 && shift
-for name; do echo "$owner" >".$name" && mv -fT ".$name" "$name" || exit 1; done"""
+[ -d {_HELD} ] && [ ! -L {_HELD} ] || rm -rf {_HELD}
+mkdir -p {_HELD} && chmod u+rwx {_HELD} && cd {_HELD} && owner=$1 && shift
+for name; do
+    rm -rf -- ".$name" && echo "$owner" >".$name" && {{ [ ! -d "$name" ] || rm -rf -- "$name"; }} &&
+        mv -fT -- ".$name" "$name" || exit 1
+done"""
 _LIST: Final = f"""\
 cd {_HELD} 2>/dev/null || exit 0
-for name in *; do [ ! -f "$name" ] || echo "$name $(head -n 1 "$name" | head -c 300)"; done | head -c 100000"""
-_RELEASE: Final = f'cd {_HELD} && rm -f -- "$@"'
+for name in *; do
+    [ ! -f "$name" ] || [ -L "$name" ] || echo "$name $(head -n 1 "$name" | head -c 300)"
+done | head -c 100000"""
+_RELEASE: Final = f'cd {_HELD} && rm -rf -- "$@"'
 _LAST: Final = " last"  # the whole cluster goes: should one of that name come, nobody has to be told
 _LINE: Final = re.compile(rf"([a-z0-9][a-z0-9-]{{0,62}}) ([!-~]+(?: [!-~]+){{4}}(?:{_LAST})?)")
 _BUDGET_S: Final = 15.0

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def jobs_of_nodes(desk: JobDesk, names: Collection[str], *, queue: bool) -> tuple[Job, ...]:
-    """What runs on these nodes; with `queue` also what waits for one.
+    """What runs on these nodes, or on one that nobody can tell; with `queue` also what waits for one.
 
     Raises:
         GpuprovError: Nobody can tell.
@@ -22,5 +22,5 @@ def jobs_of_nodes(desk: JobDesk, names: Collection[str], *, queue: bool) -> tupl
     return tuple(
         Job(id=job.id, user=ACCOUNT, name=job.name, place=job.node or "" if job.state == "running" else "")
         for job in desk.list_live().jobs
-        if (job.state == "running" and job.node in names) or (queue and job.state == "waiting")
+        if (job.state == "running" and (job.node is None or job.node in names)) or (queue and job.state == "waiting")
     )

@@ -57,6 +57,7 @@ MORE: tuple[tuple[str, Argv], ...] = (
     ("jobs show", ("jobs", "show", "1")),
     ("jobs logs", ("jobs", "logs", "1")),
     ("jobs cancel", ("jobs", "cancel", "1")),
+    ("jobs rm", ("jobs", "rm", "1")),
     ("jobs wait", ("jobs", "wait", "1")),
     ("queue page", ("queue", "page")),
     ("grid run", ("grid", "run", "--local", "--first-only", "{folder}/Project")),
@@ -280,7 +281,7 @@ def printed(
         if argv[0] in ("jobs", "submit"):
             jobs = desk()
             typed(("submit", "--no-project", "--", "true"), capsys)
-            if argv[:2] == ("jobs", "wait"):
+            if argv[:2] in (("jobs", "wait"), ("jobs", "rm")):
                 jobs.lose("1")
         filled = [part.format_map(cluster) for part in argv]
         out = typed(("--json", *filled), capsys, codes=tuple(LAST.get(verb, {0})))

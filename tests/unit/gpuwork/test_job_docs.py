@@ -16,7 +16,7 @@ from gpuwork.jobs.log import PIECE_BYTES
 from gpuwork.jobs.order import MOST_BYTES, MOST_RUNS, MOST_WORDS, RunsOrder, order_document
 from gpuwork.jobs.overview import MOST_LISTED
 from gpuwork.jobs.run_record import LOST_TRIES
-from gpuwork.jobs.slurm import CHUNK
+from gpuwork.jobs.store import CHUNK
 from gpuwork.project_files import ProjectLimits
 from gpuwork.worker import keeper
 from tests.fakes.slurm_program import MAX_ARRAY_SIZE

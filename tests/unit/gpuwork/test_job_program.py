@@ -87,6 +87,14 @@ def test_a_function_of_a_project_is_run(jobs: Jobs, make: Callable[..., Path]) -
     assert jobs("logs", "1")["text"] == "units 128\n"
 
 
+def test_a_project_is_frozen_although_a_job_put_something_in_its_way(jobs: Jobs, make: Callable[..., Path]) -> None:
+    project = make({"task.py": "def train():\n    print('trained')\n"})
+    jobs.folder.mkdir(exist_ok=True)
+    os.mkfifo(jobs.folder / ".code")
+    jobs.submit(project=str(project), function="task:train")
+    assert jobs.wait("1")[0]["state"] == "done"
+
+
 @pytest.mark.slow
 def test_two_and_a_half_thousand_runs_are_three_commands(held: Jobs, slurm: SlurmCommands) -> None:
     answer = held.submit("true", count=2500, at_most=8, gpus=1)
@@ -425,7 +433,11 @@ def test_a_run_of_an_old_submission_is_live_whatever_was_submitted_since(
     ]
     assert answer["older"] == 2
     (jobs.folder / "2/order.json").write_text("{}")
-    assert jobs("list", "--live", code=3)["error"]["what"] == f"{jobs.folder}/2 is not a submission, or was changed"
+    (broken,) = (row for row in jobs("list", "--live")["jobs"] if row["id"] == "2")
+    assert (broken["state"], broken["node"]) == ("running", None)
+    assert broken["reason"].startswith("order: schema: is missing")
+    assert [row["state"] for row in jobs("cancel", "2")["jobs"]] == ["lost"]
+    assert "2" not in {row["id"] for row in jobs("list", "--live")["jobs"]}
 
 
 def test_a_submission_is_marked_once_each_of_its_runs_has_an_end_that_stays(held: Jobs) -> None:

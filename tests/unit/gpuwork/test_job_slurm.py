@@ -12,8 +12,8 @@ from gpuwork.jobs import slurm
 from gpuwork.jobs.batch import Queued
 from gpuwork.jobs.command import ask
 from gpuwork.jobs.order import RunsOrder
-from gpuwork.jobs.slurm import chunks_of, find_run, find_tasks, parse_queue, render_run_script, sbatch_argv
-from gpuwork.jobs.store import Chunk
+from gpuwork.jobs.slurm import find_run, find_tasks, parse_queue, render_run_script, sbatch_argv
+from gpuwork.jobs.store import CHUNK, Chunk, chunks_of
 
 ORDER = RunsOrder(
     command=("true",), name="sweep", count=2500, at_most=8, time_limit_s=90, memory_bytes=1024**3 + 1, gpus=2, retries=1
@@ -58,7 +58,7 @@ def test_what_is_not_asked_for_is_not_said() -> None:
     ],
 )
 def test_runs_are_chunks_below_the_largest_array(runs: int, chunks: list[tuple[int, int]]) -> None:
-    assert chunks_of(runs) == chunks
+    assert chunks_of(runs, CHUNK) == chunks
 
 
 def test_the_script_quotes_what_it_names() -> None:

@@ -247,7 +247,7 @@ def test_a_store_that_cannot_be_written_leaves_nothing(
     assert sorted((project / "runs").rglob("*")) == before
 
 
-@pytest.mark.parametrize("place", [".code", ".submissions", ".lock", "param_002"])
+@pytest.mark.parametrize("place", [".code", ".submissions", ".lock", "param_002"])  # a lock is made anew
 def test_what_a_job_put_in_the_way_is_not_followed(
     make: Callable[..., Path], typed: Typed, tmp_path: Path, place: str
 ) -> None:
@@ -260,7 +260,7 @@ def test_what_a_job_put_in_the_way_is_not_followed(
         path.rename(tmp_path / "moved")
     path.symlink_to(target / "nothing" if place == ".lock" else target)
     before = sorted(target.rglob("*"))
-    typed("run", project, "--local", code=3)
+    typed("run", project, "--local", code=0 if place == ".lock" else 3)
     assert sorted(target.rglob("*")) == before
 
 
@@ -482,8 +482,10 @@ def test_what_programs_are_told_is_as_its_schema_says(make: Callable[..., Path],
     assert validate(series) == "gpuprov.grid-series/v1"
     assert series["combinations"][0]["series"]["recall"] == [[["1", "0.4"], ["2", "0.6"], ["3", "0.7"]]]
     (store / "param_001/param2val.yaml").write_text("# values " + "0" * 64 + "\n")
-    for verb in ("list", "series"):
-        assert validate(json.loads(typed(verb, store, code=3))) == "gpuprov.error/v1"
+    changed = json.loads(typed("list", store))
+    (row,) = (dict(zip(changed["columns"], row, strict=True)) for row in changed["rows"])
+    assert (row["run.state"], "was changed or removed" in row["run.reason"]) == ("failed", True)
+    assert validate(json.loads(typed("series", store))) == "gpuprov.grid-series/v1"
     (project / "src/job.py").unlink()
     assert json.loads(typed("check", project, code=2))["faults"][0]["message"] == "is missing"
     assert validate(json.loads(typed("prepare", project, code=2))) == "gpuprov.error/v1"

@@ -230,8 +230,9 @@ def test_a_program_that_was_changed_is_not_run(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="frozen copy of the project was changed"):
         program.read_config()
     (program.folder / "program.json").write_text("{}")
+    assert registered_programs(tmp_path / "store") == []
     with pytest.raises(StoreError, match="is not a registered program, or was changed"):
-        registered_programs(tmp_path / "store")
+        get_program(tmp_path / "store", program.hash)
 
 
 def test_a_compiler_that_never_ends_is_ended(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from gpuwork.errors import StoreError
 from gpuwork.grid.store import list_params, read_done, read_values, render_values
-from gpuwork.shared_folder import read_limited
+from gpuwork.untrusted_files import read_limited
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -22,7 +23,7 @@ from gpuwork.jobs.store import HELD, is_held
 from tests.fakes.world import World, make_world
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Callable
 
     from gpuprov.workflows.cluster_up import UpResult
     from tests.conftest import Recording
@@ -117,6 +118,28 @@ def test_what_a_killed_run_held_is_told_by_the_plan_and_let_go_by_the_next_run(w
     assert up(world).unchanged
     leave_held(world, "c001", GONE)
     assert line in stop_nodes(world.driver, ["c002"], world.host, reporter=world.reporter).changed
+
+
+def test_what_runs_nobody_can_tell_where_ends_unannounced_on_no_node(world: World) -> None:
+    job = {**JOB, "node": None, "name": "?", "reason": "order.json is a FIFO"}
+    told = {"schema": "gpuprov.jobs/v1", "version": 1, "jobs": [job], "older": 0}
+    world.workers._list_live = lambda: told  # type: ignore[method-assign]
+    with pytest.raises(UsageError):
+        stop_nodes(world.driver, ["c002"], world.host, reporter=world.reporter)
+    assert world.engine.nodes["c002"].status == "running"
+
+
+@pytest.mark.parametrize("place", ["", "c001", ".c001"])
+@pytest.mark.parametrize("state", [os.mkfifo, Path.mkdir, lambda path: path.symlink_to(path)])
+def test_what_a_job_puts_where_nodes_are_held_keeps_no_node_from_stopping(
+    world: World, place: str, state: Callable[[Path], object]
+) -> None:
+    path = world.workers.folder / HELD / place
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if not place and path.exists():
+        path.rmdir()
+    state(path)
+    assert "stopped c001" in stop_nodes(world.driver, ["c001"], world.host, reporter=world.reporter).changed
 
 
 @pytest.mark.slow

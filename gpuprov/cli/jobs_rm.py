@@ -1,0 +1,29 @@
+"""`gpuprov jobs rm`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from gpuprov.cli.engine import cluster_option, engine_option
+from gpuprov.cli.job_ids import jobs_argument
+from gpuprov.cli.open_cluster import open_cluster
+
+if TYPE_CHECKING:
+    from gpuprov.cli.session import Session
+
+
+@click.command()
+@jobs_argument()
+@cluster_option
+@engine_option
+@click.pass_obj
+def command(session: Session, ids: tuple[str, ...], cluster: str, engine: str | None) -> None:
+    """Remove submissions whose jobs have ended, with everything in their folders; they are no longer listed."""
+    from gpuprov.documents.jobs import jobs_document
+    from gpuprov.workflows.jobs import remove_jobs
+
+    jobs = remove_jobs(open_cluster(session, engine, cluster), cluster, ids)
+    document = jobs_document(jobs, cluster=cluster, host=session.host.name)
+    session.show(document, f"removed: {', '.join(dict.fromkeys(job.id.partition('.')[0] for job in jobs))}")

@@ -1,0 +1,86 @@
+"""Removes the folders of submissions that have ended, whatever their jobs left there."""
+
+from __future__ import annotations
+
+import secrets
+import subprocess
+from typing import TYPE_CHECKING, Final
+
+from gpuwork.errors import Refused, StoreError
+from gpuwork.jobs.job import LIVE
+from gpuwork.jobs.overview import broken_job, pick_jobs
+from gpuwork.jobs.store import parse_id, writing
+from gpuwork.jobs.waiting import find_broken
+from gpuwork.shared_folder import make_folder
+from gpuwork.untrusted_files import make_way_for_folder, regain
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from gpuwork.jobs.batch import Batch
+    from gpuwork.jobs.job import JobRun
+
+_GONE: Final = ".gone"
+_REMOVE_S: Final = 60.0
+_SHOWN: Final = 5
+
+
+def remove_submissions(store: Path, ids: Sequence[str], batch: Batch) -> list[JobRun]:
+    """Remove all that submissions have, and return the jobs that they were; their numbers are not given again.
+
+    Raises:
+        Refused: There is no such job, it is one run of several, or it has not ended; nothing was removed.
+        StoreError: It cannot be removed.
+        BatchError: The batch system does not answer; nothing was removed.
+    """
+    for text in ids:
+        if parse_id(text)[1] is not None:
+            raise Refused(
+                "single runs are not removed; nothing was removed",
+                evidence=f"{text} is a run of {parse_id(text)[0]}",
+                fix=f"python3 -m gpuwork.jobs show {parse_id(text)[0]}",
+            )
+    broken = find_broken(store, ids)
+    jobs = pick_jobs(store, [text for text in ids if text not in broken], batch)
+    jobs += [broken_job(store / number, error) for number, error in broken.items()]
+    live = [job for job in jobs if job.state in LIVE]
+    if live:
+        number = live[0].id.partition(".")[0]
+        raise Refused(
+            f"{len(live)} of {len(jobs)} jobs have not ended; nothing was removed",
+            evidence=", ".join(f"{job.id} {job.state}" for job in live[:_SHOWN]),
+            fix=f"python3 -m gpuwork.jobs cancel {number}",
+        )
+    with writing(store, failed="the jobs cannot be removed"):
+        for number in dict.fromkeys(ids):
+            _empty(store, number)
+    return jobs
+
+
+def _empty(store: Path, number: str) -> None:
+    """Put an empty folder into the place of a submission, and remove what was there."""
+    gone = store / _GONE
+    make_way_for_folder(gone)
+    make_folder(gone)
+    regain(store / number)
+    (store / number).rename(gone / f"{number}-{secrets.token_hex(4)}")
+    (store / number).mkdir()
+    # Neither follows links or minds how deep folders are; what these programs do not get to is removed the next time.
+    for argv in (["chmod", "-R", "u+rwX", str(gone)], ["rm", "-rf", "--one-file-system", str(gone)]):
+        try:
+            done = subprocess.run(  # noqa: S603
+                argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=_REMOVE_S, check=False
+            )
+        except subprocess.TimeoutExpired as error:
+            raise _left(gone, f"{argv[0]} had not ended after {_REMOVE_S:g} s") from error
+        if done.returncode and argv[0] == "rm":
+            raise _left(gone, done.stderr.decode(errors="replace")[:300])
+
+
+def _left(gone: Path, evidence: str) -> StoreError:
+    return StoreError(
+        "the jobs are listed no longer, but not all of their files could be removed",
+        evidence=evidence,
+        fix=f"rm -rf {gone}",
+    )
