@@ -20,6 +20,7 @@ from gpuprov.cluster.built_images import (
     find_builder,
     match_images,
     remove_left_build,
+    remove_superseded,
 )
 from gpuprov.cluster.find_engine import warn_of_silence
 from gpuprov.cluster.images import build_site, node_recipe
@@ -35,6 +36,7 @@ from gpuprov.core.rollback import AGAIN, Rollback
 from gpuprov.planes.registry import check_spec, plane_of
 from gpuprov.spec.draft import NETWORK_VALUES, SHARE, Draft
 from gpuprov.spec.models import ClusterSpec, NetworkSpec
+from gpuprov.workflows.refresh_cache import look_for_updates
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -87,18 +89,25 @@ def with_images(
     return done
 
 
-def build_image(driver: Driver, spec: ClusterSpec, host: Host, gpus: HostGpus, *, reporter: Reporter) -> EnsuredImage:
-    """Build the image for the spec's role unless it is there.
+def build_image(
+    driver: Driver, spec: ClusterSpec, host: Host, gpus: HostGpus, *, reporter: Reporter, fresh: bool = False
+) -> EnsuredImage:
+    """Build the image for the spec's role unless it is there; with `fresh` of new packages in any case.
 
     Raises:
         GpuprovError: Something refused or failed; nothing is left of the attempt.
     """
     check_spec(spec, left=frozenset({SHARE}))
     recipe = node_recipe(spec, plane_of(spec.nodes.role).recipe, gpus, init=init_of(driver))
-    return ensure_built(driver, recipe, host, reporter=reporter)
+    ensured = ensure_built(driver, recipe, host, reporter=reporter, fresh=fresh)
+    if fresh:
+        look_for_updates(recipe.base, reporter=reporter)
+    return ensured
 
 
-def ensure_built(driver: Driver, recipe: Recipe, host: Host, *, reporter: Reporter) -> EnsuredImage:
+def ensure_built(
+    driver: Driver, recipe: Recipe, host: Host, *, reporter: Reporter, fresh: bool = False
+) -> EnsuredImage:
     """Build a recipe's image unless it is there, on a bridge that is made for that alone and removed again.
 
     The host's lock is held only while that bridge is made and removed.
@@ -107,19 +116,21 @@ def ensure_built(driver: Driver, recipe: Recipe, host: Host, *, reporter: Report
         GpuprovError: Something refused or failed; nothing is left of the attempt.
     """
     host = host.checked(lambda: None)  # whatever others do meanwhile, an image is the same
-    if found := find_built(driver, recipe):
+    if not fresh and (found := find_built(driver, recipe)):
         with host.image_lock_if_free() as free:
             if free:
                 _remove_left(driver, host, reporter)
         return EnsuredImage(image=found, built=False)
     with host.image_lock(reporter), Rollback(reporter, left_over=AGAIN) as rollback:
         _remove_left(driver, host, reporter)
-        if found := find_built(driver, recipe):
+        if not fresh and (found := find_built(driver, recipe)):
             return EnsuredImage(image=found, built=False)
         with reporter.phase("image"):
             site, network = _make_network(driver, host, rollback, reporter)
-            ensured = ensure_image(driver, recipe, site=site, reporter=reporter)
+            ensured = ensure_image(driver, recipe, site=site, reporter=reporter, fresh=fresh)
             _remove_network(driver, host, network, reporter)
+        with host.lock(reporter):
+            remove_superseded(driver, ensured.image, reporter)
     return ensured
 
 
