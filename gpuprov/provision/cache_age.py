@@ -88,4 +88,4 @@ def _oldest(one: str, several: str, times: Sequence[float], now: float) -> Itera
 
 def _days(seconds: float) -> str:
     days = int(seconds / _DAY_S)
-    return f"{days} days old" if days != 1 else "1 day old"
+    return {0: "less than a day old", 1: "1 day old"}.get(days, f"{days} days old")

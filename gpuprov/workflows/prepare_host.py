@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from gpuprov.cluster.image_parts import ImageParts
 from gpuprov.cluster.images import node_recipe
+from gpuprov.cluster.refresh_cache import refresh_cache
 from gpuprov.core.errors import GpuprovError, HostNotReady
 from gpuprov.core.names import BRIDGES
 from gpuprov.core.outcome import Outcome
@@ -29,7 +30,6 @@ from gpuprov.provision.playbook import Play, RoleUse, TaskFailed, run_play
 from gpuprov.provision.rootfs import can_build, default_cache
 from gpuprov.provision.targets import Target
 from gpuprov.spec.models import DEFAULT_ENGINE, ClusterSpec
-from gpuprov.workflows.refresh_cache import refresh_cache
 from gpuprov.workflows.restore_host import restore_networks
 
 if TYPE_CHECKING:

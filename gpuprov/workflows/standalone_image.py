@@ -26,6 +26,7 @@ from gpuprov.cluster.find_engine import warn_of_silence
 from gpuprov.cluster.images import build_site, node_recipe
 from gpuprov.cluster.network_plan import network_requests
 from gpuprov.cluster.networks import isolate_networks
+from gpuprov.cluster.refresh_cache import look_for_updates
 from gpuprov.cluster.services import init_of
 from gpuprov.cluster.state import observe_cluster
 from gpuprov.cluster.surroundings import Surroundings
@@ -36,7 +37,6 @@ from gpuprov.core.rollback import AGAIN, Rollback
 from gpuprov.planes.registry import check_spec, plane_of
 from gpuprov.spec.draft import NETWORK_VALUES, SHARE, Draft
 from gpuprov.spec.models import ClusterSpec, NetworkSpec
-from gpuprov.workflows.refresh_cache import look_for_updates
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -36,6 +36,7 @@ def test_the_oldest_of_each_is_told(tmp_path: Path) -> None:
     told = "2 bases, the oldest 40 days old; 2 sets of wheels, the oldest 100 days old"
     assert found.describe(now + 1) == f"in {tmp_path / 'cache'}: {told}"
     assert CacheAge(folder=tmp_path, bases=(now - DAY_S,)).describe(now) == f"in {tmp_path}: 1 base, 1 day old"
+    assert CacheAge(folder=tmp_path, wheels=(now,)).describe(now).endswith("1 set of wheels, less than a day old")
 
 
 def test_an_empty_cache_says_nothing(tmp_path: Path) -> None:

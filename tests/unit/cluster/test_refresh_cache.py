@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from gpuprov.cluster import refresh_cache as story
 from gpuprov.cluster.build_image import FRESH_TOOLS, BuildTools
 from gpuprov.cluster.images import node_recipe
+from gpuprov.cluster.refresh_cache import refresh_cache
 from gpuprov.core.errors import HostNotReady
 from gpuprov.planes.registry import PLANES
-from gpuprov.workflows import refresh_cache as story
-from gpuprov.workflows.refresh_cache import refresh_cache
 
 if TYPE_CHECKING:
     from pathlib import Path
