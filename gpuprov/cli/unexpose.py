@@ -26,7 +26,5 @@ def command(session: Session, node: str, port: int, engine: str | None) -> int:
     status = spanning.run_where_it_is(session, node, engine, ["unexpose", "--", node, str(port)])
     if status is not None:
         return status
-    change_nodes(
-        session, engine, [node], lambda driver, host: unexpose(driver, node, port, host, reporter=session.reporter)
-    )
+    change_nodes(session, engine, [node], lambda driver, _host: unexpose(driver, node, port, reporter=session.reporter))
     return 0

@@ -147,6 +147,8 @@ def warn_of_silence(errors: Mapping[str, GpuprovError], reporter: Reporter) -> N
 def find_elsewhere(name: str, doors: Sequence[EngineDoor], *, without: str) -> tuple[str, ...]:
     """Other engines that have a cluster of that name, or may have one because they are installed but do not respond.
 
+    One to which this user has no access has none of this user's.
+
     Args:
         name: The cluster.
         doors: The engines of this host.
@@ -157,7 +159,7 @@ def find_elsewhere(name: str, doors: Sequence[EngineDoor], *, without: str) -> t
         *(f"{engine} also has a cluster {name}" for engine, has in seen.answers.items() if has),
         *(
             f"{engine} may also have a cluster {name}, but cannot be queried: {error.what}"
-            for engine, error in seen.errors.items()
+            for engine, error in seen.silent.items()
         ),
     )
 

@@ -17,6 +17,7 @@ from gpuprov.cluster.node_order import knows_more, read_order
 from gpuprov.cluster.ordered_spec import with_order
 from gpuprov.cluster.replacements import ghosts_of
 from gpuprov.core.errors import NotOurs, UsageError
+from gpuprov.core.names import fold
 from gpuprov.core.outcome import with_forced
 from gpuprov.drivers.base import (
     LABEL_ADDRESS,
@@ -171,6 +172,7 @@ def plan_cluster(  # noqa: PLR0913 - what is wanted, what is there, and what may
     remove = sorted({*gone, *replaced, *(node.name for node in state.nodes if not node.complete)})
     names = [*wanted, *beside]
     _refuse_taken_names(names, state)
+    _refuse_another_role(spec, [node for node in state.nodes if node.name in wanted and node.name not in remove])
     kept = [node for node in state.nodes if node.name not in remove or node.name in replaced]
     staying = replace(state, nodes=(*kept, *ghosts))
     leaving = {*remove, *(node.name for node in ghosts)}
@@ -264,6 +266,19 @@ def _refuse_taken_names(names: list[str], state: ClusterState) -> None:
             f"the name {node.name} is taken by cluster {node.labels[LABEL_CLUSTER]}",
             evidence=f"label gpuprov.cluster={node.labels[LABEL_CLUSTER]}",
             fix="set another nodes.prefix in the spec",
+        )
+
+
+def _refuse_another_role(spec: ClusterSpec, nodes: Iterable[NodeState]) -> None:
+    """Recorded, it would be true of no node; create-node may have given a node a role of its own."""
+    role = spec.nodes.role
+    others = [node for node in nodes if not node.labels.get(LABEL_ORDER) and node.labels.get(LABEL_ROLE, role) != role]
+    if others:
+        names = fold([node.name for node in others])
+        raise UsageError(
+            f"the nodes of cluster {spec.name} keep their role",
+            evidence=f"{names}: role {others[0].labels[LABEL_ROLE]}, not {role}",
+            fix=f"create another cluster: gpuprov cluster up --name {spec.name}-{role} --role {role}",
         )
 
 

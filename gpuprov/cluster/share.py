@@ -46,6 +46,10 @@ class SharePlan:
         words = {"make": f"create folder {self.folder} for all nodes", "take": f"share the empty folder {self.folder}"}
         return (words[self.act],) if self.act else ()
 
+    def reuse_note(self) -> str:
+        """For a new cluster: that it finds what an earlier one left; empty where there is nothing."""
+        return f"{self.folder} has the jobs and files of an earlier cluster" if self.folder and not self.act else ""
+
 
 def look_and_plan_share(
     driver: Driver,

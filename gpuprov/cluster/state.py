@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from gpuprov.core.errors import SpecError, UsageError
@@ -102,12 +103,22 @@ class ClusterState:
         return taken
 
 
-def observe_cluster(driver: Driver, name: str) -> ClusterState:
-    """Read a cluster's state: two calls to the engine, side by side."""
+def observe_cluster(driver: Driver, name: str, *, networks: Sequence[NetworkState] | None = None) -> ClusterState:
+    """Read a cluster's state: two calls to the engine, side by side.
+
+    Args:
+        driver: The engine.
+        name: The cluster.
+        networks: All networks of the engine, where the caller knows that they are as they were; LXD takes a second to
+            list twenty.
+    """
     nodes: list[NodeState] = []
-    networks: list[NetworkState] = []
-    questions = (lambda: nodes.extend(driver.list_nodes()), lambda: networks.extend(driver.list_networks()))
+    listed: list[NetworkState] = []
+    questions = [lambda: nodes.extend(driver.list_nodes())]
+    if networks is None:
+        questions.append(lambda: listed.extend(driver.list_networks()))
     ask_side_by_side(questions, workers=len(questions))
+    networks = listed if networks is None else networks
     found = sorted(nodes, key=lambda node: node.name)
     texts = [network.labels.get(LABEL_SPEC) for network in networks if network.labels.get(LABEL_CLUSTER) == name]
     return ClusterState(
@@ -173,6 +184,8 @@ def pick_nodes(state: ClusterState, names: Sequence[str] | None, *, verb: str) -
         raise UsageError(f"the cluster {state.name} has no node {', '.join(strangers)}", evidence=evidence, fix=fix)
     if not there:
         evidence = f"other clusters: {', '.join(others)}" if others else "no instance has its label"
-        fix = f"{verb} --cluster {others[0]}" if others else name_cluster("gpuprov cluster up -n 4", state.name)
+        near = get_close_matches(state.name, others, n=1)
+        fix = "gpuprov cluster list" if others else name_cluster("gpuprov cluster up -n 4", state.name)
+        fix = f"{verb} --cluster {near[0]}" if near else fix
         raise UsageError(f"the cluster {state.name} has no nodes", evidence=evidence, fix=fix)
     return tuple(node for node in state.nodes if names is None or node.name in names)

@@ -305,7 +305,8 @@ class _Board:
             raise HostNotReady(
                 f"{lease.node} holds a GPU that this host no longer has",
                 evidence=f"missing: {', '.join(gone)}; present: {', '.join(by_uuid) or 'none'}{lost}",
-                fix=f"gpuprov rm {lease.node}, then create it again; or restore the GPU: nvidia-smi -L",
+                fix=f"restore the GPU: nvidia-smi -L; dmesg | grep NVRM; or, if it is gone for good and nothing in the "
+                f"node is needed: gpuprov rm {lease.node}, then create it again",
             )
         return tuple(by_uuid[uuid] for uuid in lease.gpus)
 

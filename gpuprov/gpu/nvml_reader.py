@@ -10,7 +10,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
 LIBRARY_NOT_FOUND = 12
 _NOT_SUPPORTED = 3
@@ -37,11 +37,18 @@ class NvmlFailed(Exception):  # not a GpuprovError: `inventory` knows what it me
         self.text = text
 
 
-def ask_library(library: object | None = None) -> Facts:
+def ask_library(
+    library: object | None = None,
+    *,
+    left_out: Collection[int] = (),
+    note: Callable[[str, int | None], object] = lambda _call, _gpu: None,
+) -> Facts:
     """Ask NVML for every GPU.
 
     Args:
         library: Stands in for libnvidia-ml.so.1, such as a SimulatedNvml; None loads the real one.
+        left_out: Indexes of GPUs that nothing is asked of.
+        note: Is told each call before it is made, and the index of the GPU that it is about.
 
     Raises:
         NvmlFailed: A call failed that is about no single GPU.
@@ -53,7 +60,7 @@ def ask_library(library: object | None = None) -> Facts:
     if library is not None:
         _use(pynvml, library)
     try:
-        return _Reader(pynvml).read()
+        return _Reader(pynvml, left_out, note).read()
     finally:
         if library is not None:
             _use(pynvml, None)
@@ -68,8 +75,16 @@ def _use(pynvml: Any, library: object | None) -> None:  # noqa: ANN401 - pynvml 
 class _Reader:
     """One conversation with NVML: each failed call is translated here and nowhere else."""
 
-    def __init__(self, pynvml: Any) -> None:  # noqa: ANN401 - pynvml has no types
+    def __init__(
+        self,
+        pynvml: Any,  # noqa: ANN401 - pynvml has no types
+        left_out: Collection[int],
+        note: Callable[[str, int | None], object],
+    ) -> None:
         self._nvml = pynvml
+        self._left_out = left_out
+        self._note = note
+        self._gpu_asked: int | None = None
 
     def read(self) -> Facts:
         self._ask("nvmlInit", self._nvml.nvmlInit)
@@ -86,11 +101,15 @@ class _Reader:
         """All GPUs, and why those that fail cannot be told: one of them says nothing about the others."""
         gpus, lost = [], []
         for index in range(count):
+            if index in self._left_out:
+                continue
+            self._gpu_asked = index
             try:
                 gpus.append(self._gpu(index))
-            except NvmlFailed as failure:  # noqa: PERF203 - that is the point
+            except NvmlFailed as failure:
                 told = {"code": failure.code, "call": failure.call, "text": failure.text}
                 lost.append({"index": index, "pci": self._find_pci(index), **told})
+        self._gpu_asked = None
         return gpus, lost
 
     def _find_pci(self, index: int) -> str:
@@ -149,6 +168,7 @@ class _Reader:
         }
 
     def _ask(self, call: str, function: Callable[[], Any]) -> Any:  # noqa: ANN401 - as NVML answers
+        self._note(call, self._gpu_asked)
         try:
             return function()
         except self._nvml.NVMLError as exc:
@@ -168,10 +188,15 @@ def _text(value: str | bytes) -> str:
     return value.decode() if isinstance(value, bytes) else value
 
 
-def main() -> None:
-    """In the child: ask, and print the answer as JSON."""
+def main(notes: str, *left_out: str) -> None:
+    """In the child: ask, print the answer as JSON, and keep in a file what is being asked, for a call that hangs."""
+
+    def note(call: str, gpu: int | None) -> None:
+        with open(notes, "w", encoding="utf-8") as file:  # noqa: PTH123 - pathlib is slow to import
+            json.dump({"call": call, "index": gpu}, file)
+
     try:
-        answer = ask_library()
+        answer = ask_library(left_out=[int(index) for index in left_out], note=note)
     except NvmlFailed as failure:
         answer = {"failed": {"code": failure.code, "call": failure.call, "text": failure.text}}
     sys.stdout.write(json.dumps(answer))

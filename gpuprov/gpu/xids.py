@@ -92,6 +92,12 @@ def _action_in_words(text: str, said: Mapping[str, Any]) -> Action:
     return action
 
 
+def is_known(number: int) -> bool:
+    """Whether the table says what this Xid asks for."""
+    table = load_actions()
+    return number == table["says-itself"]["number"] or any(number in numbers for numbers in table["actions"].values())
+
+
 def list_beyond_reset(model: str, *, mig: bool) -> tuple[int, ...]:
     """Xids that ask for a reboot on GPUs of this model, where others need a reset.
 

@@ -15,7 +15,7 @@ from gpuprov.cluster.secrets import key_folder, remove_keys
 from gpuprov.cluster.service_folders import remove_service_folders
 from gpuprov.cluster.state import observe_cluster
 from gpuprov.cluster.whole import recorded_host
-from gpuprov.core.errors import UsageError
+from gpuprov.core.errors import EngineError, UsageError
 from gpuprov.core.names import check_cluster_name
 from gpuprov.core.outcome import Outcome, with_forced
 from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_SPEC
@@ -151,7 +151,10 @@ def _remove_networks(driver: Driver, state: ClusterState, host: Host, reporter: 
     with reporter.phase("networks"):
         with host.image_lock_if_free() as free:
             if free:
-                remove_left_build(driver, state.networks, reporter)
+                try:
+                    remove_left_build(driver, state.networks, reporter)
+                except EngineError as error:  # the cluster's own networks can go all the same
+                    reporter.warn(f"an interrupted image build left something that stays: {error.what}: {error.evidence}")
         # What is recorded goes last: by it a controller finds what a killed run left on its hosts.
         networks = sorted(state.own_networks, key=lambda network: LABEL_SPEC in network.labels)
         return [network.name for network in networks if _remove_network(driver, network, reporter)]

@@ -175,6 +175,7 @@ class _Aim:
 
     Attributes:
         choice: What was chosen other than usual, in a sentence.
+        reuse: What an earlier cluster left in the folder of a new one, in a sentence.
         silent: Why engines do not respond whose networks this one has to keep clear of.
         crew: The nodes whose files this host's nodes have, of all hosts.
         overlay: This host's end of the network between hosts.
@@ -186,6 +187,7 @@ class _Aim:
     folders: FoldersPlan
     gpus: HostGpus
     choice: str
+    reuse: str
     silent: Mapping[str, GpuprovError]
     crew: Crew
     overlay: OverlayRequest | None
@@ -245,7 +247,7 @@ def cluster_up(driver: Driver, order: UpOrder, host: Host, *, reporter: Reporter
                 warn_of_silence(aim.silent, reporter)
                 loss = "" if order.part else aim.plan.loss_line()  # over hosts, who asked them says it
                 older = older_notes(aim.older(driver), spec.name)
-                for line in filter(None, (aim.choice, aim.plan.shared, loss, *aim.plan.beside_lines(), *older)):
+                for line in filter(None, (aim.choice, aim.reuse, aim.plan.shared, loss, *aim.plan.beside_lines(), *older)):
                     reporter.note(line)
             run = NodeRun(driver=driver, reporter=reporter, rollback=rollback)
             aim.folders.ensure(host, rollback)
@@ -342,6 +344,7 @@ def _aim(driver: Driver, order: UpOrder, host: Host, gpus: HostGpus, seen: Clust
             plane.refuse_crew(crew)
     overlay = order.part.overlay(driver) if order.part else None
     folders = look_and_plan_folders(driver, host, spec, state, plan.members, around)
+    new = plan.networks.create and not state.nodes
     choice = describe_choice(order.draft, spec) if plan.networks.create else ""
     return _Aim(
         spec=spec,
@@ -350,6 +353,7 @@ def _aim(driver: Driver, order: UpOrder, host: Host, gpus: HostGpus, seen: Clust
         folders=folders,
         gpus=gpus,
         choice=choice,
+        reuse=folders.share.reuse_note() if new else "",
         silent=around.silent,
         crew=crew,
         overlay=overlay,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from gpuprov.core.catalogue import find_entries, load_catalogue
 from gpuprov.core.errors import UsageError
-from gpuprov.gpu.xids import action_of
+from gpuprov.gpu.xids import action_of, is_known
 
 if TYPE_CHECKING:
     from gpuprov.core.catalogue import Entry
@@ -30,14 +30,25 @@ def explain(text: str) -> tuple[Entry, ...]:
             evidence=f"{len(text)} characters; allowed: 1 to {LENGTH_MAX}",
             fix="gpuprov explain 'gres/gpu count reported lower than configured'",
         )
-    entries = find_entries(text, catalogue)
+    shown = _spell_out(text.strip())
+    entries = find_entries(shown, catalogue)
     if not entries:
         raise UsageError(
             f"there is no entry for {_shorten(text)!r}",
             evidence="no line of it is in the catalogue, and it is no id that verify or doctor prints",
             fix="gpuprov doctor; gpuprov verify    # of a job: its log; of a GPU: sudo dmesg | grep NVRM",
         )
-    return tuple(_with_action(entry, text) if entry.id == "xid-other" else entry for entry in entries)
+    return tuple(
+        _with_action(entry, _spell_out(text.strip())) if entry.id == "xid-other" else entry for entry in entries
+    )
+
+
+def _spell_out(text: str) -> str:
+    """A number alone is that of an Xid that is known, or the status that a program ended with, or both."""
+    if not re.fullmatch("[0-9]{1,4}", text):
+        return text
+    xid = f"Xid {text}\n" if is_known(int(text)) else ""
+    return f"{xid}exit status {text}"
 
 
 def _with_action(entry: Entry, text: str) -> Entry:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from ipaddress import IPv4Address
 from typing import TYPE_CHECKING
 
@@ -15,7 +14,6 @@ from gpuprov.host.survey import survey
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from contextlib import AbstractContextManager
 
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver, NodeState
@@ -39,31 +37,25 @@ def expose(driver: Driver, name: str, exposure: Exposure, host: Host, *, reporte
             raise UsageError(f"{port} is not a port", evidence=f"allowed: 1 to {_PORT_MAX}", fix="choose another port")
     _check_address(exposure.listen)
     get = get_running if "expose-live" in driver.capabilities else get_node
-    with _lock(driver, host, reporter):
-        if exposure in get(driver, name).exposed:
-            return Outcome()
-        others = survey([door for door in host.engines if door.name != driver.name], lambda other: other.list_nodes())
-        warn_of_silence(others.errors, reporter)
-        for engine, nodes in {driver.name: driver.list_nodes(), **others.answers}.items():
-            _refuse_forwarded(exposure.host_port, nodes, engine)
-        listener = host.listener(exposure.listen, exposure.host_port)
-        if listener:
-            free_port = exposure.host_port % _FEW + _UNUSED
-            raise UsageError(
-                f"port {exposure.host_port} of the host is in use",
-                evidence=listener,
-                fix=f"use another port of the host: gpuprov expose {name} {exposure.node_port} --port {free_port}",
-            )
-        with reporter.phase("expose"):
-            driver.expose(name, exposure)
+    if exposure in get(driver, name).exposed:
+        return Outcome()
+    others = survey([door for door in host.engines if door.name != driver.name], lambda other: other.list_nodes())
+    warn_of_silence(others.errors, reporter)
+    for engine, nodes in {driver.name: driver.list_nodes(), **others.answers}.items():
+        _refuse_forwarded(exposure.host_port, nodes, engine)
+    listener = host.listener(exposure.listen, exposure.host_port)
+    if listener:
+        free_port = exposure.host_port % _FEW + _UNUSED
+        raise UsageError(
+            f"port {exposure.host_port} of the host is in use",
+            evidence=listener,
+            fix=f"use another port of the host: gpuprov expose {name} {exposure.node_port} --port {free_port}",
+        )
+    with reporter.phase("expose"):
+        driver.expose(name, exposure)
     where = f"port {exposure.host_port} of {_PLACES.get(exposure.listen, exposure.listen)}"
     _say_who_reaches_it(name, exposure, reporter)
     return Outcome(changed=(f"{where} is forwarded to {name}:{exposure.node_port}",))
-
-
-def _lock(driver: Driver, host: Host, reporter: Reporter) -> AbstractContextManager[None]:
-    """None where the engine changes a node that stands, and itself refuses a port that is taken."""
-    return nullcontext() if "expose-live" in driver.capabilities else host.lock(reporter)
 
 
 def _refuse_forwarded(port: int, nodes: Iterable[NodeState], engine: str) -> None:
@@ -98,12 +90,11 @@ def _say_who_reaches_it(name: str, exposure: Exposure, reporter: Reporter) -> No
         reporter.warn(f"every machine that can reach this host can now reach port {exposure.node_port} of {name}")
 
 
-def unexpose(driver: Driver, name: str, host_port: int, host: Host, *, reporter: Reporter) -> Outcome:
+def unexpose(driver: Driver, name: str, host_port: int, *, reporter: Reporter) -> Outcome:
     """Undo `expose`; no change if that port does not lead to the node."""
-    with _lock(driver, host, reporter):
-        if host_port not in [exposure.host_port for exposure in get_node(driver, name).exposed]:
-            reporter.note(f"port {host_port} of the host is not forwarded to {name}")
-            return Outcome()
-        with reporter.phase("unexpose"):
-            driver.unexpose(name, host_port)
+    if host_port not in [exposure.host_port for exposure in get_node(driver, name).exposed]:
+        reporter.note(f"port {host_port} of the host is not forwarded to {name}")
+        return Outcome()
+    with reporter.phase("unexpose"):
+        driver.unexpose(name, host_port)
     return Outcome(changed=(f"port {host_port} of the host is no longer forwarded",))

@@ -31,15 +31,18 @@ if TYPE_CHECKING:
 def start_nodes(driver: Driver, names: Sequence[str], host: Host, *, reporter: Reporter) -> Outcome:
     """Start nodes; files that changed while they were away are renewed."""
     with read_then_lock(driver, host, lambda: clusters_of(driver, names), reporter=reporter) as readings:
-        nodes = [get_node(driver, name) for name in dict.fromkeys(names)]
-        stopped = [node.name for node in nodes if node.status != "running"]
-        refuse_shared_addresses(stopped, driver.list_nodes(), command=driver.command)
-        clusters = {node.labels[LABEL_CLUSTER] for node in nodes}
-        isolated = isolate_networks(driver, open_networks(driver.list_networks(), clusters), reporter=reporter)
+        nodes = {node.name: node for reading in readings.values() for node in reading.state.nodes}
+        networks = {network.name: network for reading in readings.values() for network in reading.state.networks}
+        stopped = [
+            name for name in dict.fromkeys(names) if (nodes.get(name) or get_node(driver, name)).status != "running"
+        ]
+        if stopped:
+            refuse_shared_addresses(stopped, driver.list_nodes(), command=driver.command)
+        isolated = isolate_networks(driver, open_networks(networks.values(), readings), reporter=reporter)
         if stopped:
             with reporter.phase("start"):
                 boot_nodes(driver, stopped, reporter=reporter)
-        renewed = renew_clusters(driver, readings, reporter=reporter)
+        renewed = renew_clusters(driver, readings, reporter=reporter, networks_stay=True)
     renewed = without_started(renewed, stopped)
     return Outcome(changed=(*isolated, *(f"started {name}" for name in stopped), *renewed))
 
@@ -116,7 +119,7 @@ def restore(
         with leaving(driver, leaves, policy, reporter=reporter):
             with reporter.phase("restore"):
                 forced = driver.restore_node(name, label)
-            renewed = renew_clusters(driver, others, reporter=reporter)
+            renewed = renew_clusters(driver, others, reporter=reporter, networks_stay=True)
     words = f" ({forced})" if forced else ""
     return Outcome(changed=(f"restored {name} to {label}{words}", *renewed))
 

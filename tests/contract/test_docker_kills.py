@@ -13,6 +13,7 @@ import pytest
 from gpuprov.drivers.base import File
 from gpuprov.drivers.docker.api import DockerApi
 from gpuprov.drivers.docker.driver import DockerDriver
+from gpuprov.drivers.networks import Exposure
 from gpuprov.spec.devices import CharDevice
 
 if TYPE_CHECKING:
@@ -151,6 +152,24 @@ def test_a_job_that_is_interrupted_while_it_is_made_goes(bench: Bench) -> None:
         driver.run_job(request, ["sleep", "60"], started=lambda: None, write=lambda _stream, _content: None)
     time.sleep(0.5)  # for a Docker that goes on, unheard
     assert bench.status(request.name) == "absent"
+
+
+class HastyApi(DockerApi):
+    """Somebody looks for the node just before its replacement takes over the node's name, and sees to that."""
+
+    def _request(self, method: str, path: str, **options: Any) -> Any:
+        if path.endswith("/rename") and not options["params"]["name"].endswith((".new", ".next")):
+            super()._request(method, path, **options)
+        return super()._request(method, path, **options)
+
+
+def test_a_node_that_got_its_name_back_from_another_command_is_replaced(bench: Bench) -> None:
+    name, exposure = bench.create(), Exposure(host_port=47112, node_port=80)
+    api = cast("DockerDriver", bench.driver)._api
+    DockerDriver(HastyApi(api.client, address=api.address)).expose(name, exposure)
+    state = bench.driver.find_node(name)
+    assert state
+    assert state.exposed == (exposure,)
 
 
 def test_labels_that_are_being_changed_are_the_old_or_the_new(bench: Bench) -> None:

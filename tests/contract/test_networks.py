@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import socket
 import subprocess
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -299,9 +300,13 @@ def free_port() -> int:
         return port
 
 
+def exposable(bench: Bench) -> str:
+    """A node that ports can be forwarded into as it is."""
+    return bench.create(start="expose-live" in bench.driver.capabilities)
+
+
 def test_exposing_is_seen_and_undone(bench: Bench) -> None:
-    bench.need("expose-live")
-    name = bench.create(start=True)
+    name = exposable(bench)
     forwards = {Exposure(host_port=free_port(), node_port=8080), Exposure(host_port=free_port(), node_port=8081)}
     for exposure in forwards:
         bench.driver.expose(name, exposure)
@@ -319,8 +324,7 @@ def test_exposing_is_seen_and_undone(bench: Bench) -> None:
 
 def test_ports_and_labels_that_are_changed_at_once_are_all_there(bench: Bench) -> None:
     """As `expose`, which does not wait for other commands, beside `cluster up`."""
-    bench.need("expose-live")
-    name = bench.create(start=True)
+    name = exposable(bench)
     gone, new = (Exposure(host_port=free_port(), node_port=port) for port in (8080, 8081))
     bench.driver.expose(name, gone)
     labels = {f"gpuprov.at-once-{number}": "written" for number in range(8)}
@@ -334,6 +338,42 @@ def test_ports_and_labels_that_are_changed_at_once_are_all_there(bench: Bench) -
     assert state
     assert state.exposed == (new,)
     assert labels.items() <= state.labels.items()
+
+
+def test_a_node_that_is_looked_for_while_a_port_is_forwarded_is_there(bench: Bench) -> None:
+    name, over = exposable(bench), threading.Event()
+
+    def look() -> int:
+        looks = 0
+        while not over.is_set():
+            state = bench.driver.find_node(name)
+            assert state
+            assert state.complete
+            looks += 1
+        return looks
+
+    with ThreadPoolExecutor() as pool:
+        looking = pool.submit(look)
+        try:
+            bench.driver.expose(name, Exposure(host_port=free_port(), node_port=80))
+        finally:
+            over.set()
+        assert looking.result() > 0
+
+
+@pytest.mark.usefixtures("real")
+def test_of_two_nodes_that_take_one_port_at_once_the_second_is_refused(bench: Bench) -> None:
+    """Each has seen that it is free."""
+    names, port = [exposable(bench), exposable(bench)], free_port()
+    with ThreadPoolExecutor() as pool:
+        tried = [
+            pool.submit(bench.driver.expose, name, Exposure(host_port=port, node_port=80 + number))
+            for number, name in enumerate(names)
+        ]
+        said = [str(one.exception() or "") for one in tried]
+    assert sorted(map(bool, said)) == [False, True]
+    states = [bench.driver.find_node(name) for name in names]
+    assert [len(state.exposed) for state in states if state] == [int(not words) for words in said]
 
 
 @pytest.mark.usefixtures("real")

@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpuprov.core.waiting import Wait
+from gpuprov.drivers.base import LABEL_IMAGE, LABEL_RECIPE
+from gpuprov.drivers.registry import open_driver
 from tests.e2e.conftest import output
 from tests.e2e.desk import KILL_NODE, ODD, QUICK, Desk, again_within, kinds, lasting, open_desk
 from tests.e2e.job_attempts import ADMINISTRATION, SECRETS, attempt_as_jobs
@@ -34,7 +36,7 @@ ROOT = Path(__file__).parents[2]
 ACCOUNT = 59400
 FLOWER = "/etc/gpuwork/flower.py"
 SLURM, WORKERS = (kinds(role, QUICK) for role in ("slurm", "worker"))
-LXD_WORKERS = kinds("worker", {("lxd", "worker")})
+LXD_WORKERS, DOCKER_WORKERS = (kinds("worker", {(engine, "worker")}) for engine in ("lxd", "docker"))
 
 
 @pytest.fixture(scope="module", params=[*SLURM, *WORKERS])
@@ -79,6 +81,8 @@ def test_variables_of_nodes_and_of_the_simulator_reach_every_way_in(desk: Desk) 
     desk("jobs", "wait", job)
     seen["submit"] = desk.log(job).rstrip("\n")
     assert seen == dict.fromkeys(seen, wanted)
+    assert desk.gpuprov.in_node(node, "su", "work", "-c", show) == "|1"  # pam_env takes no `#`
+    desk.gpuprov("exec", node, "--", "sh", "-c", "command -v sudo cron crond", expect=127)
 
 
 def test_a_node_has_what_python_needs_and_shows_its_own_memory(desk: Desk) -> None:
@@ -310,6 +314,30 @@ def test_runs_survive_the_death_of_their_broker(desk: Desk) -> None:
     assert [row["state"] for row in desk.rows(waiting)] == ["done"] * 4
     assert desk("jobs", "logs", job).stdout.count("whole") == 1
     assert desk.shown(job)["tries"] == 1
+
+
+@pytest.mark.parametrize("desk", DOCKER_WORKERS, indirect=True)
+def test_what_waits_for_workers_waits_on_in_a_broker_with_a_new_image(desk: Desk) -> None:
+    """Its node looks older; the other node's worker has work all the time."""
+    second, busy = desk.place.node(1), desk.submit("--no-project", "--count", "2", "--", "sleep", "600")
+    Wait(what="both to run", timeout_s=60, fix="look at the queue").until(
+        lambda: [row["state"] for row in desk.rows(busy)], lambda states: states == ["running"] * 2
+    )
+    waiting = desk.submit("--no-project", "--count", "3", "--", "echo", "{n}")
+    older = {LABEL_IMAGE: "older", LABEL_RECIPE: ""}
+    open_driver(desk.engine).set_labels(desk.controller, older)
+    renewal = desk.gpuprov.start("cluster", "up", "--name", desk.place.cluster, "--renew", "--yes", "--no-verify")
+    held = desk.folder / "jobs/.held" / desk.controller
+    Wait(what="the node to take no more work", timeout_s=60, fix="look there").until(held.exists, bool)
+    runs = {row["node"]: row["id"] for row in desk.rows(busy)}
+    desk("jobs", "cancel", runs[desk.controller])
+    said = renewal.communicate(timeout=300)
+    assert renewal.returncode == 0, said
+    assert desk.nodes()[desk.controller]["image"] != "older"
+    desk("jobs", "wait", waiting)
+    assert {row["node"] for row in desk.rows(waiting)} == {desk.controller}
+    assert [(row["state"], row["tries"]) for row in desk.rows(runs[second])] == [("running", 1)]
+    desk("jobs", "cancel", busy)
 
 
 @pytest.mark.parametrize("desk", WORKERS, indirect=True)

@@ -8,7 +8,7 @@
  *   STUB_MODEL      name of each GPU's model
  *   STUB_FAIL       name of a function that fails ...
  *   STUB_FAIL_CODE  ... with this code
- *   STUB_FAIL_GPU   index of the only GPU at which it fails
+ *   STUB_FAIL_GPU   index of the only GPU at which it fails or hangs
  *   STUB_LOST       index of a GPU at which every question after its UUID and name says that it is lost
  *   STUB_ECC, STUB_ECC_CORRECTED      errors that GPU 0 counts
  *   STUB_REMAP_PENDING, STUB_REMAP_FAILURE, STUB_RECOVERY    what GPU 0 says of its rows, and wants done
@@ -108,8 +108,6 @@ int nvmlDeviceGetName(gpu_t *gpu, char *buffer, unsigned int size) {
     return put(buffer, size, given ? given : "NVIDIA Stub GPU");
 }
 
-int nvmlDeviceGetMinorNumber(gpu_t *gpu, unsigned int *minor) { CHECK(); *minor = gpu->index ^ 1u; return SUCCESS; }
-
 int nvmlDeviceGetPciInfo_v3(gpu_t *gpu, pci_t *pci) {
     CHECK();
     memset(pci, 0, sizeof *pci);
@@ -143,6 +141,8 @@ static int fault_at(const char *function, gpu_t *gpu) {
 }
 
 #define CHECK_AT(gpu) do { int code = fault_at(__func__, gpu); if (code != SUCCESS) return code; } while (0)
+
+int nvmlDeviceGetMinorNumber(gpu_t *gpu, unsigned int *minor) { CHECK_AT(gpu); *minor = gpu->index ^ 1u; return SUCCESS; }
 
 /* A fault of GPU 0; the others are healthy. */
 static int at_first(gpu_t *gpu, const char *name, int healthy) { return gpu->index == 0 ? number(name, healthy) : healthy; }

@@ -127,7 +127,7 @@ def get_ours(api: DockerApi, name: str) -> Container:
         raise not_ours(foreign, "docker", lack="the container has no gpuprov label")
     if documents.container_name(document).endswith(documents.READY):
         with contextlib.suppress(Conflict):
-            _rename(api, document["Id"], name)
+            _take_name(api, document["Id"], name)
     api.remember(document["Id"], name)
     return Container(id=document["Id"], blueprint=blueprint, document=document)
 
@@ -270,7 +270,7 @@ def rebuild(
         raise
     remove(api, container.id)
     networks.forget_labels(api, container.id)
-    _rename(api, made, name)
+    _take_name(api, made, name)
     images.release(api, container.document)
     if running:
         api.post(f"/containers/{made}/start")
@@ -325,6 +325,15 @@ def _remove_named(api: DockerApi, *names: str) -> None:
         for document in listed:
             if documents.blueprint_of(document):
                 remove(api, document["Id"])
+
+
+def _take_name(api: DockerApi, identity: str, name: str) -> None:
+    """Let a whole replacement take its node's name; who looks for the node may have done so already."""
+    try:
+        _rename(api, identity, name)
+    except EngineError:
+        if api.get(f"/containers/{identity}/json")["Name"] != f"/{name}":
+            raise
 
 
 def _rename(api: DockerApi, identity: str, name: str) -> None:

@@ -29,6 +29,7 @@ from gpuprov.drivers.base import (
 )
 from gpuprov.drivers.calls import Call
 from gpuprov.drivers.capabilities import Capability, require_capability
+from gpuprov.drivers.changes import changing, one_at_a_time
 from gpuprov.drivers.docker import containers, documents, images, jobs, networks
 from gpuprov.drivers.docker.api import NotFound
 from gpuprov.drivers.docker.blueprint import describe_settings, plan_blueprint
@@ -40,6 +41,7 @@ from gpuprov.drivers.docker.owners import get_mapped_owner
 from gpuprov.drivers.endings import killed_words
 from gpuprov.drivers.networks import LOCALLY, Exposure, NetworkRequest, NetworkState, TellsNoNetworkSettings
 from gpuprov.drivers.node_trees import look_in_node, read_tree, write_tree
+from gpuprov.drivers.taken_ports import refuse_forwarded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -104,50 +106,44 @@ class DockerDriver(TellsNoNetworkSettings):
     def create_node(self, request: NodeRequest) -> None:
         """Make a stopped container from an image."""
         self._refuse(request)
-        blueprint = plan_blueprint(request, uid=containers.new_uid())
-        containers.create(
-            self._api,
-            blueprint,
-            request.labels,
-            image=request.image,
-            command=_command(blueprint.uid),
-            files=request.files,
-        )
+        with changing(self.name, request.name):
+            self._create(request, plan_blueprint(request, uid=containers.new_uid()), image=request.image)
 
     def clone_node(self, source: str, request: NodeRequest) -> None:
         """Make a stopped copy of a node."""
-        origin = containers.get_ours(self._api, source)
         self._refuse(request)
         blueprint = plan_blueprint(request, uid=containers.new_uid())
         image = f"{documents.KEPT}:{blueprint.uid}"
-        commit(self._api, origin.id, image, hide=origin.blueprint.own_labels)
+        with changing(self.name, source):
+            origin = containers.get_ours(self._api, source)
+            commit(self._api, origin.id, image, hide=origin.blueprint.own_labels)
         # Docker lets a copy inherit variables too; those it must not have are emptied.
         hidden = dict.fromkeys(origin.blueprint.environment, "")
         made = replace(blueprint, environment={**hidden, **blueprint.environment})
         try:
-            containers.create(
-                self._api,
-                made,
-                request.labels,
-                image=image,
-                command=_command(blueprint.uid),
-                files=request.files,
-            )
+            with changing(self.name, request.name):
+                self._create(request, made, image=image)
         except BaseException:
             images.delete_tag(self._api, image)
             raise
+
+    def _create(self, request: NodeRequest, blueprint: Blueprint, *, image: str) -> None:
+        command = _command(blueprint.uid)
+        containers.create(self._api, blueprint, request.labels, image=image, command=command, files=request.files)
 
     def _refuse(self, request: NodeRequest) -> None:
         if request.privileged:
             require_capability(self, "privileged")
         containers.refuse_taken(self._api, request.name)
 
+    @one_at_a_time
     def start_node(self, name: str) -> None:
         """Start it, or let it go on where it is paused."""
         container = containers.get_ours(self._api, name)
         action = "unpause" if container.status == "frozen" else "start"
         self._api.post(f"/containers/{container.id}/{action}")
 
+    @one_at_a_time
     def stop_node(self, name: str, *, timeout_s: float = 10.0) -> str:
         """Stop it, by force once the time has passed."""
         container = containers.get_ours(self._api, name)
@@ -156,16 +152,19 @@ class DockerDriver(TellsNoNetworkSettings):
         killed = containers.stop(self._api, container.id, timeout_s=timeout_s)
         return killed_words(timeout_s) if killed and timeout_s > 0 else ""
 
+    @one_at_a_time
     def delete_node(self, name: str) -> str:
         """Remove it with its snapshots; no change if it is absent."""
         with contextlib.suppress(NotFound):
             containers.destroy(self._api, containers.get_ours(self._api, name))
         return ""  # Docker kills what it removes, and waits for nobody
 
+    @one_at_a_time
     def set_labels(self, name: str, labels: Mapping[str, str]) -> None:
         """Add or change labels; they are kept beside the container until it is replaced."""
         networks.change_labels(self._api, containers.get_ours(self._api, name).id, labels)
 
+    @one_at_a_time
     def set_devices(self, name: str, devices: Sequence[CharDevice], mounts: Sequence[Mount]) -> None:
         """Replace devices and mounts, in a new container with the node's files."""
         container = containers.get_ours(self._api, name)
@@ -179,6 +178,7 @@ class DockerDriver(TellsNoNetworkSettings):
             require_capability(self, "privileged")
         return describe_settings(plan_blueprint(request, uid=""))
 
+    @one_at_a_time
     def set_settings(self, name: str, request: NodeRequest) -> None:
         """Bring networks, variables, limits and Docker's own GPUs to the request's, and all else in the same step."""
         container = containers.get_ours(self._api, name)
@@ -193,7 +193,12 @@ class DockerDriver(TellsNoNetworkSettings):
 
     def push(self, name: str, files: Sequence[File]) -> None:
         """Write files into a node."""
-        self._files(name).push(files)
+        found = self._files(name)
+        if found.running:
+            found.push(files)  # without the lock: what runs is not replaced meanwhile, and may take long
+        else:
+            with changing(self.name, name):
+                self._files(name).push(files)
 
     def pull(self, name: str, path: str, *, most_bytes: int = MOST_FILE_BYTES, timeout_s: float = READ_S) -> bytes:
         """Read a file of a node."""
@@ -279,12 +284,14 @@ class DockerDriver(TellsNoNetworkSettings):
 
     # --- snapshots and ports
 
+    @one_at_a_time
     def snapshot_node(self, name: str, snapshot: str) -> None:
         """Keep the node's files."""
         container = containers.get_ours(self._api, name)
         blueprint = container.blueprint
         images.keep_snapshot(self._api, container.id, blueprint.uid, snapshot, hide=blueprint.own_labels)
 
+    @one_at_a_time
     def restore_node(self, name: str, snapshot: str) -> str:
         """Bring the files back, in a new container; the configuration stays."""
         container = containers.get_ours(self._api, name)
@@ -302,11 +309,16 @@ class DockerDriver(TellsNoNetworkSettings):
         """Forward a port of the host into a stopped node, in a new container."""
         again = f"expose {name} {exposure.node_port} --port {exposure.host_port}"
         again += "" if exposure.listen == LOCALLY else f" --listen {exposure.listen}"
-        container = self._stopped(name, again)
-        _refuse_busy(exposure)
-        others = [taken for taken in container.blueprint.exposed if taken.host_port != exposure.host_port]
-        self._rebuild(container, container.blueprint.with_exposed([*others, exposure]))
+        with changing(self.name, f"port {exposure.host_port}"), changing(self.name, name):
+            container = self._stopped(name, again)
+            if exposure in container.blueprint.exposed:
+                return
+            _refuse_busy(exposure)
+            for node in self.list_nodes():  # Docker would notice only when the second of two starts
+                refuse_forwarded(exposure, node.name, node.exposed)
+            self._rebuild(container, container.blueprint.with_exposed([*container.blueprint.exposed, exposure]))
 
+    @one_at_a_time
     def unexpose(self, name: str, host_port: int) -> None:
         """Undo `expose`."""
         container = self._stopped(name, f"unexpose {name} {host_port}")

@@ -9,14 +9,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gpuprov.core.change_lock import change_lock
 from gpuprov.core.errors import EngineError
 from gpuprov.core.excerpt import few_lines
-from gpuprov.core.group_files import Gates
+from gpuprov.drivers.changes import changing
 from gpuprov.drivers.lost_answers import lost_answers, require_document
 from gpuprov.drivers.lxd.family import KIN, Kin
 from gpuprov.drivers.lxd.operations import wait_for_operation
-from gpuprov.drivers.sockets import engine_groups
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -187,7 +185,7 @@ class LxdApi:
         """
         if path[:1] != ("instances",):
             return nullcontext()
-        return change_lock(Gates(groups=engine_groups()), f"{self.engine} {path[1]}")
+        return changing(self.engine, path[1])
 
     def delete(self, *path: str, timeout_s: float | None = None) -> None:
         """DELETE and wait, as `send` does."""

@@ -22,6 +22,7 @@ from gpuprov.drivers.base import (
 from gpuprov.drivers.foreign import Origin
 from gpuprov.drivers.label_text import read_texts
 from gpuprov.drivers.networks import Attachment, Exposure, NetworkRequest, NetworkState
+from gpuprov.drivers.taken_ports import refuse_forwarded
 from gpuprov.spec.addressing import mac
 from gpuprov.spec.devices import CharDevice, Mount
 from gpuprov.spec.shared_folder import MAPPED
@@ -293,13 +294,7 @@ def with_exposure(document: Mapping[str, Any], exposure: Exposure) -> dict[str, 
     Raises:
         EngineError: That port leads to another one of it.
     """
-    for taken in parse_instance(document).exposed:
-        if taken.host_port == exposure.host_port and taken != exposure:
-            raise EngineError(
-                f"port {exposure.host_port} of the host is already forwarded",
-                evidence=f"it leads to port {taken.node_port} of {document['name']}, from {taken.listen}",
-                fix=f"list its ports: gpuprov show {document['name']}",
-            )
+    refuse_forwarded(exposure, document["name"], parse_instance(document).exposed)
     device = {exposure_device(exposure.host_port): render_exposure(exposure)}
     return {**document, "devices": document["devices"] | device}
 

@@ -360,9 +360,12 @@ class LxdDriver:
         environment: Mapping[str, str],
         piped: bool = False,  # noqa: ARG002 - the client looks at its streams itself
     ) -> list[str]:
-        """The engine's own client, with this terminal attached; remote and project are named, for users change both."""
+        """The engine's own client, with this terminal attached; remote and project are named, for users change both.
+
+        With --force-local it does not greet who uses it for the first time.
+        """
         pairs = [part for key, value in environment.items() for part in ("--env", f"{key}={value}")]
-        place = ["--project", "default", f"local:{name}", "--cwd", "/root"]
+        place = ["--force-local", "--project", "default", f"local:{name}", "--cwd", "/root"]
         return [self._api.command, "exec", *place, *pairs, "--", *argv]
 
     def logs(self, name: str) -> str:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver
+    from gpuprov.drivers.networks import NetworkState
     from gpuprov.planes.across.files import FileSet, Reading
     from gpuprov.planes.across.reading import Readings
 
@@ -78,16 +79,40 @@ def renew_nodes(
     return Renewal(changed=(*renewal_lines(files.planes, stale), *undone), words=words)
 
 
-def renew_clusters(driver: Driver, readings: Readings, *, reporter: Reporter) -> tuple[str, ...]:
-    """After nodes came, went, started or stopped: bring the others' files to that; one line for each change."""
+def renew_clusters(
+    driver: Driver, readings: Readings, *, reporter: Reporter, networks_stay: bool = False
+) -> tuple[str, ...]:
+    """After nodes came, went, started or stopped: bring the others' files to that; one line for each change.
+
+    Args:
+        driver: Reaches the nodes.
+        readings: What was read from them before, by cluster.
+        reporter: Hears each node's state.
+        networks_stay: Whether the networks are as they were when that was read; then they are not listed again.
+    """
     return tuple(
-        line for name in sorted(readings) for line in renew_cluster(driver, name, readings[name], reporter=reporter)
+        line
+        for name, reading in sorted(readings.items())
+        for line in renew_cluster(
+            driver,
+            name,
+            reading,
+            reporter=reporter,
+            networks=reading.state.networks if networks_stay else None,
+        )
     )
 
 
-def renew_cluster(driver: Driver, name: str, reading: Reading, *, reporter: Reporter) -> tuple[str, ...]:
+def renew_cluster(
+    driver: Driver,
+    name: str,
+    reading: Reading,
+    *,
+    reporter: Reporter,
+    networks: Sequence[NetworkState] | None = None,
+) -> tuple[str, ...]:
     """Bring one cluster's running nodes to its files, unless a plane of it cannot take them now."""
-    state = observe_cluster(driver, name)
+    state = observe_cluster(driver, name, networks=networks)
     if isinstance(state.recorded, SpecError):
         reporter.warn(f"the nodes' files are not updated: {state.recorded.what}; {state.recorded.fix}")
         return ()

@@ -7,7 +7,7 @@ import secrets
 from typing import TYPE_CHECKING, Final
 
 from gpuprov.core.errors import EngineError, UsageError
-from gpuprov.drivers.base import File
+from gpuprov.drivers.base import File, Unreadable
 from gpuprov.planes.base import SecretFile
 from gpuprov.planes.slurm.facts import slurm_path
 
@@ -31,19 +31,24 @@ def read_key(driver: Driver, holders: Sequence[str], *, cluster: str) -> bytes:
     """The cluster's key: that of the first node which has one.
 
     Raises:
-        EngineError: None of the nodes has a usable one.
+        EngineError: None of the nodes has a usable one, or one of them could not be asked.
     """
     path = KEY_FILE.path
-    found = "no key"
+    found, silent = "no key", None
     for holder in holders:
         try:
             key = driver.pull(holder, path, most_bytes=KEY_FILE.most_bytes)
-        except EngineError as error:
+        except Unreadable as error:
             found = error.evidence
+            continue
+        except EngineError as error:
+            silent = error
             continue
         if len(key) >= KEY_FILE.least_bytes:
             return key
         found = f"{path} has {len(key)} bytes"
+    if silent:  # it may have the key
+        raise silent
     raise EngineError(
         f"{holders[0]} has no usable munge key, and neither does any other node",
         evidence=found,

@@ -10,6 +10,7 @@ from gpuprov.core.errors import UsageError
 from gpuprov.core.excerpt import excerpt
 from gpuprov.core.silence_limit import scaled_limit_s
 from gpuprov.planes.work.job_room import NOTHING
+from gpuprov.planes.work.package_names import package_of
 from gpuprov.planes.work.work_place import text_argv
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ def require_imports(desk: NodeProgram, imports: Mapping[str, str]) -> None:
         raise UsageError(
             f"the nodes of {desk.cluster} do not have {many}, which the project imports; {NOTHING}",
             evidence="\n".join([*map(excerpt, lines), *more]),
-            fix=_renewed(f"image: {{python: [{', '.join(lacking[:_SHOWN])}]}}"),
+            fix=_renewed(f"image: {{python: [{', '.join(sorted(map(package_of, lacking[:_SHOWN])))}]}}"),
         )
 
 

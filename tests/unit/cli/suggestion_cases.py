@@ -173,7 +173,7 @@ CASES = (
         argv=("create-node", "x", *PLAIN),
     ),
     Case(
-        site="gpu/allocate.py: gpuprov rm {lease.node}",
+        site="gpu/allocate.py: restore the GPU",
         before=(*LAB, ("create-node", "old", *PLAIN, "--gpus", "0,3"), lose_gpus),
         argv=("cluster", "up", "--no-verify"),
         cures=True,
@@ -418,6 +418,7 @@ REASONS = {
     "workflows/cluster_up.py: run the same command": "of an undo: tests/unit/workflows/test_cluster_up_fake.py",
     "workflows/create_node.py: run the same command": "of an undo: tests/unit/core/test_rollback.py",
     "planes/across/ordered_role.py: gpuprov cluster up": "a note: tests/unit/workflows/test_create_node.py",
+    "drivers/taken_ports.py": "two at once: tests/contract/test_networks.py and tests/unit/drivers/test_lxd_changes.py",
     "workflows/expose.py: gpuprov expose": "a part of the note below",
     "workflows/expose.py: only this host": "a note: tests/unit/workflows/test_verbs_on_nodes.py",
     "cluster/read_steadily.py": "others change the cluster all the time: tests/unit/cluster/test_read_steadily.py",

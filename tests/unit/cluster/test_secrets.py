@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpuprov.cluster import secrets
-from gpuprov.core.errors import EngineError, HostNotReady, UsageError
+from gpuprov.core.errors import EngineError, HostNotReady, NotAllowed, UsageError
 from gpuprov.drivers.networks import NetworkRequest
 from gpuprov.host.survey import EngineDoor
 from gpuprov.workflows.cluster_down import cluster_down
@@ -76,13 +76,24 @@ def test_keys_of_what_is_no_clusters_name_are_never_removed(world: World, tmp_pa
     assert secrets.private_keys() == [b"private\n"]
 
 
-def other_engine(engine: FakeEngine, *, silent: bool = False, installed: bool = True) -> EngineDoor:
+def other_engine(
+    engine: FakeEngine, *, silent: bool = False, installed: bool = True, closed: bool = False
+) -> EngineDoor:
     def connect() -> FakeDriver:
+        if closed:
+            raise NotAllowed("this user has no access to the other one", evidence="e", fix="f")
         if silent:
             raise HostNotReady("the other one does not respond", evidence="e", fix="f")
         return FakeDriver(engine)
 
     return EngineDoor(name="other", open=connect, installed=lambda: installed)
+
+
+def test_an_engine_that_this_user_may_not_use_has_no_cluster_with_these_keys(world: World) -> None:
+    world.up(1)
+    world.host.engines = (door_of(world.driver), other_engine(FakeEngine(), closed=True))
+    assert "removed the ssh keys" in cluster_down(world.driver, "lab", world.host, reporter=world.reporter).changed
+    assert [line for line in world.reporter.lines if "keys" in line] == []
 
 
 @pytest.mark.parametrize(

@@ -274,4 +274,4 @@ def test_a_terminal_is_led_into_a_node_of_this_machine_whatever_remote_the_user_
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     argv = driver_of(FaultyApi("", 0), monkeypatch).attach_argv("c000", ["id"], environment={"K": "v"})
-    assert " ".join(argv) == "lxd exec --project default local:c000 --cwd /root --env K=v -- id"
+    assert " ".join(argv) == "lxd exec --force-local --project default local:c000 --cwd /root --env K=v -- id"

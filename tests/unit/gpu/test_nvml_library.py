@@ -85,10 +85,26 @@ def test_an_optional_reading_may_be_unsupported(library: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("function", ["nvmlInitWithFlags", "nvmlDeviceGetMinorNumber"])
-def test_a_driver_that_hangs_has_failed_in_time(library: Path, function: str) -> None:
-    answer = read(library, limit_s=0.5, STUB_HANG=function)
-    assert (answer["code"], answer["text"]) == (10, "NVML: no response within 0.5 s (NVML code 10)")
+@pytest.mark.parametrize(
+    ("function", "call"),
+    [
+        ("nvmlInitWithFlags", "nvmlInit"),
+        ("nvmlDeviceGetCount_v2", "nvmlDeviceGetCount"),
+        ("nvmlDeviceGetMinorNumber", "the minor number of GPU 1"),  # of GPU 0 too: it is the driver that hangs
+    ],
+)
+def test_a_driver_that_hangs_has_failed_in_time_and_it_is_said_where(library: Path, function: str, call: str) -> None:
+    answer = read(library, limit_s=1.0, STUB_HANG=function)
+    assert (answer["code"], answer["text"]) == (10, f"{call}: no response within 1 s (NVML code 10)")
+
+
+@pytest.mark.slow
+def test_a_gpu_that_hangs_leaves_the_others(library: Path) -> None:
+    answer = read(library, limit_s=2.0, STUB_COUNT="3", STUB_HANG="nvmlDeviceGetMinorNumber", STUB_FAIL_GPU="1")
+    assert [gpu["index"] for gpu in answer["gpus"]] == [0, 2]
+    (lost,) = answer["lost"]
+    assert (lost["index"], lost["code"]) == (1, 10)
+    assert lost["why"] == "the minor number of GPU 1: no response within 2 s (NVML code 10)"
 
 
 def test_a_library_that_crashes_ends_only_the_child(library: Path) -> None:

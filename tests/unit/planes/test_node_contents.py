@@ -41,6 +41,14 @@ def test_modules_that_a_node_lacks_are_refused_with_their_places() -> None:
     assert "`image: {python: [no_such_module]}`" in (refused.value.fix or "")
 
 
+def test_a_module_is_lacked_and_its_package_is_installed() -> None:
+    said = '{"version": 1, "lacks": ["cv2", "sklearn", "einops"]}'
+    with pytest.raises(UsageError) as refused:
+        require_imports(desk(said), {"sklearn": "a.py:1", "cv2": "a.py:2", "einops": "a.py:3"})
+    assert refused.value.evidence == "a.py:2: cv2\na.py:3: einops\na.py:1: sklearn"
+    assert "`image: {python: [einops, opencv-python-headless, scikit-learn]}`" in (refused.value.fix or "")
+
+
 @pytest.mark.parametrize("said", ["", "[]", "{}", '{"version": 1}', '{"version": 1, "lacks": ["other"]}', "[" * 10**5])
 def test_a_node_that_says_something_else_has_them(said: str) -> None:
     require_imports(desk(said), {"torch": "a.py:1"})

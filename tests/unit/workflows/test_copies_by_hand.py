@@ -35,7 +35,7 @@ TOUCHING: dict[str, Callable[[World], object]] = {
     "expose": lambda w: expose.expose(
         w.driver, "backup", Exposure(host_port=7000, node_port=80), w.host, reporter=w.reporter
     ),
-    "unexpose": lambda w: expose.unexpose(w.driver, "backup", 7000, w.host, reporter=w.reporter),
+    "unexpose": lambda w: expose.unexpose(w.driver, "backup", 7000, reporter=w.reporter),
     "exec": lambda w: run_in_node(w.driver, "backup", ["true"]),
     "clone": lambda w: clone_node(w.driver, CloneOrder(source="backup", name="more"), w.host, reporter=w.reporter),
     "create-node": lambda w: w.create("backup"),

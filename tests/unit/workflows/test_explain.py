@@ -35,6 +35,15 @@ def test_an_xid_that_nobody_knows_asks_for_a_person() -> None:
     assert entry.fix.startswith("take the GPU out of use and inspect it")
 
 
+def test_a_number_alone_is_an_xid_or_an_exit_status() -> None:
+    assert [entry.id for entry in explain("154")] == ["xid-154"]
+    assert explain(" 168\n")[0].title.startswith("Xid 168")
+    assert [entry.id for entry in explain("137")] == ["xid-other", "out-of-memory"]
+    for unknown in ("4321", "0", "2"):
+        with pytest.raises(UsageError, match=f"no entry for '{unknown}'"):
+            explain(unknown)
+
+
 def test_a_long_line_is_quoted_shortly() -> None:
     with pytest.raises(UsageError) as caught:
         explain("lorem\nipsum " * 5000)
