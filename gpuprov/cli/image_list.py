@@ -22,7 +22,7 @@ def command(session: Session, engine: str | None) -> None:
     import time
 
     from gpuprov.cluster.built_images import describe_builder, find_builder, list_built
-    from gpuprov.cluster.image_updates import find_updates, update_notes
+    from gpuprov.cluster.image_updates import update_notes, updates_of
     from gpuprov.documents.images import images_document
     from gpuprov.drivers.base import LABEL_IMAGE, LABEL_VERSION
     from gpuprov.provision.cache_age import look_at_cache
@@ -31,7 +31,7 @@ def command(session: Session, engine: str | None) -> None:
     answers = ask_engines(session, engine, lambda driver: (driver.name, list_built(driver), find_builder(driver)))
     found = [(name, image) for name, images, _ in answers for image in images]
     cache = default_cache()
-    updates = [find_updates(image, cache) for _, image in found]
+    updates = [updates_of(image, cache) for _, image in found]
     builders = [(name, builder) for name, _, builder in answers if builder]
     rows: list[tuple[str | None, ...]] = [
         (

@@ -78,7 +78,7 @@ def remove_superseded(driver: Driver, image: ImageState, reporter: Reporter) -> 
         if other.id == image.id:
             continue
         if users:
-            reporter.note(f"{other.name} is kept for {fold(users)}; gpuprov cluster up --renew replaces such nodes")
+            reporter.note(f"{other.name} is kept for {fold(users)}; to replace such nodes: gpuprov cluster up --renew")
         else:
             driver.delete_image(other.id)
             removed.append(other.name)

@@ -40,7 +40,7 @@ class ImageUpdates:
         return f"lacks {len(self.lacking)}" if self.lacking else self.state
 
 
-def find_updates(image: ImageState, cache: Path) -> ImageUpdates:
+def updates_of(image: ImageState, cache: Path) -> ImageUpdates:
     """What an image lacks of the updates that were published when somebody last looked."""
     packages = read_versions(image.labels.get(LABEL_PACKAGES, ""))
     index = read_index(packages.suite, cache) if packages else None
@@ -59,8 +59,8 @@ def update_notes(found: Sequence[ImageUpdates], now: float) -> tuple[str, ...]:
         more = [f"{len(lacking) - _NAMED} more"] if len(lacking) > _NAMED else []
         named = ", ".join([*lacking[:_NAMED], *more])
         notes.append(
-            f"{count} of {len(found)} images lack security updates ({named}); gpuprov image build --refresh builds an "
-            "image of current packages, and gpuprov cluster up --renew replaces nodes"
+            f"{count} of {len(found)} images lack security updates ({named}); to build one of current packages: gpuprov "
+            "image build --refresh"
         )
     if any(updates.state == "unknown" for updates in found):
         notes.append(

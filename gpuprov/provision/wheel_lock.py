@@ -27,7 +27,7 @@ ROOT: Final = "# for: "
 VIA: Final = "    # via: "
 OTHER_FILES: Final = (
     "run the same command again; if it fails in the same way, the package index of this machine has other files than "
-    "that with which gpuprov was released: python3 -m pip config list"
+    "that with which this release was made: python3 -m pip config list"
 )
 _HASH: Final = "    --hash="
 _PIN: Final = re.compile(r"(?P<name>[a-z0-9-]+)==(?P<version>[^ ;]+)(?: ; (?P<marker>.+?))? \\")
@@ -152,7 +152,7 @@ def require_hashes(wheels: Iterable[Path], locked: Iterable[LockedPackage]) -> N
         found = f"sha256:{hashlib.sha256(wheel.read_bytes()).hexdigest()}"
         if found not in hashes:
             raise HostNotReady(
-                f"{wheel.name} is not the file that gpuprov was released with",
+                f"{wheel.name} is not the file that this release was made with",
                 evidence=f"its hash is {found}; the lock has {', '.join(hashes)}",
                 fix=OTHER_FILES,
             )

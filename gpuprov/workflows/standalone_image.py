@@ -129,8 +129,9 @@ def ensure_built(
             site, network = _make_network(driver, host, rollback, reporter)
             ensured = ensure_image(driver, recipe, site=site, reporter=reporter, fresh=fresh)
             _remove_network(driver, host, network, reporter)
-        with host.lock(reporter):
-            remove_superseded(driver, ensured.image, reporter)
+        if fresh:
+            with host.lock(reporter):
+                remove_superseded(driver, ensured.image, reporter)
     return ensured
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpuprov.cluster.image_updates import DAY_S, ImageUpdates, find_updates, update_notes
+from gpuprov.cluster.image_updates import DAY_S, ImageUpdates, update_notes, updates_of
 from gpuprov.drivers.base import LABEL_PACKAGES, ImageState
 from gpuprov.provision import security_index
 from gpuprov.provision.package_versions import dump_versions
@@ -43,7 +43,7 @@ def image(*packages: str, suite: str = "bookworm") -> ImageState:
     ],
 )
 def test_an_image_is_compared_with_the_list_of_its_suite(found: ImageState, state: str, cell: str, cache: Path) -> None:
-    updates = find_updates(found, cache)
+    updates = updates_of(found, cache)
     assert (updates.state, updates.describe()) == (state, cell)
     assert updates.looked == (None if state == "unknown" else NOW)
 
@@ -56,8 +56,8 @@ def test_what_to_do_is_said_once_for_all_images() -> None:
         ImageUpdates(state="unknown"),
     ]
     lacking, unknown, stale = update_notes(found, NOW)
-    assert lacking.startswith("1 of 3 images lack security updates (a, b, c, d, e, 2 more); gpuprov image build")
-    assert "--renew" in lacking
+    assert lacking.startswith("1 of 3 images lack security updates (a, b, c, d, e, 2 more); to build one")
+    assert lacking.endswith(": gpuprov image build --refresh")
     assert "nobody has looked" in unknown
     assert stale == "security updates were last looked for 40 days ago: sudo gpuprov host prepare --refresh"
     assert update_notes([ImageUpdates(state="current", looked=NOW)], NOW) == ()

@@ -99,7 +99,7 @@ def test_another_file_than_the_lock_has_is_refused(tmp_path: Path, pip: Path) ->
     program.write_text(program.read_text().replace("ERROR: no matching distribution", said))
     with pytest.raises(HostNotReady) as caught:
         ensure_wheels(REQUIREMENTS["none"], python="3.11", cache=tmp_path / "cache")
-    assert "other files than that with which gpuprov was released" in caught.value.fix
+    assert "other files than that with which this release was made" in caught.value.fix
     assert list((tmp_path / "cache").iterdir()) == []
 
 
