@@ -59,7 +59,7 @@ def update_notes(found: Sequence[ImageUpdates], now: float) -> tuple[str, ...]:
         more = [f"{len(lacking) - _NAMED} more"] if len(lacking) > _NAMED else []
         named = ", ".join([*lacking[:_NAMED], *more])
         notes.append(
-            f"{count} of {len(found)} images lack security updates ({named}); to build one of current packages: gpuprov "
+            f"{count} of {len(found)} images lack security updates ({named}); to build a new one: gpuprov "
             "image build --refresh"
         )
     if any(updates.state == "unknown" for updates in found):

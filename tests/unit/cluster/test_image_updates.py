@@ -56,7 +56,7 @@ def test_what_to_do_is_said_once_for_all_images() -> None:
         ImageUpdates(state="unknown"),
     ]
     lacking, unknown, stale = update_notes(found, NOW)
-    assert lacking.startswith("1 of 3 images lack security updates (a, b, c, d, e, 2 more); to build one")
+    assert lacking.startswith("1 of 3 images lack security updates (a, b, c, d, e, 2 more); to build a new one")
     assert lacking.endswith(": gpuprov image build --refresh")
     assert "nobody has looked" in unknown
     assert stale == "security updates were last looked for 40 days ago: sudo gpuprov host prepare --refresh"
