@@ -3,11 +3,12 @@
 # make reliability   the tests that docs/reliability.md is about, and its tables from what they counted
 # make gpu-proof OUT=proof   on a machine with a GPU: everything that only a GPU can show, as JSON and Markdown
 # make lint   the checks alone        make unit   the quick tests, which need neither root nor an engine
+# make locks  renew the versions and hashes of Python packages that a release is made with
 # make clean  remove what make made in this folder; clusters stay (gpuprov cluster down)
 
 .DELETE_ON_ERROR:
 .PHONY: up who-may-run test test-long engines reliability gpu-proof
-.PHONY: lint lint-python lint-rest unit qemu wireguard redis clean
+.PHONY: locks lint lint-python lint-rest unit qemu wireguard redis clean
 .DEFAULT_GOAL := up
 
 VENV := .venv
@@ -112,15 +113,30 @@ $(BIN)/python:
 		{ echo "error: gpuprov needs Python 3.10 or newer; python3 is $$(python3 --version)" >&2; exit 3; }
 	python3 -m venv $(VENV)
 
-$(BIN)/gpuprov: setup.cfg pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --editable .
+# Only files with the hashes of the release, pip and setuptools among them; a Python newer than the locks has none.
+LOCKS := gpuprov/provision/wheel_locks
+PIP := $(BIN)/python -m pip install --quiet
+IS_LOCKED := $(BIN)/python -c 'import sys; sys.exit(not (3, 10) <= sys.version_info < (3, 15))'
+EDITABLE := PYTHONWARNINGS=ignore $(PIP) --no-deps --no-build-isolation --editable .
+UNLOCKED := echo "warning: no lock has hashes for this Python; the newest packages are installed" >&2; $(PIP) --editable
+
+$(BIN)/gpuprov: setup.cfg pyproject.toml $(LOCKS)/gpuprov.txt | $(BIN)/python
+	@$(IS_LOCKED) || { $(UNLOCKED) .; exit; }; \
+		$(PIP) --require-hashes --requirement $(LOCKS)/gpuprov.txt && $(EDITABLE)
 	@touch $@
 
-$(VENV)/.test: setup.cfg $(BIN)/gpuprov
+# The newest versions of all packages, with their hashes; then look at the difference, and test.
+locks: $(VENV)/.test
+	$(BIN)/python -m venv $(VENV)/uv
+	$(VENV)/uv/bin/python -m pip install --quiet uv
+	$(BIN)/python -m benchmarks.renew_locks $(VENV)/uv/bin/uv
+
+$(VENV)/.test: setup.cfg $(LOCKS)/tests.txt $(BIN)/gpuprov
 	@missing=; command -v gcc >/dev/null || missing="gcc libc6-dev"; \
 		command -v shellcheck >/dev/null || missing="$$missing shellcheck"; \
 		[ -z "$$missing" ] || { $(NEED_ROOT); $(INSTALL) $$missing; }
-	$(BIN)/python -m pip install --quiet --editable '.[test]'
+	@$(IS_LOCKED) || { $(UNLOCKED) '.[test]'; exit; }; \
+		$(PIP) --no-build-isolation --require-hashes --requirement $(LOCKS)/tests.txt && $(EDITABLE)
 	@touch $@
 
 # For the virtual machine of the long tests.
@@ -136,9 +152,11 @@ wireguard:
 redis:
 	@[ "$$(id -u)" != 0 ] || command -v redis-check-rdb >/dev/null || { $(INSTALL) redis-tools; }
 
+CU12 := from gpuprov.provision.recipe import REQUIREMENTS; from gpuprov.provision.wheel_lock import load_lock; \
+	print(*(one.dump() for one in load_lock('nodes-cu12').closure(REQUIREMENTS['cu12'])), sep='')
 # CUDA 12's packages, as nodes get them, beside CUDA 13's in $(VENV): the compile gate needs the compilers of both.
 $(VENV)/cu12/.test: gpuprov/provision/recipe.py | $(VENV)/.test
 	$(BIN)/python -m venv $(VENV)/cu12
-	$(BIN)/python -c 'from gpuprov.provision.recipe import REQUIREMENTS; print(*REQUIREMENTS["cu12"], sep="\n")' > $@
-	$(VENV)/cu12/bin/python -m pip install --quiet --no-compile --requirement $@
+	$(BIN)/python -c "$(CU12)" > $@
+	$(VENV)/cu12/bin/python -m pip install --quiet --no-compile --require-hashes --requirement $@
 	@touch $@

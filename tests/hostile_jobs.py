@@ -42,8 +42,8 @@ SECRET: Final = "root:not-to-be-read"
 BAD: Final = "2"  # the submission that has the state; 1 and 3 are others'
 RUN: Final = "runs/0"
 FILES: Final = (
-    "order.json", "submitted.json", "submitter.json", "cancelled", "ended", ".lock", "slots", "next", "slurm", "run.sh", "runs",
-    RUN, f"{RUN}/done.json", f"{RUN}/.done.json.part", f"{RUN}/state.json", f"{RUN}/cancelled", f"{RUN}/.alive",
+    "order.json", "submitted.json", "submitter.json", "cancelled", "ended", ".lock", "slots", "next", "slurm", "run.sh",
+    "runs", RUN, f"{RUN}/done.json", f"{RUN}/.done.json.part", f"{RUN}/state.json", f"{RUN}/cancelled", f"{RUN}/.alive",
     f"{RUN}/.lock", f"{RUN}/.kills", f"{RUN}/log.txt", f"{RUN}/work", ".cancelled.part", "x" * 255, f"runs/{'x' * 255}",
 )  # fmt: skip
 TOLD: Final = ("order.json", "submitted.json", f"{RUN}/done.json")  # each row says what is wrong with these

@@ -24,8 +24,13 @@ if TYPE_CHECKING:
     help="Create a storage pool of this size for LXD or Incus, unless one with copy-on-write exists.  [default: what "
     "the disk allows, if there is no pool]",
 )
+@click.option(
+    "--refresh",
+    is_flag=True,
+    help="Also make anew what images are built from, and look for security updates of those that exist.",
+)
 @click.pass_obj
-def command(session: Session, engine: Engine | None, pool_size: int | None) -> None:
+def command(session: Session, engine: Engine | None, pool_size: int | None, *, refresh: bool) -> None:
     """Prepare this machine for nodes; a second run changes nothing. Needs root.
 
     Installs and starts the engine if it is missing, and creates a btrfs pool for LXD or Incus if it has no storage.
@@ -43,5 +48,6 @@ def command(session: Session, engine: Engine | None, pool_size: int | None) -> N
         variables=variables_for(chosen, os.environ),
         first_image=True,
         program=own_program(),
+        refresh=refresh,
     )
     show_outcome(session, prepare_host(order, session.host, reporter=session.reporter))

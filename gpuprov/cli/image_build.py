@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 @click.option("--package", "packages", multiple=True, metavar="NAME", help="A Debian package to add; repeatable.")
 @role_option(f"Purpose of the nodes.  [default: the file's, or {NodesSpec().role}]")
 @gpu_mode_option
+@click.option("--refresh", is_flag=True, help="Build it of the newest packages, though it exists.")
 @engine_option
 @click.pass_obj
 def command(session: Session, /, packages: tuple[str, ...], **options: object) -> None:
@@ -49,5 +50,6 @@ def command(session: Session, /, packages: tuple[str, ...], **options: object) -
     mode = cast("GpuMode", given.get("gpu_mode", gpus.mode))
     driver = open_engine(session.host, engine)
     found = get_gpus(session.host, mode, reporter=session.reporter)
-    ensured = build_image(driver, spec, session.host, found, reporter=session.reporter)
+    fresh = bool(options["refresh"])
+    ensured = build_image(driver, spec, session.host, found, reporter=session.reporter, fresh=fresh)
     show_outcome(session, Outcome(changed=(f"built image {ensured.image.name}",) if ensured.built else ()))

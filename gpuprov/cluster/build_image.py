@@ -5,16 +5,16 @@ from __future__ import annotations
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from gpuprov import __version__
 from gpuprov.cluster import services
 from gpuprov.cluster import transport as node_transport
+from gpuprov.cluster.built_images import list_alike, new_name
 from gpuprov.cluster.image_parts import ImageParts
 from gpuprov.cluster.own_role_failures import told_by_folder
 from gpuprov.core.errors import EngineError, GpuprovError, HostNotReady, NotOurs, PlaybookError, TimedOut
 from gpuprov.core.exhaustion import NO_ROOM
-from gpuprov.core.fingerprint import short
 from gpuprov.core.interrupts import to_its_end
 from gpuprov.core.rollback import AGAIN, Rollback
 from gpuprov.core.side_by_side import beside
@@ -25,6 +25,7 @@ from gpuprov.drivers.base import (
     LABEL_CLUSTER,
     LABEL_FINGERPRINT,
     LABEL_IMAGE,
+    LABEL_PACKAGES,
     LABEL_RECIPE,
     LABEL_ROLE,
     LABEL_VERSION,
@@ -34,6 +35,7 @@ from gpuprov.drivers.base import (
 )
 from gpuprov.host.facts import free_bytes, nearest_folder
 from gpuprov.provision.kept_bases import import_name
+from gpuprov.provision.package_versions import ASK_VERSIONS, dump_versions
 from gpuprov.provision.payload import payload_stamp
 from gpuprov.provision.playbook import Play, PlayResult, RoleUse, run_play
 from gpuprov.provision.recipe import source_files
@@ -87,6 +89,9 @@ class BuildTools:
     play: Callable[..., PlayResult] = run_play
 
 
+FRESH_TOOLS: Final = BuildTools(rootfs=partial(ensure_rootfs, fresh=True), wheels=partial(ensure_wheels, fresh=True))
+
+
 @dataclass(frozen=True, kw_only=True)
 class EnsuredImage:
     """The image, and whether it had to be built."""
@@ -96,17 +101,30 @@ class EnsuredImage:
 
 
 def find_built(driver: Driver, recipe: Recipe) -> ImageState | None:
-    """The image of a recipe, if it is there."""
-    wanted = recipe.fingerprint
-    return next((image for image in driver.list_images() if image.labels.get(LABEL_FINGERPRINT) == wanted), None)
+    """The newest image of a recipe, if there is one."""
+    return next(reversed(list_alike(driver, recipe.fingerprint)), None)
 
 
 def ensure_image(
-    driver: Driver, recipe: Recipe, *, site: BuildSite, reporter: Reporter, tools: BuildTools | None = None
+    driver: Driver,
+    recipe: Recipe,
+    *,
+    site: BuildSite,
+    reporter: Reporter,
+    tools: BuildTools | None = None,
+    fresh: bool = False,
 ) -> EnsuredImage:
     """Build the recipe's image unless the engine has it; the caller holds the lock of image builds.
 
     A build that is killed leaves a builder node and no image; the next one removes it.
+
+    Args:
+        driver: The engine.
+        recipe: What goes into it.
+        site: Where it is built.
+        reporter: Is told what goes on.
+        tools: What is used outside the engine.
+        fresh: Whether to build another one of new packages, though the engine has one.
 
     Raises:
         HostNotReady: Too little room, mmdebstrap or the index failed; nothing was made.
@@ -114,23 +132,32 @@ def ensure_image(
         PlaybookError: A role failed; the builder is removed.
     """
     found = find_built(driver, recipe)
-    if found is not None:
+    if found is not None and not fresh:
         return EnsuredImage(image=found, built=False)
     cache = site.cache or default_cache()
     with copied_roles(recipe.own_roles, cache) as copies:
         frozen = replace(recipe, own_roles=copies)
         record = record_recipe(frozen, frozen.hash_contents())  # once: what is built is what was there when it began
-        _refuse_taken_names(driver, short(record.fingerprint))
+        name = new_name(record.fingerprint, taken=found is not None)
+        _refuse_taken_names(driver, name)
         _refuse_without_room(driver, cache)
         with told_by_folder(recipe.own_roles, copies):
-            image = _build(driver, frozen, record, site=site, reporter=reporter, tools=tools or BuildTools())
+            using = tools or (FRESH_TOOLS if fresh else BuildTools())
+            parts = ImageParts(frozen, cache, reporter, rootfs=using.rootfs, wheels=using.wheels)
+            image = _build(driver, parts, record, name=name, site=site, play=using.play)
     return EnsuredImage(image=image, built=True)
 
 
 def _build(
-    driver: Driver, recipe: Recipe, record: RecipeRecord, *, site: BuildSite, reporter: Reporter, tools: BuildTools
+    driver: Driver,
+    parts: ImageParts,
+    record: RecipeRecord,
+    *,
+    name: str,
+    site: BuildSite,
+    play: Callable[..., PlayResult],
 ) -> ImageState:
-    parts = ImageParts(recipe, site.cache or default_cache(), reporter, rootfs=tools.rootfs, wheels=tools.wheels)
+    recipe, reporter = parts.recipe, parts.reporter
     with beside(parts.early_wheels) as fetched:
         with reporter.phase("base"):
             base = _ensure_base(driver, recipe, parts)
@@ -142,12 +169,12 @@ def _build(
             with reporter.phase("wheels"):
                 early = fetched()
                 wheels = early if python == python_of(recipe.base) else parts.wheels(python)
-                _push_payload(driver, recipe, wheels, record.fingerprint)
+                _push_payload(driver, recipe, wheels, name)
             with reporter.phase("roles"):
-                tools.play(_play(driver, recipe), reporter=reporter)
+                play(_play(driver, recipe), reporter=reporter)
             with reporter.phase("publish"):
                 labels = _labels(driver, recipe, record)
-                return to_its_end(partial(driver.publish_image, driver.builder, short(record.fingerprint), labels))
+                return to_its_end(partial(driver.publish_image, driver.builder, name, labels))
 
 
 def _refuse_taken_names(driver: Driver, image: str) -> None:
@@ -238,7 +265,7 @@ def _start_builder(driver: Driver, base: str, site: BuildSite) -> None:
         raise TimedOut(error.what, evidence=evidence, fix=error.fix) from error
 
 
-def _push_payload(driver: Driver, recipe: Recipe, wheels: list[Path], fingerprint: str) -> None:
+def _push_payload(driver: Driver, recipe: Recipe, wheels: list[Path], name: str) -> None:
     for wheel in wheels:  # one at a time: they are large
         driver.push(driver.builder, [File(path=f"{PAYLOAD}/wheels/{wheel.name}", content=wheel.read_bytes())])
     kernels = ("smoke_kernels", recipe.smoke_kernels)
@@ -252,7 +279,7 @@ def _push_payload(driver: Driver, recipe: Recipe, wheels: list[Path], fingerprin
         ],
     )
     if recipe.brought:
-        driver.push(driver.builder, [File(path=IMAGE_FILE, content=f"{short(fingerprint)}\n".encode())])
+        driver.push(driver.builder, [File(path=IMAGE_FILE, content=f"{name}\n".encode())])
 
 
 def _play(driver: Driver, recipe: Recipe) -> Play:
@@ -283,6 +310,7 @@ def _labels(driver: Driver, recipe: Recipe, record: RecipeRecord) -> dict[str, s
         LABEL_RECIPE: record.dump(),
         LABEL_IMAGE: recipe.base,
         LABEL_VERSION: __version__,
+        LABEL_PACKAGES: dump_versions(_ask(driver, ASK_VERSIONS)),
         **{label: _ask(driver, line) for label, line in recipe.plane.labels.items()},
     }
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Final
 
 from gpuprov.core.errors import EngineError
-from gpuprov.drivers.base import LABEL_FINGERPRINT
+from gpuprov.core.fingerprint import short
+from gpuprov.core.names import fold
+from gpuprov.drivers.base import LABEL_FINGERPRINT, LABEL_IMAGE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -49,6 +52,37 @@ def remove_left_build(driver: Driver, networks: Iterable[NetworkState], reporter
 def list_built(driver: Driver) -> list[ImageState]:
     """The images that gpuprov made."""
     return driver.list_images()
+
+
+def list_alike(driver: Driver, fingerprint: str) -> list[ImageState]:
+    """The images of one recipe: the newest is last, and older ones are there until no node was made from them."""
+    alike = (image for image in driver.list_images() if image.labels.get(LABEL_FINGERPRINT) == fingerprint)
+    return sorted(alike, key=lambda image: image.created)
+
+
+def new_name(fingerprint: str, *, taken: bool) -> str:
+    """What an image is to be called: by its recipe, and by the time where there is one of the same recipe."""
+    return f"{short(fingerprint)}-{time.strftime('%Y%m%d%H%M%S', time.gmtime())}" if taken else short(fingerprint)
+
+
+def remove_superseded(driver: Driver, image: ImageState, reporter: Reporter) -> tuple[str, ...]:
+    """Remove older images of its recipe from which no node was made; the caller holds the host's lock.
+
+    Returns:
+        What was removed.
+    """
+    removed = []
+    nodes = driver.list_nodes()
+    for other in list_alike(driver, image.labels[LABEL_FINGERPRINT]):
+        users = sorted(node.name for node in nodes if node.labels.get(LABEL_IMAGE) == other.name)
+        if other.id == image.id:
+            continue
+        if users:
+            reporter.note(f"{other.name} is kept for {fold(users)}; to replace such nodes: gpuprov cluster up --renew")
+        else:
+            driver.delete_image(other.id)
+            removed.append(other.name)
+    return tuple(removed)
 
 
 def match_images(driver: Driver, name: str) -> list[ImageState]:

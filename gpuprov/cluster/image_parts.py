@@ -40,20 +40,20 @@ class ImageParts:
         rootfs: Callable[..., Path] = ensure_rootfs,
         wheels: Callable[..., list[Path]] = ensure_wheels,
     ) -> None:
-        self._recipe = recipe
+        self.recipe = recipe
         self._cache = cache
-        self._reporter = reporter
+        self.reporter = reporter
         self._rootfs = rootfs
         self._wheels = wheels
 
     def base(self, stop: threading.Event | None = None) -> Path:
         """The root file system of a suite, with what the roles would install."""
-        tell = partial(self._reporter.node, "packages")
-        return self._rootfs(self._recipe.rootfs, cache=self._cache, tell=tell, stop=stop)
+        tell = partial(self.reporter.node, "packages")
+        return self._rootfs(self.recipe.rootfs, cache=self._cache, tell=tell, stop=stop)
 
     def early_wheels(self, stop: threading.Event) -> list[Path]:
         """Those of the base's Python; none where that is not known before there is a node to ask."""
-        python = python_of(self._recipe.base)
+        python = python_of(self.recipe.base)
         return self.wheels(python, stop) if python else []
 
     def wheels(self, python: str, stop: threading.Event | None = None) -> list[Path]:
@@ -62,7 +62,7 @@ class ImageParts:
         def hear(lines: Sequence[str]) -> None:
             state = hear_pip(lines)
             if state:
-                self._reporter.node("wheels", state)
+                self.reporter.node("wheels", state)
 
         follower = Follower(hear=hear, stop=stop or threading.Event())
-        return self._wheels(self._recipe.requirements, python=python, cache=self._cache, follower=follower)
+        return self._wheels(self.recipe.requirements, python=python, cache=self._cache, follower=follower)

@@ -39,6 +39,7 @@ LABEL_HOST_GPUS = "gpuprov.host-gpus"  # on the host's PCI bus when the node was
 LABEL_IMAGE = "gpuprov.image"
 LABEL_QUEUE = "gpuprov.queue-version"  # of an image: the version of what keeps the queue of its role
 LABEL_RECIPE = "gpuprov.recipe"  # JSON: what an image was made from (provision/recipe_record.py); kept by its nodes
+LABEL_PACKAGES = "gpuprov.packages"  # of an image: what dpkg has in it (provision/package_versions.py)
 LABEL_ADDRESS = "gpuprov.address"
 LABEL_PRIVATE_ADDRESS = "gpuprov.private-address"
 LABEL_SPEC = "gpuprov.spec"

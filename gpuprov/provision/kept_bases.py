@@ -66,9 +66,24 @@ def keep_base(made: Path, tar: Path) -> None:
                 other.unlink()
 
 
+def find_bases(cache: Path) -> list[Path]:
+    """All that are kept."""
+    return sorted(tar for tar in cache.glob("rootfs-*.tar") if _group(tar))
+
+
+def suites_of(cache: Path) -> set[str]:
+    """The suites of all that are kept."""
+    return {tar.name.split("-")[1] for tar in find_bases(cache)}
+
+
+def was_taken(tar: Path) -> bool:
+    """Whether a build took it a short time ago, and may still need it."""
+    return time.time() - tar.stat().st_atime < _TAKEN_S
+
+
 def _is_over(other: Path, new: Path) -> bool:
     outdated = _group(other) == _group(new) or _age_s(other) >= FRESH_S
-    return bool(_group(other)) and outdated and time.time() - other.stat().st_atime >= _TAKEN_S
+    return bool(_group(other)) and outdated and not was_taken(other)
 
 
 def _group(tar: Path) -> str:

@@ -8,11 +8,14 @@ import shlex
 import sys
 from typing import TYPE_CHECKING, Final
 
+from gpuprov.provision.wheel_lock import OTHER_FILES
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _NOT_FOUND: Final = re.compile(r"No matching distribution found for (\S+)")
 _CONFLICT: Final = re.compile("conflicting dependencies|ResolutionImpossible")
+_OTHER_HASH: Final = "DO NOT MATCH THE HASHES"
 _REASONS_BEGIN, _REASONS_END = "The conflict is caused by:", "To fix this you could try to:"
 _REASONS_MAX: Final = 12
 
@@ -34,9 +37,16 @@ class ConflictReasons:
                 self.lines.append(line)
 
 
+def is_conflict(evidence: str) -> bool:
+    """Whether no versions fit each other, by pip's errors; an index that does not answer is none."""
+    return bool(_CONFLICT.search(evidence) or (_NOT_FOUND.search(evidence) and "Retrying" not in evidence))
+
+
 def decide_fix(evidence: str, python: str) -> str:
     """What helps, by pip's errors, where it did not find wheels for that Python."""
     pip = f"{sys.executable} -m pip"
+    if _OTHER_HASH in evidence:
+        return OTHER_FILES
     if _CONFLICT.search(evidence):
         return (
             "change versions in image.python so that they fit each other and those that gpuprov needs; all that they "

@@ -13,6 +13,7 @@ from gpuprov.provision.kept_bases import Base
 from gpuprov.provision.plane_recipe import PlaneRecipe
 from gpuprov.provision.role_packages import find_packages
 from gpuprov.provision.user_roles import hash_role
+from gpuprov.provision.wheel_lock import hash_locks
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -105,6 +106,7 @@ class Recipe:
             "templates": [hash_folder(templates / name) for name in self.plane.templates],
             "content": {folder.name: hash_folder(folder) for folder in folders},
             "own_roles": [[folder.name, hash_role(folder)] for folder in self.own_roles],
+            "locked": hash_locks(("pip", *self.requirements)),
         }
 
     def fingerprint_with(self, contents: Mapping[str, object]) -> str:

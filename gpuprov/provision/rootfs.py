@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 ANSWER_S = 30
 _FETCHING = re.compile(r"fetch|resolve|connect", re.IGNORECASE)
+NO_KEY_FIX = "apt-get install ubuntu-keyring debian-archive-keyring  # the keys of the suite's distribution"
 # Of what mmdebstrap does once it has the packages
 _HERE = re.compile(r"E: mount |Read-only file system|error processing|errors were encountered|/dpkg ", re.IGNORECASE)
 HOOKS = Path(__file__).parent / "hooks"
@@ -110,6 +111,7 @@ def ensure_rootfs(
     silence_s: float | None = None,
     tell: Callable[[str], object] = lambda _state: None,
     stop: threading.Event | None = None,
+    fresh: bool = False,
 ) -> Path:
     """The tar of a base; built once and kept for a week.
 
@@ -119,6 +121,7 @@ def ensure_rootfs(
         silence_s: For how long mmdebstrap may do nothing; None for the usual limit.
         tell: Is told how far it is.
         stop: Once this is set, mmdebstrap is ended.
+        fresh: Whether to build it though it is there.
 
     Raises:
         HostNotReady: mmdebstrap is missing, or it failed.
@@ -126,7 +129,7 @@ def ensure_rootfs(
     """
     argv = render_mmdebstrap(base.suite, base.packages, Path("-"), hooks=Path("-"))
     kept = base.place(cache, short(fingerprint([*argv, hash_folder(HOOKS)])))
-    if take_base(kept):
+    if not fresh and take_base(kept):
         return kept
     _require_mmdebstrap()
     limit_s = silence_s or silence_limit_s()
@@ -183,7 +186,7 @@ def _explained(failed: CommandFailed | TimedOut, suite: str, cache: Path, limit_
 
 def _fix(suite: str, evidence: str) -> str:
     if "NO_PUBKEY" in evidence:
-        return "apt-get install ubuntu-keyring debian-archive-keyring  # the keys of the suite's distribution"
+        return NO_KEY_FIX
     by_hand = f"mmdebstrap --variant=apt {suite} /dev/null"
     if _HERE.search(evidence) and not _FETCHING.search(evidence):
         return f"the mirror answers; check this machine: gpuprov doctor; then manually: {by_hand}"

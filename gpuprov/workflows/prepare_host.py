@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from gpuprov.cluster.image_parts import ImageParts
 from gpuprov.cluster.images import node_recipe
+from gpuprov.cluster.refresh_cache import refresh_cache
 from gpuprov.core.errors import GpuprovError, HostNotReady
 from gpuprov.core.names import BRIDGES
 from gpuprov.core.outcome import Outcome
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from gpuprov.host.base import Host
     from gpuprov.provision.plane_recipe import Init
     from gpuprov.provision.playbook import PlayResult
+    from gpuprov.provision.recipe import Recipe
     from gpuprov.spec.models import Engine
 
     RunPlay = Callable[..., PlayResult]
@@ -65,6 +67,7 @@ class HostOrder:
         variables: More variables of the role, as its argument_specs describe them.
         first_image: Meanwhile make the parts of the image of a first cluster, where no image was built before.
         program: Path of the gpuprov that systemd is to start at boot; empty for none.
+        refresh: Make anew what images are built from.
     """
 
     roles_path: Path
@@ -74,6 +77,7 @@ class HostOrder:
     variables: tuple[tuple[str, object], ...] = ()
     first_image: bool = False
     program: str = ""
+    refresh: bool = False
 
 
 def variables_for(engine: Engine, environment: Mapping[str, str]) -> tuple[tuple[str, object], ...]:
@@ -113,21 +117,25 @@ def prepare_host(order: HostOrder, host: Host, *, reporter: Reporter, run: RunPl
             reporter.note(f"there is no systemd: after each reboot, run: {prepare_command(order.engine)}")
         if parts is not None:
             _await_parts(made, reporter)
-    return replace(outcome, changed=(*outcome.changed, *restored))
+    refreshed = refresh_cache(_first_recipe(order, host), host, reporter=reporter) if order.refresh else ()
+    return replace(outcome, changed=(*outcome.changed, *restored, *refreshed))
 
 
 def _first_parts(order: HostOrder, host: Host, reporter: Reporter) -> ImageParts | None:
     """Those of the image of a cluster that nobody has described; None where they could have been made before."""
-    if not order.first_image or os.geteuid() != 0 or can_build():
+    if not order.first_image or order.refresh or os.geteuid() != 0 or can_build():
         return None
-    spec = ClusterSpec(engine=order.engine)
     try:
-        gpus = host.gpus(spec.gpus.mode)
+        return ImageParts(_first_recipe(order, host), default_cache(), reporter)
     except GpuprovError:  # `cluster up` tells it
         return None
+
+
+def _first_recipe(order: HostOrder, host: Host) -> Recipe:
+    """Of the image of a cluster that nobody has described."""
+    spec = ClusterSpec(engine=order.engine)
     init: Init = "systemd" if REGISTRY[order.engine].systemd else "runit"
-    recipe = node_recipe(spec, plane_of(spec.nodes.role).recipe, gpus, init=init)
-    return ImageParts(recipe, default_cache(), reporter)
+    return node_recipe(spec, plane_of(spec.nodes.role).recipe, host.gpus(spec.gpus.mode), init=init)
 
 
 def _make_parts(parts: ImageParts, stop: threading.Event) -> None:

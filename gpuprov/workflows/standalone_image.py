@@ -20,11 +20,13 @@ from gpuprov.cluster.built_images import (
     find_builder,
     match_images,
     remove_left_build,
+    remove_superseded,
 )
 from gpuprov.cluster.find_engine import warn_of_silence
 from gpuprov.cluster.images import build_site, node_recipe
 from gpuprov.cluster.network_plan import network_requests
 from gpuprov.cluster.networks import isolate_networks
+from gpuprov.cluster.refresh_cache import look_for_updates
 from gpuprov.cluster.services import init_of
 from gpuprov.cluster.state import observe_cluster
 from gpuprov.cluster.surroundings import Surroundings
@@ -91,19 +93,24 @@ def with_images(
     return done
 
 
-def build_image(driver: Driver, spec: ClusterSpec, host: Host, gpus: HostGpus, *, reporter: Reporter) -> EnsuredImage:
-    """Build the image for the spec's role unless it is there.
+def build_image(
+    driver: Driver, spec: ClusterSpec, host: Host, gpus: HostGpus, *, reporter: Reporter, fresh: bool = False
+) -> EnsuredImage:
+    """Build the image for the spec's role unless it is there; with `fresh` of new packages in any case.
 
     Raises:
         GpuprovError: Something refused or failed; nothing is left of the attempt.
     """
     check_spec(spec, left=frozenset({SHARE}))
     recipe = node_recipe(spec, plane_of(spec.nodes.role).recipe, gpus, init=init_of(driver))
-    return ensure_built(driver, recipe, host, host_ports=spec.network.host_ports, reporter=reporter)
+    ensured = ensure_built(driver, recipe, host, host_ports=spec.network.host_ports, reporter=reporter, fresh=fresh)
+    if fresh:
+        look_for_updates(recipe.base, reporter=reporter)
+    return ensured
 
 
-def ensure_built(
-    driver: Driver, recipe: Recipe, host: Host, *, host_ports: HostPorts, reporter: Reporter
+def ensure_built(  # noqa: PLR0913 - what is built, where, and how
+    driver: Driver, recipe: Recipe, host: Host, *, host_ports: HostPorts, reporter: Reporter, fresh: bool = False
 ) -> EnsuredImage:
     """Build a recipe's image unless it is there, on a bridge that is made for that alone and removed again.
 
@@ -113,19 +120,22 @@ def ensure_built(
         GpuprovError: Something refused or failed; nothing is left of the attempt.
     """
     host = host.checked(lambda: None)  # whatever others do meanwhile, an image is the same
-    if found := find_built(driver, recipe):
+    if not fresh and (found := find_built(driver, recipe)):
         with host.image_lock_if_free() as free:
             if free:
                 _remove_left(driver, host, reporter)
         return EnsuredImage(image=found, built=False)
     with host.image_lock(reporter), Rollback(reporter, left_over=AGAIN) as rollback:
         _remove_left(driver, host, reporter)
-        if found := find_built(driver, recipe):
+        if not fresh and (found := find_built(driver, recipe)):
             return EnsuredImage(image=found, built=False)
         with reporter.phase("image"):
             site, network = _make_network(driver, host, host_ports, rollback, reporter)
-            ensured = ensure_image(driver, recipe, site=site, reporter=reporter)
+            ensured = ensure_image(driver, recipe, site=site, reporter=reporter, fresh=fresh)
             _remove_network(driver, host, network, reporter)
+        if fresh:
+            with host.lock(reporter):
+                remove_superseded(driver, ensured.image, reporter)
     return ensured
 
 

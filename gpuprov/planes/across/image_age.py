@@ -11,7 +11,7 @@ from gpuprov.cluster.services import init_of
 from gpuprov.core.errors import HostNotReady
 from gpuprov.core.fingerprint import SHORT_LENGTH, short
 from gpuprov.core.names import fold, name_cluster
-from gpuprov.drivers.base import LABEL_ACCESS, LABEL_IMAGE, LABEL_RECIPE, LABEL_ROLE
+from gpuprov.drivers.base import LABEL_ACCESS, LABEL_FINGERPRINT, LABEL_IMAGE, LABEL_RECIPE, LABEL_ROLE
 from gpuprov.provision.recipe_record import describe_lack, differences, read_recipe_record, record_recipe
 from gpuprov.spec.models import ClusterSpec
 
@@ -45,11 +45,12 @@ def find_older(driver: Driver, state: ClusterState, spec: ClusterSpec | None = N
         return {}
     older: dict[str, str] = {}
     nodes = [node for node in state.nodes if node.complete and not _has_its_own(node)]
+    newest = {image.labels.get(LABEL_FINGERPRINT, ""): image.name for image in driver.list_images()} if nodes else {}
     for role in sorted({node.labels.get(LABEL_ROLE, "") for node in nodes}):
         with suppress(HostNotReady):  # a role of the user's own that is not there any more: it cannot be compared
             records = _records(driver, wanted, role)
             mine = [node for node in nodes if records and node.labels.get(LABEL_ROLE, "") == role]
-            words = {node.name: _judge(node, records) for node in mine}
+            words = {node.name: _judge(node, records, newest) for node in mine}
             older |= {name: lack for name, lack in words.items() if lack}
     return dict(sorted(older.items()))
 
@@ -86,7 +87,7 @@ def _records(driver: Driver, spec: ClusterSpec, role: str) -> dict[CudaWheels, R
     return {wheels: record_recipe(recipe, contents) for wheels, recipe in recipes.items()}
 
 
-def _judge(node: NodeState, records: Mapping[CudaWheels, RecipeRecord]) -> str:
+def _judge(node: NodeState, records: Mapping[CudaWheels, RecipeRecord], newest: Mapping[str, str]) -> str:
     """What the image of a node lacks; empty where it is none of the older ones."""
     fitting = [records[wheels] for wheels in _WHEELS.get(node.labels.get(LABEL_ACCESS, "none"), _REAL)]
     old = read_recipe_record(node.labels.get(LABEL_RECIPE, ""))
@@ -94,7 +95,8 @@ def _judge(node: NodeState, records: Mapping[CudaWheels, RecipeRecord]) -> str:
         known = {short(record.fingerprint) for record in fitting}
         return "" if node.labels.get(LABEL_IMAGE, "")[-SHORT_LENGTH:] in known else UNKNOWN
     if old.fingerprint in {record.fingerprint for record in fitting}:
-        return ""
+        there, mine = newest.get(old.fingerprint), node.labels.get(LABEL_IMAGE)
+        return "" if there in {None, mine} else f"packages are older than those of {there}"
     return describe_lack(old, _nearest(old, fitting))
 
 

@@ -345,6 +345,8 @@ CASES = (
 
 # Sites without a case; their commands are parsed
 REASONS = {
+    "cluster/built_images.py: {other.name} is kept": "a refreshed image: tests/unit/cluster/test_build_image.py",
+    "cluster/image_updates.py": "a note of image list: tests/unit/cluster/test_image_updates.py",
     "cli/spanning.py": "a cluster that spans hosts: tests/unit/cli/test_spanning.py",
     "cluster/plan.py: use the later version": "labels of a later version: tests/unit/workflows/test_older_images.py",
     "cluster/replacements.py": "labels of a later version: tests/unit/workflows/test_older_images.py",

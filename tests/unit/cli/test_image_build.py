@@ -22,9 +22,9 @@ def built(monkeypatch: pytest.MonkeyPatch) -> list[ClusterSpec]:
     """What is built."""
     specs: list[ClusterSpec] = []
 
-    def build(driver: Any, spec: ClusterSpec, *_: object, **__: object) -> EnsuredImage:
+    def build(driver: Any, spec: ClusterSpec, *_: object, fresh: bool, **__: object) -> EnsuredImage:
         specs.append(spec)
-        return EnsuredImage(image=driver.list_images()[0], built=False)
+        return EnsuredImage(image=driver.list_images()[0], built=fresh)
 
     monkeypatch.setattr("gpuprov.workflows.standalone_image.build_image", build)
     return specs
@@ -59,3 +59,9 @@ def test_a_file_that_is_wrong_is_refused_with_its_lines(
     assert main(["image", "build", "-f", str(spec)], host=typed.world.host) == 2
     said = capsys.readouterr().err
     assert f"image.roles[0]: line 2: '{tmp_path}/motd' does not exist on the host" in said
+
+
+@pytest.mark.usefixtures("built")
+def test_a_refresh_builds_an_image_that_exists(typed: Typed, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "built image" not in typed(["image", "build"], capsys)
+    assert "built image" in typed(["image", "build", "--refresh"], capsys)

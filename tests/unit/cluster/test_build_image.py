@@ -19,15 +19,18 @@ from gpuprov.cluster.build_image import (
     BuildTools,
     EnsuredImage,
     ensure_image,
+    find_built,
 )
-from gpuprov.cluster.built_images import delete_built
+from gpuprov.cluster.built_images import delete_built, remove_superseded
+from gpuprov.cluster.images import find_images
 from gpuprov.core.errors import EngineError, GpuprovError, HostNotReady, NotOurs, PlaybookError
 from gpuprov.core.fingerprint import short
 from gpuprov.core.reporter import Silent
-from gpuprov.drivers.base import BUILDER, LABEL_FINGERPRINT, ExecResult, File, NodeRequest
+from gpuprov.drivers.base import BUILDER, LABEL_FINGERPRINT, LABEL_IMAGE, LABEL_PACKAGES, ExecResult, File, NodeRequest
 from gpuprov.drivers.networks import Attachment
 from gpuprov.planes.registry import PLANES
 from gpuprov.provision.events import TaskEvent
+from gpuprov.provision.package_versions import ASK_VERSIONS, read_versions
 from gpuprov.provision.playbook import Play, PlayResult, TaskFailed
 from gpuprov.provision.recipe import Recipe
 from gpuwork import where
@@ -92,13 +95,16 @@ class Workshop:
         self.during_play()
         return PlayResult(changed=(), ok=1)
 
-    def build(self, driver: FakeDriver | None = None, *, reporter: Silent | None = None) -> EnsuredImage:
+    def build(
+        self, driver: FakeDriver | None = None, *, reporter: Silent | None = None, fresh: bool = False
+    ) -> EnsuredImage:
         return ensure_image(
             driver or FakeDriver(self.engine),
             self.recipe,
             site=BuildSite(attachments=(EPHEMERAL,), files=(), cache=self.folder / "cache"),
             reporter=reporter or Silent(),
             tools=BuildTools(rootfs=self.rootfs, wheels=self.wheels, play=self.play),
+            fresh=fresh,
         )
 
 
@@ -594,3 +600,43 @@ def test_a_name_that_is_no_image_removes_nothing(workshop: Workshop, name: str) 
         delete_built(FakeDriver(workshop.engine), name)
     assert image.name in caught.value.evidence
     assert workshop.engine.dump() == before
+
+
+def test_a_refreshed_image_is_another_one_of_the_same_recipe_and_is_taken_from_then_on(workshop: Workshop) -> None:
+    driver = FakeDriver(workshop.engine)
+    first = workshop.build().image
+    assert not workshop.build().built
+    second = workshop.build(fresh=True)
+    assert second.built
+    assert second.image.name.startswith(f"{first.name}-20")
+    assert second.image.labels[LABEL_FINGERPRINT] == first.labels[LABEL_FINGERPRINT]
+    assert find_built(driver, workshop.recipe) == second.image
+    assert find_images(driver, {"slurm": workshop.recipe}, {}) == {"slurm": second.image}
+
+
+def test_images_record_the_packages_in_them(workshop: Workshop) -> None:
+    workshop.engine.answer = lambda command: (
+        ExecResult(exit_code=0, stdout="debian bookworm\nbash 5.2\n", stderr="")
+        if command.argv[-1] == ASK_VERSIONS
+        else answer(command)
+    )
+    found = read_versions(workshop.build().image.labels[LABEL_PACKAGES])
+    assert found is not None
+    assert (found.suite, found.versions) == ("bookworm", {"bash": "5.2"})
+
+
+def test_an_older_image_stays_while_a_node_was_made_from_it(
+    workshop: Workshop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    driver = FakeDriver(workshop.engine)
+    notes: list[str] = []
+    reporter = Silent()
+    monkeypatch.setattr(reporter, "note", notes.append)
+    first, second = workshop.build().image, workshop.build(fresh=True).image
+    workshop.engine.add_foreign_node("web")
+    workshop.engine.nodes["web"].labels = {LABEL_IMAGE: first.name}
+    assert remove_superseded(driver, second, reporter) == ()
+    assert f"{first.name} is kept for web" in notes[0]
+    workshop.engine.nodes["web"].labels = {LABEL_IMAGE: second.name}
+    assert remove_superseded(driver, second, reporter) == (first.name,)
+    assert driver.list_images() == [second]

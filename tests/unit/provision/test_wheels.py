@@ -7,6 +7,7 @@ import pytest
 
 from gpuprov.core.errors import HostNotReady
 from gpuprov.core.follower import Follower
+from gpuprov.provision.recipe import REQUIREMENTS
 from gpuprov.provision.wheels import ensure_wheels, render_download
 
 
@@ -17,6 +18,7 @@ def pip(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     program.write_text(
         f"""#!/bin/sh
 echo call >>{tmp_path}/calls
+echo "$*" >>{tmp_path}/said
 for word; do case $word in --dest=*) dest=${{word#--dest=}};; esac; done
 touch "$dest/numpy-1-py3-none-any.whl"
 [ ! -e {broken} ] || {{ echo "ERROR: no matching distribution" >&2; exit 1; }}
@@ -48,11 +50,57 @@ def test_an_interrupted_download_is_not_used(tmp_path: Path, pip: Path) -> None:
     assert ensure_wheels(["numpy"], python="3.11", cache=tmp_path / "cache")
 
 
-def test_the_download_is_for_the_nodes_python_and_takes_pip_along() -> None:
+def test_the_download_is_for_the_nodes_python() -> None:
     argv = render_download(["numpy"], python="3.13", target=Path("/cache"))
     assert "--python-version=3.13" in argv
     assert "--only-binary=:all:" in argv
-    assert argv[-2:] == ["pip", "numpy"]
+
+
+def test_what_gpuprov_needs_is_fetched_by_hash(tmp_path: Path, pip: Path) -> None:
+    assert not pip.exists()
+    kept = ensure_wheels(REQUIREMENTS["none"], python="3.11", cache=tmp_path / "cache")[0].parent
+    said = (tmp_path / "said").read_text()
+    assert "--no-deps --require-hashes --requirement=" in said
+    assert not said.strip().endswith("numpy<2.5")
+    pins = (kept / "locked.txt").read_text()
+    assert "numba-cuda==" in pins
+    assert "pip==" in pins
+    assert "celery==" not in pins
+    assert all(line.endswith("\\") or "--hash=sha256:" in line or "# via" in line for line in pins.splitlines())
+
+
+def test_packages_of_the_user_have_no_hashes_and_may_need_other_versions(tmp_path: Path, pip: Path) -> None:
+    wanted = [*REQUIREMENTS["none"], "numpy==1.26.*"]
+    program = Path(sys.executable)
+    conflict = "case $* in *--constraint=*) echo 'ERROR: ResolutionImpossible' >&2; exit 1;; esac"
+    program.write_text(f"{program.read_text()}\n{conflict}\n")
+    assert not pip.exists()
+    assert ensure_wheels(wanted, python="3.11", cache=tmp_path / "cache")
+    first, second = (tmp_path / "said").read_text().splitlines()
+    assert "--constraint=" in first
+    assert "--constraint=" not in second
+    assert second.endswith(f"pip {' '.join(wanted)}")
+
+
+def test_newer_versions_are_looked_for_only_where_there_is_no_lock(tmp_path: Path, pip: Path) -> None:
+    assert not pip.exists()
+    cache = tmp_path / "cache"
+    for requirements, calls in ((REQUIREMENTS["none"], 1), ([*REQUIREMENTS["none"], "torch"], 2)):
+        (tmp_path / "calls").unlink(missing_ok=True)
+        ensure_wheels(requirements, python="3.11", cache=cache)
+        ensure_wheels(requirements, python="3.11", cache=cache, fresh=True)
+        assert (tmp_path / "calls").read_text().count("call") == calls
+
+
+def test_another_file_than_the_lock_has_is_refused(tmp_path: Path, pip: Path) -> None:
+    pip.touch()
+    program = Path(sys.executable)
+    said = "ERROR: THESE PACKAGES DO NOT MATCH THE HASHES FROM THE REQUIREMENTS FILE."
+    program.write_text(program.read_text().replace("ERROR: no matching distribution", said))
+    with pytest.raises(HostNotReady) as caught:
+        ensure_wheels(REQUIREMENTS["none"], python="3.11", cache=tmp_path / "cache")
+    assert "other files than that with which this release was made" in caught.value.fix
+    assert list((tmp_path / "cache").iterdir()) == []
 
 
 def test_why_packages_conflict_is_told_with_what_to_do(tmp_path: Path, pip: Path) -> None:

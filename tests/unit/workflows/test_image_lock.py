@@ -38,8 +38,11 @@ class Builds:
         world.engine.images.clear()
         monkeypatch.setattr(standalone_image, "ensure_image", self.build)
 
-    def build(self, driver: FakeDriver, recipe: Recipe, *, site: BuildSite, reporter: object) -> EnsuredImage:
+    def build(
+        self, driver: FakeDriver, recipe: Recipe, *, site: BuildSite, reporter: object, fresh: bool
+    ) -> EnsuredImage:
         assert reporter
+        assert not fresh
         self.count += 1
         (attachment,) = site.attachments
         self.bridges.add(attachment.network)

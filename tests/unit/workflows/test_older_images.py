@@ -172,3 +172,16 @@ def test_a_node_that_is_removed_while_it_is_replaced_stays_removed(world: World)
     remove_nodes(world.driver, ["web"], world.host, reporter=world.reporter)
     assert world.up(spec=newer(world, 1)).changed == ()
     assert world.names == ["c000"]
+
+
+def test_nodes_of_an_image_that_was_refreshed_are_older_until_they_are_renewed(world: World) -> None:
+    world.begin_with(2)
+    spec = world.spec(2)
+    image = world.engine.images["slurm"]
+    fresh = replace(image, id="slurm-fresh", name=f"{image.name}-20991231235959")
+    world.engine.images["slurm-fresh"] = fresh
+    line = f"c[000-001]: image is older: packages are older than those of {fresh.name}"
+    assert preview_up(world.driver, UpOrder(spec=spec), world.host, reporter=world.reporter).older == (line,)
+    renew(world, spec)
+    assert images(world) == {"c000": fresh.name, "c001": fresh.name}
+    assert preview_up(world.driver, UpOrder(spec=spec), world.host, reporter=world.reporter).older == ()

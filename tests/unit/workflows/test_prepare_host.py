@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
     from gpuprov.core.reporter import Reporter
     from gpuprov.gpu.models import HostGpus
+    from gpuprov.provision.recipe import Recipe
     from gpuprov.spec.models import Engine, GpuMode
 
 ORDER = HostOrder(roles_path=Path("/roles"), pool_size_gib=12, bridges=("br7",), variables=(("host_lxd_dir", "/x"),))
@@ -236,6 +237,20 @@ def test_a_machine_that_could_build_images_before_is_not_kept_waiting_for_one(ma
     machine.prepare(plays, Silent())
     assert machine.made == []
     assert "host_image_tools_first" not in plays.seen[0].roles[0].variables
+
+
+def test_a_refresh_makes_the_parts_once_and_says_so(machine: BareMachine, monkeypatch: pytest.MonkeyPatch) -> None:
+    refreshed: list[str] = []
+
+    def refresh(recipe: Recipe, *_: object, **__: object) -> tuple[str, ...]:
+        refreshed.append(recipe.base)
+        return ("built the base",)
+
+    monkeypatch.setattr(prepare_host_module, "refresh_cache", refresh)
+    order = replace(ORDER, first_image=True, refresh=True)
+    outcome = prepare_host(order, machine.host, reporter=Silent(), run=Plays())
+    assert (machine.made, refreshed) == ([], ["bookworm"])
+    assert outcome.changed[-1] == "built the base"
 
 
 def test_a_machine_that_cannot_be_prepared_makes_no_part_of_an_image(machine: BareMachine, tmp_path: Path) -> None:
