@@ -13,6 +13,7 @@ from gpuprov.cli.open_cluster import open_cluster
 from gpuprov.cli.run_options import memory_option, parse_time_limit, retries_option, time_option
 from gpuprov.core.errors import UsageError
 from gpuprov.core.excerpt import excerpt
+from gpuprov.core.own_folders import home_folder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -86,7 +87,7 @@ def command(context: click.Context, /, **given: Any) -> int:  # noqa: ANN401 - w
         )
 
     connect = cache(partial(open_cluster, session, given["engine"], cluster))
-    submitted = submit_jobs(connect, cluster, order, project, home=Path.home(), reporter=session.reporter)
+    submitted = submit_jobs(connect, cluster, order, project, home=home_folder(), reporter=session.reporter)
     if given["wait"]:
         return _wait(session, connect(), cluster, submitted.id, cancel=given["on_interrupt"] == "cancel")
     session.show(submitted_document(submitted, cluster=cluster, host=session.host.name), submitted.id)

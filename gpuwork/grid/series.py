@@ -6,6 +6,8 @@ import csv
 import re
 from typing import TYPE_CHECKING, Final
 
+from gpuwork.cells import write_cells
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
@@ -47,9 +49,7 @@ def write_series(series: ResultSeries, folder: Path) -> None:
     """Write each as `NAME.csv`."""
     for name, rows in series.items():
         with (folder / f"{name}.csv").open("w", encoding="utf-8", newline="") as file:
-            writer = csv.writer(file, lineterminator="\n")
-            writer.writerow(["index", name])
-            writer.writerows(rows)
+            write_cells([("index", name), *rows], file)
 
 
 def _rows(name: object, value: object) -> list[tuple[str, str]]:
