@@ -44,7 +44,7 @@ class Stdout(io.FileIO):
             raise
         except OSError as error:
             self._lost = True
-            raise explain_loss(error, _place(self._number)) from error
+            raise lost_output(self._number, error) from error
 
 
 def prepare_streams() -> None:
@@ -86,6 +86,11 @@ def leave_streams() -> None:
 def takes_all_letters() -> bool:
     """Whether stdout's encoding has every letter; where it has not, JSON is written in ASCII."""
     return (getattr(sys.stdout, "encoding", None) or "utf-8").lower().startswith("utf")
+
+
+def lost_output(number: int, error: OSError) -> HostNotReady:
+    """What is wrong with a stream of this process, by its number."""
+    return explain_loss(error, _place(number))
 
 
 def explain_loss(error: OSError, place: str) -> HostNotReady:
