@@ -461,7 +461,12 @@ def test_another_spec_restarts_nodes_by_name_and_not_under_a_job(
             job.kill()
     planned = gpuprov.json("cluster", "plan", "-f", path)["plan"]
     words = "mounts none instead of /mnt/data; environment.GPT_A unset instead of one"
-    assert planned == [*(f"repair node {name}: {words}" for name in NODES), *(f"restart node {name}" for name in NODES)]
+    files = "/etc/gpuprov/environment, /etc/ssh/sshd_config.d/gpuprov-environment.conf, /etc/environment"
+    assert planned == [
+        *(f"repair node {name}: {words}" for name in NODES),
+        *(f"restart node {name}" for name in NODES),
+        f"renew {files} on {fold(NODES)}",
+    ]
     assert gpuprov.json(*up)["changed"] == planned
     assert states(gpuprov) == IDLE
     show = ("sh", "-c", "cat /mnt/data/hello; echo , $GPT_A")
