@@ -45,6 +45,7 @@ class _Sender:
     def __init__(self, connection: Connection, send_one: Any) -> None:  # noqa: ANN401 - celery has no types
         self._connection = connection
         self._send_one = send_one
+        self._confirmations: _Confirmations | None = None
         self.revive(connection.default_channel)
 
     def revive(self, channel: Any) -> None:  # noqa: ANN401 - each transport has its own
@@ -60,12 +61,12 @@ class _Sender:
 
     def confirmed(self, some: list[tuple[object, ...]]) -> None:
         """The same, and wait until it has them all."""
-        self._confirmations = self._confirmations or _Confirmations(self._channel)
-        self._confirmations.expect(len(some))
+        said = self._confirmations = self._confirmations or _Confirmations(self._channel)
+        said.expect(len(some))
         self.send(some)
-        while self._confirmations.awaited:
+        while said.awaited:
             self._connection.drain_events(timeout=_CONFIRM_S)
-        if self._confirmations.refused:
+        if said.refused:
             self._confirmations = None
             raise ConnectionRefusedError("the broker refused messages")
 

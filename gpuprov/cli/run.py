@@ -65,10 +65,10 @@ def command(session: Session, /, argv: tuple[str, ...], engine: str, gpu_mode: s
 
 def _write(stream: Stream, content: bytes) -> None:
     left = memoryview(content)
-    while left:
-        try:
+    try:
+        while left:
             left = left[os.write(_DESCRIPTORS[stream], left) :]
-        except BrokenPipeError:
-            raise
-        except OSError as error:
-            raise lost_output(_DESCRIPTORS[stream], error) from error
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise lost_output(_DESCRIPTORS[stream], error) from error
