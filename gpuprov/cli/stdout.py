@@ -90,10 +90,10 @@ def takes_all_letters() -> bool:
 
 def lost_output(number: int, error: OSError) -> HostNotReady:
     """What is wrong with a stream of this process, by its number."""
-    return explain_loss(error, _place(number))
+    return explain_lost_result(error, _place(number))
 
 
-def explain_loss(error: OSError, place: str) -> HostNotReady:
+def explain_lost_result(error: OSError, place: str) -> HostNotReady:
     """What is wrong with stdout.
 
     Args:

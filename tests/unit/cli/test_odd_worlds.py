@@ -17,7 +17,7 @@ import pytest
 
 from gpuprov.cli.main import main
 from gpuprov.cli.session import Session
-from gpuprov.cli.stdout import explain_loss
+from gpuprov.cli.stdout import explain_lost_result
 from gpuprov.core.errors import HostNotReady
 from gpuprov.core.own_folders import ensure_own_folder, home_folder, own_folder
 from tests.fakes.doors import door_of
@@ -166,8 +166,8 @@ def test_a_full_disk_is_one_and_another_device_is_none(tmp_path: Path) -> None:
     full = OSError(28, "No space left on device")
     result = tmp_path / "result"
     result.touch()
-    assert explain_loss(full, str(result)).fix.startswith(f"df -h {tmp_path}  # free some space")
-    assert "df -h" not in explain_loss(full, "/dev/full").fix
+    assert explain_lost_result(full, str(result)).fix.startswith(f"df -h {tmp_path}  # free some space")
+    assert "df -h" not in explain_lost_result(full, "/dev/full").fix
 
 
 @pytest.mark.slow
