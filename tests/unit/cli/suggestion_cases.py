@@ -340,6 +340,7 @@ CASES = (
 
 # Sites without a case; their commands are parsed
 REASONS = {
+    "cli/stdout.py": "a stdout that cannot be written: tests/unit/cli/test_odd_worlds.py",
     "cli/spanning.py": "a cluster that spans hosts: tests/unit/cli/test_spanning.py",
     "cluster/plan.py: use the later version": "labels of a later version: tests/unit/workflows/test_older_images.py",
     "cluster/replacements.py": "labels of a later version: tests/unit/workflows/test_older_images.py",
