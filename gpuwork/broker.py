@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gpuwork.broker_file import transport_options
 from gpuwork.errors import BrokerError
+from gpuwork.sending import send_tasks
 from gpuwork.strict import is_flag, is_text, read_fields, whole
 
 if TYPE_CHECKING:
@@ -34,7 +35,6 @@ _AGAIN_S: Final = 0.1  # a worker that connects after a question does not hear i
 # How soon a client tries again to connect; a broker that starts needs seconds, and refuses at once until then.
 EAGER: Final = {"interval_start": 0.05, "interval_step": 0.01}
 _LONGEST_S: Final = 0.5
-_PUBLISH: Final = {"max_retries": 3, "interval_start": 0.2, "interval_step": 0.5}
 
 
 def make_app(url: str) -> Celery:
@@ -72,12 +72,8 @@ def send_runs(app: Celery, submission: str, numbers: Iterable[int]) -> None:
     Raises:
         BrokerError: The broker does not answer, or refused; it has some of the messages.
     """
-    with _talking(), app.producer_or_acquire() as producer:
-        for number in numbers:
-            app.send_task(
-                RUN_TASK, (submission, number), queue=QUEUE, producer=producer, retry=True, retry_policy=_PUBLISH,
-                ignore_result=True,
-            )  # fmt: skip
+    with _talking():
+        send_tasks(app, RUN_TASK, ((submission, number) for number in numbers), queue=QUEUE)
 
 
 def check_url(app: Celery) -> None:

@@ -13,6 +13,7 @@ import click
 from gpuprov.cli.failure import fail, fail_unexpectedly
 from gpuprov.cli.root import root
 from gpuprov.cli.session import Session, tell
+from gpuprov.cli.stdout import flush_result, leave_streams, prepare_streams
 from gpuprov.core.errors import GpuprovError, UsageError
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ def main(arguments: Sequence[str] | None = None, *, host: Host | None = None) ->
     """Run gpuprov with `arguments` (the process's own where None) on a host (this one) and return the exit code."""
     if arguments is not None:
         return _run(list(arguments), host)
+    prepare_streams()
     gc.set_threshold(_GARBAGE_AFTER)
     # The process is ours: being ended from outside undoes what was begun, as Ctrl-C does.
     for ending in (signal.SIGTERM, signal.SIGHUP):
@@ -36,6 +38,7 @@ def main(arguments: Sequence[str] | None = None, *, host: Host | None = None) ->
             signal.signal(ending, signal.default_int_handler)
     sys.unraisablehook = _interrupt_again
     code = _run(sys.argv[1:], host)
+    leave_streams()
     for ending in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGALRM):  # all is done and said
         signal.signal(ending, signal.SIG_IGN)
     return code
@@ -47,6 +50,7 @@ def _run(given: Sequence[str], host: Host | None) -> int:
     session.as_json = "--json" in (given[: given.index("--")] if "--" in given else given)
     try:
         code = root().main(given, prog_name="gpuprov", obj=session, standalone_mode=False)
+        flush_result()
         session.end(int(code or 0))
     except click.exceptions.NoArgsIsHelpError as error:
         error.show()

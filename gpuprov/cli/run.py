@@ -10,6 +10,7 @@ import click
 from gpuprov.cli.engine import gpu_mode_option, open_engine
 from gpuprov.cli.gpu_options import gpu_options, memory_bytes, mount_option, patience
 from gpuprov.cli.parameters import given_command
+from gpuprov.cli.stdout import lost_output
 from gpuprov.spec.models import ENGINES
 
 if TYPE_CHECKING:
@@ -64,5 +65,10 @@ def command(session: Session, /, argv: tuple[str, ...], engine: str, gpu_mode: s
 
 def _write(stream: Stream, content: bytes) -> None:
     left = memoryview(content)
-    while left:
-        left = left[os.write(_DESCRIPTORS[stream], left) :]
+    try:
+        while left:
+            left = left[os.write(_DESCRIPTORS[stream], left) :]
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise lost_output(_DESCRIPTORS[stream], error) from error

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from gpuprov.cli.live import Live, can_show
 from gpuprov.cli.progress_lines import Plain
 from gpuprov.cli.runlog import Both, RunLog, log_folder
+from gpuprov.cli.stdout import takes_all_letters
 from gpuprov.core.printable import printable, printable_json
 from gpuprov.core.reporter import TimingReporter
 from gpuprov.documents.envelope import of_round, with_durations
@@ -102,7 +103,7 @@ class Session:
             at: When that was seen.
         """
         if self.as_json:
-            said = printable_json(json.dumps(of_round(document, at), ensure_ascii=False))
+            said = printable_json(json.dumps(of_round(document, at), ensure_ascii=not takes_all_letters()))
         else:
             said = printable(text.rstrip(), styles=True)
         sys.stdout.write(f"{said}\n")
@@ -114,7 +115,8 @@ class Session:
         sys.stdout.flush()
 
     def _as_json(self, document: Mapping[str, object]) -> str:
-        dumped = json.dumps(with_durations(document, self.reporter.phases), indent=2, ensure_ascii=False)
+        whole = with_durations(document, self.reporter.phases)
+        dumped = json.dumps(whole, indent=2, ensure_ascii=not takes_all_letters())
         return printable_json(dumped) + "\n"
 
 

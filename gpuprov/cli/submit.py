@@ -13,6 +13,7 @@ from gpuprov.cli.open_cluster import open_cluster
 from gpuprov.cli.run_options import memory_option, parse_time_limit, retries_option, time_option
 from gpuprov.core.errors import UsageError
 from gpuprov.core.excerpt import excerpt
+from gpuprov.core.own_folders import home_folder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -88,7 +89,7 @@ def command(context: click.Context, /, **given: Any) -> int:  # noqa: ANN401 - w
         )
 
     connect = cache(partial(open_cluster, session, given["engine"], cluster))
-    submitted = submit_jobs(connect, cluster, order, project, home=Path.home(), reporter=session.reporter)
+    submitted = submit_jobs(connect, cluster, order, project, home=home_folder(), reporter=session.reporter)
     driver = connect()
     for line in find_full_disks(driver, session.host, observe_cluster(driver, cluster).shared_folder):
         session.reporter.warn(line)

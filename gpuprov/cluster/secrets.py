@@ -5,16 +5,17 @@ from __future__ import annotations
 import os
 import shutil
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpuprov.core.execution import run
 from gpuprov.core.names import check_cluster_name
+from gpuprov.core.own_folders import ensure_own_folder, own_folder
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from gpuprov.core.rollback import Rollback
 
-_PRIVATE_MODE = 0o700
 _KEYGEN_BUDGET_S = 30.0
 
 
@@ -39,15 +40,14 @@ def private_keys() -> list[bytes]:
 
 
 def _keys() -> Path:
-    data = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
-    return Path(data) / "gpuprov"
+    return own_folder("XDG_DATA_HOME", ".local/share") / "gpuprov"
 
 
 def ensure_ssh_key(cluster: str) -> str:
     """Make this user's key pair for a cluster if there is none; returns the public key line."""
     private = key_folder(cluster) / "id_ed25519"
     if not private.with_suffix(".pub").exists() or not private.exists():
-        private.parent.mkdir(mode=_PRIVATE_MODE, parents=True, exist_ok=True)
+        ensure_own_folder(private.parent, variable="XDG_DATA_HOME")
         private.unlink(missing_ok=True)
         run(
             ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", f"gpuprov-{cluster}", "-f", str(private)],

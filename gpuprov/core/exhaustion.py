@@ -1,4 +1,4 @@
-"""Turn the system's errors about exhausted resources into gpuprov errors."""
+"""Turn the system's errors about exhausted resources, and about what a user may not do, into gpuprov errors."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ _CAUSES = {
     errno.ENOMEM: "this machine is out of memory",
 }
 _FIXES = {errno.EMFILE: "ulimit -n 4096", errno.ENFILE: "sudo sysctl fs.file-max", errno.ENOMEM: "free -h"}
+_CLOSED = (errno.EACCES, errno.EPERM)
 
 
 def explain_exhaustion(error: OSError, *, temporary: str) -> HostNotReady | None:
@@ -30,9 +31,14 @@ def explain_exhaustion(error: OSError, *, temporary: str) -> HostNotReady | None
         temporary: The folder of temporary files.
     """
     cause = _CAUSES.get(error.errno or 0)
+    if error.errno in _CLOSED and error.filename:
+        fix = f"ls -ld {error.filename} {Path(str(error.filename)).parent}"
+        return HostNotReady("this user has no access to a file or folder", evidence=str(error), fix=fix)
     if cause is None:
         return None
     place = Path(str(error.filename)).parent if error.filename else Path(temporary)
+    if error.errno == errno.EROFS:
+        return HostNotReady(cause, evidence=str(error), fix=f"findmnt -T {place}  # which file system that is")
     return HostNotReady(
         cause,
         evidence=str(error),

@@ -18,7 +18,7 @@ from gpuprov.drivers.registry import glance_at_nodes, is_installed, load_driver,
 from gpuprov.drivers.sockets import engine_groups
 from gpuprov.host.folders import LocalFolders
 from gpuprov.host.kernel_limits import LIMITS
-from gpuprov.host.survey import EngineDoor
+from gpuprov.host.survey import EngineDoor, open_in_time
 from gpuprov.spec.models import ENGINES
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class LocalHost:
         return tuple(
             EngineDoor(
                 name=name,
-                open=partial(self.open, name),
+                open=partial(open_driver, name, host=self.name),
                 installed=partial(is_installed, name),
                 names=partial(glance_at_nodes, name),
                 load=partial(load_driver, name),
@@ -95,7 +95,10 @@ class LocalHost:
 
     def open(self, engine: str) -> Driver:
         """Connect to an engine of this machine."""
-        return open_driver(engine, host=self.name)
+        for door in self.engines:
+            if door.name == engine:
+                return open_in_time(door)
+        return open_driver(engine, host=self.name)  # which names those there are
 
     def gpus(self, mode: GpuMode) -> HostGpus:
         """As this user asks for them: GPUPROV_SIMULATED_GPUS says how many, where they are simulated."""

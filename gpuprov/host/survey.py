@@ -10,6 +10,7 @@ from threading import Thread
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from gpuprov.core.errors import EngineError, GpuprovError, HostNotReady, NotAllowed, TimedOut
+from gpuprov.core.silence_limit import scaled_limit_s
 from gpuprov.drivers.registry import choose_engine, prepare_command
 from gpuprov.host.silences import KEPT_S, PROBE_S, forget_silence, remember_silence, silent_since_s
 
@@ -124,6 +125,18 @@ def survey(
     return _ask_all(doors, lambda door: question(door.open()), timeout_s)
 
 
+def open_in_time(door: EngineDoor) -> Driver:
+    """Open one engine, which has as long for it as each where all are asked.
+
+    Raises:
+        TimedOut: It does not respond.
+        GpuprovError: It cannot be opened.
+    """
+    seen = survey([door], lambda driver: driver, timeout_s=scaled_limit_s(ANSWER_S))
+    seen.require_answer()
+    return seen.answers[door.name]
+
+
 def survey_names(doors: Sequence[EngineDoor], *, timeout_s: float) -> Mapping[str, Sequence[str]]:
     """Names of nodes by engine, of those that answer in time."""
     return _ask_all(doors, lambda door: door.names() if door.names else _names_in(door.open()), timeout_s).answers
@@ -157,7 +170,7 @@ def _ask_all(
             if hung[name]:
                 forget_silence(name)
     for name in late_s:
-        if limit_s >= ANSWER_S and not hung[name]:
+        if timeout_s is None and not hung[name]:
             remember_silence(name)
             hung[name] = silent_since_s(name)
         said[name] = _Refusal(error=_hangs(name, limit_s, since_s=hung[name]), installed=True)

@@ -17,6 +17,7 @@ from gpuprov.core.exhaustion import room_fix
 from gpuprov.core.fingerprint import fingerprint, short
 from gpuprov.core.follower import Follower
 from gpuprov.core.limits import Limits
+from gpuprov.core.own_folders import home_folder
 from gpuprov.core.silence_limit import more_patience, silence_limit_s
 from gpuprov.provision.kept_bases import keep_base, take_base
 from gpuprov.provision.kept_packages import forget_packages, kept_packages
@@ -42,7 +43,7 @@ _ALONE = ("setpriv", "--pdeathsig=KILL", "unshare", "--mount", "--pid", "--fork"
 
 def default_cache() -> Path:
     """Where root file systems and wheels are kept: of the machine for root, else of the user."""
-    return Path("/var/cache/gpuprov") if os.geteuid() == 0 else Path.home() / ".cache" / "gpuprov"
+    return Path("/var/cache/gpuprov") if os.geteuid() == 0 else home_folder() / ".cache" / "gpuprov"
 
 
 def can_build() -> bool:

@@ -105,7 +105,9 @@ def make_bundle(file: ReportFile, sources: Sources, *, reporter: Reporter) -> Co
         HostNotReady: The file cannot be written.
     """
     collected = Collected()
-    secrets = [*secret_values(sources.environment), *private_keys()]
+    secrets = [*secret_values(sources.environment)]
+    with suppress(GpuprovError):  # a user without a home folder has no keys
+        secrets += private_keys()
     with reporter.phase("engines"):
         doors = [door for door in sources.host.engines if door.name in sources.engines]
         seen = survey(doors, _look)
@@ -160,6 +162,8 @@ def _careful(name: str, collect: Callable[[], str]) -> Callable[[], tuple[str | 
             return text if name.endswith(".json") else text[-MOST_BYTES:], ""  # half a document can be read by nobody
         except GpuprovError as error:
             return None, _in_a_line(error)
+        except PermissionError as error:
+            return None, f"this user may not read it: {error.filename or error} (fix: sudo gpuprov bundle)"
         except Exception as error:  # noqa: BLE001 - a fault of ours is what a bug report may be about
             return None, f"unexpected {type(error).__name__}: {error}".replace("\n", " ")
 

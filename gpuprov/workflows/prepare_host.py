@@ -9,7 +9,7 @@ import sys
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from gpuprov.cluster.image_parts import ImageParts
 from gpuprov.cluster.images import node_recipe
@@ -24,6 +24,7 @@ from gpuprov.core.units import GIB
 from gpuprov.drivers.registry import REGISTRY, prepare_command
 from gpuprov.drivers.sockets import DIR_VARIABLES, socket_places
 from gpuprov.host.apt_progress import AptProgress
+from gpuprov.host.earlier_packages import find_added, note_earlier
 from gpuprov.host.installed_packages import find_installed
 from gpuprov.planes.registry import plane_of
 from gpuprov.provision.playbook import Play, RoleUse, TaskFailed, run_play
@@ -106,6 +107,8 @@ def prepare_host(order: HostOrder, host: Host, *, reporter: Reporter, run: RunPl
         if parts is not None:
             made = stack.enter_context(beside(partial(_make_parts, parts)))
             order = replace(order, variables=(*order.variables, ("host_image_tools_first", True)))
+        _require_root("prepare", order.engine, os.geteuid(), sys.argv[0])
+        note_earlier(host.root, REGISTRY[order.engine].packages)
         outcome = _apply(order, "main", host, verb="prepare", reporter=reporter, run=run)
         driver = host.open(order.engine)
         note = describe_storage(driver.facts(), changed=not outcome.unchanged)
@@ -177,13 +180,26 @@ def undo_host(order: HostOrder, host: Host, *, reporter: Reporter, run: RunPlay 
         PlaybookError: A step failed.
     """
     outcome = _apply(order, "undo", host, verb="undo", reporter=reporter, run=run)
-    packages = " ".join(find_installed(host.root, REGISTRY[order.engine].packages))
+    packages = describe_packages(order.engine, host)
     if packages:
-        reporter.note(f"packages are kept; to remove them: apt-get remove {packages} && apt-get autoremove")
+        reporter.note(packages)
     cache = default_cache()
     if cache.is_dir():
         reporter.note(f"bases and wheels of images are kept, for all engines; to remove them: rm -r {cache}")
     return outcome
+
+
+def describe_packages(engine: Engine, host: Host) -> str:
+    """What to remove of the engine's packages, which are kept: those that came with gpuprov and serve nothing else."""
+    packages = REGISTRY[engine].packages
+    others = [door.name for door in host.engines if door.name != engine and door.installed()]
+    needed = {name for other in others for name in REGISTRY[cast("Engine", other)].packages}
+    added = find_added(host.root, packages, needed=needed)
+    left = [name for name in find_installed(host.root, packages) if name not in added]
+    words = [f"to remove them: apt-get remove {' '.join(added)} && apt-get autoremove"] if added else []
+    if left:
+        words.append(f"{', '.join(left)}: may have been there before, or another engine needs them")
+    return f"packages are kept; {'; '.join(words)}" if words else ""
 
 
 def _apply(order: HostOrder, tasks: str, host: Host, *, verb: str, reporter: Reporter, run: RunPlay) -> Outcome:

@@ -109,7 +109,7 @@ def build_image(
     return ensured
 
 
-def ensure_built(  # noqa: PLR0913 - what is built, where, and how
+def ensure_built(
     driver: Driver, recipe: Recipe, host: Host, *, host_ports: HostPorts, reporter: Reporter, fresh: bool = False
 ) -> EnsuredImage:
     """Build a recipe's image unless it is there, on a bridge that is made for that alone and removed again.

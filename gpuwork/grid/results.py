@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 from typing import TYPE_CHECKING, Final, TextIO
 
+from gpuwork.cells import write_cells
 from gpuwork.errors import StoreError
 from gpuwork.grid.series import list_series_files, read_series
 from gpuwork.grid.store import list_params, read_done, read_values
@@ -41,9 +42,8 @@ def columns_of(rows: list[Row]) -> list[str]:
 
 def write_results(rows: list[Row], into: TextIO) -> None:
     """Write rows as CSV."""
-    writer = csv.DictWriter(into, columns_of(rows), restval="", lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
+    columns = columns_of(rows)
+    write_cells([columns, *([row.get(name, "") for name in columns] for row in rows)], into)
 
 
 def _rows(store: Path, param: str, runs: list[str]) -> Iterator[Row]:

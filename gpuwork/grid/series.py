@@ -6,6 +6,7 @@ import csv
 import re
 from typing import TYPE_CHECKING, Final
 
+from gpuwork.cells import write_cells
 from gpuwork.untrusted_files import names_in
 
 if TYPE_CHECKING:
@@ -51,9 +52,7 @@ def write_series(series: ResultSeries, folder: Path) -> None:
     """Write each as `NAME.csv`."""
     for name, rows in series.items():
         with (folder / f"{name}.csv").open("w", encoding="utf-8", newline="") as file:
-            writer = csv.writer(file, lineterminator="\n")
-            writer.writerow(["index", name])
-            writer.writerows(rows)
+            write_cells([("index", name), *rows], file)
 
 
 def _rows(name: object, value: object) -> list[tuple[str, str]]:

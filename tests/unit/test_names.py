@@ -52,6 +52,7 @@ LOOKING = {
     "gpuprov/verify/probe.py": "runs in a node",
     "gpuprov/verify/questions.py": "runs in a node",
     "gpuprov/core/process.py": "looks at processes of its own",
+    "gpuprov/cli/stdout.py": "where its own stdout leads to",
     "gpuprov/core/side_by_side.py": "counts processors, for how many threads it may have",
     "gpuprov/cluster/services.py": "says which command shows the journal in a node",
     "gpuprov/core/activity.py": "whether a command or a play goes on",

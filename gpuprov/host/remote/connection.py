@@ -9,11 +9,11 @@ from __future__ import annotations
 import shlex
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from gpuprov.core.errors import GpuprovError
 from gpuprov.core.execution import piped, run, run_attached
+from gpuprov.core.own_folders import home_folder
 from gpuprov.core.silence_limit import scaled_limit_s
 from gpuprov.host.remote.exchange import Exchange
 from gpuprov.host.remote.ssh_failure import explain_ssh
@@ -77,7 +77,7 @@ class SshConnection:
     def known_fingerprint(self) -> str:
         """Of the host key that `host add` has accepted, or that this user's ssh knows; empty where there is none."""
         known_as = self._known_as()
-        for file in (self.places.known_hosts, Path.home() / ".ssh/known_hosts"):
+        for file in (self.places.known_hosts, home_folder() / ".ssh/known_hosts"):
             argv = ["ssh-keygen", "-l", "-F", known_as, "-f", str(file)]
             with suppress(GpuprovError):
                 said = run(argv, timeout_s=_TIDY_S, check=False).stdout

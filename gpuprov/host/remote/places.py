@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from gpuprov.core.errors import HostNotReady
 from gpuprov.core.fingerprint import fingerprint, short
+from gpuprov.core.own_folders import own_folder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -78,8 +79,8 @@ def ensure_places(environment: Mapping[str, str] = os.environ) -> Places:
     Raises:
         HostNotReady: Somebody else has made that folder.
     """
-    config = environment.get("XDG_CONFIG_HOME") or f"{environment.get('HOME') or Path.home()}/.config"
-    return Places(config=Path(config) / "gpuprov", runtime=_private_folder(environment))
+    config = own_folder("XDG_CONFIG_HOME", ".config", environment)
+    return Places(config=config / "gpuprov", runtime=_private_folder(environment))
 
 
 def _private_folder(environment: Mapping[str, str]) -> Path:

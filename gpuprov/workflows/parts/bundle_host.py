@@ -42,11 +42,19 @@ def host_parts(host: Host, engines: Iterable[Engine], *, root: Path, run_logs: P
     if (root / "run/systemd/system").is_dir():
         parts["host/journal.txt"] = _journal
     for log in (root / name for entry in REGISTRY.values() for name in entry.logs):
-        if log.exists():
+        if _may_be_there(log):
             parts[f"host/{log.name}"] = partial(read_end, log)
     for log in sorted(run_logs.glob("*.log"))[-RUN_LOGS:]:
         parts[f"runs/{log.name}"] = partial(read_end, log)
     return parts
+
+
+def _may_be_there(path: Path) -> bool:
+    """Whether a file is there; one in a folder that this user may not enter is named as missing."""
+    try:
+        return path.exists()
+    except OSError:
+        return True
 
 
 def pick_kernel_lines(text: str) -> str:

@@ -26,6 +26,7 @@ OF_SOME = {
     "programs/member.py": {"distributed"},
     "programs/members.py": {"distributed"},
     "broker.py": {"celery", "kombu"},
+    "sending.py": {"celery", "kombu"},
     "worker/consumer.py": {"celery", "kombu"},
     "worker/asked.py": {"celery"},
     "worker/cli.py": {"celery"},

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import re
+import socket
 import time
 from threading import Barrier
 from typing import TYPE_CHECKING
@@ -11,12 +12,15 @@ import pytest
 from gpuprov.core.errors import EngineError, HostNotReady, NotAllowed, TimedOut
 from gpuprov.host import silences
 from gpuprov.host import survey as surveying
-from gpuprov.host.survey import EngineDoor, survey
+from gpuprov.host.local import LocalHost
+from gpuprov.host.survey import EngineDoor, open_in_time, survey
 from tests.fakes.doors import HungEngine, door_of, door_without
 from tests.fakes.driver import FakeDriver
 from tests.fakes.engine import FakeEngine
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from gpuprov.drivers.base import Driver
 
 
@@ -151,3 +155,30 @@ def test_an_engine_that_this_user_may_not_use_is_not_silent_and_not_the_default(
 
     seen = survey([EngineDoor(name="lxd", open=refuse, installed=lambda: True), door_of(engine("incus"))], name_of)
     assert (list(seen.closed), seen.silent, list(seen.errors), seen.default) == (["lxd"], {}, ["lxd"], "incus")
+
+
+def test_an_engine_that_is_named_has_no_longer_than_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(surveying, "ANSWER_S", 0.1)
+    hung = HungEngine("docker")
+    with pytest.raises(TimedOut, match="docker does not respond") as caught:
+        open_in_time(hung.door)
+    hung.release()
+    assert "gpuprov doctor --engine docker" in caught.value.fix
+    assert silences.silent_since_s("docker") is None, "who names it waits for it"
+    assert open_in_time(door_of(engine("docker"))).name == "docker"
+    with pytest.raises(HostNotReady, match="lxd is not running"):
+        open_in_time(door_without("lxd", installed=True))
+
+
+@pytest.mark.parametrize(("engine", "place"), [("lxd", "LXD_DIR"), ("incus", "INCUS_DIR"), ("docker", "DOCKER_HOST")])
+def test_a_daemon_that_was_stopped_is_told_as_silent(
+    engine: str, place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(surveying, "ANSWER_S", 0.5)
+    path = tmp_path / "unix.socket"
+    monkeypatch.setenv(place, f"unix://{path}" if engine == "docker" else str(tmp_path))
+    with socket.socket(socket.AF_UNIX) as listens:
+        listens.bind(str(path))
+        listens.listen()  # the kernel takes connections, and nobody answers
+        with pytest.raises(TimedOut, match=f"{engine} does not respond"):
+            LocalHost().open(engine)

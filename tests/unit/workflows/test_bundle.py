@@ -3,11 +3,13 @@ from __future__ import annotations
 import base64
 import io
 import json
+import os
 import shlex
 import tarfile
 from dataclasses import replace
+from errno import EACCES
 from threading import Barrier, Event
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -360,3 +362,37 @@ def test_members_have_no_owner_and_stay_below_one_folder() -> None:
 def test_the_kernels_log_is_only_what_concerns_nodes() -> None:
     text = "[1] NVRM: Xid (PCI:0000:01:00): 79\n[2] usb 1-1: new device of somebody\n[3] neighbour: table overflow!\n"
     assert pick_kernel_lines(text).splitlines() == [text.splitlines()[0], text.splitlines()[2]]
+
+
+def test_what_this_user_may_not_read_is_named(
+    world: World, sources: Sources, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = tmp_path / REGISTRY["incus"].logs[0]
+    usual, opens = type(log).stat, type(log).open
+
+    def refuse_below(path: Path) -> None:
+        if path.is_relative_to(log.parent) and path != log.parent:
+            raise PermissionError(EACCES, "Permission denied", str(path))
+
+    def stat(path: Path, **how: Any) -> Any:
+        refuse_below(path)
+        return usual(path, **how)
+
+    def open_(path: Path, *how: Any, **more: Any) -> Any:
+        refuse_below(path)
+        return opens(path, *how, **more)
+
+    monkeypatch.setattr(type(log), "stat", stat)
+    monkeypatch.setattr(type(log), "open", open_)
+    collected = make_bundle(new_file(tmp_path), sources, reporter=world.reporter)
+    assert collected.missing[f"host/{log.name}"] == f"this user may not read it: {log} (fix: sudo gpuprov bundle)"
+    assert f"host/{log.name}: this user may not read it" in unpack(tmp_path / "b.tar.gz")["README.txt"]
+
+
+def test_without_a_home_folder_there_is_a_bundle(
+    world: World, sources: Sources, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("XDG_DATA_HOME", raising=False)
+    monkeypatch.delenv("HOME", raising=False)
+    monkeypatch.setattr(os, "getuid", lambda: 4_000_000_000)
+    assert make_bundle(new_file(tmp_path), sources, reporter=world.reporter).parts["versions.json"]

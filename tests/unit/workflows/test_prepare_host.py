@@ -297,17 +297,21 @@ def test_undo_says_what_stays_and_how_to_remove_it(
     if cached:
         cache.mkdir()
     monkeypatch.setattr("gpuprov.workflows.prepare_host.default_cache", lambda: cache)
+    has_packages(tmp_path, "btrfs-progs")
+    host = replace(host, root=tmp_path, engines=host.engines[:1])
+    prepare_host(ORDER, host, reporter=Silent(), run=Plays())
     has_packages(tmp_path, "lxd", "lxd-client", "mmdebstrap", "btrfs-progs")
     plays, notes = Plays(), Notes()
     undo_host(ORDER, replace(host, root=tmp_path), reporter=notes, run=plays)
     assert plays.seen[0].roles[0].tasks == "undo"
-    assert "apt-get remove lxd lxd-client mmdebstrap btrfs-progs && apt-get" in "\n".join(notes.notes)
+    assert "apt-get remove lxd lxd-client mmdebstrap && apt-get" in "\n".join(notes.notes)
+    assert "; btrfs-progs: may have been there before" in "\n".join(notes.notes)
     assert (f"rm -r {cache}" in "\n".join(notes.notes)) is cached
 
 
 def has_packages(root: Path, *packages: str) -> None:
     status = root / STATUS
-    status.parent.mkdir(parents=True)
+    status.parent.mkdir(parents=True, exist_ok=True)
     status.write_text(
         "\n".join(f"Package: {name}\nStatus: install ok installed\nPriority: optional\n" for name in packages)
         + "\nPackage: dpkg-dev\nStatus: deinstall ok config-files\n"
@@ -321,11 +325,30 @@ def test_undo_names_the_packages_that_this_release_has(
     host: FakeHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, there: tuple[str, ...]
 ) -> None:
     monkeypatch.setattr("gpuprov.workflows.prepare_host.default_cache", lambda: tmp_path / "cache")
+    has_packages(tmp_path)
+    host = replace(host, root=tmp_path, engines=host.engines[1:])
+    order = replace(ORDER, engine="docker")
+    prepare_host(order, host, reporter=Silent(), run=Plays())
     has_packages(tmp_path, *there)
     notes = Notes()
-    undo_host(replace(ORDER, engine="docker"), replace(host, root=tmp_path), reporter=notes, run=Plays())
+    undo_host(order, host, reporter=notes, run=Plays())
     removal = f"packages are kept; to remove them: apt-get remove {' '.join(there)} && apt-get autoremove"
     assert notes.notes == ([] if there == ("docker-ce",) else [removal])
+
+
+def test_undo_proposes_nothing_that_another_engine_needs(
+    host: FakeHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gpuprov.workflows.prepare_host.default_cache", lambda: tmp_path / "cache")
+    host, notes = replace(host, root=tmp_path), Notes()
+    has_packages(tmp_path)
+    prepare_host(ORDER, host, reporter=Silent(), run=Plays())
+    has_packages(tmp_path, "lxd", "mmdebstrap", "btrfs-progs", "docker.io")
+    undo_host(ORDER, host, reporter=notes, run=Plays())
+    assert "\n".join(notes.notes) == (
+        "packages are kept; to remove them: apt-get remove lxd btrfs-progs && apt-get autoremove; "
+        "mmdebstrap: may have been there before, or another engine needs them"
+    )
 
 
 @pytest.mark.parametrize("verb", ["prepare", "undo"])
