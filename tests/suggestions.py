@@ -67,6 +67,7 @@ _SAMPLES = {
     "network.labels[LABEL_CLUSTER]": "lab",
     **dict.fromkeys(("__version__", "version", "machine or name", "xid", "order.gpus"), "79"),
     **dict.fromkeys(("GOOD_POOL_GIB", "port", "exposure.host_port", "exposure.node_port", "free_port"), "79"),
+    "self.name": "slurm",
     "again": "expose c001 8080",
     "verb": "show",
     "grid_verb": "status",

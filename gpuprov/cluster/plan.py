@@ -192,7 +192,9 @@ def plan_cluster(  # noqa: PLR0913 - what is wanted, what is there, and what may
     leaving = {*remove, *(node.name for node in ghosts)}
     held = tuple(lease for lease in place.leases if lease.node in names or lease.node not in leaving)
     _refuse_unreadable_orders([node for node in staying.nodes if node.name in names])
-    designs = _design(names, spec, staying, replace(place, leases=held), fresh=replaced)
+    designs = _design(
+        names, spec, staying, replace(place, leases=held), fresh={*replaced, *(node.name for node in ghosts)}
+    )
     return replace(
         _sort(designs, state, remove=tuple(remove), expect=expect),
         networks=networks,

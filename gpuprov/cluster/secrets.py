@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from gpuprov.core.execution import run
 from gpuprov.core.names import check_cluster_name
-from gpuprov.core.own_folders import ensure_own_folder, own_folder
+from gpuprov.core.own_folders import make_own_folder, own_folder
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -47,7 +47,7 @@ def ensure_ssh_key(cluster: str) -> str:
     """Make this user's key pair for a cluster if there is none; returns the public key line."""
     private = key_folder(cluster) / "id_ed25519"
     if not private.with_suffix(".pub").exists() or not private.exists():
-        ensure_own_folder(private.parent, variable="XDG_DATA_HOME")
+        make_own_folder(private.parent, variable="XDG_DATA_HOME")
         private.unlink(missing_ok=True)
         run(
             ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", f"gpuprov-{cluster}", "-f", str(private)],

@@ -40,7 +40,7 @@ def own_folder(variable: str, usual: str, environment: Mapping[str, str] = os.en
     return Path(environment.get("HOME") or home_folder()) / usual
 
 
-def ensure_own_folder(folder: Path, *, variable: str) -> None:
+def make_own_folder(folder: Path, *, variable: str) -> None:
     """Make a folder that only this user can read, with those above it.
 
     Raises:

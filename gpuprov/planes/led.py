@@ -63,20 +63,21 @@ class LedPlane(Plane):
         return self.head_name(spec) in (node, None)
 
     def refuse_crew(self, crew: Crew) -> None:
-        """The nodes need their head and those that are to take its place; so does a cluster that is to get nodes."""
+        """The nodes need their head and those that are to take its place; so do nodes that the spec is to get."""
         names = [member.name for member in crew.of(self.name)]
-        for head in self.head_names(crew.spec) if names or crew.spec.nodes.role == self.name else ():
-            if head in names:
+        roles = {member.name: member.role for member in crew.members}
+        for head in self.head_names(crew.spec):
+            role = roles.get(head, "")
+            if head in names or not (names or (role and crew.spec.nodes.role == self.name)):
                 continue
-            role = next((member.role for member in crew.members if member.name == head), "")
             part = self.head if head == self.head_name(crew.spec) else f"backup {self.head}"
             again = name_cluster(f"{f'gpuprov rm {head}; ' if role else ''}gpuprov cluster up", crew.spec.name)
-            other = f"create another cluster: gpuprov cluster up --name {crew.spec.name}-{self.name} --role {self.name}"
-            leads = role not in {"", "plain"}  # with it would go all that waits there
+            spec = crew.spec
+            other = f"create another cluster: gpuprov cluster up --name {spec.name}-{self.name} --role {self.name}"
             raise UsageError(
-                f"cluster {crew.spec.name} has no {part} for {self.title} nodes",
+                f"cluster {spec.name} has no {part} for {self.title} nodes",
                 evidence=f"the {part} is {head}, which {f'has the role {role!r:.60}' if role else 'does not exist'}",
-                fix=other if leads else again,
+                fix=other if len(crew.of(role)) > 1 else again,  # that one may lead the others
             )
 
     def refuse_removing(self, state: ClusterState, names: Sequence[str]) -> None:

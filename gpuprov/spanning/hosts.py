@@ -12,7 +12,7 @@ from gpuprov import __version__
 from gpuprov.core.errors import HostNotReady, TimedOut, Unreachable, UsageError
 from gpuprov.core.names import fold
 from gpuprov.core.outcome import Outcome
-from gpuprov.core.own_folders import ensure_own_folder
+from gpuprov.core.own_folders import make_own_folder
 from gpuprov.core.reporter import Silent
 from gpuprov.core.silence_limit import scaled_limit_s
 from gpuprov.core.units import GIB
@@ -73,7 +73,7 @@ def add_host(order: AddOrder, places: Places, *, reporter: Reporter) -> Outcome:
         GpuprovError: A later step failed; the same command goes on with it.
     """
     machine = order.machine
-    ensure_own_folder(places.config, variable="XDG_CONFIG_HOME")
+    make_own_folder(places.config, variable="XDG_CONFIG_HOME")
     connection = SshConnection(machine=machine, places=places, takes_new_key=True)
     changed = []
     known = connection.known_fingerprint()

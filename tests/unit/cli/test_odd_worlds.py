@@ -19,7 +19,7 @@ from gpuprov.cli.main import main
 from gpuprov.cli.session import Session
 from gpuprov.cli.stdout import explain_lost_result
 from gpuprov.core.errors import HostNotReady
-from gpuprov.core.own_folders import ensure_own_folder, home_folder, own_folder
+from gpuprov.core.own_folders import home_folder, make_own_folder, own_folder
 from tests.fakes.doors import door_of
 
 if TYPE_CHECKING:
@@ -187,7 +187,7 @@ def test_the_installed_command_in_a_shell(tail: str, code: int) -> None:
 def test_a_folder_of_the_user_that_cannot_be_made_is_told_with_what_moves_it(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(HostNotReady) as caught:
-        ensure_own_folder(tmp_path / "file/keys", variable="XDG_DATA_HOME")
+        make_own_folder(tmp_path / "file/keys", variable="XDG_DATA_HOME")
     assert str(tmp_path / "file") in caught.value.evidence
     assert caught.value.fix.startswith("export XDG_DATA_HOME=")
 
