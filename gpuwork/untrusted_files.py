@@ -118,6 +118,14 @@ def has_entry(path: Path) -> bool:
     return os.path.lexists(path)
 
 
+def changed_s(path: Path) -> float | None:
+    """When this name was last written to, in seconds of the epoch; None if nothing has it."""
+    try:
+        return path.lstat().st_mtime
+    except OSError:
+        return None
+
+
 def names_in(folder: Path, *, within: Path | None = None, folders: bool = False) -> list[str]:
     """The names in a folder, or of the folders there.
 

@@ -147,15 +147,17 @@ class WorkerSpec:
 
 @dataclass(frozen=True, kw_only=True)
 class JobsSpec:
-    """What a job gets where `submit` is not told otherwise; both are written as its options.
+    """What a job gets where `submit` is not told otherwise, written as its options, and how long its results stay.
 
     Attributes:
         time: After which a try is ended; None for no limit.
         memory: That a node must have for a run; None where it does not matter.
+        keep: How long after its end `submit` leaves what a job wrote; None for as long as nobody removes it.
     """
 
     time: str | None = None
     memory: str | None = None
+    keep: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -37,8 +37,8 @@ def plain_spec(spec: ClusterSpec) -> dict[str, Any]:
 def dump_spec(spec: ClusterSpec) -> str:
     """Write a spec with its defaults, so that a later change of them does not change what was asked for.
 
-    A spec without `nodes.processes`, `image.toolkit`, `slurm.backup`, `network.host_ports` or `jobs` is written as by
-    gpuprov before it knew them: a difference is work.
+    A spec without `nodes.processes`, `image.toolkit`, `slurm.backup`, `network.host_ports`, `jobs` or `jobs.keep` is
+    written as by gpuprov before it knew them: a difference is work.
     """
     plain = plain_spec(spec)
     if spec.nodes.processes is None:
@@ -51,6 +51,8 @@ def dump_spec(spec: ClusterSpec) -> str:
         del plain["network"]["host_ports"]
     if spec.jobs == JobsSpec():
         del plain["jobs"]
+    elif spec.jobs.keep is None:
+        del plain["jobs"]["keep"]
     return json.dumps({"version": API_VERSION, **plain}, sort_keys=True, separators=(",", ":"))
 
 

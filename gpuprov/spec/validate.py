@@ -40,6 +40,7 @@ _ONE_BROKER = r"[A-Za-z][A-Za-z0-9.+-]{0,30}://(?:[!-.0-:<-?A-~]{1,1000}@)?[!-:<
 _BROKER = re.compile(rf"{_ONE_BROKER}(?:;{_ONE_BROKER})*")
 _BROKER_MAX = 2000
 _KAFKA = re.compile(r"(?:^|;)(?:confluent)?kafka\b", re.IGNORECASE)
+_LONGEST_KEPT_S = 10 * 365 * 24 * HOUR_S
 _LEAST_PROCESSES = 200  # what a node with systemd, Slurm and its jobs' own programs needs
 _LENGTHS = range(16, 30)
 _SYSTEM = ("/proc", "/sys", "/dev")
@@ -187,6 +188,13 @@ def _job_memory(spec: ClusterSpec, _root: Path) -> Found:
         yield "jobs.memory", f"{text[:80]!r} is not a valid amount of memory", allowed
 
 
+def _job_keep(spec: ClusterSpec, _root: Path) -> Found:
+    text = spec.jobs.keep
+    if text is not None and not HOUR_S <= (parse_duration_s(text) or 0) <= _LONGEST_KEPT_S:
+        allowed = f"a whole number with s, m or h, 1h to {_LONGEST_KEPT_S // HOUR_S}h, such as 720h; or null"
+        yield "jobs.keep", f"{text[:80]!r} is not a valid duration", allowed
+
+
 def _base(spec: ClusterSpec, _root: Path) -> Found:
     if spec.image.base not in SUITES and not _ENGINE_IMAGE.fullmatch(spec.image.base):
         yield "image.base", f"{spec.image.base[:80]!r} is not a known base", f"{', '.join(SUITES)} or image:NAME"
@@ -328,6 +336,7 @@ RULES: tuple[SpecRule, ...] = (
     SpecRule(reads=("worker.broker",), find=_broker),
     SpecRule(reads=("jobs.time",), find=_job_time),
     SpecRule(reads=("jobs.memory",), find=_job_memory),
+    SpecRule(reads=("jobs.keep",), find=_job_keep),
     SpecRule(reads=("name", "share"), find=_share),
     SpecRule(reads=("share", "nodes.mounts"), find=_share_and_mounts),
     pattern("slurm.partition", _PARTITION, "1 to 40 of A-Z, a-z, 0-9, _ and -", lambda spec: spec.slurm.partition),

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from gpuprov.core.waiting import Clock
     from gpuprov.drivers.base import Driver
     from gpuprov.planes.work.job_answers import JobList, JobRecord, LogPiece, ShownJobs, Submitted
+    from gpuprov.planes.work.job_desk import JobDesk
     from gpuprov.spec.job_order import SubmitOrder
 
 
@@ -89,10 +90,22 @@ def submit_jobs(
                 place = until_submitted.enter_context(desk.holding(outgoing.tar()))
         try:
             with reporter.phase("submit"):
-                return desk.submit(order, place)
+                submitted = desk.submit(order, place)
         except KeyboardInterrupt:
             reporter.warn(name_cluster("see whether it was submitted: gpuprov jobs", cluster))
             raise
+    _tidy(desk, reporter)
+    return submitted
+
+
+def _tidy(desk: JobDesk, reporter: Reporter) -> None:
+    try:
+        removed = dict.fromkeys(job.id.partition(".")[0] for job in desk.tidy())
+    except GpuprovError as error:
+        reporter.warn(f"what jobs left longer ago than jobs.keep was not removed: {error.what}: {error.evidence}")
+        return
+    if removed:
+        reporter.note(f"removed jobs that ended longer ago than jobs.keep: {', '.join(removed)}")
 
 
 def _refuse_home(folder: Path | None, home: Path) -> None:

@@ -41,6 +41,8 @@ def build_parser() -> tuple[argparse.ArgumentParser, argparse._SubParsersAction[
     logs.add_argument("--from", dest="start", type=_position, default=0, metavar="BYTE", help="begin here; default 0")
     _with_ids(verbs.add_parser("cancel", help="end jobs, and wait until they have ended"))
     _with_ids(verbs.add_parser("rm", help="remove all that submissions have whose jobs have ended"))
+    tidy = verbs.add_parser("tidy", help="remove all that the submissions have that ended longer ago")
+    tidy.add_argument("--keep", type=_age, required=True, metavar="SECONDS", help="what ended within them stays")
     wait = verbs.add_parser("wait", help="wait until jobs have ended")
     _with_ids(wait)
     workers = verbs.add_parser("workers", help="the workers that answer")
@@ -59,6 +61,10 @@ def _with_ids(parser: argparse.ArgumentParser) -> None:
 
 def _number(text: str) -> int:
     return _whole(text, 10**6)
+
+
+def _age(text: str) -> int:
+    return _whole(text, 10**9)
 
 
 def _position(text: str) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -17,7 +18,7 @@ from gpuwork.jobs.job import ENDED, as_row
 from gpuwork.jobs.log import read_piece
 from gpuwork.jobs.order import MOST_BYTES, order_document
 from gpuwork.jobs.overview import get_submission, list_jobs, list_live, pick_jobs
-from gpuwork.jobs.removal import remove_submissions
+from gpuwork.jobs.removal import remove_old, remove_submissions
 from gpuwork.jobs.slurm import Slurm
 from gpuwork.jobs.store import parse_id, writing
 from gpuwork.jobs.submit import submit
@@ -49,7 +50,7 @@ def main(arguments: list[str]) -> int:
     """Run the program on `arguments` (without its name) and return its exit code."""
     asked = parse_arguments(arguments)
     verbs = {"check": _check, "submit": _submit, "list": _list, "show": _show, "logs": _logs}
-    verbs |= {"cancel": _cancel, "rm": _remove, "wait": _wait, "workers": _workers}
+    verbs |= {"cancel": _cancel, "rm": _remove, "tidy": _tidy, "wait": _wait, "workers": _workers}
     try:
         with writing(_store(asked), failed="the folder of jobs cannot be read or written"):
             document, code = verbs[asked.verb](asked)
@@ -122,6 +123,10 @@ def _cancel(asked: argparse.Namespace) -> Reply:
 
 def _remove(asked: argparse.Namespace) -> Reply:
     return _document(remove_submissions(_store(asked), asked.ids, _batch(asked))), EXIT_DONE
+
+
+def _tidy(asked: argparse.Namespace) -> Reply:
+    return _document(remove_old(_store(asked), time.time() - asked.keep, _batch(asked))), EXIT_DONE
 
 
 def _wait(asked: argparse.Namespace) -> Reply:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import secrets
 import subprocess
+import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from gpuwork.errors import Refused, StoreError
 from gpuwork.jobs.job import LIVE
 from gpuwork.jobs.overview import broken_job, pick_jobs
-from gpuwork.jobs.store import parse_id, writing
+from gpuwork.jobs.store import RUNS, list_ids, parse_id, writing
 from gpuwork.jobs.waiting import find_broken
 from gpuwork.shared_folder import make_folder
-from gpuwork.untrusted_files import make_way_for_folder, regain
+from gpuwork.untrusted_files import changed_s, make_way_for_folder, names_in, regain
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from gpuwork.jobs.batch import Batch
     from gpuwork.jobs.job import JobRun
 
+_MOST_AT_ONCE: Final = 100  # the next call goes on
 _GONE: Final = ".gone"
 _REMOVE_S: Final = 60.0
 _SHOWN: Final = 5
@@ -56,6 +59,25 @@ def remove_submissions(store: Path, ids: Sequence[str], batch: Batch) -> list[Jo
         for number in dict.fromkeys(ids):
             _empty(store, number)
     return jobs
+
+
+def remove_old(store: Path, before_s: float, batch: Batch) -> list[JobRun]:
+    """Remove the oldest submissions that ended before a time (seconds of the epoch); returns their jobs.
+
+    They ended when something last changed among their runs, and what has not ended stays.
+    """
+    removed = []
+    for number in [number for number in list_ids(store) if _changed_s(store / number) < before_s][:_MOST_AT_ONCE]:
+        with suppress(Refused):
+            removed += remove_submissions(store, [number], batch)
+    return removed
+
+
+def _changed_s(folder: Path) -> float:
+    runs = folder / RUNS
+    with suppress(OSError):
+        return max(filter(None, map(changed_s, (folder, runs, *(runs / name for name in names_in(runs))))))
+    return changed_s(folder) or time.time()
 
 
 def _empty(store: Path, number: str) -> None:

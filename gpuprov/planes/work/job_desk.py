@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from gpuprov.core.errors import GpuprovError, SpecError, TimedOut, Unreachable
 from gpuprov.core.names import name_cluster
 from gpuprov.core.silence_limit import scaled_limit_s
+from gpuprov.core.units import parse_duration_s
 from gpuprov.planes.work.job_answers import read_jobs, read_log_piece, read_shown, read_submitted
 from gpuprov.planes.work.node_program import ANSWER_S, NodeProgram, NotEnded
 from gpuprov.planes.work.work_place import desk_argv
@@ -140,6 +141,14 @@ class JobDesk(NodeProgram):
     def remove(self, ids: Sequence[str]) -> tuple[JobRecord, ...]:
         """Remove submissions whose jobs have ended; returns these."""
         return self.ask(read_jobs, "rm", *ids, limit_s=_CANCEL_S + scaled_limit_s(ANSWER_S)).jobs
+
+    def tidy(self) -> tuple[JobRecord, ...]:
+        """Remove the submissions that ended longer ago than the cluster keeps them; returns their jobs."""
+        keep = None if isinstance(self.defaults, SpecError) else self.defaults.keep
+        if keep is None:
+            return ()
+        asked = ("tidy", "--keep", str(parse_duration_s(keep)))
+        return self.ask(read_jobs, *asked, limit_s=_CANCEL_S + scaled_limit_s(ANSWER_S)).jobs
 
     def wait(self, ids: Sequence[str], *, limit_s: int) -> tuple[JobRecord, ...] | None:
         """Jobs that have all ended; None where they had not when the time was over."""

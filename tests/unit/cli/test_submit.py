@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -178,6 +179,21 @@ def test_a_job_has_the_limits_of_the_spec_unless_its_own_are_given(held: Desk) -
     orders = [(order["time_limit_s"], order["memory_bytes"]) for order in held.jobs.orders()]
     assert orders == [(43200, 4 * 1024**3), (60, 4 * 1024**3), (43200, 200 * 1024**2)]
     assert "time      43200 s" in held("jobs", "show", "1")
+
+
+def test_submit_removes_what_ended_longer_ago_than_the_spec_keeps_it(held: Desk) -> None:
+    held.world.record(jobs=JobsSpec(keep="24h"))
+    submit = ("submit", "--no-project", "--gpus", "0", "--", "true")
+    for _ in range(3):
+        held(*submit)
+    held("jobs", "cancel", "1", "2")
+    for number, hours in ((1, 25), (2, 23), (3, 25)):  # 3 waits
+        folder = held.jobs.folder / "jobs" / str(number)
+        for path in (folder, *folder.rglob("*")):
+            os.utime(path, (time.time() - hours * 3600,) * 2)
+    assert held(*submit) == "4\n"
+    assert "removed jobs that ended longer ago than jobs.keep: 1\n" in held.said.err
+    assert [row["id"] for row in held.document("jobs")["jobs"]] == ["2", "3", "4"]
 
 
 def test_nothing_is_submitted_without_the_limits_of_a_spec_that_cannot_be_read(held: Desk) -> None:

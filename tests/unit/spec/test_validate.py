@@ -147,6 +147,9 @@ def test_what_can_be_passes(spec: ClusterSpec) -> None:
         ("jobs.memory", changed("jobs", memory="4")),
         ("jobs.memory", changed("jobs", memory="1023KiB")),
         ("jobs.memory", changed("jobs", memory="1025TiB")),
+        ("jobs.keep", changed("jobs", keep="30d")),
+        ("jobs.keep", changed("jobs", keep="59m")),
+        ("jobs.keep", changed("jobs", keep="87601h")),
     ],
 )
 def test_what_cannot_be_is_refused_under_its_path(path: str, spec: ClusterSpec) -> None:
