@@ -10,11 +10,16 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
+
 from gpuprov.core.errors import GpuprovError
 from gpuprov.drivers.base import ENDED_FIRST, NodeLimits
+from gpuprov.spec.devices import Mount
 from tests.contract.engines import PROCESS
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from tests.contract.engines import Bench
 
 LIMITS = NodeLimits(processes=200, memory_bytes=256 << 20)
@@ -68,3 +73,34 @@ def test_a_fork_bomb_and_a_memory_hog_stay_in_their_node(bench: Bench) -> None:
     assert subprocess.run(["true"], check=False).returncode == 0
     bench.driver.delete_node(name)
     assert count_asleep() == 0
+
+
+@pytest.fixture
+def tiny(tmp_path: Path) -> Iterator[Path]:
+    """A folder of the host with room for 1 MiB and 60 files, which anybody may write."""
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1M,nr_inodes=60,mode=1777", "none", tmp_path], check=True)
+    yield tmp_path
+    subprocess.run(["umount", "--lazy", tmp_path], check=True)
+
+
+FILLS = {
+    "bytes": "head -c 4000000 /dev/zero > /mnt/full/one",
+    "inodes": "for n in $(seq 100); do : > /mnt/full/$n || exit 1; done",
+}
+
+
+@pytest.mark.usefixtures("real")
+@pytest.mark.parametrize("what", FILLS)
+def test_a_job_that_fills_a_folder_fails_and_nothing_else_does(bench: Bench, tiny: Path, what: str) -> None:
+    mounts = (Mount(source=str(tiny), target="/mnt/full"),)
+    name, other = bench.create(start=True, mounts=mounts), bench.create(start=True)
+    for node in (name, other):
+        bench.await_boot(node)
+    filled = bench.driver.run(name, ["sh", "-c", FILLS[what]], timeout_s=60.0)
+    assert filled.exit_code != 0
+    assert "No space left on device" in filled.stderr
+    for node in (name, other):
+        assert bench.sh(node, "echo lives > /root/file && cat /root/file") == "lives"
+    bench.driver.stop_node(name)
+    bench.driver.start_node(name)
+    bench.driver.delete_node(bench.create(start=True))
