@@ -71,13 +71,13 @@ class LedPlane(Plane):
             if head in names or not (names or (role and crew.spec.nodes.role == self.name)):
                 continue
             part = self.head if head == self.head_name(crew.spec) else f"backup {self.head}"
-            again = name_cluster(f"{f'gpuprov rm {head}; ' if role else ''}gpuprov cluster up", crew.spec.name)
             spec = crew.spec
+            again = name_cluster(f"{f'gpuprov rm {head}; ' if role else ''}gpuprov cluster up", spec.name)
             other = f"create another cluster: gpuprov cluster up --name {spec.name}-{self.name} --role {self.name}"
             raise UsageError(
                 f"cluster {spec.name} has no {part} for {self.title} nodes",
                 evidence=f"the {part} is {head}, which {f'has the role {role!r:.60}' if role else 'does not exist'}",
-                fix=other if len(crew.of(role)) > 1 else again,  # that one may lead the others
+                fix=f"{other}; or, if nobody needs {head}: {again}" if role else again,
             )
 
     def refuse_removing(self, state: ClusterState, names: Sequence[str]) -> None:

@@ -38,6 +38,11 @@ _FIXES = (  # by an engine's own words; the first that is in them counts
         ("missing source path",),
         "the host lacks a mounted file or folder; after a driver upgrade: gpuprov cluster up --name CLUSTER",
     ),
+    (("is shutting down",), "{title} is stopping or restarting; run the same command again once it runs"),
+    (
+        ("unavailable on this server",),
+        "{title} could not start that network: its log says why; restart {title}, then run the same command again",
+    ),
     (("parent device",), "the bridge is gone; recreate it: gpuprov cluster up --name CLUSTER"),
     (
         ("failed setting subvolume writable",),

@@ -225,15 +225,10 @@ CASES = (
     ),
     Case(site="planes/led.py: remove the whole cluster", argv=("rm", "c000"), cures=True),
     Case(
-        site="planes/led.py: {f'gpuprov rm",
+        site="planes/led.py: create another cluster",
         before=(*LAB, label("c000", role="plain")),
         argv=("cluster", "up", "--no-verify"),
         cures=True,
-    ),
-    Case(
-        site="planes/led.py: create another cluster",
-        before=LAB,
-        argv=("cluster", "up", "--role", "worker", "--no-verify"),
     ),
     Case(
         site="planes/led.py: gpuprov cluster up",

@@ -374,7 +374,7 @@ def test_a_controller_whose_role_was_changed_is_said(world: World) -> None:
     world.engine.nodes["c000"].labels[LABEL_ROLE] = "plain"
     with pytest.raises(UsageError, match="no controller") as caught:
         world.up(2)
-    assert caught.value.fix == "gpuprov rm c000; gpuprov cluster up"
+    assert caught.value.fix.endswith("; or, if nobody needs c000: gpuprov rm c000; gpuprov cluster up")
 
 
 def test_a_role_that_the_nodes_of_a_cluster_do_not_have_is_not_recorded(world: World) -> None:
@@ -382,5 +382,7 @@ def test_a_role_that_the_nodes_of_a_cluster_do_not_have_is_not_recorded(world: W
     with pytest.raises(UsageError, match="cluster lab has no broker for worker nodes") as caught:
         world.up(spec=world.spec(2, nodes=NodesSpec(count=2, role="worker")))
     assert caught.value.evidence == "the broker is c000, which has the role 'slurm'"
-    assert caught.value.fix == "create another cluster: gpuprov cluster up --name lab-worker --role worker"
+    assert caught.value.fix.startswith(
+        "create another cluster: gpuprov cluster up --name lab-worker --role worker; or,"
+    )
     assert world.up(2).unchanged
