@@ -35,11 +35,13 @@ class SharePlan:
         folder: On the host; empty where the cluster has none.
         owner: The user of the host to whom it has to belong.
         act: `make` it, or `take` an empty one of root; nothing where it is as it has to be.
+        used: Whether something is in it already.
     """
 
     folder: str = ""
     owner: int = 0
     act: Literal["make", "take", ""] = ""
+    used: bool = False
 
     def lines(self) -> tuple[str, ...]:
         """One line if there is something to do."""
@@ -48,7 +50,7 @@ class SharePlan:
 
     def reuse_note(self) -> str:
         """For a new cluster: that it finds what an earlier one left; empty where there is nothing."""
-        return f"{self.folder} has the jobs and files of an earlier cluster" if self.folder and not self.act else ""
+        return f"{self.folder} has the jobs and files of an earlier cluster" if self.used else ""
 
 
 def look_and_plan_share(
@@ -95,7 +97,8 @@ def look_and_plan_share(
         what = f"the folder {folder} cannot be shared by nodes of cluster {spec.name}"
         fix = f"{SHARING_HOSTS}; then run the same command again"
         raise UsageError(what, evidence=f"{seen.at} does not exist on {host.name}", fix=fix)
-    return SharePlan(folder=folder, owner=owner, act=judge_folder(seen, folder, owner))
+    act = judge_folder(seen, folder, owner)
+    return SharePlan(folder=folder, owner=owner, act=act, used=not act and not seen.empty)
 
 
 def ensure_share(host: Host, plan: SharePlan, rollback: Rollback) -> tuple[str, ...]:

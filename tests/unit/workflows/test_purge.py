@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from gpuprov.core.errors import GpuprovError, HostNotReady, UsageError
+from gpuprov.cluster.built_images import LABEL_PURPOSE, PURPOSE
+from gpuprov.core.errors import EngineError, GpuprovError, HostNotReady, UsageError
+from gpuprov.drivers.base import LABEL_CLUSTER
 from gpuprov.host.folders import FolderLook
 from gpuprov.planes.across.leaving import JobsPolicy
 from gpuprov.spec.models import NodesSpec
@@ -50,7 +52,10 @@ def test_results_stay_when_a_cluster_goes_and_the_next_one_finds_them(world: Wor
     (line,) = kept(world)
     assert f"kept {PLACE}" in line
     assert "gpuprov cluster down lab --purge" in line
+    again = f"note {PLACE} has the jobs and files of an earlier cluster"
+    assert again not in world.reporter.lines
     up(world)
+    assert again in world.reporter.lines
     assert world.host.folders.look(PLACE).empty is False
     assert (world.engine.nodes["c000"].mounts[-1].source, world.names) == (PLACE, ["c000"])
 
@@ -183,3 +188,16 @@ def test_jobs_are_refused_and_the_folder_stays(world: World) -> None:
         purge(world)
     assert set(world.host.folders.there) == {PLACE}
     assert purge(world, policy=JobsPolicy(force=True)).changed[-1] == REMOVED
+
+
+def test_what_an_image_build_left_keeps_no_network_of_a_cluster(world: World) -> None:
+    world.up(1)
+    left = replace(
+        world.engine.networks["gpbr0"], name="gpbr998", labels={LABEL_CLUSTER: "an image", LABEL_PURPOSE: PURPOSE}
+    )
+    world.engine.networks[left.name] = left
+    stuck = EngineError("no", evidence="File exists", fix="look")
+    world.engine.faults.raise_at(stuck, "delete_network", subject="gpbr998", lasting=True)
+    assert "removed network gpbr0" in world.down().changed
+    assert [line for line in world.reporter.lines if line.startswith("warn an interrupted image build left")]
+    assert list(world.engine.networks) == ["gpbr998"]
