@@ -102,7 +102,7 @@ CASES: dict[str, tuple[Callable[[Ward], object], str, bool]] = {
     ),
     "a limit is set": (
         lambda ward: ward.config("set", ward.second, "limits.processes=500"),
-        r"repair node {second}: limits.processes 500 instead of unset",
+        r"repair node {second}: limits.processes 500 instead of \d",
         False,
     ),
     "autostart is off": (
@@ -144,6 +144,11 @@ CASES: dict[str, tuple[Callable[[Ward], object], str, bool]] = {
     "the isolation rules are flushed": (
         lambda ward: output("nft", "flush", "chain", "inet", "gpuprov", f"to.{ward.bridge}"),
         "isolate network {bridge} from other clusters",
+        False,
+    ),
+    "the rules towards the host are flushed": (
+        lambda ward: output("nft", "flush", "chain", "inet", "gpuprov", f"from.{ward.bridge}"),
+        "isolate (network {bridge} from other clusters|the host from nodes on network {bridge})",
         False,
     ),
     "a node is stopped": (lambda ward: output("lxc", "stop", "--force", ward.second), "start node {second}", True),
