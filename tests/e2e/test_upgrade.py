@@ -163,7 +163,7 @@ def test_an_upgrade_under_jobs_and_new_images_with_the_queue_kept(
     assert gpuprov.in_node(head, "srun", "-w", head, "hostname") == f"{head}\n"
 
     renew = ("cluster", "up", "--name", place.cluster, "--renew", "--no-verify")
-    assert "--renew --yes" in gpuprov(*renew, expect=2).stderr
+    assert "repeat the command with --yes" in gpuprov(*renew, expect=2).stderr
     refused = gpuprov(*renew, "--yes", "--drain", "2s", expect=6)
     assert f"job {running}" in refused.stderr, "it is on the node that comes first"
     gpuprov.in_node(head, "scancel", running)
