@@ -92,7 +92,7 @@ FILLS = {
 @pytest.mark.usefixtures("real")
 @pytest.mark.parametrize("what", FILLS)
 def test_a_job_that_fills_a_folder_fails_and_nothing_else_does(bench: Bench, tiny: Path, what: str) -> None:
-    mounts = (Mount(source=str(tiny), target="/mnt/full"),)
+    mounts = (Mount(source=str(tiny), target="/mnt/full", read_only=False),)
     name, other = bench.create(start=True, mounts=mounts), bench.create(start=True)
     for node in (name, other):
         bench.await_boot(node)
