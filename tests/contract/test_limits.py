@@ -15,6 +15,7 @@ import pytest
 from gpuprov.core.errors import GpuprovError
 from gpuprov.drivers.base import ENDED_FIRST, NodeLimits
 from gpuprov.spec.devices import Mount
+from gpuprov.spec.shared_folder import SHARED
 from tests.contract.engines import PROCESS
 
 if TYPE_CHECKING:
@@ -84,15 +85,15 @@ def tiny(tmp_path: Path) -> Iterator[Path]:
 
 
 FILLS = {
-    "bytes": "head -c 4000000 /dev/zero > /mnt/full/one",
-    "inodes": "for n in $(seq 100); do : > /mnt/full/$n || exit 1; done",
+    "bytes": "head -c 4000000 /dev/zero > /shared/one",
+    "inodes": "for n in $(seq 100); do : > /shared/$n || exit 1; done",
 }
 
 
 @pytest.mark.usefixtures("real")
 @pytest.mark.parametrize("what", FILLS)
 def test_a_job_that_fills_a_folder_fails_and_nothing_else_does(bench: Bench, tiny: Path, what: str) -> None:
-    mounts = (Mount(source=str(tiny), target="/mnt/full", read_only=False),)
+    mounts = (Mount(source=str(tiny), target=SHARED, read_only=False),)
     name, other = bench.create(start=True, mounts=mounts), bench.create(start=True)
     for node in (name, other):
         bench.await_boot(node)
