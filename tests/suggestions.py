@@ -68,6 +68,7 @@ _SAMPLES = {
     **dict.fromkeys(("__version__", "version", "machine or name", "xid", "order.gpus"), "79"),
     **dict.fromkeys(("GOOD_POOL_GIB", "port", "exposure.host_port", "exposure.node_port", "free_port"), "79"),
     "self.name": "slurm",
+    "spec.name[:20]": "lab",
     "again": "expose c001 8080",
     "verb": "show",
     "grid_verb": "status",

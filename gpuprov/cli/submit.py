@@ -73,8 +73,6 @@ def command(context: click.Context, /, **given: Any) -> int:  # noqa: ANN401 - w
 
     A function: gpuprov submit app.tasks:train -a units=128
     """
-    from gpuprov.cluster.full_disks import find_full_disks
-    from gpuprov.cluster.state import observe_cluster
     from gpuprov.documents.jobs import submitted_document
     from gpuprov.workflows.jobs import submit_jobs
 
@@ -89,12 +87,10 @@ def command(context: click.Context, /, **given: Any) -> int:  # noqa: ANN401 - w
         )
 
     connect = cache(partial(open_cluster, session, given["engine"], cluster))
-    submitted = submit_jobs(connect, cluster, order, project, home=home_folder(), reporter=session.reporter)
-    driver = connect()
-    for line in find_full_disks(driver, session.host, observe_cluster(driver, cluster).shared_folder):
-        session.reporter.warn(line)
+    host, home = session.host, home_folder()
+    submitted = submit_jobs(connect, cluster, order, project, host=host, home=home, reporter=session.reporter)
     if given["wait"]:
-        return _wait(session, driver, cluster, submitted.id, cancel=given["on_interrupt"] == "cancel")
+        return _wait(session, connect(), cluster, submitted.id, cancel=given["on_interrupt"] == "cancel")
     session.show(submitted_document(submitted, cluster=cluster, host=session.host.name), submitted.id)
     return 0
 

@@ -73,7 +73,7 @@ class LedPlane(Plane):
             part = self.head if head == self.head_name(crew.spec) else f"backup {self.head}"
             spec = crew.spec
             again = name_cluster(f"{f'gpuprov rm {head}; ' if role else ''}gpuprov cluster up", spec.name)
-            other = f"create another cluster: gpuprov cluster up --name {spec.name}-{self.name} --role {self.name}"
+            other = f"create another cluster: gpuprov cluster up --name {spec.name[:20]}-{self.name} --role {self.name}"
             raise UsageError(
                 f"cluster {spec.name} has no {part} for {self.title} nodes",
                 evidence=f"the {part} is {head}, which {f'has the role {role!r:.60}' if role else 'does not exist'}",

@@ -6,6 +6,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from gpuprov.cluster.full_disks import find_full_disks
 from gpuprov.core.errors import EngineError, GpuprovError, TimedOut, Unreachable, UsageError
 from gpuprov.core.names import name_cluster
 from gpuprov.core.rounds import watch_rounds
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from gpuprov.core.reporter import Reporter
     from gpuprov.core.waiting import Clock
     from gpuprov.drivers.base import Driver
+    from gpuprov.host.base import Host
     from gpuprov.planes.work.job_answers import JobList, JobRecord, LogPiece, ShownJobs, Submitted
     from gpuprov.planes.work.job_desk import JobDesk
     from gpuprov.spec.job_order import SubmitOrder
@@ -49,12 +51,13 @@ class ProjectChoice:
     chosen: bool = False
 
 
-def submit_jobs(
+def submit_jobs(  # noqa: PLR0913 - what is run, where, and with whose files
     connect: Callable[[], Driver],
     cluster: str,
     order: SubmitOrder,
     project: ProjectChoice,
     *,
+    host: Host,
     home: Path,
     reporter: Reporter,
 ) -> Submitted:
@@ -65,6 +68,7 @@ def submit_jobs(
         cluster: Name of the cluster.
         order: What is to be run.
         project: The folder that goes with it.
+        host: Has the folder that the cluster's nodes share.
         home: The user's.
         reporter: Is told what goes on.
 
@@ -78,7 +82,8 @@ def submit_jobs(
         _refuse_home(project.folder, home)
     names = judge_order(order, project.folder)
     _warn_of_numbers(order, reporter)
-    desk = get_desk(connect(), cluster, verb="gpuprov submit")
+    driver = connect()
+    desk = get_desk(driver, cluster, verb="gpuprov submit")
     order = desk.accepted(order)
     if order.function is not None and project.folder is not None:
         require_imports(desk, ask_imports(project.folder, names, order.function.partition(":")[0]))
@@ -95,6 +100,8 @@ def submit_jobs(
             reporter.warn(name_cluster("see whether it was submitted: gpuprov jobs", cluster))
             raise
     _tidy(desk, reporter)
+    for line in find_full_disks(driver, host, desk.folder):
+        reporter.warn(line)
     return submitted
 
 

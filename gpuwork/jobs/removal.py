@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from gpuwork.errors import Refused, StoreError
 from gpuwork.jobs.job import LIVE
-from gpuwork.jobs.overview import broken_job, pick_jobs
+from gpuwork.jobs.overview import broken_job, list_live, pick_jobs
 from gpuwork.jobs.store import RUNS, list_ids, parse_id, writing
 from gpuwork.jobs.waiting import find_broken
 from gpuwork.shared_folder import make_folder
@@ -66,11 +66,9 @@ def remove_old(store: Path, before_s: float, batch: Batch) -> list[JobRun]:
 
     They ended when something last changed among their runs, and what has not ended stays.
     """
-    removed = []
-    for number in [number for number in list_ids(store) if _changed_s(store / number) < before_s][:_MOST_AT_ONCE]:
-        with suppress(Refused):
-            removed += remove_submissions(store, [number], batch)
-    return removed
+    live = {job.id.partition(".")[0] for job in list_live(store, batch)[0]}
+    old = [number for number in list_ids(store) if number not in live and _changed_s(store / number) < before_s]
+    return remove_submissions(store, old[:_MOST_AT_ONCE], batch) if old else []
 
 
 def _changed_s(folder: Path) -> float:

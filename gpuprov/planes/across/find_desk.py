@@ -39,7 +39,8 @@ def get_desk(driver: Driver, cluster: str, *, verb: str = "gpuprov jobs") -> Job
     for plane in planes:
         desk = plane.job_desk(driver, state)
         if desk is not None:
-            return replace(desk, defaults=_limits(state), find_room=partial(plane.job_room, driver, state))
+            folder, room = state.shared_folder, partial(plane.job_room, driver, state)
+            return replace(desk, defaults=_limits(state), folder=folder, find_room=room)
     raise UsageError(
         f"the nodes of cluster {cluster} take no jobs",
         evidence=f"their roles: {', '.join(plane.name for plane in planes)}",

@@ -49,11 +49,13 @@ class JobDesk(NodeProgram):
 
     Attributes:
         defaults: What the cluster's spec has its jobs get; an error where that cannot be read.
+        folder: Of the host, that its nodes share; empty for none.
         find_room: Tells what its nodes have for a job.
     """
 
     work: ClassVar[str] = "jobs"
     defaults: JobsSpec | SpecError = field(default_factory=JobsSpec)
+    folder: str = ""
     find_room: Callable[[], JobRoom | None] = _unknown
 
     def argv(self, *arguments: str) -> list[str]:
