@@ -6,6 +6,7 @@ from itertools import product
 from typing import TYPE_CHECKING
 
 from gpuprov.cluster.find_node import get_node
+from gpuprov.cluster.gone_nodes import clusters_of_gone
 from gpuprov.cluster.nodes import delete_nodes
 from gpuprov.cluster.state import observe_cluster
 from gpuprov.core.errors import GpuprovError, UsageError
@@ -55,8 +56,9 @@ def remove_nodes(
 
     def clusters() -> set[str]:
         ours = [node for node in driver.list_nodes() if node.ours]
-        there = {node.name for node in ours}
-        return {node.labels[LABEL_CLUSTER] for node in ours if node.name in names or not there.issuperset(names)}
+        gone = set(names).difference(node.name for node in ours)
+        theirs = {node.labels[LABEL_CLUSTER] for node in ours if node.name in names}
+        return theirs | (clusters_of_gone(gone, driver.list_networks()) if gone else set())
 
     with (
         drained(driver, look_first, policy, reporter=reporter),

@@ -159,7 +159,9 @@ def test_a_program_that_ends_without_a_word_is_no_unreachable_host(
     assert "RuntimeError: oops" in caught.value.evidence
 
 
-def test_an_ssh_that_fails_before_it_is_asked_is_quoted(ssh: FakeSsh, hoff: SshConnection, recording: Recording) -> None:
+def test_an_ssh_that_fails_before_it_is_asked_is_quoted(
+    ssh: FakeSsh, hoff: SshConnection, recording: Recording
+) -> None:
     words = "ssh: connect to host 192.0.2.11 port 22: No route to host"
     ssh.fail(ADDRESS, words)
     member = MemberProcess(hoff)
