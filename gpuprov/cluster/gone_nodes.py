@@ -1,4 +1,4 @@
-"""Of which clusters nodes may have been that are not there any more: a pure function."""
+"""Of which clusters nodes may have been that are not there any more."""
 
 from __future__ import annotations
 
@@ -12,22 +12,20 @@ from gpuprov.drivers.base import LABEL_CLUSTER
 from gpuprov.spec.addressing import number_of_name
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection
 
     from gpuprov.cluster.state import ClusterState
-    from gpuprov.drivers.networks import NetworkState
+    from gpuprov.drivers.base import Driver
 
 
-def clusters_of_gone(names: Collection[str], networks: Iterable[NetworkState]) -> set[str]:
+def clusters_of_gone(driver: Driver, names: Collection[str]) -> set[str]:
     """The clusters that name their nodes so, or have recorded one of these: a killed run may not have told the others.
 
-    Args:
-        names: The nodes.
-        networks: All networks of the engine; what cannot be read there names nothing.
+    Only the engine's networks are asked for; what is recorded there and cannot be read names nothing.
     """
-    networks = tuple(networks)
+    networks = driver.list_networks() if names else []
     clusters = {network.labels[LABEL_CLUSTER] for network in networks if network.ours}
-    return {name for name in clusters if names and _may_have_had(cluster_state(name, (), networks), names)}
+    return {name for name in clusters if _may_have_had(cluster_state(name, (), networks), names)}
 
 
 def _may_have_had(state: ClusterState, names: Collection[str]) -> bool:

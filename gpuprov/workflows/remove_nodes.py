@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache, partial
 from itertools import product
 from typing import TYPE_CHECKING
 
@@ -54,11 +55,13 @@ def remove_nodes(
         nodes = [get_node(driver, name) for name in dict.fromkeys(names) if driver.find_node(name) is not None]
         return look([node.name for node in nodes], {node.labels[LABEL_CLUSTER] for node in nodes})
 
+    had_gone = cache(partial(clusters_of_gone, driver))
+
     def clusters() -> set[str]:
         ours = [node for node in driver.list_nodes() if node.ours]
         gone = set(names).difference(node.name for node in ours)
         theirs = {node.labels[LABEL_CLUSTER] for node in ours if node.name in names}
-        return theirs | (clusters_of_gone(gone, driver.list_networks()) if gone else set())
+        return theirs | ({node.labels[LABEL_CLUSTER] for node in ours} & had_gone(frozenset(gone)))
 
     with (
         drained(driver, look_first, policy, reporter=reporter),

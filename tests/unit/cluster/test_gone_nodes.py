@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 from gpuprov.cluster.files import Member
 from gpuprov.cluster.gone_nodes import clusters_of_gone
 from gpuprov.cluster.replacements import Replacement, dump_replacements
@@ -27,7 +30,15 @@ NETWORKS = [
 
 
 def test_names_tell_the_clusters_that_may_have_had_them() -> None:
-    found = {name: clusters_of_gone([name], NETWORKS) for name in ("c007", "dog-001", "web", "old", "nobody", "c7")}
-    found = {name: clusters for name, clusters in found.items() if clusters}
+    asked: list[str] = []
+
+    def list_networks() -> list[NetworkState]:
+        asked.append("networks")
+        return NETWORKS
+
+    engine: Any = SimpleNamespace(list_networks=list_networks)
+    names = ("c007", "dog-001", "web", "old", "nobody", "c7")
+    found = {name: clusters for name in names if (clusters := clusters_of_gone(engine, [name]))}
     assert found == {"c007": {"lab"}, "dog-001": {"dogs"}, "web": {"wide"}, "old": {"renewed"}}
-    assert clusters_of_gone([], NETWORKS) == set()
+    assert clusters_of_gone(engine, []) == set()
+    assert len(asked) == len(names)
