@@ -19,7 +19,6 @@ from gpuprov.host.kernel_limits import LIMITS
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from gpuprov.core.disk import Usage
     from gpuprov.drivers.base import EngineCluster
     from gpuprov.host.facts import HostFacts
     from gpuprov.host.finding import FindingStatus
@@ -123,7 +122,8 @@ def judge_engine(facts: HostFacts) -> Iterator[HostFinding]:
         room = _judge_room("storage-room", engine.free_bytes, "the engine's storage")
         if seen.disk is not None and room.status == "ok" and seen.disk.percent >= NEARLY_FULL:
             room = replace(room, status="warn", evidence=seen.disk.words, fix=find_fix("", "storage-room"))
-        yield replace(room, evidence=f"{room.evidence}{_most_of_it(seen.usage)}")
+        used = f"; of that, {engine.name} uses: {seen.usage.words}" if seen.usage.words else ""
+        yield replace(room, evidence=f"{room.evidence}{used}")
 
 
 def _judge_cluster(engine: str, cluster: EngineCluster) -> HostFinding:
@@ -144,7 +144,8 @@ def judge_disk(free_bytes: int) -> HostFinding:
 def judge_shared(facts: HostFacts) -> HostFinding:
     """Folders that nodes share hold what jobs write, which nothing removes by itself."""
     said = [
-        f"{folder} of cluster {facts.engine.shared_folders.get(folder)} is {disk.words}" + _most_of_it(usage)
+        f"{folder} of cluster {facts.engine.shared_folders.get(folder)} is {disk.words}"
+        + (f"; the most of it: {usage.words}" if usage.words else "")
         for folder, (disk, usage) in sorted(facts.shared_disks.items())
     ]
     if not said:
@@ -287,10 +288,6 @@ def takes(link: Link, wanted: IPv4Network) -> bool:
 def _names(names: Iterable[str]) -> str:
     *others, last = names
     return f"{', '.join(others)} and {last}" if others else last
-
-
-def _most_of_it(usage: Usage) -> str:
-    return f"; the most of it: {usage.words}" if usage.words else ""
 
 
 def _judge_room(check: str, free_bytes: int, where: str) -> HostFinding:

@@ -304,7 +304,7 @@ def test_folders_that_nodes_share(free: int, status: str) -> None:
     assert "jobs/7 3.0 GiB in 5 files" in finding.evidence
     room = {found.id: found for found in judge_engine(facts)}["storage-room"]
     assert room.status == status
-    assert room.evidence.endswith("; the most of it: 37 images 15.0 GiB, node c000 2.0 GiB")
+    assert room.evidence.endswith("; of that, lxd uses: 37 images 15.0 GiB, node c000 2.0 GiB")
 
 
 def test_a_subnet_that_nobody_uses_is_free() -> None:
