@@ -68,7 +68,7 @@ class Usage:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Taken:
+class StorageUse:
     """What one thing takes of an engine's storage; of what it shares with others, nothing.
 
     Attributes:
@@ -81,7 +81,7 @@ class Taken:
     size_bytes: int | None
 
 
-def rank_usage(taken: Sequence[Taken]) -> Usage:
+def rank_usage(taken: Sequence[StorageUse]) -> Usage:
     """What each kind takes together, those with the most first, then the largest things."""
     counted = [(one, one.size_bytes) for one in taken if one.size_bytes is not None]
     kinds: dict[str, list[int]] = defaultdict(list)

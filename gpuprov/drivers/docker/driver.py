@@ -49,7 +49,7 @@ from gpuprov.drivers.taken_ports import refuse_forwarded
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from gpuprov.core.disk import Taken
+    from gpuprov.core.disk import StorageUse
     from gpuprov.drivers.base import File, PathKind, Settings
     from gpuprov.drivers.docker.api import DockerApi
     from gpuprov.drivers.docker.blueprint import Blueprint
@@ -95,7 +95,7 @@ class DockerDriver(TellsNoNetworkSettings):
         """Of Docker's folder."""
         return _disk_of(self._api.get("/info"))
 
-    def usage(self) -> list[Taken]:
+    def usage(self) -> list[StorageUse]:
         """As Docker counts."""
         with self._api.reading("/system/df", timeout_s=COUNT_S) as answer:
             return list(parse_usage(json.load(answer)))

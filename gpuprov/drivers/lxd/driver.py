@@ -46,7 +46,7 @@ from gpuprov.drivers.node_trees import look_in_node, read_tree, write_tree
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from gpuprov.core.disk import Disk, Taken
+    from gpuprov.core.disk import Disk, StorageUse
     from gpuprov.drivers.base import PathKind
     from gpuprov.drivers.lxd.api import Document, LxdApi
     from gpuprov.drivers.networks import Exposure, NetworkRequest, NetworkState
@@ -105,7 +105,7 @@ class LxdDriver:
         """Of the storage pool for nodes."""
         return documents.parse_disk(self._api.get("storage-pools", pool_of_nodes(self._api), "resources"))
 
-    def usage(self) -> list[Taken]:
+    def usage(self) -> list[StorageUse]:
         """Of that pool: its instances, their snapshots, and what they were made from."""
         return pool_usage(self._api, pool_of_nodes(self._api))
 

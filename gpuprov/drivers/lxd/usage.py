@@ -7,7 +7,7 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from gpuprov.core.disk import COUNT_S, Taken
+from gpuprov.core.disk import COUNT_S, StorageUse
 from gpuprov.core.errors import EngineError, GpuprovError
 from gpuprov.core.execution import run
 from gpuprov.core.side_by_side import ask_side_by_side
@@ -33,7 +33,7 @@ _WRITTEN: Final = (
 )
 
 
-def pool_usage(api: LxdApi, pool: str) -> list[Taken]:
+def pool_usage(api: LxdApi, pool: str) -> list[StorageUse]:
     """Nodes and snapshots are counted before images, for as long as that may take.
 
     On btrfs, LXD would know it only with quotas, and in a folder not at all; there, only root of the host can count.
@@ -44,10 +44,10 @@ def pool_usage(api: LxdApi, pool: str) -> list[Taken]:
     named = [(_kind(volume), volume) for volume in listed if is_here(volume, api.member)]
     count = _counter(api, pool, driver)
 
-    def look(kind: str, volume: Document) -> Taken:
+    def look(kind: str, volume: Document) -> StorageUse:
         left_s = end_s - time.monotonic()
         name = volume["name"][:_ID] if kind == _BASE else volume["name"]
-        return Taken(kind=kind, name=name, size_bytes=count(volume, left_s) if left_s > 0 else None)
+        return StorageUse(kind=kind, name=name, size_bytes=count(volume, left_s) if left_s > 0 else None)
 
     ordered = sorted(named, key=lambda one: one[0] in (_IMAGE, _BASE))
     return ask_side_by_side([partial(look, kind, volume) for kind, volume in ordered], workers=_AT_ONCE)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from gpuprov.core.disk import Taken, rank_usage
+from gpuprov.core.disk import StorageUse, rank_usage
 from gpuprov.core.errors import EngineError
 from gpuprov.drivers.docker.usage import parse_usage
 from gpuprov.drivers.lxd import usage
@@ -139,8 +139,8 @@ def test_docker_tells_what_is_shared_and_what_is_not() -> None:
 
 
 def test_kinds_are_told_together_then_the_largest() -> None:
-    def take(kind: str, name: str, gib: int | None) -> Taken:
-        return Taken(kind=kind, name=name, size_bytes=None if gib is None else gib * GIB)
+    def take(kind: str, name: str, gib: int | None) -> StorageUse:
+        return StorageUse(kind=kind, name=name, size_bytes=None if gib is None else gib * GIB)
 
     taken = [*(take("image", str(size), size) for size in (1, 4, 2)), take("node", "c000", 3), take("node", "c1", 0)]
     ranked = rank_usage([*taken, take("base", "b", 1)])
