@@ -103,10 +103,7 @@ def ensure_wheels(
             _fetch_open(wanted, locked, unfinished, fetch)
         else:
             fetch(_only_locked(locked, unfinished))
-        with folder_lock(cache, waits=True):
-            shutil.rmtree(kept, ignore_errors=True)
-            unfinished.replace(kept)
-            mark_as_taken(kept)
+        _keep_wheels(unfinished, kept)
     except (CommandFailed, TimedOut) as failed:
         fix = room_fix(failed.evidence, tempfile.gettempdir(), cache) or decide_fix(failed.evidence, python)
         raise _explained(failed, requirements, fix=fix, reasons=reasons, limit_s=limit_s) from failed
@@ -121,6 +118,14 @@ def _take_wheels(kept: Path) -> bool:
         mark_as_taken(kept)
         return True
     return False
+
+
+def _keep_wheels(fetched: Path, kept: Path) -> None:
+    """Put what was fetched in its place."""
+    with folder_lock(kept.parent, waits=True):
+        shutil.rmtree(kept, ignore_errors=True)
+        fetched.replace(kept)
+        mark_as_taken(kept)
 
 
 def _explained(

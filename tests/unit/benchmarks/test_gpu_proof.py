@@ -589,6 +589,7 @@ HOSTS = Path(__file__).parents[2] / "data" / "hosts"
         ("one-gpu", "/usr/lib/x86_64-linux-gnu/nvidia/current", "550.90.07"),
         ("uvm-missing", "/usr/lib64", "535.183.01"),
         ("h100-vm", "/usr/local/nvidia/lib64", "580.159.04"),
+        ("h200-vm", "/usr/local/nvidia/lib64", "580.159.04"),
     ],
 )
 def test_the_container_finds_the_drivers_libraries_wherever_they_lie(
