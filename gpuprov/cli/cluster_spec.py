@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from gpuprov.cluster.state import ClusterState
     from gpuprov.drivers.base import Driver
     from gpuprov.planes.across.cluster_order import ClusterOrder
-    from gpuprov.shapes.words import Sharing
+    from gpuprov.shapes.choices import Sharing
     from gpuprov.spec.draft import Draft
     from gpuprov.spec.models import GpuMode, Role
 

@@ -16,7 +16,7 @@ from gpuprov.spec.models import ENGINES
 if TYPE_CHECKING:
     from gpuprov.cli.session import Session
     from gpuprov.drivers.base import Stream
-    from gpuprov.shapes.words import Sharing
+    from gpuprov.shapes.choices import Sharing
     from gpuprov.spec.models import GpuMode
 
 _DESCRIPTORS: Final[dict[Stream, int]] = {"stdout": 1, "stderr": 2}
