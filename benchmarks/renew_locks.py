@@ -74,7 +74,7 @@ def resolve(uv: Path, roots: Iterable[str], *options: str) -> str:
         wanted = Path(folder) / "roots.in"
         wanted.write_text("".join(f"{root}\n" for root in roots), encoding="utf-8")
         asked = ("pip", "compile", "--quiet", "--universal", f"--python-version={PYTHONS[0]}")
-        argv = [uv.absolute(), *asked, *options, wanted.name]
+        argv = [str(uv.absolute()), *asked, *options, wanted.name]
         return subprocess.run(argv, cwd=folder, check=True, stdout=subprocess.PIPE, encoding="utf-8").stdout
 
 

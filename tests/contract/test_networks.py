@@ -251,8 +251,7 @@ def test_nodes_reach_of_the_host_what_is_opened(bench: Bench, spare: str) -> Non
 @pytest.mark.parametrize("whole_bench", [pytest.param("docker", marks=pytest.mark.engine)], indirect=True)
 def test_nodes_of_other_hosts_reach_nothing_of_this_one(bench: Bench) -> None:
     """Docker's private network is on a bridge of gpuprov's own there; a namespace is behind it as such a node is."""
-    under, far = f"{overlay_bridge(0xFFFF00 + PROCESS)}", bridge(7)
-    driver, told = bench.driver, lambda: networks(bench.driver)[request.name]
+    driver, under, far = bench.driver, overlay_bridge(0xFFFF00 + PROCESS), bridge(7)
     request = NetworkRequest(name=bridge(3), labels={LABEL_CLUSTER: CLUSTER}, subnet=f"{ipv4(3, 0)}/24", beside=under)
     knock = f"import socket; socket.socket(2, 2).sendto(b'x', ('{NAT_ROUTER}', 9))"
     by_hand = (
@@ -262,6 +261,10 @@ def test_nodes_of_other_hosts_reach_nothing_of_this_one(bench: Bench) -> None:
         f" && ip -n {far} route add {NAT_ROUTER} dev eth1"
     )
     remove = f"ip netns del {far}; ip link del {far}; ip link del {under}"
+
+    def told() -> NetworkState:
+        return networks(driver)[request.name]
+
     try:
         subprocess.run(["sh", "-c", by_hand], check=True)
         driver.create_network(request)
