@@ -308,7 +308,7 @@ def host_addresses() -> list[str]:
 
 @pytest.mark.parametrize("desk", WORKERS, indirect=True)
 def test_a_run_whose_worker_is_killed_runs_again(desk: Desk) -> None:
-    job = desk.begin(*BRIEF)
+    job = desk.begin(*lasting(8))  # on a busy machine it outlasts two commands
     desk.gpuprov.in_node(desk.shown(job)["node"], "pkill", "-KILL", "-f", "gpuwork[.]worker")
     again_within(desk, job)
 
