@@ -20,7 +20,7 @@ import threading
 import time
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from benchmarks.machine import describe
 from gpuwork.programs.certificate import make_certificate, read_security
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from distributed import Client
+
+    from gpuprov.shapes.program_runs import ProgramResult, Progress
 
 WORKERS = 4
 COLUMNS = 16
@@ -62,7 +64,7 @@ class Ours:
         self._folder = folder
         self._program = write_program(folder / "program", cuda=cuda, python=PYTHON, runner=RUNNER, config=config)
 
-    def run(self, rounds: int, rows: int, *, kill: bool = False) -> tuple[list[float], dict[str, Any]]:
+    def run(self, rounds: int, rows: int, *, kill: bool = False) -> tuple[list[float], ProgramResult]:
         """When the run began to distribute its data and when each round ended; and the result."""
         moments: list[float] = []
         with tempfile.TemporaryDirectory(dir=self._folder) as place:
@@ -72,13 +74,13 @@ class Ours:
                 store=self._folder / "store", run=Path(place), toolkit=find_toolkit(),
             )  # fmt: skip
 
-            def tell(told: dict[str, Any]) -> None:
+            def tell(told: Progress) -> None:
                 moments.append(time.perf_counter())
-                if kill and told["iterations"] == rounds // 2:
+                if kill and told.iterations == rounds // 2:
                     threading.Thread(target=kill_worker, args=(place,)).start()
 
-            document = lead(run, gpus=[None] * WORKERS, tell=tell)
-        return moments, document
+            result = lead(run, gpus=[None] * WORKERS, tell=tell)
+        return moments, result
 
 
 def kill_worker(run: str) -> None:
@@ -208,12 +210,12 @@ def measure_large_table(folder: Path, gib: int) -> str:
         )  # fmt: skip
     moments.append(time.perf_counter())
     with Memory() as running:
-        document = lead(run, gpus=[None] * WORKERS, tell=lambda _: moments.append(time.perf_counter()))
-    found = document["result"]["state"]["sums"]
+        result = lead(run, gpus=[None] * WORKERS, tell=lambda _: moments.append(time.perf_counter()))
+    found = result.result["state"]["sums"]
     worst = max(abs(one - other) / other for one, other in zip(found, sums, strict=True))
     read, distributed = moments[1] - moments[0], moments[3] - moments[2]
     return (
-        f"{gib} GiB of CSV, {document['rows']:,} rows of {COLUMNS}: read in {read:.0f} s "
+        f"{gib} GiB of CSV, {result.rows:,} rows of {COLUMNS}: read in {read:.0f} s "
         f"({gib * 1024 / read:.0f} MiB/s) with {reading.peak / 1024**2:.0f} MiB of memory; to {WORKERS} workers with "
         f"the first of 3 iterations in {distributed:.1f} s; {running.peak / 1024**3:.2f} GiB of memory at most in all "
         f"processes together; sums differ by {worst:.1e}"
@@ -263,8 +265,8 @@ def main() -> None:
     print(f"| an empty round over {WORKERS} workers | {spread(ours)} | {spread(dask_seconds)} |")
     rates = [f"{asked.mib / statistics.mean(seconds):.0f} MiB/s" for seconds in (distributed, scattered)]
     print(f"| {asked.mib} MiB to {WORKERS} workers | {rates[0]} | {rates[1]} |")
-    print(f"\n100 rounds of 20 ms: {whole['seconds']:.2f} s; {killed['seconds']:.2f} s with a worker killed in between")
-    print(f"({killed['moved']} slice moved)")
+    print(f"\n100 rounds of 20 ms: {whole.seconds:.2f} s; {killed.seconds:.2f} s with a worker killed in between")
+    print(f"({killed.moved} slice moved)")
 
 
 if __name__ == "__main__":

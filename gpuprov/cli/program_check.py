@@ -23,11 +23,16 @@ def command(session: Session, program: str, data: str | None, settings: tuple[st
 
     Compares its header with its Python structures, and compiles it, with the compilers of this host. Prints its hash.
     """
-    from gpuprov.documents.programs import program_check_document
     from gpuprov.host.program_check import check_program
+    from gpuprov.shapes.programs import ProgramCheck
     from gpuprov.spec.program_order import ProgramOrder
 
-    checked = check_program(ProgramOrder(program=get_project(program), data=check_data(data), settings=settings))
+    order = ProgramOrder(program=get_project(program), data=check_data(data), settings=settings)
+    checked, sound = check_program(order)
     for words in checked.left_out:
         session.reporter.warn(f"not checked on this host: {words}")
-    session.show(program_check_document(checked, host=session.host.name), checked.hash)
+    document = ProgramCheck(
+        host=session.host.name, hash=sound.hash, name=sound.name, program_version=sound.version,
+        files=checked.files, rows=checked.table.rows if checked.table else None, left_out=checked.left_out,
+    )  # fmt: skip
+    session.show(document, sound.hash)

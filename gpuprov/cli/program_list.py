@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from gpuprov.cli.session import Session
-    from gpuprov.planes.work.program_answers import ProgramRow
+    from gpuprov.shapes.programs import ListedProgram
 
 _HEADERS = ("HASH", "NAME", "VERSION", "REGISTERED", "BUILT FOR")
 _SHORT = 12  # characters of a hash that tell it from others in a table
@@ -26,15 +26,15 @@ _SHORT = 12  # characters of a hash that tell it from others in a table
 @click.pass_obj
 def command(session: Session, cluster: str, engine: str | None) -> None:
     """List the programs that are registered in a cluster, and the kinds of GPU for which they are built."""
-    from gpuprov.documents.programs import programs_document
+    from gpuprov.shapes.programs import ProgramList
     from gpuprov.workflows.programs import list_programs
 
     programs = list_programs(open_cluster(session, engine, cluster), cluster)
-    document = programs_document(programs, cluster=cluster, host=session.host.name)
+    document = ProgramList(host=session.host.name, cluster=cluster, programs=programs)
     session.show(document, render_programs(programs, colour=session.colour))
 
 
-def render_programs(programs: Sequence[ProgramRow], *, colour: bool) -> str:
+def render_programs(programs: Sequence[ListedProgram], *, colour: bool) -> str:
     """A line for each program."""
     rows = [
         (one.hash[:_SHORT], one.name, one.version, one.registered, ",".join(one.built_for) or "-") for one in programs

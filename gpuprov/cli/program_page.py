@@ -25,13 +25,15 @@ PORT: Final = 8787
 @click.pass_obj
 def command(session: Session, port: int, cluster: str, engine: str | None) -> None:
     """Let a browser on this host open Dask's page of the run that is under way, until Ctrl-C. Prints the address."""
-    from gpuprov.documents.programs import program_page_document
+    from gpuprov.core.relay import HERE
+    from gpuprov.shapes.program_runs import ProgramPage
     from gpuprov.workflows.programs import get_run_page
     from gpuprov.workflows.queue_page import serve_page
 
     def ready(page: NodePage) -> None:
-        document = program_page_document(page, port=port, cluster=cluster, host=session.host.name)
-        session.show(document, f"address: {document['address']}")
+        address = f"http://{HERE}:{port}/status"
+        document = ProgramPage(host=session.host.name, cluster=cluster, node=page.node, address=address)
+        session.show(document, f"address: {address}")
         sys.stdout.flush()
         session.reporter.note("until Ctrl-C")
 

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 @click.pass_obj
 def command(session: Session, program: str, cluster: str, engine: str | None) -> None:
     """Remove a registered program, named by its hash or the first 6 characters or more, and what was built from it."""
-    from gpuprov.documents.programs import programs_document
+    from gpuprov.shapes.programs import ProgramList
     from gpuprov.workflows.programs import remove_program
 
     row = remove_program(open_cluster(session, engine, cluster), cluster, program)
-    document = programs_document([row], cluster=cluster, host=session.host.name)
+    document = ProgramList(host=session.host.name, cluster=cluster, programs=(row,))
     session.show(document, f"removed: {row.name} {row.version}, {row.hash}")

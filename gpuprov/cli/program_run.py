@@ -37,9 +37,9 @@ def command(session: Session, /, **given: Any) -> int:  # noqa: ANN401 - what cl
     """
     from gpuprov.core.report_file import ReportFile
     from gpuprov.core.waiting import SystemClock
-    from gpuprov.documents.program_chart import render_chart
-    from gpuprov.documents.programs import program_run_document
     from gpuprov.host.local_packages import find_gpus
+    from gpuprov.render.program_chart import render_chart
+    from gpuprov.shapes.program_runs import ProgramRun
     from gpuprov.spec.program_order import ProgramOrder
     from gpuprov.workflows.programs import run_program, run_program_here
 
@@ -48,19 +48,19 @@ def command(session: Session, /, **given: Any) -> int:  # noqa: ANN401 - what cl
     file = None if given["svg"] is None else ReportFile(given["svg"], option="--svg", kind="chart")
     cluster = None if given["local"] else given["cluster"]
     if cluster is None:
-        run = run_program_here(order, gpus=find_gpus(session.host), reporter=session.reporter)
+        job, result = None, run_program_here(order, gpus=find_gpus(session.host), reporter=session.reporter)
     else:
         connect = partial(open_cluster, session, given["engine"], cluster)
-        run = run_program(connect, cluster, order, reporter=session.reporter, clock=SystemClock())
-    if run.result["simulated"]:
+        job, result = run_program(connect, cluster, order, reporter=session.reporter, clock=SystemClock())
+    if result.simulated:
         session.reporter.warn("SIMULATED: workers had simulated GPUs, or none")
-    text = json.dumps(run.result["result"], indent=1)
-    session.show(program_run_document(run, cluster=cluster, host=session.host.name), text)
+    text = json.dumps(result.result, indent=1)
+    session.show(ProgramRun(host=session.host.name, cluster=cluster, id=job, result=result), text)
     if file is None:
         return 0
-    if run.result["chart"] is None:
+    if result.chart is None:
         session.reporter.warn(f"not written: {file.path}; the program makes no chart of its result (docs/programs.md)")
         return 1
-    file.write(render_chart(run.result))
+    file.write(render_chart(result.chart, simulated=result.simulated))
     session.reporter.note(f"written: {file.path}")
     return 0

@@ -85,9 +85,9 @@ def read(kind: type[Kind], told: bytes | str | Mapping[str, Any]) -> Kind:
     content = parse_json(told) if isinstance(told, (bytes, str)) else told
     try:
         value = msgspec.convert(content, kind)
+        _require_all(value, content, "$")
     except RecursionError:
         raise ValueError("is nested too deeply") from None
-    _require_all(value, content, "$")
     return value
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from contextlib import ExitStack, contextmanager, suppress
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from gpuprov.core.errors import EngineError, GpuprovError, TimedOut, UsageError
 from gpuprov.core.excerpt import excerpt
@@ -15,20 +15,21 @@ from gpuprov.host.program_check import check_program
 from gpuprov.host.program_run import run_on_this_machine
 from gpuprov.planes.across.find_desk import count_gpus, get_desk
 from gpuprov.planes.work.node_contents import require_compiler
-from gpuprov.planes.work.program_answers import ProgramRun, read_program_result
 from gpuprov.planes.work.program_desk import ProgramDesk, work_command
 from gpuprov.planes.work.queue_page import NodePage
+from gpuprov.shapes.error import Error
 from gpuprov.shapes.job_order import JobOrder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator
 
     from gpuprov.core.reporter import Reporter
     from gpuprov.core.waiting import Clock
     from gpuprov.drivers.base import Driver
     from gpuprov.gpu.models import HostGpus
     from gpuprov.planes.work.job_desk import JobDesk
-    from gpuprov.planes.work.program_answers import ProgramRow
+    from gpuprov.shapes.program_runs import ProgramResult
+    from gpuprov.shapes.programs import ListedProgram
     from gpuprov.spec.program_order import ProgramOrder
 
 LOOK_S: Final = 1.0
@@ -39,8 +40,8 @@ _ENDED: Final = ("done", "failed", "cancelled", "lost")
 
 def run_program(
     connect: Callable[[], Driver], cluster: str, order: ProgramOrder, *, reporter: Reporter, clock: Clock
-) -> ProgramRun:
-    """Check a program and its data here, copy them into a node, and have jobs of the cluster run it.
+) -> tuple[str, ProgramResult]:
+    """Check a program and its data here, copy them into a node, and have jobs of the cluster run it: their id and more.
 
     Args:
         connect: Opens the engine, once nothing is wrong with the program.
@@ -55,7 +56,7 @@ def run_program(
         EngineError: The node or its plane refused, or the workers were lost.
     """
     with reporter.phase("check"):
-        checked = check_program(order)
+        checked, program = check_program(order)
     for words in checked.left_out:
         reporter.warn(f"not checked on this host: {words}")
     driver = connect()
@@ -78,7 +79,7 @@ def run_program(
             run = programs.prepare(order, place, data, workers=workers)
     command = work_command(run)
     with _dropped_unless_submitted(programs, run), reporter.phase("submit"):
-        submitted = desk.submit(JobOrder(command=command, name=checked.name, count=workers, gpus=1), None)
+        submitted = desk.submit(JobOrder(command=command, name=program.name, count=workers, gpus=1), None)
     reporter.note(f"{workers} workers: jobs {submitted.id}")
     try:
         with reporter.phase("iterate"):
@@ -90,7 +91,7 @@ def run_program(
         finally:
             programs.drop(run)
         raise
-    return ProgramRun(id=submitted.id, result=result)
+    return submitted.id, result
 
 
 @contextmanager
@@ -104,7 +105,7 @@ def _dropped_unless_submitted(programs: ProgramDesk, run: str) -> Iterator[None]
         raise
 
 
-def run_program_here(order: ProgramOrder, *, gpus: HostGpus | None, reporter: Reporter) -> ProgramRun:
+def run_program_here(order: ProgramOrder, *, gpus: HostGpus | None, reporter: Reporter) -> ProgramResult:
     """Run a program on this machine.
 
     Args:
@@ -119,12 +120,12 @@ def run_program_here(order: ProgramOrder, *, gpus: HostGpus | None, reporter: Re
         EngineError: The node or its plane refused, or the workers were lost.
     """
     with reporter.phase("iterate"):
-        return ProgramRun(id=None, result=read_program_result(run_on_this_machine(order, gpus, python=sys.executable)))
+        return run_on_this_machine(order, gpus, python=sys.executable)
 
 
 def _wait(
     desk: JobDesk, programs: ProgramDesk, run: str, job: str, *, reporter: Reporter, clock: Clock
-) -> Mapping[str, Any]:
+) -> ProgramResult:
     """The result, as soon as the run has ended.
 
     Raises:
@@ -143,15 +144,15 @@ def _wait(
             clock.sleep(LOOK_S)
             continue
         heard_s = clock.now_s()
-        if look.result is not None:
-            return look.result
-        if look.complaint is not None:
-            raise programs.as_error(look.complaint)
+        if isinstance(look.end, Error):
+            raise programs.as_error(look.end.error)
+        if look.end is not None:
+            return look.end
         if ended:
             with suppress(GpuprovError):
                 programs.drop(run)
             raise _without_result(desk, job)
-        reporter.node(job, "waits for workers" if look.workers is None else f"{look.iterations} iterations")
+        reporter.node(job, f"{look.progress.iterations} iterations" if look.progress else "waits for workers")
         rounds += 1
         clock.sleep(LOOK_S)
 
@@ -167,12 +168,12 @@ def _without_result(desk: JobDesk, job: str) -> EngineError:
     )
 
 
-def list_programs(driver: Driver, cluster: str) -> tuple[ProgramRow, ...]:
+def list_programs(driver: Driver, cluster: str) -> tuple[ListedProgram, ...]:
     """All programs that are registered in a cluster."""
     return ProgramDesk.beside(get_desk(driver, cluster, verb="gpuprov program list")).programs()
 
 
-def remove_program(driver: Driver, cluster: str, program: str) -> ProgramRow:
+def remove_program(driver: Driver, cluster: str, program: str) -> ListedProgram:
     """Remove a registered program with all that was built of it.
 
     Raises:

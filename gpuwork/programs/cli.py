@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import signal
 import sys
 import tempfile
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from gpuprov.shapes.base import write
+from gpuprov.shapes.base import encode
+from gpuprov.shapes.error import Error
 from gpuprov.shapes.faults import Fault
+from gpuprov.shapes.program_runs import ProgramPages, ProgramPrepared, ProgramProgress, RunPage
+from gpuprov.shapes.programs import ProgramChecked, ProgramRemoved, Programs, SoundProgram, TableSize
 from gpuwork.errors import Refused, StoreError, WorkError
 from gpuwork.packages import require_here
 from gpuwork.programs.arguments import parse_arguments
 from gpuwork.programs.check import examine_program
 from gpuwork.programs.prepare import prepare_run
-from gpuwork.programs.run_folder import read_run_folder, render_error
+from gpuwork.programs.run_folder import read_run_folder
 from gpuwork.programs.store import get_program, registered_programs, remove_registered
 from gpuwork.programs.table import check_table
 from gpuwork.programs.toolkit import find_toolkit
@@ -30,18 +32,13 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
-    from gpuwork.programs.store import Registered
+    from gpuprov.shapes.base import Record
+    from gpuprov.shapes.program_runs import Progress
 
-CHECKED: Final = "gpuprov.program-checked/v1"
-PREPARED: Final = "gpuprov.program-prepared/v1"
-LOOKED: Final = "gpuprov.program-progress/v1"
-PAGES: Final = "gpuprov.program-pages/v1"
-PROGRAMS: Final = "gpuprov.programs/v1"
-REMOVED: Final = "gpuprov.program-removed/v1"
+    Printed = tuple[Record | None, int]
+
 EXIT_DONE: Final = 0
 EXIT_INTERRUPTED: Final = 130
-
-Printed = tuple[dict[str, Any], int]
 
 
 class _Interrupted(BaseException):
@@ -58,11 +55,11 @@ def main(arguments: list[str]) -> int:
             document, code = verbs[asked.verb](asked)
     except WorkError as error:
         _tell(str(error))
-        document, code = render_error(error), error.exit_code
+        document, code = Error(error=error.parts), error.exit_code
     except _Interrupted:
         _tell("interrupted")
         return EXIT_INTERRUPTED
-    sys.stdout.write(json.dumps(document) + "\n")
+    sys.stdout.write(f"{encode(document).decode() if document else {}}\n")
     return code
 
 
@@ -77,13 +74,15 @@ def _check(asked: argparse.Namespace) -> Printed:
         faults = [*faults, *found]
     told = None
     if checked is not None:
-        told = {"hash": checked.hash, "name": checked.config.name, "version": checked.config.version,
-                "makes_dataset": checked.makes_dataset}  # fmt: skip
-    document = {
-        "schema": CHECKED, "version": 1, "program": told, "files": list(checked.files) if checked else [],
-        "table": None if shape is None else {"rows": shape.rows, "columns": shape.columns},
-        "left_out": list(checked.left_out) if checked else [], "faults": [*map(write, faults)],
-    }  # fmt: skip
+        told = SoundProgram(
+            hash=checked.hash, name=checked.config.name, version=checked.config.version,
+            makes_dataset=checked.makes_dataset,
+        )  # fmt: skip
+    document = ProgramChecked(
+        program=told, files=checked.files if checked else (),
+        table=TableSize(rows=shape.rows, columns=shape.columns) if shape else None,
+        left_out=checked.left_out if checked else (), faults=tuple(faults),
+    )  # fmt: skip
     for fault in faults:
         _tell(str(fault))
     return document, Refused.exit_code if faults else EXIT_DONE
@@ -128,7 +127,7 @@ def _with_logs(error: WorkError, run: Path, store: Path) -> WorkError:
 
 def _prepare(asked: argparse.Namespace) -> Printed:
     asked.runs.mkdir(parents=True, exist_ok=True)
-    place = Path(tempfile.mkdtemp(prefix="run-", dir=asked.runs))
+    place = Path(tempfile.mkdtemp(prefix="run-", dir=asked.runs.absolute()))
     try:
         run = prepare_run(
             asked.program, asked.data, settings=dict(asked.settings), workers=asked.workers or 1, local=False,
@@ -137,20 +136,19 @@ def _prepare(asked: argparse.Namespace) -> Printed:
     except BaseException:
         shutil.rmtree(place, ignore_errors=True)
         raise
-    program = run.registered
-    document = {"schema": PREPARED, "version": 1, "run": str(place), "hash": program.hash, "name": program.name}
-    return document, EXIT_DONE
+    program = run.registered.record
+    return ProgramPrepared(run=str(place), hash=program.hash, name=program.name), EXIT_DONE
 
 
 def _work(asked: argparse.Namespace) -> Printed:
     run = read_run_folder(asked.run)
     if run.find_end() is not None:
-        return {}, EXIT_DONE
+        return None, EXIT_DONE
     from gpuwork.programs.meet import serve_worker, settle_dask
 
     settle_dask()
     if asked.number:
-        return {}, serve_worker(run, asked.number)
+        return None, serve_worker(run, asked.number)
     from gpuwork.programs.lead import lead
 
     return lead(run, gpus=[None], tell=run.write_progress), EXIT_DONE
@@ -158,18 +156,14 @@ def _work(asked: argparse.Namespace) -> Printed:
 
 def _look(asked: argparse.Namespace) -> Printed:
     run = read_run_folder(asked.run)
-    document = {"schema": LOOKED, "version": 1, "progress": run.find_progress(), "end": run.find_end()}
-    return document, EXIT_DONE
+    return ProgramProgress(progress=run.find_progress(), end=run.find_end()), EXIT_DONE
 
 
 def _drop(asked: argparse.Namespace) -> Printed:
     run = read_run_folder(asked.run)
     if run.find_end() is None:
-        run.end(
-            render_error(
-                StoreError("the run was cancelled", evidence="its data was removed", fix="run the program again")
-            )
-        )
+        cancelled = StoreError("the run was cancelled", evidence="its data was removed", fix="run the program again")
+        run.end(Error(error=cancelled.parts))
     return _look(asked)
 
 
@@ -184,9 +178,9 @@ def _pages(asked: argparse.Namespace) -> Printed:
             run = read_run_folder(place)
             meeting = run.find_meeting()
             if run.find_end() is None and meeting is not None and meeting.page is not None:
-                page = {"node": meeting.node, "port": meeting.page}
+                page = RunPage(node=meeting.node, port=meeting.page)
                 break
-    return {"schema": PAGES, "version": 1, "page": page}, EXIT_DONE
+    return ProgramPages(page=page), EXIT_DONE
 
 
 def _changed(place: Path) -> float:
@@ -198,27 +192,20 @@ def _changed(place: Path) -> float:
 
 
 def _list(asked: argparse.Namespace) -> Printed:
-    rows = [_row(one) for one in registered_programs(asked.store.absolute())]
-    return {"schema": PROGRAMS, "version": 1, "programs": rows}, EXIT_DONE
+    programs = tuple(one.listed for one in registered_programs(asked.store.absolute()))
+    return Programs(programs=programs), EXIT_DONE
 
 
 def _remove(asked: argparse.Namespace) -> Printed:
     program = get_program(asked.store.absolute(), asked.hash)
-    row = _row(program)
+    removed = program.listed
     remove_registered(program)
-    return {"schema": REMOVED, "version": 1, "program": row}, EXIT_DONE
+    return ProgramRemoved(program=removed), EXIT_DONE
 
 
-def _row(program: Registered) -> dict[str, Any]:
-    return {
-        "hash": program.hash, "name": program.name, "version": program.version,
-        "registered": program.registered, "built_for": program.targets,
-    }  # fmt: skip
-
-
-def _tell_progress(told: dict[str, Any]) -> None:
-    if told["iterations"] in (0, 1) or not told["iterations"] & (told["iterations"] - 1):  # 1, 2, 4, 8, ...
-        _tell(f"{told['rows']} rows on {told['workers']} workers: {told['iterations']} iterations")
+def _tell_progress(told: Progress) -> None:
+    if told.iterations in (0, 1) or not told.iterations & (told.iterations - 1):  # 1, 2, 4, 8, ...
+        _tell(f"{told.rows} rows on {told.workers} workers: {told.iterations} iterations")
 
 
 def _tell(words: str) -> None:

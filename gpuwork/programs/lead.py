@@ -9,14 +9,17 @@ import traceback
 from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
 
+from gpuprov.shapes.base import changed, read
+from gpuprov.shapes.error import Error
+from gpuprov.shapes.program_runs import Chart, ProgramResult, ProgramWorker, Progress
+from gpuprov.shapes.programs import ProgramName
 from gpuwork.errors import BatchError, WorkError
 from gpuwork.program import program_argv
 from gpuwork.programs.certificate import read_security
 from gpuwork.programs.drive import Leader
 from gpuwork.programs.meet import settle_dask, wait_for_meeting
 from gpuwork.programs.members import Members, WorkersLost
-from gpuwork.programs.process import ProgramProcess
-from gpuwork.programs.run_folder import RESULT_SCHEMA, render_error
+from gpuwork.programs.process import ProgramError, ProgramProcess
 from gpuwork.programs.seat import INITIALISE_S
 from gpuwork.programs.store import in_use
 from gpuwork.where import find_where
@@ -37,24 +40,21 @@ _LOOK_S: Final = 0.1
 _MOST_SAID: Final = 2000
 
 
-def lead(run: RunFolder, *, gpus: Sequence[str | None], tell: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
-    """Lead a run, and keep how it ended.
+def lead(run: RunFolder, *, gpus: Sequence[str | None], tell: Callable[[Progress], None]) -> ProgramResult:
+    """Lead a run, keep how it ended, and give its result.
 
     Args:
         run: Its folder.
         gpus: For each worker that is started here, its `CUDA_VISIBLE_DEVICES`; None for what this process has.
         tell: Is told how far it is.
 
-    Returns:
-        The result, as a document.
-
     Raises:
         WorkError: It failed; the folder says why.
     """
     try:
-        document = _lead(run, gpus, tell)
+        result = _lead(run, gpus, tell)
     except WorkError as error:
-        run.end(render_error(error))
+        run.end(Error(error=error.parts))
         raise
     except Exception as error:
         failed = BatchError(
@@ -62,13 +62,13 @@ def lead(run: RunFolder, *, gpus: Sequence[str | None], tell: Callable[[dict[str
             evidence=traceback.format_exc()[-_MOST_SAID:],
             fix=f"ls -l {run.path}; tail {run.log('scheduler')}",
         )
-        run.end(render_error(failed))
+        run.end(Error(error=failed.parts))
         raise failed from error
-    run.end(document)
-    return document
+    run.end(result)
+    return result
 
 
-def _lead(run: RunFolder, gpus: Sequence[str | None], tell: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
+def _lead(run: RunFolder, gpus: Sequence[str | None], tell: Callable[[Progress], None]) -> ProgramResult:
     settle_dask()
     program = run.registered
     config = program.read_config()
@@ -83,7 +83,7 @@ def _lead(run: RunFolder, gpus: Sequence[str | None], tell: Callable[[dict[str, 
         ]
         client = stack.enter_context(_client(run, meeting.address))
         process = stack.enter_context(ProgramProcess(program.code, config, log=run.log("program")))
-        dataset = {"dataset": str(run.dataset), "is_table": run.is_table}
+        dataset = {"dataset": str(run.dataset), "is_table": run.record.is_table}
         said, _ = process.ask("open", run.params, limit_s=INITIALISE_S, what="open its dataset", **dataset)
 
         def lives() -> None:
@@ -93,22 +93,17 @@ def _lead(run: RunFolder, gpus: Sequence[str | None], tell: Callable[[dict[str, 
                 )
 
         members = Members(client, lives)
-        places = _gather(members, min(run.workers, int(said["rows"])), run, lives, here)
-        progress = {"workers": len(places), "rows": said["rows"], "iterations": 0}
-        tell(progress)
-
-        def report(iterations: int) -> None:
-            progress["iterations"] = iterations
-            tell(progress)
-
-        driver = Leader(members, process, tell=report)
+        places = _gather(members, min(run.record.workers, int(said["rows"])), run, lives, here)
+        begun = Progress(workers=len(places), rows=int(said["rows"]), iterations=0)
+        tell(begun)
+        driver = Leader(members, process, tell=lambda iterations: tell(changed(begun, iterations=iterations)))
         driver.build(places)
         driver.divide(int(said["rows"]), {address: place.rate for address, place in places.items()})
         outcome = driver.iterate()
         told, _ = process.ask("describe", outcome.state, outcome.result, what="describe its result")
         with suppress(OSError):
             members.close(places)
-        return _document(run, outcome, places, said["rows"], told)
+        return _result(run, outcome, places, begun.rows, told)
 
 
 def _gather(
@@ -121,13 +116,15 @@ def _gather(
         now = time.monotonic()
         first = first or (now if connected else None)
         ended = [process for process in here if process.poll() is not None]
-        everybody = wanted - len(ended) if run.local else wanted
+        everybody = wanted - len(ended) if run.record.local else wanted
         if connected and (len(connected) >= everybody or (first is not None and now >= first + TOGETHER_S)):
             places = members.places(connected)
             return dict([*places.items()][:wanted])
         lives()
-        if now >= until or (run.local and len(ended) == len(here)):
-            counted = f"{len(ended)} of {len(here)} processes have ended" if run.local else f"within {INITIALISE_S:g} s"
+        if now >= until or (run.record.local and len(ended) == len(here)):
+            counted = f"within {INITIALISE_S:g} s"
+            if run.record.local:
+                counted = f"{len(ended)} of {len(here)} processes have ended"
             raise WorkersLost("no worker connected", evidence=counted, fix=f"tail {run.log('worker-0')}")
         time.sleep(_LOOK_S)
 
@@ -174,30 +171,31 @@ def _client(run: RunFolder, address: str) -> Iterator[Client]:
             client.close(timeout=_END_S)
 
 
-def _document(
+def _result(
     run: RunFolder, outcome: RunOutcome, places: dict[str, Equipment], rows: int, told: dict[str, Any]
-) -> dict[str, Any]:
-    program = run.registered
-    return {
-        "schema": RESULT_SCHEMA,
-        "version": 1,
-        "program": {"hash": program.hash, "name": program.name, "version": program.version},
-        "iterations": outcome.iterations,
-        "seconds": round(outcome.seconds, 6),
-        "rows": rows,
-        "moved": outcome.moved,
-        "simulated": find_where().simulated or any(place.gpu is None for place in places.values()),
-        "workers": [
-            {
-                "number": number,
-                "node": place.node,
-                "gpu": place.gpu,
-                "name": place.name,
-                "built_for": place.target,
-                "rows": sum(part.stop - part.start for part, holder in outcome.holders.items() if holder == address),
-            }
-            for number, (address, place) in enumerate(places.items())
-        ],
-        "result": told["result"],
-        "chart": told["chart"],
-    }
+) -> ProgramResult:
+    program = run.registered.record
+    try:
+        chart = None if told["chart"] is None else read(Chart, told["chart"])
+    except ValueError as error:
+        raise ProgramError(
+            "the chart of the result cannot be drawn", evidence=str(error), fix="docs/programs.md describes a chart"
+        ) from error
+    workers = [
+        ProgramWorker(
+            number=number, node=place.node, gpu=place.gpu, name=place.name, built_for=place.target,
+            rows=sum(part.stop - part.start for part, holder in outcome.holders.items() if holder == address),
+        )
+        for number, (address, place) in enumerate(places.items())
+    ]  # fmt: skip
+    return ProgramResult(
+        program=ProgramName(hash=program.hash, name=program.name, version=program.program_version),
+        iterations=outcome.iterations,
+        seconds=round(outcome.seconds, 6),
+        rows=rows,
+        moved=outcome.moved,
+        simulated=find_where().simulated or any(place.gpu is None for place in places.values()),
+        workers=tuple(workers),
+        result=told["result"],
+        chart=chart,
+    )

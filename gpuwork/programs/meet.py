@@ -11,10 +11,10 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
+from gpuprov.shapes.program_runs import Meeting
 from gpuwork.errors import HostLacks, TimedOut
 from gpuwork.packages import pip_command
 from gpuwork.programs.certificate import read_security
-from gpuwork.programs.run_folder import Meeting
 
 if TYPE_CHECKING:
     from gpuwork.programs.run_folder import RunFolder
@@ -106,7 +106,7 @@ def serve_worker(run: RunFolder, number: int) -> int:
             break
         asyncio.run(_serve_worker(run, number, meeting))
         served = meeting.number
-        if run.local:
+        if run.record.local:
             break
     return 0
 
@@ -161,7 +161,7 @@ def wait_for_meeting(run: RunFolder, *, unlike: str | None = None, limit_s: floa
 
 def own_address(run: RunFolder) -> str:
     """The address by which the other machines of the run reach this one."""
-    if run.local:
+    if run.record.local:
         return _HERE
     with suppress(OSError):
         address = socket.gethostbyname(platform.node())

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpuprov.shapes.faults import Fault
+from gpuprov.shapes.program_runs import ProgramFolder
 from gpuwork.errors import Refused, StoreError, refusal
 from gpuwork.programs.certificate import make_certificate
 from gpuwork.programs.check import examine_program
@@ -67,12 +68,13 @@ def prepare_run(  # noqa: PLR0913  (what a run is made of)
     try:
         _write_dataset(checked, folder, data, settings, run)
         program = register(folder, checked.files, checked.config, checked.hash, store=store)
-        prepared = RunFolder(
-            path=run, program=str(program.folder), workers=workers, is_table=(run / TABLE).exists(), local=local
+        record = ProgramFolder(
+            path=str(run), program=str(program.folder), workers=workers, is_table=(run / TABLE).exists(), local=local
         )
+        prepared = RunFolder(path=run, record=record)
         make_certificate(run)
         prepared.write()
-    except OSError as error:
+    except (OSError, UnicodeEncodeError) as error:
         raise StoreError("the run cannot be written", evidence=str(error), fix=f"df -h {run}; ls -ld {run}") from error
     return prepared
 

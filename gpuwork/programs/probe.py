@@ -7,14 +7,16 @@ import signal
 import subprocess
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
+from msgspec import Meta
+
+from gpuprov.shapes.base import Shape, read
 from gpuprov.shapes.faults import Fault
 from gpuwork.errors import shown
 from gpuwork.programs.compiler import compile_sources
 from gpuwork.programs.contract import C_FUNCTIONS, STRUCTURES
 from gpuwork.programs.toolkit import NATIVE, STANDIN
-from gpuwork.strict import parse_strict_json, read_fields, whole
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -66,6 +68,15 @@ _FIELD: Final = (
     'void tell_{number}() {{ tell<decltype((({name} *)0)->{field})>("{name}.{field}", offsetof({name}, {field})); }}'
 )
 _IDENTIFIER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+class Measured(Shape, frozen=True, kw_only=True):
+    """What the compiler made of a structure or of a field, in bytes."""
+
+    name: str
+    offset: Annotated[int, Meta(ge=0, le=2**31)]
+    size: Annotated[int, Meta(ge=0, le=2**31)]
+    kind: str
 
 
 def find_header_faults(
@@ -140,7 +151,7 @@ def _complaint(config: ProgramConfig, name: str, said: str) -> Fault:
 
 def _measure(
     begin: list[str], lines: Mapping[int, str], about: Mapping[int, str], *, argv: list[str], code: Path, place: Path
-) -> dict[str, dict[str, Any]]:
+) -> dict[str, Measured]:
     """What the compiler makes of the structures and fields that are there, by name.
 
     Raises:
@@ -162,17 +173,14 @@ def _measure(
     if done.returncode:
         how = signal.Signals(-done.returncode).name if done.returncode < 0 else f"exit status {done.returncode}"
         raise ValueError(f"it ended with {how}")
-    kinds = {"name": _is_string, "offset": whole(0, 2**31), "size": whole(0, 2**31), "kind": _is_string}
     try:
-        told = [read_fields(parse_strict_json(line), kinds) for line in done.stdout.splitlines()]
+        told = [read(Measured, line) for line in done.stdout.splitlines()]
     except ValueError as error:
         raise ValueError(f"it prints {shown(done.stdout[:60], 60)}") from error
-    return {one["name"]: one for one in told}
+    return {one.name: one for one in told}
 
 
-def _differences(
-    config: ProgramConfig, structures: Mapping[str, Any], measured: Mapping[str, Mapping[str, Any]]
-) -> list[Fault]:
+def _differences(config: ProgramConfig, structures: Mapping[str, Any], measured: Mapping[str, Measured]) -> list[Fault]:
     faults = []
 
     def differ(where: str, what: str, there: object, here: object) -> None:
@@ -185,17 +193,13 @@ def _differences(
             if found is None:
                 continue
             where = f"{name}.{field['name']}"
-            if found["kind"] != field["kind"] and "other" not in (found["kind"], field["kind"]):
-                differ(where, "is a", found["kind"], f"a {field['kind']}")
-            if found["size"] != field["size"]:
-                differ(where, "has", f"{found['size']} bytes", field["size"])
-            if found["offset"] != field["offset"]:
-                differ(where, "begins at byte", found["offset"], field["offset"])
+            if found.kind != field["kind"] and "other" not in (found.kind, field["kind"]):
+                differ(where, "is a", found.kind, f"a {field['kind']}")
+            if found.size != field["size"]:
+                differ(where, "has", f"{found.size} bytes", field["size"])
+            if found.offset != field["offset"]:
+                differ(where, "begins at byte", found.offset, field["offset"])
         found = measured.get(name)
-        if found is not None and found["size"] != structure["size"]:
-            differ(name, "has", f"{found['size']} bytes", structure["size"])
+        if found is not None and found.size != structure["size"]:
+            differ(name, "has", f"{found.size} bytes", structure["size"])
     return faults
-
-
-def _is_string(value: object) -> bool:
-    return isinstance(value, str)

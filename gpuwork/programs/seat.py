@@ -168,7 +168,7 @@ class Seat:
             process = ProgramProcess(self._program.code, self._config, log=log, env=os.environ)
             self._process = process
             process.ask("load", library=str(library), block_size=self.place.block_size, limit_s=INITIALISE_S)
-            dataset = {"dataset": str(run.dataset), "is_table": run.is_table}
+            dataset = {"dataset": str(run.dataset), "is_table": run.record.is_table}
             process.ask("open", run.params, limit_s=INITIALISE_S, what="open its dataset", **dataset)
         return self._process
 

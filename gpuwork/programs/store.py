@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 import re
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime, timezone
-from typing import IO, TYPE_CHECKING, Any, Final
+from typing import IO, TYPE_CHECKING, Final
 
+from gpuprov.shapes.base import encode, read
+from gpuprov.shapes.programs import ListedProgram, Program
 from gpuwork.errors import Refused, StoreError
 from gpuwork.freeze import check_copy, freeze, hash_files, remove_copy
 from gpuwork.programs.config import read_config
 from gpuwork.record import utc_moment
 from gpuwork.shared_folder import locked, write_file
-from gpuwork.strict import exactly, is_moment, matching, parse_strict_json, read_fields
 from gpuwork.untrusted_files import has_entry, names_in, open_anew, read_limited
 
 if TYPE_CHECKING:
@@ -25,24 +25,13 @@ if TYPE_CHECKING:
 
     from gpuwork.programs.config import ProgramConfig
 
-SCHEMA: Final = "gpuprov.program/v1"
 _FILE: Final = "program.json"
 _CODE: Final = "code"
 _BUILT: Final = "built"
 _HASH: Final = r"[0-9a-f]{64}"
-_NAME: Final = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
 _IN_USE: Final = ".in-use"
 _SHORTEST: Final = 6
 _LIBRARY: Final = re.compile(r"(standin|sm_\d{2,3})-[0-9a-f]{12}\.so")
-_KINDS: Final = {
-    "schema": exactly(SCHEMA),
-    "version": exactly(1),
-    "hash": matching(_HASH),
-    "name": matching(_NAME),
-    "program_version": matching(_NAME),
-    "registered": is_moment,
-    "code": matching(_HASH),
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,19 +40,29 @@ class Registered:
 
     Attributes:
         folder: In the store.
-        hash: Names it.
-        name: Of the program.
-        version: Of the program.
-        registered: When, in UTC.
-        code: The frozen copy.
+        record: What it says there.
     """
 
     folder: Path
-    hash: str
-    name: str
-    version: str
-    registered: str
-    code: Path
+    record: Program
+
+    @property
+    def hash(self) -> str:
+        """Names it."""
+        return self.record.hash
+
+    @property
+    def code(self) -> Path:
+        """The frozen copy."""
+        return self.folder / _CODE / self.record.code
+
+    @property
+    def listed(self) -> ListedProgram:
+        """As it is listed."""
+        return ListedProgram(
+            hash=self.hash, name=self.record.name, version=self.record.program_version,
+            registered=self.record.registered, built_for=tuple(self.targets),
+        )  # fmt: skip
 
     @property
     def built(self) -> Path:
@@ -114,16 +113,11 @@ def register(folder: Path, files: Sequence[str], config: ProgramConfig, program:
                 place.mkdir(exist_ok=True)
                 code = hash_files(folder, files)
                 freeze(folder, files, code=code, into=place / _CODE)
-                document = {
-                    "schema": SCHEMA,
-                    "version": 1,
-                    "hash": program,
-                    "name": config.name,
-                    "program_version": config.version,
-                    "registered": utc_moment(datetime.now(timezone.utc)),
-                    "code": code,
-                }
-                write_file(place / _FILE, json.dumps(document, indent=1) + "\n")
+                record = Program(
+                    hash=program, name=config.name, program_version=config.version,
+                    registered=utc_moment(datetime.now(timezone.utc)), code=code,
+                )  # fmt: skip
+                write_file(place / _FILE, f"{encode(record).decode()}\n")
     except OSError as error:
         raise StoreError(
             "the program cannot be registered", evidence=str(error), fix=f"df -h {store}; ls -ld {store}"
@@ -138,21 +132,12 @@ def read_registered(place: Path) -> Registered:
         StoreError: It is not as it was written.
     """
     try:
-        told: dict[str, Any] = read_fields(
-            parse_strict_json(read_limited(place / _FILE, within=place.parent) or b""), _KINDS
-        )
+        record = read(Program, read_limited(place / _FILE, within=place.parent) or b"")
     except ValueError as error:
         raise _changed(place, str(error)) from error
-    if told["hash"] != place.name:
-        raise _changed(place, f"{_FILE} belongs to {told['hash'][:12]}")
-    return Registered(
-        folder=place,
-        hash=told["hash"],
-        name=told["name"],
-        version=told["program_version"],
-        registered=told["registered"],
-        code=place / _CODE / told["code"],
-    )
+    if record.hash != place.name:
+        raise _changed(place, f"{_FILE} belongs to {record.hash[:12]}")
+    return Registered(folder=place, record=record)
 
 
 def registered_programs(store: Path) -> list[Registered]:
@@ -161,7 +146,7 @@ def registered_programs(store: Path) -> list[Registered]:
     for name in _hashes(store):
         with suppress(StoreError):  # one that a job changed is told when it is named
             programs.append(read_registered(store / name))
-    return sorted(programs, key=lambda one: (one.registered, one.hash), reverse=True)
+    return sorted(programs, key=lambda one: (one.record.registered, one.hash), reverse=True)
 
 
 def _hashes(store: Path) -> list[str]:

@@ -7,7 +7,7 @@ import os
 import struct
 from typing import TYPE_CHECKING, Any, Final
 
-from gpuwork.strict import parse_strict_json
+from gpuprov.shapes.base import parse_json
 from gpuwork.units import MIB
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def send(handle: int, head: dict[str, Any], pieces: Sequence[bytes | bytearray |
     Raises:
         OSError: Nobody reads it.
     """
-    said = json.dumps(head).encode()
+    said = json.dumps(head, ensure_ascii=False).encode(errors="replace")  # half a character is none
     _write(handle, _SIZES.pack(len(said), len(pieces)) + said)
     for piece in pieces:
         _write(handle, _SIZE.pack(len(piece)))
@@ -50,7 +50,7 @@ def receive(handle: int, *, ready: Callable[[int], object] = bool) -> Message | 
     length, count = _SIZES.unpack(start)
     if length > _MOST_HEAD or count > 1000:  # noqa: PLR2004
         raise ValueError(f"a message of {length} bytes and {count} pieces")
-    head = parse_strict_json(bytes(_whole(handle, length, ready)))
+    head = parse_json(bytes(_whole(handle, length, ready)))
     if not isinstance(head, dict):
         raise ValueError("a message that is not an object")  # noqa: TRY004  (it is about what was read)
     pieces = []

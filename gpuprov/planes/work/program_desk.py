@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, ClassVar, Final
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from gpuprov.core.silence_limit import scaled_limit_s
 from gpuprov.planes.work.node_program import NodeProgram
-from gpuprov.planes.work.program_answers import (
-    RUNS,
-    read_pages,
-    read_prepared_run,
-    read_programs,
-    read_removed,
-    read_run_look,
-)
 from gpuprov.planes.work.work_place import PROGRAMS, cuda_program_argv
+from gpuprov.shapes.base import read
+from gpuprov.shapes.program_runs import ProgramPages, ProgramPrepared, ProgramProgress
+from gpuprov.shapes.programs import ProgramRemoved, Programs
 
 if TYPE_CHECKING:
-    from gpuprov.planes.work.program_answers import ProgramRow, RunLook, RunPage
+    from collections.abc import Mapping
+
+    from gpuprov.shapes.program_runs import RunPage
+    from gpuprov.shapes.programs import ListedProgram
     from gpuprov.spec.program_order import ProgramOrder
 
+RUNS: Final = f"{PROGRAMS}/.runs"
 PREPARE_S: Final = 1800.0  # some GiB of CSV
+_RUN: Final = re.compile(rf"{RUNS}/run-[a-z0-9_]{{1,32}}")
 _LIST: Final = re.compile(r"python3 -m gpuwork\.programs list")
 
 
@@ -59,28 +60,36 @@ class ProgramDesk(NodeProgram):
         """
         given = ("--data", f"{data}/{order.data.name}") if data and order.data else ()
         return self.ask(
-            read_prepared_run,
+            _read_run,
             *("prepare", program, "--runs", RUNS, "--workers", str(workers), *order.choice, *given),
             limit_s=scaled_limit_s(PREPARE_S),
             takes=[place for place in (program, data) if place],
         )
 
-    def look(self, run: str) -> RunLook:
+    def look(self, run: str) -> ProgramProgress:
         """A run as it is."""
-        return self.ask(read_run_look, "look", run)
+        return self.ask(partial(read, ProgramProgress), "look", run)
 
     def drop(self, run: str) -> None:
         """Have the data of a run removed whose jobs have been cancelled."""
-        self.ask(read_run_look, "drop", run)
+        self.ask(partial(read, ProgramProgress), "drop", run)
 
     def page(self) -> RunPage | None:
         """Dask's page of the run that began last among those that go on; None where there is none."""
-        return self.ask(read_pages, "pages", RUNS)
+        return self.ask(partial(read, ProgramPages), "pages", RUNS).page
 
-    def programs(self) -> tuple[ProgramRow, ...]:
+    def programs(self) -> tuple[ListedProgram, ...]:
         """All registered programs."""
-        return self.ask(read_programs, "list")
+        return self.ask(partial(read, Programs), "list").programs
 
-    def remove(self, program: str) -> ProgramRow:
+    def remove(self, program: str) -> ListedProgram:
         """Remove a registered program."""
-        return self.ask(read_removed, "rm", program)
+        return self.ask(partial(read, ProgramRemoved), "rm", program).program
+
+
+def _read_run(told: Mapping[str, Any]) -> str:
+    """The folder of a run that was prepared; a job's command names it."""
+    run = read(ProgramPrepared, told).run
+    if not _RUN.fullmatch(run):
+        raise ValueError(f"run is {run[:100]!r}")
+    return run

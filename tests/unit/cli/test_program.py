@@ -13,9 +13,10 @@ import pytest
 
 from gpuprov.cli.main import main
 from gpuprov.core.relay import Relay
-from gpuprov.documents.program_chart import place_groups
 from gpuprov.drivers.base import ExecResult
 from gpuprov.planes.work.program_desk import ProgramDesk
+from gpuprov.render.program_chart import place_groups
+from gpuprov.shapes.program_runs import ChartGroup
 from tests.fakes.jobs_in_nodes import give_jobs
 from tests.fakes.programs import CUDA, ROOT, write_program, write_table
 from tests.schemas import validate
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-    from gpuprov.planes.work.program_answers import RunLook
+    from gpuprov.shapes.program_runs import ProgramProgress
     from tests.fakes.engine import Command
     from tests.fakes.forked_programs import ForkedPrograms
     from tests.fakes.jobs_in_nodes import JobsInNodes
@@ -189,7 +190,7 @@ def test_jobs_that_end_without_a_result_leave_no_data(
     write_table(tmp_path / "t.csv", 5, 2, seed=1)
     look = ProgramDesk.look
 
-    def look_once_cancelled(desk: ProgramDesk, run: str) -> RunLook:
+    def look_once_cancelled(desk: ProgramDesk, run: str) -> ProgramProgress:
         if left_of_the_run(types) and not cancelled:
             cancelled.append(main(("jobs", "cancel", "1"), host=types.world.host))
         return look(desk, run)
@@ -276,8 +277,8 @@ def test_a_node_without_the_program_is_told(types: Typing) -> None:
 
 def test_points_lie_within_the_chart() -> None:
     groups = [
-        {"label": "a", "points": [[-3, 1e9], [5, -1e9]], "marked": False},
-        {"label": "b", "points": [], "marked": True},
+        ChartGroup(label="a", points=((-3, 1e9), (5, -1e9)), marked=False),
+        ChartGroup(label="b", points=(), marked=True),
     ]
     drawn = place_groups(groups)
     assert all(56 <= x <= 624 and 10 <= y <= 458 for group in drawn.groups for x, y in group.points)

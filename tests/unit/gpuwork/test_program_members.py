@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
+from gpuprov.shapes.error import Error
+from gpuprov.shapes.program_runs import ProgramFolder
 from gpuwork.errors import BatchError, WorkError
 from gpuwork.programs import members
 from gpuwork.programs.balance import Balance
@@ -219,12 +221,13 @@ def test_a_leader_that_fails_for_whatever_reason_ends_the_run(tmp_path: Path, mo
         raise RuntimeError("Dask is confused")
 
     monkeypatch.setattr("gpuwork.programs.lead._lead", fail)
-    run = RunFolder(path=tmp_path, program="", workers=1, is_table=True, local=False)
+    record = ProgramFolder(path=str(tmp_path), program="", workers=1, is_table=True, local=False)
+    run = RunFolder(path=tmp_path, record=record)
     (tmp_path / KEY).write_text("secret")
     with pytest.raises(BatchError, match="the process that leads the run failed: RuntimeError") as caught:
         lead(run, gpus=[None], tell=lambda _: None)
     assert "Dask is confused" in caught.value.evidence
     end = run.find_end()
-    assert end is not None
-    assert end["error"]["exit_code"] == 4
+    assert isinstance(end, Error)
+    assert end.error.exit_code == 4
     assert not (tmp_path / KEY).exists()

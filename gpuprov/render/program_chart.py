@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from gpuprov.assets import get_asset
 from gpuprov.render.axes import LEFT, RIGHT, Tick, axes_around
 from gpuprov.render.templates import render
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Sequence
+
+    from gpuprov.shapes.program_runs import Chart, ChartGroup
 
 WIDTH, HEIGHT = 640, 480
 SIMULATED: Final = "SIMULATED"
@@ -38,29 +40,28 @@ class Scatter:
     rows: tuple[Tick, ...]
 
 
-def render_chart(result: Mapping[str, Any]) -> str:
-    """The file, for a result with a chart."""
-    chart = result["chart"]
+def render_chart(chart: Chart, *, simulated: bool) -> str:
+    """The file."""
     return render(
         get_asset("templates"),
         "report/scatter.svg.j2",
-        title=f"{chart['title']} {SIMULATED}" if result["simulated"] else chart["title"],
-        chart=place_groups(chart["groups"]),
+        title=f"{chart.title} {SIMULATED}" if simulated else chart.title,
+        chart=place_groups(chart.groups),
         layout=_LAYOUT,
     )
 
 
-def place_groups(groups: list[dict[str, Any]]) -> Scatter:
+def place_groups(groups: Sequence[ChartGroup]) -> Scatter:
     """Where the points lie in pixels, and the lines of their axes."""
-    points = [point for group in groups for point in group["points"]] or [(0.0, 0.0)]
+    points = [point for group in groups for point in group.points] or [(0.0, 0.0)]
     axes = axes_around(points, width=WIDTH, height=HEIGHT)
     return Scatter(
         groups=tuple(
             DrawnGroup(
-                label=group["label"],
-                colour="#111" if group["marked"] else _COLOURS[number % len(_COLOURS)],
-                marked=group["marked"],
-                points=tuple((axes.x(x), axes.y(y)) for x, y in group["points"]),
+                label=group.label,
+                colour="#111" if group.marked else _COLOURS[number % len(_COLOURS)],
+                marked=group.marked,
+                points=tuple((axes.x(x), axes.y(y)) for x, y in group.points),
             )
             for number, group in enumerate(groups)
         ),
