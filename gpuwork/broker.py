@@ -8,10 +8,11 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
+from gpuprov.shapes.base import read
+from gpuprov.shapes.workers import Pong, Said
 from gpuwork.broker_file import transport_options
 from gpuwork.errors import BrokerError
 from gpuwork.sending import send_tasks
-from gpuwork.strict import is_flag, is_text, read_fields, whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -24,8 +25,6 @@ QUEUE: Final = "gpuwork"
 RUN_TASK: Final = "gpuwork.run"
 PING_TASK: Final = "gpuwork.ping"
 SAY: Final = "gpuwork_say"
-_PING: Final = {"node": is_text, "pid": whole(1, 2**32), "gpu": is_text}
-_WORKER: Final = {**_PING, "name": is_text, "busy": is_flag}
 _PASSWORD: Final = re.compile(r"://[^@/\s]*@")
 _REASON: Final = 300
 _CONNECT_S: Final = 4
@@ -93,7 +92,7 @@ def count_waiting(app: Celery) -> int:
         return int(app.amqp.queues[QUEUE](connection.default_channel).queue_declare().message_count)
 
 
-def ask_workers(app: Celery, *, limit_s: float, expected: int | None) -> list[dict[str, Any]]:
+def ask_workers(app: Celery, *, limit_s: float, expected: int | None) -> list[Said]:
     """What each worker says of itself, also a busy one; sorted by name.
 
     Args:
@@ -124,7 +123,7 @@ def ask_workers(app: Celery, *, limit_s: float, expected: int | None) -> list[di
             for answer in app.control.broadcast(SAY, reply=True, connection=connection, **limits) or ():
                 said |= answer
     try:
-        return sorted((read_fields(one, _WORKER) for one in said.values()), key=lambda worker: str(worker["name"]))
+        return sorted((read(Said, one) for one in said.values()), key=lambda one: one.name)
     except ValueError as error:
         fix = "read the workers' logs; restart workers that are older than this program"
         raise BrokerError(
@@ -162,7 +161,7 @@ def _read_ping(result: AsyncResult, until: float) -> str | None:
         told = result.get(timeout=max(_LEAST_S, until - time.monotonic()))
     except NoAnswer:
         return None
-    return str(read_fields(told, _PING)["gpu"])
+    return read(Pong, told).gpu
 
 
 def no_celery(error: ImportError) -> BrokerError:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from gpuprov.shapes.error import ErrorParts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from gpuprov.shapes.faults import Fault
 
 
 class WorkError(Exception):
@@ -20,6 +23,11 @@ class WorkError(Exception):
         self.what = what
         self.evidence = evidence
         self.fix = fix
+
+    @property
+    def parts(self) -> ErrorParts:
+        """The error in a document."""
+        return ErrorParts(what=self.what, evidence=self.evidence, fix=self.fix, exit_code=self.exit_code)
 
     def __str__(self) -> str:
         lines = self.evidence.splitlines() or [""]
@@ -68,31 +76,6 @@ class Elsewhere(WorkError):
     """Another process is at this run; whoever started this one may try again later (EX_TEMPFAIL)."""
 
     exit_code = 75
-
-
-@dataclass(frozen=True, kw_only=True)
-class Fault:
-    """One thing that is wrong in a project: where it is, what it is, and what is allowed there.
-
-    Attributes:
-        file: Relative to the project.
-        line: Counted from 1; None where the fault has none.
-        where: The name that it is about, such as `param2requests.lr`.
-        message: What is wrong.
-        allowed: What would be right.
-    """
-
-    file: str
-    line: int | None = None
-    where: str = ""
-    message: str
-    allowed: str = ""
-
-    def __str__(self) -> str:
-        place = self.file if self.line is None else f"{self.file}:{self.line}"
-        name = f" {self.where}:" if self.where else ""
-        tail = f" (allowed: {self.allowed})" if self.allowed else ""
-        return f"{place}:{name} {self.message}{tail}"
 
 
 def refusal(faults: Sequence[Fault], *, of: str, page: str) -> Refused:

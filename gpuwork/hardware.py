@@ -5,31 +5,22 @@ CUDA's driver is asked in a process of its own: where it hangs, the call cannot 
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from gpuwork.hardware_reader import ATTRIBUTES
+from gpuprov.shapes.base import encode, read
+from gpuprov.shapes.hardware import Cpu, CudaDevice, CudaDevices, GpuNumbers, MachineHardware
 from gpuwork.program import program_argv
-from gpuwork.strict import is_text, parse_strict_json, read_fields, whole
 from gpuwork.where import find_where
 
-SCHEMA: Final = "gpuprov.machine-hardware/v1"
 CPUINFO: Final = Path("/proc/cpuinfo")
 ASK_S: Final = 30.0
-_MOST_GPUS: Final = 64
 _MOST_SAID: Final = 300
 _NO_CPU: Final = "unknown"
-_WARP: Final = 32
-_GPU: Final = {"uuid": is_text, "name": is_text, "memory_bytes": whole(0, 2**62)} | {
-    name: whole(0, 2**31) for name in ATTRIBUTES
-}
-
-GpuNumbers = dict[str, Any]
 
 
 class NoCuda(Exception):
@@ -38,49 +29,36 @@ class NoCuda(Exception):
 
 def main() -> int:
     """Print the document."""
-    sys.stdout.write(json.dumps(find_hardware()) + "\n")
+    sys.stdout.write(f"{encode(find_hardware()).decode()}\n")
     return 0
 
 
-def find_hardware() -> dict[str, Any]:
-    """The document; GPUs that CUDA's driver does not tell have a name and no numbers."""
+def find_hardware() -> MachineHardware:
+    """What there is; GPUs that CUDA's driver does not tell have a name and no numbers."""
     where = find_where()
     try:
-        gpus, reason = ask_cuda_driver(), None
+        gpus, reason = tuple(map(_described, ask_cuda_driver())), None
     except NoCuda as error:
-        gpus, reason = [_unknown(uuid) for uuid in where.gpus], str(error)
-    return {
-        "schema": SCHEMA,
-        "version": 1,
-        "machine": platform.node(),
-        "cpu": read_cpu(CPUINFO.read_text(errors="replace")),
-        "gpus": gpus,
-        "simulated": where.simulated,
-        "reason": reason,
-    }
+        gpus, reason = tuple(GpuNumbers(uuid=uuid) for uuid in where.gpus), str(error)
+    return MachineHardware(
+        machine=platform.node(),
+        cpu=read_cpu(CPUINFO.read_text(errors="replace")),
+        gpus=gpus,
+        simulated=where.simulated,
+        reason=reason,
+    )
 
 
-def read_cpu(cpuinfo: str) -> dict[str, Any]:
+def read_cpu(cpuinfo: str) -> Cpu:
     """The name and the threads of the processors, as /proc/cpuinfo has them."""
     fields = [line.partition(":") for line in cpuinfo.splitlines()]
     named = {name.strip(): value.strip() for name, _, value in reversed(fields)}
     threads = sum(name.strip() == "processor" for name, _, _ in fields)
     name = named.get("model name") or named.get("Hardware") or named.get("CPU part") or _NO_CPU
-    return {"name": name[:200], "threads": threads or os.cpu_count() or 1}
+    return Cpu(name=name[:200], threads=threads or os.cpu_count() or 1)
 
 
-def block_size_hint(largest_block: int, threads: int, blocks: int) -> int:
-    """A number of threads for a block that suits most kernels.
-
-    Args:
-        largest_block: Threads of the largest block.
-        threads: That a multiprocessor can have.
-        blocks: That a multiprocessor can have.
-    """
-    return max(_WARP, int((largest_block + threads / max(1, blocks)) / 2) // _WARP * _WARP)
-
-
-def ask_cuda_driver(limit_s: float = ASK_S) -> list[GpuNumbers]:
+def ask_cuda_driver(limit_s: float = ASK_S) -> tuple[CudaDevice, ...]:
     """The GPUs that a program sees, in CUDA's order.
 
     Raises:
@@ -92,40 +70,28 @@ def ask_cuda_driver(limit_s: float = ASK_S) -> list[GpuNumbers]:
     except subprocess.TimeoutExpired:
         raise NoCuda(f"CUDA's driver did not answer within {limit_s:g} s") from None
     try:
-        told = parse_strict_json(done.stdout)
-        if isinstance(told, dict) and set(told) == {"reason"} and is_text(told["reason"]):
-            raise NoCuda(told["reason"][:_MOST_SAID])
-        if not isinstance(told, list):
-            raise ValueError("no list")  # noqa: TRY301, TRY004
-        return [_described(read_fields(one, _GPU)) for one in told[:_MOST_GPUS]]
+        told = read(CudaDevices, done.stdout)
     except ValueError:
         said = done.stderr.decode(errors="replace").strip()[-_MOST_SAID:]
         raise NoCuda(f"the query ended with status {done.returncode}: {said or 'no output'}") from None
+    if told.reason is not None:
+        raise NoCuda(told.reason[:_MOST_SAID])
+    return told.gpus
 
 
-def _described(told: dict[str, Any]) -> GpuNumbers:
-    return {
-        "uuid": told["uuid"],
-        "name": told["name"],
-        "memory_bytes": told["memory_bytes"],
-        "compute_capability": f"{told['major']}.{told['minor']}",
-        "multiprocessors": told["multiprocessors"],
-        "clock_khz": told["clock_khz"],
-        "threads_of_multiprocessor": told["threads_of_multiprocessor"],
-        "blocks_of_multiprocessor": told["blocks_of_multiprocessor"],
-        "largest_block": told["largest_block"],
-        "block_size_hint": block_size_hint(
-            told["largest_block"], told["threads_of_multiprocessor"], told["blocks_of_multiprocessor"]
-        ),
-    }
-
-
-def _unknown(uuid: str) -> GpuNumbers:
-    numbers = (
-        *("name", "memory_bytes", "compute_capability", "multiprocessors", "clock_khz"),
-        *("threads_of_multiprocessor", "blocks_of_multiprocessor", "largest_block", "block_size_hint"),
+def _described(told: CudaDevice) -> GpuNumbers:
+    return GpuNumbers(
+        uuid=told.uuid,
+        name=told.name,
+        memory_bytes=told.memory_bytes,
+        compute_capability=f"{told.major}.{told.minor}",
+        multiprocessors=told.multiprocessors,
+        clock_khz=told.clock_khz,
+        threads_of_multiprocessor=told.threads_of_multiprocessor,
+        blocks_of_multiprocessor=told.blocks_of_multiprocessor,
+        largest_block=told.largest_block,
+        block_size_hint=told.block_size_hint,
     )
-    return {"uuid": uuid, **dict.fromkeys(numbers)}
 
 
 if __name__ == "__main__":

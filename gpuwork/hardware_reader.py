@@ -10,6 +10,7 @@ from typing import Any, Final
 
 _LIBRARY: Final = "libcuda.so.1"
 _NAME: Final = 256
+_MOST_GPUS: Final = 64
 # As cuda.h numbers them
 ATTRIBUTES: Final = {
     "largest_block": 1,
@@ -23,11 +24,11 @@ ATTRIBUTES: Final = {
 
 
 def main() -> None:
-    """Print a list of GPUs, or why there is none."""
+    """Print the GPUs, or why there are none."""
     try:
-        told: object = read_devices(ctypes.CDLL(_LIBRARY))
+        told: dict[str, Any] = {"gpus": read_devices(ctypes.CDLL(_LIBRARY))[:_MOST_GPUS], "reason": None}
     except (OSError, AttributeError, RuntimeError) as error:
-        told = {"reason": f"CUDA's driver: {error}"}
+        told = {"gpus": [], "reason": f"CUDA's driver: {error}"}
     sys.stdout.write(json.dumps(told))
 
 

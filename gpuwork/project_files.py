@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Final
 
-from gpuwork.errors import Fault, Refused
+from gpuprov.shapes.faults import Fault
+from gpuwork.errors import Refused
 from gpuwork.units import GIB, MIB
 
 if TYPE_CHECKING:

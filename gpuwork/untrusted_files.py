@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import errno
 import os
-import secrets
 import stat
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
@@ -75,7 +74,7 @@ def make_way_for_folder(path: Path) -> None:
 
 def _set_aside(path: Path) -> None:
     """Give another name to whatever has this one."""
-    path.rename(path.with_name(f".aside-{secrets.token_hex(4)}"))
+    path.rename(path.with_name(f".aside-{os.urandom(4).hex()}"))
 
 
 def what_is(path: Path) -> str | None:

@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 def command(session: Session, project: str, cluster: str, engine: str | None) -> None:
     """End the runs of PROJECT that wait or run, and show their jobs once they have ended."""
     from gpuprov.cli.jobs_table import render_jobs
-    from gpuprov.documents.jobs import jobs_document
+    from gpuprov.shapes.jobs import Jobs
     from gpuprov.workflows.grids import cancel_grid
 
     folder = get_project(project)
     jobs = cancel_grid(open_cluster(session, engine, cluster), cluster, folder)
     text = render_jobs(jobs, colour=session.colour) if jobs else f"no run of {folder.name} is waiting or running"
-    session.show(jobs_document(jobs, cluster=cluster, host=session.host.name), text)
+    session.show(Jobs(host=session.host.name, cluster=cluster, jobs=jobs), text)

@@ -41,8 +41,8 @@ def command(session: Session, /, **given: Any) -> int:  # noqa: ANN401 - what cl
     """
     from gpuprov.documents.grids import grid_submitted_document
     from gpuprov.gpu.order import parse_memory
+    from gpuprov.shapes.job_order import JobOrder
     from gpuprov.spec.grid_order import GridOrder
-    from gpuprov.spec.job_order import SubmitOrder
     from gpuprov.workflows.grids import run_grid
 
     given["project"] = get_project(given["project"])
@@ -50,7 +50,7 @@ def command(session: Session, /, **given: Any) -> int:  # noqa: ANN401 - what cl
     if given["local"]:
         return _run_here(session, given, order)
     memory, cluster = given["memory"], given["cluster"]
-    jobs = SubmitOrder(
+    jobs = JobOrder(
         at_most=given["at_most"],
         time_limit_s=parse_time_limit(given["time_limit"]),
         memory_bytes=None if memory is None else parse_memory(memory, option="--memory"),

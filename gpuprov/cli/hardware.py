@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from gpuprov.cli.session import Session
     from gpuprov.host.remote.machine import RemoteMachine
-    from gpuprov.planes.work.hardware_answers import MachineHardware, NodeHardware
+    from gpuprov.shapes.hardware import Machine, NodeHardware
 
 _HEADERS = ("MACHINE", "PROCESSOR", "THREADS", "GPU", "CC", "MULTIPROCESSORS", "BLOCK SIZE", "REASON")
 
@@ -36,7 +36,7 @@ def command(session: Session, cluster: str, engine: str | None) -> int:
     """
     from gpuprov.cluster.here_alone import is_here_alone
     from gpuprov.cluster.host_gpus import warn_of_lost
-    from gpuprov.documents.hardware import hardware_document
+    from gpuprov.shapes.hardware import Hardware
     from gpuprov.workflows.hardware import ask_this_machine, look_at_nodes
 
     own = ask_this_machine()
@@ -50,14 +50,15 @@ def command(session: Session, cluster: str, engine: str | None) -> int:
         nodes = look_at_nodes(partial(open_engine_of_cluster, session, engine, cluster), cluster)
     except GpuprovError as error:
         session.reporter.warn(f"this host only: {error.what}; {error.evidence}")
-    document = hardware_document(own, nodes, host=session.host.name)
+    document = Hardware(host=session.host.name, hardware=own, nodes=tuple(nodes))
     session.show(document, render_hardware(own, nodes, colour=session.colour))
     return 0
 
 
-def _show_hosts(session: Session, own: MachineHardware, known: Mapping[str, RemoteMachine], cluster: str) -> int:
-    from gpuprov.documents.hardware import hosts_hardware_document
+def _show_hosts(session: Session, own: Machine, known: Mapping[str, RemoteMachine], cluster: str) -> int:
     from gpuprov.documents.spanning import hosts_documents
+    from gpuprov.shapes.base import read, write
+    from gpuprov.shapes.hardware import Hardware, HostHardware
     from gpuprov.spanning.hosts_hardware import hardware_over_hosts
     from gpuprov.spanning.parts.over_hosts import part_error
 
@@ -65,14 +66,19 @@ def _show_hosts(session: Session, own: MachineHardware, known: Mapping[str, Remo
     silences = seen.silences
     rows = list(_rows(own.machine, own))
     for host, found in seen.hardware.items():
-        rows += [*_rows(host, found.own), *_rows_of_nodes(found.nodes)]
-    statuses = hosts_documents(known, silences.failed, silences.away)
-    document = hosts_hardware_document(seen.hardware, statuses, own, host=session.host.name)
+        rows += [*_rows(host, found.hardware), *_rows_of_nodes(found.nodes)]
+    machines = {host: write(found.hardware) for host, found in seen.hardware.items()}
+    hosts = [
+        read(HostHardware, {**row, "hardware": machines.get(row["name"])})
+        for row in hosts_documents(known, silences.failed, silences.away)
+    ]
+    nodes = tuple(node for found in seen.hardware.values() for node in found.nodes)
+    document = Hardware(host=session.host.name, hardware=own, nodes=nodes, hosts=tuple(hosts))
     text = render_table(_HEADERS, rows, colour=session.colour)
     return spanning.show_result(session, document, text, part_error(silences.failed, of=silences.asked), 0)
 
 
-def render_hardware(own: MachineHardware, nodes: Sequence[NodeHardware], *, colour: bool) -> str:
+def render_hardware(own: Machine, nodes: Sequence[NodeHardware], *, colour: bool) -> str:
     """A line for each GPU, and one for a machine without."""
     return render_table(_HEADERS, [*_rows(own.machine, own), *_rows_of_nodes(nodes)], colour=colour)
 
@@ -82,11 +88,11 @@ def _rows_of_nodes(nodes: Sequence[NodeHardware]) -> Iterator[tuple[Any, ...]]:
         yield from _rows(one.node, one.hardware) if one.hardware else [(one.node, *[None] * 6, one.reason)]
 
 
-def _rows(name: str, machine: MachineHardware) -> Iterator[tuple[Any, ...]]:
-    for gpu in machine.gpus or ({},):
-        mark = "SIMULATED " if gpu and machine.simulated else ""
-        shown = gpu.get("name") or gpu.get("uuid")
-        yield (
-            *(name, machine.cpu, machine.threads, f"{mark}{shown}" if gpu else None, gpu.get("compute_capability")),
-            *(gpu.get("multiprocessors"), gpu.get("block_size_hint"), machine.reason if not gpu.get("name") else None),
-        )
+def _rows(name: str, machine: Machine) -> Iterator[tuple[Any, ...]]:
+    own = (name, machine.cpu, machine.threads)
+    if not machine.gpus:
+        yield (*own, *[None] * 4, machine.reason)
+    for gpu in machine.gpus:
+        shown = f"{'SIMULATED ' if machine.simulated else ''}{gpu.name or gpu.uuid}"
+        numbers = (gpu.compute_capability, gpu.multiprocessors, gpu.block_size_hint)
+        yield (*own, shown, *numbers, None if gpu.name else machine.reason)

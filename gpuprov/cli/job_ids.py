@@ -53,9 +53,9 @@ def check_id(text: str) -> str:
     Raises:
         UsageError: It cannot be one.
     """
-    from gpuprov.planes.work.job_answers import JOB_ID
+    from gpuprov.shapes.jobs import is_job_id
 
-    if not JOB_ID.fullmatch(text):
+    if not is_job_id(text):
         raise UsageError(
             f"{excerpt(repr(text), 80)} is not the id of a job",
             evidence="allowed: 7, or 7.3 for run 3 of it",

@@ -15,8 +15,7 @@ if TYPE_CHECKING:
 
     from gpuprov.cli.session import Session
     from gpuprov.drivers.base import Driver
-    from gpuprov.planes.work.job_answers import JobList
-    from gpuprov.planes.work.job_changes import JobChange
+    from gpuprov.shapes.jobs import JobChange, Jobs
 
 INTERVAL_S: Final = 2.0
 
@@ -41,7 +40,7 @@ def command(session: Session, interval_s: float | None, cluster: str, engine: st
     The id of a submission, such as 7, stands for all of its runs; 7.3 is run 3 of it.
     """
     from gpuprov.cli.jobs_table import render_all_jobs
-    from gpuprov.documents.jobs import all_jobs_document
+    from gpuprov.shapes.base import changed
     from gpuprov.workflows.jobs import all_jobs
 
     driver = open_cluster(session, engine, cluster)
@@ -49,7 +48,7 @@ def command(session: Session, interval_s: float | None, cluster: str, engine: st
         _watch(session, driver, cluster, interval_s)
         return
     listed = all_jobs(driver, cluster)
-    document = all_jobs_document(listed, cluster=cluster, host=session.host.name)
+    document = changed(listed, host=session.host.name, cluster=cluster)
     session.show(document, render_all_jobs(listed, colour=session.colour))
 
 
@@ -58,16 +57,18 @@ def _watch(session: Session, driver: Driver, cluster: str, interval_s: float) ->
     from gpuprov.cli.session import moment
     from gpuprov.core.rounds import every
     from gpuprov.core.waiting import SystemClock
-    from gpuprov.documents.jobs import all_jobs_document, job_changes_document
+    from gpuprov.shapes.base import changed
+    from gpuprov.shapes.jobs import JobsWatch
     from gpuprov.workflows.jobs import watch_jobs
 
-    def first(listed: JobList) -> None:
-        document = all_jobs_document(listed, cluster=cluster, host=session.host.name)
+    def first(listed: Jobs) -> None:
+        document = changed(listed, host=session.host.name, cluster=cluster)
         session.show_round(document, render_all_jobs(listed, colour=session.colour), at=moment())
 
     def tell(changes: Sequence[JobChange]) -> None:
         at = moment()
         text = "\n".join(f"{at} {render_job_change(change)}" for change in changes)
-        session.show_round(job_changes_document(changes, cluster=cluster, host=session.host.name), text, at=at)
+        document = JobsWatch(host=session.host.name, cluster=cluster, changes=tuple(changes))
+        session.show_round(document, text, at=at)
 
     watch_jobs(driver, cluster, rounds=every(interval_s, SystemClock()), first=first, tell=tell)

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 def command(session: Session, ids: tuple[str, ...], cluster: str, engine: str | None) -> None:
     """End jobs that wait or run, and show them once they have ended; jobs that have ended stay as they are."""
     from gpuprov.cli.jobs_table import render_jobs
-    from gpuprov.documents.jobs import jobs_document
+    from gpuprov.shapes.jobs import Jobs
     from gpuprov.workflows.jobs import cancel_jobs
 
     jobs = cancel_jobs(open_cluster(session, engine, cluster), cluster, ids)
-    document = jobs_document(jobs, cluster=cluster, host=session.host.name)
+    document = Jobs(host=session.host.name, cluster=cluster, jobs=jobs)
     session.show(document, render_jobs(jobs, colour=session.colour))

@@ -12,7 +12,7 @@ from gpuprov.cli.open_cluster import open_cluster
 
 if TYPE_CHECKING:
     from gpuprov.cli.session import Session
-    from gpuprov.planes.work.job_answers import LogPiece
+    from gpuprov.shapes.jobs import JobLog
 
 
 @click.command()
@@ -28,19 +28,20 @@ def command(session: Session, job: str, cluster: str, engine: str | None, *, fol
     """
     from gpuprov.cli.session import moment
     from gpuprov.core.waiting import SystemClock
-    from gpuprov.documents.jobs import log_document
+    from gpuprov.shapes.base import changed
     from gpuprov.workflows.jobs import read_job_log
 
-    pieces: list[LogPiece] = []
+    pieces: list[JobLog] = []
     shown = 0
 
-    def take(piece: LogPiece) -> None:
+    def take(piece: JobLog) -> None:
         nonlocal shown
-        if piece.start > shown:
-            session.reporter.warn(f"of {piece.size} bytes, the first {piece.start} are left out")
+        start = piece.start or 0
+        if start > shown:
+            session.reporter.warn(f"of {piece.size} bytes, the first {start} are left out")
         shown = piece.next
         if follow and session.as_json:
-            session.show_round(log_document([piece], cluster=cluster, host=session.host.name), "", at=moment())
+            session.show_round(changed(piece, host=session.host.name, cluster=cluster), "", at=moment())
         elif session.as_json:
             pieces.append(piece)
         else:
@@ -49,4 +50,5 @@ def command(session: Session, job: str, cluster: str, engine: str | None, *, fol
     driver = open_cluster(session, engine, cluster)
     read_job_log(driver, cluster, job, follow=follow, take=take, clock=SystemClock())
     if pieces:
-        session.show(log_document(pieces, cluster=cluster, host=session.host.name), "")
+        whole = changed(pieces[-1], start=pieces[0].start, text="".join(piece.text for piece in pieces))
+        session.show(changed(whole, host=session.host.name, cluster=cluster), "")

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 @click.pass_obj
 def command(session: Session, ids: tuple[str, ...], cluster: str, engine: str | None) -> None:
     """Remove submissions whose jobs have ended, with everything in their folders; they are no longer listed."""
-    from gpuprov.documents.jobs import jobs_document
+    from gpuprov.shapes.jobs import Jobs
     from gpuprov.workflows.jobs import remove_jobs
 
     jobs = remove_jobs(open_cluster(session, engine, cluster), cluster, ids)
-    document = jobs_document(jobs, cluster=cluster, host=session.host.name)
+    document = Jobs(host=session.host.name, cluster=cluster, jobs=jobs)
     session.show(document, f"removed: {', '.join(dict.fromkeys(job.id.partition('.')[0] for job in jobs))}")

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 def command(session: Session, ids: tuple[str, ...], cluster: str, engine: str | None) -> None:
     """Show all details of jobs: what was submitted, node, GPUs, tries, times, log, and why a job failed."""
     from gpuprov.cli.jobs_table import render_shown
-    from gpuprov.documents.jobs import shown_document
+    from gpuprov.shapes.base import changed
     from gpuprov.workflows.jobs import show_jobs
 
     shown = show_jobs(open_cluster(session, engine, cluster), cluster, ids)
-    session.show(shown_document(shown, cluster=cluster, host=session.host.name), render_shown(shown))
+    session.show(changed(shown, host=session.host.name, cluster=cluster), render_shown(shown))

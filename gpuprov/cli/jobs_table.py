@@ -12,15 +12,15 @@ from gpuprov.core.units import MIB
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from gpuprov.planes.work.job_answers import JobList, JobRecord, JobSubmitter, ShownJobs, ShownSubmission
-    from gpuprov.planes.work.job_changes import JobChange
+    from gpuprov.shapes.jobs import Job, JobChange, Jobs, JobsShown, Submission
+    from gpuprov.shapes.submitter import Submitter
 
 _HEADERS = ("JOB", "NAME", "STATE", "TRIES", "NODE", "GPU", "EXIT", "SUBMITTED", "STARTED", "ENDED", "REASON")
 _MOST_GPUS = 8  # that a cell names: every line of a table is as wide as its widest
 _UUID = 12  # characters of one that tell it from others in a table
 
 
-def render_jobs(jobs: Sequence[JobRecord], *, colour: bool) -> str:
+def render_jobs(jobs: Sequence[Job], *, colour: bool) -> str:
     """One line for each job; simulated GPUs say so in their own cell."""
     rows = [
         (
@@ -32,7 +32,7 @@ def render_jobs(jobs: Sequence[JobRecord], *, colour: bool) -> str:
     return render_table(_HEADERS, rows, colour=colour) if rows else "no jobs"
 
 
-def render_all_jobs(listed: JobList, *, colour: bool) -> str:
+def render_all_jobs(listed: Jobs, *, colour: bool) -> str:
     """All jobs, and what is left out."""
     older = f"\n{listed.older} older submissions are left out" if listed.older else ""
     return render_jobs(listed.jobs, colour=colour) + older
@@ -41,7 +41,7 @@ def render_all_jobs(listed: JobList, *, colour: bool) -> str:
 def render_job_change(change: JobChange) -> str:
     """A line for people."""
     if change.job is None:
-        reason = excerpt(change.text, LINE)
+        reason = excerpt(change.text or "", LINE)
         return f"the jobs cannot be read: {reason}" if reason else "the jobs can be read again"
     job = change.job
     if change.kind == "gone":
@@ -52,18 +52,18 @@ def render_job_change(change: JobChange) -> str:
     return f"job {job.id} ({job.name}): {job.state}{place}{tries}{reason}"
 
 
-def render_shown(shown: ShownJobs) -> str:
+def render_shown(shown: JobsShown) -> str:
     """Everything that is known of jobs, each below what it was submitted with."""
     lines = []
     for submission in shown.submissions:
         jobs = [job for job in shown.jobs if job.id.partition(".")[0] == submission.id]
-        lines += _submission_lines(submission, jobs[0].submitter if jobs else None)
+        lines += _submission_lines(submission, (jobs[0].submitter or None) if jobs else None)
         for job in jobs:
             lines += _job_lines(job)
     return "\n".join(lines)
 
 
-def _submission_lines(submission: ShownSubmission, submitter: JobSubmitter | None) -> list[str]:
+def _submission_lines(submission: Submission, submitter: Submitter | None) -> list[str]:
     order = submission.order
     asked = {
         "by": None if submitter is None else _submitter(submitter),
@@ -83,12 +83,12 @@ def _submission_lines(submission: ShownSubmission, submitter: JobSubmitter | Non
     return [f"{submission.id}  submitted {submission.submitted}", *_lines(asked)]
 
 
-def _submitter(told: JobSubmitter) -> str:
+def _submitter(told: Submitter) -> str:
     how = {"login": ", who logged in there", "user": ""}.get(told.known_by, ", a claim")
     return f"{told.name} on {told.host}{how}{f'; by ssh from {told.ssh_from}' if told.ssh_from else ''}"
 
 
-def _job_lines(job: JobRecord) -> list[str]:
+def _job_lines(job: Job) -> list[str]:
     told = {
         "tries": job.tries,
         "node": job.node,
@@ -106,7 +106,7 @@ def _lines(told: Mapping[str, object]) -> list[str]:
     return [f"  {name:<10}{excerpt(str(value), LINE)}" for name, value in told.items() if value not in (None, "")]
 
 
-def _gpus(job: JobRecord) -> str:
+def _gpus(job: Job) -> str:
     more = f",+{len(job.gpus) - _MOST_GPUS}" if len(job.gpus) > _MOST_GPUS else ""
     names = ",".join(uuid[:_UUID] for uuid in job.gpus[:_MOST_GPUS]) + more
     return f"{names} SIMULATED" if names and job.simulated else names

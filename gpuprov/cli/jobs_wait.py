@@ -31,10 +31,10 @@ def show_ended(session: Session, driver: Driver, cluster: str, ids: Sequence[str
     """Wait until jobs have ended, and show them; returns the exit code."""
     from gpuprov.cli.jobs_table import render_jobs
     from gpuprov.core.waiting import SystemClock
-    from gpuprov.documents.jobs import jobs_document
+    from gpuprov.shapes.jobs import Jobs
     from gpuprov.workflows.jobs import all_done, until_jobs_ended
 
     jobs = until_jobs_ended(driver, cluster, ids, reporter=session.reporter, clock=SystemClock())
-    document = jobs_document(jobs, cluster=cluster, host=session.host.name)
+    document = Jobs(host=session.host.name, cluster=cluster, jobs=jobs)
     session.show(document, render_jobs(jobs, colour=session.colour))
     return 0 if all_done(jobs) else 1

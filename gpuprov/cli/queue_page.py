@@ -28,13 +28,20 @@ def command(session: Session, port: int, cluster: str, engine: str | None) -> No
 
     Prints the address, and the user and password that the page asks for.
     """
-    from gpuprov.documents.queue_page import queue_page_document
+    from gpuprov.core.relay import HERE
+    from gpuprov.shapes.queue_page import QueuePage as Shown
     from gpuprov.workflows.queue_page import relay_queue_page
 
     def ready(page: QueuePage) -> None:
-        document = queue_page_document(page, port=port, cluster=cluster, host=session.host.name)
-        rows = [f"{name}: {document[name]}" for name in ("address", "user", "password")]
-        session.show(document, "\n".join(rows))
+        told = Shown(
+            host=session.host.name,
+            cluster=cluster,
+            node=page.node,
+            address=f"http://{HERE}:{port}/",
+            user=page.user,
+            password=page.password,
+        )
+        session.show(told, f"address: {told.address}\nuser: {told.user}\npassword: {told.password}")
         sys.stdout.flush()
         session.reporter.note("until Ctrl-C")
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gpuprov.cli.parameters import duration
-from gpuprov.spec.job_order import LONGEST_S
+from gpuprov.shapes.limits import LONGEST_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable

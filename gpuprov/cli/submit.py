@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from gpuprov.cli.session import Session
     from gpuprov.drivers.base import Driver
-    from gpuprov.spec.job_order import SubmitOrder
+    from gpuprov.shapes.job_order import JobOrder
     from gpuprov.workflows.jobs import ProjectChoice
 
 _COMMAND: Final = "gpuprov.command"  # what stands behind `--`
@@ -73,7 +73,7 @@ def command(context: click.Context, /, **given: Any) -> int:  # noqa: ANN401 - w
 
     A function: gpuprov submit app.tasks:train -a units=128
     """
-    from gpuprov.documents.jobs import submitted_document
+    from gpuprov.shapes.base import changed
     from gpuprov.workflows.jobs import submit_jobs
 
     session: Session = context.obj
@@ -91,7 +91,7 @@ def command(context: click.Context, /, **given: Any) -> int:  # noqa: ANN401 - w
     submitted = submit_jobs(connect, cluster, order, project, host=host, home=home, reporter=session.reporter)
     if given["wait"]:
         return _wait(session, connect(), cluster, submitted.id, cancel=given["on_interrupt"] == "cancel")
-    session.show(submitted_document(submitted, cluster=cluster, host=session.host.name), submitted.id)
+    session.show(changed(submitted, host=session.host.name, cluster=cluster), submitted.id)
     return 0
 
 
@@ -111,9 +111,9 @@ def _wait(session: Session, driver: Driver, cluster: str, job: str, *, cancel: b
         raise
 
 
-def _order(behind: Sequence[str], given: dict[str, Any]) -> SubmitOrder:
+def _order(behind: Sequence[str], given: dict[str, Any]) -> JobOrder:
     from gpuprov.gpu.order import parse_memory
-    from gpuprov.spec.job_order import SubmitOrder
+    from gpuprov.shapes.job_order import JobOrder
 
     function = _function(given["words"], behind)
     if given["arguments"] and function is None:
@@ -123,7 +123,7 @@ def _order(behind: Sequence[str], given: dict[str, Any]) -> SubmitOrder:
             fix="write the command's arguments after it: gpuprov submit -- python3 train.py --lr 0.1",
         )
     memory = given["memory"]
-    return SubmitOrder(
+    return JobOrder(
         command=tuple(behind),
         function=function,
         arguments=_arguments(given["arguments"]),

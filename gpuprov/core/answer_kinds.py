@@ -1,13 +1,8 @@
-"""What a program in a node answers: a JSON document, or an error of its own, read strictly.
-
-Root in the node can say anything in its place.
-"""
+"""The kinds of values in what others answer, read strictly: root in a node can say anything in a program's place."""
 
 from __future__ import annotations
 
-import json
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
 
 if TYPE_CHECKING:
@@ -15,50 +10,7 @@ if TYPE_CHECKING:
 
     Accepts = Callable[[object], bool]
 
-ERROR: Final = "gpuprov.error/v1"
 _HALF: Final = re.compile("[\ud800-\udfff]")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Complaint:
-    """An error of the program's, in its own words."""
-
-    what: str
-    evidence: str
-    fix: str
-    exit_code: int
-
-
-def parse_program_answer(text: str) -> dict[str, Any]:
-    """The document of an answer; raises ValueError where it is none."""
-
-    def refuse(name: str) -> float:
-        raise ValueError(f"{name} is not JSON")
-
-    try:
-        told = json.loads(text, object_pairs_hook=_unique, parse_constant=refuse)
-    except RecursionError:
-        raise ValueError("it is nested too deeply") from None
-    if not isinstance(told, dict) or type(told.get("version")) is not int or told["version"] != 1:
-        raise ValueError("it is not a document of version 1")
-    return told
-
-
-def read_complaint(told: Mapping[str, Any]) -> Complaint | None:
-    """The error that an answer is; None where it is none. Raises ValueError for a wrong one."""
-    if told.get("schema") != ERROR:
-        return None
-    (error,) = fields_of(told, ERROR, {"error": lambda value: isinstance(value, dict)})
-    texts = {name: text_of(100_000) for name in ("what", "evidence", "fix")}
-    what, evidence, fix, code = pick(error, {**texts, "exit_code": number_in(1, 255)})
-    return Complaint(what=what, evidence=evidence, fix=fix, exit_code=code)
-
-
-def _unique(found: list[tuple[str, Any]]) -> dict[str, Any]:
-    told = dict(found)
-    if len(told) < len(found):
-        raise ValueError("it has a key twice")
-    return told
 
 
 def fields_of(told: Mapping[str, Any], schema: str, kinds: Mapping[str, Accepts]) -> list[Any]:

@@ -6,20 +6,22 @@ The rules are those of `gpuwork.grid`, which judges the copy in a node again.
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from gpuprov.core.printable import printable
-from gpuprov.host.order_check import ask_here, find_order_faults, refuse_faults
+from gpuprov.host.order_check import ask_here, check_order, refuse_faults
+from gpuprov.shapes.base import changed, read
+from gpuprov.shapes.faults import Fault
 from gpuprov.spec.grid_order import MOST_RUNS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
+    from gpuprov.shapes.job_order import JobOrder
     from gpuprov.spec.grid_order import GridOrder
-    from gpuprov.spec.job_order import SubmitOrder
 
 _PARAMETERS: Final = ("params.py", "grid.yaml")
 _DEEPEST: Final = 2
@@ -43,7 +45,7 @@ class CheckedGrid:
 def check_grid(
     order: GridOrder,
     project: Path,
-    jobs: SubmitOrder | None,
+    jobs: JobOrder | None,
     *,
     here: Mapping[str, str] | None = None,
     python: str = sys.executable,
@@ -65,12 +67,12 @@ def check_grid(
     more = () if here is None else ("--here",)
     argv = ("-m", "gpuwork.grid", "check", str(project), *order.choice, *more)
     told = ask_here(argv, python=python, environment=here)
-    faults, combinations = [*told["faults"]], told["combinations"]
+    faults, combinations = [read(Fault, fault) for fault in told["faults"]], told["combinations"]
     if jobs is not None:
-        faults = [*find_order_faults(replace(jobs, command=(_SPARE,), count=1), None, python=python)[1], *faults]
+        faults = [*check_order(changed(jobs, command=(_SPARE,), count=1), None, python=python).faults, *faults]
     faults = [*_reps_faults(order, len(combinations or ())), *faults]
     if faults:
-        of_project = any(fault["file"] != "order" for fault in faults)
+        of_project = any(fault.file != "order" for fault in faults)
         shown = printable(str(project), lines=False)
         fix = f"correct the project {shown}; docs/grids.md describes what it consists of"
         raise refuse_faults(faults, fix=fix if of_project else "gpuprov grid run --help")
@@ -84,9 +86,9 @@ def job_module(files: Sequence[str]) -> str:
     return ".".join((*beside.parts, "job"))
 
 
-def _reps_faults(order: GridOrder, combinations: int) -> list[Mapping[str, Any]]:
+def _reps_faults(order: GridOrder, combinations: int) -> list[Fault]:
     most = MOST_RUNS // max(1, combinations)
     if 1 <= order.reps <= most:
         return []
     message = f"is {order.reps}" + (f", for {combinations:,} combinations" if combinations > 1 else "")
-    return [{"file": "order", "line": None, "where": "reps", "message": message, "allowed": f"1 to {most:,}"}]
+    return [Fault(file="order", where="reps", message=message, allowed=f"1 to {most:,}")]

@@ -1,27 +1,28 @@
 """Everything that is wrong with a job and its project, found on this host before anything is copied.
 
 The rules are those of `gpuwork.jobs`, which judges the copy in a node again: it is run here as a program, since gpuprov
-and what runs in nodes do not import each other.
+does not import what runs in nodes.
 """
 
 from __future__ import annotations
 
-import json
 import sys
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from gpuprov.assets import get_asset
 from gpuprov.core.errors import HostNotReady, Problem, UsageError
 from gpuprov.core.excerpt import few_lines
 from gpuprov.core.execution import run
+from gpuprov.shapes.base import changed, encode, parse_json, read
+from gpuprov.shapes.error import Error
+from gpuprov.shapes.jobs import JobChecked
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from gpuprov.spec.job_order import SubmitOrder
-
-    ToldFault = Mapping[str, Any]
+    from gpuprov.shapes.faults import Fault
+    from gpuprov.shapes.job_order import JobOrder
 
 CHECK_S: Final = 300.0  # a project on a slow disk
 NOTHING: Final = "nothing was submitted"
@@ -41,7 +42,7 @@ _TYPED: Final = {
 }
 
 
-def judge_order(order: SubmitOrder, project: Path | None, *, python: str = sys.executable) -> tuple[str, ...]:
+def judge_order(order: JobOrder, project: Path | None, *, python: str = sys.executable) -> tuple[str, ...]:
     """The files and links of the project, relative to it.
 
     Args:
@@ -54,15 +55,13 @@ def judge_order(order: SubmitOrder, project: Path | None, *, python: str = sys.e
         HostNotReady: The program does not run here.
         TimedOut: The project could not be looked through in time.
     """
-    names, faults = find_order_faults(order, project, python=python)
-    if faults:
-        raise refuse_faults(faults, fix=_fix(faults))
-    return names
+    checked = check_order(order, project, python=python)
+    if checked.faults:
+        raise refuse_faults(checked.faults, fix=_fix(checked.faults))
+    return checked.files
 
 
-def find_order_faults(
-    order: SubmitOrder, project: Path | None, *, python: str = sys.executable
-) -> tuple[tuple[str, ...], Sequence[ToldFault]]:
+def check_order(order: JobOrder, project: Path | None, *, python: str = sys.executable) -> JobChecked:
     """The files of the project, and everything that is wrong with the order and with it.
 
     Raises:
@@ -70,9 +69,8 @@ def find_order_faults(
         HostNotReady: The program does not run here.
         TimedOut: The project could not be looked through in time.
     """
-    asked = order.document(None if project is None else str(project))
-    told = ask_here(("-S", "-m", "gpuwork.jobs", "check"), stdin=json.dumps(asked), python=python)
-    return tuple(told["files"]), told["faults"]
+    asked = changed(order, project=None if project is None else str(project))
+    return read(JobChecked, ask_here(("-m", "gpuwork.jobs", "check"), stdin=encode(asked).decode(), python=python))
 
 
 def ask_here(
@@ -106,7 +104,7 @@ def ask_here(
         check=False,
     )
     try:
-        told: Mapping[str, Any] = json.loads(done.stdout)
+        told = cast("Mapping[str, Any]", parse_json(done.stdout))
     except ValueError as error:
         raise HostNotReady(
             f"the job cannot be checked on this machine; {NOTHING}",
@@ -114,14 +112,14 @@ def ask_here(
             fix=f"install gpuprov again, for {python}",
         ) from error
     if "error" in told:
-        parts = told["error"]
-        if parts["exit_code"] == HostNotReady.exit_code:
-            raise HostNotReady(parts["what"], evidence=parts["evidence"], fix=parts["fix"])
-        raise UsageError(f"{parts['what']}; {NOTHING}", evidence=parts["evidence"], fix=parts["fix"])
+        parts = read(Error, told).error
+        if parts.exit_code == HostNotReady.exit_code:
+            raise HostNotReady(parts.what, evidence=parts.evidence, fix=parts.fix)
+        raise UsageError(f"{parts.what}; {NOTHING}", evidence=parts.evidence, fix=parts.fix)
     return told
 
 
-def refuse_faults(faults: Sequence[ToldFault], *, fix: str) -> UsageError:
+def refuse_faults(faults: Sequence[Fault], *, fix: str) -> UsageError:
     """All faults as one error."""
     lines = [str(_problem(fault)) for fault in faults]
     more = [f"and {len(lines) - _SHOWN} more"] if len(lines) > _SHOWN else []
@@ -130,22 +128,23 @@ def refuse_faults(faults: Sequence[ToldFault], *, fix: str) -> UsageError:
     return UsageError(f"{what} in the {where}; {NOTHING}", evidence="\n".join([*lines[:_SHOWN], *more]), fix=fix)
 
 
-def _fix(faults: Sequence[ToldFault]) -> str:
+def _fix(faults: Sequence[Fault]) -> str:
     if _of_project(faults):
         return "correct the project, or choose another folder with --project, or none with --no-project"
     return "gpuprov submit --help"
 
 
-def _of_project(faults: Sequence[ToldFault]) -> list[ToldFault]:
-    return [fault for fault in faults if fault["file"] != "order"]
+def _of_project(faults: Sequence[Fault]) -> list[Fault]:
+    return [fault for fault in faults if fault.file != "order"]
 
 
-def _problem(fault: ToldFault) -> Problem:
+def _problem(fault: Fault) -> Problem:
     """A fault, named as the user typed what it is about."""
-    where, message = fault["where"], fault["message"]
-    if fault["file"] == "order":
+    where, message = fault.where, fault.message
+    if fault.file == "order":
         argument = where.removeprefix("arguments").removeprefix(".")
-        typed = f"-a {argument}".strip() if where.startswith("arguments") else _TYPED.get(where, "job")
-        return Problem(path=typed, message=message, allowed=fault["allowed"])
-    place = fault["file"] if fault["line"] is None else f"{fault['file']}:{fault['line']}"
-    return Problem(path=place, message=f"{where}: {message}" if where else message, allowed=fault["allowed"])
+        key = where.partition("[")[0]
+        typed = f"-a {argument}".strip() if key.startswith("arguments") else _TYPED.get(key, "job")
+        return Problem(path=typed, message=message, allowed=fault.allowed)
+    place = fault.file if fault.line is None else f"{fault.file}:{fault.line}"
+    return Problem(path=place, message=f"{where}: {message}" if where else message, allowed=fault.allowed)

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Final
 
 from gpuprov.core.printable import printable
 from gpuprov.host.order_check import ask_here, refuse_faults
+from gpuprov.shapes.base import read
+from gpuprov.shapes.faults import Fault
 
 if TYPE_CHECKING:
     from gpuprov.spec.program_order import ProgramOrder
@@ -52,7 +54,8 @@ def check_program(order: ProgramOrder, *, python: str = sys.executable) -> Check
     told = ask_here(argv, python=python, limit_s=LIMIT_S)
     if told["faults"]:
         shown = printable(str(order.program), lines=False)
-        raise refuse_faults(told["faults"], fix=f"correct {shown}; docs/programs.md describes a program")
+        faults = [read(Fault, fault) for fault in told["faults"]]
+        raise refuse_faults(faults, fix=f"correct {shown}; docs/programs.md describes a program")
     program, table = told["program"], told["table"]
     return CheckedProgram(
         files=tuple(told["files"]),

@@ -1,31 +1,28 @@
-"""Who calls gpuprov on this machine, as far as that can be known; told to the program that takes jobs.
-
-That program is `gpuwork.jobs.submitter`, which reads what this writes and describes the parts.
-"""
+"""Who calls gpuprov on this machine, as far as that can be known; told to the program that takes jobs."""
 
 from __future__ import annotations
 
-import json
 import os
 import pwd
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
+
+from gpuprov.shapes.submitter import Submitter
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-VARIABLE: Final = "GPUWORK_SUBMITTER"
 _LOGIN: Final = Path("/proc/self/loginuid")
 _NO_LOGIN: Final = 2**32 - 1
 _NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@$-]{0,63}", re.ASCII)
 _ADDRESS: Final = re.compile(r"[0-9A-Fa-f.:%a-z]{2,64}", re.ASCII)
 
 
-def describe_submitter(
+def find_submitter(
     host: str, *, environment: Mapping[str, str] = os.environ, login: Path = _LOGIN, user: int | None = None
-) -> str:
-    """A JSON object: the account's `name`, the `host`, by what it is `known_by`, and where ssh came from.
+) -> Submitter:
+    """The account that logged in or runs this process; else, as a claim, who sudo says it is.
 
     Args:
         host: Name of this machine.
@@ -35,13 +32,13 @@ def describe_submitter(
     """
     user = os.getuid() if user is None else user
     number = _read_login(login)
-    name, known_by = _name_of(user if number is None else number), "user" if number is None else "login"
+    name = _name_of(user if number is None else number)
+    known_by: Literal["login", "user", "claim"] = "user" if number is None else "login"
     sudo = environment.get("SUDO_USER", "")
     if number is None and user == 0 and _NAME.fullmatch(sudo):
         name, known_by = sudo, "claim"
     address = environment.get("SSH_CONNECTION", "").partition(" ")[0]
-    told = {"name": name, "host": host, "known_by": known_by}
-    return json.dumps({**told, "ssh_from": address if _ADDRESS.fullmatch(address) else None})
+    return Submitter(name=name, host=host, known_by=known_by, ssh_from=address if _ADDRESS.fullmatch(address) else None)
 
 
 def _read_login(path: Path) -> int | None:

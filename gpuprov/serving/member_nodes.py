@@ -15,7 +15,6 @@ from gpuprov.core.errors import GpuprovError, UsageError
 from gpuprov.core.names import check_cluster_name, check_node_name
 from gpuprov.core.outcome import Outcome
 from gpuprov.core.rollback import AGAIN
-from gpuprov.documents.hardware import hardware_document
 from gpuprov.documents.host_part import host_part_document
 from gpuprov.documents.outcome import outcome_document
 from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_MEMBERS
@@ -28,6 +27,8 @@ from gpuprov.planes.base import Departure
 from gpuprov.planes.over_hosts.host_part import look_at_part
 from gpuprov.planes.registry import PLANES, plane_of
 from gpuprov.serving.member_ready import await_nodes
+from gpuprov.shapes.base import write
+from gpuprov.shapes.hardware import Hardware
 from gpuprov.workflows.hardware import ask_this_machine, look_at_nodes
 from gpuprov.workflows.remove_nodes import remove_nodes
 from gpuprov.workflows.start_stop import restore, snapshot, start_nodes, stop_nodes
@@ -151,7 +152,7 @@ def serve_hardware(order: HardwareOrder, host: Host, reporter: Reporter) -> dict
     except GpuprovError as error:
         reporter.warn(f"without nodes: {error.what}; {error.evidence}")
         nodes = ()
-    return hardware_document(own, nodes, host=host.name)
+    return write(Hardware(host=host.name, hardware=own, nodes=nodes))
 
 
 def serve_find(order: FindOrder, host: Host, reporter: Reporter) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import json
 import math
 import re
 from collections.abc import Mapping
-from typing import Any, Final, Literal, TypeVar, cast
+from typing import Any, ClassVar, Final, Literal, TypeVar, cast
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -23,15 +23,25 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """An object with these keys and no others."""
 
 
-class Document(Shape, frozen=True, kw_only=True, tag_field="schema"):
+class Record(Shape, frozen=True, kw_only=True, tag_field="schema"):
     """An object that names its schema, docs/NAME.schema.json for `gpuprov.NAME/v1`.
+
+    Attributes:
+        may_omit: Whether what has a default may be left out, as people write it.
+    """
+
+    may_omit: ClassVar[bool] = False
+    version: Version = 1
+
+
+class Document(Record, frozen=True, kw_only=True):
+    """A record that verbs print.
 
     Attributes:
         seconds: Phase to seconds; where a verb printed it.
         at: When it was seen, in UTC; in a line of a watch.
     """
 
-    version: Version = 1
     seconds: Mapping[str, float] | UnsetType = UNSET
     at: str | UnsetType = UNSET
 
@@ -72,7 +82,7 @@ def read(kind: type[Kind], told: bytes | str | Mapping[str, Any]) -> Kind:
         kind: Which.
         told: JSON, or what was already parsed of it.
     """
-    content = told if isinstance(told, Mapping) else parse_json(told)
+    content = parse_json(told) if isinstance(told, (bytes, str)) else told
     try:
         value = msgspec.convert(content, kind)
     except RecursionError:
@@ -121,6 +131,8 @@ def _require_fields(value: Shape, told: Mapping[str, object], path: str) -> None
     tag = value.__struct_config__.tag_field
     written = [(name, key) for name, key in zip(value.__struct_fields__, value.__struct_encode_fields__, strict=True)]
     lacks = [key for name, key in written if key not in told and getattr(value, name) is not UNSET]
+    if isinstance(value, Record) and value.may_omit:
+        lacks = [key for key in lacks if key == "version"]
     if tag is not None and tag not in told:
         lacks.append(tag)
     if lacks:

@@ -16,22 +16,23 @@ from typing import Any, Final, cast
 import msgspec
 
 import gpuprov.shapes
-from gpuprov.shapes.base import Document, Shape
+from gpuprov.shapes.base import Record, Shape
 
 _DRAFT: Final = "https://json-schema.org/draft/2020-12/schema"
 _HOME: Final = "gpuprov.shapes."
 _SUFFIX: Final = ".schema.json"
 
 
-def documents() -> dict[str, type[Document]]:
+def documents() -> dict[str, type[Record]]:
     """All documents by the name in their schema, such as `verify` of `gpuprov.verify/v1`."""
     for module in pkgutil.iter_modules(gpuprov.shapes.__path__):
         importlib.import_module(f"gpuprov.shapes.{module.name}")
-    found = {_name_of(kind): kind for kind in _below(Document) if kind.__module__.startswith(_HOME)}
+    kinds = [kind for kind in _below(Record) if kind.__module__.startswith(_HOME)]
+    found = {_name_of(kind): kind for kind in kinds if str(kind.__struct_config__.tag).startswith("gpuprov.")}
     return dict(sorted(found.items()))
 
 
-def json_schema(kind: type[Document]) -> dict[str, Any]:
+def json_schema(kind: type[Record]) -> dict[str, Any]:
     """The schema of a document; what each key means is what its class says under `Attributes`."""
     (_, parts) = msgspec.json.schema_components([kind])
     for shape in _parts_of(kind, {}).values():
@@ -52,11 +53,11 @@ def write_schemas(folder: Path) -> None:
         (folder / f"{name}{_SUFFIX}").write_text(f"{text}\n", encoding="utf-8")
 
 
-def _name_of(kind: type[Document]) -> str:
+def _name_of(kind: type[Record]) -> str:
     return str(kind.__struct_config__.tag).removeprefix("gpuprov.").removesuffix("/v1")
 
 
-def _below(kind: type[Document]) -> set[type[Document]]:
+def _below(kind: type[Record]) -> set[type[Record]]:
     return {*kind.__subclasses__()}.union(*map(_below, kind.__subclasses__()))
 
 
@@ -87,7 +88,10 @@ def _describe(kind: type[Shape], schema: dict[str, Any]) -> None:
         if key in meanings:
             schema["properties"][key] = {"description": meanings[key], **part}
     tag = kind.__struct_config__.tag_field
-    schema["required"] = [*([tag] if tag else []), *(key for key in fields if fields[key].default is not msgspec.UNSET)]
+    needed = [key for key, field in fields.items() if field.default is not msgspec.UNSET]
+    if issubclass(kind, Record) and kind.may_omit:
+        needed = [key for key in needed if key == "version" or fields[key].required]
+    schema["required"] = [*([tag] if tag else []), *needed]
 
 
 def _read_docstring(kind: type[Shape]) -> tuple[str, dict[str, str]]:

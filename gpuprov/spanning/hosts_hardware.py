@@ -7,11 +7,11 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from gpuprov.core.silence_limit import scaled_limit_s
-from gpuprov.documents.member_answers import read_look, strictly
-from gpuprov.documents.read_hardware import read_hardware_document
+from gpuprov.documents.member_answers import read_answer, read_look
 from gpuprov.host.remote.ask import MemberRequest
 from gpuprov.host.remote.several import away_since, read_each
 from gpuprov.serving.member_nodes import HardwareOrder
+from gpuprov.shapes.hardware import Hardware
 from gpuprov.spanning.parts.over_hosts import QUESTION_S
 from gpuprov.workflows.hardware import ANSWER_S
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from gpuprov.cluster.gpu_board import GpuBoard
     from gpuprov.core.errors import GpuprovError
-    from gpuprov.documents.read_hardware import HostHardware
     from gpuprov.host.remote.hosts import HostAnswers, Hosts
     from gpuprov.host.remote.machine import RemoteMachine
 
@@ -52,7 +51,7 @@ class HostBoards:
 class HostsHardware:
     """The processors and GPUs of each host that answers, and of its nodes."""
 
-    hardware: Mapping[str, HostHardware]
+    hardware: Mapping[str, Hardware]
     silences: Silences
 
 
@@ -76,7 +75,7 @@ def hardware_over_hosts(known: Mapping[str, RemoteMachine], hosts: Hosts, cluste
     document = asdict(HardwareOrder(cluster=cluster))
     question = MemberRequest(verb="hardware", document=document, total_s=scaled_limit_s(QUESTION_S + ANSWER_S))
     answers = hosts.ask(dict.fromkeys(known.values(), question))
-    hardware, failed = read_each(answers, lambda told, host: strictly(partial(read_hardware_document, told), host))
+    hardware, failed = read_each(answers, partial(read_answer, Hardware))
     return HostsHardware(hardware=hardware, silences=_silences(failed, answers))
 
 

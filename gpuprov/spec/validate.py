@@ -11,11 +11,11 @@ from gpuprov.core.errors import Problem, SpecError
 from gpuprov.core.excerpt import excerpt
 from gpuprov.core.names import CLUSTER, CLUSTER_RULE, name_cluster
 from gpuprov.core.units import HOUR_S, parse_duration_s, parse_size_bytes
+from gpuprov.shapes.limits import LEAST_BYTES, LONGEST_S, MOST_BYTES
 from gpuprov.spec import own_roles, python_packages
 from gpuprov.spec.addressing import NODES_MAX, capacity
 from gpuprov.spec.host_ports import HOST_PORTS_RULE
 from gpuprov.spec.host_rules import HOST_RULES
-from gpuprov.spec.job_order import LEAST_BYTES, LONGEST_S, MOST_BYTES
 from gpuprov.spec.rule import SpecRule, any_of, at_least, pattern
 from gpuprov.spec.shared_folder import PLACE, SHARED, find_folder_problem
 from gpuprov.spec.suites import SUITES

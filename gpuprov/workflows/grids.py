@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from gpuprov.gpu.models import HostGpus
     from gpuprov.planes.work.grid_answers import GridSeries, GridSubmitted, GridTable
     from gpuprov.planes.work.grid_status import GridStatus
-    from gpuprov.planes.work.job_answers import JobRecord
-    from gpuprov.spec.job_order import SubmitOrder
+    from gpuprov.shapes.job_order import JobOrder
+    from gpuprov.shapes.jobs import Job
 
 # The program finds its package first, and what lies beside that package is no part of the user's program
 _LOCAL: Final = (
@@ -51,7 +51,7 @@ def run_grid(
     cluster: str,
     project: Path,
     order: GridOrder,
-    jobs: SubmitOrder,
+    jobs: JobOrder,
     *,
     reporter: Reporter,
 ) -> GridSubmitted:
@@ -144,7 +144,7 @@ def read_grid_series(driver: Driver, cluster: str, project: Path) -> GridSeries:
     return GridDesk.beside(get_desk_of(driver, cluster, project, "results")).series(project.name)
 
 
-def cancel_grid(driver: Driver, cluster: str, project: Path) -> tuple[JobRecord, ...]:
+def cancel_grid(driver: Driver, cluster: str, project: Path) -> tuple[Job, ...]:
     """End the runs of a project that wait or run; what has ended stays as it is.
 
     Returns:

@@ -6,13 +6,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from gpuprov.cluster.state import observe_cluster
-from gpuprov.core.answer_kinds import parse_program_answer
 from gpuprov.core.errors import GpuprovError
 from gpuprov.core.excerpt import LINE, excerpt
 from gpuprov.core.side_by_side import ask_side_by_side, questions_at_once
 from gpuprov.core.silence_limit import scaled_limit_s
 from gpuprov.host.order_check import ask_here
-from gpuprov.planes.work.hardware_answers import PROGRAM, MachineHardware, NodeHardware, read_hardware
+from gpuprov.shapes.base import read
+from gpuprov.shapes.hardware import Machine, MachineHardware, NodeHardware
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,11 +20,12 @@ if TYPE_CHECKING:
     from gpuprov.drivers.base import Driver
 
 ANSWER_S: Final = 60.0
+PROGRAM: Final = ("python3", "-I", "-m", "gpuwork.hardware")
 
 
-def ask_this_machine() -> MachineHardware:
+def ask_this_machine() -> Machine:
     """This host."""
-    return read_hardware({**ask_here(("-m", "gpuwork.hardware"))})
+    return _machine(read(MachineHardware, ask_here(("-m", "gpuwork.hardware"))))
 
 
 def look_at_nodes(connect: Callable[[], Driver], cluster: str) -> tuple[NodeHardware, ...]:
@@ -42,6 +43,18 @@ def _look(driver: Driver, node: str) -> NodeHardware:
         if result.exit_code:
             said = excerpt((result.stderr or result.stdout).strip()[-LINE:], LINE)
             return NodeHardware(node=node, hardware=None, reason=said or f"exit status {result.exit_code}")
-        return NodeHardware(node=node, hardware=read_hardware(parse_program_answer(result.stdout)), reason=None)
+        hardware = _machine(read(MachineHardware, result.stdout))
+        return NodeHardware(node=node, hardware=hardware, reason=None)
     except (GpuprovError, ValueError) as error:
         return NodeHardware(node=node, hardware=None, reason=excerpt(str(error), LINE))
+
+
+def _machine(told: MachineHardware) -> Machine:
+    return Machine(
+        machine=told.machine,
+        cpu=told.cpu.name,
+        threads=told.cpu.threads,
+        gpus=told.gpus,
+        simulated=told.simulated,
+        reason=told.reason,
+    )

@@ -14,9 +14,10 @@ from gpuprov.host.order_check import NOTHING, judge_order
 from gpuprov.host.outgoing_files import OutgoingProject
 from gpuprov.host.project_imports import ask_imports
 from gpuprov.planes.across.find_desk import get_desk
-from gpuprov.planes.work.job_changes import JobChange, compare_jobs
+from gpuprov.planes.work.job_changes import compare_jobs
 from gpuprov.planes.work.node_contents import require_imports
-from gpuprov.spec.job_order import NUMBER
+from gpuprov.shapes.job_order import NUMBER
+from gpuprov.shapes.jobs import JobChange
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -26,9 +27,9 @@ if TYPE_CHECKING:
     from gpuprov.core.waiting import Clock
     from gpuprov.drivers.base import Driver
     from gpuprov.host.base import Host
-    from gpuprov.planes.work.job_answers import JobList, JobRecord, LogPiece, ShownJobs, Submitted
     from gpuprov.planes.work.job_desk import JobDesk
-    from gpuprov.spec.job_order import SubmitOrder
+    from gpuprov.shapes.job_order import JobOrder
+    from gpuprov.shapes.jobs import Job, JobLog, Jobs, JobsShown, JobSubmitted
 
 
 WAIT_S: Final = 20  # that the program in the node waits by itself, before it is asked again
@@ -54,13 +55,13 @@ class ProjectChoice:
 def submit_jobs(  # noqa: PLR0913 - what is run, where, and with whose files
     connect: Callable[[], Driver],
     cluster: str,
-    order: SubmitOrder,
+    order: JobOrder,
     project: ProjectChoice,
     *,
     host: Host,
     home: Path,
     reporter: Reporter,
-) -> Submitted:
+) -> JobSubmitted:
     """Check the order and its project on this host, copy the project into a node, and hand the jobs in there.
 
     Args:
@@ -125,14 +126,14 @@ def _refuse_home(folder: Path | None, home: Path) -> None:
         )
 
 
-def _warn_of_numbers(order: SubmitOrder, reporter: Reporter) -> None:
+def _warn_of_numbers(order: JobOrder, reporter: Reporter) -> None:
     if order.count is not None and order.count > 1 and not order.numbered:
         reporter.warn(f"all {order.count} runs are the same: {NUMBER}, the number of a run, is not used")
     if order.count is None and order.numbered:
         reporter.warn(f"{NUMBER} stays as it is: it becomes the number of a run with --count only")
 
 
-def all_jobs(driver: Driver, cluster: str) -> JobList:
+def all_jobs(driver: Driver, cluster: str) -> Jobs:
     """All jobs of a cluster, or those of the newest submissions."""
     return get_desk(driver, cluster).list_jobs()
 
@@ -142,7 +143,7 @@ def watch_jobs(
     cluster: str,
     *,
     rounds: Iterable[None],
-    first: Callable[[JobList], object],
+    first: Callable[[Jobs], object],
     tell: Callable[[Sequence[JobChange]], object],
 ) -> None:
     """Look once in each round; the first one is shown whole, later ones only where something has changed.
@@ -156,11 +157,11 @@ def watch_jobs(
         rounds=rounds,
         first=first,
         tell=tell,
-        trouble=lambda error: JobChange(kind="error" if error else "recovered", text=error),
+        trouble=lambda error: JobChange(kind="error" if error else "recovered", text=error or None),
     )
 
 
-def show_jobs(driver: Driver, cluster: str, ids: Sequence[str]) -> ShownJobs:
+def show_jobs(driver: Driver, cluster: str, ids: Sequence[str]) -> JobsShown:
     """Some jobs, and what was asked for.
 
     Raises:
@@ -175,7 +176,7 @@ def read_job_log(
     job: str,
     *,
     follow: bool,
-    take: Callable[[LogPiece], object],
+    take: Callable[[JobLog], object],
     clock: Clock,
 ) -> None:
     """Hand on the end of a job's log, piece by piece, and with `follow` what comes until the job has ended.
@@ -208,7 +209,7 @@ def read_job_log(
             clock.sleep(FOLLOW_S)
 
 
-def cancel_jobs(driver: Driver, cluster: str, ids: Sequence[str]) -> tuple[JobRecord, ...]:
+def cancel_jobs(driver: Driver, cluster: str, ids: Sequence[str]) -> tuple[Job, ...]:
     """End jobs, waiting or running; what has ended stays as it is.
 
     Raises:
@@ -218,7 +219,7 @@ def cancel_jobs(driver: Driver, cluster: str, ids: Sequence[str]) -> tuple[JobRe
     return get_desk(driver, cluster).cancel(ids)
 
 
-def remove_jobs(driver: Driver, cluster: str, ids: Sequence[str]) -> tuple[JobRecord, ...]:
+def remove_jobs(driver: Driver, cluster: str, ids: Sequence[str]) -> tuple[Job, ...]:
     """Remove all that submissions have, and return the jobs that they were.
 
     Raises:
@@ -235,7 +236,7 @@ def describe_left(driver: Driver, cluster: str, job: str) -> str:
 
 def until_jobs_ended(
     driver: Driver, cluster: str, ids: Sequence[str], *, reporter: Reporter, clock: Clock
-) -> tuple[JobRecord, ...]:
+) -> tuple[Job, ...]:
     """The jobs, as soon as all have ended; a node or batch system that is away for a short time is waited for.
 
     Raises:
@@ -261,6 +262,6 @@ def until_jobs_ended(
                 return jobs
 
 
-def all_done(jobs: Iterable[JobRecord]) -> bool:
+def all_done(jobs: Iterable[Job]) -> bool:
     """Whether every job ended with status 0."""
     return all(job.state == "done" for job in jobs)

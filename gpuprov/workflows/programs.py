@@ -18,7 +18,7 @@ from gpuprov.planes.work.node_contents import require_compiler
 from gpuprov.planes.work.program_answers import ProgramRun, read_program_result
 from gpuprov.planes.work.program_desk import ProgramDesk, work_command
 from gpuprov.planes.work.queue_page import NodePage
-from gpuprov.spec.job_order import SubmitOrder
+from gpuprov.shapes.job_order import JobOrder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -62,7 +62,7 @@ def run_program(
     desk = get_desk(driver, cluster, verb=f"gpuprov program run {shlex.quote(str(order.program))}")
     programs = ProgramDesk.beside(desk)
     workers = order.workers or count_gpus(driver, cluster)
-    desk.accepted(SubmitOrder(gpus=1))
+    desk.accepted(JobOrder(gpus=1))
     room = desk.find_room()
     if room is not None and order.workers:
         room.require_side_by_side(order.workers)
@@ -78,7 +78,7 @@ def run_program(
             run = programs.prepare(order, place, data, workers=workers)
     command = work_command(run)
     with _dropped_unless_submitted(programs, run), reporter.phase("submit"):
-        submitted = desk.submit(SubmitOrder(command=command, name=checked.name, count=workers, gpus=1), None)
+        submitted = desk.submit(JobOrder(command=command, name=checked.name, count=workers, gpus=1), None)
     reporter.note(f"{workers} workers: jobs {submitted.id}")
     try:
         with reporter.phase("iterate"):

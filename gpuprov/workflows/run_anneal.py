@@ -25,8 +25,8 @@ from gpuprov.host.outgoing_files import OutgoingProject
 from gpuprov.planes.across.find_desk import count_gpus, get_desk
 from gpuprov.planes.work.anneal_answers import Annealed, read_anneal_runs
 from gpuprov.planes.work.anneal_desk import AnnealDesk, anneal_store, part_command
+from gpuprov.shapes.job_order import JobOrder
 from gpuprov.spec.anneal_order import check_nodes
-from gpuprov.spec.job_order import SubmitOrder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from gpuprov.drivers.base import Driver
     from gpuprov.gpu.models import HostGpus
     from gpuprov.planes.work.anneal_answers import AnnealRun
-    from gpuprov.planes.work.job_answers import JobRecord
     from gpuprov.planes.work.job_desk import JobDesk
+    from gpuprov.shapes.jobs import Job
     from gpuprov.spec.anneal_order import AnnealOrder
 
 LOOK_S: Final = 3  # that a look at the jobs waits for their end
@@ -174,15 +174,15 @@ def _submit(desk: JobDesk, order: AnnealOrder, folder: str, parts: int, reporter
         raise
 
 
-def _job_order(order: AnnealOrder, folder: str, parts: int) -> SubmitOrder:
+def _job_order(order: AnnealOrder, folder: str, parts: int) -> JobOrder:
     """A job for each part."""
     title = f"anneal-{order.models[0].stem[:_MOST_TITLE]}"
-    return SubmitOrder(name=title, command=part_command(folder), count=parts)
+    return JobOrder(name=title, command=part_command(folder), count=parts)
 
 
 def _follow(
     desk: JobDesk, anneal: AnnealDesk, folder: str, job: str, *, reporter: Reporter, clock: Clock
-) -> tuple[JobRecord, ...]:
+) -> tuple[Job, ...]:
     """The jobs, as soon as all have ended; better values are told meanwhile."""
     told: dict[str, float] = {}
     heard_s = clock.now_s()

@@ -6,11 +6,11 @@ import importlib
 import json
 import sys
 import threading
-from dataclasses import asdict
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from gpuprov.shapes.base import write
 from gpuwork.anneal.arguments import parse_arguments
 from gpuwork.anneal.prepare import PAGE, ModelsOrder, check_pairs, get_part, open_runs, prepare
 from gpuwork.errors import Refused, WorkError, refusal
@@ -67,7 +67,7 @@ def _check(asked: argparse.Namespace) -> int:
     if asked.here and not faults:
         require_here(_RUNS_CHAINS)
     if asked.json:
-        _print(CHECKED, faults=[*map(asdict, faults)])
+        _print(CHECKED, faults=[*map(write, faults)])
         return Refused.exit_code if faults else EXIT_DONE
     if faults:
         raise refusal(faults, of="the models and configurations", page=PAGE)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import yaml
 
-from gpuwork.errors import Fault
+from gpuprov.shapes.faults import Fault
 from gpuwork.untrusted_files import read_limited
 from gpuwork.yaml_scalar import read_scalar
 

@@ -8,8 +8,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from gpuprov.shapes.faults import Fault
 from gpuwork.anneal.contract import FUNCTIONS, MARK
-from gpuwork.errors import Fault
 from gpuwork.units import MIB
 from gpuwork.untrusted_files import read_limited
 

@@ -6,12 +6,13 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from gpuprov.shapes.faults import Fault
 from gpuwork.anneal.conf_file import read_configuration
 from gpuwork.anneal.model_file import read_model
 from gpuwork.anneal.order import MOST_PARTS, NAME, AnnealedRun, read_annealed_run, write_annealed_run
 from gpuwork.anneal.settings import AnnealSettings, check_settings
 from gpuwork.anneal.validator import find_model_faults
-from gpuwork.errors import Fault, StoreError, refusal
+from gpuwork.errors import StoreError, refusal
 from gpuwork.shared_folder import write_file
 from gpuwork.strict import exactly, listing, matching, parse_strict_json, read_fields
 from gpuwork.untrusted_files import read_limited

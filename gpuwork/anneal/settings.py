@@ -8,7 +8,8 @@ from dataclasses import asdict, dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
-from gpuwork.errors import Fault, shown
+from gpuprov.shapes.faults import Fault
+from gpuwork.errors import shown
 from gpuwork.strict import exactly, optional, whole
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ import copy
 import symtable
 from typing import TYPE_CHECKING, Final
 
+from gpuprov.shapes.faults import Fault
 from gpuwork.anneal.contract import FUNCTIONS, MARK, PROVIDED, RETURNING, signature
-from gpuwork.errors import Fault
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,7 +7,7 @@ from collections import Counter
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Final, cast
 
-from gpuwork.errors import Fault
+from gpuprov.shapes.faults import Fault
 from gpuwork.grid.draft import Grid
 from gpuwork.grid.values import ALLOWED, RESERVED, name_fault, value_fault
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import sys
 import threading
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from gpuprov.shapes.base import write
 from gpuwork.errors import Refused, StoreError, WorkError
 from gpuwork.grid.arguments import parse_arguments
 from gpuwork.grid.expand import expand_grid
@@ -82,7 +82,7 @@ def _check(asked: argparse.Namespace) -> int:
         refuse_lacked(faults)
     chosen = {"minimal": asked.minimal, "first_only": asked.first_only}
     values = expand_grid(source.grid, **chosen) if source and not faults else []
-    told = [asdict(fault) for fault in faults if not isinstance(fault, LackedModule)]
+    told = [write(fault) for fault in faults if not isinstance(fault, LackedModule)]
     # Where the packages of a `params.py` are, it can be run, and what is wrong is found there
     unknown = bool(lacked) and not told
     _print(CHECKED, files=names, combinations=None if unknown else [*map(hash_values, values)], faults=told)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from gpuwork.errors import Fault
+from gpuprov.shapes.faults import Fault
 from gpuwork.packages import is_there, lacks
 from gpuwork.project_imports import find_imports
 
@@ -14,8 +13,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-@dataclass(frozen=True, kw_only=True)
-class LackedModule(Fault):
+class LackedModule(Fault, frozen=True, kw_only=True):
     """A module that code of the project needs and this machine lacks."""
 
     module: str

@@ -6,7 +6,7 @@ import ast
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from gpuwork.errors import Fault
+from gpuprov.shapes.faults import Fault
 from gpuwork.grid.draft import GridDraft, Headings, WrittenValue
 from gpuwork.grid.imports import LackedModule
 

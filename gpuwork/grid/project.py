@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Final
 
-from gpuwork.errors import Fault
+from gpuprov.shapes.faults import Fault
 from gpuwork.grid.check import as_grid, find_faults
 from gpuwork.grid.imports import LackedModule, find_lacked
 from gpuwork.grid.params_file import read_params

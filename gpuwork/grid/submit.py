@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from gpuwork.errors import Fault, Refused, StoreError, refusal
+from gpuwork.errors import Refused, StoreError, refusal
 from gpuwork.freeze import freeze, hash_files
 from gpuwork.grid.expand import expand_grid
 from gpuwork.grid.imports import refuse_lacked
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
     from pathlib import Path
 
+    from gpuprov.shapes.faults import Fault
     from gpuwork.grid.project import Source
 
 SCHEMA: Final = "gpuprov.grid-submission/v1"

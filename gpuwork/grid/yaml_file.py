@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final, cast, get_args
 
 import yaml
 
-from gpuwork.errors import Fault
+from gpuprov.shapes.faults import Fault
 from gpuwork.grid.draft import Draw, DrawKind, GridDraft, Headings, Sampling, WrittenValue
 from gpuwork.grid.values import ALLOWED, Foreign, as_value, name_fault, value_fault
 from gpuwork.yaml_scalar import is_null, read_scalar

@@ -9,10 +9,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
-    from gpuwork.errors import Fault
-    from gpuwork.jobs.order import RunsOrder
-    from gpuwork.jobs.store import Chunk, Submission
-    from gpuwork.jobs.system import System
+    from gpuprov.shapes.faults import Fault
+    from gpuprov.shapes.job_order import JobOrder
+    from gpuprov.shapes.job_run import Chunk, System
+    from gpuwork.jobs.store import Submission
 
     Find = Callable[[Submission, int], "Queued | None"]
     Tell = Callable[[Chunk], None]
@@ -34,13 +34,13 @@ class Batch(Protocol):
     def name(self) -> System:
         """As `submitted.json` has it."""
 
-    def find_faults(self, order: RunsOrder) -> Iterator[Fault]:
+    def find_faults(self, order: JobOrder) -> Iterator[Fault]:
         """What it cannot do of an order."""
 
-    def prepare(self, order: RunsOrder, folder: Path) -> None:
+    def prepare(self, order: JobOrder, folder: Path) -> None:
         """Write what it needs into the new folder of a submission."""
 
-    def begin(self, order: RunsOrder, folder: Path, *, tell: Tell) -> None:
+    def begin(self, order: JobOrder, folder: Path, *, tell: Tell) -> None:
         """Hand all runs in; `tell` is told of each part that the system has, as soon as it has it."""
 
     def withdraw(self, chunks: Sequence[Chunk]) -> None:

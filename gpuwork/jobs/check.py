@@ -5,16 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpuwork.errors import Fault, Refused
+from gpuprov.shapes.faults import Fault
+from gpuwork.errors import Refused
 from gpuwork.jobs.function import find_function_faults
 from gpuwork.jobs.order import FILE, parse_order
 from gpuwork.project_files import list_files
 
 if TYPE_CHECKING:
-    from gpuwork.jobs.order import RunsOrder
+    from gpuprov.shapes.job_order import JobOrder
 
 
-def check_order(content: bytes) -> tuple[RunsOrder | None, list[str], list[Fault]]:
+def check_order(content: bytes) -> tuple[JobOrder | None, list[str], list[Fault]]:
     """The order, the files of its project, and every fault.
 
     Raises:

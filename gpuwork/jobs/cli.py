@@ -2,48 +2,41 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
-from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
+from gpuprov.shapes.base import encode, write
+from gpuprov.shapes.error import Error
+from gpuprov.shapes.jobs import ENDED, JobChecked, JobLog, Jobs, JobsShown, JobSubmitted
+from gpuprov.shapes.jobs import Submission as Described
+from gpuprov.shapes.workers import Worker
+from gpuprov.shapes.workers import Workers as WorkersTold
 from gpuwork.broker import ask_workers, count_waiting, make_app, ping_workers
 from gpuwork.broker_file import read_broker
 from gpuwork.errors import Refused, WorkError
 from gpuwork.jobs.arguments import parse_arguments
-from gpuwork.jobs.check import check_order
-from gpuwork.jobs.job import ENDED, as_row
 from gpuwork.jobs.log import read_piece
-from gpuwork.jobs.order import MOST_BYTES, order_document
+from gpuwork.jobs.order import MOST_BYTES
 from gpuwork.jobs.overview import get_submission, list_jobs, list_live, pick_jobs
 from gpuwork.jobs.removal import remove_old, remove_submissions
 from gpuwork.jobs.slurm import Slurm
 from gpuwork.jobs.store import parse_id, writing
-from gpuwork.jobs.submit import submit
 from gpuwork.jobs.waiting import cancel, wait_for
 from gpuwork.jobs.workers import Workers
 
 if TYPE_CHECKING:
     import argparse
 
+    from gpuprov.shapes.base import Record
     from gpuwork.jobs.batch import Batch
-    from gpuwork.jobs.job import JobRun
     from gpuwork.jobs.store import Submission
 
 EXIT_DONE: Final = 0
 EXIT_NOT_DONE: Final = 1
 EXIT_INTERRUPTED: Final = 130
-JOBS: Final = "gpuprov.jobs/v1"
-CHECKED: Final = "gpuprov.job-checked/v1"
-SUBMITTED: Final = "gpuprov.job-submitted/v1"
-SHOWN: Final = "gpuprov.jobs-shown/v1"
-LOG: Final = "gpuprov.job-log/v1"
-WORKERS: Final = "gpuprov.workers/v1"
-ERROR: Final = "gpuprov.error/v1"
-
-Reply = tuple[dict[str, Any], int]
+Reply = tuple["Record", int]
 
 
 def main(arguments: list[str]) -> int:
@@ -55,24 +48,26 @@ def main(arguments: list[str]) -> int:
         with writing(_store(asked), failed="the folder of jobs cannot be read or written"):
             document, code = verbs[asked.verb](asked)
     except WorkError as error:
-        told = {"what": error.what, "evidence": error.evidence, "fix": error.fix, "exit_code": error.exit_code}
-        document, code = {"schema": ERROR, "version": 1, "error": told}, error.exit_code
+        document, code = Error(error=error.parts), error.exit_code
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
-    sys.stdout.write(json.dumps(document) + "\n")
+    sys.stdout.write(f"{encode(document).decode()}\n")
     return code
 
 
 def _check(_asked: argparse.Namespace) -> Reply:
+    from gpuwork.jobs.check import check_order
+
     _, names, faults = check_order(_read_order())
-    document = {"schema": CHECKED, "version": 1, "files": names, "faults": [*map(asdict, faults)]}
-    return document, Refused.exit_code if faults else EXIT_DONE
+    return JobChecked(files=tuple(names), faults=tuple(faults)), Refused.exit_code if faults else EXIT_DONE
 
 
 def _submit(asked: argparse.Namespace) -> Reply:
+    from gpuwork.jobs.submit import submit
+
     submission = submit(_read_order(), store=_store(asked), batch=_batch(asked))
-    jobs = [submission.run_id(number) for number in range(submission.order.runs)]
-    return {"schema": SUBMITTED, "version": 1, "id": submission.id, "jobs": jobs}, EXIT_DONE
+    jobs = tuple(submission.run_id(number) for number in range(submission.order.runs))
+    return JobSubmitted(id=submission.id, jobs=jobs), EXIT_DONE
 
 
 def _read_order() -> bytes:
@@ -82,25 +77,24 @@ def _read_order() -> bytes:
 def _list(asked: argparse.Namespace) -> Reply:
     find = list_live if asked.live else list_jobs
     jobs, older = find(_store(asked), _batch(asked))
-    return {**_document(jobs), "older": older}, EXIT_DONE
+    return Jobs(jobs=tuple(jobs), older=older), EXIT_DONE
 
 
 def _show(asked: argparse.Namespace) -> Reply:
     found = {submission.id: submission for submission in (get_submission(_store(asked), text) for text in asked.ids)}
     jobs = pick_jobs(_store(asked), asked.ids, _batch(asked))
-    submissions = [_describe(submission) for submission in found.values()]
-    return {**_document(jobs), "schema": SHOWN, "submissions": submissions}, EXIT_DONE
+    return JobsShown(jobs=tuple(jobs), submissions=tuple(map(_describe, found.values()))), EXIT_DONE
 
 
-def _describe(submission: Submission) -> dict[str, Any]:
-    return {
-        "id": submission.id,
-        "submitted": submission.submitted,
-        "code": submission.code,
-        "folder": str(submission.folder),
-        "slurm": [chunk.slurm for chunk in submission.chunks],
-        "order": order_document(submission.order),
-    }
+def _describe(submission: Submission) -> Described:
+    return Described(
+        id=submission.id,
+        submitted=submission.told.submitted,
+        code=submission.told.code,
+        folder=str(submission.folder),
+        slurm=tuple(chunk.slurm for chunk in submission.told.chunks),
+        order=submission.order,
+    )
 
 
 def _logs(asked: argparse.Namespace) -> Reply:
@@ -113,25 +107,26 @@ def _logs(asked: argparse.Namespace) -> Reply:
         )
     has_ended = jobs[0].state in ENDED  # before the log is read: after that nothing is added
     piece = read_piece(Path(jobs[0].log), asked.start, is_whole=has_ended)
-    document = {"schema": LOG, "version": 1, "id": jobs[0].id, "state": jobs[0].state, **asdict(piece)}
-    return {**document, "whole": has_ended and piece.next >= piece.size}, EXIT_DONE
+    is_last = has_ended and piece.next >= piece.size
+    told = JobLog(id=jobs[0].id, state=jobs[0].state, text=piece.text, next=piece.next, size=piece.size, whole=is_last)
+    return told, EXIT_DONE
 
 
 def _cancel(asked: argparse.Namespace) -> Reply:
-    return _document(cancel(_store(asked), asked.ids, _batch(asked))), EXIT_DONE
+    return Jobs(jobs=tuple(cancel(_store(asked), asked.ids, _batch(asked)))), EXIT_DONE
 
 
 def _remove(asked: argparse.Namespace) -> Reply:
-    return _document(remove_submissions(_store(asked), asked.ids, _batch(asked))), EXIT_DONE
+    return Jobs(jobs=tuple(remove_submissions(_store(asked), asked.ids, _batch(asked)))), EXIT_DONE
 
 
 def _tidy(asked: argparse.Namespace) -> Reply:
-    return _document(remove_old(_store(asked), time.time() - asked.keep, _batch(asked))), EXIT_DONE
+    return Jobs(jobs=tuple(remove_old(_store(asked), time.time() - asked.keep, _batch(asked)))), EXIT_DONE
 
 
 def _wait(asked: argparse.Namespace) -> Reply:
     jobs = wait_for(_store(asked), asked.ids, _batch(asked), limit_s=asked.limit)
-    return _document(jobs), EXIT_DONE if all(job.state == "done" for job in jobs) else EXIT_NOT_DONE
+    return Jobs(jobs=tuple(jobs)), EXIT_DONE if all(job.state == "done" for job in jobs) else EXIT_NOT_DONE
 
 
 def _workers(asked: argparse.Namespace) -> Reply:
@@ -144,14 +139,10 @@ def _workers(asked: argparse.Namespace) -> Reply:
     with make_app(read_broker(asked.broker)) as app:
         told = ask_workers(app, limit_s=asked.within, expected=asked.expect)
         asked_tasks = asked.expect is None  # who knows how many there are waits for answers alone
-        idle = [worker["name"] for worker in told if asked_tasks and not worker["busy"]]
+        idle = [worker.name for worker in told if asked_tasks and not worker.busy]
         seen = ping_workers(app, idle, limit_s=asked.within)
-        rows = [{**worker, "task_gpu": seen.get(worker["name"])} for worker in told]
-        return {"schema": WORKERS, "version": 1, "waiting": count_waiting(app), "workers": rows}, EXIT_DONE
-
-
-def _document(jobs: list[JobRun]) -> dict[str, Any]:
-    return {"schema": JOBS, "version": 1, "jobs": [*map(as_row, jobs)]}
+        rows = tuple(Worker(**write(one), task_gpu=seen.get(one.name)) for one in told)
+        return WorkersTold(waiting=count_waiting(app), workers=rows), EXIT_DONE
 
 
 def _batch(asked: argparse.Namespace) -> Batch:

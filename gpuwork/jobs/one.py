@@ -13,12 +13,12 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from gpuprov.shapes.jobs import ENDED
 from gpuwork.child import open_log, run_group
 from gpuwork.errors import Elsewhere, StoreError, WorkError
 from gpuwork.freeze import check_copy
-from gpuwork.jobs.job import ENDED
 from gpuwork.jobs.leftovers import VARIABLE, end_leftovers
-from gpuwork.jobs.run_record import RunRecord, TryEnd, begin_try, end_try
+from gpuwork.jobs.run_record import TryEnd, begin_try, end_try
 from gpuwork.jobs.store import (
     ALIVE,
     HOME,
@@ -49,6 +49,8 @@ from gpuwork.where import SIMULATOR_VARIABLE, find_where
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from threading import Event
+
+    from gpuprov.shapes.job_run import JobRun
 
 EXIT_STOPPED: Final = 143
 LEASHED: Final = "leashed"
@@ -83,7 +85,7 @@ def main(folder: str, number: str, leash: str = "") -> None:
     sys.exit({"done": 0, "waiting": EXIT_STOPPED}.get(record.state, 1))
 
 
-def run_one(folder: Path, number: int, *, stop: Event) -> RunRecord:
+def run_one(folder: Path, number: int, *, stop: Event) -> JobRun:
     """Make a run of a submission, unless it has ended before.
 
     It may be called again for the same run at any time and on any node: a run has one end, which is never written
@@ -169,7 +171,7 @@ def _watching(submission: Submission, number: int, stop: Event) -> Iterator[None
 class _Run:
     """A run that has not ended; its folder is this process's alone."""
 
-    def __init__(self, submission: Submission, number: int, record: RunRecord, locks: tuple[int, ...]) -> None:
+    def __init__(self, submission: Submission, number: int, record: JobRun, locks: tuple[int, ...]) -> None:
         self._submission = submission
         self._order = submission.order
         self._number = number
@@ -177,7 +179,7 @@ class _Run:
         self._record = record
         self._locks = locks  # what the command starts holds them too: nobody repeats a run of which something lives
 
-    def until_ended(self, stop: Event) -> RunRecord:
+    def until_ended(self, stop: Event) -> JobRun:
         """Try until it is done, its tries are used up, it is cancelled, or `stop` is set."""
         if self._record.state == "running":  # whoever began this try was killed
             self._end(_judge_loss(self._folder))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from gpuprov.shapes.base import changed
+from gpuprov.shapes.job_run import JobRun
+from gpuprov.shapes.jobs import ENDED, LIVE, Job
 from gpuwork.errors import Refused, StoreError
-from gpuwork.jobs.job import ENDED, LIVE, JobRun
-from gpuwork.jobs.run_record import RunRecord
 from gpuwork.jobs.store import (
     ALIVE,
     CANCELLED,
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
     from pathlib import Path
 
+    from gpuprov.shapes.jobs import JobState
     from gpuwork.jobs.batch import Batch, Find, Queued
-    from gpuwork.jobs.job import JobState
     from gpuwork.jobs.store import Submission
 
 MOST_LISTED: Final = 10_000
@@ -38,7 +38,7 @@ LOST: Final = "it is no longer queued, and how it ended was not recorded"
 _REASON: Final = 300
 
 
-def list_jobs(store: Path, batch: Batch) -> tuple[list[JobRun], int]:
+def list_jobs(store: Path, batch: Batch) -> tuple[list[Job], int]:
     """The jobs of the newest submissions, 10,000 at most; and how many submissions are older than these.
 
     Raises:
@@ -46,7 +46,7 @@ def list_jobs(store: Path, batch: Batch) -> tuple[list[JobRun], int]:
     """
     ids = list_ids(store)  # before the queue is read: what is submitted meanwhile would seem lost
     find = batch.look()
-    blocks: list[list[JobRun]] = []
+    blocks: list[list[Job]] = []
     room = MOST_LISTED
     for number in reversed(ids):
         try:
@@ -60,7 +60,7 @@ def list_jobs(store: Path, batch: Batch) -> tuple[list[JobRun], int]:
     return _in_order(blocks), len(ids) - len(blocks)
 
 
-def list_live(store: Path, batch: Batch) -> tuple[list[JobRun], int]:
+def list_live(store: Path, batch: Batch) -> tuple[list[Job], int]:
     """All jobs that run, however old they are, and those that wait, of the newest submissions, while there is room.
 
     A submission that has ended is read once, and marked. One that was changed is left out unless something of it lives;
@@ -74,7 +74,7 @@ def list_live(store: Path, batch: Batch) -> tuple[list[JobRun], int]:
     """
     ids = list_open(store)
     find = batch.look()
-    blocks: list[list[JobRun]] = []
+    blocks: list[list[Job]] = []
     room, shortened = MOST_LISTED, 0
     for number in reversed(ids):
         try:
@@ -94,12 +94,13 @@ def list_live(store: Path, batch: Batch) -> tuple[list[JobRun], int]:
     return _in_order(blocks), shortened
 
 
-def broken_job(folder: Path, error: StoreError) -> JobRun:
+def broken_job(folder: Path, error: StoreError) -> Job:
     """A submission that cannot be read, as one job: it runs while anything of it lives."""
-    return JobRun(
+    return Job(
         id=folder.name,
         name="?",
         state="running" if lives(folder) else "lost",
+        submitter=None,
         submitted="?",
         log=str(folder / RUNS),
         reason=error.evidence[:_REASON],
@@ -117,12 +118,12 @@ def lives(folder: Path) -> bool:
         return False
 
 
-def _in_order(blocks: list[list[JobRun]]) -> list[JobRun]:
+def _in_order(blocks: list[list[Job]]) -> list[Job]:
     """The jobs of submissions, of which the newest comes first."""
     return [job for block in reversed(blocks) for job in block]
 
 
-def _has_ended(submission: Submission, jobs: list[JobRun]) -> bool:
+def _has_ended(submission: Submission, jobs: list[Job]) -> bool:
     """Whether each run has an end that stays; `lost` is none, nor `cancelled` if only a mark says so."""
     return all(
         job.state in ("done", "failed")
@@ -131,7 +132,7 @@ def _has_ended(submission: Submission, jobs: list[JobRun]) -> bool:
     )
 
 
-def pick_jobs(store: Path, ids: Sequence[str], batch: Batch) -> list[JobRun]:
+def pick_jobs(store: Path, ids: Sequence[str], batch: Batch) -> list[Job]:
     """The jobs with these ids; the id of a submission with a count stands for all its runs.
 
     Raises:
@@ -141,7 +142,7 @@ def pick_jobs(store: Path, ids: Sequence[str], batch: Batch) -> list[JobRun]:
     """
     asked = [(get_submission(store, text), parse_id(text)[1]) for text in ids]
     find = batch.look()
-    found: dict[str, JobRun] = {}
+    found: dict[str, Job] = {}
     for submission, number in asked:
         numbers = None if number is None else (number,)
         found.update((job.id, job) for job in _jobs_of(submission, batch, find, numbers))
@@ -168,8 +169,9 @@ def _no_job(store: Path, text: str) -> Refused:
     return Refused("there is no such job", evidence=f"{text} is not in {store}", fix="python3 -m gpuwork.jobs list")
 
 
-def _jobs_of(submission: Submission, batch: Batch, find: Find, numbers: Collection[int] | None = None) -> list[JobRun]:
-    is_foreign = submission.system != batch.name
+def _jobs_of(submission: Submission, batch: Batch, find: Find, numbers: Collection[int] | None = None) -> list[Job]:
+    system = submission.told.system
+    is_foreign = system != batch.name
     begun = list_begun(submission)
     all_cancelled = has_entry(submission.folder / CANCELLED)
     submitter = read_submitter(submission.folder)
@@ -177,17 +179,17 @@ def _jobs_of(submission: Submission, batch: Batch, find: Find, numbers: Collecti
     for number in range(submission.order.runs) if numbers is None else numbers:
         run = submission.run_folder(number)
         there = str(number) in begun
-        record = read_run_record(run) if there else RunRecord()
+        record = read_run_record(run) if there else JobRun()
         queued = None if is_foreign else find(submission, number)
         cancelled = all_cancelled or (there and has_entry(run / CANCELLED))
         state, reason = state_of_run(record, queued, cancelled=cancelled)
         fault = find_record_fault(run) if there and record.state not in ENDED else None
         reason = "; ".join(filter(None, (fault, reason)))[:_REASON] or None
         if state == "lost":
-            words = f"it was submitted to {submission.system}" if is_foreign else batch.last_words(submission, number)
+            words = f"it was submitted to {system}" if is_foreign else batch.last_words(submission, number)
             reason = f"{reason}: {words}"[:_REASON] if words else reason
         job = _job(submission, number, record, queued, (state, reason))
-        jobs.append(replace(job, submitter=submitter))
+        jobs.append(changed(job, submitter=submitter))
     return jobs
 
 
@@ -208,7 +210,7 @@ def list_begun(submission: Submission) -> set[str]:
         ) from error
 
 
-def state_of_run(record: RunRecord, queued: Queued | None, *, cancelled: bool) -> tuple[JobState, str | None]:
+def state_of_run(record: JobRun, queued: Queued | None, *, cancelled: bool) -> tuple[JobState, str | None]:
     """The state of a run and its reason. Pure.
 
     Args:
@@ -226,11 +228,11 @@ def state_of_run(record: RunRecord, queued: Queued | None, *, cancelled: bool) -
 
 
 def _job(
-    submission: Submission, number: int, record: RunRecord, queued: Queued | None, told: tuple[JobState, str | None]
-) -> JobRun:
+    submission: Submission, number: int, record: JobRun, queued: Queued | None, told: tuple[JobState, str | None]
+) -> Job:
     state, reason = told
     has_ended = state in ENDED  # else both are those of the try before
-    return JobRun(
+    return Job(
         id=submission.run_id(number),
         name=submission.order.title,
         state=state,
@@ -239,7 +241,7 @@ def _job(
         gpus=record.gpus,
         simulated=record.simulated,
         exit_status=record.exit_status if has_ended else None,
-        submitted=submission.submitted,
+        submitted=submission.told.submitted,
         started=record.started,
         ended=record.ended if has_ended else None,
         log=str(submission.run_folder(number) / LOG),

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import secrets
+import os
 import subprocess
 import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
+from gpuprov.shapes.jobs import LIVE
 from gpuwork.errors import Refused, StoreError
-from gpuwork.jobs.job import LIVE
 from gpuwork.jobs.overview import broken_job, list_live, pick_jobs
 from gpuwork.jobs.store import RUNS, list_ids, parse_id, writing
 from gpuwork.jobs.waiting import find_broken
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from gpuprov.shapes.jobs import Job
     from gpuwork.jobs.batch import Batch
-    from gpuwork.jobs.job import JobRun
 
 _MOST_AT_ONCE: Final = 100  # the next call goes on
 _GONE: Final = ".gone"
@@ -29,7 +29,7 @@ _REMOVE_S: Final = 60.0
 _SHOWN: Final = 5
 
 
-def remove_submissions(store: Path, ids: Sequence[str], batch: Batch) -> list[JobRun]:
+def remove_submissions(store: Path, ids: Sequence[str], batch: Batch) -> list[Job]:
     """Remove all that submissions have, and return the jobs that they were; their numbers are not given again.
 
     Raises:
@@ -57,7 +57,7 @@ def remove_submissions(store: Path, ids: Sequence[str], batch: Batch) -> list[Jo
     return jobs
 
 
-def remove_old(store: Path, before_s: float, batch: Batch) -> list[JobRun]:
+def remove_old(store: Path, before_s: float, batch: Batch) -> list[Job]:
     """Remove the oldest submissions that ended before a time (seconds of the epoch); returns their jobs.
 
     They ended when something last changed among their runs, and what has not ended stays.
@@ -72,13 +72,13 @@ def remove_old(store: Path, before_s: float, batch: Batch) -> list[JobRun]:
     return ended
 
 
-def _find_jobs(store: Path, ids: Sequence[str], batch: Batch) -> list[JobRun]:
+def _find_jobs(store: Path, ids: Sequence[str], batch: Batch) -> list[Job]:
     broken = find_broken(store, ids)
     jobs = pick_jobs(store, [text for text in ids if text not in broken], batch)
     return jobs + [broken_job(store / number, error) for number, error in broken.items()]
 
 
-def _numbers_of(jobs: Sequence[JobRun]) -> list[str]:
+def _numbers_of(jobs: Sequence[Job]) -> list[str]:
     return list(dict.fromkeys(job.id.partition(".")[0] for job in jobs))
 
 
@@ -101,7 +101,7 @@ def _empty(store: Path, number: str) -> None:
     make_way_for_folder(gone)
     make_folder(gone)
     regain(store / number)
-    (store / number).rename(gone / f"{number}-{secrets.token_hex(4)}")
+    (store / number).rename(gone / f"{number}-{os.urandom(4).hex()}")
     (store / number).mkdir()
     # Neither follows links or minds how deep folders are; what these programs do not get to is removed the next time.
     for argv in (["chmod", "-R", "u+rwX", str(gone)], ["rm", "-rf", "--one-file-system", str(gone)]):

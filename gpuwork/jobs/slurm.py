@@ -11,10 +11,11 @@ import re
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, Literal
 
+from gpuprov.shapes.job_run import Chunk
 from gpuwork.errors import SlurmError
 from gpuwork.jobs.batch import Queued
 from gpuwork.jobs.command import ask
-from gpuwork.jobs.store import CHUNK, SCRIPT, SLURM, Chunk, chunks_of
+from gpuwork.jobs.store import CHUNK, SCRIPT, SLURM, chunks_of
 from gpuwork.program import program_argv
 from gpuwork.record import end_of_log
 from gpuwork.shared_folder import write_file
@@ -24,11 +25,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from gpuwork.errors import Fault
+    from gpuprov.shapes.faults import Fault
+    from gpuprov.shapes.job_order import JobOrder
+    from gpuprov.shapes.job_run import System
     from gpuwork.jobs.batch import Find, Tell
-    from gpuwork.jobs.order import RunsOrder
     from gpuwork.jobs.store import Submission
-    from gpuwork.jobs.system import System
 
 SUBMIT_S: Final = 60.0
 ANSWER_S: Final = 30.0
@@ -51,16 +52,16 @@ class Slurm:
 
     name: System = "slurm"
 
-    def find_faults(self, order: RunsOrder) -> Iterator[Fault]:  # noqa: ARG002
+    def find_faults(self, order: JobOrder) -> Iterator[Fault]:  # noqa: ARG002
         """None: Slurm itself refuses what the cluster does not have."""
         return iter(())
 
-    def prepare(self, order: RunsOrder, folder: Path) -> None:  # noqa: ARG002
+    def prepare(self, order: JobOrder, folder: Path) -> None:  # noqa: ARG002
         """What Slurm starts, and a folder for what that says."""
         (folder / SLURM).mkdir()
         write_file(folder / SCRIPT, render_run_script(folder))
 
-    def begin(self, order: RunsOrder, folder: Path, *, tell: Tell) -> None:
+    def begin(self, order: JobOrder, folder: Path, *, tell: Tell) -> None:
         """Hand all runs in, as few arrays.
 
         Raises:
@@ -88,7 +89,7 @@ class Slurm:
     def look(self) -> Find:
         """One call of squeue."""
         queue = read_queue(os.geteuid())
-        return lambda submission, number: find_run(queue, submission.chunks, number)
+        return lambda submission, number: find_run(queue, submission.told.chunks, number)
 
     def cancel(self, asked: Sequence[tuple[Submission, int | None]]) -> None:
         """One call of scancel, if there is anything to cancel."""
@@ -102,7 +103,7 @@ class Slurm:
 
     def last_words(self, submission: Submission, number: int) -> str | None:
         """The last words of the program around a run."""
-        array, index = place_of(submission.chunks, number)
+        array, index = place_of(submission.told.chunks, number)
         return end_of_log(submission.folder / SLURM / f"{array}_{index}.txt") or None
 
 
@@ -124,7 +125,7 @@ def render_run_script(folder: Path) -> str:
     )
 
 
-def sbatch_argv(order: RunsOrder, folder: Path, chunk: tuple[int, int], *, after: int | None) -> list[str]:
+def sbatch_argv(order: JobOrder, folder: Path, chunk: tuple[int, int], *, after: int | None) -> list[str]:
     """The command that hands an array in.
 
     Args:
@@ -208,7 +209,7 @@ def cancel_tasks(ids: Iterable[str]) -> None:
     ask(["scancel", *ids], limit_s=ANSWER_S)
 
 
-def _full(order: RunsOrder) -> SlurmError:
+def _full(order: JobOrder) -> SlurmError:
     return SlurmError(
         f"Slurm has no room for {order.runs:,} more jobs; nothing was submitted",
         evidence="it remembers as many as MaxJobCount allows, also those that ended shortly before (MinJobAge)",
@@ -219,7 +220,7 @@ def _full(order: RunsOrder) -> SlurmError:
 def _tasks_left(asked: Sequence[tuple[Submission, int | None]]) -> list[str]:
     """What Slurm still has of submissions, or of one run of each."""
     queue = read_queue(os.geteuid())
-    return sorted({task for submission, number in asked for task in find_tasks(queue, submission.chunks, number)})
+    return sorted({task for submission, number in asked for task in find_tasks(queue, submission.told.chunks, number)})
 
 
 def _parse_submitted(said: str) -> int:

@@ -22,23 +22,24 @@ import os
 import platform
 import re
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
 
+from gpuprov.shapes.base import read, write
+from gpuprov.shapes.job_run import JobRun, JobSubmission
 from gpuwork.errors import Refused, StoreError
-from gpuwork.jobs.order import MOST_RUNS, parse_order
-from gpuwork.jobs.run_record import MOST_BYTES, RunRecord, parse_record, record_document
+from gpuwork.jobs.order import parse_order
 from gpuwork.jobs.system import TRAITS
 from gpuwork.shared_folder import make_folder, write_file, write_once
-from gpuwork.strict import exactly, is_moment, listing, matching, optional, parse_strict_json, read_fields, whole
 from gpuwork.untrusted_files import has_entry, make_way_for_folder, names_in, read_limited, regain, what_is
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from gpuwork.jobs.order import RunsOrder
-    from gpuwork.jobs.system import System, SystemTraits
+    from gpuprov.shapes.base import Record
+    from gpuprov.shapes.job_order import JobOrder
+    from gpuwork.jobs.system import SystemTraits
 
 CODE: Final = ".code"
 HELD: Final = ".held"
@@ -46,7 +47,6 @@ LOCK: Final = ".lock"
 ORDER: Final = "order.json"
 SCRIPT: Final = "run.sh"
 SUBMITTED: Final = "submitted.json"
-SUBMITTED_SCHEMA: Final = "gpuprov.job-submission/v1"
 CANCELLED: Final = "cancelled"
 ENDED_MARK: Final = "ended"
 SLURM: Final = "slurm"
@@ -64,24 +64,7 @@ _NUMBER: Final = re.compile(r"[1-9][0-9]{0,8}")
 _ID: Final = re.compile(r"([1-9][0-9]{0,8})(?:\.(0|[1-9][0-9]{0,5}))?")
 CHUNK: Final = 1000
 _MOST_ID: Final = 10**9
-_CHUNK: Final = {"slurm": whole(1, 2**32), "first": whole(0, MOST_RUNS), "size": whole(1, MOST_RUNS)}
-_FIELDS: Final = {
-    "schema": exactly(SUBMITTED_SCHEMA),
-    "version": exactly(1),
-    "submitted": is_moment,
-    "code": optional(matching(r"[0-9a-f]{64}")),
-    "system": exactly(*TRAITS),
-    "chunks": listing(lambda value: isinstance(value, dict)),
-}
-
-
-@dataclass(frozen=True, kw_only=True)
-class Chunk:
-    """Runs that are one array of Slurm's: its id, the number of the first run, and how many."""
-
-    slurm: int
-    first: int
-    size: int
+MOST_BYTES: Final = 64 * 1024  # of what a run left of itself
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,18 +74,12 @@ class Submission:
     Attributes:
         folder: Its own.
         order: What is to be run.
-        submitted: When it was handed in.
-        code: The hash of the project's files, and the name of their frozen copy.
-        system: What it was handed to.
-        chunks: What Slurm has of it, in the order of the runs; workers need none.
+        told: When it was handed in, with which code, and to what.
     """
 
     folder: Path
-    order: RunsOrder
-    submitted: str
-    code: str | None
-    system: System
-    chunks: tuple[Chunk, ...]
+    order: JobOrder
+    told: JobSubmission
 
     @property
     def id(self) -> str:
@@ -112,12 +89,12 @@ class Submission:
     @property
     def copy(self) -> Path | None:
         """The frozen copy of the project."""
-        return self.folder.parent / CODE / self.code if self.code else None
+        return self.folder.parent / CODE / self.told.code if self.told.code else None
 
     @property
     def traits(self) -> SystemTraits:
         """Of the system that has it."""
-        return TRAITS[self.system]
+        return TRAITS[self.told.system]
 
     def run_folder(self, number: int) -> Path:
         """Where a run keeps what it has."""
@@ -187,24 +164,16 @@ def read_submission(folder: Path) -> Submission:
     content = _read(folder, ORDER)
     order, faults = parse_order(content)
     try:
-        told = read_fields(parse_strict_json(_read(folder, SUBMITTED)), _FIELDS)
-        chunks = tuple(Chunk(**read_fields(chunk, _CHUNK)) for chunk in told["chunks"])
+        told = read(JobSubmission, _read(folder, SUBMITTED))
     except ValueError as error:
         raise _changed(folder, f"{SUBMITTED} {error}") from error
     if order is None or faults:
         raise _changed(folder, "; ".join(map(str, faults[:3])))
-    size = chunks[0].size if chunks else CHUNK
-    wanted = chunks_of(order.runs, size) if TRAITS[told["system"]].has_chunks else []
-    if [(chunk.first, chunk.size) for chunk in chunks] != wanted:
+    size = told.chunks[0].size if told.chunks else CHUNK
+    wanted = chunks_of(order.runs, size) if TRAITS[told.system].has_chunks else []
+    if [(chunk.first, chunk.size) for chunk in told.chunks] != wanted:
         raise _changed(folder, f"{SUBMITTED} does not have the runs of {ORDER}")
-    return Submission(
-        folder=folder,
-        order=order,
-        submitted=told["submitted"],
-        code=told["code"],
-        system=told["system"],
-        chunks=chunks,
-    )
+    return Submission(folder=folder, order=order, told=told)
 
 
 def _read(folder: Path, name: str) -> bytes:
@@ -221,27 +190,19 @@ def chunks_of(runs: int, size: int) -> list[tuple[int, int]]:
 
 def write_submitted(submission: Submission) -> None:
     """Tell that all of it was handed in."""
-    document = {
-        "schema": SUBMITTED_SCHEMA,
-        "version": 1,
-        "submitted": submission.submitted,
-        "code": submission.code,
-        "system": submission.system,
-        "chunks": [asdict(chunk) for chunk in submission.chunks],
-    }
-    write_file(submission.folder / SUBMITTED, _render(document))
+    write_file(submission.folder / SUBMITTED, render(submission.told))
 
 
-def read_run_record(run: Path) -> RunRecord:
+def read_run_record(run: Path) -> JobRun:
     """What a run left of itself; a file that is no record counts as none."""
     for name in (_DONE, _STATE):
         content = _read_record(run, name)
         if content is not None:
             try:
-                return parse_record(content)
+                return read(JobRun, content)
             except ValueError:
                 continue
-    return RunRecord()
+    return JobRun()
 
 
 def find_record_fault(run: Path) -> str | None:
@@ -255,7 +216,7 @@ def find_record_fault(run: Path) -> str | None:
             return f"{name} {what_is(run / name) or f'has more than {MOST_BYTES:,} bytes'}"
         if content is not None:
             try:
-                parse_record(content)
+                read(JobRun, content)
             except ValueError as error:
                 return f"{name} {error}"
             return None
@@ -266,14 +227,14 @@ def _read_record(run: Path, name: str) -> bytes | None:
     return read_limited(run / name, limit=MOST_BYTES, within=run.parents[2])
 
 
-def write_run_record(run: Path, record: RunRecord) -> RunRecord:
+def write_run_record(run: Path, record: JobRun) -> JobRun:
     """Keep a record, and return the one that holds: an end is never written again, whoever held which lock."""
-    content = _render(record_document(record))
+    content = render(record)
     if record.state in ("waiting", "running"):
         write_file(run / _STATE, content)
     elif not write_once(run / _DONE, content):
         with suppress(ValueError):
-            return parse_record(_read_record(run, _DONE) or b"")
+            return read(JobRun, _read_record(run, _DONE) or b"")
         write_file(run / _DONE, content)  # what the job left there is no end
     return record
 
@@ -342,5 +303,6 @@ def _changed(folder: Path, evidence: str) -> StoreError:
     )
 
 
-def _render(document: dict[str, Any]) -> str:
-    return json.dumps(document, indent=1) + "\n"
+def render(record: Record) -> str:
+    """A record as a file, for people too."""
+    return json.dumps(write(record), indent=1) + "\n"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import json
 import shutil
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -11,19 +10,20 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from gpuprov.shapes.base import changed
+from gpuprov.shapes.job_run import Chunk, JobSubmission
 from gpuwork.errors import Refused, refusal
 from gpuwork.freeze import freeze, hash_files
 from gpuwork.jobs.check import check_order
-from gpuwork.jobs.order import order_document
 from gpuwork.jobs.store import (
     CODE,
     LOCK,
     ORDER,
     RUNS,
-    Chunk,
     Submission,
     check_store,
     next_number,
+    render,
     write_submitted,
     writing,
 )
@@ -35,10 +35,10 @@ from gpuwork.untrusted_files import make_way_for_folder
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from gpuprov.shapes.job_order import JobOrder
     from gpuwork.jobs.batch import Batch
-    from gpuwork.jobs.order import RunsOrder
 
-_Read = tuple["RunsOrder", list[str], "str | None"]
+_Read = tuple["JobOrder", list[str], "str | None"]
 _NOTHING: Final = "the jobs cannot be written; nothing was submitted"
 _PAGE: Final = "docs/jobs.md describes an order"
 
@@ -58,7 +58,7 @@ def submit(content: bytes, *, store: Path, batch: Batch) -> Submission:
         chunks: list[Chunk] = []
         try:
             batch.begin(order, submission.folder, tell=chunks.append)
-            submission = replace(submission, chunks=tuple(chunks))
+            submission = replace(submission, told=changed(submission.told, chunks=tuple(chunks)))
             write_submitted(submission)
         except BaseException:
             _withdraw(submission.folder, chunks, batch)
@@ -93,18 +93,13 @@ def _write(read: _Read, store: Path, batch: Batch, held: ExitStack) -> Submissio
         undo.callback(shutil.rmtree, folder, ignore_errors=True)
         held.enter_context(_locked_folder(folder))
         (folder / RUNS).mkdir()
-        write_file(folder / ORDER, json.dumps(order_document(order), indent=1) + "\n")
+        write_file(folder / ORDER, render(order))
         write_submitter(folder, find_submitter())
         batch.prepare(order, folder)
         undo.pop_all()
-    return Submission(
-        folder=folder,
-        order=order,
-        submitted=utc_moment(datetime.now(timezone.utc)),
-        code=code,
-        system=batch.name,
-        chunks=(),
-    )
+    now = utc_moment(datetime.now(timezone.utc))
+    told = JobSubmission(submitted=now, code=code, system=batch.name, chunks=())
+    return Submission(folder=folder, order=order, told=told)
 
 
 @contextmanager

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-System = Literal["slurm", "workers"]
+    from gpuprov.shapes.job_run import System
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Final
 
+from gpuprov.shapes.jobs import ENDED
 from gpuwork.errors import StoreError, TimedOut
-from gpuwork.jobs.job import ENDED
 from gpuwork.jobs.overview import broken_job, get_submission, list_begun, lives, pick_jobs
 from gpuwork.jobs.store import ALIVE, mark_cancelled, mark_folder, parse_id, writing
 
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
+    from gpuprov.shapes.jobs import Job
     from gpuwork.jobs.batch import Batch
-    from gpuwork.jobs.job import JobRun
 
 CANCEL_S: Final = 30.0
 _SHORTEST_LOOK_S: Final = 0.05
@@ -24,7 +24,7 @@ _LATE: Final = 0.05  # of the time waited so far: so much later than it happens 
 _SHOWN: Final = 5
 
 
-def wait_for(store: Path, ids: Sequence[str], batch: Batch, *, limit_s: float) -> list[JobRun]:
+def wait_for(store: Path, ids: Sequence[str], batch: Batch, *, limit_s: float) -> list[Job]:
     """The jobs, as soon as all have ended.
 
     Raises:
@@ -51,7 +51,7 @@ def wait_for(store: Path, ids: Sequence[str], batch: Batch, *, limit_s: float) -
         time.sleep(min(room_s, _LONGEST_LOOK_S, max(_SHORTEST_LOOK_S, _LATE * waited_s)))
 
 
-def cancel(store: Path, ids: Sequence[str], batch: Batch) -> list[JobRun]:
+def cancel(store: Path, ids: Sequence[str], batch: Batch) -> list[Job]:
     """End jobs, and return them when they have ended; one that had ended before stays as it is.
 
     Raises:
@@ -86,7 +86,7 @@ def find_broken(store: Path, ids: Sequence[str]) -> dict[str, StoreError]:
     return broken
 
 
-def _wait_for_broken(store: Path, broken: Mapping[str, StoreError]) -> list[JobRun]:
+def _wait_for_broken(store: Path, broken: Mapping[str, StoreError]) -> list[Job]:
     """What nobody can read has ended once nothing of it lives; Slurm's tasks that wait end as soon as they begin."""
     until = time.monotonic() + CANCEL_S
     while living := [number for number in broken if lives(store / number)]:

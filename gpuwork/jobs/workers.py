@@ -11,9 +11,9 @@ import os
 import time
 from typing import TYPE_CHECKING, Final
 
+from gpuprov.shapes.faults import Fault
 from gpuwork.broker import make_app, send_runs
 from gpuwork.broker_file import read_broker
-from gpuwork.errors import Fault
 from gpuwork.jobs.batch import Queued
 from gpuwork.jobs.order import FILE
 from gpuwork.jobs.store import ALIVE, NEXT, SLOTS, is_cancelled
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
+    from gpuprov.shapes.job_order import JobOrder
+    from gpuprov.shapes.job_run import Chunk, System
     from gpuwork.jobs.batch import Find, Tell
-    from gpuwork.jobs.order import RunsOrder
-    from gpuwork.jobs.store import Chunk, Submission
-    from gpuwork.jobs.system import System
+    from gpuwork.jobs.store import Submission
 
 _GPUS: Final = 1
 _NEXT_S: Final = 5.0
@@ -43,20 +43,20 @@ class Workers:
         """Keep the file with the broker's URL; it is read when something is handed in."""
         self._broker = broker
 
-    def find_faults(self, order: RunsOrder) -> Iterator[Fault]:
+    def find_faults(self, order: JobOrder) -> Iterator[Fault]:
         """What a worker with one GPU cannot do."""
         if order.gpus > _GPUS:
             yield Fault(file=FILE, where="gpus", message=f"is {order.gpus}, but a worker has one GPU", allowed="0 or 1")
         if order.memory_bytes is not None:
             yield Fault(file=FILE, where="memory_bytes", message="is given, but workers do not limit memory")
 
-    def prepare(self, order: RunsOrder, folder: Path) -> None:
+    def prepare(self, order: JobOrder, folder: Path) -> None:
         """Where runs take their places, if there are fewer of them than runs."""
         if order.at_most:
             (folder / SLOTS).mkdir()
             write_file(folder / NEXT, str(order.at_most))
 
-    def begin(self, order: RunsOrder, folder: Path, *, tell: Tell) -> None:  # noqa: ARG002  (there is nothing to tell)
+    def begin(self, order: JobOrder, folder: Path, *, tell: Tell) -> None:  # noqa: ARG002  (there is nothing to tell)
         """Hand runs in: all of them, or as many as may be under way; each that ends hands in the next.
 
         Raises:

@@ -7,7 +7,8 @@ import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from gpuwork.errors import Fault, Refused
+from gpuprov.shapes.faults import Fault
+from gpuwork.errors import Refused
 from gpuwork.freeze import hash_folder
 from gpuwork.programs.compiler import COMPILE_S, compile_sources
 from gpuwork.programs.contract import C_FUNCTIONS

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from gpuwork.errors import Fault
+from gpuprov.shapes.faults import Fault
 from gpuwork.programs.build import OLDEST_OF_NVCC, build_library, find_kernel_faults, target_of
 from gpuwork.programs.config import read_config
 from gpuwork.programs.identity import name_program

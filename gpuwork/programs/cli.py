@@ -8,11 +8,12 @@ import signal
 import sys
 import tempfile
 from contextlib import suppress
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from gpuwork.errors import Fault, Refused, StoreError, WorkError
+from gpuprov.shapes.base import write
+from gpuprov.shapes.faults import Fault
+from gpuwork.errors import Refused, StoreError, WorkError
 from gpuwork.packages import require_here
 from gpuwork.programs.arguments import parse_arguments
 from gpuwork.programs.check import examine_program
@@ -81,7 +82,7 @@ def _check(asked: argparse.Namespace) -> Printed:
     document = {
         "schema": CHECKED, "version": 1, "program": told, "files": list(checked.files) if checked else [],
         "table": None if shape is None else {"rows": shape.rows, "columns": shape.columns},
-        "left_out": list(checked.left_out) if checked else [], "faults": [*map(asdict, faults)],
+        "left_out": list(checked.left_out) if checked else [], "faults": [*map(write, faults)],
     }  # fmt: skip
     for fault in faults:
         _tell(str(fault))

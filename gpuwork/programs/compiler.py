@@ -9,8 +9,9 @@ from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING, Final
 
+from gpuprov.shapes.faults import Fault
 from gpuwork.child import run_group
-from gpuwork.errors import Fault, TimedOut
+from gpuwork.errors import TimedOut
 from gpuwork.untrusted_files import read_part
 
 if TYPE_CHECKING:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import yaml
 
-from gpuwork.errors import Fault, shown
+from gpuprov.shapes.faults import Fault
+from gpuwork.errors import shown
 from gpuwork.project_files import ProjectLimits, list_files
 from gpuwork.units import MIB
 from gpuwork.untrusted_files import read_limited

@@ -7,7 +7,8 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpuwork.errors import Fault, HostLacks
+from gpuprov.shapes.faults import Fault
+from gpuwork.errors import HostLacks
 from gpuwork.program import program_argv
 from gpuwork.programs.compiler import compile_sources
 from gpuwork.programs.separate import separate

@@ -6,7 +6,8 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gpuwork.errors import Fault, Refused, StoreError, refusal
+from gpuprov.shapes.faults import Fault
+from gpuwork.errors import Refused, StoreError, refusal
 from gpuwork.programs.certificate import make_certificate
 from gpuwork.programs.check import examine_program
 from gpuwork.programs.process import ProgramError, ProgramProcess

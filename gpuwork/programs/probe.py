@@ -9,7 +9,8 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from gpuwork.errors import Fault, shown
+from gpuprov.shapes.faults import Fault
+from gpuwork.errors import shown
 from gpuwork.programs.compiler import compile_sources
 from gpuwork.programs.contract import C_FUNCTIONS, STRUCTURES
 from gpuwork.programs.toolkit import NATIVE, STANDIN

@@ -58,21 +58,20 @@ def look_around() -> Equipment:
     try:
         gpus = ask_cuda_driver()
     except NoCuda:
-        gpus = []
+        gpus = ()
     if not gpus:
         return Equipment(
             node=platform.node(), gpu=None, name=None, target=target_of(None), block_size=_BLOCK_WITHOUT_GPU,
             rate=_RATE_WITHOUT_GPU,
         )  # fmt: skip
     gpu = gpus[0]
-    major, minor = map(int, gpu["compute_capability"].split("."))
     return Equipment(
         node=platform.node(),
-        gpu=gpu["uuid"],
-        name=gpu["name"],
-        target=target_of((major, minor)),
-        block_size=gpu["block_size_hint"],
-        rate=float(max(1, gpu["multiprocessors"]) * max(1, gpu["clock_khz"])),
+        gpu=gpu.uuid,
+        name=gpu.name,
+        target=target_of((gpu.major, gpu.minor)),
+        block_size=gpu.block_size_hint,
+        rate=float(max(1, gpu.multiprocessors) * max(1, gpu.clock_khz)),
     )
 
 

@@ -12,7 +12,7 @@ from array import array
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO, ClassVar, Final
 
-from gpuwork.errors import Fault
+from gpuprov.shapes.faults import Fault
 from gpuwork.programs.codec import ALIGNED, address_of, decode, without_arrays
 from gpuwork.units import MIB
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final
 
+from gpuprov.shapes.jobs import ENDED
 from gpuwork.broker import count_waiting, send_runs
 from gpuwork.errors import BrokerError, Elsewhere, StoreError
-from gpuwork.jobs.job import ENDED
 from gpuwork.jobs.overview import list_begun
 from gpuwork.jobs.store import is_cancelled, list_open, read_run_record, read_submission
 from gpuwork.jobs.workers import Workers, is_alive
@@ -85,7 +85,7 @@ class Keeper:
 
     def _find_waiting(self, submission: Submission) -> list[int]:
         """The runs that may begin and of which nothing lives; of a limited submission, as many as have a place."""
-        if submission.system != Workers.name:
+        if submission.told.system != Workers.name:
             self._over.add(submission.id)
             return []
         begun = list_begun(submission)

@@ -17,9 +17,11 @@ from celery.exceptions import Reject
 from celery.worker import state
 from celery.worker.control import inspect_command
 
+from gpuprov.shapes.base import write
+from gpuprov.shapes.jobs import ENDED
+from gpuprov.shapes.workers import Pong, Said
 from gpuwork.broker import PING_TASK, RUN_TASK, SAY, send_runs
 from gpuwork.errors import StoreError, WorkError
-from gpuwork.jobs.job import ENDED
 from gpuwork.jobs.one import EXIT_STOPPED
 from gpuwork.jobs.store import CANCELLED, is_cancelled, is_held, read_run_record, read_submission
 from gpuwork.jobs.workers import take_next
@@ -53,7 +55,7 @@ def add_tasks(app: Celery, runs: LeashedRuns, *, gpu: str, project: Path | None)
     pid = os.getpid()  # of the worker; tasks run in a process of their own
 
     def ping() -> dict[str, Any]:
-        return {"node": platform.node(), "pid": pid, "gpu": os.environ["CUDA_VISIBLE_DEVICES"]}
+        return write(Pong(node=platform.node(), pid=pid, gpu=os.environ["CUDA_VISIBLE_DEVICES"]))
 
     def stats() -> dict[str, Any]:
         return describe_machine(gpu)
@@ -65,7 +67,7 @@ def add_tasks(app: Celery, runs: LeashedRuns, *, gpu: str, project: Path | None)
         return call_function(project, function, arguments)
 
     def say(worker: _Named) -> dict[str, Any]:
-        return {**ping(), "name": worker.hostname, "busy": bool(tuple(state.active_requests))}
+        return write(Said(**ping(), name=worker.hostname, busy=bool(tuple(state.active_requests))))
 
     inspect_command(name=SAY)(say)
     late = {"acks_late": True, "reject_on_worker_lost": True}

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 from gpuprov.drivers.base import ExecResult
 from gpuprov.drivers.node_trees import ITEM
-from gpuprov.planes.work.hardware_answers import PROGRAM as HARDWARE
 from gpuprov.planes.work.work_place import (
     ANNEALS,
     FOLDER,
@@ -29,6 +28,7 @@ from gpuprov.planes.work.work_place import (
 )
 from gpuprov.spec.devices import Mount
 from gpuprov.spec.shared_folder import SHARED
+from gpuprov.workflows.hardware import PROGRAM as HARDWARE
 from gpuwork.freeze import remove_copy
 from tests.fakes.driver import FakeDriver
 from tests.fakes.slurm_commands import SlurmCommands

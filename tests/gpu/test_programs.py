@@ -48,7 +48,8 @@ def programs(tmp_path: Path) -> Programs:
 
 
 def target() -> str:
-    return "sm_" + str(ask_cuda_driver()[0]["compute_capability"]).replace(".", "")
+    gpu = ask_cuda_driver()[0]
+    return f"sm_{gpu.major}{gpu.minor}"
 
 
 @pytest.mark.parametrize("workers", [1, 2, 3, 5])

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from gpuprov.core.answer_kinds import fields_of, is_list, items_of, matches, number_in, or_none, pick, text_of
-from gpuprov.planes.work.job_answers import SUBMISSION_ID
 from gpuprov.planes.work.work_place import GRIDS
+from gpuprov.shapes.jobs import is_job_id
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -115,7 +115,7 @@ def read_grid_submitted(told: Mapping[str, Any], project: str) -> GridSubmitted:
     _, number, runs, done, under_way, other_code = fields_of(
         told,
         GRID_SUBMITTED,
-        {"project": lambda value: value == project, "id": or_none(SUBMISSION_ID), "runs": items_of(_RUN), "done": count,
+        {"project": lambda value: value == project, "id": or_none(_is_id), "runs": items_of(_RUN), "done": count,
          "under_way": count, "other_code": count},
     )  # fmt: skip
     if (number is None) != (not runs):
@@ -213,3 +213,7 @@ _RUN: Final = matches(re.compile(rf"{_PARAM}/{_JOB}", re.ASCII))
 _ABOUT: Final = frozenset(
     f"run.{name}" for name in ("state", "exit_status", "reason", "node", "gpus", "simulated", "started", "seconds")
 )
+
+
+def _is_id(value: object) -> bool:
+    return isinstance(value, str) and is_job_id(value) and "." not in value

@@ -11,8 +11,8 @@ from gpuprov.planes.work.grid_desk import run_command
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from gpuprov.planes.work.job_answers import JobRecord, ShownSubmission
     from gpuprov.planes.work.job_desk import JobDesk
+    from gpuprov.shapes.jobs import Job, Submission
 
 UNDER_WAY: Final = ("waiting", "running")
 _MOST: Final = 200  # submissions of one grid; the newest count
@@ -30,7 +30,7 @@ class GridSubmission:
 
     id: str
     stamp: str
-    jobs: tuple[JobRecord, ...]
+    jobs: tuple[Job, ...]
 
     @property
     def is_under_way(self) -> bool:
@@ -50,7 +50,7 @@ def find_submissions(desk: JobDesk, name: str) -> tuple[GridSubmission, ...]:
     if not ids:
         return ()
     shown = desk.show(ids)
-    jobs: dict[str, list[JobRecord]] = {}
+    jobs: dict[str, list[Job]] = {}
     for job in shown.jobs:
         jobs.setdefault(job.id.partition(".")[0], []).append(job)
     stamps = {submission.id: _stamp(submission, name) for submission in shown.submissions}
@@ -62,14 +62,14 @@ def find_submissions(desk: JobDesk, name: str) -> tuple[GridSubmission, ...]:
     return tuple(sorted(found, key=lambda submission: int(submission.id)))
 
 
-def jobs_by_run(found: Sequence[GridSubmission], prepared: Mapping[str, tuple[str, ...]]) -> Mapping[str, JobRecord]:
+def jobs_by_run(found: Sequence[GridSubmission], prepared: Mapping[str, tuple[str, ...]]) -> Mapping[str, Job]:
     """The job of each run: the one that is under way, or else the newest.
 
     Args:
         found: The submissions, the oldest first.
         prepared: The names of the runs of each submission, by the name of its folder.
     """
-    jobs: dict[str, JobRecord] = {}
+    jobs: dict[str, Job] = {}
     for submission in found:
         runs = dict(enumerate(prepared.get(submission.stamp, ())))
         for job in submission.jobs:
@@ -79,7 +79,7 @@ def jobs_by_run(found: Sequence[GridSubmission], prepared: Mapping[str, tuple[st
     return jobs
 
 
-def _stamp(submission: ShownSubmission, name: str) -> str | None:
+def _stamp(submission: Submission, name: str) -> str | None:
     """The name of the folder that a submission's runs were prepared in; None if it is not of this grid."""
     words = submission.order.command
     at = len(run_command("", 0)) - 2

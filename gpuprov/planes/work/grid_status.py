@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from gpuprov.planes.work.grid_answers import GridTable
-    from gpuprov.planes.work.job_answers import JobRecord
+    from gpuprov.shapes.jobs import Job
 
 RunState = Literal["done", "failed", "running", "waiting"]
 STATES: Final[tuple[RunState, ...]] = ("done", "failed", "running", "waiting")
@@ -65,9 +65,7 @@ class GridStatus:
         return {**{state: found[state] for state in STATES}, "missing": self.missing}
 
 
-def judge_runs(
-    project: str, table: GridTable, jobs: Mapping[str, JobRecord], combinations: Sequence[str]
-) -> GridStatus:
+def judge_runs(project: str, table: GridTable, jobs: Mapping[str, Job], combinations: Sequence[str]) -> GridStatus:
     """What has become of each run.
 
     Args:
@@ -88,7 +86,7 @@ def judge_runs(
     return GridStatus(project=project, runs=tuple(ordered), missing=missing)
 
 
-def _run(row: Mapping[str, str], job: JobRecord | None, varied: Sequence[str]) -> GridRun | None:
+def _run(row: Mapping[str, str], job: Job | None, varied: Sequence[str]) -> GridRun | None:
     """None for one that has not ended and that nobody is at: the next `grid run` makes it."""
     values = excerpt(" ".join(f"{name}={row[name]}" for name in varied if row[name]), _LABEL)
     name, number = run_name(row), job.id if job else None

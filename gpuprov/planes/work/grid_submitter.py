@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from gpuprov.assets import get_asset
@@ -13,12 +13,13 @@ from gpuprov.planes.work.grid_desk import run_command, store_of
 from gpuprov.planes.work.job_desk import SUBMIT_S, telling_where_to_look
 from gpuprov.planes.work.node_program import NodeProgram
 from gpuprov.planes.work.work_place import FOLDER, text_argv
+from gpuprov.shapes.base import changed, write
 
 if TYPE_CHECKING:
     from gpuprov.planes.work.grid_answers import GridSubmitted
     from gpuprov.planes.work.job_desk import JobDesk
+    from gpuprov.shapes.job_order import JobOrder
     from gpuprov.spec.grid_order import GridOrder
-    from gpuprov.spec.job_order import SubmitOrder
 
 PREPARED: Final = "{folder}"  # stands for the folder of the runs, which the node makes
 _TEXT: Final = "submit_grid.py"
@@ -48,7 +49,7 @@ class GridSubmitter(NodeProgram):
         """Its verbs are those of the programs for jobs and grids."""
         return self.desk.translated(fix)
 
-    def submit(self, order: GridOrder, jobs: SubmitOrder, project: str, *, name: str) -> GridSubmitted:
+    def submit(self, order: GridOrder, jobs: JobOrder, project: str, *, name: str) -> GridSubmitted:
         """Submit the runs that are missing; they have their own copy of the project when this returns.
 
         Args:
@@ -60,13 +61,13 @@ class GridSubmitter(NodeProgram):
         Raises:
             GpuprovError: It was refused, or nobody can tell whether it was submitted.
         """
-        asked = replace(jobs, name=name, command=run_command(PREPARED, jobs.retries), count=1)
+        asked = changed(jobs, name=name, command=run_command(PREPARED, jobs.retries), count=1)
         told = {
             "project": project,
             "store": store_of(name),
             "options": order.arguments,
             "jobs": FOLDER,
-            "order": asked.document(None),
+            "order": write(asked),
         }
         with telling_where_to_look(self.cluster):
             return self.ask(

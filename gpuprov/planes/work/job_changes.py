@@ -2,28 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from gpuprov.shapes.jobs import JobChange
+
 if TYPE_CHECKING:
-    from gpuprov.planes.work.job_answers import JobList, JobRecord
+    from gpuprov.shapes.jobs import Jobs
 
 
-@dataclass(frozen=True, kw_only=True)
-class JobChange:
-    """What is other than in the round before.
-
-    Attributes:
-        kind: `new`, `changed` and `gone` are about a job; `error` and `recovered` about the whole.
-        text: Why, where that is to be told.
-    """
-
-    kind: str
-    job: JobRecord | None = None
-    text: str = ""
-
-
-def compare_jobs(before: JobList, now: JobList) -> tuple[JobChange, ...]:
+def compare_jobs(before: Jobs, now: Jobs) -> tuple[JobChange, ...]:
     """What has changed; that a job waits for another reason is no change."""
     was = {job.id: job for job in before.jobs}
     there = {job.id for job in now.jobs}

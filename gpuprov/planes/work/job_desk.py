@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -15,14 +14,16 @@ from gpuprov.core.units import parse_duration_s
 from gpuprov.planes.work.job_answers import read_jobs, read_log_piece, read_shown, read_submitted
 from gpuprov.planes.work.node_program import ANSWER_S, NodeProgram, NotEnded
 from gpuprov.planes.work.work_place import desk_argv
+from gpuprov.shapes.base import changed, encode
+from gpuprov.spec.job_order import fill_order
 from gpuprov.spec.models import JobsSpec
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from gpuprov.planes.work.job_answers import JobList, JobRecord, LogPiece, ShownJobs, Submitted
     from gpuprov.planes.work.job_room import JobRoom
-    from gpuprov.spec.job_order import SubmitOrder
+    from gpuprov.shapes.job_order import JobOrder
+    from gpuprov.shapes.jobs import Job, JobLog, Jobs, JobsShown, JobSubmitted
 
 SUBMIT_S: Final = 900.0  # 1 GiB is frozen, and 10,000 runs are ten commands of Slurm's
 _CANCEL_S: Final = 60.0  # the program itself waits half as long
@@ -70,7 +71,7 @@ class JobDesk(NodeProgram):
         verb, job = found.groups()
         return f"gpuprov jobs {verb} {job}" if verb else "gpuprov jobs"
 
-    def submit(self, order: SubmitOrder, project: str | None) -> Submitted:
+    def submit(self, order: JobOrder, project: str | None) -> JobSubmitted:
         """Hand jobs in, with the cluster's defaults; they have their own copy of the project when this returns.
 
         Args:
@@ -81,7 +82,7 @@ class JobDesk(NodeProgram):
             SpecError: Nobody can tell what the defaults are.
             GpuprovError: It was refused, or nobody can tell whether it was submitted.
         """
-        asked = json.dumps(self.filled(order).document(project)).encode()
+        asked = encode(changed(self.filled(order), project=project))
         with telling_where_to_look(self.cluster):
             return self.ask(
                 lambda told: read_submitted(told, order.count),
@@ -91,7 +92,7 @@ class JobDesk(NodeProgram):
                 takes=[project] if project else [],
             )
 
-    def accepted(self, order: SubmitOrder) -> SubmitOrder:
+    def accepted(self, order: JobOrder) -> JobOrder:
         """An order with the cluster's defaults, which fits a node; asked before anything is copied.
 
         Raises:
@@ -103,21 +104,21 @@ class JobDesk(NodeProgram):
             room.require(filled)
         return filled
 
-    def filled(self, order: SubmitOrder) -> SubmitOrder:
+    def filled(self, order: JobOrder) -> JobOrder:
         """An order with the cluster's defaults; raises SpecError where nobody can tell what these are."""
         if isinstance(self.defaults, SpecError):
             raise self.defaults
-        return order.filled(self.defaults)
+        return fill_order(order, self.defaults)
 
-    def list_jobs(self) -> JobList:
+    def list_jobs(self) -> Jobs:
         """All jobs, or those of the newest submissions."""
         return self.ask(read_jobs, "list")
 
-    def list_live(self) -> JobList:
+    def list_live(self) -> Jobs:
         """All jobs that run, and those that wait."""
         return self.ask(read_jobs, "list", "--live")
 
-    def show(self, ids: Sequence[str]) -> ShownJobs:
+    def show(self, ids: Sequence[str]) -> JobsShown:
         """Some jobs, and what they belong to."""
         return self.ask(read_shown, "show", *ids)
 
@@ -132,19 +133,19 @@ class JobDesk(NodeProgram):
             return f"{running} of {job}'s runs {'is' if running == 1 else 'are'} still running, and {waiting} waiting"
         return f"{job} {'is still running' if running else 'is waiting' if waiting else 'has ended'}"
 
-    def read_log(self, job: str, start: int) -> LogPiece:
+    def read_log(self, job: str, start: int) -> JobLog:
         """A piece of a job's log."""
         return self.ask(lambda told: read_log_piece(told, job=job, start=start), "logs", job, "--from", str(start))
 
-    def cancel(self, ids: Sequence[str]) -> tuple[JobRecord, ...]:
+    def cancel(self, ids: Sequence[str]) -> tuple[Job, ...]:
         """End jobs; returns them when they have ended."""
         return self.ask(read_jobs, "cancel", *ids, limit_s=_CANCEL_S + scaled_limit_s(ANSWER_S)).jobs
 
-    def remove(self, ids: Sequence[str]) -> tuple[JobRecord, ...]:
+    def remove(self, ids: Sequence[str]) -> tuple[Job, ...]:
         """Remove submissions whose jobs have ended; returns these."""
         return self.ask(read_jobs, "rm", *ids, limit_s=_CANCEL_S + scaled_limit_s(ANSWER_S)).jobs
 
-    def tidy(self) -> tuple[JobRecord, ...]:
+    def tidy(self) -> tuple[Job, ...]:
         """Remove the submissions that ended longer ago than the cluster keeps them; returns their jobs."""
         keep = None if isinstance(self.defaults, SpecError) else self.defaults.keep
         if keep is None:
@@ -152,7 +153,7 @@ class JobDesk(NodeProgram):
         asked = ("tidy", "--keep", str(parse_duration_s(keep)))
         return self.ask(read_jobs, *asked, limit_s=_CANCEL_S + scaled_limit_s(ANSWER_S)).jobs
 
-    def wait(self, ids: Sequence[str], *, limit_s: int) -> tuple[JobRecord, ...] | None:
+    def wait(self, ids: Sequence[str], *, limit_s: int) -> tuple[Job, ...] | None:
         """Jobs that have all ended; None where they had not when the time was over."""
         try:
             whole_s = limit_s + scaled_limit_s(ANSWER_S)

@@ -10,7 +10,7 @@ from gpuprov.core.names import name_cluster
 from gpuprov.core.units import GIB, MIB
 
 if TYPE_CHECKING:
-    from gpuprov.spec.job_order import SubmitOrder
+    from gpuprov.shapes.job_order import JobOrder
 
 NOTHING: Final = "nothing was submitted"
 _WHOLE: Final = 2 * GIB  # from here on, memory is told in GiB
@@ -45,7 +45,7 @@ class JobRoom:
     unit: str = "node"
     has_memory: bool = True
 
-    def require(self, order: SubmitOrder) -> None:
+    def require(self, order: JobOrder) -> None:
         """Refuse what no node has.
 
         Raises:

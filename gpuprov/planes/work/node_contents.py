@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from gpuprov.core.answer_kinds import parse_program_answer
 from gpuprov.core.errors import UsageError
 from gpuprov.core.excerpt import excerpt
 from gpuprov.core.silence_limit import scaled_limit_s
 from gpuprov.planes.work.job_room import NOTHING
 from gpuprov.planes.work.package_names import package_of
 from gpuprov.planes.work.work_place import text_argv
+from gpuprov.shapes.base import read
+from gpuprov.shapes.lacks import Lacks
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -83,7 +84,7 @@ def _ask(desk: NodeProgram, text: str, names: list[str]) -> list[str]:
     limit_s = scaled_limit_s(_ASK_S)
     result = desk.driver.run(desk.node, text_argv(text), cwd="/", timeout_s=limit_s, stdin=json.dumps(names).encode())
     try:
-        told: Any = parse_program_answer(result.stdout).get("lacks")
+        told = read(Lacks, result.stdout)
     except ValueError:
         return []
-    return [name for name in names if name in told] if isinstance(told, list) else []
+    return [name for name in names if name in told.lacks]

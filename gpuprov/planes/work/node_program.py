@@ -11,19 +11,21 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
-from gpuprov.core.answer_kinds import parse_program_answer, read_complaint
 from gpuprov.core.errors import EngineError, GpuprovError, HostNotReady, ProgramFailed, TimedOut, UsageError
 from gpuprov.core.excerpt import LINE, excerpt, last_words
 from gpuprov.core.names import name_cluster
 from gpuprov.core.silence_limit import scaled_limit_s
-from gpuprov.host.submitter import VARIABLE, describe_submitter
+from gpuprov.host.submitter import find_submitter
 from gpuprov.planes.work.work_place import PROJECTS, require_program
+from gpuprov.shapes.base import encode, parse_json, read
+from gpuprov.shapes.error import Error
+from gpuprov.shapes.submitter import VARIABLE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from gpuprov.core.answer_kinds import Complaint
     from gpuprov.drivers.base import Driver, ExecResult
+    from gpuprov.shapes.error import ErrorParts
 
     Answer = TypeVar("Answer")
 
@@ -35,6 +37,14 @@ _TIMED_OUT: Final = 6
 _TIDY: Final = f"rm -rf -- \"$1\"; find /opt -maxdepth 1 -path '{PROJECTS}*' -cmin +1440 -exec rm -rf -- {{}} +"
 # How long the removal takes is not held against the program, which has answered
 _TAKE: Final = '(shift 3; exec "$@"); status=$?; timeout -s KILL "$2" sh -c "$3" sh "$1" >&2; exit $status'
+
+
+def parse_answer(text: str) -> dict[str, Any] | Error:
+    """What a program in a node says; raises ValueError where that is neither an object nor an error of its own."""
+    told = parse_json(text)
+    if not isinstance(told, dict) or type(told.get("version")) is not int or told["version"] != 1:
+        raise ValueError("it is not a document of version 1")
+    return read(Error, told) if told.get("schema") == "gpuprov.error/v1" else told
 
 
 class NotEnded(TimedOut):
@@ -88,7 +98,7 @@ class NodeProgram:
 
     def ask(
         self,
-        read: Callable[[dict[str, Any]], Answer],
+        reader: Callable[[dict[str, Any]], Answer],
         *arguments: str,
         stdin: bytes = b"",
         limit_s: float | None = None,
@@ -97,7 +107,7 @@ class NodeProgram:
         """What the program answers.
 
         Args:
-            read: Reads it.
+            reader: Reads it.
             arguments: Of the program.
             stdin: What it reads.
             limit_s: How long it may take, without the removal of what it takes.
@@ -111,20 +121,19 @@ class NodeProgram:
         for place in takes:
             argv = ["sh", "-c", _TAKE, "sh", place, f"{_TIDY_S:g}", _TIDY, *argv]
             timeout_s += _TIDY_S
-        caller = {VARIABLE: describe_submitter(platform.node())} if stdin else {}
+        caller = {VARIABLE: encode(find_submitter(platform.node())).decode()} if stdin else {}
         result = self.driver.run(self.node, argv, environment=caller, cwd="/", timeout_s=timeout_s, stdin=stdin)
         if not result.stdout.strip():
             require_program(result.stderr, self.node, self.cluster)
         try:
-            told = parse_program_answer(result.stdout)
-            complaint = read_complaint(told)
-            if complaint is None:
-                return read(told)
+            told = parse_answer(result.stdout)
+            if not isinstance(told, Error):
+                return reader(told)
         except ValueError as error:
             raise self._unreadable(arguments[0], result, str(error)) from error
-        raise self.as_error(complaint)
+        raise self.as_error(told.error)
 
-    def as_error(self, complaint: Complaint) -> GpuprovError:
+    def as_error(self, complaint: ErrorParts) -> GpuprovError:
         """An error of the program's as one of this host's."""
         kind = NotEnded if complaint.exit_code == _TIMED_OUT else _KINDS.get(complaint.exit_code, EngineError)
         return kind(

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from gpuprov.core.answer_kinds import (
-    Complaint,
     fields_of,
     is_bool,
     items_of,
@@ -16,13 +15,16 @@ from gpuprov.core.answer_kinds import (
     number_in,
     or_none,
     pick,
-    read_complaint,
     text_of,
 )
 from gpuprov.planes.work.work_place import PROGRAMS
+from gpuprov.shapes.base import read
+from gpuprov.shapes.error import Error
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from gpuprov.shapes.error import ErrorParts
 
 PREPARED: Final = "gpuprov.program-prepared/v1"
 LOOKED: Final = "gpuprov.program-progress/v1"
@@ -75,7 +77,7 @@ class RunLook:
     workers: int | None
     iterations: int
     result: Mapping[str, Any] | None
-    complaint: Complaint | None
+    complaint: ErrorParts | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,7 +131,7 @@ def read_run_look(told: Mapping[str, Any]) -> RunLook:
     if progress is not None:
         kinds = {"workers": number_in(0, _MOST_WORKERS), "rows": number_in(0, _MANY), "iterations": number_in(0, _MANY)}
         workers, _, iterations = pick(progress, kinds)
-    complaint = None if end is None else read_complaint(end)
+    complaint = read(Error, end).error if end is not None and end.get("schema") == "gpuprov.error/v1" else None
     return RunLook(
         workers=workers,
         iterations=iterations,

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpuprov.core.answer_kinds import parse_program_answer, read_complaint
 from gpuprov.core.excerpt import excerpt
 from gpuprov.planes.left import judge_left
-from gpuprov.planes.worker.answers import read_workers
+from gpuprov.planes.work.node_program import parse_answer
 from gpuprov.planes.worker.facts import NAME
 from gpuprov.planes.worker.queues import find_unserved
+from gpuprov.shapes.base import read
+from gpuprov.shapes.error import Error
+from gpuprov.shapes.workers import Workers
 from gpuprov.verify.checks.driver import NO_GPU, facts_of
 from gpuprov.verify.finding import failed, not_asked, passed, unknown, warned
 from gpuprov.verify.models import Rule
 
 if TYPE_CHECKING:
-    from gpuprov.planes.worker.answers import WorkerRecord
+    from gpuprov.shapes.workers import Worker
     from gpuprov.verify.models import Expectation, Finding, Observation
 
 _NO_WORKER = f"the node's role is not {NAME}"
@@ -30,15 +32,14 @@ def judge_broker(expected: Expectation, seen: Observation) -> Finding:
     if asked["timed_out"]:
         return unknown(f"no response from the broker within {asked['seconds']:.0f} s")
     try:
-        told = parse_program_answer(asked["stdout"])
-        complaint = read_complaint(told)
-        if complaint is None:
-            read_workers(told)
+        told = parse_answer(asked["stdout"])
+        if not isinstance(told, Error):
+            read(Workers, told)
             return passed("it answers")
     except ValueError as error:
         said = (asked["stderr"] or asked["stdout"]).strip()[-_SAID:] or f"exit status {asked['exit_code']}"
         return failed(excerpt(f"{error}: {said}"))
-    return failed(excerpt(f"{complaint.what}: {complaint.evidence}"))
+    return failed(excerpt(f"{told.error.what}: {told.error.evidence}"))
 
 
 def judge_alive(expected: Expectation, seen: Observation) -> Finding:
@@ -90,13 +91,13 @@ def judge_queues(expected: Expectation, seen: Observation) -> Finding:
     return passed("a worker serves each queue that has messages")
 
 
-def _workers_of(expected: Expectation, seen: Observation) -> list[WorkerRecord]:
+def _workers_of(expected: Expectation, seen: Observation) -> list[Worker]:
     """Those of the node; none where the answer is not what the program prints, which the first check says."""
     try:
-        answered = read_workers(parse_program_answer(facts_of(seen, NAME)["workers"]["stdout"]))
+        answered = read(Workers, facts_of(seen, NAME)["workers"]["stdout"])
     except ValueError:
         return []
-    return [worker for worker in answered if worker.node == expected.node]
+    return [worker for worker in answered.workers if worker.node == expected.node]
 
 
 RULES = (

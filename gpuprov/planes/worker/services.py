@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from gpuprov.cluster import services
@@ -12,15 +13,16 @@ from gpuprov.core.errors import GpuprovError, TimedOut
 from gpuprov.core.excerpt import excerpt
 from gpuprov.core.silence_limit import more_time, scaled_limit_s
 from gpuprov.core.waiting import Wait
-from gpuprov.planes.worker.answers import read_workers
 from gpuprov.planes.worker.facts import BROKER_SERVICE, WORKERS
+from gpuprov.shapes.base import read
+from gpuprov.shapes.workers import Workers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver, NodeState
-    from gpuprov.planes.worker.answers import WorkerRecord
+    from gpuprov.shapes.workers import Worker
 
 IDLE: Final = "idle"
 BUSY: Final = "busy"
@@ -53,10 +55,10 @@ def words_of_workers(driver: Driver, asked: str, expected: Mapping[str, int], *m
 
     desk = JobDesk(driver=driver, node=asked, cluster="")
     question = ("workers", "--expect", str(sum(expected.values())), *more)
-    return describe_workers(desk.ask(read_workers, *question), expected)
+    return describe_workers(desk.ask(partial(read, Workers), *question).workers, expected)
 
 
-def describe_workers(answered: Iterable[WorkerRecord], expected: Mapping[str, int]) -> dict[str, str]:
+def describe_workers(answered: Iterable[Worker], expected: Mapping[str, int]) -> dict[str, str]:
     """A word for each node, by what workers say of themselves."""
     seen: Counter[str] = Counter()
     busy = set()

@@ -11,7 +11,7 @@ import pytest
 from gpuprov.cli import spanning
 from gpuprov.cli.main import main
 from gpuprov.core.errors import HostNotReady
-from gpuprov.planes.work.hardware_answers import MachineHardware
+from gpuprov.shapes.hardware import Machine
 from tests.fakes.hosts_in_worlds import SINCE, HostsInWorlds, keep_keys_below
 from tests.schemas import validate
 
@@ -202,7 +202,7 @@ def test_a_host_whose_gpus_cannot_be_told_is_named(lab: Typing) -> None:
 
 
 def test_hardware_is_that_of_all_hosts(lab: Typing, monkeypatch: pytest.MonkeyPatch) -> None:
-    machine = MachineHardware(machine="m", cpu="a CPU", threads=8, gpus=(), simulated=True, reason="no driver")
+    machine = Machine(machine="m", cpu="a CPU", threads=8, gpus=(), simulated=True, reason="no driver")
     monkeypatch.setattr("gpuprov.workflows.hardware.ask_this_machine", lambda: machine)
     monkeypatch.setattr("gpuprov.serving.member_nodes.ask_this_machine", lambda: machine)
     lab.type("cluster", "up", "-f", lab.file, "--no-verify")

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import os
 import pwd
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from gpuprov.host.submitter import VARIABLE, describe_submitter
+from gpuprov.host import submitter as here
+from gpuprov.shapes.base import read, write
+from gpuprov.shapes.submitter import VARIABLE, Submitter
 from gpuwork.jobs import submitter as in_nodes
-from gpuwork.jobs.submitter import find_submitter, parse_submitter, read_submitter
+from gpuwork.jobs.submitter import find_submitter, read_submitter
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,9 +25,10 @@ SSH = {"SSH_CONNECTION": "192.0.2.7 4711 192.0.2.1 22"}
 
 def describe(tmp_path: Path, login: str, environment: dict[str, str], user: int) -> tuple[Any, ...]:
     (tmp_path / "loginuid").write_text(login)
-    said = describe_submitter("hoff", environment=environment, login=tmp_path / "loginuid", user=user)
-    parse_submitter(said.encode())  # the program in the node takes it
-    return tuple(json.loads(said).values())
+    said = here.find_submitter("hoff", environment=environment, login=tmp_path / "loginuid", user=user)
+    told = write(said)
+    assert read(Submitter, told) == said, "the program in the node takes it"
+    return tuple(told.values())
 
 
 @pytest.mark.parametrize(

@@ -140,4 +140,4 @@ def test_real_workers_answer_and_end_with_a_killed_crew(bed: WorkerBed, tmp_path
     finally:
         process.kill()
         process.wait()
-    wait_until(lambda: not [one for one in told if lives(str(one["pid"]))], "they live on", limit_s=20)
+    wait_until(lambda: not [one for one in told if lives(str(one.pid))], "they live on", limit_s=20)

@@ -208,7 +208,7 @@ def test_a_submission_whose_arrays_are_not_its_runs_is_told(
     told = json.loads((folder / "submitted.json").read_text())
     told |= {"system": "slurm", "chunks": [{"slurm": 1, "first": at, "size": 1000} for at in (0, 1000)]}
     (folder / "submitted.json").write_text(json.dumps(told))
-    assert len(read_submission(folder).chunks) == 2
+    assert len(read_submission(folder).told.chunks) == 2
     damage(told)
     (folder / "submitted.json").write_text(json.dumps(told))
     with pytest.raises(Exception, match="is not a submission, or was changed"):

@@ -7,13 +7,16 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gpuprov.shapes.base import write
+from gpuprov.shapes.job_order import JobOrder
+from gpuprov.shapes.jobs import JobState
+from gpuprov.shapes.limits import MOST_RUNS, MOST_WORDS
 from gpuwork import child
 from gpuwork.errors import Refused, SlurmError, StoreError, TimedOut
 from gpuwork.jobs import arguments, cli, one, waiting
 from gpuwork.jobs.arguments import FOLDER, build_parser
-from gpuwork.jobs.job import JobState
 from gpuwork.jobs.log import PIECE_BYTES
-from gpuwork.jobs.order import MOST_BYTES, MOST_RUNS, MOST_WORDS, RunsOrder, order_document
+from gpuwork.jobs.order import MOST_BYTES
 from gpuwork.jobs.overview import MOST_LISTED
 from gpuwork.jobs.run_record import LOST_TRIES
 from gpuwork.jobs.store import CHUNK
@@ -49,7 +52,7 @@ def test_the_example_is_right(held: Jobs, make: Callable[..., Path]) -> None:
 
 def test_the_keys_of_an_order_are_those_of_the_program() -> None:
     keys = first_cells("| Key | Value | Default |")
-    assert sorted(keys) == sorted(order_document(RunsOrder(command=("x",))).keys() - {"schema", "version"})
+    assert sorted(keys) == sorted(write(JobOrder(command=("x",))).keys() - {"schema", "version"})
 
 
 def test_the_verbs_options_and_states_are_those_of_the_program() -> None:

@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from gpuprov.shapes.job_run import JobRun
 from gpuwork import child
 from gpuwork.child import STOP_LOOK_S
 from gpuwork.errors import Elsewhere, StoreError
 from gpuwork.jobs import one
 from gpuwork.jobs.one import CANCEL_LOOK_S, run_one
-from gpuwork.jobs.run_record import LOST_TRIES, RunRecord
+from gpuwork.jobs.run_record import LOST_TRIES
 from gpuwork.jobs.store import mark_cancelled, read_run_record, read_submission, write_run_record
 from gpuwork.program import program_argv
 from tests.schemas import validate
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 UUID = "GPU-5fd4f087-86f3-0b8f-8f46-1234567890ab"
 
 
-def run(folder: Path, number: int = 0) -> RunRecord:
+def run(folder: Path, number: int = 0) -> JobRun:
     return run_one(folder, number, stop=threading.Event())
 
 
@@ -106,7 +107,7 @@ def test_a_command_that_is_always_killed_is_tried_some_more_and_then_failed(held
 def test_a_program_that_is_always_killed_is_failed_too(held: Jobs) -> None:
     folder = held.submitted("true")
     (folder / "runs/0").mkdir()
-    began = RunRecord(state="running", tries=LOST_TRIES + 1, lost=LOST_TRIES, node="c009")
+    began = JobRun(state="running", tries=LOST_TRIES + 1, lost=LOST_TRIES, node="c009")
     write_run_record(folder / "runs/0", began)
     record = run(folder)
     assert (record.state, record.tries, record.node) == ("failed", LOST_TRIES + 1, "c009")
@@ -141,7 +142,7 @@ def pids_of(folder: Path) -> list[str]:
     return path.read_text().split()
 
 
-def stopped(folder: Path, before: Callable[[], None]) -> tuple[RunRecord, list[str]]:
+def stopped(folder: Path, before: Callable[[], None]) -> tuple[JobRun, list[str]]:
     """The record of a run that is told to stop, and its processes."""
     stop, ended = threading.Event(), []
     thread = threading.Thread(target=lambda: ended.append(run_one(folder, 0, stop=stop)))
@@ -181,9 +182,7 @@ def test_a_run_that_waits_for_its_next_try_has_not_ended(held: Jobs) -> None:
     folder = held.submitted("true")
     (folder / "runs/0").mkdir()
     moment = "2026-11-22T16:40:12Z"
-    before = RunRecord(
-        tries=1, failed=1, node="c001", started=moment, ended=moment, exit_status=1, reason="exit status 1"
-    )
+    before = JobRun(tries=1, failed=1, node="c001", started=moment, ended=moment, exit_status=1, reason="exit status 1")
     write_run_record(folder / "runs/0", before)
     (row,) = held.rows("1")
     assert (row["state"], row["tries"], row["ended"], row["exit_status"]) == ("waiting", 1, None, None)
@@ -286,7 +285,7 @@ def test_of_two_ends_the_first_one_holds(held: Jobs) -> None:
     """Locks can be lost, as on a network share whose client was cut off."""
     folder = held.submitted("true")
     record = run(folder)
-    late = RunRecord(state="failed", tries=9, reason="late")
+    late = JobRun(state="failed", tries=9, reason="late")
     assert write_run_record(folder / "runs/0", late) == record == read_run_record(folder / "runs/0")
     (folder / "runs/0/done.json").write_text("what a job left there")
     assert write_run_record(folder / "runs/0", late) == late == read_run_record(folder / "runs/0")
@@ -300,7 +299,7 @@ def test_a_share_without_hard_links_has_ends_too(held: Jobs, monkeypatch: pytest
     folder = held.submitted("true")
     record = run(folder)
     assert record.state == "done"
-    assert write_run_record(folder / "runs/0", RunRecord(state="failed")) == record
+    assert write_run_record(folder / "runs/0", JobRun(state="failed")) == record
     assert {path.name for path in (folder / "runs/0").iterdir()} == {
         ".alive", ".kills", ".lock", "done.json", "home", "log.txt", "state.json", "work",
     }  # fmt: skip
@@ -314,7 +313,7 @@ def test_a_mark_is_seen_soon_by_whoever_runs_the_command() -> None:
 @pytest.mark.slow
 def test_a_run_that_is_marked_as_cancelled_ends_although_nobody_signals_it(held: Jobs) -> None:
     folder = held.submitted("sh", "-c", "touch pids; sleep 600")
-    ended: list[RunRecord] = []
+    ended: list[JobRun] = []
     thread = threading.Thread(target=lambda: ended.append(run(folder)))
     thread.start()
     wait_until((folder / "runs/0" / "work/pids").exists, "the command has not begun")
@@ -398,7 +397,7 @@ def test_what_is_still_being_submitted_is_waited_for(held: Jobs) -> None:
     assert holder.stdout
     assert holder.stdin
     holder.stdout.readline()
-    ended: list[RunRecord] = []
+    ended: list[JobRun] = []
     thread = threading.Thread(target=lambda: ended.append(run(folder)))
     thread.start()
     time.sleep(0.3)
@@ -425,5 +424,5 @@ def test_a_disk_that_is_full_is_told_and_leaves_no_end(
     err = capsys.readouterr().err
     assert err.startswith("error: the run 1 cannot be written\n  [Errno 28] No space left on device")
     assert f"  next: df -h {folder}/runs/0" in err
-    assert read_run_record(folder / "runs/0") == RunRecord()
+    assert read_run_record(folder / "runs/0") == JobRun()
     assert run(folder).state == "done"

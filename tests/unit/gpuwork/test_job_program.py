@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from gpuprov.shapes.base import encode
+from gpuprov.shapes.job_run import JobRun
 from gpuwork.jobs import arguments
 from gpuwork.jobs.cli import main
-from gpuwork.jobs.run_record import RunRecord, record_document
 from tests.fakes.slurm_program import descendants
 from tests.schemas import validate
 from tests.unit.gpuwork.conftest import lives, render_order, wait_until
@@ -444,7 +445,7 @@ def test_a_submission_is_marked_once_each_of_its_runs_has_an_end_that_stays(held
     held.submit("true", count=2)
     held.submit("true", count=2)
     held("cancel", "2")
-    end = json.dumps(record_document(RunRecord(state="done", tries=1, exit_status=0)))
+    end = encode(JobRun(state="done", tries=1, exit_status=0)).decode()
     for number in (0, 1):
         assert [row["id"] for row in held("list", "--live")["jobs"]] == [f"1.{run}" for run in range(number, 2)]
         assert not (held.folder / "1/ended").exists()

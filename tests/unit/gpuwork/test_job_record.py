@@ -7,24 +7,27 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from gpuprov.shapes.base import encode, read, write
+from gpuprov.shapes.job_run import JobRun
 from gpuwork.jobs.batch import Queued
 from gpuwork.jobs.log import PIECE_BYTES, read_piece
 from gpuwork.jobs.overview import LOST, state_of_run
-from gpuwork.jobs.run_record import LOST_TRIES, RunRecord, TryEnd, begin_try, end_try, parse_record, record_document
+from gpuwork.jobs.run_record import LOST_TRIES, TryEnd, begin_try, end_try
 from gpuwork.where import Where
 from tests.schemas import validate
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from gpuwork.jobs.job import JobState
+    from gpuprov.shapes.job_run import RunState
+    from gpuprov.shapes.jobs import JobState
 
 AT = "2026-11-22T16:40:12Z"
 HERE = Where(node="c001", gpus=("GPU-5fd4f087",), simulated=True, image="0123")
 
 
-def tried(*kinds: JobState, retries: int = 0) -> RunRecord:
-    record = RunRecord()
+def tried(*kinds: JobState, retries: int = 0) -> JobRun:
+    record = JobRun()
     for kind in kinds:
         assert record.state == "waiting"
         end = TryEnd(kind=kind, exit_status=0 if kind == "done" else 1, reason="why")
@@ -60,8 +63,8 @@ def test_a_run_whose_every_try_was_killed_says_so() -> None:
 
 def test_a_record_comes_back_as_it_was() -> None:
     record = tried("lost", "failed", "done", retries=1)
-    validate(record_document(record))
-    assert parse_record(json.dumps(record_document(record)).encode()) == record
+    validate(write(record))
+    assert read(JobRun, encode(record)) == record
 
 
 @pytest.mark.parametrize(
@@ -80,8 +83,8 @@ def test_a_record_comes_back_as_it_was() -> None:
     ],
 )
 def test_what_is_not_as_it_was_written_is_no_record(change: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="is"):
-        parse_record(json.dumps({**record_document(tried("done")), **change}).encode())
+    with pytest.raises(ValueError, match=r"at `\$|unknown field `more`"):
+        read(JobRun, json.dumps({**write(tried("done")), **change}))
 
 
 WAITS = Queued(state="waiting", node=None, reason="Resources")
@@ -105,9 +108,9 @@ RUNS = Queued(state="running", node="c001", reason=None)
     ],
 )
 def test_what_a_run_left_and_what_slurm_says_are_one_state(
-    state: JobState, queued: Queued | None, cancelled: bool, expected: tuple[str, str | None]
+    state: RunState, queued: Queued | None, cancelled: bool, expected: tuple[str, str | None]
 ) -> None:
-    assert state_of_run(RunRecord(state=state), queued, cancelled=cancelled) == expected
+    assert state_of_run(JobRun(state=state), queued, cancelled=cancelled) == expected
 
 
 def test_a_log_is_read_in_pieces_that_keep_characters_whole(tmp_path: Path) -> None:

@@ -7,15 +7,16 @@ from pathlib import Path
 
 import pytest
 
+from gpuprov.shapes.job_order import JobOrder
+from gpuprov.shapes.job_run import Chunk
 from gpuwork.errors import SlurmError
 from gpuwork.jobs import slurm
 from gpuwork.jobs.batch import Queued
 from gpuwork.jobs.command import ask
-from gpuwork.jobs.order import RunsOrder
 from gpuwork.jobs.slurm import find_run, find_tasks, parse_queue, render_run_script, sbatch_argv
-from gpuwork.jobs.store import CHUNK, Chunk, chunks_of
+from gpuwork.jobs.store import CHUNK, chunks_of
 
-ORDER = RunsOrder(
+ORDER = JobOrder(
     command=("true",), name="sweep", count=2500, at_most=8, time_limit_s=90, memory_bytes=1024**3 + 1, gpus=2, retries=1
 )
 FOLDER = Path("/shared/jobs/7")
@@ -44,7 +45,7 @@ def test_an_order_becomes_words_of_sbatch() -> None:
 
 
 def test_what_is_not_asked_for_is_not_said() -> None:
-    argv = sbatch_argv(RunsOrder(command=("true",), gpus=0), FOLDER, (0, 1), after=None)
+    argv = sbatch_argv(JobOrder(command=("true",), gpus=0), FOLDER, (0, 1), after=None)
     assert argv[10:] == ["--array=0-0", "/shared/jobs/7/run.sh", "0"]
 
 
@@ -148,7 +149,7 @@ def test_a_queue_that_is_full_is_told_as_that(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     monkeypatch.setattr(slurm, "SUBMIT_S", 0.5)
     with pytest.raises(SlurmError, match=r"Slurm has no room for 9,999 more jobs; nothing was submitted"):
-        slurm.Slurm().begin(RunsOrder(command=("true",), count=9999), tmp_path, tell=lambda _: None)
+        slurm.Slurm().begin(JobOrder(command=("true",), count=9999), tmp_path, tell=lambda _: None)
 
 
 def test_what_a_user_exports_for_slurm_does_not_reach_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,8 +6,9 @@ import ast
 from pathlib import Path
 from typing import get_args
 
+from gpuprov.shapes.job_run import System
 from gpuwork.jobs.slurm import Slurm
-from gpuwork.jobs.system import TRAITS, System
+from gpuwork.jobs.system import TRAITS
 from gpuwork.jobs.workers import Workers
 from tests.sources import nodes_of, parsed
 

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from gpuprov.shapes.job_run import JobRun
 from gpuwork.grid import one as grid_one
 from gpuwork.jobs import one
 from gpuwork.jobs.one import run_one
-from gpuwork.jobs.run_record import RunRecord
 from gpuwork.jobs.store import KILLS, write_run_record
 from gpuwork.memory_kills import (
     RECENT_S,
@@ -152,7 +152,7 @@ def test_a_run_whose_program_was_killed_with_it_is_not_begun_again(
     run = folder / "runs/0"
     run.mkdir()
     MemoryKills(proc=machine.proc, note=run / KILLS)
-    write_run_record(run, RunRecord(state="running", tries=1, node=os.uname().nodename))
+    write_run_record(run, JobRun(state="running", tries=1, node=os.uname().nodename))
     assert explain_loss(run / KILLS, proc=machine.proc) is None, "its node was lost"
     machine.count(1)
     record = run_one(folder, 0, stop=threading.Event())

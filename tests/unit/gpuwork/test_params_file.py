@@ -15,7 +15,7 @@ from gpuwork.grid.values import ALLOWED, Foreign
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from gpuwork.errors import Fault
+    from gpuprov.shapes.faults import Fault
     from gpuwork.grid.draft import GridDraft
     from gpuwork.grid.params_file import Evaluated
 

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 
+from gpuprov.shapes.base import write
+from gpuprov.shapes.hardware import Cpu, CudaDevice
 from gpuwork.errors import Refused, StoreError, TimedOut
-from gpuwork.hardware import NoCuda, ask_cuda_driver, block_size_hint, find_hardware, read_cpu
+from gpuwork.hardware import NoCuda, ask_cuda_driver, find_hardware, read_cpu
 from gpuwork.hardware_reader import read_devices
 from gpuwork.programs.cli import _share
 from gpuwork.programs.codec import address_of, copy_arrays, decode, encode, without_arrays
@@ -248,8 +250,16 @@ def test_all_gpus_of_a_machine_are_used_in_turn() -> None:
 
 def test_a_processor_with_two_colons_in_its_line_is_read() -> None:
     told = "processor\t: 0\nmodel name\t: Fancy: CPU : 3 GHz\n\nprocessor\t: 1\nmodel name\t: Fancy: CPU : 3 GHz\nodd\n"
-    assert read_cpu(told) == {"name": "Fancy: CPU : 3 GHz", "threads": 2}
-    assert read_cpu("")["name"] == "unknown"
+    assert read_cpu(told) == Cpu(name="Fancy: CPU : 3 GHz", threads=2)
+    assert read_cpu("").name == "unknown"
+
+
+def block_size_hint(largest: int, threads: int, blocks: int) -> int:
+    numbers = {"largest_block": largest, "threads_of_multiprocessor": threads, "blocks_of_multiprocessor": blocks}
+    gpu = CudaDevice(
+        uuid="GPU-1", name="x", memory_bytes=1, major=9, minor=0, multiprocessors=1, clock_khz=1, **numbers
+    )
+    return gpu.block_size_hint
 
 
 def test_block_sizes_are_those_of_the_contract() -> None:
@@ -259,11 +269,11 @@ def test_block_sizes_are_those_of_the_contract() -> None:
 
 
 def test_a_machine_without_cuda_says_so() -> None:
-    document = find_hardware()
-    validate(document)
-    if document["gpus"]:
+    found = find_hardware()
+    validate(write(found))
+    if found.gpus:
         pytest.skip("there are GPUs here")
-    assert "libcuda.so.1" in document["reason"]
+    assert "libcuda.so.1" in (found.reason or "")
     with pytest.raises(NoCuda, match="libcuda"):
         ask_cuda_driver()
 

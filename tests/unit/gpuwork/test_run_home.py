@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpuprov.planes.registry import PLANES
-from gpuprov.planes.work.hardware_answers import PROGRAM as HARDWARE
 from gpuprov.planes.work.queue_page import PROGRAM as RELAY
 from gpuprov.planes.work.work_place import desk_argv, text_argv
 from gpuprov.spec.shared_folder import ACCOUNT, SHARED
+from gpuprov.workflows.hardware import PROGRAM as HARDWARE
 from gpuwork.jobs.one import run_one
 from gpuwork.jobs.slurm import render_run_script
 from gpuwork.program import program_argv, python_argv
 from gpuwork.worker.project import load_app
 
 if TYPE_CHECKING:
-    from gpuwork.jobs.run_record import RunRecord
+    from gpuprov.shapes.job_run import JobRun
     from tests.unit.gpuwork.conftest import Jobs
 
 PYTHON = "/usr/bin/python3"  # one that is no virtual environment, which has no packages of its user
@@ -32,7 +32,7 @@ PLANT += "(place / 'usercustomize.py').write_text('print(\"planted\")')"
 ROOT = Path(__file__).parents[3]
 
 
-def run(folder: Path, number: int = 0) -> RunRecord:
+def run(folder: Path, number: int = 0) -> JobRun:
     return run_one(folder, number, stop=threading.Event())
 
 

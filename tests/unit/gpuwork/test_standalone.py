@@ -1,4 +1,4 @@
-"""The package is copied into nodes by itself: the standard library and PyYAML suffice for grids and jobs."""
+"""The package is copied into nodes, with the shapes: the standard library, msgspec and PyYAML suffice for them."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from tests.sources import nodes_of, parsed
 PACKAGE = Path(__file__).parents[3] / "gpuwork"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 ALLOWED = {*sys.stdlib_module_names, "gpuwork", "yaml"}
+SHAPES = PACKAGE.parent / "gpuprov/shapes"
 NUMPY = ("arrays_file", "backend", "chains", "compiled", "exchange", "kernel", "result", "streams", "tree", "troubles")
 OF_SOME = {
     **{f"anneal/{name}.py": {"numpy"} for name in NUMPY},
@@ -47,7 +48,16 @@ def test_its_modules_import_the_standard_library_and_yaml_alone() -> None:
         for node in nodes_of(parsed(path)):
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             names += [node.module or "."] if isinstance(node, ast.ImportFrom) else []
+            names = [name for name in names if not name.startswith("gpuprov.shapes.")]
             assert {name.split(".")[0] for name in names} <= allowed, path
+
+
+def test_shapes_import_the_standard_library_and_msgspec_alone() -> None:
+    for path in SHAPES.rglob("*.py"):
+        names = [node.module for node in nodes_of(parsed(path)) if isinstance(node, ast.ImportFrom)]
+        names += [alias.name for node in nodes_of(parsed(path)) if isinstance(node, ast.Import) for alias in node.names]
+        others = [name for name in names if name and not name.startswith("gpuprov.shapes")]
+        assert {name.split(".")[0] for name in others} <= {*sys.stdlib_module_names, "msgspec"}, path
 
 
 def test_jobs_need_neither_yaml_nor_celery() -> None:
@@ -59,7 +69,9 @@ def test_jobs_need_neither_yaml_nor_celery() -> None:
 
 
 def test_a_copy_of_it_runs_a_grid(tmp_path: Path) -> None:
-    shutil.copytree(PACKAGE, tmp_path / "here/gpuwork", ignore=shutil.ignore_patterns("__pycache__"))
+    ignore = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(PACKAGE, tmp_path / "here/gpuwork", ignore=ignore)
+    shutil.copytree(SHAPES, tmp_path / "here/gpuprov/shapes", ignore=ignore)
     (tmp_path / "project").mkdir()
     (tmp_path / "project/grid.yaml").write_text("grid: {lr: [0.1]}\n")
     code = "import sys\ndef main(values):\n    assert not [path for path in sys.path if 'here' in path], sys.path\n"

@@ -299,7 +299,7 @@ def test_a_worker_that_talks_nonsense_is_told() -> None:
 
 def test_as_many_answers_as_the_broker_has_workers_are_all() -> None:
     app = Answers([{"w": {"name": "w", "node": "c000", "pid": 1, "gpu": ONE, "busy": False}}])
-    assert [one["name"] for one in ask_workers(cast("Any", app), limit_s=60, expected=None)] == ["w"]
+    assert [one.name for one in ask_workers(cast("Any", app), limit_s=60, expected=None)] == ["w"]
     assert app.asked == 1
 
 

@@ -9,8 +9,8 @@ import pytest
 from gpuprov.core.errors import HostNotReady, UsageError
 from gpuprov.host.grid_check import check_grid
 from gpuprov.host.order_check import judge_order
+from gpuprov.shapes.job_order import JobOrder
 from gpuprov.spec.grid_order import GridOrder
-from gpuprov.spec.job_order import SubmitOrder
 
 GRID = Path(__file__).parents[2] / "data/grid"
 
@@ -24,9 +24,9 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_job(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("")
-    assert judge_order(SubmitOrder(command=("python3", "train.py")), tmp_path) == ("train.py",)
+    assert judge_order(JobOrder(command=("python3", "train.py")), tmp_path) == ("train.py",)
     with pytest.raises(UsageError, match="2 faults in the job; nothing was submitted"):
-        judge_order(SubmitOrder(gpus=65, retries=-1, command=("true",)), None)
+        judge_order(JobOrder(gpus=65, retries=-1, command=("true",)), None)
 
 
 def test_a_grid() -> None:
@@ -35,7 +35,7 @@ def test_a_grid() -> None:
     assert found.combinations is not None
     assert len(found.combinations) == 1
     with pytest.raises(UsageError, match="a fault in the job; nothing was submitted"):
-        check_grid(GridOrder(), GRID, SubmitOrder(gpus=65))
+        check_grid(GridOrder(), GRID, JobOrder(gpus=65))
 
 
 def test_a_program_that_does_not_run_here(tmp_path: Path) -> None:
@@ -43,6 +43,6 @@ def test_a_program_that_does_not_run_here(tmp_path: Path) -> None:
     python.write_text("#!/bin/sh\necho no such module >&2\nexit 1\n")
     python.chmod(0o755)
     with pytest.raises(HostNotReady, match="cannot be checked on this machine") as refused:
-        judge_order(SubmitOrder(command=("true",)), None, python=str(python))
+        judge_order(JobOrder(command=("true",)), None, python=str(python))
     assert refused.value.evidence == "no such module"
     assert refused.value.fix == f"install gpuprov again, for {python}"

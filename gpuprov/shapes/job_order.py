@@ -1,0 +1,122 @@
+"""What is handed in: a command or a function, and how often and with what it is to run."""
+
+from __future__ import annotations
+
+import math
+import posixpath
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar
+
+from msgspec import Meta, field
+
+from gpuprov.shapes.base import Record
+from gpuprov.shapes.limits import LEAST_BYTES, LONGEST_S, MOST_BYTES, MOST_RUNS, MOST_WORDS
+from gpuprov.shapes.words import Path
+
+NUMBER = "{n}"  # is the number of the run, where there is a count
+DEEPEST = 8
+Runs = Annotated[int, Meta(ge=1, le=MOST_RUNS)]
+TimeLimit = Annotated[int, Meta(ge=1, le=LONGEST_S, extra={"allowed": f"1 to {LONGEST_S:,} seconds"})]
+Memory = Annotated[int, Meta(ge=LEAST_BYTES, le=MOST_BYTES, extra={"allowed": "1 MiB to 1 PiB"})]
+Project = Annotated[Path, Meta(extra={"allowed": "the absolute path of a folder"})]
+Name = Annotated[
+    str,
+    Meta(
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z",
+        extra={"allowed": "letters, digits, . _ and -, 64 at most"},
+    ),
+]
+# A name of Python's, in any script, as Python and JSON Schema both read it
+_FIRST = r"[^\x00-@\[-^`{-\x7f]"
+_NAME = rf"{_FIRST}[^\x00-/:-@\[-^`{{-\x7f]*"
+Function = Annotated[
+    str,
+    Meta(
+        pattern=rf"^{_NAME}(\.{_NAME}){{0,15}}:{_NAME}\Z",
+        max_length=1000,
+        extra={"allowed": "MODULE:FUNCTION, such as app.tasks:train"},
+    ),
+]
+Command = Annotated[
+    tuple[str, ...],
+    Meta(max_length=MOST_WORDS, extra={"allowed": 'a list of words, such as ["python3", "train.py"]'}),
+]
+Arguments = Annotated[
+    Mapping[str, Any], Meta(max_length=MOST_WORDS, extra={"allowed": 'an object, such as {"units": 128}'})
+]
+
+
+class JobOrder(Record, frozen=True, kw_only=True, tag="gpuprov.job-order/v1"):
+    """What is to be run: a command or a function of a project; stdin of `python3 -m gpuwork.jobs submit`.
+
+    Attributes:
+        command: Its words; with a count, `{n}` in them is the number of the run, from 0. Empty for a function.
+        function: `MODULE:FUNCTION` of the project.
+        arguments: Of the function, by name; `{n}` as in a command, and a number where it is all of a value.
+        project: Absolute path of the folder whose files are frozen; null for a command that needs none.
+        name: As the user calls it.
+        count: How many runs; null for one without a number.
+        at_most: How many of them at once.
+        time_limit_s: After which a try is ended.
+        memory_bytes: Asked of Slurm for a run.
+        gpus: For a run.
+        retries: How many more tries a run that fails gets.
+    """
+
+    may_omit: ClassVar[bool] = True
+    command: Command = ()
+    function: Function | None = None
+    arguments: Arguments = field(default_factory=dict)
+    project: Project | None = None
+    name: Name | None = None
+    count: Runs | None = None
+    at_most: Runs | None = None
+    time_limit_s: TimeLimit | None = None
+    memory_bytes: Memory | None = None
+    gpus: Annotated[int, Meta(ge=0, le=64)] = 1
+    retries: Annotated[int, Meta(ge=0, le=100)] = 0
+
+    def __post_init__(self) -> None:
+        """Refuse arguments that could not be written again."""
+        if not all(map(is_plain, self.arguments.values())):
+            raise ValueError(f"arguments are nested more than {DEEPEST} deep")
+
+    @property
+    def runs(self) -> int:
+        """How many runs it has."""
+        return self.count or 1
+
+    @property
+    def title(self) -> str:
+        """What its jobs are called."""
+        return self.name or re.sub(r"[^A-Za-z0-9._:-]", "_", self.function or posixpath.basename(self.command[0]))[:64]
+
+    @property
+    def numbered(self) -> bool:
+        """Whether the number of the run is asked for anywhere."""
+        return any(NUMBER in text for text in (*self.command, *self.arguments.values()) if isinstance(text, str))
+
+    def command_of(self, number: int) -> list[str]:
+        """The words of a run."""
+        return [self._numbered(word, number) for word in self.command]
+
+    def arguments_of(self, number: int) -> dict[str, object]:
+        """The function's arguments in a run."""
+        return {
+            name: (number if value == NUMBER and self.count else self._numbered(value, number))
+            if isinstance(value, str)
+            else value
+            for name, value in self.arguments.items()
+        }
+
+    def _numbered(self, text: str, number: int) -> str:
+        return text.replace(NUMBER, str(number)) if self.count else text
+
+
+def is_plain(value: object, depth: int = 0) -> bool:
+    """Whether JSON can have a value, which is not nested more than `DEEPEST` deep."""
+    if isinstance(value, (list, dict)):
+        inner = value.values() if isinstance(value, dict) else value
+        return depth < DEEPEST and all(is_plain(item, depth + 1) for item in inner)
+    return math.isfinite(value) if isinstance(value, float) else isinstance(value, (str, int, type(None)))
