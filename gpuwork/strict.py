@@ -86,11 +86,6 @@ def is_text(value: object) -> bool:
         return False
 
 
-def text_up_to(most: int) -> Kind:
-    """The same, of so many characters at most."""
-    return lambda value: is_text(value) and len(str(value)) <= most
-
-
 def is_flag(value: object) -> bool:
     """True or false."""
     return isinstance(value, bool)

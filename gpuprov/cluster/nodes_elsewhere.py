@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from gpuprov.cluster.state import observe_cluster
-from gpuprov.core.answer_kinds import fields_of, is_bool, is_list, is_string, items_of, number_in, pick, text_of
+from gpuprov.core.answer_kinds import fields_of, is_bool, is_list, is_string, items_of, pick, text_of
 from gpuprov.core.errors import HostNotReady
 from gpuprov.core.excerpt import excerpt
 from gpuprov.drivers.base import MOST_FILE_BYTES, READ_S, ExecResult, NodeState
@@ -22,6 +22,8 @@ from gpuprov.drivers.node_trees import look_in_node
 from gpuprov.host.remote.ask import MemberRequest
 from gpuprov.host.remote.install_paths import PROGRAM
 from gpuprov.host.remote.several import failure_of
+from gpuprov.shapes.base import read
+from gpuprov.shapes.node_run import NodeRun
 from gpuprov.spec.devices import Mount
 from gpuprov.spec.models import ENGINES
 
@@ -55,12 +57,6 @@ _NODE: Final[Mapping[str, Accepts]] = {
     "mounts": is_list,
 }
 _MOUNT: Final[Mapping[str, Accepts]] = {"source": text_of(4096), "target": text_of(4096), "read_only": is_bool}
-_RUN: Final[Mapping[str, Accepts]] = {
-    "host": _NAME,
-    "exit_code": number_in(-255, 255),
-    "stdout": is_string,
-    "stderr": is_string,
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,8 +111,8 @@ def tell_nodes(driver: Driver, cluster: str) -> dict[str, Any]:
     }
 
 
-def run_in_node_here(order: NodeRunOrder, host: Host) -> dict[str, Any]:
-    """What `NodesElsewhere` reads of the answer to `node-run`."""
+def run_in_node_here(order: NodeRunOrder, host: Host) -> NodeRun:
+    """The answer to `node-run`."""
     result = host.open(order.engine).run(
         order.node,
         order.argv,
@@ -125,11 +121,12 @@ def run_in_node_here(order: NodeRunOrder, host: Host) -> dict[str, Any]:
         timeout_s=order.timeout_s or None,
         stdin=unpack_bytes(order.stdin),
     )
-    return {
-        "exit_code": result.exit_code,
-        "stdout": pack_bytes(result.stdout.encode()),
-        "stderr": pack_bytes(result.stderr.encode()),
-    }
+    return NodeRun(
+        host=host.name,
+        exit_code=result.exit_code,
+        stdout=pack_bytes(result.stdout.encode()),
+        stderr=pack_bytes(result.stderr.encode()),
+    )
 
 
 def pack_bytes(content: bytes) -> str:
@@ -273,8 +270,8 @@ class NodesElsewhere:
         )
         told = self._ask(NODE_RUN, asdict(order))
         try:
-            _, exit_code, stdout, stderr = fields_of(told, f"gpuprov.{NODE_RUN}/v1", _RUN)
-            return Output(exit_code=exit_code, stdout=unpack_bytes(stdout), stderr=unpack_bytes(stderr))
+            run = read(NodeRun, told)
+            return Output(exit_code=run.exit_code, stdout=unpack_bytes(run.stdout), stderr=unpack_bytes(run.stderr))
         except ValueError as error:
             raise self._odd(error) from error
 

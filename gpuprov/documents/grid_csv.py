@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from gpuprov.core.printable import printable
-from gpuprov.core.spreadsheet import render_cells
+from gpuprov.shapes.cells import render_cells
 
 if TYPE_CHECKING:
     from gpuprov.planes.work.grid_answers import GridTable

@@ -33,6 +33,7 @@ from gpuprov.planes.over_hosts.host_look import survey_host
 from gpuprov.serving import member_clusters, member_create, member_nodes
 from gpuprov.serving.member_ansible import InventoryOrder, RunOrder, serve_inventory, serve_run
 from gpuprov.serving.member_ready import ReadyOrder, serve_ready
+from gpuprov.shapes.base import write
 from gpuprov.spec.models import ENGINES
 from gpuprov.workflows.prepare_host import HostOrder, own_program, prepare_host, variables_for
 
@@ -151,7 +152,7 @@ def _nodes(order: ClusterNodesOrder, host: Host, _reporter: Reporter) -> dict[st
 
 
 def _run(order: NodeRunOrder, host: Host, _reporter: Reporter) -> dict[str, Any]:
-    return document(NODE_RUN, host=host.name, **run_in_node_here(order, host))
+    return write(run_in_node_here(order, host))
 
 
 VERBS: Final[Mapping[str, tuple[type, Serve]]] = {

@@ -88,7 +88,7 @@ def _inner_faults(bare: Any, value: object, where: str) -> Iterator[Fault]:  # n
     parts = get_args(bare)
     if isinstance(bare, type) and issubclass(bare, Shape) and isinstance(value, Mapping):
         for fault in find_faults(bare, value, file="")[1]:
-            yield msgspec.structs.replace(fault, where=f"{where}.{fault.where}")
+            yield _fault(f"{where}.{fault.where}", fault.message, fault.allowed)
     elif isinstance(value, list) and parts:
         for number, item in enumerate(value):
             yield from _faults_of(parts[0], item, f"{where}[{number}]")
@@ -148,9 +148,5 @@ def _allowed(bare: Any, limits: list[Meta]) -> str:  # noqa: ANN401
 
 
 def _fault(where: str, message: str, allowed: str = "") -> Fault:
-    return Fault(
-        file="",
-        where=where if where.isprintable() and where.isascii() else shown(where),
-        message=message,
-        allowed=allowed,
-    )
+    place = where if where.isprintable() else shown(where)
+    return Fault(file="", where=place, message=message, allowed=allowed)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 from typing import TYPE_CHECKING, Final, TextIO
 
-from gpuwork.cells import write_cells
+from gpuprov.shapes.cells import write_cells
 from gpuwork.errors import StoreError
 from gpuwork.grid.series import list_series_files, read_series
 from gpuwork.grid.store import list_params, read_done, read_values

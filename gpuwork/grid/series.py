@@ -6,7 +6,7 @@ import csv
 import re
 from typing import TYPE_CHECKING, Final
 
-from gpuwork.cells import write_cells
+from gpuprov.shapes.cells import write_cells
 from gpuwork.untrusted_files import names_in
 
 if TYPE_CHECKING:

@@ -72,13 +72,13 @@ def remove_old(store: Path, before_s: float, batch: Batch) -> list[Job]:
     return ended
 
 
-def _find_jobs(store: Path, ids: Sequence[str], batch: Batch) -> list[JobRun]:
+def _find_jobs(store: Path, ids: Sequence[str], batch: Batch) -> list[Job]:
     broken = find_broken(store, ids)
     jobs = pick_jobs(store, [text for text in ids if text not in broken], batch)
     return jobs + [broken_job(store / number, error) for number, error in broken.items()]
 
 
-def _numbers_of(jobs: Sequence[JobRun]) -> list[str]:
+def _numbers_of(jobs: Sequence[Job]) -> list[str]:
     return list(dict.fromkeys(job.id.partition(".")[0] for job in jobs))
 
 

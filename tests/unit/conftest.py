@@ -102,7 +102,7 @@ def own_lock_and_short_waits(lock_folders: Iterator[Path]) -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def bare_python(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A Python with PyYAML and msgspec, as nodes have one; it starts in a third of the time that the tests' own takes."""
+    """A Python with PyYAML and msgspec, as nodes have; it starts in a third of the time that the tests' takes."""
     folder = tmp_path_factory.mktemp("bare")
     venv.create(folder, symlinks=True)
     (packages,) = folder.glob("lib/python*/site-packages")

@@ -1,23 +1,27 @@
-"""CSV of ours: no cell is a formula for the spreadsheet that opens it. `gpuwork.cells` does the same in nodes."""
+"""CSV of ours: no cell is a formula for the spreadsheet that opens it. Numbers stay numbers."""
 
 from __future__ import annotations
 
 import csv
 import io
 import re
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence
+from typing import Final, TextIO
 
 _FORMULA: Final = ("=", "+", "-", "@", "\t")
 _NUMBER: Final = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|[+-]?(?:inf|nan)")
 
 
+def write_cells(rows: Iterable[Sequence[str]], into: TextIO) -> None:
+    """Write rows as CSV; what a spreadsheet would execute begins with an apostrophe there."""
+    writer = csv.writer(into, lineterminator="\n")
+    writer.writerows(map(_inert, row) for row in rows)
+
+
 def render_cells(rows: Iterable[Sequence[str]]) -> str:
-    """Rows as CSV; what a spreadsheet would execute begins with an apostrophe there, and numbers stay numbers."""
+    """Rows as such CSV."""
     text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows(map(_inert, row) for row in rows)
+    write_cells(rows, text)
     return text.getvalue()
 
 
