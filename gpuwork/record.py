@@ -1,19 +1,28 @@
-"""What the record of a run says: when something was, and why it failed."""
+"""The record of a run: how it is written, when something was, and why it failed."""
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Final
 
+from gpuprov.shapes.base import write
 from gpuwork.untrusted_files import read_part
 
 if TYPE_CHECKING:
     from datetime import datetime
     from pathlib import Path
 
+    from gpuprov.shapes.base import Shape
+
 ERROR: Final = "error: "
 NEXT: Final = "next: "
 _TAIL_BYTES: Final = 4096
 _REASON: Final = 300
+
+
+def render(record: Shape) -> str:
+    """A record as a file has it, for people too."""
+    return json.dumps(write(record), indent=1) + "\n"
 
 
 def utc_moment(at: datetime) -> str:

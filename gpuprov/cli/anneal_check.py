@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 @click.pass_obj
 def command(session: Session, /, **given: Any) -> None:  # noqa: ANN401 - what click hands over, by name
     """Report all faults of models and configurations, each with its line. Nothing of a model is executed."""
-    from gpuprov.documents.anneal import anneal_checked_document
     from gpuprov.host.anneal_check import check_anneal
+    from gpuprov.shapes.anneal import AnnealChecked
 
     check_anneal(read_files(given))
-    session.show(anneal_checked_document(host=session.host.name), "no faults")
+    session.show(AnnealChecked(host=session.host.name), "no faults")

@@ -15,10 +15,8 @@ from gpuprov.core.errors import UsageError
 from gpuprov.core.excerpt import LINE, excerpt
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from gpuprov.cli.session import Session
-    from gpuprov.planes.work.anneal_answers import Annealed, AnnealRun
+    from gpuprov.shapes.anneal import AnnealRun
 
 
 @click.command()
@@ -37,26 +35,28 @@ def command(session: Session, /, **given: Any) -> int:  # noqa: ANN401 - what cl
     All faults of the models are reported before anything is copied. The states of all chains are saved in FOLDER:
     best.npz, all.npz. Exits with 1 if a part failed or a chain has an error.
     """
+    from msgspec import UNSET
+
     from gpuprov.core.report_file import ReportFile
-    from gpuprov.documents.anneal import anneal_document
+    from gpuprov.shapes.base import changed
 
     _refuse_mixture(given)
     plot = None if given["plot"] is None else ReportFile(given["plot"], option="--plot", kind="plot")
     annealed = (_run_here if given["local"] else _run_in_cluster)(session, given, _out(given["out"]))
     if plot is not None and annealed.folder is not None:
-        from gpuprov.documents.anneal_chart import render_anneal_chart
+        from gpuprov.render.anneal_chart import render_anneal_chart
 
         plot.write(render_anneal_chart(annealed.runs))
         session.reporter.note(f"written: {plot.path}")
     if any(run.simulated for run in annealed.runs):
         session.reporter.warn("SIMULATED: numba's simulator ran these chains; their rates say nothing about any GPU")
-    cluster = None if given["local"] else given["cluster"]
-    text = "" if given["local"] else render_anneal_runs(annealed.runs, annealed.folder)
-    session.show(anneal_document(annealed, cluster=cluster, host=session.host.name), text)
+    text = "" if given["local"] else render_anneal_runs(annealed)
+    runs = tuple(changed(run, series=UNSET) for run in annealed.runs)
+    session.show(changed(annealed, host=session.host.name, runs=runs), text)
     return annealed.exit_code
 
 
-def _run_in_cluster(session: Session, given: dict[str, Any], out: Path) -> Annealed:
+def _run_in_cluster(session: Session, given: dict[str, Any], out: Path) -> AnnealRun:
     from gpuprov.core.waiting import SystemClock
     from gpuprov.workflows.run_anneal import anneal_in_cluster
 
@@ -67,7 +67,7 @@ def _run_in_cluster(session: Session, given: dict[str, Any], out: Path) -> Annea
     )  # fmt: skip
 
 
-def _run_here(session: Session, given: dict[str, Any], out: Path) -> Annealed:
+def _run_here(session: Session, given: dict[str, Any], out: Path) -> AnnealRun:
     from gpuprov.cluster.host_gpus import get_gpus
     from gpuprov.workflows.run_anneal import anneal_here
 
@@ -83,10 +83,10 @@ def _out(text: str | None) -> Path:
     return Path("anneal-runs", datetime.now(timezone.utc).strftime("%Y-%m-%d-%H-%M-%S")).absolute()
 
 
-def render_anneal_runs(runs: Sequence[AnnealRun], folder: Path | None) -> str:
+def render_anneal_runs(annealed: AnnealRun) -> str:
     """A line for each run, and what is wrong with its chains."""
     lines = []
-    for run in runs:
+    for run in annealed.runs:
         lines += [
             f"{one.kind}: {run.name}: chain {one.chain}, step {one.step}: {excerpt(one.message, LINE)}"
             for one in run.troubles
@@ -97,7 +97,7 @@ def render_anneal_runs(runs: Sequence[AnnealRun], folder: Path | None) -> str:
         best = "no value" if run.best is None else f"best {run.best!r}"
         chain = "" if run.best_chain is None else f" of chain {run.best_chain}"
         mark = " SIMULATED" if run.simulated else ""
-        place = f", in {folder / run.name}" if folder is not None and run.state == "done" else ""
+        place = f", in {annealed.folder}/{run.name}" if annealed.folder is not None and run.state == "done" else ""
         lines.append(f"{run.name}: {run.state}, {best}{chain}, {run.chains} chains{mark}{place}")
     return "\n".join(lines)
 

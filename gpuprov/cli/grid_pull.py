@@ -24,14 +24,12 @@ def command(session: Session, project: str, cluster: str, engine: str | None) ->
 
     Runs that are there already are left as they are, and so are other files.
     """
-    from gpuprov.documents.grids import grid_pulled_document
+    from gpuprov.shapes.base import changed
     from gpuprov.workflows.grids import pull_grid
 
     folder = get_project(project)
     driver = open_cluster(session, engine, cluster)
     pulled = pull_grid(driver, cluster, folder, reporter=session.reporter)
     before = f"; {pulled.here} were there before" if pulled.here else ""
-    text = (
-        f"copied {len(pulled.runs)} runs to {pulled.folder}: {pulled.files} files, {pulled.total_bytes} bytes{before}"
-    )
-    session.show(grid_pulled_document(pulled, folder.name, cluster=cluster, host=session.host.name), text)
+    text = f"copied {len(pulled.runs)} runs to {pulled.folder}: {pulled.files} files, {pulled.bytes} bytes{before}"
+    session.show(changed(pulled, host=session.host.name), text)

@@ -25,9 +25,9 @@ def command(session: Session, project: str, html: str | None, cluster: str, engi
     from datetime import datetime, timezone
 
     from gpuprov.core.report_file import ReportFile
-    from gpuprov.documents.grid_csv import render_csv
-    from gpuprov.documents.grid_page import render_page
-    from gpuprov.documents.grids import grid_results_document
+    from gpuprov.render.grid_csv import render_csv
+    from gpuprov.render.grid_page import render_page
+    from gpuprov.shapes.grids import GridResults
     from gpuprov.workflows.grids import read_grid, read_grid_series
 
     folder = get_project(project)
@@ -40,4 +40,8 @@ def command(session: Session, project: str, html: str | None, cluster: str, engi
         session.reporter.note(f"written: {file.path}")
     if table.simulated:
         session.reporter.warn("SIMULATED: some runs had simulated GPUs")
-    session.show(grid_results_document(table, folder.name, cluster=cluster, host=session.host.name), render_csv(table))
+    told = GridResults(
+        host=session.host.name, cluster=cluster, project=folder.name, simulated=table.simulated, columns=table.columns,
+        rows=table.rows,
+    )  # fmt: skip
+    session.show(told, render_csv(table))

@@ -15,7 +15,7 @@ from gpuprov.core.errors import UsageError
 
 if TYPE_CHECKING:
     from gpuprov.cli.session import Session
-    from gpuprov.planes.work.grid_answers import GridSubmitted
+    from gpuprov.shapes.grids import GridSubmitted
     from gpuprov.spec.grid_order import GridOrder
 
 
@@ -39,8 +39,8 @@ def command(session: Session, /, **given: Any) -> int:  # noqa: ANN401 - what cl
     A run is missing unless it is done, waits or runs. All faults of the project are reported before anything is copied.
     Jobs run on a frozen copy of the project.
     """
-    from gpuprov.documents.grids import grid_submitted_document
     from gpuprov.gpu.order import parse_memory
+    from gpuprov.shapes.base import changed
     from gpuprov.shapes.job_order import JobOrder
     from gpuprov.spec.grid_order import GridOrder
     from gpuprov.workflows.grids import run_grid
@@ -63,13 +63,13 @@ def command(session: Session, /, **given: Any) -> int:  # noqa: ANN401 - what cl
     if submitted.id is not None:
         session.reporter.note(counted)
     text = counted if submitted.id is None else submitted.id
-    session.show(grid_submitted_document(submitted, cluster=cluster, host=session.host.name), text)
+    session.show(changed(submitted, host=session.host.name, cluster=cluster), text)
     return 0
 
 
 def _run_here(session: Session, given: dict[str, Any], order: GridOrder) -> int:
-    from gpuprov.documents.grids import grid_local_document
     from gpuprov.host.local_packages import find_gpus
+    from gpuprov.shapes.grids import GridLocal
     from gpuprov.workflows.grids import run_grid_here
 
     context = click.get_current_context()
@@ -95,7 +95,11 @@ def _run_here(session: Session, given: dict[str, Any], order: GridOrder) -> int:
     gpus = find_gpus(session.host)
     code = run_grid_here(given["project"], order, at_most=at_most, gpus=gpus, quiet=session.as_json)
     if session.as_json and code in (0, 1):
-        session.show(grid_local_document(given["project"], code, host=session.host.name), "")
+        project = given["project"]
+        told = GridLocal(
+            host=session.host.name, project=project.name, folder=str(project / "runs"), exit_code=1 if code else 0
+        )
+        session.show(told, "")
     return code
 
 

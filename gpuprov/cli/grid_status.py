@@ -26,10 +26,10 @@ def command(session: Session, project: str, cluster: str, engine: str | None) ->
     Missing are the combinations of values that have no run that is done, waits or runs: `grid run` would submit them.
     """
     from gpuprov.cli.grid_table import render_status
-    from gpuprov.documents.grids import grid_status_document
+    from gpuprov.shapes.base import changed
     from gpuprov.workflows.grids import look_at_grid
 
     folder = get_project(project)
     status = look_at_grid(partial(open_cluster, session, engine, cluster), cluster, folder)
-    document = grid_status_document(status, cluster=cluster, host=session.host.name)
+    document = changed(status, host=session.host.name, cluster=cluster)
     session.show(document, render_status(status, colour=session.colour))

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpuprov.cli.tables import render_table
+from gpuprov.shapes.base import write
 
 if TYPE_CHECKING:
-    from gpuprov.planes.work.grid_status import GridRun, GridStatus
+    from gpuprov.shapes.grids import GridRun, GridStatus
 
 _HEADERS = ("STATE", "RUN", "VALUES", "JOB", "NODE", "GPU", "SECONDS", "REASON")
 _UUID = 12  # characters of one that tell it from others in a table
@@ -19,7 +20,7 @@ def render_status(status: GridStatus, *, colour: bool) -> str:
         (run.state, run.name, run.values, run.job, run.node, _gpus(run), run.seconds, run.reason) for run in status.runs
     ]
     table = [render_table(_HEADERS, rows, colour=colour)] if rows else []
-    return "\n".join([*table, ", ".join(f"{state}: {count}" for state, count in status.counts.items())])
+    return "\n".join([*table, ", ".join(f"{state}: {count}" for state, count in write(status.counts).items())])
 
 
 def _gpus(run: GridRun) -> str:

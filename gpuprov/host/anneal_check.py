@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 from gpuprov.core.errors import Problem, UsageError
 from gpuprov.host.order_check import ask_here
+from gpuprov.shapes.anneal import AnnealChecked
+from gpuprov.shapes.base import read
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -41,14 +43,14 @@ def check_anneal(
     """
     more = (*(("--to-run",) if to_run else ()), *(("--here",) if here is not None else ()))
     argv = ("-m", "gpuwork.anneal", "check", "--json", *more, *order.here)
-    faults = ask_here(argv, python=python, environment=here)["faults"]
+    faults = read(AnnealChecked, ask_here(argv, python=python, environment=here)).faults
     if not faults:
         return
     lines = []
     for fault in faults:
-        place = fault["file"] if fault["line"] is None else f"{fault['file']}:{fault['line']}"
-        message = f"{fault['where']}: {fault['message']}" if fault["where"] else fault["message"]
-        lines.append(str(Problem(path=place, message=message, allowed=fault["allowed"])))
+        place = fault.file if fault.line is None else f"{fault.file}:{fault.line}"
+        message = f"{fault.where}: {fault.message}" if fault.where else fault.message
+        lines.append(str(Problem(path=place, message=message, allowed=fault.allowed)))
     left = [f"and {len(lines) - _SHOWN} more"] if len(lines) > _SHOWN else []
     what = "a fault" if len(lines) == 1 else f"{len(lines)} faults"
     raise UsageError(

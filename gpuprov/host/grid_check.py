@@ -6,7 +6,6 @@ The rules are those of `gpuwork.grid`, which judges the copy in a node again.
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Final
 
@@ -14,6 +13,7 @@ from gpuprov.core.printable import printable
 from gpuprov.host.order_check import ask_here, check_order, refuse_faults
 from gpuprov.shapes.base import changed, read
 from gpuprov.shapes.faults import Fault
+from gpuprov.shapes.grids import GridChecked
 from gpuprov.spec.grid_order import MOST_RUNS
 
 if TYPE_CHECKING:
@@ -28,20 +28,6 @@ _DEEPEST: Final = 2
 _SPARE: Final = "python3"  # stands for the command of runs that are not known yet
 
 
-@dataclass(frozen=True, kw_only=True)
-class CheckedGrid:
-    """A project without faults.
-
-    Attributes:
-        files: Its files and links, relative to it.
-        combinations: The hash of the values of each combination, in the order in which they are written; None where
-            only a machine with the packages of its `params.py` can tell, which finds the faults then too.
-    """
-
-    files: tuple[str, ...]
-    combinations: tuple[str, ...] | None
-
-
 def check_grid(
     order: GridOrder,
     project: Path,
@@ -49,7 +35,7 @@ def check_grid(
     *,
     here: Mapping[str, str] | None = None,
     python: str = sys.executable,
-) -> CheckedGrid:
+) -> GridChecked:
     """What a project asks for.
 
     Args:
@@ -66,17 +52,17 @@ def check_grid(
     """
     more = () if here is None else ("--here",)
     argv = ("-m", "gpuwork.grid", "check", str(project), *order.choice, *more)
-    told = ask_here(argv, python=python, environment=here)
-    faults, combinations = [read(Fault, fault) for fault in told["faults"]], told["combinations"]
+    checked = read(GridChecked, ask_here(argv, python=python, environment=here))
+    faults = checked.faults
     if jobs is not None:
-        faults = [*check_order(changed(jobs, command=(_SPARE,), count=1), None, python=python).faults, *faults]
-    faults = [*_reps_faults(order, len(combinations or ())), *faults]
+        faults = (*check_order(changed(jobs, command=(_SPARE,), count=1), None, python=python).faults, *faults)
+    faults = (*_reps_faults(order, len(checked.combinations or ())), *faults)
     if faults:
         of_project = any(fault.file != "order" for fault in faults)
         shown = printable(str(project), lines=False)
         fix = f"correct the project {shown}; docs/grids.md describes what it consists of"
         raise refuse_faults(faults, fix=fix if of_project else "gpuprov grid run --help")
-    return CheckedGrid(files=tuple(told["files"]), combinations=None if combinations is None else tuple(combinations))
+    return checked
 
 
 def job_module(files: Sequence[str]) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import secrets
 import shutil
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from gpuprov.core.errors import EngineError, HostNotReady, UsageError
@@ -22,27 +21,6 @@ TABLE: Final = "results.csv"
 _VALUES: Final = "param2val.yaml"
 _MOST_VALUES: Final = 4 * MIB
 _RUN_DEPTH: Final = 2
-
-
-@dataclass(frozen=True, kw_only=True)
-class Pulled:
-    """What came.
-
-    Attributes:
-        folder: Where the runs are now.
-        table: The file with all runs.
-        runs: The names of those that came now.
-        here: How many that have ended were here before.
-        files: How many files came.
-        total_bytes: Their sizes.
-    """
-
-    folder: Path
-    table: Path
-    runs: tuple[str, ...]
-    here: int
-    files: int
-    total_bytes: int
 
 
 class PulledRuns:

@@ -64,8 +64,11 @@ def find_faults(kind: type[Shape], told: Mapping[str, Any], *, file: str) -> tup
 
 
 def shown(value: object) -> str:
-    """A value in a message: printable, and not long."""
-    text = ascii(value)
+    """A value in a message: printable, and not long; its type where Python does not write it, as a number too long."""
+    try:
+        text = ascii(value)
+    except (ValueError, RecursionError):
+        return type(value).__name__
     return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."
 
 

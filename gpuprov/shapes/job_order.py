@@ -12,7 +12,7 @@ from msgspec import Meta, field
 
 from gpuprov.shapes.base import Record
 from gpuprov.shapes.limits import LEAST_BYTES, LONGEST_S, MOST_BYTES, MOST_RUNS, MOST_WORDS
-from gpuprov.shapes.words import Path
+from gpuprov.shapes.words import PYTHON_NAME, Path
 
 NUMBER = "{n}"  # is the number of the run, where there is a count
 DEEPEST = 8
@@ -27,13 +27,10 @@ Name = Annotated[
         extra={"allowed": "letters, digits, . _ and -, 64 at most"},
     ),
 ]
-# A name of Python's, in any script, as Python and JSON Schema both read it
-_FIRST = r"[^\x00-@\[-^`{-\x7f]"
-_NAME = rf"{_FIRST}[^\x00-/:-@\[-^`{{-\x7f]*"
 Function = Annotated[
     str,
     Meta(
-        pattern=rf"^{_NAME}(\.{_NAME}){{0,15}}:{_NAME}\Z",
+        pattern=rf"^{PYTHON_NAME}(\.{PYTHON_NAME}){{0,15}}:{PYTHON_NAME}\Z",
         max_length=1000,
         extra={"allowed": "MODULE:FUNCTION, such as app.tasks:train"},
     ),

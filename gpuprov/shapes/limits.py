@@ -1,7 +1,8 @@
-"""What jobs can ask for at most; needs no package, as the command line tells it too."""
+"""What jobs and annealing can ask for at most; needs no package, as the command line tells it too."""
 
 MOST_RUNS = 10_000
 MOST_WORDS = 10_000
+MOST_CHAINS = 100_000_000
 LONGEST_S = 365 * 24 * 3600
 LEAST_BYTES = 1024**2
 MOST_BYTES = 1024**5

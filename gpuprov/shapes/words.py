@@ -20,4 +20,7 @@ Number = Annotated[int, Meta(ge=0, le=1_000_000)]
 Seconds = Annotated[float, Meta(ge=0)]
 Printed = Annotated[str, Meta(pattern=r"^[!-~]{1,300}\Z")]
 ExitStatus = Annotated[int, Meta(ge=0, le=255)]
+# A name of Python's, in any script, as Python and JSON Schema both read it
+_FIRST = r"[^\x00-@\[-^`{-\x7f]"
+PYTHON_NAME = rf"{_FIRST}[^\x00-/:-@\[-^`{{-\x7f]*"
 HostName = Annotated[str, Meta(max_length=255)]

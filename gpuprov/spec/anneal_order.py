@@ -7,12 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpuprov.core.errors import UsageError
+from gpuprov.shapes.limits import MOST_CHAINS, MOST_RUNS
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-MOST_CHAINS = 100_000_000
-MOST_NODES = 10_000  # runs of a submission; gpuwork.jobs refuses more
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,10 +51,10 @@ def check_nodes(nodes: int | None) -> None:
     Raises:
         UsageError: It is too low or too high.
     """
-    if nodes is not None and not 1 <= nodes <= MOST_NODES:
+    if nodes is not None and not 1 <= nodes <= MOST_RUNS:
         raise UsageError(
             "--nodes: chains cannot be divided into this many parts",
-            evidence=f"--nodes {nodes}; allowed: 1 to {MOST_NODES:,}",
+            evidence=f"--nodes {nodes}; allowed: 1 to {MOST_RUNS:,}",
             fix="--nodes 4",
         )
 

@@ -10,13 +10,12 @@ from gpuprov.assets import get_asset
 from gpuprov.core.excerpt import LINE, excerpt
 from gpuprov.core.execution import run_attached
 from gpuprov.core.names import name_cluster
-from gpuprov.documents.grid_csv import BEGIN, render_csv
 from gpuprov.host.grid_check import check_grid, job_module
 from gpuprov.host.incoming_files import IncomingFiles
 from gpuprov.host.local_packages import local_environment
 from gpuprov.host.outgoing_files import OutgoingProject
 from gpuprov.host.project_imports import ask_imports
-from gpuprov.host.pulled_runs import TABLE, Pulled, PulledRuns, only
+from gpuprov.host.pulled_runs import TABLE, PulledRuns, only
 from gpuprov.planes.across.find_grid import get_desk_of, read_runs
 from gpuprov.planes.work.grid_answers import run_name
 from gpuprov.planes.work.grid_desk import GridDesk, store_of
@@ -24,6 +23,8 @@ from gpuprov.planes.work.grid_jobs import UNDER_WAY, find_submissions, jobs_by_r
 from gpuprov.planes.work.grid_status import judge_runs
 from gpuprov.planes.work.grid_submitter import GridSubmitter
 from gpuprov.planes.work.node_contents import require_imports
+from gpuprov.render.grid_csv import BEGIN, render_csv
+from gpuprov.shapes.grids import GridPulled
 from gpuprov.spec.grid_order import GridOrder, check_project_name
 
 if TYPE_CHECKING:
@@ -33,8 +34,7 @@ if TYPE_CHECKING:
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver
     from gpuprov.gpu.models import HostGpus
-    from gpuprov.planes.work.grid_answers import GridSeries, GridSubmitted, GridTable
-    from gpuprov.planes.work.grid_status import GridStatus
+    from gpuprov.shapes.grids import GridListed, GridSeries, GridStatus, GridSubmitted
     from gpuprov.shapes.job_order import JobOrder
     from gpuprov.shapes.jobs import Job
 
@@ -130,7 +130,7 @@ def look_at_grid(connect: Callable[[], Driver], cluster: str, project: Path) -> 
     return judge_runs(name, table, jobs_by_run(found, table.submissions), combinations)
 
 
-def read_grid(driver: Driver, cluster: str, project: Path) -> GridTable:
+def read_grid(driver: Driver, cluster: str, project: Path) -> GridListed:
     """All runs of a project.
 
     Raises:
@@ -161,7 +161,7 @@ def cancel_grid(driver: Driver, cluster: str, project: Path) -> tuple[Job, ...]:
     return tuple(job for job in desk.cancel([submission.id for submission in found]) if job.id not in ended)
 
 
-def pull_grid(driver: Driver, cluster: str, project: Path, *, reporter: Reporter) -> Pulled:
+def pull_grid(driver: Driver, cluster: str, project: Path, *, reporter: Reporter) -> GridPulled:
     """Copy the runs that have ended and are not here yet, and write a table of all runs beside them.
 
     Raises:
@@ -182,9 +182,9 @@ def pull_grid(driver: Driver, cluster: str, project: Path, *, reporter: Reporter
             files, total_bytes = _receive(desk, project.name, place, wanted, reporter)
             came = pulled.take_in(place, wanted)
         target.write(render_csv(table))
-    return Pulled(
-        folder=pulled.folder, table=pulled.folder / TABLE, runs=came,
-        here=len(ended) - len(wanted), files=files, total_bytes=total_bytes,
+    return GridPulled(
+        cluster=cluster, project=project.name, folder=str(pulled.folder), table=str(pulled.folder / TABLE), runs=came,
+        here=len(ended) - len(wanted), files=files, bytes=total_bytes,
     )  # fmt: skip
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import secrets
 import shlex
 import sys
@@ -23,8 +22,9 @@ from gpuprov.host.local_packages import local_environment
 from gpuprov.host.order_check import ask_here
 from gpuprov.host.outgoing_files import OutgoingProject
 from gpuprov.planes.across.find_desk import count_gpus, get_desk
-from gpuprov.planes.work.anneal_answers import Annealed, read_anneal_runs
 from gpuprov.planes.work.anneal_desk import AnnealDesk, anneal_store, part_command
+from gpuprov.shapes.anneal import AnnealRun, AnnealShown
+from gpuprov.shapes.base import read
 from gpuprov.shapes.job_order import JobOrder
 from gpuprov.spec.anneal_order import check_nodes
 
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from gpuprov.core.waiting import Clock
     from gpuprov.drivers.base import Driver
     from gpuprov.gpu.models import HostGpus
-    from gpuprov.planes.work.anneal_answers import AnnealRun
     from gpuprov.planes.work.job_desk import JobDesk
+    from gpuprov.shapes.anneal import Run
     from gpuprov.shapes.jobs import Job
     from gpuprov.spec.anneal_order import AnnealOrder
 
@@ -60,7 +60,7 @@ def anneal_in_cluster(  # noqa: PLR0913  (what is asked for, and who is told)
     out: Path,
     reporter: Reporter,
     clock: Clock,
-) -> Annealed:
+) -> AnnealRun:
     """Check models on this host, submit their parts as jobs, follow these, and get what they found.
 
     Args:
@@ -94,7 +94,7 @@ def anneal_in_cluster(  # noqa: PLR0913  (what is asked for, and who is told)
         with reporter.phase("prepare"):
             arguments = order.arguments(*(tuple(f"{place}/{name}" for name in names) for names in _staged_names(order)))
             prepared = anneal.prepare(arguments, folder, parts=parts, project=place)
-    job = _submit(desk, order, folder, sum(count for _, count in prepared), reporter)
+    job = _submit(desk, order, folder, prepared.parts, reporter)
     reporter.note(f"submitted {job}")
     try:
         jobs = _follow(desk, anneal, folder, job, reporter=reporter, clock=clock)
@@ -104,13 +104,14 @@ def anneal_in_cluster(  # noqa: PLR0913  (what is asked for, and who is told)
     failed = [one for one in jobs if one.state != "done"]
     for one in failed:
         reporter.warn(f"job {one.id} {one.state}: {one.reason or 'no reason is known'}")
-    results = _gather(anneal, folder, out, frozenset(name for name, _ in prepared), reporter=reporter)
+    results = _gather(anneal, folder, out, frozenset(run.name for run in prepared.runs), reporter=reporter)
     runs = anneal.look(folder, with_series=True)
     is_good = not failed and all(run.state == "done" and not run.errors for run in runs)
-    return Annealed(job=job, folder=results, exit_code=0 if is_good else 1, runs=runs)
+    told = None if results is None else str(results)
+    return AnnealRun(cluster=cluster, job=job, folder=told, exit_code=0 if is_good else 1, runs=runs)
 
 
-def anneal_here(order: AnnealOrder, *, out: Path, gpus: HostGpus, quiet: bool) -> Annealed:
+def anneal_here(order: AnnealOrder, *, out: Path, gpus: HostGpus, quiet: bool) -> AnnealRun:
     """Anneal models on the GPUs of this machine, in this process's terminal.
 
     Args:
@@ -134,13 +135,13 @@ def anneal_here(order: AnnealOrder, *, out: Path, gpus: HostGpus, quiet: bool) -
         if not had_place:
             with suppress(OSError):  # somebody else may use it by now
                 out.parent.rmdir()
-        return Annealed(job=None, folder=None, exit_code=code, runs=())
+        return AnnealRun(folder=None, exit_code=code, runs=())
     told = ask_here(("-m", "gpuwork.anneal", "show", str(out), "--series"))
     try:
-        runs = read_anneal_runs(json.loads(json.dumps(told)))
+        runs = read(AnnealShown, told).runs
     except ValueError as error:
         raise EngineError("the results cannot be read", evidence=str(error), fix=f"ls -lR {out}") from error
-    return Annealed(job=None, folder=out, exit_code=code, runs=runs)
+    return AnnealRun(folder=str(out), exit_code=code, runs=runs)
 
 
 def _staged_names(order: AnnealOrder) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -202,7 +203,7 @@ def _follow(
                 return jobs
 
 
-def _tell_bests(runs: tuple[AnnealRun, ...], told: dict[str, float], reporter: Reporter) -> None:
+def _tell_bests(runs: tuple[Run, ...], told: dict[str, float], reporter: Reporter) -> None:
     """Say the best value of each run whenever it is better."""
     for run in runs:
         if run.best is not None and (run.name not in told or run.best < told[run.name]):

@@ -6,8 +6,8 @@ import argparse
 import math
 from pathlib import Path
 
-from gpuwork.anneal.order import MOST_PARTS
-from gpuwork.anneal.settings import MOST_CHAINS
+from gpuprov.shapes.limits import MOST_CHAINS
+from gpuprov.shapes.limits import MOST_RUNS as MOST_PARTS
 
 
 def parse_arguments(arguments: list[str]) -> argparse.Namespace:

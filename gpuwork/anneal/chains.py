@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from gpuprov.shapes.anneal_settings import AnnealSettings
     from gpuwork.anneal.compiled import Functions
-    from gpuwork.anneal.settings import AnnealSettings
 
 SAMPLES: Final = 100
 TRACED: Final = 64

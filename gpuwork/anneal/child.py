@@ -6,7 +6,6 @@ What the user wrote is executed here, and nowhere else.
 from __future__ import annotations
 
 import importlib
-import json
 import math
 import sys
 import time
@@ -14,18 +13,21 @@ import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from gpuprov.shapes.anneal import MOST_TOLD, AnnealPart, Failure, PartProgress
+from gpuprov.shapes.base import encode
 from gpuwork.anneal.division import agree, get_share
 from gpuwork.anneal.model_file import read_model
 from gpuwork.anneal.order import PARTS, read_annealed_run
-from gpuwork.anneal.part_record import FAILURE, PROGRESS, RECORD, RESULT, PartRecord, render_record
-from gpuwork.anneal.trouble import MOST_TOLD
+from gpuwork.anneal.part_record import FAILURE, PROGRESS, RECORD, RESULT
 from gpuwork.anneal.validator import find_model_faults
 from gpuwork.errors import WorkError, refusal
 from gpuwork.leash import die_with
+from gpuwork.record import render
 from gpuwork.shared_folder import write_file
 from gpuwork.where import find_where
 
 if TYPE_CHECKING:
+    from gpuprov.shapes.anneal import Phase
     from gpuwork.anneal.chains import ChainRun, Chains
     from gpuwork.anneal.order import AnnealedRun
 
@@ -33,6 +35,7 @@ _TELL_S: Final = 0.5
 _MEASURE_S: Final = 1.0
 _MOST_MEASURED: Final = 65_536  # chains
 _MOST_MESSAGE: Final = 20_000
+_MOST_NAME: Final = 300
 
 
 def main(folder: str, number: str, parent: str) -> None:
@@ -49,12 +52,12 @@ def main(folder: str, number: str, parent: str) -> None:
         _run_part(Path(folder), int(number), part)
     except Exception as error:  # noqa: BLE001  (numba, the driver and the user's code raise any)
         words = str(error) if isinstance(error, WorkError) else traceback.format_exc()
-        told = {
-            "type": "refused" if isinstance(error, WorkError) else "error",
-            "exception": type(error).__name__,
-            "message": words[-_MOST_MESSAGE:].encode(errors="replace").decode(),
-        }
-        write_file(part / FAILURE, json.dumps(told) + "\n")
+        told = Failure(
+            type="refused" if isinstance(error, WorkError) else "error",
+            exception=type(error).__name__[:_MOST_NAME],
+            message=words[-_MOST_MESSAGE:].encode(errors="replace").decode(),
+        )
+        write_file(part / FAILURE, f"{encode(told).decode()}\n")
         sys.stderr.write(f"{words}\n{_last_line(error)}\n")
         sys.exit(1)
 
@@ -74,7 +77,7 @@ class _Progress:
         self._part = part
         self._told = -math.inf
 
-    def phase(self, name: str) -> None:
+    def phase(self, name: Phase) -> None:
         """A phase begins."""
         self._write(name, 0, math.nan)
 
@@ -83,9 +86,9 @@ class _Progress:
         if time.monotonic() - self._told >= _TELL_S:
             self._write("run", step, best)
 
-    def _write(self, phase: str, step: int, best: float) -> None:
-        told = {"phase": phase, "step": step, "best": best if math.isfinite(best) else None}
-        write_file(self._part / PROGRESS, json.dumps(told), durable=False)
+    def _write(self, phase: Phase, step: int, best: float) -> None:
+        told = PartProgress(phase=phase, step=step, best=best if math.isfinite(best) else None)
+        write_file(self._part / PROGRESS, encode(told).decode(), durable=False)
         self._told = time.monotonic()
 
 
@@ -94,7 +97,7 @@ def _run_part(folder: Path, number: int, part: Path) -> None:
     progress = _Progress(part)
     progress.phase("compile")
     chain_run = _compile(run)
-    if run.parts > 1:
+    if run.order.parts > 1:
         progress.phase("divide")
         first, chains = _divide(run, number, chain_run)
     else:
@@ -116,14 +119,14 @@ def _compile(run: AnnealedRun) -> ChainRun:
     # Imported here, as importing numba takes a second and decides between GPU and simulator
     chains = importlib.import_module("gpuwork.anneal.chains")
     compiled = importlib.import_module("gpuwork.anneal.compiled")
-    made: ChainRun = chains.ChainRun(compiled.make_functions(model, path=str(run.model)), run.settings)
+    made: ChainRun = chains.ChainRun(compiled.make_functions(model, path=str(run.model)), run.order.settings)
     made.compile()
     return made
 
 
 def _divide(run: AnnealedRun, number: int, chain_run: ChainRun) -> tuple[int, int]:
-    together = run.settings.replicas or 1
-    share = math.ceil(run.settings.thread_count / run.parts / together) * together
+    together = run.order.settings.replicas or 1
+    share = math.ceil(run.order.settings.thread_count / run.order.parts / together) * together
     rate = chain_run.measure(chains=min(share, _MOST_MEASURED // together * together), limit_s=_MEASURE_S)
     return agree(run, number, rate)
 
@@ -131,12 +134,12 @@ def _divide(run: AnnealedRun, number: int, chain_run: ChainRun) -> tuple[int, in
 def _write(run: AnnealedRun, part: Path, found: Chains, seconds: float) -> None:
     backend = importlib.import_module("gpuwork.anneal.backend")
     result = importlib.import_module("gpuwork.anneal.result")
-    troubles = importlib.import_module("gpuwork.anneal.troubles").find_troubles(found, run.settings)
+    troubles = importlib.import_module("gpuwork.anneal.troubles").find_troubles(found, run.order.settings)
     where = find_where()
     facts: dict[str, Any] = backend.device_facts()
     whole = result.result_of(found)
     result.write_result(part / RESULT, whole)
-    record = PartRecord(
+    record = AnnealPart(
         first=found.first,
         chains=len(found.values),
         node=where.node,
@@ -152,4 +155,4 @@ def _write(run: AnnealedRun, part: Path, found: Chains, seconds: float) -> None:
         warnings=sum(trouble.kind == "warning" for trouble in troubles),
         troubles=tuple(troubles[:MOST_TOLD]),
     )
-    write_file(part / RECORD, render_record(record))
+    write_file(part / RECORD, render(record))

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import importlib
-import json
 import sys
 import threading
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from gpuprov.shapes.base import write
+from gpuprov.shapes.anneal import AnnealChecked, AnnealPrepared, AnnealShown, PreparedRun
+from gpuprov.shapes.base import encode
+from gpuprov.shapes.error import Error
 from gpuwork.anneal.arguments import parse_arguments
 from gpuwork.anneal.prepare import PAGE, ModelsOrder, check_pairs, get_part, open_runs, prepare
 from gpuwork.errors import Refused, WorkError, refusal
@@ -21,16 +22,14 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable
 
+    from gpuprov.shapes.anneal import Run
+    from gpuprov.shapes.base import Record
     from gpuwork.anneal.order import AnnealedRun
 
 EXIT_DONE: Final = 0
 EXIT_FAILED: Final = 1
 EXIT_STOPPED: Final = 143
 EXIT_INTERRUPTED: Final = 130
-CHECKED: Final = "gpuprov.anneal-checked/v1"
-PREPARED: Final = "gpuprov.anneal-prepared/v1"
-SHOWN: Final = "gpuprov.anneal-shown/v1"
-ERROR: Final = "gpuprov.error/v1"
 _FOR_PROGRAMS: Final = ("prepare", "merge", "show")  # a document on stdout, also for an error
 _RUNS_CHAINS: Final = ("numpy", "numba.cuda.core.config")  # the last is numba-cuda's, which replaces a part of numba
 _FEW: Final = 5
@@ -45,8 +44,7 @@ def main(arguments: list[str]) -> int:
     except WorkError as error:
         _tell(str(error))
         if asked.verb in _FOR_PROGRAMS or getattr(asked, "json", False):
-            told = {"what": error.what, "evidence": error.evidence, "fix": error.fix, "exit_code": error.exit_code}
-            _print(ERROR, error=told)
+            _print(Error(error=error.parts))
         return error.exit_code
     except KeyboardInterrupt:
         _tell("interrupted")
@@ -67,7 +65,7 @@ def _check(asked: argparse.Namespace) -> int:
     if asked.here and not faults:
         require_here(_RUNS_CHAINS)
     if asked.json:
-        _print(CHECKED, faults=[*map(write, faults)])
+        _print(AnnealChecked(faults=tuple(faults)))
         return Refused.exit_code if faults else EXIT_DONE
     if faults:
         raise refusal(faults, of="the models and configurations", page=PAGE)
@@ -109,24 +107,22 @@ def _new_folder() -> Path:
 
 def _report(run: AnnealedRun) -> int:
     """Say what a run found; 1 if a chain has an error."""
-    told = _import("gpuwork.anneal.overview").describe_run(run)
-    for trouble in told["troubles"][:_FEW]:
-        _tell(f"{trouble['kind']}: {run.name}: chain {trouble['chain']}, step {trouble['step']}: {trouble['message']}")
-    left = told["errors"] + told["warnings"] - min(_FEW, len(told["troubles"]))
+    told: Run = _import("gpuwork.anneal.overview").describe_run(run)
+    for trouble in told.troubles[:_FEW]:
+        _tell(f"{trouble.kind}: {told.name}: chain {trouble.chain}, step {trouble.step}: {trouble.message}")
+    left = told.errors + told.warnings - min(_FEW, len(told.troubles))
     if left:
         _tell(f"{left} more chains have errors or warnings")
-    mark = " SIMULATED" if told["simulated"] else ""
-    best = "no chain has a value" if told["best"] is None else f"best {told['best']!r} of chain {told['best_chain']}"
-    sys.stdout.write(f"{run.name}: {best}, {told['chains']} chains{mark}, in {run.folder}\n")
-    return EXIT_FAILED if told["errors"] else EXIT_DONE
+    mark = " SIMULATED" if told.simulated else ""
+    best = "no chain has a value" if told.best is None else f"best {told.best!r} of chain {told.best_chain}"
+    sys.stdout.write(f"{told.name}: {best}, {told.chains} chains{mark}, in {run.folder}\n")
+    return EXIT_FAILED if told.errors else EXIT_DONE
 
 
 def _prepare(asked: argparse.Namespace) -> int:
-    runs = prepare(_order(asked), asked.store, parts=asked.parts)
-    _print(
-        PREPARED, folder=str(asked.store), runs=[{"name": run.name, "parts": run.parts} for run in runs],
-        parts=sum(run.parts for run in runs),
-    )  # fmt: skip
+    orders = [run.order for run in prepare(_order(asked), asked.store, parts=asked.parts)]
+    runs = tuple(PreparedRun(name=order.name, parts=order.parts) for order in orders)
+    _print(AnnealPrepared(folder=str(asked.store), runs=runs, parts=sum(run.parts for run in runs)))
     return EXIT_DONE
 
 
@@ -141,10 +137,8 @@ def _part(asked: argparse.Namespace) -> int:
             return EXIT_STOPPED
         merging.merge_within(run, part=number, stop=stop)
     mark = " SIMULATED" if record.simulated else ""
-    sys.stdout.write(
-        f"{run.name}.{number}: chains {record.first} to {record.first + record.chains - 1} on {record.device}{mark}, "
-        f"{record.rate:.4g} steps/s\n"
-    )
+    chains = f"chains {record.first} to {record.first + record.chains - 1}"
+    sys.stdout.write(f"{run.order.name}.{number}: {chains} on {record.device}{mark}, {record.rate:.4g} steps/s\n")
     return EXIT_DONE
 
 
@@ -170,7 +164,7 @@ def _show(asked: argparse.Namespace) -> int:
 
 def _print_runs(runs: Iterable[AnnealedRun], *, with_series: bool) -> None:
     describe_run = _import("gpuwork.anneal.overview").describe_run
-    _print(SHOWN, runs=[describe_run(run, with_series=with_series) for run in runs])
+    _print(AnnealShown(runs=tuple(describe_run(run, with_series=with_series) for run in runs)))
 
 
 def _serve() -> int:
@@ -188,8 +182,8 @@ def _import(name: str) -> Any:  # noqa: ANN401
         raise lacks([str(error.name)], [str(error)]) from error
 
 
-def _print(schema: str, **fields: object) -> None:
-    sys.stdout.write(json.dumps({"schema": schema, "version": 1, **fields}, allow_nan=False) + "\n")
+def _print(document: Record) -> None:
+    sys.stdout.write(f"{encode(document).decode()}\n")
 
 
 def _tell(text: str) -> None:

@@ -7,13 +7,13 @@ writes down the division, once; a part that comes later, or again, finds it ther
 
 from __future__ import annotations
 
-import json
 import time
 from typing import TYPE_CHECKING, Final
 
+from gpuprov.shapes.anneal import AnnealDivision
+from gpuprov.shapes.base import encode, parse_json, read
 from gpuwork.errors import StoreError
 from gpuwork.shared_folder import make_folder, write_file, write_once
-from gpuwork.strict import exactly, listing, parse_strict_json, read_fields, whole
 from gpuwork.untrusted_files import read_limited
 
 if TYPE_CHECKING:
@@ -22,12 +22,9 @@ if TYPE_CHECKING:
     from gpuwork.anneal.order import AnnealedRun
 
 DIVISION: Final = "division.json"
-SCHEMA: Final = "gpuprov.anneal-division/v1"
 PATIENCE_S: Final = 20.0
 _RATES: Final = "rates"
 _LOOK_S: Final = 0.1
-_MOST: Final = 10**9
-_FIELDS: Final = {"schema": exactly(SCHEMA), "version": exactly(1), "shares": listing(whole(1, _MOST))}
 
 
 def divide(chains: int, rates: Sequence[float | None], *, together: int = 1) -> list[int]:
@@ -61,13 +58,13 @@ def agree(run: AnnealedRun, part: int, rate: float, *, patience_s: float = PATIE
     """
     folder = run.folder / _RATES
     make_folder(folder)
-    write_file(folder / str(part), json.dumps(rate), durable=False)
+    write_file(folder / str(part), repr(rate), durable=False)
     until = time.monotonic() + patience_s
     while not (run.folder / DIVISION).exists():
-        rates = [_read_rate(run, number) for number in range(run.parts)]
+        rates = [_read_rate(run, number) for number in range(run.order.parts)]
         if None not in rates or time.monotonic() >= until:
-            shares = divide(run.settings.thread_count, rates, together=run.settings.replicas or 1)
-            write_once(run.folder / DIVISION, json.dumps({"schema": SCHEMA, "version": 1, "shares": shares}) + "\n")
+            shares = divide(run.order.settings.thread_count, rates, together=run.order.settings.replicas or 1)
+            write_once(run.folder / DIVISION, f"{encode(AnnealDivision(shares=tuple(shares))).decode()}\n")
             break
         time.sleep(_LOOK_S)
     return get_share(run, part)
@@ -79,16 +76,15 @@ def get_share(run: AnnealedRun, part: int) -> tuple[int, int]:
     Raises:
         StoreError: It is not there, or was changed.
     """
-    if run.parts == 1:
-        return 0, run.settings.thread_count
+    if run.order.parts == 1:
+        return 0, run.order.settings.thread_count
     try:
-        told = read_fields(parse_strict_json(read_limited(run.folder / DIVISION) or b""), _FIELDS)
-        shares: list[int] = told["shares"]
-        if len(shares) != run.parts or sum(shares) != run.settings.thread_count:
+        shares = read(AnnealDivision, read_limited(run.folder / DIVISION) or b"").shares
+        if len(shares) != run.order.parts or sum(shares) != run.order.settings.thread_count:
             raise ValueError(f"has {len(shares)} shares of {sum(shares)} chains")  # noqa: TRY301
     except ValueError as error:
         raise StoreError(
-            f"the chains of {run.name} have no valid division",
+            f"the chains of {run.order.name} have no valid division",
             evidence=f"{DIVISION} {error}"[:500],
             fix=f"ls -l {run.folder}",
         ) from error
@@ -97,7 +93,7 @@ def get_share(run: AnnealedRun, part: int) -> tuple[int, int]:
 
 def _read_rate(run: AnnealedRun, part: int) -> float | None:
     try:
-        told = parse_strict_json(read_limited(run.folder / _RATES / str(part), limit=100) or b"")
+        told = parse_json(read_limited(run.folder / _RATES / str(part), limit=100) or b"")
     except ValueError:
         return None
     return float(told) if isinstance(told, (int, float)) and 0 < told < 1e15 else None  # noqa: PLR2004

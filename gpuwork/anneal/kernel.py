@@ -19,9 +19,9 @@ from gpuwork.anneal.status import BAD_ENERGY, BAD_TEMPERATURE, COLD, RAISED, RUN
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from gpuprov.shapes.anneal_settings import AnnealSettings
     from gpuwork.anneal.backend import DeviceArray, Kernel
     from gpuwork.anneal.compiled import Functions
-    from gpuwork.anneal.settings import AnnealSettings
 
 _STATUS: Final = 6  # among the arguments of a launch
 

@@ -54,10 +54,10 @@ def run_parts_here(run: AnnealedRun, devices: Sequence[str], *, stop: Event, say
     teller = threading.Thread(target=_tell_bests, args=(run, over, say))
     teller.start()
     try:
-        with ThreadPoolExecutor(run.parts) as pool:
+        with ThreadPoolExecutor(run.order.parts) as pool:
             futures = [
                 pool.submit(run_part, run, part, stop=stop, environment=_environment(device))
-                for part, device in zip(range(run.parts), devices, strict=False)
+                for part, device in zip(range(run.order.parts), devices, strict=False)
             ]
             errors = [error for error in (future.exception() for future in futures) if error is not None]
     finally:
@@ -79,7 +79,7 @@ def set_aside(folder: Path, runs: Sequence[AnnealedRun]) -> Path | None:
     Returns:
         Where it is now; None if it has results, and stays.
     """
-    if any(read_record(run.part(part)) is not None for run in runs for part in range(run.parts)):
+    if any(read_record(run.part(part)) is not None for run in runs for part in range(run.order.parts)):
         return None
     place = Path(tempfile.mkdtemp(prefix="gpuwork-anneal-"), folder.name)
     shutil.move(folder, place)
@@ -95,10 +95,12 @@ def _tell_bests(run: AnnealedRun, over: Event, say: Say) -> None:
     told: float | None = None
     began = time.monotonic()
     while not over.wait(_LOOK_S):
-        found = [progress for progress in (read_progress(run.part(part)) for part in range(run.parts)) if progress]
+        found = [
+            progress for progress in (read_progress(run.part(part)) for part in range(run.order.parts)) if progress
+        ]
         bests = [progress.best for progress in found if progress.best is not None]
         if bests and (told is None or min(bests) < told):
             told = min(bests)
             step = max(progress.step for progress in found)
             spent_s = time.monotonic() - began
-            say(f"{run.name}: best {told:.9g} at step {step} of {run.settings.max_steps}, {spent_s:.0f} s")
+            say(f"{run.order.name}: best {told:.9g} at step {step} of {run.order.settings.max_steps}, {spent_s:.0f} s")

@@ -39,7 +39,7 @@ def merge_within(run: AnnealedRun, *, part: int | None = None, text: bool = Fals
         TimedOut: It took too long.
         StoreError: Parts are missing, or something was changed or cannot be written.
     """
-    log, limit_s = run.folder / LOG, run.settings.merge_limit_s
+    log, limit_s = run.folder / LOG, run.order.settings.merge_limit_s
     where = str(part) if part is not None else _TEXT if text else _ALL
     argv = program_argv("gpuwork.anneal.merging", str(run.folder.resolve()), where)
     try:
@@ -51,13 +51,13 @@ def merge_within(run: AnnealedRun, *, part: int | None = None, text: bool = Fals
         raise StoreError("the result cannot be merged", evidence=str(error), fix=f"ls -ld {run.folder}") from error
     if status is None and not (stop is not None and stop.is_set()):
         raise TimedOut(
-            f"merging {run.name} took longer than {limit_s} s and was ended; all parts are kept",
+            f"merging {run.order.name} took longer than {limit_s} s and was ended; all parts are kept",
             evidence=f"merge_limit_s is {limit_s}",
             fix=f"python3 -m gpuwork.anneal merge {run.folder.parent}",
         )
     if status:
         said = (read_part(log, start=begin, most_bytes=_SHOWN) or (b"", 0))[0].decode(errors="replace").strip()
-        raise StoreError(f"the result of {run.name} was not merged", evidence=said, fix=f"ls -lR {run.folder}")
+        raise StoreError(f"the result of {run.order.name} was not merged", evidence=said, fix=f"ls -lR {run.folder}")
 
 
 def main(folder: str, where: str) -> None:

@@ -9,17 +9,7 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from gpuwork.anneal.division import PATIENCE_S as DIVIDE_S
-from gpuwork.anneal.part_record import (
-    FAILURE,
-    LOG,
-    PROGRESS,
-    RECORD,
-    Failure,
-    PartRecord,
-    read_failure,
-    read_progress,
-    read_record,
-)
+from gpuwork.anneal.part_record import FAILURE, LOG, PROGRESS, RECORD, read_failure, read_progress, read_record
 from gpuwork.child import run_group
 from gpuwork.errors import StoreError, TimedOut, WorkError
 from gpuwork.memory_kills import KILLED, MemoryKills, ran_out
@@ -33,8 +23,9 @@ if TYPE_CHECKING:
     from pathlib import Path
     from threading import Event
 
+    from gpuprov.shapes.anneal import AnnealPart, Failure, Phase
+    from gpuprov.shapes.anneal_settings import AnnealSettings
     from gpuwork.anneal.order import AnnealedRun
-    from gpuwork.anneal.settings import AnnealSettings
 
 PATIENCE_S: Final = 20.0  # a killed try of the same part may be about to end
 _LOOK_S: Final = 0.1
@@ -58,7 +49,7 @@ class Interrupted(Exception):
     """The part was stopped from outside; it may be run again."""
 
 
-def run_part(run: AnnealedRun, number: int, *, stop: Event, environment: Mapping[str, str] = os.environ) -> PartRecord:
+def run_part(run: AnnealedRun, number: int, *, stop: Event, environment: Mapping[str, str] = os.environ) -> AnnealPart:
     """Run a part unless it has a result already; its chains are the same whenever and wherever it runs.
 
     Args:
@@ -74,25 +65,27 @@ def run_part(run: AnnealedRun, number: int, *, stop: Event, environment: Mapping
         Elsewhere: Another process works on it.
         StoreError: There is no such part, or its folder cannot be written.
     """
-    if not 0 <= number < run.parts:
+    if not 0 <= number < run.order.parts:
         raise StoreError(
-            f"{run.name} has no part {number}", evidence=f"it has parts 0 to {run.parts - 1}", fix=f"ls {run.folder}"
+            f"{run.order.name} has no part {number}",
+            evidence=f"it has parts 0 to {run.order.parts - 1}",
+            fix=f"ls {run.folder}",
         )
     part = run.part(number)
     try:
         make_folder(part)
-        with only_one(part, name=f"{run.name}.{number}", log=part / LOG, patience_s=PATIENCE_S, stop=stop):
+        with only_one(part, name=f"{run.order.name}.{number}", log=part / LOG, patience_s=PATIENCE_S, stop=stop):
             record = read_record(part)
             return record if record is not None else _run(run, number, part, stop, environment)
     except OSError as error:
         raise StoreError("a part cannot be written", evidence=str(error), fix=f"df -h {part}; ls -ld {part}") from error
 
 
-def _run(run: AnnealedRun, number: int, part: Path, stop: Event, environment: Mapping[str, str]) -> PartRecord:
+def _run(run: AnnealedRun, number: int, part: Path, stop: Event, environment: Mapping[str, str]) -> AnnealPart:
     for name in (PROGRESS, FAILURE, RECORD):
         (part / name).unlink(missing_ok=True)
     ended = threading.Event()
-    watch = _Watch(part, run.settings, ended, stop)
+    watch = _Watch(part, run.order.settings, ended, stop)
     watcher = threading.Thread(target=watch.until_ended)
     watcher.start()
     argv = program_argv("gpuwork.anneal.child", str(run.folder.resolve()), str(number), str(os.getpid()))
@@ -105,7 +98,7 @@ def _run(run: AnnealedRun, number: int, part: Path, stop: Event, environment: Ma
     if watch.exceeded:
         phase, limit_s = watch.exceeded
         raise TimedOut(
-            f"part {number} of {run.name} was ended: {phase} took longer than {limit_s} s",
+            f"part {number} of {run.order.name} was ended: {phase} took longer than {limit_s} s",
             evidence=last_line(part / LOG) or f"{limit_s} s is the limit of {phase}",
             fix=f"raise {_SETTINGS[phase]} in the configuration, or ask for less"
             if phase in _SETTINGS
@@ -119,13 +112,14 @@ def _run(run: AnnealedRun, number: int, part: Path, stop: Event, environment: Ma
     words = kills.explain(status or 0, "")
     if ran_out(words):
         fix = f"give the nodes more memory, or ask for fewer chains; less {part / LOG}"
-        raise PartOutOfMemory(f"part {number} of {run.name} was killed", evidence=words, fix=fix)
+        raise PartOutOfMemory(f"part {number} of {run.order.name} was killed", evidence=words, fix=fix)
     failure = read_failure(part)
     evidence, fix = _explain(failure, part)
     raise PartFailed(
-        f"part {number} of {run.name} failed", evidence=evidence or last_line(part / LOG) or f"exit status {status}",
+        f"part {number} of {run.order.name} failed",
+        evidence=evidence or last_line(part / LOG) or f"exit status {status}",
         fix=fix,
-    )  # fmt: skip
+    )
 
 
 def _with_simulator(environment: Mapping[str, str]) -> dict[str, str]:
@@ -166,7 +160,8 @@ class _Watch:
 
     def until_ended(self) -> None:
         """Look until the process has ended, or has to."""
-        phase, since = "compile", time.monotonic()
+        phase: Phase = "compile"
+        since = time.monotonic()
         while not self.over.wait(_LOOK_S):
             if self._stop.is_set():
                 self._ended.set()

@@ -2,32 +2,32 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from gpuprov.shapes.anneal import AnnealRuns, is_run_name
+from gpuprov.shapes.base import encode, read
 from gpuprov.shapes.faults import Fault
+from gpuprov.shapes.limits import MOST_RUNS as MOST_PARTS
 from gpuwork.anneal.conf_file import read_configuration
 from gpuwork.anneal.model_file import read_model
-from gpuwork.anneal.order import MOST_PARTS, NAME, AnnealedRun, read_annealed_run, write_annealed_run
-from gpuwork.anneal.settings import AnnealSettings, check_settings
+from gpuwork.anneal.order import AnnealedRun, read_annealed_run, write_annealed_run
+from gpuwork.anneal.settings import check_settings
 from gpuwork.anneal.validator import find_model_faults
 from gpuwork.errors import StoreError, refusal
 from gpuwork.shared_folder import write_file
-from gpuwork.strict import exactly, listing, matching, parse_strict_json, read_fields
 from gpuwork.untrusted_files import read_limited
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
+    from gpuprov.shapes.anneal_settings import AnnealSettings
     from gpuwork.anneal.model_file import ModelFile
 
 RUNS: Final = "runs.json"
-SCHEMA: Final = "gpuprov.anneal-runs/v1"
 MOST_RUNS: Final = 1000
 PAGE: Final = "docs/anneal.md describes models and configurations"
-_FIELDS: Final = {"schema": exactly(SCHEMA), "version": exactly(1), "runs": listing(matching(NAME))}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,17 +88,13 @@ def check_pairs(order: ModelsOrder) -> tuple[list[AnnealPair], list[Fault]]:
         if name in names:
             name = f"{name}-{number}"
         names.add(name)
-        if not _is_name(name):
+        if not is_run_name(name):
             faults.append(
                 Fault(file=str(path), message=f"cannot be the name of a run: {name}", allowed="letters, digits, . _ -")
             )
         elif model is not None and settings is not None:
             pairs.append(AnnealPair(name=name, model=model, settings=settings))
     return (pairs if not faults else []), faults
-
-
-def _is_name(name: str) -> bool:
-    return matching(NAME)(name)
 
 
 def _settle(
@@ -148,8 +144,7 @@ def prepare(order: ModelsOrder, folder: Path, *, parts: int) -> list[AnnealedRun
             )
             for pair in pairs
         ]
-        document = {"schema": SCHEMA, "version": 1, "runs": [run.name for run in runs]}
-        write_file(folder / RUNS, json.dumps(document) + "\n")
+        write_file(folder / RUNS, f"{encode(AnnealRuns(runs=tuple(run.order.name for run in runs))).decode()}\n")
     except FileExistsError as error:
         raise StoreError(
             "the folder already exists, and results are never overwritten", evidence=str(error.filename or folder),
@@ -167,10 +162,10 @@ def open_runs(folder: Path) -> list[AnnealedRun]:
         StoreError: There are none, or they were changed.
     """
     try:
-        told = read_fields(parse_strict_json(read_limited(folder / RUNS) or b""), _FIELDS)
+        told = read(AnnealRuns, read_limited(folder / RUNS) or b"")
     except ValueError as error:
         raise StoreError(f"{folder} has no runs", evidence=f"{RUNS} {error}"[:500], fix=f"ls -l {folder}") from error
-    return [read_annealed_run(folder / name) for name in told["runs"]]
+    return [read_annealed_run(folder / name) for name in told.runs]
 
 
 def get_part(runs: Sequence[AnnealedRun], number: int) -> tuple[AnnealedRun, int]:
@@ -181,10 +176,10 @@ def get_part(runs: Sequence[AnnealedRun], number: int) -> tuple[AnnealedRun, int
     """
     left = number
     for run in runs:
-        if 0 <= left < run.parts:
+        if 0 <= left < run.order.parts:
             return run, left
-        left -= run.parts
-    total = sum(run.parts for run in runs)
+        left -= run.order.parts
+    total = sum(run.order.parts for run in runs)
     raise StoreError(
         f"there is no part {number}", evidence=f"there are parts 0 to {total - 1}", fix="name one of these"
     )

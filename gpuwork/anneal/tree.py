@@ -53,14 +53,14 @@ def merge_all(run: AnnealedRun) -> None:
     Raises:
         StoreError: Some have no result, or it was changed.
     """
-    missing = [str(part) for part in range(run.parts) if read_record(run.part(part)) is None]
+    missing = [str(part) for part in range(run.order.parts) if read_record(run.part(part)) is None]
     if missing:
         raise StoreError(
-            f"{len(missing)} of {run.parts} parts of {run.name} have no result",
+            f"{len(missing)} of {run.order.parts} parts of {run.order.name} have no result",
             evidence=f"parts {', '.join(missing[:20])}{', ...' if len(missing) > 20 else ''}; the others are kept",  # noqa: PLR2004
             fix="run the missing parts again, then merge again",
         )
-    patience_s = float(run.settings.merge_limit_s)  # who else merges has as long
+    patience_s = float(run.order.settings.merge_limit_s)  # who else merges has as long
     for level in range(1, _height(run) + 1):
         for place in range(_width(run, level)):
             _make(run, level, place, patience_s=patience_s)
@@ -73,11 +73,11 @@ def is_merged(run: AnnealedRun) -> bool:
 
 
 def _height(run: AnnealedRun) -> int:
-    return (run.parts - 1).bit_length()
+    return (run.order.parts - 1).bit_length()
 
 
 def _width(run: AnnealedRun, level: int) -> int:
-    return -(-run.parts >> level)
+    return -(-run.order.parts >> level)
 
 
 def _children(run: AnnealedRun, level: int, place: int) -> Iterator[int]:
@@ -105,7 +105,7 @@ def _make(run: AnnealedRun, level: int, place: int, *, patience_s: float) -> Non
             merged = found[0] if len(found) == 1 else merge_results(*found)
         except ValueError as error:
             raise StoreError(
-                f"results of {run.name} cannot be merged", evidence=str(error), fix=f"ls -lR {run.folder}"
+                f"results of {run.order.name} cannot be merged", evidence=str(error), fix=f"ls -lR {run.folder}"
             ) from error
         write_result(_path(run, level, place), merged)
 
@@ -121,7 +121,9 @@ def _alone_at(run: AnnealedRun, what: str, patience_s: float) -> Iterator[None]:
     tree = run.folder / TREE
     try:
         make_folder(tree)
-        with only_one(tree, name=f"merge {what} of {run.name}", log=tree, lock=f"{what}.lock", patience_s=patience_s):
+        with only_one(
+            tree, name=f"merge {what} of {run.order.name}", log=tree, lock=f"{what}.lock", patience_s=patience_s
+        ):
             yield
     except OSError as error:
         raise StoreError("a merged result cannot be written", evidence=str(error), fix=f"df -h {tree}") from error
@@ -133,7 +135,7 @@ def _read(run: AnnealedRun, level: int, place: int) -> Result:
         result = read_result(path)
     except (OSError, ValueError) as error:
         raise StoreError(
-            f"a result of {run.name} cannot be read", evidence=f"{path} {error}", fix=f"ls -l {path}"
+            f"a result of {run.order.name} cannot be read", evidence=f"{path} {error}", fix=f"ls -l {path}"
         ) from error
     return result
 
@@ -144,10 +146,10 @@ def _write_whole(run: AnnealedRun, *, patience_s: float) -> None:
         if is_merged(run):
             return
         result = _read(run, _height(run), 0)
-        if not np.array_equal(result.chains, np.arange(run.settings.thread_count)):
+        if not np.array_equal(result.chains, np.arange(run.order.settings.thread_count)):
             raise StoreError(
-                f"the results of {run.name} do not belong to its chains",
-                evidence=f"{len(result.chains)} chains, {run.settings.thread_count} were asked for",
+                f"the results of {run.order.name} do not belong to its chains",
+                evidence=f"{len(result.chains)} chains, {run.order.settings.thread_count} were asked for",
                 fix=f"ls -lR {run.folder}",
             )
         write_whole(run.folder, result)

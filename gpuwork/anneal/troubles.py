@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from gpuprov.shapes.anneal import Trouble
 from gpuwork.anneal.status import BAD_ENERGY, BAD_TEMPERATURE, RAISED
-from gpuwork.anneal.trouble import Trouble
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from gpuprov.shapes.anneal_settings import AnnealSettings
     from gpuwork.anneal.chains import Chains
-    from gpuwork.anneal.settings import AnnealSettings
 
 _WORDS: Final = 300
 _FEWEST_STEPS: Final = 2  # a chain that made fewer had no chance to cool

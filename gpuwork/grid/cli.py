@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from gpuprov.shapes.base import write
+from gpuprov.shapes.base import encode
+from gpuprov.shapes.error import Error
+from gpuprov.shapes.grids import GridChecked, GridPrepared
 from gpuwork.errors import Refused, StoreError, WorkError
 from gpuwork.grid.arguments import parse_arguments
 from gpuwork.grid.expand import expand_grid
@@ -27,16 +28,12 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable
 
+    from gpuprov.shapes.base import Record
     from gpuwork.grid.missing import Missing
 
 EXIT_DONE: Final = 0
 EXIT_FAILED: Final = 1
 EXIT_INTERRUPTED: Final = 130
-CHECKED: Final = "gpuprov.grid-checked/v1"
-PREPARED: Final = "gpuprov.grid-prepared/v1"
-LISTED: Final = "gpuprov.grid-listed/v1"
-SERIES: Final = "gpuprov.grid-series/v1"
-ERROR: Final = "gpuprov.error/v1"
 _FOR_PROGRAMS: Final = ("check", "prepare", "list", "series")  # a document on stdout, also for an error
 
 
@@ -50,8 +47,7 @@ def main(arguments: list[str]) -> int:
     except WorkError as error:
         _tell(str(error))
         if asked.verb in _FOR_PROGRAMS:
-            told = {"what": error.what, "evidence": error.evidence, "fix": error.fix, "exit_code": error.exit_code}
-            _print(ERROR, error=told)
+            _print(Error(error=error.parts))
         return error.exit_code
     except (KeyboardInterrupt, Stopped):
         _tell("interrupted; run the same command again to finish the remaining runs")
@@ -82,39 +78,40 @@ def _check(asked: argparse.Namespace) -> int:
         refuse_lacked(faults)
     chosen = {"minimal": asked.minimal, "first_only": asked.first_only}
     values = expand_grid(source.grid, **chosen) if source and not faults else []
-    told = [write(fault) for fault in faults if not isinstance(fault, LackedModule)]
+    told = tuple(fault for fault in faults if not isinstance(fault, LackedModule))
     # Where the packages of a `params.py` are, it can be run, and what is wrong is found there
     unknown = bool(lacked) and not told
-    _print(CHECKED, files=names, combinations=None if unknown else [*map(hash_values, values)], faults=told)
+    combinations = None if unknown else tuple(map(hash_values, values))
+    _print(GridChecked(files=tuple(names), combinations=combinations, faults=told))
     return Refused.exit_code if told else EXIT_DONE
 
 
 def _prepare(asked: argparse.Namespace) -> int:
     submission, missing = prepare_runs(_order(asked), under_way=_read_names(asked.under_way))
     _tell_missing(missing)
-    _print(
-        PREPARED,
+    told = GridPrepared(
         folder=str(submission.folder) if submission else None,
-        runs=list(submission.runs) if submission else [],
+        runs=submission.told.runs if submission else (),
         done=missing.done,
         under_way=missing.under_way,
         other_code=missing.other_code,
     )
+    _print(told)
     return EXIT_DONE
 
 
 def _list(asked: argparse.Namespace) -> int:
-    _print(LISTED, **list_runs(asked.store))
+    _print(list_runs(asked.store))
     return EXIT_DONE
 
 
 def _series(asked: argparse.Namespace) -> int:
-    _print(SERIES, **list_series(asked.store))
+    _print(list_series(asked.store))
     return EXIT_DONE
 
 
-def _print(schema: str, **content: Any) -> None:  # noqa: ANN401  (what a document tells)
-    sys.stdout.write(json.dumps({"schema": schema, "version": 1, **content}) + "\n")
+def _print(document: Record) -> None:
+    sys.stdout.write(f"{encode(document).decode()}\n")
 
 
 def _read_names(file: str | None) -> frozenset[str]:

@@ -31,7 +31,7 @@ def make_param_runs(submission: SubmittedRuns, *, at_most: int, tell: Callable[[
     # Not Thread.join: once an exception has interrupted it, it takes a thread that lives for ended (bpo-45274).
     ended: list[threading.Event] = []
     try:
-        for _ in range(min(at_most, len(submission.runs))):
+        for _ in range(min(at_most, len(submission.told.runs))):
             event = threading.Event()
             threading.Thread(target=crew.work, args=(event,)).start()
             ended.append(event)
@@ -53,7 +53,7 @@ class _Crew:
         self.errors: list[Exception] = []
         self._submission = submission
         self._tell = tell
-        self._numbers = iter(range(len(submission.runs)))
+        self._numbers = iter(range(len(submission.told.runs)))
         self._lock = threading.Lock()
 
     def work(self, ended: threading.Event) -> None:

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from dataclasses import dataclass
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
+from gpuprov.shapes.grids import GridDone
 from gpuwork.child import run_group
 from gpuwork.errors import StoreError
 from gpuwork.freeze import check_copy
-from gpuwork.grid.store import CODE, DONE, DONE_SCHEMA, read_done, read_values
+from gpuwork.grid.store import CODE, DONE, read_done, read_values
 from gpuwork.grid.submit import read_submitted_runs
 from gpuwork.grid.values import hash_values
 from gpuwork.memory_kills import KILLED, MemoryKills, ran_out
 from gpuwork.program import program_argv
-from gpuwork.record import utc_moment, why_failed
+from gpuwork.record import render, utc_moment, why_failed
 from gpuwork.shared_folder import only_one, write_file
 from gpuwork.untrusted_files import open_anew, read_limited
 from gpuwork.where import find_where
@@ -88,42 +88,40 @@ def make_param_run(folder: Path, number: int, *, stop: Event, retries: int = 0) 
         Stopped: As told.
     """
     submission = read_submitted_runs(folder)
-    if not 0 <= number < len(submission.runs):
+    if not 0 <= number < len(submission.told.runs):
         raise StoreError(
             f"the submission has no run {number}",
-            evidence=f"{folder} has runs 0 to {len(submission.runs) - 1}",
+            evidence=f"{folder} has runs 0 to {len(submission.told.runs) - 1}",
             fix=f"python3 -m gpuwork.grid one {folder} 0",
         )
-    run = submission.store / submission.runs[number]
+    run = submission.store / submission.told.runs[number]
     try:
-        with only_one(run, name=submission.runs[number], log=run / LOG):
+        with only_one(run, name=submission.told.runs[number], log=run / LOG):
             before = read_done(run)
             if before is not None:
-                return _ended(submission.runs[number], before, before=True)
-            return _ended(submission.runs[number], _run(submission, run, stop, retries), before=False)
+                return _ended(submission.told.runs[number], before, before=True)
+            return _ended(submission.told.runs[number], _run(submission, run, stop, retries), before=False)
     except OSError as error:
         raise StoreError(
-            f"the run {submission.runs[number]} cannot be written",
+            f"the run {submission.told.runs[number]} cannot be written",
             evidence=str(error),
             fix=f"df -h {submission.store}; ls -ld {run}",
         ) from error
 
 
-def _ended(name: str, done: dict[str, Any], *, before: bool) -> Ended:
-    reason, seconds = str(done.get("reason") or ""), done.get("seconds")
-    seconds = float(seconds) if isinstance(seconds, (int, float)) else 0.0
+def _ended(name: str, done: GridDone, *, before: bool) -> Ended:
     return Ended(
         name=name,
-        exit_status=done["exit_status"],
-        reason=reason,
+        exit_status=done.exit_status,
+        reason=done.reason or "",
         before=before,
-        seconds=seconds,
-        simulated=done.get("simulated") is True,
+        seconds=done.seconds,
+        simulated=done.simulated,
     )
 
 
-def _run(submission: SubmittedRuns, run: Path, stop: Event, retries: int) -> dict[str, Any]:
-    copy = submission.store / CODE / submission.code
+def _run(submission: SubmittedRuns, run: Path, stop: Event, retries: int) -> GridDone:
+    copy = submission.store / CODE / submission.told.code
     check_copy(copy)
     values = read_values(run.parent)
     for left in run.glob("*.csv"):  # of a try that was cut off; what it saved may be what the job goes on from
@@ -132,34 +130,32 @@ def _run(submission: SubmittedRuns, run: Path, stop: Event, retries: int) -> dic
     where = find_where()
     tries, tries_now = _count_try(run, where, submission)
     began, started = time.monotonic(), datetime.now(timezone.utc)
-    argv = program_argv("gpuwork.grid.call", str(run), str(copy), submission.module, str(os.getpid()))
+    argv = program_argv("gpuwork.grid.call", str(run), str(copy), submission.told.module, str(os.getpid()))
     env = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONUNBUFFERED": "1"}
     kills = MemoryKills()
     status = run_group(argv, cwd=run / SAVES, env=env, log=run / LOG, stop=stop, kills=kills)
     if status is None:
         raise Stopped(run.name)
     reason = kills.explain(status, why_failed(run / LOG, status)) if status else None
-    document = {
-        "schema": DONE_SCHEMA,
-        "version": 1,
-        "run": f"{run.parent.name}/{run.name}",
-        "state": "done" if status == 0 else "failed",
-        "exit_status": status,
-        "reason": reason,
-        "node": where.node,
-        "gpus": list(where.gpus),
-        "simulated": where.simulated,
-        "started": utc_moment(started),
-        "ended": utc_moment(datetime.now(timezone.utc)),
-        "seconds": round(time.monotonic() - began, 3),
-        "tries": tries,
-        "code": submission.code,
-        "values": hash_values(values),
-        "image": where.image,
-    }
+    done = GridDone(
+        run=f"{run.parent.name}/{run.name}",
+        state="done" if status == 0 else "failed",
+        exit_status=status,
+        reason=reason,
+        node=where.node,
+        gpus=where.gpus,
+        simulated=where.simulated,
+        started=utc_moment(started),
+        ended=utc_moment(datetime.now(timezone.utc)),
+        seconds=round(time.monotonic() - began, 3),
+        tries=tries,
+        code=submission.told.code,
+        values=hash_values(values),
+        image=where.image,
+    )
     if status == 0 or tries_now > retries or ran_out(reason):
-        write_file(run / DONE, json.dumps(document, indent=1) + "\n")
-    return document
+        write_file(run / DONE, render(done))
+    return done
 
 
 def _count_try(run: Path, where: Where, submission: SubmittedRuns) -> tuple[int, int]:

@@ -28,7 +28,7 @@ class Progress:
     def tell(self, outcome: Ended | Elsewhere) -> None:
         """A run has ended, or is running elsewhere."""
         assert self._submission is not None  # noqa: S101  (else there are no runs)
-        total = len(self._submission.runs)
+        total = len(self._submission.told.runs)
         if isinstance(outcome, Elsewhere):
             self._elsewhere += 1
             self._say(f"{self._count}/{total} {outcome.what}")
@@ -42,7 +42,7 @@ class Progress:
         self._simulated |= outcome.simulated
         run = self._submission.store / outcome.name
         values = read_values(run.parent)
-        about = label(values, tuple(name for name in self._submission.varied if name in values))
+        about = label(values, tuple(name for name in self._submission.told.varied if name in values))
         mark = " SIMULATED" if outcome.simulated else ""
         end = f"failed{mark}: {outcome.reason}" if outcome.exit_status else f"done{mark} in {outcome.seconds:.1f} s"
         self._say(" ".join(filter(None, (f"{self._count}/{total}", outcome.name, about, end))))

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from gpuprov.shapes.grids import GridDone
+
 Row = dict[str, str]
 HEAD: Final = ("param_name", "job_name")
 # Parameters cannot have names that begin like these (values.py).
@@ -60,14 +62,14 @@ def _rows(store: Path, param: str, runs: list[str]) -> Iterator[Row]:
         if done is None:
             yield {**row, f"{_RUN}state": "open"}
             continue
-        yield {**row, **_about(done), **(_last_values(store / run) if done["state"] == "done" else {})}
+        yield {**row, **_about(done), **(_last_values(store / run) if done.state == "done" else {})}
 
 
-def _about(done: dict[str, object]) -> Row:
+def _about(done: GridDone) -> Row:
     cells = {}
     for name in ABOUT:
-        value = done.get(name)
-        values = value if isinstance(value, list) else [value]
+        value = getattr(done, name)
+        values = value if isinstance(value, tuple) else (value,)
         words = (str(one) for one in values if isinstance(one, (str, int, float)))
         cells[f"{_RUN}{name}"] = " ".join(words)[:_CELL]
     return cells

@@ -12,13 +12,14 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal, cast
+from typing import TYPE_CHECKING, Final, Literal
 
 import yaml
 
+from gpuprov.shapes.base import read
+from gpuprov.shapes.grids import GridDone
 from gpuwork.errors import StoreError
 from gpuwork.grid.values import as_plain, as_value, hash_values
-from gpuwork.strict import parse_strict_json
 from gpuwork.units import MIB
 from gpuwork.untrusted_files import names_in, read_limited
 
@@ -33,12 +34,10 @@ SUBMISSIONS: Final = ".submissions"
 SUBMISSION: Final = "submission.json"
 VALUES: Final = "param2val.yaml"
 DONE: Final = "done.json"
-DONE_SCHEMA: Final = "gpuprov.grid-done/v1"
 RUN_NAME: Final = re.compile(r"(param_[0-9]{3,6})/([0-9]{4}(?:-[0-9]{2}){5}_num([1-9][0-9]{0,5}))")
 _PARAM_NAME: Final = re.compile(r"param_([0-9]{3,6})")
 _LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _MOST_DONE: Final = 64 * 1024
-_MOST_STATUS: Final = 2**31
 _HASH_LINE: Final = re.compile(rb"# values ([0-9a-f]{64})\n")
 
 ParamRunState = Literal["done", "failed", "open"]
@@ -85,24 +84,13 @@ def highest_number(store: Path) -> int:
     return max((int(match[1]) for path in _entries(store) if (match := _PARAM_NAME.fullmatch(path.name))), default=0)
 
 
-def read_done(run: Path) -> dict[str, Any] | None:
+def read_done(run: Path) -> GridDone | None:
     """The end of a run, None if it has not come to one; what is no such document counts as none."""
     content = read_limited(run / DONE, limit=_MOST_DONE, within=run.parents[1])
-    if content is None:
-        return None
     try:
-        document = parse_strict_json(content)
+        return None if content is None else read(GridDone, content)
     except ValueError:
         return None
-    well_formed = (
-        isinstance(document, dict)
-        and document.get("schema") == DONE_SCHEMA
-        and document.get("state") in ("done", "failed")
-        and type(document.get("exit_status")) is int
-        and abs(document["exit_status"]) < _MOST_STATUS
-        and isinstance(document.get("code"), str)
-    )
-    return cast("dict[str, Any]", document) if well_formed else None
 
 
 def render_values(values: Mapping[str, ParameterValue], *, param_name: str) -> str:
@@ -159,4 +147,4 @@ def _run(path: Path) -> ParamRun:
     done = read_done(path)
     if done is None:
         return ParamRun(name=name, state="open")
-    return ParamRun(name=name, state=done["state"], code=done["code"])
+    return ParamRun(name=name, state=done.state, code=done.code)

@@ -2,33 +2,24 @@
 
 from __future__ import annotations
 
-import json
-import re
 import shutil
 import time
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING
 
+from gpuprov.shapes.base import read
+from gpuprov.shapes.grids import GridSubmission
 from gpuwork.errors import Refused, StoreError, refusal
 from gpuwork.freeze import freeze, hash_files
 from gpuwork.grid.expand import expand_grid
 from gpuwork.grid.imports import refuse_lacked
 from gpuwork.grid.missing import GridRequest, Missing, Planned, plan_missing
 from gpuwork.grid.project import read_project
-from gpuwork.grid.store import (
-    CODE,
-    RUN_NAME,
-    SUBMISSION,
-    SUBMISSIONS,
-    VALUES,
-    highest_number,
-    list_params,
-    render_values,
-)
+from gpuwork.grid.store import CODE, SUBMISSION, SUBMISSIONS, VALUES, highest_number, list_params, render_values
 from gpuwork.project_files import list_files
+from gpuwork.record import render
 from gpuwork.shared_folder import locked, make_folder, write_file
-from gpuwork.strict import parse_strict_json
 from gpuwork.units import MIB
 from gpuwork.untrusted_files import read_limited
 
@@ -38,9 +29,6 @@ if TYPE_CHECKING:
 
     from gpuprov.shapes.faults import Fault
     from gpuwork.grid.project import Source
-
-SCHEMA: Final = "gpuprov.grid-submission/v1"
-_MODULE: Final = re.compile(r"(?:[^\W\d]\w*\.)?[^\W\d]\w*")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,23 +54,10 @@ class ProjectOrder:
 
 @dataclass(frozen=True, kw_only=True)
 class SubmittedRuns:
-    """Runs that were handed in together; run N is `runs[N]`.
-
-    Attributes:
-        folder: Its own.
-        code: The hash of the frozen copy.
-        module: The module with `main`.
-        project: The project's name.
-        varied: Names whose values differ between runs.
-        runs: Their folders, relative to the store.
-    """
+    """Runs that were handed in together, and the folder that says so."""
 
     folder: Path
-    code: str
-    module: str
-    project: str
-    varied: tuple[str, ...]
-    runs: tuple[str, ...]
+    told: GridSubmission
 
     @property
     def store(self) -> Path:
@@ -113,15 +88,15 @@ def prepare_runs(order: ProjectOrder, *, under_way: Collection[str] = ()) -> tup
         freeze(order.project, names, code=code, into=store / CODE)
         for run in missing.runs:
             _make_run(store, run, undo)
-        submission = SubmittedRuns(
-            folder=_make_folder(store / SUBMISSIONS, stamp, undo),
+        told = GridSubmission(
+            project=store.parent.name,
             code=code,
             module=source.module,
-            project=store.parent.name,
             varied=source.grid.varied,
             runs=tuple(run.name for run in missing.runs),
         )
-        write_file(submission.folder / SUBMISSION, json.dumps(runs_document(submission), indent=1) + "\n")
+        submission = SubmittedRuns(folder=_make_folder(store / SUBMISSIONS, stamp, undo), told=told)
+        write_file(submission.folder / SUBMISSION, render(told))
         undo.pop_all()
     return submission, missing
 
@@ -141,42 +116,18 @@ def check_project(project: Path, *, here: bool = False) -> tuple[list[str], Sour
     return names, source, [*found, *faults]
 
 
-def runs_document(submission: SubmittedRuns) -> dict[str, Any]:
-    """The document that a submission is kept as; no path in it is that of one machine."""
-    return {
-        "schema": SCHEMA,
-        "version": 1,
-        "project": submission.project,
-        "code": submission.code,
-        "module": submission.module,
-        "varied": list(submission.varied),
-        "runs": list(submission.runs),
-    }
-
-
 def read_submitted_runs(folder: Path) -> SubmittedRuns:
     """What was handed in; raises StoreError where a folder holds no submission, or not all of one."""
     content = read_limited(folder / SUBMISSION, limit=16 * MIB)
     try:
-        told: Any = parse_strict_json(content or b"")
-        submission = SubmittedRuns(
-            folder=folder.resolve(),
-            code=re.fullmatch(r"[0-9a-f]{64}", told["code"])[0],  # type: ignore[index]  # caught below
-            module=_MODULE.fullmatch(told["module"])[0],  # type: ignore[index]
-            project=str(told["project"]),
-            varied=tuple(map(str, told["varied"])),
-            runs=tuple(RUN_NAME.fullmatch(name)[0] for name in told["runs"]),  # type: ignore[index]
-        )
-        known = told["schema"] == SCHEMA
-    except (ValueError, TypeError, KeyError, RecursionError):
-        known = False
-    if not known:
+        return SubmittedRuns(folder=folder.resolve(), told=read(GridSubmission, content or b""))
+    except ValueError as error:
+        why = "cannot be read" if content is None else f"is not as it was written: {error}"[:1000]
         raise StoreError(
             f"{folder} is not a submission",
-            evidence=f"{folder / SUBMISSION} {'cannot be read' if content is None else 'is not as it was written'}",
+            evidence=f"{folder / SUBMISSION} {why}",
             fix="python3 -m gpuwork.grid prepare PROJECT",
-        )
-    return submission
+        ) from error
 
 
 def _read(project: Path, *, here: bool) -> tuple[list[str], str, Source]:

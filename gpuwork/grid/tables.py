@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import csv
 import re
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
+from gpuprov.shapes.grids import Combination, GridListed, GridSeries
 from gpuwork.errors import StoreError
 from gpuwork.grid.results import columns_of, read_results
 from gpuwork.grid.series import list_series_files, read_series
@@ -28,34 +29,31 @@ MOST_POINTS: Final = 200
 _STAMP: Final = re.compile(r"[0-9]{4}(?:-[0-9]{2}){5}(?:_[1-9][0-9]{0,5})?")
 _LABEL: Final = 200
 
-Points = list[list[str]]
+Points = tuple[tuple[str, str], ...]
 
 
-def list_runs(store: Path) -> dict[str, Any]:
+def list_runs(store: Path) -> GridListed:
     """All runs as rows below columns, the hash of each combination's values, and the runs of each submission."""
     rows = read_results(store)
-    columns = columns_of(rows)
-    return {
-        "columns": columns,
-        "rows": [[row.get(name, "") for name in columns] for row in rows],
-        "combinations": {param.name: param.values_hash for param in list_params(store)},
-        "submissions": _submissions(store),
-    }
+    columns = tuple(columns_of(rows))
+    return GridListed(
+        columns=columns,
+        rows=tuple(tuple(row.get(name, "") for name in columns) for row in rows),
+        combinations={param.name: param.values_hash for param in list_params(store)},
+        submissions=_submissions(store),
+    )
 
 
-def list_series(store: Path) -> dict[str, Any]:
+def list_series(store: Path) -> GridSeries:
     """The series of the runs that are done, by combination; `left_out` counts combinations without room."""
     params = [param for param in list_params(store) if any(run.state == "done" for run in param.runs)]
     drawn = params[:MOST_COMBINATIONS]
     values = [_values_of(store / param.name) for param in drawn]
     names = dict.fromkeys(name for one in values for name in one)
     varied = [name for name in names if len({repr(one.get(name)) for one in values}) > 1]
-    combinations = [
-        {"name": param.name, "label": label(one, tuple(name for name in varied if name in one))[:_LABEL],
-         **_drawn(store, param)}
-        for param, one in zip(drawn, values, strict=True)
-    ]  # fmt: skip
-    return {"combinations": combinations, "left_out": len(params) - len(drawn)}
+    labels = [label(one, tuple(name for name in varied if name in one))[:_LABEL] for one in values]
+    combinations = tuple(_drawn(store, param, text) for param, text in zip(drawn, labels, strict=True))
+    return GridSeries(combinations=combinations, left_out=len(params) - len(drawn))
 
 
 def _values_of(param: Path) -> Mapping[str, ParameterValue]:
@@ -66,14 +64,15 @@ def _values_of(param: Path) -> Mapping[str, ParameterValue]:
         return {}
 
 
-def _drawn(store: Path, param: Param) -> dict[str, Any]:
+def _drawn(store: Path, param: Param, text: str) -> Combination:
     """The series of a combination by name: for each run, its points."""
     done = [run.name for run in param.runs if run.state == "done"]
     series: dict[str, list[Points]] = {}
     for run in done[:MOST_RUNS]:
         for path in list_series_files(store / run)[:MOST_SERIES]:
             series.setdefault(path.stem, []).append(thin_out(_read_points(path)))
-    return {"runs": len(done), "series": series}
+    told = {name: tuple(of_runs) for name, of_runs in series.items()}
+    return Combination(name=param.name, label=text, runs=len(done), series=told)
 
 
 def thin_out(points: Points) -> Points:
@@ -81,23 +80,21 @@ def thin_out(points: Points) -> Points:
     if len(points) <= MOST_POINTS:
         return points
     last, places = len(points) - 1, MOST_POINTS - 1
-    return [points[place * last // places] for place in range(MOST_POINTS)]
+    return tuple(points[place * last // places] for place in range(MOST_POINTS))
 
 
 def _read_points(path: Path) -> Points:
     """A series that a job changed since is not drawn."""
     try:
-        return [
-            [index[:40], value[:40]]
-            for index, value in read_series((read_limited(path, within=path.parents[2]) or b"").decode().splitlines())
-        ]
+        content = read_limited(path, within=path.parents[2]) or b""
+        return tuple((index[:40], value[:40]) for index, value in read_series(content.decode().splitlines()))
     except (ValueError, csv.Error):
-        return []
+        return ()
 
 
-def _submissions(store: Path) -> dict[str, list[str]]:
+def _submissions(store: Path) -> dict[str, tuple[str, ...]]:
     """The runs of each submission, by the name of its folder; one that a power cut left in part has none."""
-    found: dict[str, list[str]] = {}
+    found: dict[str, tuple[str, ...]] = {}
     folder = store / SUBMISSIONS
     try:
         names = names_in(folder, within=store, folders=True)
@@ -105,7 +102,7 @@ def _submissions(store: Path) -> dict[str, list[str]]:
         return {}
     for name in sorted(filter(_STAMP.fullmatch, names)):
         try:
-            found[name] = [*read_submitted_runs(folder / name).runs]
+            found[name] = read_submitted_runs(folder / name).told.runs
         except StoreError:  # noqa: PERF203  (the others are read)
-            found[name] = []
+            found[name] = ()
     return found

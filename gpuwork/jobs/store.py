@@ -17,7 +17,6 @@ jobs/7/runs/3/                one run: log.txt, work/, home/, state.json, cancel
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 import re
@@ -25,11 +24,12 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from gpuprov.shapes.base import read, write
+from gpuprov.shapes.base import read
 from gpuprov.shapes.job_run import JobRun, JobSubmission
 from gpuwork.errors import Refused, StoreError
 from gpuwork.jobs.order import parse_order
 from gpuwork.jobs.system import TRAITS
+from gpuwork.record import render
 from gpuwork.shared_folder import make_folder, write_file, write_once
 from gpuwork.untrusted_files import has_entry, make_way_for_folder, names_in, read_limited, regain, what_is
 
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from gpuprov.shapes.base import Record
     from gpuprov.shapes.job_order import JobOrder
     from gpuwork.jobs.system import SystemTraits
 
@@ -301,8 +300,3 @@ def _changed(folder: Path, evidence: str) -> StoreError:
         evidence=evidence[:1000],
         fix=f"ls -l {folder}; if nothing of it is needed: rm -r {folder}",
     )
-
-
-def render(record: Record) -> str:
-    """A record as a file, for people too."""
-    return json.dumps(write(record), indent=1) + "\n"

@@ -15,20 +15,9 @@ from gpuprov.shapes.job_run import Chunk, JobSubmission
 from gpuwork.errors import Refused, refusal
 from gpuwork.freeze import freeze, hash_files
 from gpuwork.jobs.check import check_order
-from gpuwork.jobs.store import (
-    CODE,
-    LOCK,
-    ORDER,
-    RUNS,
-    Submission,
-    check_store,
-    next_number,
-    render,
-    write_submitted,
-    writing,
-)
+from gpuwork.jobs.store import CODE, LOCK, ORDER, RUNS, Submission, check_store, next_number, write_submitted, writing
 from gpuwork.jobs.submitter import find_submitter, write_submitter
-from gpuwork.record import utc_moment
+from gpuwork.record import render, utc_moment
 from gpuwork.shared_folder import locked, write_file
 from gpuwork.untrusted_files import make_way_for_folder
 

@@ -30,7 +30,7 @@ from gpuwork.anneal.order import read_annealed_run
 
 run = read_annealed_run(Path(sys.argv[1]))
 model, _ = read_model(run.model)
-chains = ChainRun(make_functions(model, path=str(run.model)), run.settings)
+chains = ChainRun(make_functions(model, path=str(run.model)), run.order.settings)
 chains.compile()
 with np.load(run.folder / "all.npz") as found:
     assert chains.evaluate(found["states"]).tobytes() == found["values"].tobytes()

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from gpuprov.drivers.base import Driver
-    from gpuprov.planes.work.grid_answers import GridTable
     from gpuprov.planes.work.grid_desk import GridDesk
     from gpuprov.planes.work.job_desk import JobDesk
+    from gpuprov.shapes.grids import GridListed
 
 
 def get_desk_of(driver: Driver, cluster: str, project: Path, grid_verb: str) -> JobDesk:
@@ -30,7 +30,7 @@ def get_desk_of(driver: Driver, cluster: str, project: Path, grid_verb: str) -> 
     return get_desk(driver, cluster, verb=f"gpuprov grid {grid_verb} {shlex.quote(str(project))}")
 
 
-def read_runs(desk: GridDesk, project: Path) -> GridTable:
+def read_runs(desk: GridDesk, project: Path) -> GridListed:
     """All runs of a project.
 
     Raises:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from gpuprov.core.silence_limit import scaled_limit_s
-from gpuprov.planes.work.anneal_answers import read_anneal_runs, read_annealing
 from gpuprov.planes.work.node_program import NodeProgram
 from gpuprov.planes.work.work_place import ANNEALS, anneal_argv
+from gpuprov.shapes.anneal import AnnealPrepared, AnnealShown
+from gpuprov.shapes.base import read
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
-    from gpuprov.planes.work.anneal_answers import AnnealRun
+    from gpuprov.shapes.anneal import Run
 
 MERGE_S: Final = 900.0  # the program itself ends what exceeds merge_limit_s
 
@@ -45,10 +46,8 @@ class AnnealDesk(NodeProgram):
         """Its commands are about folders in the node."""
         return None
 
-    def prepare(
-        self, arguments: Sequence[str], folder: str, *, parts: int, project: str
-    ) -> tuple[tuple[str, int], ...]:
-        """Freeze models in a new folder; returns the names of the runs, and how many parts each has.
+    def prepare(self, arguments: Sequence[str], folder: str, *, parts: int, project: str) -> AnnealPrepared:
+        """Freeze models in a new folder.
 
         Args:
             arguments: Files in the node, and what is asked of them.
@@ -57,15 +56,26 @@ class AnnealDesk(NodeProgram):
             project: The folder in the node that has the files, which is removed then.
         """
         return self.ask(
-            lambda told: read_annealing(told, folder),
+            lambda told: _read_prepared(told, folder),
             *("prepare", *arguments, "--store", folder, "--parts", str(parts)),
             takes=[project],
         )
 
-    def look(self, folder: str, *, with_series: bool = False) -> tuple[AnnealRun, ...]:
+    def look(self, folder: str, *, with_series: bool = False) -> tuple[Run, ...]:
         """How far the runs of a folder are, and what they found."""
-        return self.ask(read_anneal_runs, "show", folder, *(("--series",) if with_series else ()))
+        return self.ask(_read_runs, "show", folder, *(("--series",) if with_series else ()))
 
-    def merge(self, folder: str) -> tuple[AnnealRun, ...]:
+    def merge(self, folder: str) -> tuple[Run, ...]:
         """Merge the results of all parts."""
-        return self.ask(read_anneal_runs, "merge", folder, limit_s=scaled_limit_s(MERGE_S))
+        return self.ask(_read_runs, "merge", folder, limit_s=scaled_limit_s(MERGE_S))
+
+
+def _read_prepared(told: Mapping[str, Any], folder: str) -> AnnealPrepared:
+    prepared = read(AnnealPrepared, told)
+    if prepared.folder != folder or sum(run.parts for run in prepared.runs) != prepared.parts:
+        raise ValueError(f"it prepared {prepared.parts} parts in {prepared.folder[:100]!r}")
+    return prepared
+
+
+def _read_runs(told: Mapping[str, Any]) -> tuple[Run, ...]:
+    return read(AnnealShown, told).runs

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from gpuprov.planes.work.grid_answers import read_combinations, read_drawn_series, read_table
+from gpuprov.planes.work.grid_answers import read_combinations, read_table
 from gpuprov.planes.work.node_program import NodeProgram
 from gpuprov.planes.work.work_place import GRIDS, grid_argv
+from gpuprov.shapes.base import read
+from gpuprov.shapes.grids import GridSeries
 
 if TYPE_CHECKING:
-    from gpuprov.planes.work.grid_answers import GridSeries, GridTable
+    from gpuprov.shapes.grids import GridListed
 
 RUNS: Final = "runs"
 
@@ -54,10 +56,10 @@ class GridDesk(NodeProgram):
         """
         return self.ask(read_combinations, "check", project, takes=[project])
 
-    def table(self, name: str) -> GridTable:
+    def table(self, name: str) -> GridListed:
         """All runs of a project."""
         return self.ask(read_table, "list", store_of(name))
 
     def series(self, name: str) -> GridSeries:
         """The series of a project's runs, thinned out."""
-        return self.ask(read_drawn_series, "series", store_of(name))
+        return self.ask(lambda told: read(GridSeries, told), "series", store_of(name))

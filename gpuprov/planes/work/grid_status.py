@@ -3,69 +3,26 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final
 
 from gpuprov.core.excerpt import excerpt
 from gpuprov.planes.work.grid_answers import run_name
 from gpuprov.planes.work.grid_jobs import UNDER_WAY
+from gpuprov.shapes.grids import Counts, GridRun, GridStatus
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from gpuprov.planes.work.grid_answers import GridTable
+    from gpuprov.shapes.grids import GridListed, RunState
     from gpuprov.shapes.jobs import Job
 
-RunState = Literal["done", "failed", "running", "waiting"]
 STATES: Final[tuple[RunState, ...]] = ("done", "failed", "running", "waiting")
 _HEAD: Final = ("param_name", "job_name")
 _LABEL: Final = 80
 _REASON: Final = 300
 
 
-@dataclass(frozen=True, kw_only=True)
-class GridRun:
-    """A run of a grid.
-
-    Attributes:
-        name: Its folder, relative to the runs of the project.
-        state: Whether it waits, runs, or how it ended.
-        values: Those that tell it from others, such as `lr=0.1 units=64`.
-        job: The id of the job that makes it, or made it last, as far as the cluster still lists it.
-        node: Where it runs, or ran.
-        gpus: UUIDs of the GPUs that it saw.
-        simulated: Whether these were simulated.
-        seconds: How long it took.
-        reason: Why it failed, or waits.
-    """
-
-    name: str
-    state: RunState
-    values: str
-    job: str | None
-    node: str | None
-    gpus: tuple[str, ...]
-    simulated: bool
-    seconds: float | None
-    reason: str | None
-
-
-@dataclass(frozen=True, kw_only=True)
-class GridStatus:
-    """The runs of a project, and how many `grid run` would submit now."""
-
-    project: str
-    runs: tuple[GridRun, ...]
-    missing: int
-
-    @property
-    def counts(self) -> dict[str, int]:
-        """How many runs have each state, and how many are missing."""
-        found = Counter(run.state for run in self.runs)
-        return {**{state: found[state] for state in STATES}, "missing": self.missing}
-
-
-def judge_runs(project: str, table: GridTable, jobs: Mapping[str, Job], combinations: Sequence[str]) -> GridStatus:
+def judge_runs(project: str, table: GridListed, jobs: Mapping[str, Job], combinations: Sequence[str]) -> GridStatus:
     """What has become of each run.
 
     Args:
@@ -77,13 +34,17 @@ def judge_runs(project: str, table: GridTable, jobs: Mapping[str, Job], combinat
     varied = _varied(table)
     runs = []
     for row in table.runs:
-        found = _run(row, jobs.get(run_name(row)), varied)
-        if found is not None:
-            runs.append((table.combinations[row["param_name"]], found))
+        run = _run(row, jobs.get(run_name(row)), varied)
+        if run is not None:
+            runs.append((table.combinations[row["param_name"]], run))
     there = {values for values, run in runs if run.state != "failed"}
     ordered = sorted((run for _, run in runs), key=lambda run: STATES.index(run.state))
-    missing = sum(values not in there for values in combinations)
-    return GridStatus(project=project, runs=tuple(ordered), missing=missing)
+    found = Counter(run.state for run in ordered)
+    counts = Counts(
+        done=found["done"], failed=found["failed"], running=found["running"], waiting=found["waiting"],
+        missing=sum(values not in there for values in combinations),
+    )  # fmt: skip
+    return GridStatus(project=project, counts=counts, runs=tuple(ordered))
 
 
 def _run(row: Mapping[str, str], job: Job | None, varied: Sequence[str]) -> GridRun | None:
@@ -118,7 +79,7 @@ def _run(row: Mapping[str, str], job: Job | None, varied: Sequence[str]) -> Grid
     )
 
 
-def _varied(table: GridTable) -> list[str]:
+def _varied(table: GridListed) -> list[str]:
     """The parameters whose values differ between runs."""
     parameters = [name for name in table.columns if name not in _HEAD and not name.startswith(("run.", "last."))]
     return [name for name in parameters if len({run[name] for run in table.runs}) > 1]

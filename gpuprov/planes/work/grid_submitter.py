@@ -16,8 +16,8 @@ from gpuprov.planes.work.work_place import FOLDER, text_argv
 from gpuprov.shapes.base import changed, write
 
 if TYPE_CHECKING:
-    from gpuprov.planes.work.grid_answers import GridSubmitted
     from gpuprov.planes.work.job_desk import JobDesk
+    from gpuprov.shapes.grids import GridSubmitted
     from gpuprov.shapes.job_order import JobOrder
     from gpuprov.spec.grid_order import GridOrder
 

@@ -8,10 +8,12 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from gpuprov.shapes.anneal import Failure
+from gpuprov.shapes.base import write
 from gpuwork.anneal.model_file import MOST_BYTES, parse_model
 from gpuwork.anneal.order import write_annealed_run
 from gpuwork.anneal.part import Interrupted, PartFailed, run_part
-from gpuwork.anneal.part_record import RESULT, Failure, read_failure
+from gpuwork.anneal.part_record import RESULT, read_failure
 from gpuwork.anneal.result import read_result
 from gpuwork.anneal.settings import check_settings
 from gpuwork.anneal.validator import find_model_faults
@@ -23,8 +25,8 @@ from gpuwork.where import find_where
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from gpuprov.shapes.anneal_settings import AnnealSettings
     from gpuwork.anneal.model_file import ModelFile
-    from gpuwork.anneal.settings import AnnealSettings
 
 PONG: Final = "pong"
 MOST_RUNS: Final = 60  # one of them runs, the others wait
@@ -112,7 +114,7 @@ class Service:
                 result = read_result(run.part(0) / RESULT)
             except PartFailed as error:
                 failure = read_failure(run.part(0)) or Failure(type="error", exception="Killed", message=str(error))
-                return _without(vars(failure))
+                return _without(write(failure))
             except Interrupted:
                 return _without(_STOPPED)
             except (WorkError, OSError, ValueError) as error:

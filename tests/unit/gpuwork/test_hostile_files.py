@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from gpuprov.shapes.base import write
 from gpuwork.child import open_log
 from gpuwork.errors import StoreError
 from gpuwork.grid.store import read_values, render_values
@@ -28,7 +29,9 @@ if TYPE_CHECKING:
     from tests.conftest import Ledger
 
 GRID_DONE = {
-    "schema": "gpuprov.grid-done/v1", "version": 1, "state": "done", "exit_status": 0, "code": "abc", "seconds": 1.5,
+    "schema": "gpuprov.grid-done/v1", "version": 1, "run": "param_001/2026-01-01-00-00-00_num1", "state": "done",
+    "exit_status": 0, "reason": None, "node": "c001", "gpus": [], "simulated": False, "started": "2026-01-01T00:00:00Z",
+    "ended": "2026-01-01T00:00:01Z", "seconds": 1.5, "tries": 1, "code": "0" * 64, "values": "1" * 64, "image": None,
 }  # fmt: skip
 PLACES = (*FILES, *(f"/{name}" for name in STORE_FILES))
 FOUND = (
@@ -68,7 +71,7 @@ def test_a_state_in_the_folder_of_a_grid_hurts_no_other_run(place: str, state: s
         path = store / place[1:] if place.startswith("/") else store / "param_001" / place.replace("RUN", run)
         subprocess.run(["rm", "-rf", str(path)], check=True)
         STATES[state](path)
-        listed, drawn = list_runs(store), list_series(store)
+        listed, drawn = write(list_runs(store)), write(list_series(store))
         subprocess.run(["rm", "-rf", *map(str, store.iterdir())], check=True)  # also what Python cannot remove
     found = (dict(zip(listed["columns"], row, strict=True)) for row in listed["rows"])
     rows = {row["param_name"]: row for row in found}

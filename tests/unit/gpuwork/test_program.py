@@ -492,7 +492,7 @@ def test_what_programs_are_told_is_as_its_schema_says(make: Callable[..., Path],
 
 
 def test_of_a_long_series_the_ends_are_kept() -> None:
-    points = [[str(number), "0"] for number in range(1001)]
+    points = tuple((str(number), "0") for number in range(1001))
     thin = thin_out(points)
     assert (len(thin), thin[0], thin[-1]) == (MOST_POINTS, points[0], points[-1])
     assert thin_out(points[:MOST_POINTS]) == points[:MOST_POINTS]

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from gpuprov.shapes.base import read
+from gpuprov.shapes.grids import GridDone
 from gpuwork.errors import StoreError
 from gpuwork.grid.store import list_params, read_done, read_values, render_values
 from gpuwork.untrusted_files import read_limited
@@ -26,7 +28,11 @@ VALUES: dict[str, ParameterValue] = {
     "yes": True,
     "day": "2026-01-01",
 }
-DONE = {"schema": "gpuprov.grid-done/v1", "state": "done", "exit_status": 0, "code": "abc"}
+DONE = {
+    "schema": "gpuprov.grid-done/v1", "version": 1, "run": "param_001/2026-01-01-00-00-00_num1", "state": "done",
+    "exit_status": 0, "reason": None, "node": "c001", "gpus": [], "simulated": False, "started": "2026-01-01T00:00:00Z",
+    "ended": "2026-01-01T00:00:01Z", "seconds": 1.5, "tries": 1, "code": "0" * 64, "values": "1" * 64, "image": None,
+}  # fmt: skip
 
 
 def test_values_come_back_as_they_were(tmp_path: Path) -> None:
@@ -54,13 +60,20 @@ def test_values_that_were_edited_are_not_run(tmp_path: Path, change: tuple[str, 
         json.dumps({**DONE, "state": "great"}),
         json.dumps({**DONE, "exit_status": "0"}),
         json.dumps({**DONE, "code": None}),
+        json.dumps({**DONE, "code": "abc"}),
+        json.dumps({**DONE, "exit_status": 256}),
+        json.dumps({**DONE, "seconds": -1}),
+        json.dumps({**DONE, "tries": 0}),
+        json.dumps({**DONE, "run": "../x"}),
+        json.dumps({**DONE, "more": 1}),
+        json.dumps({name: value for name, value in DONE.items() if name != "node"}),
     ],
 )
 def test_what_is_no_end_of_a_run_counts_as_none(tmp_path: Path, content: str) -> None:
     (tmp_path / "done.json").write_text(content)
     assert read_done(tmp_path) is None
     (tmp_path / "done.json").write_text(json.dumps(DONE))
-    assert read_done(tmp_path) == DONE
+    assert read_done(tmp_path) == read(GridDone, DONE)
 
 
 def test_links_pipes_and_files_without_end_are_not_read(tmp_path: Path) -> None:

@@ -16,8 +16,8 @@ from gpuwork.anneal.validator import find_model_faults
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from gpuprov.shapes.anneal_settings import AnnealSettings
     from gpuwork.anneal.chains import ChainRun, Chains
-    from gpuwork.anneal.settings import AnnealSettings
 
 _before = os.environ.get("NUMBA_ENABLE_CUDASIM")
 os.environ["NUMBA_ENABLE_CUDASIM"] = "1"

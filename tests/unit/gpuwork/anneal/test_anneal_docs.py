@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from gpuprov.shapes.anneal_settings import AnnealSettings
 from gpuwork.anneal import cli
 from gpuwork.anneal.arguments import build_parser
 from gpuwork.anneal.contract import FUNCTIONS
 from gpuwork.anneal.predecessor.worker import ACTORS
-from gpuwork.anneal.settings import NAMES, AnnealSettings
+from gpuwork.anneal.settings import NAMES
 from gpuwork.errors import Elsewhere, Refused, StoreError, TimedOut
 
 PAGE = (Path(__file__).parents[4] / "docs/anneal.md").read_text()

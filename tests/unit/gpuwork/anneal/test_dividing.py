@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
+from gpuprov.shapes.anneal_settings import AnnealSettings
 from gpuwork.anneal.division import DIVISION, agree, divide, get_share
 from gpuwork.anneal.exchange import exchange, ladder
 from gpuwork.anneal.merging import merge_within
@@ -18,7 +19,6 @@ from gpuwork.anneal.order import ORDER, read_annealed_run, write_annealed_run
 from gpuwork.anneal.part import Interrupted, PartFailed, run_part
 from gpuwork.anneal.part_record import FAILURE, RECORD, RESULT
 from gpuwork.anneal.result import Result, merge_results, read_result, write_result
-from gpuwork.anneal.settings import AnnealSettings
 from gpuwork.anneal.status import MAX_STEPS
 from gpuwork.anneal.tree import TREE
 from gpuwork.errors import Elsewhere, StoreError, TimedOut
@@ -67,8 +67,8 @@ def new_run(here: Path, text: str = LINE, *, parts: int = 3, **given: object) ->
 
 
 def run_all(run: AnnealedRun) -> None:
-    with ThreadPoolExecutor(run.parts) as pool:
-        found = [pool.submit(run_part, run, part, stop=threading.Event()) for part in range(run.parts)]
+    with ThreadPoolExecutor(run.order.parts) as pool:
+        found = [pool.submit(run_part, run, part, stop=threading.Event()) for part in range(run.order.parts)]
         for part, future in enumerate(found):
             future.result()
             merge_within(run, part=part)

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from gpuprov.shapes.anneal_settings import AnnealSettings
 from gpuwork.anneal.local import run_parts_here
 from gpuwork.anneal.order import write_annealed_run
 from gpuwork.anneal.part import Interrupted, run_part
-from gpuwork.anneal.settings import AnnealSettings
 from gpuwork.anneal.tree import TREE, climb, merge_all, write_whole
 from gpuwork.shared_folder import only_one
 from tests.unit.gpuwork.anneal.conftest import LINE

@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from gpuprov.shapes.anneal_settings import AnnealSettings
+from gpuprov.shapes.base import write
 from gpuwork.anneal.conf_file import parse_hocon_settings, parse_yaml_settings, read_configuration
 from gpuwork.anneal.model_file import parse_model
 from gpuwork.anneal.prepare import ModelsOrder, check_pairs
-from gpuwork.anneal.settings import NAMES, AnnealSettings, as_written, check_settings
+from gpuwork.anneal.settings import NAMES, check_settings
 from tests.unit.gpuwork.anneal.conftest import LINE
 
 if TYPE_CHECKING:
@@ -40,13 +42,13 @@ needs_pyhocon = pytest.mark.skipif(not there and "CI" not in os.environ, reason=
 
 def test_the_defaults_are_those_of_the_predecessor() -> None:
     settings = AnnealSettings(dimensions=2)
-    assert as_written(settings) == {
+    assert write(settings) == {
         "dimensions": 2, "distribution": "uniform", "precision": "float32", "max_steps": 100_000, "initial_temp": 1000,
         "min_temp": 0.0, "thread_count": 128, "threads_per_block": None, "blocks_per_grid": None, "random_seed": 42,
         "target": None, "exchange_every": None, "replicas": None, "compile_limit_s": 600, "run_limit_s": 86400,
         "merge_limit_s": 600,
     }  # fmt: skip
-    assert set(as_written(settings)) == set(NAMES)
+    assert set(write(settings)) == set(NAMES)
 
 
 def test_yaml_has_its_lines() -> None:

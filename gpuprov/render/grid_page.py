@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -11,15 +12,34 @@ from gpuprov.render.axes import LEFT, RIGHT, Tick, axes_around
 from gpuprov.render.templates import render
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from datetime import datetime
 
-    from gpuprov.planes.work.grid_answers import DrawnCombination, GridSeries, GridTable, SeriesPoints
+    from gpuprov.shapes.grids import Combination, GridListed, GridSeries
 
 SIMULATED: Final = "SIMULATED"
 WIDTH, HEIGHT = 320, 150
 MOST_ROWS: Final = 1000
 LAYOUT: Final = {"width": WIDTH, "height": HEIGHT, "left": LEFT, "right": RIGHT}
+
+
+SeriesPoints = tuple[tuple[float, float], ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DrawnCombination:
+    """Series side by side with those of others.
+
+    Attributes:
+        label: What tells it from the others, such as `lr=0.1 units=64`.
+        runs: How many of its runs are done.
+        series: By the name of the series, the points of each run that are numbers.
+    """
+
+    name: str
+    label: str
+    runs: int
+    series: Mapping[str, tuple[SeriesPoints, ...]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,10 +54,11 @@ class SmallChart:
     rows: tuple[Tick, ...]
 
 
-def render_page(project: str, table: GridTable, series: GridSeries, *, made_at: datetime) -> str:
+def render_page(project: str, table: GridListed, series: GridSeries, *, made_at: datetime) -> str:
     """The page."""
     names = dict.fromkeys(name for one in series.combinations for name in one.series)
-    drawn = [(name, chart_series(name, series.combinations, _simulated(table))) for name in names]
+    combinations = [*map(_with_numbers, series.combinations)]
+    drawn = [(name, chart_series(name, combinations, _simulated(table))) for name in names]
     return render(
         get_asset("templates"),
         "report/grid.html.j2",
@@ -81,5 +102,28 @@ def chart_series(
     )
 
 
-def _simulated(table: GridTable) -> frozenset[str]:
+def _simulated(table: GridListed) -> frozenset[str]:
     return frozenset(run["param_name"] for run in table.runs if run["run.simulated"] == "True")
+
+
+def _with_numbers(told: Combination) -> DrawnCombination:
+    series = {name: tuple(map(_read_points, of_runs)) for name, of_runs in told.series.items()}
+    return DrawnCombination(name=told.name, label=told.label, runs=told.runs, series=series)
+
+
+def _read_points(told: tuple[tuple[str, str], ...]) -> SeriesPoints:
+    """The points that are numbers; where an index is none, its place counts."""
+    points = []
+    for place, pair in enumerate(told):
+        index, value = map(_number, pair)
+        if value is not None:
+            points.append((float(place) if index is None else index, value))
+    return tuple(sorted(points))
+
+
+def _number(text: str) -> float | None:
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return number if math.isfinite(number) and abs(number) < 1e300 else None  # noqa: PLR2004 - a chart adds them up

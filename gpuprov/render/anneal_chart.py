@@ -5,22 +5,26 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from gpuprov.assets import get_asset
-from gpuprov.documents.grid_page import HEIGHT, LAYOUT, SIMULATED, WIDTH, chart_series
-from gpuprov.planes.work.anneal_answers import SERIES
+from gpuprov.render.grid_page import HEIGHT, LAYOUT, SIMULATED, WIDTH, DrawnCombination, chart_series
 from gpuprov.render.templates import render
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from gpuprov.planes.work.anneal_answers import AnnealRun
+    from gpuprov.shapes.anneal import Run
 
+SERIES: Final = "best value"
 _SCALE: Final = 2
 _TITLE: Final = 24  # pixels above each chart
 
 
-def render_anneal_chart(runs: Sequence[AnnealRun]) -> str:
+def render_anneal_chart(runs: Sequence[Run]) -> str:
     """A chart for each run, with a line for each chain, all with the same axes."""
-    drawn = [run.drawn for run in runs if run.drawn is not None]
+    drawn = [
+        DrawnCombination(name=run.name, label=run.name, runs=len(chains), series={SERIES: chains})
+        for run, chains in ((run, tuple(one.points for one in run.series or ())) for run in runs)
+        if chains
+    ]
     simulated = frozenset(run.name for run in runs if run.simulated)
     charts = chart_series(SERIES, drawn, simulated)
     return render(

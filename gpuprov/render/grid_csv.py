@@ -8,11 +8,11 @@ from gpuprov.core.printable import printable
 from gpuprov.shapes.cells import render_cells
 
 if TYPE_CHECKING:
-    from gpuprov.planes.work.grid_answers import GridTable
+    from gpuprov.shapes.grids import GridListed
 
 BEGIN: Final = "param_name,job_name,"
 
 
-def render_csv(table: GridTable) -> str:
+def render_csv(table: GridListed) -> str:
     """A header and a line for each run; no cell is a formula, and what cannot be printed is spelled out."""
     return printable(render_cells([table.columns, *table.rows]))
