@@ -10,6 +10,7 @@ from gpuprov.shapes.base import Document, Record, Shape
 from gpuprov.shapes.faults import Fault
 from gpuprov.shapes.words import Count, Hash, Moment, Word
 
+Bytes = Annotated[int, Meta(ge=0, le=2**31)]
 Name = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")]
 Target = Annotated[str, Meta(pattern=r"^(standin|sm_[0-9]{2,3})\Z", description="`standin` for machines without a GPU")]
 
@@ -52,6 +53,19 @@ class TableSize(Shape, frozen=True, kw_only=True):
 
     rows: Count
     columns: Count
+
+
+class Measured(Shape, frozen=True, kw_only=True):
+    """What the compiler made of a structure or of a field, as a small program prints it.
+
+    Attributes:
+        name: `STRUCTURE` or `STRUCTURE.FIELD`.
+    """
+
+    name: Word
+    offset: Bytes
+    size: Bytes
+    kind: Word
 
 
 class Program(Record, frozen=True, kw_only=True, tag="gpuprov.program/v1"):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpuprov.spec.document import Value, problem
+from gpuprov.shapes.written import Value
+from gpuprov.spec.document import problem
 from gpuprov.spec.models import ClusterSpec
 
 if TYPE_CHECKING:

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
 from gpuprov.core.errors import UsageError
+from gpuprov.shapes.scalar import read_scalar
 
-# As grids read theirs (docs/grids.md): `1e-3` is a number, `no` and `2026-01-01` are text
-_WORDS: Final[dict[str, bool | None]] = {"": None, "~": None, "null": None, "true": True, "false": False}
-_INTEGER: Final = re.compile(r"[-+]?[0-9]{1,80}", re.ASCII)
-_NUMBER: Final = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]{1,4})?", re.ASCII)
 _QUOTES: Final = ("'", '"')
 
 
@@ -22,18 +18,10 @@ def parse_scalar(text: str) -> bool | int | float | str | None:
     """
     if text.startswith(_QUOTES):
         return _unquoted(text)
-    if text in _WORDS:
-        return _WORDS[text]
-    if _INTEGER.fullmatch(text):
-        return int(text)
-    if _NUMBER.fullmatch(text):
-        value = float(text)
-        if value in (float("inf"), float("-inf")):
-            raise UsageError(
-                f"{text:.80} is too large for a number", evidence="at most 1.8e308", fix=f"'\"{text:.80}\"'"
-            )
-        return value
-    return text
+    value = read_scalar(text)
+    if value in (float("inf"), float("-inf")):
+        raise UsageError(f"{text:.80} is too large for a number", evidence="at most 1.8e308", fix=f"'\"{text:.80}\"'")
+    return value
 
 
 def _unquoted(text: str) -> str:

@@ -6,23 +6,21 @@ import importlib
 import re
 from typing import TYPE_CHECKING, Final
 
-import yaml
-
+from gpuprov.shapes.base import changed
 from gpuprov.shapes.faults import Fault
+from gpuprov.shapes.scalar import read_scalar
+from gpuprov.shapes.written import Manner, Value, read_yaml
 from gpuwork.untrusted_files import read_limited
-from gpuwork.yaml_scalar import read_scalar
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    from yaml.nodes import Node
 
     Read = tuple[dict[str, tuple[object, int | None]], list[Fault]]
 
 MOST_BYTES: Final = 256 * 1024
 YAML: Final = (".yaml", ".yml")
 HOCON: Final = (".conf", ".hocon")
-_TAGS: Final = frozenset({"null", "bool", "int", "float", "str", "timestamp"})
+_MANNER: Final = Manner(twice="is written twice", allowed="name: value")
 _INCLUDE: Final = re.compile(r"^\s*include\b", re.MULTILINE)
 
 
@@ -44,38 +42,21 @@ def read_configuration(path: Path, *, file: str | None = None) -> Read:
 
 def parse_yaml_settings(text: str, *, file: str) -> Read:
     """The same of YAML: one value for each name."""
-    try:
-        root = yaml.compose(text, Loader=yaml.SafeLoader)
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        message = " ".join(part for part in (error.context, error.problem) if part)
-        return {}, [Fault(file=file, line=mark.line + 1 if mark else None, message=f"is not YAML: {message}")]
-    except (yaml.YAMLError, RecursionError, ValueError) as error:
-        return {}, [Fault(file=file, message=f"is not YAML: {str(error).splitlines()[0]}")]
+    root, faults = read_yaml(text, file=file, manner=_MANNER)
     if root is None:
-        return {}, []
-    if not isinstance(root, yaml.MappingNode):
-        return {}, [Fault(file=file, line=root.start_mark.line + 1, message="is not a mapping", allowed="name: value")]
-    found: dict[str, tuple[object, int | None]] = {}
-    faults = []
-    for key, value in root.value:
-        line, name = key.start_mark.line + 1, str(key.value)
-        if not isinstance(key, yaml.ScalarNode):
-            faults.append(Fault(file=file, line=line, message="a key is not text", allowed="name: value"))
-            continue
-        if name in found:
-            faults.append(Fault(file=file, line=line, where=name[:100], message="is written twice"))
-        found[name] = (_plain(value), line)
-    return found, faults
+        return {}, faults
+    if not isinstance(root.content, dict):
+        return {}, [Fault(file=file, line=root.line, message="is not a mapping", allowed="name: value")]
+    return {name: (_plain(value), value.line) for name, value in root.content.items()}, [
+        changed(fault, where=fault.where[:100]) for fault in faults
+    ]
 
 
-def _plain(node: Node) -> object:
+def _plain(value: Value) -> object:
     """A scalar; whatever else it is, as its kind."""
-    if not isinstance(node, yaml.ScalarNode):
-        return [] if isinstance(node, yaml.SequenceNode) else {}
-    if node.tag.removeprefix("tag:yaml.org,2002:") not in _TAGS:
-        return {}
-    return str(node.value) if node.style is not None else read_scalar(str(node.value))
+    if isinstance(value.content, list):
+        return []
+    return {} if value.tag or isinstance(value.content, dict) else value.content
 
 
 def parse_hocon_settings(text: str, *, file: str) -> Read:

@@ -2,45 +2,31 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, cast, get_args
-
-import yaml
+from typing import Any, Final, cast, get_args
 
 from gpuprov.shapes.faults import Fault
+from gpuprov.shapes.written import Manner, Value
+from gpuprov.shapes.written import read_yaml as read_values
 from gpuwork.grid.draft import Draw, DrawKind, GridDraft, Headings, Sampling, WrittenValue
 from gpuwork.grid.values import ALLOWED, Foreign, as_value, name_fault, value_fault
-from gpuwork.yaml_scalar import is_null, read_scalar
-
-if TYPE_CHECKING:
-    from yaml.nodes import Node
 
 SECTIONS: Final = ("fixed", "grid", "random", "debug")
 KINDS: Final = get_args(DrawKind)
 _MOST_SAMPLES: Final = 10_000
 _DEEPEST: Final = 12
 _HEADINGS: Final = Headings(requests="grid", defaults="fixed", debug="debug")
-_TAGS: Final = frozenset({"null", "bool", "int", "float", "str", "timestamp", "merge", "value"})
+_MANNER: Final = Manner(aliases=False)
 
 
 def read_yaml(text: str, *, file: str) -> tuple[GridDraft | None, list[Fault]]:
     """What a `grid.yaml` asks for, and what is wrong with how it is written."""
-    try:
-        aliases = [event for event in yaml.parse(text, Loader=yaml.SafeLoader) if isinstance(event, yaml.AliasEvent)]
-        if aliases:
-            mark = aliases[0].start_mark
-            line = mark.line + 1 if mark else None
-            return None, [Fault(file=file, line=line, message="has an alias (*name)", allowed="the value itself")]
-        root = yaml.compose(text, Loader=yaml.SafeLoader)
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        message = " ".join(part for part in (error.context, error.problem) if part)
-        return None, [Fault(file=file, line=mark.line + 1 if mark else None, message=f"is not YAML: {message}")]
-    except (yaml.YAMLError, RecursionError, ValueError) as error:
-        return None, [Fault(file=file, message=f"is not YAML: {str(error).splitlines()[0]}")]
-    reader = _Reader(file)
-    sections: dict[str, tuple[Node, int]] = reader.mapping(root, "") if root is not None else {}
+    root, faults = read_values(text, file=file, manner=_MANNER)
+    if root is None and faults:
+        return None, faults
+    reader = _Reader(file, faults)
+    sections = reader.mapping(root, "") if root is not None else {}
     for name in sections.keys() - set(SECTIONS):
-        reader.fault(sections[name][1], name, "is not a section", ", ".join(SECTIONS))
+        reader.fault(sections[name].line, name, "is not a section", ", ".join(SECTIONS))
     if not sections.keys() & {"grid", "random"}:
         reader.faults.append(Fault(file=file, message="has neither grid nor random", allowed=", ".join(SECTIONS)))
     fixed, debug = (reader.entries(sections, name) for name in ("fixed", "debug"))
@@ -76,70 +62,62 @@ def _tuples(value: object) -> object:
 
 
 class _Reader:
-    """Turns YAML nodes into values, and notes what is wrong with its line."""
+    """Turns what is written into values, and notes what is wrong with its line."""
 
-    def __init__(self, file: str) -> None:
+    def __init__(self, file: str, faults: list[Fault]) -> None:
         self.file = file
-        self.faults: list[Fault] = []
+        self.faults = faults
 
     def fault(self, line: int | None, where: str, message: str, allowed: str = "") -> None:
         """Note a fault."""
         self.faults.append(Fault(file=self.file, line=line, where=where, message=message, allowed=allowed))
 
-    def mapping(self, node: Node, where: str) -> dict[str, tuple[Node, int]]:
-        """The keys of a mapping, each with its value and its line."""
-        if not isinstance(node, yaml.MappingNode):
-            if not (isinstance(node, yaml.ScalarNode) and is_null(node.value)):
-                self.fault(node.start_mark.line + 1, where, "is not a mapping", "name: value")
-            return {}
-        found: dict[str, tuple[Node, int]] = {}
-        for key, value in node.value:
-            line = key.start_mark.line + 1
-            name = str(key.value) if isinstance(key, yaml.ScalarNode) else "?"
-            if name in found:
-                at = f"{where}.{name}" if where else name
-                self.fault(line, at, f"is written twice, first on line {found[name][1]}")
-            found[name] = (value, line)
-        return found
+    def mapping(self, value: Value, where: str) -> dict[str, Value]:
+        """The keys of a mapping, each with its value."""
+        if isinstance(value.content, dict):
+            return value.content
+        if value.content is not None:
+            self.fault(value.begins, where, "is not a mapping", "name: value")
+        return {}
 
-    def entries(self, sections: dict[str, tuple[Node, int]], section: str) -> dict[str, WrittenValue]:
+    def entries(self, sections: dict[str, Value], section: str) -> dict[str, WrittenValue]:
         """The names of a section with their values."""
         if section not in sections:
             return {}
-        pairs = self.mapping(sections[section][0], section)
-        return {name: WrittenValue(value=_plain(node), line=line) for name, (node, line) in pairs.items()}
+        pairs = self.mapping(sections[section], section)
+        return {name: WrittenValue(value=_plain(value), line=value.line) for name, value in pairs.items()}
 
-    def sampling(self, sections: dict[str, tuple[Node, int]]) -> tuple[Sampling | None, dict[str, int]]:
+    def sampling(self, sections: dict[str, Value]) -> tuple[Sampling | None, dict[str, int | None]]:
         """The section `random`, and the line of each name in it."""
         if "random" not in sections:
             return None, {}
-        node, line = sections["random"]
-        parts = self.mapping(node, "random")
+        line = sections["random"].line
+        parts = self.mapping(sections["random"], "random")
         numbers = {}
         for name, most in (("samples", _MOST_SAMPLES), ("seed", 2**63)):
-            value = _plain(parts[name][0]) if name in parts else None
+            value = _plain(parts[name]) if name in parts else None
             if type(value) is not int or not (name == "seed" or value > 0) or abs(value) > most:
                 allowed = f"a whole number, 1 to {most}" if name == "samples" else "a whole number"
                 message = "is missing" if name not in parts else f"is {value!r}"
-                self.fault(parts[name][1] if name in parts else line, f"random.{name}", message, allowed)
+                self.fault(parts[name].line if name in parts else line, f"random.{name}", message, allowed)
                 value = 0
             numbers[name] = value
         names = {name: part for name, part in parts.items() if name not in ("samples", "seed")}
         if not names:
             self.fault(line, "random", "draws nothing", "name: {type: uniform, min: 0, max: 1}")
-        draws = {name: self._draw(name, *part) for name, part in names.items()}
+        draws = {name: self._draw(name, part) for name, part in names.items()}
         kept = {name: draw for name, draw in draws.items() if draw is not None}
         return Sampling(samples=numbers["samples"], seed=numbers["seed"], draws=kept), {
-            name: at for name, (_, at) in names.items()
+            name: part.line for name, part in names.items()
         }
 
-    def _draw(self, name: str, node: Node, line: int) -> Draw | None:
-        where = f"random.{name}"
+    def _draw(self, name: str, value: Value) -> Draw | None:
+        where, line = f"random.{name}", value.line
         count = len(self.faults)
         message = name_fault(name)
         if message:
             self.fault(line, where, message)
-        parts = {key: _plain(value) for key, (value, _) in self.mapping(node, where).items()}
+        parts = {key: _plain(part) for key, part in self.mapping(value, where).items()}
         kind = parts.get("type")
         wanted = {"type", "options"} if kind == "choice" else {"type", "min", "max"}
         if kind not in KINDS:
@@ -163,7 +141,7 @@ class _Reader:
             self.fault(line, f"{where}.min", f"is {low!r}", "above 0")
         return Draw(kind=cast("DrawKind", kind), low=low, high=high) if len(self.faults) == count else None
 
-    def _choice(self, where: str, line: int, options: object) -> Draw | None:
+    def _choice(self, where: str, line: int | None, options: object) -> Draw | None:
         values = [_tuples(option) for option in options] if isinstance(options, list) else []
         message = next(filter(None, map(value_fault, values)), "") if values else "is not a list of values"
         if message:
@@ -172,15 +150,12 @@ class _Reader:
         return Draw(kind="choice", options=tuple(map(as_value, values)))
 
 
-def _plain(node: Node, depth: int = 0) -> object:
-    """A node as a scalar or a list; whatever else it is, as something that no parameter may be."""
-    if isinstance(node, yaml.SequenceNode):
+def _plain(value: Value, depth: int = 0) -> object:
+    """A scalar or a list; whatever else it is, as something that no parameter may be."""
+    if isinstance(value.content, list):
         if depth == _DEEPEST:
             return Foreign("a list that is nested too deeply")
-        return [_plain(item, depth + 1) for item in node.value]
-    if not isinstance(node, yaml.ScalarNode):
+        return [_plain(item, depth + 1) for item in value.content]
+    if isinstance(value.content, dict):
         return {}
-    text = str(node.value)
-    if node.tag.removeprefix("tag:yaml.org,2002:") not in _TAGS:
-        return Foreign(f"an object tagged {node.tag[:60]}")
-    return text if node.style is not None else read_scalar(text)  # in quotes, or a block: a string
+    return Foreign(f"an object tagged {value.tag}") if value.tag else value.content

@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any, Final
-
-import yaml
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from gpuprov.shapes.faults import Fault
+from gpuprov.shapes.written import Manner, read_yaml, word_as_yaml_1_1
 from gpuwork.errors import shown
 from gpuwork.project_files import ProjectLimits, list_files
 from gpuwork.units import MIB
@@ -25,6 +24,10 @@ _INFO: Final = ("name", "version", "py_c_extention")
 _KINDS: Final = {"python": ".py", "header": ".h or .hpp", "cuda": ".cu", "runner": ".py"}
 _OPTIONAL: Final = "runner"
 _LIMITS: Final = ProjectLimits(file_bytes=4 * MIB, all_bytes=16 * MIB)
+_MANNER: Final = Manner(
+    word=word_as_yaml_1_1, twice="is not YAML: {key} is written twice", key="is not YAML: a key is not text",
+    tag="is not YAML: the tag {tag} is not allowed",
+)  # fmt: skip
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
@@ -81,31 +84,12 @@ def read_config(folder: Path) -> tuple[ProgramConfig | None, list[str], list[Fau
 def _parse(content: bytes | None) -> tuple[dict[str, Any] | None, list[Fault]]:
     if content is None:
         return None, [Fault(file=CONFIG, message="cannot be read", allowed=f"a file of {_MOST_BYTES} bytes at most")]
-    try:
-        told = yaml.load(content, Loader=_StrictLoader)  # noqa: S506  (a SafeLoader)
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        return None, [Fault(file=CONFIG, line=mark.line + 1 if mark else None, message=f"is not YAML: {error.problem}")]
-    except (yaml.YAMLError, RecursionError, ValueError) as error:
-        return None, [Fault(file=CONFIG, message=f"is not YAML: {str(error).splitlines()[0][:200]}")]
-    if not isinstance(told, dict):
+    told, faults = read_yaml(content, file=CONFIG, manner=_MANNER)
+    if faults:
+        return None, [Fault(file=CONFIG, line=faults[0].line, message=faults[0].message)]
+    if told is None or not isinstance(told.content, dict):
         return None, [Fault(file=CONFIG, message="is not a mapping", allowed="info, sources")]
-    return told, []
-
-
-class _StrictLoader(yaml.SafeLoader):
-    """YAML without keys that are written twice."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:  # noqa: FBT001, FBT002
-        """Refuse the second one."""
-        seen: set[object] = set()
-        for key, _ in node.value:
-            if not isinstance(key, yaml.ScalarNode):
-                raise yaml.constructor.ConstructorError(None, None, "a key is not text", key.start_mark)
-            if key.value in seen:
-                raise yaml.constructor.ConstructorError(None, None, f"{key.value} is written twice", key.start_mark)
-            seen.add(key.value)
-        return super().construct_mapping(node, deep=deep)
+    return cast("dict[str, Any]", told.plain), []
 
 
 def _faults(told: Mapping[str, Any], files: Sequence[str]) -> list[Fault]:

@@ -7,12 +7,11 @@ import signal
 import subprocess
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from msgspec import Meta
-
-from gpuprov.shapes.base import Shape, read
+from gpuprov.shapes.base import read
 from gpuprov.shapes.faults import Fault
+from gpuprov.shapes.programs import Measured
 from gpuwork.errors import shown
 from gpuwork.programs.compiler import compile_sources
 from gpuwork.programs.contract import C_FUNCTIONS, STRUCTURES
@@ -68,15 +67,6 @@ _FIELD: Final = (
     'void tell_{number}() {{ tell<decltype((({name} *)0)->{field})>("{name}.{field}", offsetof({name}, {field})); }}'
 )
 _IDENTIFIER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-
-
-class Measured(Shape, frozen=True, kw_only=True):
-    """What the compiler made of a structure or of a field, in bytes."""
-
-    name: str
-    offset: Annotated[int, Meta(ge=0, le=2**31)]
-    size: Annotated[int, Meta(ge=0, le=2**31)]
-    kind: str
 
 
 def find_header_faults(

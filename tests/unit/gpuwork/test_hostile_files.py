@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpuprov.shapes.base import write
+from gpuprov.shapes.base import parse_json, write
 from gpuwork.child import open_log
 from gpuwork.errors import StoreError
 from gpuwork.grid.store import read_values, render_values
@@ -18,7 +18,6 @@ from gpuwork.jobs.store import next_number, read_submission
 from gpuwork.jobs.workers import take_next
 from gpuwork.programs.store import get_program, in_use, registered_programs
 from gpuwork.shared_folder import is_free, locked, one_of, only_one, write_file
-from gpuwork.strict import parse_strict_json
 from gpuwork.untrusted_files import names_in, open_regular, read_limited, what_is
 from tests.hostile_jobs import BAD, FILES, RUN, STATES, STORE_FILES, folder_for_all, look_at, make_store
 
@@ -173,7 +172,7 @@ def test_a_folder_with_too_many_names_is_not_listed(tmp_path: Path, monkeypatch:
 )
 def test_what_is_no_strict_json_is_refused(text: bytes | str) -> None:
     with pytest.raises(ValueError, match=r"."):
-        parse_strict_json(text)
+        parse_json(text)
 
 
 def test_a_number_is_given_although_a_job_took_the_highest_one(tmp_path: Path) -> None:

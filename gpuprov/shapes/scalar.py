@@ -1,4 +1,4 @@
-"""A plain word of YAML as its value, as YAML 1.2 has it: `1e-3` is a number, `no` and `2026-01-01` are text."""
+"""A plain word as its value, as YAML 1.2 has it: `1e-3` is a number, `no` and `2026-01-01` are text (docs/grids.md)."""
 
 from __future__ import annotations
 
@@ -17,8 +17,3 @@ def read_scalar(text: str) -> bool | int | float | str | None:
     if _INTEGER.fullmatch(text):
         return int(text)
     return float(text) if _NUMBER.fullmatch(text) else text
-
-
-def is_null(text: str) -> bool:
-    """Whether a word says that there is nothing."""
-    return text in _WORDS and _WORDS[text] is None
