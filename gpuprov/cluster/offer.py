@@ -76,7 +76,7 @@ def read_offer(text: str, *, host: str) -> Offer:
     decoder = Decoder()
     try:
         offer = decoder.decode(Offer, parse_json(text))
-        problems = [f"{problem.path}: {problem.message}" for problem in decoder.problems]
+        problems = [f"{problem.where or problem.file}: {problem.message}" for problem in decoder.problems]
     except (ValueError, RecursionError) as error:
         offer, problems = None, [f"not JSON: {error}"]
     if offer is not None and offer.host != host:

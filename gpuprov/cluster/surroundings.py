@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING
 from gpuprov import __version__
 from gpuprov.cluster.choice import Holder, Taken, choose, refuse_taken_networks
 from gpuprov.cluster.network_plan import network_requests
-from gpuprov.core.errors import SpecError, UsageError
+from gpuprov.core.errors import UsageError
 from gpuprov.drivers.base import LABEL_BEGUN, LABEL_CLUSTER, LABEL_SPEC
 from gpuprov.host.links import Link
 from gpuprov.host.survey import survey
 from gpuprov.spec.serialize import load_spec_json
 from gpuprov.spec.shared_folder import SHARED, folder_of, overlaps
+from gpuprov.spec.spec_error import SpecError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

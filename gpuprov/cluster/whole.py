@@ -112,7 +112,7 @@ def _read(text: str) -> tuple[WholeCluster | None, tuple[str, ...]]:
     decoder = Decoder()
     try:
         whole = decoder.decode(WholeCluster, parse_json(text))
-        problems = [f"{problem.path}: {problem.message}" for problem in decoder.problems]
+        problems = [f"{problem.where or problem.file}: {problem.message}" for problem in decoder.problems]
     except (ValueError, RecursionError) as error:
         whole, problems = None, [f"not JSON: {error}"]
     names = [member.name for member in whole.members] if whole else []

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from gpuprov.core.excerpt import shorten
 from gpuprov.core.printable import continued
 
@@ -43,27 +41,6 @@ class UsageError(GpuprovError):
     """The command line is invalid."""
 
     exit_code = 2
-
-
-@dataclass(frozen=True, kw_only=True)
-class Problem:
-    """One problem in a spec: where it is, what it is, and what is allowed there."""
-
-    path: str
-    message: str
-    allowed: str = ""
-
-    def __str__(self) -> str:
-        tail = f" (allowed: {self.allowed})" if self.allowed else ""
-        return f"{self.path}: {self.message}{tail}"
-
-
-class SpecError(UsageError):
-    """A spec has problems; all of them are listed, not only the first."""
-
-    def __init__(self, what: str, *, problems: tuple[Problem, ...], fix: str) -> None:
-        super().__init__(what, evidence="\n".join(str(problem) for problem in problems), fix=fix)
-        self.problems = problems
 
 
 class HostNotReady(GpuprovError):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Final
 
-from gpuprov.core.errors import Problem, UsageError
+from gpuprov.core.errors import UsageError
 from gpuprov.host.order_check import ask_here
 from gpuprov.shapes.anneal import AnnealChecked
 from gpuprov.shapes.base import read
@@ -46,11 +46,7 @@ def check_anneal(
     faults = read(AnnealChecked, ask_here(argv, python=python, environment=here)).faults
     if not faults:
         return
-    lines = []
-    for fault in faults:
-        place = fault.file if fault.line is None else f"{fault.file}:{fault.line}"
-        message = f"{fault.where}: {fault.message}" if fault.where else fault.message
-        lines.append(str(Problem(path=place, message=message, allowed=fault.allowed)))
+    lines = [*map(str, faults)]
     left = [f"and {len(lines) - _SHOWN} more"] if len(lines) > _SHOWN else []
     what = "a fault" if len(lines) == 1 else f"{len(lines)} faults"
     raise UsageError(

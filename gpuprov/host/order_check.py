@@ -10,7 +10,7 @@ import sys
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from gpuprov.assets import get_asset
-from gpuprov.core.errors import HostNotReady, Problem, UsageError
+from gpuprov.core.errors import HostNotReady, UsageError
 from gpuprov.core.excerpt import few_lines
 from gpuprov.core.execution import run
 from gpuprov.shapes.base import changed, encode, parse_json, read
@@ -121,7 +121,7 @@ def ask_here(
 
 def refuse_faults(faults: Sequence[Fault], *, fix: str) -> UsageError:
     """All faults as one error."""
-    lines = [str(_problem(fault)) for fault in faults]
+    lines = [str(_as_typed(fault)) for fault in faults]
     more = [f"and {len(lines) - _SHOWN} more"] if len(lines) > _SHOWN else []
     what = "a fault" if len(faults) == 1 else f"{len(faults)} faults"
     where = "project" if len(_of_project(faults)) == len(faults) else "job"
@@ -138,13 +138,11 @@ def _of_project(faults: Sequence[Fault]) -> list[Fault]:
     return [fault for fault in faults if fault.file != "order"]
 
 
-def _problem(fault: Fault) -> Problem:
+def _as_typed(fault: Fault) -> Fault:
     """A fault, named as the user typed what it is about."""
-    where, message = fault.where, fault.message
-    if fault.file == "order":
-        argument = where.removeprefix("arguments").removeprefix(".")
-        key = where.partition("[")[0]
-        typed = f"-a {argument}".strip() if key.startswith("arguments") else _TYPED.get(key, "job")
-        return Problem(path=typed, message=message, allowed=fault.allowed)
-    place = fault.file if fault.line is None else f"{fault.file}:{fault.line}"
-    return Problem(path=place, message=f"{where}: {message}" if where else message, allowed=fault.allowed)
+    if fault.file != "order":
+        return fault
+    argument = fault.where.removeprefix("arguments").removeprefix(".")
+    key = fault.where.partition("[")[0]
+    typed = f"-a {argument}".strip() if key.startswith("arguments") else _TYPED.get(key, "job")
+    return changed(fault, file=typed, line=None, where="")

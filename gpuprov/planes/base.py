@@ -11,12 +11,13 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar
 
-from gpuprov.core.errors import EngineError, SpecError
+from gpuprov.core.errors import EngineError
 from gpuprov.core.printable import printable
 from gpuprov.core.side_by_side import each
 from gpuprov.drivers.base import LABEL_ORDER
 from gpuprov.provision.plane_recipe import PlaneRecipe
 from gpuprov.spec.models import ClusterSpec, NodesSpec
+from gpuprov.spec.spec_error import SpecError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import json
-from typing import cast
+from typing import Final, cast
 
-from gpuprov.core.errors import Problem
+from gpuprov.shapes.faults import Fault
 from gpuprov.shapes.written import Manner, Value, read_yaml, word_as_yaml_1_1
 
-WHOLE = "spec"  # the path of a problem with the document as a whole
+SPEC: Final = "spec"
 _MANNER = Manner(
     word=word_as_yaml_1_1, syntax="not YAML", twice="duplicate key, first used on line {first}",
     key="a key is not plain text", tag="the tag {tag} is not allowed",
 )  # fmt: skip
 
 
-def problem(path: str, value: Value | int | None, message: str, *, allowed: str = "") -> Problem:
-    """A Problem that begins with the line, where one is known."""
+def problem(where: str, value: Value | int | None, message: str, *, allowed: str = "") -> Fault:
+    """A fault of a spec, with the line where one is known; without a key it is about the whole."""
     line = value.line if isinstance(value, Value) else value
-    return Problem(path=path, message=f"line {line}: {message}" if line is not None else message, allowed=allowed)
+    return Fault(file=SPEC, line=line, where=where, message=message, allowed=allowed)
 
 
 def parse_json(text: str) -> Value:
@@ -35,11 +35,6 @@ def from_plain(plain: object) -> Value:
     return Value(content=cast("bool | int | float | str | None", plain))
 
 
-def parse_yaml(text: str) -> tuple[Value | None, list[Problem]]:
-    """Read a YAML text strictly.
-
-    Returns:
-        The document, None where there is none (an empty file, or bad syntax), and every problem found.
-    """
-    value, faults = read_yaml(text, file=WHOLE, manner=_MANNER)
-    return value, [problem(fault.where or WHOLE, fault.line, fault.message) for fault in faults]
+def parse_yaml(text: str) -> tuple[Value | None, list[Fault]]:
+    """A YAML text; None where there is none (an empty file, or bad syntax), and everything that is wrong with it."""
+    return read_yaml(text, file=SPEC, manner=_MANNER)

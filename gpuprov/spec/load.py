@@ -6,13 +6,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpuprov.core.errors import Problem, SpecError
+from gpuprov.shapes.base import changed
 from gpuprov.spec.decode import API_VERSION, decode_spec
 from gpuprov.spec.document import parse_yaml, problem
 from gpuprov.spec.draft import Draft, left_open
 from gpuprov.spec.image_files import take_in_files
 from gpuprov.spec.python_packages import FORM
 from gpuprov.spec.schema import Decoder
+from gpuprov.spec.spec_error import SpecError
 from gpuprov.spec.validate import find_problems
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ def load_draft(
         text = Path(path).read_bytes().decode()
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        unreadable = Problem(path=name, message=f"cannot be read: {reason}")
+        unreadable = problem(name, None, f"cannot be read: {reason}")
         raise SpecError(
             f"cannot read the spec {name}", problems=(unreadable,), fix=f"ls -l {name}; start from examples/lab.yaml"
         ) from error
@@ -61,9 +62,9 @@ def read_draft(
     decoder = Decoder()
     spec, left = None, left_open(())
     if document is None:
-        problems = problems or [Problem(path="version", message="the file is empty", allowed=API_VERSION)]
+        problems = problems or [problem("version", None, "the file is empty", allowed=API_VERSION)]
     else:
-        decoder.broken.update(found.path for found in problems)
+        decoder.broken.update(found.where for found in problems)
         spec = decode_spec(document, decoder)
         problems += decoder.problems
     if spec is not None:
@@ -74,7 +75,7 @@ def read_draft(
         problems += [problem(at, lines.get(at), message, allowed=FORM) for message in wrong]
         spec = replace(spec, image=image)
         found = find_problems(spec, roles=roles, rules=rules, broken=left | decoder.broken, root=root)
-        problems += [problem(bad.path, lines.get(bad.path), bad.message, allowed=bad.allowed) for bad in found]
+        problems += [changed(bad, line=lines.get(bad.where)) for bad in found]
     if problems or spec is None:
         many = f"{len(problems)} problems" if len(problems) > 1 else "a problem"
         raise SpecError(

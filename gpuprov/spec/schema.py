@@ -9,12 +9,12 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from gpuprov.core.redact import hide_secrets
-from gpuprov.spec.document import WHOLE, problem
+from gpuprov.spec.document import problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from gpuprov.core.errors import Problem
+    from gpuprov.shapes.faults import Fault
     from gpuprov.shapes.written import Value
 
 T = TypeVar("T")
@@ -34,14 +34,14 @@ class Decoder:
     """
 
     def __init__(self) -> None:
-        self.problems: list[Problem] = []
+        self.problems: list[Fault] = []
         self.lines: dict[str, int | None] = {}
         self.broken: set[str] = set()
 
     def decode(self, cls: type[T], value: Value, path: str = "") -> T | None:
         """Read a mapping as `cls`; None where it cannot be made. Keys that are left out take their defaults."""
         if not isinstance(value.content, dict):
-            self._wrong(path or WHOLE, value, f"is {_describe(value)}", "a mapping of keys")
+            self._wrong(path, value, f"is {_describe(value)}", "a mapping of keys")
             return None
         hints = _hints(cls)  # type: ignore[arg-type]
         fields: dict[str, Any] = {}

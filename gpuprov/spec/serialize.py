@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from gpuprov.core.errors import Problem, SpecError
 from gpuprov.core.plain import plain_fields
+from gpuprov.shapes.base import changed
 from gpuprov.spec.decode import API_VERSION, decode_spec
-from gpuprov.spec.document import WHOLE, parse_json
+from gpuprov.spec.document import parse_json, problem
 from gpuprov.spec.models import JobsSpec
 from gpuprov.spec.schema import Decoder
+from gpuprov.spec.spec_error import SpecError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
+    from gpuprov.shapes.faults import Fault
     from gpuprov.spec.models import ClusterSpec
 
 _SHOWN = 5
@@ -66,7 +67,7 @@ def load_spec_json(text: str, *, cluster: str) -> ClusterSpec:
     """
     spec, problems = _decode(text)
     if spec is not None and spec.name != cluster and not problems:
-        problems = (Problem(path="name", message=f"is {spec.name[:60]!r}", allowed=cluster),)
+        problems = (problem("name", None, f"is {spec.name[:60]!r}", allowed=cluster),)
     if spec is None or problems:
         raise SpecError(
             f"the spec recorded with cluster {cluster} cannot be read",
@@ -78,22 +79,22 @@ def load_spec_json(text: str, *, cluster: str) -> ClusterSpec:
 
 
 @lru_cache(maxsize=16)
-def _decode(text: str) -> tuple[ClusterSpec | None, tuple[Problem, ...]]:
+def _decode(text: str) -> tuple[ClusterSpec | None, tuple[Fault, ...]]:
     """A command looks at its cluster several times, and reads the same text each time."""
     decoder = Decoder()
     spec = None
     try:
         spec = decode_spec(parse_json(text), decoder)
     except (ValueError, RecursionError) as error:
-        decoder.problems.append(Problem(path=WHOLE, message=f"not JSON: {error}"))
+        decoder.problems.append(problem("", None, f"not JSON: {error}"))
     return spec, tuple(decoder.problems)
 
 
-def _few(problems: Sequence[Problem]) -> tuple[Problem, ...]:
+def _few(problems: Sequence[Fault]) -> tuple[Fault, ...]:
     """The first of them, in one line of printable characters each: a damaged label may hold anything."""
-    shown = [replace(one, path=_printable(one.path), message=_printable(one.message)) for one in problems[:_SHOWN]]
+    shown = [changed(one, where=_printable(one.where), message=_printable(one.message)) for one in problems[:_SHOWN]]
     more = len(problems) - _SHOWN
-    return (*shown, *([Problem(path=WHOLE, message=f"and {more} more problems")] if more > 0 else []))
+    return (*shown, *([problem("", None, f"and {more} more problems")] if more > 0 else []))
 
 
 def _printable(text: str) -> str:

@@ -7,23 +7,25 @@ from ipaddress import IPv4Network
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
-from gpuprov.core.errors import Problem, SpecError
 from gpuprov.core.excerpt import excerpt
 from gpuprov.core.names import CLUSTER, CLUSTER_RULE, name_cluster
 from gpuprov.core.units import HOUR_S, parse_duration_s, parse_size_bytes
 from gpuprov.shapes.limits import LEAST_BYTES, LONGEST_S, MOST_BYTES
 from gpuprov.spec import own_roles, python_packages
 from gpuprov.spec.addressing import NODES_MAX, capacity
+from gpuprov.spec.document import problem
 from gpuprov.spec.host_ports import HOST_PORTS_RULE
 from gpuprov.spec.host_rules import HOST_RULES
 from gpuprov.spec.rule import SpecRule, any_of, at_least, pattern
 from gpuprov.spec.shared_folder import PLACE, SHARED, find_folder_problem
+from gpuprov.spec.spec_error import SpecError
 from gpuprov.spec.suites import SUITES
 from gpuprov.spec.variables import FORM, find_variable_problems
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
+    from gpuprov.shapes.faults import Fault
     from gpuprov.spec.models import ClusterSpec, MountSpec
     from gpuprov.spec.rule import Found
 
@@ -85,12 +87,14 @@ def find_problems(
     rules: Collection[SpecRule] = (),
     broken: frozenset[str] = frozenset(),
     root: Path = Path("/"),
-) -> list[Problem]:
+) -> list[Fault]:
     """Ask every rule that does not read a `broken` path (or part of one)."""
     problems = []
     for rule in (*RULES, any_of("nodes.role", roles, lambda spec: spec.nodes.role), *rules):
         if not any(_touches(path, read) for path in broken for read in rule.reads):
-            problems += [Problem(path=p, message=m, allowed=a) for p, m, a in rule.find(spec, root)]
+            problems += [
+                problem(where, None, message, allowed=allowed) for where, message, allowed in rule.find(spec, root)
+            ]
     return problems
 
 

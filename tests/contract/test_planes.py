@@ -21,7 +21,7 @@ from gpuprov.cluster.files import present_member, render_hosts
 from gpuprov.cluster.state import ClusterState, observe_cluster
 from gpuprov.core import requirements
 from gpuprov.core.catalogue import load_catalogue
-from gpuprov.core.errors import GpuprovError, SpecError, UsageError
+from gpuprov.core.errors import GpuprovError, UsageError
 from gpuprov.core.reporter import Silent
 from gpuprov.drivers.base import LABEL_ROLE, File
 from gpuprov.planes.across.files import find_stale, gather_files
@@ -35,6 +35,7 @@ from gpuprov.provision.recipe import COMMON_ROLES
 from gpuprov.spec.devices import CharDevice
 from gpuprov.spec.models import ClusterSpec, NodesSpec
 from gpuprov.spec.shared_folder import share_mount
+from gpuprov.spec.spec_error import SpecError
 from gpuprov.verify.models import Expectation, Observation
 from tests.contract.engines import CLUSTER, NODES, Bench
 from tests.fakes.chain import CHAIN

@@ -17,10 +17,10 @@ from gpuprov.spec.models import ClusterSpec, JobsSpec
 
 if TYPE_CHECKING:
     from gpuprov.cluster.state import ClusterState
-    from gpuprov.core.errors import SpecError
     from gpuprov.drivers.base import Driver
     from gpuprov.planes.base import Plane
     from gpuprov.planes.work.job_desk import JobDesk
+    from gpuprov.spec.spec_error import SpecError
 
 
 def get_desk(driver: Driver, cluster: str, *, verb: str = "gpuprov jobs") -> JobDesk:

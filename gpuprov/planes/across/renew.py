@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 from gpuprov.cluster.node_variables import SSH_FILE
 from gpuprov.cluster.services import reload_ssh
 from gpuprov.cluster.state import observe_cluster
-from gpuprov.core.errors import SpecError
 from gpuprov.core.side_by_side import each
 from gpuprov.planes.across.files import find_stale, gather_files, present_crew, renewal_lines
 from gpuprov.planes.registry import planes_of
+from gpuprov.spec.spec_error import SpecError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from gpuprov.core.errors import GpuprovError, SpecError, TimedOut, Unreachable
+from gpuprov.core.errors import GpuprovError, TimedOut, Unreachable
 from gpuprov.core.names import name_cluster
 from gpuprov.core.silence_limit import scaled_limit_s
 from gpuprov.core.units import parse_duration_s
@@ -17,6 +17,7 @@ from gpuprov.planes.work.work_place import desk_argv
 from gpuprov.shapes.base import changed, encode
 from gpuprov.spec.job_order import fill_order
 from gpuprov.spec.models import JobsSpec
+from gpuprov.spec.spec_error import SpecError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

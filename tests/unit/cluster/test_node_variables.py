@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from gpuprov.cluster.node_variables import PLAIN_FILE, SSH_FILE, has_own_variables, variable_files
-from gpuprov.core.errors import SpecError
 from gpuprov.spec.models import ClusterSpec, NodesSpec
+from gpuprov.spec.spec_error import SpecError
 from gpuprov.spec.validate import check_spec
 
 ODD = {"ODD": "a b  \"c\" $HOME #d \\ 'e' ", "EQUAL": "a=b=", "PLAIN": "x:/y.z"}

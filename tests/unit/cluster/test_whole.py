@@ -74,7 +74,7 @@ def test_a_host_checks_the_sources_of_mounts_that_another_cannot(tmp_path: Path)
     mounts = (MountSpec(source="/data", target="/data"),)
     spec = replace(SPEC, nodes=replace(SPEC.nodes, mounts=mounts))
     assert find_problems(spec, roles=ROLES, root=tmp_path) == []
-    assert [one.path for one in find_problems(spec_alone(spec), roles=ROLES, root=tmp_path)] == [
+    assert [one.where for one in find_problems(spec_alone(spec), roles=ROLES, root=tmp_path)] == [
         "nodes.mounts[0].source"
     ]
     (tmp_path / "data").mkdir()

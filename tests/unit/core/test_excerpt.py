@@ -2,8 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from gpuprov.core.errors import GpuprovError, Problem, SpecError
+from gpuprov.core.errors import GpuprovError
 from gpuprov.core.excerpt import LINE, LINES, WORDS, end_and_causes, excerpt, shorten
+from gpuprov.shapes.faults import Fault
+from gpuprov.spec.spec_error import SpecError
 
 
 @pytest.mark.parametrize("text", ["", "gpuprov cluster up -n 4", "Zürich 東京", "x" * WORDS])
@@ -37,7 +39,7 @@ def test_lines_are_cut_one_by_one_and_their_number_is_limited() -> None:
 
 def test_every_error_is_short_whatever_it_quotes() -> None:
     long = "x" * 70_000
-    problems = tuple(Problem(path=f"nodes.mounts[{number}]", message=long) for number in range(1000))
+    problems = tuple(Fault(file="spec", where=f"nodes.mounts[{number}]", message=long) for number in range(1000))
     for error in (GpuprovError(long, evidence=long, fix=long), SpecError(long, problems=problems, fix=long)):
         assert len(error.what) <= LINE
         assert len(error.fix) <= LINE

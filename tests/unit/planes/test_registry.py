@@ -11,10 +11,11 @@ import pytest
 import yaml
 
 from ansible_collections.gpuprov.cluster.plugins.module_utils import serve
-from gpuprov.core.errors import SpecError, UsageError
+from gpuprov.core.errors import UsageError
 from gpuprov.planes.base import Plane
 from gpuprov.planes.registry import PLANES, ROLES, check_spec, plane_of, planes_of
 from gpuprov.spec.models import ClusterSpec, NodesSpec
+from gpuprov.spec.spec_error import SpecError
 
 ROOT = Path(__file__).parents[3]
 MODULES = "ansible_collections.gpuprov.cluster.plugins.modules"

@@ -9,13 +9,14 @@ import pytest
 
 from gpuprov.cluster.files import Member
 from gpuprov.cluster.ordered_spec import with_order
-from gpuprov.core.errors import SpecError, UsageError
+from gpuprov.core.errors import UsageError
 from gpuprov.planes.base import Crew
 from gpuprov.planes.registry import check_spec, plane_of, service_folders, shared_mounts
 from gpuprov.planes.slurm.backup import controller_names, state_folder
 from gpuprov.spec.models import ClusterSpec, HostSpec, MountSpec, NodesSpec, SlurmSpec
 from gpuprov.spec.serialize import dump_spec, load_spec_json
 from gpuprov.spec.shared_folder import KEPT
+from gpuprov.spec.spec_error import SpecError
 
 SLURM = plane_of("slurm")
 
@@ -28,7 +29,7 @@ def spec(backup: str | None = "c001", *, controller: int = 0, share: bool | str 
 def problems(wanted: ClusterSpec) -> list[str]:
     with pytest.raises(SpecError) as caught:
         check_spec(wanted)
-    return [f"{problem.path} {problem.message}; {problem.allowed}" for problem in caught.value.problems]
+    return [f"{problem.where} {problem.message}; {problem.allowed}" for problem in caught.value.problems]
 
 
 @pytest.mark.parametrize(

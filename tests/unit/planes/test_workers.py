@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from gpuprov.cluster.state import observe_cluster
-from gpuprov.core.errors import EngineError, SpecError, TimedOut, UsageError
+from gpuprov.core.errors import EngineError, TimedOut, UsageError
 from gpuprov.drivers.base import LABEL_GPUS, ExecResult, File
 from gpuprov.planes.across.find_desk import get_desk
 from gpuprov.planes.registry import PLANES
@@ -23,6 +23,7 @@ from gpuprov.planes.worker.services import describe_workers
 from gpuprov.shapes.base import read, write
 from gpuprov.shapes.workers import Worker, Workers
 from gpuprov.spec.models import GpuSpec, JobsSpec, NodesSpec, WorkerSpec
+from gpuprov.spec.spec_error import SpecError, in_spec
 from gpuprov.workflows.remove_nodes import remove_nodes
 from gpuprov.workflows.start_stop import stop_nodes
 from gpuwork import crew
@@ -63,7 +64,7 @@ def jobs_say(world: World, monkeypatch: pytest.MonkeyPatch, *jobs: tuple[str, st
 def test_jobs_of_workers_have_a_time_limit_of_the_spec_and_no_memory(world: World) -> None:
     with pytest.raises(SpecError) as caught:
         up(world, jobs=JobsSpec(time="12h", memory="4GiB"))
-    assert [str(problem) for problem in caught.value.problems] == [
+    assert [in_spec(problem) for problem in caught.value.problems] == [
         "jobs.memory: is given, but workers do not limit memory (allowed: null, or nodes.role: slurm)"
     ]
     assert world.names == []

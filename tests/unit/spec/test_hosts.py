@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from gpuprov.core.errors import SpecError
 from gpuprov.core.fingerprint import fingerprint
 from gpuprov.documents.engine_state import spec_document
 from gpuprov.planes.registry import ROLES
@@ -25,6 +24,7 @@ from gpuprov.spec.models import (
     UnreachableSpec,
 )
 from gpuprov.spec.serialize import dump_spec, load_spec_json
+from gpuprov.spec.spec_error import SpecError, in_spec
 from gpuprov.spec.validate import check_spec, find_problems
 from tests.schemas import validate
 
@@ -75,7 +75,7 @@ unreachable: {after_s: soon}
 """
     with pytest.raises(SpecError) as caught:
         read_draft(text, name="lab.yaml", roles=ROLES)
-    assert [str(problem).partition(" (")[0] for problem in caught.value.problems] == [
+    assert [in_spec(problem).partition(" (")[0] for problem in caught.value.problems] == [
         "hosts[1].prot: line 4: unknown key; did you mean port?",
         "hosts[2].name: line 5: is required but missing",
         "unreachable.after_s: line 6: is the text 'soon'",
@@ -83,11 +83,11 @@ unreachable: {after_s: soon}
     text = text.replace("prot: 22", "nodes: 2").replace("{address", "{name: c, address").replace("soon", "1")
     with pytest.raises(SpecError) as caught:
         read_draft(text, name="lab.yaml", roles=ROLES)
-    assert [(problem.path, problem.message.partition(":")[0]) for problem in caught.value.problems] == [
-        ("hosts[0].name", "line 3"),
-        ("hosts[0].address", "line 3"),
-        ("hosts[1].nodes", "line 4"),
-        ("unreachable.after_s", "line 6"),
+    assert [(problem.where, problem.line) for problem in caught.value.problems] == [
+        ("hosts[0].name", 3),
+        ("hosts[0].address", 3),
+        ("hosts[1].nodes", 4),
+        ("unreachable.after_s", 6),
     ]
 
 
@@ -143,7 +143,7 @@ def fixed(*counts: int | None, total: int = 4) -> ClusterSpec:
 )
 def test_what_cannot_be_of_hosts_is_refused_under_its_path(path: str, spec: ClusterSpec) -> None:
     found = find_problems(spec, roles=ROLES)
-    assert [problem.path for problem in found] == [path]
+    assert [problem.where for problem in found] == [path]
     assert all(problem.allowed for problem in found)
 
 

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from gpuprov.core.errors import SpecError
 from gpuprov.planes.registry import ROLES
 from gpuprov.spec.image_files import take_in_files
 from gpuprov.spec.load import load_draft
 from gpuprov.spec.models import ImageSpec
 from gpuprov.spec.serialize import dump_spec, load_spec_json
+from gpuprov.spec.spec_error import SpecError, in_spec
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def load(lab: Path, image: str) -> ImageSpec:
 def refused(lab: Path, image: str) -> list[str]:
     with pytest.raises(SpecError) as caught:
         load(lab, image)
-    return [str(problem) for problem in caught.value.problems]
+    return [in_spec(problem) for problem in caught.value.problems]
 
 
 def test_a_spec_says_by_itself_what_its_files_said(lab: Path, monkeypatch: pytest.MonkeyPatch) -> None:

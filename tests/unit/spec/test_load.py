@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from gpuprov.core.errors import SpecError
 from gpuprov.planes.registry import ROLES
 from gpuprov.spec.load import load_draft, read_draft
 from gpuprov.spec.models import ClusterSpec, GpuSpec, MountSpec, NodesSpec
+from gpuprov.spec.spec_error import SpecError, in_spec
 
 DATA = Path(__file__).parent / "data"
 CASES = json.loads((DATA / "bad_specs.json").read_text())
@@ -56,7 +56,7 @@ def test_an_anchor_may_be_used_again() -> None:
 @pytest.mark.parametrize("case", CASES, ids=[case["id"] for case in CASES])
 def test_what_cannot_be_is_refused_with_its_path_and_line(case: dict[str, Any]) -> None:
     error = refused(case["text"])
-    assert [str(problem) for problem in error.problems] == case["problems"]
+    assert [in_spec(problem) for problem in error.problems] == case["problems"]
     assert error.exit_code == 2
     assert error.fix
 
@@ -64,13 +64,13 @@ def test_what_cannot_be_is_refused_with_its_path_and_line(case: dict[str, Any]) 
 def test_every_problem_is_reported_at_once() -> None:
     error = refused((DATA / "many_problems.yaml").read_text())
     expected = (DATA / "many_problems.txt").read_text().splitlines()
-    assert [str(problem) for problem in error.problems] == expected
+    assert [in_spec(problem) for problem in error.problems] == expected
     assert str(len(expected)) in error.what
 
 
 def test_a_rule_is_not_asked_about_a_value_that_could_not_be_read() -> None:
     error = refused("version: gpuprov/v1\nnodes: {count: ten}\nslurm: {controller: 9}\n")
-    assert [problem.path for problem in error.problems] == ["nodes.count"]
+    assert [problem.where for problem in error.problems] == ["nodes.count"]
 
 
 def test_deep_nesting_is_refused_without_a_traceback() -> None:

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from gpuprov.core.errors import SpecError
 from gpuprov.spec.models import ClusterSpec, GpuSpec, ImageSpec, JobsSpec, MountSpec, NodesSpec
 from gpuprov.spec.serialize import dump_spec, load_spec_json
+from gpuprov.spec.spec_error import SpecError
 
 FULL = ClusterSpec(
     name="mine",

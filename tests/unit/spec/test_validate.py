@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from gpuprov.core.errors import SpecError
 from gpuprov.planes.registry import ROLES
 from gpuprov.spec.models import ClusterSpec, GpuSpec, ImageSpec, MountSpec, NetworkSpec, NodesSpec, SlurmSpec
+from gpuprov.spec.spec_error import SpecError
 from gpuprov.spec.validate import check_spec, find_problems
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def paths(spec: ClusterSpec, root: Path = Path("/")) -> list[str]:
-    return [problem.path for problem in find_problems(spec, root=root, roles=ROLES)]
+    return [problem.where for problem in find_problems(spec, root=root, roles=ROLES)]
 
 
 def changed(section: str, **values: Any) -> ClusterSpec:
@@ -146,7 +146,7 @@ def test_what_can_be_passes(spec: ClusterSpec) -> None:
 )
 def test_what_cannot_be_is_refused_under_its_path(path: str, spec: ClusterSpec) -> None:
     found = find_problems(spec, roles=ROLES)
-    assert path in [problem.path for problem in found]
+    assert path in [problem.where for problem in found]
     assert all(problem.allowed for problem in found)
 
 
@@ -161,7 +161,7 @@ def test_the_nodes_must_fit_into_both_subnets() -> None:
 
 def test_a_name_that_is_none_is_told_without_the_value() -> None:
     (problem,) = find_problems(changed("nodes", environment=("DB-PASSWORD=two words",)), roles=ROLES)
-    assert (problem.path, problem.message) == ("nodes.environment[0]", "'DB-PASSWORD' is not a valid variable")
+    assert (problem.where, problem.message) == ("nodes.environment[0]", "'DB-PASSWORD' is not a valid variable")
 
 
 def test_mounts(tmp_path: Path) -> None:
@@ -188,7 +188,7 @@ def test_a_role_is_looked_up_on_the_host_and_no_two_have_one_name(tmp_path: Path
         (tmp_path / folder / "tasks/main.yml").touch()
     assert paths(changed("image", roles=("/a/motd",)), tmp_path) == []
     (problem,) = find_problems(changed("image", roles=("/a/motd", "/b/motd")), root=tmp_path, roles=ROLES)
-    assert (problem.path, problem.message) == ("image.roles[1]", "'/b/motd' has the name of image.roles[0]")
+    assert (problem.where, problem.message) == ("image.roles[1]", "'/b/motd' has the name of image.roles[0]")
 
 
 @pytest.mark.parametrize("again", ["/data", "//data", "/data/", "/./data"])
@@ -207,7 +207,7 @@ def test_every_problem_is_reported_at_once() -> None:
     )
     with pytest.raises(SpecError) as caught:
         check_spec(spec, roles=ROLES)
-    found = [problem.path for problem in caught.value.problems]
+    found = [problem.where for problem in caught.value.problems]
     assert sorted(found) == [
         "gpus.per_node", "image.base", "name", "nodes.count", "nodes.prefix", "slurm.controller", "slurm.partition",
     ]  # fmt: skip

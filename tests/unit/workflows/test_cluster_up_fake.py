@@ -9,7 +9,7 @@ from unittest.mock import Mock
 import pytest
 
 from gpuprov.cluster.state import observe_cluster
-from gpuprov.core.errors import EngineError, GpuprovError, HostNotReady, NotOurs, SpecError, TimedOut, UsageError
+from gpuprov.core.errors import EngineError, GpuprovError, HostNotReady, NotOurs, TimedOut, UsageError
 from gpuprov.drivers.base import (
     LABEL_ADDRESS,
     LABEL_CLUSTER,
@@ -26,6 +26,7 @@ from gpuprov.host.links import Link
 from gpuprov.planes.slurm import daemons as slurm
 from gpuprov.planes.slurm.munge import LABEL_MUNGE_OWNER
 from gpuprov.spec.models import ClusterSpec, GpuSpec, JobsSpec, NetworkSpec, NodesSpec
+from gpuprov.spec.spec_error import SpecError
 from gpuprov.workflows.cluster_up import UpOrder, cluster_up, preview_changes, preview_up
 from tests.fakes.faults import Killed
 

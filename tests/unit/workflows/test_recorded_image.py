@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpuprov.cluster.images import node_recipe
-from gpuprov.core.errors import SpecError
 from gpuprov.drivers.base import LABEL_FINGERPRINT
 from gpuprov.planes.across.cluster_order import ClusterOrder, resolve_spec
 from gpuprov.planes.registry import PLANES
+from gpuprov.spec.spec_error import SpecError, in_spec
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -66,7 +66,7 @@ def test_a_role_that_is_gone_is_named_before_anything_is_changed(world: World, l
     more = ordered(world, 3)
     with pytest.raises(SpecError) as caught:
         world.up(spec=more)
-    assert [str(problem).partition(" (")[0] for problem in caught.value.problems] == [
+    assert [in_spec(problem).partition(" (")[0] for problem in caught.value.problems] == [
         f"image.roles[0]: '{lab}/motd' does not exist on the host"
     ]
     with pytest.raises(SpecError, match="does not exist on the host"):

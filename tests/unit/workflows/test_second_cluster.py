@@ -9,7 +9,7 @@ import pytest
 
 from gpuprov.cluster.node_order import NodeOrder
 from gpuprov.cluster.state import observe_cluster
-from gpuprov.core.errors import EngineError, GpuprovError, NotOurs, SpecError, UsageError
+from gpuprov.core.errors import EngineError, GpuprovError, NotOurs, UsageError
 from gpuprov.core.reporter import Silent
 from gpuprov.drivers.base import LABEL_BEGUN, LABEL_ROLE, LABEL_SPEC
 from gpuprov.host.links import Link
@@ -17,6 +17,7 @@ from gpuprov.host.survey import EngineDoor
 from gpuprov.planes.across.cluster_order import ClusterOrder, resolve_spec
 from gpuprov.planes.base import spec_of
 from gpuprov.spec.models import NetworkSpec
+from gpuprov.spec.spec_error import SpecError
 from gpuprov.workflows.cluster_up import UpOrder, cluster_up, preview_up
 from gpuprov.workflows.create_node import create_node
 from gpuprov.workflows.standalone_image import build_image

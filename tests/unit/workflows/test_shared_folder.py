@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from gpuprov.cluster.state import observe_cluster
-from gpuprov.core.errors import EngineError, HostNotReady, SpecError, UsageError
+from gpuprov.core.errors import EngineError, HostNotReady, UsageError
 from gpuprov.core.reporter import Silent
 from gpuprov.drivers.base import LABEL_ACCOUNT
 from gpuprov.host.folders import FolderLook
@@ -17,6 +17,7 @@ from gpuprov.spec.devices import Mount
 from gpuprov.spec.draft import CHOOSABLE
 from gpuprov.spec.models import ClusterSpec, NodesSpec
 from gpuprov.spec.shared_folder import ACCOUNT_UID, SHARED
+from gpuprov.spec.spec_error import SpecError
 from gpuprov.workflows.cluster_up import UpOrder, cluster_up, preview_changes
 from gpuprov.workflows.create_node import CloneOrder, clone_node
 from gpuprov.workflows.start_stop import stop_nodes
