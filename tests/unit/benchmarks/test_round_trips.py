@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.round_trips import TYPED, Count, CountedHosts, controller, count, render
+from benchmarks.round_trips import TYPED, CountedHosts, controller, count, render
 
 PAGE = Path(__file__).parents[3] / "docs/benchmarks.md"
 
@@ -15,12 +15,11 @@ PAGE = Path(__file__).parents[3] / "docs/benchmarks.md"
 def test_what_is_asked_side_by_side_is_one_round(tmp_path: Path) -> None:
     verbs = {"new": TYPED["`cluster up -f`, new"], "run": "exec c003 -- true", "list": "list"}
     found = count(verbs, tmp_path)
-    assert found["new"].rounds == ("part", "plan", "up + ready")
+    assert found["new"].rounds == ("part", "plan", "up", "ready")
     assert found["run"].rounds == ("list", "exec")
     assert (found["list"].rounds, found["list"].connections) == (("list",), 1)
     lines = render(found).splitlines()
-    assert lines[2:4] == ["| new | 1 | 3 | part, plan, up + ready |", "| run | 1 | 2 | list, exec |"]
-    assert "| 1 | **4** | a, b, c, d |" in render({"more than the goal": Count(rounds=tuple("abcd"), connections=1)})
+    assert lines[2:4] == ["| new | 1 | 4 | part, plan, up, ready |", "| run | 1 | 2 | list, exec |"]
 
 
 def test_a_verb_that_fails_is_not_counted(tmp_path: Path) -> None:
