@@ -43,9 +43,9 @@ if TYPE_CHECKING:
     from gpuprov.core.reporter import Reporter
     from gpuprov.host.remote.hosts import Hosts
     from gpuprov.planes.across.rows import NodeRow
+    from gpuprov.shapes.verify import Report
     from gpuprov.spanning.parts.over_hosts import SpanningCluster
     from gpuprov.spec.models import ClusterSpec
-    from gpuprov.verify.models import Report
 
 
 @dataclass(frozen=True, kw_only=True)
