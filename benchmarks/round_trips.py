@@ -215,9 +215,8 @@ def render(counts: Mapping[str, Count]) -> str:
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
-def time_rounds(host: str) -> list[float]:
+def time_rounds(host: str, places: Places) -> list[float]:
     """Seconds of a question that a host refuses, again and again, once the connection is open."""
-    places = ensure_places()
     request, seconds = MemberRequest(verb="nothing", document={}), []
     with closing(MemberProcesses(places)) as members:
         for _ in range(TIMED + 1):
@@ -234,7 +233,7 @@ def main() -> None:
     parser.add_argument("--time", metavar="HOST", help="measure a question to this host")
     host = parser.parse_args().time
     if host:
-        seconds = time_rounds(host)
+        seconds = time_rounds(host, ensure_places())
         taken = f"{statistics.median(seconds):.3f} s, {min(seconds):.3f} to {max(seconds):.3f} s"
         sys.stdout.write(f"{describe('one question')}\n\n{taken}\n")
         return

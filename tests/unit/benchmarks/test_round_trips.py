@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
-from benchmarks.round_trips import TYPED, CountedHosts, controller, count, render
+from benchmarks.round_trips import TIMED, TYPED, CountedHosts, controller, count, render, time_rounds
+from tests.fakes.ssh import scripted_member
 
+if TYPE_CHECKING:
+    from gpuprov.host.remote.places import Places
+    from tests.fakes.ssh import FakeSsh
+
+HOSTS = "all: {children: {lab: {children: {gpu_hosts: {hosts: {hoff: {ansible_host: 192.0.2.11}}}}}}}\n"
 PAGE = Path(__file__).parents[3] / "docs/benchmarks.md"
 
 
@@ -34,6 +41,14 @@ def test_another_way_to_a_host_is_another_connection(tmp_path: Path) -> None:
             hosts.attach(way, ["gpuprov", "exec"], terminal=False)
         assert isinstance(hosts, CountedHosts)
         assert hosts.counted().connections == 2
+
+
+def test_a_question_is_timed_once_the_connection_is_open(ssh: FakeSsh, places: Places) -> None:
+    places.inventory.write_text(HOSTS)
+    refusal = "say('error', what='members do not know `nothing`', evidence='', fix='', exit_code=2)"
+    ssh.reach("192.0.2.11", member=scripted_member(f"while True: hear(); {refusal}"))
+    assert len(time_rounds("hoff", places)) == TIMED
+    assert len(ssh.calls()) == 1
 
 
 @pytest.mark.slow
