@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Final, Literal
 from gpuprov.core.errors import HostNotReady
 from gpuprov.core.execution import run
 from gpuprov.core.limits import Limits
-from gpuprov.host.disks import Usage, count_usage, look_at_disk
+from gpuprov.host.disks import count_usage, look_at_disk
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from gpuprov.core.disk import Disk
+    from gpuprov.core.disk import Disk, Usage
 
 FolderKind = Literal["absent", "folder", "file", "link", "hidden"]
 

@@ -125,7 +125,8 @@ class MemberProcess:
             GpuprovError: It failed there; the three parts are its own.
         """
         self._spoilt = True
-        self._exchange.forget_stderr()
+        if self._greeted:
+            self._exchange.forget_stderr()  # of the first request it is evidence: ssh may have failed before this
         conversation = _Conversation(self._connection, self._exchange, request, reporter, greeted=self._greeted)
         try:
             document = conversation.hold(stop)
