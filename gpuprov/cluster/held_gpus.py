@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from gpuprov.drivers.base import NodeState
     from gpuprov.gpu.models import Gpu
     from gpuprov.spec.devices import CharDevice
-    from gpuprov.spec.models import Sharing
+    from gpuprov.spec.gpu_order import Sharing
 
 
 def leased_uuids(node: NodeState) -> tuple[str, ...]:
