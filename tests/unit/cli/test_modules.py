@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -187,3 +189,24 @@ def test_what_each_gpu_has_is_an_argument_of_each_module_and_documented(name: st
     assert set(fragment) == {told.argument for told in CRITERIA.values()} == {"gpu_model", "gpu_memory"}
     for argument, about in fragment.items():
         assert module.ARGUMENTS[argument] == {"type": about["type"]}
+
+
+WITHOUT_GPUPROV = """
+import json, sys
+from ansible.module_utils import basic
+sys.modules["gpuprov"] = None
+basic._ANSIBLE_ARGS = json.dumps({"ANSIBLE_MODULE_ARGS": {"name": "c007", **json.loads(sys.argv[1])}}).encode()
+basic._ANSIBLE_PROFILE = "legacy"
+from ansible_collections.gpuprov.cluster.plugins.modules import node
+node.main()
+"""
+
+
+@pytest.mark.parametrize("given", [{}, {"gpu_model": "H100"}])
+def test_a_python_without_gpuprov_is_told_so_whatever_was_asked(given: dict[str, str]) -> None:
+    argv = [sys.executable, "-c", WITHOUT_GPUPROV, json.dumps(given)]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    told = json.loads(done.stdout)
+    assert told["failed"]
+    assert told["msg"].startswith("gpuprov is not installed for the Python that runs this module")
+    assert "fix: set ansible_python_interpreter" in told["msg"]

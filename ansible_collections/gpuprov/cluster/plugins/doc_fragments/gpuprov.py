@@ -33,7 +33,7 @@ notes:
     - On failure, C(msg) contains what failed, the evidence and the fix, which are also separate return values.
 """
 
-    GPU_CRITERIA = json.dumps({"options": _gpu_criteria()})
+    GPU_CRITERIA: str
 
     GPU_MODE = """
 options:
@@ -66,3 +66,6 @@ attributes:
         support: full
         description: Shows the changes, one per line.
 """
+
+
+ModuleDocFragment.GPU_CRITERIA = json.dumps({"options": _gpu_criteria()})  # of what gpuprov defines
