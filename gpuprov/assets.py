@@ -12,8 +12,14 @@ from typing import Literal
 from gpuprov.core.errors import HostNotReady
 
 Asset = Literal["gpuwork", "inventories", "roles", "smoke_kernels", "templates"]
+Brought = Asset | Literal["shapes"]
 
 PACKAGE = Path(__file__).resolve().parent
+
+
+def get_brought(name: Brought) -> Path:
+    """The folder of a package that images get: one that ships with gpuprov, or the shapes, which are part of it."""
+    return PACKAGE / "shapes" if name == "shapes" else get_asset(name)
 
 
 def get_asset(name: Asset, *, package: Path = PACKAGE) -> Path:

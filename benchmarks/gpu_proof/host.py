@@ -18,11 +18,11 @@ from gpuprov.core.reporter import Silent
 from gpuprov.core.rounds import every, watch_rounds
 from gpuprov.core.waiting import SystemClock
 from gpuprov.documents.doctor import doctor_document
-from gpuprov.documents.verify import check_document
 from gpuprov.documents.watch import change_document
 from gpuprov.host.examine import examine_host
 from gpuprov.host.local import LocalHost
 from gpuprov.host.record import take_record
+from gpuprov.shapes.base import write
 from gpuprov.verify.chain import judge_host
 from gpuprov.verify.changes import Change, Seen, change_of_cluster, compare
 from gpuprov.verify.models import Expectation
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from gpuprov.core.waiting import Clock
     from gpuprov.drivers.base import Driver
-    from gpuprov.verify.models import NodeReport
+    from gpuprov.shapes.verify import NodeReport
 
 WATCH_EVERY_S = 5.0
 PACKAGES = (
@@ -106,7 +106,7 @@ def check(*, simulated: bool) -> dict[str, Any]:
 
 def report_document(report: NodeReport) -> dict[str, Any]:
     """Return a report of the host or of a node as a part of the proof tells it."""
-    problem = report.first_problem
+    problem = report.problem
     passed = passed_by(report.verdict)
     unknown = [check.id for check in report.checks if check.status == "unknown"]
     why = f"{problem.id}: {problem.evidence}" if problem and not passed else ""
@@ -116,8 +116,8 @@ def report_document(report: NodeReport) -> dict[str, Any]:
         "verdict": report.verdict,
         "access": report.access,
         "gpus": list(report.gpus),
-        "counts": report.counts,
-        "checks": [check_document(one) for one in report.checks],
+        "counts": dict(report.counts),
+        "checks": [write(one) for one in report.checks],
     }
 
 

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from gpuprov.core.errors import HostNotReady
 from gpuprov.gpu.driver_files import read_driver_files
+from gpuprov.shapes.base import changed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from gpuprov.verify.models import NodeReport
+    from gpuprov.shapes.verify import NodeReport
 
     Facts = dict[str, Any]
 
@@ -91,9 +92,9 @@ def tell_withheld(report: NodeReport, withheld: tuple[str, ...]) -> NodeReport:
         return report
     said = f"this is a container, which was not given the GPUs at {', '.join(withheld)}: nothing is known of them"
     checks = (
-        replace(check, status="warn", evidence=f"{check.evidence}; {said}")
+        changed(check, status="warn", evidence=f"{check.evidence}; {said}")
         if check.id == "host-gpus" and check.status == "pass"
         else check
         for check in report.checks
     )
-    return replace(report, checks=tuple(checks))
+    return changed(report, checks=tuple(checks))

@@ -11,17 +11,17 @@ from gpuprov.core.error_document import error_document, error_parts
 from gpuprov.core.errors import UsageError
 from gpuprov.core.excerpt import shorten
 from gpuprov.core.exhaustion import explain_exhaustion
+from gpuprov.documents.envelope import plain
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from gpuprov.cli.session import Session
     from gpuprov.core.errors import GpuprovError
+    from gpuprov.documents.envelope import Shown
 
 EXIT_UNEXPECTED = 70  # EX_SOFTWARE of sysexits.h: none of the codes that mean something here
 
 
-def fail(session: Session, error: GpuprovError, *, result: Mapping[str, object] | None = None, text: str = "") -> int:
+def fail(session: Session, error: GpuprovError, *, result: Shown | None = None, text: str = "") -> int:
     """Say what failed and return the exit code.
 
     Args:
@@ -64,10 +64,10 @@ def _end(
     parts: dict[str, Any],
     *,
     words: str,
-    result: Mapping[str, object] | None = None,
+    result: Shown | None = None,
 ) -> int:
     session.log.error(error)
     tell(f"error: {words}\n")
     if session.as_json:
-        session.show(error_document(parts) if result is None else {**result, "error": parts}, "")
+        session.show(error_document(parts) if result is None else {**plain(result), "error": parts}, "")
     return int(parts["exit_code"])

@@ -19,8 +19,7 @@ from gpuprov.core.reporter import TimingReporter
 from gpuprov.documents.envelope import of_round, with_durations
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
+    from gpuprov.documents.envelope import Shown
     from gpuprov.host.base import Host
     from gpuprov.host.remote.members import MemberProcesses
 
@@ -75,7 +74,7 @@ class Session:
         """Whether stdout is a terminal that shows colours."""
         return can_show(sys.stdout, os.environ)
 
-    def show(self, document: Mapping[str, object], text: str) -> None:
+    def show(self, document: Shown, text: str) -> None:
         """Print the result: the document with `--json`, else the text."""
         sys.stdout.write(self._as_json(document) if self.as_json else f"{printable(text.rstrip(), styles=True)}\n")
 
@@ -94,7 +93,7 @@ class Session:
         if "members" in self.__dict__:
             self.members.close()
 
-    def show_round(self, document: Mapping[str, object], text: str, *, at: str) -> None:
+    def show_round(self, document: Shown, text: str, *, at: str) -> None:
         """Print what one round of a watch has to tell: the document on a line of its own with `--json`, else the text.
 
         Args:
@@ -114,7 +113,7 @@ class Session:
         sys.stdout.write(printable(text))
         sys.stdout.flush()
 
-    def _as_json(self, document: Mapping[str, object]) -> str:
+    def _as_json(self, document: Shown) -> str:
         whole = with_durations(document, self.reporter.phases)
         dumped = json.dumps(whole, indent=2, ensure_ascii=not takes_all_letters())
         return printable_json(dumped) + "\n"

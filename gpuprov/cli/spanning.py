@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from gpuprov.cli.session import Session
     from gpuprov.core.errors import GpuprovError
     from gpuprov.core.reporter import Reporter
+    from gpuprov.documents.envelope import Shown
     from gpuprov.host.remote.hosts import HostsBySsh
     from gpuprov.host.remote.machine import RemoteMachine
     from gpuprov.planes.across.leaving import JobsPolicy
@@ -219,7 +220,7 @@ def nodes_here(session: Session, names: Sequence[str]) -> set[str]:
     return {name for found in seen.answers.values() for name in found}
 
 
-def show_result(session: Session, document: dict[str, Any], text: str, error: GpuprovError | None, code: int) -> int:
+def show_result(session: Session, document: Shown, text: str, error: GpuprovError | None, code: int) -> int:
     """Show the result, and end with the error of the hosts that lack in it."""
     from gpuprov.cli.failure import fail
 

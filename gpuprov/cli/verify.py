@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver
     from gpuprov.host.base import Host
+    from gpuprov.shapes.verify import Report
     from gpuprov.spanning.parts.over_hosts import SpanningCluster
-    from gpuprov.verify.models import Report
     from gpuprov.verify.request import Work
 
 LONGEST_WATCH_S = 7 * 86400.0
@@ -212,13 +212,12 @@ def _write(files: dict[str, ReportFile], report: Report) -> None:
 
 def _show(session: Session, report: Report, files: dict[str, ReportFile], error: GpuprovError | None = None) -> int:
     from gpuprov.cli.verify_table import render_report
-    from gpuprov.documents.verify import verify_document
 
     _write(files, report)
     for file in files.values():
         session.reporter.note(f"written: {file.path}")
     text = render_report(report, colour=session.colour)
-    return spanning.show_result(session, verify_document(report), text, error, 0 if report.passed else 1)
+    return spanning.show_result(session, report, text, error, 0 if report.passed else 1)
 
 
 def _refuse(what: str, evidence: str, instead: str) -> UsageError:

@@ -8,7 +8,7 @@ from gpuprov.cli.tables import render_table
 from gpuprov.verify.report import problem_lines, summary, table_headers, table_rows
 
 if TYPE_CHECKING:
-    from gpuprov.verify.models import Report
+    from gpuprov.shapes.verify import Report
 
 
 def render_report(report: Report, *, colour: bool) -> str:

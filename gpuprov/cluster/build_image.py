@@ -287,7 +287,7 @@ def _play(driver: Driver, recipe: Recipe) -> Play:
         "base": {"base_init": recipe.init, "base_extra_packages": list(recipe.packages)},
         "cuda": {
             "cuda_requirements": list(recipe.requirements),
-            "cuda_stamp": payload_stamp(recipe.requirements, recipe.smoke_kernels),
+            "cuda_stamp": payload_stamp(recipe.requirements, [recipe.smoke_kernels]),
         },
         **{role: dict(given) for role, given in recipe.plane.variables(recipe.init).items()},
     }

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Union
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
     from gpuprov.core.outcome import PhaseTiming
+    from gpuprov.shapes.base import Document
 
+Shown = Union[Mapping[str, object], "Document"]
 VERSION = 1
 
 
@@ -17,11 +20,20 @@ def document(name: str, /, **content: Any) -> dict[str, Any]:  # noqa: ANN401 - 
     return {"schema": f"gpuprov.{name}/v1", **content}
 
 
-def with_durations(content: Mapping[str, object], phases: Iterable[PhaseTiming]) -> dict[str, object]:
+def plain(content: Shown) -> Mapping[str, object]:
+    """A document as JSON's values."""
+    if isinstance(content, Mapping):
+        return content
+    from gpuprov.shapes.base import write
+
+    return write(content)
+
+
+def with_durations(content: Shown, phases: Iterable[PhaseTiming]) -> dict[str, object]:
     """The one document of a run."""
-    return {"version": VERSION, **content, "seconds": {phase.name: round(phase.seconds, 3) for phase in phases}}
+    return {"version": VERSION, **plain(content), "seconds": {phase.name: round(phase.seconds, 3) for phase in phases}}
 
 
-def of_round(content: Mapping[str, object], at: str) -> dict[str, object]:
+def of_round(content: Shown, at: str) -> dict[str, object]:
     """The document of one round of a watch."""
-    return {"version": VERSION, "at": at, **content}
+    return {"version": VERSION, "at": at, **plain(content)}

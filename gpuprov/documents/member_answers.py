@@ -27,6 +27,7 @@ from gpuprov.gpu.lost import LostGpu
 from gpuprov.gpu.models import Gpu, HostGpus, MigInstance
 from gpuprov.planes.across.rows import NodeRow
 from gpuprov.planes.over_hosts.host_look import HostLook
+from gpuprov.shapes.base import Shape, read
 from gpuprov.spec.models import ENGINES
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from gpuprov.core.answer_kinds import Accepts
 
 Answer = TypeVar("Answer")
+Told = TypeVar("Told", bound=Shape)
 
 _WORD: Final = text_of(300)
 _WORDS: Final = text_of(10_000)
@@ -114,14 +116,23 @@ def read_lines(told: Mapping[str, Any], key: str, host: str) -> tuple[str, ...]:
     return strictly(lines, host)
 
 
-def strictly(read: Callable[[], Answer], host: str) -> Answer:
+def read_answer(kind: type[Told], told: Mapping[str, Any], host: str) -> Told:
+    """A shape in the answer of a host.
+
+    Raises:
+        HostNotReady: It is none.
+    """
+    return strictly(lambda: read(kind, told), host)
+
+
+def strictly(act: Callable[[], Answer], host: str) -> Answer:
     """What is read of an answer.
 
     Raises:
         HostNotReady: It is none.
     """
     try:
-        return read()
+        return act()
     except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
         raise HostNotReady(
             f"{host} gave an unexpected answer",

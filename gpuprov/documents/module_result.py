@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from gpuprov.planes.across.rows import NodeRow
-    from gpuprov.verify.models import Report
+    from gpuprov.shapes.verify import Report
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 from gpuprov.documents.envelope import document
 from gpuprov.documents.nodes import row_document
-from gpuprov.documents.verify import verify_document
 from gpuprov.gpu.allocate import describe_shared
+from gpuprov.shapes.base import write
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from gpuprov.core.outcome import Outcome
     from gpuprov.planes.across.rows import NodeRow
-    from gpuprov.verify.models import Report
+    from gpuprov.shapes.verify import Report
 
 
 def outcome_document(outcome: Outcome, *, host: str) -> dict[str, Any]:
@@ -33,7 +33,7 @@ def cluster_up_document(
         host=host,
         changed=list(outcome.changed),
         unchanged=outcome.unchanged,
-        **({"verify": verify_document(report)} if report else {}),
+        **({"verify": write(report)} if report else {}),
         **({"shared": shared} if shared else {}),
         nodes=[row_document(row) for row in rows],
     )

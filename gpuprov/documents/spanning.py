@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from gpuprov.core.errors import GpuprovError
     from gpuprov.core.outcome import Outcome
     from gpuprov.planes.across.rows import NodeRow
-    from gpuprov.verify.models import Report
+    from gpuprov.shapes.verify import Report
 
 
 def hosts_documents(

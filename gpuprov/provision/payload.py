@@ -13,7 +13,7 @@ import sys
 import tarfile
 from typing import TYPE_CHECKING, Final, Literal
 
-from gpuprov.assets import get_asset
+from gpuprov.assets import get_brought
 from gpuprov.core.errors import GpuprovError
 from gpuprov.core.fingerprint import fingerprint, short
 from gpuprov.provision.plane_recipe import WORKERS
@@ -25,25 +25,26 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from gpuprov.assets import Asset
+    from gpuprov.assets import Brought
 
-PAYLOADS: Final[dict[str, tuple[tuple[str, ...], Asset]]] = {
-    **{variant: (requirements, "smoke_kernels") for variant, requirements in REQUIREMENTS.items()},
-    "work": (WORKERS, "gpuwork"),
+PAYLOADS: Final[dict[str, tuple[tuple[str, ...], tuple[Brought, ...]]]] = {
+    **{variant: (requirements, ("smoke_kernels",)) for variant, requirements in REQUIREMENTS.items()},
+    "work": (WORKERS, ("gpuwork", "shapes")),
 }
 
 
-def payload_stamp(requirements: Sequence[str], package: Path) -> str:
+def payload_stamp(requirements: Sequence[str], packages: Sequence[Path]) -> str:
     """A word that changes with the Python packages or gpuprov's own; a host keeps it to say what it has."""
-    return short(fingerprint([list(requirements), hash_folder(package)]))
+    return short(fingerprint([list(requirements), *map(hash_folder, packages)]))
 
 
-def pack_package(package: Path, cache: Path) -> Path:
-    """A package of gpuprov's as an archive with a folder of its name; made once and kept."""
-    kept = cache / f"{package.name}-{short(hash_folder(package))}.tar.gz"
+def pack_packages(packages: Sequence[Path], cache: Path) -> Path:
+    """Packages of gpuprov's as an archive with a folder of each one's name; made once and kept."""
+    kept = cache / f"{packages[0].name}-{short(fingerprint([*map(hash_folder, packages)]))}.tar.gz"
     if not kept.is_file():
         cache.mkdir(parents=True, exist_ok=True)
-        _pack(kept, {f"{package.name}/{path.relative_to(package)}": path for path in source_files(package)}, "w:gz")
+        files = {f"{one.name}/{path.relative_to(one)}": path for one in packages for path in source_files(one)}
+        _pack(kept, files, "w:gz")
     return kept
 
 
@@ -64,7 +65,7 @@ def _pack(kept: Path, files: Mapping[str, Path], mode: Literal["w", "w:gz"]) -> 
     unfinished.replace(kept)
 
 
-def fetch(requirements: Sequence[str], *, python: str, cache: Path, package: Path) -> dict[str, object]:
+def fetch(requirements: Sequence[str], *, python: str, cache: Path, packages: Sequence[Path]) -> dict[str, object]:
     """Everything the role copies, with its place on this machine.
 
     Raises:
@@ -75,20 +76,20 @@ def fetch(requirements: Sequence[str], *, python: str, cache: Path, package: Pat
     return {
         "requirements": list(requirements),
         "wheels": str(pack_wheels(wheels)),
-        "package": str(pack_package(package, cache)),
+        "package": str(pack_packages(packages, cache)),
     }
 
 
 def main(arguments: Sequence[str]) -> int:
     """Answer the role; errors go to standard error in three parts."""
     verb, payload, *python = arguments
-    requirements, asset = PAYLOADS[payload]
+    requirements, assets = PAYLOADS[payload]
     try:
-        package = get_asset(asset)
+        packages = [*map(get_brought, assets)]
         if verb == "stamp":
-            sys.stdout.write(payload_stamp(requirements, package))
+            sys.stdout.write(payload_stamp(requirements, packages))
         else:
-            found = fetch(requirements, python=python[0], cache=default_cache(), package=package)
+            found = fetch(requirements, python=python[0], cache=default_cache(), packages=packages)
             sys.stdout.write(json.dumps(found))
     except GpuprovError as error:
         sys.stderr.write(f"{error.what}\nevidence: {error.evidence}\nfix: {error.fix}\n")

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from gpuprov.assets import Asset
+    from gpuprov.assets import Brought
 
 Init = Literal["systemd", "runit"]
 
 # What workers need; tzdata, because an image has no time zones and kombu asks for UTC.
-WORKERS = ("celery>=5.7,<6", "tzdata")
+SHAPES = "msgspec>=0.20,<1"  # what gpuwork reads and writes is made with it
+WORKERS = ("celery>=5.7,<6", "tzdata", SHAPES)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,7 +32,7 @@ class PlaneRecipe:
 
     roles: tuple[str, ...] = ()
     templates: tuple[str, ...] = ()
-    brings: tuple[Asset, ...] = ()
+    brings: tuple[Brought, ...] = ()
     requirements: tuple[str, ...] = ()
     variables: Callable[[Init], Mapping[str, Mapping[str, object]]] = lambda _init: {}
     labels: Mapping[str, str] = field(default_factory=dict)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpuprov.assets import get_asset
+from gpuprov.assets import get_brought
 from gpuprov.core.fingerprint import fingerprint
 from gpuprov.provision.kept_bases import Base
 from gpuprov.provision.plane_recipe import PlaneRecipe
@@ -148,7 +148,7 @@ def image_recipe(
         smoke_kernels=smoke_kernels,
         init=init,
         plane=plane,
-        brought=tuple(map(get_asset, plane.brings)),
+        brought=tuple(map(get_brought, plane.brings)),
         own_roles=tuple(map(Path, spec.roles)),
     )
 

@@ -23,13 +23,14 @@ from gpuprov.core.outcome import Outcome
 from gpuprov.documents.host_part import host_part_document, no_engine_document
 from gpuprov.documents.nodes import status_document
 from gpuprov.documents.outcome import cluster_up_document, outcome_document, plan_document
-from gpuprov.documents.verify import verify_document
 from gpuprov.planes.across.leaving import JobsPolicy
 from gpuprov.planes.across.rows import state_rows
 from gpuprov.planes.over_hosts.absence import AbsenceOrder, tell_planes
 from gpuprov.planes.over_hosts.host_part import Way, look_at_part, look_for_more
 from gpuprov.planes.over_hosts.shared_places import leave_mark, take_mark
 from gpuprov.serving.request_bytes import bytes_of
+from gpuprov.shapes.base import changed, write
+from gpuprov.shapes.verify import Between
 from gpuprov.spec.serialize import load_spec_json
 from gpuprov.spec.shared_folder import find_folder_problem
 from gpuprov.verify.request import Work
@@ -285,10 +286,10 @@ def serve_verify(order: VerifyOrder, host: Host, reporter: Reporter) -> dict[str
     between = look_between(driver, observe_cluster(driver, order.cluster), host, away=order.away)
     nodes = order.nodes or None
     report = verify_cluster(driver, order.cluster, host=host, nodes=nodes, reporter=reporter, work=work)
-    told = verify_document(report)
     if between is None:
-        return told
-    return {**told, "between": {**between, "began_s": began_s, "ended_s": time.time()}}
+        return write(report)
+    whole = Between(driver=between["driver"], overlay=between["overlay"], began_s=began_s, ended_s=time.time())
+    return write(changed(report, between=whole))
 
 
 def _up_order(order: MemberUpOrder, host: Host) -> UpOrder:

@@ -45,9 +45,9 @@ if TYPE_CHECKING:
     from gpuprov.host.remote.hosts import HostAnswers, Hosts
     from gpuprov.host.remote.several import HostAnswer
     from gpuprov.planes.across.rows import NodeRow
+    from gpuprov.shapes.verify import Report
     from gpuprov.spanning.parts.over_hosts import SpanningCluster
     from gpuprov.spec.models import ClusterSpec
-    from gpuprov.verify.models import Report
 
 
 @dataclass(frozen=True, kw_only=True)

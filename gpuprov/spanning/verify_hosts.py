@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
 
 from gpuprov import __version__
 from gpuprov.cluster.between_hosts import nodes_beside
@@ -12,24 +12,26 @@ from gpuprov.core.errors import GpuprovError, HostNotReady, UsageError
 from gpuprov.core.excerpt import excerpt
 from gpuprov.core.names import fold
 from gpuprov.core.rounds import watch_rounds
-from gpuprov.documents.verify_answer import read_verified
+from gpuprov.documents.member_answers import read_answer, strictly
 from gpuprov.host.remote.ask import MemberRequest, OtherVersion
 from gpuprov.host.remote.several import told_by
 from gpuprov.serving.member_clusters import VerifyOrder
+from gpuprov.shapes.base import changed
+from gpuprov.shapes.verify import Between, Check, NodeReport, Report
 from gpuprov.spanning.parts.over_hosts import part_error
 from gpuprov.verify.chain import judge_between
 from gpuprov.verify.changes import Change, Seen, change_of_cluster, compare
-from gpuprov.verify.models import Check, Expectation, NodeReport, Observation, Report
+from gpuprov.verify.models import Expectation, Observation
 from gpuprov.verify.request import Work
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from gpuprov.cluster.files import Member
-    from gpuprov.documents.verify_answer import HostVerified
     from gpuprov.host.remote.hosts import Hosts
     from gpuprov.host.remote.machine import RemoteMachine
     from gpuprov.host.remote.several import HostAnswer
+    from gpuprov.shapes.words import AccessName
     from gpuprov.spanning.parts.over_hosts import SpanningCluster
 
 _QUICK = Work()
@@ -51,6 +53,15 @@ class VerifiedHosts:
     def error(self) -> GpuprovError | None:
         """That of the hosts that did not answer."""
         return part_error(self.failed, of=self.asked, what="nodes on these hosts were not verified")
+
+
+@dataclass(frozen=True, kw_only=True)
+class HostVerified:
+    """What a host says of itself, of its nodes, and of its way to the others."""
+
+    own: NodeReport
+    nodes: tuple[NodeReport, ...]
+    between: Between
 
 
 def verify_over_hosts(
@@ -80,18 +91,18 @@ def verify_over_hosts(
             verified[host], answers[host] = one, answer
         except GpuprovError as error:
             failed[host] = error
-    drivers = {host: one.driver for host, one in verified.items()}
+    drivers = {host: one.between.driver for host, one in verified.items()}
     places: dict[str, NodeReport] = {host: _judge(seen.name, host, _unanswered(failed[host])) for host in failed}
     for host, one in verified.items():
         place = _judge(seen.name, host, _observe(one, answers[host], drivers))
-        places[host] = replace(one.host, node=host, checks=(*place.checks, *one.host.checks))
+        places[host] = changed(one.own, node=host, checks=(*place.checks, *one.own.checks))
     found = [node for one in verified.values() for node in one.nodes]
     members = [member for member in seen.whole.members if member.name in chosen.get(member.host, ())]
     found += [_unverified(member) for member in members if member.host in failed]
     report = Report(
         cluster=seen.name,
         nodes=tuple(sorted(found, key=lambda node: node.node)),
-        seconds=time.monotonic() - began_s,
+        duration_s=time.monotonic() - began_s,
         level=work.level,
         hosts=tuple(places[host] for host in seen.machines if host in places),
     )
@@ -172,6 +183,25 @@ def _requests(seen: SpanningCluster, chosen: Mapping[str, list[str]], work: Work
     return {seen.machines[host]: MemberRequest(verb="verify", document=asdict(order(host))) for host in there}
 
 
+def read_verified(told: Mapping[str, Any], host: str) -> HostVerified:
+    """What a host answered, under the name by which it is known here.
+
+    Raises:
+        HostNotReady: It is no report.
+    """
+    report = read_answer(Report, told, host)
+
+    def complete() -> HostVerified:
+        if not report.host or not report.between:
+            raise ValueError("it says nothing of the host itself")
+        if len({node.node for node in report.nodes}) < len(report.nodes):
+            raise ValueError("a node occurs twice")
+        own, *nodes = (changed(place, host=host) for place in (report.host, *report.nodes))
+        return HostVerified(own=own, nodes=tuple(nodes), between=report.between)
+
+    return strictly(complete, host)
+
+
 def _refuse_other_nodes(one: HostVerified, wanted: Sequence[str], host: str) -> None:
     """Refuse a report that leaves out a node, or speaks for those of another host.
 
@@ -192,13 +222,13 @@ def _observe(one: HostVerified, answer: HostAnswer, drivers: Mapping[str, str | 
 
     Its clock is compared with the time halfway between question and answer, without the time of the work.
     """
-    way_s = max(0.0, (answer.heard_s - answer.asked_s) - (one.ended_s - one.began_s))
-    ahead_s = ((one.began_s - answer.asked_s) + (one.ended_s - answer.heard_s)) / 2
+    way_s = max(0.0, (answer.heard_s - answer.asked_s) - (one.between.ended_s - one.between.began_s))
+    ahead_s = ((one.between.began_s - answer.asked_s) + (one.between.ended_s - answer.heard_s)) / 2
     facts = {
         "versions": {"there": __version__, "here": __version__},  # with another one nobody answers
         "clock": {"ahead_s": ahead_s, "unsure_s": way_s / 2},
         "drivers": dict(drivers),
-        "overlay": one.overlay,
+        "overlay": one.between.overlay,
     }
     return Observation(facts=facts, seconds=way_s)
 
@@ -224,5 +254,7 @@ def _unverified(member: Member) -> NodeReport:
         evidence=f"because of {cause} of {member.host}",
         cause=cause,
     )
-    access = "simulated" if member.simulated else "none"
-    return NodeReport(node=member.name, access=access, gpus=member.gpus, checks=(check,), seconds=0.0, host=member.host)
+    access: AccessName = "simulated" if member.simulated else "none"
+    return NodeReport(
+        node=member.name, access=access, gpus=member.gpus, checks=(check,), duration_s=0.0, host=member.host
+    )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, cast
 
 from gpuprov.core.catalogue import find_fix
 from gpuprov.core.names import name_cluster
+from gpuprov.shapes.verify import Check, NodeReport
 from gpuprov.verify.checks import (
     between,
     devices,
@@ -26,12 +27,13 @@ from gpuprov.verify.checks import (
     services,
 )
 from gpuprov.verify.finding import not_asked, unknown
-from gpuprov.verify.models import Check, NodeReport
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from gpuprov.verify.models import CheckStatus, Expectation, Finding, Level, Observation, Rule
+    from gpuprov.shapes.verify import CheckStatus, Level
+    from gpuprov.shapes.words import AccessName
+    from gpuprov.verify.models import Expectation, Finding, Observation, Rule
 
     Judge = Callable[[Expectation, Observation], Finding]
 
@@ -122,15 +124,15 @@ def _judge(rules: Iterable[Rule], expected: Expectation, seen: Observation, belo
             status=status,
             severity=rule.severity,
             evidence=" ".join(finding.evidence.split())[:_LONGEST_EVIDENCE],
-            fix=name_cluster(_fix(rule, finding, status, expected.node), expected.cluster),
-            cause=cause,
+            fix=name_cluster(_fix(rule, finding, status, expected.node), expected.cluster) or None,
+            cause=cause or None,
         )
     return NodeReport(
         node=expected.node,
-        access=expected.access,
+        access=cast("AccessName", expected.access),
         gpus=expected.gpus,
         checks=tuple(done.values()),
-        seconds=seen.seconds,
+        duration_s=seen.seconds,
         host=expected.host,
     )
 

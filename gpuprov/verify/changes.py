@@ -11,7 +11,7 @@ from gpuprov.verify.report import PROBLEMS
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from gpuprov.verify.models import Check, NodeReport
+    from gpuprov.shapes.verify import Check, NodeReport
 
 ABSENT = "absent"
 

@@ -10,7 +10,7 @@ from gpuprov.render.axes import BOTTOM, LEFT, RIGHT, TOP, Tick, ticks
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from gpuprov.verify.measured import GpuRate, GpuSamples, Series
+    from gpuprov.shapes.verify import GpuRate, GpuSamples, Series
 
 WIDTH, HEIGHT = 640, 150
 PASS_FRACTION = 0.75

@@ -14,8 +14,7 @@ from gpuprov.verify.smoke_document import KERNELS
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from gpuprov.verify.measured import KernelRun
-    from gpuprov.verify.models import NodeReport, Report
+    from gpuprov.shapes.verify import KernelRun, NodeReport, Report
 
 LAYOUT = {"width": charts.WIDTH, "height": charts.HEIGHT, "left": LEFT, "right": RIGHT}
 MARKS = {"pass": "\u2713", "warn": "!", "fail": "\u2717", "skip": "\u2013", "unknown": "?"}
@@ -47,7 +46,7 @@ def _node(node: NodeReport, layers: tuple[str, ...]) -> dict[str, object]:
         "verdict": verdict_text(node),
         "gpu": gpu_text(node),
         "layers": [layer_status(node, layer) for layer in layers],
-        "problem": node.first_problem,
+        "problem": node.problem,
         "runs": _runs(node),
         "sampling_problem": measured.problem if measured else "",
         "gpus": [

@@ -9,7 +9,7 @@ from xml.etree import ElementTree as ET
 from gpuprov.verify.report import SIMULATED, first_lines
 
 if TYPE_CHECKING:
-    from gpuprov.verify.models import Check, NodeReport, Report
+    from gpuprov.shapes.verify import Check, NodeReport, Report
 
 # XML 1.0 has no way at all to write these, and a node may say anything.
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -22,7 +22,7 @@ def render_junit(report: Report) -> str:
     not pass although no check failed or is unknown (all were skipped) has an error of its own, so that it is not green.
     """
     suites = [_suite(report, node) for node in report.places]
-    root = ET.Element("testsuites", name=_clean(f"gpuprov verify {report.cluster}"), time=f"{report.seconds:.3f}")
+    root = ET.Element("testsuites", name=_clean(f"gpuprov verify {report.cluster}"), time=f"{report.duration_s:.3f}")
     for count in ("tests", "failures", "errors", "skipped"):
         root.set(count, str(sum(int(suite.get(count, 0)) for suite in suites)))
     root.extend(suites)
@@ -33,7 +33,7 @@ def render_junit(report: Report) -> str:
 
 
 def _suite(report: Report, node: NodeReport) -> ET.Element:
-    suite = ET.Element("testsuite", name=_clean(_marked(node.node, node)), time=f"{node.seconds:.3f}")
+    suite = ET.Element("testsuite", name=_clean(_marked(node.node, node)), time=f"{node.duration_s:.3f}")
     properties = ET.SubElement(suite, "properties")
     facts = {
         "cluster": report.cluster,

@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from gpuprov.verify.measured import GpuRate, GpuSamples, KernelRun, KnownGood, Measured, Sample
+from gpuprov.shapes.verify import GpuRate, GpuSamples, KernelRun, KnownGood, Measured, Sample
 from gpuprov.verify.smoke_document import KERNELS, read_document
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def measure_node(expected: Expectation, seen: Observation) -> Measured:
     if not isinstance(sampled, Mapping):
         return Measured(runs=runs, rates=rates)
     problem = _text(sampled.get("problem") or sampled.get("error"))
-    return Measured(runs=runs, rates=rates, gpus=_gpus(sampled.get("gpus")), problem=problem)
+    return Measured(runs=runs, rates=rates, gpus=_gpus(sampled.get("gpus")), problem=problem or None)
 
 
 def _rates(document: Mapping[str, Any]) -> tuple[GpuRate, ...]:

@@ -1,24 +1,17 @@
-"""What is expected of a node, what was seen in it, and what is said about that."""
+"""What is expected of a node, what was seen in it, and how a check judges it."""
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from gpuprov.core.names import DEFAULT_CLUSTER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from gpuprov.shapes.verify import CheckStatus, Level, Severity
     from gpuprov.spec.devices import CharDevice
-    from gpuprov.verify.measured import Measured
-
-CheckStatus = Literal["pass", "warn", "fail", "skip", "unknown"]
-Verdict = Literal["pass", "warn", "fail", "unknown"]
-Severity = Literal["critical", "warning"]
-Level = Literal["quick", "full"]
-LAYERS = ("node", "driver", "devices", "nvml", "cuda", "kernels", "network")  # those of planes follow
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,102 +139,3 @@ class Rule:
     severity: Severity = "critical"
     level: Level = "quick"
     host: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, kw_only=True)
-class Check:
-    """A check that was asked; `cause` is the earlier check because of which it was skipped."""
-
-    id: str
-    layer: str
-    status: CheckStatus
-    severity: Severity
-    evidence: str
-    fix: str = ""
-    cause: str = ""
-
-
-@dataclass(frozen=True, kw_only=True)
-class NodeReport:
-    """All checks of one node, or of the host; `measured` is there where a node's kernels ran.
-
-    Attributes:
-        host: Name of the host that the node is on.
-    """
-
-    node: str
-    access: str
-    gpus: tuple[str, ...]
-    checks: tuple[Check, ...]
-    seconds: float
-    measured: Measured | None = None
-    host: str = ""
-
-    @property
-    def simulated(self) -> bool:
-        """Whether nothing here says anything about real hardware."""
-        return self.access == "simulated"
-
-    @property
-    def verdict(self) -> Verdict:
-        """The worst of its checks; a node where nothing passed, or that the host stands in the way of, is `unknown`."""
-        statuses = {check.status for check in self.checks}
-        if "fail" in statuses:
-            return "fail"
-        if "unknown" in statuses or not statuses & {"pass", "warn"} or any(check.cause for check in self.checks):
-            return "unknown"
-        return "warn" if "warn" in statuses else "pass"
-
-    @property
-    def counts(self) -> dict[str, int]:
-        """Checks by status."""
-        return dict(Counter(check.status for check in self.checks))
-
-    @property
-    def first_problem(self) -> Check | None:
-        """The earliest check that failed; else the earliest unknown, else the earliest warning."""
-        for status in ("fail", "unknown", "warn"):
-            for check in self.checks:
-                if check.status == status:
-                    return check
-        return None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Report:
-    """The host, and all nodes that were asked for; of a cluster over several, `hosts` in place of `host`."""
-
-    cluster: str
-    nodes: tuple[NodeReport, ...]
-    seconds: float
-    level: str = field(default="quick")
-    host: NodeReport | None = None
-    hosts: tuple[NodeReport, ...] = ()
-
-    @property
-    def layers(self) -> tuple[str, ...]:
-        """The columns of its table: those of every node, then those of planes that were asked something."""
-        asked = (check.layer for node in self.nodes for check in node.checks if check.status != "skip")
-        return tuple(dict.fromkeys((*LAYERS, *asked)))
-
-    @property
-    def places(self) -> tuple[NodeReport, ...]:
-        """The host where it was looked at, or the hosts, then the nodes."""
-        return (*((self.host,) if self.host else ()), *self.hosts, *self.nodes)
-
-    @property
-    def simulated(self) -> bool:
-        """Whether the GPUs of any node are."""
-        return any(node.simulated for node in self.places)
-
-    @property
-    def verdict(self) -> Verdict:
-        """The worst of host and nodes; a report about no node at all is `unknown`."""
-        verdicts = {node.verdict for node in self.places} if self.nodes else set()
-        order: tuple[Verdict, ...] = ("fail", "unknown", "warn", "pass")
-        return next((verdict for verdict in order if verdict in verdicts), "unknown")
-
-    @property
-    def passed(self) -> bool:
-        """Whether every node passed, with or without warnings."""
-        return self.verdict in ("pass", "warn")

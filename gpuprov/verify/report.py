@@ -11,7 +11,7 @@ from gpuprov.core.printable import continued
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from gpuprov.verify.models import Check, CheckStatus, NodeReport, Report
+    from gpuprov.shapes.verify import Check, CheckStatus, NodeReport, Report
 
 SIMULATED = "SIMULATED"
 PROBLEMS: tuple[CheckStatus, ...] = ("fail", "unknown", "warn")
@@ -39,7 +39,7 @@ def table_rows(report: Report) -> list[tuple[str, ...]]:
             verdict_text(node),
             gpu_text(node),
             *(layer_status(node, layer) for layer in report.layers),
-            _describe(node.first_problem),
+            _describe(node.problem),
         )
         for node in report.places
     ]
@@ -75,15 +75,15 @@ def problem_lines(report: Report) -> list[str]:
     """The first failing check, its evidence and the next command; nodes with the same problem are told together."""
     groups: dict[tuple[str, ...], list[NodeReport]] = {}
     for node in report.places:
-        if node.first_problem is not None:
-            said = _say_problem(node, node.first_problem)
+        if node.problem is not None:
+            said = _say_problem(node, node.problem)
             groups.setdefault(tuple(text.replace(node.node, "") for text in said), []).append(node)
     lines = []
     for nodes in groups.values():
         first = nodes[0]
-        if first.first_problem is not None:
-            said = _say_problem(first, first.first_problem)
-            each = "    # repeat for each node" if len(nodes) > 1 and first.node in first.first_problem.fix else ""
+        if first.problem is not None:
+            said = _say_problem(first, first.problem)
+            each = "    # repeat for each node" if len(nodes) > 1 and first.node in (first.problem.fix or "") else ""
             lines += [f"{fold([node.node for node in nodes])}: {said[0]}", *said[1:-1], f"{said[-1]}{each}"]
     return lines
 

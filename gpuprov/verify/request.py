@@ -16,7 +16,8 @@ from gpuprov.verify.smoke_document import KERNELS
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from gpuprov.verify.models import Expectation, Level
+    from gpuprov.shapes.verify import Level
+    from gpuprov.verify.models import Expectation
 
     Questions = Mapping[str, Mapping[str, Mapping[str, object]]]
 

@@ -15,7 +15,8 @@ from gpuprov.verify.smoke_document import read_document
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from gpuprov.verify.models import Expectation, Finding, Verdict
+    from gpuprov.shapes.verify import Verdict
+    from gpuprov.verify.models import Expectation, Finding
 
 KernelName = Literal["matmul", "anneal", "membw"]
 

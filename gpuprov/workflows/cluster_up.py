@@ -72,8 +72,8 @@ if TYPE_CHECKING:
     from gpuprov.planes.across.leaving import JobsPolicy
     from gpuprov.planes.across.rows import NodeRow
     from gpuprov.provision.recipe import Recipe
+    from gpuprov.shapes.verify import Report
     from gpuprov.spec.models import ClusterSpec
-    from gpuprov.verify.models import Report
     from gpuprov.workflows.standalone_image import Built
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from concurrent.futures import Future
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -20,10 +19,12 @@ from gpuprov.core.slowness import slowness
 from gpuprov.drivers.base import LABEL_ACCESS
 from gpuprov.gpu.models import HostGpus
 from gpuprov.planes.registry import PLANES, checks_of_planes
+from gpuprov.shapes.base import changed
+from gpuprov.shapes.verify import Report
 from gpuprov.verify.chain import judge_host, judge_node
 from gpuprov.verify.changes import Change, Seen, change_of_cluster, compare
 from gpuprov.verify.measure import measure_node
-from gpuprov.verify.models import Observation, Report
+from gpuprov.verify.models import Observation
 from gpuprov.verify.request import Work, parse_answer, probe_argv
 
 if TYPE_CHECKING:
@@ -33,8 +34,9 @@ if TYPE_CHECKING:
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver, NodeState
     from gpuprov.host.base import Host
+    from gpuprov.shapes.verify import NodeReport
     from gpuprov.spec.models import GpuMode
-    from gpuprov.verify.models import Expectation, NodeReport
+    from gpuprov.verify.models import Expectation
 
     ObserveGpus = Callable[[GpuMode], HostGpus]
 
@@ -87,7 +89,7 @@ def verify_cluster(
         first = partial(_check_host, state, expected, hosts.get("simulated"), host)
         first_report, *reports = _check_all(driver, expected, first, reporter, work)
     seconds = time.monotonic() - started
-    return Report(cluster=cluster, nodes=tuple(reports), seconds=seconds, level=work.level, host=first_report)
+    return Report(cluster=cluster, nodes=tuple(reports), duration_s=seconds, level=work.level, host=first_report)
 
 
 def _mode(node: NodeState) -> GpuMode:
@@ -113,7 +115,7 @@ def _check_host(
     seen = host.look(document)
     expectation = expect_host(expected, seen, name=host.name, gateway=gateway_of(state))
     report = judge_host(expectation, seen)
-    return replace(report, gpus=listed_gpus(seen))
+    return changed(report, gpus=listed_gpus(seen))
 
 
 def _check_all(
@@ -139,7 +141,7 @@ def _check_all(
         reporter.node(expectation.node, "checking")
         seen = _look(driver, expectation, work)
         report = judge_node(expectation, seen, work.level, host=judged.result(), more=more)
-        report = replace(report, measured=measure_node(expectation, seen))
+        report = changed(report, measured=measure_node(expectation, seen))
         reporter.node(expectation.node, f"{report.verdict}{' (SIMULATED)' if report.simulated else ''}")
         return report
 
@@ -203,7 +205,7 @@ def watch(
         nonlocal driver
         engine, driver = driver or connect(), None  # after a round that fails, the next one reconnects
         there = nodes if seen is None else _those_there(engine, cluster, nodes)
-        report = Report(cluster=cluster, nodes=(), seconds=0.0)
+        report = Report(cluster=cluster, nodes=(), duration_s=0.0)
         if there is None or there:
             report = verify(engine, there)
         driver = engine

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import re
-from collections import defaultdict
 from functools import cache
 from itertools import chain
 from pathlib import Path
@@ -22,28 +21,6 @@ ROOT = Path(__file__).parents[2]
 NEIGHBOURS = ("gpuwork", "smoke_kernels")  # import nothing from gpuprov
 
 # Each means the same wherever it stands.
-SHARED_NAMES = {
-    "act": "what each of Ansible's modules does, as serve.py calls it",
-    "command": "click's command of each verb",
-    "build_parser": "the parser of one program's command line, in each kind of work",
-    "parse_arguments": "one program's command line as it was typed, in each kind of work",
-    "main": "what runs when the module is started as a program",
-    "check_spec": "the one of the registry hands the roles to the one of spec",
-    "load_draft": "the one of the registry hands the roles to the one of spec",
-    "hash_folder": "a folder's contents as one hash, in packages that do not import each other",
-    "Check": "one question, its answer and the evidence, in packages that do not import each other",
-    "DeviceArray": "an array on a GPU, in packages that do not import each other",
-    "Kernel": "a compiled function of numba, in packages that do not import each other",
-    "device_function": "makes a function that kernels call, in packages that do not import each other",
-    "to_device": "copies an array to a GPU, in packages that do not import each other",
-    "Document": "a JSON object, as modules that import nothing in common call it",
-    "Facts": "a JSON object of what was seen; most of these modules are sent into a node and import nothing",
-    "Lowering": "what Numba hands to an intrinsic",
-    "Message": "what one program tells another, in packages that do not import each other",
-    "TimedOut": "something took too long, in packages that do not import each other",
-    "UsageError": "what was asked for cannot be, in packages that do not import each other",
-}
-
 # May look at the machine that they run on, besides hosts.
 LOOKING = {
     "gpuprov/host/": "a host is what this machine is read through",
@@ -107,70 +84,6 @@ def all_sources() -> dict[str, ast.Module]:
 def sources() -> dict[str, ast.Module]:
     """Those of gpuprov and its collection."""
     return {path: tree for path, tree in all_sources().items() if not path.startswith(NEIGHBOURS)}
-
-
-def public_names(tree: ast.Module) -> Iterator[str]:
-    """Names of the classes, functions and types of a module that others may use."""
-    guarded = [part for node in tree.body if isinstance(node, ast.If) for part in node.body]
-    for node in (*tree.body, *guarded):
-        if isinstance(node, (ast.ClassDef, ast.FunctionDef)) and not node.name.startswith("_"):
-            yield node.name
-        elif isinstance(node, (ast.Assign, ast.AnnAssign)) and not is_type_variable(node.value):
-            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            names = [target.id for target in targets if isinstance(target, ast.Name)]
-            yield from (name for name in names if re.fullmatch("[A-Z][a-z0-9]+([A-Z][a-z0-9]*)*", name))
-
-
-def is_type_variable(value: ast.expr | None) -> bool:
-    """Whether it stands for whatever type its user has, and so means nothing of its own."""
-    return isinstance(value, ast.Call) and ast.unparse(value.func) == "TypeVar"
-
-
-def test_no_two_public_classes_functions_or_types_share_a_name() -> None:
-    homes = defaultdict(list)
-    for path, tree in all_sources().items():
-        for name in public_names(tree):
-            homes[name].append(path)
-    shared = {name: paths for name, paths in homes.items() if len(paths) > 1 and not are_siblings(paths)}
-    assert shared.keys() == SHARED_NAMES.keys(), {
-        name: shared.get(name) for name in shared.keys() ^ SHARED_NAMES.keys()
-    }
-
-
-def are_siblings(paths: list[str]) -> bool:
-    """Whether each is of another engine's driver or another kernel: each does the same its own way."""
-    folders = [re.match(r"(gpuprov/drivers|smoke_kernels)/(\w+)/", path) for path in paths]
-    found = [match for match in folders if match]
-    return len({match[2] for match in found}) == len(paths) and len({match[1] for match in found}) == 1
-
-
-@pytest.mark.parametrize(
-    ("paths", "siblings"),
-    [
-        (["gpuprov/drivers/lxd/images.py", "gpuprov/drivers/docker/images.py"], True),
-        (["smoke_kernels/matmul/run.py", "smoke_kernels/membw/run.py"], True),
-        (["gpuwork/grid/store.py", "gpuwork/jobs/store.py"], False),
-        (["gpuprov/drivers/lxd/images.py", "gpuprov/drivers/lxd/api.py"], False),
-        (["gpuprov/drivers/lxd/images.py", "smoke_kernels/matmul/run.py"], False),
-    ],
-)
-def test_only_drivers_and_kernels_have_siblings(paths: list[str], siblings: bool) -> None:
-    assert are_siblings(paths) == siblings
-
-
-@pytest.mark.parametrize(
-    ("text", "names"),
-    [
-        ("class Status:\n    pass", ["Status"]),
-        ('Status = Literal["pass"]', ["Status"]),
-        ('Status: TypeAlias = "str | None"', ["Status"]),
-        ("if TYPE_CHECKING:\n    Status = str", ["Status"]),
-        ("def status() -> str:\n    pass", ["status"]),
-        ('Status = TypeVar("Status")\n_Status = str\nSTATUS = 1\nstatus = 1', []),
-    ],
-)
-def test_the_public_names_of_a_module_are_seen(text: str, names: list[str]) -> None:
-    assert list(public_names(ast.parse(text))) == names
 
 
 def compared_roles(tree: ast.Module) -> Iterator[str]:

@@ -23,7 +23,7 @@ from gpuprov.planes.slurm.files import Machine, handover_files, render_slurm, us
 from gpuprov.planes.slurm.programs import job_programs
 from gpuprov.planes.slurm.takeover import take_over
 from gpuprov.planes.work.work_place import require_shared
-from gpuprov.provision.plane_recipe import PlaneRecipe
+from gpuprov.provision.plane_recipe import SHAPES, PlaneRecipe
 from gpuprov.spec.shared_folder import ACCOUNT, ACCOUNT_UID
 
 if TYPE_CHECKING:
@@ -65,7 +65,8 @@ class SlurmPlane(LedPlane):
     recipe = PlaneRecipe(
         roles=(NAME, "work"),
         templates=(NAME,),
-        brings=("gpuwork",),
+        brings=("gpuwork", "shapes"),
+        requirements=(SHAPES,),
         variables=lambda init: {NAME: {"slurm_init": init}, "work": {"work_uid": ACCOUNT_UID}},
         labels={
             munge.LABEL_MUNGE_OWNER: "stat -c %u:%g /etc/munge",

@@ -90,7 +90,7 @@ class WorkerPlane(LedPlane):
     recipe = PlaneRecipe(
         roles=("broker", NAME, "work"),
         templates=(NAME,),
-        brings=("gpuwork",),
+        brings=("gpuwork", "shapes"),
         # redis for a broker of the user's; async-timeout, as it needs that before Python 3.11.3, and pip on the host
         # does not know the last number of the node's
         requirements=(*REQUIREMENTS, "flower>=2.1,<3", "redis>=6.4,<9", "async-timeout>=4.0.3"),

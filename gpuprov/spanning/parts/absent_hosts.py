@@ -13,16 +13,16 @@ from gpuprov.host.remote.ask import MemberRequest
 from gpuprov.host.remote.several import failure_of
 from gpuprov.planes.over_hosts.absence import AbsenceOrder
 from gpuprov.planes.registry import plane_of
+from gpuprov.shapes.verify import LAYERS
 from gpuprov.spanning.parts.over_hosts import QUESTION_S, host_of_head
-from gpuprov.verify.models import LAYERS
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from gpuprov.core.reporter import Reporter
     from gpuprov.host.remote.hosts import Hosts
+    from gpuprov.shapes.verify import Report
     from gpuprov.spanning.parts.over_hosts import SpanningCluster
-    from gpuprov.verify.models import Report
 
 _FORM: Final = "%Y-%m-%dT%H:%M:%SZ"
 

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from gpuprov.gpu.xids import Action, Standing
-    from gpuprov.verify.models import Expectation, Finding, Observation, Severity
+    from gpuprov.shapes.verify import Severity
+    from gpuprov.verify.models import Expectation, Finding, Observation
 
     Log = Mapping[str, Any]
 

@@ -16,8 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from gpuprov.gpu.xids import Action
+    from gpuprov.shapes.verify import Severity
     from gpuprov.verify.checks.readings import Values
-    from gpuprov.verify.models import Expectation, Finding, Observation, Severity
+    from gpuprov.verify.models import Expectation, Finding, Observation
 
     JudgeLoad = Callable[[Mapping[str, Any], Values], Finding]
 

@@ -13,7 +13,8 @@ from gpuprov.verify.models import Finding, Rule
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from gpuprov.verify.models import CheckStatus, Expectation, Observation, Severity
+    from gpuprov.shapes.verify import CheckStatus, Severity
+    from gpuprov.verify.models import Expectation, Observation
 
 Values = Mapping[str, Any]
 JudgeReadings = Callable[[Values], Finding]

@@ -31,8 +31,8 @@ from gpuprov.gpu.models import MigInstance
 from gpuprov.host.local import LocalHost
 from gpuprov.host.survey import ANSWER_S
 from gpuprov.planes.registry import PLANES
+from gpuprov.shapes.verify import Check, NodeReport
 from gpuprov.spec.models import ClusterSpec
-from gpuprov.verify.models import Check, NodeReport
 from gpuprov.verify.probe import look_at_driver
 from tests.fakes.doors import door_of
 from tests.fakes.driver import FakeDriver
@@ -338,7 +338,7 @@ def report(**statuses: str) -> NodeReport:
         Check(id=name, layer="nvml", status=status, severity="critical", evidence=f"{name} {status}")  # type: ignore[arg-type]
         for name, status in statuses.items()
     )
-    return NodeReport(node="host", access="raw", gpus=("GPU-1",), checks=checks, seconds=0.1)
+    return NodeReport(node="host", access="raw", gpus=("GPU-1",), checks=checks, duration_s=0.1)
 
 
 class Clock:

@@ -9,9 +9,9 @@ import pytest
 
 from gpuprov.core.errors import TimedOut
 from gpuprov.host.survey import EngineDoor
+from gpuprov.shapes.verify import Check, NodeReport, Report
 from gpuprov.spanning.parts.absent_hosts import sound_nodes
 from gpuprov.spanning.verify_hosts import VerifiedHosts
-from gpuprov.verify.models import Check, NodeReport, Report
 from tests.fakes.doors import door_without
 from tests.fakes.slurm import Drain
 from tests.unit.cli.test_spanning import AWAY, lab
@@ -19,7 +19,7 @@ from tests.unit.cli.test_spanning import AWAY, lab
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from gpuprov.verify.models import CheckStatus
+    from gpuprov.shapes.verify import CheckStatus
     from tests.fakes.slurm import SlurmInNodes
     from tests.fakes.world import World
     from tests.unit.cli.test_spanning import Typing
@@ -92,7 +92,7 @@ def test_a_watch_marks_nodes_before_it_verifies_others(lab: Typing, monkeypatch:
 
     def verify(*_: object, **__: object) -> VerifiedHosts:
         seen.append(set(slurm.down))
-        return VerifiedHosts(report=Report(cluster="lab", nodes=(), seconds=1), failed={}, asked=2)
+        return VerifiedHosts(report=Report(cluster="lab", nodes=(), duration_s=1), failed={}, asked=2)
 
     monkeypatch.setattr("gpuprov.core.rounds.every", lambda _interval_s, _clock: iter([None]))
     monkeypatch.setattr("gpuprov.spanning.verify_hosts.verify_over_hosts", verify)
@@ -307,7 +307,7 @@ def test_a_node_is_sound_if_at_most_slurm_complains() -> None:
             Check(id=f"{layer}-x", layer=layer, status=status, severity="critical", evidence="-")
             for layer, status in found
         )
-        return NodeReport(node=name, access="none", gpus=(), checks=checks, seconds=0)
+        return NodeReport(node=name, access="none", gpus=(), checks=checks, duration_s=0)
 
     nodes = (
         node("c000", ("node", "pass"), ("slurm", "fail")),
@@ -315,4 +315,4 @@ def test_a_node_is_sound_if_at_most_slurm_complains() -> None:
         node("c002", ("node", "skip")),
         node("c003", ("node", "pass"), ("nvml", "unknown")),
     )
-    assert sound_nodes(Report(cluster="lab", nodes=nodes, seconds=1)) == ("c000",)
+    assert sound_nodes(Report(cluster="lab", nodes=nodes, duration_s=1)) == ("c000",)

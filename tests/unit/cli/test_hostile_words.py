@@ -15,7 +15,7 @@ from gpuprov.cli.progress_lines import Plain
 from gpuprov.cli.runlog import RunLog
 from gpuprov.cli.tables import render_table
 from gpuprov.core.errors import EngineError
-from gpuprov.verify.models import Check, NodeReport, Report
+from gpuprov.shapes.verify import Check, NodeReport, Report
 from gpuprov.verify.report import problem_lines
 
 if TYPE_CHECKING:
@@ -71,7 +71,9 @@ def test_no_line_of_a_node_begins_like_one_of_ours(
         fix="gpuprov cluster up",
     )
     report = Report(
-        cluster="lab", nodes=(NodeReport(node="c000", access="raw", gpus=(), checks=(bad,), seconds=1.0),), seconds=1.0
+        cluster="lab",
+        nodes=(NodeReport(node="c000", access="raw", gpus=(), checks=(bad,), duration_s=1.0),),
+        duration_s=1.0,
     )
     assert own_lines("\n".join(problem_lines(report)), "  fix:") == ["  fix: gpuprov cluster up"]
 

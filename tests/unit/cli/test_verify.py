@@ -10,16 +10,16 @@ import pytest
 from gpuprov.cli.main import EXIT_INTERRUPTED, main
 from gpuprov.core.errors import EngineError, HostNotReady
 from gpuprov.core.report_file import ReportFile
-from gpuprov.verify.models import Check, NodeReport, Report
+from gpuprov.shapes.verify import Check, NodeReport, Report
 from tests.schemas import validate
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from gpuprov.verify.models import CheckStatus
+    from gpuprov.shapes.verify import CheckStatus, Level
 
 
-def report(*statuses: CheckStatus, level: str = "quick") -> Report:
+def report(*statuses: CheckStatus, level: Level = "quick") -> Report:
     nodes = tuple(
         NodeReport(
             node=f"c{number:03d}",
@@ -28,11 +28,11 @@ def report(*statuses: CheckStatus, level: str = "quick") -> Report:
             checks=(
                 Check(id="device-open", layer="devices", status=status, severity="critical", evidence="e", fix="f"),
             ),
-            seconds=1.0,
+            duration_s=1.0,
         )
         for number, status in enumerate(statuses)
     )
-    return Report(cluster="lab", nodes=nodes, seconds=1.0, level=level)
+    return Report(cluster="lab", nodes=nodes, duration_s=1.0, level=level)
 
 
 class Workflow:

@@ -24,7 +24,7 @@ from tests.unit.host.hosts import simulated_nvml
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from gpuprov.verify.models import NodeReport
+    from gpuprov.shapes.verify import NodeReport
 
 REAL = Expectation(node="c000", status="running", access="raw", gpus=("GPU-x",))
 
@@ -142,4 +142,4 @@ def test_a_driver_that_hangs_is_unknown_and_nvml_is_not_asked(hung: Path) -> Non
     checks = {check.id: check for check in report.checks}
     assert checks["host-module"].evidence == "module 580.95.05, which does not respond"
     assert checks["host-gpus"].status == "unknown"
-    assert "if a GPU hangs: reboot" in checks["host-gpus"].fix
+    assert "if a GPU hangs: reboot" in (checks["host-gpus"].fix or "")

@@ -6,7 +6,7 @@ import json
 import tarfile
 from typing import TYPE_CHECKING
 
-from gpuprov.provision.payload import main, pack_package, pack_wheels, payload_stamp
+from gpuprov.provision.payload import main, pack_packages, pack_wheels, payload_stamp
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,19 +23,19 @@ def kernels(folder: Path, text: str = "one") -> Path:
 
 
 def test_the_stamp_changes_with_packages_and_kernels(tmp_path: Path) -> None:
-    before = payload_stamp(["numpy"], kernels(tmp_path))
-    assert payload_stamp(["numpy"], kernels(tmp_path)) == before
-    assert payload_stamp(["numpy", "more"], kernels(tmp_path)) != before
-    assert payload_stamp(["numpy"], kernels(tmp_path, "two")) != before
+    before = payload_stamp(["numpy"], [kernels(tmp_path)])
+    assert payload_stamp(["numpy"], [kernels(tmp_path)]) == before
+    assert payload_stamp(["numpy", "more"], [kernels(tmp_path)]) != before
+    assert payload_stamp(["numpy"], [kernels(tmp_path, "two")]) != before
 
 
 def test_the_archive_holds_the_package_and_is_made_once(tmp_path: Path) -> None:
-    archive = pack_package(kernels(tmp_path), tmp_path / "cache")
+    archive = pack_packages([kernels(tmp_path)], tmp_path / "cache")
     made = archive.stat().st_mtime_ns
     with tarfile.open(archive) as opened:
         assert opened.getnames() == ["smoke_kernels/x.py"]
-    assert pack_package(tmp_path / "smoke_kernels", tmp_path / "cache").stat().st_mtime_ns == made
-    assert pack_package(kernels(tmp_path, "two"), tmp_path / "cache") != archive
+    assert pack_packages([tmp_path / "smoke_kernels"], tmp_path / "cache").stat().st_mtime_ns == made
+    assert pack_packages([kernels(tmp_path, "two")], tmp_path / "cache") != archive
 
 
 def test_the_wheels_are_one_archive_beside_them_that_is_made_once(tmp_path: Path) -> None:

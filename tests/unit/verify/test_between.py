@@ -90,7 +90,7 @@ def test_a_host_that_does_not_answer_is_one_failure() -> None:
     report = judge_between(HOFF, Observation(problem="unreachable since 12:01: Connection timed out", timed_out=True))
     assert [check.status for check in report.checks] == ["fail", *["skip"] * 6]
     assert report.checks[0].evidence == "unreachable since 12:01: Connection timed out"
-    assert report.checks[0].fix.startswith("ssh hoff true")
+    assert str(report.checks[0].fix).startswith("ssh hoff true")
 
 
 def test_a_host_with_another_version_is_one_failure() -> None:

@@ -15,7 +15,8 @@ from tests.fakes.chain import CHAIN, judge_node, rules_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from gpuprov.verify.models import Check, Expectation, NodeReport
+    from gpuprov.shapes.verify import Check, NodeReport
+    from gpuprov.verify.models import Expectation
 
     Case = dict[str, Any]
     Build = Callable[[Case], tuple[Expectation, Observation]]
@@ -62,7 +63,7 @@ def test_a_healthy_node_with_real_gpus_passes_every_check(role: str, other: str,
     skipped = {"nvml-retired-pages"} | layer(other)  # since Ampere: rows
     assert statuses(report) == {name: "skip" if name in skipped else "pass" for name in IDS}
     assert report.verdict == "pass"
-    assert report.first_problem is None
+    assert report.problem is None
 
 
 @pytest.mark.parametrize(("role", "other"), [("slurm", "work"), ("worker", "slurm")])
@@ -91,7 +92,7 @@ def test_a_check_fires_with_its_evidence_and_a_fix(case: Case, build_case: Build
     assert check.fix
     assert report.verdict == "warn" if check.status == "warn" else report.verdict in ("fail", "unknown")
     if "first" in case:
-        assert report.first_problem == check
+        assert report.problem == check
 
 
 @pytest.mark.parametrize("case", [case for case in FIRING if "first" in case], ids=lambda case: case["id"])
@@ -139,7 +140,7 @@ def test_packages_that_do_not_compile_for_a_gpu_are_told_before_kernels_fail(bui
     volta = check_of(judge_node(replace(expected, capability=(7, 0)), seen), "cuda-wheels")
     assert volta.status == "fail"
     assert "compute capability 7.0, but nvidia_cuda_nvcc-13.0.88 compiles for 7.5 and newer" in volta.evidence
-    assert volta.fix.startswith("gpuprov rm ")
+    assert str(volta.fix).startswith("gpuprov rm ")
     for capability in ((7, 5), (10, 0), None):
         report = judge_node(replace(expected, capability=capability), seen)
         assert check_of(report, "cuda-wheels").status == "pass"

@@ -16,7 +16,8 @@ from tests.fakes.chain import CHAIN, judge_node
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from gpuprov.verify.models import Check, Expectation, Observation
+    from gpuprov.shapes.verify import Check
+    from gpuprov.verify.models import Expectation, Observation
 
     Build = Callable[[dict[str, Any]], tuple[Expectation, Observation]]
 
@@ -166,7 +167,7 @@ def test_the_worst_gpu_decides_and_is_named(build_case: Build) -> None:
     }
     check = judge(build_case, facts)["nvml-ecc-uncorrected"]
     assert (check.status, check.evidence) == ("fail", "GPU 1: 1 uncorrected ECC errors")
-    assert "-i GPU-aaaaaaaa-0000-4000-8000-000000000002" in check.fix
+    assert "-i GPU-aaaaaaaa-0000-4000-8000-000000000002" in (check.fix or "")
     assert judge(build_case, {})["nvml-ecc-uncorrected"].evidence == "GPU 0, 1: 0 uncorrected ECC errors"
 
 

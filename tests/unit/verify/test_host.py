@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from gpuprov.cluster.expected_nodes import expect_host
+from gpuprov.shapes.verify import Report
 from gpuprov.verify.chain import HOST_CHAIN, judge_host
-from gpuprov.verify.models import Expectation, Report
+from gpuprov.verify.models import Expectation
 from gpuprov.verify.report import problem_lines, summary, table_rows
 from tests.fakes.chain import CHAIN, judge_node
 from tests.fakes.places import NOWHERE
@@ -19,7 +20,8 @@ from tests.unit.host.hosts import GATEWAY, NOTHING, RUNNING, SERVICES, see_host,
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from gpuprov.verify.models import Check, NodeReport, Observation
+    from gpuprov.shapes.verify import Check, NodeReport
+    from gpuprov.verify.models import Observation
 
     Build = Callable[[dict[str, Any]], tuple[Expectation, Observation]]
 
@@ -331,7 +333,7 @@ def test_a_gpu_that_no_place_lists_any_more_is_missed_by_what_its_nodes_were_cre
     check = found(judge_host(expect_host(nodes, seen, name="here", gateway=GATEWAY), seen))["host-gpus"]
     assert check.status == "fail"
     assert f"this host had {known + 1} when its nodes were created" in check.evidence
-    assert check.fix.startswith("sudo reboot")
+    assert str(check.fix).startswith("sudo reboot")
     for count in (0, known):
         assert found(judge_host(replace(REAL, host_gpus=count), seen))["host-gpus"].status == "pass"
     taken = see_real_host(driver={**DRIVER, "cards": {**DRIVER["cards"], "0000:52:00.0": "vfio-pci"}})
@@ -406,7 +408,8 @@ def test_a_driver_that_does_not_report_recoveries_is_told() -> None:
 
 
 def test_the_fix_follows_what_the_error_asks_for() -> None:
-    fixes = {number: found(judge_host(REAL, see_real_host(log=xid(number))))["host-xid"].fix for number in (95, 79, 54)}
+    judged = {number: found(judge_host(REAL, see_real_host(log=xid(number))))["host-xid"] for number in (95, 79, 54)}
+    fixes = {number: str(check.fix) for number, check in judged.items()}
     assert fixes[95].startswith("sudo nvidia-smi --gpu-reset -i 0000:52:00")
     assert fixes[79].startswith("sudo reboot")
     assert fixes[54].startswith("gpuprov explain xid-54")
@@ -433,7 +436,7 @@ def test_what_an_a100_asks_for_where_others_need_a_reset(number: int, model: str
     check = found(judge_host(REAL, see_real_host(log=xid(number, pci="0000:51:00"), nvml=nvml)))["host-xid"]
     assert check.evidence.startswith(asks)
     fix = "sudo reboot" if "reboot" in asks else "sudo nvidia-smi --gpu-reset -i 0000:51:00"
-    assert check.fix.startswith(fix)
+    assert str(check.fix).startswith(fix)
 
 
 def test_how_often_an_error_was_reported_is_told() -> None:
@@ -447,9 +450,9 @@ def test_an_error_that_reboots_did_not_cure_asks_for_a_person() -> None:
     log = {**xid(79), "returned": [(79, "0000:52:00")]}
     check = found(judge_host(REAL, see_real_host(log=log)))["host-xid"]
     assert check.evidence.startswith("inspect the GPU: ")
-    assert check.fix.startswith("gpuprov explain xid-79")
+    assert str(check.fix).startswith("gpuprov explain xid-79")
     other = {**xid(79), "returned": [(79, "0000:51:00"), (95, "0000:52:00")]}
-    assert found(judge_host(REAL, see_real_host(log=other)))["host-xid"].fix.startswith("sudo reboot")
+    assert str(found(judge_host(REAL, see_real_host(log=other)))["host-xid"].fix).startswith("sudo reboot")
 
 
 def test_a_simulated_host_never_reads_like_real_hardware() -> None:
@@ -464,7 +467,7 @@ def test_a_simulated_host_never_reads_like_real_hardware() -> None:
     assert (report.verdict, report.simulated) == ("pass", True)
     gpu_checks = [check for check in report.checks if check.layer in ("driver", "devices", "nvml")]
     assert all("SIMULATED" in check.evidence or check.status == "skip" for check in gpu_checks)
-    assert "SIMULATED" in table_rows(Report(cluster="lab", nodes=(report,), seconds=1.0))[0][1]
+    assert "SIMULATED" in table_rows(Report(cluster="lab", nodes=(report,), duration_s=1.0))[0][1]
 
 
 def test_a_host_without_gpus_passes_by_what_can_be_asked() -> None:
@@ -494,7 +497,7 @@ def test_gpus_that_no_running_node_holds_are_asked_about_on_the_host() -> None:
     assert found(judge_host(expected, seen))["nvml-recovery"].status == "pass"
     seen.facts["nvml"]["gpus"][1]["readings"]["recovery_action"] = {"value": 2}  # type: ignore[index]
     check = found(judge_host(expected, seen))["nvml-recovery"]
-    assert (check.status, "GPU 1: " in check.evidence, check.fix.startswith("reboot")) == ("fail", True, True)
+    assert (check.status, "GPU 1: " in check.evidence, str(check.fix).startswith("reboot")) == ("fail", True, True)
     assert not [c for c in judge_host(replace(expected, gpus=()), seen).checks if c.id == "nvml-recovery"]
 
 
@@ -523,7 +526,7 @@ def test_what_the_host_explains_is_no_second_failure(
     assert node.verdict in ("unknown", "fail")
     if cause in ("host-module", "host-network"):
         assert not [check.id for check in node.checks if check.status == "fail"] or cause == "host-module"
-    report = Report(cluster="lab", nodes=(node,), seconds=1.0, host=host)
+    report = Report(cluster="lab", nodes=(node,), duration_s=1.0, host=host)
     assert report.verdict == "fail"
     assert problem_lines(report)[0].startswith("host: ")
     assert "host: fail" in summary(report)

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from gpuprov.shapes.verify import Report
 from gpuprov.verify.html import render_html
 from gpuprov.verify.junit import render_junit
 from gpuprov.verify.measure import measure_node
-from gpuprov.verify.models import Observation, Report
+from gpuprov.verify.models import Observation
 from gpuprov.verify.request import parse_answer
 from tests.fakes.chain import judge_node
 from tests.own_time import own_time
@@ -81,7 +82,7 @@ def test_what_is_made_of_such_answers_can_be_written(base: str) -> None:
         for value in HOSTILE:
             seen = Observation(facts={**facts, part: value})
             node = judge_node(EXPECTED[base], seen, "full")
-            report = Report(cluster="lab", nodes=(node,), seconds=1.0)
+            report = Report(cluster="lab", nodes=(node,), duration_s=1.0)
             render_html(report, made_at=datetime.now(timezone.utc))
             render_junit(report)
 

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from datetime import datetime, timezone
 from html.parser import HTMLParser
 from typing import TYPE_CHECKING, Any
@@ -9,15 +8,16 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from gpuprov.shapes.base import changed
+from gpuprov.shapes.verify import GpuRate, GpuSamples, KnownGood, Measured, Report, Sample
 from gpuprov.verify.html import render_html
-from gpuprov.verify.measured import GpuRate, GpuSamples, KnownGood, Measured, Sample
-from gpuprov.verify.models import Report
 from tests.fakes.chain import judge_node
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from gpuprov.verify.models import Expectation, NodeReport, Observation
+    from gpuprov.shapes.verify import Level, NodeReport
+    from gpuprov.verify.models import Expectation, Observation
 
     Build = Callable[[dict[str, Any]], tuple[Expectation, Observation]]
 
@@ -66,8 +66,8 @@ class Reader(HTMLParser):
         return " ".join(" ".join(self.words).split())
 
 
-def page(*nodes: NodeReport, level: str = "full") -> str:
-    return render_html(Report(cluster="lab", nodes=nodes, seconds=2.5, level=level), made_at=NOW)
+def page(*nodes: NodeReport, level: Level = "full") -> str:
+    return render_html(Report(cluster="lab", nodes=nodes, duration_s=2.5, level=level), made_at=NOW)
 
 
 def charts(text: str) -> list[ET.Element]:
@@ -77,12 +77,12 @@ def charts(text: str) -> list[ET.Element]:
 
 @pytest.fixture
 def real(build_case: Build) -> NodeReport:
-    return replace(judge_node(*build_case({"base": "real"})), measured=MEASURED)
+    return changed(judge_node(*build_case({"base": "real"})), measured=MEASURED)
 
 
 @pytest.fixture
 def simulated(build_case: Build) -> NodeReport:
-    return replace(judge_node(*build_case({"base": "simulated"})), measured=replace(MEASURED, rates=()))
+    return changed(judge_node(*build_case({"base": "simulated"})), measured=changed(MEASURED, rates=()))
 
 
 def test_the_file_holds_itself(real: NodeReport, simulated: NodeReport) -> None:
@@ -108,7 +108,7 @@ def test_a_rate_stands_beside_the_known_good_one(real: NodeReport) -> None:
 
 
 def test_a_rate_without_a_known_good_one_says_so(real: NodeReport) -> None:
-    node = replace(real, measured=Measured(rates=(replace(RATE, known_good=None),)))
+    node = changed(real, measured=Measured(rates=(changed(RATE, known_good=None),)))
     assert "no expectation: no known-good rate" in page(node)
     assert charts(page(node))[0].findall(f"{SVG}line") == []
 
@@ -132,7 +132,7 @@ def test_throttling_is_hatched_and_named_idle_is_not(real: NodeReport, simulated
     assert len(bands) == 4
     assert "held down (hatched) by: hardware thermal slowdown." in page(real)
     quiet = Measured(gpus=(GpuSamples(uuid="GPU-1", samples=SAMPLES[:3]),))
-    assert "Nothing held the clocks down." in page(replace(simulated, measured=quiet))
+    assert "Nothing held the clocks down." in page(changed(simulated, measured=quiet))
 
 
 def test_simulated_is_said_everywhere_and_only_where_it_is_true(real: NodeReport, simulated: NodeReport) -> None:
@@ -152,23 +152,23 @@ def test_problems_come_with_their_fix_and_no_meaning_hangs_on_colour(build_case:
 
 def test_what_a_node_says_is_text(real: NodeReport) -> None:
     evil = "<script>alert(1)</script><img src=x onerror=alert(1)>\"'"
-    check = replace(real.checks[0], status="fail", evidence=evil, fix=evil)
-    rate = replace(RATE, unit=evil, model=evil, gpu=evil, known_good=replace(KNOWN, verdict=evil, source=evil))
+    check = changed(real.checks[0], status="fail", evidence=evil, fix=evil)
+    rate = changed(RATE, unit=evil, model=evil, gpu=evil, known_good=changed(KNOWN, verdict=evil, source=evil))
     gpu = GpuSamples(uuid=evil, samples=SAMPLES)
-    bad = replace(real, checks=(check,), measured=Measured(rates=(rate,), gpus=(gpu,), problem=evil))
+    bad = changed(real, checks=(check,), measured=Measured(rates=(rate,), gpus=(gpu,), problem=evil))
     read = Reader(page(bad))
     assert not {"script", "img"} & set(read.tags)
     assert evil in "".join(read.words)
 
 
 def test_the_quick_level_says_where_the_charts_are(real: NodeReport) -> None:
-    text = page(replace(real, measured=None), level="quick")
+    text = page(changed(real, measured=None), level="quick")
     assert "gpuprov verify --level full" in text
     assert "None was measured." in text
 
 
 def test_one_sample_of_nothing_is_drawn(real: NodeReport) -> None:
     gpu = GpuSamples(uuid="GPU-1", samples=(Sample(at_s=0.0, temperature_c=0.0, throttle=0x1000),))
-    text = page(replace(real, measured=Measured(gpus=(gpu,), problem="GPU is lost")))
+    text = page(changed(real, measured=Measured(gpus=(gpu,), problem="GPU is lost")))
     assert "bits 0x1000" in text
     assert "the samples end early: GPU is lost" in Reader(text).text

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from gpuprov.documents.verify import measured_document
+from gpuprov.shapes.base import write
+from gpuprov.shapes.verify import GpuSamples, Sample
 from gpuprov.verify.measure import measure_node
-from gpuprov.verify.measured import GpuSamples, Sample
 from gpuprov.verify.models import Observation
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def test_samples_by_gpu(build_case: Build) -> None:
     assert [sample.at_s for sample in gpu.samples] == [0.25, 0.5]
     assert gpu.series("throttle") == ((0.5, 4),)
     assert gpu.series("memory_clock_mhz") == ()
-    document = json.loads(json.dumps(measured_document(measured)))
+    document = json.loads(json.dumps(write(measured)))
     assert document["gpus"][0]["samples"][1] == ROW
     assert document["problem"] is None
 

@@ -1,16 +1,21 @@
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
-from gpuprov.verify.models import Check, CheckStatus, NodeReport, Report, Verdict
+from gpuprov.shapes.verify import Check, CheckStatus, NodeReport, Report, Verdict
+
+if TYPE_CHECKING:
+    from gpuprov.shapes.words import AccessName
 
 
-def node(*statuses: CheckStatus, access: str = "raw") -> NodeReport:
+def node(*statuses: CheckStatus, access: AccessName = "raw") -> NodeReport:
     checks = tuple(
         Check(id=f"check-{n}", layer="node", status=status, severity="critical", evidence="e", fix="f")
         for n, status in enumerate(statuses)
     )
-    return NodeReport(node="c000", access=access, gpus=(), checks=checks, seconds=1.0)
+    return NodeReport(node="c000", access=access, gpus=(), checks=checks, duration_s=1.0)
 
 
 @pytest.mark.parametrize(
@@ -35,10 +40,10 @@ def test_a_node_passes_only_where_something_passed_and_nothing_is_open(
 
 
 def test_the_first_problem_is_a_failure_before_it_is_anything_else() -> None:
-    found = node("warn", "unknown", "pass", "fail", "fail").first_problem
+    found = node("warn", "unknown", "pass", "fail", "fail").problem
     assert found is not None
     assert found.id == "check-3"
-    assert node("pass", "skip").first_problem is None
+    assert node("pass", "skip").problem is None
 
 
 @pytest.mark.parametrize(
@@ -52,10 +57,10 @@ def test_the_first_problem_is_a_failure_before_it_is_anything_else() -> None:
     ],
 )
 def test_a_report_is_as_good_as_its_worst_node(nodes: tuple[NodeReport, ...], verdict: Verdict, passed: bool) -> None:
-    report = Report(cluster="lab", nodes=nodes, seconds=1.0)
+    report = Report(cluster="lab", nodes=nodes, duration_s=1.0)
     assert (report.verdict, report.passed) == (verdict, passed)
 
 
 def test_one_simulated_node_makes_the_report_simulated() -> None:
-    assert Report(cluster="lab", nodes=(node("pass"), node("pass", access="simulated")), seconds=1.0).simulated
-    assert not Report(cluster="lab", nodes=(node("pass"),), seconds=1.0).simulated
+    assert Report(cluster="lab", nodes=(node("pass"), node("pass", access="simulated")), duration_s=1.0).simulated
+    assert not Report(cluster="lab", nodes=(node("pass"),), duration_s=1.0).simulated

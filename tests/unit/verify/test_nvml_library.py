@@ -25,7 +25,8 @@ from tests.unit.host.hosts import see_real_host
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from gpuprov.verify.models import Check, Observation
+    from gpuprov.shapes.verify import Check
+    from gpuprov.verify.models import Observation
 
     Build = Callable[[dict[str, Any]], tuple[Expectation, Observation]]
 

@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 
     from gpuprov.drivers.base import Driver
     from gpuprov.gpu.models import HostGpus
+    from gpuprov.shapes.verify import Report
     from gpuprov.spec.models import GpuMode
-    from gpuprov.verify.models import Observation, Report
+    from gpuprov.verify.models import Observation
 
 FACTS = Path(__file__).parents[1] / "verify" / "data" / "simulated.json"
 UUID = "GPU-51515151-5151-4151-8151-000000000000"
@@ -160,7 +161,7 @@ def test_a_stopped_node_is_not_asked_fails_and_is_no_peer() -> None:
     engine.nodes[1] = NodeState(name="c001", status="stopped", labels=labels(1))
     report = verify(engine)
     assert verdicts(report) == {"c000": "pass", "c001": "fail", "c002": "pass"}
-    problem = report.nodes[1].first_problem
+    problem = report.nodes[1].problem
     assert problem is not None
     assert (problem.id, problem.fix) == ("node-running", "gpuprov start c001")
     assert sorted(name for name, _, _ in engine.asked) == ["c000", "c002"]
@@ -180,7 +181,7 @@ def test_a_node_that_hangs_is_unknown_and_the_others_go_on() -> None:
     report = verify(engine, work=Work(limit_s=7.0))
     assert verdicts(report) == {"c000": "unknown", "c001": "pass", "c002": "pass"}
     assert not report.passed
-    assert "7 s" in str(report.nodes[0].first_problem)
+    assert "7 s" in str(report.nodes[0].problem)
 
 
 def test_a_node_that_the_engine_cannot_ask_is_unknown_and_the_others_go_on() -> None:
@@ -188,13 +189,13 @@ def test_a_node_that_the_engine_cannot_ask_is_unknown_and_the_others_go_on() -> 
     engine.answers["c002"] = raise_(EngineError("exec refused", evidence="agent is gone"))
     report = verify(engine)
     assert verdicts(report) == {"c000": "pass", "c001": "pass", "c002": "unknown"}
-    assert "agent is gone" in str(report.nodes[2].first_problem)
+    assert "agent is gone" in str(report.nodes[2].problem)
 
 
 def test_a_node_without_python_fails() -> None:
     engine = cluster(1)
     engine.answers["c000"] = lambda: ExecResult(exit_code=127, stdout="", stderr="python3: not found")
-    assert "python3: not found" in str(verify(engine).nodes[0].first_problem)
+    assert "python3: not found" in str(verify(engine).nodes[0].problem)
 
 
 def test_an_unfinished_node_fails() -> None:
@@ -208,7 +209,7 @@ def test_a_lease_on_a_gpu_that_is_gone_fails_before_its_devices() -> None:
     engine = cluster()
     engine.nodes[0] = NodeState(name="c000", status="running", labels=labels(0, **{"gpuprov.gpus": "GPU-gone"}))
     report = verify(engine)
-    problem = report.nodes[0].first_problem
+    problem = report.nodes[0].problem
     assert problem is not None
     assert problem.id == "node-lease"
     assert "GPU-gone" in problem.evidence
@@ -228,7 +229,7 @@ def test_a_host_whose_gpus_cannot_be_told_fails_the_nodes_that_hold_some() -> No
         exit_code=0, stdout=FACTS.read_text().replace("Gres=gpu:1", "Gres=(null)"), stderr=""
     )
     report = verify(engine, ["c000"], observe_gpus=broken)
-    problem = report.nodes[0].first_problem
+    problem = report.nodes[0].problem
     assert problem is not None
     assert (problem.id, problem.fix) == ("node-lease", "modprobe nvidia")
     report = verify(engine, ["c001"], observe_gpus=broken)

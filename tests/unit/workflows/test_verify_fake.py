@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
     from gpuprov.drivers.base import Driver
     from gpuprov.gpu.models import HostGpus
+    from gpuprov.shapes.verify import Report
     from gpuprov.spec.models import GpuMode
     from gpuprov.verify.changes import Change
-    from gpuprov.verify.models import Report
     from tests.fakes.engine import Command
 
 FACTS = Path(__file__).parents[1] / "verify" / "data" / "simulated.json"
@@ -111,7 +111,7 @@ def test_nodes_that_hang_are_unknown_and_the_others_go_on() -> None:
     report = nodes.verify(FakeDriver(nodes.engine), None, Work(limit_s=0.05))
     assert verdicts(report) == {f"c{n:03d}": "unknown" if n in (0, 3) else "pass" for n in range(6)}
     assert not report.passed
-    problem = report.nodes[0].first_problem
+    problem = report.nodes[0].problem
     assert problem is not None
     assert (problem.id, problem.status) == ("node-answers", "unknown")
     assert "0.05 s" in problem.evidence

@@ -9,24 +9,25 @@ import pytest
 
 from gpuprov.core.errors import EngineError, UsageError
 from gpuprov.drivers.base import NodeState
+from gpuprov.shapes.verify import Check, NodeReport, Report
 from gpuprov.verify.changes import Change, Seen, compare
-from gpuprov.verify.models import Check, NodeReport, Report
 from gpuprov.workflows.verify import watch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from gpuprov.drivers.base import Driver
+    from gpuprov.shapes.words import AccessName
 
 OURS = {"gpuprov.cluster": "lab"}
 
 
-def report(name: str, *, access: str = "raw", evidence: str = "x", **statuses: str) -> NodeReport:
+def report(name: str, *, access: AccessName = "raw", evidence: str = "x", **statuses: str) -> NodeReport:
     checks = tuple(
         Check(id=check, layer="node", status=cast("Any", status), severity="critical", evidence=evidence, fix="do it")
         for check, status in {"first": "pass", **statuses}.items()
     )
-    return NodeReport(node=name, access=access, gpus=(), checks=checks, seconds=1.0)
+    return NodeReport(node=name, access=access, gpus=(), checks=checks, duration_s=1.0)
 
 
 @dataclass
@@ -62,7 +63,7 @@ class World:
         chosen = [node for name, node in self.nodes.items() if nodes is None or name in nodes]
         if nodes is not None and len(chosen) < len(nodes):
             raise UsageError("there is no such node")
-        return Report(cluster="lab", nodes=tuple(chosen), seconds=1.0, host=self.host)
+        return Report(cluster="lab", nodes=tuple(chosen), duration_s=1.0, host=self.host)
 
 
 def follow(
@@ -243,7 +244,7 @@ def test_rounds_leave_nothing_behind() -> None:
         world.verified += 1
         number = world.verified
         fresh = report("c000", evidence=f"{number} " * 2000, second="fail" if number % 2 else "pass")
-        return Report(cluster="lab", nodes=(fresh,), seconds=1.0)
+        return Report(cluster="lab", nodes=(fresh,), duration_s=1.0)
 
     def rounds() -> Any:
         for count in (100, 300):

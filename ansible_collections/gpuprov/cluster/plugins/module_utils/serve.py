@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from gpuprov.documents.module_result import BeforeAfter
     from gpuprov.host.remote.hosts import HostsBySsh
     from gpuprov.host.remote.machine import RemoteMachine
+    from gpuprov.shapes.verify import Report
     from gpuprov.spec.gpu_order import GpuOrder
-    from gpuprov.verify.models import Report
 
     Results = dict[str, Any]
 
@@ -132,7 +132,7 @@ def failed_verification(report: Report) -> Results:
     """The results of a module that ends because a check failed, in three parts."""
     from gpuprov.verify.report import problem_lines, summary
 
-    problems = [node.first_problem for node in report.places if node.first_problem is not None]
+    problems = [node.problem for node in report.places if node.problem is not None]
     parts = {
         "what": summary(report),
         "evidence": "\n".join(line for line in problem_lines(report) if not line.startswith("  fix")),

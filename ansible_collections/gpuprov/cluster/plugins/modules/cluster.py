@@ -182,9 +182,9 @@ def act(module: Module) -> dict[str, Any]:
     results = present(ensured, diff=module._diff)  # noqa: SLF001 - Ansible's own way to ask
     results["nodes"] = [row_document(row) for row in ensured.after]
     if ensured.report is not None:
-        from gpuprov.documents.verify import verify_document
+        from gpuprov.shapes.base import write
 
-        results["verify"] = verify_document(ensured.report)
+        results["verify"] = write(ensured.report)
         if not ensured.report.passed:
             results |= failed_verification(ensured.report)
     return results

@@ -85,8 +85,8 @@ def act(module: Module) -> dict[str, Any]:
     """Verify the nodes."""
     from gpuprov.cluster.find_engine import engine_of_cluster
     from gpuprov.core.names import check_cluster_name, expand_names
-    from gpuprov.documents.verify import verify_document
     from gpuprov.host.local import LocalHost
+    from gpuprov.shapes.base import write
     from gpuprov.spanning.parts.over_hosts import find_from_here
     from gpuprov.spanning.verify_hosts import verify_over_hosts
     from gpuprov.verify.report import summary
@@ -106,7 +106,7 @@ def act(module: Module) -> dict[str, Any]:
     else:
         driver = host.open(engine) if engine else engine_of_cluster(cluster, host.engines, reporter=listener)
         report = verify_cluster(driver, cluster, host=host, nodes=nodes, reporter=listener, work=work)
-    results = {"changed": False, "passed": report.passed, "report": verify_document(report)}
+    results = {"changed": False, "passed": report.passed, "report": write(report)}
     if report.passed:
         return {**results, "msg": summary(report)}
     return {**results, **failed_verification(report)}

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from gpuprov.core.errors import HostNotReady
-from gpuprov.documents.verify import verify_document
-from gpuprov.documents.verify_answer import read_verified
-from gpuprov.verify.measured import GpuRate, GpuSamples, KernelRun, KnownGood, Measured, Sample
-from gpuprov.verify.models import Check, NodeReport, Report
+from gpuprov.shapes.base import write
+from gpuprov.shapes.verify import (
+    Between,
+    Check,
+    GpuRate,
+    GpuSamples,
+    KernelRun,
+    KnownGood,
+    Measured,
+    NodeReport,
+    Report,
+    Sample,
+)
+from gpuprov.spanning.verify_hosts import read_verified
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,22 +46,20 @@ MEASURED = Measured(
     gpus=(GpuSamples(uuid="GPU-1", samples=(Sample(at_s=0.5, temperature_c=40.0),)),),
     problem="ended early",
 )
-NODE = NodeReport(node="c000", access="raw", gpus=("GPU-1",), checks=CHECKS, seconds=1.5, measured=MEASURED)
-HOST = NodeReport(node="host", access="raw", gpus=("GPU-1",), checks=CHECKS[:1], seconds=0.5)
+NODE = NodeReport(node="c000", access="raw", gpus=("GPU-1",), checks=CHECKS, duration_s=1.5, measured=MEASURED)
+HOST = NodeReport(node="host", access="raw", gpus=("GPU-1",), checks=CHECKS[:1], duration_s=0.5)
 
 
 def answer() -> dict[str, Any]:
-    told = verify_document(Report(cluster="lab", nodes=(NODE,), seconds=2.0, host=HOST))
-    between = {"driver": "550.54", "overlay": {"anything": [1]}, "began_s": 10.0, "ended_s": 12.0}
-    copy: dict[str, Any] = json.loads(json.dumps({**told, "between": between}))
-    return copy
+    between = Between(driver="550.54", overlay={"anything": [1]}, began_s=10.0, ended_s=12.0)
+    return write(Report(cluster="lab", nodes=(NODE,), duration_s=2.0, host=HOST, between=between))
 
 
 def test_a_report_is_read_as_it_was_written() -> None:
     found = read_verified(answer(), "hoff")
     assert (found.nodes[0].checks, found.nodes[0].measured) == (CHECKS, MEASURED)
-    assert (found.nodes[0].host, found.nodes[0].verdict, found.host.verdict) == ("hoff", "fail", "pass")
-    assert (found.driver, found.overlay, found.began_s, found.ended_s) == ("550.54", {"anything": [1]}, 10.0, 12.0)
+    assert (found.nodes[0].host, found.nodes[0].verdict, found.own.verdict) == ("hoff", "fail", "pass")
+    assert write(found.between) == {"driver": "550.54", "overlay": {"anything": [1]}, "began_s": 10.0, "ended_s": 12.0}
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,130 @@
+"""What all shapes have in common, and how they are read and written.
+
+A field without a default value of `UNSET` is always written, and must be there when it is read, whatever its default.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from typing import Any, Final, Literal, TypeVar, cast
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+Kind = TypeVar("Kind", bound="Shape")
+Version = Literal[1]
+_HALF: Final = re.compile(rb"\\u[dD][89a-fA-F]")
+
+
+class Shape(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An object with these keys and no others."""
+
+
+class Document(Shape, frozen=True, kw_only=True, tag_field="schema"):
+    """An object that names its schema, docs/NAME.schema.json for `gpuprov.NAME/v1`.
+
+    Attributes:
+        seconds: Phase to seconds; where a verb printed it.
+        at: When it was seen, in UTC; in a line of a watch.
+    """
+
+    version: Version = 1
+    seconds: Mapping[str, float] | UnsetType = UNSET
+    at: str | UnsetType = UNSET
+
+
+def parse_json(content: bytes | str) -> object:
+    """JSON; raises ValueError for a key that is there twice, NaN, a too large number, and half a character."""
+
+    def pairs(found: list[tuple[str, object]]) -> dict[str, object]:
+        told = dict(found)
+        if len(told) < len(found):
+            seen: set[str] = set()
+            twice = next(key for key, _ in found if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+            raise ValueError(f"has a key twice: {twice[:100]}")
+        return told
+
+    def constant(name: str) -> float:
+        raise ValueError(f"has {name}, which is not JSON")
+
+    def number(text: str) -> float:
+        if not math.isfinite(found := float(text)):
+            raise ValueError(f"has {text[:100]}, which is too large")
+        return found
+
+    raw = content.encode() if isinstance(content, str) else content
+    try:
+        told = json.loads(raw.decode(), object_pairs_hook=pairs, parse_constant=constant, parse_float=number)
+    except RecursionError:
+        raise ValueError("is nested too deeply") from None
+    if _HALF.search(raw):
+        json.dumps(told, ensure_ascii=False).encode()
+    return cast("object", told)
+
+
+def read(kind: type[Kind], told: bytes | str | Mapping[str, Any]) -> Kind:
+    """A shape of what was told; raises ValueError, with the path of what is wrong, for anything else.
+
+    Args:
+        kind: Which.
+        told: JSON, or what was already parsed of it.
+    """
+    content = told if isinstance(told, Mapping) else parse_json(told)
+    try:
+        value = msgspec.convert(content, kind)
+    except RecursionError:
+        raise ValueError("is nested too deeply") from None
+    _require_all(value, content, "$")
+    return value
+
+
+def write(shape: Shape) -> dict[str, Any]:
+    """The shape as JSON's values."""
+    told: dict[str, Any] = msgspec.json.decode(encode(shape))
+    return told
+
+
+def encode(shape: Shape) -> bytes:
+    """The shape as JSON."""
+    return msgspec.json.encode(shape)
+
+
+def changed(shape: Kind, **values: object) -> Kind:
+    """The shape with other values in these fields."""
+    return msgspec.structs.replace(shape, **values)
+
+
+def derive(shape: Shape, **values: object) -> None:
+    """Set fields that follow from the others, while the shape is made; what was said of them does not count."""
+    for name, value in values.items():
+        msgspec.structs.force_setattr(shape, name, value)
+
+
+def _require_all(value: object, told: object, path: str) -> None:
+    """Raise ValueError where a key was left out that is always written, whatever its default, and for NaN."""
+    if isinstance(value, Shape):
+        _require_fields(value, cast("Mapping[str, object]", told), path)
+    elif isinstance(value, (list, tuple)):
+        for number, (item, part) in enumerate(zip(value, cast("list[object]", told), strict=True)):
+            _require_all(item, part, f"{path}[{number}]")
+    elif isinstance(value, Mapping):
+        for key, item in value.items():
+            _require_all(item, cast("Mapping[object, object]", told).get(key), f"{path}.{key}")
+    elif isinstance(value, float) and not math.isfinite(value):
+        raise ValueError(f"Expected a finite number - at `{path}`")
+
+
+def _require_fields(value: Shape, told: Mapping[str, object], path: str) -> None:
+    tag = value.__struct_config__.tag_field
+    written = [(name, key) for name, key in zip(value.__struct_fields__, value.__struct_encode_fields__, strict=True)]
+    lacks = [key for name, key in written if key not in told and getattr(value, name) is not UNSET]
+    if tag is not None and tag not in told:
+        lacks.append(tag)
+    if lacks:
+        raise ValueError(f"Object missing required field `{lacks[0]}` - at `{path}`")
+    for name, key in written:
+        if key in told:
+            _require_all(getattr(value, name), told[key], f"{path}.{key}")

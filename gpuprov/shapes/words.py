@@ -1,0 +1,23 @@
+r"""The kinds of values that shapes are made of: how long a text is at most, what it is made of, and ranges of numbers.
+
+Patterns describe a text as a whole: they begin with `^` and end with `\Z`, which a schema writes as `$`.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+Word = Annotated[str, Meta(max_length=300)]
+Words = Annotated[str, Meta(max_length=10_000)]
+Moment = Annotated[str, Meta(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z\Z")]
+Path = Annotated[str, Meta(pattern=r"^/[^\x00-\x1f\x7f]{0,4095}\Z")]
+Hash = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]
+GpuUuid = Annotated[str, Meta(pattern=r"^(GPU|MIG)-[0-9A-Za-z/-]{1,80}\Z")]
+Count = Annotated[int, Meta(ge=0, le=10**15)]
+Number = Annotated[int, Meta(ge=0, le=1_000_000)]
+Seconds = Annotated[float, Meta(ge=0)]
+Sharing = Literal["exclusive", "shared"]
+AccessName = Literal["none", "raw", "simulated", "cdi", "nvidia-runtime"]
+Engine = Literal["lxd", "incus", "docker"]

@@ -1,0 +1,36 @@
+"""The schemas in docs/ are those of the shapes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from gpuprov.shapes.json_schema import documents, json_schema, write_schemas
+from tests.schemas import BEFORE
+
+DOCS = Path(__file__).parents[3] / "docs"
+
+
+@pytest.mark.parametrize("name", documents())
+def test_the_schema_in_docs_is_that_of_the_shape(name: str) -> None:
+    written = json.loads((DOCS / f"{name}.schema.json").read_text())
+    assert written == json_schema(documents()[name]), "write it again: python3 -m gpuprov.shapes.json_schema docs"
+
+
+@pytest.mark.parametrize("name", documents())
+def test_no_key_was_lost_or_made_optional(name: str) -> None:
+    schema, before = json_schema(documents()[name]), BEFORE.get(f"{name}.schema.json")
+    if before is not None:
+        assert set(before["properties"]) <= set(schema["properties"])
+        assert set(before["required"]) <= set(schema["required"])
+
+
+def test_meanings_are_those_of_the_docstrings(tmp_path: Path) -> None:
+    write_schemas(tmp_path)
+    told = json.loads((tmp_path / "verify.schema.json").read_text())
+    assert told["properties"]["passed"]["description"] == "Whether every node passed, with or without warnings."
+    assert told["properties"]["schema"] == {"const": "gpuprov.verify/v1"}
+    assert "hosts" not in told["required"]
+    assert told["$defs"]["Check"]["properties"]["id"]["pattern"] == "^[a-z0-9-]{1,64}$"
