@@ -25,7 +25,7 @@ _BEFORE: Final = {"gpus": "per_node", "sharing": "sharing", "model": "model", "m
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReadOrder:
+class ReadLabel:
     """An order as a label has it.
 
     Attributes:
@@ -43,7 +43,7 @@ def write_order(order: NodeOrder) -> str:
     return json.dumps({"version": _VERSION, **_without_unsaid(said)}, sort_keys=True, separators=(",", ":"))
 
 
-def read_order_text(text: str) -> ReadOrder:
+def read_order_text(text: str) -> ReadLabel:
     """Read what `write_order` wrote, in this version or another."""
     decoder = Decoder()
     try:
@@ -51,17 +51,17 @@ def read_order_text(text: str) -> ReadOrder:
     except (ValueError, RecursionError, OverflowError):
         order = None
     if order is None:  # damaged by hand: as if it had none
-        return ReadOrder()
+        return ReadLabel()
     unknown = [wrong.path for wrong in decoder.problems]
     if any(find_variable_problems(order.environment)):
         order, unknown = replace(order, environment=()), [*unknown, "environment"]
-    return ReadOrder(order=order, unknown=tuple(dict.fromkeys(unknown)))
+    return ReadLabel(order=order, unknown=tuple(dict.fromkeys(unknown)))
 
 
-def read_label(node: NodeState) -> ReadOrder:
+def read_label(node: NodeState) -> ReadLabel:
     """What a node was ordered as, and what of that is not understood; nothing for one that `cluster up` made."""
     text = node.labels.get(LABEL_ORDER)
-    return read_order_text(text) if text else ReadOrder()
+    return read_order_text(text) if text else ReadLabel()
 
 
 def read_order(node: NodeState) -> NodeOrder | None:

@@ -186,7 +186,7 @@ def test_what_each_gpu_has_is_an_argument_of_each_module_and_documented(name: st
     module = import_module(f"{MODULES}.{name}")
     fragment = yaml.safe_load(ModuleDocFragment.GPU_CRITERIA)["options"]
     assert "gpuprov.cluster.gpuprov.gpu_criteria" in module.DOCUMENTATION
-    assert set(fragment) == {told.argument for told in CRITERIA.values()} == {"gpu_model", "gpu_memory"}
+    assert set(fragment) == {told.argument for told in CRITERIA.values()} >= {"gpu_model", "gpu_memory"}
     for argument, about in fragment.items():
         assert module.ARGUMENTS[argument] == {"type": about["type"]}
 

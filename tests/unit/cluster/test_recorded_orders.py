@@ -12,7 +12,7 @@ import pytest
 from gpuprov.cluster.leases import read_leases
 from gpuprov.cluster.nodes import renew_orders
 from gpuprov.cluster.order_label import (
-    ReadOrder,
+    ReadLabel,
     read_label,
     read_order_text,
     renew_text,
@@ -131,7 +131,7 @@ def test_what_was_typed_is_read_and_written_again(engine: str) -> None:
         if letter in TYPED:
             mounts = tuple(replace(WORK, read_only=engine == "lxd") for _ in TYPED[letter].get("mounts", ()))
             order = node_order(node.name, cluster=state.name, **{**TYPED[letter], "mounts": mounts})
-            assert read_label(node) == ReadOrder(order=order)
+            assert read_label(node) == ReadLabel(order=order)
             assert renew_text(node.labels[LABEL_ORDER]) == write_order(order) != node.labels[LABEL_ORDER]
             assert made_by(order, state) == node, "the same command knows its own work"
             seen.add(letter)
@@ -206,7 +206,7 @@ def test_what_a_later_version_wrote_is_refused_in_words_and_a_file_frees(engine:
 
 def test_a_label_that_was_damaged_by_hand_is_none() -> None:
     for text in ("", "{", "[]", "7", "{}", '{"name":"web"}', '{"name":7,"cluster":"lab"}', "[" * 20_000):
-        assert read_order_text(text) == ReadOrder()
+        assert read_order_text(text) == ReadLabel()
         assert renew_text(text) == text
 
 
