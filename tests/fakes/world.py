@@ -40,7 +40,17 @@ if TYPE_CHECKING:
     from tests.fakes.engine import Command
 
 READS = {
-    *("facts", "disk", "owner_on_host", "list_nodes", "find_node", "list_networks", "list_images", "find_image"),
+    *(
+        "facts",
+        "disk",
+        "usage",
+        "owner_on_host",
+        "list_nodes",
+        "find_node",
+        "list_networks",
+        "list_images",
+        "find_image",
+    ),
     *("pull", "look", "read_tree", "run", "logs"),
 }
 
