@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
 
 from gpuprov.core.errors import UsageError
-from gpuprov.spec.models import DEFAULT_ENGINE, Engine
+from gpuprov.shapes.words import Engine
+from gpuprov.spec.models import DEFAULT_ENGINE
 
 if TYPE_CHECKING:
     from collections.abc import Container, Mapping

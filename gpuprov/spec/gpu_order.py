@@ -7,15 +7,15 @@ What it means to the GPUs of a host is in `gpu/order.py`.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final
 
 from gpuprov.core.errors import UsageError
 from gpuprov.core.units import GIB, parse_size_bytes
+from gpuprov.shapes.words import Sharing  # noqa: TC001 - the decoder reads these hints
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-Sharing = Literal["shared", "exclusive"]
 _CRITERION: Final = "criterion"
 
 
