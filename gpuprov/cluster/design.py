@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from gpuprov.drivers.networks import Attachment
     from gpuprov.gpu.access import AccessKind
     from gpuprov.gpu.models import Gpu
-    from gpuprov.shapes.words import Sharing
+    from gpuprov.shapes.choices import Sharing
     from gpuprov.spec.models import ClusterSpec, Role
 
 _CIRCUMSTANCES = ("access_reason", "gpu_types", "host_gpus", "host")

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from gpuprov.drivers.base import NodeState
     from gpuprov.gpu.models import Gpu
-    from gpuprov.shapes.words import Sharing
+    from gpuprov.shapes.choices import Sharing
     from gpuprov.spec.devices import CharDevice
 
 

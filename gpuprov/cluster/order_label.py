@@ -7,16 +7,15 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from gpuprov.cluster.node_order import NodeOrder
+from gpuprov.core.errors import Problem
 from gpuprov.core.plain import plain_fields
 from gpuprov.drivers.base import LABEL_ORDER
-from gpuprov.spec.document import Value, parse_json, problem
+from gpuprov.spec.document import from_plain
 from gpuprov.spec.gpu_order import gib_of
 from gpuprov.spec.schema import Decoder
 from gpuprov.spec.variables import find_variable_problems
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from gpuprov.drivers.base import NodeState
 
 _VERSION: Final = 2
@@ -47,7 +46,7 @@ def read_order_text(text: str) -> ReadLabel:
     """Read what `write_order` wrote, in this version or another."""
     decoder = Decoder()
     try:
-        order = decoder.decode(NodeOrder, _of_this_version(parse_json(text), decoder))
+        order = decoder.decode(NodeOrder, from_plain(_of_this_version(json.loads(text), decoder)))
     except (ValueError, RecursionError, OverflowError):
         order = None
     if order is None:  # damaged by hand: as if it had none
@@ -82,23 +81,16 @@ def _without_unsaid(value: Any) -> Any:  # noqa: ANN401 - plain JSON
     return {key: one for key, one in said.items() if one not in (None, [], {})}
 
 
-def _of_this_version(value: Value, decoder: Decoder) -> Value:
+def _of_this_version(said: Any, decoder: Decoder) -> Any:  # noqa: ANN401 - plain JSON
     """The label as this version writes it: before version 2, what was said of GPUs stood beside the rest."""
-    if not isinstance(value.content, dict):
-        return value
-    said = dict(value.content)
+    if not isinstance(said, dict):
+        return said
     version = said.pop("version", None)
     if version is None:
-        gpus = {_BEFORE[key]: said.pop(key) for key in _BEFORE if key in said}
-        said["gpus"] = Value(content={key: _in_gib(one) if key == "memory_gib" else one for key, one in _told(gpus)})
-    elif version.content != _VERSION:
-        decoder.problems.append(problem("version", version, "is another one"))
-    return Value(content=said)
-
-
-def _told(gpus: dict[str, Value]) -> Iterable[tuple[str, Value]]:
-    return ((key, one) for key, one in gpus.items() if one.content is not None)
-
-
-def _in_gib(size_bytes: Value) -> Value:
-    return Value(content=gib_of(size_bytes.content)) if type(size_bytes.content) is int else size_bytes
+        gpus = {nested: said.pop(flat, None) for flat, nested in _BEFORE.items()}
+        if type(gpus["memory_gib"]) is int:
+            gpus["memory_gib"] = gib_of(gpus["memory_gib"])
+        said["gpus"] = _without_unsaid(gpus)
+    elif version != _VERSION:
+        decoder.problems.append(Problem(path="version", message="is another one"))
+    return said

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from gpuprov.gpu.models import Gpu, HostGpus
-    from gpuprov.shapes.words import Sharing
+    from gpuprov.shapes.choices import Sharing
     from gpuprov.spec.gpu_order import GpuOrder
 
 VISIBLE: Final = "NVIDIA_VISIBLE_DEVICES"

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from gpuprov.host.finding import FindingStatus
     from gpuprov.host.links import Link
     from gpuprov.host.survey import Survey
-    from gpuprov.shapes.words import Engine
+    from gpuprov.shapes.choices import Engine
     from gpuprov.spec.models import ClusterSpec
 
 ROOM_LEAST_BYTES = 1 * GIB

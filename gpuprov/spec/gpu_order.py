@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gpuprov.core.errors import UsageError
 from gpuprov.core.units import GIB, parse_size_bytes
-from gpuprov.shapes.words import Sharing  # noqa: TC001 - the decoder reads these hints
+from gpuprov.shapes.choices import Sharing  # noqa: TC001 - the decoder reads these hints
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal, get_args
 
 from gpuprov.core.names import DEFAULT_BRIDGE, DEFAULT_CLUSTER, DEFAULT_PRIVATE_BRIDGE
-from gpuprov.shapes.words import Engine, Sharing
+from gpuprov.shapes.choices import Engine, Sharing
 from gpuprov.spec.gpu_order import GpuOrder
 
 Role = str  # which there are, planes/registry.py says

@@ -19,7 +19,7 @@ from tests.e2e.killing import Blow
 from tests.e2e.lives import counted
 
 if TYPE_CHECKING:
-    from gpuprov.shapes.words import Engine
+    from gpuprov.shapes.choices import Engine
     from tests.conftest import Ledger
     from tests.e2e.conftest import Gpuprov
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from gpuprov.drivers.base import ExecResult
     from gpuprov.gpu.models import HostGpus
     from gpuprov.provision.recipe_record import RecipeRecord
-    from gpuprov.shapes.words import Sharing
+    from gpuprov.shapes.choices import Sharing
     from gpuprov.workflows.cluster_up import UpResult
     from tests.conftest import Recording
     from tests.fakes.engine import Command

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver
     from gpuprov.host.base import Host
-    from gpuprov.shapes.words import Engine
+    from gpuprov.shapes.choices import Engine
     from gpuprov.spec.models import GpuMode, Role
 
 

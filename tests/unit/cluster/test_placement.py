@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from gpuprov.gpu.models import HostGpus
-    from gpuprov.shapes.words import Sharing
+    from gpuprov.shapes.choices import Sharing
     from gpuprov.spec.models import Strategy
 
 PLANS = 10_000

@@ -32,7 +32,7 @@ from gpuprov.spec.models import ClusterSpec
 
 if TYPE_CHECKING:
     from gpuprov.host.finding import HostFinding
-    from gpuprov.shapes.words import Engine
+    from gpuprov.shapes.choices import Engine
 
 GIB = 1 << 30
 LXD = EngineFacts(
