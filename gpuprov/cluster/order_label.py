@@ -90,7 +90,7 @@ def _of_this_version(said: Any, decoder: Decoder) -> Any:  # noqa: ANN401 - plai
         gpus = {nested: said.pop(flat, None) for flat, nested in _BEFORE.items()}
         if type(gpus["memory_gib"]) is int:
             gpus["memory_gib"] = gib_of(gpus["memory_gib"])
-        said["gpus"] = _without_unsaid(gpus)
+        said["gpus"] = {key: one for key, one in gpus.items() if one is not None}
     elif version != _VERSION:
         decoder.problems.append(Problem(path="version", message="is another one"))
     return said
