@@ -93,13 +93,16 @@ def read(kind: type[Kind], told: bytes | str | Mapping[str, Any]) -> Kind:
 
 def write(shape: Shape) -> dict[str, Any]:
     """The shape as JSON's values."""
-    told: dict[str, Any] = msgspec.json.decode(encode(shape))
+    told: dict[str, Any] = json.loads(encode(shape))
     return told
 
 
 def encode(shape: Shape) -> bytes:
-    """The shape as JSON."""
-    return msgspec.json.encode(shape)
+    """The shape as JSON; half a character, as in a name that is not UTF-8, is escaped, and `read` refuses it."""
+    try:
+        return msgspec.json.encode(shape)
+    except UnicodeEncodeError:
+        return json.dumps(msgspec.to_builtins(shape)).encode()
 
 
 def changed(shape: Kind, **values: object) -> Kind:

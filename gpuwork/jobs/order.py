@@ -23,6 +23,8 @@ def parse_order(content: bytes) -> tuple[JobOrder | None, list[Fault]]:
         return None, [_fault("", f"has more than {MOST_BYTES:,} bytes")]
     try:
         told = parse_json(content)
+    except UnicodeEncodeError:
+        return None, [_fault("", "has text that is not UTF-8")]
     except ValueError as error:
         return None, [_fault("", f"is not valid JSON: {error}")]
     if not isinstance(told, dict):

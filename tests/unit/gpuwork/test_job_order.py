@@ -159,7 +159,7 @@ def test_one_fault(order: dict[str, Any], fault: str) -> None:
         (b'{"count": NaN}', "has NaN, which is not JSON"),
         (b'{"count": ' + b"9" * 5000 + b"}", "is not valid JSON"),
         (b"\xff\xfe\x00", "is not valid JSON"),
-        (b'{"command": ["\\ud800"]}', "is not valid JSON"),
+        (b'{"command": ["\\ud800"]}', "has text that is not UTF-8"),
         (b" " * (MOST_BYTES + 1), "has more than 1,048,576 bytes"),
         (b"{}", "order: schema: is missing"),
     ],

@@ -29,6 +29,12 @@ def test_a_job(tmp_path: Path) -> None:
         judge_order(JobOrder(gpus=65, retries=-1, command=("true",)), None)
 
 
+def test_words_that_are_not_utf_8_are_a_fault() -> None:
+    with pytest.raises(UsageError, match="a fault in the job; nothing was submitted") as refused:
+        judge_order(JobOrder(command=("tr\udcffue",)), None)
+    assert refused.value.evidence == "job: has text that is not UTF-8"
+
+
 def test_a_grid() -> None:
     found = check_grid(GridOrder(first_only=True), GRID, None)
     assert "job.py" in {Path(name).name for name in found.files}

@@ -101,3 +101,10 @@ def test_whole_characters_in_halves_are_json() -> None:
 def test_a_key_twice_among_many_takes_linear_time() -> None:
     with pytest.raises(ValueError, match="twice: 7"):
         parse_json(json.dumps({str(n): 1 for n in range(100_000)})[:-1] + ', "7": 1}')
+
+
+def test_half_a_character_is_written_and_refused_by_who_reads() -> None:
+    half = Part(name="a\udcff", numbers=(1.5,))
+    assert write(half) == {"name": "a\udcff", "note": None, "numbers": [1.5]}
+    with pytest.raises(ValueError, match="surrogates not allowed"):
+        read(Part, encode(half))
