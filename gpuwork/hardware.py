@@ -29,11 +29,11 @@ class NoCuda(Exception):
 
 def main() -> int:
     """Print the document."""
-    sys.stdout.write(f"{encode(find_hardware()).decode()}\n")
+    sys.stdout.write(f"{encode(look_at_hardware()).decode()}\n")
     return 0
 
 
-def find_hardware() -> MachineHardware:
+def look_at_hardware() -> MachineHardware:
     """What there is; GPUs that CUDA's driver does not tell have a name and no numbers."""
     where = find_where()
     try:

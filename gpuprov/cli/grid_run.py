@@ -39,9 +39,9 @@ def command(session: Session, /, **given: Any) -> int:  # noqa: ANN401 - what cl
     A run is missing unless it is done, waits or runs. All faults of the project are reported before anything is copied.
     Jobs run on a frozen copy of the project.
     """
-    from gpuprov.gpu.order import parse_memory
     from gpuprov.shapes.base import changed
     from gpuprov.shapes.job_order import JobOrder
+    from gpuprov.spec.gpu_order import parse_memory
     from gpuprov.spec.grid_order import GridOrder
     from gpuprov.workflows.grids import run_grid
 
@@ -53,7 +53,7 @@ def command(session: Session, /, **given: Any) -> int:  # noqa: ANN401 - what cl
     jobs = JobOrder(
         at_most=given["at_most"],
         time_limit_s=parse_time_limit(given["time_limit"]),
-        memory_bytes=None if memory is None else parse_memory(memory, option="--memory"),
+        memory_bytes=None if memory is None else parse_memory(memory, "--memory"),
         gpus=given["gpus"],
         retries=given["retries"],
     )

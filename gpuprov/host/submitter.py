@@ -19,7 +19,7 @@ _NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@$-]{0,63}", re.ASCII)
 _ADDRESS: Final = re.compile(r"[0-9A-Fa-f.:%a-z]{2,64}", re.ASCII)
 
 
-def find_submitter(
+def get_submitter(
     host: str, *, environment: Mapping[str, str] = os.environ, login: Path = _LOGIN, user: int | None = None
 ) -> Submitter:
     """The account that logged in or runs this process; else, as a claim, who sudo says it is.

@@ -28,9 +28,11 @@ class Record(Shape, frozen=True, kw_only=True, tag_field="schema"):
 
     Attributes:
         may_omit: Whether what has a default may be left out, as people write it.
+        together: Keys by the key that is not there without them.
     """
 
     may_omit: ClassVar[bool] = False
+    together: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     version: Version = 1
 
 

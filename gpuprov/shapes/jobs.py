@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from typing import Annotated, ClassVar, Literal
 
 from msgspec import UNSET, Meta, UnsetType
 
@@ -33,6 +34,7 @@ class OfCluster(Document, frozen=True, kw_only=True):
         cluster: Printed by gpuprov.
     """
 
+    together: ClassVar[Mapping[str, tuple[str, ...]]] = {"cluster": ("host",)}
     host: HostName | UnsetType = UNSET
     cluster: HostName | UnsetType = UNSET
 

@@ -92,6 +92,8 @@ def _describe(kind: type[Shape], schema: dict[str, Any]) -> None:
     if issubclass(kind, Record) and kind.may_omit:
         needed = [key for key in needed if key == "version" or fields[key].required]
     schema["required"] = [*([tag] if tag else []), *needed]
+    if issubclass(kind, Record) and kind.together:
+        schema["dependentRequired"] = {key: [*others] for key, others in kind.together.items()}
 
 
 def _read_docstring(kind: type[Shape]) -> tuple[str, dict[str, str]]:

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
+from gpuprov.cluster.order_label import write_order
 from gpuprov.cluster.placement import NoRoom, place_nodes
 from gpuprov.cluster.whole import dump_whole, parse_whole
 from gpuprov.core.errors import GpuprovError, UsageError
@@ -23,7 +24,6 @@ from gpuprov.serving.member_nodes import TellOrder
 from gpuprov.spanning.parts.over_hosts import (
     HERE_ALONE,
     QUESTION_S,
-    head_of,
     host_of_head,
     lines_of,
     named_besides,
@@ -33,6 +33,7 @@ from gpuprov.spanning.parts.over_hosts import (
     refuse_untold,
     untold_hosts,
 )
+from gpuprov.spanning.parts.ready_there import wait_ready_there
 from gpuprov.spec.models import PlacementSpec
 
 if TYPE_CHECKING:
@@ -140,7 +141,13 @@ def _create_beside(
     whole = _with_answer(seen, told, host)
     failed = dict(seen.failed)
     if whole != seen.whole:
-        changed += _tell(seen, whole, hosts, failed, _awaited(order, seen, whole, reporter))
+        request = MemberRequest(verb="tell", document=asdict(TellOrder(cluster=seen.name, whole=dump_whole(whole))))
+        told_all, refused = read_each(hosts.work({seen.machines[host]: request for host in seen.parts}), lines_of)
+        changed += chain.from_iterable(told_all.values())
+        failed |= refused
+        role = next((one.role for one in whole.members if one.name == order.node.name), None)
+        if role and plane_of(role).has_services and host_of_head(seen) not in refused:
+            changed += wait_ready_there(seen, [order.node.name], hosts, reporter)
     return HostedNode(outcome=Outcome(changed=tuple(changed)), host=host, failed=failed, asked=len(seen.machines))
 
 
@@ -159,7 +166,7 @@ def _seek(
 ) -> tuple[SpanningCluster, dict[str, str]]:
     """What hosts have of the cluster, and offer to the node; then, by host, what its nodes share."""
     sought = replace(order.node, source=None)  # which one host alone has
-    document = asdict(SeekOrder(order=sought.label(), gpu_mode=order.node.gpu_mode))
+    document = asdict(SeekOrder(order=write_order(sought), gpu_mode=order.node.gpu_mode))
     request = MemberRequest(verb="seek", document=document, total_s=scaled_limit_s(QUESTION_S))
     secrets: dict[str, str] = {}
     name = order.node.cluster
@@ -284,7 +291,7 @@ def _create_alone(order: HostedOrder, machine: RemoteMachine, hosts: Hosts) -> H
 def _create(order: HostedOrder, machine: RemoteMachine, hosts: Hosts, secret: str = "") -> Mapping[str, Any]:
     document = asdict(
         CreateOrder(
-            order=order.node.label(),
+            order=write_order(order.node),
             gpu_mode=order.node.gpu_mode,
             engine=order.engine,
             secret=secret,
@@ -311,39 +318,3 @@ def _with_answer(seen: SpanningCluster, told: Mapping[str, Any], host: str) -> W
     known = mine[0]
     whole = seen.whole.with_host(host, mine, cpus=known.cpus, memory_bytes=known.memory_bytes)
     return whole.changed_from(seen.whole)
-
-
-def _tell(
-    seen: SpanningCluster,
-    whole: WholeCluster,
-    hosts: Hosts,
-    failed: dict[str, GpuprovError],
-    awaited: Sequence[str],
-) -> list[str]:
-    """Have all hosts record it, and bring their nodes to their files; that of the controller waits for the node.
-
-    Raises:
-        GpuprovError: The node does not take work.
-    """
-    order, home = TellOrder(cluster=seen.name, whole=dump_whole(whole)), host_of_head(seen)
-    orders = {host: replace(order, ready=list(awaited)) if host == home else order for host in seen.parts}
-    requests = {seen.machines[host]: MemberRequest(verb="tell", document=asdict(one)) for host, one in orders.items()}
-    done, refused = read_each(hosts.work(requests), lines_of)
-    if awaited and home in refused:
-        raise refused[home]
-    failed |= refused
-    return list(chain.from_iterable(done.values()))
-
-
-def _awaited(order: HostedOrder, seen: SpanningCluster, whole: WholeCluster, reporter: Reporter) -> list[str]:
-    """The nodes that the host of the controller is to wait for."""
-    member = next((one for one in whole.members if one.name == order.node.name), None)
-    if member is None or seen.spec is None or not plane_of(member.role).has_services:
-        return []
-    head, home = head_of(seen), host_of_head(seen)
-    if head is None or home not in seen.parts:
-        reporter.warn(
-            f"{home or 'the host of the controller'} does not answer: {member.name} takes no jobs until it does"
-        )
-        return []
-    return list(dict.fromkeys([head, member.name]))

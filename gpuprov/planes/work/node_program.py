@@ -15,7 +15,7 @@ from gpuprov.core.errors import EngineError, GpuprovError, HostNotReady, Program
 from gpuprov.core.excerpt import LINE, excerpt, last_words
 from gpuprov.core.names import name_cluster
 from gpuprov.core.silence_limit import scaled_limit_s
-from gpuprov.host.submitter import find_submitter
+from gpuprov.host.submitter import get_submitter
 from gpuprov.planes.work.work_place import PROJECTS, require_program
 from gpuprov.shapes.base import encode, parse_json, read
 from gpuprov.shapes.error import Error
@@ -121,7 +121,7 @@ class NodeProgram:
         for place in takes:
             argv = ["sh", "-c", _TAKE, "sh", place, f"{_TIDY_S:g}", _TIDY, *argv]
             timeout_s += _TIDY_S
-        caller = {VARIABLE: encode(find_submitter(platform.node())).decode()} if stdin else {}
+        caller = {VARIABLE: encode(get_submitter(platform.node())).decode()} if stdin else {}
         result = self.driver.run(self.node, argv, environment=caller, cwd="/", timeout_s=timeout_s, stdin=stdin)
         if not result.stdout.strip():
             require_program(result.stderr, self.node, self.cluster)

@@ -154,7 +154,7 @@ def test_runs_of_a_sweep_have_numbers_and_slurm_is_told_the_options(held: Desk) 
 
 def test_who_submitted_is_shown_and_a_claim_is_called_one(held: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     told: dict[str, str | None] = {"name": "alice", "host": "hoff", "known_by": "login", "ssh_from": "192.0.2.7"}
-    monkeypatch.setattr("gpuprov.planes.work.node_program.find_submitter", lambda _: read(Submitter, told))
+    monkeypatch.setattr("gpuprov.planes.work.node_program.get_submitter", lambda _: read(Submitter, told))
     held("submit", "--no-project", "--", "true")
     told |= {"known_by": "claim", "ssh_from": None}
     held("submit", "--no-project", "--count", "2", "--", "true")

@@ -25,7 +25,7 @@ SSH = {"SSH_CONNECTION": "192.0.2.7 4711 192.0.2.1 22"}
 
 def describe(tmp_path: Path, login: str, environment: dict[str, str], user: int) -> tuple[Any, ...]:
     (tmp_path / "loginuid").write_text(login)
-    said = here.find_submitter("hoff", environment=environment, login=tmp_path / "loginuid", user=user)
+    said = here.get_submitter("hoff", environment=environment, login=tmp_path / "loginuid", user=user)
     told = write(said)
     assert read(Submitter, told) == said, "the program in the node takes it"
     return tuple(told.values())

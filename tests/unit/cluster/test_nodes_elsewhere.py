@@ -36,7 +36,8 @@ NODES: dict[str, Any] = {
 
 def run_answer(**more: object) -> dict[str, Any]:
     empty = pack_bytes(b"")
-    return {"schema": "gpuprov.node-run/v1", "host": "hoff", "exit_code": 0, "stdout": empty, "stderr": empty, **more}
+    told = {"schema": "gpuprov.node-run/v1", "version": 1, "host": "hoff", "exit_code": 0}
+    return {**told, "stdout": empty, "stderr": empty, **more}
 
 
 class Saying:

@@ -13,7 +13,7 @@ import pytest
 from gpuprov.shapes.base import write
 from gpuprov.shapes.hardware import Cpu, CudaDevice
 from gpuwork.errors import Refused, StoreError, TimedOut
-from gpuwork.hardware import NoCuda, ask_cuda_driver, find_hardware, read_cpu
+from gpuwork.hardware import NoCuda, ask_cuda_driver, look_at_hardware, read_cpu
 from gpuwork.hardware_reader import read_devices
 from gpuwork.programs.cli import _share
 from gpuwork.programs.codec import address_of, copy_arrays, decode, encode, without_arrays
@@ -269,7 +269,7 @@ def test_block_sizes_are_those_of_the_contract() -> None:
 
 
 def test_a_machine_without_cuda_says_so() -> None:
-    found = find_hardware()
+    found = look_at_hardware()
     validate(write(found))
     if found.gpus:
         pytest.skip("there are GPUs here")

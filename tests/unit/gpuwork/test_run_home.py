@@ -73,13 +73,10 @@ def test_no_link_in_the_place_of_the_home_or_of_a_cache_is_followed(held: Jobs, 
 
 
 @pytest.mark.parametrize("isolated", [True, False])
-def test_the_program_around_a_run_begins_without_what_its_account_has(
-    held: Jobs, tmp_path: Path, *, isolated: bool
-) -> None:
+def test_an_isolated_program_begins_without_what_its_account_has(tmp_path: Path, *, isolated: bool) -> None:
     mark = tmp_path / "mark"
     plant(tmp_path)
-    folder = held.submitted("true")
-    argv = program_argv("gpuwork.jobs.one", str(folder), "0", isolated=isolated)
+    argv = program_argv("gpuwork.hardware_reader", isolated=isolated)  # needs no package
     env = {"HOME": str(tmp_path), "MARK": str(mark), "PATH": os.environ["PATH"]}
     subprocess.run([PYTHON, *argv[1:]], env=env, check=True)
     assert mark.exists() is not isolated
