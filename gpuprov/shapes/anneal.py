@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from typing import Annotated, ClassVar, Literal
 
 from msgspec import UNSET, Meta, UnsetType
 
@@ -37,6 +38,7 @@ class AnnealChecked(Document, frozen=True, kw_only=True, tag="gpuprov.anneal-che
         host: Name of the host; printed by gpuprov.
     """
 
+    together: ClassVar[Mapping[str, tuple[str, ...]]] = {"seconds": ("host",)}
     faults: tuple[Fault, ...] = ()
     host: HostName | UnsetType = UNSET
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta
 
@@ -175,6 +175,7 @@ class GridSubmitted(OfCluster, frozen=True, kw_only=True, tag="gpuprov.grid-subm
         other_code: How many of the runs that are done ran other code.
     """
 
+    together: ClassVar[Mapping[str, tuple[str, ...]]] = {"host": ("cluster", "seconds"), "cluster": ("host",)}
     project: Word
     id: SubmissionId | None
     runs: tuple[RunName, ...]
