@@ -164,6 +164,23 @@ def test_cancel_ends_the_whole_group_within_ten_seconds(held: Jobs, monkeypatch:
     assert run(folder).state == "cancelled"
 
 
+def test_a_run_is_not_cancelled_while_a_process_of_it_lives(held: Jobs, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = held.submitted("sh", "-c", "echo $$ >part; mv part pids; sleep 600")
+    left = iter([[], [7, 8], [8], []])  # the first before the try
+    told: list[RunRecord] = []
+
+    def end(_marks: object) -> list[int]:
+        told.append(read_run_record(folder / "runs/0"))
+        return next(left)
+
+    monkeypatch.setattr(one, "end_leftovers", end)
+    record, _ = stopped(folder, lambda: mark_cancelled(read_submission(folder), None))
+    node = os.uname().nodename
+    reasons = [None, f"2 of its processes do not end on {node}: 7, 8", f"1 of its processes do not end on {node}: 8"]
+    assert [(record.state, record.reason) for record in told[1:]] == [("running", reason) for reason in reasons]
+    assert (record.state, record.reason) == ("cancelled", None)
+
+
 @pytest.mark.slow
 def test_a_run_that_is_stopped_and_not_cancelled_has_no_end_and_goes_on_later(
     held: Jobs, monkeypatch: pytest.MonkeyPatch

@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpuwork.jobs import arguments
+from gpuwork.jobs import arguments, waiting
 from gpuwork.jobs.cli import main
 from gpuwork.jobs.run_record import RunRecord, record_document
+from gpuwork.jobs.store import write_run_record
+from gpuwork.shared_folder import only_one
 from tests.fakes.slurm_program import descendants
 from tests.schemas import validate
 from tests.unit.gpuwork.conftest import lives, render_order, wait_until
@@ -193,6 +195,21 @@ def test_a_run_that_slurm_no_longer_has_and_that_left_no_end_is_lost(held: Jobs,
     assert reasons == [gone, f"{gone}: /usr/bin/python3: not found"]
     assert {row["state"] for row in held.rows()} == {"lost"}
     assert {row["state"] for row in held("cancel", "1")["jobs"]} == {"lost"}, "it had ended before"
+
+
+def test_a_run_that_slurm_gave_up_is_not_cancelled_while_something_of_it_lives(
+    held: Jobs, slurm: SlurmCommands, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = held.submitted("true") / "runs/0"
+    folder.mkdir()
+    reason = "1 of its processes do not end on c000: 7"
+    write_run_record(folder, RunRecord(state="running", tries=1, node="c000", reason=reason))
+    (slurm.tasks / "101_0").unlink()
+    monkeypatch.setattr(waiting, "CANCEL_S", 0.3)
+    with only_one(folder, name="1", log=folder / "log.txt", lock=".alive"):
+        error = held("cancel", "1", code=6)["error"]
+    assert error["evidence"] == f"1 running (is being cancelled; {reason})"
+    assert [row["state"] for row in held.rows("1")] == ["cancelled"]
 
 
 def test_waiting_has_an_end(held: Jobs) -> None:
