@@ -8,18 +8,20 @@ import select
 import signal
 import subprocess
 import time
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final, cast
 
 from gpuwork.untrusted_files import open_anew
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from threading import Event
 
     from gpuwork.memory_kills import MemoryKills
 
+ENDED_FIRST: Final = "900"  # services have what the engine gave the node; more than they have needs no permission
+_SCORE: Final = Path("/proc/self/oom_score_adj")
 _GRACE_S: Final = 5.0
 _FIRST_LOOK_S: Final = 0.01
 _ENDED: Final = ("Z", "X")  # such a process only waits until its parent looks
@@ -55,7 +57,7 @@ def run_group(  # noqa: PLR0913  (what a process is, and when it ends)
     Returns:
         The exit status, 128 + N for signal N; None if it was stopped.
     """
-    with open_log(log) as output:
+    with open_log(log) as output, _ended_first():
         process = subprocess.Popen(  # noqa: S603
             list(argv),
             cwd=cwd,
@@ -91,6 +93,19 @@ def run_group(  # noqa: PLR0913  (what a process is, and when it ends)
 def open_log(log: Path) -> BinaryIO:
     """What is printed is added here; whatever a job put into its place is moved aside."""
     return cast("BinaryIO", os.fdopen(open_anew(log, os.O_WRONLY | os.O_APPEND), "ab", buffering=0))
+
+
+@contextmanager
+def _ended_first() -> Iterator[None]:
+    """Where memory runs out, the kernel ends what is started in the block before the services of the node."""
+    before = _SCORE.read_text()
+    try:
+        with suppress(OSError):  # it has more already
+            _SCORE.write_text(ENDED_FIRST)
+        yield
+    finally:
+        with suppress(OSError):
+            _SCORE.write_text(before)
 
 
 def _has_ended(handle: int, limit_s: float) -> bool:

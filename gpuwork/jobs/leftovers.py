@@ -56,6 +56,13 @@ def find_marked(marks: Mapping[str, str]) -> list[int]:
     return [pid for pid, environment in _environments() if wanted <= set(environment)]
 
 
+def find_values(variable: str) -> set[str]:
+    """What a variable is in the environments of processes on this node, but for this one."""
+    start = f"{variable}=".encode()
+    found = (entry for _, environment in _environments() for entry in environment if entry.startswith(start))
+    return {entry.decode(errors="replace").partition("=")[2] for entry in found}
+
+
 def _entries(marks: Mapping[str, str]) -> set[bytes]:
     return {f"{variable}={value}".encode() for variable, value in marks.items()}
 

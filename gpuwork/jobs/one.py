@@ -20,6 +20,7 @@ from gpuwork.freeze import check_copy
 from gpuwork.jobs.job import ENDED
 from gpuwork.jobs.leftovers import VARIABLE, end_leftovers
 from gpuwork.jobs.run_record import RunRecord, TryEnd, begin_try, end_try
+from gpuwork.jobs.shared_memory import drop_shared_memory
 from gpuwork.jobs.store import (
     ALIVE,
     HOME,
@@ -214,8 +215,10 @@ class _Run:
             with open_log(log) as file:
                 file.write(f"--- try {self._record.tries} on {self._record.node}, {self._record.started}\n".encode())
         kills = MemoryKills(note=self._folder / KILLS)
+        began = time.time()
         status = self._run_command(work, log, stop, kills)
         left = end_leftovers({VARIABLE: str(self._folder)})
+        drop_shared_memory({**os.environ, VARIABLE: str(self._folder)}, since=began)
         if stop.wait(_TOGETHER_S):  # also with status 0: programs that save what they have end so
             was_cancelled = is_cancelled(self._submission, self._number)
             if was_cancelled:

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -27,7 +28,6 @@ from tests.unit.gpuwork.conftest import lives, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from tests.unit.gpuwork.conftest import Jobs
 
@@ -53,6 +53,14 @@ def test_a_run_has_a_log_and_an_end_that_is_never_written_again(held: Jobs) -> N
     assert run(folder) == record
     assert (folder / "runs/0/done.json").read_bytes() == done
     assert log_of(folder).count("out") == 1, "it is not run again"
+
+
+def test_the_kernel_ends_a_command_before_the_services_of_its_node(held: Jobs) -> None:
+    before = Path("/proc/self/oom_score_adj").read_text()
+    folder = held.submitted("cat", "/proc/self/oom_score_adj")
+    run(folder)
+    assert log_of(folder) == "900\n"
+    assert Path("/proc/self/oom_score_adj").read_text() == before
 
 
 def test_each_run_has_its_number(held: Jobs) -> None:
