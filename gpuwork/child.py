@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from gpuwork.memory_kills import MemoryKills
 
 ENDED_FIRST: Final = "900"  # services have what the engine gave the node; more than they have needs no permission
+NICE: Final = 10  # who has to end what uses up the processor needs it too
 _SCORE: Final = Path("/proc/self/oom_score_adj")
 _GRACE_S: Final = 5.0
 _FIRST_LOOK_S: Final = 0.01
@@ -68,6 +69,8 @@ def run_group(  # noqa: PLR0913  (what a process is, and when it ends)
             start_new_session=True,
             pass_fds=handles,
         )
+    with suppress(OSError):
+        os.setpriority(os.PRIO_PROCESS, process.pid, NICE)
     stopped = False
     until = time.monotonic() + limit_s
     handle = os.pidfd_open(process.pid)

@@ -38,16 +38,16 @@ def end_leftovers(marks: Mapping[str, str]) -> list[int]:
     """
     wanted = _entries(marks)
     until = time.monotonic() + _LIMIT_S
-    while left := find_marked(marks):
+    while True:
         stopped: set[int] = set()
         while (new := _stop_others(wanted, stopped)) and time.monotonic() < until:
             stopped |= new
-        for pid in {*left, *stopped}:
+        for pid in {*stopped, *new}:
             _signal(pid, wanted, signal.SIGKILL)
-        if time.monotonic() >= until:  # one that hangs in the kernel is not waited for
-            break
+        left = find_marked(marks)
+        if not left or time.monotonic() >= until:  # one that hangs in the kernel is not waited for
+            return left
         time.sleep(_LOOK_S)
-    return left
 
 
 def find_marked(marks: Mapping[str, str]) -> list[int]:

@@ -70,6 +70,12 @@ def test_a_fork_bomb_and_a_memory_hog_stay_in_their_node(bench: Bench) -> None:
     with suppress(GpuprovError):  # it may not even hear how the bomb ended
         bench.driver.run(name, ["python3", "-c", BOMB], timeout_s=20.0)
     assert 50 < count_asleep() < LIMITS.processes  # type: ignore[operator]
+    told = ""
+    try:
+        told = bench.driver.run(name, ["sh", "-c", "sleep 1 & wait"], timeout_s=20.0).stderr
+    except GpuprovError as error:
+        told = f"{error.what}: {error.fix}"
+    assert "annot fork" in told or f"{name} has used up its 200 processes: gpuprov stop {name} --force" in told, told
     assert bench.sh(other, "echo lives") == "lives"
     assert subprocess.run(["true"], check=False).returncode == 0
     bench.driver.delete_node(name)

@@ -38,6 +38,7 @@ from gpuprov.drivers.lxd.owners import owner_without_shift
 from gpuprov.drivers.lxd.ports import why_unbound
 from gpuprov.drivers.lxd.remnants import links_of_node, list_links, remove_links, remove_unlisted_snapshots
 from gpuprov.drivers.lxd.start_log import explain_start, last_words_of, read_console
+from gpuprov.drivers.lxd.used_up import told_if_used_up
 from gpuprov.drivers.node_files import read_at_rest, read_in_node, write_in_node
 from gpuprov.drivers.node_trees import look_in_node, read_tree, write_tree
 
@@ -342,7 +343,7 @@ class LxdDriver:
         """Run a command as root in a running node and wait."""
         self._ours(name)
         call = Call(argv=argv, environment=environment or {}, cwd=cwd, timeout_s=timeout_s, stdin=stdin)
-        with last_words_of(self._api, name):
+        with told_if_used_up(self._api, name), last_words_of(self._api, name):
             return execute(self._api, name, call).text()
 
     def run_job(

@@ -57,9 +57,9 @@ def test_a_run_has_a_log_and_an_end_that_is_never_written_again(held: Jobs) -> N
 
 def test_the_kernel_ends_a_command_before_the_services_of_its_node(held: Jobs) -> None:
     before = Path("/proc/self/oom_score_adj").read_text()
-    folder = held.submitted("cat", "/proc/self/oom_score_adj")
+    folder = held.submitted("sh", "-c", "cat /proc/self/oom_score_adj; sleep 0.2; nice")
     run(folder)
-    assert log_of(folder) == "900\n"
+    assert log_of(folder) == "900\n10\n", "and it has the processor after them"
     assert Path("/proc/self/oom_score_adj").read_text() == before
 
 

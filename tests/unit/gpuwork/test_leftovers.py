@@ -69,11 +69,14 @@ def test_what_got_the_number_of_a_process_that_ended_is_left_alone(
     begin: Begin, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = begin(SLURM_JOB_ID=f"{JOB}0", SLURMD_NODENAME=NODE)
-    looks = iter([[other.pid], []])
-    monkeypatch.setattr(leftovers, "find_marked", lambda _marks: next(looks))
-    leftovers.end_leftovers({"SLURM_JOB_ID": JOB, "SLURMD_NODENAME": NODE})
+    marks = {"SLURM_JOB_ID": JOB, "SLURMD_NODENAME": NODE}
+    before = [f"{name}={value}".encode() for name, value in marks.items()]
+    looks = iter([[(other.pid, before)]])
+    monkeypatch.setattr(leftovers, "_environments", lambda: iter(next(looks, [])))
+    assert leftovers.end_leftovers(marks) == []
     time.sleep(0.05)
     assert other.poll() is None
+    assert "T (stopped)" not in Path(f"/proc/{other.pid}/status").read_text()
 
 
 def test_a_process_that_may_not_be_killed_is_given_up(begin: Begin, monkeypatch: pytest.MonkeyPatch) -> None:
