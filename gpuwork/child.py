@@ -69,10 +69,8 @@ def run_group(  # noqa: PLR0913  (what a process is, and when it ends)
             start_new_session=True,
             pass_fds=handles,
         )
-    with suppress(OSError):
-        os.setpriority(os.PRIO_PROCESS, process.pid, NICE)
-    stopped = False
-    until = time.monotonic() + limit_s
+    stopped, until = False, time.monotonic() + limit_s
+    _give_way(process.pid)
     handle = os.pidfd_open(process.pid)
     try:
         while not _has_ended(handle, STOP_LOOK_S):
@@ -96,6 +94,11 @@ def run_group(  # noqa: PLR0913  (what a process is, and when it ends)
 def open_log(log: Path) -> BinaryIO:
     """What is printed is added here; whatever a job put into its place is moved aside."""
     return cast("BinaryIO", os.fdopen(open_anew(log, os.O_WRONLY | os.O_APPEND), "ab", buffering=0))
+
+
+def _give_way(pid: int) -> None:
+    with suppress(OSError):
+        os.setpriority(os.PRIO_PROCESS, pid, NICE)
 
 
 @contextmanager
