@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from gpuprov.cli.session import Session
     from gpuprov.host.role_needs import Need, Part
-    from gpuprov.spec.models import Engine
+    from gpuprov.shapes.choices import Engine
 
 
 @click.command()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from gpuprov.documents.envelope import document
 from gpuprov.spec.serialize import plain_spec
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from gpuprov.drivers.base import EngineFacts, ImageState, NodeState
     from gpuprov.drivers.networks import NetworkState
     from gpuprov.spec.models import ClusterSpec
+
+_OVERLAID: Final = "overlaid"  # follows from the cluster's spec; a document has what it had
 
 
 def facts_document(facts: EngineFacts, *, host: str) -> dict[str, Any]:
@@ -28,7 +30,8 @@ def found_nodes_document(nodes: Iterable[NodeState], *, engine: str, host: str) 
 
 def found_networks_document(networks: Iterable[NetworkState], *, engine: str, host: str) -> dict[str, Any]:
     """Every network that an engine shows."""
-    return document("engine-networks", host=host, engine=engine, networks=[asdict(network) for network in networks])
+    shown = [{key: told for key, told in asdict(network).items() if key != _OVERLAID} for network in networks]
+    return document("engine-networks", host=host, engine=engine, networks=shown)
 
 
 def found_images_document(images: Iterable[ImageState], *, engine: str, host: str) -> dict[str, Any]:

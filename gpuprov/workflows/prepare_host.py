@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from gpuprov.provision.plane_recipe import Init
     from gpuprov.provision.playbook import PlayResult
     from gpuprov.provision.recipe import Recipe
-    from gpuprov.spec.models import Engine
+    from gpuprov.shapes.choices import Engine
 
     RunPlay = Callable[..., PlayResult]
 

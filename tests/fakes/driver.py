@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from gpuprov.core.disk import Disk
+from gpuprov.core.disk import Disk, StorageUse
 from gpuprov.core.errors import EngineError, NotOurs
 from gpuprov.drivers.base import (
     BUILDER,
@@ -104,6 +104,14 @@ class FakeDriver(FakeTrees):
         self.reach("disk", "")
         free = self.engine.free_bytes
         return None if free is None else Disk(total_bytes=max(free * 2, 100 << 30), free_bytes=free)
+
+    def usage(self) -> list[StorageUse]:
+        """The files of nodes."""
+        self.reach("usage", "")
+        sizes = {
+            name: sum(len(file.content) for file in node.files.values()) for name, node in self.engine.nodes.items()
+        }
+        return [StorageUse(kind="node", name=name, size_bytes=size) for name, size in sorted(sizes.items())]
 
     def owner_on_host(self, uid: int) -> int:
         """The engine's first user, and so many more."""

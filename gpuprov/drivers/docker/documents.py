@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import ipaddress
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from gpuprov.core.fingerprint import short
@@ -25,6 +26,7 @@ from gpuprov.drivers.foreign import Origin
 from gpuprov.drivers.label_text import read_texts
 from gpuprov.drivers.networks import NetworkRequest, NetworkState
 from gpuprov.gpu.access import CDI_KIND
+from gpuprov.spec.overlay import is_overlay_bridge
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -44,6 +46,7 @@ SNAPSHOT_LABEL = "gpuprov-docker.snapshot"
 LABELS_OF = "gpuprov-docker.labels-of"  # id of the network or container that a config-only network has labels of
 LABELS_SERIAL = "gpuprov-docker.serial"
 BRIDGE_OPTION = "com.docker.network.bridge.name"
+_PARENT = "parent"  # option of a macvlan network
 MAC_EACH_API = (1, 44)  # from here on every interface can have the MAC address that is asked for
 
 _PREFIX = "gpuprov."
@@ -328,7 +331,7 @@ def render_network(request: NetworkRequest) -> Document:
             str(subnet),
             str(subnet[-2]),
         )  # the gateway's address stays unassigned
-        driver, options = "macvlan", {"parent": request.beside} if request.beside else {}
+        driver, options = "macvlan", {_PARENT: request.beside} if request.beside else {}
     return {
         "Name": request.name,
         "Driver": driver,
@@ -385,8 +388,12 @@ def parse_networks(documents: Sequence[Mapping[str, Any]]) -> dict[str, tuple[st
         address = _gateway(document) if document["Driver"] == "bridge" else None
         own = {} if origin else parse_labels(labels)
         subnets = tuple(config["Subnet"] for config in _ipam(document) if ":" not in config.get("Subnet", ":"))
+        parent = (document.get("Options") or {}).get(_PARENT, "")
         state = NetworkState(name=name, managed=True, address=address, subnets=subnets, labels=own, copy_of=origin)
-        found[name] = (str(document["Id"]), state)
+        found[name] = (
+            str(document["Id"]),
+            replace(state, overlaid=parent if is_overlay_bridge(parent) else ""),
+        )
     return found
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from gpuprov.host.base import Host
-    from gpuprov.spec.models import Engine
+    from gpuprov.shapes.choices import Engine
 
 RUN_LOGS = 50
 # Lines of the kernel's log that tell of GPUs, nodes and what they run out of.

@@ -15,8 +15,7 @@ from websockets.sync.server import unix_serve
 from gpuprov.core.errors import EngineError, TimedOut, UsageError
 from gpuprov.drivers.calls import Call
 from gpuprov.drivers.lxd.execute import execute
-from gpuprov.drivers.lxd.start_log import NOT_RUNNING
-from gpuprov.drivers.lxd.used_up import told_if_used_up
+from gpuprov.drivers.lxd.start_log import NOT_RUNNING, last_words_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -150,6 +149,6 @@ class Full:
 
 @pytest.mark.parametrize(("processes", "what"), [(298, "c000 has used up its 300 processes"), (40, "lost")])
 def test_an_instance_with_all_its_processes_is_told_as_such(processes: int, what: str) -> None:
-    with pytest.raises(EngineError) as raised, told_if_used_up(cast("Any", Full(processes)), "c000"):
+    with pytest.raises(EngineError) as raised, last_words_of(cast("Any", Full(processes)), "c000"):
         raise EngineError("lost", evidence="no close frame", fix="f")
     assert (raised.value.what, raised.value.evidence) == (what, "no close frame")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from gpuprov.drivers.base import Driver
-    from gpuprov.shapes.words import AccessName
+    from gpuprov.shapes.choices import AccessName
 
 OURS = {"gpuprov.cluster": "lab"}
 
