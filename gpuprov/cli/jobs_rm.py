@@ -24,6 +24,8 @@ def command(session: Session, ids: tuple[str, ...], cluster: str, engine: str | 
     from gpuprov.documents.jobs import jobs_document
     from gpuprov.workflows.jobs import remove_jobs
 
-    jobs = remove_jobs(open_cluster(session, engine, cluster), cluster, ids)
+    driver = open_cluster(session, engine, cluster)
+    with session.reporter.phase("remove"):
+        jobs = remove_jobs(driver, cluster, ids)
     document = jobs_document(jobs, cluster=cluster, host=session.host.name)
     session.show(document, f"removed: {', '.join(dict.fromkeys(job.id.partition('.')[0] for job in jobs))}")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gpuwork.broker import ask_workers, count_waiting, make_app, ping_workers
 from gpuwork.broker_file import read_broker
-from gpuwork.errors import Refused, WorkError
+from gpuwork.errors import Refused, StoreError, WorkError
 from gpuwork.jobs.arguments import parse_arguments
 from gpuwork.jobs.check import check_order
 from gpuwork.jobs.job import ENDED, as_row
@@ -20,10 +20,11 @@ from gpuwork.jobs.order import MOST_BYTES, order_document
 from gpuwork.jobs.overview import get_submission, list_jobs, list_live, pick_jobs
 from gpuwork.jobs.removal import remove_old, remove_submissions
 from gpuwork.jobs.slurm import Slurm
-from gpuwork.jobs.store import parse_id, writing
+from gpuwork.jobs.store import parse_id, refuse_link, writing
 from gpuwork.jobs.submit import submit
 from gpuwork.jobs.waiting import cancel, wait_for
 from gpuwork.jobs.workers import Workers
+from gpuwork.untrusted_files import what_is
 
 if TYPE_CHECKING:
     import argparse
@@ -111,6 +112,10 @@ def _logs(asked: argparse.Namespace) -> Reply:
             evidence=f"{asked.id} has runs {jobs[0].id} to {jobs[-1].id}",
             fix=f"python3 -m gpuwork.jobs logs {jobs[0].id}",
         )
+    wrong = what_is(Path(jobs[0].log))
+    if wrong is not None:
+        fix = f"python3 -m gpuwork.jobs show {jobs[0].id}"
+        raise StoreError(f"the log of job {jobs[0].id} cannot be read", evidence=f"{jobs[0].log} {wrong}", fix=fix)
     has_ended = jobs[0].state in ENDED  # before the log is read: after that nothing is added
     piece = read_piece(Path(jobs[0].log), asked.start, is_whole=has_ended)
     document = {"schema": LOG, "version": 1, "id": jobs[0].id, "state": jobs[0].state, **asdict(piece)}
@@ -160,4 +165,6 @@ def _batch(asked: argparse.Namespace) -> Batch:
 
 
 def _store(asked: argparse.Namespace) -> Path:
-    return Path(asked.folder).absolute()
+    store = Path(asked.folder).absolute()
+    refuse_link(store)
+    return store

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from gpuwork.errors import Refused, StoreError
+from gpuwork.jobs.batch import Queued
 from gpuwork.jobs.job import ENDED, LIVE, JobRun
 from gpuwork.jobs.run_record import RunRecord
 from gpuwork.jobs.store import (
@@ -22,6 +23,7 @@ from gpuwork.jobs.store import (
     read_submission,
 )
 from gpuwork.jobs.submitter import read_submitter
+from gpuwork.jobs.workers import is_alive
 from gpuwork.shared_folder import is_free
 from gpuwork.untrusted_files import has_entry, names_in, regain
 
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
     from pathlib import Path
 
-    from gpuwork.jobs.batch import Batch, Find, Queued
+    from gpuwork.jobs.batch import Batch, Find
     from gpuwork.jobs.job import JobState
     from gpuwork.jobs.store import Submission
 
@@ -180,6 +182,8 @@ def _jobs_of(submission: Submission, batch: Batch, find: Find, numbers: Collecti
         record = read_run_record(run) if there else RunRecord()
         queued = None if is_foreign else find(submission, number)
         cancelled = all_cancelled or (there and has_entry(run / CANCELLED))
+        if queued is None and record.state == "running" and is_alive(submission, number):
+            queued = Queued(state="running")  # Slurm gave it up, but it lives
         state, reason = state_of_run(record, queued, cancelled=cancelled)
         fault = find_record_fault(run) if there and record.state not in ENDED else None
         reason = "; ".join(filter(None, (fault, reason)))[:_REASON] or None
@@ -221,7 +225,8 @@ def state_of_run(record: RunRecord, queued: Queued | None, *, cancelled: bool) -
     if queued is None:
         return ("cancelled", None) if cancelled else ("lost", LOST)
     if cancelled:
-        return queued.state, "is being cancelled"
+        told = f"; {record.reason}" if record.state == "running" and record.reason else ""
+        return queued.state, f"is being cancelled{told}"[:_REASON]
     return queued.state, queued.reason if queued.state == "waiting" else record.reason
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 from gpuprov.core.answer_kinds import parse_program_answer, read_complaint
 from gpuprov.core.errors import EngineError, GpuprovError, HostNotReady, ProgramFailed, TimedOut, UsageError
 from gpuprov.core.excerpt import LINE, excerpt, last_words
+from gpuprov.core.exhaustion import NO_PROCESS, used_up_processes
 from gpuprov.core.names import name_cluster
 from gpuprov.core.silence_limit import scaled_limit_s
 from gpuprov.host.submitter import VARIABLE, describe_submitter
@@ -121,6 +122,8 @@ class NodeProgram:
             if complaint is None:
                 return read(told)
         except ValueError as error:
+            if NO_PROCESS.search(result.stderr):
+                raise used_up_processes(self.node, excerpt(result.stderr[-LINE:].strip())) from error
             raise self._unreadable(arguments[0], result, str(error)) from error
         raise self.as_error(complaint)
 
