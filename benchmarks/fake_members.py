@@ -22,11 +22,12 @@ from gpuprov.cluster.whole import WholeCluster, dump_whole
 from gpuprov.documents.host_inventory import host_inventory_document
 from gpuprov.documents.host_part import host_part_document
 from gpuprov.documents.inventory import build_inventory
-from gpuprov.documents.outcome import plan_document
 from gpuprov.host.remote.lines import PROTOCOL, Lines, render_line
 from gpuprov.host.remote.requests import MOST_REQUEST_BYTES
 from gpuprov.planes.across.rows import node_row
 from gpuprov.planes.over_hosts.host_part import HostPart
+from gpuprov.shapes.base import write
+from gpuprov.shapes.outcome import Plan
 from gpuprov.spec.serialize import dump_spec
 
 if TYPE_CHECKING:
@@ -122,7 +123,12 @@ class FakeHosts:
         lines = [f"create node {name}" for name in names] if self.new else []
         mine = {node.name: node for node in self.whole.on(member.name)}
         whole = WholeCluster(members=tuple(mine[name] for name in names))
-        return {**plan_document(lines, (), host=member.name), "whole": dump_whole(whole), "secret": "", "took": False}
+        return {
+            **write(Plan(host=member.name, plan=tuple(lines))),
+            "whole": dump_whole(whole),
+            "secret": "",
+            "took": False,
+        }
 
     def _inventory(self, member: FakeMember, _asked: Mapping[str, Any]) -> dict[str, Any]:
         nodes = [("lxd", node) for node in member.nodes]

@@ -30,21 +30,15 @@ from gpuprov.cluster.slices import slice_cluster
 from gpuprov.cluster.state import ClusterState
 from gpuprov.cluster.whole import WholeCluster, dump_whole, parse_whole
 from gpuprov.documents.inventory import build_inventory
-from gpuprov.documents.nodes import status_document
-from gpuprov.drivers.base import (
-    LABEL_CLUSTER,
-    LABEL_FINGERPRINT,
-    LABEL_GPUS,
-    LABEL_ROLE,
-    LABEL_SHARING,
-    NodeState,
-)
+from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_FINGERPRINT, LABEL_GPUS, LABEL_ROLE, LABEL_SHARING, NodeState
 from gpuprov.gpu.allocate import Claims, Lease
 from gpuprov.gpu.observe import observe
 from gpuprov.host.overlay_link import OverlayLink
 from gpuprov.host.overlay_plan import OverlayRequest, plan_overlay
 from gpuprov.planes.across.rows import node_row
 from gpuprov.planes.slurm.files import Machine, render_slurm
+from gpuprov.shapes.base import encode
+from gpuprov.shapes.nodes import ClusterStatus
 from gpuprov.spec.addressing import node_name
 from gpuprov.spec.devices import CharDevice
 from gpuprov.spec.models import ClusterSpec, GpuSpec, HostSpec, NetworkSpec, NodesSpec
@@ -161,7 +155,7 @@ def render(spec: ClusterSpec, whole: WholeCluster) -> int:
 def status(members: list[FakeMember]) -> int:
     """`cluster status --json`; returns its size in bytes."""
     rows = [node_row(node, "idle", engine="lxd") for member in members for node in member.nodes]
-    return len(json.dumps(status_document("lab", rows, host="h0000", shared_folder="")))
+    return len(encode(ClusterStatus(host="h0000", cluster="lab", shared_folder=None, nodes=tuple(rows))))
 
 
 def inventory(members: list[FakeMember], gpus: HostGpus) -> int:

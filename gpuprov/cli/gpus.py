@@ -66,14 +66,16 @@ def command(session: Session, interval_s: float | None, gpu_mode: str | None) ->
 def _show_hosts(session: Session, own: GpuBoard | None, known: Mapping[str, RemoteMachine]) -> int:
     from gpuprov.cli.gpu_table import render_boards
     from gpuprov.documents.gpus import boards_document
-    from gpuprov.documents.spanning import hosts_documents
+    from gpuprov.shapes.base import write
+    from gpuprov.spanning.host_statuses import host_statuses
     from gpuprov.spanning.hosts_hardware import gpus_over_hosts
     from gpuprov.spanning.parts.over_hosts import part_error
 
     seen = gpus_over_hosts(known, spanning.way_to_hosts(session))
     boards = {**({session.host.name: own} if own else {}), **seen.boards}
     silences = seen.silences
-    document = boards_document(boards, hosts_documents(known, silences.failed, silences.away), host=session.host.name)
+    statuses = [write(one) for one in host_statuses(known, silences.failed, silences.away)]
+    document = boards_document(boards, statuses, host=session.host.name)
     error = part_error(silences.failed, of=silences.asked)
     return spanning.show_result(session, document, render_boards(boards, colour=session.colour), error, 0)
 

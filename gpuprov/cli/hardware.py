@@ -57,7 +57,8 @@ def command(session: Session, cluster: str, engine: str | None) -> int:
 
 def _show_hosts(session: Session, own: MachineHardware, known: Mapping[str, RemoteMachine], cluster: str) -> int:
     from gpuprov.documents.hardware import hosts_hardware_document
-    from gpuprov.documents.spanning import hosts_documents
+    from gpuprov.shapes.base import write
+    from gpuprov.spanning.host_statuses import host_statuses
     from gpuprov.spanning.hosts_hardware import hardware_over_hosts
     from gpuprov.spanning.parts.over_hosts import part_error
 
@@ -66,7 +67,7 @@ def _show_hosts(session: Session, own: MachineHardware, known: Mapping[str, Remo
     rows = list(_rows(own.machine, own))
     for host, found in seen.hardware.items():
         rows += [*_rows(host, found.own), *_rows_of_nodes(found.nodes)]
-    statuses = hosts_documents(known, silences.failed, silences.away)
+    statuses = [write(one) for one in host_statuses(known, silences.failed, silences.away)]
     document = hosts_hardware_document(seen.hardware, statuses, own, host=session.host.name)
     text = render_table(_HEADERS, rows, colour=session.colour)
     return spanning.show_result(session, document, text, part_error(silences.failed, of=silences.asked), 0)

@@ -8,9 +8,9 @@ import click
 
 if TYPE_CHECKING:
     from gpuprov.cli.session import Session
-    from gpuprov.drivers.base import EngineCluster
     from gpuprov.host.remote.machine import RemoteMachine
     from gpuprov.planes.over_hosts.host_look import HostLook
+    from gpuprov.shapes.engine import EngineCluster
 
 
 @click.command()

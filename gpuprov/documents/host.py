@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from gpuprov import __version__
 from gpuprov.core.error_document import error_parts
 from gpuprov.documents.envelope import document
 from gpuprov.documents.gpus import board_document
-from gpuprov.documents.nodes import row_document
+from gpuprov.shapes.base import write
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -30,10 +29,10 @@ def look_document(look: HostLook, *, host: str) -> dict[str, Any]:
         disk_free_bytes=look.disk_free_bytes,
         limits=dict(look.limits),
         engines=[
-            *({"engine": name, "facts": asdict(facts), "error": None} for name, facts in look.engines.items()),
+            *({"engine": name, "facts": write(facts), "error": None} for name, facts in look.engines.items()),
             *({"engine": name, "facts": None, "error": error_parts(error)} for name, error in look.silent.items()),
         ],
-        nodes=[row_document(row) for row in look.nodes],
+        nodes=[write(row) for row in look.nodes],
         gpus=board_document(look.board, host=host) if look.board else None,
         gpu_error=error_parts(look.gpu_error) if look.gpu_error else None,
     )

@@ -23,11 +23,12 @@ from gpuprov.core.answer_kinds import (
 from gpuprov.core.errors import NoEngine
 from gpuprov.core.excerpt import excerpt
 from gpuprov.documents.envelope import document
-from gpuprov.documents.member_answers import read_rows, strictly
-from gpuprov.documents.nodes import row_document
+from gpuprov.documents.member_answers import strictly
 from gpuprov.documents.share_look import read_share_look, share_look_document
 from gpuprov.host.links import Link
 from gpuprov.planes.over_hosts.host_part import HostPart
+from gpuprov.shapes.base import read, write
+from gpuprov.shapes.nodes import NodeRow
 from gpuprov.spec.models import DEFAULT_ENGINE, ENGINES
 from gpuprov.spec.overlay import TUNNEL_KEY
 from gpuprov.spec.serialize import dump_spec, load_spec_json
@@ -99,7 +100,7 @@ def host_part_document(part: HostPart, *, host: str, no_engine: NoEngine | None 
         exists=part.exists,
         spec=dump_spec(part.spec) if part.spec else None,
         whole=dump_whole(part.whole) if part.whole else None,
-        nodes=[row_document(row) for row in part.rows],
+        nodes=[write(row) for row in part.rows],
         words=dict(part.words),
         offer=dump_offer(part.offer) if part.offer else None,
         address=part.address,
@@ -142,7 +143,7 @@ def read_host_part(told: Mapping[str, Any], *, host: str, cluster: str) -> HostP
         exists=values["exists"],
         spec=load_spec_json(spec, cluster=cluster) if spec else None,
         whole=parse_whole(whole, source=f"cluster {cluster} on {host}") if whole else None,
-        rows=read_rows(told, host),
+        rows=strictly(lambda: tuple(read(NodeRow, row) for row in values["nodes"]), host),
         words=values["words"],
         offer=read_offer(offer, host=host) if offer else None,
         address=values["address"],

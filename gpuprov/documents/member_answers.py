@@ -21,13 +21,13 @@ from gpuprov.core.answer_kinds import (
 )
 from gpuprov.core.errors import GpuprovError, HostNotReady
 from gpuprov.core.excerpt import excerpt
-from gpuprov.drivers.base import EngineCluster, EngineFacts, NodeLimits
 from gpuprov.gpu.allocate import Lease
 from gpuprov.gpu.lost import LostGpu
 from gpuprov.gpu.models import Gpu, HostGpus, MigInstance
-from gpuprov.planes.across.rows import NodeRow
 from gpuprov.planes.over_hosts.host_look import HostLook
 from gpuprov.shapes.base import Shape, read
+from gpuprov.shapes.engine import EngineFacts
+from gpuprov.shapes.nodes import NodeRow, Nodes
 from gpuprov.spec.models import ENGINES
 
 if TYPE_CHECKING:
@@ -51,18 +51,6 @@ _ERROR: Final[Mapping[str, Accepts]] = {
     **dict.fromkeys(("what", "evidence", "fix"), _WORDS),
     "exit_code": number_in(1, 255),
 }
-_ROW: Final[Mapping[str, Accepts]] = {
-    **dict.fromkeys(("name", "host", "cluster", "engine", "role", "status", "address", "private_address"), _WORD),
-    "gpus": items_of(matches(_UUID)),
-    "devices": items_of(_WORD),
-    "sharing": _WORD,
-    "simulated": is_bool,
-    "slurm": _WORD,
-    "health": _WORDS,
-    "image": _WORD,
-    "limits": _MAPPING,
-}
-_LIMITS: Final[Mapping[str, Accepts]] = dict.fromkeys(("processes", "memory_bytes", "cpus"), or_none(_MANY))
 _GPU: Final[Mapping[str, Accepts]] = {
     "uuid": matches(_UUID),
     "label": or_none(_WORD),
@@ -92,12 +80,12 @@ def read_look(told: Mapping[str, Any], host: str) -> HostLook:
 
 
 def read_rows(told: Mapping[str, Any], host: str) -> tuple[NodeRow, ...]:
-    """The nodes in the answer to `list`, `status` or `up`.
+    """The nodes in the answer to `list`.
 
     Raises:
-        HostNotReady: There are none in it, not even an empty list.
+        HostNotReady: It is none.
     """
-    return strictly(lambda: _rows(told.get("nodes")), host)
+    return read_answer(Nodes, told, host).nodes
 
 
 def read_lines(told: Mapping[str, Any], key: str, host: str) -> tuple[str, ...]:
@@ -168,53 +156,12 @@ def _look(told: Mapping[str, Any]) -> HostLook:
         clock_s=float(clock_s),
         disk_free_bytes=free,
         limits=limits,
-        engines={name: _facts(facts) for name, facts, _ in said if facts is not None},
+        engines={name: read(EngineFacts, facts) for name, facts, _ in said if facts is not None},
         silent={name: _error(error) for name, _, error in said if error is not None},
         nodes=_rows(nodes),
         board=_board(gpus) if gpus is not None else None,
         gpu_error=_error(gpu_error) if gpu_error is not None else None,
     )
-
-
-def _facts(told: object) -> EngineFacts:
-    name, version, api, storage, clones, cpus, memory, free, access, systemd, cluster = pick(
-        told,
-        {
-            "name": _ENGINE,
-            **dict.fromkeys(("version", "api", "storage"), _WORD),
-            "copy_on_write": is_bool,
-            "cpus": _FEW,
-            "memory_bytes": _MANY,
-            "free_bytes": or_none(_MANY),
-            "gpu_access": _access,
-            "systemd_cgroups": is_bool,
-            "cluster": or_none(_MAPPING),
-        },
-    )
-    return EngineFacts(
-        name=name,
-        version=version,
-        api=api,
-        storage=storage,
-        copy_on_write=clones,
-        cpus=cpus,
-        memory_bytes=memory,
-        free_bytes=free,
-        gpu_access=access,
-        systemd_cgroups=systemd,
-        cluster=None if cluster is None else _engine_cluster(cluster),
-    )
-
-
-def _engine_cluster(told: object) -> EngineCluster:
-    names = items_of(_WORD)
-    member, members, away = pick(told, {"member": _WORD, "members": names, "away": names})
-    return EngineCluster(member=member, members=tuple(members), away=tuple(away))
-
-
-def _access(told: object) -> bool:
-    """Whether it says by which ways an engine hands GPUs in, and how that was seen."""
-    return isinstance(told, dict) and told.keys() <= {"cdi", "nvidia-runtime"} and all(map(_WORDS, told.values()))
 
 
 def _error(told: object) -> GpuprovError:
@@ -225,15 +172,7 @@ def _error(told: object) -> GpuprovError:
 def _rows(told: object) -> tuple[NodeRow, ...]:
     if not isinstance(told, list):
         raise ValueError("nodes is not a list")  # noqa: TRY004 - all that is wrong in an answer is a ValueError
-    return tuple(_row(row) for row in told)
-
-
-def _row(told: object) -> NodeRow:
-    known = dict(zip(_ROW, pick(told, _ROW), strict=True))
-    limits = NodeLimits(**dict(zip(_LIMITS, pick(known["limits"], _LIMITS), strict=True)))
-    known["work"] = known.pop("slurm")
-    lists = {name: tuple(known[name]) for name in ("gpus", "devices")}
-    return NodeRow(**{**known, **lists, "limits": limits})
+    return tuple(read(NodeRow, row) for row in told)
 
 
 def _board(told: Mapping[str, Any]) -> GpuBoard:

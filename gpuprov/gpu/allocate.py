@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from gpuprov.core.errors import HostNotReady, UsageError
@@ -11,7 +10,7 @@ from gpuprov.core.names import fold
 from gpuprov.gpu.models import Gpu
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from gpuprov.core.errors import GpuprovError
     from gpuprov.gpu.lost import LostGpu
@@ -62,19 +61,6 @@ def fold_leases(leases: Sequence[Lease], about: Callable[[Lease], str]) -> str:
     for lease in leases:
         alike.setdefault(about(lease), []).append(lease.node)
     return ", ".join(f"{fold(nodes)} ({words})" for words, nodes in alike.items())
-
-
-def describe_shared(held: Iterable[tuple[str, Sequence[str]]]) -> str:
-    """That nodes of a cluster share GPUs, in words: `6 nodes share 4 GPUs`; empty where each has its own.
-
-    Args:
-        held: For each node its host and the UUIDs that it holds.
-    """
-    leased = [[(host, uuid) for uuid in uuids] for host, uuids in held if uuids]
-    units = set(chain.from_iterable(leased))
-    if sum(map(len, leased)) == len(units):
-        return ""
-    return f"{len(leased)} nodes share {len(units)} GPU{'' if len(units) == 1 else 's'}"
 
 
 @dataclass(frozen=True, kw_only=True)

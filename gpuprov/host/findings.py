@@ -19,11 +19,11 @@ from gpuprov.host.kernel_limits import LIMITS
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from gpuprov.drivers.base import EngineCluster
     from gpuprov.host.facts import HostFacts
     from gpuprov.host.finding import FindingStatus
     from gpuprov.host.links import Link
     from gpuprov.host.survey import Survey
+    from gpuprov.shapes.engine import EngineCluster
     from gpuprov.spec.models import ClusterSpec, Engine
 
 ROOM_LEAST_BYTES = 1 * GIB

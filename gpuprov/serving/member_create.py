@@ -17,10 +17,11 @@ from gpuprov.cluster.whole import WholeCluster, dump_whole
 from gpuprov.core.errors import GpuprovError, NoEngine, UsageError
 from gpuprov.core.names import check_cluster_name
 from gpuprov.documents.host_part import host_part_document, no_engine_document
-from gpuprov.documents.outcome import outcome_document
 from gpuprov.planes.over_hosts.host_part import look_for_one
 from gpuprov.planes.registry import plane_of
 from gpuprov.serving.request_bytes import bytes_of
+from gpuprov.shapes.base import write
+from gpuprov.shapes.outcome import Changes
 from gpuprov.workflows.create_node import create_node
 
 if TYPE_CHECKING:
@@ -98,7 +99,7 @@ def serve_create(order: CreateOrder, host: Host, reporter: Reporter) -> dict[str
     facts = driver.facts()
     here = [present_member(node) for node in observe_cluster(driver, wanted.cluster).nodes if node.complete]
     mine = WholeCluster().with_host(host.name, here, cpus=facts.cpus, memory_bytes=facts.memory_bytes)
-    return {**outcome_document(done, host=host.name), "whole": dump_whole(mine)}
+    return {**write(Changes(host=host.name, changed=done.changed)), "whole": dump_whole(mine)}
 
 
 def _order_of(order: SeekOrder | CreateOrder) -> NodeOrder:

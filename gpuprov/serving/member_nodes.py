@@ -16,7 +16,6 @@ from gpuprov.core.outcome import Outcome
 from gpuprov.core.rollback import AGAIN
 from gpuprov.documents.hardware import hardware_document
 from gpuprov.documents.host_part import host_part_document
-from gpuprov.documents.outcome import outcome_document
 from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_MEMBERS
 from gpuprov.host.survey import survey
 from gpuprov.planes.across.hold import Leave
@@ -27,6 +26,7 @@ from gpuprov.planes.base import Departure
 from gpuprov.planes.over_hosts.host_part import look_at_part
 from gpuprov.planes.registry import PLANES, plane_of
 from gpuprov.serving.member_ready import await_nodes
+from gpuprov.shapes.outcome import Changes
 from gpuprov.workflows.hardware import ask_this_machine, look_at_nodes
 from gpuprov.workflows.remove_nodes import remove_nodes
 from gpuprov.workflows.start_stop import restore, snapshot, start_nodes, stop_nodes
@@ -171,13 +171,13 @@ def _parts_with(driver: Driver, *, names: set[str]) -> dict[str, HostPart]:
     return {cluster: look_at_part(driver, cluster) for cluster in sorted(clusters)}
 
 
-def serve_hold(order: HoldOrder, host: Host, reporter: Reporter) -> dict[str, Any]:
+def serve_hold(order: HoldOrder, host: Host, reporter: Reporter) -> Changes:
     """Hold them; refused while jobs run there, unless they are to end."""
     driver = engine_of_cluster(check_cluster_name(order.cluster), host.engines, reporter=reporter)
     departure = Departure(nodes=tuple(order.nodes), lost=tuple(order.lost))
     leave = Leave(state=observe_cluster(driver, order.cluster), departure=departure, elsewhere=tuple(order.elsewhere))
     hold_elsewhere(driver, leave, _policy(order), reporter=reporter)
-    return outcome_document(Outcome(), host=host.name)
+    return Changes(host=host.name, changed=())
 
 
 def serve_hold_found(order: HoldFoundOrder, host: Host, reporter: Reporter) -> dict[str, Any]:
@@ -224,7 +224,7 @@ def _clusters_led_here(driver: Driver, *, names: Sequence[str]) -> list[tuple[Dr
     return found
 
 
-def serve_release(order: ReleaseOrder, host: Host, reporter: Reporter) -> dict[str, Any]:
+def serve_release(order: ReleaseOrder, host: Host, reporter: Reporter) -> Changes:
     """Undo `hold`."""
     if order.cluster:
         driver = engine_of_cluster(check_cluster_name(order.cluster), host.engines, reporter=reporter)
@@ -237,10 +237,10 @@ def serve_release(order: ReleaseOrder, host: Host, reporter: Reporter) -> dict[s
     for driver, state in found:
         for plane in PLANES.values():
             plane.release(driver, state, running=order.running, stopped=order.stopped)
-    return outcome_document(Outcome(), host=host.name)
+    return Changes(host=host.name, changed=())
 
 
-def serve_tell(order: TellOrder, host: Host, reporter: Reporter) -> dict[str, Any]:
+def serve_tell(order: TellOrder, host: Host, reporter: Reporter) -> Changes:
     """The other nodes of the cluster have come or gone."""
     name = check_cluster_name(order.cluster)
 
@@ -252,10 +252,10 @@ def serve_tell(order: TellOrder, host: Host, reporter: Reporter) -> dict[str, An
     find = partial(engine_of_cluster, name, host.engines, reporter=reporter)
     done = act_on_engine(host, find, tell)
     ready = await_nodes(find(), name, order.ready, host, reporter=reporter)[1] if order.ready else ()
-    return outcome_document(Outcome(changed=(*done.changed, *ready)), host=host.name)
+    return Changes(host=host.name, changed=(*done.changed, *ready))
 
 
-def serve_nodes(order: NodesOrder, host: Host, reporter: Reporter) -> dict[str, Any]:
+def serve_nodes(order: NodesOrder, host: Host, reporter: Reporter) -> Changes:
     """Do it, by the verb's own story."""
     if order.verb not in ACTIONS:
         raise UsageError(
@@ -270,7 +270,7 @@ def serve_nodes(order: NodesOrder, host: Host, reporter: Reporter) -> dict[str, 
         return ACTIONS[order.verb](order, driver, host, reporter)
 
     find = partial(engine_of_nodes, names, host.engines, reporter=reporter, absent_too=True)
-    return outcome_document(act_on_engine(host, find, change), host=host.name)
+    return Changes(host=host.name, changed=act_on_engine(host, find, change).changed)
 
 
 def _record(driver: Driver, state: ClusterState, text: str) -> None:

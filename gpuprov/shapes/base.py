@@ -36,6 +36,12 @@ class Document(Shape, frozen=True, kw_only=True, tag_field="schema"):
     at: str | UnsetType = UNSET
 
 
+class BundlePart(Document, frozen=True, kw_only=True):
+    """A document that a bundle alone has: it never had a version."""
+
+    version: Version | UnsetType = UNSET  # type: ignore[assignment]
+
+
 def parse_json(content: bytes | str) -> object:
     """JSON; raises ValueError for a key that is there twice, NaN, a too large number, and half a character."""
 
@@ -79,6 +85,11 @@ def read(kind: type[Kind], told: bytes | str | Mapping[str, Any]) -> Kind:
         raise ValueError("is nested too deeply") from None
     _require_all(value, content, "$")
     return value
+
+
+def of_object(kind: type[Kind], value: object) -> Kind:
+    """A shape of an object whose attributes have the names of its fields."""
+    return msgspec.convert(value, kind, from_attributes=True)
 
 
 def write(shape: Shape) -> dict[str, Any]:

@@ -27,7 +27,11 @@ def documents() -> dict[str, type[Document]]:
     """All documents by the name in their schema, such as `verify` of `gpuprov.verify/v1`."""
     for module in pkgutil.iter_modules(gpuprov.shapes.__path__):
         importlib.import_module(f"gpuprov.shapes.{module.name}")
-    found = {_name_of(kind): kind for kind in _below(Document) if kind.__module__.startswith(_HOME)}
+    found = {
+        _name_of(kind): kind
+        for kind in _below(Document)
+        if kind.__module__.startswith(_HOME) and str(kind.__struct_config__.tag).startswith("gpuprov.")
+    }
     return dict(sorted(found.items()))
 
 
@@ -84,8 +88,9 @@ def _describe(kind: type[Shape], schema: dict[str, Any]) -> None:
     fields = {field.encode_name: field for field in msgspec.structs.fields(kind)}
     for key, part in schema.get("properties", {}).items():
         part.pop("default", None)
-        if key in meanings:
-            schema["properties"][key] = {"description": meanings[key], **part}
+        name = fields[key].name if key in fields else key
+        if name in meanings:
+            schema["properties"][key] = {"description": meanings[name], **part}
     tag = kind.__struct_config__.tag_field
     schema["required"] = [*([tag] if tag else []), *(key for key in fields if fields[key].default is not msgspec.UNSET)]
 

@@ -8,6 +8,7 @@ all nodes take some. A host that does not answer keeps its nodes, and the others
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from gpuprov.cluster.lost_nodes import lost_nodes_line
@@ -16,11 +17,12 @@ from gpuprov.core.errors import GpuprovError, TimedOut
 from gpuprov.core.outcome import Outcome
 from gpuprov.core.rollback import AGAIN
 from gpuprov.documents.host_part import read_host_part
-from gpuprov.documents.member_answers import read_rows
+from gpuprov.documents.member_answers import read_answer
 from gpuprov.host.remote.ask import MemberRequest
 from gpuprov.host.remote.several import read_each, told_by
 from gpuprov.planes.registry import plane_of
 from gpuprov.serving.member_ready import ReadyOrder
+from gpuprov.shapes.outcome import ClusterUp
 from gpuprov.spanning.parts.absent_hosts import tell_absence
 from gpuprov.spanning.parts.agree import (
     Agreed,
@@ -44,7 +46,7 @@ if TYPE_CHECKING:
     from gpuprov.core.reporter import Reporter
     from gpuprov.host.remote.hosts import HostAnswers, Hosts
     from gpuprov.host.remote.several import HostAnswer
-    from gpuprov.planes.across.rows import NodeRow
+    from gpuprov.shapes.nodes import NodeRow
     from gpuprov.shapes.verify import Report
     from gpuprov.spanning.parts.over_hosts import SpanningCluster
     from gpuprov.spec.models import ClusterSpec
@@ -195,10 +197,10 @@ def _work(order: HostsUpOrder, agreed: Agreed, hosts: Hosts, secret: bytes) -> _
         machine = agreed.seen.machines[home]
         requests[machine] = replace(requests[machine], following=_request_ready(agreed, agreed.seen.parts))
     answers = hosts.work(requests)
-    told, failed = read_each(answers, lambda told, host: (lines_of(told, host), read_rows(told, host)))
+    told, failed = read_each(answers, partial(read_answer, ClusterUp))
     return _Done(
-        changed=[line for lines, _ in told.values() for line in lines],
-        rows={host: rows for host, (_, rows) in told.items()},
+        changed=[f"{host}: {line}" for host, one in told.items() for line in one.changed],
+        rows={host: one.nodes for host, one in told.items()},
         failed={**agreed.seen.failed, **failed},
         waited=None if failed else _waited(answers),
     )

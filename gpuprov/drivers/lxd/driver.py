@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from gpuprov.core.errors import EngineError
 from gpuprov.drivers.base import (
@@ -14,7 +14,6 @@ from gpuprov.drivers.base import (
     MOST_FILE_BYTES,
     READ_S,
     ROLE_BUILDER,
-    EngineFacts,
     ExecResult,
     File,
     ImageState,
@@ -40,6 +39,7 @@ from gpuprov.drivers.lxd.remnants import links_of_node, list_links, remove_links
 from gpuprov.drivers.lxd.start_log import explain_start, last_words_of, read_console
 from gpuprov.drivers.node_files import read_at_rest, read_in_node, write_in_node
 from gpuprov.drivers.node_trees import look_in_node, read_tree, write_tree
+from gpuprov.shapes.engine import EngineFacts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from gpuprov.drivers.lxd.api import Document, LxdApi
     from gpuprov.drivers.networks import Exposure, NetworkRequest, NetworkState
     from gpuprov.drivers.node_files import Execute
+    from gpuprov.shapes.words import Engine
     from gpuprov.spec.devices import CharDevice, Mount
 
 _COPY_ON_WRITE = ("btrfs", "zfs", "ceph", "lvm")
@@ -89,7 +90,7 @@ class LxdDriver:
         pool = self._api.get("storage-pools", self._pool())
         space = self.disk()
         return EngineFacts(
-            name=self.name,
+            name=cast("Engine", self.name),
             version=environment["server_version"],
             api=self._api.client.host_info["api_version"],
             storage=f"{pool['name']} ({pool['driver']})",

@@ -18,9 +18,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from gpuprov.cluster.gpu_board import GpuBoard
-    from gpuprov.drivers.base import Driver, EngineFacts
+    from gpuprov.drivers.base import Driver
     from gpuprov.host.base import Host
-    from gpuprov.planes.across.rows import NodeRow
+    from gpuprov.shapes.engine import EngineFacts
+    from gpuprov.shapes.nodes import NodeRow
     from gpuprov.spec.models import GpuMode
 
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver
     from gpuprov.host.base import Host
-    from gpuprov.planes.across.rows import NodeRow
+    from gpuprov.shapes.nodes import NodeRow
     from gpuprov.spec.models import ClusterSpec
 
 

@@ -17,10 +17,11 @@ from gpuprov.documents.member_answers import read_lines, read_rows
 from gpuprov.host.remote.ask import MemberRequest
 from gpuprov.host.remote.machine import RemoteMachine
 from gpuprov.host.remote.several import away_since, read_each
-from gpuprov.planes.across.rows import NodeRow
 from gpuprov.planes.registry import plane_of
 from gpuprov.serving.member import ListOrder
 from gpuprov.serving.member_clusters import PartOrder
+from gpuprov.shapes.base import changed
+from gpuprov.shapes.nodes import NodeRow, RowStatus
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
 
 QUESTION_S: Final = 25.0  # the engines there have 10 s of it
-AWAY: Final = "unreachable"  # the status of nodes on a host that does not answer
+AWAY: Final[RowStatus] = "unreachable"  # the status of nodes on a host that does not answer
 HERE_ALONE: Final = "for a cluster on this machine alone, add --engine ENGINE"
 
 
@@ -75,10 +76,9 @@ class SpanningCluster:
         member = next(member for member in self.whole.members if member.name == node)
         since = self.away.get(member.host, "")
         if member.host in self.parts:
-            health, status = "missing: gpuprov cluster up", "missing"
+            health = "missing: gpuprov cluster up"
         else:
             health = f"{member.host} is unreachable since {since}" if since else f"{member.host} does not answer"
-            status = AWAY
         there = self.spec.host(member.host) if self.spec else None
         return NodeRow(
             name=node,
@@ -86,7 +86,7 @@ class SpanningCluster:
             cluster=self.name,
             engine=(there.engine if there else None) or (self.spec.engine if self.spec else ""),
             role=member.role,
-            status=status,
+            status="missing" if member.host in self.parts else AWAY,
             address="",
             private_address=member.private_address,
             gpus=member.gpus,
@@ -106,7 +106,7 @@ def with_word(row: NodeRow, words: Mapping[str, str]) -> NodeRow:
     word = words[row.name]
     plane = plane_of(row.role)
     bad = row.is_well and not plane.is_ready(word)
-    return replace(row, work=word, health=f"{plane.title} reports {word}: gpuprov cluster up" if bad else row.health)
+    return changed(row, work=word, health=f"{plane.title} reports {word}: gpuprov cluster up" if bad else row.health)
 
 
 def machine_of(host: HostSpec, known: Mapping[str, RemoteMachine]) -> RemoteMachine:

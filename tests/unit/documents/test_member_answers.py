@@ -12,9 +12,9 @@ import pytest
 from gpuprov.core.errors import HostNotReady
 from gpuprov.documents.host import look_document
 from gpuprov.documents.member_answers import read_lines, read_look, read_rows
-from gpuprov.drivers.base import EngineCluster
 from gpuprov.host.survey import EngineDoor
 from gpuprov.planes.over_hosts.host_look import survey_host
+from gpuprov.shapes.engine import EngineCluster
 from tests.schemas import validate
 
 if TYPE_CHECKING:
@@ -96,13 +96,16 @@ def put_nonsense(document: Any, path: tuple[Any, ...]) -> None:
     document[last] = {"non": ["sense"]}
 
 
+NODES = {"schema": "gpuprov.nodes/v1", "version": 1, "host": "h"}
+
+
 def test_rows_and_lines_are_read_strictly() -> None:
-    assert read_rows({"nodes": []}, "h") == ()
+    assert read_rows({**NODES, "nodes": []}, "h") == ()
     assert read_lines({"changed": ["a"]}, "changed", "h") == ("a",)
     wrong: dict[str, Any]
     for wrong in ({}, {"nodes": None}, {"nodes": [{}]}, {"nodes": {"a": 1}}):
         with pytest.raises(HostNotReady):
-            read_rows(wrong, "h")
+            read_rows({**NODES, **wrong}, "h")
     for wrong_lines in ({}, {"changed": "a"}, {"changed": [1]}):
         with pytest.raises(HostNotReady):
             read_lines(wrong_lines, "changed", "h")

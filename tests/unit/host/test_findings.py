@@ -8,7 +8,6 @@ import pytest
 
 from gpuprov.core.disk import Disk
 from gpuprov.core.errors import HostNotReady
-from gpuprov.drivers.base import EngineCluster, EngineFacts, NodeLimits
 from gpuprov.host.disks import Usage
 from gpuprov.host.facts import EngineView, HostFacts
 from gpuprov.host.findings import (
@@ -29,6 +28,9 @@ from gpuprov.host.findings import (
 from gpuprov.host.kernel_limits import LIMITS
 from gpuprov.host.links import Link
 from gpuprov.host.survey import Survey
+from gpuprov.shapes.base import changed
+from gpuprov.shapes.engine import EngineCluster, EngineFacts
+from gpuprov.shapes.node import NodeLimits
 from gpuprov.spec.models import ClusterSpec
 
 if TYPE_CHECKING:
@@ -224,7 +226,7 @@ def test_an_engine_that_cannot_be_reached_keeps_its_three_parts() -> None:
 
 
 def test_an_engine_without_copy_on_write_or_room() -> None:
-    poor = replace(LXD, storage="default (dir)", copy_on_write=False, free_bytes=GIB // 2)
+    poor = changed(LXD, storage="default (dir)", copy_on_write=False, free_bytes=GIB // 2)
     found = {finding.id: finding for finding in judge_engine(replace(GOOD, engine=EngineView(facts=poor)))}
     assert {name: finding.status for name, finding in found.items()} == {
         "engine": "ok",
@@ -240,7 +242,7 @@ def test_an_engine_without_copy_on_write_or_room() -> None:
 )
 def test_an_engine_that_is_a_member_of_a_cluster(away: tuple[str, ...], status: str, fix: str) -> None:
     cluster = EngineCluster(member="m1", members=("m1", "m2"), away=away)
-    engine = replace(LXD, cluster=cluster, copy_on_write=False)
+    engine = changed(LXD, cluster=cluster, copy_on_write=False)
     found = {finding.id: finding for finding in judge_engine(replace(GOOD, engine=EngineView(facts=engine)))}
     assert (found["engine-cluster"].status, found["engine-cluster"].fix) == (status, fix)
     assert "this host is m1 in lxd's cluster of m1, m2" in found["engine-cluster"].evidence
