@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from benchmarks.many_hosts import members_of, offers_of, spec_of, underlay, whole_of
 from gpuprov import __version__
 from gpuprov.cluster.whole import WholeCluster, dump_whole
-from gpuprov.documents.host_inventory import host_inventory_document
+from gpuprov.documents.host_inventory import tell_inventory
 from gpuprov.documents.host_part import host_part_document
 from gpuprov.documents.inventory import build_inventory
 from gpuprov.host.remote.lines import PROTOCOL, Lines, render_line
@@ -132,7 +132,7 @@ class FakeHosts:
 
     def _inventory(self, member: FakeMember, _asked: Mapping[str, Any]) -> dict[str, Any]:
         nodes = [("lxd", node) for node in member.nodes]
-        return host_inventory_document(build_inventory(nodes, lambda _mode: member.place.gpus, host=member.name))
+        return write(tell_inventory(build_inventory(nodes, lambda _mode: member.place.gpus, host=member.name)))
 
 
 def write_members(hosts: FakeHosts, folder: Path) -> Path:

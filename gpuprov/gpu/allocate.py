@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from gpuprov.core.errors import HostNotReady, UsageError
 from gpuprov.core.names import fold
@@ -55,7 +55,15 @@ class Lease:
         return ", ".join(part for part in (f"cluster {cluster}" if cluster else "", self.terms()) if part)
 
 
-def fold_leases(leases: Sequence[Lease], about: Callable[[Lease], str]) -> str:
+class _OfNode(Protocol):
+    @property
+    def node(self) -> str: ...
+
+
+OfNode = TypeVar("OfNode", bound=_OfNode)
+
+
+def fold_leases(leases: Sequence[OfNode], about: Callable[[OfNode], str]) -> str:
     """Holders in few words, as there may be many: `c[000-003] (shared, lxd)`."""
     alike: dict[str, list[str]] = {}
     for lease in leases:

@@ -22,7 +22,6 @@ from gpuprov.cluster.share_look import ShareOrder, look_at_share
 from gpuprov.core.errors import UsageError
 from gpuprov.core.names import check_cluster_name
 from gpuprov.documents.envelope import document, plain
-from gpuprov.documents.host import look_document
 from gpuprov.documents.share_look import share_look_document
 from gpuprov.host.survey import default_engine, survey
 from gpuprov.planes.across.rows import list_rows
@@ -119,8 +118,8 @@ def _fits(value: object, wanted: object) -> bool:
     return type(value) is wanted
 
 
-def _look(_order: LookOrder, host: Host, _reporter: Reporter) -> dict[str, Any]:
-    return look_document(survey_host(host), host=host.name)
+def _look(_order: LookOrder, host: Host, _reporter: Reporter) -> Shown:
+    return survey_host(host)
 
 
 def _list(order: ListOrder, host: Host, reporter: Reporter) -> Nodes:

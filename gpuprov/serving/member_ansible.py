@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from gpuprov.cluster.transport import DriverTransport
 from gpuprov.core.errors import UsageError
-from gpuprov.documents.host_inventory import host_inventory_document
+from gpuprov.documents.host_inventory import tell_inventory
 from gpuprov.workflows.read_inventory import read_inventory
 
 if TYPE_CHECKING:
     from gpuprov.core.reporter import Reporter
     from gpuprov.host.base import Host
+    from gpuprov.shapes.inventory import HostInventory
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,9 +39,9 @@ class RunOrder:
     stdin: str = field(default="", repr=False)
 
 
-def serve_inventory(_order: InventoryOrder, host: Host, _reporter: Reporter) -> dict[str, Any]:
+def serve_inventory(_order: InventoryOrder, host: Host, _reporter: Reporter) -> HostInventory:
     """The answer to `inventory`."""
-    return host_inventory_document(read_inventory(host))
+    return tell_inventory(read_inventory(host))
 
 
 def serve_run(order: RunOrder, host: Host, _reporter: Reporter) -> dict[str, Any]:

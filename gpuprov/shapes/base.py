@@ -36,8 +36,8 @@ class Document(Shape, frozen=True, kw_only=True, tag_field="schema"):
     at: str | UnsetType = UNSET
 
 
-class BundlePart(Document, frozen=True, kw_only=True):
-    """A document that a bundle alone has: it never had a version."""
+class PartDocument(Document, frozen=True, kw_only=True):
+    """A document that is a part of a bundle or of another one too, and has no version there."""
 
     version: Version | UnsetType = UNSET  # type: ignore[assignment]
 

@@ -7,7 +7,7 @@ from typing import Literal
 
 from msgspec import UNSET, UnsetType
 
-from gpuprov.shapes.base import BundlePart, Shape
+from gpuprov.shapes.base import PartDocument, Shape
 from gpuprov.shapes.node import NodeLimits, NodeStatus, ShownDevice, ShownExposure, ShownMount, ShownSetting
 from gpuprov.shapes.words import Engine, Number, Size, Word, Words
 
@@ -121,7 +121,7 @@ class FoundImage(Shape, frozen=True, kw_only=True):
     created: str
 
 
-class FactsOfEngine(BundlePart, frozen=True, kw_only=True, tag="gpuprov.engine-facts/v1"):
+class FactsOfEngine(PartDocument, frozen=True, kw_only=True, tag="gpuprov.engine-facts/v1"):
     """What an engine says of itself and its machine, as ENGINE/facts.json in a bundle tells it.
 
     Attributes:
@@ -132,7 +132,7 @@ class FactsOfEngine(BundlePart, frozen=True, kw_only=True, tag="gpuprov.engine-f
     facts: EngineFacts
 
 
-class NodesOfEngine(BundlePart, frozen=True, kw_only=True, tag="gpuprov.engine-nodes/v1"):
+class NodesOfEngine(PartDocument, frozen=True, kw_only=True, tag="gpuprov.engine-nodes/v1"):
     """Every instance of an engine, as ENGINE/nodes.json in a bundle tells it.
 
     Attributes:
@@ -144,7 +144,7 @@ class NodesOfEngine(BundlePart, frozen=True, kw_only=True, tag="gpuprov.engine-n
     nodes: tuple[FoundNode, ...]
 
 
-class NetworksOfEngine(BundlePart, frozen=True, kw_only=True, tag="gpuprov.engine-networks/v1"):
+class NetworksOfEngine(PartDocument, frozen=True, kw_only=True, tag="gpuprov.engine-networks/v1"):
     """Every network that an engine shows, as ENGINE/networks.json in a bundle tells it.
 
     Attributes:
@@ -156,7 +156,7 @@ class NetworksOfEngine(BundlePart, frozen=True, kw_only=True, tag="gpuprov.engin
     networks: tuple[FoundNetwork, ...]
 
 
-class ImagesOfEngine(BundlePart, frozen=True, kw_only=True, tag="gpuprov.engine-images/v1"):
+class ImagesOfEngine(PartDocument, frozen=True, kw_only=True, tag="gpuprov.engine-images/v1"):
     """The images of an engine that gpuprov made, as ENGINE/images.json in a bundle tells it.
 
     Attributes:

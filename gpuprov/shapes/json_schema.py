@@ -29,7 +29,7 @@ def documents() -> dict[str, type[Document]]:
         importlib.import_module(f"gpuprov.shapes.{module.name}")
     found = {
         _name_of(kind): kind
-        for kind in _below(Document)
+        for kind in sorted(_below(Document), key=lambda one: len(one.__mro__))
         if kind.__module__.startswith(_HOME) and str(kind.__struct_config__.tag).startswith("gpuprov.")
     }
     return dict(sorted(found.items()))

@@ -11,6 +11,7 @@ from msgspec import Meta
 
 Word = Annotated[str, Meta(max_length=300)]
 Words = Annotated[str, Meta(max_length=10_000)]
+Plain = Annotated[str, Meta(pattern=r"^[^{}\x00-\x1f\x7f-\x9f]{0,300}\Z")]  # Ansible carries out what braces enclose
 Moment = Annotated[str, Meta(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z\Z")]
 Path = Annotated[str, Meta(pattern=r"^/[^\x00-\x1f\x7f]{0,4095}\Z")]
 Hash = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]

@@ -34,7 +34,7 @@ from gpuprov.shapes.node import NodeLimits
 from gpuprov.spec.models import ClusterSpec
 
 if TYPE_CHECKING:
-    from gpuprov.host.finding import HostFinding
+    from gpuprov.shapes.doctor import HostFinding
     from gpuprov.spec.models import Engine
 
 GIB = 1 << 30

@@ -15,7 +15,7 @@ from gpuprov.shapes.engine import EngineFacts
 from tests.fakes.places import NOWHERE
 
 if TYPE_CHECKING:
-    from gpuprov.host.finding import HostFinding
+    from gpuprov.shapes.doctor import HostFinding
 
 ENGINE = EngineFacts(
     name="lxd", version="5.0.2", api="1.0", storage="pool (btrfs)", copy_on_write=True, cpus=2, memory_bytes=1

@@ -1,11 +1,11 @@
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree as ET
 
 import pytest
 
+from gpuprov.shapes.base import changed
 from gpuprov.shapes.verify import NodeReport, Report
 from gpuprov.verify.junit import render_junit
 from tests.fakes.chain import judge_node
@@ -26,7 +26,7 @@ CASES: list[dict[str, Any]] = [
 
 @pytest.fixture
 def report(build_case: Build) -> Report:
-    nodes = [replace(judge_node(*build_case(case)), node=f"c{n:03d}") for n, case in enumerate(CASES)]
+    nodes = [changed(judge_node(*build_case(case)), node=f"c{n:03d}") for n, case in enumerate(CASES)]
     return Report(cluster="lab", nodes=tuple(nodes), duration_s=2.5)
 
 
@@ -71,8 +71,8 @@ def test_simulated_is_said_at_every_case_of_a_simulated_node_and_at_no_other(rep
 
 def test_a_node_where_nothing_was_proven_is_not_green(report: Report) -> None:
     node = report.nodes[0]
-    skipped = tuple(replace(check, status="skip") for check in node.checks)
-    root = parse(replace(report, nodes=(replace(node, checks=skipped),)))
+    skipped = tuple(changed(check, status="skip") for check in node.checks)
+    root = parse(changed(report, nodes=(replace(node, checks=skipped),)))
     assert (root.get("failures"), root.get("errors")) == ("0", "1")
     case = root.find(".//testcase[error]")
     assert case is not None
@@ -81,16 +81,16 @@ def test_a_node_where_nothing_was_proven_is_not_green(report: Report) -> None:
 
 def test_a_warning_passes_and_says_so(report: Report) -> None:
     checks = report.nodes[1].checks
-    warned: NodeReport = replace(report.nodes[1], checks=(replace(checks[0], status="warn", fix="look"), *checks[1:3]))
-    root = parse(replace(report, nodes=(warned,)))
+    warned: NodeReport = changed(report.nodes[1], checks=(replace(checks[0], status="warn", fix="look"), *checks[1:3]))
+    root = parse(changed(report, nodes=(warned,)))
     assert (root.get("failures"), root.get("errors")) == ("0", "0")
     assert "warn: " in str(root.findtext(".//system-out"))
 
 
 def test_what_a_node_says_cannot_break_the_document(report: Report) -> None:
     evil = "\x00\x1b[31m<![CDATA[ ]]> \ud800 \"'&</failure> ü"
-    checks = (replace(report.nodes[1].checks[0], status="fail", evidence=evil, fix=evil),)
-    root = parse(replace(report, nodes=(replace(report.nodes[1], checks=checks),)))
+    checks = (changed(report.nodes[1].checks[0], status="fail", evidence=evil, fix=evil),)
+    root = parse(changed(report, nodes=(replace(report.nodes[1], checks=checks),)))
     message = str(root[0].findall("testcase/failure")[0].get("message"))
     assert "ü" in message
     assert "</failure>" in message
