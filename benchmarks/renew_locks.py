@@ -5,6 +5,7 @@ python -m benchmarks.renew_locks UV     path of the program uv, which resolves f
 
 from __future__ import annotations
 
+import argparse
 import configparser
 import re
 import subprocess
@@ -50,13 +51,15 @@ def main(arguments: Sequence[str]) -> int:
     """Write all locks."""
     import tomllib  # type: ignore[import-not-found]  # it needs Python 3.11, which gpuprov does not
 
-    (uv,) = arguments
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("uv", type=Path)
+    uv = parser.parse_args(arguments).uv
     LOCKS.mkdir(exist_ok=True)
     for name, wanted in wanted_locks().items():
         roots = tuple(dict.fromkeys(wanted))
         options = () if name in _SOURCES_OF else ("--only-binary=:all:",)
-        resolved = tomllib.loads(_resolve(uv, roots, *options, "--format=pylock.toml"))
-        via = parse_via(_resolve(uv, roots, *options, "--no-header", "--annotation-style=line"))
+        resolved = tomllib.loads(resolve(uv, roots, *options, "--format=pylock.toml"))
+        via = parse_via(resolve(uv, roots, *options, "--no-header", "--annotation-style=line"))
         packages = lock_packages(resolved["packages"], via)
         text = "".join(package.dump() for package in packages)
         header = "# Made by `make locks`; not to be edited.\n" + "".join(f"{ROOT}{root}\n" for root in roots)
@@ -65,11 +68,13 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _resolve(uv: str, roots: Iterable[str], *options: str) -> str:
+def resolve(uv: Path, roots: Iterable[str], *options: str) -> str:
+    """What uv says that these need, run in a folder of its own."""
     with tempfile.TemporaryDirectory() as folder:
         wanted = Path(folder) / "roots.in"
         wanted.write_text("".join(f"{root}\n" for root in roots), encoding="utf-8")
-        argv = [uv, "pip", "compile", "--quiet", "--universal", f"--python-version={PYTHONS[0]}", *options, wanted.name]
+        asked = ("pip", "compile", "--quiet", "--universal", f"--python-version={PYTHONS[0]}")
+        argv = [str(uv.absolute()), *asked, *options, wanted.name]
         return subprocess.run(argv, cwd=folder, check=True, stdout=subprocess.PIPE, encoding="utf-8").stdout
 
 

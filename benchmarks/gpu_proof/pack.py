@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 from zipfile import ZipFile
 
 from gpuprov.core.errors import GpuprovError
+from gpuprov.provision.plane_recipe import SHAPES
 from gpuprov.provision.recipe import REQUIREMENTS
 from gpuprov.provision.rootfs import default_cache
 from gpuprov.provision.wheels import ensure_wheels
@@ -50,7 +51,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--complete", action="store_true", help="for a machine without numpy or a CUDA toolkit")
     wanted = parser.parse_args(arguments)
     older = _BEFORE_3_11 if wanted.python == "3.10" else ()
-    requirements = (*REQUIREMENTS[_MAJORS[wanted.cuda]], "pytest", *older)
+    requirements = (*REQUIREMENTS[_MAJORS[wanted.cuda]], SHAPES, "pytest", *older)
     try:
         wheels = ensure_wheels(requirements, python=wanted.python, cache=default_cache())
     except GpuprovError as error:

@@ -121,7 +121,7 @@ def _lacks_engine(place: Place) -> str:
         return "tests/e2e shows nodes with simulated GPUs"
     if not place.finds("lxc") and not place.finds("incus") and not place.finds("docker"):
         return "no engine is here: neither lxc nor incus nor docker is found"
-    packages = [name for name in ("click", "yaml", "jinja2", "ansible_runner") if not place.has(name)]
+    packages = [name for name in ("click", "yaml", "jinja2", "ansible_runner", "msgspec") if not place.has(name)]
     return f"Python finds no {', '.join(packages)}, which gpuprov's commands need" if packages else ""
 
 
@@ -145,13 +145,14 @@ def plan_parts(place: Place, *, watch_s: float = WATCH_S) -> tuple[Part, ...]:
         return (place.python, "-m", "smoke_kernels", *arguments, "--json", *simulate)
 
     numba = place.too_new if place.has("numba") else "Python finds no numba"
+    shapes = "" if place.has("msgspec") else "Python finds no msgspec"
     real = "the simulator has no speed, no compiler and no driver" if place.simulated else ""
     root = "" if place.is_root else "namespaces and device rules need root"
     programs = "" if place.finds("unshare") else "there is no program unshare"
     pytest = "" if place.has("pytest") else "Python finds no pytest"
     return (
-        Part(name="record", title="Record of the machine", argv=own("record"), limit_s=60),
-        Part(name="host", title="The host's checks, NVML's included", argv=own("host"), limit_s=_HUNG_S),
+        Part(name="record", title="Record of the machine", argv=own("record"), limit_s=60, lacks=shapes),
+        Part(name="host", title="The host's checks, NVML's included", argv=own("host"), limit_s=_HUNG_S, lacks=shapes),
         Part(
             name="kernels",
             title="Smoke kernels, level full",
@@ -190,7 +191,7 @@ def plan_parts(place: Place, *, watch_s: float = WATCH_S) -> tuple[Part, ...]:
             argv=own("container"),
             limit_s=_CONTAINER_S,
             least_s=_CONTAINER_S,
-            lacks=root or programs or numba,
+            lacks=root or programs or numba or shapes,
         ),
         Part(
             name="node",
@@ -200,13 +201,14 @@ def plan_parts(place: Place, *, watch_s: float = WATCH_S) -> tuple[Part, ...]:
             least_s=_NODE_S,
             lacks=_lacks_engine(place),
         ),
-        Part(name="doctor", title="gpuprov doctor", argv=own("doctor"), limit_s=60),
+        Part(name="doctor", title="gpuprov doctor", argv=own("doctor"), limit_s=60, lacks=shapes),
         Part(
             name="watch",
             title="A minute without a fault",
             argv=own("watch", f"{watch_s:g}"),
             limit_s=watch_s + _HUNG_S,
             least_s=watch_s + _GRACE_S,
+            lacks=shapes,
         ),
         Part(
             name="tests",

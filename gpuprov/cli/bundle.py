@@ -11,7 +11,7 @@ from gpuprov.cli.engine import engine_option
 
 if TYPE_CHECKING:
     from gpuprov.cli.session import Session
-    from gpuprov.spec.models import Engine
+    from gpuprov.shapes.choices import Engine
 
 
 @click.command()

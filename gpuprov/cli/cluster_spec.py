@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from gpuprov.cluster.state import ClusterState
     from gpuprov.drivers.base import Driver
     from gpuprov.planes.across.cluster_order import ClusterOrder
+    from gpuprov.shapes.choices import Sharing
     from gpuprov.spec.draft import Draft
-    from gpuprov.spec.models import GpuMode, Role, Sharing
+    from gpuprov.spec.models import GpuMode, Role
 
 
 def spec_options(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from gpuprov.core.outcome import Outcome
     from gpuprov.drivers.base import Driver
     from gpuprov.host.base import Host
-    from gpuprov.spec.models import GpuMode, Sharing
+    from gpuprov.shapes.choices import Sharing
+    from gpuprov.spec.models import GpuMode
 
 
 @click.command()

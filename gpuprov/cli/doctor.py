@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from gpuprov.cli.session import Session
+    from gpuprov.shapes.choices import Engine
     from gpuprov.shapes.doctor import Need, Part
-    from gpuprov.spec.models import Engine
 
 
 @click.command()

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from gpuprov.core.outcome import Outcome
     from gpuprov.drivers.base import Driver
     from gpuprov.host.base import Host
-    from gpuprov.spec.models import Engine
+    from gpuprov.shapes.choices import Engine
 
 Answer = TypeVar("Answer")
 WHERE_NONE_IS_SAID = f"{DEFAULT_ENGINE}, or incus if it is installed and LXD is not"

@@ -11,7 +11,7 @@ from gpuprov.cli.engine import engine_for_new, host_engine_option, show_outcome
 
 if TYPE_CHECKING:
     from gpuprov.cli.session import Session
-    from gpuprov.spec.models import Engine
+    from gpuprov.shapes.choices import Engine
 
 
 @click.command()

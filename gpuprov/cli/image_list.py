@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from gpuprov.cli.session import Session
     from gpuprov.cluster.image_updates import ImageUpdates
     from gpuprov.drivers.base import ImageState
+    from gpuprov.shapes.choices import Engine
     from gpuprov.shapes.images import ListedImage
-    from gpuprov.shapes.words import Engine
 
 
 @click.command()

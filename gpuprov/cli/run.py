@@ -16,7 +16,8 @@ from gpuprov.spec.models import ENGINES
 if TYPE_CHECKING:
     from gpuprov.cli.session import Session
     from gpuprov.drivers.base import Stream
-    from gpuprov.spec.models import GpuMode, Sharing
+    from gpuprov.shapes.choices import Sharing
+    from gpuprov.spec.models import GpuMode
 
 _DESCRIPTORS: Final[dict[Stream, int]] = {"stdout": 1, "stderr": 2}
 _BROKEN_PIPE = 128 + 13  # what a shell says of a command that nobody reads any more

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from gpuprov.core.errors import GpuprovError
     from gpuprov.gpu.allocate import Lease
     from gpuprov.gpu.models import Gpu, HostGpus
-    from gpuprov.shapes.words import Sharing
+    from gpuprov.shapes.choices import Sharing
 
 
 @dataclass(frozen=True, kw_only=True)

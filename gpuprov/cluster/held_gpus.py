@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
     from gpuprov.drivers.base import NodeState
     from gpuprov.gpu.models import Gpu
+    from gpuprov.shapes.choices import Sharing
     from gpuprov.spec.devices import CharDevice
-    from gpuprov.spec.models import Sharing
 
 
 def leased_uuids(node: NodeState) -> tuple[str, ...]:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Literal
 
 from gpuprov.drivers.base import LABEL_ORDER
 from gpuprov.gpu.order import GpuOrder
+from gpuprov.shapes.choices import Sharing  # noqa: TC001 - the decoder reads these hints
 from gpuprov.spec.document import parse_json
-from gpuprov.spec.models import GpuMode, MountSpec, Role, Sharing  # noqa: TC001 - the decoder reads these hints
+from gpuprov.spec.models import GpuMode, MountSpec, Role  # noqa: TC001 - the decoder reads these hints
 from gpuprov.spec.schema import Decoder
 from gpuprov.spec.variables import find_variable_problems, read_variables
 

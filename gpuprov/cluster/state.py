@@ -118,15 +118,19 @@ def observe_cluster(driver: Driver, name: str, *, networks: Sequence[NetworkStat
     if networks is None:
         questions.append(lambda: listed.extend(driver.list_networks()))
     ask_side_by_side(questions, workers=len(questions))
-    networks = listed if networks is None else networks
-    found = sorted(nodes, key=lambda node: node.name)
+    return cluster_state(name, nodes, listed if networks is None else networks)
+
+
+def cluster_state(name: str, nodes: Iterable[NodeState], networks: Iterable[NetworkState]) -> ClusterState:
+    """A cluster's state, of all instances and networks of the engine."""
+    found, networks = sorted(nodes, key=lambda node: node.name), tuple(networks)
     texts = [network.labels.get(LABEL_SPEC) for network in networks if network.labels.get(LABEL_CLUSTER) == name]
     return ClusterState(
         name=name,
         recorded=_read_spec(next(filter(None, texts), None), name),
         nodes=tuple(node for node in found if node.labels.get(LABEL_CLUSTER) == name),
         others=tuple(node for node in found if node.labels.get(LABEL_CLUSTER) != name),
-        networks=tuple(networks),
+        networks=networks,
     )
 
 

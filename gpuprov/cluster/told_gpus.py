@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from gpuprov.cluster.gpu_board import GpuRow
+    from gpuprov.shapes.choices import Engine
     from gpuprov.shapes.nodes import HostStatus
-    from gpuprov.shapes.words import Engine
 
 
 def tell_board(board: GpuBoard, *, host: str) -> Gpus:

@@ -19,4 +19,4 @@ def error_parts(error: GpuprovError) -> dict[str, Any]:
 
 def error_document(parts: Mapping[str, Any]) -> dict[str, Any]:
     """The document of a run that has nothing but its error to tell."""
-    return {"schema": SCHEMA, "error": dict(parts)}
+    return {"schema": SCHEMA, "version": 1, "error": dict(parts)}

@@ -19,7 +19,7 @@ from gpuprov.shapes.node import NodeLimits, NodeStatus
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from gpuprov.core.disk import Disk
+    from gpuprov.core.disk import Disk, StorageUse
     from gpuprov.drivers.capabilities import Capability
     from gpuprov.drivers.foreign import Origin
     from gpuprov.drivers.networks import Attachment, Exposure, NetworkRequest, NetworkState
@@ -232,6 +232,9 @@ class Driver(Protocol):
 
     def disk(self) -> Disk | None:
         """The space of the storage that nodes are on; None where the engine does not tell. Asks for nothing else."""
+
+    def usage(self) -> list[StorageUse]:
+        """What each thing takes of that storage, foreign ones too, as far as it can be counted in a few seconds."""
 
     def owner_on_host(self, uid: int) -> int:
         """The user of the host to whom a folder must belong so that it is user `uid`'s where it is mounted read-write.

@@ -50,9 +50,9 @@ def tell_isolated(bridges: Iterable[NetworkState]) -> list[NetworkState]:
 def _told(network: NetworkState, chains: Mapping[str, Chain]) -> NetworkState:
     return replace(
         network,
-        isolated=is_isolated(network.name, chains),
-        guarded=is_guarded(network.name, chains, _ports_of(network.labels)),
-        refused=chains.get(FROM + network.name, Chain()).refused,
+        isolated=is_isolated(network.bridge, chains),
+        guarded=is_guarded(network.bridge, chains, _ports_of(network.labels)),
+        refused=chains.get(FROM + network.bridge, Chain()).refused,
     )
 
 

@@ -71,8 +71,9 @@ class NetworkState:
     Attributes:
         settings: What the engine was told and what the host has of it, to compare with `Driver.network_settings`.
         subnets: Further subnets that are its own, where the engine knows of any.
+        overlaid: The bridge of an overlay, where it is on one that the engine did not make.
         isolated: Of a network of ours, whether the host refuses connections to its nodes from elsewhere; None where it
-            has no bridge of its own, or where this user cannot tell.
+            has no such bridge, or where this user cannot tell.
         guarded: The same of whether its nodes reach no more of the host than its label of ports says.
         refused: How many packets of its nodes to the host were refused since it has these rules; None as above.
         copy_of: Set where it is foreign because it has the labels of another one.
@@ -86,6 +87,7 @@ class NetworkState:
     labels: Mapping[str, str] = field(default_factory=dict)
     settings: Settings = field(default_factory=dict)
     subnets: tuple[str, ...] = ()
+    overlaid: str = ""
     isolated: bool | None = None
     guarded: bool | None = None
     refused: int | None = None
@@ -96,6 +98,11 @@ class NetworkState:
     def ours(self) -> bool:
         """Whether gpuprov made it."""
         return LABEL_CLUSTER in self.labels
+
+    @property
+    def bridge(self) -> str:
+        """The host's bridge that its rules of the firewall are about, if it has one of its own."""
+        return self.overlaid or self.name
 
 
 class TellsNoNetworkSettings:

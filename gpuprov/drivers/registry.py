@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
 
 from gpuprov.core.errors import UsageError
-from gpuprov.spec.models import DEFAULT_ENGINE, Engine
+from gpuprov.spec.models import DEFAULT_ENGINE
 
 if TYPE_CHECKING:
     from collections.abc import Container, Mapping
 
     from gpuprov.drivers.base import Driver
+    from gpuprov.shapes.choices import Engine
 
 
 @dataclass(frozen=True, kw_only=True)

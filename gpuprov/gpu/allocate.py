@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from gpuprov.core.errors import GpuprovError
     from gpuprov.gpu.lost import LostGpu
     from gpuprov.gpu.models import HostGpus
-    from gpuprov.spec.models import Sharing
+    from gpuprov.shapes.choices import Sharing
 
 TOO_FEW: Final = "not enough GPUs"  # how the refusal begins, by which other machines know it
 

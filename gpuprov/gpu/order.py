@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from gpuprov.gpu.models import Gpu, HostGpus
-    from gpuprov.spec.models import Sharing
+    from gpuprov.shapes.choices import Sharing
 
 VISIBLE: Final = "NVIDIA_VISIBLE_DEVICES"
 ENABLED: Final = "HOUDINI_GPU_ENABLED"

@@ -9,12 +9,11 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from pathlib import Path
 
-    from gpuprov.core.disk import Disk
+    from gpuprov.core.disk import Disk, Usage
     from gpuprov.core.queue import Queue
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver
     from gpuprov.gpu.models import HostGpus
-    from gpuprov.host.disks import Usage
     from gpuprov.host.folders import FolderLook
     from gpuprov.host.links import Link
     from gpuprov.host.overlay_plan import OverlayRequest

@@ -5,44 +5,22 @@ from __future__ import annotations
 import os
 import time
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Final
 
-from gpuprov.core.disk import Disk
+from gpuprov.core.disk import COUNT_S, Disk, Usage
 from gpuprov.core.errors import GpuprovError
-from gpuprov.core.units import GIB
 from gpuprov.host.call_aside import call_aside
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 _LOOK_S: Final = 2.0
-_COUNT_S: Final = 5.0
 _GRACE_S: Final = 3.0  # for one folder of very many entries, or a slow disk
 _JOBS: Final = "jobs"  # the folder below which each job has one
 _TOLD: Final = 3
 _SECTOR: Final = 512
-
-
-@dataclass(frozen=True, kw_only=True)
-class Usage:
-    """What uses the most below a folder.
-
-    Attributes:
-        largest: Path below it, bytes and files: those with the most bytes, then others with the most files.
-        whole: Whether all was counted; else there was no time for it.
-    """
-
-    largest: tuple[tuple[str, int, int], ...] = ()
-    whole: bool = True
-
-    @property
-    def words(self) -> str:
-        """In a line; empty where nothing is known."""
-        said = ", ".join(f"{name} {size / GIB:.1f} GiB in {files} files" for name, size, files in self.largest)
-        return said if self.whole or not said else f"{said} (counted for {_COUNT_S:g} s)"
 
 
 def look_at_disk(folder: Path) -> Disk | None:
@@ -57,7 +35,7 @@ def look_at_disk(folder: Path) -> Disk | None:
 def count_usage(folder: Path) -> Usage:
     """Who uses the most of a folder that nodes share: each job by itself, and what else is in it."""
     try:
-        sizes, whole = call_aside(partial(_count, str(folder)), limit_s=_COUNT_S + _GRACE_S)
+        sizes, whole = call_aside(partial(_count, str(folder)), limit_s=COUNT_S + _GRACE_S)
     except GpuprovError:
         return Usage(whole=False)
     found = [(name, size, files) for name, (size, files) in sizes.items()]
@@ -80,7 +58,7 @@ def _look(folder: str) -> dict[str, int]:
 
 
 def _count(folder: str) -> tuple[dict[str, tuple[int, int]], bool]:
-    end_s = time.monotonic() + _COUNT_S
+    end_s = time.monotonic() + COUNT_S
     sizes: dict[str, tuple[int, int]] = {}
     try:
         for above, folders, files, handle in os.fwalk(folder):

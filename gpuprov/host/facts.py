@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
-from gpuprov.core.disk import NEARLY_FULL
+from gpuprov.core.disk import NEARLY_FULL, Usage, rank_usage
 from gpuprov.core.errors import GpuprovError
 from gpuprov.drivers.base import LABEL_CLUSTER
 from gpuprov.drivers.forward_rules import read_forward_rules
@@ -18,7 +18,6 @@ from gpuprov.gpu.cdi_files import find_cdi_versions
 from gpuprov.gpu.device_nodes import plan_device_nodes
 from gpuprov.gpu.driver_files import find_nvidia_cards
 from gpuprov.gpu.host_device_nodes import find_missing_links, stat_nodes
-from gpuprov.host.disks import Usage
 from gpuprov.host.links import find_loose_pairs
 from gpuprov.host.survey import EngineDoor, survey
 from gpuprov.spec.shared_folder import SHARED
@@ -56,6 +55,7 @@ class EngineView:
         refused: Packets of their nodes to the host that were refused.
         node_limits: What each of our nodes may use of the host.
         disk: The space of its storage; None where it does not tell.
+        usage: Who uses the most of that, where it is scarce.
         shared_folders: Folders of the host that our nodes share, each with its cluster.
     """
 
@@ -68,6 +68,7 @@ class EngineView:
     refused: Mapping[str, int] = field(default_factory=dict)
     node_limits: Mapping[str, NodeLimits] = field(default_factory=dict)
     disk: Disk | None = None
+    usage: Usage = field(default_factory=Usage)
     shared_folders: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -123,7 +124,11 @@ def gather_facts(host: Host, engine: str, *, gpu_mode: GpuMode) -> HostFacts:
     except GpuprovError as error:
         gpu_error = error
     devices = _gpu_devices(gpus)
-    seen = _view_engine(EngineDoor(name=engine, open=partial(host.open, engine), installed=lambda: True))
+    door = EngineDoor(name=engine, open=partial(host.open, engine), installed=lambda: True)
+    seen = _view_engine(door)
+    if seen.disk is not None and seen.disk.is_scarce:
+        counted = survey([door], lambda driver: rank_usage(driver.usage())).answers  # apart, for it takes seconds
+        seen = replace(seen, usage=counted.get(engine, Usage()))
     return HostFacts(
         kernel=platform.release(),
         cgroup=parse_cgroup(_read(root / "proc/self/mountinfo") or ""),

@@ -6,7 +6,7 @@ from ipaddress import IPv4Network
 from typing import TYPE_CHECKING
 
 from gpuprov.core.catalogue import find_fix
-from gpuprov.core.disk import NEARLY_FULL
+from gpuprov.core.disk import NEARLY_FULL, ROOM_FOR_IMAGE_BYTES
 from gpuprov.core.names import fold
 from gpuprov.core.requirements import least_kernel, older
 from gpuprov.core.units import GIB
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from gpuprov.host.facts import HostFacts
     from gpuprov.host.links import Link
     from gpuprov.host.survey import Survey
+    from gpuprov.shapes.choices import Engine
     from gpuprov.shapes.doctor import FindingStatus
     from gpuprov.shapes.engine import EngineCluster
-    from gpuprov.spec.models import ClusterSpec, Engine
+    from gpuprov.spec.models import ClusterSpec
 
 ROOM_LEAST_BYTES = 1 * GIB
-ROOM_FOR_IMAGE_BYTES = 4 * GIB
 SUBUID_LEAST = 65536
 
 
@@ -123,7 +123,8 @@ def judge_engine(facts: HostFacts) -> Iterator[HostFinding]:
         room = _judge_room("storage-room", engine.free_bytes, "the engine's storage")
         if seen.disk is not None and room.status == "ok" and seen.disk.percent >= NEARLY_FULL:
             room = changed(room, status="warn", evidence=seen.disk.words, fix=find_fix("", "storage-room"))
-        yield room
+        used = f"; of that, {engine.name} uses: {seen.usage.words}" if seen.usage.words else ""
+        yield changed(room, evidence=f"{room.evidence}{used}")
 
 
 def _judge_cluster(engine: str, cluster: EngineCluster) -> HostFinding:

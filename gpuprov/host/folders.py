@@ -15,12 +15,12 @@ from gpuprov.core.errors import HostNotReady
 from gpuprov.core.execution import run
 from gpuprov.core.limits import Limits
 from gpuprov.host.call_aside import call_aside
-from gpuprov.host.disks import Usage, count_usage, look_at_disk
+from gpuprov.host.disks import count_usage, look_at_disk
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from gpuprov.core.disk import Disk
+    from gpuprov.core.disk import Disk, Usage
 
 Told = TypeVar("Told")
 FolderKind = Literal["absent", "folder", "file", "link", "hidden"]

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from gpuprov.drivers.base import Driver
-    from gpuprov.spec.models import Engine
+    from gpuprov.shapes.choices import Engine
 
 ANSWER_S: Final = 10.0
 Answer = TypeVar("Answer")

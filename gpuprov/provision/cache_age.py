@@ -64,11 +64,11 @@ def forget_older(folder: Path, began: float, *, keep: Collection[Path] = ()) -> 
             if tar.stat().st_mtime < began and not was_taken(tar):
                 tar.unlink()
                 removed.append(tar.name)
-    for wheels in _wheels(folder):
-        if wheels.stat().st_mtime < began and wheels not in keep:
-            shutil.rmtree(wheels, ignore_errors=True)
-            wheels.with_name(f"{wheels.name}.tar").unlink(missing_ok=True)
-            removed.append(wheels.name)
+        for wheels in _wheels(folder):
+            if wheels.stat().st_mtime < began and wheels not in keep and not was_taken(wheels):
+                shutil.rmtree(wheels, ignore_errors=True)
+                wheels.with_name(f"{wheels.name}.tar").unlink(missing_ok=True)
+                removed.append(wheels.name)
     return tuple(removed)
 
 

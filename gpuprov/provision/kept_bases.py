@@ -51,7 +51,7 @@ def take_base(tar: Path) -> bool:
     """Whether it is there and fresh; from now on no other build removes it for an hour."""
     with contextlib.suppress(FileNotFoundError), folder_lock(tar.parent, waits=True):
         if _age_s(tar) < FRESH_S:
-            _mark_as_taken(tar)
+            mark_as_taken(tar)
             return True
     return False
 
@@ -60,7 +60,7 @@ def keep_base(made: Path, tar: Path) -> None:
     """Put what was made in its place; what it supersedes goes, and what is too old, unless a build may use it."""
     with folder_lock(tar.parent, waits=True):
         made.replace(tar)
-        _mark_as_taken(tar)
+        mark_as_taken(tar)
         for other in tar.parent.glob("rootfs-*.tar"):
             if other != tar and _is_over(other, tar):
                 other.unlink()
@@ -76,9 +76,14 @@ def suites_of(cache: Path) -> set[str]:
     return {tar.name.split("-")[1] for tar in find_bases(cache)}
 
 
-def was_taken(tar: Path) -> bool:
+def was_taken(kept: Path) -> bool:
     """Whether a build took it a short time ago, and may still need it."""
-    return time.time() - tar.stat().st_atime < _TAKEN_S
+    return time.time() - kept.stat().st_atime < _TAKEN_S
+
+
+def mark_as_taken(kept: Path) -> None:
+    """From now on it is one that a build may need; whoever calls this holds the lock of the cache."""
+    os.utime(kept, ns=(time.time_ns(), kept.stat().st_mtime_ns))
 
 
 def _is_over(other: Path, new: Path) -> bool:
@@ -94,7 +99,3 @@ def _group(tar: Path) -> str:
 
 def _age_s(tar: Path) -> float:
     return time.time() - tar.stat().st_mtime
-
-
-def _mark_as_taken(tar: Path) -> None:
-    os.utime(tar, ns=(time.time_ns(), tar.stat().st_mtime_ns))

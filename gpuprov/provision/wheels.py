@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import platform
 import shutil
 import sys
@@ -13,9 +14,11 @@ from gpuprov.core.errors import TimedOut
 from gpuprov.core.execution import CommandFailed, run_followed
 from gpuprov.core.exhaustion import room_fix
 from gpuprov.core.fingerprint import fingerprint, short
+from gpuprov.core.folder_lock import folder_lock
 from gpuprov.core.follower import Follower
 from gpuprov.core.limits import Limits
 from gpuprov.core.silence_limit import more_patience, silence_limit_s
+from gpuprov.provision.kept_bases import mark_as_taken
 from gpuprov.provision.pip_answers import ConflictReasons, decide_fix, is_conflict
 from gpuprov.provision.unfinished import unfinished_folder
 from gpuprov.provision.wheel_lock import WheelLock, find_lock, require_hashes
@@ -81,7 +84,7 @@ def ensure_wheels(
     locked, unlocked = lock.closure(wanted, python), not lock.roots_include(wanted)
     key = short(fingerprint([platform.machine(), python, *requirements, *(one.dump() for one in locked)]))
     kept = cache / f"wheels-{python}-{key}"
-    if kept.is_dir() and not (fresh and unlocked):
+    if not (fresh and unlocked) and _take_wheels(kept):
         return sorted(kept.glob("*.whl"))
     unfinished, reasons = unfinished_folder(cache, "wheels"), ConflictReasons()
     heard = follower or Follower()
@@ -100,14 +103,29 @@ def ensure_wheels(
             _fetch_open(wanted, locked, unfinished, fetch)
         else:
             fetch(_only_locked(locked, unfinished))
-        shutil.rmtree(kept, ignore_errors=True)
-        unfinished.replace(kept)
+        _keep_wheels(unfinished, kept)
     except (CommandFailed, TimedOut) as failed:
         fix = room_fix(failed.evidence, tempfile.gettempdir(), cache) or decide_fix(failed.evidence, python)
         raise _explained(failed, requirements, fix=fix, reasons=reasons, limit_s=limit_s) from failed
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
     return sorted(kept.glob("*.whl"))
+
+
+def _take_wheels(kept: Path) -> bool:
+    """Whether they are there; from now on no refresh removes them for an hour."""
+    with contextlib.suppress(FileNotFoundError), folder_lock(kept.parent, waits=True):
+        mark_as_taken(kept)
+        return True
+    return False
+
+
+def _keep_wheels(fetched: Path, kept: Path) -> None:
+    """Put what was fetched in its place."""
+    with folder_lock(kept.parent, waits=True):
+        shutil.rmtree(kept, ignore_errors=True)
+        fetched.replace(kept)
+        mark_as_taken(kept)
 
 
 def _explained(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from gpuprov.cluster.state import ClusterState
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver
+    from gpuprov.drivers.networks import NetworkState
     from gpuprov.host.base import Host
     from gpuprov.planes.over_hosts.host_part import HostPart
 
@@ -165,10 +167,17 @@ def serve_find(order: FindOrder, host: Host, reporter: Reporter) -> dict[str, An
 def _parts_with(driver: Driver, *, names: set[str]) -> dict[str, HostPart]:
     clusters = {node.labels[LABEL_CLUSTER] for node in driver.list_nodes() if node.ours and node.name in names}
     for network in driver.list_networks():
-        recorded = network.labels.get(LABEL_MEMBERS)
-        if recorded and names & parse_whole(recorded, source=f"network {network.name}").homes.keys():
+        if names & _named_by(network):
             clusters.add(network.labels[LABEL_CLUSTER])
     return {cluster: look_at_part(driver, cluster) for cluster in sorted(clusters)}
+
+
+def _named_by(network: NetworkState) -> set[str]:
+    """The nodes of all hosts that are recorded with a network; none where that cannot be read: it may be another's."""
+    recorded = network.labels.get(LABEL_MEMBERS)
+    with suppress(GpuprovError):
+        return {*parse_whole(recorded, source=f"network {network.name}").homes} if recorded else set()
+    return set()
 
 
 def serve_hold(order: HoldOrder, host: Host, reporter: Reporter) -> Changes:
@@ -214,8 +223,7 @@ def _clusters_led_here(driver: Driver, *, names: Sequence[str]) -> list[tuple[Dr
     """The clusters over hosts that have one of these nodes, and whose node that gives work runs here."""
     found = []
     for network in driver.list_networks():
-        recorded = network.labels.get(LABEL_MEMBERS)
-        if not recorded or not {*names} & parse_whole(recorded, source=f"network {network.name}").homes.keys():
+        if not {*names} & _named_by(network):
             continue
         state = observe_cluster(driver, network.labels[LABEL_CLUSTER])
         head = state.node(plane_of(state.spec.nodes.role).head_name(state.spec) or "") if state.spec else None

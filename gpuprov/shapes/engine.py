@@ -8,8 +8,9 @@ from typing import Literal
 from msgspec import UNSET, UnsetType
 
 from gpuprov.shapes.base import PartDocument, Shape
+from gpuprov.shapes.choices import Engine
 from gpuprov.shapes.node import NodeLimits, NodeStatus, ShownDevice, ShownExposure, ShownMount, ShownSetting
-from gpuprov.shapes.words import Engine, Number, Size, Word, Words
+from gpuprov.shapes.words import Number, Size, Word, Words
 
 
 class EngineCluster(Shape, frozen=True, kw_only=True):

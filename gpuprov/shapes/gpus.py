@@ -7,9 +7,10 @@ from typing import Annotated, Literal
 from msgspec import UNSET, Meta, UnsetType
 
 from gpuprov.shapes.base import Document, PartDocument, Shape, Version
+from gpuprov.shapes.choices import Engine, Sharing
 from gpuprov.shapes.error import ErrorParts
 from gpuprov.shapes.nodes import HostStatus
-from gpuprov.shapes.words import Engine, GpuUuid, Moment, Number, Plain, Sharing, Size, Word, Words
+from gpuprov.shapes.words import GpuUuid, Moment, Number, Plain, Size, Word, Words
 
 
 class Mig(Shape, frozen=True, kw_only=True):

@@ -8,11 +8,12 @@ from typing import Literal
 from msgspec import UNSET, UnsetType
 
 from gpuprov.shapes.base import Document, PartDocument, Shape
+from gpuprov.shapes.choices import Engine
 from gpuprov.shapes.engine import EngineFacts
 from gpuprov.shapes.error import ErrorParts
 from gpuprov.shapes.gpus import BoardOfHost
 from gpuprov.shapes.nodes import NodeRow
-from gpuprov.shapes.words import Engine, Size, Word
+from gpuprov.shapes.words import Size, Word
 
 
 class SeenEngine(Shape, frozen=True, kw_only=True):

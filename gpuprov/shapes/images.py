@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from typing import Literal
 
 from gpuprov.shapes.base import Document, Shape
+from gpuprov.shapes.choices import Engine
 from gpuprov.shapes.node import NodeStatus
-from gpuprov.shapes.words import Engine, Size
+from gpuprov.shapes.words import Size
 
 
 class ImageSecurity(Shape, frozen=True, kw_only=True):

@@ -12,8 +12,9 @@ from typing import Annotated
 from msgspec import UNSET, Meta, UnsetType
 
 from gpuprov.shapes.base import Document, Shape
+from gpuprov.shapes.choices import Engine
 from gpuprov.shapes.gpus import ToldGpu
-from gpuprov.shapes.words import Engine, Plain
+from gpuprov.shapes.words import Plain
 
 Address = Annotated[str, Meta(pattern=r"^([0-9]{1,3}(\.[0-9]{1,3}){3})?\Z")]
 ClusterName = Annotated[str, Meta(pattern=r"^([a-z]([a-z0-9-]{0,30}[a-z0-9])?)?\Z")]

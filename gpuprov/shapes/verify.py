@@ -9,8 +9,9 @@ from typing import Annotated, Any, Literal
 from msgspec import UNSET, Meta, UnsetType, field
 
 from gpuprov.shapes.base import Document, Shape, derive
+from gpuprov.shapes.choices import AccessName
 from gpuprov.shapes.error import ErrorParts
-from gpuprov.shapes.words import AccessName, Seconds, Word, Words
+from gpuprov.shapes.words import Seconds, Word, Words
 
 CheckStatus = Literal["pass", "warn", "fail", "skip", "unknown"]
 Verdict = Literal["pass", "warn", "fail", "unknown"]

@@ -5,7 +5,7 @@ Patterns describe a text as a whole: they begin with `^` and end with `\Z`, whic
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 from msgspec import Meta
 
@@ -20,6 +20,3 @@ Count = Annotated[int, Meta(ge=0, le=10**15)]
 Size = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 Number = Annotated[int, Meta(ge=0, le=1_000_000)]
 Seconds = Annotated[float, Meta(ge=0)]
-Sharing = Literal["exclusive", "shared"]
-AccessName = Literal["none", "raw", "simulated", "cdi", "nvidia-runtime"]
-Engine = Literal["lxd", "incus", "docker"]

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from gpuprov.host.remote.hosts import Hosts
     from gpuprov.host.remote.machine import RemoteMachine
     from gpuprov.host.remote.several import HostAnswer
+    from gpuprov.shapes.choices import AccessName
     from gpuprov.shapes.watch import Change
-    from gpuprov.shapes.words import AccessName
     from gpuprov.spanning.parts.over_hosts import SpanningCluster
 
 _QUICK = Work()

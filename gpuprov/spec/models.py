@@ -6,11 +6,10 @@ from dataclasses import dataclass, field
 from typing import Final, Literal, get_args
 
 from gpuprov.core.names import DEFAULT_BRIDGE, DEFAULT_CLUSTER, DEFAULT_PRIVATE_BRIDGE
+from gpuprov.shapes.choices import Engine, Sharing
 
 Role = str  # which there are, planes/registry.py says
-Sharing = Literal["shared", "exclusive"]
 GpuMode = Literal["auto", "real", "simulated"]
-Engine = Literal["lxd", "incus", "docker"]
 Strategy = Literal["spread", "pack", "fixed"]
 OverlayType = Literal["vxlan", "none"]
 Encryption = Literal["none", "wireguard"]

@@ -14,6 +14,7 @@ WIREGUARD_BYTES: Final = 80  # IPv6 or IPv4, UDP and WireGuard headers around ea
 TUNNEL_KEY: Final = re.compile(r"[A-Za-z0-9+/]{42}[AEIMQUYcgkosw048]=")  # 32 bytes in base64
 _TUNNEL_PORTS: Final = range(51820, 52820)
 _VNIS: Final = 2**24 - 1  # 0 is none
+_BRIDGES: Final = "gpvb"
 
 
 def vni_of(spec: ClusterSpec) -> int:
@@ -30,7 +31,12 @@ def overlay_device(vni: int) -> str:
 
 def overlay_bridge(vni: int) -> str:
     """Name of the bridge that it is a port of where the engine has none for the private network."""
-    return f"gpvb{vni:06x}"
+    return f"{_BRIDGES}{vni:06x}"
+
+
+def is_overlay_bridge(name: str) -> bool:
+    """Whether a link of the host has such a name."""
+    return name.startswith(_BRIDGES)
 
 
 def tunnel_device(vni: int) -> str:

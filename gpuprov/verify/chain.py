@@ -31,8 +31,8 @@ from gpuprov.verify.finding import not_asked, unknown
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from gpuprov.shapes.choices import AccessName
     from gpuprov.shapes.verify import CheckStatus, Level
-    from gpuprov.shapes.words import AccessName
     from gpuprov.verify.models import Expectation, Finding, Observation, Rule
 
     Judge = Callable[[Expectation, Observation], Finding]

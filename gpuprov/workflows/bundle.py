@@ -41,7 +41,8 @@ if TYPE_CHECKING:
     from gpuprov.drivers.networks import NetworkState
     from gpuprov.host.base import Host
     from gpuprov.planes.base import SecretFile
-    from gpuprov.spec.models import ClusterSpec, Engine
+    from gpuprov.shapes.choices import Engine
+    from gpuprov.spec.models import ClusterSpec
     from gpuprov.workflows.parts.bundle_nodes import Parts
 
 Collection = TypeVar("Collection")

@@ -42,8 +42,8 @@ if TYPE_CHECKING:
     from gpuprov.provision.plane_recipe import Init
     from gpuprov.provision.playbook import PlayResult
     from gpuprov.provision.recipe import Recipe
+    from gpuprov.shapes.choices import Engine
     from gpuprov.shapes.engine import EngineFacts
-    from gpuprov.spec.models import Engine
 
     RunPlay = Callable[..., PlayResult]
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import cache, partial
 from itertools import product
 from typing import TYPE_CHECKING
 
 from gpuprov.cluster.find_node import get_node
+from gpuprov.cluster.gone_nodes import clusters_of_gone
 from gpuprov.cluster.nodes import delete_nodes
 from gpuprov.cluster.state import observe_cluster
 from gpuprov.core.errors import GpuprovError, UsageError
@@ -53,10 +55,13 @@ def remove_nodes(
         nodes = [get_node(driver, name) for name in dict.fromkeys(names) if driver.find_node(name) is not None]
         return look([node.name for node in nodes], {node.labels[LABEL_CLUSTER] for node in nodes})
 
+    had_gone = cache(partial(clusters_of_gone, driver))
+
     def clusters() -> set[str]:
         ours = [node for node in driver.list_nodes() if node.ours]
-        there = {node.name for node in ours}
-        return {node.labels[LABEL_CLUSTER] for node in ours if node.name in names or not there.issuperset(names)}
+        gone = set(names).difference(node.name for node in ours)
+        theirs = {node.labels[LABEL_CLUSTER] for node in ours if node.name in names}
+        return theirs | ({node.labels[LABEL_CLUSTER] for node in ours} & had_gone(frozenset(gone)))
 
     with (
         drained(driver, look_first, policy, reporter=reporter),

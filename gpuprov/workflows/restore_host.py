@@ -24,7 +24,8 @@ def restore_host(engine: str, host: Host, *, reporter: Reporter) -> Outcome:
     """Bring the networks of an engine's clusters to what their labels say; a second run changes nothing.
 
     Raises:
-        GpuprovError: The engine does not respond (yet), or something cannot be restored; the rest is.
+        GpuprovError: The engine does not respond (yet), or something cannot be restored; the rest is. A cluster whose
+            record cannot be read is a warning.
     """
     driver = host.open(engine)
     with host.lock(reporter):
@@ -37,17 +38,28 @@ def restore_networks(driver: Driver, host: Host, *, reporter: Reporter) -> tuple
     clusters = {network.labels[LABEL_CLUSTER] for network in networks if network.ours}
     changed = isolate_networks(driver, open_networks(networks, clusters), reporter=reporter)
     _let_clusters_through(host)
-    ends = [_restore_overlay(driver, host, cluster) for cluster in sorted(clusters)]
+    ends = [_restore_overlay(driver, host, cluster, reporter) for cluster in sorted(clusters)]
     error = next((error for _, error in ends if error), None)
     if error:
         raise error
     return (*changed, *(line for lines, _ in ends for line in lines))
 
 
-def _restore_overlay(driver: Driver, host: Host, cluster: str) -> tuple[tuple[str, ...], GpuprovError | None]:
-    """The lines of changes, and why it could not be done: the other clusters are restored nevertheless."""
+def _restore_overlay(
+    driver: Driver, host: Host, cluster: str, reporter: Reporter
+) -> tuple[tuple[str, ...], GpuprovError | None]:
+    """The lines of changes, and why it could not be done: the other clusters are restored nevertheless.
+
+    A record that this version cannot read is no error: it does not become readable by trying again.
+    """
     try:
-        request = recorded_overlay(driver, observe_cluster(driver, cluster))
+        state = observe_cluster(driver, cluster)
+        try:
+            request = recorded_overlay(driver, state)
+        except GpuprovError as error:
+            why = f"{error.what}: {' '.join(error.evidence.split())}; {error.fix}"
+            reporter.warn(f"of the networks of cluster {cluster}, only the isolation is restored: {why}")
+            return (), None
         return (host.overlays.ensure(request) if request else ()), None
     except GpuprovError as error:
         return (), error

@@ -39,7 +39,8 @@ if TYPE_CHECKING:
     from gpuprov.gpu.allocate import Claims, LeaseRequest
     from gpuprov.gpu.models import Gpu, HostGpus
     from gpuprov.host.base import Host
-    from gpuprov.spec.models import GpuMode, Sharing
+    from gpuprov.shapes.choices import Sharing
+    from gpuprov.spec.models import GpuMode
 
 JOBS: Final = "(jobs)"  # no cluster can have this name: a job belongs to none
 

@@ -44,9 +44,7 @@ def remove_submissions(store: Path, ids: Sequence[str], batch: Batch) -> list[Jo
                 evidence=f"{text} is a run of {parse_id(text)[0]}",
                 fix=f"python3 -m gpuwork.jobs show {parse_id(text)[0]}",
             )
-    broken = find_broken(store, ids)
-    jobs = pick_jobs(store, [text for text in ids if text not in broken], batch)
-    jobs += [broken_job(store / number, error) for number, error in broken.items()]
+    jobs = _find_jobs(store, ids, batch)
     live = [job for job in jobs if job.state in LIVE]
     if live:
         number = live[0].id.partition(".")[0]
@@ -55,9 +53,7 @@ def remove_submissions(store: Path, ids: Sequence[str], batch: Batch) -> list[Jo
             evidence=", ".join(f"{job.id} {job.state}" for job in live[:_SHOWN]),
             fix=f"python3 -m gpuwork.jobs cancel {number}",
         )
-    with writing(store, failed="the jobs cannot be removed"):
-        for number in dict.fromkeys(ids):
-            _empty(store, number)
+    _remove(store, ids)
     return jobs
 
 
@@ -66,9 +62,30 @@ def remove_old(store: Path, before_s: float, batch: Batch) -> list[JobRun]:
 
     They ended when something last changed among their runs, and what has not ended stays.
     """
-    live = {job.id.partition(".")[0] for job in list_live(store, batch)[0]}
+    live = _numbers_of(list_live(store, batch)[0])
     old = [number for number in list_ids(store) if number not in live and _changed_s(store / number) < before_s]
-    return remove_submissions(store, old[:_MOST_AT_ONCE], batch) if old else []
+    jobs = _find_jobs(store, old[:_MOST_AT_ONCE], batch) if old else []
+    unlisted = _numbers_of([job for job in jobs if job.state in LIVE])  # for lack of room, or by a mark that a job made
+    ended = [job for job in jobs if job.id.partition(".")[0] not in unlisted]
+    if ended:
+        _remove(store, _numbers_of(ended))
+    return ended
+
+
+def _find_jobs(store: Path, ids: Sequence[str], batch: Batch) -> list[JobRun]:
+    broken = find_broken(store, ids)
+    jobs = pick_jobs(store, [text for text in ids if text not in broken], batch)
+    return jobs + [broken_job(store / number, error) for number, error in broken.items()]
+
+
+def _numbers_of(jobs: Sequence[JobRun]) -> list[str]:
+    return list(dict.fromkeys(job.id.partition(".")[0] for job in jobs))
+
+
+def _remove(store: Path, numbers: Sequence[str]) -> None:
+    with writing(store, failed="the jobs cannot be removed"):
+        for number in dict.fromkeys(numbers):
+            _empty(store, number)
 
 
 def _changed_s(folder: Path) -> float:

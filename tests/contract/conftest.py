@@ -76,6 +76,7 @@ OF_INCUS = frozenset(
         "test_a_builder_becomes_an_image_and_nodes_come_from_it",
         "test_an_image_is_no_node_to_work_on",
         "test_a_snapshot_brings_files_back",
+        "test_what_a_node_has_written_is_its_use_of_the_storage",
         "test_the_cause_is_in_the_message",
     }
 )

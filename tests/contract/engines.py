@@ -33,6 +33,7 @@ from gpuprov.drivers.base import (
     NodeRequest,
 )
 from gpuprov.drivers.lxd.ending import remove_instance
+from gpuprov.drivers.lxd.members import pool_of_nodes
 from gpuprov.drivers.networks import Attachment, NetworkRequest
 from gpuprov.drivers.registry import open_driver
 from gpuprov.planes.registry import PLAIN
@@ -232,7 +233,7 @@ class LxdSite:
         return import_plain_base(self.driver)
 
     def add_foreign_node(self, name: str) -> None:
-        root = {"type": "disk", "path": "/", "pool": self._lxd._pool()}
+        root = {"type": "disk", "path": "/", "pool": pool_of_nodes(self._lxd._api)}
         wanted = {"name": name, "source": {"type": "none"}, "profiles": [], "devices": {"root": root}}
         self._client.instances.create(wanted, wait=True)
 

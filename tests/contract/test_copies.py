@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 import pytest
 
 from gpuprov.core.errors import EngineError
+from gpuprov.core.units import MIB
 from gpuprov.drivers.base import LABEL_FINGERPRINT, File
 from gpuprov.drivers.networks import Exposure
 from gpuprov.spec.devices import CharDevice, Mount
@@ -93,6 +95,12 @@ def test_a_snapshot_brings_files_back(bench: Bench, start: bool) -> None:
     assert bench.status(name) == ("running" if start else "stopped")
     bench.driver.restore_node(name, "after")
     assert bench.driver.pull(name, "/opt/work") == b"second"
+
+
+def test_what_a_node_has_written_is_its_use_of_the_storage(bench: Bench) -> None:
+    before, after = bench.create(), bench.create(files=(File(path="/opt/much", content=os.urandom(20 * MIB)),))
+    sizes = {one.name: one.size_bytes for one in bench.driver.usage() if one.kind == "node"}
+    assert (sizes[before] or 0) < 10 * MIB < (sizes[after] or 0) < 40 * MIB
 
 
 def test_snapshots_that_cannot_be(bench: Bench) -> None:

@@ -14,7 +14,20 @@ import pytest
 from gpuprov.core.errors import EngineError, NotOurs
 from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_HOST_PORTS
 from gpuprov.drivers.networks import Attachment, Exposure, NetworkRequest, NetworkState
-from tests.contract.engines import CLUSTER, NAT, NAT_ROUTER, PRIVATE, Bench, bridge, ipv4, mac, make_network, refused
+from gpuprov.spec.overlay import overlay_bridge
+from tests.contract.engines import (
+    CLUSTER,
+    NAT,
+    NAT_ROUTER,
+    PRIVATE,
+    PROCESS,
+    Bench,
+    bridge,
+    ipv4,
+    mac,
+    make_network,
+    refused,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -233,6 +246,37 @@ def test_nodes_reach_of_the_host_what_is_opened(bench: Bench, spare: str) -> Non
     assert bench.python(node, DIAL.format(NAT_ROUTER, 53)) == EHOSTUNREACH, "the name server of another network"
     assert bench.python(node, DIAL.format(router, 53)) == ("open" if driver.name != "docker" else ECONNREFUSED)
     driver.delete_node(node)
+
+
+@pytest.mark.parametrize("whole_bench", [pytest.param("docker", marks=pytest.mark.engine)], indirect=True)
+def test_nodes_of_other_hosts_reach_nothing_of_this_one(bench: Bench) -> None:
+    """Docker's private network is on a bridge of gpuprov's own there; a namespace is behind it as such a node is."""
+    driver, under, far = bench.driver, overlay_bridge(0xFFFF00 + PROCESS), bridge(7)
+    request = NetworkRequest(name=bridge(3), labels={LABEL_CLUSTER: CLUSTER}, subnet=f"{ipv4(3, 0)}/24", beside=under)
+    knock = f"import socket; socket.socket(2, 2).sendto(b'x', ('{NAT_ROUTER}', 9))"
+    by_hand = (
+        f"ip link add {under} type bridge && ip link set {under} up && ip netns add {far}"
+        f" && ip link add {far} master {under} up type veth peer name eth1 netns {far}"
+        f" && ip -n {far} address add {ipv4(3, 9)}/24 dev eth1 && ip -n {far} link set eth1 up"
+        f" && ip -n {far} route add {NAT_ROUTER} dev eth1"
+    )
+    remove = f"ip netns del {far}; ip link del {far}; ip link del {under}"
+
+    def told() -> NetworkState:
+        return networks(driver)[request.name]
+
+    try:
+        subprocess.run(["sh", "-c", by_hand], check=True)
+        driver.create_network(request)
+        assert (told().isolated, told().guarded) == (False, False)
+        assert driver.isolate_network(request.name) == ""
+        assert (told().isolated, told().guarded, told().refused) == (True, True, 0)
+        subprocess.run(["ip", "netns", "exec", far, "python3", "-c", knock], check=True)
+        assert told().refused == 1
+    finally:
+        driver.delete_network(request.name)
+        subprocess.run(["sh", "-c", remove], check=False, capture_output=True)
+    assert rules_of(under) == []
 
 
 def test_an_absent_network_has_no_labels(driver: Driver) -> None:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from gpuprov.drivers.base import Driver
-    from gpuprov.spec.models import Engine
+    from gpuprov.shapes.choices import Engine
 
 BAD_NAMES = ["../x", "a/b", "", "x" * 64, "-a", "a b", "a\nb", "a_b", "ä"]
 

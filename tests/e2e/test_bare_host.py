@@ -13,10 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from gpuprov.drivers.registry import REGISTRY
+from gpuprov.host.installed_packages import find_installed
 from tests.e2e.killing import Blow
 from tests.e2e.lives import counted
 
 if TYPE_CHECKING:
+    from gpuprov.shapes.choices import Engine
     from tests.conftest import Ledger
     from tests.e2e.conftest import Gpuprov
 
@@ -28,7 +31,7 @@ bind() {
     mkdir -p "/$2" "$1/$2"
     mount --bind "$1/$2" "/$2"
 }
-for place in var/lib/lxd var/log/lxd var/lib/incus var/log/incus run/incus run/gpuprov etc/sysctl.d; do
+for place in var/lib/lxd var/log/lxd var/lib/incus var/log/incus var/lib/gpuprov run/incus run/gpuprov etc/sysctl.d; do
     bind "$1" "$place"
 done
 for place in etc/apt/sources.list.d etc/apt/preferences.d; do
@@ -46,10 +49,17 @@ from gpuprov.assets import get_asset
 from gpuprov.core.reporter import Silent
 from gpuprov.host.local import LocalHost
 from gpuprov.workflows.prepare_host import HostOrder, prepare_host, undo_host
+
+class Notes(Silent):
+    def note(self, text):
+        notes.append(text)
+
+notes = []
 variables = (("host_pool_name", "bare"),)
 request = HostOrder(roles_path=get_asset("roles"), engine=sys.argv[1], variables=variables)
 acts = (prepare_host, prepare_host, undo_host, undo_host)
-json.dump([act(request, LocalHost(), reporter=Silent()).changed for act in acts], sys.stdout)
+changed = [act(request, LocalHost(), reporter=Notes()).changed for act in acts]
+json.dump({"changed": changed, "said": notes}, sys.stdout)
 """
 OTHER_POOL = """
 import json, subprocess, sys
@@ -162,17 +172,25 @@ def test_prepare_and_undo_twice(
     request: pytest.FixtureRequest,
     gpuprov: Gpuprov,  # noqa: ARG001 - root, and LXD is installed
     tmp_path: Path,
-    engine: str,
+    engine: Engine,
 ) -> None:
     if engine == "incus":
         request.getfixturevalue("incus")
-    prepared, again, undone, once_more = run_bare(tmp_path, ACT, engine)
+    first, *others = REGISTRY[engine].packages
+    record = tmp_path / "var/lib/gpuprov/packages.json"
+    record.parent.mkdir(parents=True)
+    record.write_text(json.dumps({first: False}))  # as if `prepare` had installed it, and found the others
+    found = run_bare(tmp_path, ACT, engine)
+    prepared, again, undone, once_more = found["changed"]
     assert "Create the pool" in prepared
+    (said,) = {text for text in found["said"] if text.startswith("packages are kept; ")}
+    assert f"to remove them: apt-get remove {first} && apt-get autoremove; {', '.join(others)}: may have been" in said
+    assert find_installed(Path("/"), REGISTRY[engine].packages) == REGISTRY[engine].packages
     assert "Stop the daemon started by prepare" in undone
     assert again == once_more == []
     left = [path for path in tmp_path.rglob("*") if path.is_file() and path.suffix in (".pid", ".conf", ".img")]
     assert left == [], "the process id, the kernel settings and the pool's file are gone"
-    assert list(tmp_path.glob("etc/apt/*/gpuprov-*")) == []
+    assert list(tmp_path.glob(f"etc/apt/*/gpuprov-{engine}*")) == []
 
 
 @pytest.mark.long

@@ -77,8 +77,10 @@ def test_a_shared_folder_that_is_full_is_told_and_nothing_is_half_submitted(tiny
         assert "nothing was submitted" in said
         assert "No space left on device" in said
         assert tiny.gpuprov.json(*tiny.typed(("jobs",)))["jobs"] == before
-    job = tiny.submit("--project", str(project), "--", "true")
-    tiny("jobs", "wait", job)
+    with filled(tiny.folder, 2**21):
+        finished = tiny("submit", "--project", str(project), "--", "true")
+    assert f"warning: {tiny.folder} is 9" in finished.stderr, "per cent full"
+    tiny("jobs", "wait", finished.stdout.strip())
 
 
 @pytest.mark.long

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
-from gpuprov.core.disk import Disk
+from gpuprov.core.disk import Disk, StorageUse
 from gpuprov.core.errors import EngineError, NotOurs
 from gpuprov.drivers.base import BUILDER, LABEL_CLUSTER, LABEL_FINGERPRINT, MOST_FILE_BYTES, READ_S, Setting
 from gpuprov.drivers.calls import Call
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from gpuprov.drivers.base import ExecResult, File, ImageState, NodeRequest, NodeState, Settings, Stream
     from gpuprov.drivers.capabilities import Capability
     from gpuprov.drivers.networks import Exposure, NetworkRequest
-    from gpuprov.shapes.words import Engine
+    from gpuprov.shapes.choices import Engine
     from gpuprov.spec.devices import CharDevice, Mount
     from tests.fakes.engine import FakeEngine
 
@@ -98,6 +98,14 @@ class FakeDriver(FakeTrees):
         self.reach("disk", "")
         free = self.engine.free_bytes
         return None if free is None else Disk(total_bytes=max(free * 2, 100 << 30), free_bytes=free)
+
+    def usage(self) -> list[StorageUse]:
+        """The files of nodes."""
+        self.reach("usage", "")
+        sizes = {
+            name: sum(len(file.content) for file in node.files.values()) for name, node in self.engine.nodes.items()
+        }
+        return [StorageUse(kind="node", name=name, size_bytes=size) for name, size in sorted(sizes.items())]
 
     def owner_on_host(self, uid: int) -> int:
         """The engine's first user, and so many more."""

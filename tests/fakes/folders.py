@@ -6,8 +6,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeVar
 
+from gpuprov.core.disk import Usage
 from gpuprov.core.errors import HostNotReady, TimedOut
-from gpuprov.host.disks import Usage
 from gpuprov.host.folders import FolderLook
 
 if TYPE_CHECKING:

@@ -34,13 +34,23 @@ if TYPE_CHECKING:
     from gpuprov.drivers.base import ExecResult
     from gpuprov.gpu.models import HostGpus
     from gpuprov.provision.recipe_record import RecipeRecord
-    from gpuprov.spec.models import Sharing
+    from gpuprov.shapes.choices import Sharing
     from gpuprov.workflows.cluster_up import UpResult
     from tests.conftest import Recording
     from tests.fakes.engine import Command
 
 READS = {
-    *("facts", "disk", "owner_on_host", "list_nodes", "find_node", "list_networks", "list_images", "find_image"),
+    *(
+        "facts",
+        "disk",
+        "usage",
+        "owner_on_host",
+        "list_nodes",
+        "find_node",
+        "list_networks",
+        "list_images",
+        "find_image",
+    ),
     *("pull", "look", "read_tree", "run", "logs"),
 }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import ipaddress
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from gpuprov.core.fingerprint import short
@@ -17,6 +18,7 @@ from gpuprov.drivers.networks import NetworkRequest, NetworkState
 from gpuprov.gpu.access import CDI_KIND
 from gpuprov.shapes.engine import EngineFacts
 from gpuprov.shapes.node import NodeLimits, NodeStatus
+from gpuprov.spec.overlay import is_overlay_bridge
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -36,6 +38,7 @@ SNAPSHOT_LABEL = "gpuprov-docker.snapshot"
 LABELS_OF = "gpuprov-docker.labels-of"  # id of the network or container that a config-only network has labels of
 LABELS_SERIAL = "gpuprov-docker.serial"
 BRIDGE_OPTION = "com.docker.network.bridge.name"
+_PARENT = "parent"  # option of a macvlan network
 MAC_EACH_API = (1, 44)  # from here on every interface can have the MAC address that is asked for
 
 _PREFIX = "gpuprov."
@@ -320,7 +323,7 @@ def render_network(request: NetworkRequest) -> Document:
             str(subnet),
             str(subnet[-2]),
         )  # the gateway's address stays unassigned
-        driver, options = "macvlan", {"parent": request.beside} if request.beside else {}
+        driver, options = "macvlan", {_PARENT: request.beside} if request.beside else {}
     return {
         "Name": request.name,
         "Driver": driver,
@@ -377,8 +380,12 @@ def parse_networks(documents: Sequence[Mapping[str, Any]]) -> dict[str, tuple[st
         address = _gateway(document) if document["Driver"] == "bridge" else None
         own = {} if origin else parse_labels(labels)
         subnets = tuple(config["Subnet"] for config in _ipam(document) if ":" not in config.get("Subnet", ":"))
+        parent = (document.get("Options") or {}).get(_PARENT, "")
         state = NetworkState(name=name, managed=True, address=address, subnets=subnets, labels=own, copy_of=origin)
-        found[name] = (str(document["Id"]), state)
+        found[name] = (
+            str(document["Id"]),
+            replace(state, overlaid=parent if is_overlay_bridge(parent) else ""),
+        )
     return found
 
 

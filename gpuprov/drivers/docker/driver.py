@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import shutil
 import socket
@@ -12,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gpuprov.core.disk import Disk
+from gpuprov.core.disk import COUNT_S, Disk
 from gpuprov.core.errors import EngineError
 from gpuprov.core.interrupts import to_its_end
 from gpuprov.drivers.base import (
@@ -38,6 +39,7 @@ from gpuprov.drivers.docker.execute import execute
 from gpuprov.drivers.docker.files import KEPT, NodeFiles, apply_kept
 from gpuprov.drivers.docker.last_words import last_words_of, read_container_log
 from gpuprov.drivers.docker.owners import get_mapped_owner
+from gpuprov.drivers.docker.usage import parse_usage
 from gpuprov.drivers.endings import killed_words
 from gpuprov.drivers.networks import LOCALLY, Exposure, NetworkRequest, NetworkState, TellsNoNetworkSettings
 from gpuprov.drivers.node_trees import look_in_node, read_tree, write_tree
@@ -46,6 +48,7 @@ from gpuprov.drivers.taken_ports import refuse_forwarded
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from gpuprov.core.disk import StorageUse
     from gpuprov.drivers.base import File, PathKind, Settings
     from gpuprov.drivers.docker.api import DockerApi
     from gpuprov.drivers.docker.blueprint import Blueprint
@@ -91,6 +94,11 @@ class DockerDriver(TellsNoNetworkSettings):
     def disk(self) -> Disk | None:
         """Of Docker's folder."""
         return _disk_of(self._api.get("/info"))
+
+    def usage(self) -> list[StorageUse]:
+        """As Docker counts."""
+        with self._api.reading("/system/df", timeout_s=COUNT_S) as answer:
+            return list(parse_usage(json.load(answer)))
 
     def owner_on_host(self, uid: int) -> int:
         """The same user, unless Docker has a user namespace."""

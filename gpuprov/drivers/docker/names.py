@@ -10,7 +10,7 @@ from gpuprov.drivers.docker.documents import choose_containers, parse_container
 from gpuprov.drivers.glance import read_json
 
 if TYPE_CHECKING:
-    from gpuprov.spec.models import Engine
+    from gpuprov.shapes.choices import Engine
 
 
 def list_names(engine: Engine) -> list[str]:  # noqa: ARG001 - the registry's signature

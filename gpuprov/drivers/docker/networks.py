@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 def list_networks(api: DockerApi, *, root: Path = Path("/")) -> list[NetworkState]:
     """Docker's networks, and the machine's other bridges."""
     found = {name: state for name, (_, state) in documents.parse_networks(api.get("/networks")).items()}
-    bridges = [name for name, state in found.items() if state.address]
-    found |= {state.name: state for state in tell_isolated([found[name] for name in bridges])}
+    found |= {state.name: state for state in tell_isolated(state for state in found.values() if _has_bridge(state))}
     for bridge in _host_bridges(root):
         found.setdefault(bridge, NetworkState(name=bridge, managed=False))
     return list(found.values())
@@ -56,16 +55,21 @@ def delete_network(api: DockerApi, name: str, *, root: Path = Path("/")) -> None
     if users:
         raise NetworkInUse(name, [documents.container_name(user) for user in users])
     _, state = documents.parse_networks(api.get("/networks"))[name]
-    with released(name, state.labels):
+    with released(state.bridge, state.labels) if _has_bridge(state) else contextlib.nullcontext():
         api.delete(f"/networks/{identity}")
     forget_labels(api, identity)
 
 
 def isolate_network(api: DockerApi, name: str, *, root: Path = Path("/")) -> str:
-    """Set the rules of a bridge; other networks have none of their own."""
+    """Set the rules of a network's own bridge."""
     _get_ours(api, name, root)
     (state,) = (found for found in list_networks(api, root=root) if found.name == name)
-    return isolate(name, state.labels) if state.address else ""
+    return isolate(state.bridge, state.labels) if _has_bridge(state) else ""
+
+
+def _has_bridge(network: NetworkState) -> bool:
+    """Whether a bridge of the host is its own: the private network of one host is on that of the other network."""
+    return bool(network.address or network.overlaid)
 
 
 def set_network_labels(api: DockerApi, name: str, labels: Mapping[str, str], *, root: Path = Path("/")) -> None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from gpuprov.drivers.lxd.driver import LxdDriver
-    from gpuprov.spec.models import Engine
+    from gpuprov.shapes.choices import Engine
 _VERSION: Final = re.compile(r"(\d{1,6})\.(\d{1,6})")
 
 

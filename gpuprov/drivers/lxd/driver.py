@@ -33,10 +33,12 @@ from gpuprov.drivers.lxd.execute import execute
 from gpuprov.drivers.lxd.files import look_at_file, replace_files, write_files
 from gpuprov.drivers.lxd.links import unplugged
 from gpuprov.drivers.lxd.mac_conflicts import explain_double
+from gpuprov.drivers.lxd.members import COPY_ON_WRITE, pool_of_nodes
 from gpuprov.drivers.lxd.owners import owner_without_shift
 from gpuprov.drivers.lxd.ports import why_unbound
 from gpuprov.drivers.lxd.remnants import links_of_node, list_links, remove_links, remove_unlisted_snapshots
 from gpuprov.drivers.lxd.start_log import explain_start, last_words_of, read_console
+from gpuprov.drivers.lxd.usage import pool_usage
 from gpuprov.drivers.node_files import read_at_rest, read_in_node, write_in_node
 from gpuprov.drivers.node_trees import look_in_node, read_tree, write_tree
 from gpuprov.shapes.engine import EngineFacts
@@ -44,15 +46,14 @@ from gpuprov.shapes.engine import EngineFacts
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from gpuprov.core.disk import Disk
+    from gpuprov.core.disk import Disk, StorageUse
     from gpuprov.drivers.base import PathKind
     from gpuprov.drivers.lxd.api import Document, LxdApi
     from gpuprov.drivers.networks import Exposure, NetworkRequest, NetworkState
     from gpuprov.drivers.node_files import Execute
-    from gpuprov.shapes.words import Engine
+    from gpuprov.shapes.choices import Engine
     from gpuprov.spec.devices import CharDevice, Mount
 
-_COPY_ON_WRITE = ("btrfs", "zfs", "ceph", "lvm")
 _MADE_BY_ANOTHER = ("already", 'running a "create"', "UNIQUE constraint failed: instances")  # what the later one reads
 _PASSING = {TORN_COPY: 2, NETWORK_CHANGES: 25}
 
@@ -81,20 +82,20 @@ class LxdDriver:
     @property
     def snapshot_pauses(self) -> bool:
         """Where the pool has no copy on write: LXD freezes a node while it copies files."""
-        return self._api.get("storage-pools", self._pool())["driver"] not in _COPY_ON_WRITE
+        return self._api.get("storage-pools", pool_of_nodes(self._api))["driver"] not in COPY_ON_WRITE
 
     def facts(self) -> EngineFacts:
         """Describe the engine and its machine."""
         environment = self._api.client.host_info["environment"]
         resources = self._resources
-        pool = self._api.get("storage-pools", self._pool())
+        pool = self._api.get("storage-pools", pool_of_nodes(self._api))
         space = self.disk()
         return EngineFacts(
             name=cast("Engine", self.name),
             version=environment["server_version"],
             api=self._api.client.host_info["api_version"],
             storage=f"{pool['name']} ({pool['driver']})",
-            copy_on_write=pool["driver"] in _COPY_ON_WRITE,
+            copy_on_write=pool["driver"] in COPY_ON_WRITE,
             cpus=resources["cpu"]["total"],
             memory_bytes=resources["memory"]["total"],
             free_bytes=space.free_bytes if space else None,
@@ -103,21 +104,17 @@ class LxdDriver:
 
     def disk(self) -> Disk | None:
         """Of the storage pool for nodes."""
-        return documents.parse_disk(self._api.get("storage-pools", self._pool(), "resources"))
+        return documents.parse_disk(self._api.get("storage-pools", pool_of_nodes(self._api), "resources"))
+
+    def usage(self) -> list[StorageUse]:
+        """Of that pool: its instances, their snapshots, and what they were made from."""
+        return pool_usage(self._api, pool_of_nodes(self._api))
 
     @cached_property
     def _resources(self) -> Document:
         """Of the machine; LXD needs a while to gather them."""
         found: Document = self._api.get("resources")
         return found
-
-    def _pool(self) -> str:
-        """The storage pool for nodes: ours, else one with copy on write, else any."""
-        if self._api.pool is None:
-            pools = members.list_pools(self._api)
-            best = min(pools, key=lambda pool: (pool["name"] != "gpuprov", pool["driver"] not in _COPY_ON_WRITE))
-            self._api.pool = str(best["name"])
-        return self._api.pool
 
     def owner_on_host(self, uid: int) -> int:
         """By the id map that all unprivileged nodes have."""
@@ -164,7 +161,9 @@ class LxdDriver:
     def _create(self, request: NodeRequest, origin: Mapping[str, Any], *, exact: bool = False) -> None:
         """Make an instance; `exact` takes away what LXD's copy inherits from its source, devices of leased GPUs too."""
         self._refuse_taken(request.name)
-        body = documents.render_instance(request, kin=self._api.kin, pool=self._pool(), shift=self._can_shift())
+        body = documents.render_instance(
+            request, kin=self._api.kin, pool=pool_of_nodes(self._api), shift=self._can_shift()
+        )
         labels = {key: value for key, value in request.labels.items() if key != LABEL_FINGERPRINT}
         body["config"] |= documents.label_config({LABEL_FINGERPRINT: "", **labels})
         body |= {"name": request.name, "type": "container", "profiles": [], "source": dict(origin)}

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from gpuprov.drivers.lxd.api import Document, LxdApi
 
+COPY_ON_WRITE = ("btrfs", "zfs", "ceph", "lvm")
 _POOL = "gpuprov"  # the one that is preferred
 _NOWHERE = ("", "none")  # the location of instances of an engine that is in no cluster
 _CREATED, _REACHED = "Created", ("Online", "Evacuated")
@@ -94,6 +95,14 @@ def list_pools(api: LxdApi) -> list[Document]:
         evidence=f"`{api.command} storage list` has none that is created on this member",
         fix=f"create one, which gpuprov does not do in a cluster: {commands}",
     )
+
+
+def pool_of_nodes(api: LxdApi) -> str:
+    """The storage pool for nodes: ours, else one with copy on write, else any."""
+    if api.pool is None:
+        best = min(list_pools(api), key=lambda pool: (pool["name"] != _POOL, pool["driver"] not in COPY_ON_WRITE))
+        api.pool = str(best["name"])
+    return api.pool
 
 
 def _is_created(api: LxdApi, pool: str) -> bool:

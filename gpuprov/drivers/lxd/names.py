@@ -11,7 +11,7 @@ from gpuprov.drivers.lxd.documents import parse_image_instance, parse_instance
 from gpuprov.drivers.lxd.members import is_here
 
 if TYPE_CHECKING:
-    from gpuprov.spec.models import Engine
+    from gpuprov.shapes.choices import Engine
 
 
 def list_names(engine: Engine) -> list[str]:

@@ -129,10 +129,10 @@ class MemberProcess:
             OtherVersion: It is another one.
             GpuprovError: It failed there; the three parts are its own.
         """
-        self._exchange.forget_stderr()
         self._ear = _Ear()
         conversation = self._conversation(request, reporter, greeted=self._greeted)
         if self._greeted:
+            self._exchange.forget_stderr()  # of the first request it is evidence: ssh may have failed before this
             conversation.request()
         return self._listen(conversation, stop)
 

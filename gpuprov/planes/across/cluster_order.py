@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver
     from gpuprov.host.base import Host
-    from gpuprov.spec.models import Engine, GpuMode, Role, Sharing
+    from gpuprov.shapes.choices import Engine, Sharing
+    from gpuprov.spec.models import GpuMode, Role
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -22,9 +22,9 @@ from gpuprov.shapes.host import SeenEngine
 if TYPE_CHECKING:
     from gpuprov.drivers.base import Driver
     from gpuprov.host.base import Host
+    from gpuprov.shapes.choices import Engine
     from gpuprov.shapes.engine import EngineFacts
     from gpuprov.shapes.nodes import NodeRow
-    from gpuprov.shapes.words import Engine
     from gpuprov.spec.models import GpuMode
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from gpuprov.host.base import Host
-    from gpuprov.spec.models import Engine
+    from gpuprov.shapes.choices import Engine
 
 RUN_LOGS = 50
 PACKAGES = ("pylxd", "docker", "ansible-core", "ansible-runner", "click", "jinja2", "msgspec", "pyyaml", "nvidia-ml-py")

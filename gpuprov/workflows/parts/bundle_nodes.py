@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from gpuprov.drivers.networks import NetworkState
     from gpuprov.planes.base import Plane
     from gpuprov.provision.plane_recipe import Init
-    from gpuprov.shapes.words import Engine
+    from gpuprov.shapes.choices import Engine
     from gpuprov.spec.models import ClusterSpec
 
     Parts = Mapping[str, Callable[[], str]]

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import tarfile
 from typing import TYPE_CHECKING
 from zipfile import ZipFile
 
 from benchmarks.gpu_proof import pack as packer
+from benchmarks.gpu_proof.parts import ROOT
 from gpuprov.core.errors import HostNotReady
+from gpuprov.provision.plane_recipe import SHAPES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -138,6 +142,34 @@ def test_the_wheels_are_those_of_a_major_and_a_python(tmp_path: Path, monkeypatc
     assert "backports.strenum" in asked[0][0]
     assert "numba-cuda[cu13]>=0.30,<0.31" in asked[1][0]
     assert "backports.strenum" not in asked[1][0]
+    assert all(SHAPES in requirements for requirements, _ in asked)
+
+
+# The modules of what is packed always
+PACKED = ("msgspec", "numba", "numba_cuda", "llvmlite", "numpy", "pynvml", "cuda", "packaging")
+IMPORT = """
+import sys
+
+class Bare:
+    known = {*sys.stdlib_module_names, *sys.argv[1:], "benchmarks", "gpuprov", "smoke_kernels"}
+
+    @classmethod
+    def find_spec(cls, name, path=None, target=None):
+        if name.partition(".")[0] not in cls.known:
+            raise ModuleNotFoundError(f"the machine has no {name}", name=name)
+
+sys.meta_path.insert(0, Bare)
+from benchmarks.gpu_proof import __main__, container, gpu_tests, host, inside, part
+"""
+
+
+def test_the_parts_need_no_package_that_is_not_packed() -> None:
+    def start(*modules: str) -> subprocess.CompletedProcess[str]:
+        argv = (sys.executable, "-c", IMPORT, *modules)
+        return subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+
+    assert start(*PACKED).stderr == ""
+    assert "the machine has no msgspec" in start(*PACKED[1:]).stderr
 
 
 def test_without_an_index_the_error_has_three_parts(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from benchmarks.renew_locks import fitting_hashes, lock_packages, parse_via
+from benchmarks.renew_locks import fitting_hashes, lock_packages, parse_via, resolve
 from gpuprov.provision.wheel_lock import LockedPackage
 
 
@@ -64,3 +66,12 @@ def test_a_package_that_a_processor_has_no_file_of_is_told() -> None:
 def test_who_needs_what_is_read() -> None:
     said = "amqp==5.4 ; python_full_version >= '3.10'  # via kombu, -r roots.in\ncelery==5.7  # via -r roots.in\n"
     assert parse_via(said) == {"amqp": ("kombu",), "celery": ()}
+
+
+def test_uv_is_found_where_make_says_that_it_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Below the folder in which `make locks` runs."""
+    uv = tmp_path / "uv"
+    uv.write_text("#!/bin/sh\ncat roots.in\n")
+    uv.chmod(0o755)
+    monkeypatch.chdir(tmp_path)
+    assert resolve(Path("uv"), ["numpy", "numba"]) == "numpy\nnumba\n"

@@ -11,6 +11,7 @@ import pytest
 from gpuprov.cluster.state import observe_cluster
 from gpuprov.cluster.whole import recorded_whole
 from gpuprov.core.errors import EngineError
+from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_MEMBERS
 from gpuprov.host.remote.ask import WorkStopped
 from tests.fakes.slurm import FakeJob
 from tests.unit.cli.test_spanning import AWAY, at_the_controller
@@ -68,6 +69,14 @@ def test_a_removed_node_is_in_no_file_of_any_host(lab: Typing) -> None:
     assert max(Counter(lab.hosts.asked).values()) == 1
     assert set(states(lab).values()) == {"idle"}
     assert "hinton: create node c003" in " ".join(lab.json("cluster", "up", "--no-verify")["changed"])
+
+
+def test_a_cluster_whose_record_cannot_be_read_keeps_no_node_of_others(lab: Typing) -> None:
+    engine = world(lab, "hinton").engine
+    whole = next(network for network in engine.networks.values() if network.labels.get(LABEL_MEMBERS))
+    odd = {LABEL_CLUSTER: "early", LABEL_MEMBERS: '{"from": "a later version"}'}
+    engine.networks["gpbr77"] = replace(whole, name="gpbr77", labels=odd)
+    assert "hinton: removed c003" in lab.json("rm", "c003")["changed"]
 
 
 def test_a_node_beside_the_controller_is_removed_in_three_round_trips(lab: Typing) -> None:

@@ -184,16 +184,17 @@ def test_a_job_has_the_limits_of_the_spec_unless_its_own_are_given(held: Desk) -
 def test_submit_removes_what_ended_longer_ago_than_the_spec_keeps_it(held: Desk) -> None:
     held.world.record(jobs=JobsSpec(keep="24h"))
     submit = ("submit", "--no-project", "--gpus", "0", "--", "true")
-    for _ in range(3):
+    for _ in range(4):
         held(*submit)
-    held("jobs", "cancel", "1", "2")
-    for number, hours in ((1, 25), (2, 23), (3, 25)):  # 3 waits
+    held("jobs", "cancel", "2", "3")
+    (held.jobs.folder / "jobs/1/ended").touch()  # by a job, of one that waits as 4 does
+    for number, hours in ((1, 25), (2, 25), (3, 23), (4, 25)):
         folder = held.jobs.folder / "jobs" / str(number)
         for path in (folder, *folder.rglob("*")):
             os.utime(path, (time.time() - hours * 3600,) * 2)
-    assert held(*submit) == "4\n"
-    assert "removed jobs that ended longer ago than jobs.keep: 1\n" in held.said.err
-    assert [row["id"] for row in held.document("jobs")["jobs"]] == ["2", "3", "4"]
+    assert held(*submit) == "5\n"
+    assert "removed jobs that ended longer ago than jobs.keep: 2\n" in held.said.err
+    assert [row["id"] for row in held.document("jobs")["jobs"]] == ["1", "3", "4", "5"]
 
 
 def test_nothing_is_submitted_without_the_limits_of_a_spec_that_cannot_be_read(held: Desk) -> None:

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from gpuprov.gpu.models import HostGpus
-    from gpuprov.spec.models import Sharing, Strategy
+    from gpuprov.shapes.choices import Sharing
+    from gpuprov.spec.models import Strategy
 
 PLANS = 10_000
 SHARINGS: tuple[Sharing, ...] = ("shared", "exclusive")

@@ -244,6 +244,14 @@ def test_networks() -> None:
     assert foreign[1].subnets == ("10.8.0.0/24",)
 
 
+def test_a_private_network_has_rules_of_its_own_where_it_has_a_bridge_of_its_own() -> None:
+    """On one host it is on the bridge of the other network; over hosts on that of the overlay."""
+    for beside, overlaid in (("gpbr0", ""), ("gpvb00004d", "gpvb00004d"), (None, "")):
+        request = NetworkRequest(name="gpbr1", labels=LABELS, subnet="10.0.5.0/24", beside=beside)
+        ((_, state),) = documents.parse_networks([{"Id": "n", **documents.render_network(request)}]).values()
+        assert (state.overlaid, state.bridge) == (overlaid, overlaid or "gpbr1")
+
+
 def test_changed_labels_of_a_network() -> None:
     bridge = documents.render_network(NetworkRequest(name="gpbr0", labels=LABELS, address="10.0.3.1/24"))
     kept = [

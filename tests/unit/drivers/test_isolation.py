@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -160,13 +161,17 @@ def test_who_cannot_is_told_why(monkeypatch: pytest.MonkeyPatch, uid: int, path:
         ("echo 'Unable to initialize Netlink socket: Protocol not supported' >&2; exit 1", None),
     ],
 )
-def test_what_nft_answers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, answer: str, isolated: bool | None) -> None:
+@pytest.mark.parametrize("overlaid", [False, True])
+def test_what_nft_answers(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, answer: str, isolated: bool | None, *, overlaid: bool
+) -> None:
     (tmp_path / "nft").write_text(f"#!/bin/sh\n{answer}\n")
     (tmp_path / "nft").chmod(0o755)
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
     own = {LABEL_CLUSTER: "a", LABEL_HOST_PORTS: PORTS}
     ours, foreign = (NetworkState(name="gpbr0", managed=True, labels=labels) for labels in (own, {}))
+    ours = replace(ours, name="gpbr1", overlaid="gpbr0") if overlaid else ours
     told = isolation.tell_isolated([ours, foreign])
     assert [network.isolated for network in told] == [network.guarded for network in told] == [isolated, None]
     assert told[0].refused == (None if isolated is None else 3 if isolated else 0)

@@ -61,7 +61,6 @@ def driver_of(api: FaultyApi, monkeypatch: pytest.MonkeyPatch) -> LxdDriver:
     driver = LxdDriver(cast("Any", api), name="lxd")
     monkeypatch.setattr(driver, "_refuse_taken", lambda _name: None)
     monkeypatch.setattr(driver, "_can_shift", lambda: False)
-    monkeypatch.setattr(driver, "_pool", lambda: "gpuprov")
     monkeypatch.setattr(driver, "_ours", lambda _name: None)
     monkeypatch.setattr("gpuprov.drivers.lxd.ending.remove_instance", lambda _api, name: api.removed.append(name))
     return driver

@@ -19,7 +19,7 @@ from tests.fakes.answers import answering, http
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from gpuprov.spec.models import Engine
+    from gpuprov.shapes.choices import Engine
 
 LOADED = """
 import sys

@@ -22,7 +22,7 @@ from gpuprov.drivers.registry import REGISTRY, choose_engine
 from gpuprov.spec.models import DEFAULT_ENGINE, ENGINES
 
 if TYPE_CHECKING:
-    from gpuprov.spec.models import Engine
+    from gpuprov.shapes.choices import Engine
 
 ROOT = Path(__file__).parents[3]
 PATIENCE_S = 60
@@ -107,7 +107,7 @@ def test_requirements_and_documents_name_them_all() -> None:
 def test_nobody_else_spells_the_list(folder: str) -> None:
     lists = re.compile(r"""["'\s\[(]lxd["']?, ?["']?(incus["']?, ?["']?)?docker\b""")
     found = {str(path.relative_to(ROOT)) for path in (ROOT / folder).rglob("*.py") if lists.search(path.read_text())}
-    known = {"gpuprov/spec/models.py"} | {
+    known = {"gpuprov/shapes/choices.py"} | {
         f"ansible_collections/gpuprov/cluster/plugins/{place}.py"
         for place in ("doc_fragments/gpuprov", "module_utils/serve")
     }

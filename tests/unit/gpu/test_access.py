@@ -70,6 +70,7 @@ def test_libraries_are_mounted_under_the_names_they_are_loaded_by(recorded: Reco
         ("one-gpu", "/usr/lib/x86_64-linux-gnu/nvidia/current/libcuda.so.550.90.07"),
         ("uvm-missing", "/usr/lib64/libcuda.so.535.183.01"),
         ("h100-vm", "/usr/local/nvidia/lib64/libcuda.so.580.159.04"),
+        ("h200-vm", "/usr/local/nvidia/lib64/libcuda.so.580.159.04"),
     ],
 )
 def test_libraries_are_found_where_distributions_put_them(recorded: Recorded, name: str, source: str) -> None:
@@ -77,9 +78,13 @@ def test_libraries_are_found_where_distributions_put_them(recorded: Recorded, na
     assert mounts["/usr/lib/x86_64-linux-gnu/libcuda.so.1"] == source
 
 
-def test_nvidia_smi_is_mounted_from_behind_its_links(recorded: Recorded) -> None:
-    mounts = {mount.target: mount.source for mount in plan_library_mounts(recorded("one-gpu").observe().driver)}
-    assert mounts["/usr/bin/nvidia-smi"] == "/usr/lib/nvidia/current/nvidia-smi"
+@pytest.mark.parametrize(
+    ("name", "source"),
+    [("one-gpu", "/usr/lib/nvidia/current/nvidia-smi"), ("h200-vm", "/usr/local/nvidia/bin/nvidia-smi")],
+)
+def test_nvidia_smi_is_mounted_from_behind_links_and_scripts(recorded: Recorded, name: str, source: str) -> None:
+    mounts = {mount.target: mount.source for mount in plan_library_mounts(recorded(name).observe().driver)}
+    assert mounts["/usr/bin/nvidia-smi"] == source
 
 
 def test_a_script_in_place_of_nvidia_smi_is_no_program_for_nodes(tmp_path: Path) -> None:

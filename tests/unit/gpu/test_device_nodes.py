@@ -77,7 +77,7 @@ def test_simulated_nodes_have_a_control_device_unless_it_would_be_real(recorded:
     assert plan_simulated_nodes((), driver_loaded=False) == ()
 
 
-@pytest.mark.parametrize("name", ["one-gpu", "eight-gpu", "h100-vm"])
+@pytest.mark.parametrize("name", ["one-gpu", "eight-gpu", "h100-vm", "h200-vm"])
 def test_a_healthy_hosts_own_nodes_are_right(recorded: Recorded, name: str) -> None:
     host = recorded(name).observe()
     assert find_wrong_nodes(plan_device_nodes(host.units, host.driver), recorded(name).device_stats) == ()

@@ -91,6 +91,7 @@ def test_a_senseless_number_of_simulated_gpus_is_refused(tmp_path: Path, count: 
         ("one-gpu", "550.90.07", 12040, (8, 9)),
         ("uvm-missing", "535.183.01", 12020, (7, 5)),
         ("h100-vm", "580.159.04", 13000, (9, 0)),
+        ("h200-vm", "580.159.04", 13000, (9, 0)),
     ],
 )
 def test_one_gpu(recorded: Recorded, name: str, version: str, cuda: int, capability: tuple[int, int]) -> None:

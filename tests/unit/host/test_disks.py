@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpuprov.core.disk import Disk
+from gpuprov.core.disk import Disk, Usage
 from gpuprov.core.errors import TimedOut
 from gpuprov.host import disks
-from gpuprov.host.disks import Usage, count_usage, look_at_disk
+from gpuprov.host.disks import count_usage, look_at_disk
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -59,7 +59,7 @@ def test_who_has_many_files_is_told_too(tmp_path: Path) -> None:
 
 def test_a_tree_without_end_is_counted_for_a_while(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "jobs/1").mkdir(parents=True)
-    monkeypatch.setattr(disks, "_COUNT_S", -1.0)
+    monkeypatch.setattr(disks, "COUNT_S", -1.0)
     assert not count_usage(tmp_path).whole
 
 

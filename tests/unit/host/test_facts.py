@@ -6,13 +6,18 @@ from typing import TYPE_CHECKING, NoReturn
 
 import pytest
 
-from gpuprov.core.errors import HostNotReady
+from gpuprov.core.disk import Usage
+from gpuprov.core.errors import EngineError, HostNotReady
+from gpuprov.core.units import GIB
 from gpuprov.host.facts import gather_facts, parse_cgroup
 from gpuprov.host.links import Link, parse_links, parse_loose_pairs
 from gpuprov.host.local import COUNT_VARIABLE, LocalHost
+from tests.fakes.world import make_world
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from tests.conftest import Recording
 
 V2 = "31 24 0:27 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate\n"
 V1 = (
@@ -111,3 +116,22 @@ def test_a_gpu_that_is_asked_for_and_missing_is_a_fact(tmp_path: Path) -> None:
     facts = gather_facts(WithoutEngines(root=tmp_path), "lxd", gpu_mode="real")
     assert facts.gpus is None
     assert facts.gpu_error is not None
+
+
+def test_who_uses_the_storage_is_counted_only_where_it_is_scarce(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, recording: Recording
+) -> None:
+    world = make_world(tmp_path, monkeypatch, recording)
+    world.begin_with(2)
+    monkeypatch.setattr(WithoutEngines, "open", lambda *_: world.driver)
+    host = WithoutEngines(root=tmp_path)
+    (tmp_path / "var").mkdir(exist_ok=True)
+    world.engine.faults.passed.clear()
+    assert gather_facts(host, "lxd", gpu_mode="auto").engine.usage == Usage()
+    assert "usage" not in [step for step, _ in world.engine.faults.passed]
+    world.engine.free_bytes = 8 * GIB  # of 100
+    words = gather_facts(host, "lxd", gpu_mode="auto").engine.usage.words
+    assert words.startswith("2 nodes 0.0 GiB, node c0")
+    error = EngineError("it did not answer", evidence="e", fix="f")
+    world.engine.faults.raise_at(error, "usage", subject="", lasting=True)
+    assert gather_facts(host, "lxd", gpu_mode="auto").engine.usage.words == ""

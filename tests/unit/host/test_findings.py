@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpuprov.core.disk import Disk
+from gpuprov.core.disk import Disk, Usage
 from gpuprov.core.errors import HostNotReady
-from gpuprov.host.disks import Usage
 from gpuprov.host.facts import EngineView, HostFacts
 from gpuprov.host.findings import (
     judge_disk,
@@ -34,8 +33,8 @@ from gpuprov.shapes.node import NodeLimits
 from gpuprov.spec.models import ClusterSpec
 
 if TYPE_CHECKING:
+    from gpuprov.shapes.choices import Engine
     from gpuprov.shapes.doctor import HostFinding
-    from gpuprov.spec.models import Engine
 
 GIB = 1 << 30
 LXD = EngineFacts(
@@ -298,13 +297,16 @@ def test_limits_of_nodes(processes: int | None, status: str, words: str) -> None
 @pytest.mark.parametrize(("free", "status"), [(16, "ok"), (14, "warn")])
 def test_folders_that_nodes_share(free: int, status: str) -> None:
     disk, usage = Disk(total_bytes=100 * GIB, free_bytes=free * GIB), Usage(largest=(("jobs/7", 3 * GIB, 5),))
-    engine = EngineView(facts=LXD, shared_folders={"/srv/gpuprov/lab": "lab"}, disk=disk)
+    used = Usage(largest=(("37 images", 15 * GIB, 0), ("node c000", 2 * GIB, 0)))
+    engine = EngineView(facts=LXD, shared_folders={"/srv/gpuprov/lab": "lab"}, disk=disk, usage=used)
     facts = replace(GOOD, engine=engine, shared_disks={"/srv/gpuprov/lab": (disk, usage)})
     finding = judge_shared(facts)
     assert finding.status == status
     assert "/srv/gpuprov/lab of cluster lab is" in finding.evidence
     assert "jobs/7 3.0 GiB in 5 files" in finding.evidence
-    assert {found.id: found.status for found in judge_engine(facts)}["storage-room"] == status
+    room = {found.id: found for found in judge_engine(facts)}["storage-room"]
+    assert room.status == status
+    assert room.evidence.endswith("; of that, lxd uses: 37 images 15.0 GiB, node c000 2.0 GiB")
 
 
 def test_a_subnet_that_nobody_uses_is_free() -> None:

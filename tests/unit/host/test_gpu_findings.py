@@ -57,6 +57,7 @@ def facts_of(host: str) -> HostFacts:
         ("one-gpu", SOUND),
         ("eight-gpu", SOUND),
         ("h100-vm", SOUND),
+        ("h200-vm", SOUND),
         ("mig", SOUND),
         ("uvm-missing", {"nvidia-driver": "ok", "uvm": "fail", "libraries": "ok", "gpu-access": "fail"}),
     ],

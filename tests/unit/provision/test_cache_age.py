@@ -48,7 +48,10 @@ def test_what_is_older_goes_but_not_what_a_build_may_use(tmp_path: Path) -> None
     now, cache = time.time(), tmp_path / "cache"
     fill(cache, now)
     taken = cache / "rootfs-trixie-runit-0123456789ab.tar"
-    os.utime(taken, (now, taken.stat().st_mtime))
+    other = cache / "wheels-3.12-0123456789ab"
+    other.mkdir()
+    for used in (taken, other):
+        os.utime(used, (now, now - 3 * DAY_S))
     removed = forget_older(cache, now - DAY_S / 2, keep={cache / "wheels-3.11-0123456789ab"})
     assert removed == ("rootfs-bookworm-systemd-0123456789ab.tar", "wheels-3.13-0123456789ab")
     assert sorted(path.name for path in cache.iterdir()) == [
@@ -56,4 +59,5 @@ def test_what_is_older_goes_but_not_what_a_build_may_use(tmp_path: Path) -> None
         "rootfs-trixie-runit-0123456789ab.tar",
         "security-bookworm.json",
         "wheels-3.11-0123456789ab",
+        "wheels-3.12-0123456789ab",
     ]

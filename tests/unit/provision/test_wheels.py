@@ -1,12 +1,15 @@
 from __future__ import annotations
 
+import os
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
 from gpuprov.core.errors import HostNotReady
 from gpuprov.core.follower import Follower
+from gpuprov.provision.cache_age import forget_older
 from gpuprov.provision.recipe import REQUIREMENTS
 from gpuprov.provision.wheels import ensure_wheels, render_download
 
@@ -48,6 +51,18 @@ def test_an_interrupted_download_is_not_used(tmp_path: Path, pip: Path) -> None:
     assert list((tmp_path / "cache").iterdir()) == []
     pip.unlink()
     assert ensure_wheels(["numpy"], python="3.11", cache=tmp_path / "cache")
+
+
+def test_no_refresh_takes_wheels_from_whoever_has_just_asked_for_them(tmp_path: Path, pip: Path) -> None:
+    pip.unlink(missing_ok=True)
+    cache = tmp_path / "cache"
+    kept = ensure_wheels(["numpy"], python="3.11", cache=cache)[0].parent
+    long_ago = time.time() - 24 * 3600
+    os.utime(kept, (long_ago, long_ago))
+    assert ensure_wheels(["numpy"], python="3.11", cache=cache)[0].parent == kept
+    assert forget_older(cache, time.time()) == ()
+    os.utime(kept, (long_ago, long_ago))
+    assert forget_older(cache, time.time()) == (kept.name,)
 
 
 def test_the_download_is_for_the_nodes_python() -> None:

@@ -13,6 +13,7 @@ from smoke_kernels.known_good import judge_rate, with_judgement
 from smoke_kernels.result import Check, KernelResult, Proof, Rate
 
 H100 = {"name": "NVIDIA H100 80GB HBM3"}
+H200 = "NVIDIA H200"
 
 
 def _table() -> dict[str, list[dict[str, Any]]]:
@@ -64,12 +65,28 @@ def test_a_rate_is_judged_by_its_variant(monkeypatch: pytest.MonkeyPatch) -> Non
         assert judge_rate(kernel="anneal", model="GPU", parameters={**run, **other}, value=95.0) is None
 
 
+@pytest.mark.parametrize("kernel", ["matmul", "anneal", "membw"])
+@pytest.mark.parametrize("model", [H100["name"], H200])
+def test_a_model_that_is_judged_was_measured(model: str, kernel: str) -> None:
+    sources = [rate["source"] for rate in _table()["rates"] if (rate["model"], rate["kernel"]) == (model, kernel)]
+    assert sources
+    assert all(source.startswith("this kernel on an") for source in sources)
+
+
 @pytest.mark.parametrize(
-    ("randoms", "replicas", "good"), [("shared", 32, 4900), ("independent", 32, 650), ("independent", 1, 380)]
+    ("model", "randoms", "replicas", "good"),
+    [
+        (H100["name"], "shared", 32, 4900),
+        (H100["name"], "independent", 32, 650),
+        (H100["name"], "independent", 1, 380),
+        (H200, "shared", 32, 5850),
+        (H200, "independent", 32, 665),
+        (H200, "independent", 1, 380),
+    ],
 )
-def test_each_variant_of_anneal_has_a_rate_of_its_own(randoms: str, replicas: int, good: int) -> None:
+def test_each_variant_of_anneal_has_a_rate_of_its_own(model: str, randoms: str, replicas: int, good: int) -> None:
     run = {"size": 64, "rate_size": 4096, "randoms": randoms, "replicas": replicas}
-    known = judge_rate(kernel="anneal", model=H100["name"], parameters=run, value=float(good))
+    known = judge_rate(kernel="anneal", model=model, parameters=run, value=float(good))
     assert known is not None
     assert (known["good"], known["verdict"]) == (good, "ok")
 

@@ -8,15 +8,7 @@ import pytest
 
 from gpuprov.core.errors import SpecError
 from gpuprov.planes.registry import ROLES
-from gpuprov.spec.models import (
-    ClusterSpec,
-    GpuSpec,
-    ImageSpec,
-    MountSpec,
-    NetworkSpec,
-    NodesSpec,
-    SlurmSpec,
-)
+from gpuprov.spec.models import ClusterSpec, GpuSpec, ImageSpec, MountSpec, NetworkSpec, NodesSpec, SlurmSpec
 from gpuprov.spec.validate import check_spec, find_problems
 
 if TYPE_CHECKING:

@@ -72,7 +72,7 @@ def test_simulated_is_said_at_every_case_of_a_simulated_node_and_at_no_other(rep
 def test_a_node_where_nothing_was_proven_is_not_green(report: Report) -> None:
     node = report.nodes[0]
     skipped = tuple(changed(check, status="skip") for check in node.checks)
-    root = parse(changed(report, nodes=(replace(node, checks=skipped),)))
+    root = parse(changed(report, nodes=(changed(node, checks=skipped),)))
     assert (root.get("failures"), root.get("errors")) == ("0", "1")
     case = root.find(".//testcase[error]")
     assert case is not None
@@ -81,7 +81,7 @@ def test_a_node_where_nothing_was_proven_is_not_green(report: Report) -> None:
 
 def test_a_warning_passes_and_says_so(report: Report) -> None:
     checks = report.nodes[1].checks
-    warned: NodeReport = changed(report.nodes[1], checks=(replace(checks[0], status="warn", fix="look"), *checks[1:3]))
+    warned: NodeReport = changed(report.nodes[1], checks=(changed(checks[0], status="warn", fix="look"), *checks[1:3]))
     root = parse(changed(report, nodes=(warned,)))
     assert (root.get("failures"), root.get("errors")) == ("0", "0")
     assert "warn: " in str(root.findtext(".//system-out"))
@@ -90,7 +90,7 @@ def test_a_warning_passes_and_says_so(report: Report) -> None:
 def test_what_a_node_says_cannot_break_the_document(report: Report) -> None:
     evil = "\x00\x1b[31m<![CDATA[ ]]> \ud800 \"'&</failure> ü"
     checks = (changed(report.nodes[1].checks[0], status="fail", evidence=evil, fix=evil),)
-    root = parse(changed(report, nodes=(replace(report.nodes[1], checks=checks),)))
+    root = parse(changed(report, nodes=(changed(report.nodes[1], checks=checks),)))
     message = str(root[0].findall("testcase/failure")[0].get("message"))
     assert "ü" in message
     assert "</failure>" in message

@@ -132,4 +132,4 @@ def test_nonsense_is_no_known_good_rate(build_case: Build, known: object) -> Non
 def test_a_node_that_did_not_answer_has_nothing(build_case: Build) -> None:
     expected, _ = build_case({"base": "real"})
     measured = measure_node(expected, Observation(problem="gone"))
-    assert (measured.rates, measured.gpus, measured.problem) == ((), (), "")
+    assert (measured.rates, measured.gpus, measured.problem) == ((), (), None)

@@ -7,7 +7,7 @@ import pytest
 from gpuprov.shapes.verify import Check, CheckStatus, NodeReport, Report, Verdict
 
 if TYPE_CHECKING:
-    from gpuprov.shapes.words import AccessName
+    from gpuprov.shapes.choices import AccessName
 
 
 def node(*statuses: CheckStatus, access: AccessName = "raw") -> NodeReport:

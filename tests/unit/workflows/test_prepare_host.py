@@ -46,7 +46,8 @@ if TYPE_CHECKING:
     from gpuprov.core.reporter import Reporter
     from gpuprov.gpu.models import HostGpus
     from gpuprov.provision.recipe import Recipe
-    from gpuprov.spec.models import Engine, GpuMode
+    from gpuprov.shapes.choices import Engine
+    from gpuprov.spec.models import GpuMode
 
 ORDER = HostOrder(roles_path=Path("/roles"), pool_size_gib=12, bridges=("br7",), variables=(("host_lxd_dir", "/x"),))
 

@@ -10,10 +10,12 @@ import pytest
 
 from gpuprov.core.errors import HostNotReady
 from gpuprov.core.reporter import Silent
+from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_MEMBERS, LABEL_SPEC
 from gpuprov.workflows.restore_host import restore_host
 from tests.unit.cli.test_spanning import lab
 
 if TYPE_CHECKING:
+    from tests.conftest import Recording
     from tests.unit.cli.test_spanning import Typing
 
 __all__ = ["lab"]
@@ -56,6 +58,26 @@ def test_a_cluster_of_one_host_has_no_overlay_to_restore(lab: Typing) -> None:
     world.up(2)
     assert restore_host("lxd", world.host, reporter=Silent()).unchanged
     assert world.host.overlays.there == {}
+
+
+@pytest.mark.parametrize("label", [LABEL_SPEC, LABEL_MEMBERS])
+def test_a_record_that_cannot_be_read_is_a_warning_and_the_others_are_restored(
+    lab: Typing, recording: Recording, label: str
+) -> None:
+    lab.type("cluster", "up", "-f", lab.file, "--no-verify")
+    world = lab.hosts.worlds["hinton"]
+    before = dict(world.host.overlays.there)
+    world.host.overlays.there.clear()
+    whole = next(network for network in world.engine.networks.values() if network.labels.get(LABEL_MEMBERS))
+    odd = {**whole.labels, LABEL_CLUSTER: "early", label: '{"from": "a later version"}'}
+    world.engine.networks["gpbr77"] = replace(whole, name="gpbr77", isolated=False, labels=odd)
+    recording.lines.clear()
+    changed = restore_host("lxd", world.host, reporter=recording).changed
+    assert world.host.overlays.there == before
+    assert "isolated network gpbr77" in changed
+    (warning,) = [line for line in recording.lines if line.startswith("warn ")]
+    assert warning.startswith("warn of the networks of cluster early, only the isolation is restored: ")
+    assert "cannot be read" in warning
 
 
 def test_an_overlay_that_cannot_be_made_is_an_error_so_that_systemd_tries_again(

@@ -90,6 +90,16 @@ def test_a_node_that_was_away_gets_the_files_it_missed(world: World) -> None:
     assert "web" in world.file("c001", "/etc/hosts")
 
 
+def test_for_a_node_that_nobody_has_had_only_names_are_asked(world: World) -> None:
+    world.begin_with(3)
+    world.engine.faults.passed.clear()
+    assert remove_nodes.remove_nodes(world.driver, ["nobody"], world.host, reporter=world.reporter).unchanged
+    assert "note there is no node nobody" in world.reporter.lines
+    asked = [step for step, _ in world.engine.faults.passed]
+    assert set(asked) <= {"find_node", "list_nodes", "list_networks"}
+    assert (asked.count("list_networks"), asked.count("list_nodes")) == (1, 2)
+
+
 def test_remove_tells_the_others(world: World) -> None:
     world.begin_with(3)
     outcome = remove_nodes.remove_nodes(world.driver, ["c002", "c002"], world.host, reporter=world.reporter)

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from gpuprov.drivers.base import Driver
+    from gpuprov.shapes.choices import AccessName
     from gpuprov.shapes.watch import Change
-    from gpuprov.shapes.words import AccessName
 
 OURS = {"gpuprov.cluster": "lab"}
 

@@ -159,6 +159,19 @@ def test_a_program_that_ends_without_a_word_is_no_unreachable_host(
     assert "RuntimeError: oops" in caught.value.evidence
 
 
+def test_an_ssh_that_fails_before_it_is_asked_is_quoted(
+    ssh: FakeSsh, hoff: SshConnection, recording: Recording
+) -> None:
+    words = "ssh: connect to host 192.0.2.11 port 22: No route to host"
+    ssh.fail(ADDRESS, words)
+    member = MemberProcess(hoff)
+    with closing(member):
+        assert member._exchange.status(20.0) == 255
+        with pytest.raises(Unreachable, match="hoff is unreachable") as caught:
+            member.ask(LOOK, reporter=recording)
+    assert caught.value.evidence == words
+
+
 def test_a_connection_that_breaks_is_told_apart_from_a_host_that_is_away(
     ssh: FakeSsh, hoff: SshConnection, recording: Recording
 ) -> None:

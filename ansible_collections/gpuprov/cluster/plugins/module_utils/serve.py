@@ -117,7 +117,7 @@ def failed_verification(report: Report) -> Results:
     parts = {
         "what": summary(report),
         "evidence": "\n".join(line for line in problem_lines(report) if not line.startswith("  fix")),
-        "fix": problems[0].fix if problems else "gpuprov verify",
+        "fix": (problems[0].fix if problems else None) or "gpuprov verify",
     }
     words = f"{parts['what']}\nevidence: {parts['evidence']}\nfix: {parts['fix']}"
     return {"failed": True, "msg": words, **parts}

@@ -1,0 +1,44 @@
+"""Only clusters that may have had a node are looked at for one that is not there."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+from gpuprov.cluster.files import Member
+from gpuprov.cluster.gone_nodes import clusters_of_gone
+from gpuprov.cluster.replacements import Replacement, dump_replacements
+from gpuprov.cluster.whole import WholeCluster, dump_whole
+from gpuprov.drivers.base import LABEL_BEGUN, LABEL_CLUSTER, LABEL_MEMBERS, LABEL_REPLACED, LABEL_SPEC
+from gpuprov.drivers.networks import NetworkState
+from gpuprov.spec.models import ClusterSpec, NodesSpec
+from gpuprov.spec.serialize import dump_spec
+
+WEB = Member(name="web", address="", private_address="10.0.5.9", role="plain", host="hinton")
+NETWORKS = [
+    NetworkState(name=f"gpbr{number}", managed=True, labels={LABEL_CLUSTER: cluster, **labels})
+    for number, (cluster, labels) in enumerate(
+        {
+            "lab": {LABEL_SPEC: dump_spec(ClusterSpec(name="lab"))},
+            "dogs": {LABEL_BEGUN: dump_spec(ClusterSpec(name="dogs", nodes=NodesSpec(prefix="dog-")))},
+            "wide": {LABEL_MEMBERS: dump_whole(WholeCluster(members=(WEB,)))},
+            "renewed": {LABEL_REPLACED: dump_replacements({"old": Replacement(name="old", id="1", labels={})})},
+            "odd": {LABEL_SPEC: "no spec", LABEL_MEMBERS: "[", LABEL_REPLACED: "{"},
+        }.items()
+    )
+]
+
+
+def test_names_tell_the_clusters_that_may_have_had_them() -> None:
+    asked: list[str] = []
+
+    def list_networks() -> list[NetworkState]:
+        asked.append("networks")
+        return NETWORKS
+
+    engine: Any = SimpleNamespace(list_networks=list_networks)
+    names = ("c007", "dog-001", "web", "old", "nobody", "c7")
+    found = {name: clusters for name in names if (clusters := clusters_of_gone(engine, [name]))}
+    assert found == {"c007": {"lab"}, "dog-001": {"dogs"}, "web": {"wide"}, "old": {"renewed"}}
+    assert clusters_of_gone(engine, []) == set()
+    assert len(asked) == len(names)
