@@ -40,6 +40,7 @@ from gpuprov.host.remote.machine import RemoteMachine
 from gpuprov.host.remote.members import MemberProcesses
 from gpuprov.host.remote.places import Places
 from gpuprov.planes.across.leaving import SPARE_JOBS
+from gpuprov.shapes.base import write
 from gpuprov.shapes.nodes import ClusterStatus
 from gpuprov.shapes.outcome import Plan
 from gpuprov.spanning.host_statuses import host_statuses
@@ -91,7 +92,7 @@ def plan(known: Mapping[str, RemoteMachine], hosts: HostsBySsh) -> object:
     found = look_and_plan_over_hosts(order, hosts, reporter=Silent())
     if found.error:
         raise found.error
-    return Plan(host="here", plan=found.lines)
+    return write(Plan(host="here", plan=found.lines))
 
 
 def status(known: Mapping[str, RemoteMachine], hosts: HostsBySsh) -> object:
@@ -100,7 +101,7 @@ def status(known: Mapping[str, RemoteMachine], hosts: HostsBySsh) -> object:
     for error in seen.failed.values():
         raise error
     told = host_statuses(seen.machines, seen.failed, seen.away)
-    return ClusterStatus(host="here", cluster="lab", shared_folder=None, nodes=seen.rows, hosts=told)
+    return write(ClusterStatus(host="here", cluster="lab", shared_folder=None, nodes=seen.rows, hosts=told))
 
 
 def inventory(known: Mapping[str, RemoteMachine], hosts: HostsBySsh) -> object:
