@@ -112,7 +112,7 @@ class FakeHosts:
             exists=not self.new,
             rows=tuple(node_row(node, words.get(node.name, ""), engine="lxd") for node in member.nodes),
             words=words,
-            offer=offers_of(self.spec, [member])[0] if asked["spec"] or asked["also"] == "offer" else None,
+            offer=offers_of(self.spec, [member])[0] if asked["spec"] else None,
             address=underlay(int(member.name[1:])),
             mtu=UNDERLAY_MTU,
         )
@@ -123,12 +123,7 @@ class FakeHosts:
         lines = [f"create node {name}" for name in names] if self.new else []
         mine = {node.name: node for node in self.whole.on(member.name)}
         whole = WholeCluster(members=tuple(mine[name] for name in names))
-        return {
-            **write(Plan(host=member.name, plan=tuple(lines))),
-            "whole": dump_whole(whole),
-            "secret": "",
-            "took": False,
-        }
+        return {**write(Plan(host=member.name, plan=tuple(lines))), "whole": dump_whole(whole), "secret": ""}
 
     def _inventory(self, member: FakeMember, _asked: Mapping[str, Any]) -> dict[str, Any]:
         nodes = [("lxd", node) for node in member.nodes]

@@ -1,34 +1,44 @@
 """Counts how often each verb over hosts asks, and how many connections of ssh it needs to each of them.
 
-Usage: python -m benchmarks.round_trips
+Usage: python -m benchmarks.round_trips [--time HOST]
 
 A cluster of Slurm over two hosts, and every verb as it is typed on a third machine, in turn. The hosts are the tests'
 fakes in this process: only what is asked of them counts, and this is the same on every machine. A round is what is
-asked of hosts side by side; the next one waits for its answers. What a host is asked in one go with it and does next,
-without a word from the controller, has a `+`. Connections are counted by the control sockets that
+asked of hosts side by side; the next one waits for its answers. Connections are counted by the control sockets that
 ssh would be told to use: everything that names the same one shares a connection. Prints a table in Markdown;
 docs/benchmarks.md holds one.
+
+With --time, what one round costs: HOST, which `gpuprov host add` has added, is asked ten times for what no member
+knows, over the connection to one process there. It has a log of each refusal.
 """
 
 from __future__ import annotations
 
 import argparse
 import io
+import statistics
 import sys
 import tempfile
+import time
 from collections import defaultdict
-from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
+from contextlib import ExitStack, closing, contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from benchmarks.machine import describe
 from gpuprov.cli import session, spanning
 from gpuprov.cli.main import main as run_gpuprov
 from gpuprov.core import group_files
+from gpuprov.core.errors import UsageError
+from gpuprov.core.reporter import Silent
 from gpuprov.host.folders import FolderLook
-from gpuprov.host.remote.places import Places
+from gpuprov.host.remote.ask import MemberRequest
+from gpuprov.host.remote.inventory import get_machine
+from gpuprov.host.remote.members import MemberProcesses
+from gpuprov.host.remote.places import Places, ensure_places
 from gpuprov.spec.shared_folder import ACCOUNT_UID
 from tests.conftest import Recording
 from tests.fakes.forked_programs import ForkedPrograms
@@ -39,13 +49,12 @@ from tests.unit.gpuwork.conftest import JOB, PANDAS, PARAMS
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from gpuprov.host.remote.ask import MemberRequest
     from gpuprov.host.remote.machine import RemoteMachine
     from gpuprov.host.remote.several import HostAnswer
 
-GOAL_ROUNDS = 3
 HOSTS = ("hoff", "hinton")  # Slurm's controller is on the first one
 SHARED = "/data/lab"
+TIMED = 10
 SPEC = """\
 version: gpuprov/v1
 hosts: [{name: hoff, internal_ip: 192.0.2.11}, {name: hinton, internal_ip: 192.0.2.12}]
@@ -122,7 +131,6 @@ class CountedHosts(HostsInWorlds):
     ) -> list[HostAnswer]:
         """Also of `work`, which asks; hosts that an answer names are asked after it, in a round of their own."""
         words = " and ".join(dict.fromkeys(request.verb for request in requests.values()))
-        words += "".join({f" + {one.following.verb}" for one in requests.values() if one.following})
         if requests:
             self._note(requests, words)
         answers = super().ask(requests, further)
@@ -203,14 +211,32 @@ def render(counts: Mapping[str, Count]) -> str:
     """The table."""
     rows = [["Verb", "Connections to a host", "Round trips", "What is asked"], ["---"] * 4]
     for words, found in counts.items():
-        number = f"{len(found.rounds)}" if len(found.rounds) <= GOAL_ROUNDS else f"**{len(found.rounds)}**"
-        rows.append([words, str(found.connections), number, ", ".join(found.rounds)])
+        rows.append([words, str(found.connections), str(len(found.rounds)), ", ".join(found.rounds)])
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
+def time_rounds(host: str, places: Places) -> list[float]:
+    """Seconds of a question that a host refuses, again and again, once the connection is open."""
+    request, seconds = MemberRequest(verb="nothing", document={}), []
+    with closing(MemberProcesses(places)) as members:
+        for _ in range(TIMED + 1):
+            began_s = time.monotonic()
+            with pytest.raises(UsageError, match="do not know"):
+                members.ask(get_machine(places.inventory, host), request, reporter=Silent())
+            seconds.append(time.monotonic() - began_s)
+    return seconds[1:]
+
+
 def main() -> None:
-    """Count, and print the table."""
-    argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0]).parse_args()
+    """Count, and print the table; or measure."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--time", metavar="HOST", help="measure a question to this host")
+    host = parser.parse_args().time
+    if host:
+        seconds = time_rounds(host, ensure_places())
+        taken = f"{statistics.median(seconds):.3f} s, {min(seconds):.3f} to {max(seconds):.3f} s"
+        sys.stdout.write(f"{describe('one question')}\n\n{taken}\n")
+        return
     with tempfile.TemporaryDirectory() as folder:
         sys.stdout.write(f"{render(count(TYPED, Path(folder)))}\n")
 

@@ -25,7 +25,7 @@ def change_there(session: Session, engine: str | None, names: Sequence[str], cha
     from gpuprov.core.errors import UsageError
     from gpuprov.core.names import fold
     from gpuprov.shapes.outcome import Changes
-    from gpuprov.spanning.nodes_over_hosts import change_nodes_there, locate_nodes, locate_to_change
+    from gpuprov.spanning.nodes_over_hosts import change_nodes_there, locate_nodes, refuse_absent
     from gpuprov.spanning.parts.over_hosts import part_error
 
     known = spanning.remembered_hosts()
@@ -36,7 +36,8 @@ def change_there(session: Session, engine: str | None, names: Sequence[str], cha
     if not others:
         return None
     hosts = spanning.way_to_hosts(session)
-    if here and (found := locate_nodes(others, known, hosts)).homes:
+    found = locate_nodes(others, known, hosts)
+    if here and found.homes:
         raise UsageError(
             f"{fold(sorted(here))} and {fold(list(found.homes))} are not on the same machine",
             evidence=f"{fold(sorted(here))} is on this machine, {fold(list(found.homes))} on "
@@ -45,11 +46,11 @@ def change_there(session: Session, engine: str | None, names: Sequence[str], cha
         )
     if here:
         return None  # what is on no host is said by the engines here
-    found = locate_to_change(others, change, known, hosts, reporter=session.reporter)
-    if change.verb == "rm":
-        for name in others:
-            if name not in found.homes:
-                session.reporter.note(f"there is no node {name}")
+    if change.verb != "rm":
+        refuse_absent(others, found, known)
+    for name in others:
+        if name not in found.homes:
+            session.reporter.note(f"there is no node {name}")
     done = change_nodes_there(found, change, hosts, reporter=session.reporter)
     error = part_error(done.failed, of=max(done.asked, len(done.failed)), what="hosts did not do their part")
     text = "\n".join(done.outcome.changed) or ("" if error else "unchanged")

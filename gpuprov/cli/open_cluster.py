@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 def open_cluster(session: Session, engine: str | None, cluster: str) -> Driver:
     """Connect to the engine that was asked for, else to the one that has the cluster, here or on its hosts."""
-    seen = spanning.find_spanning_cluster(session, cluster, engine, "nodes")
+    seen = spanning.find_spanning_cluster(session, cluster, engine)
     if seen is None:
         return open_engine_of_cluster(session, engine, cluster)
     from gpuprov.spanning.parts.desk_there import reach_desk

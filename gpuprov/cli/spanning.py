@@ -6,7 +6,6 @@ The stories over hosts load much of gpuprov: they are imported only where hosts 
 from __future__ import annotations
 
 import sys
-from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, cast
 
 from gpuprov.core.errors import UsageError
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
     from gpuprov.host.remote.hosts import HostsBySsh
     from gpuprov.host.remote.machine import RemoteMachine
     from gpuprov.planes.across.leaving import JobsPolicy
-    from gpuprov.serving.member_clusters import Also
     from gpuprov.spanning.list_over_hosts import ListedNodes
     from gpuprov.spanning.parts.agree import HostsUpOrder
     from gpuprov.spanning.parts.over_hosts import SpanningCluster
@@ -43,17 +41,17 @@ def way_to_hosts(session: Session, reporter: Reporter | None = None) -> HostsByS
     return HostsBySsh(members=session.members, reporter=reporter or session.reporter)
 
 
-def find_spanning_cluster(session: Session, name: str, engine: str | None, also: Also = "") -> SpanningCluster | None:
+def find_spanning_cluster(session: Session, name: str, engine: str | None) -> SpanningCluster | None:
     """The cluster of that name where it spans hosts; None where it is on this host alone, or nowhere.
 
-    Without hosts that were added, nobody is asked. `also` is what else they are asked.
+    Without hosts that were added, nobody is asked.
     """
     known = remembered_hosts() if engine is None else {}
     if not known:
         return None
     from gpuprov.spanning.parts.over_hosts import find_from_here
 
-    return find_from_here(name, session.host, known, way_to_hosts(session), also)
+    return find_from_here(name, session.host, known, way_to_hosts(session))
 
 
 def spanning_order(session: Session, wanted: Mapping[str, Any], policy: JobsPolicy) -> HostsUpOrder | None:
@@ -61,12 +59,10 @@ def spanning_order(session: Session, wanted: Mapping[str, Any], policy: JobsPoli
     from gpuprov.cli.cluster_spec import cluster_order
     from gpuprov.planes.across.cluster_order import resolve_name, resolve_spanning
     from gpuprov.spanning.parts.agree import HostsUpOrder
-    from gpuprov.spanning.parts.folder_marks import marks_kept
 
     order, engine = cluster_order(wanted), cast("str | None", wanted["engine"])
-    found = None if order.file else find_spanning_cluster(session, resolve_name(order), engine, "offer")
-    with marks_kept(found, way_to_hosts(session)) if found else nullcontext():
-        draft = resolve_spanning(order, engine, found.spec if found else None)
+    found = None if order.file else find_spanning_cluster(session, resolve_name(order), engine)
+    draft = resolve_spanning(order, engine, found.spec if found else None)
     if draft is None:
         return None
     if wanted.get("renew"):

@@ -159,7 +159,6 @@ class NodesElsewhere:
         machine: The host.
         cluster: Name of the cluster.
         engine: Which has its nodes there.
-        told: What the host has told of them; None where it is still to be asked.
 
     Raises:
         GpuprovError: The host does not tell.
@@ -167,18 +166,10 @@ class NodesElsewhere:
 
     nameserver = None
 
-    def __init__(
-        self,
-        hosts: Hosts,
-        machine: RemoteMachine,
-        cluster: str,
-        engine: str,
-        told: Mapping[str, Any] | None = None,
-    ) -> None:
+    def __init__(self, hosts: Hosts, machine: RemoteMachine, cluster: str, engine: str) -> None:
         self._hosts, self._machine = hosts, machine
         self.host, self.name = machine.name, engine
-        if told is None:
-            told = self._ask(CLUSTER_NODES, asdict(ClusterNodesOrder(cluster=cluster, engine=engine)))
+        told = self._ask(CLUSTER_NODES, asdict(ClusterNodesOrder(cluster=cluster, engine=engine)))
         try:
             _, _, command, capabilities, nodes, networks = fields_of(told, f"gpuprov.{CLUSTER_NODES}/v1", _NODES)
             self._nodes = [_node(node, machine.name) for node in nodes]
@@ -189,16 +180,9 @@ class NodesElsewhere:
         self.capabilities = frozenset(capabilities)
 
     @classmethod
-    def as_driver(
-        cls,
-        hosts: Hosts,
-        machine: RemoteMachine,
-        cluster: str,
-        engine: str,
-        told: Mapping[str, Any] | None = None,
-    ) -> Driver:
+    def as_driver(cls, hosts: Hosts, machine: RemoteMachine, cluster: str, engine: str) -> Driver:
         """The same for those who take a driver; they call what is here alone."""
-        return cast("Driver", cls(hosts, machine, cluster, engine, told))
+        return cast("Driver", cls(hosts, machine, cluster, engine))
 
     def disk(self) -> None:
         """Its own host tells of it."""

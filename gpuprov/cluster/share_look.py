@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import secrets
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -14,20 +13,14 @@ from gpuprov.spec.serialize import load_spec_json
 from gpuprov.spec.shared_folder import ACCOUNT, ACCOUNT_UID, folder_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
-    from gpuprov.host.base import Host, HostFolders
+    from gpuprov.host.base import Host
     from gpuprov.host.folders import FolderKind
 
-_MARK_DIGITS: Final = 32
-MARK_TEXT: Final = re.compile(f"[0-9a-f]{{{_MARK_DIGITS}}}", re.ASCII)
+MARK_DIGITS: Final = 32
 _ACTS: Final = ("leave", "take", "remove")
 SHARING_HOSTS: Final = "mount one folder of a network file system (NFS, CephFS, ...) at that path on every host"
-
-
-def new_mark() -> str:
-    """One that was never before."""
-    return secrets.token_hex(_MARK_DIGITS // 2)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,13 +56,13 @@ class ShareOrder:
                 evidence=f"the folder {self.folder!r:.80} does not belong to cluster {self.cluster}",
                 fix=f"{shared}, or one beside it",
             )
-        odd = [mark for mark in self.marks if not MARK_TEXT.fullmatch(mark)]
+        odd = [mark for mark in self.marks if not re.fullmatch(f"[0-9a-f]{{{MARK_DIGITS}}}", mark, re.ASCII)]
         alone = self.act != "take" or len(self.marks) == 1
         if odd or not self.marks or not alone or self.act not in ("", *_ACTS):
             raise UsageError(
                 "the request `share` cannot be served",
                 evidence=f"{self.act!r:.40} with {f'the mark {odd[0]!r:.40}' if odd else f'{len(self.marks)} marks'}",
-                fix=f"{', '.join(_ACTS)}; a mark has {_MARK_DIGITS} hexadecimal digits, and one is taken at a time",
+                fix=f"{', '.join(_ACTS)}; a mark has {MARK_DIGITS} hexadecimal digits, and one is taken at a time",
             )
 
 
@@ -115,28 +108,20 @@ def look_at_share(order: ShareOrder, host: Host) -> ShareLook:
     """
     spec = load_spec_json(order.spec, cluster=check_cluster_name(order.cluster))
     order.refuse_nonsense(folder_of(spec))
+    folder = order.folder
     account = order.uid if spec.nodes.privileged else host.open(order.engine).owner_on_host(order.uid)
-    return act_on_share(host.folders, order.folder, account, order.act, order.marks)
-
-
-def act_on_share(folders: HostFolders, folder: str, account: int, act: str, marks: Sequence[str]) -> ShareLook:
-    """The same of a folder of this host that is to belong to a user of it.
-
-    Raises:
-        HostNotReady: A mark cannot be written or read.
-    """
-    seen = folders.look(folder)
+    seen = host.folders.look(folder)
     text = ""
-    if seen.kind == "folder" and (seen.owner == account or (seen.owner == 0 and (seen.empty or act != "leave"))):
-        named = {f"{MARK}{mark}": mark for mark in marks}
-        if act == "leave":
-            folders.leave_marks(folder, named)
-            text = marks[0]
-        elif act == "take":
-            text = folders.read_mark(folder, next(iter(named)))
-        if act == "remove" or (act == "take" and text):
-            for name in named:
-                folders.remove_mark(folder, name)
+    if seen.kind == "folder" and (seen.owner == account or (seen.owner == 0 and (seen.empty or order.act != "leave"))):
+        marks = {f"{MARK}{mark}": mark for mark in order.marks}
+        if order.act == "leave":
+            host.folders.leave_marks(folder, marks)
+            text = order.marks[0]
+        elif order.act == "take":
+            text = host.folders.read_mark(folder, next(iter(marks)))
+        if order.act == "remove" or (order.act == "take" and text):
+            for name in marks:
+                host.folders.remove_mark(folder, name)
     return ShareLook(
         kind=seen.kind,
         at=seen.at,

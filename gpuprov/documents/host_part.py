@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gpuprov.cluster.choice import Holder, Taken
 from gpuprov.cluster.offer import dump_offer, read_offer
-from gpuprov.cluster.share_look import MARK_TEXT
 from gpuprov.cluster.whole import dump_whole, parse_whole
 from gpuprov.core.answer_kinds import (
     fields_of,
@@ -24,7 +23,6 @@ from gpuprov.core.errors import NoEngine
 from gpuprov.core.excerpt import excerpt
 from gpuprov.documents.envelope import document
 from gpuprov.documents.member_answers import strictly
-from gpuprov.documents.share_look import read_share_look, share_look_document
 from gpuprov.host.links import Link
 from gpuprov.planes.over_hosts.host_part import HostPart
 from gpuprov.shapes.base import read, write
@@ -36,17 +34,13 @@ from gpuprov.spec.serialize import dump_spec, load_spec_json
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from gpuprov.cluster.share_look import ShareLook
     from gpuprov.core.answer_kinds import Accepts
 
 _SCHEMA: Final = "gpuprov.host-part/v1"
 _MAPPING: Final[Accepts] = lambda value: isinstance(value, dict)  # noqa: E731 - a kind, as in member_answers
 _WORDS: Final[Accepts] = lambda value: isinstance(value, dict) and all(map(is_string, value.values()))  # noqa: E731
-_LOOKS: Final[Accepts] = lambda value: isinstance(value, dict) and all(map(_MAPPING, value.values()))  # noqa: E731
 _IS_KEY: Final = matches(TUNNEL_KEY)
 _KEY_IF_ANY: Final[Accepts] = lambda value: value == "" or _IS_KEY(value)  # noqa: E731
-_IS_MARK: Final = matches(MARK_TEXT)
-_MARK_IF_ANY: Final[Accepts] = lambda value: value == "" or _IS_MARK(value)  # noqa: E731
 
 
 def _is_ipv4(value: object) -> bool:
@@ -70,8 +64,6 @@ _KINDS: Final[Mapping[str, Accepts]] = {
     "mtu": number_in(0, 100_000),
     "tunnel_key": _KEY_IF_ANY,
     "taken": _MAPPING,
-    "cluster_nodes": or_none(_MAPPING),
-    "shares": _LOOKS,
     "no_engine": or_none(_MAPPING),
 }
 _NO_ENGINE: Final[Mapping[str, Accepts]] = dict.fromkeys(("what", "evidence", "fix"), is_string)
@@ -119,8 +111,6 @@ def host_part_document(part: HostPart, *, host: str, no_engine: NoEngine | None 
             "nodes": sorted(taken.nodes),
             "prefixes": sorted(taken.prefixes),
         },
-        cluster_nodes=document("cluster-nodes", host=host, **part.told_nodes) if part.told_nodes else None,
-        shares={folder: share_look_document(look, host=host) for folder, look in part.shares.items()},
         no_engine={key: getattr(no_engine, key) for key in _NO_ENGINE} if no_engine else None,
     )
 
@@ -150,15 +140,7 @@ def read_host_part(told: Mapping[str, Any], *, host: str, cluster: str) -> HostP
         mtu=values["mtu"],
         tunnel_key=values["tunnel_key"],
         taken=strictly(lambda: _taken(values["taken"], host), host),
-        told_nodes=values["cluster_nodes"],
-        shares={folder: _share(look, host) for folder, look in values["shares"].items()},
     )
-
-
-def _share(told: Mapping[str, Any], host: str) -> ShareLook:
-    look = read_share_look(told, host=host)
-    strictly(lambda: pick({"mark": look.mark}, {"mark": _MARK_IF_ANY}), host)
-    return look
 
 
 def _taken(told: Mapping[str, Any], host: str) -> Taken:

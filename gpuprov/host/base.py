@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from gpuprov.host.survey import EngineDoor
     from gpuprov.spec.models import GpuMode
     from gpuprov.verify.models import Observation
-
-Told = TypeVar("Told")
 
 
 class HostFolders(Protocol):
@@ -90,14 +88,6 @@ class HostFolders(Protocol):
 
         Raises:
             HostNotReady: It cannot be.
-        """
-
-    def bounded(self, act: Callable[[], Told], *, limit_s: float) -> Told:
-        """What an act on these folders, which may hang, returns as JSON carries it; it does so in another process.
-
-        Raises:
-            TimedOut: It hangs.
-            HostNotReady: It failed.
         """
 
 

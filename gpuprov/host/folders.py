@@ -9,20 +9,18 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Final, Literal, TypeVar
+from typing import TYPE_CHECKING, Final, Literal
 
 from gpuprov.core.errors import HostNotReady
 from gpuprov.core.execution import run
 from gpuprov.core.limits import Limits
-from gpuprov.host.call_aside import call_aside
 from gpuprov.host.disks import count_usage, look_at_disk
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
     from gpuprov.core.disk import Disk, Usage
 
-Told = TypeVar("Told")
 FolderKind = Literal["absent", "folder", "file", "link", "hidden"]
 
 _OURS: Final = 0o750  # nobody else on the host reads what jobs write
@@ -226,15 +224,6 @@ class LocalFolders:
         """
         with self._within(path, "written") as folder, suppress(FileNotFoundError):
             os.unlink(name, dir_fd=folder)
-
-    def bounded(self, act: Callable[[], Told], *, limit_s: float) -> Told:
-        """What an act on these folders returns, as JSON carries it; an act that hangs is given up.
-
-        Raises:
-            TimedOut: It hangs.
-            HostNotReady: It failed.
-        """
-        return call_aside(act, limit_s=limit_s)
 
     @contextmanager
     def _within(self, path: str, done: str) -> Iterator[int]:

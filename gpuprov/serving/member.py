@@ -170,7 +170,6 @@ VERBS: Final[Mapping[str, tuple[type, Serve]]] = {
     "hardware": (member_nodes.HardwareOrder, member_nodes.serve_hardware),
     "find": (member_nodes.FindOrder, member_nodes.serve_find),
     "hold": (member_nodes.HoldOrder, member_nodes.serve_hold),
-    "hold-found": (member_nodes.HoldFoundOrder, member_nodes.serve_hold_found),
     "release": (member_nodes.ReleaseOrder, member_nodes.serve_release),
     "seek": (member_create.SeekOrder, member_create.serve_seek),
     "create": (member_create.CreateOrder, member_create.serve_create),

@@ -5,50 +5,40 @@ from __future__ import annotations
 import base64
 import os
 import time
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
 
 from gpuprov.cluster.between_hosts import look_between
 from gpuprov.cluster.find_engine import engine_of_cluster
-from gpuprov.cluster.nodes_elsewhere import tell_nodes
 from gpuprov.cluster.part import ClusterPart
 from gpuprov.cluster.retry_after_wait import act_on_engine
-from gpuprov.cluster.share_look import MARK_TEXT
 from gpuprov.cluster.state import observe_cluster
 from gpuprov.cluster.whole import WholeCluster, dump_whole, parse_whole
-from gpuprov.core.errors import GpuprovError, NoEngine, UsageError
+from gpuprov.core.errors import NoEngine
 from gpuprov.core.names import check_cluster_name
 from gpuprov.documents.host_part import host_part_document, no_engine_document
 from gpuprov.planes.across.leaving import JobsPolicy
 from gpuprov.planes.across.rows import state_rows
 from gpuprov.planes.over_hosts.absence import AbsenceOrder, tell_planes
 from gpuprov.planes.over_hosts.host_part import Way, look_at_part, look_for_more
-from gpuprov.planes.over_hosts.shared_places import leave_mark, take_mark
 from gpuprov.serving.request_bytes import bytes_of
 from gpuprov.shapes.base import changed, write
 from gpuprov.shapes.nodes import ClusterStatus
 from gpuprov.shapes.outcome import Changes, ClusterUp, Plan
 from gpuprov.shapes.verify import Between
 from gpuprov.spec.serialize import load_spec_json
-from gpuprov.spec.shared_folder import find_folder_problem
 from gpuprov.verify.request import Work
 from gpuprov.workflows.cluster_down import cluster_down
 from gpuprov.workflows.cluster_up import UpOrder, cluster_up, preview_up
 from gpuprov.workflows.verify import verify_cluster
 
 if TYPE_CHECKING:
-    from gpuprov.cluster.share_look import ShareLook
     from gpuprov.core.outcome import Outcome
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver
     from gpuprov.host.base import Host
-    from gpuprov.planes.over_hosts.host_part import HostPart
-    from gpuprov.spec.models import ClusterSpec
-
-Also = Literal["", "offer", "nodes"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,20 +54,14 @@ class PartOrder:
 
     Attributes:
         spec: What is asked for, where the host is to say what it offers to more nodes; empty where not.
-        also: What else it is to say: `offer`, the same for the spec that it has recorded; `nodes`, what it would answer
-            to `cluster-nodes`.
         engine: Which is to have it; empty for the one that has it, or else the default one.
         internal_ip: The host's address on the network between the hosts, where the spec says it.
-        mark: What it is to leave in the folder that nodes of all hosts share, and in those beside it, as the spec says
-            or else what it has recorded; empty for nothing.
     """
 
     cluster: str
     spec: str = ""
-    also: str = ""
     engine: str = ""
     internal_ip: str = ""
-    mark: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,8 +83,6 @@ class MemberUpOrder:
         whole: Of a cluster that spans hosts, the nodes of all hosts as `dump_whole` writes them; empty of others.
         secret: Of a cluster that spans hosts, what all its nodes share, in base64; empty where nothing or to be read.
         drain_s: How long jobs on nodes that have to leave are waited for; below 0 not at all.
-        take: Of a cluster that spans hosts, the mark of another one that this host is to take out of the folder that
-            they share while it plans; empty for none.
     """
 
     cluster: str
@@ -114,7 +96,6 @@ class MemberUpOrder:
     prune: bool = False
     force: bool = False
     drain_s: float = -1.0
-    take: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -168,13 +149,6 @@ def serve_status(order: StatusOrder, host: Host, reporter: Reporter) -> ClusterS
 def serve_part(order: PartOrder, host: Host, reporter: Reporter) -> dict[str, Any]:
     """This host's part of a cluster, and what it offers to more nodes where a spec is given."""
     name = check_cluster_name(order.cluster)
-    if order.also not in get_args(Also):
-        raise UsageError(
-            "the request `part` cannot be served",
-            evidence=f"also: {order.also!r:.60} (allowed: {', '.join(filter(None, get_args(Also)))})",
-            fix="gpuprov host list",
-        )
-    _refuse_no_mark("part", order.mark)
     if order.engine:
         driver = host.open(order.engine)
     else:
@@ -182,49 +156,11 @@ def serve_part(order: PartOrder, host: Host, reporter: Reporter) -> dict[str, An
             driver = engine_of_cluster(name, host.engines, reporter=reporter, creates=True)
         except NoEngine as error:
             return no_engine_document(error, host=host.name)
-    spec = load_spec_json(order.spec, cluster=name) if order.spec else None
-    seen = _part(order, spec, driver, host, reporter)
-    if order.mark:
-        seen = replace(seen, shares=_leave_mark(order, spec or seen.spec, seen, driver, host))
-    return host_part_document(seen, host=host.name)
-
-
-def _part(order: PartOrder, spec: ClusterSpec | None, driver: Driver, host: Host, reporter: Reporter) -> HostPart:
-    name = order.cluster
+    if not order.spec:
+        return host_part_document(look_at_part(driver, name), host=host.name)
+    spec = load_spec_json(order.spec, cluster=name)
     way = Way(internal_ip=order.internal_ip, ssh_connection=os.environ.get("SSH_CONNECTION", ""))
-    if spec:
-        return look_for_more(driver, spec, host, way, reporter=reporter)
-    recorded = observe_cluster(driver, name).spec if order.also == "offer" else None
-    mine = recorded.host(host.name) if recorded else None
-    if recorded and mine:
-        way = replace(way, internal_ip=mine.internal_ip or "")
-        with suppress(GpuprovError):  # whoever needs the offer asks for it again, and is told why there is none
-            return look_for_more(driver, recorded, host, way, reporter=reporter)
-    seen = look_at_part(driver, name)
-    if order.also == "nodes" and seen.exists:
-        with suppress(GpuprovError):  # so is whoever needs the nodes
-            seen = replace(seen, told_nodes=tell_nodes(driver, name))
-    return seen
-
-
-def _leave_mark(
-    order: PartOrder, spec: ClusterSpec | None, seen: HostPart, driver: Driver, host: Host
-) -> dict[str, ShareLook]:
-    """What comes of the mark in the folder of the spec, else in the recorded one; nothing where hosts share none."""
-    if spec and not isinstance(spec.share, str) and seen.spec:
-        spec = replace(spec, share=seen.spec.share)
-    if spec is None or spec.host(host.name) is None:
-        return {}
-    if not isinstance(spec.share, str) or find_folder_problem(spec.share, spec.name):
-        return {}
-    return leave_mark(spec, driver, host, order.mark)
-
-
-def _refuse_no_mark(verb: str, mark: str) -> None:
-    if mark and not MARK_TEXT.fullmatch(mark):
-        raise UsageError(
-            f"the request `{verb}` cannot be served", evidence=f"{mark!r:.60} is no mark", fix="gpuprov host list"
-        )
+    return host_part_document(look_for_more(driver, spec, host, way, reporter=reporter), host=host.name)
 
 
 def serve_key(order: KeyOrder, host: Host, reporter: Reporter) -> dict[str, Any]:
@@ -242,7 +178,6 @@ def serve_absence(order: AbsenceOrder, host: Host, reporter: Reporter) -> Change
 
 def serve_plan(order: MemberUpOrder, host: Host, reporter: Reporter) -> dict[str, Any]:
     """What `up` would change; of a cluster that spans hosts, also the nodes that this host would have."""
-    _refuse_no_mark("plan", order.take)
     wanted = _up_order(order, host)
     driver = host.open(wanted.spec.engine)
     preview = preview_up(driver, wanted, host, reporter=reporter)
@@ -259,13 +194,7 @@ def serve_plan(order: MemberUpOrder, host: Host, reporter: Reporter) -> dict[str
         return write(planned)
     facts = driver.facts()
     mine = WholeCluster().with_host(host.name, preview.members, cpus=facts.cpus, memory_bytes=facts.memory_bytes)
-    took = bool(order.take) and take_mark(wanted.part.spec, driver, host, order.take)
-    return {
-        **write(planned),
-        "whole": dump_whole(mine),
-        "secret": base64.b64encode(preview.secret).decode(),
-        "took": took,
-    }
+    return {**write(planned), "whole": dump_whole(mine), "secret": base64.b64encode(preview.secret).decode()}
 
 
 def serve_up(order: MemberUpOrder, host: Host, reporter: Reporter) -> ClusterUp:

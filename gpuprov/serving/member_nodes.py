@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from gpuprov.cluster.find_engine import engine_of_cluster, engine_of_nodes, warn_of_silence
 from gpuprov.cluster.retry_after_wait import act_on_engine
 from gpuprov.cluster.state import observe_cluster
-from gpuprov.cluster.whole import dump_whole, members_elsewhere, parse_whole, recorded_whole
+from gpuprov.cluster.whole import dump_whole, parse_whole, recorded_whole
 from gpuprov.core.errors import GpuprovError, UsageError
 from gpuprov.core.names import check_cluster_name, check_node_name
 from gpuprov.core.outcome import Outcome
@@ -20,20 +20,19 @@ from gpuprov.documents.host_part import host_part_document
 from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_MEMBERS
 from gpuprov.host.survey import survey
 from gpuprov.planes.across.hold import Leave
-from gpuprov.planes.across.leaving import SPARE_JOBS, JobsPolicy, hold_elsewhere
+from gpuprov.planes.across.leaving import JobsPolicy, hold_elsewhere
 from gpuprov.planes.across.reading import read_then_lock
 from gpuprov.planes.across.renew import renew_cluster
 from gpuprov.planes.base import Departure
 from gpuprov.planes.over_hosts.host_part import look_at_part
-from gpuprov.planes.registry import PLANES, plane_of
-from gpuprov.serving.member_ready import await_nodes
+from gpuprov.planes.registry import PLANES
 from gpuprov.shapes.outcome import Changes
 from gpuprov.workflows.hardware import ask_this_machine, look_at_nodes
 from gpuprov.workflows.remove_nodes import remove_nodes
 from gpuprov.workflows.start_stop import restore, snapshot, start_nodes, stop_nodes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
     from gpuprov.cluster.state import ClusterState
     from gpuprov.core.reporter import Reporter
@@ -78,26 +77,10 @@ class HoldOrder:
 
 
 @dataclass(frozen=True, kw_only=True)
-class HoldFoundOrder:
-    """`hold-found`: what `hold` does, asked of every host after `find`; only that of the node that gives work does it.
-
-    No job ends, and none is waited for: nobody knows yet whether the nodes may leave.
-
-    Attributes:
-        nodes: Those to hold, if some of them are on other hosts.
-        lost: Whether their disks go as well.
-    """
-
-    nodes: list[str]
-    lost: bool
-
-
-@dataclass(frozen=True, kw_only=True)
 class ReleaseOrder:
     """`release`: let nodes of other hosts take jobs again.
 
     Attributes:
-        cluster: Theirs; empty where that is not known: it is the one that `hold-found` would hold them in, if any.
         running: Those that run.
         stopped: Those that do not.
     """
@@ -131,15 +114,10 @@ class NodesOrder:
 
 @dataclass(frozen=True, kw_only=True)
 class TellOrder:
-    """`tell`: record the nodes of all hosts, and bring the nodes of this one to their files.
-
-    Attributes:
-        ready: Nodes to wait for then, until they take work.
-    """
+    """`tell`: record the nodes of all hosts, and bring the nodes of this one to their files."""
 
     cluster: str
     whole: str = field(repr=False)
-    ready: list[str] = field(default_factory=list)
 
 
 def serve_hardware(order: HardwareOrder, host: Host, reporter: Reporter) -> dict[str, Any]:
@@ -189,62 +167,12 @@ def serve_hold(order: HoldOrder, host: Host, reporter: Reporter) -> Changes:
     return Changes(host=host.name, changed=())
 
 
-def serve_hold_found(order: HoldFoundOrder, host: Host, reporter: Reporter) -> dict[str, Any]:
-    """The nodes that are held now, and their cluster; none where the node that gives them work does not run here."""
-    names = [check_node_name(name) for name in order.nodes]
-    seen = survey(host.engines, partial(_leaves_held_here, names=names, lost=order.lost))
-    seen.require_answer()
-    warn_of_silence(seen.errors, reporter)
-    for driver, leave in (found for answer in seen.answers.values() for found in answer):
-        hold_elsewhere(driver, leave, SPARE_JOBS, reporter=reporter)
-        return {"cluster": leave.state.name, "held": list(leave.departure.nodes)}
-    return {"cluster": "", "held": []}
-
-
-def _leaves_held_here(driver: Driver, *, names: Sequence[str], lost: bool) -> list[tuple[Driver, Leave]]:
-    """What is about to leave of clusters that give work here to some of these nodes, which are on other hosts.
-
-    Nodes that are down get no jobs, and stay as they are: nobody could tell afterwards why they were.
-    """
-    found = []
-    for _, state in _clusters_led_here(driver, names=names):
-        words = plane_of(state.spec.nodes.role).states(driver, state) if state.spec else {}
-        elsewhere = {one.name for one in members_elsewhere(state) if plane_of(one.role).has_services}
-        here = {node.name for node in state.nodes}
-        mine = tuple(one for one in names if one in elsewhere | here and not words.get(one, "").startswith("down"))
-        away = tuple(name for name in mine if name in elsewhere)
-        if away:
-            departure = Departure(nodes=mine, lost=mine if lost else ())
-            found.append((driver, Leave(state=state, departure=departure, elsewhere=away)))
-    return found
-
-
-def _clusters_led_here(driver: Driver, *, names: Sequence[str]) -> list[tuple[Driver, ClusterState]]:
-    """The clusters over hosts that have one of these nodes, and whose node that gives work runs here."""
-    found = []
-    for network in driver.list_networks():
-        if not {*names} & _named_by(network):
-            continue
-        state = observe_cluster(driver, network.labels[LABEL_CLUSTER])
-        head = state.node(plane_of(state.spec.nodes.role).head_name(state.spec) or "") if state.spec else None
-        if head and head.status == "running":
-            found.append((driver, state))
-    return found
-
-
 def serve_release(order: ReleaseOrder, host: Host, reporter: Reporter) -> Changes:
     """Undo `hold`."""
-    if order.cluster:
-        driver = engine_of_cluster(check_cluster_name(order.cluster), host.engines, reporter=reporter)
-        found = [(driver, observe_cluster(driver, order.cluster))]
-    else:
-        seen = survey(host.engines, partial(_clusters_led_here, names=order.running))
-        seen.require_answer()
-        warn_of_silence(seen.errors, reporter)
-        found = [one for answer in seen.answers.values() for one in answer]
-    for driver, state in found:
-        for plane in PLANES.values():
-            plane.release(driver, state, running=order.running, stopped=order.stopped)
+    driver = engine_of_cluster(check_cluster_name(order.cluster), host.engines, reporter=reporter)
+    state = observe_cluster(driver, order.cluster)
+    for plane in PLANES.values():
+        plane.release(driver, state, running=order.running, stopped=order.stopped)
     return Changes(host=host.name, changed=())
 
 
@@ -258,9 +186,7 @@ def serve_tell(order: TellOrder, host: Host, reporter: Reporter) -> Changes:
             return Outcome(changed=renew_cluster(driver, name, readings[name], reporter=reporter))
 
     find = partial(engine_of_cluster, name, host.engines, reporter=reporter)
-    done = act_on_engine(host, find, tell)
-    ready = await_nodes(find(), name, order.ready, host, reporter=reporter)[1] if order.ready else ()
-    return Changes(host=host.name, changed=(*done.changed, *ready))
+    return Changes(host=host.name, changed=act_on_engine(host, find, tell).changed)
 
 
 def serve_nodes(order: NodesOrder, host: Host, reporter: Reporter) -> Changes:

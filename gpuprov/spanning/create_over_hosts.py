@@ -23,7 +23,6 @@ from gpuprov.serving.member_nodes import TellOrder
 from gpuprov.spanning.parts.over_hosts import (
     HERE_ALONE,
     QUESTION_S,
-    head_of,
     host_of_head,
     lines_of,
     named_besides,
@@ -33,6 +32,7 @@ from gpuprov.spanning.parts.over_hosts import (
     refuse_untold,
     untold_hosts,
 )
+from gpuprov.spanning.parts.ready_there import wait_ready_there
 from gpuprov.spec.models import PlacementSpec
 
 if TYPE_CHECKING:
@@ -140,7 +140,13 @@ def _create_beside(
     whole = _with_answer(seen, told, host)
     failed = dict(seen.failed)
     if whole != seen.whole:
-        changed += _tell(seen, whole, hosts, failed, _awaited(order, seen, whole, reporter))
+        request = MemberRequest(verb="tell", document=asdict(TellOrder(cluster=seen.name, whole=dump_whole(whole))))
+        told_all, refused = read_each(hosts.work({seen.machines[host]: request for host in seen.parts}), lines_of)
+        changed += chain.from_iterable(told_all.values())
+        failed |= refused
+        role = next((one.role for one in whole.members if one.name == order.node.name), None)
+        if role and plane_of(role).has_services and host_of_head(seen) not in refused:
+            changed += wait_ready_there(seen, [order.node.name], hosts, reporter)
     return HostedNode(outcome=Outcome(changed=tuple(changed)), host=host, failed=failed, asked=len(seen.machines))
 
 
@@ -311,39 +317,3 @@ def _with_answer(seen: SpanningCluster, told: Mapping[str, Any], host: str) -> W
     known = mine[0]
     whole = seen.whole.with_host(host, mine, cpus=known.cpus, memory_bytes=known.memory_bytes)
     return whole.changed_from(seen.whole)
-
-
-def _tell(
-    seen: SpanningCluster,
-    whole: WholeCluster,
-    hosts: Hosts,
-    failed: dict[str, GpuprovError],
-    awaited: Sequence[str],
-) -> list[str]:
-    """Have all hosts record it, and bring their nodes to their files; that of the controller waits for the node.
-
-    Raises:
-        GpuprovError: The node does not take work.
-    """
-    order, home = TellOrder(cluster=seen.name, whole=dump_whole(whole)), host_of_head(seen)
-    orders = {host: replace(order, ready=list(awaited)) if host == home else order for host in seen.parts}
-    requests = {seen.machines[host]: MemberRequest(verb="tell", document=asdict(one)) for host, one in orders.items()}
-    done, refused = read_each(hosts.work(requests), lines_of)
-    if awaited and home in refused:
-        raise refused[home]
-    failed |= refused
-    return list(chain.from_iterable(done.values()))
-
-
-def _awaited(order: HostedOrder, seen: SpanningCluster, whole: WholeCluster, reporter: Reporter) -> list[str]:
-    """The nodes that the host of the controller is to wait for."""
-    member = next((one for one in whole.members if one.name == order.node.name), None)
-    if member is None or seen.spec is None or not plane_of(member.role).has_services:
-        return []
-    head, home = head_of(seen), host_of_head(seen)
-    if head is None or home not in seen.parts:
-        reporter.warn(
-            f"{home or 'the host of the controller'} does not answer: {member.name} takes no jobs until it does"
-        )
-        return []
-    return list(dict.fromkeys([head, member.name]))

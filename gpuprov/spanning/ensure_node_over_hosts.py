@@ -10,7 +10,7 @@ from gpuprov.documents.module_result import BeforeAfter
 from gpuprov.planes.across.leaving import SPARE_JOBS
 from gpuprov.spanning.create_over_hosts import HostedOrder, create_over_hosts, get_host_for
 from gpuprov.spanning.hosts_hardware import gpus_over_hosts
-from gpuprov.spanning.nodes_over_hosts import NodesChange, change_nodes_there, locate_to_change
+from gpuprov.spanning.nodes_over_hosts import NodesChange, change_nodes_there, locate_nodes, refuse_absent
 from gpuprov.spanning.parts.over_hosts import find_spanning, part_error
 from gpuprov.workflows.ensure import gpu_differences, refuse_differences, word_differences
 
@@ -147,9 +147,10 @@ def _change(
     hosts: Hosts,
     reporter: Reporter,
 ) -> tuple[str, ...]:
-    change = NodesChange(verb=verb, policy=policy)
-    found = locate_to_change([name], change, known, hosts, reporter=reporter)
-    done = change_nodes_there(found, change, hosts, reporter=reporter)
+    found = locate_nodes([name], known, hosts)
+    if verb != "rm":
+        refuse_absent([name], found, known)
+    done = change_nodes_there(found, NodesChange(verb=verb, policy=policy), hosts, reporter=reporter)
     error = part_error(done.failed, of=max(done.asked, len(done.failed)), what="hosts did not do their part")
     if error:
         raise error

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 from gpuprov.documents.module_result import BeforeAfter
@@ -10,7 +9,6 @@ from gpuprov.planes.across.cluster_order import resolve_name, resolve_spanning
 from gpuprov.spanning.down_over_hosts import down_over_hosts
 from gpuprov.spanning.hosts_up import look_and_plan_over_hosts, up_over_hosts
 from gpuprov.spanning.parts.agree import HostsUpOrder
-from gpuprov.spanning.parts.folder_marks import marks_kept
 from gpuprov.spanning.parts.over_hosts import (
     find_from_here,
     find_spanning,
@@ -69,9 +67,8 @@ def ensure_over_hosts(  # noqa: PLR0913 - what a module is given, and whom it te
     elif engine is not None:
         return None
     else:
-        seen = find_from_here(name, host, known, hosts, "" if goal == "absent" else "offer")
-        with marks_kept(seen, hosts) if seen else nullcontext():
-            draft = resolve_spanning(order, engine, seen.spec if seen else None)
+        seen = find_from_here(name, host, known, hosts)
+        draft = resolve_spanning(order, engine, seen.spec if seen else None)
         if draft is None:
             return None
     if goal == "absent":

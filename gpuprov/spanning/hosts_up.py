@@ -7,7 +7,7 @@ all nodes take some. A host that does not answer keeps its nodes, and the others
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -18,10 +18,8 @@ from gpuprov.core.outcome import Outcome
 from gpuprov.core.rollback import AGAIN
 from gpuprov.documents.host_part import read_host_part
 from gpuprov.documents.member_answers import read_answer
-from gpuprov.host.remote.ask import MemberRequest
-from gpuprov.host.remote.several import read_each, told_by
+from gpuprov.host.remote.several import read_each
 from gpuprov.planes.registry import plane_of
-from gpuprov.serving.member_ready import ReadyOrder
 from gpuprov.shapes.outcome import ClusterUp
 from gpuprov.spanning.parts.absent_hosts import tell_absence
 from gpuprov.spanning.parts.agree import (
@@ -31,21 +29,21 @@ from gpuprov.spanning.parts.agree import (
     look_and_plan_parts,
     requests_of_parts,
 )
-from gpuprov.spanning.parts.hold_there import EarlyHold, HoldThere
+from gpuprov.spanning.parts.hold_there import HoldThere
 from gpuprov.spanning.parts.hosts_leaving import remove_leaving
 from gpuprov.spanning.parts.lost_service import tell_lost_service
 from gpuprov.spanning.parts.over_hosts import lines_of, part_error, with_word
+from gpuprov.spanning.parts.ready_there import ask_ready
 from gpuprov.spanning.parts.tunnel_keys import exchange_keys
 from gpuprov.spanning.verify_hosts import verify_over_hosts
 from gpuprov.spec.overlay import unencrypted_warning
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Mapping
+    from collections.abc import Mapping
 
     from gpuprov.cluster.shrinking import Shrinking
     from gpuprov.core.reporter import Reporter
-    from gpuprov.host.remote.hosts import HostAnswers, Hosts
-    from gpuprov.host.remote.several import HostAnswer
+    from gpuprov.host.remote.hosts import Hosts
     from gpuprov.shapes.nodes import NodeRow
     from gpuprov.shapes.verify import Report
     from gpuprov.spanning.parts.over_hosts import SpanningCluster
@@ -111,12 +109,7 @@ def up_over_hosts(order: HostsUpOrder, hosts: Hosts, *, reporter: Reporter) -> H
     Raises:
         GpuprovError: Something was refused before anything was changed; the hosts together have too little room, say.
     """
-    with EarlyHold(hosts, reporter) as early:
-        return _up(order, hosts, early, reporter)
-
-
-def _up(order: HostsUpOrder, hosts: Hosts, early: EarlyHold, reporter: Reporter) -> HostsUp:
-    agreed = agree_with_hosts(order, hosts, reporter, None if order.confirm else early)  # no job waits for an answer
+    agreed = agree_with_hosts(order, hosts, reporter)
     _tell_losses(order, agreed.shrinking, reporter)
     seen, spec = agreed.seen, agreed.spec
     if not agreed.changes:
@@ -130,7 +123,7 @@ def _up(order: HostsUpOrder, hosts: Hosts, early: EarlyHold, reporter: Reporter)
     agreed = replace(agreed, whole=keyed.changed_from(agreed.whole))
     secret = agreed.secret or plane_of(spec.nodes.role).new_secret()
     with reporter.phase("hosts"):
-        done = _work_without_jobs(order, agreed, hosts, secret, early, reporter)
+        done = _work_without_jobs(order, agreed, hosts, secret, reporter)
     with reporter.phase("ready"):
         ready = _wait_ready(agreed, done, hosts, reporter)
         done.changed += tell_absence(seen, hosts, reporter=reporter)
@@ -182,55 +175,26 @@ class _Done:
     changed: list[str] = field(default_factory=list)
     rows: dict[str, tuple[NodeRow, ...]] = field(default_factory=dict)
     failed: dict[str, GpuprovError] = field(default_factory=dict)
-    waited: HostAnswer | None = None  # what came of the wait for all nodes; None where they are still to be waited for
 
 
 def _work(order: HostsUpOrder, agreed: Agreed, hosts: Hosts, secret: bytes) -> _Done:
-    """Every host does its part, all side by side; one that fails undoes its own part, and the others go on.
-
-    The host of the node that gives work waits for all nodes as soon as it has done its part.
-    """
+    """Every host does its part, all side by side; one that fails undoes its own part, and the others go on."""
     requests = requests_of_parts("up", order, agreed.spec, agreed, secret)
-    heads = plane_of(agreed.spec.nodes.role).head_names(agreed.spec)
-    home = agreed.whole.homes.get(heads[0], "") if heads else ""
-    if home in agreed.seen.parts:
-        machine = agreed.seen.machines[home]
-        requests[machine] = replace(requests[machine], following=_request_ready(agreed, agreed.seen.parts))
-    answers = hosts.work(requests)
-    told, failed = read_each(answers, partial(read_answer, ClusterUp))
+    told, failed = read_each(hosts.work(requests), partial(read_answer, ClusterUp))
     return _Done(
         changed=[f"{host}: {line}" for host, one in told.items() for line in one.changed],
         rows={host: one.nodes for host, one in told.items()},
         failed={**agreed.seen.failed, **failed},
-        waited=None if failed else _waited(answers),
     )
 
 
-def _request_ready(agreed: Agreed, on: Container[str]) -> MemberRequest:
-    """To wait for the nodes on these hosts."""
-    names = [member.name for member in agreed.whole.members if member.host in on]
-    return MemberRequest(verb="ready", document=asdict(ReadyOrder(cluster=agreed.spec.name, nodes=names)))
-
-
-def _waited(answers: HostAnswers) -> HostAnswer | None:
-    """What came of the wait; None where it has to be repeated, as other hosts were at work for longer than it saw."""
-    waited = next((answer.following for answer in answers if answer.following), None)
-    if waited is None or (waited.error and not isinstance(waited.error, TimedOut)):
-        return waited
-    until_s = waited.asked_s if waited.error else waited.heard_s
-    late = any(not answer.following and answer.heard_s > until_s for answer in answers)
-    return None if late else waited
-
-
-def _work_without_jobs(
-    order: HostsUpOrder, agreed: Agreed, hosts: Hosts, secret: bytes, early: EarlyHold, reporter: Reporter
-) -> _Done:
+def _work_without_jobs(order: HostsUpOrder, agreed: Agreed, hosts: Hosts, secret: bytes, reporter: Reporter) -> _Done:
     """The same, with no job on nodes that leave a host without the node that gives work; hosts that leave are first."""
     there, policy, leaving = HoldThere(agreed.seen, hosts, reporter), order.policy, agreed.leaving
     gone = agreed.gone
     reached = {*agreed.seen.parts, *leaving.machines} - {there.home}
     names = [one.name for one in gone if one.host in reached and plane_of(one.role).has_services]
-    held = bool(names) and (early.hand_over(names, policy) or there.take(names, policy, lost=True))
+    held = bool(names) and there.take(names, policy, lost=True)
     done = None
     try:
         policy = replace(policy, force=True, drain_s=None) if held else policy
@@ -269,11 +233,8 @@ def _wait_ready(agreed: Agreed, done: _Done, hosts: Hosts, reporter: Reporter) -
                 f"part; no node of cluster {spec.name} takes new jobs unless {head} runs"
             )
         return {}
-    machine, answer = agreed.seen.machines[home], done.waited
-    if answer is None or answer.machine != machine:
-        (answer,) = hosts.work({machine: _request_ready(agreed, done.rows)})
     try:
-        told = dict(told_by(answer))
+        told = dict(ask_ready(spec.name, names, agreed.seen.machines[home], hosts))
         lines = lines_of(told, home)
         told.pop("changed")
         words = read_host_part(told, host=home, cluster=spec.name).words

@@ -6,7 +6,7 @@ are about to leave are held there first, and jobs are looked for there.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,21 +17,12 @@ from gpuprov.core.outcome import Outcome
 from gpuprov.core.silence_limit import scaled_limit_s
 from gpuprov.documents.member_answers import strictly
 from gpuprov.host.remote.ask import MemberRequest
-from gpuprov.host.remote.several import failure_of, read_each
+from gpuprov.host.remote.several import read_each
 from gpuprov.planes.registry import plane_of
 from gpuprov.serving.member_nodes import FindOrder, NodesOrder, TellOrder
-from gpuprov.serving.member_ready import ReadyOrder
-from gpuprov.spanning.parts.hold_there import (
-    HoldThere,
-    held_there,
-    hold_where_found,
-    refuse_early,
-    release_there,
-    release_unheard,
-)
+from gpuprov.spanning.parts.hold_there import HoldThere
 from gpuprov.spanning.parts.over_hosts import (
     QUESTION_S,
-    head_of,
     lines_of,
     machine_of,
     part_error,
@@ -39,16 +30,16 @@ from gpuprov.spanning.parts.over_hosts import (
     several_have,
     untold_hosts,
 )
+from gpuprov.spanning.parts.ready_there import wait_ready_there
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from gpuprov.cluster.whole import WholeCluster
     from gpuprov.core.reporter import Reporter
     from gpuprov.host.remote.hosts import HostAnswers, Hosts
     from gpuprov.host.remote.machine import RemoteMachine
     from gpuprov.planes.across.leaving import JobsPolicy
-    from gpuprov.spanning.parts.hold_there import HeldThere
     from gpuprov.spanning.parts.over_hosts import SpanningCluster
 
 _LEAVING: Final = ("stop", "rm", "restore")  # a snapshot at most pauses a node: its own host looks for jobs
@@ -63,15 +54,11 @@ class FoundNodes:
         cluster: As its hosts that answer say; None where no node was found.
         homes: The host of each node that was found.
         failed: Why hosts do not answer.
-        held: What hosts hold of them, by host.
-        refused: Why hosts did not hold them.
     """
 
     cluster: SpanningCluster | None
     homes: Mapping[str, str]
     failed: Mapping[str, GpuprovError]
-    held: Mapping[str, HeldThere] = field(default_factory=dict)
-    refused: Mapping[str, GpuprovError] = field(default_factory=dict)
 
     def on(self, host: str) -> list[str]:
         """Those on a host."""
@@ -108,64 +95,13 @@ def locate_nodes(names: Sequence[str], known: Mapping[str, RemoteMachine], hosts
         UsageError: A node is on more than one host, or they are of several clusters.
         GpuprovError: Hosts do not answer, and a node may be there.
     """
-    here, away = _here_and_away(known, hosts)
-    return _put_together(names, known, hosts.ask(dict.fromkeys(here, _find(names))), away, hosts)
-
-
-def locate_to_change(
-    names: Sequence[str], change: NodesChange, known: Mapping[str, RemoteMachine], hosts: Hosts, *, reporter: Reporter
-) -> FoundNodes:
-    """The same; nodes that are to leave are held at once, where the host that gives them work is another one.
-
-    Whoever gets them has them changed by `change_nodes_there`, after which none is held.
-
-    Raises:
-        UsageError: As above, or no host has one of them, unless it was to be removed.
-        GpuprovError: As above.
-    """
-    here, away = _here_and_away(known, hosts)
-    if change.verb in _LEAVING:
-        following = hold_where_found(names, lost=change.verb in _LOST)
-        try:
-            answers = hosts.work(dict.fromkeys(here, replace(_find(names), following=following)))
-        except KeyboardInterrupt:
-            release_unheard(names, here, hosts, reporter)
-            raise
-    else:
-        answers = hosts.ask(dict.fromkeys(here, _find(names)))
-    after = [answer.following for answer in answers if answer.following]
-    held, refused = read_each(after, lambda told, host: held_there(told, known[host]))
-    try:
-        found = _put_together(names, known, answers, away, hosts)
-        if change.verb != "rm":
-            refuse_absent(names, found, known)
-    except BaseException:
-        for one in held.values():
-            release_there(one, hosts, reporter)
-        raise
-    return replace(found, held=held, refused=refused)
-
-
-def _find(names: Sequence[str]) -> MemberRequest:
-    return MemberRequest(verb="find", document=asdict(FindOrder(nodes=list(names))), total_s=scaled_limit_s(QUESTION_S))
-
-
-def _here_and_away(known: Mapping[str, RemoteMachine], hosts: Hosts) -> tuple[list[RemoteMachine], list[RemoteMachine]]:
-    """The hosts to ask first, and those that are asked only if need be."""
+    order = FindOrder(nodes=list(names))
+    request = MemberRequest(verb="find", document=asdict(order), total_s=scaled_limit_s(QUESTION_S))
     away = [machine for machine in known.values() if hosts.is_away(machine)]
-    return [machine for machine in known.values() if machine not in away], away
-
-
-def _put_together(
-    names: Sequence[str],
-    known: Mapping[str, RemoteMachine],
-    first: HostAnswers,
-    away: Sequence[RemoteMachine],
-    hosts: Hosts,
-) -> FoundNodes:
-    answers = list(first)
+    first = [machine for machine in known.values() if machine not in away]
+    answers = list(hosts.ask(dict.fromkeys(first, request)))
     if away and not set(names) <= _homes(names, answers).keys():
-        answers += hosts.ask(dict.fromkeys(away, _find(names)))
+        answers += hosts.ask(dict.fromkeys(away, request))
     homes = _homes(names, answers)
     parts, failed = read_each(answers, _parts)
     absent = [name for name in names if name not in homes]
@@ -238,14 +174,11 @@ def change_nodes_there(found: FoundNodes, change: NodesChange, hosts: Hosts, *, 
         GpuprovError: The host of the node that gives work refuses, or does not answer; nothing was changed.
     """
     if found.cluster is None:
-        for one in found.held.values():
-            release_there(one, hosts, reporter)
         return NodesChanged(outcome=Outcome(), failed={}, asked=0)
     work = _Work(found.cluster, found, change, hosts, reporter)
-    held = any(one.nodes for one in found.held.values())
+    work.refuse()
+    held = work.hold()
     try:
-        work.refuse()
-        held = work.hold()
         work.act(held=held)
         if change.verb == "rm":
             work.tell(held=held)
@@ -299,30 +232,20 @@ class _Work:
             )
 
     def hold(self) -> bool:
-        """Hold the nodes where the node that gives work is elsewhere; returns whether any are held now."""
-        held = self._held_already
+        """Hold the nodes where the node that gives work is elsewhere; returns whether that was to be done, and was."""
         if self._change.verb not in _LEAVING or not self._spans or self.homes == [self._head]:
-            return bool(held)
+            return False
         nodes = [row for row in self._seen.rows if row.name in self._found.homes]
         if not any(plane_of(row.role).has_services for row in nodes):
-            return bool(held)
-        names = [row.name for row in nodes]
-        refusal = self._found.refused.get(self._head)
-        if refusal:
-            refuse_early(refusal, self._change.policy)
-        if {row.name for row in nodes if row.status != "stopped"} <= held:
-            return bool(held)
-        return self._there.take(names, self._change.policy, lost=self._change.verb in _LOST) or bool(held)
-
-    @property
-    def _held_already(self) -> set[str]:
-        return {name for one in self._found.held.values() for name in one.nodes}
+            return False
+        lost = self._change.verb in _LOST
+        return self._there.take([row.name for row in nodes], self._change.policy, lost=lost)
 
     def act(self, *, held: bool) -> None:
         """Have each host do it with its own nodes; where they are held, the other hosts learn of it meanwhile."""
         change = self._change
         policy = replace(change.policy, drain_s=None) if held else change.policy
-        whole = self._whole_without(self._found.homes) if held and change.verb == "rm" else None
+        whole = self._seen.whole.without(self._found.homes) if held and change.verb == "rm" else None
         requests = {
             self._seen.machines[host]: MemberRequest(
                 verb="nodes",
@@ -348,37 +271,24 @@ class _Work:
         """Have all hosts know which nodes are left, unless they do."""
         if not self._spans or not self._gone or (held and not self.failed):
             return
-        whole = self._whole_without(self._gone)
+        whole = self._seen.whole.without(self._gone)
         if held:  # some hosts know already that nodes were to go which did not
             whole = replace(whole, serial=whole.serial + 1)
         self._do(self._tellings(whole, list(self._seen.parts)))
 
     def wait_ready(self) -> None:
         """Wait until started nodes take work."""
-        head = head_of(self._seen) if self._spans else None
-        if head is None or not self._gone or self.homes == [self._head]:
-            return
-        if self._head not in self._seen.parts:
-            self._reporter.warn(f"{self._head} with {head} does not answer: the nodes take no new jobs until it does")
-            return
-        nodes = list(dict.fromkeys([head, *sorted(self._gone)]))
-        request = MemberRequest(verb="ready", document=asdict(ReadyOrder(cluster=self._seen.name, nodes=nodes)))
-        (answer,) = self._hosts.work({self._seen.machines[self._head]: request})
-        if answer.document is None:
-            raise failure_of(answer)
-        self.changed += lines_of(answer.document, self._head)
+        if self._spans and self._gone and self.homes != [self._head]:
+            self.changed += wait_ready_there(self._seen, sorted(self._gone), self._hosts, self._reporter)
 
     def release(self) -> None:
         """Let the nodes that are still there take jobs again."""
-        verb, names = self._change.verb, {*self._found.homes, *self._held_already}
+        verb, names = self._change.verb, {*self._found.homes}
         done = self._gone if self._heard else set()  # after Ctrl-C nobody knows
         left = sorted(names - done if verb == "rm" else names)
         off = done if verb == "stop" else {row.name for row in self._seen.rows if row.status == "stopped"}
         stopped = [name for name in left if name in off]
         self._there.release(running=[name for name in left if name not in stopped], stopped=stopped)
-
-    def _whole_without(self, names: Collection[str]) -> WholeCluster:
-        return self._seen.whole.without(names)
 
     def _tellings(self, whole: WholeCluster, to: Sequence[str]) -> dict[RemoteMachine, MemberRequest]:
         order = TellOrder(cluster=self._seen.name, whole=dump_whole(whole))

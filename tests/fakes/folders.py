@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from gpuprov.core.disk import Usage
-from gpuprov.core.errors import HostNotReady, TimedOut
+from gpuprov.core.errors import HostNotReady
 from gpuprov.host.folders import FolderLook
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from gpuprov.core.disk import Disk
-
-Told = TypeVar("Told")
 
 
 @dataclass(kw_only=True)
@@ -28,7 +26,6 @@ class FakeFolders:
         can_give: Whether this process is root's.
         reach: Is told each step and its path, and may end the process there.
         marks: What was left in folders, by path and name; hosts with the same folder have the same.
-        hang: Whether the file server is away.
         disks: How full the disk of each path is.
     """
 
@@ -38,7 +35,6 @@ class FakeFolders:
     reach: Callable[[str, str], None] = lambda _step, _path: None
     marks: dict[tuple[str, str], str] = field(default_factory=dict)
     modes: dict[str, int] = field(default_factory=dict)
-    hang: bool = False
     disks: dict[str, Disk] = field(default_factory=dict)
 
     def add(self, path: str, *, owner: int = 0, empty: bool = True) -> None:
@@ -92,11 +88,6 @@ class FakeFolders:
     def remove_mark(self, path: str, name: str) -> None:
         with self._step("remove_mark", path):
             self.marks.pop((path, name), None)
-
-    def bounded(self, act: Callable[[], Told], *, limit_s: float) -> Told:
-        if self.hang:
-            raise TimedOut(f"a look at folders did not end within {limit_s:g} s", evidence="NFS", fix="findmnt")
-        return act()
 
     @contextmanager
     def _step(self, step: str, path: str) -> Iterator[None]:

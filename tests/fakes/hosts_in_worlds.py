@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import time
 from collections import ChainMap
-from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from gpuprov.core.errors import GpuprovError, Unreachable
 from gpuprov.gpu.observe import observe
-from gpuprov.host.remote.ask import OtherVersion, WorkStopped
+from gpuprov.host.remote.ask import OtherVersion
 from gpuprov.host.remote.machine import RemoteMachine
 from gpuprov.host.remote.several import HostAnswer
 from gpuprov.host.survey import EngineDoor
@@ -97,17 +96,7 @@ class HostsInWorlds:
         return answers + [self._serve(machine, request) for machine, request in more.items() if machine not in requests]
 
     def work(self, requests: Mapping[RemoteMachine, MemberRequest]) -> list[HostAnswer]:
-        answers = self.ask(requests)
-        failed = any(answer.error for answer in answers)
-        return [self._with_following(answer, requests[answer.machine].following, ended=failed) for answer in answers]
-
-    def _with_following(self, answer: HostAnswer, request: MemberRequest | None, *, ended: bool) -> HostAnswer:
-        if request is None or answer.error:
-            return answer
-        if not ended or request.regardless:
-            return replace(answer, following=self._serve(answer.machine, request))
-        stopped = WorkStopped(f"the work on {answer.machine.name} was ended", evidence="", fix="try again")
-        return replace(answer, following=HostAnswer(machine=answer.machine, error=stopped))
+        return self.ask(requests)
 
     def close(self) -> None:
         """Nothing is kept."""
@@ -137,7 +126,8 @@ class HostsInWorlds:
         name = machine.name
         self.asked.append((name, request.verb))
         if name in self.outdated:
-            other = OtherVersion(f"{name} has another version of gpuprov", evidence="it has 0.0", fix="")
+            fix = f"bring it up to date: gpuprov host add {name}"
+            other = OtherVersion(f"{name} has another version of gpuprov", evidence="it has 0.0", fix=fix)
             other.there = "0.0"
             return HostAnswer(machine=machine, error=other)
         if name in self.away:

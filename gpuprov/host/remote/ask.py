@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -28,7 +28,7 @@ from gpuprov.host.remote.ssh_failure import MISSING, SSH_FAILED, NotInstalled, s
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
     from gpuprov.core.reporter import Reporter
     from gpuprov.host.remote.connection import SshConnection
@@ -52,15 +52,11 @@ class MemberRequest:
         verb: One that members know.
         document: What it is about.
         total_s: How long a question may take altogether; None for work, which may take long while it goes on.
-        following: What the host is asked besides, and serves once this has a result, without a word from here.
-        regardless: Whether one that follows goes on where another host fails.
     """
 
     verb: str
     document: Mapping[str, Any]
     total_s: float | None = None
-    following: MemberRequest | None = None
-    regardless: bool = False
 
 
 class OtherVersion(HostNotReady):
@@ -101,7 +97,6 @@ class MemberProcess:
         self._connection = connection
         self._kept = ExitStack()
         self._exchange = self._kept.enter_context(connection.exchange([PROGRAM, "member"]))
-        self._ear = _Ear()
         self._greeted = self._spoilt = False
         self._idle_since_s = time.monotonic()
 
@@ -129,24 +124,10 @@ class MemberProcess:
             OtherVersion: It is another one.
             GpuprovError: It failed there; the three parts are its own.
         """
-        self._ear = _Ear()
-        conversation = self._conversation(request, reporter, greeted=self._greeted)
+        self._spoilt = True
         if self._greeted:
             self._exchange.forget_stderr()  # of the first request it is evidence: ssh may have failed before this
-            conversation.request()
-        return self._listen(conversation, stop)
-
-    def hear_following(
-        self, request: MemberRequest, *, reporter: Reporter, stop: threading.Event | None = None
-    ) -> dict[str, Any]:
-        """The document of the result of what was `following` the request that has been answered last; else as `ask`."""
-        return self._listen(self._conversation(request, reporter, greeted=True), stop)
-
-    def _conversation(self, request: MemberRequest, reporter: Reporter, *, greeted: bool) -> _Conversation:
-        return _Conversation(self._connection, self._exchange, self._ear, request, reporter, greeted=greeted)
-
-    def _listen(self, conversation: _Conversation, stop: threading.Event | None) -> dict[str, Any]:
-        self._spoilt = True
+        conversation = _Conversation(self._connection, self._exchange, request, reporter, greeted=self._greeted)
         try:
             document = conversation.hold(stop)
         except KeyboardInterrupt:
@@ -171,31 +152,6 @@ class MemberProcess:
         self._kept.close()
 
 
-class _Ear:
-    """What a member has said: what comes after its answer to one request is of the one that follows."""
-
-    def __init__(self) -> None:
-        self._lines = Lines()
-        self._messages: deque[Message] = deque()
-
-    @property
-    def more(self) -> bool:
-        """Whether something was said that nobody has taken."""
-        return bool(self._messages) or self._lines.begun
-
-    def feed(self, piece: bytes) -> None:
-        """Hear it.
-
-        Raises:
-            BadLine: It is not of this protocol.
-        """
-        self._messages.extend(self._lines.feed(piece))
-
-    def take(self) -> Message | None:
-        """The next message; None where there is none yet."""
-        return self._messages.popleft() if self._messages else None
-
-
 class _Conversation:
     """What is said on both sides, until the member has a result or an error.
 
@@ -207,7 +163,6 @@ class _Conversation:
         self,
         connection: SshConnection,
         exchange: Exchange,
-        ear: _Ear,
         request: MemberRequest,
         reporter: Reporter,
         *,
@@ -216,36 +171,30 @@ class _Conversation:
         self._connection = connection
         self._name = connection.machine.name
         self._exchange = exchange
-        self._ear = ear
         self._request = request
         self._reporter = reporter
+        self._lines = Lines()
         self._answered, self._heard, self._ending = greeted, False, False
         self.complete = False
         self._began_s = self._heard_s = self._said_s = time.monotonic()
+        if greeted:
+            self._request_it()
 
     def hold(self, stop: threading.Event | None) -> dict[str, Any]:
         """Listen until the end."""
-        while (document := self._take()) is None:
+        document = None
+        while document is None:
             self._refuse_lateness()
             if stop is not None and stop.is_set() and not self._ending:
                 self.end()
-                if self._request.total_s is not None:  # a question: there is nothing to undo
-                    raise WorkStopped(f"{self._name} was not waited for", evidence="", fix="try again")
             self._beat()
             piece = self._exchange.turn(_LOOK_S)
             if piece is None:
                 raise self._broken()
             if piece:
                 self._heard, self._heard_s = True, time.monotonic()
-                with self._strictly():
-                    self._ear.feed(piece)
+                document = self._hear(piece)
         return document
-
-    def request(self) -> None:
-        """Say what is asked."""
-        for kind, one in (("request", self._request), ("following", self._request.following)):
-            if one is not None:
-                self._exchange.send(render_line(kind, verb=one.verb, host=self._name, document=one.document))
 
     def end(self) -> None:
         """Tell the member to end: its undo is waited for."""
@@ -258,33 +207,21 @@ class _Conversation:
             self._said_s = now_s
             self._exchange.send(render_line("beat"))
 
-    def _take(self) -> dict[str, Any] | None:
-        """Take in what was said; the result, once that has come."""
-        with self._strictly():
-            while (message := self._ear.take()) is not None:
+    def _hear(self, piece: bytes) -> dict[str, Any] | None:
+        """Take in what was said; the result, once that has come, which is the last word."""
+        try:
+            messages = deque(self._lines.feed(piece))
+            while messages:
+                message = messages.popleft()
                 if not self._answered:
                     self._greet(message)
-                elif message.kind == "result":
-                    self._refuse_more(follows=self._request.following is not None)
-                    return dict(message.content["document"])
-                elif message.kind == "error":
-                    self._refuse_more(follows=False)
-                    raise self._error(message)
-                else:
+                elif message.kind not in ("result", "error"):
                     self._tell(message)
-        return None
-
-    def _refuse_more(self, *, follows: bool) -> None:
-        """That was its last word, unless it answers something else."""
-        if self._ear.more and not follows:
-            raise BadLine("more was said after the result")
-        self.complete = not (follows or self._ending)
-
-    @contextmanager
-    def _strictly(self) -> Iterator[None]:
-        """Say so where the host does not keep to the protocol."""
-        try:
-            yield
+                else:
+                    self._finish(more=bool(messages) or self._lines.begun)
+                    if message.kind == "error":
+                        raise self._error(message)
+                    return dict(message.content["document"])
         except BadLine as error:
             login = f"a login there must print nothing: {try_by_hand(self._connection.machine)} true"
             raise HostNotReady(
@@ -292,6 +229,12 @@ class _Conversation:
                 evidence=str(error),
                 fix=f"gpuprov host add {self._name}" if self._answered else login,
             ) from error
+        return None
+
+    def _finish(self, *, more: bool) -> None:
+        if more:
+            raise BadLine("more was said after the result")
+        self.complete = not self._ending
 
     def _greet(self, message: Message) -> None:
         said = message.content
@@ -307,7 +250,11 @@ class _Conversation:
             error.there = excerpt(said["version"])
             raise error
         self._answered = True
-        self.request()
+        self._request_it()
+
+    def _request_it(self) -> None:
+        request = self._request
+        self._exchange.send(render_line("request", verb=request.verb, host=self._name, document=request.document))
 
     def _tell(self, message: Message) -> None:
         said, reporter = message.content, self._reporter

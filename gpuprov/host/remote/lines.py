@@ -1,9 +1,8 @@
 """The member protocol: one JSON object a line, of a kind that both ends know, with nothing else in it.
 
 The member says hello and gets a request. Then it tells its progress, and ends with a result or an error. The next
-request may come then. A `following` one may come with it: it is served once the first one has a result, and dropped
-where that ends with an error. Both ends say a beat now and then while one is served: who hears nothing for SILENCE_S
-takes the other one for gone.
+request may come then. Both ends say a beat now and then while one is served: who hears nothing for SILENCE_S takes the
+other one for gone.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from gpuprov.core.units import MIB
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-PROTOCOL: Final = 3
+PROTOCOL: Final = 4
 BEAT_S: Final = 5.0
 SILENCE_S: Final = 30.0
 KEPT_S: Final = 10.0  # for how long a member that serves nothing is asked again; it ends after SILENCE_S
@@ -27,7 +26,6 @@ MOST_BYTES: Final = 256 * MIB  # of what a request comes to
 KINDS: Final[Mapping[str, Mapping[str, type]]] = {
     "hello": {"protocol": int, "version": str, "host": str},
     "request": {"verb": str, "host": str, "document": dict},
-    "following": {"verb": str, "host": str, "document": dict},
     "beat": {},
     "phase": {"name": str, "state": str},
     "node": {"name": str, "state": str},

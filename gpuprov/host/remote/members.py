@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from contextlib import contextmanager
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 
@@ -11,7 +10,6 @@ from gpuprov.host.remote.ask import PARTING_S, MemberProcess
 from gpuprov.host.remote.connection import SshConnection
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from threading import Event
 
     from gpuprov.core.reporter import Reporter
@@ -38,15 +36,9 @@ class MemberProcesses:
         self, machine: RemoteMachine, request: MemberRequest, *, reporter: Reporter, stop: Event | None = None
     ) -> dict[str, Any]:
         """As `MemberProcess.ask`; several threads may ask, one host or many."""
-        with self.lend(machine) as member:
-            return member.ask(request, reporter=reporter, stop=stop)
-
-    @contextmanager
-    def lend(self, machine: RemoteMachine) -> Iterator[MemberProcess]:
-        """One of that host, for the block alone."""
         member = self._take(machine)
         try:
-            yield member
+            return member.ask(request, reporter=reporter, stop=stop)
         finally:
             self._keep(machine, member)
 

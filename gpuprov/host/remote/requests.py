@@ -9,7 +9,6 @@ import os
 import select
 import socket
 import time
-from collections import deque
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -20,7 +19,7 @@ from gpuprov.core.interrupts import postponed_interrupts
 from gpuprov.core.silence_limit import scaled_limit_s
 from gpuprov.core.units import GIB, MIB
 from gpuprov.host.remote.lines import BEAT_S, PROTOCOL, SILENCE_S, BadLine, Lines, render_line
-from gpuprov.host.remote.serve import DONE, FAILED, TOLD_TO_END, MemberEnd
+from gpuprov.host.remote.serve import DONE, TOLD_TO_END, MemberEnd
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -36,17 +35,11 @@ _KILLED: Final = 128  # and the signal, as a shell says it
 
 @dataclass(frozen=True, kw_only=True)
 class Asked:
-    """A request as it came.
-
-    Attributes:
-        host: How the one who asks names this host.
-        follows: Whether it is dropped where the one before has failed.
-    """
+    """A request as it came; `host` is how the one who asks names this host."""
 
     verb: str
     host: str
     document: Mapping[str, Any]
-    follows: bool = False
 
 
 class Unanswered(Exception):
@@ -71,8 +64,8 @@ class Requests:
     def __init__(self, read_fd: int, write_fd: int) -> None:
         self._read_fd, self._write_fd = read_fd, write_fd
         self._lines = Lines(most_line_bytes=MOST_REQUEST_BYTES, most_bytes=_MOST_BYTES)
-        self._waiting: deque[Asked] = deque()  # one, and what follows it
-        self._any = self._closed = self._failed = False
+        self._waiting: Asked | None = None
+        self._any = self._closed = False
         self._heard_s = time.monotonic()
 
     def greet(self, host: str) -> None:
@@ -91,11 +84,9 @@ class Requests:
             TimedOut: Not even one has come.
         """
         self._heard_s = time.monotonic()
-        self._drop()
-        while not self._waiting and not self._closed:
+        while self._waiting is None and not self._closed:
             self._hear()
-            self._drop()
-        asked = self._waiting.popleft() if self._waiting else None
+        asked, self._waiting = self._waiting, None
         if self._closed and self._any:
             return None
         self._any = True
@@ -145,15 +136,8 @@ class Requests:
         code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
         if self._closed or interrupts:
             return
-        outcome = life.recv(1)
-        if outcome not in (DONE, FAILED):
+        if life.recv(1) != DONE:
             raise Unanswered(code if code > 0 else _KILLED - code)
-        self._failed = outcome == FAILED
-
-    def _drop(self) -> None:
-        """Forget a request that follows one which has failed."""
-        if self._failed and self._waiting and self._waiting[0].follows:
-            self._waiting.popleft()
 
     def _hear(self, *others: int) -> None:
         """Receive what comes within a moment, unless one of the others is ready before.
@@ -181,17 +165,11 @@ class Requests:
     def _take(self, message: Message) -> None:
         if message.kind == "beat":
             return
-        if message.kind not in ("request", "following"):
+        if message.kind != "request":
             raise BadLine(f"`{message.kind}` instead of a request")
-        asked = Asked(**message.content, follows=message.kind == "following")
-        if asked.follows:
-            early = any(one.follows for one in self._waiting)
-        else:  # one that follows and still waits is dropped: whoever asks anew has heard an error
-            early = any(not one.follows for one in self._waiting)
-            self._waiting.clear()
-        if early:
+        if self._waiting:
             raise BadLine("a request before the last one was served")
-        self._waiting.append(asked)
+        self._waiting = Asked(**message.content)
 
 
 def _ready(descriptors: Sequence[int], wait_s: float) -> list[int]:

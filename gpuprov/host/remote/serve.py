@@ -21,7 +21,6 @@ _PROGRESS: Final = 1000  # lines that wait for a slow connection; more are dropp
 _SEND_S: Final = 60.0  # for the result to be taken
 _MOMENT_S: Final = 0.2
 DONE: Final = b"."
-FAILED: Final = b"-"
 TOLD_TO_END: Final = b"!"
 
 
@@ -34,7 +33,7 @@ class MemberEnd:
     Args:
         write_fd: Where to speak to it.
         life: Ends where the process that hears the controller hears it no more, or is gone; that process says
-            TOLD_TO_END if it was, and this one, after its last word, DONE or FAILED. None in that process.
+            TOLD_TO_END if it was, and this one, after its last word, DONE. None in that process.
     """
 
     def __init__(self, write_fd: int, life: socket.socket | None = None) -> None:
@@ -52,11 +51,11 @@ class MemberEnd:
 
     def result(self, document: Mapping[str, Any]) -> None:
         """Say the result; the last word."""
-        self._end("result", DONE, document=document)
+        self._end("result", document=document)
 
     def error(self, parts: Mapping[str, Any]) -> None:
         """Say an error; the last word."""
-        self._end("error", FAILED, **parts)
+        self._end("error", **parts)
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
@@ -85,7 +84,7 @@ class MemberEnd:
         with suppress(queue.Full):  # the connection is slow, or gone
             self._out.put_nowait((render_line(kind, **content), False))
 
-    def _end(self, kind: str, outcome: bytes, **content: object) -> None:
+    def _end(self, kind: str, **content: object) -> None:
         with self._ending:
             self._done.set()
         try:
@@ -95,7 +94,7 @@ class MemberEnd:
         self._writer.join(_SEND_S)
         if self._life is not None:
             with suppress(OSError):
-                self._life.send(outcome)
+                self._life.send(DONE)
 
     def _write(self) -> None:
         """Write what there is, and a beat where there is nothing, until the end or until nobody reads."""

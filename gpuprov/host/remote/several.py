@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from concurrent.futures import ThreadPoolExecutor, wait
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from threading import Event, Lock
@@ -37,8 +37,7 @@ class HostAnswer:
     Attributes:
         document: Its result; None where there is an error.
         away_since: When it was first found to be unreachable, in UTC; empty where it is not.
-        asked_s: When it was asked, by the clock of this machine, and `heard_s` when it had answered everything.
-        following: What came of the request that follows this one; None where there is none, or this one failed.
+        asked_s: When it was asked, by the clock of this machine, and `heard_s` when it had answered.
     """
 
     machine: RemoteMachine
@@ -47,7 +46,6 @@ class HostAnswer:
     away_since: str = ""
     asked_s: float = 0.0
     heard_s: float = 0.0
-    following: HostAnswer | None = None
 
 
 def ask_hosts(
@@ -71,7 +69,7 @@ def ask_hosts(
     asked, guard = set(requests), Lock()
 
     def ask(machine: RemoteMachine, request: MemberRequest) -> tuple[HostAnswer, ...]:
-        answer = _answer(machine, partial(members.ask, machine, request, reporter=reporter), members)
+        answer = _answer(members, machine, request, reporter, None)
         named = further(answer)
         with guard:
             more = {machine: request for machine, request in named.items() if machine not in asked}
@@ -85,7 +83,7 @@ def ask_hosts(
 def work_on_hosts(
     requests: Mapping[RemoteMachine, MemberRequest], members: MemberProcesses, *, reporter: Reporter
 ) -> tuple[HostAnswer, ...]:
-    """Have each host do something. One that fails ends no other one's work, but what follows on others.
+    """Have each host do something. One that fails ends no other one's work.
 
     On Ctrl-C all are told to end, undo what they have begun, and are waited for.
 
@@ -96,18 +94,16 @@ def work_on_hosts(
     """
     if not requests:
         return ()
-    stop, unwanted = Event(), Event()  # of work, and of what follows it
+    stop = Event()
     with postponed_interrupts() as heard, ThreadPoolExecutor(min(len(requests), _AT_ONCE)) as pool:
         futures = [
-            pool.submit(_work, members, machine, request, reporter, stop, unwanted)
-            for machine, request in requests.items()
+            pool.submit(_answer, members, machine, request, reporter, stop) for machine, request in requests.items()
         ]
         going_on = set(futures)
         while going_on:
             _, going_on = wait(going_on, timeout=_MOMENT_S)
             if heard:
                 stop.set()
-                unwanted.set()
     return tuple(future.result() for future in futures)
 
 
@@ -185,39 +181,15 @@ def _line(error: GpuprovError) -> str:
     return f"{error.what}: {error.evidence}" if error.evidence else error.what
 
 
-def _work(
-    members: MemberProcesses,
-    machine: RemoteMachine,
-    request: MemberRequest,
-    reporter: Reporter,
-    stop: Event,
-    unwanted: Event,
+def _answer(
+    members: MemberProcesses, machine: RemoteMachine, request: MemberRequest, reporter: Reporter, stop: Event | None
 ) -> HostAnswer:
-    """Have a host do it, and what follows, which is ended where another host fails."""
-    after: list[HostAnswer] = []
-
-    def work() -> Mapping[str, Any]:
-        with members.lend(machine) as member:
-            document = member.ask(request, reporter=reporter, stop=stop)
-            if request.following is not None:
-                ends = stop if request.following.regardless else unwanted
-                hear = partial(member.hear_following, request.following, reporter=reporter, stop=ends)
-                after.append(_answer(machine, hear, members))
-            return document
-
-    answer = _answer(machine, work, members)
-    if answer.error is not None:
-        unwanted.set()
-    return replace(answer, following=next(iter(after), None))
-
-
-def _answer(machine: RemoteMachine, ask: Callable[[], Mapping[str, Any]], members: MemberProcesses) -> HostAnswer:
     asked_s = time.time()
     try:
-        return HostAnswer(machine=machine, document=ask(), asked_s=asked_s, heard_s=time.time())
+        told = members.ask(machine, request, reporter=reporter, stop=stop)
+        return HostAnswer(machine=machine, document=told, asked_s=asked_s, heard_s=time.time())
     except Unreachable as error:
-        failed = HostAnswer(machine=machine, error=error, away_since=members.places.mark_away(machine))
+        return HostAnswer(machine=machine, error=error, away_since=members.places.mark_away(machine))
     except GpuprovError as error:
         members.places.mark_there(machine)
-        failed = HostAnswer(machine=machine, error=error)
-    return replace(failed, asked_s=asked_s, heard_s=time.time())
+        return HostAnswer(machine=machine, error=error)

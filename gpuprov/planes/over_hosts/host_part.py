@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gpuprov.cluster.choice import Taken
 from gpuprov.cluster.host_gpus import get_gpus, with_offers
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from gpuprov.cluster.node_order import NodeOrder
     from gpuprov.cluster.placement import Offer
-    from gpuprov.cluster.share_look import ShareLook
     from gpuprov.cluster.state import ClusterState
     from gpuprov.cluster.whole import WholeCluster
     from gpuprov.core.reporter import Reporter
@@ -50,9 +49,6 @@ class HostPart:
         address: Its address on the network between the hosts, and `mtu` that of its link there; where asked.
         tunnel_key: Its public key for the encrypted overlay; empty where it has none, or that was not asked.
         taken: What a new cluster has to keep clear of, where that was asked.
-        told_nodes: What `NodesElsewhere` reads of the nodes, where that was asked.
-        shares: By folder, what it sees where nodes of all hosts share it, with the mark that it has left there, where
-            that was asked.
     """
 
     engine: str
@@ -67,13 +63,6 @@ class HostPart:
     mtu: int = 0
     tunnel_key: str = ""
     taken: Taken = field(default_factory=Taken)
-    told_nodes: Mapping[str, Any] | None = None
-    shares: Mapping[str, ShareLook] = field(default_factory=dict)
-
-    @property
-    def mark(self) -> str:
-        """What it has left in these folders; empty where in none."""
-        return next((look.mark for look in self.shares.values() if look.mark), "")
 
 
 def look_at_part(driver: Driver, cluster: str) -> HostPart:

@@ -11,26 +11,22 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from gpuprov.cluster.placement import place_nodes
-from gpuprov.cluster.share_look import new_mark
 from gpuprov.cluster.shrinking import Shrinking, lost_folder
 from gpuprov.cluster.slices import slice_cluster
 from gpuprov.cluster.whole import WholeCluster, dump_whole
 from gpuprov.core.errors import Unreachable, UsageError
 from gpuprov.host.remote.ask import MemberRequest
 from gpuprov.host.remote.several import read_each
-from gpuprov.planes.across.leaving import SPARE_JOBS
 from gpuprov.planes.base import Crew
 from gpuprov.planes.registry import PLANES, check_spec, plane_of
 from gpuprov.serving.member_clusters import MemberUpOrder, PartOrder
-from gpuprov.spanning.parts.folder_marks import marks_of, plan_ring
-from gpuprov.spanning.parts.hold_there import request_hold
 from gpuprov.spanning.parts.hosts_leaving import find_leaving
-from gpuprov.spanning.parts.over_hosts import host_of_head, look_at_spanning, machine_of, part_error, refuse_doubles
+from gpuprov.spanning.parts.over_hosts import look_at_spanning, machine_of, part_error, refuse_doubles
 from gpuprov.spanning.parts.planned_part import PlannedPart, read_planned_part
 from gpuprov.spanning.parts.settle import settle_spanning
-from gpuprov.spanning.parts.share_over_hosts import is_new_share, prove_share
+from gpuprov.spanning.parts.share_over_hosts import prove_new_share, prove_share
 from gpuprov.spanning.parts.tunnel_keys import with_tunnels
-from gpuprov.spec.addressing import node_name, number_of_name
+from gpuprov.spec.addressing import node_name
 from gpuprov.spec.serialize import dump_spec
 from gpuprov.spec.shared_folder import folder_of
 
@@ -42,9 +38,6 @@ if TYPE_CHECKING:
     from gpuprov.host.remote.hosts import Hosts
     from gpuprov.host.remote.machine import RemoteMachine
     from gpuprov.planes.across.leaving import JobsPolicy
-    from gpuprov.planes.over_hosts.host_part import HostPart
-    from gpuprov.spanning.parts.folder_marks import FolderMarks
-    from gpuprov.spanning.parts.hold_there import EarlyHold
     from gpuprov.spanning.parts.hosts_leaving import LeavingHosts
     from gpuprov.spanning.parts.over_hosts import SpanningCluster
     from gpuprov.spec.draft import Draft
@@ -79,26 +72,6 @@ class HostsUpOrder:
         """The way to each host of the spec."""
         return {host.name: machine_of(host, self.known) for host in self.draft.spec.hosts}
 
-    @property
-    def marked(self) -> dict[str, HostPart]:
-        """What hosts said when it was found, of those that left a mark in the folder that nodes share."""
-        left = self.found.marked if self.found else {}
-        return {host: left[machine] for host, machine in self.machines.items() if machine in left}
-
-    @property
-    def offered(self) -> dict[str, HostPart]:
-        """What hosts said when it was found, of those that offered to such nodes then, in whatever number."""
-        spec = self.draft.spec
-        same_way = {host for host, machine in self.machines.items() if self.known.get(host, machine) == machine}
-        return {
-            host: part
-            for host, part in (self.found.parts if self.found else {}).items()
-            if host in same_way
-            and part.offer
-            and part.spec
-            and replace(part.spec, nodes=replace(part.spec.nodes, count=spec.nodes.count)) == spec
-        }
-
 
 @dataclass(frozen=True, kw_only=True)
 class Agreed:
@@ -113,7 +86,6 @@ class Agreed:
         older: By host, its nodes with an older image, and what it lacks.
         unlimited: By host, its nodes that stay without limits of processes and memory.
         secret: What the nodes share now; empty where there is none.
-        take: By host, the mark that it takes out of the folder that they share while it plans.
     """
 
     seen: SpanningCluster
@@ -124,7 +96,6 @@ class Agreed:
     nodes: Mapping[str, tuple[str, ...]]
     lines: Mapping[str, tuple[str, ...]]
     secret: bytes = field(repr=False)
-    take: Mapping[str, str] = field(default_factory=dict)
     older: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     unlimited: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
@@ -148,24 +119,10 @@ class Agreed:
         return not same or any(self.lines.values())
 
 
-def agree_with_hosts(order: HostsUpOrder, hosts: Hosts, reporter: Reporter, early: EarlyHold | None = None) -> Agreed:
-    """Ask all hosts, place the new nodes, and have every host plan its part; changes nothing.
-
-    Args:
-        order: What is asked for.
-        hosts: The way to the hosts.
-        reporter: Is told what goes on.
-        early: Takes the nodes that leave, where they are to be held at once.
-    """
-    with marks_of(order.found, hosts) as marks:
-        return _agree(order, hosts, marks, reporter, early)
-
-
-def _agree(
-    order: HostsUpOrder, hosts: Hosts, marks: FolderMarks, reporter: Reporter, early: EarlyHold | None
-) -> Agreed:
+def agree_with_hosts(order: HostsUpOrder, hosts: Hosts, reporter: Reporter) -> Agreed:
+    """Ask all hosts, place the new nodes, and have every host plan its part; changes nothing."""
     with reporter.phase("look"):
-        seen = _look(order, hosts, marks)
+        seen = _look(order, hosts)
         for error in seen.failed.values():
             reporter.warn(f"{error.what}: {error.evidence}")
     with reporter.phase("plan"):
@@ -173,10 +130,7 @@ def _agree(
         check_spec(spec)
         before, leaving = seen.whole, find_leaving(spec, seen, order.known, hosts, reporter=reporter)
         seen = replace(seen, whole=leaving.without(before))
-        take = plan_ring(spec, seen)
-        proven = is_new_share(spec, seen, reporter) and not take
-        if proven:
-            prove_share(spec, seen, hosts)
+        proven = prove_new_share(spec, seen, hosts, reporter)
         names = [node_name(spec.nodes.prefix, number) for number in range(spec.nodes.count)]
         offers = [part.offer for host in spec.hosts if (part := seen.parts.get(host.name)) and part.offer]
         refuse_doubles(seen)
@@ -191,10 +145,8 @@ def _agree(
             nodes=nodes,
             lines={},
             secret=b"",
-            take=take,
         )
-        planned = look_and_plan_parts(order, spec, begun, hosts, early)
-        proven = marks.are_taken(take, planned) or proven
+        planned = look_and_plan_parts(order, spec, begun, hosts)
         whole = begun.whole
         for host, one in planned.items():
             mine = one.mine
@@ -216,30 +168,27 @@ def _agree(
         older, unlimited = (
             {host: getattr(one, key) for host, one in planned.items()} for key in ("older", "unlimited")
         )
-        agreed = replace(begun, whole=whole, lines=lines, secret=secret, take={}, older=older, unlimited=unlimited)
+        agreed = replace(begun, whole=whole, lines=lines, secret=secret, older=older, unlimited=unlimited)
         if spec.share and agreed.changes and not proven:
             prove_share(spec, seen, hosts)
         return agreed
 
 
-def _look(order: HostsUpOrder, hosts: Hosts, marks: FolderMarks) -> SpanningCluster:
+def _look(order: HostsUpOrder, hosts: Hosts) -> SpanningCluster:
     """What each host has of the cluster, and offers.
 
     Raises:
         GpuprovError: No host answers, or not all do and there is no such cluster yet.
     """
-    spec, before = order.draft.spec, order.marked
+    spec = order.draft.spec
     text = dump_spec(spec)
 
     def question(host: HostSpec) -> PartOrder:
         engine = host.engine or ("" if order.draft.engine_open else spec.engine)
-        mark = "" if host.name in before else new_mark()
-        return PartOrder(cluster=spec.name, spec=text, engine=engine, internal_ip=host.internal_ip or "", mark=mark)
+        return PartOrder(cluster=spec.name, spec=text, engine=engine, internal_ip=host.internal_ip or "")
 
     orders = {host.name: question(host) for host in spec.hosts}
-    seen = look_at_spanning(spec.name, order.machines, orders, hosts, order.found, order.offered)
-    marks.note(seen, spec)
-    seen = replace(seen, parts={host: _with_mark(part, before.get(host), spec) for host, part in seen.parts.items()})
+    seen = look_at_spanning(spec.name, order.machines, orders, hosts, order.found)
     error = part_error(seen.failed, of=len(spec.hosts), what=_NOTHING, undone=True)
     if error and not (seen.spec and seen.parts):
         raise error
@@ -254,17 +203,8 @@ def _look(order: HostsUpOrder, hosts: Hosts, marks: FolderMarks) -> SpanningClus
     return seen
 
 
-def _with_mark(part: HostPart, before: HostPart | None, spec: ClusterSpec) -> HostPart:
-    """With what the host has seen of the folder, and left there, when the cluster was found."""
-    if before is None or before.spec is None or before.engine != part.engine:
-        return part
-    return replace(part, shares=before.shares) if before.spec.nodes.privileged == spec.nodes.privileged else part
-
-
-def look_and_plan_parts(
-    order: HostsUpOrder, spec: ClusterSpec, agreed: Agreed, hosts: Hosts, early: EarlyHold | None = None
-) -> dict[str, PlannedPart]:
-    """What each host that answers would change for its part; meanwhile, nodes that are foreseen to leave are held.
+def look_and_plan_parts(order: HostsUpOrder, spec: ClusterSpec, agreed: Agreed, hosts: Hosts) -> dict[str, PlannedPart]:
+    """What each host that answers would change for its part.
 
     Raises:
         GpuprovError: A host refuses, or does not answer any more; nothing was changed.
@@ -279,42 +219,13 @@ def look_and_plan_parts(
     def read(told: Mapping[str, Any], host: str) -> PlannedPart:
         return read_planned_part(told, host, {node: home for node, home in homes.items() if home != host})
 
-    leaving = _foresee_leaving(agreed) if early else []
-    if early and leaving:
-        home = seen.machines[host_of_head(seen)]
-        following = request_hold(replace(seen, whole=agreed.before), leaving, SPARE_JOBS, lost=True)
-        early.foresee(seen, leaving)
-        answers = hosts.work({**requests, home: replace(requests[home], following=following)})
-        early.hear(next(answer for answer in answers if answer.machine == home))
-    else:
-        answers = hosts.ask(requests)
-    planned, refused = read_each(answers, read)
+    planned, refused = read_each(hosts.ask(requests), read)
     lost = all(isinstance(error, Unreachable) for error in refused.values())
     what = f"nothing was changed: hosts {'did not plan' if lost else 'refuse'} their part"
     error = part_error(refused, of=len(requests), what=what, undone=True)
     if error:
         raise error
     return planned
-
-
-def _foresee_leaving(agreed: Agreed) -> list[str]:
-    """The nodes that will leave hosts without the node that gives work, as far as can be seen before these plan.
-
-    Of those that are on hosts which stay, what the recorded spec has made and this one does not.
-    """
-    seen, spec = agreed.seen, agreed.spec
-    home = host_of_head(seen)
-    if home not in seen.parts or seen.spec is None:
-        return []
-    fewer = range(spec.nodes.count, seen.spec.nodes.count)
-
-    def leaves(member: Member) -> bool:
-        if member.host in agreed.leaving.nodes:
-            return member.host in agreed.leaving.machines
-        return member.host in seen.parts and number_of_name(member.name, prefix=spec.nodes.prefix) in fewer
-
-    found = (one for one in agreed.before.members if one.host != home and leaves(one))
-    return [one.name for one in found if plane_of(one.role).has_services]
 
 
 def requests_of_parts(
@@ -336,8 +247,6 @@ def requests_of_parts(
         )
     )
     return {
-        seen.machines[host]: MemberRequest(
-            verb=verb, document={**asked, "nodes": list(agreed.nodes[host]), "take": agreed.take.get(host, "")}
-        )
+        seen.machines[host]: MemberRequest(verb=verb, document={**asked, "nodes": list(agreed.nodes[host])})
         for host in seen.parts
     }

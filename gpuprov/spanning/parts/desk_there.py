@@ -36,8 +36,7 @@ def reach_desk(seen: SpanningCluster, hosts: Hosts) -> Driver:
             + (f"\n{error.what}: {error.evidence}" if error else ""),
             fix=error.fix if error else name_cluster("gpuprov cluster up", seen.name),
         )
-    part = seen.parts[home]
-    return NodesElsewhere.as_driver(hosts, seen.machines[home], seen.name, part.engine, part.told_nodes)
+    return NodesElsewhere.as_driver(hosts, seen.machines[home], seen.name, seen.parts[home].engine)
 
 
 def reach_node(node: str, known: Mapping[str, RemoteMachine], hosts: Hosts) -> Driver:

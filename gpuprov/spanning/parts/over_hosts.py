@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field, replace
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from gpuprov.cluster.here_alone import is_here_alone
 from gpuprov.cluster.placement import on_several_hosts
-from gpuprov.cluster.share_look import new_mark
 from gpuprov.cluster.whole import WholeCluster, newest_whole
 from gpuprov.core.errors import GpuprovError, HostNotReady, NoEngine, PartDone, Unreachable, UsageError
 from gpuprov.core.silence_limit import scaled_limit_s
@@ -31,7 +29,6 @@ if TYPE_CHECKING:
     from gpuprov.host.remote.hosts import HostAnswers, Hosts
     from gpuprov.host.remote.several import HostAnswer
     from gpuprov.planes.over_hosts.host_part import HostPart
-    from gpuprov.serving.member_clusters import Also
     from gpuprov.spec.models import ClusterSpec, HostSpec
 
 
@@ -51,7 +48,6 @@ class SpanningCluster:
         parts: What hosts that answer have of it.
         failed: Why the others do not.
         away: Since when hosts are unreachable.
-        marked: Hosts that have left marks in the folder that nodes share, those too that the cluster has not any more.
     """
 
     name: str
@@ -61,7 +57,6 @@ class SpanningCluster:
     parts: Mapping[str, HostPart]
     failed: Mapping[str, GpuprovError] = field(default_factory=dict)
     away: Mapping[str, str] = field(default_factory=dict)
-    marked: Mapping[RemoteMachine, HostPart] = field(default_factory=dict)
 
     @property
     def rows(self) -> tuple[NodeRow, ...]:
@@ -124,41 +119,35 @@ def machine_of(host: HostSpec, known: Mapping[str, RemoteMachine]) -> RemoteMach
 
 
 def find_spanning(
-    name: str, known: Mapping[str, RemoteMachine], hosts: Hosts, also: Also = "", *, instead: str = ""
+    name: str, known: Mapping[str, RemoteMachine], hosts: Hosts, *, instead: str = ""
 ) -> SpanningCluster | None:
     """The cluster of that name that spans hosts, as `look_for_spanning` does; None where no host has one.
 
     Raises:
         GpuprovError: As `refuse_untold` says; `instead` is what can be done then.
     """
-    seen = look_for_spanning(name, known, hosts, also)
+    seen = look_for_spanning(name, known, hosts)
     if seen.spec and seen.spec.hosts:
         return seen
     refuse_untold(seen, instead=instead)
     return None
 
 
-def look_for_spanning(name: str, known: Mapping[str, RemoteMachine], hosts: Hosts, also: Also = "") -> SpanningCluster:
+def look_for_spanning(name: str, known: Mapping[str, RemoteMachine], hosts: Hosts) -> SpanningCluster:
     """What hosts have of the cluster of that name; where it spans some, what these have of it.
 
     The hosts that `host add` has remembered are asked, and those that the cluster has besides once one of them names
-    these. What they are `also` asked, each answers as well as it can. Whoever asks for offers is about to plan, and so
-    has to take the marks that each host then leaves in the folder that nodes share.
+    these.
     """
-
-    def question() -> MemberRequest:
-        order = PartOrder(cluster=name, also=also, mark=new_mark() if also == "offer" else "")
-        return MemberRequest(verb="part", document=asdict(order), total_s=scaled_limit_s(QUESTION_S))
-
+    question = MemberRequest(verb="part", document=asdict(PartOrder(cluster=name)), total_s=scaled_limit_s(QUESTION_S))
     answers = hosts.ask(
-        {machine: question() for machine in known.values()},
-        lambda answer: {machine: question() for machine in named_besides(name, known, answer)},
+        dict.fromkeys(known.values(), question),
+        lambda answer: dict.fromkeys(named_besides(name, known, answer), question),
     )
     seen = put_together(name, known, [answer for answer in answers if answer.machine in known.values()])
     if not (seen.spec and seen.spec.hosts):
         return seen
-    its = of_its_hosts(name, seen.spec, known, answers)
-    return replace(its, marked={**seen.marked, **its.marked})
+    return of_its_hosts(name, seen.spec, known, answers)
 
 
 def refuse_untold(seen: SpanningCluster, *, instead: str = "") -> None:
@@ -201,13 +190,11 @@ def of_its_hosts(
     return put_together(name, mine, of_mine)
 
 
-def find_from_here(
-    name: str, host: Host, known: Mapping[str, RemoteMachine], hosts: Hosts, also: Also = ""
-) -> SpanningCluster | None:
+def find_from_here(name: str, host: Host, known: Mapping[str, RemoteMachine], hosts: Hosts) -> SpanningCluster | None:
     """The same as this machine sees it; a cluster of that name on this machine alone comes first."""
     if not known or is_here_alone(host, name):
         return None
-    return find_spanning(name, known, hosts, also, instead=HERE_ALONE)
+    return find_spanning(name, known, hosts, instead=HERE_ALONE)
 
 
 def require_spanning(name: str, known: Mapping[str, RemoteMachine], hosts: Hosts) -> SpanningCluster:
@@ -233,33 +220,25 @@ def look_at_spanning(
     orders: Mapping[str, PartOrder],
     hosts: Hosts,
     found: SpanningCluster | None = None,
-    offered: Mapping[str, HostPart] = MappingProxyType({}),
 ) -> SpanningCluster:
     """What these hosts have of a cluster and say besides, as they are ordered; changes nothing.
 
-    Hosts that were away when it was `found`, a moment ago, are not asked, nor those that have `offered` already.
+    Hosts that were away when it was `found`, a moment ago, are not asked.
     """
     away = {host: since for host, since in (found.away if found else {}).items() if host in machines}
     requests = {
         machine: MemberRequest(verb="part", document=asdict(orders[host]), total_s=scaled_limit_s(QUESTION_S))
         for host, machine in machines.items()
-        if host not in away and host not in offered
+        if host not in away
     }
-    seen = put_together(name, machines, hosts.ask(requests), offered)
+    seen = put_together(name, machines, hosts.ask(requests))
     failed = {host: found.failed[host] for host in away} if found else {}
-    marked = {**(found.marked if found else {}), **seen.marked}
-    return replace(seen, failed={**failed, **seen.failed}, away={**away, **seen.away}, marked=marked)
+    return replace(seen, failed={**failed, **seen.failed}, away={**away, **seen.away})
 
 
-def put_together(
-    name: str,
-    machines: Mapping[str, RemoteMachine],
-    answers: HostAnswers,
-    before: Mapping[str, HostPart] = MappingProxyType({}),
-) -> SpanningCluster:
-    """The cluster, from what its hosts have answered to `part`, and `before` the parts of others."""
-    told, failed = read_each(answers, lambda told, host: read_host_part(told, host=host, cluster=name))
-    parts = {**before, **told}
+def put_together(name: str, machines: Mapping[str, RemoteMachine], answers: HostAnswers) -> SpanningCluster:
+    """The cluster, from what its hosts have answered to `part`."""
+    parts, failed = read_each(answers, lambda told, host: read_host_part(told, host=host, cluster=name))
     newest = newest_whole([part.whole for part in parts.values() if part.whole])
     specs = [part.spec for part in parts.values() if part.spec and part.whole in (newest, None)]
     specs.sort(key=lambda spec: not spec.hosts)
@@ -271,7 +250,6 @@ def put_together(
         parts=parts,
         failed=failed,
         away=away_since(answers),
-        marked={machines[host]: part for host, part in parts.items() if part.mark},
     )
 
 

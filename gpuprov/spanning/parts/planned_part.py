@@ -23,7 +23,6 @@ class PlannedPart:
         lines: One for each change.
         mine: Its nodes as they would be.
         secret: What they share now; empty where there is none.
-        took: Whether it has taken the mark that it was to take out of a folder.
         older: One line for nodes with an older image that lacks the same.
         unlimited: A line for nodes that stay without limits of processes and memory.
     """
@@ -31,7 +30,6 @@ class PlannedPart:
     lines: tuple[str, ...]
     mine: tuple[Member, ...]
     secret: bytes = field(repr=False)
-    took: bool = False
     older: tuple[str, ...] = ()
     unlimited: tuple[str, ...] = ()
 
@@ -48,19 +46,19 @@ def read_planned_part(told: Mapping[str, Any], host: str, elsewhere: Mapping[str
         GpuprovError: It is none, or it plans a node of another host.
     """
 
-    def read() -> tuple[str, bytes, bool]:
-        whole, secret, took = told["whole"], told["secret"], told["took"]
-        if not (isinstance(whole, str) and isinstance(secret, str) and isinstance(took, bool)):
+    def read() -> tuple[str, bytes]:
+        whole, secret = told["whole"], told["secret"]
+        if not (isinstance(whole, str) and isinstance(secret, str)):
             raise ValueError("a plan has no nodes")  # noqa: TRY004 - all that is wrong in an answer is a ValueError
-        return whole, base64.b64decode(secret, validate=True), took
+        return whole, base64.b64decode(secret, validate=True)
 
-    whole, secret, took = strictly(read, host)
+    whole, secret = strictly(read, host)
     mine = parse_whole(whole, source=f"the answer of {host}").on(host)
     strictly(lambda: _refuse_others(mine, elsewhere), host)
     lines, older, unlimited = (
         read_lines({"unlimited": [], **told}, key, host) for key in ("plan", "older", "unlimited")
     )
-    return PlannedPart(lines=lines, mine=mine, secret=secret, took=took, older=older, unlimited=unlimited)
+    return PlannedPart(lines=lines, mine=mine, secret=secret, older=older, unlimited=unlimited)
 
 
 def _refuse_others(mine: Iterable[Member], elsewhere: Mapping[str, str]) -> None:

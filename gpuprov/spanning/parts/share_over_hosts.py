@@ -1,20 +1,20 @@
-"""The folder that nodes of all hosts share: proof that it is one folder, and not one on each host, in two questions.
+"""The folder that nodes of all hosts share: proof that it is one folder, and not one on each host.
 
 Each host is asked what it sees at the path. The first one leaves a mark there for each of the others, which they must
-see, and take away. Its name is new each time, so that no host's cache of names knows it as missing. This is done where
-`FolderMarks` has not proven it without a question of its own.
+see, and take away. Its name is new each time, so that no host's cache of names knows it as missing.
 """
 
 from __future__ import annotations
 
+import secrets
 from contextlib import ExitStack
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from gpuprov.cluster.share_look import (
+    MARK_DIGITS,
     SHARING_HOSTS,
     ShareOrder,
-    new_mark,
     refuse_different_accounts,
     refuse_other_folders,
 )
@@ -23,34 +23,36 @@ from gpuprov.core.silence_limit import scaled_limit_s
 from gpuprov.documents.share_look import read_share_look
 from gpuprov.host.remote.ask import MemberRequest
 from gpuprov.host.remote.several import read_each
-from gpuprov.planes.over_hosts.shared_places import shared_places
-from gpuprov.planes.registry import plane_of
+from gpuprov.planes.registry import plane_of, service_folders
 from gpuprov.spanning.parts.over_hosts import QUESTION_S, part_error
 from gpuprov.spec.serialize import dump_spec
-from gpuprov.spec.shared_folder import ACCOUNT_UID, folder_of
+from gpuprov.spec.shared_folder import ACCOUNT, ACCOUNT_UID, folder_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from gpuprov.cluster.share_look import ShareLook
     from gpuprov.core.reporter import Reporter
     from gpuprov.host.remote.hosts import Hosts
-    from gpuprov.planes.over_hosts.shared_places import SharedPlace
     from gpuprov.spanning.parts.over_hosts import SpanningCluster
     from gpuprov.spec.models import ClusterSpec
 
 
-def is_new_share(spec: ClusterSpec, seen: SpanningCluster, reporter: Reporter) -> bool:
-    """Whether not all hosts have recorded the folder; where a new cluster has none, it is said how to have one."""
-    if not folder_of(spec):
+def prove_new_share(spec: ClusterSpec, seen: SpanningCluster, hosts: Hosts, reporter: Reporter) -> bool:
+    """Prove a folder that not all hosts have recorded; returns whether that was done."""
+    folder = folder_of(spec)
+    if not folder:
         if plane_of(spec.nodes.role).shares and seen.spec is None:
             reporter.note(
                 f"the nodes of cluster {spec.name} share no folder, so `gpuprov submit` and `grid` cannot be used; to "
                 f"have one, {SHARING_HOSTS} and name it: gpuprov cluster up --share FOLDER"
             )
         return False
-    places = shared_places(spec)
-    return not all(part.spec is not None and shared_places(part.spec) == places for part in seen.parts.values())
+    folders = _folders(spec)
+    if all(part.spec is not None and _folders(part.spec) == folders for part in seen.parts.values()):
+        return False
+    prove_share(spec, seen, hosts)
+    return True
 
 
 def prove_share(spec: ClusterSpec, seen: SpanningCluster, hosts: Hosts) -> None:
@@ -59,38 +61,44 @@ def prove_share(spec: ClusterSpec, seen: SpanningCluster, hosts: Hosts) -> None:
     Raises:
         GpuprovError: With what each host sees, or why one cannot tell.
     """
-    for where in shared_places(spec):
+    for where in _folders(spec):
         _prove(where, spec, seen, hosts)
 
 
-def refuse_unlike(looks: Mapping[str, ShareLook], where: SharedPlace, spec: ClusterSpec, seen: SpanningCluster) -> None:
-    """Refuse hosts that do not see a folder of the same user, and what an earlier cluster has left for a service.
+@dataclass(frozen=True, kw_only=True)
+class _Where:
+    """A folder, and the user of the nodes to whom it belongs."""
 
-    Raises:
-        UsageError: With what each host sees.
-    """
+    folder: str
+    uid: int
+    account: str
+
+
+def _folders(spec: ClusterSpec) -> list[_Where]:
+    """The folder that all nodes share, and those beside it for services."""
+    beside = [_Where(folder=one.source, uid=one.uid, account=one.account) for one in service_folders(spec)]
+    shared = folder_of(spec)
+    return [_Where(folder=shared, uid=ACCOUNT_UID, account=ACCOUNT), *beside] if shared else []
+
+
+def _prove(where: _Where, spec: ClusterSpec, seen: SpanningCluster, hosts: Hosts) -> None:
     folder = where.folder
-    refuse_different_accounts(looks, folder, spec.name, account=where.account)
-    if where.uid != ACCOUNT_UID and seen.spec is None and not all(look.empty for look in looks.values()):
-        raise UsageError(
-            f"the folder {folder} is not empty, and cluster {spec.name} is new",
-            evidence=f"it has what the {where.account} of an earlier cluster knew",
-            fix=f"empty it, on {next(iter(looks))}: sudo find {folder} -mindepth 1 -delete; then run the same command "
-            "again",
-        )
-
-
-def _prove(where: SharedPlace, spec: ClusterSpec, seen: SpanningCluster, hosts: Hosts) -> None:
     first, *others = (host.name for host in spec.hosts if host.name in seen.parts)
-    marks = {host: new_mark() for host in others or [first]}
+    marks = {host: secrets.token_hex(MARK_DIGITS // 2) for host in others or [first]}
     asking = _Asking(spec, seen, hosts, marks, where)
     with ExitStack() as unless_taken:
         unless_taken.callback(asking.forget, first)
         looks = asking.ask({first: "leave", **dict.fromkeys(others, "")})
-        refuse_unlike(looks, where, spec, seen)
+        refuse_different_accounts(looks, folder, spec.name, account=where.account)
+        if where.uid != ACCOUNT_UID and seen.spec is None and not all(look.empty for look in looks.values()):
+            raise UsageError(
+                f"the folder {folder} is not empty, and cluster {spec.name} is new",
+                evidence=f"it has what the {where.account} of an earlier cluster knew",
+                fix=f"empty it, on {first}: sudo find {folder} -mindepth 1 -delete; then run the same command again",
+            )
         if looks[first].mark:  # else it is somebody else's, which each host's plan says in words
             looks |= asking.ask(dict.fromkeys(marks, "take"))
-            refuse_other_folders(looks, where.folder, spec.name, marks)
+            refuse_other_folders(looks, folder, spec.name, marks)
         unless_taken.pop_all()
 
 
@@ -98,7 +106,7 @@ class _Asking:
     """Questions about one folder, with a mark for each host that is to take one."""
 
     def __init__(
-        self, spec: ClusterSpec, seen: SpanningCluster, hosts: Hosts, marks: Mapping[str, str], where: SharedPlace
+        self, spec: ClusterSpec, seen: SpanningCluster, hosts: Hosts, marks: Mapping[str, str], where: _Where
     ) -> None:
         self._spec, self._seen, self._hosts, self._marks, self._where = spec, seen, hosts, marks, where
 
@@ -122,19 +130,13 @@ class _Asking:
         self._hosts.ask({self._seen.machines[host]: self._request(host, "remove")})
 
     def _request(self, host: str, act: str) -> MemberRequest:
-        marks = [self._marks[host]] if act == "take" else list(self._marks.values())
-        return share_request(self._where, self._spec, self._seen.parts[host].engine, act, marks)
-
-
-def share_request(where: SharedPlace, spec: ClusterSpec, engine: str, act: str, marks: Sequence[str]) -> MemberRequest:
-    """The question to one host about a folder, and what it is to do with marks there."""
-    order = ShareOrder(
-        cluster=spec.name,
-        spec=dump_spec(spec),
-        engine=engine,
-        act=act,
-        marks=list(marks),
-        folder=where.folder,
-        uid=where.uid,
-    )
-    return MemberRequest(verb="share", document=asdict(order), total_s=scaled_limit_s(QUESTION_S))
+        order = ShareOrder(
+            cluster=self._spec.name,
+            spec=dump_spec(self._spec),
+            engine=self._seen.parts[host].engine,
+            act=act,
+            marks=[self._marks[host]] if act == "take" else list(self._marks.values()),
+            folder=self._where.folder,
+            uid=self._where.uid,
+        )
+        return MemberRequest(verb="share", document=asdict(order), total_s=scaled_limit_s(QUESTION_S))

@@ -441,7 +441,6 @@ REASONS = {
     "spanning/ensure_node_over_hosts.py": "a lost node: tests/unit/spanning/test_ensure_node_over_hosts.py",
     "serving/member_ready.py": "another controller: tests/unit/serving/test_hosts.py",
     "serving/request_bytes.py": "another version: tests/unit/cli/test_hosts_that_answer_badly.py",
-    "serving/member_clusters.py": "another version has asked: tests/unit/cli/test_offers_there.py",
     "serving/member_create.py": "another version has asked: tests/unit/cli/test_create_there.py",
     "serving/member_nodes.py": "another version or another controller: tests/unit/cli/test_nodes_there.py",
     "spanning/nodes_over_hosts.py": "nodes of other hosts: tests/unit/cli/test_nodes_there.py",

@@ -57,7 +57,7 @@ def test_a_clone_of_a_node_of_a_cluster_on_another_host_alone(lab: Typing) -> No
 def test_a_node_on_a_host_is_one_of_the_whole_cluster(lab: Typing) -> None:
     told = lab.json("create-node", "c009", "--host", "hinton", "--gpus", "1")
     assert any(line.startswith("hinton: created node c009") for line in told["changed"])
-    assert verbs(lab) == ["seek", "create", "tell"]
+    assert verbs(lab) == ["seek", "create", "tell", "ready"]
     assert homes(lab)["c009"] == "hinton"
     assert "NodeName=c009 NodeAddr=10.0.5.10" in conf_of_all(lab)
     assert set(states(lab).values()) == {"idle"}
@@ -73,6 +73,14 @@ def test_a_node_on_a_host_is_one_of_the_whole_cluster(lab: Typing) -> None:
     assert lab.json("create-node", "c009", "--host", "hinton", "--gpus", "1")["unchanged"]
     assert lab.json("cluster", "up", "--no-verify")["unchanged"]
     assert "hinton: removed c009" in lab.json("rm", "c009")["changed"]
+
+
+def test_a_node_is_not_waited_for_where_the_host_of_the_controller_does_not_answer(lab: Typing) -> None:
+    lab.hosts.away = {"hoff"}
+    told = lab.json("create-node", "c009", "--host", "hinton", "--gpus", "0", expect=AWAY)
+    assert any(line.startswith("hinton: created node c009") for line in told["changed"])
+    assert "hoff with c000 does not answer: no new jobs start on c009 until it does" in lab.errors
+    assert ("hoff", "ready") not in lab.hosts.asked
 
 
 def test_two_at_once_get_different_addresses_and_the_next_run_tells_all_hosts(
@@ -277,7 +285,7 @@ def test_a_clone_is_made_on_the_host_of_its_source(lab: Typing) -> None:
     lab.hosts.asked.clear()
     told = lab.json("clone", "c003", "c009")
     assert any(line.startswith("hinton: created node c009") for line in told["changed"])
-    assert verbs(lab) == ["find", "create", "tell"]
+    assert verbs(lab) == ["find", "create", "tell", "ready"]
     assert homes(lab)["c009"] == "hinton"
     assert world(lab, "hinton").engine.nodes["c009"].files["/etc/munge/munge.key"] == munge_key(lab)
     assert lab.json("clone", "c003", "c009")["unchanged"]

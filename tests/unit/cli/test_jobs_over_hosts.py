@@ -13,7 +13,7 @@ import pytest
 
 from gpuprov.cli import spanning
 from gpuprov.cli.main import main
-from gpuprov.cluster.nodes_elsewhere import NODE_RUN
+from gpuprov.cluster.nodes_elsewhere import CLUSTER_NODES, NODE_RUN
 from gpuprov.core.errors import EngineError, Unreachable
 from gpuprov.core.relay import Relay
 from gpuprov.drivers import node_trees
@@ -115,14 +115,14 @@ def test_a_command_goes_with_its_project_to_the_host_of_the_controller(lab: Lab)
     (lab.project / "train.py").write_text("import sys; print('trained', sys.argv[1:])")
     assert lab("submit", "--gpus", "0", "--", "python3", "train.py", "--lr", "0.1") == "1\n"
     assert lab.hosts.asked == [
-        *(("hoff", "part"), ("hinton", "part")),
+        *(("hoff", "part"), ("hinton", "part"), ("hoff", CLUSTER_NODES)),
         *(("hoff", "write_tree"), ("hoff", NODE_RUN)),
     ], "the copy, and the program, after which the copy is removed"
     assert lab.jobs.held() == []
     lab.hosts.asked.clear()
     waited = lab.document("jobs", "wait", "1")
     assert [(job["id"], job["state"], job["exit_status"]) for job in waited["jobs"]] == [("1", "done", 0)]
-    assert [verb for _, verb in lab.hosts.asked] == ["part", "part", NODE_RUN]
+    assert [verb for _, verb in lab.hosts.asked] == ["part", "part", CLUSTER_NODES, NODE_RUN]
     assert lab("jobs", "logs", "1", "--follow") == "trained ['--lr', '0.1']\n"
     order = lab.document("jobs", "show", "1")["submissions"][0]["order"]
     assert (order["command"][0], order["time_limit_s"]) == ("python3", 12 * 3600)
@@ -178,7 +178,7 @@ def test_a_grid_is_run_asked_for_and_pulled(lab: Lab) -> None:
     lab.hosts.asked.clear()
     submitted = lab.document("grid", "run", "--minimal", "--gpus", "0", ".")
     assert submitted["id"] == "1"
-    assert [verb for _, verb in lab.hosts.asked] == ["part", "part", "write_tree", NODE_RUN]
+    assert [verb for _, verb in lab.hosts.asked] == ["part", "part", CLUSTER_NODES, "write_tree", NODE_RUN]
     lab("jobs", "wait", "1")
     assert "done" in lab("grid", "status", ".")
     assert "0.8" in lab("grid", "results", ".")
@@ -320,13 +320,13 @@ def test_files_are_copied_from_and_to_a_node_of_another_host(bare: Lab) -> None:
     assert "there is no node c009" in bare.said.err
 
 
-def test_hosts_are_asked_once_for_their_part_and_its_nodes(bare: Lab) -> None:
+def test_only_the_host_that_takes_jobs_is_asked_for_nodes(bare: Lab) -> None:
     bare.up("worker")
     assert bare.document("jobs")["jobs"] == []
-    assert bare.hosts.asked == [("hoff", "part"), ("hinton", "part"), ("hoff", NODE_RUN)]
+    assert bare.hosts.asked == [("hoff", "part"), ("hinton", "part"), ("hoff", CLUSTER_NODES), ("hoff", NODE_RUN)]
 
 
 def test_nodes_that_a_host_tells_wrongly_are_refused(bare: Lab) -> None:
     bare.up("worker")
-    bare.hosts.spoiled["hoff", "part"] = lambda told: {**told, "cluster_nodes": {**told["cluster_nodes"], "nodes": 5}}
+    bare.hosts.spoiled["hoff", CLUSTER_NODES] = lambda told: {**told, "nodes": 5}
     assert bare.document("jobs", code=3)["error"]["what"] == "hoff gave an unexpected answer"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -12,8 +12,7 @@ from gpuprov.cluster.state import observe_cluster
 from gpuprov.cluster.whole import recorded_whole
 from gpuprov.core.errors import EngineError
 from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_MEMBERS
-from gpuprov.host.remote.ask import WorkStopped
-from tests.fakes.slurm import FakeJob
+from tests.fakes.slurm import Drain, FakeJob
 from tests.unit.cli.test_spanning import AWAY, at_the_controller
 
 if TYPE_CHECKING:
@@ -65,7 +64,7 @@ def test_a_removed_node_is_in_no_file_of_any_host(lab: Typing) -> None:
     wholes = [recorded_whole(observe_cluster(one.driver, "lab")) for one in lab.hosts.worlds.values()]
     assert wholes[0] == wholes[1]
     assert sorted(wholes[0].homes) == ["c000", "c001", "c002"] if wholes[0] else False
-    assert verbs(lab) == ["find", "hold-found", "nodes", "tell"], "the second follows the first at once"
+    assert verbs(lab) == ["find", "hold", "nodes", "tell"]
     assert max(Counter(lab.hosts.asked).values()) == 1
     assert set(states(lab).values()) == {"idle"}
     assert "hinton: create node c003" in " ".join(lab.json("cluster", "up", "--no-verify")["changed"])
@@ -79,11 +78,11 @@ def test_a_cluster_whose_record_cannot_be_read_keeps_no_node_of_others(lab: Typi
     assert "hinton: removed c003" in lab.json("rm", "c003")["changed"]
 
 
-def test_a_node_beside_the_controller_is_removed_in_three_round_trips(lab: Typing) -> None:
+def test_a_node_beside_the_controller_is_held_by_its_own_host(lab: Typing) -> None:
     seen: list[tuple[str, ...]] = []
     world(lab, "hoff").slurm.on_drain = seen.append
     lab.type("rm", "c001")
-    assert verbs(lab) == ["find", "hold-found", "nodes", "tell"]
+    assert verbs(lab) == ["find", "nodes", "tell"]
     assert seen == [("c001",)], "only by the command itself, on its own host"
     assert "NodeName=c001" not in conf_of_all(lab)
 
@@ -126,15 +125,15 @@ def test_no_job_starts_on_a_node_while_its_host_stops_it(lab: Typing) -> None:
     assert set(states(lab).values()) == {"idle"}
 
 
-def test_a_node_stops_in_three_round_trips(lab: Typing) -> None:
+def test_a_node_that_stops_is_held_and_then_released(lab: Typing) -> None:
     lab.type("stop", "c003")
-    assert verbs(lab) == ["find", "hold-found", "nodes", "release"]
+    assert verbs(lab) == ["find", "hold", "nodes", "release"]
 
 
 def test_a_node_is_not_held_for_one_that_is_not_there(lab: Typing) -> None:
     lab.type("stop", "c003", "c009", expect=2)
     assert "there is no node c009" in lab.errors
-    assert verbs(lab) == ["find", "hold-found", "release"]
+    assert verbs(lab) == ["find"]
     assert world(lab, "hoff").slurm.drains == {}
 
 
@@ -157,23 +156,18 @@ def test_a_node_that_is_stopped_stays_as_slurm_has_it_where_the_command_is_refus
     assert (slurm.drains, slurm.reasons, seen) == ({}, before, [])
     lab.hosts.asked.clear()
     lab.type("rm", "c003")
-    assert verbs(lab) == ["find", "hold-found", "nodes", "tell"]
+    assert verbs(lab) == ["find", "hold", "nodes", "tell"]
+    assert seen == [], "it takes no jobs"
 
 
-def test_nodes_are_held_later_where_a_third_host_has_ended_the_first_attempt(lab: Typing) -> None:
-    honest = lab.hosts.work
-    stopped = WorkStopped("the work on hoff was ended", evidence="", fix="try again")
-
-    def work(requests: Any) -> Any:
-        return [
-            replace(one, following=replace(one.following, document=None, error=stopped)) if one.following else one
-            for one in honest(requests)
-        ]
-
-    lab.hosts.work = work  # type: ignore[method-assign]
-    lab.type("stop", "c003")
-    assert verbs(lab) == ["find", "hold-found", "hold", "nodes", "release"]
-    assert world(lab, "hoff").slurm.drains == {}
+def test_a_node_that_somebody_drained_stays_so_where_the_command_is_refused(lab: Typing) -> None:
+    slurm = world(lab, "hoff").slurm
+    slurm.drains["c002"] = Drain(reason="broken fan")
+    for one in lab.hosts.worlds.values():
+        one.slurm.queue = [FakeJob(id="7", nodes="c003")]
+    lab.type("stop", "c002", "c003", expect=2)
+    assert "job 7 of alice" in lab.errors
+    assert slurm.drains == {"c002": Drain(reason="broken fan")}
 
 
 def test_a_node_that_could_not_be_stopped_takes_jobs_again(lab: Typing) -> None:

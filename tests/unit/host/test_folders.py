@@ -259,21 +259,6 @@ def test_marks_that_another_controller_removes_meanwhile_do_not_matter(
     assert [path.name for path in folder.iterdir()] == [MARK]
 
 
-@ROOT_ALONE
-def test_what_is_done_within_a_limit_is_done_as_the_owner_and_in_another_process(
-    folders: LocalFolders, tmp_path: Path
-) -> None:
-    folders.make(PLACE, owner=UID)
-
-    def act() -> list[str]:
-        folders.leave_marks(PLACE, {MARK: "00ff"})
-        return [folders.read_mark(PLACE, MARK), str(os.getpid())]
-
-    text, pid = folders.bounded(act, limit_s=10.0)
-    assert (text, pid != str(os.getpid()), os.geteuid()) == ("00ff", True, 0)
-    assert (tmp_path / PLACE[1:] / MARK).stat().st_uid == UID
-
-
 def test_the_file_system_is_the_one_that_was_mounted_last_at_the_longest_path() -> None:
     table = """\
 21 1 8:1 / / rw - ext4 /dev/sda1 rw

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from unittest.mock import Mock
@@ -17,7 +16,7 @@ from gpuprov.core.errors import EngineError, GpuprovError, HostNotReady, PartDon
 from gpuprov.planes.across.leaving import SPARE_JOBS
 from gpuprov.spanning.down_over_hosts import down_over_hosts
 from gpuprov.spanning.hosts_up import look_and_plan_over_hosts, up_over_hosts
-from gpuprov.spanning.nodes_over_hosts import NodesChange, change_nodes_there, locate_nodes, locate_to_change
+from gpuprov.spanning.nodes_over_hosts import NodesChange, change_nodes_there, locate_nodes
 from gpuprov.spanning.parts import agree
 from gpuprov.spanning.parts.agree import HostsUpOrder
 from gpuprov.spanning.parts.over_hosts import find_spanning, get_host_of_node
@@ -38,8 +37,10 @@ from tests.fakes.faults import Killed
 from tests.fakes.hosts_in_worlds import SINCE, HostsInWorlds, keep_keys_below
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
+    from gpuprov.host.remote.several import HostAnswer
     from gpuprov.spanning.hosts_up import HostsUp
     from gpuprov.spanning.parts.over_hosts import SpanningCluster
     from tests.conftest import Recording
@@ -496,19 +497,27 @@ def test_a_host_speaks_for_its_own_nodes_alone(lab: Controller, names: tuple[str
     assert not found.report.passed
 
 
+def test_a_new_cluster_is_refused_as_a_whole_where_one_host_has_another_version(lab: Controller) -> None:
+    lab.hosts.outdated = {"hinton"}
+    with pytest.raises(GpuprovError, match="a new cluster needs all its hosts") as caught:
+        lab.up()
+    assert caught.value.fix == "bring it up to date: gpuprov host add hinton"
+    assert not any(world.engine.nodes or world.engine.networks for world in lab.hosts.worlds.values())
+    assert {verb for _, verb in lab.hosts.asked} == {"part"}
+
+
 def verbs_of(lab: Controller, host: str) -> list[str]:
     return [verb for name, verb in lab.hosts.asked if name == host]
 
 
-def test_nodes_that_leave_are_held_while_hosts_plan(lab: Controller) -> None:
+def test_nodes_that_leave_are_held_once_all_hosts_have_agreed(lab: Controller) -> None:
     lab.up()
     lab.hosts.asked.clear()
     held: list[tuple[str, ...]] = []
     lab.hosts.worlds["hoff"].slurm.on_drain = held.append
     assert lab.up(2).error is None
     assert held == [("c002", "c003")]
-    assert verbs_of(lab, "hoff").count("hold") == 1
-    assert "release" not in verbs_of(lab, "hoff")
+    assert verbs_of(lab, "hoff") == ["part", "plan", "hold", "up", "ready"]
 
 
 def test_a_job_on_a_node_that_is_to_leave_is_spared_and_ends_by_force(lab: Controller) -> None:
@@ -525,113 +534,51 @@ def test_a_job_on_a_node_that_is_to_leave_is_spared_and_ends_by_force(lab: Contr
     assert "c003" not in lab.hosts.worlds["hinton"].engine.nodes
 
 
-def test_nodes_take_jobs_again_where_another_host_refuses_its_plan(lab: Controller) -> None:
-    lab.up()
-    honest, slurm = lab.hosts.work, lab.hosts.worlds["hoff"].slurm
-    held: list[tuple[str, ...]] = []
-    slurm.on_drain = held.append
-
-    def work(requests: Any) -> Any:
-        answers = honest(requests)
-        if any(request.verb == "plan" for request in requests.values()):
-            refusal = EngineError("no room", evidence="e", fix="f")
-            return [
-                replace(one, document=None, error=refusal) if one.machine.name == "hinton" else one for one in answers
-            ]
-        return answers
-
-    lab.hosts.work = work  # type: ignore[method-assign]
-    with pytest.raises(GpuprovError, match="refuse their part"):
-        lab.up(2)
-    assert held
-    assert slurm.drains == {}
-    assert verbs_of(lab, "hoff")[-1] == "release"
-
-
-def interrupt_after(lab: Controller, verb: str) -> None:
-    """Have Ctrl-C come when hosts have served this, before anybody hears of it."""
+def spoil_hold(lab: Controller, spoil: Callable[[HostAnswer], HostAnswer]) -> None:
+    """Have something happen when a host holds nodes, before anybody hears of it."""
     honest = lab.hosts.work
 
     def work(requests: Any) -> Any:
-        answers = honest(requests)
-        if any(request.verb == verb for request in requests.values()):
-            raise KeyboardInterrupt
-        return answers
+        held = any(request.verb == "hold" for request in requests.values())
+        return [spoil(answer) if held else answer for answer in honest(requests)]
 
     lab.hosts.work = work  # type: ignore[method-assign]
 
 
-def test_nodes_take_jobs_again_where_nobody_heard_that_they_were_held(lab: Controller) -> None:
-    lab.up()
-    honest = lab.hosts.work
-    lost = Unreachable("the connection to hoff was lost", evidence="", fix="look")
-
-    def work(requests: Any) -> Any:
-        answers = honest(requests)
-        if any(request.verb == "plan" for request in requests.values()):
-            return [
-                replace(one, document=None, error=lost, following=None) if one.machine.name == "hoff" else one
-                for one in answers
-            ]
-        return answers
-
-    lab.hosts.work = work  # type: ignore[method-assign]
-    with pytest.raises(HostNotReady, match="did not plan their part"):
-        lab.up(2)
-    assert verbs_of(lab, "hoff")[-2:] == ["hold", "release"]
-    assert lab.hosts.worlds["hoff"].slurm.drains == {}
+def lose(answer: HostAnswer) -> HostAnswer:
+    lost = Unreachable("the connection to hoff was lost", evidence="ssh printed nothing", fix="look")
+    return replace(answer, document=None, error=lost)
 
 
-def test_nodes_take_jobs_again_after_ctrl_c_while_hosts_plan(lab: Controller) -> None:
-    lab.up()
-    interrupt_after(lab, "plan")
-    with pytest.raises(KeyboardInterrupt):
-        lab.up(2)
-    assert "hold" in verbs_of(lab, "hoff")
-    assert lab.hosts.worlds["hoff"].slurm.drains == {}
+def interrupt(_answer: HostAnswer) -> HostAnswer:
+    raise KeyboardInterrupt
 
 
-def test_nodes_take_jobs_again_after_ctrl_c_while_they_are_looked_for(lab: Controller) -> None:
-    lab.up()
-    interrupt_after(lab, "find")
-    change, machines = NodesChange(verb="stop", policy=SPARE_JOBS), lab.hosts.machines
-    with pytest.raises(KeyboardInterrupt):
-        locate_to_change(["c003"], change, machines, lab.hosts, reporter=lab.reporter)
-    assert verbs_of(lab, "hoff")[-2:] == ["hold-found", "release"]
-    assert lab.hosts.worlds["hoff"].slurm.drains == {}
-
-
-@pytest.mark.parametrize("error", [None, TimedOut("the nodes are not ready", evidence="c003 down", fix="look")])
-def test_nodes_are_waited_for_again_where_a_host_was_at_work_for_longer(
-    lab: Controller, error: GpuprovError | None
+@pytest.mark.parametrize(("spoil", "kind"), [(lose, Unreachable), (interrupt, KeyboardInterrupt)])
+def test_nodes_take_jobs_again_where_nobody_heard_that_they_were_held(
+    lab: Controller, spoil: Callable[[HostAnswer], HostAnswer], kind: type[BaseException]
 ) -> None:
-    honest = lab.hosts.work
-
-    def work(requests: Any) -> Any:
-        return [
-            replace(one, following=replace(one.following, error=error, asked_s=0.0, heard_s=0.0))
-            if one.following
-            else one
-            for one in honest(requests)
-        ]
-
-    lab.hosts.work = work  # type: ignore[method-assign]
-    result = lab.up()
-    assert result.error is None
-    assert {row.work for row in result.rows} == {"idle"}
-    assert verbs_of(lab, "hoff")[-2:] == ["ready", "ready"]
+    lab.up()
+    held: list[tuple[str, ...]] = []
+    lab.hosts.worlds["hoff"].slurm.on_drain = held.append
+    spoil_hold(lab, spoil)
+    with pytest.raises(kind):
+        lab.up(2)
+    found, change = locate_nodes(["c003"], lab.hosts.machines, lab.hosts), NodesChange(verb="stop", policy=SPARE_JOBS)
+    with pytest.raises(kind):
+        change_nodes_there(found, change, lab.hosts, reporter=lab.reporter)
+    assert held == [("c002", "c003"), ("c003",)]
+    assert verbs_of(lab, "hoff")[-3:] == ["find", "hold", "release"]
+    assert lab.hosts.worlds["hoff"].slurm.drains == {}
+    assert sorted(lab.hosts.worlds["hinton"].engine.nodes) == ["c002", "c003"]
 
 
-def test_a_wait_that_failed_after_all_hosts_had_done_their_part_is_not_repeated(lab: Controller) -> None:
+def test_a_wait_that_failed_is_told_and_not_repeated(lab: Controller) -> None:
     honest, late = lab.hosts.work, TimedOut("the nodes are not ready", evidence="c003 down", fix="look")
 
     def work(requests: Any) -> Any:
-        return [
-            replace(one, following=replace(one.following, document=None, error=late, asked_s=time.time()))
-            if one.following
-            else one
-            for one in honest(requests)
-        ]
+        waited = any(request.verb == "ready" for request in requests.values())
+        return [replace(one, document=None, error=late) if waited else one for one in honest(requests)]
 
     lab.hosts.work = work  # type: ignore[method-assign]
     with pytest.raises(TimedOut, match="not ready"):

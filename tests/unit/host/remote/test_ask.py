@@ -11,10 +11,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from gpuprov import __version__
 from gpuprov.core.errors import EngineError, HostNotReady, TimedOut, Unreachable, UsageError
 from gpuprov.host.remote import ask as ask_module
 from gpuprov.host.remote.ask import MemberProcess, MemberRequest, OtherVersion, WorkStopped, ask_member
 from gpuprov.host.remote.connection import SshConnection
+from gpuprov.host.remote.exchange import Exchange
+from gpuprov.host.remote.lines import PROTOCOL, render_line
 from gpuprov.host.remote.machine import RemoteMachine
 from gpuprov.host.remote.ssh_failure import NotInstalled
 from tests.fakes.ssh import scripted_member
@@ -103,15 +106,28 @@ def test_ssh_goes_through_the_machine_that_is_named(places: Places) -> None:
     assert places.socket(through) != places.socket(RemoteMachine(name="hoff", address=ADDRESS))
 
 
-def test_another_version_is_told_with_the_command_that_cures_it(
-    ssh: FakeSsh, hoff: SshConnection, recording: Recording
+@pytest.mark.parametrize(
+    ("protocol", "version"),
+    [(PROTOCOL - 1, __version__), (PROTOCOL + 1, __version__), (PROTOCOL, "0.0.1"), (PROTOCOL, "99.0.0")],
+    ids=["a host with an older protocol", "a newer one", "an older version", "a newer one with the same protocol"],
+)
+def test_a_host_of_another_version_is_asked_nothing_and_told_of_with_the_command_that_cures_it(
+    ssh: FakeSsh,
+    hoff: SshConnection,
+    recording: Recording,
+    monkeypatch: pytest.MonkeyPatch,
+    protocol: int,
+    version: str,
 ) -> None:
-    hello = '{"kind":"hello","protocol":1,"version":"0.0.1","host":"x"}'
+    asked: list[bytes] = []
+    monkeypatch.setattr(Exchange, "send", lambda _self, line: asked.append(line))
+    hello = render_line("hello", protocol=protocol, version=version, host="x").decode().strip()
     ssh.reach(ADDRESS, member=f"echo '{hello}'; cat")
     with pytest.raises(OtherVersion) as caught:
         ask_member(hoff, LOOK, reporter=recording)
-    assert "0.0.1" in caught.value.evidence
-    assert caught.value.fix.endswith("gpuprov host add hoff")
+    assert f"it has {version} (protocol {protocol}), this is {__version__}" in caught.value.evidence
+    assert caught.value.fix == "bring it up to date: gpuprov host add hoff"
+    assert asked == []
 
 
 def test_a_host_without_gpuprov_is_told_apart(ssh: FakeSsh, hoff: SshConnection, recording: Recording) -> None:

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import threading
-import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -14,13 +10,10 @@ import pytest
 from gpuprov.core.errors import EngineError, HostNotReady, Unreachable
 from gpuprov.host.remote import ask as ask_module
 from gpuprov.host.remote import members as members_module
-from gpuprov.host.remote.ask import MemberRequest, WorkStopped
-from gpuprov.host.remote.several import work_on_hosts
+from gpuprov.host.remote.ask import MemberRequest
 from tests.fakes.ssh import scripted_member
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from gpuprov.host.remote.connection import SshConnection
     from gpuprov.host.remote.members import MemberProcesses
     from tests.conftest import Recording
@@ -122,97 +115,3 @@ def test_one_that_is_kept_and_falls_silent_is_given_up_as_soon_as_one_that_does_
     with pytest.raises(Unreachable, match="hoff is unreachable") as caught:
         ask()
     assert "no response within 1 s" in caught.value.evidence
-
-
-FOLLOWED = replace(LOOK, following=MemberRequest(verb="ready", document={"x": 1}))
-
-
-def test_what_follows_is_asked_at_once_and_has_an_answer_of_its_own(
-    ssh: FakeSsh, members: MemberProcesses, hoff: SshConnection, recording: Recording
-) -> None:
-    both = "first, second = hear(), hear()"  # before any answer
-    told = "say('result', document=first); say('note', text='n'); say('result', document=second)"
-    ssh.reach(ADDRESS, member=scripted_member("import os", both, told, ANSWER))
-    (answer,) = work_on_hosts({hoff.machine: FOLLOWED}, members, reporter=recording)
-    assert answer.document == {"kind": "request", "verb": "look", "host": "hoff", "document": {}}
-    assert answer.following
-    assert answer.following.document == {"kind": "following", "verb": "ready", "host": "hoff", "document": {"x": 1}}
-    assert recording.lines == ["note hoff: n"]
-    members.ask(hoff.machine, LOOK, reporter=recording)
-    assert len(ssh.calls()) == 1
-
-
-def test_what_follows_a_request_that_failed_has_no_answer(
-    ssh: FakeSsh, members: MemberProcesses, hoff: SshConnection, recording: Recording
-) -> None:
-    refusal = "say('error', what='no', evidence='e', fix='f', exit_code=4)"
-    ssh.reach(ADDRESS, member=scripted_member("import os", "hear(); hear()", refusal, ANSWER))
-    (answer,) = work_on_hosts({hoff.machine: FOLLOWED}, members, reporter=recording)
-    assert isinstance(answer.error, EngineError)
-    assert answer.following is None
-    members.ask(hoff.machine, LOOK, reporter=recording)
-    assert len(ssh.calls()) == 1
-
-
-def test_what_follows_is_ended_where_another_host_fails(
-    ssh: FakeSsh, members: MemberProcesses, hoff: SshConnection, recording: Recording
-) -> None:
-    waits = "while sys.stdin.readline(): pass"
-    ssh.reach(ADDRESS, member=scripted_member("import os", ANSWER, "hear()", waits))
-    hinton = replace(hoff.machine, name="hinton", address="192.0.2.12")
-    refusal = "say('error', what='no', evidence='e', fix='f', exit_code=4)"
-    ssh.reach("192.0.2.12", member=scripted_member("hear()", "time.sleep(0.5)", refusal))
-    done, failed = work_on_hosts({hoff.machine: FOLLOWED, hinton: LOOK}, members, reporter=recording)
-    assert isinstance(failed.error, EngineError)
-    assert done.document
-    assert done.following
-    assert isinstance(done.following.error, WorkStopped)
-
-
-def test_what_follows_that_fails_takes_nothing_from_what_was_done(
-    ssh: FakeSsh, members: MemberProcesses, hoff: SshConnection, recording: Recording
-) -> None:
-    refusal = "say('error', what='no', evidence='e', fix='f', exit_code=4)"
-    ssh.reach(ADDRESS, member=scripted_member("import os", ANSWER, "hear()", refusal))
-    (answer,) = work_on_hosts({hoff.machine: FOLLOWED}, members, reporter=recording)
-    assert answer.document
-    assert answer.following
-    assert isinstance(answer.following.error, EngineError)
-    assert 0 < answer.following.asked_s <= answer.following.heard_s <= answer.heard_s
-
-
-def test_what_follows_regardless_goes_on_where_another_host_fails(
-    ssh: FakeSsh, members: MemberProcesses, hoff: SshConnection, recording: Recording
-) -> None:
-    ssh.reach(
-        ADDRESS, member=scripted_member("import os", ANSWER, "hear(); time.sleep(1)", "say('result', document={})")
-    )
-    hinton = replace(hoff.machine, name="hinton", address="192.0.2.12")
-    ssh.reach(
-        "192.0.2.12", member=scripted_member("hear()", "say('error', what='no', evidence='', fix='', exit_code=4)")
-    )
-    following = MemberRequest(verb="hold", document={}, regardless=True)
-    requests = {hoff.machine: replace(LOOK, following=following), hinton: LOOK}
-    done, failed = work_on_hosts(requests, members, reporter=recording)
-    assert failed.error
-    assert done.following
-    assert done.following.document == {}
-
-
-@pytest.mark.slow
-def test_a_question_is_not_waited_for_after_ctrl_c(
-    ssh: FakeSsh, members: MemberProcesses, hoff: SshConnection, recording: Recording, tmp_path: Path
-) -> None:
-    mark = tmp_path / "waited"
-    late = f"time.sleep(5); open({str(mark)!r}, 'w').close()"
-    ssh.reach(ADDRESS, member=scripted_member("hear()", "say('note', text='begun')", late))
-
-    def interrupt() -> None:
-        while not recording.lines:
-            time.sleep(0.02)
-        os.kill(os.getpid(), signal.SIGINT)
-
-    threading.Thread(target=interrupt, daemon=True).start()
-    with pytest.raises(KeyboardInterrupt):
-        work_on_hosts({hoff.machine: replace(LOOK, total_s=60.0)}, members, reporter=recording)
-    assert not mark.exists()

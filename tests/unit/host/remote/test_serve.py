@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpuprov.host.remote.lines import Lines, parse_line, render_line
+from gpuprov import __version__
+from gpuprov.host.remote.lines import PROTOCOL, Lines, parse_line, render_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -134,25 +135,13 @@ def test_one_request_after_the_other_is_served_each_by_a_process_of_its_own(idle
     assert idle.wait(20) == 0
 
 
-def test_a_request_that_follows_is_served_after_a_result_and_dropped_after_an_error(
-    idle: subprocess.Popen[bytes],
-) -> None:
+def test_one_that_failed_serves_the_next(idle: subprocess.Popen[bytes]) -> None:
     assert idle.stdin
     assert idle.stdout
-    follows = render_line("following", verb="short", host="hoff", document={})
-    for verb, kinds in (("short", ["result", "result"]), ("fail", ["error"])):
-        idle.stdin.write(render_line("request", verb=verb, host="hoff", document={}) + follows)
-        idle.stdin.flush()
-        assert [parse_line(idle.stdout.readline()).kind for _ in kinds] == kinds
-    ask_short(idle)  # whose answer is the next one
     idle.stdin.write(render_line("request", verb="fail", host="hoff", document={}))
     idle.stdin.flush()
     assert parse_line(idle.stdout.readline()).kind == "error"
-    time.sleep(0.2)  # that process has ended
-    idle.stdin.write(follows)
-    idle.stdin.close()
-    assert idle.stdout.read() == b""
-    assert idle.wait(20) == 0
+    ask_short(idle)
 
 
 @pytest.mark.slow
@@ -208,8 +197,12 @@ def test_one_that_is_told_to_end_has_what_is_served_undone(member: subprocess.Po
     assert (tmp_path / "undone").read_text() == "0"
 
 
-@pytest.mark.parametrize("said", [b"GET / HTTP/1.1\n", render_line("note", text="x"), b""])
-def test_what_is_no_request_is_refused_in_words(tmp_path: Path, said: bytes) -> None:
+# of which older controllers sent the second one together with the first one
+FOLLOWED = REQUEST + REQUEST.replace(b'"request"', b'"following"')
+
+
+@pytest.mark.parametrize("said", [b"GET / HTTP/1.1\n", render_line("note", text="x"), b"", FOLLOWED])
+def test_what_is_no_request_is_refused_in_words_and_served_by_no_half(tmp_path: Path, said: bytes) -> None:
     code = (
         "from gpuprov.cli import session; from gpuprov.cli.main import main; from pathlib import Path; import sys\n"
         f"session.log_folder = lambda *_, **__: Path({str(tmp_path)!r})\n"
@@ -218,6 +211,7 @@ def test_what_is_no_request_is_refused_in_words(tmp_path: Path, said: bytes) -> 
     done = subprocess.run([sys.executable, "-c", code], input=said, capture_output=True, check=False)
     hello, error = [*Lines().feed(done.stdout)]
     assert hello.kind == "hello"
+    assert (hello.content["protocol"], hello.content["version"]) == (PROTOCOL, __version__), "an older one refuses it"
     assert error.kind == "error"
     assert error.content["fix"]
     assert done.returncode in (2, 6)

@@ -1,0 +1,47 @@
+"""Wait until nodes of several hosts take work, where the node that gives it is."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from gpuprov.core.names import fold
+from gpuprov.host.remote.ask import MemberRequest
+from gpuprov.host.remote.several import told_by
+from gpuprov.serving.member_ready import ReadyOrder
+from gpuprov.spanning.parts.over_hosts import head_of, host_of_head, lines_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from gpuprov.core.reporter import Reporter
+    from gpuprov.host.remote.hosts import Hosts
+    from gpuprov.host.remote.machine import RemoteMachine
+    from gpuprov.spanning.parts.over_hosts import SpanningCluster
+
+
+def ask_ready(cluster: str, nodes: Sequence[str], machine: RemoteMachine, hosts: Hosts) -> Mapping[str, Any]:
+    """The answer to `ready` of the host of the node that gives work, once these nodes take some.
+
+    Raises:
+        GpuprovError: They do not, or it does not answer.
+    """
+    order = ReadyOrder(cluster=cluster, nodes=list(nodes))
+    (answer,) = hosts.work({machine: MemberRequest(verb="ready", document=asdict(order))})
+    return told_by(answer)
+
+
+def wait_ready_there(seen: SpanningCluster, names: Sequence[str], hosts: Hosts, reporter: Reporter) -> list[str]:
+    """Wait for nodes that were made or started on other hosts; returns a line for each change.
+
+    Raises:
+        GpuprovError: They take no work.
+    """
+    head, home = head_of(seen), host_of_head(seen)
+    if head is None:
+        return []
+    if home not in seen.parts:
+        reporter.warn(f"{home} with {head} does not answer: no new jobs start on {fold(list(names))} until it does")
+        return []
+    nodes = list(dict.fromkeys([head, *names]))
+    return lines_of(ask_ready(seen.name, nodes, seen.machines[home], hosts), home)
