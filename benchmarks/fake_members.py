@@ -20,14 +20,14 @@ from benchmarks.many_hosts import members_of, offers_of, spec_of, underlay, whol
 from gpuprov import __version__
 from gpuprov.cluster.whole import WholeCluster, dump_whole
 from gpuprov.documents.host_inventory import tell_inventory
-from gpuprov.documents.host_part import host_part_document
+from gpuprov.documents.host_part import tell_part
 from gpuprov.documents.inventory import build_inventory
 from gpuprov.host.remote.lines import PROTOCOL, Lines, render_line
 from gpuprov.host.remote.requests import MOST_REQUEST_BYTES
 from gpuprov.planes.across.rows import node_row
 from gpuprov.planes.over_hosts.host_part import HostPart
 from gpuprov.shapes.base import write
-from gpuprov.shapes.outcome import Plan
+from gpuprov.shapes.members import PlannedHost
 from gpuprov.spec.serialize import dump_spec
 
 if TYPE_CHECKING:
@@ -116,14 +116,15 @@ class FakeHosts:
             address=underlay(int(member.name[1:])),
             mtu=UNDERLAY_MTU,
         )
-        return {**host_part_document(found, host=member.name), **self.recorded}
+        return {**write(tell_part(found, host=member.name)), **self.recorded}
 
     def _plan(self, member: FakeMember, _asked: Mapping[str, Any]) -> dict[str, Any]:
         names = [node.name for node in self.full[member.name].nodes]
         lines = [f"create node {name}" for name in names] if self.new else []
         mine = {node.name: node for node in self.whole.on(member.name)}
         whole = WholeCluster(members=tuple(mine[name] for name in names))
-        return {**write(Plan(host=member.name, plan=tuple(lines))), "whole": dump_whole(whole), "secret": ""}
+        planned = PlannedHost(plan=tuple(lines), older=(), unlimited=(), whole=dump_whole(whole), secret="")
+        return write(planned)
 
     def _inventory(self, member: FakeMember, _asked: Mapping[str, Any]) -> dict[str, Any]:
         nodes = [("lxd", node) for node in member.nodes]

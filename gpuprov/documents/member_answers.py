@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from msgspec import convert
-
 from gpuprov.core.errors import HostNotReady
 from gpuprov.core.excerpt import excerpt
 from gpuprov.shapes.base import Shape, read
 from gpuprov.shapes.nodes import NodeRow, Nodes
-from gpuprov.shapes.words import Words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -26,19 +23,6 @@ def read_rows(told: Mapping[str, Any], host: str) -> tuple[NodeRow, ...]:
         HostNotReady: It is none.
     """
     return read_answer(Nodes, told, host).nodes
-
-
-def read_lines(told: Mapping[str, Any], key: str, host: str) -> tuple[str, ...]:
-    """The lines under a key, such as `changed` of the answer to `up` or `down`, and `plan` of that to `plan`.
-
-    Raises:
-        HostNotReady: There are none in it, not even an empty list.
-    """
-
-    def lines() -> tuple[str, ...]:
-        return convert(told.get(key), tuple[Words, ...])
-
-    return strictly(lines, host)
 
 
 def read_answer(kind: type[Told], told: Mapping[str, Any], host: str) -> Told:

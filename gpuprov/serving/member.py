@@ -21,8 +21,7 @@ from gpuprov.cluster.nodes_elsewhere import (
 from gpuprov.cluster.share_look import ShareOrder, look_at_share
 from gpuprov.core.errors import UsageError
 from gpuprov.core.names import check_cluster_name
-from gpuprov.documents.envelope import document, plain
-from gpuprov.documents.share_look import share_look_document
+from gpuprov.documents.envelope import plain
 from gpuprov.host.survey import default_engine, survey
 from gpuprov.planes.across.rows import list_rows
 from gpuprov.planes.over_hosts.absence import AbsenceOrder
@@ -41,6 +40,7 @@ if TYPE_CHECKING:
     from gpuprov.core.reporter import Reporter
     from gpuprov.documents.envelope import Shown
     from gpuprov.host.base import Host
+    from gpuprov.shapes.members import ClusterNodes, NodeRun, ShareLook
 
     Serve = Callable[[Any, Host, Reporter], Shown]
 
@@ -141,17 +141,16 @@ def _prepare(order: PrepareOrder, host: Host, reporter: Reporter) -> Changes:
     return Changes(host=host.name, changed=prepare_host(prepared, host, reporter=reporter).changed)
 
 
-def _share(order: ShareOrder, host: Host, _reporter: Reporter) -> dict[str, Any]:
-    return share_look_document(look_at_share(order, host), host=host.name)
+def _share(order: ShareOrder, host: Host, _reporter: Reporter) -> ShareLook:
+    return look_at_share(order, host)
 
 
-def _nodes(order: ClusterNodesOrder, host: Host, _reporter: Reporter) -> dict[str, Any]:
-    told = tell_nodes(host.open(order.engine), check_cluster_name(order.cluster))
-    return document(CLUSTER_NODES, host=host.name, **told)
+def _nodes(order: ClusterNodesOrder, host: Host, _reporter: Reporter) -> ClusterNodes:
+    return tell_nodes(host.open(order.engine), check_cluster_name(order.cluster), host.name)
 
 
-def _run(order: NodeRunOrder, host: Host, _reporter: Reporter) -> dict[str, Any]:
-    return document(NODE_RUN, host=host.name, **run_in_node_here(order, host))
+def _run(order: NodeRunOrder, host: Host, _reporter: Reporter) -> NodeRun:
+    return run_in_node_here(order, host)
 
 
 VERBS: Final[Mapping[str, tuple[type, Serve]]] = {

@@ -5,11 +5,12 @@ from __future__ import annotations
 import base64
 import binascii
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gpuprov.cluster.transport import DriverTransport
 from gpuprov.core.errors import UsageError
 from gpuprov.documents.host_inventory import tell_inventory
+from gpuprov.shapes.members import Ran
 from gpuprov.workflows.read_inventory import read_inventory
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def serve_inventory(_order: InventoryOrder, host: Host, _reporter: Reporter) -> 
     return tell_inventory(read_inventory(host))
 
 
-def serve_run(order: RunOrder, host: Host, _reporter: Reporter) -> dict[str, Any]:
+def serve_run(order: RunOrder, host: Host, _reporter: Reporter) -> Ran:
     """The answer to `run`.
 
     Raises:
@@ -57,8 +58,4 @@ def serve_run(order: RunOrder, host: Host, _reporter: Reporter) -> dict[str, Any
         raise UsageError("the request `run` cannot be served", evidence=str(error), fix="gpuprov host list") from error
     transport = DriverTransport(host.open(order.engine))
     status, stdout, stderr = transport.run(order.node, order.argv, environment, stdin)
-    return {
-        "exit_code": status,
-        "stdout": base64.b64encode(stdout).decode(),
-        "stderr": base64.b64encode(stderr).decode(),
-    }
+    return Ran(exit_code=status, stdout=base64.b64encode(stdout).decode(), stderr=base64.b64encode(stderr).decode())

@@ -18,13 +18,14 @@ from gpuprov.cluster.state import observe_cluster
 from gpuprov.cluster.whole import WholeCluster, dump_whole, parse_whole
 from gpuprov.core.errors import NoEngine
 from gpuprov.core.names import check_cluster_name
-from gpuprov.documents.host_part import host_part_document, no_engine_document
+from gpuprov.documents.host_part import tell_no_engine, tell_part
 from gpuprov.planes.across.leaving import JobsPolicy
 from gpuprov.planes.across.rows import state_rows
 from gpuprov.planes.over_hosts.absence import AbsenceOrder, tell_planes
 from gpuprov.planes.over_hosts.host_part import Way, look_at_part, look_for_more
 from gpuprov.serving.request_bytes import bytes_of
 from gpuprov.shapes.base import changed, write
+from gpuprov.shapes.members import OverlayKey, PartOfHost, PlannedHost
 from gpuprov.shapes.nodes import ClusterStatus
 from gpuprov.shapes.outcome import Changes, ClusterUp, Plan
 from gpuprov.shapes.verify import Between
@@ -146,7 +147,7 @@ def serve_status(order: StatusOrder, host: Host, reporter: Reporter) -> ClusterS
     )
 
 
-def serve_part(order: PartOrder, host: Host, reporter: Reporter) -> dict[str, Any]:
+def serve_part(order: PartOrder, host: Host, reporter: Reporter) -> PartOfHost:
     """This host's part of a cluster, and what it offers to more nodes where a spec is given."""
     name = check_cluster_name(order.cluster)
     if order.engine:
@@ -155,19 +156,19 @@ def serve_part(order: PartOrder, host: Host, reporter: Reporter) -> dict[str, An
         try:
             driver = engine_of_cluster(name, host.engines, reporter=reporter, creates=True)
         except NoEngine as error:
-            return no_engine_document(error, host=host.name)
+            return tell_no_engine(error, host=host.name)
     if not order.spec:
-        return host_part_document(look_at_part(driver, name), host=host.name)
+        return tell_part(look_at_part(driver, name), host=host.name)
     spec = load_spec_json(order.spec, cluster=name)
     way = Way(internal_ip=order.internal_ip, ssh_connection=os.environ.get("SSH_CONNECTION", ""))
-    return host_part_document(look_for_more(driver, spec, host, way, reporter=reporter), host=host.name)
+    return tell_part(look_for_more(driver, spec, host, way, reporter=reporter), host=host.name)
 
 
-def serve_key(order: KeyOrder, host: Host, reporter: Reporter) -> dict[str, Any]:
+def serve_key(order: KeyOrder, host: Host, reporter: Reporter) -> OverlayKey:
     """This host's public key for a cluster's encrypted overlay."""
     name = check_cluster_name(order.cluster)
     with host.lock(reporter):
-        return {"key": host.overlays.ensure_key(name)}
+        return OverlayKey(key=host.overlays.ensure_key(name))
 
 
 def serve_absence(order: AbsenceOrder, host: Host, reporter: Reporter) -> Changes:
@@ -176,7 +177,7 @@ def serve_absence(order: AbsenceOrder, host: Host, reporter: Reporter) -> Change
     return Changes(host=host.name, changed=tell_planes(driver, order))
 
 
-def serve_plan(order: MemberUpOrder, host: Host, reporter: Reporter) -> dict[str, Any]:
+def serve_plan(order: MemberUpOrder, host: Host, reporter: Reporter) -> Plan | PlannedHost:
     """What `up` would change; of a cluster that spans hosts, also the nodes that this host would have."""
     wanted = _up_order(order, host)
     driver = host.open(wanted.spec.engine)
@@ -191,10 +192,16 @@ def serve_plan(order: MemberUpOrder, host: Host, reporter: Reporter) -> dict[str
         unlimited=preview.unlimited or UNSET,
     )
     if wanted.part is None:
-        return write(planned)
+        return planned
     facts = driver.facts()
     mine = WholeCluster().with_host(host.name, preview.members, cpus=facts.cpus, memory_bytes=facts.memory_bytes)
-    return {**write(planned), "whole": dump_whole(mine), "secret": base64.b64encode(preview.secret).decode()}
+    return PlannedHost(
+        plan=preview.changes,
+        older=preview.older,
+        unlimited=preview.unlimited,
+        whole=dump_whole(mine),
+        secret=base64.b64encode(preview.secret).decode(),
+    )
 
 
 def serve_up(order: MemberUpOrder, host: Host, reporter: Reporter) -> ClusterUp:

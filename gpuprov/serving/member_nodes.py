@@ -16,7 +16,7 @@ from gpuprov.core.names import check_cluster_name, check_node_name
 from gpuprov.core.outcome import Outcome
 from gpuprov.core.rollback import AGAIN
 from gpuprov.documents.hardware import hardware_document
-from gpuprov.documents.host_part import host_part_document
+from gpuprov.documents.host_part import tell_part
 from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_MEMBERS
 from gpuprov.host.survey import survey
 from gpuprov.planes.across.hold import Leave
@@ -26,6 +26,7 @@ from gpuprov.planes.across.renew import renew_cluster
 from gpuprov.planes.base import Departure
 from gpuprov.planes.over_hosts.host_part import look_at_part
 from gpuprov.planes.registry import PLANES
+from gpuprov.shapes.members import FoundParts
 from gpuprov.shapes.outcome import Changes
 from gpuprov.workflows.hardware import ask_this_machine, look_at_nodes
 from gpuprov.workflows.remove_nodes import remove_nodes
@@ -132,14 +133,14 @@ def serve_hardware(order: HardwareOrder, host: Host, reporter: Reporter) -> dict
     return hardware_document(own, nodes, host=host.name)
 
 
-def serve_find(order: FindOrder, host: Host, reporter: Reporter) -> dict[str, Any]:
+def serve_find(order: FindOrder, host: Host, reporter: Reporter) -> FoundParts:
     """The host's part of each of the clusters, by name."""
     names = {check_node_name(name) for name in order.nodes}
     seen = survey(host.engines, partial(_parts_with, names=names))
     seen.require_answer()
     warn_of_silence(seen.errors, reporter)
     found = {cluster: part for parts in seen.answers.values() for cluster, part in parts.items()}
-    return {"parts": {cluster: host_part_document(part, host=host.name) for cluster, part in found.items()}}
+    return FoundParts(parts={cluster: tell_part(part, host=host.name) for cluster, part in found.items()})
 
 
 def _parts_with(driver: Driver, *, names: set[str]) -> dict[str, HostPart]:

@@ -16,7 +16,6 @@ from gpuprov.cluster.plan import beyond_record
 from gpuprov.core.errors import GpuprovError, TimedOut
 from gpuprov.core.outcome import Outcome
 from gpuprov.core.rollback import AGAIN
-from gpuprov.documents.host_part import read_host_part
 from gpuprov.documents.member_answers import read_answer
 from gpuprov.host.remote.several import read_each
 from gpuprov.planes.registry import plane_of
@@ -32,7 +31,7 @@ from gpuprov.spanning.parts.agree import (
 from gpuprov.spanning.parts.hold_there import HoldThere
 from gpuprov.spanning.parts.hosts_leaving import remove_leaving
 from gpuprov.spanning.parts.lost_service import tell_lost_service
-from gpuprov.spanning.parts.over_hosts import lines_of, part_error, with_word
+from gpuprov.spanning.parts.over_hosts import part_error, with_word
 from gpuprov.spanning.parts.ready_there import ask_ready
 from gpuprov.spanning.parts.tunnel_keys import exchange_keys
 from gpuprov.spanning.verify_hosts import verify_over_hosts
@@ -234,10 +233,9 @@ def _wait_ready(agreed: Agreed, done: _Done, hosts: Hosts, reporter: Reporter) -
             )
         return {}
     try:
-        told = dict(ask_ready(spec.name, names, agreed.seen.machines[home], hosts))
-        lines = lines_of(told, home)
-        told.pop("changed")
-        words = read_host_part(told, host=home, cluster=spec.name).words
+        told = ask_ready(spec.name, names, agreed.seen.machines[home], hosts)
+        lines = [f"{home}: {line}" for line in told.changed or ()]
+        words = told.words
     except GpuprovError as error:
         if isinstance(error, TimedOut) and not done.failed:
             raise

@@ -11,7 +11,7 @@ from gpuprov.cluster.whole import WholeCluster, newest_whole
 from gpuprov.core.errors import GpuprovError, HostNotReady, NoEngine, PartDone, Unreachable, UsageError
 from gpuprov.core.silence_limit import scaled_limit_s
 from gpuprov.documents.host_part import read_host_part
-from gpuprov.documents.member_answers import read_lines, read_rows
+from gpuprov.documents.member_answers import read_answer, read_rows
 from gpuprov.host.remote.ask import MemberRequest
 from gpuprov.host.remote.machine import RemoteMachine
 from gpuprov.host.remote.several import away_since, read_each
@@ -20,6 +20,7 @@ from gpuprov.serving.member import ListOrder
 from gpuprov.serving.member_clusters import PartOrder
 from gpuprov.shapes.base import changed
 from gpuprov.shapes.nodes import NodeRow, RowStatus
+from gpuprov.shapes.outcome import Changes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -304,7 +305,7 @@ def host_of_head(seen: SpanningCluster) -> str:
 
 def lines_of(told: Mapping[str, Any], host: str) -> list[str]:
     """What a host has changed, each line with the host."""
-    return [f"{host}: {line}" for line in read_lines(told, "changed", host)]
+    return [f"{host}: {line}" for line in read_answer(Changes, told, host).changed]
 
 
 def get_host_of_node(node: str, known: Mapping[str, RemoteMachine], hosts: Hosts) -> tuple[RemoteMachine, NodeRow]:

@@ -11,7 +11,7 @@ from gpuprov.cluster.gpu_board import look_at_gpus
 from gpuprov.cluster.leases import Neighbours
 from gpuprov.cluster.told_gpus import board_of
 from gpuprov.core.errors import HostNotReady
-from gpuprov.documents.member_answers import read_answer, read_lines, read_rows
+from gpuprov.documents.member_answers import read_answer, read_rows
 from gpuprov.host.survey import EngineDoor
 from gpuprov.planes.over_hosts.host_look import survey_host
 from gpuprov.shapes.base import changed, write
@@ -101,11 +101,7 @@ NODES = {"schema": "gpuprov.nodes/v1", "version": 1, "host": "h"}
 
 def test_rows_and_lines_are_read_strictly() -> None:
     assert read_rows({**NODES, "nodes": []}, "h") == ()
-    assert read_lines({"changed": ["a"]}, "changed", "h") == ("a",)
     wrong: dict[str, Any]
     for wrong in ({}, {"nodes": None}, {"nodes": [{}]}, {"nodes": {"a": 1}}):
         with pytest.raises(HostNotReady):
             read_rows({**NODES, **wrong}, "h")
-    for wrong_lines in ({}, {"changed": "a"}, {"changed": [1]}):
-        with pytest.raises(HostNotReady):
-            read_lines(wrong_lines, "changed", "h")

@@ -16,7 +16,7 @@ import pytest
 
 from gpuprov.core.errors import HostNotReady, PartDone, Unreachable, UsageError
 from gpuprov.core.waiting import Wait
-from gpuprov.documents.member_answers import read_answer, read_lines, read_rows
+from gpuprov.documents.member_answers import read_answer, read_rows
 from gpuprov.host.remote.ask import MemberRequest, ask_member
 from gpuprov.host.remote.connection import SshConnection
 from gpuprov.host.remote.hosts import HostsBySsh
@@ -28,7 +28,7 @@ from gpuprov.serving.member import ListOrder
 from gpuprov.serving.member_clusters import DownOrder, MemberUpOrder, StatusOrder, VerifyOrder
 from gpuprov.shapes.host import Host
 from gpuprov.shapes.nodes import ClusterStatus
-from gpuprov.shapes.outcome import ClusterUp
+from gpuprov.shapes.outcome import Changes, ClusterUp, Plan
 from gpuprov.spanning.hosts import ask_host, look_at_hosts, run_in_node_there
 from gpuprov.spec.models import ClusterSpec, GpuSpec, NodesSpec
 from gpuprov.spec.serialize import dump_spec
@@ -95,16 +95,16 @@ def test_requests_are_served_by_the_stories_of_that_host(
     status = ask("status", StatusOrder(cluster="lab"))
     assert [row.work for row in read_answer(ClusterStatus, status, "hoff").nodes] == ["idle", "idle"]
     up = MemberUpOrder(cluster="lab", spec=spec(3), left=[])
-    planned = read_lines(ask("plan", up), "plan", "hoff")
+    planned = read_answer(Plan, ask("plan", up), "hoff").plan
     assert any("c002" in line for line in planned)
     done = ask("up", up)
-    assert any("c002" in line for line in read_lines(done, "changed", "hoff"))
+    assert any("c002" in line for line in read_answer(ClusterUp, done, "hoff").changed)
     assert [row.name for row in read_answer(ClusterUp, done, "hoff").nodes] == ["c000", "c001", "c002"]
     assert "node c002 starting" in recording.lines
     report = ask("verify", VerifyOrder(cluster="lab", nodes=["c000"]))
     assert [node["node"] for node in report["nodes"]] == ["c000"]  # type: ignore[attr-defined]
     gone = ask("down", DownOrder(cluster="lab", force=True))
-    assert any("c000" in line for line in read_lines(gone, "changed", "hoff"))
+    assert any("c000" in line for line in read_answer(Changes, gone, "hoff").changed)
 
 
 @pytest.mark.slow
