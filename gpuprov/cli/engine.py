@@ -31,7 +31,7 @@ engine_option: Callable[[Any], Any] = click.option(
 host_engine_option: Callable[[Any], Any] = click.option(
     "--engine",
     type=click.Choice(ENGINES),
-    help=f"The engine to prepare.  [default: {WHERE_NONE_IS_SAID}]",
+    help=f"Which engine.  [default: {WHERE_NONE_IS_SAID}]",
 )
 cluster_option: Callable[[Any], Any] = click.option(
     "--cluster",

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 from gpuprov.core.errors import EngineError
 from gpuprov.core.fingerprint import short
-from gpuprov.core.names import fold
-from gpuprov.drivers.base import LABEL_FINGERPRINT, LABEL_IMAGE
+from gpuprov.core.names import fold, name_cluster
+from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_FINGERPRINT, LABEL_IMAGE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -78,7 +78,9 @@ def remove_superseded(driver: Driver, image: ImageState, reporter: Reporter) -> 
         if other.id == image.id:
             continue
         if users:
-            reporter.note(f"{other.name} is kept for {fold(users)}; to replace such nodes: gpuprov cluster up --renew")
+            clusters = sorted({node.labels.get(LABEL_CLUSTER, "") for node in nodes if node.name in users})
+            renew = name_cluster("gpuprov cluster up --renew", clusters[0])
+            reporter.note(f"{other.name} is kept for {fold(users)}; to replace such nodes: {renew}")
         else:
             driver.delete_image(other.id)
             removed.append(other.name)

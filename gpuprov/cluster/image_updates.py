@@ -27,11 +27,13 @@ class ImageUpdates:
 
     Attributes:
         state: Whether it has all that were published; `unknown` where that cannot be told.
+        recorded: Whether the image says what is in it, as those of an earlier gpuprov do not.
         lacking: The packages that have an update.
         looked: When somebody last looked what was published, in seconds since the epoch; None for never.
     """
 
     state: Literal["current", "lacking", "unknown"]
+    recorded: bool = True
     lacking: tuple[str, ...] = ()
     looked: float | None = None
 
@@ -45,7 +47,7 @@ def updates_of(image: ImageState, cache: Path) -> ImageUpdates:
     packages = read_versions(image.labels.get(LABEL_PACKAGES, ""))
     index = read_index(packages.suite, cache) if packages else None
     if packages is None or index is None:
-        return ImageUpdates(state="unknown")
+        return ImageUpdates(state="unknown", recorded=packages is not None)
     lacking = lacking_updates(packages.versions, index.versions)
     return ImageUpdates(state="lacking" if lacking else "current", lacking=lacking, looked=index.fetched)
 
@@ -62,11 +64,11 @@ def update_notes(found: Sequence[ImageUpdates], now: float) -> tuple[str, ...]:
             f"{count} of {len(found)} images lack security updates ({named}); to build a new one: gpuprov "
             "image build --refresh"
         )
-    if any(updates.state == "unknown" for updates in found):
-        notes.append(
-            "unknown: the image was built by an earlier gpuprov, or nobody has looked for security updates of its "
-            f"suite: {REFRESH}"
-        )
+    earlier = sum(not updates.recorded for updates in found)
+    if earlier:
+        notes.append(f"{earlier} of {len(found)} images are of an earlier gpuprov and do not say what they have")
+    if any(updates.state == "unknown" and updates.recorded for updates in found):
+        notes.append(f"unknown: nobody has looked for security updates of the image's suite: {REFRESH}")
     looked = min((updates.looked for updates in found if updates.looked is not None), default=None)
     if looked is not None and now - looked >= STALE_S:
         notes.append(f"security updates were last looked for {(now - looked) / DAY_S:.0f} days ago: {REFRESH}")

@@ -38,7 +38,7 @@ def plan_rules(spec: ClusterSpec, state: ClusterState) -> tuple[str, ...]:
             for network in found
         ),
         *(
-            f"open ports of the host to nodes on network {network.name}: {ports or 'none'} instead of {had or 'none'}"
+            f"open ports of the host to nodes on network {network.name}: {ports or 'none'} (until now {had or 'none'})"
             for network, ports, had in changed_ports(spec, state)
         ),
     )

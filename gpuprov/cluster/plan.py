@@ -228,7 +228,7 @@ def _changed_limits(jobs: JobsSpec, state: ClusterState) -> tuple[str, ...]:
         return ()
     wanted, recorded = asdict(jobs), asdict(state.recorded.jobs)
     return tuple(
-        f"record jobs.{key}: {value or 'unset'} instead of {recorded[key] or 'unset'}"
+        f"record jobs.{key}: {value or 'unset'} (until now {recorded[key] or 'unset'})"
         for key, value in wanted.items()
         if value != recorded[key]
     )

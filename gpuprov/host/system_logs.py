@@ -108,7 +108,7 @@ def read_kernel_lines(root: Path) -> str:
         return format_records(_read_records(root / "dev/kmsg"))
     except OSError as error:
         raise HostNotReady(
-            "the kernel's log cannot be read", evidence=f"/dev/kmsg: {error.strerror}", fix="dmesg | tail"
+            "the kernel's log cannot be read", evidence=f"/dev/kmsg: {error.strerror}", fix="sudo dmesg | tail"
         ) from error
 
 

@@ -31,7 +31,8 @@ class NodeLimits(Shape, frozen=True, kw_only=True):
         """All three."""
         processes = f"{self.processes} processes" if self.processes else "processes without limit"
         memory = f"{self.memory_bytes / _GIB:.1f} GiB of memory" if self.memory_bytes else "memory without limit"
-        return f"{processes}, {memory}, {f'{self.cpus} CPUs' if self.cpus else 'all CPUs'}"
+        cpus = f"{self.cpus} CPU{'s' if self.cpus > 1 else ''}" if self.cpus else "all CPUs"
+        return f"{processes}, {memory}, {cpus}"
 
 
 class ShownDevice(Shape, frozen=True, kw_only=True):

@@ -120,7 +120,7 @@ def _refuse_home(folder: Path | None, home: Path) -> None:
     if folder is not None and folder.resolve() in (home.resolve(), *home.resolve().parents):
         raise UsageError(
             f"the current folder is not a project; {NOTHING}",
-            evidence=f"{folder} holds {home}",
+            evidence=f"{folder} {'is' if folder.resolve() == home.resolve() else 'holds'} your home",
             fix="cd into the project, name its folder with --project, or use none: gpuprov submit --no-project",
         )
 

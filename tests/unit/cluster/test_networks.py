@@ -147,14 +147,14 @@ def test_an_earlier_version_s_cluster_and_other_ports_of_the_host_are_told_and_m
         return preview_changes(world.driver, spec_with(*ports), world.host, reporter=world.reporter)
 
     lacking = tuple(f"isolate the host from nodes on network {name}" for name in ("gpbr0", "gpbr1"))
-    ports = "open ports of the host to nodes on network gpbr0: 53/udp,8080/tcp instead of none"
+    ports = "open ports of the host to nodes on network gpbr0: 53/udp,8080/tcp (until now none)"
     assert told() == lacking
     assert told(8080, "53/udp") == (*lacking, ports)
     assert world.up(spec=spec_with(8080, "53/udp")).changed == (*lacking, ports)
     assert all(network.guarded for network in networks.values())
     assert {network.labels.get(LABEL_HOST_PORTS) for network in networks.values()} == {"53/udp,8080/tcp", None}
     assert told("8080/tcp", "53/udp") == ()
-    assert told(8080) == ("open ports of the host to nodes on network gpbr0: 8080/tcp instead of 53/udp,8080/tcp",)
+    assert told(8080) == ("open ports of the host to nodes on network gpbr0: 8080/tcp (until now 53/udp,8080/tcp)",)
     world.up(spec=spec_with())
     assert {network.labels.get(LABEL_HOST_PORTS, "") for network in networks.values()} == {""}
 

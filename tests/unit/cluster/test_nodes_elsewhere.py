@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 HOFF = RemoteMachine(name="hoff", address="192.0.2.11")
 MOUNT = {"source": "/data", "target": "/shared", "read_only": False}
 NODES: dict[str, Any] = {
-    "schema": "gpuprov.cluster-nodes/v1", "version": 1,
+    "schema": "gpuprov.cluster-nodes/v1",
+    "version": 1,
     "host": "hoff",
     "engine": "lxd",
     "command": "lxc",
@@ -36,7 +37,15 @@ NODES: dict[str, Any] = {
 
 def run_answer(**more: object) -> dict[str, Any]:
     empty = pack_bytes(b"")
-    return {"schema": "gpuprov.node-run/v1", "version": 1, "host": "hoff", "exit_code": 0, "stdout": empty, "stderr": empty, **more}
+    return {
+        "schema": "gpuprov.node-run/v1",
+        "version": 1,
+        "host": "hoff",
+        "exit_code": 0,
+        "stdout": empty,
+        "stderr": empty,
+        **more,
+    }
 
 
 class Saying:

@@ -144,7 +144,7 @@ def test_limits_of_jobs_that_change_are_told_and_no_node_is_verified_for_them(la
     lab.up()
     order = replace(lab.order(jobs=JobsSpec(time="12h")), verify=True)
     result = up_over_hosts(order, lab.hosts, reporter=lab.reporter)
-    assert result.outcome.changed == tuple(f"{host}: record jobs.time: 12h instead of unset" for host in NAMES)
+    assert result.outcome.changed == tuple(f"{host}: record jobs.time: 12h (until now unset)" for host in NAMES)
     assert result.report is None
     more = replace(lab.order(5, jobs=JobsSpec(time="6h")), verify=True)
     assert up_over_hosts(more, lab.hosts, reporter=lab.reporter).report is not None

@@ -56,7 +56,7 @@ def test_what_other_tests_begin_with_is_what_it_makes(world: World) -> None:
 def test_limits_of_jobs_that_change_are_recorded_and_told(world: World) -> None:
     world.begin_with(2)
     limited = replace(world.spec(2), jobs=JobsSpec(time="12h", memory="8GiB"))
-    lines = ("record jobs.time: 12h instead of unset", "record jobs.memory: 8GiB instead of unset")
+    lines = ("record jobs.time: 12h (until now unset)", "record jobs.memory: 8GiB (until now unset)")
     assert preview_changes(world.driver, limited, world.host, reporter=world.reporter) == lines
     assert world.up(spec=limited).changed == lines
     assert world.up(spec=limited).unchanged
@@ -64,7 +64,7 @@ def test_limits_of_jobs_that_change_are_recorded_and_told(world: World) -> None:
     assert state.spec is not None
     assert state.spec.jobs == limited.jobs
     assert world.up(spec=replace(limited, jobs=JobsSpec(time="6h", memory="8GiB"))).changed == (
-        "record jobs.time: 6h instead of 12h",
+        "record jobs.time: 6h (until now 12h)",
     )
 
 
