@@ -43,10 +43,10 @@ from gpuprov.planes.across.leaving import SPARE_JOBS
 from gpuprov.shapes.base import write
 from gpuprov.shapes.nodes import ClusterStatus
 from gpuprov.shapes.outcome import Plan
-from gpuprov.spanning.host_statuses import host_statuses
 from gpuprov.spanning.hosts_up import look_and_plan_over_hosts
 from gpuprov.spanning.inventory_over_hosts import read_whole_inventory
 from gpuprov.spanning.parts.agree import HostsUpOrder
+from gpuprov.spanning.parts.host_statuses import host_statuses
 from gpuprov.spanning.parts.over_hosts import require_spanning
 from gpuprov.spec import addressing, validate
 from gpuprov.spec.draft import Draft

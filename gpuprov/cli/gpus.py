@@ -67,8 +67,8 @@ def command(session: Session, interval_s: float | None, gpu_mode: str | None) ->
 def _show_hosts(session: Session, own: GpuBoard | None, known: Mapping[str, RemoteMachine]) -> int:
     from gpuprov.cli.gpu_table import render_boards
     from gpuprov.cluster.told_gpus import tell_boards
-    from gpuprov.spanning.host_statuses import host_statuses
     from gpuprov.spanning.hosts_hardware import gpus_over_hosts
+    from gpuprov.spanning.parts.host_statuses import host_statuses
     from gpuprov.spanning.parts.over_hosts import part_error
 
     seen = gpus_over_hosts(known, spanning.way_to_hosts(session))

@@ -58,8 +58,8 @@ def command(session: Session, cluster: str, engine: str | None) -> int:
 def _show_hosts(session: Session, own: MachineHardware, known: Mapping[str, RemoteMachine], cluster: str) -> int:
     from gpuprov.documents.hardware import hosts_hardware_document
     from gpuprov.shapes.base import write
-    from gpuprov.spanning.host_statuses import host_statuses
     from gpuprov.spanning.hosts_hardware import hardware_over_hosts
+    from gpuprov.spanning.parts.host_statuses import host_statuses
     from gpuprov.spanning.parts.over_hosts import part_error
 
     seen = hardware_over_hosts(known, spanning.way_to_hosts(session), cluster)

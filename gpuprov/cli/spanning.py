@@ -91,8 +91,8 @@ def up(session: Session, order: HostsUpOrder) -> int:
     from gpuprov.cli.node_table import render_nodes
     from gpuprov.cli.verify_table import render_report
     from gpuprov.shapes.outcome import ClusterUp
-    from gpuprov.spanning.host_statuses import host_statuses
     from gpuprov.spanning.hosts_up import up_over_hosts
+    from gpuprov.spanning.parts.host_statuses import host_statuses
 
     result = up_over_hosts(order, way_to_hosts(session), reporter=session.reporter)
     text = ["\n".join(result.outcome.changed) or ("" if result.error else "unchanged")]
@@ -138,7 +138,7 @@ def status(session: Session, seen: SpanningCluster) -> int:
     """`cluster status` over hosts."""
     from gpuprov.cli.node_table import render_limits, render_nodes
     from gpuprov.shapes.nodes import ClusterStatus
-    from gpuprov.spanning.host_statuses import host_statuses
+    from gpuprov.spanning.parts.host_statuses import host_statuses
     from gpuprov.spanning.parts.lost_service import tell_lost_service
     from gpuprov.spanning.parts.over_hosts import part_error
     from gpuprov.spec.shared_folder import SHARED, folder_of
