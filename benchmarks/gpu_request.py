@@ -28,6 +28,7 @@ from gpuprov.drivers.docker.connect import connect
 from gpuprov.drivers.docker.driver import DockerDriver
 from gpuprov.gpu.observe import SIMULATED_MAX
 from gpuprov.host.local import COUNT_VARIABLE, LocalHost
+from gpuprov.spec.gpu_order import GpuOrder
 from gpuprov.workflows.run_job import JobOrder, run_job
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ def timed(act: Callable[[], object]) -> float:
 def measure(driver: DockerDriver, host: LocalHost, rounds: int) -> dict[str, list[float]]:
     """Each of the things to compare, in turn."""
     neighbours = Neighbours(host)
-    order = JobOrder(argv=("true",), gpus="1", sharing="shared", image=IMAGE, gpu_mode="simulated")
+    order = JobOrder(argv=("true",), gpus=GpuOrder(per_node="1", sharing="shared"), image=IMAGE, gpu_mode="simulated")
     client: Any = driver._api.client  # noqa: SLF001 - as above
 
     def ask() -> None:

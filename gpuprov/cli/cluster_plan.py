@@ -28,7 +28,8 @@ def command(session: Session, /, **wanted: object) -> int:
     if over_hosts is not None:
         return spanning.plan(session, over_hosts)
     driver, draft, seen = spec_of_options(session, wanted)
-    order = UpOrder(spec=draft.spec, left=draft.left, prune=bool(wanted["prune"]))
+    gives_up = wanted["file"] is not None
+    order = UpOrder(spec=draft.spec, left=draft.left, prune=bool(wanted["prune"]), gives_up=gives_up)
     preview = preview_up(driver, order, session.host, reporter=session.reporter)
     for line in filter(None, (preview.choice, preview.shared)):
         session.reporter.note(line)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 
 from gpuprov.cli.engine import engine_option, gpu_mode_option
+from gpuprov.cli.gpu_options import cluster_gpu_options, typed_gpus
 from gpuprov.cli.parameters import checked_cluster
 from gpuprov.cli.roles import role_option
 from gpuprov.core.names import DEFAULT_CLUSTER
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from gpuprov.cluster.state import ClusterState
     from gpuprov.drivers.base import Driver
     from gpuprov.planes.across.cluster_order import ClusterOrder
-    from gpuprov.shapes.choices import Sharing
     from gpuprov.spec.draft import Draft
     from gpuprov.spec.models import GpuMode, Role
 
@@ -42,12 +42,7 @@ def spec_options(function: Callable[..., Any]) -> Callable[..., Any]:
                 "--bridge", metavar="NAME", help="Bridge of the NAT network of a new cluster.  [default: a free one]"
             ),
             click.option("--subnet", help="Subnet of that network, such as 10.9.3.0/24.  [default: a free one]"),
-            click.option("--gpus-per-node", type=int, metavar="N", help="Number of GPUs for each node."),
-            click.option(
-                "--sharing",
-                type=click.Choice(["shared", "exclusive"]),
-                help="Whether other nodes may hold the same GPUs.",
-            ),
+            cluster_gpu_options,
             click.option(
                 "--share",
                 is_flag=False,
@@ -81,8 +76,7 @@ def cluster_order(options: Mapping[str, object]) -> ClusterOrder:
         name=cast("str | None", options["name"]),
         count=cast("int | None", options["count"]),
         role=cast("Role | None", options["role"]),
-        gpus_per_node=cast("int | None", options["gpus_per_node"]),
-        sharing=cast("Sharing | None", options["sharing"]),
+        gpus=typed_gpus(options),
         gpu_mode=cast("GpuMode | None", options["gpu_mode"]),
         bridge=cast("str | None", options["bridge"]),
         subnet=cast("str | None", options["subnet"]),

@@ -59,6 +59,7 @@ def command(session: Session, /, *, policy: JobsPolicy, **wanted: object) -> int
         confirm = asks_to_shrink(session, wanted, over_hosts.draft.spec.name)
         return spanning.up(session, replace(over_hosts, confirm=confirm))
     flags: dict[str, Any] = {flag: bool(wanted[flag]) for flag in ("keep_on_failure", "verify", "prune")}
+    flags["gives_up"] = wanted["file"] is not None
 
     def bring_up(
         found: tuple[Driver, Draft, ClusterState], host: Host

@@ -13,7 +13,7 @@ from gpuprov.cli.engine import (
     engine_option,
     gpu_mode_option,
 )
-from gpuprov.cli.gpu_options import gpu_options, memory_bytes, mount_option, patience
+from gpuprov.cli.gpu_options import gpu_options, mount_option, patience, typed_gpus
 from gpuprov.cli.parameters import node_argument
 from gpuprov.cli.roles import role_option
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from gpuprov.core.outcome import Outcome
     from gpuprov.drivers.base import Driver
     from gpuprov.host.base import Host
-    from gpuprov.shapes.choices import Sharing
     from gpuprov.spec.models import GpuMode
 
 
@@ -61,10 +60,7 @@ def command(
         cluster=cluster,
         address=cast("str | None", wanted["addr"]),
         role=cast("str | None", wanted["role"]),
-        gpus=cast("str | None", wanted["gpus"]),
-        sharing=cast("Sharing | None", wanted["sharing"]),
-        memory_bytes=memory_bytes(cast("str | None", wanted["gpu_memory"])),
-        model=cast("str | None", wanted["gpu_model"]),
+        gpus=typed_gpus(wanted),
         environment=cast("tuple[str, ...]", wanted["variables"]),
         image=cast("str | None", wanted["image"]),
         mounts=tuple(parse_mount(text) for text in cast("tuple[str, ...]", wanted["mounts"])),

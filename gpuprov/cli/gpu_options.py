@@ -10,9 +10,10 @@ import click
 from gpuprov.cli.parameters import duration
 from gpuprov.core.errors import UsageError
 from gpuprov.core.excerpt import excerpt
+from gpuprov.spec.gpu_order import CRITERIA, GpuOrder, read_criteria
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from gpuprov.cluster.waiting_for_gpus import Patience
 
@@ -22,21 +23,31 @@ mount_option: Callable[[Any], Any] = click.option(
 )
 
 
+_WHICH: Final = click.option(
+    "--gpus",
+    metavar="WHICH",
+    help="A count, all, none, or a list of indexes (0,1), UUIDs, PCI addresses or MIG instances (0:1).",
+)
+_PER_NODE: Final = click.option("--gpus-per-node", type=int, metavar="N", help="Number of GPUs for each node.")
+_CRITERIA: Final = tuple(click.option(one.option, metavar=one.metavar, help=one.help) for one in CRITERIA.values())
+_EXCLUSIVE: Final = click.option(
+    "--exclusive", "sharing", flag_value="exclusive", help="Request GPUs for exclusive use."
+)
+
+
+def _sharing(others: str) -> Callable[[Any], Any]:
+    choice = click.Choice(["shared", "exclusive"])
+    return click.option("--sharing", type=choice, help=f"Whether {others} may hold the same GPUs.")
+
+
 def gpu_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """`--gpus`, `--gpu-memory`, `--gpu-model`, `--sharing`, `--exclusive`, `--env` and `--wait`."""
+    """What one node or job asks for in GPUs, `--env`, which may ask for some too, and `--wait`."""
     for option in reversed(
         (
-            click.option(
-                "--gpus",
-                metavar="WHICH",
-                help="A count, all, none, or a list of indexes (0,1), UUIDs, PCI addresses or MIG instances (0:1).",
-            ),
-            click.option("--gpu-memory", metavar="SIZE", help="Minimum memory of each GPU, such as 20GiB."),
-            click.option("--gpu-model", metavar="NAME", help="A part of the model name of each GPU."),
-            click.option(
-                "--sharing", type=click.Choice(["shared", "exclusive"]), help="Whether others may hold the same GPUs."
-            ),
-            click.option("--exclusive", "sharing", flag_value="exclusive", help="Request GPUs for exclusive use."),
+            _WHICH,
+            *_CRITERIA,
+            _sharing("others"),
+            _EXCLUSIVE,
             click.option(
                 "-e",
                 "--env",
@@ -58,6 +69,21 @@ def gpu_options(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
+def cluster_gpu_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """What each node of a cluster is to have of GPUs."""
+    for option in reversed((_PER_NODE, *_CRITERIA, _sharing("other nodes"))):
+        function = option(function)
+    return function
+
+
+def typed_gpus(typed: Mapping[str, Any]) -> GpuOrder:
+    """What was typed of GPUs, of either kind."""
+    per_node = typed.get("gpus", typed.get("gpus_per_node"))
+    return GpuOrder(
+        per_node=per_node, sharing=typed["sharing"], **read_criteria(typed, lambda criterion: criterion.option)
+    )
+
+
 def _duration(_context: click.Context, _parameter: click.Parameter, text: str | None) -> float | None:
     return None if text is None else duration("--wait", text, fix="--wait 10m")
 
@@ -77,13 +103,6 @@ def _variables(_context: click.Context, _parameter: click.Parameter, texts: Sequ
                 fix=f"--env {text}=VALUE; or: export {text}",
             )
     return tuple(there)
-
-
-def memory_bytes(text: str | None) -> int | None:
-    """What `--gpu-memory` says."""
-    from gpuprov.gpu.order import parse_memory
-
-    return None if text is None else parse_memory(text)
 
 
 def patience(wait_s: float | None) -> Patience:

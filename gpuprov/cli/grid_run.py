@@ -40,7 +40,7 @@ def command(session: Session, /, **given: Any) -> int:  # noqa: ANN401 - what cl
     Jobs run on a frozen copy of the project.
     """
     from gpuprov.documents.grids import grid_submitted_document
-    from gpuprov.gpu.order import parse_memory
+    from gpuprov.spec.gpu_order import parse_memory
     from gpuprov.spec.grid_order import GridOrder
     from gpuprov.spec.job_order import SubmitOrder
     from gpuprov.workflows.grids import run_grid
@@ -53,7 +53,7 @@ def command(session: Session, /, **given: Any) -> int:  # noqa: ANN401 - what cl
     jobs = SubmitOrder(
         at_most=given["at_most"],
         time_limit_s=parse_time_limit(given["time_limit"]),
-        memory_bytes=None if memory is None else parse_memory(memory, option="--memory"),
+        memory_bytes=None if memory is None else parse_memory(memory, "--memory"),
         gpus=given["gpus"],
         retries=given["retries"],
     )

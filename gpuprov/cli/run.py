@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, cast
 import click
 
 from gpuprov.cli.engine import gpu_mode_option, open_engine
-from gpuprov.cli.gpu_options import gpu_options, memory_bytes, mount_option, patience
+from gpuprov.cli.gpu_options import gpu_options, mount_option, patience, typed_gpus
 from gpuprov.cli.parameters import given_command
 from gpuprov.cli.stdout import lost_output
 from gpuprov.spec.models import ENGINES
@@ -16,7 +16,6 @@ from gpuprov.spec.models import ENGINES
 if TYPE_CHECKING:
     from gpuprov.cli.session import Session
     from gpuprov.drivers.base import Stream
-    from gpuprov.shapes.choices import Sharing
     from gpuprov.spec.models import GpuMode
 
 _DESCRIPTORS: Final[dict[Stream, int]] = {"stdout": 1, "stderr": 2}
@@ -47,10 +46,7 @@ def command(session: Session, /, argv: tuple[str, ...], engine: str, gpu_mode: s
         raise click.UsageError("no command given after --")
     order = JobOrder(
         argv=given,
-        gpus=cast("str | None", wanted["gpus"]),
-        sharing=cast("Sharing | None", wanted["sharing"]),
-        memory_bytes=memory_bytes(cast("str | None", wanted["gpu_memory"])),
-        model=cast("str | None", wanted["gpu_model"]),
+        gpus=typed_gpus(wanted),
         image=cast("str | None", wanted["image"]),
         environment=cast("tuple[str, ...]", wanted["variables"]),
         mounts=tuple(parse_mount(text) for text in cast("tuple[str, ...]", wanted["mounts"])),

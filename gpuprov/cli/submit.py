@@ -112,7 +112,7 @@ def _wait(session: Session, driver: Driver, cluster: str, job: str, *, cancel: b
 
 
 def _order(behind: Sequence[str], given: dict[str, Any]) -> SubmitOrder:
-    from gpuprov.gpu.order import parse_memory
+    from gpuprov.spec.gpu_order import parse_memory
     from gpuprov.spec.job_order import SubmitOrder
 
     function = _function(given["words"], behind)
@@ -131,7 +131,7 @@ def _order(behind: Sequence[str], given: dict[str, Any]) -> SubmitOrder:
         count=given["count"],
         at_most=given["at_most"],
         time_limit_s=parse_time_limit(given["time_limit"]),
-        memory_bytes=None if memory is None else parse_memory(memory, option="--memory"),
+        memory_bytes=None if memory is None else parse_memory(memory, "--memory"),
         gpus=given["gpus"],
         retries=given["retries"],
     )

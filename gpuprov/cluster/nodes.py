@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from gpuprov.cluster import services
 from gpuprov.cluster.files import seed_files
+from gpuprov.cluster.order_label import renew_text
 from gpuprov.cluster.secrets import ensure_ssh_key, undo_new_keys
 from gpuprov.core.side_by_side import each
 from gpuprov.drivers.base import LABEL_FINGERPRINT, LABEL_IMAGE, LABEL_ORDER, LABEL_RECIPE, File, ImageState
@@ -89,7 +90,7 @@ def create_nodes(
         if design.access_reason:
             reporter.node(design.name, f"GPU access {design.access}: {design.access_reason}")
         reporter.node(design.name, "creating")
-        order = {LABEL_ORDER: old.labels[LABEL_ORDER]} if old and LABEL_ORDER in old.labels else {}
+        order = {LABEL_ORDER: renew_text(old.labels[LABEL_ORDER])} if old and LABEL_ORDER in old.labels else {}
         request = design.request(image.id, files(design.name), {**design.circumstances(), **labels, **order})
         if copied is None:
             driver.create_node(request)
@@ -156,6 +157,15 @@ def repair_nodes(
         return forced
 
     return _forced(repair, list(wanted))
+
+
+def renew_orders(driver: Driver, nodes: Iterable[NodeState]) -> None:
+    """Write the orders of nodes as this version does, where another has written them; nothing else notices."""
+    for node in nodes:
+        text = node.labels.get(LABEL_ORDER, "")
+        renewed = renew_text(text)
+        if renewed != text:
+            driver.set_labels(node.name, {LABEL_ORDER: renewed})
 
 
 def boot_nodes(driver: Driver, names: Sequence[str], *, reporter: Reporter) -> None:

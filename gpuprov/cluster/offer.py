@@ -32,7 +32,7 @@ def make_offer(
     nodes = tuple(node.name for node in state.nodes if node.complete)
     try:
         request = (
-            request_of_node(order.gpu_order, spec, place.gpus, node=order.name)
+            request_of_node(order.gpus, order.environment, spec, place.gpus, node=order.name)
             if order
             else request_of_spec(spec, place.gpus, node=spec.name)
         )

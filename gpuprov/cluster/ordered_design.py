@@ -41,7 +41,8 @@ def design_ordered(order: NodeOrder, spec: ClusterSpec, state: ClusterState, pla
     Raises:
         UsageError: The GPUs or the address cannot be had.
     """
-    request = request_of_node(order.gpu_order, state.spec or ClusterSpec(), place.gpus, node=order.name)
+    common = state.spec or ClusterSpec()
+    request = request_of_node(order.gpus, order.environment, common, place.gpus, node=order.name)
     gpus = allocate(place.gpus, place.leases, [request], claims=place.claims, cluster=state.name)[order.name]
     taken = {**place.taken, **state.taken_addresses()}
     attachments = attach(spec, order.name, choose_addresses(order, spec, taken, host=place.host))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from ipaddress import IPv4Interface, IPv4Network
 from types import MappingProxyType
@@ -16,9 +16,10 @@ from gpuprov.cluster.lost_nodes import lost_nodes_line
 from gpuprov.cluster.network_plan import NetworkPlan, attach, plan_networks, plan_repairs
 from gpuprov.cluster.network_rules import networks_without_rules, plan_rules
 from gpuprov.cluster.node_limits import given_limits, unlimited_lines
-from gpuprov.cluster.node_order import knows_more, read_order
+from gpuprov.cluster.order_label import read_order
 from gpuprov.cluster.ordered_spec import with_order
 from gpuprov.cluster.replacements import ghosts_of
+from gpuprov.cluster.unread_orders import describe_unread, refuse_unread
 from gpuprov.core.errors import NotOurs, UsageError
 from gpuprov.core.names import fold
 from gpuprov.core.outcome import with_forced
@@ -69,6 +70,7 @@ class Plan:
         drift: For each node of `repair`, what differs.
         limits: Limits of jobs that differ from the recorded ones, one line for each; nothing but the record changes.
         replace: Nodes of `remove` that are made again as they were, from a newer image.
+        unread: What is given up of the options with which nodes were created, by node: this version does not know it.
     """
 
     networks: NetworkPlan
@@ -85,6 +87,7 @@ class Plan:
     limits: tuple[str, ...] = ()
     replace: tuple[str, ...] = ()
     gone: tuple[str, ...] = ()
+    unread: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def restart(self) -> tuple[str, ...]:
@@ -158,6 +161,7 @@ def plan_cluster(  # noqa: PLR0913 - what is wanted, what is there, and what may
     expect: Expect,
     prune: bool = False,
     again: Collection[str] = (),
+    gives_up: bool = False,
 ) -> Plan:
     """Compare spec and state.
 
@@ -172,10 +176,11 @@ def plan_cluster(  # noqa: PLR0913 - what is wanted, what is there, and what may
         expect: The engine.
         prune: Remove every node that the spec does not have.
         again: Nodes to remove and make again, as they are but for their image.
+        gives_up: Do without the options of nodes that this version does not know.
 
     Raises:
         NotOurs: A name that is needed is taken by something foreign.
-        UsageError: It is taken by another cluster, an address is taken, or the GPUs do not suffice.
+        UsageError: Another cluster has it, an address is taken, the GPUs do not suffice, or options are not known.
         NotCapable: The engine cannot make such a node.
     """
     networks = plan_networks(spec, state, version=version)
@@ -190,14 +195,13 @@ def plan_cluster(  # noqa: PLR0913 - what is wanted, what is there, and what may
     _refuse_taken_names(names, state)
     kept = [node for node in state.nodes if node.name not in remove or node.name in replaced]
     staying = replace(state, nodes=(*kept, *ghosts))
-    leaving = {*remove, *(node.name for node in ghosts)}
-    held = tuple(lease for lease in place.leases if lease.node in names or lease.node not in leaving)
-    _refuse_unreadable_orders([node for node in staying.nodes if node.name in names])
-    designs = _design(
-        names, spec, staying, replace(place, leases=held), fresh={*replaced, *(node.name for node in ghosts)}
-    )
+    away = {node.name for node in ghosts}
+    held = tuple(lease for lease in place.leases if lease.node in names or lease.node not in {*remove, *away})
+    unread = describe_unread(node for node in staying.nodes if node.name in names)
+    refuse_unread({} if gives_up else unread, spec.name, version=version, alone=place.nodes is None)
+    designs = _design(names, spec, staying, replace(place, leases=held), fresh={*replaced, *away})
     return replace(
-        _sort(designs, state, remove=tuple(remove), expect=expect),
+        _sort(designs, state, remove=tuple(remove), expect=expect, unread=unread),
         networks=networks,
         network_repairs=plan_repairs(spec, state, networks, version=version, expect=expect.network_settings),
         isolate=networks_without_rules(spec, state),
@@ -239,7 +243,14 @@ def beyond_record(changed: Iterable[str]) -> bool:
     return not all(_RECORDED.match(line) for line in changed)
 
 
-def _sort(designs: tuple[NodeDesign, ...], state: ClusterState, *, remove: tuple[str, ...], expect: Expect) -> Plan:
+def _sort(
+    designs: tuple[NodeDesign, ...],
+    state: ClusterState,
+    *,
+    remove: tuple[str, ...],
+    expect: Expect,
+    unread: Mapping[str, str],
+) -> Plan:
     create, repair, start, keep = [], [], [], []
     drift = {}
     live = "devices-live" in expect.capabilities
@@ -250,6 +261,8 @@ def _sort(designs: tuple[NodeDesign, ...], state: ClusterState, *, remove: tuple
             create.append(design)
             continue
         found = find_drift(design, node, expect.settings(design.request()), live=live)
+        if design.name in unread:
+            found = replace(found, words="; ".join(filter(None, (f"gives up {unread[design.name]}", found.words))))
         if found.words:
             repair.append(design)
             drift[design.name] = found
@@ -268,6 +281,7 @@ def _sort(designs: tuple[NodeDesign, ...], state: ClusterState, *, remove: tuple
         start=tuple(start),
         keep=tuple(keep),
         drift=drift,
+        unread=unread,
     )
 
 
@@ -286,17 +300,6 @@ def _refuse_taken_names(names: list[str], state: ClusterState) -> None:
             evidence=f"label gpuprov.cluster={node.labels[LABEL_CLUSTER]}",
             fix="set another nodes.prefix in the spec",
         )
-
-
-def _refuse_unreadable_orders(nodes: Iterable[NodeState]) -> None:
-    """As a node of the cluster's own, such a node would be restarted without what it was ordered with."""
-    for node in nodes:
-        if knows_more(node.labels.get(LABEL_ORDER, "")):
-            raise UsageError(
-                f"the options with which {node.name} was created cannot be read",
-                evidence=f"its label {LABEL_ORDER} was written by a later version",
-                fix=f"use the later version; or remove the node: gpuprov rm {node.name}",
-            )
 
 
 def _design(

@@ -1,12 +1,13 @@
-"""What a cluster would lose because a spec file says less than the cluster has: pure functions."""
+"""What a cluster would lose because a spec file says less than the cluster has, or than was ordered: pure functions."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from gpuprov.cluster.lost_nodes import lost_nodes_line
 from gpuprov.cluster.plan import sort_surplus
+from gpuprov.cluster.unread_orders import describe_unread
 from gpuprov.core.errors import UsageError
 from gpuprov.core.names import fold
 from gpuprov.spec.addressing import node_name
@@ -14,7 +15,7 @@ from gpuprov.spec.draft import SHARE
 from gpuprov.spec.shared_folder import SHARED, folder_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from gpuprov.cluster.state import ClusterState
     from gpuprov.spec.draft import Draft
@@ -28,27 +29,31 @@ class Shrinking:
     Attributes:
         nodes: Those that are removed.
         folder: Of the host, which the nodes do not share any more.
+        unread: Options of nodes that this version does not know, in words, by node.
     """
 
     nodes: tuple[str, ...] = ()
     folder: str = ""
+    unread: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def lines(self) -> tuple[str, ...]:
         """In words; none where nothing is lost."""
         nodes = (lost_nodes_line(self.nodes),) if self.nodes else ()
-        return (*nodes, f"{SHARED} of the nodes: {self.folder}, which stays on the host") if self.folder else nodes
+        folder = (f"{SHARED} of the nodes: {self.folder}, which stays on the host",) if self.folder else ()
+        return (*nodes, *folder, *(f"{name}: {words}" for name, words in self.unread.items()))
 
-    def refuse_others(self, gone: Iterable[str]) -> None:
-        """Refuse to remove nodes that nobody was told of.
+    def refuse_others(self, gone: Iterable[str], unread: Iterable[str]) -> None:
+        """Refuse to remove nodes that nobody was told of, or to do without options of such nodes.
 
         Raises:
             UsageError: There are some.
         """
         others = [name for name in gone if name not in self.nodes]
-        if others:
+        without = [name for name in unread if name not in self.unread]
+        if others or without:
             raise UsageError(
-                f"{fold(others)} would be removed as well",
+                f"{fold(others or without)} would {'be removed' if others else 'lose options'} as well",
                 evidence="the cluster was changed by somebody else meanwhile",
                 fix="run the same command again",
             )
@@ -60,7 +65,11 @@ def foresee_shrinking(draft: Draft, state: ClusterState) -> Shrinking:
     wanted = [node_name(spec.nodes.prefix, number) for number in range(spec.nodes.count)]
     gone, _ = sort_surplus(spec, state, wanted, prune=False)
     keeps = SHARE in draft.left or not state.nodes  # also where the recorded spec cannot be read
-    return Shrinking(nodes=gone, folder="" if keeps else lost_folder(state.shared_folder, spec))
+    return Shrinking(
+        nodes=gone,
+        folder="" if keeps else lost_folder(state.shared_folder, spec),
+        unread=describe_unread(node for node in state.nodes if node.complete and node.name not in gone),
+    )
 
 
 def lost_folder(shared: str, spec: ClusterSpec) -> str:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gpuprov.cluster.order_label import read_label, write_order
 from gpuprov.core.errors import NotOurs, UsageError
-from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_ORDER
+from gpuprov.drivers.base import LABEL_CLUSTER
 from gpuprov.drivers.foreign import describe_foreign, lack_of_foreign
 
 if TYPE_CHECKING:
@@ -17,7 +18,11 @@ if TYPE_CHECKING:
 def made_by(order: NodeOrder, state: ClusterState) -> NodeState | None:
     """The finished node that the same order made, if there is one."""
     node = state.node(order.name)
-    return node if node and node.complete and node.labels.get(LABEL_ORDER) == order.label() else None
+    if node is None or not node.complete:
+        return None
+    read = read_label(node)
+    same = read.order is not None and not read.unknown and write_order(read.order) == write_order(order)
+    return node if same else None
 
 
 def refuse_taken_name(order: NodeOrder, state: ClusterState, *, engine: str) -> None:

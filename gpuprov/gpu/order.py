@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
 
 from gpuprov.core.errors import UsageError
-from gpuprov.core.units import GIB, parse_size_bytes
+from gpuprov.core.units import GIB
 from gpuprov.gpu.allocate import LeaseRequest
 from gpuprov.gpu.visible_devices import parse_selection, parse_visible
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from gpuprov.gpu.models import Gpu, HostGpus
     from gpuprov.shapes.choices import Sharing
+    from gpuprov.spec.gpu_order import GpuOrder
 
 VISIBLE: Final = "NVIDIA_VISIBLE_DEVICES"
 ENABLED: Final = "HOUDINI_GPU_ENABLED"
@@ -26,26 +27,23 @@ _NUMBER = re.compile(r"[0-9]{1,4}", re.ASCII)
 
 
 @dataclass(frozen=True, kw_only=True)
-class GpuOrder:
-    """GPUs as a person ordered them, in their own words.
+class _Judgement:
+    """What a criterion means: whether a GPU meets its value, and that value in words, after `with`."""
 
-    Attributes:
-        gpus: A count, `all`, `none`, or a list of index, UUID, PCI address or MIG instance; None if unsaid.
-        memory_bytes: That each GPU has at least.
-        model: A part of the model's name.
-        environment: Of the container; some variables ask for GPUs.
-    """
+    meets: Callable[[Gpu, Any], bool]
+    words: Callable[[Any], str]
 
-    gpus: str | None = None
-    sharing: Sharing | None = None
-    memory_bytes: int | None = None
-    model: str | None = None
-    environment: Mapping[str, str] = field(default_factory=dict)
 
-    @property
-    def silent(self) -> bool:
-        """Whether it says nothing about which and how many."""
-        return self.gpus is None and not any(name in self.environment for name in VARIABLES)
+_JUDGEMENTS: Final[Mapping[str, _Judgement]] = {
+    "memory_gib": _Judgement(
+        meets=lambda gpu, least: (gpu.memory_bytes or 0) >= least * GIB,
+        words=lambda least: f"at least {least:g} GiB of memory",
+    ),
+    "model": _Judgement(
+        meets=lambda gpu, part: part.strip().lower() in gpu.model.lower(),
+        words=lambda part: f"a model name that contains {part!r}",
+    ),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,11 +69,14 @@ class _Statement:
     sharing: Sharing | None = None
 
 
-def resolve_order(order: GpuOrder, host: HostGpus, default: GpuDefault, *, node: str) -> LeaseRequest:
+def resolve_order(
+    order: GpuOrder, environment: Mapping[str, str], host: HostGpus, default: GpuDefault, *, node: str
+) -> LeaseRequest:
     """Bring all that was said together: so many GPUs, or these, out of those.
 
     Args:
         order: What was said.
+        environment: Of the container; some variables ask for GPUs.
         host: The GPUs that there are.
         default: What holds where nothing was said.
         node: Name of the node or job that is to hold them.
@@ -83,7 +84,7 @@ def resolve_order(order: GpuOrder, host: HostGpus, default: GpuDefault, *, node:
     Raises:
         UsageError: A part of it is nonsense, names what is not there, or two parts contradict each other.
     """
-    statements = [*_options(order, host), *_variables(order.environment, host)]
+    statements = [*_options(order, host), *_variables(environment, host)]
     if default.said and statements:
         sharing: Sharing | None = "exclusive" if default.sharing == "exclusive" else None
         statements.append(_Statement(source=default.said, count=default.count, sharing=sharing))
@@ -100,26 +101,20 @@ def resolve_order(order: GpuOrder, host: HostGpus, default: GpuDefault, *, node:
     return LeaseRequest(
         node=node,
         count=len(named) or count,
-        sharing=_sharing(order, statements, default),
+        sharing=_sharing(order, environment, statements, default),
         wanted=tuple(gpu.uuid for gpu in named),
         among=among,
     )
 
 
-def parse_memory(text: str, *, option: str = "--gpu-memory") -> int:
-    """Bytes of `20GiB`, `20480MiB` or `20GB`.
+def is_silent(order: GpuOrder, environment: Mapping[str, str]) -> bool:
+    """Whether nothing is said about which GPUs and how many."""
+    return order.per_node is None and not any(name in environment for name in VARIABLES)
 
-    Raises:
-        UsageError: The text is not a size.
-    """
-    size = parse_size_bytes(text)
-    if size is None:
-        raise UsageError(
-            f"{text!r} is not a valid amount of memory",
-            evidence="allowed: a number with KiB, MiB, GiB or TiB",
-            fix=f"{option} 20GiB",
-        )
-    return size
+
+def describe_unfit(order: GpuOrder, gpus: Sequence[Gpu]) -> list[str]:
+    """What these GPUs lack of what each has to meet, a sentence for each that does."""
+    return [f"GPU {gpu.label} does not have {_criteria(order)}" for gpu in gpus if not _fits(gpu, order)]
 
 
 def inner_environment(environment: Mapping[str, str]) -> dict[str, str]:
@@ -133,9 +128,9 @@ def inner_environment(environment: Mapping[str, str]) -> dict[str, str]:
 
 def _options(order: GpuOrder, host: HostGpus) -> list[_Statement]:
     said = []
-    if order.gpus is not None:
-        chosen = parse_selection(order.gpus, host)
-        said.append(_Statement(source=f"--gpus {order.gpus}", count=chosen.count, gpus=chosen.gpus))
+    if order.per_node is not None:
+        chosen = parse_selection(str(order.per_node), host)
+        said.append(_Statement(source=f"--gpus {order.per_node}", count=chosen.count, gpus=chosen.gpus))
     if order.sharing is not None:
         source = "--exclusive" if order.sharing == "exclusive" else "--sharing shared"
         said.append(_Statement(source=source, sharing=order.sharing))
@@ -209,38 +204,32 @@ def _meaning(statement: _Statement) -> str:
     return f"{statement.source} requests {f'{gpus} ({statement.sharing})' if gpus else f'{statement.sharing} access'}"
 
 
-def _sharing(order: GpuOrder, statements: Sequence[_Statement], default: GpuDefault) -> Sharing:
+def _sharing(
+    order: GpuOrder, environment: Mapping[str, str], statements: Sequence[_Statement], default: GpuDefault
+) -> Sharing:
     stated = next((one.sharing for one in statements if one.sharing), None)
     if stated is not None:
         return stated
     # A list of visible GPUs alone, as NVIDIA's toolkit interprets it, is not a request for exclusive use.
-    return "shared" if VISIBLE in order.environment and order.gpus is None else default.sharing
+    return "shared" if VISIBLE in environment and order.per_node is None else default.sharing
 
 
 def _among(order: GpuOrder, host: HostGpus) -> tuple[str, ...] | None:
-    if order.memory_bytes is None and order.model is None:
-        return None
-    return tuple(unit.uuid for unit in host.units if _fits(unit, order))
+    return tuple(unit.uuid for unit in host.units if _fits(unit, order)) if order.criteria else None
 
 
 def _fits(unit: Gpu, order: GpuOrder) -> bool:
-    if order.memory_bytes is not None and (unit.memory_bytes or 0) < order.memory_bytes:
-        return False
-    return order.model is None or order.model.strip().lower() in unit.model.lower()
+    return all(_JUDGEMENTS[name].meets(unit, value) for name, value in order.criteria.items())
 
 
 def _criteria(order: GpuOrder) -> str:
-    said = [
-        f"at least {order.memory_bytes / GIB:g} GiB of memory" if order.memory_bytes is not None else "",
-        f"a model name that contains {order.model!r}" if order.model is not None else "",
-    ]
-    return " and ".join(part for part in said if part)
+    return " and ".join(_JUDGEMENTS[name].words(value) for name, value in order.criteria.items())
 
 
 def _fitting(named: Sequence[Gpu], among: Sequence[str], order: GpuOrder, host: HostGpus) -> tuple[Gpu, ...]:
     """All of them; of `all`, those that fit, at least one."""
     fitting = tuple(gpu for gpu in named if gpu.uuid in among)
-    everything = order.gpus is not None and order.gpus.strip() == "all"
+    everything = str(order.per_node).strip() == "all"
     if not fitting or (len(fitting) < len(named) and not everything):
         unfit = ", ".join(gpu.label for gpu in named if gpu.uuid not in among)
         raise _unfit(f"GPU {unfit} does not have {_criteria(order)}", host)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, cast
 
 from gpuprov.cluster.files import present_member
 from gpuprov.cluster.find_engine import engine_of_cluster
-from gpuprov.cluster.node_order import NodeOrder, read_order_text
+from gpuprov.cluster.order_label import read_order_text
 from gpuprov.cluster.retry_after_wait import act_on_engine
 from gpuprov.cluster.state import observe_cluster
 from gpuprov.cluster.waiting_for_gpus import Patience
@@ -25,6 +25,7 @@ from gpuprov.shapes.members import Created, Sought
 from gpuprov.workflows.create_node import create_node
 
 if TYPE_CHECKING:
+    from gpuprov.cluster.node_order import NodeOrder
     from gpuprov.core.outcome import Outcome
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver
@@ -103,10 +104,10 @@ def serve_create(order: CreateOrder, host: Host, reporter: Reporter) -> Created:
 
 
 def _order_of(order: SeekOrder | CreateOrder) -> NodeOrder:
-    wanted = read_order_text(order.order)
-    if wanted is None or order.gpu_mode not in ("auto", "real", "simulated"):
+    read = read_order_text(order.order)
+    if read.order is None or read.unknown or order.gpu_mode not in ("auto", "real", "simulated"):
         raise UsageError(
             "the request for a node cannot be served", evidence=f"{order.order!r:.200}", fix="gpuprov host list"
         )
-    check_cluster_name(wanted.cluster)
-    return replace(wanted, gpu_mode=cast("GpuMode", order.gpu_mode), agreed=True)
+    check_cluster_name(read.order.cluster)
+    return replace(read.order, gpu_mode=cast("GpuMode", order.gpu_mode), agreed=True)

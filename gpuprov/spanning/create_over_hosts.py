@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, replace
 from itertools import chain
 from typing import TYPE_CHECKING
 
+from gpuprov.cluster.order_label import write_order
 from gpuprov.cluster.placement import NoRoom, place_nodes
 from gpuprov.cluster.whole import dump_whole, parse_whole
 from gpuprov.core.errors import GpuprovError, UsageError
@@ -166,7 +167,7 @@ def _seek(
 ) -> tuple[SpanningCluster, dict[str, str]]:
     """What hosts have of the cluster, and offer to the node; then, by host, what its nodes share."""
     sought = replace(order.node, source=None)  # which one host alone has
-    document = asdict(SeekOrder(order=sought.label(), gpu_mode=order.node.gpu_mode))
+    document = asdict(SeekOrder(order=write_order(sought), gpu_mode=order.node.gpu_mode))
     request = MemberRequest(verb="seek", document=document, total_s=scaled_limit_s(QUESTION_S))
     secrets: dict[str, str] = {}
     name = order.node.cluster
@@ -286,7 +287,7 @@ def _create_alone(order: HostedOrder, machine: RemoteMachine, hosts: Hosts) -> H
 def _create(order: HostedOrder, machine: RemoteMachine, hosts: Hosts, secret: str = "") -> Created:
     document = asdict(
         CreateOrder(
-            order=order.node.label(),
+            order=write_order(order.node),
             gpu_mode=order.node.gpu_mode,
             engine=order.engine,
             secret=secret,

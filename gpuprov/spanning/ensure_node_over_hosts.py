@@ -12,7 +12,7 @@ from gpuprov.spanning.create_over_hosts import HostedOrder, create_over_hosts, g
 from gpuprov.spanning.hosts_hardware import gpus_over_hosts
 from gpuprov.spanning.nodes_over_hosts import NodesChange, change_nodes_there, locate_nodes, refuse_absent
 from gpuprov.spanning.parts.over_hosts import find_spanning, part_error
-from gpuprov.workflows.ensure import gpu_differences, refuse_differences, word_differences
+from gpuprov.workflows.ensure import asks_for_gpus, gpu_differences, refuse_differences, word_differences
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -115,7 +115,7 @@ def _refuse_other(order: NodeOrder, row: NodeRow, seen: SpanningCluster, hosts: 
     """Refuse a node that is not as ordered."""
     has = {"address": row.address, "cluster": row.cluster, "role": row.role, "image": row.image}
     wrong = word_differences(order, {**has, "sharing": row.sharing} if row.gpus else has)
-    if order.gpus is not None:
+    if asks_for_gpus(order):
         found = gpus_over_hosts({row.host: seen.machines[row.host]}, hosts)
         if row.host in found.silences.failed:
             raise found.silences.failed[row.host]

@@ -7,6 +7,7 @@ from typing import Final, Literal, get_args
 
 from gpuprov.core.names import DEFAULT_BRIDGE, DEFAULT_CLUSTER, DEFAULT_PRIVATE_BRIDGE
 from gpuprov.shapes.choices import Engine, Sharing
+from gpuprov.spec.gpu_order import GpuOrder
 
 Role = str  # which there are, planes/registry.py says
 GpuMode = Literal["auto", "real", "simulated"]
@@ -50,19 +51,13 @@ class NodesSpec:
 
 
 @dataclass(frozen=True, kw_only=True)
-class GpuSpec:
-    """Which GPUs each node holds: `per_node` of them, shared with other nodes or exclusive.
-
-    Attributes:
-        model: A part of the name that each must have.
-        memory_gib: That each must have at least.
-    """
+class GpuSpec(GpuOrder):
+    """What is ordered for each node of a cluster; here nothing is left unsaid."""
 
     per_node: int = 1
     sharing: Sharing = "shared"
-    mode: GpuMode = "auto"
-    model: str | None = None
     memory_gib: int | None = None
+    mode: GpuMode = "auto"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -21,7 +21,13 @@ T = TypeVar("T")
 _GUESSED = 20  # problems, after which nobody is told what may be meant
 _LONGEST_GUESSED = 64  # characters
 _LOOKED_AT = 3000  # characters, for a password that is in the wrong place
-_NAMES: dict[object, str] = {str: "text", int: "a whole number", bool: "true or false", types.NoneType: "null"}
+_NAMES: dict[object, str] = {
+    str: "text",
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    types.NoneType: "null",
+}
 
 
 class Decoder:

@@ -11,6 +11,7 @@ from gpuprov.core.errors import Problem, SpecError
 from gpuprov.core.plain import plain_fields
 from gpuprov.spec.decode import API_VERSION, decode_spec
 from gpuprov.spec.document import WHOLE, parse_json
+from gpuprov.spec.gpu_order import CRITERIA
 from gpuprov.spec.models import JobsSpec
 from gpuprov.spec.schema import Decoder
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     from gpuprov.spec.models import ClusterSpec
 
+_FIRST_CRITERIA = ("model", "memory_gib")
 _SHOWN = 5
 _LINE = 200  # characters
 _OF_HOSTS = ("hosts", "placement", "unreachable")  # and network.overlay: they say nothing where there are no hosts
@@ -38,11 +40,14 @@ def dump_spec(spec: ClusterSpec) -> str:
     """Write a spec with its defaults, so that a later change of them does not change what was asked for.
 
     A spec without `nodes.processes`, `image.toolkit`, `slurm.backup`, `network.host_ports`, `jobs` or `jobs.keep` is
-    written as by gpuprov before it knew them: a difference is work.
+    written as by gpuprov before it knew them: a difference is work. So is one without what each GPU has to meet, except
+    for the first keys of that kind.
     """
     plain = plain_spec(spec)
     if spec.nodes.processes is None:
         del plain["nodes"]["processes"]
+    for name in CRITERIA.keys() - {*_FIRST_CRITERIA, *spec.gpus.criteria}:
+        del plain["gpus"][name]
     if not spec.image.toolkit:
         del plain["image"]["toolkit"]
     if spec.slurm.backup is None:
@@ -72,7 +77,8 @@ def load_spec_json(text: str, *, cluster: str) -> ClusterSpec:
             f"the spec recorded with cluster {cluster} cannot be read",
             problems=_few(problems),
             fix=f"record it again from a file: gpuprov cluster up --name {cluster} -f FILE; "
-            f"or remove the cluster: gpuprov cluster down {cluster}; the version that recorded it can read it",
+            f"or remove the cluster: gpuprov cluster down {cluster}; "
+            "or, if a later version recorded it, upgrade gpuprov",
         )
     return spec
 

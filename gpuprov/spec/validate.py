@@ -13,6 +13,7 @@ from gpuprov.core.names import CLUSTER, CLUSTER_RULE, name_cluster
 from gpuprov.core.units import HOUR_S, parse_duration_s, parse_size_bytes
 from gpuprov.spec import own_roles, python_packages
 from gpuprov.spec.addressing import NODES_MAX, capacity
+from gpuprov.spec.gpu_order import CRITERIA
 from gpuprov.spec.host_ports import HOST_PORTS_RULE
 from gpuprov.spec.host_rules import HOST_RULES
 from gpuprov.spec.job_order import LEAST_BYTES, LONGEST_S, MOST_BYTES
@@ -249,9 +250,16 @@ def _environment(spec: ClusterSpec, _root: Path) -> Found:
             yield f"nodes.environment[{index}]", f"the value of {name[:80]!r} has a line break", "a value of one line"
 
 
-def _model(spec: ClusterSpec, _root: Path) -> Found:
-    if spec.gpus.model is not None and not spec.gpus.model.strip():
-        yield "gpus.model", "is empty", "a part of the model name, or null"
+def _criterion(name: str) -> SpecRule:
+    """What a GPU has to meet is something that one can meet."""
+    path = f"gpus.{name}"
+
+    def find(spec: ClusterSpec, _root: Path) -> Found:
+        problem = CRITERIA[name].find_problem(value) if (value := spec.gpus.criteria.get(name)) is not None else None
+        if problem:
+            yield path, *problem
+
+    return SpecRule(reads=(path,), find=find)
 
 
 def _mounts(spec: ClusterSpec, root: Path) -> Found:
@@ -318,8 +326,7 @@ RULES: tuple[SpecRule, ...] = (
     SpecRule(reads=("nodes.mounts",), find=_mounts),
     SpecRule(reads=("nodes.environment",), find=_environment),
     at_least("gpus.per_node", 0, lambda spec: spec.gpus.per_node),
-    SpecRule(reads=("gpus.model",), find=_model),
-    at_least("gpus.memory_gib", 1, lambda spec: spec.gpus.memory_gib),
+    *map(_criterion, CRITERIA),
     pattern("network.bridge", _BRIDGE, _BRIDGE_RULE, lambda spec: spec.network.bridge),
     pattern("network.private_bridge", _BRIDGE, _BRIDGE_RULE, lambda spec: spec.network.private_bridge),
     SpecRule(reads=("network.bridge", "network.private_bridge"), find=_two_bridges),

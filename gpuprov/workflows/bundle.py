@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 
 from gpuprov import __version__
 from gpuprov.cluster.build_image import OWNER
-from gpuprov.cluster.node_order import read_order
+from gpuprov.cluster.order_label import read_order
 from gpuprov.cluster.secrets import private_keys
 from gpuprov.core.bundle_parts import MOST_BYTES
 from gpuprov.core.errors import EngineError, GpuprovError, TimedOut

@@ -21,6 +21,7 @@ from gpuprov.cluster.nodes import (
     delete_nodes,
     ensure_seed,
     image_labels,
+    renew_orders,
     repair_nodes,
 )
 from gpuprov.cluster.placement import Place
@@ -91,6 +92,7 @@ class UpOrder:
         again: Nodes to replace by new ones of the same name, from which nothing can be lost any more: whoever asks for
             this holds them, and no job runs there.
         agreed: What it may lose, where that was asked; None where the spec alone says so.
+        gives_up: Do without the options of nodes that this version does not know; else such a cluster is refused.
     """
 
     spec: ClusterSpec
@@ -103,6 +105,7 @@ class UpOrder:
     prune: bool = False
     policy: JobsPolicy = SPARE_JOBS
     again: tuple[str, ...] = ()
+    gives_up: bool = False
 
     @property
     def draft(self) -> Draft:
@@ -239,7 +242,7 @@ def cluster_up(driver: Driver, order: UpOrder, host: Host, *, reporter: Reporter
             with reporter.phase("plan"):
                 aim = _aim(driver, order, host, gpus, seen)
                 if order.agreed is not None:
-                    order.agreed.refuse_others(aim.plan.gone)
+                    order.agreed.refuse_others(aim.plan.gone, aim.plan.unread)
                 refuse_busy(driver, aim.leaves, policy)
                 if order.part:
                     order.part.refuse_changed(planned_members(aim.plan), recorded_whole(aim.state))
@@ -340,7 +343,16 @@ def _aim(driver: Driver, order: UpOrder, host: Host, gpus: HostGpus, seen: Clust
     shared = shared_mounts(spec)
     place = Place(host=host.name, gpus=gpus, leases=leases, claims=claims, shared=shared, limits=limits)
     place = order.part.place(place) if order.part else place
-    plan = plan_cluster(spec, state, place, version=__version__, expect=driver, prune=order.prune, again=order.again)
+    plan = plan_cluster(
+        spec,
+        state,
+        place,
+        version=__version__,
+        expect=driver,
+        prune=order.prune,
+        again=order.again,
+        gives_up=order.gives_up,
+    )
     refuse_without_room(driver, host, nodes=len(plan.create))
     starting = [*plan.start, *plan.restart]
     refuse_shared_addresses(starting, (*state.nodes, *state.others), command=driver.command)
@@ -407,7 +419,10 @@ def _carry_out(
     record_labels(driver, spec, order.record_of(spec), aim.state)
     end_replacing(driver, aim.state, plan.replace)
     renewed = without_started(renewal.changed, plan.start)
-    return (*aim.folders.lines(), *connected, *plan.lines(forced), *renewed), renewal.words
+    changed = (*aim.folders.lines(), *connected, *plan.lines(forced), *renewed)
+    if changed:
+        renew_orders(driver, (node for node in aim.state.nodes if node.name not in plan.remove))
+    return changed, renewal.words
 
 
 def _connect(run: NodeRun, aim: _Aim, host: Host) -> tuple[str, ...]:

@@ -26,6 +26,7 @@ from gpuprov.cluster.nodes import (
     ensure_seed,
     image_labels,
 )
+from gpuprov.cluster.order_label import write_order
 from gpuprov.cluster.ordered_spec import first_draft
 from gpuprov.cluster.read_steadily import read_steadily
 from gpuprov.cluster.services import init_of
@@ -204,7 +205,7 @@ def _create(
                     [design],
                     image,
                     lambda name: (*seed, *files.of(name)),
-                    labels={LABEL_ORDER: order.label(), **image_labels(image, plane.recipe.labels)},
+                    labels={LABEL_ORDER: write_order(order), **image_labels(image, plane.recipe.labels)},
                     copied=Copied(source=order.source, forget=plane.forget(init_of(driver))) if order.source else None,
                 )
             running = [node.name for node in old if node.status == "running"]

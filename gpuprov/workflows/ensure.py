@@ -16,6 +16,7 @@ from gpuprov.core.names import check_node_name
 from gpuprov.documents.module_result import BeforeAfter
 from gpuprov.drivers.base import LABEL_ADDRESS, LABEL_CLUSTER, LABEL_IMAGE, LABEL_ROLE, LABEL_SHARING
 from gpuprov.drivers.foreign import not_ours
+from gpuprov.gpu.order import describe_unfit
 from gpuprov.gpu.visible_devices import parse_selection
 from gpuprov.planes.across.cluster_order import ClusterOrder, resolve_name, resolve_spec
 from gpuprov.planes.across.leaving import SPARE_JOBS
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from gpuprov.host.base import Host
     from gpuprov.planes.across.leaving import JobsPolicy
     from gpuprov.spec.draft import Draft
+    from gpuprov.spec.gpu_order import GpuOrder
     from gpuprov.spec.models import ClusterSpec
 
 ClusterGoal = Literal["present", "absent"]
@@ -180,7 +182,7 @@ def _provide(  # noqa: PLR0913 - a step of the story above, with all that it kno
             return (preview_node(driver, order, host, reporter=reporter, policy=policy),)
         return create_node(driver, order, host, reporter=reporter, policy=policy).changed
     wrong = _label_differences(order, node)
-    if order.gpus is not None:
+    if asks_for_gpus(order):
         wrong += gpu_differences(order.gpus, leased_uuids(node), host.gpus(order.gpu_mode))
     refuse_differences(order.name, wrong)
     return ()
@@ -238,7 +240,7 @@ def word_differences(order: NodeOrder, has: Mapping[str, str]) -> list[str]:
         "address": address,
         "cluster": order.cluster,
         "role": order.role,
-        "sharing": order.sharing,
+        "sharing": order.gpus.sharing,
         "image": order.image,
     }
     return [
@@ -260,17 +262,22 @@ def refuse_differences(name: str, wrong: Sequence[str]) -> None:
         )
 
 
-def gpu_differences(text: str, uuids: Sequence[str], gpus: HostGpus) -> list[str]:
+def asks_for_gpus(order: NodeOrder) -> bool:
+    """Whether it says anything of the GPUs themselves, to be compared with those that a node holds."""
+    return order.gpus.per_node is not None or bool(order.gpus.criteria)
+
+
+def gpu_differences(order: GpuOrder, uuids: Sequence[str], gpus: HostGpus) -> list[str]:
     """In what the GPUs of a node, as its lease names them, differ from those that are ordered of a host's."""
-    asked, held = parse_selection(text, gpus), tuple(map(gpus.current, uuids))
-    same = set(held) == {gpu.uuid for gpu in asked.gpus} if asked.gpus else len(held) == asked.count
-    return (
-        []
-        if same
-        else [
-            f"the node holds {len(held)} GPU{'s' if len(held) != 1 else ''} ({', '.join(held) or 'none'}), not {text}"
-        ]
-    )
+    held = tuple(map(gpus.current, uuids))
+    unfit = describe_unfit(order, [unit for unit in gpus.units if unit.uuid in held])
+    if order.per_node is None:
+        return unfit
+    asked = parse_selection(str(order.per_node), gpus)
+    if set(held) == {gpu.uuid for gpu in asked.gpus} if asked.gpus else len(held) == asked.count:
+        return unfit
+    many = f"{len(held)} GPU{'s' if len(held) != 1 else ''}"
+    return [f"the node holds {many} ({', '.join(held) or 'none'}), not {order.per_node}", *unfit]
 
 
 def ensure_image_built(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from gpuprov.cluster.host_gpus import get_gpus, with_offers
 from gpuprov.cluster.images import node_recipe
-from gpuprov.cluster.node_order import read_order
+from gpuprov.cluster.order_label import read_order
 from gpuprov.cluster.services import init_of
 from gpuprov.cluster.state import observe_cluster
 from gpuprov.core.errors import UsageError

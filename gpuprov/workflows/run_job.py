@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from gpuprov.cluster.build_image import find_built
@@ -22,9 +22,10 @@ from gpuprov.core.side_by_side import ask_side_by_side
 from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_IMAGE, LABEL_PROCESS, LABEL_ROLE, ROLE_JOB
 from gpuprov.drivers.capabilities import require_capability
 from gpuprov.gpu.allocate import allocate
-from gpuprov.gpu.order import GpuDefault, GpuOrder, resolve_order
+from gpuprov.gpu.order import GpuDefault, resolve_order
 from gpuprov.gpu.simulator import simulator_environment
 from gpuprov.planes.registry import PLAIN, check_spec
+from gpuprov.spec.gpu_order import GpuOrder
 from gpuprov.spec.models import ClusterSpec, MountSpec, NodesSpec
 from gpuprov.spec.variables import read_variables
 from gpuprov.workflows.standalone_image import build_image
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
     from gpuprov.gpu.allocate import Claims, LeaseRequest
     from gpuprov.gpu.models import Gpu, HostGpus
     from gpuprov.host.base import Host
-    from gpuprov.shapes.choices import Sharing
     from gpuprov.spec.models import GpuMode
 
 JOBS: Final = "(jobs)"  # no cluster can have this name: a job belongs to none
@@ -56,10 +56,7 @@ class JobOrder:
     """
 
     argv: tuple[str, ...]
-    gpus: str | None = None
-    sharing: Sharing | None = None
-    memory_bytes: int | None = None
-    model: str | None = None
+    gpus: GpuOrder = field(default_factory=GpuOrder)
     image: str | None = None
     environment: tuple[str, ...] = ()
     mounts: tuple[MountSpec, ...] = ()
@@ -81,16 +78,9 @@ class JobOrder:
         Raises:
             UsageError: It is nonsense, names what is not there, or contradicts itself.
         """
-        order = GpuOrder(
-            gpus=self.gpus,
-            sharing=self.sharing,
-            memory_bytes=self.memory_bytes,
-            model=self.model,
-            environment=read_variables(self.environment),
-        )
-        some = any(said is not None for said in (self.sharing, self.memory_bytes, self.model))
+        some = self.gpus != GpuOrder(per_node=self.gpus.per_node)
         default = GpuDefault(count=1 if some else 0, sharing="exclusive")
-        return resolve_order(order, host, default, node=name)
+        return resolve_order(self.gpus, read_variables(self.environment), host, default, node=name)
 
 
 def run_job(

@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from gpuprov.cluster.images import node_recipe
-from gpuprov.cluster.node_order import NodeOrder
 from gpuprov.drivers.base import LABEL_ACCOUNT, LABEL_FINGERPRINT, LABEL_RECIPE, LABEL_SPEC
 from gpuprov.gpu.observe import observe
 from gpuprov.planes.registry import PLANES, ROLES
@@ -22,6 +21,7 @@ from gpuprov.workflows.create_node import create_node
 from tests.fakes.driver import FakeDriver
 from tests.fakes.engine import FakeEngine, FakeImage
 from tests.fakes.host import FakeHost
+from tests.fakes.orders import node_order
 from tests.fakes.slurm import SlurmInNodes
 from tests.fakes.workers import WorkersInNodes
 
@@ -162,8 +162,7 @@ class World:
         return cluster_down(self.driver, "lab", self.host, reporter=self.reporter, purge=purge)
 
     def create(self, name: str, **order: Any) -> Outcome:
-        wanted = NodeOrder(**{"name": name, "cluster": "lab", **order})
-        return create_node(self.driver, wanted, self.host, reporter=self.reporter)
+        return create_node(self.driver, node_order(name, **order), self.host, reporter=self.reporter)
 
     @property
     def names(self) -> list[str]:

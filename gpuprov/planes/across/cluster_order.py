@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from gpuprov.cluster.find_engine import engine_of_cluster
@@ -13,6 +13,7 @@ from gpuprov.host.survey import default_engine
 from gpuprov.planes.across.leaving import SPARE_JOBS, JobsPolicy
 from gpuprov.planes.registry import load_draft
 from gpuprov.spec.draft import CHOOSABLE, SHARE, Draft
+from gpuprov.spec.gpu_order import GpuOrder, said_fields
 from gpuprov.spec.models import ClusterSpec
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver
     from gpuprov.host.base import Host
-    from gpuprov.shapes.choices import Engine, Sharing
+    from gpuprov.shapes.choices import Engine
     from gpuprov.spec.models import GpuMode, Role
 
 
@@ -32,6 +33,7 @@ class ClusterOrder:
     """A cluster as a person ordered it; None leaves it as the file or the recorded spec has it.
 
     Attributes:
+        gpus: What its nodes are to have of GPUs.
         bridge: Of its NAT network.
         subnet: Of its NAT network.
         share: The folder that its nodes share; True for a place of the cluster's own.
@@ -44,8 +46,7 @@ class ClusterOrder:
     name: str | None = None
     count: int | None = None
     role: Role | None = None
-    gpus_per_node: int | None = None
-    sharing: Sharing | None = None
+    gpus: GpuOrder = field(default_factory=GpuOrder)
     gpu_mode: GpuMode | None = None
     bridge: str | None = None
     subnet: str | None = None
@@ -153,15 +154,12 @@ def resolve_spanning(order: ClusterOrder, engine: str | None, recorded: ClusterS
 def _with_order(draft: Draft, order: ClusterOrder, asked: Mapping[str, Any]) -> Draft:
     """A draft with what else is ordered; `asked` of its network."""
     spec = draft.spec
-    nodes, gpus, network = spec.nodes, spec.gpus, replace(spec.network, **asked)
+    nodes, network = spec.nodes, replace(spec.network, **asked)
     if order.count is not None:
         nodes = replace(nodes, count=order.count)
     if order.role is not None:
         nodes = replace(nodes, role=order.role)
-    if order.gpus_per_node is not None:
-        gpus = replace(gpus, per_node=order.gpus_per_node)
-    if order.sharing is not None:
-        gpus = replace(gpus, sharing=order.sharing)
+    gpus = replace(spec.gpus, **said_fields(order.gpus))
     if order.gpu_mode is not None:
         gpus = replace(gpus, mode=order.gpu_mode)
     share = spec.share if order.share is None else order.share

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from gpuprov.cluster.node_order import read_order
+from gpuprov.cluster.order_label import read_order
 from gpuprov.cluster.recipes import recipe_for
 from gpuprov.cluster.services import init_of
 from gpuprov.core.errors import HostNotReady

@@ -344,7 +344,7 @@ REASONS = {
     "cluster/built_images.py: {other.name} is kept": "a refreshed image: tests/unit/cluster/test_build_image.py",
     "cluster/image_updates.py": "a note of image list: tests/unit/cluster/test_image_updates.py",
     "cli/spanning.py": "a cluster that spans hosts: tests/unit/cli/test_spanning.py",
-    "cluster/plan.py: use the later version": "labels of a later version: tests/unit/workflows/test_older_images.py",
+    "cluster/unread_orders.py": "labels of a later version: tests/unit/cluster/test_recorded_orders.py",
     "cluster/replacements.py": "labels of a later version: tests/unit/workflows/test_older_images.py",
     "planes/across/image_age.py": "nodes with an older image: tests/unit/workflows/test_older_images.py",
     "planes/across/kept_queue.py": "a node that is being replaced: tests/unit/workflows/test_older_images.py",

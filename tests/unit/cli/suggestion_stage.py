@@ -11,7 +11,6 @@ import pytest
 from gpuprov.cli.main import main
 from gpuprov.cluster.build_image import OWNER
 from gpuprov.cluster.known_hosts import parse_host_key
-from gpuprov.cluster.node_order import NodeOrder
 from gpuprov.core.errors import EngineError, GpuprovError, TimedOut
 from gpuprov.documents.inventory import build_inventory
 from gpuprov.drivers.base import (
@@ -32,6 +31,7 @@ from gpuprov.host.survey import EngineDoor
 from gpuprov.workflows.ensure import ensure_node
 from gpuprov.workflows.parts.bundle_nodes import cluster_parts, node_parts
 from tests.fakes.engine import FakeNode
+from tests.fakes.orders import node_order
 from tests.fakes.slurm import said
 
 if TYPE_CHECKING:
@@ -236,7 +236,7 @@ def lack(capability: str) -> Callable[[Stage], str]:
 
 def ensure(name: str, **order: Any) -> Callable[[Stage], str]:
     def told(stage: Stage) -> str:
-        wanted = NodeOrder(name=name, cluster="lab", **order)
+        wanted = node_order(name, **order)
         world = stage.world
         return raised(lambda: ensure_node(world.driver, wanted, "present", world.host, reporter=world.reporter))
 

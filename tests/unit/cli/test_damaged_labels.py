@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpuprov.cli.main import main
-from gpuprov.cluster.node_order import NodeOrder, read_order
+from gpuprov.cluster.node_order import NodeOrder
+from gpuprov.cluster.order_label import read_label, read_order, write_order
 from gpuprov.core.report_file import ReportFile
 from gpuprov.drivers import base
 from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_ORDER, LABEL_SPEC, NodeState
 from gpuprov.planes.slurm.munge import LABEL_MUNGE_OWNER
 from gpuprov.spec.serialize import dump_spec
 from gpuprov.workflows.bundle import Sources, make_bundle
+from tests.fakes.orders import node_order
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -196,17 +198,58 @@ def test_a_damaged_cluster_label_hides_no_other_cluster(
 
 
 def test_what_create_node_was_asked_for_is_read_back_or_is_nothing() -> None:
-    order = NodeOrder(name="web", cluster="lab", gpus="2", memory_bytes=5, environment=("A=b",), network="nat")
-    node = NodeState(name="web", status="running", labels={LABEL_ORDER: order.label()})
+    order = node_order("web", gpus="2", memory_gib=0.5, environment=("A=b",), network="nat")
+    node = NodeState(name="web", status="running", labels={LABEL_ORDER: write_order(order)})
     assert read_order(node) == order
-    whole = json.loads(order.label())
+    whole = json.loads(write_order(order))
     for field in fields(NodeOrder):
         for wrong in (7, [7], {"a": 1}, "\x00"):
             text = json.dumps({**whole, field.name: wrong})
-            read = read_order(replace(node, labels={LABEL_ORDER: text}))
-            assert read is None or getattr(read, field.name) == wrong
+            read = read_label(replace(node, labels={LABEL_ORDER: text}))
+            known = read.order is None or getattr(read.order, field.name) == wrong
+            assert known or read.unknown[0].startswith(field.name)
     for value in VALUES:
         read_order(replace(node, labels={LABEL_ORDER: value}))
+
+
+def test_options_of_a_later_version_stop_up_and_a_file_frees_with_a_word(
+    lab: Typed, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "disk").mkdir()
+    mount = f"{tmp_path}/disk:/data"
+    lab(("create-node", "disk", "--role", "plain", "--mount", mount, "--gpu-mode", "simulated"), capsys)
+    node = lab.world.engine.nodes["disk"]
+    mine = node.labels[LABEL_ORDER]
+    node.labels[LABEL_ORDER] = mine.replace('"target"', '"shift":true,"target"')
+    before = lab.world.engine.dump()
+    of_file = ("--name", "lab", "-f", str(tmp_path / "lab.yaml"))
+    for argv in (
+        ("cluster", "up", "--name", "lab"),
+        ("cluster", "plan", "--name", "lab"),
+        ("cluster", "up", *of_file),
+    ):
+        capsys.readouterr()
+        assert main(argv, host=lab.world.host) == 2
+        assert "disk: unknown options (mounts[0].shift)" in capsys.readouterr().err
+    assert lab.world.engine.dump() == before
+    assert "repair node disk: gives up unknown options (mounts[0].shift)" in lab(("cluster", "plan", *of_file), capsys)
+    lab(("cluster", "up", *of_file, "--yes", "--no-verify"), capsys)
+    assert [each.target for each in lab.world.engine.nodes["disk"].mounts] == ["/data"]
+    assert lab.world.engine.nodes["disk"].labels[LABEL_ORDER] == mine
+    assert "unchanged" in lab(("cluster", "up", "--no-verify"), capsys)
+
+
+def test_what_each_gpu_has_may_be_typed_for_a_cluster(lab: Typed, capsys: pytest.CaptureFixture[str]) -> None:
+    lab(("cluster", "up", "--gpu-model", "H100", "--gpu-memory", "20GiB", "--no-verify"), capsys)
+    recorded = json.loads(lab.world.engine.networks["gpbr0"].labels[LABEL_SPEC])
+    assert (recorded["gpus"]["model"], recorded["gpus"]["memory_gib"]) == ("H100", 20)
+    assert main(("cluster", "plan", "--gpu-memory", "1.5GiB"), host=lab.world.host) == 2
+    assert "gpus.memory_gib: is 1.5" in capsys.readouterr().err
+    assert main(("cluster", "plan", "-n", "3", "--gpu-model", "A100"), host=lab.world.host) == 2
+    assert (
+        "there is no GPU with at least 20 GiB of memory and a model name that contains 'A100'"
+        in capsys.readouterr().err
+    )
 
 
 def test_a_recorded_spec_of_this_version_is_not_damaged(lab: Typed) -> None:

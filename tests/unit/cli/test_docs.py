@@ -13,10 +13,12 @@ from gpuprov.cli.main import EXIT_INTERRUPTED
 from gpuprov.cli.root import root
 from gpuprov.cli.verbs import GROUPS, HIDDEN, VERBS
 from gpuprov.core.errors import GpuprovError
+from gpuprov.spec.gpu_order import CRITERIA
 
 DOCS = Path(__file__).parents[3] / "docs"
 ROW = re.compile(r"^\| `([^`]+)` \|.*\| ?([^|]*) ?\|$", re.MULTILINE)
 COMMON = {"--quiet", "--verbose", "--json", "--engine"}
+CRITERIA_LINK = "[what each GPU has](spec.md#options-for-gpus)"
 LEAVES = [path for path, verb in VERBS.items() if verb.module]
 
 
@@ -40,6 +42,7 @@ def verb_of(usage: str) -> str:
 def documented() -> dict[str, set[str]]:
     """Verb to the options in its row."""
     text = (DOCS / "commands.md").read_text().partition("## Exit codes")[0]
+    text = text.replace(CRITERIA_LINK, " ".join(one.option for one in CRITERIA.values()))
     return {verb_of(usage): set(re.findall(r"--[a-z-]+", options)) for usage, options in ROW.findall(text)}
 
 

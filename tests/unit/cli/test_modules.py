@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import yaml
 
+from ansible_collections.gpuprov.cluster.plugins.doc_fragments.gpuprov import ModuleDocFragment
 from gpuprov.core.errors import UsageError
-from gpuprov.drivers.base import ExecResult
+from gpuprov.drivers.base import LABEL_ORDER, LABEL_SPEC, ExecResult
+from gpuprov.spec.gpu_order import CRITERIA
+from gpuprov.spec.models import GpuSpec
+from gpuprov.spec.serialize import load_spec_json
 from tests.fakes.slurm import FakeJob
 from tests.schemas import validate
-from tests.unit.cli.module_stage import act
+from tests.unit.cli.module_stage import MODULES, act
 from tests.unit.host.hosts import see_host
 
 if TYPE_CHECKING:
@@ -148,3 +156,57 @@ def test_a_cluster_with_a_job_is_kept_without_force(typed: Typed) -> None:
     typed.world.slurm.queue = [FakeJob(id="18", state="PD")]
     assert act("cluster", state="absent", force=True)["changed"]
     assert typed.world.names == []
+
+
+def test_a_node_gets_all_that_can_be_asked_of_gpus(typed: Typed) -> None:
+    typed.world.begin_with(1)
+    asked: dict[str, Any] = {"gpu_model": "h100", "gpu_memory": "20480MiB", "role": "plain", "gpu_mode": "simulated"}
+    assert act("node", name="web", **asked)["changed"]
+    order = json.loads(typed.world.engine.nodes["web"].labels[LABEL_ORDER])
+    assert order["gpus"] == {"model": "h100", "memory_gib": 20}
+    assert not act("node", name="web", **asked)["changed"]
+    with pytest.raises(UsageError, match="differs from the request") as caught:
+        act("node", name="web", gpu_model="A100", gpu_mode="simulated")
+    assert "does not have a model name that contains 'A100'" in caught.value.evidence
+    with pytest.raises(UsageError, match="no GPU with at least 90 GiB of memory"):
+        act("node", name="big", gpu_memory="90GiB", role="plain", gpu_mode="simulated")
+    with pytest.raises(UsageError, match="'20' is not a valid amount") as caught:
+        act("node", name="big", gpu_memory="20")
+    assert caught.value.fix == "gpu_memory: 20GiB"
+
+
+def test_a_cluster_gets_all_that_can_be_asked_of_gpus(typed: Typed) -> None:
+    act("cluster", count=1, gpus_per_node=2, sharing="exclusive", gpu_model="H100", gpu_memory="20GiB")
+    spec = load_spec_json(typed.world.engine.networks["gpbr0"].labels[LABEL_SPEC], cluster="lab")
+    assert spec.gpus == GpuSpec(per_node=2, sharing="exclusive", model="H100", memory_gib=20)
+
+
+@pytest.mark.parametrize("name", ["node", "cluster"])
+def test_what_each_gpu_has_is_an_argument_of_each_module_and_documented(name: str) -> None:
+    module = import_module(f"{MODULES}.{name}")
+    fragment = yaml.safe_load(ModuleDocFragment.GPU_CRITERIA)["options"]
+    assert "gpuprov.cluster.gpuprov.gpu_criteria" in module.DOCUMENTATION
+    assert set(fragment) == {told.argument for told in CRITERIA.values()} >= {"gpu_model", "gpu_memory"}
+    for argument, about in fragment.items():
+        assert module.ARGUMENTS[argument] == {"type": about["type"]}
+
+
+WITHOUT_GPUPROV = """
+import json, sys
+from ansible.module_utils import basic
+sys.modules["gpuprov"] = None
+basic._ANSIBLE_ARGS = json.dumps({"ANSIBLE_MODULE_ARGS": {"name": "c007", **json.loads(sys.argv[1])}}).encode()
+basic._ANSIBLE_PROFILE = "legacy"
+from ansible_collections.gpuprov.cluster.plugins.modules import node
+node.main()
+"""
+
+
+@pytest.mark.parametrize("given", [{}, {"gpu_model": "H100"}])
+def test_a_python_without_gpuprov_is_told_so_whatever_was_asked(given: dict[str, str]) -> None:
+    argv = [sys.executable, "-c", WITHOUT_GPUPROV, json.dumps(given)]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    told = json.loads(done.stdout)
+    assert told["failed"]
+    assert told["msg"].startswith("gpuprov is not installed for the Python that runs this module")
+    assert "fix: set ansible_python_interpreter" in told["msg"]

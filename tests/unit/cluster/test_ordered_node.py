@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from gpuprov.cluster.node_order import NodeOrder
+from gpuprov.cluster.order_label import write_order
 from gpuprov.cluster.ordered_design import choose_addresses, design_ordered
 from gpuprov.cluster.ordered_spec import first_draft, with_order
 from gpuprov.cluster.placement import Place
@@ -19,17 +19,20 @@ from gpuprov.gpu.allocate import Claims, GpusTaken, Lease
 from gpuprov.gpu.observe import observe
 from gpuprov.spec.draft import CHOOSABLE, PREFIX
 from gpuprov.spec.models import ClusterSpec, GpuSpec, MountSpec, NodesSpec
+from tests.fakes.orders import node_order
 from tests.fakes.places import NOWHERE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from gpuprov.cluster.node_order import NodeOrder
 
 GPUS = observe(root=NOWHERE, mode="simulated", simulated_count=4)
 SPEC = ClusterSpec(nodes=NodesSpec(role="plain"))
 
 
 def ordered(name: str = "c004", **more: Any) -> NodeOrder:
-    return NodeOrder(name=name, cluster="lab", **more)
+    return node_order(name, **more)
 
 
 def node(name: str = "c004", **labels: str) -> NodeState:
@@ -41,14 +44,14 @@ def state(*nodes: NodeState, others: tuple[NodeState, ...] = (), recorded: Clust
 
 
 def finished(order: NodeOrder) -> NodeState:
-    return node(order.name, **{LABEL_CLUSTER: "lab", LABEL_FINGERPRINT: "1", LABEL_ORDER: order.label()})
+    return node(order.name, **{LABEL_CLUSTER: "lab", LABEL_FINGERPRINT: "1", LABEL_ORDER: write_order(order)})
 
 
 def test_a_finished_node_of_the_same_order_was_made_by_it() -> None:
     order = ordered(gpus="2")
     assert made_by(order, state(finished(order))) == finished(order)
     assert made_by(replace(order, gpu_mode="simulated"), state(finished(order))), "no part of what the node is"
-    unfinished = node(**{LABEL_CLUSTER: "lab", LABEL_ORDER: order.label()})
+    unfinished = node(**{LABEL_CLUSTER: "lab", LABEL_ORDER: write_order(order)})
     for others in (state(), state(unfinished), state(finished(ordered(gpus="1"))), state(finished(ordered("c005")))):
         assert made_by(order, others) is None
 

@@ -56,6 +56,12 @@ def test_a_spec_that_cannot_be_read_is_no_folder_that_is_lost() -> None:
     assert foresee_shrinking(of_file(4), damaged) == Shrinking()
 
 
+def test_options_of_a_later_version_are_lost() -> None:
+    later = replace(NODES[4], labels={**NODES[4].labels, LABEL_ORDER: '{"cluster":"lab","name":"web","racks":2}'})
+    lost = foresee_shrinking(of_file(4), replace(STATE, nodes=(*NODES[:4], later)))
+    assert lost.lines == ("web: unknown options (racks)",)
+
+
 def test_a_new_cluster_loses_nothing() -> None:
     assert (
         foresee_shrinking(
@@ -66,7 +72,10 @@ def test_a_new_cluster_loses_nothing() -> None:
 
 
 def test_what_nobody_was_told_of_stays() -> None:
-    Shrinking(nodes=("c002", "c003")).refuse_others(["c003"])
+    Shrinking(nodes=("c002", "c003")).refuse_others(["c003"], [])
     with pytest.raises(UsageError) as refused:
-        Shrinking(nodes=("c003",)).refuse_others(["c002", "c003", "c004"])
+        Shrinking(nodes=("c003",)).refuse_others(["c002", "c003", "c004"], [])
     assert refused.value.what == "c[002,004] would be removed as well"
+    Shrinking(unread={"web": "unknown options (racks)"}).refuse_others([], ["web"])
+    with pytest.raises(UsageError, match="web would lose options as well"):
+        Shrinking().refuse_others([], ["web"])

@@ -9,7 +9,9 @@ from gpuprov.core.errors import UsageError
 from gpuprov.core.units import GIB
 from gpuprov.gpu.models import MigInstance
 from gpuprov.gpu.observe import observe
-from gpuprov.gpu.order import GpuDefault, GpuOrder, inner_environment, parse_memory, resolve_order
+from gpuprov.gpu.order import GpuDefault, describe_unfit, inner_environment, resolve_order
+from gpuprov.spec.gpu_order import CRITERIA, GpuOrder, parse_memory
+from tests.fakes.orders import nested
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,7 +33,8 @@ def two(tmp_path: Path) -> HostGpus:
 
 
 def ask(host: HostGpus, default: GpuDefault | None = None, **order: Any) -> LeaseRequest:
-    return resolve_order(GpuOrder(**order), host, default or GpuDefault(), node="c000")
+    environment = order.pop("environment", {})
+    return resolve_order(nested(**order)["gpus"], environment, host, default or GpuDefault(), node="c000")
 
 
 def labels(host: HostGpus, asked: LeaseRequest) -> list[str]:
@@ -99,8 +102,8 @@ def test_contradictions_are_refused(two: HostGpus, order: dict[str, Any]) -> Non
         *({"environment": {VISIBLE: text}} for text in ("-1", "0x", "0,0", "7", "all,0")),
         *({"environment": {ENABLED: text}} for text in ("true", "maybe", "")),
         *({"gpus": text} for text in ("-1", "0x", "0,0", "7", "")),
-        {"memory_bytes": 81 * GIB},
-        {"memory_bytes": GIB, "gpus": "3"},
+        {"memory_gib": 81},
+        {"memory_gib": 1, "gpus": "3"},
         {"model": "A100"},
         {"model": "A100", "gpus": "gpu0"},
         {"model": "A100", "gpus": "all"},
@@ -118,16 +121,25 @@ def test_memory_and_model_choose_among_the_gpus(two: HostGpus) -> None:
     small = replace(two.gpus[0], memory_bytes=16 * GIB, model="NVIDIA L4")
     host = replace(two, gpus=(small, two.gpus[1]))
     big = two.gpus[1].uuid
-    assert ask(host, memory_bytes=20 * GIB).among == (big,)
+    assert ask(host, memory_gib=20).among == (big,)
     assert ask(host, model="h100").among == (big,)
     assert ask(host, model="l4", gpus="all").wanted == (small.uuid,)
-    assert ask(host, memory_bytes=10 * GIB, gpus="2").among == (small.uuid, big)
+    assert ask(host, memory_gib=10, gpus="2").among == (small.uuid, big)
     with pytest.raises(UsageError, match="GPU 0 does not have at least 20 GiB of memory"):
-        ask(host, memory_bytes=20 * GIB, gpus="0,1")
+        ask(host, memory_gib=20, gpus="0,1")
     unknown = replace(host, gpus=(replace(small, memory_bytes=None),))
     with pytest.raises(UsageError, match="no GPU with at least 1 GiB of memory") as caught:
-        ask(unknown, memory_bytes=GIB)
+        ask(unknown, memory_gib=1)
     assert "memory unknown" in caught.value.evidence
+
+
+def test_every_criterion_means_something_to_gpus(two: HostGpus) -> None:
+    values: dict[str, Any] = {"memory_gib": 10_000, "model": "none"}
+    assert values.keys() == CRITERIA.keys()
+    for name, value in values.items():
+        with pytest.raises(UsageError, match="there is no GPU with"):
+            ask(two, **{name: value})
+        assert describe_unfit(GpuOrder(**{name: value}), two.gpus)[0].startswith("GPU 0 does not have ")
 
 
 def test_what_a_spec_says_on_purpose_is_not_contradicted(two: HostGpus) -> None:
@@ -150,13 +162,13 @@ def test_mig_instances_by_variable(two: HostGpus) -> None:
     [("20GiB", 20 * GIB), ("20 gib", 20 * GIB), ("1.5GiB", 3 * GIB // 2), ("20GB", 20 * 10**9), ("512MiB", GIB // 2)],
 )
 def test_sizes(text: str, size: int) -> None:
-    assert parse_memory(text) == size
+    assert parse_memory(text, "--gpu-memory") == size
 
 
 @pytest.mark.parametrize("text", ["", "20", "GiB", "-1GiB", "0GiB", "1e3GiB", "20 GiB extra", "٣GiB"])
 def test_no_sizes(text: str) -> None:
     with pytest.raises(UsageError):
-        parse_memory(text)
+        parse_memory(text, "--gpu-memory")
 
 
 def test_the_container_sees_every_variable_but_the_one_that_the_runtime_obeys() -> None:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from gpuprov.cluster.node_order import NodeOrder
 from gpuprov.cluster.state import ClusterState
 from gpuprov.core.errors import UsageError
 from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_FINGERPRINT, LABEL_ROLE, NodeState
 from gpuprov.planes.across.ordered_role import decide_role, explain_plain, refuse_unreachable
 from gpuprov.spec.models import ClusterSpec, NodesSpec
+from tests.fakes.orders import node_order
+
+if TYPE_CHECKING:
+    from gpuprov.cluster.node_order import NodeOrder
 
 USUAL = ClusterSpec()
 PLAIN = ClusterSpec(nodes=NodesSpec(role="plain"))
@@ -23,7 +26,7 @@ BEGUN = replace(NEW, nodes=(NodeState(name="c000", status="running", labels=LABE
 
 
 def ordered(name: str, **more: Any) -> NodeOrder:
-    return NodeOrder(name=name, cluster="lab", **more)
+    return node_order(name, **more)
 
 
 @pytest.mark.parametrize(

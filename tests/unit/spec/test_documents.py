@@ -12,6 +12,7 @@ import yaml
 
 from gpuprov.planes.registry import ROLES
 from gpuprov.spec.draft import CHOOSABLE
+from gpuprov.spec.gpu_order import CRITERIA
 from gpuprov.spec.load import load_draft
 from gpuprov.spec.models import ClusterSpec, GpuSpec, HostSpec, MountSpec, NodesSpec, OverlaySpec, PlacementSpec
 
@@ -66,6 +67,13 @@ def test_every_choice_is_documented() -> None:
                 assert allowed == ", ".join(f"`{value}`" for value in values)
     assert choices == 6
     assert documented()["nodes.role"][1] == ", ".join(f"`{role}`" for role in ROLES)
+
+
+def test_the_option_for_each_criterion_is_in_the_row_of_its_key() -> None:
+    rows = (ROOT / "docs" / "spec.md").read_text().splitlines()
+    for name, told in CRITERIA.items():
+        row = next(line for line in rows if line.startswith(f"| `gpus.{name}` |"))
+        assert f"`{told.option}" in row
 
 
 def test_the_example_has_every_key_at_its_default(tmp_path: Path) -> None:

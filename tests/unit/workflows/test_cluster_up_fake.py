@@ -600,3 +600,23 @@ def test_each_node_has_the_munge_key_as_its_own_image_wants_it(world: World) -> 
     assert {name: after[name] for name in before} == before
     assert (after["c002"].uid, after["c002"].gid) == (105, 106)
     assert {file.content for file in after.values()} == {before["c000"].content}
+
+
+def test_an_order_of_before_is_written_anew_by_the_next_change_and_by_nothing_else(world: World) -> None:
+    world.up(1)
+    world.create("web", role="plain", gpus="1", model="h100")
+    labels = world.engine.nodes["web"].labels
+    now = labels[LABEL_ORDER]
+    before = (
+        '{"cluster":"lab","gpus":"1","memory_bytes":null,"model":"h100","name":"web","role":"plain","sharing":null}'
+    )
+    labels[LABEL_ORDER] = before
+    world.engine.faults.clear()
+    assert world.up(1).unchanged
+    assert (labels[LABEL_ORDER], world.steps()) == (before, [])
+    world.up(2)
+    assert world.engine.nodes["web"].labels[LABEL_ORDER] == now
+    assert [step for step, subject in world.steps() if subject == "web" and step.startswith("set")] == [
+        "set_labels",
+        "set_labels:done",
+    ]

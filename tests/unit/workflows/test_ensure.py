@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from gpuprov.cluster.node_order import NodeOrder
 from gpuprov.core.errors import NotOurs, UsageError
 from gpuprov.planes.across.cluster_order import ClusterOrder
 from gpuprov.workflows.ensure import NodeGoal, ensure_cluster, ensure_image_absent, ensure_image_built, ensure_node
 from tests.fakes.engine import FakeNode
+from tests.fakes.orders import node_order
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def node(world: World, goal: NodeGoal = "present", *, check: bool = False, **order: Any) -> BeforeAfter:
-    wanted = NodeOrder(**{"name": "c003", "cluster": "lab", **order})
+    wanted = node_order(**{"name": "c003", **order})
     return ensure_node(world.driver, wanted, goal, world.host, reporter=world.reporter, check=check)
 
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpuprov.cluster.node_order import NodeOrder
 from gpuprov.cluster.waiting_for_gpus import Patience
 from gpuprov.core.errors import EngineError, GpuprovError, HostNotReady, TimedOut
 from gpuprov.core.group_files import Gates
@@ -26,6 +25,7 @@ from tests.fakes.driver import FakeDriver
 from tests.fakes.engine import FakeEngine, FakeNode
 from tests.fakes.faults import Killed
 from tests.fakes.host import FakeHost
+from tests.fakes.orders import node_order
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -78,7 +78,7 @@ class Host:
         door = survey.EngineDoor(name="other", open=self.other.open, installed=lambda: self.other.installed)
         here = FakeHost(folder=self.folder, observe=lambda _mode: self.gpus, engines=(door,))
         wanted = {"gpus": "1", "sharing": "exclusive", "role": "plain", **order}
-        made = NodeOrder(name=name, cluster="lab", **wanted)  # type: ignore[arg-type]
+        made = node_order(name, **wanted)  # type: ignore[arg-type]
         create_node(self.world.driver, made, here, patience=Patience(wait_s=wait_s), reporter=self.world.reporter)
         return self.held(name)
 

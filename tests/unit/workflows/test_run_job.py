@@ -28,6 +28,7 @@ from tests.fakes.driver import FakeDriver
 from tests.fakes.engine import Command, FakeNode
 from tests.fakes.faults import Killed
 from tests.fakes.host import FakeHost
+from tests.fakes.orders import nested
 from tests.fakes.slurm import said
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ class Shop:
         here = FakeHost(folder=self.folder, observe=lambda _mode: self.gpus)
         return run_job(
             FakeDriver(self.world.engine),
-            JobOrder(argv=argv or ("true",), **given),
+            JobOrder(argv=argv or ("true",), **nested(**given)),
             here,
             patience=Patience(wait_s=wait_s),
             write=self.write,
@@ -150,7 +151,7 @@ def test_the_lowest_free_one_and_a_refusal_that_names_the_holders(shop: Shop) ->
     [
         ({"gpus": None}, 0, "exclusive"),
         ({"gpus": None, "model": "h100"}, 1, "exclusive"),
-        ({"gpus": None, "memory_bytes": 20 << 30}, 1, "exclusive"),
+        ({"gpus": None, "memory_gib": 20}, 1, "exclusive"),
         ({"gpus": "all"}, 2, "exclusive"),
         ({"gpus": "1", "sharing": "shared"}, 1, "shared"),
         ({"gpus": None, "environment": ("NVIDIA_VISIBLE_DEVICES=all",)}, 2, "shared"),
@@ -173,7 +174,7 @@ def test_what_is_asked_for(shop: Shop, order: dict[str, Any], count: int, sharin
         {"gpus": "0,0"},
         {"gpus": "7"},
         {"gpus": ""},
-        {"gpus": None, "memory_bytes": 1 << 50},
+        {"gpus": None, "memory_gib": 1 << 20},
         {"gpus": None, "model": "none"},
         {"gpus": "1", "environment": ("NVIDIA_VISIBLE_DEVICES=all",)},
         {"gpus": None, "sharing": "exclusive", "environment": ("NVIDIA_VISIBLE_DEVICES=all",)},

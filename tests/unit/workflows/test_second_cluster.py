@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from gpuprov.cluster.node_order import NodeOrder
 from gpuprov.cluster.state import observe_cluster
 from gpuprov.core.errors import EngineError, GpuprovError, NotOurs, SpecError, UsageError
 from gpuprov.core.reporter import Silent
@@ -20,6 +19,7 @@ from gpuprov.spec.models import NetworkSpec
 from gpuprov.workflows.cluster_up import UpOrder, cluster_up, preview_up
 from gpuprov.workflows.create_node import create_node
 from gpuprov.workflows.standalone_image import build_image
+from tests.fakes.orders import node_order
 from tests.fakes.world import World, make_world
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ class Machine:
 
     def create(self, name: str, engine: str = "lxd", **order: Any) -> None:
         self.look()
-        wanted = NodeOrder(**{"name": name, "cluster": "two", "role": "plain", **order})
+        wanted = node_order(**{"name": name, "cluster": "two", "role": "plain", **order})
         create_node(self.driver(engine), wanted, self.host, reporter=self.reporter)
 
     def addresses(self, engine: str = "lxd") -> dict[str, str]:

@@ -2,6 +2,17 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
+
+def _gpu_criteria() -> dict[str, Any]:
+    try:
+        from gpuprov.spec.gpu_order import CRITERIA
+    except ImportError:  # and the modules have no such options
+        return {}
+    return {told.argument: {"description": told.help, "type": "str"} for told in CRITERIA.values()}
+
 
 class ModuleDocFragment:
     """Options of the modules that talk to an engine."""
@@ -21,6 +32,8 @@ notes:
       Run it where the engine is, usually on the controller, as root or a member of the engine's group.
     - On failure, C(msg) contains what failed, the evidence and the fix, which are also separate return values.
 """
+
+    GPU_CRITERIA: str
 
     GPU_MODE = """
 options:
@@ -53,3 +66,6 @@ attributes:
         support: full
         description: Shows the changes, one per line.
 """
+
+
+ModuleDocFragment.GPU_CRITERIA = json.dumps({"options": _gpu_criteria()})  # of what gpuprov defines

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from gpuprov.host.remote.hosts import HostsBySsh
     from gpuprov.host.remote.machine import RemoteMachine
     from gpuprov.shapes.verify import Report
+    from gpuprov.spec.gpu_order import GpuOrder
 
     Results = dict[str, Any]
 
@@ -24,6 +25,14 @@ ENGINE: dict[str, Any] = {"type": "str", "choices": ["lxd", "incus", "docker"]}
 ROLE: dict[str, Any] = {"type": "str", "choices": ["plain", "slurm", "worker"]}
 FORCE: dict[str, Any] = {"type": "bool", "default": False}
 GPU_MODE: dict[str, Any] = {"type": "str", "choices": ["auto", "real", "simulated"]}
+try:
+    from gpuprov.spec.gpu_order import CRITERIA
+except ImportError as missing:  # every module then ends with these words
+    GPU_CRITERIA: dict[str, Any] = {}
+    MISSING = str(missing)
+else:
+    GPU_CRITERIA = {told.argument: {"type": "str"} for told in CRITERIA.values()}
+    MISSING = ""
 NO_GPUPROV = """gpuprov is not installed for the Python that runs this module
 evidence: {python}: {error}
 fix: set ansible_python_interpreter to a Python that has it; on the controller: '{{{{ ansible_playbook_python }}}}'"""
@@ -57,6 +66,8 @@ class Module(AnsibleModule):  # type: ignore[misc]  # Ansible has no type inform
 
     def fail_json(self, msg: str, **results: Any) -> NoReturn:  # noqa: ANN401 - a result's values
         """End the module."""
+        if MISSING:
+            msg = NO_GPUPROV.format(python=sys.executable, error=MISSING)
         if "fix" not in results and "\nfix: " not in msg:
             name = f"gpuprov.cluster.{self._name.rpartition('.')[2]}"
             parts = {"what": msg, "evidence": f"{name} was given: {', '.join(sorted(self.params)) or 'nothing'}"}
@@ -68,11 +79,11 @@ class Module(AnsibleModule):  # type: ignore[misc]  # Ansible has no type inform
 
 def serve(module: Module, act: Callable[[], Results]) -> None:
     """Run the module's work and end the process with its results, or with gpuprov's error."""
-    try:
-        from gpuprov.core.error_document import error_parts
-        from gpuprov.core.errors import GpuprovError
-    except ImportError as error:
-        module.fail_json(msg=NO_GPUPROV.format(python=sys.executable, error=error))
+    if MISSING:
+        module.fail_json(msg=MISSING)
+    from gpuprov.core.error_document import error_parts
+    from gpuprov.core.errors import GpuprovError
+
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # being ended undoes what was begun, as Ctrl-C does
     try:
         results = act()
@@ -81,6 +92,14 @@ def serve(module: Module, act: Callable[[], Results]) -> None:
     except KeyboardInterrupt:
         module.fail_json(msg="interrupted; the changes of this run were undone")
     module.exit_json(**results)
+
+
+def asked_gpus(wanted: Mapping[str, Any], per_node: str) -> GpuOrder:
+    """What the arguments say of GPUs; C(per_node) is the one that says how many or which."""
+    from gpuprov.spec.gpu_order import GpuOrder, read_criteria
+
+    criteria = read_criteria(wanted, lambda criterion: f"{criterion.argument}:")
+    return GpuOrder(per_node=wanted[per_node], sharing=wanted["sharing"], **criteria)
 
 
 def ask_by_ssh(reporter: ModuleReporter) -> tuple[Mapping[str, RemoteMachine], HostsBySsh]:

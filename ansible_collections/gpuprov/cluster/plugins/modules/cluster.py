@@ -66,6 +66,7 @@ options:
         default: false
 extends_documentation_fragment:
     - gpuprov.cluster.gpuprov
+    - gpuprov.cluster.gpuprov.gpu_criteria
     - gpuprov.cluster.gpuprov.gpu_mode
     - gpuprov.cluster.gpuprov.force
     - gpuprov.cluster.gpuprov.changes
@@ -114,11 +115,13 @@ from typing import Any
 from ansible_collections.gpuprov.cluster.plugins.module_utils.serve import (
     ENGINE,
     FORCE,
+    GPU_CRITERIA,
     GPU_MODE,
     ROLE,
     Module,
     ModuleReporter,
     ask_by_ssh,
+    asked_gpus,
     failed_verification,
     present,
     serve,
@@ -132,6 +135,7 @@ ARGUMENTS: dict[str, Any] = {
     "role": ROLE,
     "gpus_per_node": {"type": "int"},
     "sharing": {"type": "str", "choices": ["shared", "exclusive"]},
+    **GPU_CRITERIA,
     "bridge": {"type": "str"},
     "subnet": {"type": "str"},
     "share": {"type": "str"},
@@ -157,7 +161,8 @@ def act(module: Module) -> dict[str, Any]:
         file=Path(wanted["file"]) if wanted["file"] else None,
         policy=JobsPolicy(force=wanted["force"]),
         share=read_share(wanted["share"]),
-        **{key: wanted[key] for key in ("name", "count", "role", "gpus_per_node", "sharing", "gpu_mode")},
+        gpus=asked_gpus(wanted, "gpus_per_node"),
+        **{key: wanted[key] for key in ("name", "count", "role", "gpu_mode")},
         **{key: wanted[key] for key in ("verify", "prune", "bridge", "subnet")},
     )
     host = LocalHost()

@@ -70,6 +70,7 @@ options:
         default: false
 extends_documentation_fragment:
     - gpuprov.cluster.gpuprov
+    - gpuprov.cluster.gpuprov.gpu_criteria
     - gpuprov.cluster.gpuprov.gpu_mode
     - gpuprov.cluster.gpuprov.force
     - gpuprov.cluster.gpuprov.changes
@@ -126,11 +127,13 @@ from typing import Any
 from ansible_collections.gpuprov.cluster.plugins.module_utils.serve import (
     ENGINE,
     FORCE,
+    GPU_CRITERIA,
     GPU_MODE,
     ROLE,
     Module,
     ModuleReporter,
     ask_by_ssh,
+    asked_gpus,
     present,
     serve,
 )
@@ -142,6 +145,7 @@ ARGUMENTS: dict[str, Any] = {
     "addr": {"type": "str"},
     "gpus": {"type": "str"},
     "sharing": {"type": "str", "choices": ["shared", "exclusive"]},
+    **GPU_CRITERIA,
     "role": ROLE,
     "image": {"type": "str"},
     "mounts": {"type": "list", "elements": "str", "default": []},
@@ -175,8 +179,7 @@ def act(module: Module) -> dict[str, Any]:
         cluster=cluster,
         address=wanted["addr"],
         role=wanted["role"],
-        gpus=wanted["gpus"],
-        sharing=wanted["sharing"],
+        gpus=asked_gpus(wanted, "gpus"),
         image=wanted["image"],
         mounts=tuple(parse_mount(text) for text in wanted["mounts"]),
         network=wanted["network"],

@@ -1,0 +1,96 @@
+"""The order of a node as its label has it, so that the same command knows its own work: pure functions."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from gpuprov.cluster.node_order import NodeOrder
+from gpuprov.core.errors import Problem
+from gpuprov.core.plain import plain_fields
+from gpuprov.drivers.base import LABEL_ORDER
+from gpuprov.spec.document import from_plain
+from gpuprov.spec.gpu_order import gib_of
+from gpuprov.spec.schema import Decoder
+from gpuprov.spec.variables import find_variable_problems
+
+if TYPE_CHECKING:
+    from gpuprov.drivers.base import NodeState
+
+_VERSION: Final = 2
+_NOT_OF_THE_NODE: Final = ("gpu_mode", "agreed", "secret")
+_BEFORE: Final = {"gpus": "per_node", "sharing": "sharing", "model": "model", "memory_bytes": "memory_gib"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadLabel:
+    """An order as a label has it.
+
+    Attributes:
+        order: That which is understood of it; None where there is none, or the text is damaged.
+        unknown: Paths of what this version does not understand.
+    """
+
+    order: NodeOrder | None = None
+    unknown: tuple[str, ...] = ()
+
+
+def write_order(order: NodeOrder) -> str:
+    """The text of the label; what is not said is not in it, so that versions which do not know it read the rest."""
+    said = {key: value for key, value in plain_fields(order).items() if key not in _NOT_OF_THE_NODE}
+    return json.dumps({"version": _VERSION, **_without_unsaid(said)}, sort_keys=True, separators=(",", ":"))
+
+
+def read_order_text(text: str) -> ReadLabel:
+    """Read what `write_order` wrote, in this version or another."""
+    decoder = Decoder()
+    try:
+        order = decoder.decode(NodeOrder, from_plain(_of_this_version(json.loads(text), decoder)))
+    except (ValueError, RecursionError, OverflowError):
+        order = None
+    if order is None:  # damaged by hand: as if it had none
+        return ReadLabel()
+    unknown = [wrong.path for wrong in decoder.problems]
+    if any(find_variable_problems(order.environment)):
+        order, unknown = replace(order, environment=()), [*unknown, "environment"]
+    return ReadLabel(order=order, unknown=tuple(dict.fromkeys(unknown)))
+
+
+def read_label(node: NodeState) -> ReadLabel:
+    """What a node was ordered as, and what of that is not understood; nothing for one that `cluster up` made."""
+    text = node.labels.get(LABEL_ORDER)
+    return read_order_text(text) if text else ReadLabel()
+
+
+def read_order(node: NodeState) -> NodeOrder | None:
+    """What a node was ordered as, as far as it is understood; None for one that `cluster up` made."""
+    return read_label(node).order
+
+
+def renew_text(text: str) -> str:
+    """An order as this version writes it, without what it does not understand; what is damaged stays."""
+    order = read_order_text(text).order
+    return write_order(order) if order else text
+
+
+def _without_unsaid(value: Any) -> Any:  # noqa: ANN401 - plain JSON
+    if not isinstance(value, dict):
+        return value
+    said = {key: _without_unsaid(one) for key, one in value.items()}
+    return {key: one for key, one in said.items() if one not in (None, [], {})}
+
+
+def _of_this_version(said: Any, decoder: Decoder) -> Any:  # noqa: ANN401 - plain JSON
+    """The label as this version writes it: before version 2, what was said of GPUs stood beside the rest."""
+    if not isinstance(said, dict):
+        return said
+    version = said.pop("version", None)
+    if version is None:
+        gpus = {nested: said.pop(flat, None) for flat, nested in _BEFORE.items()}
+        if type(gpus["memory_gib"]) is int:
+            gpus["memory_gib"] = gib_of(gpus["memory_gib"])
+        said["gpus"] = {key: one for key, one in gpus.items() if one is not None}
+    elif version != _VERSION:
+        decoder.problems.append(Problem(path="version", message="is another one"))
+    return said

@@ -1,0 +1,22 @@
+"""Orders as a test writes them: what is asked of GPUs stands beside the rest."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+from gpuprov.cluster.node_order import NodeOrder
+from gpuprov.spec.gpu_order import GpuOrder
+
+_ASKED = {field.name for field in fields(GpuOrder)} - {"per_node"}
+
+
+def nested(*, gpus: str | None = None, **more: Any) -> dict[str, Any]:
+    """The fields of an order, with so many GPUs, or these, and what else is asked of GPUs in one value."""
+    asked = {key: more.pop(key) for key in _ASKED & more.keys()}
+    return {"gpus": GpuOrder(per_node=gpus, **asked), **more}
+
+
+def node_order(name: str, *, cluster: str = "lab", **more: Any) -> NodeOrder:
+    """The order of a node."""
+    return NodeOrder(name=name, cluster=cluster, **nested(**more))
