@@ -88,8 +88,8 @@ def read(kind: type[Kind], told: bytes | str | Mapping[str, Any]) -> Kind:
 
 
 def of_object(kind: type[Kind], value: object) -> Kind:
-    """A shape of an object whose attributes have the names of its fields."""
-    return msgspec.convert(value, kind, from_attributes=True)
+    """A shape of an object whose attributes have the names of its fields; what is told is not held to any limit."""
+    return kind(**{name: getattr(value, name) for name in kind.__struct_fields__ if hasattr(value, name)})
 
 
 def write(shape: Shape) -> dict[str, Any]:
