@@ -429,7 +429,6 @@ REASONS = {
     "cluster/read_steadily.py": "others change the cluster all the time: tests/unit/cluster/test_read_steadily.py",
     "workflows/bundle.py": "the first line of a bundle",
     "cluster/placement.py": "of clusters over hosts: tests/unit/cluster/test_placement.py",
-    "cluster/offer.py": "of clusters over hosts: tests/unit/cluster/test_placement.py",
     "cluster/part.py": "two controllers at once: tests/unit/spanning/test_hosts_up.py",
     "planes/across/cluster_order.py: on the machine": "a cluster over hosts: tests/unit/planes/test_cluster_order.py",
     "planes/across/node_plan.py: let that end": "a run that was killed: tests/unit/workflows/test_replacing.py",
