@@ -8,18 +8,21 @@ import select
 import signal
 import subprocess
 import time
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final, cast
 
 from gpuwork.untrusted_files import open_anew
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from threading import Event
 
     from gpuwork.memory_kills import MemoryKills
 
+ENDED_FIRST: Final = "900"  # services have what the engine gave the node; more than they have needs no permission
+NICE: Final = 10  # who has to end what uses up the processor needs it too
+_SCORE: Final = Path("/proc/self/oom_score_adj")
 _GRACE_S: Final = 5.0
 _FIRST_LOOK_S: Final = 0.01
 _ENDED: Final = ("Z", "X")  # such a process only waits until its parent looks
@@ -55,7 +58,7 @@ def run_group(  # noqa: PLR0913  (what a process is, and when it ends)
     Returns:
         The exit status, 128 + N for signal N; None if it was stopped.
     """
-    with open_log(log) as output:
+    with open_log(log) as output, _ended_first():
         process = subprocess.Popen(  # noqa: S603
             list(argv),
             cwd=cwd,
@@ -66,8 +69,8 @@ def run_group(  # noqa: PLR0913  (what a process is, and when it ends)
             start_new_session=True,
             pass_fds=handles,
         )
-    stopped = False
-    until = time.monotonic() + limit_s
+    stopped, until = False, time.monotonic() + limit_s
+    _give_way(process.pid)
     handle = os.pidfd_open(process.pid)
     try:
         while not _has_ended(handle, STOP_LOOK_S):
@@ -91,6 +94,24 @@ def run_group(  # noqa: PLR0913  (what a process is, and when it ends)
 def open_log(log: Path) -> BinaryIO:
     """What is printed is added here; whatever a job put into its place is moved aside."""
     return cast("BinaryIO", os.fdopen(open_anew(log, os.O_WRONLY | os.O_APPEND), "ab", buffering=0))
+
+
+def _give_way(pid: int) -> None:
+    with suppress(OSError):
+        os.setpriority(os.PRIO_PROCESS, pid, NICE)
+
+
+@contextmanager
+def _ended_first() -> Iterator[None]:
+    """Where memory runs out, the kernel ends what is started in the block before the services of the node."""
+    before = _SCORE.read_text()
+    try:
+        with suppress(OSError):  # it has more already
+            _SCORE.write_text(ENDED_FIRST)
+        yield
+    finally:
+        with suppress(OSError):
+            _SCORE.write_text(before)
 
 
 def _has_ended(handle: int, limit_s: float) -> bool:

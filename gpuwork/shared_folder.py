@@ -6,9 +6,11 @@ import errno
 import fcntl
 import os
 import platform
+import re
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from gpuwork.errors import Elsewhere, StoreError
@@ -16,11 +18,11 @@ from gpuwork.untrusted_files import has_entry, move_aside, open_anew, open_regul
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
     from threading import Event
 
 _NO_LINKS: Final = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS)
 _LOOK_S: Final = 0.05
+_LOCKS: Final = Path("/proc/locks")
 _NOBODY: Final = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO, errno.EINVAL, errno.EISDIR)
 _STORE_S: Final = 300.0  # a project of 1 GiB is frozen meanwhile
 
@@ -38,15 +40,33 @@ def locked(store: Path) -> Iterator[None]:
     try:
         while not try_lock(handle):
             if time.monotonic() >= until:
-                raise StoreError(
-                    "somebody else has been writing here for minutes",
-                    evidence=f"{lock} is locked",
-                    fix=f"fuser -v {lock}",
-                )
+                raise _held(lock, os.fstat(handle).st_ino)
             time.sleep(_LOOK_S)
         yield
     finally:
         os.close(handle)
+
+
+def _held(lock: Path, inode: int) -> StoreError:
+    """The error for a lock that somebody holds, with its holder if that is on this node."""
+    node, found = platform.node(), None
+    with suppress(OSError):
+        holders = re.findall(rf"^[0-9]+: FLOCK .* ([1-9][0-9]*) \S+:{inode} ", _LOCKS.read_text(), re.MULTILINE)
+        found = next(iter(holders), None)
+    if found is None:
+        return StoreError(
+            "somebody else has been writing here for minutes",
+            evidence=f"{lock} is locked by a process of another node than {node}",
+            fix=f"grep :{inode} /proc/locks; the same in the other nodes, as root; the fifth word is the process",
+        )
+    words = ""
+    with suppress(OSError):
+        words = Path(f"/proc/{found}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+    return StoreError(
+        "somebody else has been writing here for minutes",
+        evidence=f"{lock} is locked by process {found} on {node}: {ascii(words.strip())[1:-1][:100]}",
+        fix=f"ps -fp {found}; if it is no `gpuprov submit` that works: kill {found}",
+    )
 
 
 @contextmanager

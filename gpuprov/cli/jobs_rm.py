@@ -24,6 +24,8 @@ def command(session: Session, ids: tuple[str, ...], cluster: str, engine: str | 
     from gpuprov.shapes.jobs import Jobs
     from gpuprov.workflows.jobs import remove_jobs
 
-    jobs = remove_jobs(open_cluster(session, engine, cluster), cluster, ids)
+    driver = open_cluster(session, engine, cluster)
+    with session.reporter.phase("remove"):
+        jobs = remove_jobs(driver, cluster, ids)
     document = Jobs(host=session.host.name, cluster=cluster, jobs=jobs)
     session.show(document, f"removed: {', '.join(dict.fromkeys(job.id.partition('.')[0] for job in jobs))}")

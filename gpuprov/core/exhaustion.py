@@ -6,11 +6,12 @@ import errno
 import re
 from pathlib import Path
 
-from gpuprov.core.errors import HostNotReady
+from gpuprov.core.errors import EngineError, HostNotReady
 
 NO_ROOM = re.compile(
     r"no space left on device|disk quota exceeded|errno 28\b|don't have enough free space", re.IGNORECASE
 )
+NO_PROCESS = re.compile(r"resource temporarily unavailable|can't start new thread|cannot fork", re.IGNORECASE)
 _CAUSES = {
     errno.ENOSPC: "a disk of this machine is full",
     errno.EDQUOT: "this user's disk quota is used up",
@@ -51,3 +52,12 @@ def room_fix(evidence: str, *places: Path | str) -> str | None:
     if not NO_ROOM.search(evidence):
         return None
     return f"df -h {' '.join(str(place) for place in places)}  # free some space there, then run the same command again"
+
+
+def used_up_processes(node: str, evidence: str, *, limit: int | None = None) -> EngineError:
+    """The error for a node in which nothing can be started any more."""
+    return EngineError(
+        f"{node} has used up its {f'{limit} ' if limit else ''}processes",
+        evidence=evidence,
+        fix=f"gpuprov stop {node} --force  # ends everything there, jobs included; then: gpuprov start {node}",
+    )

@@ -21,7 +21,7 @@ from gpuprov.shapes.grids import GridDone, is_run_name
 from gpuwork.errors import StoreError
 from gpuwork.grid.values import as_plain, as_value, hash_values
 from gpuwork.units import MIB
-from gpuwork.untrusted_files import names_in, read_limited
+from gpuwork.untrusted_files import names_in, read_limited, what_is
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -131,6 +131,12 @@ def _entries(store: Path) -> list[Path]:
         return [store / name for name in names_in(store, folders=True)]
     except FileNotFoundError:
         return []
+    except OSError as error:
+        raise StoreError(
+            "the folder of the grid's runs cannot be read",
+            evidence=f"{store} {what_is(store) or f'is a file: {error.strerror}'}",
+            fix=f"ls -ld {store}; if nobody needs what is there: mv {store} {store}.old",
+        ) from error
 
 
 def _runs(folder: Path) -> list[Path]:

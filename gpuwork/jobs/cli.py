@@ -15,16 +15,17 @@ from gpuprov.shapes.workers import Worker
 from gpuprov.shapes.workers import Workers as WorkersTold
 from gpuwork.broker import ask_workers, count_waiting, make_app, ping_workers
 from gpuwork.broker_file import read_broker
-from gpuwork.errors import Refused, WorkError
+from gpuwork.errors import Refused, StoreError, WorkError
 from gpuwork.jobs.arguments import parse_arguments
 from gpuwork.jobs.log import read_piece
 from gpuwork.jobs.order import MOST_BYTES
 from gpuwork.jobs.overview import get_submission, list_jobs, list_live, pick_jobs
 from gpuwork.jobs.removal import remove_old, remove_submissions
 from gpuwork.jobs.slurm import Slurm
-from gpuwork.jobs.store import parse_id, writing
+from gpuwork.jobs.store import parse_id, refuse_link, writing
 from gpuwork.jobs.waiting import cancel, wait_for
 from gpuwork.jobs.workers import Workers
+from gpuwork.untrusted_files import what_is
 
 if TYPE_CHECKING:
     import argparse
@@ -105,6 +106,10 @@ def _logs(asked: argparse.Namespace) -> Reply:
             evidence=f"{asked.id} has runs {jobs[0].id} to {jobs[-1].id}",
             fix=f"python3 -m gpuwork.jobs logs {jobs[0].id}",
         )
+    wrong = what_is(Path(jobs[0].log))
+    if wrong is not None:
+        fix = f"python3 -m gpuwork.jobs show {jobs[0].id}"
+        raise StoreError(f"the log of job {jobs[0].id} cannot be read", evidence=f"{jobs[0].log} {wrong}", fix=fix)
     has_ended = jobs[0].state in ENDED  # before the log is read: after that nothing is added
     piece = read_piece(Path(jobs[0].log), asked.start, is_whole=has_ended)
     is_last = has_ended and piece.next >= piece.size
@@ -151,4 +156,6 @@ def _batch(asked: argparse.Namespace) -> Batch:
 
 
 def _store(asked: argparse.Namespace) -> Path:
-    return Path(asked.folder).absolute()
+    store = Path(asked.folder).absolute()
+    refuse_link(store)
+    return store

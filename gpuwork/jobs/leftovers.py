@@ -25,19 +25,28 @@ WORKER_VARIABLE: Final = "GPUWORK_WORKER"
 SLURM_VARIABLE: Final = "SLURM_JOB_ID"
 # Whatever Slurm starts on a node has this besides; the shell of salloc, which a person works in, has not.
 SLURM_NODE_VARIABLE: Final = "SLURMD_NODENAME"
-_LIMIT_S: Final = 5.0
+_LIMIT_S: Final = 8.0
 _LOOK_S: Final = 0.02
 _MOST_TOLD: Final = 200
 _COMMAND_LENGTH: Final = 100
 
 
-def end_leftovers(marks: Mapping[str, str]) -> None:
-    """Kill every process on this node that has all these in its environment, and wait until they are gone."""
+def end_leftovers(marks: Mapping[str, str]) -> list[int]:
+    """End every process on this node that has all these in its environment, and wait; returns what lives nevertheless.
+
+    All are stopped before the first is killed: else the others would fork into the room that it leaves.
+    """
     wanted = _entries(marks)
     until = time.monotonic() + _LIMIT_S
-    while (left := find_marked(marks)) and time.monotonic() < until:  # one that hangs in the kernel is not waited for
-        for pid in left:
-            _kill(pid, wanted)
+    while True:
+        stopped: set[int] = set()
+        while (new := _stop_others(wanted, stopped)) and time.monotonic() < until:
+            stopped |= new
+        for pid in {*stopped, *new}:
+            _signal(pid, wanted, signal.SIGKILL)
+        left = find_marked(marks)
+        if not left or time.monotonic() >= until:  # one that hangs in the kernel is not waited for
+            return left
         time.sleep(_LOOK_S)
 
 
@@ -47,17 +56,34 @@ def find_marked(marks: Mapping[str, str]) -> list[int]:
     return [pid for pid, environment in _environments() if wanted <= set(environment)]
 
 
+def find_values(variable: str) -> set[str]:
+    """What a variable is in the environments of processes on this node, but for this one."""
+    start = f"{variable}=".encode()
+    found = (entry for _, environment in _environments() for entry in environment if entry.startswith(start))
+    return {entry.decode(errors="replace").partition("=")[2] for entry in found}
+
+
 def _entries(marks: Mapping[str, str]) -> set[bytes]:
     return {f"{variable}={value}".encode() for variable, value in marks.items()}
 
 
-def _kill(pid: int, wanted: set[bytes]) -> None:
-    """Kill a process if it may be killed, and has not given its number to another one by now."""
+def _stop_others(wanted: set[bytes], stopped: set[int]) -> set[int]:
+    """Stop those that have not been stopped yet, each as soon as it is seen, and return them."""
+    new = set()
+    for pid, environment in _environments():
+        if pid not in stopped and wanted <= set(environment):
+            _signal(pid, wanted, signal.SIGSTOP)
+            new.add(pid)
+    return new
+
+
+def _signal(pid: int, wanted: set[bytes], number: signal.Signals) -> None:
+    """Signal a process if that is allowed, and it has not given its number to another one by now."""
     with suppress(OSError):
         handle = os.pidfd_open(pid)
         try:
             if wanted <= set(_environment(pid)):
-                signal.pidfd_send_signal(handle, signal.SIGKILL)
+                signal.pidfd_send_signal(handle, number)
         finally:
             os.close(handle)
 

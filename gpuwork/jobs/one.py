@@ -13,12 +13,14 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from gpuprov.shapes.base import changed
 from gpuprov.shapes.jobs import ENDED
 from gpuwork.child import open_log, run_group
 from gpuwork.errors import Elsewhere, StoreError, WorkError
 from gpuwork.freeze import check_copy
 from gpuwork.jobs.leftovers import VARIABLE, end_leftovers
 from gpuwork.jobs.run_record import TryEnd, begin_try, end_try
+from gpuwork.jobs.shared_memory import drop_shared_memory
 from gpuwork.jobs.store import (
     ALIVE,
     HOME,
@@ -60,6 +62,7 @@ CANCEL_LOOK_S: Final = 0.2
 _SUBMIT_S: Final = 300.0
 _LOOK_S: Final = 0.1
 _NOT_FOUND: Final = 127
+_SHOWN: Final = 5
 _CACHES: Final = (".cache", ".nv")
 # Slurm signals a run's processes in any order: the command may end of a signal that this program has not had yet.
 _TOGETHER_S: Final = 0.1
@@ -214,10 +217,14 @@ class _Run:
             with open_log(log) as file:
                 file.write(f"--- try {self._record.tries} on {self._record.node}, {self._record.started}\n".encode())
         kills = MemoryKills(note=self._folder / KILLS)
+        began = time.time()
         status = self._run_command(work, log, stop, kills)
-        end_leftovers({VARIABLE: str(self._folder)})
+        left = end_leftovers({VARIABLE: str(self._folder)})
+        drop_shared_memory({**os.environ, VARIABLE: str(self._folder)}, since=began)
         if stop.wait(_TOGETHER_S):  # also with status 0: programs that save what they have end so
             was_cancelled = is_cancelled(self._submission, self._number)
+            if was_cancelled:
+                self._end_all(left)
             return TryEnd(kind="cancelled" if was_cancelled else "waiting")
         if status == 0:
             return TryEnd(kind="done", exit_status=0)
@@ -227,6 +234,14 @@ class _Run:
         if ran_out(reason):
             return TryEnd(kind="failed", exit_status=status, reason=reason, is_final=True)
         return TryEnd(kind="lost" if status == KILLED else "failed", exit_status=status, reason=reason)
+
+    def _end_all(self, left: list[int]) -> None:
+        """Go on until nothing lives: nobody is told before that the run was cancelled."""
+        while left:
+            shown = ", ".join(map(str, left[:_SHOWN]))
+            reason = f"{len(left)} of its processes do not end on {self._record.node}: {shown}"
+            self._record = write_run_record(self._folder, changed(self._record, reason=reason))
+            left = end_leftovers({VARIABLE: str(self._folder)})
 
     def _run_command(self, work: Path, log: Path, stop: Event, kills: MemoryKills) -> int | None:
         """The exit status; None if the command was ended, because it was told to, or for its time limit."""

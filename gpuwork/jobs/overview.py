@@ -8,6 +8,7 @@ from gpuprov.shapes.base import changed
 from gpuprov.shapes.job_run import JobRun
 from gpuprov.shapes.jobs import ENDED, LIVE, Job
 from gpuwork.errors import Refused, StoreError
+from gpuwork.jobs.batch import Queued
 from gpuwork.jobs.store import (
     ALIVE,
     CANCELLED,
@@ -22,6 +23,7 @@ from gpuwork.jobs.store import (
     read_submission,
 )
 from gpuwork.jobs.submitter import read_submitter
+from gpuwork.jobs.workers import is_alive
 from gpuwork.shared_folder import is_free
 from gpuwork.untrusted_files import has_entry, names_in, regain
 
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from gpuprov.shapes.jobs import JobState
-    from gpuwork.jobs.batch import Batch, Find, Queued
+    from gpuwork.jobs.batch import Batch, Find
     from gpuwork.jobs.store import Submission
 
 MOST_LISTED: Final = 10_000
@@ -182,6 +184,8 @@ def _jobs_of(submission: Submission, batch: Batch, find: Find, numbers: Collecti
         record = read_run_record(run) if there else JobRun()
         queued = None if is_foreign else find(submission, number)
         cancelled = all_cancelled or (there and has_entry(run / CANCELLED))
+        if queued is None and record.state == "running" and is_alive(submission, number):
+            queued = Queued(state="running")  # Slurm gave it up, but it lives
         state, reason = state_of_run(record, queued, cancelled=cancelled)
         fault = find_record_fault(run) if there and record.state not in ENDED else None
         reason = "; ".join(filter(None, (fault, reason)))[:_REASON] or None
@@ -223,7 +227,8 @@ def state_of_run(record: JobRun, queued: Queued | None, *, cancelled: bool) -> t
     if queued is None:
         return ("cancelled", None) if cancelled else ("lost", LOST)
     if cancelled:
-        return queued.state, "is being cancelled"
+        told = f"; {record.reason}" if record.state == "running" and record.reason else ""
+        return queued.state, f"is being cancelled{told}"[:_REASON]
     return queued.state, queued.reason if queued.state == "waiting" else record.reason
 
 

@@ -165,7 +165,7 @@ def read_submission(folder: Path) -> Submission:
     try:
         told = read(JobSubmission, _read(folder, SUBMITTED))
     except ValueError as error:
-        raise _changed(folder, f"{SUBMITTED} {error}") from error
+        raise _changed(folder, f"{SUBMITTED}: {error}") from error
     if order is None or faults:
         raise _changed(folder, "; ".join(map(str, faults[:3])))
     size = told.chunks[0].size if told.chunks else CHUNK
@@ -178,7 +178,8 @@ def read_submission(folder: Path) -> Submission:
 def _read(folder: Path, name: str) -> bytes:
     content = read_limited(folder / name, within=folder.parent)
     if content is None:
-        raise _changed(folder, f"{name} {what_is(folder / name) or 'is missing, or too large'}")
+        size = "has more than 4 MiB" if has_entry(folder / name) else "is missing"
+        raise _changed(folder, f"{name} {what_is(folder / name) or size}")
     return content
 
 
@@ -278,6 +279,7 @@ def writing(store: Path, *, failed: str) -> Iterator[None]:
 
 def check_store(store: Path) -> None:
     """Raise a StoreError if the folder of jobs cannot be this account's."""
+    refuse_link(store)
     place = store if store.exists() else store.parent
     if not place.is_dir():
         raise StoreError(
@@ -294,9 +296,19 @@ def check_store(store: Path) -> None:
         )
 
 
+def refuse_link(store: Path) -> None:
+    """Raise a StoreError if a job put a link where the folder of jobs was: it leads anywhere."""
+    if store.is_symlink():
+        raise StoreError(
+            "the folder of jobs is a link, which gpuprov never makes",
+            evidence=f"{store} leads to {ascii(str(store.readlink()))[:300]}",
+            fix=f"rm {store}; and put the folder back to where it was, if it is still there: ls -la {store.parent}",
+        )
+
+
 def _changed(folder: Path, evidence: str) -> StoreError:
     return StoreError(
         f"{folder} is not a submission, or was changed",
         evidence=evidence[:1000],
-        fix=f"ls -l {folder}; if nothing of it is needed: rm -r {folder}",
+        fix=f"python3 -m gpuwork.jobs rm {folder.name}",
     )

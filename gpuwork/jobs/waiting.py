@@ -42,13 +42,17 @@ def wait_for(store: Path, ids: Sequence[str], batch: Batch, *, limit_s: float) -
         room_s = limit_s - waited_s
         if room_s <= 0:
             more = f" and {len(left) - _SHOWN} more" if len(left) > _SHOWN else ""
-            listed = ", ".join(f"{job.id} {job.state}" for job in left[:_SHOWN])
+            listed = ", ".join(map(_told, left[:_SHOWN]))
             raise TimedOut(
                 f"{len(left)} of {len(jobs)} jobs had not ended after {limit_s:g} s",
                 evidence=f"{listed}{more}",
                 fix=f"python3 -m gpuwork.jobs show {left[0].id}",
             )
         time.sleep(min(room_s, _LONGEST_LOOK_S, max(_SHORTEST_LOOK_S, _LATE * waited_s)))
+
+
+def _told(job: Job) -> str:
+    return f"{job.id} {job.state} ({job.reason})" if job.state == "running" and job.reason else f"{job.id} {job.state}"
 
 
 def cancel(store: Path, ids: Sequence[str], batch: Batch) -> list[Job]:

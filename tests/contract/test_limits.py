@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpuprov.core.errors import GpuprovError
+from gpuprov.core.exhaustion import NO_PROCESS
 from gpuprov.drivers.base import ENDED_FIRST, NodeLimits
 from gpuprov.spec.devices import Mount
 from gpuprov.spec.shared_folder import SHARED
@@ -70,6 +71,13 @@ def test_a_fork_bomb_and_a_memory_hog_stay_in_their_node(bench: Bench) -> None:
     with suppress(GpuprovError):  # it may not even hear how the bomb ended
         bench.driver.run(name, ["python3", "-c", BOMB], timeout_s=20.0)
     assert 50 < count_asleep() < LIMITS.processes  # type: ignore[operator]
+    told = ""
+    try:
+        told = bench.driver.run(name, ["sh", "-c", "sleep 1 & wait"], timeout_s=20.0).stderr
+    except GpuprovError as error:
+        told = f"{error.what}: {error.fix}"
+    used_up = f"{name} has used up its 200 processes: gpuprov stop {name} --force"
+    assert NO_PROCESS.search(told) or used_up in told, told
     assert bench.sh(other, "echo lives") == "lives"
     assert subprocess.run(["true"], check=False).returncode == 0
     bench.driver.delete_node(name)

@@ -12,6 +12,7 @@ from gpuprov.core.excerpt import excerpt, last_words
 from gpuprov.drivers.base import MOST_FILE_BYTES
 from gpuprov.drivers.calls import Tail
 from gpuprov.drivers.lxd.again import HALF_SENT, act_again
+from gpuprov.drivers.lxd.used_up import explain_used_up
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -56,7 +57,10 @@ def last_words_of(api: LxdApi, name: str) -> Iterator[None]:
         yield
     except EngineError as error:
         if NOT_RUNNING not in error.evidence:
-            raise
+            told = explain_used_up(api, name, error)
+            if told is error:
+                raise
+            raise told from error
         said = [f"lxc.log: {line}" for line in parse_lxc_errors(_read_log(api, name))]
         with suppress(GpuprovError):
             said += [f"console: {line}" for line in last_words(read_console(api, name)).splitlines()]

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
 from gpuprov.core.errors import EngineError, GpuprovError, HostNotReady, ProgramFailed, TimedOut, UsageError
 from gpuprov.core.excerpt import LINE, excerpt, last_words
+from gpuprov.core.exhaustion import NO_PROCESS, used_up_processes
 from gpuprov.core.names import name_cluster
 from gpuprov.core.silence_limit import scaled_limit_s
 from gpuprov.host.submitter import get_submitter
@@ -130,6 +131,8 @@ class NodeProgram:
             if not isinstance(told, Error):
                 return reader(told)
         except ValueError as error:
+            if NO_PROCESS.search(result.stderr):
+                raise used_up_processes(self.node, excerpt(result.stderr[-LINE:].strip())) from error
             raise self._unreadable(arguments[0], result, str(error)) from error
         raise self.as_error(told.error)
 

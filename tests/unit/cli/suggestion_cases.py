@@ -340,6 +340,7 @@ CASES = (
 
 # Sites without a case; their commands are parsed
 REASONS = {
+    "core/exhaustion.py: gpuprov stop {node} --force": "a node without processes: tests/contract/test_limits.py",
     "cli/stdout.py": "a stdout that cannot be written: tests/unit/cli/test_odd_worlds.py",
     "cluster/built_images.py: {other.name} is kept": "a refreshed image: tests/unit/cluster/test_build_image.py",
     "cluster/image_updates.py": "a note of image list: tests/unit/cluster/test_image_updates.py",

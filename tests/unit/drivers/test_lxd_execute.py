@@ -15,7 +15,7 @@ from websockets.sync.server import unix_serve
 from gpuprov.core.errors import EngineError, TimedOut, UsageError
 from gpuprov.drivers.calls import Call
 from gpuprov.drivers.lxd.execute import execute
-from gpuprov.drivers.lxd.start_log import NOT_RUNNING
+from gpuprov.drivers.lxd.start_log import NOT_RUNNING, last_words_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -135,3 +135,20 @@ def test_what_moves_goes_on_beyond_the_limit_of_silence(lxd: Lxd) -> None:
     lxd.said, lxd.ends = [b"x"] * 14, True
     output = execute(cast("Any", lxd), "c000", Call(argv=["tar"], take=taken.append, silence_s=0.5))
     assert (output.exit_code, b"".join(taken), output.stdout) == (0, b"x" * 14, b"")
+
+
+class Full:
+    """An LXD that says how many processes an instance has."""
+
+    def __init__(self, processes: int) -> None:
+        self.processes = processes
+
+    def get(self, *path: str) -> dict[str, Any]:
+        return {"processes": self.processes} if path[-1] == "state" else {"config": {"limits.processes": "300"}}
+
+
+@pytest.mark.parametrize(("processes", "what"), [(298, "c000 has used up its 300 processes"), (40, "lost")])
+def test_an_instance_with_all_its_processes_is_told_as_such(processes: int, what: str) -> None:
+    with pytest.raises(EngineError) as raised, last_words_of(cast("Any", Full(processes)), "c000"):
+        raise EngineError("lost", evidence="no close frame", fix="f")
+    assert (raised.value.what, raised.value.evidence) == (what, "no close frame")

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -28,7 +29,6 @@ from tests.unit.gpuwork.conftest import lives, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from tests.unit.gpuwork.conftest import Jobs
 
@@ -54,6 +54,14 @@ def test_a_run_has_a_log_and_an_end_that_is_never_written_again(held: Jobs) -> N
     assert run(folder) == record
     assert (folder / "runs/0/done.json").read_bytes() == done
     assert log_of(folder).count("out") == 1, "it is not run again"
+
+
+def test_the_kernel_ends_a_command_before_the_services_of_its_node(held: Jobs) -> None:
+    before = Path("/proc/self/oom_score_adj").read_text()
+    folder = held.submitted("sh", "-c", "cat /proc/self/oom_score_adj; sleep 0.2; nice")
+    run(folder)
+    assert log_of(folder) == "900\n10\n", "and it has the processor after them"
+    assert Path("/proc/self/oom_score_adj").read_text() == before
 
 
 def test_each_run_has_its_number(held: Jobs) -> None:
@@ -163,6 +171,23 @@ def test_cancel_ends_the_whole_group_within_ten_seconds(held: Jobs, monkeypatch:
     assert record.state == "cancelled"
     assert not list(filter(lives, pids)), "a grandchild that ignores SIGTERM, and one with a session of its own"
     assert run(folder).state == "cancelled"
+
+
+def test_a_run_is_not_cancelled_while_a_process_of_it_lives(held: Jobs, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = held.submitted("sh", "-c", "echo $$ >part; mv part pids; sleep 600")
+    left = iter([[], [7, 8], [8], []])  # the first before the try
+    told: list[JobRun] = []
+
+    def end(_marks: object) -> list[int]:
+        told.append(read_run_record(folder / "runs/0"))
+        return next(left)
+
+    monkeypatch.setattr(one, "end_leftovers", end)
+    record, _ = stopped(folder, lambda: mark_cancelled(read_submission(folder), None))
+    node = os.uname().nodename
+    reasons = [None, f"2 of its processes do not end on {node}: 7, 8", f"1 of its processes do not end on {node}: 8"]
+    assert [(record.state, record.reason) for record in told[1:]] == [("running", reason) for reason in reasons]
+    assert (record.state, record.reason) == ("cancelled", None)
 
 
 @pytest.mark.slow

@@ -14,8 +14,11 @@ import pytest
 
 from gpuprov.shapes.base import encode
 from gpuprov.shapes.job_run import JobRun
-from gpuwork.jobs import arguments
+from gpuwork import shared_folder
+from gpuwork.jobs import arguments, waiting
 from gpuwork.jobs.cli import main
+from gpuwork.jobs.store import write_run_record
+from gpuwork.shared_folder import only_one
 from tests.fakes.slurm_program import descendants
 from tests.schemas import validate
 from tests.unit.gpuwork.conftest import lives, render_order, wait_until
@@ -194,6 +197,62 @@ def test_a_run_that_slurm_no_longer_has_and_that_left_no_end_is_lost(held: Jobs,
     assert reasons == [gone, f"{gone}: /usr/bin/python3: not found"]
     assert {row["state"] for row in held.rows()} == {"lost"}
     assert {row["state"] for row in held("cancel", "1")["jobs"]} == {"lost"}, "it had ended before"
+
+
+def test_a_run_that_slurm_gave_up_is_not_cancelled_while_something_of_it_lives(
+    held: Jobs, slurm: SlurmCommands, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = held.submitted("true") / "runs/0"
+    folder.mkdir()
+    reason = "1 of its processes do not end on c000: 7"
+    write_run_record(folder, JobRun(state="running", tries=1, node="c000", reason=reason))
+    (slurm.tasks / "101_0").unlink()
+    monkeypatch.setattr(waiting, "CANCEL_S", 0.3)
+    with only_one(folder, name="1", log=folder / "log.txt", lock=".alive"):
+        error = held("cancel", "1", code=6)["error"]
+    assert error["evidence"] == f"1 running (is being cancelled; {reason})"
+    assert [row["state"] for row in held.rows("1")] == ["cancelled"]
+
+
+def test_a_link_in_place_of_the_folder_of_jobs_is_no_empty_list(held: Jobs, tmp_path: Path) -> None:
+    held.submit("true")
+    held.folder.rename(tmp_path / "away")
+    held.folder.symlink_to("/etc")
+    for verb in (["list"], ["cancel", "1"], ["logs", "1"]):
+        error = held(*verb, code=3)["error"]
+        assert error["what"] == "the folder of jobs is a link, which gpuprov never makes"
+        assert error["evidence"] == f"{held.folder} leads to '/etc'"
+    assert "is a link" in held.submit("true", code=3)["error"]["what"]
+
+
+def test_a_log_that_is_no_file_is_no_empty_log(held: Jobs) -> None:
+    log = held.submitted("true") / "runs/0/log.txt"
+    log.mkdir(parents=True)
+    assert held("logs", "1", code=3)["error"]["evidence"] == f"{log} is a folder"
+
+
+def test_what_is_wrong_with_a_job_names_the_way_out(held: Jobs) -> None:
+    folder = held.submitted("true")
+    content = (folder / "order.json").read_bytes()
+    for word, change in (("is missing", folder.joinpath("order.json").unlink), ("has more than 4 MiB", None)):
+        if change is None:
+            (folder / "order.json").write_bytes(content + b" " * (5 << 20))
+        else:
+            change()
+        error = held("show", "1", code=3)["error"]
+        assert (error["evidence"], error["fix"]) == (f"order.json {word}", "python3 -m gpuwork.jobs rm 1")
+
+
+def test_who_holds_the_lock_of_all_jobs_is_named(held: Jobs, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shared_folder, "_STORE_S", 0.1)
+    held.submit("true")
+    lock = held.folder / ".lock"
+    with subprocess.Popen(["flock", str(lock), "sleep", "60"], start_new_session=True) as holder:
+        wait_until(lambda: not shared_folder.is_free(lock), "nobody holds the lock")
+        error = held.submit("true", code=3)["error"]
+        os.killpg(holder.pid, signal.SIGKILL)
+    assert error["evidence"].startswith(f"{lock} is locked by process {holder.pid} on {os.uname().nodename}: flock ")
+    assert f"kill {holder.pid}" in error["fix"]
 
 
 def test_waiting_has_an_end(held: Jobs) -> None:

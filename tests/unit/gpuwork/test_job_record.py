@@ -113,6 +113,12 @@ def test_what_a_run_left_and_what_slurm_says_are_one_state(
     assert state_of_run(JobRun(state=state), queued, cancelled=cancelled) == expected
 
 
+def test_what_does_not_end_is_told_while_the_run_is_being_cancelled() -> None:
+    record = JobRun(state="running", reason="2 of its processes do not end on c000: 7, 8")
+    told = "is being cancelled; 2 of its processes do not end on c000: 7, 8"
+    assert state_of_run(record, RUNS, cancelled=True) == ("running", told)
+
+
 def test_a_log_is_read_in_pieces_that_keep_characters_whole(tmp_path: Path) -> None:
     log = tmp_path / "log.txt"
     assert read_piece(log, 0, is_whole=False).text == ""

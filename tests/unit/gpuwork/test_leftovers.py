@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -68,11 +69,14 @@ def test_what_got_the_number_of_a_process_that_ended_is_left_alone(
     begin: Begin, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = begin(SLURM_JOB_ID=f"{JOB}0", SLURMD_NODENAME=NODE)
-    looks = iter([[other.pid], []])
-    monkeypatch.setattr(leftovers, "find_marked", lambda _marks: next(looks))
-    leftovers.end_leftovers({"SLURM_JOB_ID": JOB, "SLURMD_NODENAME": NODE})
+    marks = {"SLURM_JOB_ID": JOB, "SLURMD_NODENAME": NODE}
+    before = [f"{name}={value}".encode() for name, value in marks.items()]
+    looks = iter([[(other.pid, before)]])
+    monkeypatch.setattr(leftovers, "_environments", lambda: iter(next(looks, [])))
+    assert leftovers.end_leftovers(marks) == []
     time.sleep(0.05)
     assert other.poll() is None
+    assert "T (stopped)" not in Path(f"/proc/{other.pid}/status").read_text()
 
 
 def test_a_process_that_may_not_be_killed_is_given_up(begin: Begin, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,8 +87,24 @@ def test_a_process_that_may_not_be_killed_is_given_up(begin: Begin, monkeypatch:
     monkeypatch.setattr(leftovers, "_LIMIT_S", 0.1)
     monkeypatch.setattr("signal.pidfd_send_signal", refuse)
     monkeypatch.setattr("os.kill", refuse)
-    leftovers.end_leftovers({"SLURM_JOB_ID": JOB, "SLURMD_NODENAME": NODE})
+    assert leftovers.end_leftovers({"SLURM_JOB_ID": JOB, "SLURMD_NODENAME": NODE}) == [left.pid]
     assert left.poll() is None
+
+
+def test_all_are_stopped_before_one_is_killed(begin: Begin, monkeypatch: pytest.MonkeyPatch) -> None:
+    marks = {"SLURM_JOB_ID": JOB, "SLURMD_NODENAME": NODE}
+    two = {begin(**marks).pid, begin(**marks).pid}
+    sent: list[tuple[int, signal.Signals]] = []
+    inner = leftovers._signal
+
+    def tell(pid: int, wanted: set[bytes], number: signal.Signals) -> None:
+        sent.append((pid, number))
+        inner(pid, wanted, number)
+
+    monkeypatch.setattr(leftovers, "_signal", tell)
+    assert leftovers.end_leftovers(marks) == []
+    assert {number for _, number in sent[:2]} == {signal.SIGSTOP}
+    assert {pid for pid, number in sent[2:4] if number == signal.SIGKILL} == two
 
 
 def test_marked_processes_are_listed_with_whether_somebody_works_on_the_run(begin: Begin, tmp_path: Path) -> None:

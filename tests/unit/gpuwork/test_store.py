@@ -96,3 +96,13 @@ def test_only_folders_with_such_names_are_runs(tmp_path: Path) -> None:
     (found,) = list_params(tmp_path)
     assert (found.name, [run.name for run in found.runs]) == ("param_001", [f"param_001/{good}", f"param_001/{good}0"])
     assert list_params(tmp_path / "nothing") == []
+
+
+def test_what_is_no_folder_of_runs_is_an_error_in_three_parts(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "file").touch()
+    assert list_params(tmp_path / "none") == []
+    for name, words in (("fifo", "is a FIFO"), ("file", "is a file: Not a directory")):
+        with pytest.raises(StoreError, match="cannot be read") as raised:
+            list_params(tmp_path / name)
+        assert raised.value.evidence == f"{tmp_path / name} {words}"

@@ -91,6 +91,12 @@ def test_projects_are_there_for_the_program_and_gone_after_it(
     assert not any(place.exists() for place in places)
 
 
+def test_a_node_that_can_start_nothing_is_told_as_such(program: Program) -> None:
+    with pytest.raises(EngineError, match="c000 has used up its processes") as raised:
+        program.ask(read, "echo 'sh: 0: Cannot fork' >&2; exit 2")
+    assert raised.value.fix.startswith("gpuprov stop c000 --force")
+
+
 def test_a_removal_that_hangs_takes_neither_the_answer_nor_the_time_of_the_program(
     program: Program, machine: ThisMachine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
