@@ -33,8 +33,6 @@ from benchmarks.many_hosts import GPUS
 from gpuprov.core.execution import Piped
 from gpuprov.core.reporter import Silent
 from gpuprov.documents.inventory import render_script
-from gpuprov.documents.outcome import plan_document
-from gpuprov.documents.spanning import hosts_documents, spanning_status_document
 from gpuprov.host.remote.connection import SshConnection
 from gpuprov.host.remote.exchange import Exchange
 from gpuprov.host.remote.hosts import HostsBySsh
@@ -42,9 +40,13 @@ from gpuprov.host.remote.machine import RemoteMachine
 from gpuprov.host.remote.members import MemberProcesses
 from gpuprov.host.remote.places import Places
 from gpuprov.planes.across.leaving import SPARE_JOBS
+from gpuprov.shapes.base import write
+from gpuprov.shapes.nodes import ClusterStatus
+from gpuprov.shapes.outcome import Plan
 from gpuprov.spanning.hosts_up import look_and_plan_over_hosts
 from gpuprov.spanning.inventory_over_hosts import read_whole_inventory
 from gpuprov.spanning.parts.agree import HostsUpOrder
+from gpuprov.spanning.parts.host_statuses import host_statuses
 from gpuprov.spanning.parts.over_hosts import require_spanning
 from gpuprov.spec import addressing, validate
 from gpuprov.spec.draft import Draft
@@ -90,7 +92,7 @@ def plan(known: Mapping[str, RemoteMachine], hosts: HostsBySsh) -> object:
     found = look_and_plan_over_hosts(order, hosts, reporter=Silent())
     if found.error:
         raise found.error
-    return plan_document(found.lines, (), host="here")
+    return write(Plan(host="here", plan=found.lines))
 
 
 def status(known: Mapping[str, RemoteMachine], hosts: HostsBySsh) -> object:
@@ -98,8 +100,8 @@ def status(known: Mapping[str, RemoteMachine], hosts: HostsBySsh) -> object:
     seen = require_spanning("lab", known, hosts)
     for error in seen.failed.values():
         raise error
-    told = hosts_documents(seen.machines, seen.failed, seen.away)
-    return spanning_status_document("lab", seen.rows, told, host="here", shared_folder="")
+    told = host_statuses(seen.machines, seen.failed, seen.away)
+    return write(ClusterStatus(host="here", cluster="lab", shared_folder=None, nodes=seen.rows, hosts=told))
 
 
 def inventory(known: Mapping[str, RemoteMachine], hosts: HostsBySsh) -> object:

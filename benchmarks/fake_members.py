@@ -19,14 +19,15 @@ from typing import TYPE_CHECKING, Any
 from benchmarks.many_hosts import members_of, offers_of, spec_of, underlay, whole_of
 from gpuprov import __version__
 from gpuprov.cluster.whole import WholeCluster, dump_whole
-from gpuprov.documents.host_inventory import host_inventory_document
-from gpuprov.documents.host_part import host_part_document
+from gpuprov.documents.host_inventory import tell_inventory
+from gpuprov.documents.host_part import tell_part
 from gpuprov.documents.inventory import build_inventory
-from gpuprov.documents.outcome import plan_document
 from gpuprov.host.remote.lines import PROTOCOL, Lines, render_line
 from gpuprov.host.remote.requests import MOST_REQUEST_BYTES
 from gpuprov.planes.across.rows import node_row
 from gpuprov.planes.over_hosts.host_part import HostPart
+from gpuprov.shapes.base import write
+from gpuprov.shapes.members import PlannedHost
 from gpuprov.spec.serialize import dump_spec
 
 if TYPE_CHECKING:
@@ -115,18 +116,19 @@ class FakeHosts:
             address=underlay(int(member.name[1:])),
             mtu=UNDERLAY_MTU,
         )
-        return {**host_part_document(found, host=member.name), **self.recorded}
+        return {**write(tell_part(found, host=member.name)), **self.recorded}
 
     def _plan(self, member: FakeMember, _asked: Mapping[str, Any]) -> dict[str, Any]:
         names = [node.name for node in self.full[member.name].nodes]
         lines = [f"create node {name}" for name in names] if self.new else []
         mine = {node.name: node for node in self.whole.on(member.name)}
         whole = WholeCluster(members=tuple(mine[name] for name in names))
-        return {**plan_document(lines, (), host=member.name), "whole": dump_whole(whole), "secret": ""}
+        planned = PlannedHost(plan=tuple(lines), older=(), unlimited=(), whole=dump_whole(whole), secret="")
+        return write(planned)
 
     def _inventory(self, member: FakeMember, _asked: Mapping[str, Any]) -> dict[str, Any]:
         nodes = [("lxd", node) for node in member.nodes]
-        return host_inventory_document(build_inventory(nodes, lambda _mode: member.place.gpus, host=member.name))
+        return write(tell_inventory(build_inventory(nodes, lambda _mode: member.place.gpus, host=member.name)))
 
 
 def write_members(hosts: FakeHosts, folder: Path) -> Path:

@@ -24,27 +24,22 @@ from typing import TYPE_CHECKING, Any
 
 from benchmarks.machine import describe
 from gpuprov.cluster.files import Member, render_hosts
-from gpuprov.cluster.offer import dump_offer, make_offer, read_offer
-from gpuprov.cluster.placement import Offer, Place, Room, place_nodes
+from gpuprov.cluster.offer import make_offer
+from gpuprov.cluster.placement import Place, place_nodes
 from gpuprov.cluster.slices import slice_cluster
 from gpuprov.cluster.state import ClusterState
 from gpuprov.cluster.whole import WholeCluster, dump_whole, parse_whole
 from gpuprov.documents.inventory import build_inventory
-from gpuprov.documents.nodes import status_document
-from gpuprov.drivers.base import (
-    LABEL_CLUSTER,
-    LABEL_FINGERPRINT,
-    LABEL_GPUS,
-    LABEL_ROLE,
-    LABEL_SHARING,
-    NodeState,
-)
+from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_FINGERPRINT, LABEL_GPUS, LABEL_ROLE, LABEL_SHARING, NodeState
 from gpuprov.gpu.allocate import Claims, Lease
 from gpuprov.gpu.observe import observe
 from gpuprov.host.overlay_link import OverlayLink
 from gpuprov.host.overlay_plan import OverlayRequest, plan_overlay
 from gpuprov.planes.across.rows import node_row
 from gpuprov.planes.slurm.files import Machine, render_slurm
+from gpuprov.shapes.base import changed, encode, read, write
+from gpuprov.shapes.members import Offer, Room
+from gpuprov.shapes.nodes import ClusterStatus
 from gpuprov.spec.addressing import node_name
 from gpuprov.spec.devices import CharDevice
 from gpuprov.spec.models import ClusterSpec, GpuSpec, HostSpec, NetworkSpec, NodesSpec
@@ -135,7 +130,7 @@ def offers_of(spec: ClusterSpec, members: list[FakeMember]) -> list[Offer]:
 
 def told(offers: list[Offer]) -> list[Offer]:
     """The same offers, once they have passed as JSON."""
-    return [read_offer(dump_offer(offer), host=offer.host) for offer in offers]
+    return [read(Offer, write(offer)) for offer in offers]
 
 
 def whole_of(members: list[FakeMember]) -> WholeCluster:
@@ -161,7 +156,7 @@ def render(spec: ClusterSpec, whole: WholeCluster) -> int:
 def status(members: list[FakeMember]) -> int:
     """`cluster status --json`; returns its size in bytes."""
     rows = [node_row(node, "idle", engine="lxd") for member in members for node in member.nodes]
-    return len(json.dumps(status_document("lab", rows, host="h0000", shared_folder="")))
+    return len(encode(ClusterStatus(host="h0000", cluster="lab", shared_folder=None, nodes=tuple(rows))))
 
 
 def inventory(members: list[FakeMember], gpus: HostGpus) -> int:
@@ -194,7 +189,7 @@ def measure(hosts: int, rounds: int) -> dict[str, Any]:
     empty, full = members_of(hosts, empty=True), members_of(hosts, empty=False)
     names, more = ([node_name("c", number) for number in range(one.nodes.count)] for one in (spec, grown))
     offers, kept = offers_of(spec, empty), offers_of(spec, full)
-    grown_offers = [*kept, replace(offers[0], host=f"h{hosts:04d}")]
+    grown_offers = [*kept, changed(offers[0], host=f"h{hosts:04d}")]
     packed = replace(spec, placement=replace(spec.placement, strategy="pack"))
     placed = place_nodes(spec, names, offers)
     whole = whole_of(full)

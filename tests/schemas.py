@@ -16,9 +16,16 @@ SCHEMAS: dict[str, dict[str, Any]] = {
 }
 # Written by hand for the release before, by file: programs of users may hold documents to them
 BEFORE: dict[str, dict[str, Any]] = json.loads((DOCS.parent / "tests/data/schemas_before_shapes.json").read_text())
-_REGISTRY: Registry[Any] = (
-    Registry().with_resources((name, Resource.from_contents(schema)) for name, schema in BEFORE.items()).crawl()
+
+
+def _registry(schemas: dict[str, dict[str, Any]]) -> Registry[Any]:
+    return Registry().with_resources((name, Resource.from_contents(one)) for name, one in schemas.items()).crawl()
+
+
+_OF_NOW = _registry(
+    {f"{name.removeprefix('gpuprov.').removesuffix('/v1')}.schema.json": SCHEMAS[name] for name in SCHEMAS}
 )
+_OF_BEFORE = _registry(BEFORE)
 
 
 def validate(document: dict[str, Any]) -> str:
@@ -26,6 +33,6 @@ def validate(document: dict[str, Any]) -> str:
     name: str = document["schema"]
     as_read = json.loads(json.dumps(document, allow_nan=False))
     before = BEFORE.get(f"{name.removeprefix('gpuprov.').removesuffix('/v1')}.schema.json")
-    for schema in (SCHEMAS[name], *([before] if before else [])):
-        jsonschema.Draft202012Validator(schema, registry=_REGISTRY).validate(as_read)
+    for schema, registry in ((SCHEMAS[name], _OF_NOW), *([(before, _OF_BEFORE)] if before else [])):
+        jsonschema.Draft202012Validator(schema, registry=registry).validate(as_read)
     return name

@@ -17,14 +17,12 @@ from gpuprov.core.errors import HostNotReady
 from gpuprov.core.reporter import Silent
 from gpuprov.core.rounds import every, watch_rounds
 from gpuprov.core.waiting import SystemClock
-from gpuprov.documents.doctor import doctor_document
-from gpuprov.documents.watch import change_document
 from gpuprov.host.examine import examine_host
 from gpuprov.host.local import LocalHost
 from gpuprov.host.record import take_record
-from gpuprov.shapes.base import write
+from gpuprov.shapes.base import changed, write
 from gpuprov.verify.chain import judge_host
-from gpuprov.verify.changes import Change, Seen, change_of_cluster, compare
+from gpuprov.verify.changes import Seen, change_of_cluster, compare
 from gpuprov.verify.models import Expectation
 
 if TYPE_CHECKING:
@@ -33,6 +31,7 @@ if TYPE_CHECKING:
     from gpuprov.core.waiting import Clock
     from gpuprov.drivers.base import Driver
     from gpuprov.shapes.verify import NodeReport
+    from gpuprov.shapes.watch import Change
 
 WATCH_EVERY_S = 5.0
 PACKAGES = (
@@ -81,9 +80,9 @@ class _HostAsItIs(LocalHost):
 def doctor() -> dict[str, Any]:
     """Return what `gpuprov doctor` finds; a machine that lacks an engine is no failure of a GPU."""
     host = _HostAsItIs()
-    document = doctor_document(examine_host(host, Silent()), host="this machine")
-    lacking = [finding["id"] for finding in document["findings"] if finding["status"] == "fail"]
-    return {"passed": True, "lacking": lacking, "doctor": document}
+    seen = examine_host(host, Silent())
+    lacking = [finding.id for finding in seen.findings if finding.status == "fail"]
+    return {"passed": True, "lacking": lacking, "doctor": write(changed(seen, host="this machine"))}
 
 
 def look(*, simulated: bool) -> NodeReport:
@@ -161,7 +160,7 @@ def watch_for(seconds: float, look_once: Callable[[], NodeReport], *, clock: Clo
         "rounds": len(first),
         "look_seconds": {"least": min(durations), "most": max(durations)},
         "verdict": first[0].verdict,
-        "changes": [change_document(change) for change in changes],
+        "changes": [write(change) for change in changes],
     }
 
 

@@ -28,8 +28,8 @@ def command(session: Session, file: str | None, engine: str | None) -> None:
 
     from gpuprov.cli.runlog import log_folder
     from gpuprov.core.report_file import ReportFile
-    from gpuprov.documents.envelope import document
     from gpuprov.drivers.registry import is_installed
+    from gpuprov.shapes.bundle import Bundle
     from gpuprov.spec.models import DEFAULT_ENGINE, ENGINES
     from gpuprov.workflows.bundle import Sources, make_bundle
 
@@ -46,12 +46,11 @@ def command(session: Session, file: str | None, engine: str | None) -> None:
     )
     missing = [f"missing: {name}: {reason}" for name, reason in sorted(collected.missing.items())]
     session.show(
-        document(
-            "bundle",
+        Bundle(
             host=session.host.name,
             bundle=path,
-            parts=sorted(collected.parts),
-            missing=dict(collected.missing),
+            parts=tuple(sorted(collected.parts)),
+            missing=collected.missing,
         ),
         "\n".join([path, *missing]),
     )

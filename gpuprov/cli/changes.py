@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 from gpuprov.cli.session import moment
 from gpuprov.core.printable import continued
-from gpuprov.documents.watch import watch_document
+from gpuprov.shapes.watch import Watch
 from gpuprov.verify.report import SIMULATED
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from gpuprov.cli.session import Session
-    from gpuprov.verify.changes import Change
+    from gpuprov.shapes.watch import Change
 
 CLUSTER_WORDS = {"error": "cannot be checked", "ok": "responds again"}
 
@@ -23,7 +23,7 @@ def tell_changes(session: Session, changes: Sequence[Change]) -> None:
     at = moment()
     lines = [line for change in changes for line in render_change(change)]
     text = "\n".join(f"{at} {line}" for line in lines)
-    session.show_round(watch_document(changes, host=session.host.name), text, at=at)
+    session.show_round(Watch(at=at, host=session.host.name, changes=tuple(changes)), text, at=at)
     for line in lines:
         session.log.note(line)
 

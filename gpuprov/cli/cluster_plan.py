@@ -18,8 +18,10 @@ if TYPE_CHECKING:
 @click.pass_obj
 def command(session: Session, /, **wanted: object) -> int:
     """Show what `cluster up` with the same options would change; changes nothing."""
-    from gpuprov.documents.outcome import nothing_to_do, plan_document
+    from msgspec import UNSET
+
     from gpuprov.planes.across.leaving import SPARE_JOBS
+    from gpuprov.shapes.outcome import Plan
     from gpuprov.workflows.cluster_up import UpOrder, preview_up
 
     over_hosts = spanning.spanning_order(session, wanted, SPARE_JOBS)
@@ -36,11 +38,15 @@ def command(session: Session, /, **wanted: object) -> int:
         from gpuprov.workflows.replace_older import find_replaceable
 
         replaced = find_replaceable(driver, seen, draft.spec).lines
-    lines, host = (*preview.changes, *replaced), session.host.name
     unlimited = preview.unlimited
-    document = plan_document(
-        lines, preview.beside, preview.older, host=host, shared=preview.shared, unlimited=unlimited
+    document = Plan(
+        host=session.host.name,
+        plan=(*preview.changes, *replaced),
+        kept=preview.beside,
+        older=preview.older,
+        shared=preview.shared or UNSET,
+        unlimited=unlimited or UNSET,
     )
-    changes = (*preview.changes, *replaced) or (nothing_to_do(preview.older),)
+    changes = (*preview.changes, *replaced) or (spanning.nothing_to_do(preview.older),)
     session.show(document, "\n".join((*changes, *preview.beside, *preview.older, *unlimited)))
     return 0

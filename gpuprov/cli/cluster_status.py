@@ -22,9 +22,9 @@ def command(session: Session, name: str, engine: str | None) -> int:
     """Show a cluster's nodes: address, GPU, sharing, role, state and health."""
     from gpuprov.cli.node_table import render_limits, render_nodes
     from gpuprov.cluster.full_disks import find_full_disks
-    from gpuprov.documents.nodes import status_document
     from gpuprov.drivers.foreign import copies_of_cluster
     from gpuprov.planes.across.rows import state_rows
+    from gpuprov.shapes.nodes import ClusterStatus
     from gpuprov.spec.shared_folder import SHARED
 
     over_hosts = spanning.find_spanning_cluster(session, name, engine)
@@ -42,5 +42,6 @@ def command(session: Session, name: str, engine: str | None) -> int:
     text += f"\nshared folder: {folder} of the host, {SHARED} in the nodes" if folder else ""
     for line in find_full_disks(driver, session.host, folder):
         session.reporter.warn(line)
-    session.show(status_document(name, rows, host=session.host.name, shared_folder=folder), text)
+    document = ClusterStatus(host=session.host.name, cluster=name, shared_folder=folder or None, nodes=rows)
+    session.show(document, text)
     return 0

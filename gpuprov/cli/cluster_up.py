@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from gpuprov.drivers.base import Driver
     from gpuprov.host.base import Host
     from gpuprov.planes.across.leaving import JobsPolicy
-    from gpuprov.planes.across.rows import NodeRow
+    from gpuprov.shapes.nodes import NodeRow
     from gpuprov.spec.draft import Draft
     from gpuprov.spec.models import ClusterSpec
     from gpuprov.workflows.cluster_up import UpResult
@@ -46,10 +46,12 @@ def command(session: Session, /, *, policy: JobsPolicy, **wanted: object) -> int
     shared folder would go because the file says less than the cluster has, it asks on a terminal, and needs --yes
     elsewhere. Refused while jobs run on nodes that it would remove or restart.
     """
+    from msgspec import UNSET
+
     from gpuprov.cli.next_steps import next_steps
     from gpuprov.cli.node_table import render_nodes
     from gpuprov.cluster.retry_after_wait import act_on
-    from gpuprov.documents.outcome import cluster_up_document
+    from gpuprov.shapes.outcome import ClusterUp
     from gpuprov.workflows.cluster_up import UpOrder, cluster_up
 
     over_hosts = spanning.spanning_order(session, wanted, policy)
@@ -86,7 +88,8 @@ def command(session: Session, /, *, policy: JobsPolicy, **wanted: object) -> int
 
         text += ["", render_report(result.report, colour=session.colour)]
     text += ["", render_nodes(rows, colour=session.colour), "", next_steps(spec, rows)]
-    session.show(cluster_up_document(result, result.report, rows, host=session.host.name), "\n".join(text))
+    document = ClusterUp(host=session.host.name, changed=result.changed, verify=result.report or UNSET, nodes=rows)
+    session.show(document, "\n".join(text))
     return 0 if result.passed else 1
 
 

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from gpuprov.cli.session import Session
-    from gpuprov.host.role_needs import Need, Part
     from gpuprov.shapes.choices import Engine
+    from gpuprov.shapes.doctor import Need, Part
 
 
 @click.command()
@@ -27,7 +27,6 @@ def command(session: Session, engine: Engine | None) -> int:
     Exits with 3 if a requirement for nodes is missing.
     """
     from gpuprov.core.errors import HostNotReady
-    from gpuprov.documents.doctor import doctor_document
     from gpuprov.host.examine import examine_host
     from gpuprov.spec.models import ClusterSpec
 
@@ -35,12 +34,12 @@ def command(session: Session, engine: Engine | None) -> int:
     seen = examine_host(session.host, session.reporter, spec=ClusterSpec(engine=chosen))
     rows = [(finding.status, finding.id, finding.evidence) for finding in seen.findings]
     parts = [render_table(("STATUS", "CHECK", "EVIDENCE"), rows, colour=session.colour)]
-    if seen.needs:
-        parts += ["", *_render_needs(seen.needs, chosen, colour=session.colour)]
+    if seen.roles:
+        parts += ["", *_render_needs(seen.roles, chosen, colour=session.colour)]
     fixes = [f"{finding.id}: {finding.fix}" for finding in seen.findings if finding.fix]
     if fixes:
         parts += ["", "fixes:", *fixes]
-    session.show(doctor_document(seen, host=session.host.name), "\n".join(parts))
+    session.show(seen, "\n".join(parts))
     return 0 if seen.passed else HostNotReady.exit_code
 
 

@@ -154,9 +154,9 @@ def ask_engines(session: Session, engine: str | None, question: Callable[[Driver
 
 def show_outcome(session: Session, outcome: Outcome) -> None:
     """One line for each change, or `unchanged`."""
-    from gpuprov.documents.outcome import outcome_document
+    from gpuprov.shapes.outcome import Changes
 
     session.show(
-        outcome_document(outcome, host=session.host.name),
+        Changes(host=session.host.name, changed=outcome.changed),
         "\n".join(outcome.changed) or "unchanged",
     )

@@ -11,6 +11,7 @@ from gpuprov.core.catalogue import load_catalogue
 if TYPE_CHECKING:
     from gpuprov.cli.session import Session
     from gpuprov.core.catalogue import Entry
+    from gpuprov.shapes.explain import Explained
 
 
 def complete_ids(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
@@ -29,11 +30,18 @@ def command(session: Session, text: tuple[str, ...]) -> None:
     TEXT is any log line (of the driver, NVML, CUDA, Slurm, munge, LXD, Docker or gpuprov), preferably in quotes.
     CHECK-ID is an id that `verify` or `doctor` prints. Needs neither an engine nor a network.
     """
-    from gpuprov.documents.explain import explain_document
+    from gpuprov.shapes.explain import Explain
     from gpuprov.workflows.explain import explain
 
     entries = explain(" ".join(text))
-    session.show(explain_document(entries), "\n\n".join(map(_render, entries)))
+    session.show(Explain(entries=tuple(map(_tell, entries))), "\n\n".join(map(_render, entries)))
+
+
+def _tell(entry: Entry) -> Explained:
+    from gpuprov.shapes.explain import Explained
+
+    fixes = {situation: entry.advise(situation) for situation in entry.fixes}
+    return Explained(**{**vars(entry), "fix": entry.advise(), "fixes": fixes})
 
 
 def _render(entry: Entry) -> str:

@@ -11,10 +11,11 @@ from gpuprov.gpu.allocate import fold_leases
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from gpuprov.cluster.gpu_board import GpuBoard, GpuChange, GpuRow
+    from gpuprov.cluster.gpu_board import GpuBoard, GpuRow
     from gpuprov.gpu.allocate import Lease
     from gpuprov.gpu.lost import LostGpu
     from gpuprov.gpu.models import Gpu, HostGpus
+    from gpuprov.shapes.gpus import GpuChange, Holder
 
 _HEADERS = ("GPU", "MODEL", "MEMORY", "MINOR", "PCI", "MIG", "DRIVER", "UUID", "SHARING", "HELD BY")
 _WORDS = {
@@ -69,7 +70,18 @@ def _cells(row: GpuRow, host: HostGpus, unheld: str) -> tuple[object, ...]:
     gpu = row.gpu
     if gpu is None:
         lost = any(gpu.uuid == row.uuid for gpu in host.lost)
-        return ("", "(lost)" if lost else "(not on this host)", "", "", "", "", "", row.uuid, row.sharing, holders)
+        return (
+            "",
+            "(lost)" if lost else "(not on this host)",
+            "",
+            "",
+            "",
+            "",
+            "",
+            row.uuid,
+            row.sharing or "",
+            holders,
+        )
     memory = "" if gpu.memory_bytes is None else f"{gpu.memory_bytes / GIB:.1f} GiB"
     return (
         *(gpu.label, gpu.model, memory, gpu.minor, gpu.pci, _mig_word(gpu), host.driver_version),
@@ -83,7 +95,7 @@ def _mig_word(gpu: Gpu) -> str:
     return "no instances" if gpu.mig_enabled else "off"
 
 
-def _where(lease: Lease) -> str:
+def _where(lease: Lease | Holder) -> str:
     said = [lease.engine, lease.cluster, "" if lease.status == "running" else lease.status]
     return " ".join(part for part in said if part)
 
@@ -95,12 +107,13 @@ def render_gpu_change(change: GpuChange) -> str:
         return f"{_name(change)}: {verb} {fold_leases([change.holder], _where)}, {change.holder.sharing}"
     if change.kind in ("came", "gone"):
         return f"{_name(change)}: {_WORDS[change.kind]}"
+    text = change.text or ""
     if change.kind == "silent":
-        engine, _, why = change.text.partition(": ")
+        engine, _, why = text.partition(": ")
         return f"{engine} {_WORDS['silent']}: {why}"
     if change.kind == "answers":
-        return f"{change.text} {_WORDS['answers']}"
-    return f"{_WORDS[change.kind]}{': ' if change.kind == 'error' else ' '}{change.text}".rstrip(": ")
+        return f"{text} {_WORDS['answers']}"
+    return f"{_WORDS[change.kind]}{': ' if change.kind == 'error' else ' '}{text}".rstrip(": ")
 
 
 def _name(change: GpuChange) -> str:

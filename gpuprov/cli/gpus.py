@@ -14,8 +14,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from gpuprov.cli.session import Session
-    from gpuprov.cluster.gpu_board import GpuBoard, GpuChange
+    from gpuprov.cluster.gpu_board import GpuBoard
     from gpuprov.host.remote.machine import RemoteMachine
+    from gpuprov.shapes.gpus import GpuChange
     from gpuprov.spec.models import GpuMode
 
 INTERVAL_S: Final = 2.0
@@ -45,7 +46,7 @@ def command(session: Session, interval_s: float | None, gpu_mode: str | None) ->
     from gpuprov.cluster.gpu_board import look_at_gpus
     from gpuprov.cluster.host_gpus import get_gpus
     from gpuprov.cluster.leases import Neighbours
-    from gpuprov.documents.gpus import board_document
+    from gpuprov.cluster.told_gpus import tell_board
 
     neighbours = Neighbours(session.host)
     known = spanning.remembered_hosts() if interval_s is None and gpu_mode is None else {}
@@ -57,7 +58,7 @@ def command(session: Session, interval_s: float | None, gpu_mode: str | None) ->
     gpus = get_gpus(session.host, mode, reporter=session.reporter)
     if interval_s is None:
         board = look_at_gpus(gpus, neighbours)
-        session.show(board_document(board, host=session.host.name), render_board(board, colour=session.colour))
+        session.show(tell_board(board, host=session.host.name), render_board(board, colour=session.colour))
         return 0
     _watch(session, interval_s, lambda: look_at_gpus(session.host.gpus(mode), neighbours))
     return 0
@@ -65,15 +66,16 @@ def command(session: Session, interval_s: float | None, gpu_mode: str | None) ->
 
 def _show_hosts(session: Session, own: GpuBoard | None, known: Mapping[str, RemoteMachine]) -> int:
     from gpuprov.cli.gpu_table import render_boards
-    from gpuprov.documents.gpus import boards_document
-    from gpuprov.documents.spanning import hosts_documents
+    from gpuprov.cluster.told_gpus import tell_boards
     from gpuprov.spanning.hosts_hardware import gpus_over_hosts
+    from gpuprov.spanning.parts.host_statuses import host_statuses
     from gpuprov.spanning.parts.over_hosts import part_error
 
     seen = gpus_over_hosts(known, spanning.way_to_hosts(session))
     boards = {**({session.host.name: own} if own else {}), **seen.boards}
     silences = seen.silences
-    document = boards_document(boards, hosts_documents(known, silences.failed, silences.away), host=session.host.name)
+    statuses = host_statuses(known, silences.failed, silences.away)
+    document = tell_boards(boards, statuses, host=session.host.name)
     error = part_error(silences.failed, of=silences.asked)
     return spanning.show_result(session, document, render_boards(boards, colour=session.colour), error, 0)
 
@@ -82,17 +84,18 @@ def _watch(session: Session, interval_s: float, look: Callable[[], GpuBoard]) ->
     from gpuprov.cli.gpu_table import render_board, render_gpu_change
     from gpuprov.cli.session import moment
     from gpuprov.cluster.gpu_board import watch_gpus
+    from gpuprov.cluster.told_gpus import tell_board
     from gpuprov.core.rounds import every
     from gpuprov.core.waiting import SystemClock
-    from gpuprov.documents.gpus import board_document, changes_document
+    from gpuprov.shapes.gpus import GpusWatch
 
     def first(board: GpuBoard) -> None:
         text = render_board(board, colour=session.colour)
-        session.show_round(board_document(board, host=session.host.name), text, at=moment())
+        session.show_round(tell_board(board, host=session.host.name), text, at=moment())
 
     def tell(changes: Sequence[GpuChange]) -> None:
         at = moment()
         text = "\n".join(f"{at} {render_gpu_change(change)}" for change in changes)
-        session.show_round(changes_document(changes, host=session.host.name), text, at=at)
+        session.show_round(GpusWatch(at=at, host=session.host.name, changes=tuple(changes)), text, at=at)
 
     watch_gpus(look, rounds=every(interval_s, SystemClock()), first=first, tell=tell)

@@ -56,10 +56,11 @@ def command(session: Session, cluster: str, engine: str | None) -> int:
 
 
 def _show_hosts(session: Session, own: Machine, known: Mapping[str, RemoteMachine], cluster: str) -> int:
-    from gpuprov.documents.spanning import hosts_documents
-    from gpuprov.shapes.base import read, write
+    from msgspec import structs
+
     from gpuprov.shapes.hardware import Hardware, HostHardware
     from gpuprov.spanning.hosts_hardware import hardware_over_hosts
+    from gpuprov.spanning.parts.host_statuses import host_statuses
     from gpuprov.spanning.parts.over_hosts import part_error
 
     seen = hardware_over_hosts(known, spanning.way_to_hosts(session), cluster)
@@ -67,10 +68,10 @@ def _show_hosts(session: Session, own: Machine, known: Mapping[str, RemoteMachin
     rows = list(_rows(own.machine, own))
     for host, found in seen.hardware.items():
         rows += [*_rows(host, found.hardware), *_rows_of_nodes(found.nodes)]
-    machines = {host: write(found.hardware) for host, found in seen.hardware.items()}
+    machines = {host: found.hardware for host, found in seen.hardware.items()}
     hosts = [
-        read(HostHardware, {**row, "hardware": machines.get(row["name"])})
-        for row in hosts_documents(known, silences.failed, silences.away)
+        HostHardware(**structs.asdict(status), hardware=machines.get(status.name))
+        for status in host_statuses(known, silences.failed, silences.away)
     ]
     nodes = tuple(node for found in seen.hardware.values() for node in found.nodes)
     document = Hardware(host=session.host.name, hardware=own, nodes=nodes, hosts=tuple(hosts))

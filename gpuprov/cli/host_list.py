@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from gpuprov.cli.session import Session
     from gpuprov.host.remote.several import HostAnswer
+    from gpuprov.shapes.host import Host, KnownHost
 
 HEADERS = ("HOST", "ADDRESS", "STATUS", "ENGINES", "NODES", "GPUS", "FREE", "MODEL")
 
@@ -26,18 +27,23 @@ def command(session: Session) -> int:
     """
     from gpuprov.cli.failure import fail
     from gpuprov.core.errors import GpuprovError
-    from gpuprov.documents.host import hosts_document
     from gpuprov.host.remote.inventory import read_machines
     from gpuprov.host.remote.places import ensure_places
     from gpuprov.host.remote.several import require_all
+    from gpuprov.shapes.host import Hosts
     from gpuprov.spanning.hosts import look_at_hosts
 
     places = ensure_places()
     answers = look_at_hosts(tuple(read_machines(places.inventory).values()), places)
+    told = tuple(map(_tell, answers))
     text = "no hosts; add one: gpuprov host add NAME --address ADDRESS"
     if answers:
-        text = render_table(HEADERS, [_cells(answer) for answer in answers], colour=session.colour)
-    document = hosts_document(answers)
+        text = render_table(
+            HEADERS,
+            [_cells(*both) for both in zip(answers, (one.look for one in told), strict=True)],
+            colour=session.colour,
+        )
+    document = Hosts(hosts=told)
     try:
         require_all(answers)
     except GpuprovError as error:
@@ -46,17 +52,35 @@ def command(session: Session) -> int:
     return 0
 
 
-def _cells(answer: HostAnswer) -> Sequence[object]:
-    from gpuprov.documents.member_answers import read_look
+def _tell(answer: HostAnswer) -> KnownHost:
+    from gpuprov.documents.member_answers import read_answer
+    from gpuprov.shapes.base import of_object
+    from gpuprov.shapes.error import ErrorParts
+    from gpuprov.shapes.host import Host, KnownHost
 
     machine = answer.machine
-    if answer.document is None:
+    return KnownHost(
+        name=machine.name,
+        address=machine.address,
+        user=machine.user or None,
+        port=machine.port,
+        identity_file=machine.identity_file or None,
+        proxy_jump=machine.proxy_jump or None,
+        status="away" if answer.away_since else "error" if answer.error else "ready",
+        away_since=answer.away_since or None,
+        error=of_object(ErrorParts, answer.error) if answer.error else None,
+        look=None if answer.document is None else read_answer(Host, answer.document, machine.name),
+    )
+
+
+def _cells(answer: HostAnswer, look: Host | None) -> Sequence[object]:
+    machine = answer.machine
+    if look is None:
         status = f"away since {answer.away_since}" if answer.away_since else "error"
         return (machine.name, machine.destination, status, "", "", "", "", "")
-    look = read_look(answer.document, machine.name)
-    rows = look.board.rows if look.board else ()
-    free = [row for row in rows if row.gpu is not None and not row.holders]
-    models = sorted({row.gpu.model for row in rows if row.gpu is not None})
-    engines = ",".join([*look.engines, *(f"{engine}?" for engine in look.silent)])
-    counts = (len(look.nodes), len(rows), len(free))
+    gpus = look.gpus.gpus if look.gpus else ()
+    free = [gpu for gpu in gpus if gpu.present and not gpu.holders]
+    models = sorted({gpu.model for gpu in gpus if gpu.present and gpu.model})
+    engines = ",".join([*look.facts, *(f"{engine}?" for engine in look.silent)])
+    counts = (len(look.nodes), len(gpus), len(free))
     return (machine.name, machine.destination, "ready", engines, *counts, ", ".join(models))

@@ -8,9 +8,9 @@ import click
 
 if TYPE_CHECKING:
     from gpuprov.cli.session import Session
-    from gpuprov.drivers.base import EngineCluster
     from gpuprov.host.remote.machine import RemoteMachine
-    from gpuprov.planes.over_hosts.host_look import HostLook
+    from gpuprov.shapes.engine import EngineCluster
+    from gpuprov.shapes.host import Host
 
 
 @click.command()
@@ -18,25 +18,27 @@ if TYPE_CHECKING:
 @click.pass_obj
 def command(session: Session, name: str) -> None:
     """Show a host: its engines, nodes, GPUs and their holders, room and kernel limits. Changes nothing."""
-    from gpuprov.documents.member_answers import read_look
+    from gpuprov.documents.member_answers import read_answer
     from gpuprov.host.remote.inventory import get_machine
     from gpuprov.host.remote.places import ensure_places
+    from gpuprov.shapes.host import Host
     from gpuprov.spanning.hosts import ask_host
 
     places = ensure_places()
     machine = get_machine(places.inventory, name)
-    document = ask_host(machine, places)
-    session.show(document, _render(machine, read_look(document, name), colour=session.colour))
+    look = read_answer(Host, ask_host(machine, places), name)
+    session.show(look, _render(machine, look, colour=session.colour))
 
 
-def _render(machine: RemoteMachine, look: HostLook, *, colour: bool) -> str:
+def _render(machine: RemoteMachine, look: Host, *, colour: bool) -> str:
     from gpuprov.cli.gpu_table import render_board
     from gpuprov.cli.node_table import render_nodes
+    from gpuprov.cluster.told_gpus import board_of
     from gpuprov.core.units import GIB
 
     engines = [
         f"{name} {facts.version} on {facts.storage}{_describe_cluster(facts.cluster)}"
-        for name, facts in look.engines.items()
+        for name, facts in look.facts.items()
     ]
     engines += [f"{name} does not respond: {error.what}" for name, error in look.silent.items()]
     limits = [f"{check} {'unknown' if limit is None else limit}" for check, limit in look.limits.items()]
@@ -50,8 +52,8 @@ def _render(machine: RemoteMachine, look: HostLook, *, colour: bool) -> str:
         render_nodes(look.nodes, colour=colour) if look.nodes else "no nodes",
         "",
     ]
-    if look.board:
-        lines.append(render_board(look.board, colour=colour))
+    if look.gpus:
+        lines.append(render_board(board_of(look.gpus), colour=colour))
     elif look.gpu_error:
         lines.append(f"the GPUs cannot be determined: {look.gpu_error.what}: {look.gpu_error.evidence}")
     return "\n".join(lines)

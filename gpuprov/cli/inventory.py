@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 def command(session: Session, wanted: str, host: str | None) -> None:
     """Print the nodes of all engines and hosts as an Ansible inventory; also works as an inventory script."""
     from gpuprov.cli.spanning import remembered_hosts, way_to_hosts
-    from gpuprov.documents.envelope import document
-    from gpuprov.documents.inventory import render_graph, render_script
+    from gpuprov.documents.inventory import render_graph, render_script, tell_script, tell_variables
+    from gpuprov.shapes.inventory import InventoryDocument
     from gpuprov.spanning.inventory_over_hosts import read_whole_inventory
 
     inventory = read_whole_inventory(session.host, remembered_hosts(), way_to_hosts(session))
@@ -33,13 +33,12 @@ def command(session: Session, wanted: str, host: str | None) -> None:
         session.reporter.warn(warning)
     if host is not None:
         variables = dict(_host(inventory, host))
-        session.show(document("inventory", host=variables), json.dumps(variables, indent=2))
+        session.show(InventoryDocument(host=tell_variables(variables)), json.dumps(variables, indent=2))
     elif wanted == "graph":
-        groups = {group: list(names) for group, names in inventory.groups.items()}
-        session.show(document("inventory", groups=groups), render_graph(inventory))
+        session.show(InventoryDocument(groups=inventory.groups), render_graph(inventory))
     else:
-        script = render_script(inventory)
-        session.show(document("inventory", inventory=script), json.dumps(script, indent=2))
+        script = json.dumps(render_script(inventory), indent=2)
+        session.show(InventoryDocument(inventory=tell_script(inventory)), script)
 
 
 def _host(inventory: Inventory, name: str) -> dict[str, object]:

@@ -14,7 +14,7 @@ from gpuprov.cli.tables import render_table
 
 if TYPE_CHECKING:
     from gpuprov.cli.session import Session
-    from gpuprov.planes.across.rows import NodeRow
+    from gpuprov.shapes.nodes import NodeRow
 
 
 @click.command()
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 @click.pass_obj
 def command(session: Session, everything: bool, engine: str | None) -> int:  # noqa: FBT001 - click's signature
     """List the nodes of all clusters on all engines."""
-    from gpuprov.documents.nodes import nodes_document
     from gpuprov.drivers.base import ROLE_BUILDER
     from gpuprov.planes.across.rows import list_rows
+    from gpuprov.shapes.nodes import Nodes
 
     others = spanning.list_nodes(session, everything=everything) if engine is None else None
     rows: list[NodeRow] = []
@@ -60,7 +60,7 @@ def command(session: Session, everything: bool, engine: str | None) -> int:  # n
         else "no nodes; create some: gpuprov cluster up -n 4"
     )
     error = others.error if others else None
-    return spanning.show_result(session, nodes_document(rows, host=session.host.name), text, error, 0)
+    return spanning.show_result(session, Nodes(host=session.host.name, nodes=tuple(rows)), text, error, 0)
 
 
 def _cluster(row: NodeRow) -> str:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def command(session: Session, node: str, engine: str | None) -> int:
     """Show a node's console output, such as its boot messages."""
     from gpuprov.cluster.find_node import get_node
-    from gpuprov.documents.node import logs_document
+    from gpuprov.shapes.node import Logs
 
     status = spanning.run_where_it_is(session, node, engine, ["logs", node])
     if status is not None:
@@ -29,5 +29,5 @@ def command(session: Session, node: str, engine: str | None) -> int:
     driver = open_engine_of_nodes(session, engine, node)
     get_node(driver, node)
     log = driver.logs(node)
-    session.show(logs_document(node, log, host=session.host.name), log)
+    session.show(Logs(host=session.host.name, node=node, log=log), log)
     return 0

@@ -10,7 +10,7 @@ from gpuprov.planes.registry import planes_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from gpuprov.planes.across.rows import NodeRow
+    from gpuprov.shapes.nodes import NodeRow
     from gpuprov.spec.models import ClusterSpec
 
 

@@ -12,7 +12,7 @@ from gpuprov.spec.models import NodesSpec
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from gpuprov.planes.across.rows import NodeRow
+    from gpuprov.shapes.nodes import NodeRow
 
 
 def render_nodes(rows: Sequence[NodeRow], *, colour: bool, spans: bool = False) -> str:

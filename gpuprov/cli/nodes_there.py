@@ -24,7 +24,7 @@ def change_there(session: Session, engine: str | None, names: Sequence[str], cha
     """
     from gpuprov.core.errors import UsageError
     from gpuprov.core.names import fold
-    from gpuprov.documents.outcome import outcome_document
+    from gpuprov.shapes.outcome import Changes
     from gpuprov.spanning.nodes_over_hosts import change_nodes_there, locate_nodes, refuse_absent
     from gpuprov.spanning.parts.over_hosts import part_error
 
@@ -54,7 +54,7 @@ def change_there(session: Session, engine: str | None, names: Sequence[str], cha
     done = change_nodes_there(found, change, hosts, reporter=session.reporter)
     error = part_error(done.failed, of=max(done.asked, len(done.failed)), what="hosts did not do their part")
     text = "\n".join(done.outcome.changed) or ("" if error else "unchanged")
-    return spanning.show_result(session, outcome_document(done.outcome, host=session.host.name), text, error, 0)
+    return spanning.show_result(session, Changes(host=session.host.name, changed=done.outcome.changed), text, error, 0)
 
 
 def create_there(session: Session, order: HostedOrder, known: Mapping[str, RemoteMachine]) -> int | None:
@@ -95,9 +95,9 @@ def clone_there(session: Session, engine: str | None, order: CloneOrder) -> int 
 
 
 def _show_created(session: Session, done: HostedNode) -> int:
-    from gpuprov.documents.outcome import outcome_document
+    from gpuprov.shapes.outcome import Changes
     from gpuprov.spanning.parts.over_hosts import part_error
 
     error = part_error(done.failed, of=done.asked, what="hosts do not know the new node yet")
     text = "\n".join(done.outcome.changed) or "unchanged"
-    return spanning.show_result(session, outcome_document(done.outcome, host=session.host.name), text, error, 0)
+    return spanning.show_result(session, Changes(host=session.host.name, changed=done.outcome.changed), text, error, 0)

@@ -49,8 +49,8 @@ def command(session: Session, /, playbook: Path, inventories: tuple[str, ...], *
 
     Exits with 5 when a host fails.
     """
-    from gpuprov.documents.play import play_document
-    from gpuprov.provision.site import HostsFailed
+    from gpuprov.provision.site import HostsFailed, tell_play
+    from gpuprov.shapes.play import Play
     from gpuprov.workflows.run_playbook import run_playbook
 
     result = run_playbook(
@@ -60,7 +60,7 @@ def command(session: Session, /, playbook: Path, inventories: tuple[str, ...], *
         arguments=_arguments(wanted),
         reporter=session.reporter,
     )
-    document = play_document(playbook, result, host=session.host.name)
+    document = Play(host=session.host.name, play=tell_play(playbook, result))
     text = _table(session, result)
     if result.failed:
         return fail(session, HostsFailed(result), result=document, text=text)

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 def command(session: Session, node: str, engine: str | None) -> int:
     """Show all details of a node: labels, addresses, devices, mounts, ports, snapshots."""
     from gpuprov.cluster.find_node import get_node
-    from gpuprov.documents.node import show_document
+    from gpuprov.shapes.base import of_object
+    from gpuprov.shapes.node import Node, ShownNode
 
     status = spanning.run_where_it_is(session, node, engine, ["show", node])
     if status is not None:
@@ -35,5 +36,5 @@ def command(session: Session, node: str, engine: str | None) -> int:
     lines += [f"  port      {port.listen}:{port.host_port} to {port.node_port}" for port in state.exposed]
     lines += [f"  snapshot  {name}" for name in state.snapshots]
     lines += [f"  label     {key}={value}" for key, value in sorted(state.labels.items())]
-    session.show(show_document(state, host=session.host.name), "\n".join(lines))
+    session.show(Node(host=session.host.name, node=of_object(ShownNode, state)), "\n".join(lines))
     return 0

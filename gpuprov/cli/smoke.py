@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from gpuprov.cli.session import Session
-    from gpuprov.verify.smoke_result import KernelName, SmokeResult
+    from gpuprov.shapes.smoke_run import KernelName, SmokeResult
 
 
 @click.command()
@@ -36,7 +36,7 @@ def command(session: Session, /, **given: Any) -> int:  # noqa: ANN401 - what cl
     With --local, run it on this machine with gpuprov's Python, in which numba-cuda must be installed.
     """
     from gpuprov.cluster.host_gpus import get_gpus
-    from gpuprov.documents.smoke_run import smoke_run_document
+    from gpuprov.shapes.smoke_run import SmokeRun
     from gpuprov.verify.smoke_result import SmokeOrder
     from gpuprov.workflows.smoke import smoke_local, smoke_nodes
 
@@ -50,9 +50,8 @@ def command(session: Session, /, **given: Any) -> int:  # noqa: ANN401 - what cl
         nodes = expand_names(",".join(given["nodes"])) if given["nodes"] else None
         driver = open_engine_of_cluster(session, given["engine"], given["cluster"])
         results = smoke_nodes(driver, given["cluster"], order, nodes=nodes, reporter=session.reporter)
-    session.show(
-        smoke_run_document(kernel, results, host=session.host.name), render_results(results, colour=session.colour)
-    )
+    document = SmokeRun(host=session.host.name, kernel=kernel, results=results)
+    session.show(document, render_results(results, colour=session.colour))
     return 0 if all(result.passed for result in results) else 1
 
 

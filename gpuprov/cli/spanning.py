@@ -85,11 +85,14 @@ def spanning_order(session: Session, wanted: Mapping[str, Any], policy: JobsPoli
 
 def up(session: Session, order: HostsUpOrder) -> int:
     """`cluster up` over hosts."""
+    from msgspec import UNSET
+
     from gpuprov.cli.next_steps import next_steps
     from gpuprov.cli.node_table import render_nodes
     from gpuprov.cli.verify_table import render_report
-    from gpuprov.documents.spanning import hosts_documents, spanning_up_document
+    from gpuprov.shapes.outcome import ClusterUp
     from gpuprov.spanning.hosts_up import up_over_hosts
+    from gpuprov.spanning.parts.host_statuses import host_statuses
 
     result = up_over_hosts(order, way_to_hosts(session), reporter=session.reporter)
     text = ["\n".join(result.outcome.changed) or ("" if result.error else "unchanged")]
@@ -98,26 +101,44 @@ def up(session: Session, order: HostsUpOrder) -> int:
     if result.rows:
         table = render_nodes(result.rows, colour=session.colour, spans=True)
         text += ["", table, "", next_steps(result.spec, result.rows)]
-    hosts = hosts_documents((host.name for host in result.spec.hosts), result.failed, result.away)
-    document = spanning_up_document(result.outcome, result.rows, hosts, result.report, host=session.host.name)
+    document = ClusterUp(
+        host=session.host.name,
+        changed=result.outcome.changed,
+        verify=result.report or UNSET,
+        nodes=result.rows,
+        hosts=host_statuses((host.name for host in result.spec.hosts), result.failed, result.away),
+    )
     return show_result(session, document, "\n".join(text), result.error, 0 if result.passed else 1)
 
 
 def plan(session: Session, order: HostsUpOrder) -> int:
     """`cluster plan` over hosts."""
-    from gpuprov.documents.outcome import nothing_to_do, plan_document
+    from msgspec import UNSET
+
+    from gpuprov.shapes.outcome import Plan
     from gpuprov.spanning.hosts_up import look_and_plan_over_hosts
 
     planned = look_and_plan_over_hosts(order, way_to_hosts(session), reporter=session.reporter)
     text = "\n".join((*(planned.lines or (nothing_to_do(planned.older),)), *planned.older, *planned.unlimited))
-    document = plan_document(planned.lines, (), planned.older, host=session.host.name, unlimited=planned.unlimited)
+    document = Plan(
+        host=session.host.name,
+        plan=planned.lines,
+        older=planned.older,
+        unlimited=planned.unlimited or UNSET,
+    )
     return show_result(session, document, text, planned.error, 0)
+
+
+def nothing_to_do(older: Sequence[str]) -> str:
+    """What a plan without changes says to people."""
+    return "nothing to do but to replace nodes" if older else "nothing to do: the cluster matches its spec"
 
 
 def status(session: Session, seen: SpanningCluster) -> int:
     """`cluster status` over hosts."""
     from gpuprov.cli.node_table import render_limits, render_nodes
-    from gpuprov.documents.spanning import hosts_documents, spanning_status_document
+    from gpuprov.shapes.nodes import ClusterStatus
+    from gpuprov.spanning.parts.host_statuses import host_statuses
     from gpuprov.spanning.parts.lost_service import tell_lost_service
     from gpuprov.spanning.parts.over_hosts import part_error
     from gpuprov.spec.shared_folder import SHARED, folder_of
@@ -130,8 +151,13 @@ def status(session: Session, seen: SpanningCluster) -> int:
     )
     folder = folder_of(seen.spec) if seen.spec else ""
     text += f"\nshared folder: {folder} of all hosts, {SHARED} in the nodes" if folder else ""
-    hosts = hosts_documents(seen.machines, seen.failed, seen.away)
-    document = spanning_status_document(seen.name, seen.rows, hosts, host=session.host.name, shared_folder=folder)
+    document = ClusterStatus(
+        host=session.host.name,
+        cluster=seen.name,
+        shared_folder=folder or None,
+        nodes=seen.rows,
+        hosts=host_statuses(seen.machines, seen.failed, seen.away),
+    )
     error = part_error(seen.failed, of=len(seen.machines), besides=tell_lost_service(seen))
     return show_result(session, document, text, error, 0)
 
@@ -172,12 +198,12 @@ def refuse_purge(seen: SpanningCluster) -> None:
 
 def down(session: Session, seen: SpanningCluster, policy: JobsPolicy) -> int:
     """`cluster down` over hosts."""
-    from gpuprov.documents.outcome import outcome_document
+    from gpuprov.shapes.outcome import Changes
     from gpuprov.spanning.down_over_hosts import down_over_hosts
 
     done = down_over_hosts(seen, way_to_hosts(session), policy)
     text = "\n".join(done.outcome.changed) or "unchanged"
-    return show_result(session, outcome_document(done.outcome, host=session.host.name), text, done.error, 0)
+    return show_result(session, Changes(host=session.host.name, changed=done.outcome.changed), text, done.error, 0)
 
 
 def host_of_node(session: Session, node: str, engine: str | None) -> RemoteMachine | None:

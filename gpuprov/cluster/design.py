@@ -28,12 +28,12 @@ from gpuprov.drivers.base import (
     LABEL_VERSION,
     EngineGpus,
     File,
-    NodeLimits,
     NodeRequest,
 )
 from gpuprov.gpu.access import decide_access
 from gpuprov.gpu.order import VISIBLE, inner_environment
 from gpuprov.gpu.visible_devices import parse_visible
+from gpuprov.shapes.node import NodeLimits
 from gpuprov.spec.devices import CharDevice, Mount
 from gpuprov.spec.variables import read_variables
 

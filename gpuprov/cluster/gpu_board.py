@@ -7,6 +7,8 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from gpuprov.core.rounds import watch_rounds
+from gpuprov.shapes.base import of_object
+from gpuprov.shapes.gpus import GpuChange, Holder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
     from gpuprov.core.errors import GpuprovError
     from gpuprov.gpu.allocate import Lease
     from gpuprov.gpu.models import Gpu, HostGpus
+    from gpuprov.shapes.choices import Sharing
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,10 +34,10 @@ class GpuRow:
     holders: tuple[Lease, ...] = ()
 
     @property
-    def sharing(self) -> str:
-        """`exclusive`, `shared`, or empty while it is free."""
+    def sharing(self) -> Sharing | None:
+        """None while it is free."""
         if not self.holders:
-            return ""
+            return None
         return "exclusive" if any(lease.sharing == "exclusive" for lease in self.holders) else "shared"
 
 
@@ -88,24 +91,6 @@ def build_rows(host: HostGpus, leases: Iterable[Lease]) -> tuple[GpuRow, ...]:
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class GpuChange:
-    """What is other than in the round before.
-
-    Attributes:
-        kind: `held` and `released` are about one holder; `came` and `gone` about a GPU; `driver`, `silent`,
-            `answers`, `error` and `recovered` about the host.
-        label: How people name the GPU; empty where the change is about none, or it is not there.
-        text: Why, where that is to be told.
-    """
-
-    kind: str
-    uuid: str = ""
-    label: str = ""
-    holder: Lease | None = None
-    text: str = ""
-
-
 def watch_gpus(
     look: Callable[[], GpuBoard],
     *,
@@ -124,7 +109,7 @@ def watch_gpus(
         rounds=rounds,
         first=first,
         tell=tell,
-        trouble=lambda error: GpuChange(kind="error" if error else "recovered", text=error),
+        trouble=lambda error: GpuChange(kind="error" if error else "recovered", text=error or None),
     )
 
 
@@ -155,14 +140,16 @@ def _compare_rows(before: GpuBoard, now: GpuBoard) -> list[GpuChange]:
     for uuid in dict.fromkeys((*rows[1], *rows[0])):
         was, is_now = (by_uuid.get(uuid, GpuRow(uuid=uuid, gpu=None)) for by_uuid in rows)
         gpu = is_now.gpu or was.gpu
-        label = gpu.label if gpu else ""
+        label = gpu.label if gpu else None
         if bool(was.gpu) != bool(is_now.gpu):
             changes.append(GpuChange(kind="came" if is_now.gpu else "gone", uuid=uuid, label=label))
         # a holder is the same one whatever its status is
         held = [{(lease.engine, lease.node, lease.sharing): lease for lease in row.holders} for row in (was, is_now)]
-        for kind, one, other in (("released", held[0], held[1]), ("held", held[1], held[0])):
+        for released, one, other in ((True, held[0], held[1]), (False, held[1], held[0])):
             changes += [
-                GpuChange(kind=kind, uuid=uuid, label=label, holder=lease)
+                GpuChange(
+                    kind="released" if released else "held", uuid=uuid, label=label, holder=of_object(Holder, lease)
+                )
                 for key, lease in one.items()
                 if key not in other
             ]

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from gpuprov.cluster.design import NodeDesign
-    from gpuprov.drivers.base import EngineFacts, NodeState
+    from gpuprov.drivers.base import NodeState
+    from gpuprov.shapes.engine import EngineFacts
 
 _KEPT_SHARE: Final = 0.05  # of the host's memory; what is left is no less than what Slurm gives to jobs
 _MOST_KEPT_BYTES: Final = 8 * GIB

@@ -11,7 +11,6 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from gpuprov.cluster.state import observe_cluster
-from gpuprov.core.answer_kinds import fields_of, is_bool, is_list, is_string, items_of, pick, text_of
 from gpuprov.core.errors import HostNotReady
 from gpuprov.core.excerpt import excerpt
 from gpuprov.drivers.base import MOST_FILE_BYTES, READ_S, ExecResult, NodeState
@@ -22,41 +21,22 @@ from gpuprov.drivers.node_trees import look_in_node
 from gpuprov.host.remote.ask import MemberRequest
 from gpuprov.host.remote.install_paths import PROGRAM
 from gpuprov.host.remote.several import failure_of
-from gpuprov.shapes.base import read
-from gpuprov.shapes.node_run import NodeRun
+from gpuprov.shapes.base import of_object, read
+from gpuprov.shapes.members import ClusterNodes, NodeRun, ToldNetwork, ToldNode
 from gpuprov.spec.devices import Mount
-from gpuprov.spec.models import ENGINES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from gpuprov.core.answer_kinds import Accepts
     from gpuprov.drivers.base import Driver, PathKind
     from gpuprov.drivers.node_files import Execute
     from gpuprov.host.base import Host
     from gpuprov.host.remote.hosts import Hosts
     from gpuprov.host.remote.machine import RemoteMachine
+    from gpuprov.shapes.choices import Engine
 
 CLUSTER_NODES: Final = "cluster-nodes"
 NODE_RUN: Final = "node-run"
-_STATES: Final = ("running", "stopped", "frozen", "error")
-_LABELS: Final[Accepts] = lambda value: isinstance(value, dict) and all(map(is_string, value.values()))  # noqa: E731
-_NAME: Final = text_of(300)
-_NODES: Final[Mapping[str, Accepts]] = {
-    "host": _NAME,
-    "engine": lambda value: value in ENGINES,
-    "command": _NAME,
-    "capabilities": items_of(_NAME),
-    "nodes": is_list,
-    "networks": is_list,
-}
-_NODE: Final[Mapping[str, Accepts]] = {
-    "name": _NAME,
-    "status": lambda value: value in _STATES,
-    "labels": _LABELS,
-    "mounts": is_list,
-}
-_MOUNT: Final[Mapping[str, Accepts]] = {"source": text_of(4096), "target": text_of(4096), "read_only": is_bool}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,28 +71,21 @@ class NodeRunOrder:
     stdin: str = field(default="", repr=False)
 
 
-def tell_nodes(driver: Driver, cluster: str) -> dict[str, Any]:
+def tell_nodes(driver: Driver, cluster: str, host: str) -> ClusterNodes:
     """What `NodesElsewhere` reads of the answer to `cluster-nodes`."""
     state = observe_cluster(driver, cluster)
-    return {
-        "engine": driver.name,
-        "command": driver.command,
-        "capabilities": sorted(driver.capabilities),
-        "nodes": [
-            {
-                "name": node.name,
-                "status": node.status,
-                "labels": dict(node.labels),
-                "mounts": [asdict(mount) for mount in node.mounts],
-            }
-            for node in state.nodes
-        ],
-        "networks": [{"name": network.name, "labels": dict(network.labels)} for network in state.own_networks],
-    }
+    return ClusterNodes(
+        host=host,
+        engine=cast("Engine", driver.name),
+        command=driver.command,
+        capabilities=tuple(sorted(driver.capabilities)),
+        nodes=tuple(of_object(ToldNode, node) for node in state.nodes),
+        networks=tuple(ToldNetwork(name=network.name, labels=network.labels) for network in state.own_networks),
+    )
 
 
 def run_in_node_here(order: NodeRunOrder, host: Host) -> NodeRun:
-    """The answer to `node-run`."""
+    """What `NodesElsewhere` reads of the answer to `node-run`."""
     result = host.open(order.engine).run(
         order.node,
         order.argv,
@@ -168,13 +141,13 @@ class NodesElsewhere:
         self.host, self.name = machine.name, engine
         told = self._ask(CLUSTER_NODES, asdict(ClusterNodesOrder(cluster=cluster, engine=engine)))
         try:
-            _, _, command, capabilities, nodes, networks = fields_of(told, f"gpuprov.{CLUSTER_NODES}/v1", _NODES)
-            self._nodes = [_node(node, machine.name) for node in nodes]
-            self._networks = [_network(network) for network in networks]
-        except (ValueError, TypeError) as error:
+            found = read(ClusterNodes, told)
+        except ValueError as error:
             raise self._odd(error) from error
-        self.command: str = command
-        self.capabilities = frozenset(capabilities)
+        self.command = found.command
+        self.capabilities = frozenset(found.capabilities)
+        self._nodes = [_node(node, machine.name) for node in found.nodes]
+        self._networks = [NetworkState(name=one.name, managed=True, labels=one.labels) for one in found.networks]
 
     @classmethod
     def as_driver(cls, hosts: Hosts, machine: RemoteMachine, cluster: str, engine: str) -> Driver:
@@ -254,8 +227,8 @@ class NodesElsewhere:
         )
         told = self._ask(NODE_RUN, asdict(order))
         try:
-            run = read(NodeRun, told)
-            return Output(exit_code=run.exit_code, stdout=unpack_bytes(run.stdout), stderr=unpack_bytes(run.stderr))
+            ran = read(NodeRun, told)
+            return Output(exit_code=ran.exit_code, stdout=unpack_bytes(ran.stdout), stderr=unpack_bytes(ran.stderr))
         except ValueError as error:
             raise self._odd(error) from error
 
@@ -273,12 +246,6 @@ class NodesElsewhere:
         )
 
 
-def _node(told: object, host: str) -> NodeState:
-    name, status, labels, mounts = pick(told, _NODE)
-    found = tuple(Mount(**dict(zip(_MOUNT, pick(mount, _MOUNT), strict=True))) for mount in mounts)
-    return NodeState(name=name, status=status, labels=labels, mounts=found, host=host)
-
-
-def _network(told: object) -> NetworkState:
-    name, labels = pick(told, {"name": _NAME, "labels": _LABELS})
-    return NetworkState(name=name, managed=True, labels=labels)
+def _node(told: ToldNode, host: str) -> NodeState:
+    mounts = tuple(Mount(source=one.source, target=one.target, read_only=one.read_only) for one in told.mounts)
+    return NodeState(name=told.name, status=told.status, labels=told.labels, mounts=mounts, host=host)

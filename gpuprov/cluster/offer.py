@@ -1,25 +1,19 @@
-"""What a host offers to new nodes of a cluster, and the JSON form in which it tells another host of it."""
+"""What a host offers to new nodes of a cluster."""
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from gpuprov.cluster.placement import Offer, Room
-from gpuprov.core.errors import EngineError, GpuprovError
+from gpuprov.core.errors import GpuprovError
 from gpuprov.gpu.allocate import count_supply
 from gpuprov.gpu.spec_order import request_of_node, request_of_spec
-from gpuprov.spec.document import parse_json
-from gpuprov.spec.schema import Decoder
+from gpuprov.shapes.members import Offer, Room
 
 if TYPE_CHECKING:
     from gpuprov.cluster.node_order import NodeOrder
     from gpuprov.cluster.placement import Place
     from gpuprov.cluster.state import ClusterState
     from gpuprov.spec.models import ClusterSpec
-
-_SHOWN = 200  # characters
 
 
 def make_offer(
@@ -60,31 +54,3 @@ def make_offer(
         room=room,
         lack=lack,
     )
-
-
-def dump_offer(offer: Offer) -> str:
-    """One line of JSON."""
-    return json.dumps(asdict(offer), sort_keys=True, separators=(",", ":"))
-
-
-def read_offer(text: str, *, host: str) -> Offer:
-    """Read what `dump_offer` wrote on that host.
-
-    Raises:
-        EngineError: It is not what `dump_offer` writes, or that of another host.
-    """
-    decoder = Decoder()
-    try:
-        offer = decoder.decode(Offer, parse_json(text))
-        problems = [f"{problem.path}: {problem.message}" for problem in decoder.problems]
-    except (ValueError, RecursionError) as error:
-        offer, problems = None, [f"not JSON: {error}"]
-    if offer is not None and offer.host != host:
-        problems.append(f"host: is {offer.host!r}")
-    if offer is None or problems:
-        raise EngineError(
-            f"the host {host} gave an answer that cannot be read",
-            evidence=ascii("; ".join(problems))[1:-1][:_SHOWN],
-            fix=f"bring gpuprov there up to date: gpuprov host add {host}",
-        )
-    return offer

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from gpuprov.gpu.allocate import Claims, Lease
     from gpuprov.gpu.models import HostGpus
+    from gpuprov.shapes.members import Offer
     from gpuprov.spec.devices import Mount
     from gpuprov.spec.models import ClusterSpec, Role, Strategy
 
@@ -50,57 +51,17 @@ class Place:
     limits: Callable[[], GivenLimits] = GivenLimits
 
 
-@dataclass(frozen=True, kw_only=True)
-class Room:
-    """What a host has left for more nodes; None where nothing limits them.
-
-    Attributes:
-        nodes: How many more the kernel's limits carry.
-        memory_bytes: That no node was promised.
-        disk_bytes: Free in the engine's storage.
-    """
-
-    nodes: int | None = None
-    memory_bytes: int | None = None
-    disk_bytes: int | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Offer:
-    """A host as placement sees it, which knows it by this alone.
-
-    Attributes:
-        host: Its name.
-        nodes: Names of the cluster's nodes there.
-        size: How many GPUs a new one holds there.
-        more: For how many more of them its GPUs suffice.
-        unshared: Its GPUs that they may take, less one for each node of the cluster that holds one.
-        free: Its GPUs that they may take, less one for each holder that these have.
-        gpus: Its GPUs of the kind that they request, held or not.
-        lack: Why no such node can be there; empty where one can.
-    """
-
-    host: str
-    nodes: tuple[str, ...] = ()
-    size: int = 0
-    more: int = 0
-    unshared: int = 0
-    free: int = 0
-    gpus: int = 0
-    room: Room = field(default_factory=Room)
-    lack: str = ""
-
-    def capacity(self, memory_bytes: int) -> int:
-        """How many more nodes it takes if each is promised this much memory."""
-        room = self.room
-        limits = [self.more]
-        if room.nodes is not None:
-            limits.append(room.nodes)
-        if room.disk_bytes is not None:
-            limits.append(room.disk_bytes // NODE_ROOM_BYTES)
-        if room.memory_bytes is not None and memory_bytes:
-            limits.append(room.memory_bytes // memory_bytes)
-        return 0 if self.lack else max(0, min(limits))
+def _capacity(offer: Offer, memory_bytes: int) -> int:
+    """How many more nodes a host takes if each is promised this much memory."""
+    room = offer.room
+    limits = [offer.more]
+    if room.nodes is not None:
+        limits.append(room.nodes)
+    if room.disk_bytes is not None:
+        limits.append(room.disk_bytes // NODE_ROOM_BYTES)
+    if room.memory_bytes is not None and memory_bytes:
+        limits.append(room.memory_bytes // memory_bytes)
+    return 0 if offer.lack else max(0, min(limits))
 
 
 class NoRoom(UsageError):
@@ -137,7 +98,7 @@ def place_nodes(
                 raise on_several_hosts(node, {host: host for host in (homes[node], offer.host)})
     new = [node for node in wanted if node not in homes]
     memory_bytes = (spec.nodes.memory_gib or 0) * GIB
-    room = {offer.host: offer.capacity(memory_bytes) for offer in offers}
+    room = {offer.host: _capacity(offer, memory_bytes) for offer in offers}
     if spec.placement.strategy == "fixed":
         quota = {host.name: host.nodes or 0 for host in spec.hosts}
         there = Counter(homes.get(node) for node in wanted)

@@ -32,8 +32,9 @@ from gpuprov.drivers.base import (
     LABEL_SHARING,
 )
 from gpuprov.drivers.foreign import describe_foreign, lack_of_foreign
-from gpuprov.gpu.allocate import LeaseRequest, allocate, describe_shared
+from gpuprov.gpu.allocate import LeaseRequest, allocate
 from gpuprov.gpu.spec_order import request_of_spec
+from gpuprov.shapes.nodes import describe_shared
 from gpuprov.spec.addressing import node_name, number_of_name, private_address, public_address
 from gpuprov.spec.models import ClusterSpec
 

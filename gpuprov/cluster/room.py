@@ -6,10 +6,11 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from gpuprov.cluster.node_limits import choose_limits
-from gpuprov.cluster.placement import NODE_ROOM_BYTES, Room
+from gpuprov.cluster.placement import NODE_ROOM_BYTES
 from gpuprov.core.errors import HostNotReady
 from gpuprov.core.units import GIB, MIB
 from gpuprov.host.kernel_limits import LIMITS
+from gpuprov.shapes.members import Room
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from gpuprov.core.errors import UsageError
 from gpuprov.core.names import check_cluster_name
 from gpuprov.host.folders import MARK
+from gpuprov.shapes.members import ShareLook
 from gpuprov.spec.serialize import load_spec_json
 from gpuprov.spec.shared_folder import ACCOUNT, ACCOUNT_UID, folder_of
 
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from gpuprov.host.base import Host
-    from gpuprov.host.folders import FolderKind
 
 MARK_DIGITS: Final = 32
 _ACTS: Final = ("leave", "take", "remove")
@@ -66,35 +66,6 @@ class ShareOrder:
             )
 
 
-@dataclass(frozen=True, kw_only=True)
-class ShareLook:
-    """What one host sees.
-
-    Attributes:
-        kind: What stands at the path.
-        at: The path that is of this kind.
-        owner: The user of the host to whom the folder belongs.
-        account: The user of the host that the account of the nodes is.
-        filesystem: Kind and source of what it is on.
-        mark: What is read under the name of the mark that was to be taken; of marks that were left, the first.
-        empty: Whether nothing but marks is in it, as far as the host's root can see.
-    """
-
-    kind: FolderKind
-    at: str
-    owner: int = 0
-    account: int = 0
-    filesystem: str = ""
-    mark: str = ""
-    empty: bool = False
-
-    def __str__(self) -> str:
-        if self.kind != "folder":
-            words = {"absent": "does not exist", "file": "is not a folder", "link": "is a symbolic link"}
-            return f"{self.at} {words.get(self.kind, 'cannot be looked at')}"
-        return f"a folder of user {self.owner} on {self.filesystem or 'an unknown file system'}"
-
-
 def look_at_share(order: ShareOrder, host: Host) -> ShareLook:
     """What this host sees, and what comes of the marks.
 
@@ -123,6 +94,7 @@ def look_at_share(order: ShareOrder, host: Host) -> ShareLook:
             for name in marks:
                 host.folders.remove_mark(folder, name)
     return ShareLook(
+        host=host.name,
         kind=seen.kind,
         at=seen.at,
         owner=seen.owner,

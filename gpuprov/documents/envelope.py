@@ -9,9 +9,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from gpuprov.core.outcome import PhaseTiming
-    from gpuprov.shapes.base import Document
+    from gpuprov.shapes.base import Shape
 
-Shown = Union[Mapping[str, object], "Document"]
+Shown = Union[Mapping[str, object], "Shape"]
 VERSION = 1
 
 

@@ -14,6 +14,8 @@ from gpuprov.core.names import CLUSTER
 from gpuprov.drivers.base import LABEL_ACCESS, LABEL_DRIVER
 from gpuprov.gpu.document import gpu_document
 from gpuprov.planes.across.rows import node_row
+from gpuprov.shapes.gpus import Mig, ToldGpu
+from gpuprov.shapes.inventory import HostVariables, ScriptPart
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -153,6 +155,26 @@ def render_script(inventory: Inventory) -> dict[str, Any]:
         "_meta": {"hostvars": dict(inventory.hosts)},
         "all": {"children": ["ungrouped", *inventory.groups]},
         **{group: {"hosts": list(names)} for group, names in inventory.groups.items()},
+    }
+
+
+def gpus_of(variables: Mapping[str, Any]) -> tuple[ToldGpu, ...]:
+    """The GPUs of a node."""
+    return tuple(ToldGpu(**{**gpu, "mig": Mig(**gpu["mig"])}) for gpu in variables["gpuprov_gpus"])
+
+
+def tell_variables(variables: Mapping[str, Any]) -> HostVariables:
+    """The variables of a node, as a document tells them."""
+    return HostVariables(**{**variables, "gpuprov_gpus": gpus_of(variables)})
+
+
+def tell_script(inventory: Inventory) -> dict[str, ScriptPart]:
+    """What `render_script` gives, as a document tells it."""
+    hostvars = {name: tell_variables(variables) for name, variables in inventory.hosts.items()}
+    return {
+        "_meta": ScriptPart(hostvars=hostvars),
+        "all": ScriptPart(children=("ungrouped", *inventory.groups)),
+        **{group: ScriptPart(hosts=names) for group, names in inventory.groups.items()},
     }
 
 

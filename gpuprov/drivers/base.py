@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from gpuprov.core.errors import EngineError
-from gpuprov.core.units import GIB
+from gpuprov.shapes.node import NodeLimits, NodeStatus
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from gpuprov.drivers.foreign import Origin
     from gpuprov.drivers.networks import Attachment, Exposure, NetworkRequest, NetworkState
     from gpuprov.gpu.access import EngineAccess
+    from gpuprov.shapes.engine import EngineFacts
     from gpuprov.spec.devices import CharDevice, Mount
 
 LABEL_CLUSTER = "gpuprov.cluster"
@@ -63,7 +64,6 @@ ENDED_FIRST = 500  # added to the score by which the kernel chooses whom to end 
 ROLE_BUILDER = "builder"  # of the node in which an image is being made
 ROLE_JOB = "job"  # of a node that a command is, and that goes with it
 
-NodeStatus = Literal["running", "stopped", "frozen", "error"]
 Stream = Literal["stdout", "stderr"]
 PathKind = Literal["file", "folder", "other", "absent"]  # what stands at a path, links followed
 
@@ -137,23 +137,6 @@ Settings = Mapping[str, Setting]
 
 
 @dataclass(frozen=True, kw_only=True)
-class NodeLimits:
-    """What a node may use of its host; None where nothing limits it, and of what the engine was told in other words."""
-
-    processes: int | None = None
-    memory_bytes: int | None = None
-    cpus: int | None = None
-
-    @property
-    def words(self) -> str:
-        """All three."""
-        processes = f"{self.processes} processes" if self.processes else "processes without limit"
-        memory = f"{self.memory_bytes / GIB:.1f} GiB of memory" if self.memory_bytes else "memory without limit"
-        cpus = f"{self.cpus} CPU{'s' if self.cpus > 1 else ''}" if self.cpus else "all CPUs"
-        return f"{processes}, {memory}, {cpus}"
-
-
-@dataclass(frozen=True, kw_only=True)
 class NodeState:
     """What the engine says of an instance, ours or not.
 
@@ -219,44 +202,6 @@ class ExecResult:
     exit_code: int
     stdout: str
     stderr: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class EngineCluster:
-    """A cluster of its own that an engine is a member of.
-
-    Attributes:
-        member: What this host is called in it.
-        members: All members.
-        away: Those that the engine does not reach.
-    """
-
-    member: str
-    members: tuple[str, ...]
-    away: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, kw_only=True)
-class EngineFacts:
-    """What the engine says of itself and of the machine it runs on.
-
-    Attributes:
-        gpu_access: Ways by which it can hand GPUs in itself, the preferred one first, and how that was seen.
-        systemd_cgroups: Whether systemd applies its nodes' device rules.
-        cluster: The cluster that it is a member of; None where it is in none.
-    """
-
-    name: str
-    version: str
-    api: str
-    storage: str
-    copy_on_write: bool
-    cpus: int
-    memory_bytes: int
-    free_bytes: int | None = None
-    gpu_access: Mapping[EngineAccess, str] = field(default_factory=dict)
-    systemd_cgroups: bool = False
-    cluster: EngineCluster | None = None
 
 
 class Driver(Protocol):

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from itertools import chain
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from gpuprov.core.errors import HostNotReady, UsageError
 from gpuprov.core.names import fold
 from gpuprov.gpu.models import Gpu
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from gpuprov.core.errors import GpuprovError
     from gpuprov.gpu.lost import LostGpu
@@ -56,25 +55,20 @@ class Lease:
         return ", ".join(part for part in (f"cluster {cluster}" if cluster else "", self.terms()) if part)
 
 
-def fold_leases(leases: Sequence[Lease], about: Callable[[Lease], str]) -> str:
+class _OfNode(Protocol):
+    @property
+    def node(self) -> str: ...
+
+
+OfNode = TypeVar("OfNode", bound=_OfNode)
+
+
+def fold_leases(leases: Sequence[OfNode], about: Callable[[OfNode], str]) -> str:
     """Holders in few words, as there may be many: `c[000-003] (shared, lxd)`."""
     alike: dict[str, list[str]] = {}
     for lease in leases:
         alike.setdefault(about(lease), []).append(lease.node)
     return ", ".join(f"{fold(nodes)} ({words})" for words, nodes in alike.items())
-
-
-def describe_shared(held: Iterable[tuple[str, Sequence[str]]]) -> str:
-    """That nodes of a cluster share GPUs, in words: `6 nodes share 4 GPUs`; empty where each has its own.
-
-    Args:
-        held: For each node its host and the UUIDs that it holds.
-    """
-    leased = [[(host, uuid) for uuid in uuids] for host, uuids in held if uuids]
-    units = set(chain.from_iterable(leased))
-    if sum(map(len, leased)) == len(units):
-        return ""
-    return f"{len(leased)} nodes share {len(units)} GPU{'' if len(units) == 1 else 's'}"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,36 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpuprov.host.facts import gather_facts
 from gpuprov.host.findings import judge_engines, judge_facts
 from gpuprov.host.role_needs import compare_roles, judge_roles
 from gpuprov.host.survey import survey
+from gpuprov.shapes.doctor import Doctor
 from gpuprov.spec.models import ClusterSpec
 
 if TYPE_CHECKING:
     from gpuprov.core.reporter import Reporter
     from gpuprov.host.base import Host
-    from gpuprov.host.finding import HostFinding
-    from gpuprov.host.role_needs import Need
 
 
-@dataclass(frozen=True, kw_only=True)
-class Examination:
-    """What was found on the host, and what each role needs of it."""
-
-    findings: tuple[HostFinding, ...]
-    needs: tuple[Need, ...] = ()
-
-    @property
-    def passed(self) -> bool:
-        """Whether nodes can be made."""
-        return all(finding.status != "fail" for finding in self.findings)
-
-
-def examine_host(host: Host, reporter: Reporter, *, spec: ClusterSpec | None = None) -> Examination:
+def examine_host(host: Host, reporter: Reporter, *, spec: ClusterSpec | None = None) -> Doctor:
     """Look at a machine as a host for a cluster (the default one); changes nothing and never fails."""
     wanted = spec or ClusterSpec()
     with reporter.phase("examine the host"):
@@ -39,4 +24,4 @@ def examine_host(host: Host, reporter: Reporter, *, spec: ClusterSpec | None = N
         needs = compare_roles(facts)
         engines = judge_engines(survey(host.engines, lambda driver: driver.name), wanted.engine)
         role = judge_roles(needs, wanted.nodes.role)
-        return Examination(findings=(engines, *judge_facts(facts, wanted), role), needs=needs)
+        return Doctor(host=host.name, findings=(engines, *judge_facts(facts, wanted), role), roles=needs)

@@ -27,11 +27,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from gpuprov.core.disk import Disk
-    from gpuprov.drivers.base import Driver, EngineFacts, NodeLimits
+    from gpuprov.drivers.base import Driver
     from gpuprov.gpu.device_nodes import NodeStat
     from gpuprov.gpu.models import HostGpus
     from gpuprov.host.base import Host
     from gpuprov.host.links import Link
+    from gpuprov.shapes.engine import EngineFacts
+    from gpuprov.shapes.node import NodeLimits
     from gpuprov.spec.devices import CharDevice
     from gpuprov.spec.models import GpuMode
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from ipaddress import IPv4Network
 from typing import TYPE_CHECKING
 
@@ -12,19 +11,20 @@ from gpuprov.core.names import fold
 from gpuprov.core.requirements import least_kernel, older
 from gpuprov.core.units import GIB
 from gpuprov.drivers.forward_words import DOCKERS, is_dropped
-from gpuprov.host.finding import HostFinding
 from gpuprov.host.gpu_findings import judge_host_gpus
 from gpuprov.host.kernel_limits import LIMITS
+from gpuprov.shapes.base import changed
+from gpuprov.shapes.doctor import HostFinding
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from gpuprov.drivers.base import EngineCluster
     from gpuprov.host.facts import HostFacts
-    from gpuprov.host.finding import FindingStatus
     from gpuprov.host.links import Link
     from gpuprov.host.survey import Survey
     from gpuprov.shapes.choices import Engine
+    from gpuprov.shapes.doctor import FindingStatus
+    from gpuprov.shapes.engine import EngineCluster
     from gpuprov.spec.models import ClusterSpec
 
 ROOM_LEAST_BYTES = 1 * GIB
@@ -122,9 +122,9 @@ def judge_engine(facts: HostFacts) -> Iterator[HostFinding]:
     if engine.free_bytes is not None:
         room = _judge_room("storage-room", engine.free_bytes, "the engine's storage")
         if seen.disk is not None and room.status == "ok" and seen.disk.percent >= NEARLY_FULL:
-            room = replace(room, status="warn", evidence=seen.disk.words, fix=find_fix("", "storage-room"))
+            room = changed(room, status="warn", evidence=seen.disk.words, fix=find_fix("", "storage-room"))
         used = f"; of that, {engine.name} uses: {seen.usage.words}" if seen.usage.words else ""
-        yield replace(room, evidence=f"{room.evidence}{used}")
+        yield changed(room, evidence=f"{room.evidence}{used}")
 
 
 def _judge_cluster(engine: str, cluster: EngineCluster) -> HostFinding:

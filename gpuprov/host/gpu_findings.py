@@ -12,7 +12,7 @@ from gpuprov.gpu.access import decide_access
 from gpuprov.gpu.device_nodes import find_wrong_nodes, plan_device_nodes
 from gpuprov.gpu.driver_mounts import plan_library_mounts
 from gpuprov.gpu.lost import describe_lost
-from gpuprov.host.finding import HostFinding
+from gpuprov.shapes.doctor import HostFinding
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from gpuprov.core.catalogue import find_fix
 from gpuprov.core.requirements import load_requirements, older
-from gpuprov.host.finding import HostFinding
+from gpuprov.shapes.doctor import HostFinding, Need
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from gpuprov.core.requirements import Requirement
     from gpuprov.host.facts import HostFacts
-    from gpuprov.host.finding import FindingStatus
-
-Part = Literal["kernel", "engine", "driver", "compute_capability"]
-Met = Literal["yes", "no", "unknown", "SIMULATED"]
+    from gpuprov.shapes.doctor import FindingStatus, Met, Part
 
 WORDS: dict[Part, str] = {
     "kernel": "Linux",
@@ -25,24 +21,6 @@ WORDS: dict[Part, str] = {
     "driver": "driver",
     "compute_capability": "compute capability",
 }
-
-
-@dataclass(frozen=True, kw_only=True)
-class Need:
-    """One cell of the table.
-
-    Attributes:
-        part: What is needed.
-        least: The least version of it.
-        has: What the host has; None where that cannot be told, or where its GPUs are simulated.
-        met: Whether that is enough; simulated GPUs have no driver, so nothing is said about one.
-    """
-
-    role: str
-    part: Part
-    least: str
-    has: str | None
-    met: Met
 
 
 def compare_roles(facts: HostFacts) -> tuple[Need, ...]:

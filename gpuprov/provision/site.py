@@ -16,6 +16,7 @@ from gpuprov.provision.events import parse_event, parse_play, parse_stats, parse
 from gpuprov.provision.folder import play_folder
 from gpuprov.provision.run import LOG, PlaybookRun, run_ansible
 from gpuprov.provision.transport import OWNER_VARIABLE
+from gpuprov.shapes.play import PlayChange, Played, PlayedHost, PlayStatus
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -53,7 +54,7 @@ class HostResult:
     problem: TaskEvent | None = None
 
     @property
-    def status(self) -> str:
+    def status(self) -> PlayStatus:
         """`ok`, `changed`, `failed` or `unreachable`."""
         if self.stats.unreachable:
             return "unreachable"
@@ -80,6 +81,26 @@ class SiteResult:
     def failed(self) -> tuple[HostResult, ...]:
         """The hosts that failed or were not reached."""
         return tuple(host for host in self.hosts if host.status in ("failed", "unreachable"))
+
+
+def tell_play(playbook: Path, result: SiteResult) -> Played:
+    """A run that has ended, as its document tells it."""
+    hosts = {
+        one.stats.host: PlayedHost(
+            status=one.status,
+            ok=one.stats.ok,
+            changed=one.stats.changed,
+            failed=one.stats.failed,
+            unreachable=one.stats.unreachable,
+            skipped=one.stats.skipped,
+            task=one.problem.title if one.problem else None,
+            message=one.problem.message if one.problem else None,
+        )
+        for one in result.hosts
+    }
+    changes = tuple(PlayChange(host=one.host, task=one.title, diff=one.diff or None) for one in result.changes)
+    log = str(result.log) if result.log else None
+    return Played(playbook=str(playbook), hosts=hosts, changes=changes, log=log)
 
 
 class HostsFailed(PlaybookError):

@@ -21,11 +21,7 @@ from gpuprov.cluster.nodes_elsewhere import (
 from gpuprov.cluster.share_look import ShareOrder, look_at_share
 from gpuprov.core.errors import UsageError
 from gpuprov.core.names import check_cluster_name
-from gpuprov.documents.envelope import document
-from gpuprov.documents.host import look_document
-from gpuprov.documents.nodes import nodes_document
-from gpuprov.documents.outcome import outcome_document
-from gpuprov.documents.share_look import share_look_document
+from gpuprov.documents.envelope import plain
 from gpuprov.host.survey import default_engine, survey
 from gpuprov.planes.across.rows import list_rows
 from gpuprov.planes.over_hosts.absence import AbsenceOrder
@@ -33,7 +29,8 @@ from gpuprov.planes.over_hosts.host_look import survey_host
 from gpuprov.serving import member_clusters, member_create, member_nodes
 from gpuprov.serving.member_ansible import InventoryOrder, RunOrder, serve_inventory, serve_run
 from gpuprov.serving.member_ready import ReadyOrder, serve_ready
-from gpuprov.shapes.base import write
+from gpuprov.shapes.nodes import Nodes
+from gpuprov.shapes.outcome import Changes
 from gpuprov.spec.models import ENGINES
 from gpuprov.workflows.prepare_host import HostOrder, own_program, prepare_host, variables_for
 
@@ -41,9 +38,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from gpuprov.core.reporter import Reporter
+    from gpuprov.documents.envelope import Shown
     from gpuprov.host.base import Host
+    from gpuprov.shapes.members import ClusterNodes, NodeRun, ShareLook
 
-    Serve = Callable[[Any, Host, Reporter], dict[str, Any]]
+    Serve = Callable[[Any, Host, Reporter], Shown]
 
 Wanted = TypeVar("Wanted")
 
@@ -89,7 +88,7 @@ def serve_request(verb: str, given: Mapping[str, Any], host: Host, *, reporter: 
             f"members do not know `{verb}`", evidence=f"they know: {', '.join(VERBS)}", fix="gpuprov host list"
         )
     kind, serve = VERBS[verb]
-    return serve(_read(kind, verb, given), host, reporter)
+    return dict(plain(serve(_read(kind, verb, given), host, reporter)))
 
 
 def _read(kind: type[Wanted], verb: str, given: Mapping[str, Any]) -> Wanted:
@@ -119,18 +118,18 @@ def _fits(value: object, wanted: object) -> bool:
     return type(value) is wanted
 
 
-def _look(_order: LookOrder, host: Host, _reporter: Reporter) -> dict[str, Any]:
-    return look_document(survey_host(host), host=host.name)
+def _look(_order: LookOrder, host: Host, _reporter: Reporter) -> Shown:
+    return survey_host(host)
 
 
-def _list(order: ListOrder, host: Host, reporter: Reporter) -> dict[str, Any]:
+def _list(order: ListOrder, host: Host, reporter: Reporter) -> Nodes:
     seen = survey(host.engines, partial(list_rows, everything=order.everything))
     seen.require_answer()
     warn_of_silence(seen.errors, reporter)
-    return nodes_document(chain.from_iterable(seen.answers.values()), host=host.name)
+    return Nodes(host=host.name, nodes=tuple(chain.from_iterable(seen.answers.values())))
 
 
-def _prepare(order: PrepareOrder, host: Host, reporter: Reporter) -> dict[str, Any]:
+def _prepare(order: PrepareOrder, host: Host, reporter: Reporter) -> Changes:
     engine = next((name for name in ENGINES if name == order.engine), default_engine(host.engines))
     prepared = HostOrder(
         roles_path=get_asset("roles"),
@@ -139,20 +138,19 @@ def _prepare(order: PrepareOrder, host: Host, reporter: Reporter) -> dict[str, A
         first_image=True,
         program=own_program(),
     )
-    return outcome_document(prepare_host(prepared, host, reporter=reporter), host=host.name)
+    return Changes(host=host.name, changed=prepare_host(prepared, host, reporter=reporter).changed)
 
 
-def _share(order: ShareOrder, host: Host, _reporter: Reporter) -> dict[str, Any]:
-    return share_look_document(look_at_share(order, host), host=host.name)
+def _share(order: ShareOrder, host: Host, _reporter: Reporter) -> ShareLook:
+    return look_at_share(order, host)
 
 
-def _nodes(order: ClusterNodesOrder, host: Host, _reporter: Reporter) -> dict[str, Any]:
-    told = tell_nodes(host.open(order.engine), check_cluster_name(order.cluster))
-    return document(CLUSTER_NODES, host=host.name, **told)
+def _nodes(order: ClusterNodesOrder, host: Host, _reporter: Reporter) -> ClusterNodes:
+    return tell_nodes(host.open(order.engine), check_cluster_name(order.cluster), host.name)
 
 
-def _run(order: NodeRunOrder, host: Host, _reporter: Reporter) -> dict[str, Any]:
-    return write(run_in_node_here(order, host))
+def _run(order: NodeRunOrder, host: Host, _reporter: Reporter) -> NodeRun:
+    return run_in_node_here(order, host)
 
 
 VERBS: Final[Mapping[str, tuple[type, Serve]]] = {

@@ -5,16 +5,18 @@ from __future__ import annotations
 import base64
 import binascii
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gpuprov.cluster.transport import DriverTransport
 from gpuprov.core.errors import UsageError
-from gpuprov.documents.host_inventory import host_inventory_document
+from gpuprov.documents.host_inventory import tell_inventory
+from gpuprov.shapes.members import Ran
 from gpuprov.workflows.read_inventory import read_inventory
 
 if TYPE_CHECKING:
     from gpuprov.core.reporter import Reporter
     from gpuprov.host.base import Host
+    from gpuprov.shapes.inventory import HostInventory
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,12 +40,12 @@ class RunOrder:
     stdin: str = field(default="", repr=False)
 
 
-def serve_inventory(_order: InventoryOrder, host: Host, _reporter: Reporter) -> dict[str, Any]:
+def serve_inventory(_order: InventoryOrder, host: Host, _reporter: Reporter) -> HostInventory:
     """The answer to `inventory`."""
-    return host_inventory_document(read_inventory(host))
+    return tell_inventory(read_inventory(host))
 
 
-def serve_run(order: RunOrder, host: Host, _reporter: Reporter) -> dict[str, Any]:
+def serve_run(order: RunOrder, host: Host, _reporter: Reporter) -> Ran:
     """The answer to `run`.
 
     Raises:
@@ -56,8 +58,4 @@ def serve_run(order: RunOrder, host: Host, _reporter: Reporter) -> dict[str, Any
         raise UsageError("the request `run` cannot be served", evidence=str(error), fix="gpuprov host list") from error
     transport = DriverTransport(host.open(order.engine))
     status, stdout, stderr = transport.run(order.node, order.argv, environment, stdin)
-    return {
-        "exit_code": status,
-        "stdout": base64.b64encode(stdout).decode(),
-        "stderr": base64.b64encode(stderr).decode(),
-    }
+    return Ran(exit_code=status, stdout=base64.b64encode(stdout).decode(), stderr=base64.b64encode(stderr).decode())

@@ -8,6 +8,8 @@ import time
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from msgspec import UNSET
+
 from gpuprov.cluster.between_hosts import look_between
 from gpuprov.cluster.find_engine import engine_of_cluster
 from gpuprov.cluster.part import ClusterPart
@@ -16,16 +18,16 @@ from gpuprov.cluster.state import observe_cluster
 from gpuprov.cluster.whole import WholeCluster, dump_whole, parse_whole
 from gpuprov.core.errors import NoEngine
 from gpuprov.core.names import check_cluster_name
-from gpuprov.core.outcome import Outcome
-from gpuprov.documents.host_part import host_part_document, no_engine_document
-from gpuprov.documents.nodes import status_document
-from gpuprov.documents.outcome import cluster_up_document, outcome_document, plan_document
+from gpuprov.documents.host_part import tell_no_engine, tell_part
 from gpuprov.planes.across.leaving import JobsPolicy
 from gpuprov.planes.across.rows import state_rows
 from gpuprov.planes.over_hosts.absence import AbsenceOrder, tell_planes
 from gpuprov.planes.over_hosts.host_part import Way, look_at_part, look_for_more
 from gpuprov.serving.request_bytes import bytes_of
 from gpuprov.shapes.base import changed, write
+from gpuprov.shapes.members import OverlayKey, PartOfHost, PlannedHost
+from gpuprov.shapes.nodes import ClusterStatus
+from gpuprov.shapes.outcome import Changes, ClusterUp, Plan
 from gpuprov.shapes.verify import Between
 from gpuprov.spec.serialize import load_spec_json
 from gpuprov.verify.request import Work
@@ -34,6 +36,7 @@ from gpuprov.workflows.cluster_up import UpOrder, cluster_up, preview_up
 from gpuprov.workflows.verify import verify_cluster
 
 if TYPE_CHECKING:
+    from gpuprov.core.outcome import Outcome
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver
     from gpuprov.host.base import Host
@@ -132,15 +135,19 @@ class VerifyOrder:
     away: list[str] = field(default_factory=list)
 
 
-def serve_status(order: StatusOrder, host: Host, reporter: Reporter) -> dict[str, Any]:
+def serve_status(order: StatusOrder, host: Host, reporter: Reporter) -> ClusterStatus:
     """The nodes of a cluster, with what each takes of work."""
     driver = engine_of_cluster(check_cluster_name(order.cluster), host.engines, reporter=reporter)
     state = observe_cluster(driver, order.cluster)
-    folder = state.shared_folder
-    return status_document(order.cluster, state_rows(driver, state), host=host.name, shared_folder=folder)
+    return ClusterStatus(
+        host=host.name,
+        cluster=order.cluster,
+        shared_folder=state.shared_folder or None,
+        nodes=state_rows(driver, state),
+    )
 
 
-def serve_part(order: PartOrder, host: Host, reporter: Reporter) -> dict[str, Any]:
+def serve_part(order: PartOrder, host: Host, reporter: Reporter) -> PartOfHost:
     """This host's part of a cluster, and what it offers to more nodes where a spec is given."""
     name = check_cluster_name(order.cluster)
     if order.engine:
@@ -149,52 +156,64 @@ def serve_part(order: PartOrder, host: Host, reporter: Reporter) -> dict[str, An
         try:
             driver = engine_of_cluster(name, host.engines, reporter=reporter, creates=True)
         except NoEngine as error:
-            return no_engine_document(error, host=host.name)
+            return tell_no_engine(error, host=host.name)
     if not order.spec:
-        return host_part_document(look_at_part(driver, name), host=host.name)
+        return tell_part(look_at_part(driver, name), host=host.name)
     spec = load_spec_json(order.spec, cluster=name)
     way = Way(internal_ip=order.internal_ip, ssh_connection=os.environ.get("SSH_CONNECTION", ""))
-    return host_part_document(look_for_more(driver, spec, host, way, reporter=reporter), host=host.name)
+    return tell_part(look_for_more(driver, spec, host, way, reporter=reporter), host=host.name)
 
 
-def serve_key(order: KeyOrder, host: Host, reporter: Reporter) -> dict[str, Any]:
+def serve_key(order: KeyOrder, host: Host, reporter: Reporter) -> OverlayKey:
     """This host's public key for a cluster's encrypted overlay."""
     name = check_cluster_name(order.cluster)
     with host.lock(reporter):
-        return {"key": host.overlays.ensure_key(name)}
+        return OverlayKey(key=host.overlays.ensure_key(name))
 
 
-def serve_absence(order: AbsenceOrder, host: Host, reporter: Reporter) -> dict[str, Any]:
+def serve_absence(order: AbsenceOrder, host: Host, reporter: Reporter) -> Changes:
     """Have nodes of hosts that are away kept, and those of hosts that are back take work again."""
     driver = engine_of_cluster(check_cluster_name(order.cluster), host.engines, reporter=reporter)
-    return outcome_document(Outcome(changed=tell_planes(driver, order)), host=host.name)
+    return Changes(host=host.name, changed=tell_planes(driver, order))
 
 
-def serve_plan(order: MemberUpOrder, host: Host, reporter: Reporter) -> dict[str, Any]:
+def serve_plan(order: MemberUpOrder, host: Host, reporter: Reporter) -> Plan | PlannedHost:
     """What `up` would change; of a cluster that spans hosts, also the nodes that this host would have."""
     wanted = _up_order(order, host)
     driver = host.open(wanted.spec.engine)
     preview = preview_up(driver, wanted, host, reporter=reporter)
     for line in filter(None, (preview.choice, preview.shared)):
         reporter.note(line)
-    planned = plan_document(preview.changes, preview.beside, preview.older, host=host.name, unlimited=preview.unlimited)
+    planned = Plan(
+        host=host.name,
+        plan=preview.changes,
+        kept=preview.beside,
+        older=preview.older,
+        unlimited=preview.unlimited or UNSET,
+    )
     if wanted.part is None:
         return planned
     facts = driver.facts()
     mine = WholeCluster().with_host(host.name, preview.members, cpus=facts.cpus, memory_bytes=facts.memory_bytes)
-    return {**planned, "whole": dump_whole(mine), "secret": base64.b64encode(preview.secret).decode()}
+    return PlannedHost(
+        plan=preview.changes,
+        older=preview.older,
+        unlimited=preview.unlimited,
+        whole=dump_whole(mine),
+        secret=base64.b64encode(preview.secret).decode(),
+    )
 
 
-def serve_up(order: MemberUpOrder, host: Host, reporter: Reporter) -> dict[str, Any]:
+def serve_up(order: MemberUpOrder, host: Host, reporter: Reporter) -> ClusterUp:
     """Bring the cluster, or this host's part of it, to what its spec says."""
     wanted = _up_order(order, host)
     driver = host.open(wanted.spec.engine)
     result = cluster_up(driver, wanted, host, reporter=reporter)
     rows = result.rows(driver, wanted.spec.name)
-    return cluster_up_document(result, result.report, rows, host=host.name)
+    return ClusterUp(host=host.name, changed=result.changed, verify=result.report or UNSET, nodes=rows)
 
 
-def serve_down(order: DownOrder, host: Host, reporter: Reporter) -> dict[str, Any]:
+def serve_down(order: DownOrder, host: Host, reporter: Reporter) -> Changes:
     """Remove the cluster, or this host's part of it."""
     name = check_cluster_name(order.cluster)
 
@@ -207,7 +226,7 @@ def serve_down(order: DownOrder, host: Host, reporter: Reporter) -> dict[str, An
 
     done = act_on_engine(host, find, down)
     left = host.overlays.remove(name)  # by a run that was killed before it recorded anything
-    return outcome_document(Outcome(changed=(*done.changed, *left)), host=host.name)
+    return Changes(host=host.name, changed=(*done.changed, *left))
 
 
 def serve_verify(order: VerifyOrder, host: Host, reporter: Reporter) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from gpuprov.cluster.files import present_member
 from gpuprov.cluster.find_engine import engine_of_cluster
@@ -16,11 +16,12 @@ from gpuprov.cluster.waiting_for_gpus import Patience
 from gpuprov.cluster.whole import WholeCluster, dump_whole
 from gpuprov.core.errors import GpuprovError, NoEngine, UsageError
 from gpuprov.core.names import check_cluster_name
-from gpuprov.documents.host_part import host_part_document, no_engine_document
-from gpuprov.documents.outcome import outcome_document
+from gpuprov.documents.host_part import tell_no_engine, tell_part
 from gpuprov.planes.over_hosts.host_part import look_for_one
 from gpuprov.planes.registry import plane_of
 from gpuprov.serving.request_bytes import bytes_of
+from gpuprov.shapes.base import write
+from gpuprov.shapes.members import Created, Sought
 from gpuprov.workflows.create_node import create_node
 
 if TYPE_CHECKING:
@@ -64,23 +65,23 @@ class CreateOrder:
     wait_s: float = -1.0
 
 
-def serve_seek(order: SeekOrder, host: Host, reporter: Reporter) -> dict[str, Any]:
+def serve_seek(order: SeekOrder, host: Host, reporter: Reporter) -> Sought:
     """The host's part of the cluster, with an offer."""
     wanted = _order_of(order)
     try:
         driver = engine_of_cluster(wanted.cluster, host.engines, reporter=reporter, creates=True)
     except NoEngine as error:
-        return {"part": no_engine_document(error, host=host.name), "secret": ""}
+        return Sought(part=write(tell_no_engine(error, host=host.name)), secret="")
     part = look_for_one(driver, wanted, host, reporter=reporter)
     secret = b""
     if part.spec and part.spec.hosts:
         with suppress(GpuprovError):  # another host has it too
             role = part.spec.nodes.role
             secret = plane_of(role).read_secret(driver, observe_cluster(driver, wanted.cluster))
-    return {"part": host_part_document(part, host=host.name), "secret": base64.b64encode(secret).decode()}
+    return Sought(part=write(tell_part(part, host=host.name)), secret=base64.b64encode(secret).decode())
 
 
-def serve_create(order: CreateOrder, host: Host, reporter: Reporter) -> dict[str, Any]:
+def serve_create(order: CreateOrder, host: Host, reporter: Reporter) -> Created:
     """Make it; the answer has the nodes of the cluster on this host, for those of other hosts."""
     bytes_of(order.secret, "secret")
     wanted = replace(_order_of(order), secret=order.secret)
@@ -99,7 +100,7 @@ def serve_create(order: CreateOrder, host: Host, reporter: Reporter) -> dict[str
     facts = driver.facts()
     here = [present_member(node) for node in observe_cluster(driver, wanted.cluster).nodes if node.complete]
     mine = WholeCluster().with_host(host.name, here, cpus=facts.cpus, memory_bytes=facts.memory_bytes)
-    return {**outcome_document(done, host=host.name), "whole": dump_whole(mine)}
+    return Created(changed=done.changed, whole=dump_whole(mine))
 
 
 def _order_of(order: SeekOrder | CreateOrder) -> NodeOrder:

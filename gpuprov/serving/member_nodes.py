@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from gpuprov.cluster.find_engine import engine_of_cluster, engine_of_nodes, warn_of_silence
 from gpuprov.cluster.retry_after_wait import act_on_engine
@@ -15,8 +15,7 @@ from gpuprov.core.errors import GpuprovError, UsageError
 from gpuprov.core.names import check_cluster_name, check_node_name
 from gpuprov.core.outcome import Outcome
 from gpuprov.core.rollback import AGAIN
-from gpuprov.documents.host_part import host_part_document
-from gpuprov.documents.outcome import outcome_document
+from gpuprov.documents.host_part import tell_part
 from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_MEMBERS
 from gpuprov.host.survey import survey
 from gpuprov.planes.across.hold import Leave
@@ -26,8 +25,9 @@ from gpuprov.planes.across.renew import renew_cluster
 from gpuprov.planes.base import Departure
 from gpuprov.planes.over_hosts.host_part import look_at_part
 from gpuprov.planes.registry import PLANES
-from gpuprov.shapes.base import write
 from gpuprov.shapes.hardware import Hardware
+from gpuprov.shapes.members import FoundParts
+from gpuprov.shapes.outcome import Changes
 from gpuprov.workflows.hardware import ask_this_machine, look_at_nodes
 from gpuprov.workflows.remove_nodes import remove_nodes
 from gpuprov.workflows.start_stop import restore, snapshot, start_nodes, stop_nodes
@@ -121,7 +121,7 @@ class TellOrder:
     whole: str = field(repr=False)
 
 
-def serve_hardware(order: HardwareOrder, host: Host, reporter: Reporter) -> dict[str, Any]:
+def serve_hardware(order: HardwareOrder, host: Host, reporter: Reporter) -> Hardware:
     """What `hardware` tells there."""
     connect = partial(engine_of_cluster, check_cluster_name(order.cluster), host.engines, reporter=reporter)
     own = ask_this_machine()
@@ -130,17 +130,17 @@ def serve_hardware(order: HardwareOrder, host: Host, reporter: Reporter) -> dict
     except GpuprovError as error:
         reporter.warn(f"without nodes: {error.what}; {error.evidence}")
         nodes = ()
-    return write(Hardware(host=host.name, hardware=own, nodes=nodes))
+    return Hardware(host=host.name, hardware=own, nodes=nodes)
 
 
-def serve_find(order: FindOrder, host: Host, reporter: Reporter) -> dict[str, Any]:
+def serve_find(order: FindOrder, host: Host, reporter: Reporter) -> FoundParts:
     """The host's part of each of the clusters, by name."""
     names = {check_node_name(name) for name in order.nodes}
     seen = survey(host.engines, partial(_parts_with, names=names))
     seen.require_answer()
     warn_of_silence(seen.errors, reporter)
     found = {cluster: part for parts in seen.answers.values() for cluster, part in parts.items()}
-    return {"parts": {cluster: host_part_document(part, host=host.name) for cluster, part in found.items()}}
+    return FoundParts(parts={cluster: tell_part(part, host=host.name) for cluster, part in found.items()})
 
 
 def _parts_with(driver: Driver, *, names: set[str]) -> dict[str, HostPart]:
@@ -159,25 +159,25 @@ def _named_by(network: NetworkState) -> set[str]:
     return set()
 
 
-def serve_hold(order: HoldOrder, host: Host, reporter: Reporter) -> dict[str, Any]:
+def serve_hold(order: HoldOrder, host: Host, reporter: Reporter) -> Changes:
     """Hold them; refused while jobs run there, unless they are to end."""
     driver = engine_of_cluster(check_cluster_name(order.cluster), host.engines, reporter=reporter)
     departure = Departure(nodes=tuple(order.nodes), lost=tuple(order.lost))
     leave = Leave(state=observe_cluster(driver, order.cluster), departure=departure, elsewhere=tuple(order.elsewhere))
     hold_elsewhere(driver, leave, _policy(order), reporter=reporter)
-    return outcome_document(Outcome(), host=host.name)
+    return Changes(host=host.name, changed=())
 
 
-def serve_release(order: ReleaseOrder, host: Host, reporter: Reporter) -> dict[str, Any]:
+def serve_release(order: ReleaseOrder, host: Host, reporter: Reporter) -> Changes:
     """Undo `hold`."""
     driver = engine_of_cluster(check_cluster_name(order.cluster), host.engines, reporter=reporter)
     state = observe_cluster(driver, order.cluster)
     for plane in PLANES.values():
         plane.release(driver, state, running=order.running, stopped=order.stopped)
-    return outcome_document(Outcome(), host=host.name)
+    return Changes(host=host.name, changed=())
 
 
-def serve_tell(order: TellOrder, host: Host, reporter: Reporter) -> dict[str, Any]:
+def serve_tell(order: TellOrder, host: Host, reporter: Reporter) -> Changes:
     """The other nodes of the cluster have come or gone."""
     name = check_cluster_name(order.cluster)
 
@@ -187,10 +187,10 @@ def serve_tell(order: TellOrder, host: Host, reporter: Reporter) -> dict[str, An
             return Outcome(changed=renew_cluster(driver, name, readings[name], reporter=reporter))
 
     find = partial(engine_of_cluster, name, host.engines, reporter=reporter)
-    return outcome_document(act_on_engine(host, find, tell), host=host.name)
+    return Changes(host=host.name, changed=act_on_engine(host, find, tell).changed)
 
 
-def serve_nodes(order: NodesOrder, host: Host, reporter: Reporter) -> dict[str, Any]:
+def serve_nodes(order: NodesOrder, host: Host, reporter: Reporter) -> Changes:
     """Do it, by the verb's own story."""
     if order.verb not in ACTIONS:
         raise UsageError(
@@ -205,7 +205,7 @@ def serve_nodes(order: NodesOrder, host: Host, reporter: Reporter) -> dict[str, 
         return ACTIONS[order.verb](order, driver, host, reporter)
 
     find = partial(engine_of_nodes, names, host.engines, reporter=reporter, absent_too=True)
-    return outcome_document(act_on_engine(host, find, change), host=host.name)
+    return Changes(host=host.name, changed=act_on_engine(host, find, change).changed)
 
 
 def _record(driver: Driver, state: ClusterState, text: str) -> None:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gpuprov.cluster.find_engine import engine_of_cluster
 from gpuprov.cluster.state import observe_cluster
 from gpuprov.cluster.whole import recorded_whole
 from gpuprov.core.errors import UsageError
 from gpuprov.core.names import check_cluster_name
-from gpuprov.documents.host_part import host_part_document
+from gpuprov.documents.host_part import tell_part
 from gpuprov.planes.base import Crew
 from gpuprov.planes.over_hosts.host_part import look_at_part
 from gpuprov.planes.registry import planes_of
+from gpuprov.shapes.base import changed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver
     from gpuprov.host.base import Host
+    from gpuprov.shapes.members import PartOfHost
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,13 +37,13 @@ class ReadyOrder:
     nodes: list[str]
 
 
-def serve_ready(order: ReadyOrder, host: Host, reporter: Reporter) -> dict[str, Any]:
+def serve_ready(order: ReadyOrder, host: Host, reporter: Reporter) -> PartOfHost:
     """The host's part of the cluster, with the words for nodes that take work, and what was changed for that."""
     name = check_cluster_name(order.cluster)
     driver = engine_of_cluster(name, host.engines, reporter=reporter)
-    words, changed = await_nodes(driver, name, order.nodes, host, reporter=reporter)
+    words, lines = await_nodes(driver, name, order.nodes, host, reporter=reporter)
     part = replace(look_at_part(driver, name), words=words)
-    return {**host_part_document(part, host=host.name), "changed": changed}
+    return changed(tell_part(part, host=host.name), changed=tuple(lines))
 
 
 def await_nodes(
@@ -64,11 +66,11 @@ def await_nodes(
     members = tuple(member for member in whole.members if member.name in nodes)
     running = {node.name for node in state.nodes if node.status == "running"}
     words: dict[str, str] = {}
-    changed: list[str] = []
+    undone: list[str] = []
     with reporter.phase("ready"):
         for plane in planes_of(member.role for member in members):
             head = next((name for name in plane.head_names(spec) if name in running), None)
             ready = plane.wait_ready(driver, Crew(spec=spec, members=members, head=head), reporter)
             words |= ready.words
-            changed += ready.undone
-    return words, changed
+            undone += ready.undone
+    return words, undone

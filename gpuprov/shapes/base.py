@@ -48,6 +48,12 @@ class Document(Record, frozen=True, kw_only=True):
     at: str | UnsetType = UNSET
 
 
+class PartDocument(Document, frozen=True, kw_only=True):
+    """A document that is a part of a bundle or of another one too, and has no version there."""
+
+    version: Version | UnsetType = UNSET  # type: ignore[assignment]
+
+
 def parse_json(content: bytes | str) -> object:
     """JSON; raises ValueError for a key that is there twice, NaN, a too large number, and half a character."""
 
@@ -91,6 +97,11 @@ def read(kind: type[Kind], told: bytes | str | Mapping[str, Any]) -> Kind:
         raise ValueError("is nested too deeply") from None
     _require_all(value, content, "$")
     return value
+
+
+def of_object(kind: type[Kind], value: object) -> Kind:
+    """A shape of an object whose attributes have the names of its fields; what is told is not held to any limit."""
+    return kind(**{name: getattr(value, name) for name in kind.__struct_fields__ if hasattr(value, name)})
 
 
 def write(shape: Shape) -> dict[str, Any]:

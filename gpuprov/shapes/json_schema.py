@@ -27,8 +27,11 @@ def documents() -> dict[str, type[Record]]:
     """All documents by the name in their schema, such as `verify` of `gpuprov.verify/v1`."""
     for module in pkgutil.iter_modules(gpuprov.shapes.__path__):
         importlib.import_module(f"gpuprov.shapes.{module.name}")
-    kinds = [kind for kind in _below(Record) if kind.__module__.startswith(_HOME)]
-    found = {_name_of(kind): kind for kind in kinds if str(kind.__struct_config__.tag).startswith("gpuprov.")}
+    found = {
+        _name_of(kind): kind
+        for kind in sorted(_below(Record), key=lambda one: len(one.__mro__))
+        if kind.__module__.startswith(_HOME) and str(kind.__struct_config__.tag).startswith("gpuprov.")
+    }
     return dict(sorted(found.items()))
 
 
@@ -85,8 +88,9 @@ def _describe(kind: type[Shape], schema: dict[str, Any]) -> None:
     fields = {field.encode_name: field for field in msgspec.structs.fields(kind)}
     for key, part in schema.get("properties", {}).items():
         part.pop("default", None)
-        if key in meanings:
-            schema["properties"][key] = {"description": meanings[key], **part}
+        name = fields[key].name if key in fields else key
+        if name in meanings:
+            schema["properties"][key] = {"description": meanings[name], **part}
     tag = kind.__struct_config__.tag_field
     needed = [key for key, field in fields.items() if field.default is not msgspec.UNSET]
     if issubclass(kind, Record) and kind.may_omit:

@@ -11,11 +11,13 @@ from msgspec import Meta
 
 Word = Annotated[str, Meta(max_length=300)]
 Words = Annotated[str, Meta(max_length=10_000)]
+Plain = Annotated[str, Meta(pattern=r"^[^{}\x00-\x1f\x7f-\x9f]{0,300}\Z")]  # Ansible carries out what braces enclose
 Moment = Annotated[str, Meta(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z\Z")]
 Path = Annotated[str, Meta(pattern=r"^/[^\x00-\x1f\x7f]{0,4095}\Z")]
 Hash = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]
 GpuUuid = Annotated[str, Meta(pattern=r"^(GPU|MIG)-[0-9A-Za-z/-]{1,80}\Z")]
 Count = Annotated[int, Meta(ge=0, le=10**15)]
+Size = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 Number = Annotated[int, Meta(ge=0, le=1_000_000)]
 Seconds = Annotated[float, Meta(ge=0)]
 Printed = Annotated[str, Meta(pattern=r"^[!-~]{1,300}\Z")]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gpuprov.cluster.order_label import write_order
 from gpuprov.cluster.placement import NoRoom, place_nodes
@@ -14,13 +14,14 @@ from gpuprov.core.names import check_node_name, name_cluster
 from gpuprov.core.outcome import Outcome
 from gpuprov.core.rollback import AGAIN
 from gpuprov.core.silence_limit import scaled_limit_s
-from gpuprov.documents.member_answers import strictly
+from gpuprov.documents.member_answers import read_answer
 from gpuprov.gpu.allocate import TOO_FEW
 from gpuprov.host.remote.ask import MemberRequest
 from gpuprov.host.remote.several import failure_of, read_each
 from gpuprov.planes.registry import plane_of
 from gpuprov.serving.member_create import CreateOrder, SeekOrder
 from gpuprov.serving.member_nodes import TellOrder
+from gpuprov.shapes.members import Created, Sought
 from gpuprov.spanning.parts.over_hosts import (
     HERE_ALONE,
     QUESTION_S,
@@ -40,12 +41,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from gpuprov.cluster.node_order import NodeOrder
-    from gpuprov.cluster.placement import Offer
     from gpuprov.cluster.whole import WholeCluster
     from gpuprov.core.reporter import Reporter
     from gpuprov.host.remote.hosts import Hosts
     from gpuprov.host.remote.machine import RemoteMachine
     from gpuprov.host.remote.several import HostAnswer
+    from gpuprov.shapes.members import Offer
     from gpuprov.spanning.parts.over_hosts import SpanningCluster
 
 
@@ -137,7 +138,7 @@ def _create_beside(
             evidence=f"{refusal.evidence}; {another} had free GPUs a moment ago",
             fix=f"{AGAIN}: it chooses the host anew",
         ) from refusal
-    changed = lines_of(told, host)
+    changed = [f"{host}: {line}" for line in told.changed]
     whole = _with_answer(seen, told, host)
     failed = dict(seen.failed)
     if whole != seen.whole:
@@ -191,17 +192,12 @@ def _without_secret(answer: HostAnswer, secrets: dict[str, str]) -> HostAnswer:
     if told is None:
         return answer
 
-    def read() -> tuple[Mapping[str, Any], str]:
-        part, secret = told["part"], told["secret"]
-        if not (isinstance(part, dict) and isinstance(secret, str)):
-            raise ValueError("it contains no part of a cluster")  # noqa: TRY004 - as all that is wrong there
-        return part, secret
-
     try:
-        part, secrets[answer.machine.name] = strictly(read, answer.machine.name)
+        sought = read_answer(Sought, told, answer.machine.name)
     except GpuprovError as error:
         return replace(answer, document=None, error=error)
-    return replace(answer, document=part)
+    secrets[answer.machine.name] = sought.secret
+    return replace(answer, document=sought.part)
 
 
 def _secret(seen: SpanningCluster, secrets: Mapping[str, str]) -> str:
@@ -284,11 +280,11 @@ def _find_another(refusal: UsageError, order: HostedOrder, seen: SpanningCluster
 def _create_alone(order: HostedOrder, machine: RemoteMachine, hosts: Hosts) -> HostedNode:
     """A node of a cluster of that host alone."""
     told = _create(order, machine, hosts)
-    outcome = Outcome(changed=tuple(lines_of(told, machine.name)))
+    outcome = Outcome(changed=tuple(f"{machine.name}: {line}" for line in told.changed))
     return HostedNode(outcome=outcome, host=machine.name, failed={}, asked=1)
 
 
-def _create(order: HostedOrder, machine: RemoteMachine, hosts: Hosts, secret: str = "") -> Mapping[str, Any]:
+def _create(order: HostedOrder, machine: RemoteMachine, hosts: Hosts, secret: str = "") -> Created:
     document = asdict(
         CreateOrder(
             order=write_order(order.node),
@@ -301,18 +297,12 @@ def _create(order: HostedOrder, machine: RemoteMachine, hosts: Hosts, secret: st
     (answer,) = hosts.work({machine: MemberRequest(verb="create", document=document)})
     if answer.document is None:
         raise failure_of(answer)
-    return answer.document
+    return read_answer(Created, answer.document, machine.name)
 
 
-def _with_answer(seen: SpanningCluster, told: Mapping[str, Any], host: str) -> WholeCluster:
+def _with_answer(seen: SpanningCluster, told: Created, host: str) -> WholeCluster:
     """The nodes of all hosts, with those that the host has now."""
-
-    def read() -> str:
-        if not isinstance(told["whole"], str):
-            raise ValueError("it has no nodes")  # noqa: TRY004 - all that is wrong in an answer is a ValueError
-        return told["whole"]
-
-    mine = parse_whole(strictly(read, host), source=f"the answer of {host}").on(host)
+    mine = parse_whole(told.whole, source=f"the answer of {host}").on(host)
     if not mine:
         return seen.whole
     known = mine[0]

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from gpuprov.host.remote.hosts import Hosts
     from gpuprov.host.remote.machine import RemoteMachine
     from gpuprov.planes.across.leaving import JobsPolicy
-    from gpuprov.planes.across.rows import NodeRow
+    from gpuprov.shapes.nodes import NodeRow
     from gpuprov.spanning.parts.over_hosts import SpanningCluster
     from gpuprov.workflows.ensure import NodeGoal
 

@@ -6,12 +6,15 @@ from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
+from gpuprov.cluster.told_gpus import board_of
+from gpuprov.core.errors import GpuprovError
 from gpuprov.core.silence_limit import scaled_limit_s
-from gpuprov.documents.member_answers import read_answer, read_look
+from gpuprov.documents.member_answers import read_answer
 from gpuprov.host.remote.ask import MemberRequest
 from gpuprov.host.remote.several import away_since, read_each
 from gpuprov.serving.member_nodes import HardwareOrder
 from gpuprov.shapes.hardware import Hardware
+from gpuprov.shapes.host import Host
 from gpuprov.spanning.parts.over_hosts import QUESTION_S
 from gpuprov.workflows.hardware import ANSWER_S
 
@@ -19,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from gpuprov.cluster.gpu_board import GpuBoard
-    from gpuprov.core.errors import GpuprovError
     from gpuprov.host.remote.hosts import HostAnswers, Hosts
     from gpuprov.host.remote.machine import RemoteMachine
 
@@ -59,14 +61,14 @@ def gpus_over_hosts(known: Mapping[str, RemoteMachine], hosts: Hosts) -> HostBoa
     """All GPUs of these hosts and their holders; a host whose GPUs cannot be told is one that does not tell."""
     question = MemberRequest(verb="look", document={}, total_s=scaled_limit_s(QUESTION_S))
     answers = hosts.ask(dict.fromkeys(known.values(), question))
-    looks, failed = read_each(answers, read_look)
+    looks, failed = read_each(answers, partial(read_answer, Host))
     boards = {}
     for host, look in looks.items():
-        if look.board is not None:
-            boards[host] = look.board
+        if look.gpus is not None:
+            boards[host] = board_of(look.gpus)
         elif look.gpu_error is not None:
             error = look.gpu_error
-            failed[host] = type(error)(f"{host}: {error.what}", evidence=error.evidence, fix=f"on {host}: {error.fix}")
+            failed[host] = GpuprovError(f"{host}: {error.what}", evidence=error.evidence, fix=f"on {host}: {error.fix}")
     return HostBoards(boards=boards, silences=_silences(failed, answers))
 
 

@@ -8,6 +8,7 @@ all nodes take some. A host that does not answer keeps its nodes, and the others
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from gpuprov.cluster.lost_nodes import lost_nodes_line
@@ -15,10 +16,10 @@ from gpuprov.cluster.plan import beyond_record
 from gpuprov.core.errors import GpuprovError, TimedOut
 from gpuprov.core.outcome import Outcome
 from gpuprov.core.rollback import AGAIN
-from gpuprov.documents.host_part import read_host_part
-from gpuprov.documents.member_answers import read_rows
+from gpuprov.documents.member_answers import read_answer
 from gpuprov.host.remote.several import read_each
 from gpuprov.planes.registry import plane_of
+from gpuprov.shapes.outcome import ClusterUp
 from gpuprov.spanning.parts.absent_hosts import tell_absence
 from gpuprov.spanning.parts.agree import (
     Agreed,
@@ -30,7 +31,7 @@ from gpuprov.spanning.parts.agree import (
 from gpuprov.spanning.parts.hold_there import HoldThere
 from gpuprov.spanning.parts.hosts_leaving import remove_leaving
 from gpuprov.spanning.parts.lost_service import tell_lost_service
-from gpuprov.spanning.parts.over_hosts import lines_of, part_error, with_word
+from gpuprov.spanning.parts.over_hosts import part_error, with_word
 from gpuprov.spanning.parts.ready_there import ask_ready
 from gpuprov.spanning.parts.tunnel_keys import exchange_keys
 from gpuprov.spanning.verify_hosts import verify_over_hosts
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
     from gpuprov.cluster.shrinking import Shrinking
     from gpuprov.core.reporter import Reporter
     from gpuprov.host.remote.hosts import Hosts
-    from gpuprov.planes.across.rows import NodeRow
+    from gpuprov.shapes.nodes import NodeRow
     from gpuprov.shapes.verify import Report
     from gpuprov.spanning.parts.over_hosts import SpanningCluster
     from gpuprov.spec.models import ClusterSpec
@@ -178,10 +179,10 @@ class _Done:
 def _work(order: HostsUpOrder, agreed: Agreed, hosts: Hosts, secret: bytes) -> _Done:
     """Every host does its part, all side by side; one that fails undoes its own part, and the others go on."""
     requests = requests_of_parts("up", order, agreed.spec, agreed, secret)
-    told, failed = read_each(hosts.work(requests), lambda told, host: (lines_of(told, host), read_rows(told, host)))
+    told, failed = read_each(hosts.work(requests), partial(read_answer, ClusterUp))
     return _Done(
-        changed=[line for lines, _ in told.values() for line in lines],
-        rows={host: rows for host, (_, rows) in told.items()},
+        changed=[f"{host}: {line}" for host, one in told.items() for line in one.changed],
+        rows={host: one.nodes for host, one in told.items()},
         failed={**agreed.seen.failed, **failed},
     )
 
@@ -232,10 +233,9 @@ def _wait_ready(agreed: Agreed, done: _Done, hosts: Hosts, reporter: Reporter) -
             )
         return {}
     try:
-        told = dict(ask_ready(spec.name, names, agreed.seen.machines[home], hosts))
-        lines = lines_of(told, home)
-        told.pop("changed")
-        words = read_host_part(told, host=home, cluster=spec.name).words
+        told = ask_ready(spec.name, names, agreed.seen.machines[home], hosts)
+        lines = [f"{home}: {line}" for line in told.changed or ()]
+        words = told.words
     except GpuprovError as error:
         if isinstance(error, TimedOut) and not done.failed:
             raise

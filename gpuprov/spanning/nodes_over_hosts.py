@@ -15,11 +15,13 @@ from gpuprov.core.errors import GpuprovError, UsageError
 from gpuprov.core.names import fold
 from gpuprov.core.outcome import Outcome
 from gpuprov.core.silence_limit import scaled_limit_s
-from gpuprov.documents.member_answers import strictly
+from gpuprov.documents.member_answers import read_answer
 from gpuprov.host.remote.ask import MemberRequest
 from gpuprov.host.remote.several import read_each
 from gpuprov.planes.registry import plane_of
 from gpuprov.serving.member_nodes import FindOrder, NodesOrder, TellOrder
+from gpuprov.shapes.base import write
+from gpuprov.shapes.members import FoundParts, PartOfHost
 from gpuprov.spanning.parts.hold_there import HoldThere
 from gpuprov.spanning.parts.over_hosts import (
     QUESTION_S,
@@ -121,23 +123,15 @@ def locate_nodes(names: Sequence[str], known: Mapping[str, RemoteMachine], hosts
     )
 
 
-def _parts(document: Mapping[str, Any], host: str) -> dict[str, Mapping[str, Any]]:
-    def read() -> dict[str, Mapping[str, Any]]:
-        parts = document["parts"]
-        if not isinstance(parts, dict) or not all(
-            isinstance(part, dict) and isinstance(part.get("nodes"), list) for part in parts.values()
-        ):
-            raise ValueError("it contains no parts of clusters")
-        return dict(parts)
-
-    return strictly(read, host)
+def _parts(document: Mapping[str, Any], host: str) -> Mapping[str, PartOfHost]:
+    return read_answer(FoundParts, document, host).parts
 
 
-def _names_in(part: Mapping[str, Any]) -> set[str]:
-    return {str(node.get("name")) for node in part.get("nodes", ()) if isinstance(node, dict)}
+def _names_in(part: PartOfHost) -> set[str]:
+    return {row.name for row in part.nodes}
 
 
-def _clusters_of(parts: Mapping[str, Mapping[str, Any]], homes: Mapping[str, str], host: str) -> set[str]:
+def _clusters_of(parts: Mapping[str, PartOfHost], homes: Mapping[str, str], host: str) -> set[str]:
     """Those on a host that have one of the nodes there."""
     mine = {node for node, home in homes.items() if home == host}
     return {cluster for cluster, part in parts.items() if _names_in(part) & mine}
@@ -159,7 +153,7 @@ def _cluster(name: str, known: Mapping[str, RemoteMachine], answers: HostAnswers
     for answer in answers:
         found = _parts(answer.document, answer.machine.name) if answer.document else {}
         if answer.document is None or name in found:
-            parts.append(replace(answer, document=found.get(name)))
+            parts.append(replace(answer, document=write(found[name]) if name in found else None))
     seen = put_together(name, known, parts)
     hosts = seen.spec.hosts if seen.spec else ()
     machines = {host.name: machine_of(host, known) for host in hosts} or {host: known[host] for host in seen.parts}

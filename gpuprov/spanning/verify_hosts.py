@@ -20,7 +20,7 @@ from gpuprov.shapes.base import changed
 from gpuprov.shapes.verify import Between, Check, NodeReport, Report
 from gpuprov.spanning.parts.over_hosts import part_error
 from gpuprov.verify.chain import judge_between
-from gpuprov.verify.changes import Change, Seen, change_of_cluster, compare
+from gpuprov.verify.changes import Seen, change_of_cluster, compare
 from gpuprov.verify.models import Expectation, Observation
 from gpuprov.verify.request import Work
 
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from gpuprov.host.remote.machine import RemoteMachine
     from gpuprov.host.remote.several import HostAnswer
     from gpuprov.shapes.choices import AccessName
+    from gpuprov.shapes.watch import Change
     from gpuprov.spanning.parts.over_hosts import SpanningCluster
 
 _QUICK = Work()

@@ -3,40 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from gpuprov.shapes.base import of_object
+from gpuprov.shapes.watch import Change, Problem
 from gpuprov.verify.checks.host import HOST
 from gpuprov.verify.report import PROBLEMS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from gpuprov.shapes.verify import Check, NodeReport
+    from gpuprov.shapes.verify import NodeReport
+    from gpuprov.shapes.watch import SeenVerdict
 
-ABSENT = "absent"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Change:
-    """What is other than in the round before.
-
-    Attributes:
-        node: Its name, or `host`; empty for the cluster as a whole.
-        before: Verdict in the round before, `absent` where the node was not there; of the cluster `ok` or `error`.
-        after: The same for this round.
-        simulated: Whether this says nothing about any real GPU.
-        problems: Checks that are a problem now, and were none or another one before.
-        well: Ids of the checks that were a problem and pass now.
-        error: Why the cluster could not be looked at.
-    """
-
-    node: str
-    before: str
-    after: str
-    simulated: bool = False
-    problems: tuple[Check, ...] = ()
-    well: tuple[str, ...] = ()
-    error: str = ""
+ABSENT: Final = "absent"
+_BREAKS: Final[tuple[SeenVerdict, SeenVerdict]] = ("ok", "error")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,8 +30,8 @@ class Seen:
 
 def change_of_cluster(error: str) -> Change:
     """The cluster cannot be looked at, or answers again where the error is empty."""
-    before, after = ("ok", "error") if error else ("error", "ok")
-    return Change(node="", before=before, after=after, error=error)
+    before, after = _BREAKS if error else _BREAKS[::-1]
+    return Change(node=None, before=before, after=after, error=error or None)
 
 
 def compare(before: Seen, now: Seen) -> tuple[Change, ...]:
@@ -74,7 +55,9 @@ def _compare_node(name: str, before: NodeReport | None, now: NodeReport | None) 
         after=now.verdict if now else ABSENT,
         simulated=any(report.simulated for report in (before, now) if report),
         problems=tuple(
-            check for check in checks if check.status in PROBLEMS and statuses.get(check.id) != check.status
+            of_object(Problem, check)
+            for check in checks
+            if check.status in PROBLEMS and statuses.get(check.id) != check.status
         ),
         well=tuple(check.id for check in checks if check.status == "pass" and statuses.get(check.id) in PROBLEMS),
     )

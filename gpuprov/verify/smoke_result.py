@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from gpuprov.core.catalogue import find_fix
 from gpuprov.core.errors import UsageError
 from gpuprov.core.names import name_cluster
+from gpuprov.shapes.smoke_run import KernelName, SmokeResult
 from gpuprov.verify.checks.kernels import judge_run, judge_smoke_kernel
 from gpuprov.verify.models import Observation
 from gpuprov.verify.smoke_document import read_document
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
 
     from gpuprov.shapes.verify import Verdict
     from gpuprov.verify.models import Expectation, Finding
-
-KernelName = Literal["matmul", "anneal", "membw"]
 
 LOCAL = "local"
 LONGEST_S = 7 * 86400.0
@@ -66,28 +65,6 @@ class Answer:
     exit_code: int
     stdout: str
     stderr: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class SmokeResult:
-    """One place's verdict.
-
-    Attributes:
-        place: Name of the node, or `local`.
-        document: What the kernels printed (docs/smoke-kernels.md); None where that is nothing.
-    """
-
-    place: str
-    verdict: Verdict
-    simulated: bool
-    evidence: str
-    fix: str = ""
-    document: Mapping[str, Any] | None = None
-
-    @property
-    def passed(self) -> bool:
-        """Whether it did, without any doubt."""
-        return self.verdict == "pass"
 
 
 def judge(place: Expectation, order: SmokeOrder, answer: Answer) -> SmokeResult:

@@ -70,8 +70,8 @@ if TYPE_CHECKING:
     from gpuprov.host.overlay_plan import OverlayRequest
     from gpuprov.planes.across.files import Reading
     from gpuprov.planes.across.leaving import JobsPolicy
-    from gpuprov.planes.across.rows import NodeRow
     from gpuprov.provision.recipe import Recipe
+    from gpuprov.shapes.nodes import NodeRow
     from gpuprov.shapes.verify import Report
     from gpuprov.spec.models import ClusterSpec
     from gpuprov.workflows.standalone_image import Built

@@ -38,12 +38,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from gpuprov.core.reporter import Reporter
-    from gpuprov.drivers.base import EngineFacts
     from gpuprov.host.base import Host
     from gpuprov.provision.plane_recipe import Init
     from gpuprov.provision.playbook import PlayResult
     from gpuprov.provision.recipe import Recipe
     from gpuprov.shapes.choices import Engine
+    from gpuprov.shapes.engine import EngineFacts
 
     RunPlay = Callable[..., PlayResult]
 

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver, NodeState
     from gpuprov.gpu.models import HostGpus
-    from gpuprov.verify.smoke_result import SmokeOrder, SmokeResult
+    from gpuprov.shapes.smoke_run import SmokeResult
+    from gpuprov.verify.smoke_result import SmokeOrder
 
 _NO_DEVICE = 3  # of the smoke kernels' exit codes
 

@@ -22,7 +22,7 @@ from gpuprov.planes.registry import PLANES, checks_of_planes
 from gpuprov.shapes.base import changed
 from gpuprov.shapes.verify import Report
 from gpuprov.verify.chain import judge_host, judge_node
-from gpuprov.verify.changes import Change, Seen, change_of_cluster, compare
+from gpuprov.verify.changes import Seen, change_of_cluster, compare
 from gpuprov.verify.measure import measure_node
 from gpuprov.verify.models import Observation
 from gpuprov.verify.request import Work, parse_answer, probe_argv
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from gpuprov.drivers.base import Driver, NodeState
     from gpuprov.host.base import Host
     from gpuprov.shapes.verify import NodeReport
+    from gpuprov.shapes.watch import Change
     from gpuprov.spec.models import GpuMode
     from gpuprov.verify.models import Expectation
 

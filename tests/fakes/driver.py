@@ -7,24 +7,17 @@ import posixpath
 import re
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from gpuprov.core.disk import Disk, StorageUse
 from gpuprov.core.errors import EngineError, NotOurs
-from gpuprov.drivers.base import (
-    BUILDER,
-    LABEL_CLUSTER,
-    LABEL_FINGERPRINT,
-    MOST_FILE_BYTES,
-    READ_S,
-    EngineFacts,
-    NodeLimits,
-    Setting,
-)
+from gpuprov.drivers.base import BUILDER, LABEL_CLUSTER, LABEL_FINGERPRINT, MOST_FILE_BYTES, READ_S, Setting
 from gpuprov.drivers.calls import Call
 from gpuprov.drivers.foreign import NetworkInUse, not_ours
 from gpuprov.drivers.networks import NetworkState
 from gpuprov.drivers.node_files import absent, within
+from gpuprov.shapes.engine import EngineFacts
+from gpuprov.shapes.node import NodeLimits
 from tests.fakes.engine import Command, FakeImage, FakeNode, describe_settings
 from tests.fakes.faults import Killed
 from tests.fakes.trees import FakeTrees
@@ -35,6 +28,7 @@ if TYPE_CHECKING:
     from gpuprov.drivers.base import ExecResult, File, ImageState, NodeRequest, NodeState, Settings, Stream
     from gpuprov.drivers.capabilities import Capability
     from gpuprov.drivers.networks import Exposure, NetworkRequest
+    from gpuprov.shapes.choices import Engine
     from gpuprov.spec.devices import CharDevice, Mount
     from tests.fakes.engine import FakeEngine
 
@@ -88,7 +82,7 @@ class FakeDriver(FakeTrees):
         """Describe the engine."""
         self.reach("facts", "")
         return EngineFacts(
-            name=self.name,
+            name=cast("Engine", self.name),
             version="1",
             api="1.0",
             storage="memory",

@@ -28,9 +28,10 @@ from gpuprov.drivers.foreign import name_taken, not_ours
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from gpuprov.drivers.base import File, NodeState, NodeStatus
+    from gpuprov.drivers.base import File, NodeState
     from gpuprov.drivers.docker.api import DockerApi
     from gpuprov.drivers.docker.blueprint import Blueprint
+    from gpuprov.shapes.node import NodeStatus
 
 _NAME = re.compile(r"[A-Za-z]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?", re.ASCII)
 _STOP_S = 10

@@ -10,22 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from gpuprov.core.fingerprint import short
 from gpuprov.core.units import GIB
-from gpuprov.drivers.base import (
-    ENDED_FIRST,
-    LABEL_CLUSTER,
-    LABEL_FINGERPRINT,
-    LABEL_SELF,
-    EngineFacts,
-    ImageState,
-    NodeLimits,
-    NodeState,
-    NodeStatus,
-)
+from gpuprov.drivers.base import ENDED_FIRST, LABEL_CLUSTER, LABEL_FINGERPRINT, LABEL_SELF, ImageState, NodeState
 from gpuprov.drivers.docker.blueprint import NODE_LABEL, Blueprint, describe_settings, dump_blueprint, parse_blueprint
 from gpuprov.drivers.foreign import Origin
 from gpuprov.drivers.label_text import read_texts
 from gpuprov.drivers.networks import NetworkRequest, NetworkState
 from gpuprov.gpu.access import CDI_KIND
+from gpuprov.shapes.engine import EngineFacts
+from gpuprov.shapes.node import NodeLimits, NodeStatus
 from gpuprov.spec.overlay import is_overlay_bridge
 
 if TYPE_CHECKING:

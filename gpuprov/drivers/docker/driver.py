@@ -22,7 +22,6 @@ from gpuprov.drivers.base import (
     MOST_FILE_BYTES,
     READ_S,
     ROLE_BUILDER,
-    EngineFacts,
     ExecResult,
     ImageState,
     NodeRequest,
@@ -54,6 +53,7 @@ if TYPE_CHECKING:
     from gpuprov.drivers.docker.api import DockerApi
     from gpuprov.drivers.docker.blueprint import Blueprint
     from gpuprov.drivers.node_files import Execute
+    from gpuprov.shapes.engine import EngineFacts
     from gpuprov.spec.devices import CharDevice, Mount
 
 INIT = "/usr/local/sbin/gpuprov-init"  # role base installs it: starts the services, and stops them on SIGTERM

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from gpuprov.core.errors import EngineError
 from gpuprov.drivers.base import (
@@ -14,7 +14,6 @@ from gpuprov.drivers.base import (
     MOST_FILE_BYTES,
     READ_S,
     ROLE_BUILDER,
-    EngineFacts,
     ExecResult,
     File,
     ImageState,
@@ -42,6 +41,7 @@ from gpuprov.drivers.lxd.start_log import explain_start, last_words_of, read_con
 from gpuprov.drivers.lxd.usage import pool_usage
 from gpuprov.drivers.node_files import read_at_rest, read_in_node, write_in_node
 from gpuprov.drivers.node_trees import look_in_node, read_tree, write_tree
+from gpuprov.shapes.engine import EngineFacts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from gpuprov.drivers.lxd.api import Document, LxdApi
     from gpuprov.drivers.networks import Exposure, NetworkRequest, NetworkState
     from gpuprov.drivers.node_files import Execute
+    from gpuprov.shapes.choices import Engine
     from gpuprov.spec.devices import CharDevice, Mount
 
 _MADE_BY_ANOTHER = ("already", 'running a "create"', "UNIQUE constraint failed: instances")  # what the later one reads
@@ -90,7 +91,7 @@ class LxdDriver:
         pool = self._api.get("storage-pools", pool_of_nodes(self._api))
         space = self.disk()
         return EngineFacts(
-            name=self.name,
+            name=cast("Engine", self.name),
             version=environment["server_version"],
             api=self._api.client.host_info["api_version"],
             storage=f"{pool['name']} ({pool['driver']})",

@@ -16,10 +16,10 @@ from gpuprov.drivers.lxd.members import read_members
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from gpuprov.drivers.base import EngineCluster
     from gpuprov.drivers.lxd.api import Document, LxdApi
     from gpuprov.drivers.lxd.member_labels import Kept
     from gpuprov.drivers.networks import NetworkRequest
+    from gpuprov.shapes.engine import EngineCluster
 
 _DEFINED = "already defined"
 _UNFINISHED = ("Pending", "Errored")

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from gpuprov.core.errors import HostNotReady
 from gpuprov.core.fingerprint import fingerprint, short
-from gpuprov.drivers.base import BUILDER, EngineCluster, NodeState
+from gpuprov.drivers.base import BUILDER, NodeState
 from gpuprov.drivers.lxd import documents
 from gpuprov.drivers.registry import prepare_command
+from gpuprov.shapes.engine import EngineCluster
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -3,69 +3,22 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from gpuprov.cluster.built_images import describe_builder, find_builder
 from gpuprov.cluster.held_gpus import gpu_paths, leased_uuids
 from gpuprov.cluster.state import observe_cluster
 from gpuprov.core.errors import GpuprovError
 from gpuprov.core.names import name_cluster
-from gpuprov.drivers.base import (
-    LABEL_ACCESS,
-    LABEL_CLUSTER,
-    LABEL_IMAGE,
-    LABEL_ROLE,
-    LABEL_SHARING,
-    ROLE_BUILDER,
-    NodeLimits,
-)
+from gpuprov.drivers.base import LABEL_ACCESS, LABEL_CLUSTER, LABEL_IMAGE, LABEL_ROLE, LABEL_SHARING, ROLE_BUILDER
+from gpuprov.shapes.base import changed
+from gpuprov.shapes.nodes import OLD_IMAGE, NodeRow
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from gpuprov.cluster.state import ClusterState
     from gpuprov.drivers.base import Driver, NodeState
-
-_OLD_IMAGE: Final = "old image: {}"
-
-
-@dataclass(frozen=True, kw_only=True)
-class NodeRow:
-    """One node, as tables and JSON show it.
-
-    Attributes:
-        host: Name of the host that it is on.
-        gpus: UUIDs of the leased GPUs.
-        devices: Paths of the leased GPUs in the node.
-        simulated: Whether these GPUs are simulated.
-        work: The word of the node's plane, such as `idle`; empty where it has none.
-        health: `ok`, `old image` with what that lacks, or what is wrong; of a foreign instance that has a node's
-            labels, whose copy it is.
-        limits: What it may use of its host.
-    """
-
-    name: str
-    host: str
-    cluster: str
-    engine: str
-    role: str
-    status: str
-    address: str
-    private_address: str
-    gpus: tuple[str, ...]
-    devices: tuple[str, ...]
-    sharing: str
-    simulated: bool
-    work: str
-    health: str
-    image: str
-    limits: NodeLimits = field(default_factory=NodeLimits)
-
-    @property
-    def is_well(self) -> bool:
-        """Whether nothing is wrong with it; an older image is no fault."""
-        return self.health == "ok" or self.health.startswith(_OLD_IMAGE.format(""))
 
 
 def cluster_rows(driver: Driver, name: str) -> tuple[NodeRow, ...]:
@@ -96,7 +49,7 @@ def found_rows(driver: Driver, state: ClusterState, work: Mapping[str, str]) -> 
     older = find_older(driver, state)
     rows = (node_row(node, work.get(node.name, ""), engine=driver.name) for node in state.nodes)
     return tuple(
-        replace(row, health=_OLD_IMAGE.format(older[row.name])) if row.health == "ok" and row.name in older else row
+        changed(row, health=OLD_IMAGE.format(older[row.name])) if row.health == "ok" and row.name in older else row
         for row in rows
     )
 

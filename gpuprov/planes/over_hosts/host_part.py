@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from gpuprov.cluster.node_order import NodeOrder
-    from gpuprov.cluster.placement import Offer
     from gpuprov.cluster.state import ClusterState
     from gpuprov.cluster.whole import WholeCluster
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver
     from gpuprov.host.base import Host
-    from gpuprov.planes.across.rows import NodeRow
+    from gpuprov.shapes.members import Offer
+    from gpuprov.shapes.nodes import NodeRow
     from gpuprov.spec.models import ClusterSpec
 
 

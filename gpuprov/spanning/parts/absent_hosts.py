@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Final
 
 from gpuprov.core.errors import GpuprovError
 from gpuprov.core.silence_limit import scaled_limit_s
-from gpuprov.documents.member_answers import read_lines
+from gpuprov.documents.member_answers import read_answer
 from gpuprov.host.remote.ask import MemberRequest
 from gpuprov.host.remote.several import failure_of
 from gpuprov.planes.over_hosts.absence import AbsenceOrder
 from gpuprov.planes.registry import plane_of
+from gpuprov.shapes.outcome import Changes
 from gpuprov.shapes.verify import LAYERS
 from gpuprov.spanning.parts.over_hosts import QUESTION_S, host_of_head
 
@@ -96,7 +97,7 @@ def _tell(seen: SpanningCluster, hosts: Hosts, order: AbsenceOrder, reporter: Re
     try:
         if answer.document is None:
             raise failure_of(answer)
-        return tuple(f"{home}: {line}" for line in read_lines(answer.document, "changed", home))
+        return tuple(f"{home}: {line}" for line in read_answer(Changes, answer.document, home).changed)
     except GpuprovError as error:
         title = plane_of(seen.spec.nodes.role).title
         reporter.warn(f"{title} does not know yet which hosts are away or back: {error.what}: {error.evidence}")

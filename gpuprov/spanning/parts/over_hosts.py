@@ -11,14 +11,16 @@ from gpuprov.cluster.whole import WholeCluster, newest_whole
 from gpuprov.core.errors import GpuprovError, HostNotReady, NoEngine, PartDone, Unreachable, UsageError
 from gpuprov.core.silence_limit import scaled_limit_s
 from gpuprov.documents.host_part import read_host_part
-from gpuprov.documents.member_answers import read_lines, read_rows
+from gpuprov.documents.member_answers import read_answer, read_rows
 from gpuprov.host.remote.ask import MemberRequest
 from gpuprov.host.remote.machine import RemoteMachine
 from gpuprov.host.remote.several import away_since, read_each
-from gpuprov.planes.across.rows import NodeRow
 from gpuprov.planes.registry import plane_of
 from gpuprov.serving.member import ListOrder
 from gpuprov.serving.member_clusters import PartOrder
+from gpuprov.shapes.base import changed
+from gpuprov.shapes.nodes import NodeRow, RowStatus
+from gpuprov.shapes.outcome import Changes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
 
 
 QUESTION_S: Final = 25.0  # the engines there have 10 s of it
-AWAY: Final = "unreachable"  # the status of nodes on a host that does not answer
+AWAY: Final[RowStatus] = "unreachable"  # the status of nodes on a host that does not answer
 HERE_ALONE: Final = "for a cluster on this machine alone, add --engine ENGINE"
 
 
@@ -70,10 +72,9 @@ class SpanningCluster:
         member = next(member for member in self.whole.members if member.name == node)
         since = self.away.get(member.host, "")
         if member.host in self.parts:
-            health, status = "missing: gpuprov cluster up", "missing"
+            health = "missing: gpuprov cluster up"
         else:
             health = f"{member.host} is unreachable since {since}" if since else f"{member.host} does not answer"
-            status = AWAY
         there = self.spec.host(member.host) if self.spec else None
         return NodeRow(
             name=node,
@@ -81,7 +82,7 @@ class SpanningCluster:
             cluster=self.name,
             engine=(there.engine if there else None) or (self.spec.engine if self.spec else ""),
             role=member.role,
-            status=status,
+            status="missing" if member.host in self.parts else AWAY,
             address="",
             private_address=member.private_address,
             gpus=member.gpus,
@@ -101,7 +102,7 @@ def with_word(row: NodeRow, words: Mapping[str, str]) -> NodeRow:
     word = words[row.name]
     plane = plane_of(row.role)
     bad = row.is_well and not plane.is_ready(word)
-    return replace(row, work=word, health=f"{plane.title} reports {word}: gpuprov cluster up" if bad else row.health)
+    return changed(row, work=word, health=f"{plane.title} reports {word}: gpuprov cluster up" if bad else row.health)
 
 
 def machine_of(host: HostSpec, known: Mapping[str, RemoteMachine]) -> RemoteMachine:
@@ -304,7 +305,7 @@ def host_of_head(seen: SpanningCluster) -> str:
 
 def lines_of(told: Mapping[str, Any], host: str) -> list[str]:
     """What a host has changed, each line with the host."""
-    return [f"{host}: {line}" for line in read_lines(told, "changed", host)]
+    return [f"{host}: {line}" for line in read_answer(Changes, told, host).changed]
 
 
 def get_host_of_node(node: str, known: Mapping[str, RemoteMachine], hosts: Hosts) -> tuple[RemoteMachine, NodeRow]:

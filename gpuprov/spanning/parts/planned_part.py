@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from gpuprov.cluster.whole import parse_whole
-from gpuprov.documents.member_answers import read_lines, strictly
+from gpuprov.documents.member_answers import read_answer, strictly
+from gpuprov.shapes.members import PlannedHost
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -45,20 +46,11 @@ def read_planned_part(told: Mapping[str, Any], host: str, elsewhere: Mapping[str
     Raises:
         GpuprovError: It is none, or it plans a node of another host.
     """
-
-    def read() -> tuple[str, bytes]:
-        whole, secret = told["whole"], told["secret"]
-        if not (isinstance(whole, str) and isinstance(secret, str)):
-            raise ValueError("a plan has no nodes")  # noqa: TRY004 - all that is wrong in an answer is a ValueError
-        return whole, base64.b64decode(secret, validate=True)
-
-    whole, secret = strictly(read, host)
-    mine = parse_whole(whole, source=f"the answer of {host}").on(host)
+    read = read_answer(PlannedHost, told, host)
+    secret = strictly(lambda: base64.b64decode(read.secret, validate=True), host)
+    mine = parse_whole(read.whole, source=f"the answer of {host}").on(host)
     strictly(lambda: _refuse_others(mine, elsewhere), host)
-    lines, older, unlimited = (
-        read_lines({"unlimited": [], **told}, key, host) for key in ("plan", "older", "unlimited")
-    )
-    return PlannedPart(lines=lines, mine=mine, secret=secret, older=older, unlimited=unlimited)
+    return PlannedPart(lines=read.plan, mine=mine, secret=secret, older=read.older, unlimited=read.unlimited)
 
 
 def _refuse_others(mine: Iterable[Member], elsewhere: Mapping[str, str]) -> None:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gpuprov.core.names import fold
+from gpuprov.documents.member_answers import read_answer
 from gpuprov.host.remote.ask import MemberRequest
 from gpuprov.host.remote.several import told_by
 from gpuprov.serving.member_ready import ReadyOrder
-from gpuprov.spanning.parts.over_hosts import head_of, host_of_head, lines_of
+from gpuprov.shapes.members import PartOfHost
+from gpuprov.spanning.parts.over_hosts import head_of, host_of_head
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from gpuprov.core.reporter import Reporter
     from gpuprov.host.remote.hosts import Hosts
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
     from gpuprov.spanning.parts.over_hosts import SpanningCluster
 
 
-def ask_ready(cluster: str, nodes: Sequence[str], machine: RemoteMachine, hosts: Hosts) -> Mapping[str, Any]:
+def ask_ready(cluster: str, nodes: Sequence[str], machine: RemoteMachine, hosts: Hosts) -> PartOfHost:
     """The answer to `ready` of the host of the node that gives work, once these nodes take some.
 
     Raises:
@@ -28,7 +30,7 @@ def ask_ready(cluster: str, nodes: Sequence[str], machine: RemoteMachine, hosts:
     """
     order = ReadyOrder(cluster=cluster, nodes=list(nodes))
     (answer,) = hosts.work({machine: MemberRequest(verb="ready", document=asdict(order))})
-    return told_by(answer)
+    return read_answer(PartOfHost, told_by(answer), machine.name)
 
 
 def wait_ready_there(seen: SpanningCluster, names: Sequence[str], hosts: Hosts, reporter: Reporter) -> list[str]:
@@ -44,4 +46,5 @@ def wait_ready_there(seen: SpanningCluster, names: Sequence[str], hosts: Hosts, 
         reporter.warn(f"{home} with {head} does not answer: no new jobs start on {fold(list(names))} until it does")
         return []
     nodes = list(dict.fromkeys([head, *names]))
-    return lines_of(ask_ready(seen.name, nodes, seen.machines[home], hosts), home)
+    told = ask_ready(seen.name, nodes, seen.machines[home], hosts)
+    return [f"{home}: {line}" for line in told.changed or ()]

@@ -7,7 +7,6 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from gpuprov.core.answer_kinds import is_string, number_in, pick
 from gpuprov.core.errors import EngineError, UsageError
 from gpuprov.core.reporter import Silent
 from gpuprov.documents.member_answers import strictly
@@ -18,6 +17,8 @@ from gpuprov.host.remote.members import MemberProcesses
 from gpuprov.host.remote.places import ensure_places
 from gpuprov.host.remote.several import failure_of
 from gpuprov.serving.member_ansible import RunOrder
+from gpuprov.shapes.base import read
+from gpuprov.shapes.members import Ran
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 _PIECE: Final = 2_000_000  # bytes of a file at once: a request has 4 MiB at most, and base64 takes a third more
 MOST_FETCHED_BYTES: Final = 256_000_000
 _READ: Final = 'test -f "$1" && : < "$1" && tail -c "+$2" -- "$1" | head -c "$3" | base64 -w 0'
-_KINDS: Final = {"exit_code": number_in(-1000, 1000), "stdout": is_string, "stderr": is_string}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,11 +110,11 @@ class RemoteTransport:
 
 
 def _read_result(told: Mapping[str, Any], host: str) -> tuple[int, bytes, bytes]:
-    def read() -> tuple[int, bytes, bytes]:
-        status, stdout, stderr = pick(told, _KINDS)
-        return status, base64.b64decode(stdout, validate=True), base64.b64decode(stderr, validate=True)
+    def read_it() -> tuple[int, bytes, bytes]:
+        ran = read(Ran, told)
+        return ran.exit_code, base64.b64decode(ran.stdout, validate=True), base64.b64decode(ran.stderr, validate=True)
 
-    return strictly(read, host)
+    return strictly(read_it, host)
 
 
 def open_remote_transport(host: str, engine: str) -> Transport:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import secrets
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from gpuprov.cluster.share_look import (
@@ -20,10 +21,11 @@ from gpuprov.cluster.share_look import (
 )
 from gpuprov.core.errors import UsageError
 from gpuprov.core.silence_limit import scaled_limit_s
-from gpuprov.documents.share_look import read_share_look
+from gpuprov.documents.member_answers import read_answer
 from gpuprov.host.remote.ask import MemberRequest
 from gpuprov.host.remote.several import read_each
 from gpuprov.planes.registry import plane_of, service_folders
+from gpuprov.shapes.members import ShareLook
 from gpuprov.spanning.parts.over_hosts import QUESTION_S, part_error
 from gpuprov.spec.serialize import dump_spec
 from gpuprov.spec.shared_folder import ACCOUNT, ACCOUNT_UID, folder_of
@@ -31,7 +33,6 @@ from gpuprov.spec.shared_folder import ACCOUNT, ACCOUNT_UID, folder_of
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from gpuprov.cluster.share_look import ShareLook
     from gpuprov.core.reporter import Reporter
     from gpuprov.host.remote.hosts import Hosts
     from gpuprov.spanning.parts.over_hosts import SpanningCluster
@@ -117,7 +118,7 @@ class _Asking:
             GpuprovError: One of them does not say.
         """
         requests = {self._seen.machines[host]: self._request(host, act) for host, act in acts.items()}
-        looks, refused = read_each(self._hosts.ask(requests), lambda told, host: read_share_look(told, host=host))
+        looks, refused = read_each(self._hosts.ask(requests), partial(read_answer, ShareLook))
         error = part_error(
             refused, of=len(requests), what="nothing was changed: a folder cannot be shared", undone=True
         )

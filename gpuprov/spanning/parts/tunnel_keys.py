@@ -9,12 +9,13 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from gpuprov.cluster.tunnels import agree_tunnels
-from gpuprov.documents.member_answers import strictly
+from gpuprov.documents.member_answers import read_answer
 from gpuprov.host.remote.ask import MemberRequest
 from gpuprov.host.remote.several import read_each
 from gpuprov.serving.member_clusters import KeyOrder
+from gpuprov.shapes.members import OverlayKey
 from gpuprov.spanning.parts.over_hosts import part_error
-from gpuprov.spec.overlay import TUNNEL_KEY, vni_of
+from gpuprov.spec.overlay import vni_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -59,10 +60,4 @@ def exchange_keys(whole: WholeCluster, seen: SpanningCluster, hosts: Hosts) -> W
 
 
 def _read_key(told: Mapping[str, Any], host: str) -> str:
-    def read() -> str:
-        key = told["key"]
-        if not isinstance(key, str) or not TUNNEL_KEY.fullmatch(key):
-            raise ValueError("the key is not a WireGuard key")
-        return key
-
-    return strictly(read, host)
+    return read_answer(OverlayKey, told, host).key

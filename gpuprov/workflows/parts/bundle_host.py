@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import platform
 import re
+import sys
 from functools import partial
+from importlib import metadata
 from typing import TYPE_CHECKING
 
+from gpuprov import __version__
 from gpuprov.core.bundle_parts import as_json, read_end
 from gpuprov.core.reporter import Silent
-from gpuprov.documents.doctor import doctor_document
-from gpuprov.documents.versions import versions_document
 from gpuprov.drivers.registry import REGISTRY
 from gpuprov.host.examine import examine_host
 from gpuprov.host.record import take_record
 from gpuprov.host.system_logs import read_kernel_lines, read_unit_journal
+from gpuprov.shapes.base import write
+from gpuprov.shapes.bundle import Versions
 from gpuprov.spec.models import ClusterSpec
 
 if TYPE_CHECKING:
@@ -24,6 +28,7 @@ if TYPE_CHECKING:
     from gpuprov.shapes.choices import Engine
 
 RUN_LOGS = 50
+PACKAGES = ("pylxd", "docker", "ansible-core", "ansible-runner", "click", "jinja2", "msgspec", "pyyaml", "nvidia-ml-py")
 # Lines of the kernel's log that tell of GPUs, nodes and what they run out of.
 KERNEL_LINES = re.compile(
     "|".join(["NVRM|nvidia|oom|out of memory|lxc|apparmor|btrfs|neighbou?r|overlay", *REGISTRY]), re.IGNORECASE
@@ -33,7 +38,7 @@ KERNEL_LINES = re.compile(
 def host_parts(host: Host, engines: Iterable[Engine], *, root: Path, run_logs: Path) -> dict[str, Callable[[], str]]:
     """Each part's name and how to collect it; the findings are those for these engines."""
     parts: dict[str, Callable[[], str]] = {
-        "versions.json": lambda: as_json(versions_document(_system(root), host=host.name)),
+        "versions.json": lambda: as_json(write(_versions(_system(root), host=host.name))),
         "record.json": lambda: as_json(take_record(root)),
         "host/kernel.txt": lambda: pick_kernel_lines(read_kernel_lines(root)),
     }
@@ -63,7 +68,27 @@ def pick_kernel_lines(text: str) -> str:
 
 
 def _findings(host: Host, engine: Engine) -> str:
-    return as_json(doctor_document(examine_host(host, Silent(), spec=ClusterSpec(engine=engine)), host=host.name))
+    return as_json(write(examine_host(host, Silent(), spec=ClusterSpec(engine=engine))))
+
+
+def _versions(system: str | None, *, host: str) -> Versions:
+    """What runs here; `system` is what the host's release calls itself."""
+    return Versions(
+        host=host,
+        gpuprov=__version__,
+        python=sys.version,
+        packages={package: _version(package) for package in PACKAGES},
+        kernel=platform.release(),
+        machine=platform.machine(),
+        system=system,
+    )
+
+
+def _version(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
 
 
 def _system(root: Path) -> str | None:

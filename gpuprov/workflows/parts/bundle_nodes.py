@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
+
+from msgspec import UNSET
 
 from gpuprov.cluster.services import init_of
 from gpuprov.cluster.state import observe_cluster
 from gpuprov.core.bundle_parts import as_json
 from gpuprov.core.errors import EngineError
 from gpuprov.core.names import name_cluster
-from gpuprov.documents.engine_state import (
-    facts_document,
-    found_images_document,
-    found_networks_document,
-    found_nodes_document,
-    spec_document,
-)
-from gpuprov.documents.nodes import status_document
+from gpuprov.documents.engine_state import spec_document
 from gpuprov.drivers.base import LABEL_ROLE
 from gpuprov.planes.across.rows import state_rows
 from gpuprov.planes.registry import planes_of
+from gpuprov.shapes.base import of_object, write
+from gpuprov.shapes.engine import (
+    FactsOfEngine,
+    FoundImage,
+    FoundNetwork,
+    FoundNode,
+    ImagesOfEngine,
+    NetworksOfEngine,
+    NodesOfEngine,
+)
+from gpuprov.shapes.nodes import ClusterStatus
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -29,6 +35,7 @@ if TYPE_CHECKING:
     from gpuprov.drivers.networks import NetworkState
     from gpuprov.planes.base import Plane
     from gpuprov.provision.plane_recipe import Init
+    from gpuprov.shapes.choices import Engine
     from gpuprov.spec.models import ClusterSpec
 
     Parts = Mapping[str, Callable[[], str]]
@@ -51,13 +58,28 @@ INIT_COMMANDS: dict[Init, dict[str, str]] = {
 
 def engine_parts(driver: Driver, nodes: Sequence[NodeState], networks: Sequence[NetworkState]) -> Parts:
     """The engine's facts, and its objects by their labels and configuration; of foreign nodes where they are only."""
-    engine, host = driver.name, driver.host
+    engine, host = cast("Engine", driver.name), driver.host
+    _network, _image = partial(of_object, FoundNetwork), partial(of_object, FoundImage)
     return {
-        f"{engine}/facts.json": lambda: as_json(facts_document(driver.facts(), host=host)),
-        f"{engine}/nodes.json": lambda: as_json(found_nodes_document(nodes, engine=engine, host=host)),
-        f"{engine}/networks.json": lambda: as_json(found_networks_document(networks, engine=engine, host=host)),
-        f"{engine}/images.json": lambda: as_json(found_images_document(driver.list_images(), engine=engine, host=host)),
+        f"{engine}/facts.json": lambda: as_json(write(FactsOfEngine(host=host, facts=driver.facts()))),
+        f"{engine}/nodes.json": lambda: as_json(
+            write(NodesOfEngine(host=host, engine=engine, nodes=tuple(map(_found, nodes))))
+        ),
+        f"{engine}/networks.json": lambda: as_json(
+            write(NetworksOfEngine(host=host, engine=engine, networks=tuple(map(_network, networks))))
+        ),
+        f"{engine}/images.json": lambda: as_json(
+            write(ImagesOfEngine(host=host, engine=engine, images=tuple(map(_image, driver.list_images()))))
+        ),
     }
+
+
+def _found(node: NodeState) -> FoundNode:
+    """An instance; of a foreign one nothing that is its owner's business."""
+    if node.ours:
+        return of_object(FoundNode, node)
+    copy_of = node.copy_of.name if node.copy_of else UNSET
+    return FoundNode(name=node.name, status=node.status, addresses=node.addresses, copy_of=copy_of)
 
 
 def cluster_parts(
@@ -78,7 +100,7 @@ def cluster_parts(
     def status() -> str:
         state = observe_cluster(driver, cluster)
         rows, folder = state_rows(driver, state), state.shared_folder
-        return as_json(status_document(cluster, rows, host=host, shared_folder=folder))
+        return as_json(write(ClusterStatus(host=host, cluster=cluster, shared_folder=folder or None, nodes=rows)))
 
     def plane_part(plane: Plane) -> str:
         state = observe_cluster(driver, cluster)

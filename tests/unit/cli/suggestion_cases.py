@@ -342,7 +342,7 @@ CASES = (
 REASONS = {
     "core/exhaustion.py: gpuprov stop {node} --force": "a node without processes: tests/contract/test_limits.py",
     "cli/stdout.py": "a stdout that cannot be written: tests/unit/cli/test_odd_worlds.py",
-    "cluster/built_images.py: {other.name} is kept": "a refreshed image: tests/unit/cluster/test_build_image.py",
+    "cluster/built_images.py: gpuprov cluster up --renew": "a refreshed image: tests/unit/cluster/test_build_image.py",
     "cluster/image_updates.py": "a note of image list: tests/unit/cluster/test_image_updates.py",
     "cli/spanning.py": "a cluster that spans hosts: tests/unit/cli/test_spanning.py",
     "cluster/unread_orders.py": "labels of a later version: tests/unit/cluster/test_recorded_orders.py",
@@ -429,7 +429,6 @@ REASONS = {
     "cluster/read_steadily.py": "others change the cluster all the time: tests/unit/cluster/test_read_steadily.py",
     "workflows/bundle.py": "the first line of a bundle",
     "cluster/placement.py": "of clusters over hosts: tests/unit/cluster/test_placement.py",
-    "cluster/offer.py": "of clusters over hosts: tests/unit/cluster/test_placement.py",
     "cluster/part.py": "two controllers at once: tests/unit/spanning/test_hosts_up.py",
     "planes/across/cluster_order.py: on the machine": "a cluster over hosts: tests/unit/planes/test_cluster_order.py",
     "planes/across/node_plan.py: let that end": "a run that was killed: tests/unit/workflows/test_replacing.py",

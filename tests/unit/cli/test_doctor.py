@@ -1,16 +1,14 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import pytest
 
 from gpuprov.cli.main import main
 from gpuprov.host import examine as doctor
-from gpuprov.host.examine import Examination
-from gpuprov.host.finding import HostFinding
-from gpuprov.host.role_needs import Need
+from gpuprov.shapes.base import write
+from gpuprov.shapes.doctor import Doctor, HostFinding, Need
 
 if TYPE_CHECKING:
     from gpuprov.core.reporter import Reporter
@@ -22,8 +20,8 @@ BAD = HostFinding(id="engine", status="fail", evidence="lxd is not running", fix
 
 
 def give(monkeypatch: pytest.MonkeyPatch, *findings: HostFinding, needs: tuple[Need, ...] = ()) -> None:
-    def examine_host(_: Host, __: Reporter, *, spec: ClusterSpec) -> Examination:  # noqa: ARG001 - its signature
-        return Examination(findings=findings, needs=needs)
+    def examine_host(_: Host, __: Reporter, *, spec: ClusterSpec) -> Doctor:  # noqa: ARG001 - its signature
+        return Doctor(host="here", findings=findings, roles=needs)
 
     monkeypatch.setattr(doctor, "examine_host", examine_host)
 
@@ -66,7 +64,7 @@ def test_json(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str
     assert main(["doctor", "--json"]) == 3
     document = json.loads(capsys.readouterr().out)
     assert document["version"] == 1
-    assert document["findings"] == [asdict(BAD)]
+    assert document["findings"] == [write(BAD)]
     assert document["roles"] == []
 
 

@@ -371,6 +371,6 @@ def test_what_nobody_foresaw_is_a_document(
     def break_it(*_: object, **__: object) -> None:
         raise RuntimeError("odd")
 
-    monkeypatch.setattr("gpuprov.documents.nodes.nodes_document", break_it)
+    monkeypatch.setattr("gpuprov.shapes.nodes.Nodes", break_it)
     assert main(["list", "--json"], host=world.host) == 70
     assert validate(json.loads(capsys.readouterr().out)) == "gpuprov.error/v1"

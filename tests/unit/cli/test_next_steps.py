@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gpuprov.cli.next_steps import next_steps
-from gpuprov.planes.across.rows import NodeRow
+from gpuprov.shapes.nodes import NodeRow
 from gpuprov.spec.models import ClusterSpec, NodesSpec
 
 SUBMIT = "gpuprov submit -- python3 -m smoke_kernels matmul"

@@ -12,13 +12,14 @@ import pytest
 from gpuprov.cli.gpu_table import render_board, render_gpu_change
 from gpuprov.cluster.gpu_board import GpuBoard, build_rows, look_at_gpus, watch_gpus
 from gpuprov.cluster.leases import Neighbours, render_ticket
+from gpuprov.cluster.told_gpus import tell_board
 from gpuprov.core.errors import HostNotReady
-from gpuprov.documents.envelope import of_round
-from gpuprov.documents.gpus import board_document, changes_document
 from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_GPUS, LABEL_SHARING
 from gpuprov.gpu.allocate import Lease, LeaseRequest
 from gpuprov.gpu.models import Gpu, HostGpus, MigInstance
 from gpuprov.gpu.observe import observe
+from gpuprov.shapes.base import write
+from gpuprov.shapes.gpus import GpusWatch
 from tests.fakes.doors import door_of
 from tests.fakes.driver import FakeDriver
 from tests.fakes.engine import FakeEngine, FakeNode
@@ -28,7 +29,7 @@ from tests.schemas import validate
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from gpuprov.cluster.gpu_board import GpuChange
+    from gpuprov.shapes.gpus import GpuChange
 
 HOST = observe(root=Path("/nonexistent"), mode="simulated", simulated_count=2)
 FIRST, SECOND = (unit.uuid for unit in HOST.units)
@@ -47,7 +48,7 @@ def split_host() -> HostGpus:
 
 
 def validated(board: GpuBoard) -> dict[str, Any]:
-    document = {"version": 1, **board_document(board, host="h")}
+    document = {"version": 1, **write(tell_board(board, host="h"))}
     validate(document)
     return document
 
@@ -133,7 +134,7 @@ def watch(*rounds: GpuBoard | Exception) -> list[list[str]]:
         return seen
 
     def tell(changes: Sequence[GpuChange]) -> None:
-        validate(of_round(changes_document(changes, host="h"), "2026-01-01T00:00:00Z"))
+        validate(write(GpusWatch(at="2026-01-01T00:00:00Z", host="h", changes=tuple(changes))))
         told.append([render_gpu_change(change) for change in changes])
 
     shown: list[GpuBoard] = []

@@ -15,10 +15,11 @@ from gpuprov.cluster.leases import read_leases
 from gpuprov.cluster.placement import Place
 from gpuprov.cluster.plan import plan_cluster
 from gpuprov.cluster.state import observe_cluster
+from gpuprov.cluster.told_gpus import tell_board
 from gpuprov.core.errors import HostNotReady
-from gpuprov.documents.gpus import board_document
 from gpuprov.gpu.allocate import Claims
 from gpuprov.gpu.lost import LostGpu
+from gpuprov.shapes.base import write
 
 if TYPE_CHECKING:
     from gpuprov.cluster.plan import Plan
@@ -80,6 +81,6 @@ def test_gpus_shows_it_with_its_holder(world: World) -> None:
     text = render_board(board, colour=False)
     assert "LOST: GPU 0 at" in text
     assert "held by c000" in text
-    document = board_document(board, host="h")
+    document = write(tell_board(board, host="h"))
     assert "(lost)" in text.splitlines()[-2]
     assert [(gpu["index"], gpu["why"]) for gpu in document["lost"]] == [(0, "GPU is lost (NVML code 15)")]

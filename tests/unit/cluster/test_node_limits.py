@@ -9,8 +9,11 @@ import pytest
 
 from gpuprov.cluster.node_limits import GivenLimits, choose_limits, given_limits
 from gpuprov.core.units import GIB
-from gpuprov.drivers.base import LABEL_LIMITS, EngineFacts, NodeLimits, NodeState
+from gpuprov.drivers.base import LABEL_LIMITS, NodeState
 from gpuprov.planes.slurm.files import Machine
+from gpuprov.shapes.base import changed
+from gpuprov.shapes.engine import EngineFacts
+from gpuprov.shapes.node import NodeLimits
 from gpuprov.workflows.cluster_up import UpOrder, preview_up
 
 if TYPE_CHECKING:
@@ -38,7 +41,7 @@ def test_new_nodes_share_half_of_what_the_host_has(kernel: dict[str, int | None]
 
 @pytest.mark.parametrize("gib", [1, 24, 200, 2000])
 def test_the_host_keeps_memory_and_slurm_gives_jobs_no_more_than_the_node_has(gib: int) -> None:
-    limit = choose_limits(replace(FACTS, memory_bytes=gib * GIB), {}, nodes=1).memory_mib
+    limit = choose_limits(changed(FACTS, memory_bytes=gib * GIB), {}, nodes=1).memory_mib
     assert limit is not None
     assert gib * 1024 - limit == pytest.approx(min(gib * 1024 * 0.05, 8192), abs=1)
     assert limit >= Machine(cpus=1, memory_bytes=gib * GIB).memory_mib
@@ -76,6 +79,6 @@ def test_a_limit_in_the_spec_is_for_all_nodes_and_what_they_were_given_comes_bac
     planned = preview_up(world.driver, UpOrder(spec=narrow), world.host, reporter=world.reporter)
     assert planned.changes == (f"repair node c000: processes {given.processes} instead of 300",)
     world.up(spec=narrow)
-    assert world.engine.nodes["c000"].limits == replace(given, processes=300)
+    assert world.engine.nodes["c000"].limits == changed(given, processes=300)
     world.up(spec=spec)
     assert world.engine.nodes["c000"].limits == given

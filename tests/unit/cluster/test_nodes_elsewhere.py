@@ -25,6 +25,7 @@ HOFF = RemoteMachine(name="hoff", address="192.0.2.11")
 MOUNT = {"source": "/data", "target": "/shared", "read_only": False}
 NODES: dict[str, Any] = {
     "schema": "gpuprov.cluster-nodes/v1",
+    "version": 1,
     "host": "hoff",
     "engine": "lxd",
     "command": "lxc",
@@ -36,8 +37,15 @@ NODES: dict[str, Any] = {
 
 def run_answer(**more: object) -> dict[str, Any]:
     empty = pack_bytes(b"")
-    told = {"schema": "gpuprov.node-run/v1", "version": 1, "host": "hoff", "exit_code": 0}
-    return {**told, "stdout": empty, "stderr": empty, **more}
+    return {
+        "schema": "gpuprov.node-run/v1",
+        "version": 1,
+        "host": "hoff",
+        "exit_code": 0,
+        "stdout": empty,
+        "stderr": empty,
+        **more,
+    }
 
 
 class Saying:

@@ -4,10 +4,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpuprov.cluster.placement import Room
 from gpuprov.cluster.room import find_room, refuse_few, refuse_without_room
 from gpuprov.core.errors import HostNotReady
 from gpuprov.core.units import GIB
+from gpuprov.shapes.members import Room
 
 if TYPE_CHECKING:
     from tests.fakes.world import World

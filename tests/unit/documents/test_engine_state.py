@@ -10,8 +10,10 @@ import jsonschema
 import pytest
 
 from gpuprov.core.bundle_parts import as_json
-from gpuprov.documents.engine_state import facts_document, spec_document
+from gpuprov.documents.engine_state import spec_document
 from gpuprov.drivers.networks import Attachment, Exposure
+from gpuprov.shapes.base import changed, write
+from gpuprov.shapes.engine import FactsOfEngine
 from gpuprov.spec.devices import Mount
 from gpuprov.spec.models import ClusterSpec, MountSpec
 from gpuprov.workflows.parts.bundle_nodes import cluster_parts, engine_parts
@@ -100,5 +102,5 @@ def test_a_cluster_that_was_never_brought_up_has_no_spec() -> None:
 
 
 def test_facts_name_the_ways_of_the_engine(world: World) -> None:
-    facts = replace(world.driver.facts(), name="docker", gpu_access={"cdi": "docker 28 uses CDI"}, free_bytes=None)
-    assert validate(facts_document(facts, host="here")) == "gpuprov.engine-facts/v1"
+    facts = changed(world.driver.facts(), name="docker", gpu_access={"cdi": "docker 28 uses CDI"}, free_bytes=None)
+    assert validate(write(FactsOfEngine(host="here", facts=facts))) == "gpuprov.engine-facts/v1"

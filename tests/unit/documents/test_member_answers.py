@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import copy
-import json
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from gpuprov.cluster.gpu_board import look_at_gpus
+from gpuprov.cluster.leases import Neighbours
+from gpuprov.cluster.told_gpus import board_of
 from gpuprov.core.errors import HostNotReady
-from gpuprov.documents.host import look_document
-from gpuprov.documents.member_answers import read_lines, read_look, read_rows
-from gpuprov.drivers.base import EngineCluster
+from gpuprov.documents.member_answers import read_answer, read_rows
 from gpuprov.host.survey import EngineDoor
 from gpuprov.planes.over_hosts.host_look import survey_host
+from gpuprov.shapes.base import changed, write
+from gpuprov.shapes.engine import EngineCluster
+from gpuprov.shapes.host import Host
 from tests.schemas import validate
 
 if TYPE_CHECKING:
@@ -32,21 +34,19 @@ def told(world: World) -> dict[str, Any]:
         return driver
 
     world.host.engines = (EngineDoor(name="lxd", open=connect, installed=lambda: True),)
-    document: dict[str, Any] = json.loads(json.dumps(look_document(survey_host(world.host), host="here")))
+    document: dict[str, Any] = write(survey_host(world.host))
     assert validate(document) == "gpuprov.host/v1"
     return document
 
 
 def test_it_is_read_back_as_it_was(told: dict[str, Any], world: World) -> None:
-    was, read = survey_host(world.host), read_look(told, "here")
-    assert was.board is not None
-    assert read.board is not None
-    assert read.nodes == was.nodes
-    assert read.engines == was.engines
-    assert read.board.leases == was.board.leases
-    assert read.board.host.units == was.board.host.units
-    assert read.board.rows == was.board.rows
-    assert read == replace(was, clock_s=read.clock_s, disk_free_bytes=read.disk_free_bytes, board=read.board)
+    was, read = survey_host(world.host), read_answer(Host, told, "here")
+    assert read == changed(was, clock_s=read.clock_s, disk_free_bytes=read.disk_free_bytes)
+    assert read.gpus is not None
+    board, before = board_of(read.gpus), look_at_gpus(world.gpus, Neighbours(world.host))
+    assert board.leases == before.leases
+    assert board.host.units == before.host.units
+    assert board.rows == before.rows
 
 
 def test_whatever_is_taken_away_or_of_another_kind_is_refused(told: dict[str, Any]) -> None:
@@ -69,7 +69,7 @@ def test_whatever_is_taken_away_or_of_another_kind_is_refused(told: dict[str, An
 
 def error_of(document: dict[str, Any]) -> HostNotReady | None:
     try:
-        read_look(document, "here")
+        read_answer(Host, document, "here")
     except HostNotReady as error:
         return error
     return None
@@ -96,13 +96,12 @@ def put_nonsense(document: Any, path: tuple[Any, ...]) -> None:
     document[last] = {"non": ["sense"]}
 
 
+NODES = {"schema": "gpuprov.nodes/v1", "version": 1, "host": "h"}
+
+
 def test_rows_and_lines_are_read_strictly() -> None:
-    assert read_rows({"nodes": []}, "h") == ()
-    assert read_lines({"changed": ["a"]}, "changed", "h") == ("a",)
+    assert read_rows({**NODES, "nodes": []}, "h") == ()
     wrong: dict[str, Any]
     for wrong in ({}, {"nodes": None}, {"nodes": [{}]}, {"nodes": {"a": 1}}):
         with pytest.raises(HostNotReady):
-            read_rows(wrong, "h")
-    for wrong_lines in ({}, {"changed": "a"}, {"changed": [1]}):
-        with pytest.raises(HostNotReady):
-            read_lines(wrong_lines, "changed", "h")
+            read_rows({**NODES, **wrong}, "h")

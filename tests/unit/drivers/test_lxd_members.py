@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from gpuprov.core.errors import EngineError, HostNotReady, NotOurs
-from gpuprov.drivers.base import LABEL_CLUSTER, EngineCluster, NodeRequest
+from gpuprov.drivers.base import LABEL_CLUSTER, NodeRequest
 from gpuprov.drivers.lxd import member_labels, member_networks, networks
 from gpuprov.drivers.lxd.driver import LxdDriver
 from gpuprov.drivers.networks import Attachment, NetworkRequest
+from gpuprov.shapes.engine import EngineCluster
 from tests.fakes.engine_cluster import EngineCluster as FakeCluster
 
 if TYPE_CHECKING:

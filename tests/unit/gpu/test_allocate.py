@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpuprov.core.errors import HostNotReady, NotAllowed, UsageError
-from gpuprov.gpu.allocate import Claims, GpusTaken, Lease, LeaseRequest, allocate, count_supply, describe_shared
+from gpuprov.gpu.allocate import Claims, GpusTaken, Lease, LeaseRequest, allocate, count_supply
 from gpuprov.gpu.models import MigInstance
 from gpuprov.gpu.observe import observe
+from gpuprov.shapes.nodes import describe_shared
 
 if TYPE_CHECKING:
     from gpuprov.gpu.models import HostGpus

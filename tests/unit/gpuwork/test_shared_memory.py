@@ -7,12 +7,12 @@ import subprocess
 import time
 from typing import TYPE_CHECKING
 
-from gpuwork.jobs.shared_memory import drop_shared_memory
+import pytest
+
+from gpuwork.jobs.shared_memory import drop_shared_memory, is_needed
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    import pytest
 
 RUN = {"GPUWORK_RUN": "/shared/jobs/7/runs/0"}
 
@@ -29,17 +29,26 @@ def fill(place: Path) -> None:
 def test_what_was_written_since_the_run_began_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     began = time.time() - 60
     fill(tmp_path)
-    monkeypatch.setattr("gpuwork.jobs.shared_memory.find_values", lambda _variable: set())
+    monkeypatch.setattr("gpuwork.jobs.shared_memory.is_needed", lambda _marks: False)
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    for path in (tmp_path, *tmp_path.rglob("*")):
+        os.chown(path, 1000, -1, follow_symlinks=False)
     drop_shared_memory(RUN, since=began, place=tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["old"]
 
 
-def test_while_another_job_is_there_everything_stays(tmp_path: Path) -> None:
+def test_files_of_root_stay(tmp_path: Path) -> None:
     fill(tmp_path)
-    other = subprocess.Popen(["/bin/sleep", "60"], env={"GPUWORK_RUN": "/shared/jobs/8/runs/0"})
+    drop_shared_memory(RUN, since=0, place=tmp_path)
+    assert os.geteuid() == 0
+    assert (tmp_path / "torch_7").exists()
+
+
+@pytest.mark.parametrize("environment", [{"GPUWORK_RUN": "/shared/jobs/8/runs/0"}, {}], ids=["a job", "a notebook"])
+def test_another_process_may_need_them(environment: dict[str, str]) -> None:
+    other = subprocess.Popen(["/bin/sleep", "60"], env=environment)
     try:
-        drop_shared_memory(RUN, since=0, place=tmp_path)
+        assert is_needed(RUN)
     finally:
         other.kill()
         other.wait()
-    assert (tmp_path / "torch_7").exists()

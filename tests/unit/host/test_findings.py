@@ -8,7 +8,6 @@ import pytest
 
 from gpuprov.core.disk import Disk, Usage
 from gpuprov.core.errors import HostNotReady
-from gpuprov.drivers.base import EngineCluster, EngineFacts, NodeLimits
 from gpuprov.host.facts import EngineView, HostFacts
 from gpuprov.host.findings import (
     judge_disk,
@@ -28,11 +27,14 @@ from gpuprov.host.findings import (
 from gpuprov.host.kernel_limits import LIMITS
 from gpuprov.host.links import Link
 from gpuprov.host.survey import Survey
+from gpuprov.shapes.base import changed
+from gpuprov.shapes.engine import EngineCluster, EngineFacts
+from gpuprov.shapes.node import NodeLimits
 from gpuprov.spec.models import ClusterSpec
 
 if TYPE_CHECKING:
-    from gpuprov.host.finding import HostFinding
     from gpuprov.shapes.choices import Engine
+    from gpuprov.shapes.doctor import HostFinding
 
 GIB = 1 << 30
 LXD = EngineFacts(
@@ -223,7 +225,7 @@ def test_an_engine_that_cannot_be_reached_keeps_its_three_parts() -> None:
 
 
 def test_an_engine_without_copy_on_write_or_room() -> None:
-    poor = replace(LXD, storage="default (dir)", copy_on_write=False, free_bytes=GIB // 2)
+    poor = changed(LXD, storage="default (dir)", copy_on_write=False, free_bytes=GIB // 2)
     found = {finding.id: finding for finding in judge_engine(replace(GOOD, engine=EngineView(facts=poor)))}
     assert {name: finding.status for name, finding in found.items()} == {
         "engine": "ok",
@@ -239,7 +241,7 @@ def test_an_engine_without_copy_on_write_or_room() -> None:
 )
 def test_an_engine_that_is_a_member_of_a_cluster(away: tuple[str, ...], status: str, fix: str) -> None:
     cluster = EngineCluster(member="m1", members=("m1", "m2"), away=away)
-    engine = replace(LXD, cluster=cluster, copy_on_write=False)
+    engine = changed(LXD, cluster=cluster, copy_on_write=False)
     found = {finding.id: finding for finding in judge_engine(replace(GOOD, engine=EngineView(facts=engine)))}
     assert (found["engine-cluster"].status, found["engine-cluster"].fix) == (status, fix)
     assert "this host is m1 in lxd's cluster of m1, m2" in found["engine-cluster"].evidence

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from gpuprov.core.errors import GpuprovError
-from gpuprov.drivers.base import EngineFacts
 from gpuprov.gpu.device_nodes import NodeStat
 from gpuprov.gpu.driver_files import find_nvidia_cards
 from gpuprov.gpu.nvml import read_nvml
@@ -15,6 +14,8 @@ from gpuprov.gpu.observe import observe
 from gpuprov.gpu.simulate import SimulatedNvml
 from gpuprov.host.facts import EngineView, HostFacts
 from gpuprov.host.gpu_findings import judge_host_gpus
+from gpuprov.shapes.base import changed
+from gpuprov.shapes.engine import EngineFacts
 from gpuprov.spec.devices import CharDevice
 
 SOUND = dict.fromkeys(("nvidia-driver", "gpu-devices", "uvm", "libraries", "gpu-access"), "ok")
@@ -117,7 +118,7 @@ def test_missing_links_matter_where_systemd_rules_over_devices() -> None:
     assert linked == {**SOUND, "char-links": "ok"}
     elsewhere = (
         replace(facts, cgroup="hybrid"),
-        replace(facts, engine=EngineView(facts=replace(DOCKER, systemd_cgroups=False))),
+        replace(facts, engine=EngineView(facts=changed(DOCKER, systemd_cgroups=False))),
     )
     assert all("char-links" not in {finding.id for finding in judge_host_gpus(other)} for other in elsewhere)
 

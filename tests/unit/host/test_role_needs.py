@@ -6,15 +6,16 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpuprov.core.requirements import load_requirements
-from gpuprov.drivers.base import EngineFacts
 from gpuprov.gpu.observe import observe
 from gpuprov.host.facts import EngineView, HostFacts
 from gpuprov.host.role_needs import compare_roles, judge_roles
 from gpuprov.planes.registry import ROLES
+from gpuprov.shapes.base import changed
+from gpuprov.shapes.engine import EngineFacts
 from tests.fakes.places import NOWHERE
 
 if TYPE_CHECKING:
-    from gpuprov.host.finding import HostFinding
+    from gpuprov.shapes.doctor import HostFinding
 
 ENGINE = EngineFacts(
     name="lxd", version="5.0.2", api="1.0", storage="pool (btrfs)", copy_on_write=True, cpus=2, memory_bytes=1
@@ -43,7 +44,7 @@ def test_a_host_with_all_that_is_needed() -> None:
     assert judge(HOST).status == "ok"
 
 
-OLD_ENGINE = EngineView(facts=replace(ENGINE, version="4.0.9"))
+OLD_ENGINE = EngineView(facts=changed(ENGINE, version="4.0.9"))
 OLD_GPU = replace(REAL, gpus=tuple(replace(gpu, compute_capability=(3, 5)) for gpu in REAL.gpus))
 
 

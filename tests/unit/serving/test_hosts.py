@@ -16,7 +16,7 @@ import pytest
 
 from gpuprov.core.errors import HostNotReady, PartDone, Unreachable, UsageError
 from gpuprov.core.waiting import Wait
-from gpuprov.documents.member_answers import read_lines, read_look, read_rows
+from gpuprov.documents.member_answers import read_answer, read_rows
 from gpuprov.host.remote.ask import MemberRequest, ask_member
 from gpuprov.host.remote.connection import SshConnection
 from gpuprov.host.remote.hosts import HostsBySsh
@@ -26,6 +26,9 @@ from gpuprov.host.remote.members import MemberProcesses
 from gpuprov.host.remote.several import require_all, work_on_hosts
 from gpuprov.serving.member import ListOrder
 from gpuprov.serving.member_clusters import DownOrder, MemberUpOrder, StatusOrder, VerifyOrder
+from gpuprov.shapes.host import Host
+from gpuprov.shapes.nodes import ClusterStatus
+from gpuprov.shapes.outcome import Changes, ClusterUp, Plan
 from gpuprov.spanning.hosts import ask_host, look_at_hosts, run_in_node_there
 from gpuprov.spec.models import ClusterSpec, GpuSpec, NodesSpec
 from gpuprov.spec.serialize import dump_spec
@@ -67,13 +70,13 @@ def test_a_host_says_what_it_is_and_has_under_the_name_that_it_is_given(
     serve: Callable[..., RemoteMachine], places: Places
 ) -> None:
     hoff = serve("hoff", nodes=2)
-    look = read_look(ask_host(hoff, places), "hoff")
+    look = read_answer(Host, ask_host(hoff, places), "hoff")
     assert {row.name: row.host for row in look.nodes} == {"c000": "hoff", "c001": "hoff"}
-    assert list(look.engines) == ["lxd"]
-    assert look.board is not None
-    assert look.board.host.simulated
-    assert [len(row.holders) for row in look.board.rows] == [1, 1, 0, 0]
-    assert {lease.host for lease in look.board.leases} == {"hoff"}
+    assert list(look.facts) == ["lxd"]
+    assert look.gpus is not None
+    assert look.gpus.simulated
+    assert [len(gpu.holders) for gpu in look.gpus.gpus] == [1, 1, 0, 0]
+    assert {holder.host for gpu in look.gpus.gpus for holder in gpu.holders} == {"hoff"}
     assert look.limits["inotify"]
     assert abs(look.clock_s - time.time()) < 60
 
@@ -90,18 +93,18 @@ def test_requests_are_served_by_the_stories_of_that_host(
     rows = read_rows(ask("list", ListOrder()), "hoff")
     assert [row.name for row in rows] == ["c000", "c001"]
     status = ask("status", StatusOrder(cluster="lab"))
-    assert [row.work for row in read_rows(status, "hoff")] == ["idle", "idle"]
+    assert [row.work for row in read_answer(ClusterStatus, status, "hoff").nodes] == ["idle", "idle"]
     up = MemberUpOrder(cluster="lab", spec=spec(3), left=[])
-    planned = read_lines(ask("plan", up), "plan", "hoff")
+    planned = read_answer(Plan, ask("plan", up), "hoff").plan
     assert any("c002" in line for line in planned)
     done = ask("up", up)
-    assert any("c002" in line for line in read_lines(done, "changed", "hoff"))
-    assert [row.name for row in read_rows(done, "hoff")] == ["c000", "c001", "c002"]
+    assert any("c002" in line for line in read_answer(ClusterUp, done, "hoff").changed)
+    assert [row.name for row in read_answer(ClusterUp, done, "hoff").nodes] == ["c000", "c001", "c002"]
     assert "node c002 starting" in recording.lines
     report = ask("verify", VerifyOrder(cluster="lab", nodes=["c000"]))
     assert [node["node"] for node in report["nodes"]] == ["c000"]  # type: ignore[attr-defined]
     gone = ask("down", DownOrder(cluster="lab", force=True))
-    assert any("c000" in line for line in read_lines(gone, "changed", "hoff"))
+    assert any("c000" in line for line in read_answer(Changes, gone, "hoff").changed)
 
 
 @pytest.mark.slow

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from gpuprov.shapes.json_schema import documents, json_schema, write_schemas
-from tests.schemas import BEFORE
+from tests.schemas import BEFORE, SCHEMAS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 DOCS = Path(__file__).parents[3] / "docs"
 ADDED = {"seconds", "at"}  # by whoever prints it, to any document
@@ -35,3 +39,25 @@ def test_meanings_are_those_of_the_docstrings(tmp_path: Path) -> None:
     assert told["properties"]["schema"] == {"const": "gpuprov.verify/v1"}
     assert "hosts" not in told["required"]
     assert told["$defs"]["Check"]["properties"]["id"]["pattern"] == "^[a-z0-9-]{1,64}$"
+
+
+def test_every_reference_leads_somewhere() -> None:
+    """Those of schemas by hand too, which name parts of generated ones."""
+    for name, schema in SCHEMAS.items():
+        for reference in set(references_in(schema)):
+            file, _, pointer = reference.partition("#")
+            part = SCHEMAS[f"gpuprov.{file.removesuffix('.schema.json')}/v1"] if file else schema
+            for key in pointer.split("/")[1:]:
+                assert key in part, f"{name}: {reference}"
+                part = part[key]
+
+
+def references_in(part: object) -> Iterator[str]:
+    if isinstance(part, dict):
+        if isinstance(part.get("$ref"), str):
+            yield part["$ref"]
+        for value in part.values():
+            yield from references_in(value)
+    elif isinstance(part, list):
+        for value in part:
+            yield from references_in(value)

@@ -11,8 +11,9 @@ import pytest
 
 from gpuprov.cluster.transport import DriverTransport
 from gpuprov.core.errors import EngineError, HostNotReady, UsageError
-from gpuprov.documents.host_inventory import host_inventory_document, join_inventories, read_host_inventory
+from gpuprov.documents.host_inventory import join_inventories, read_host_inventory, tell_inventory
 from gpuprov.documents.inventory import Inventory
+from gpuprov.shapes.base import write
 from gpuprov.spanning.inventory_over_hosts import read_whole_inventory
 from gpuprov.spanning.parts import remote_transport
 from gpuprov.spanning.parts.remote_transport import RemoteTransport
@@ -37,7 +38,7 @@ def hosts(tmp_path: Path, recording: Recording) -> HostsInWorlds:
 
 
 def told_by(hosts: HostsInWorlds) -> dict[str, Any]:
-    return host_inventory_document(read_inventory(hosts.worlds["hoff"].host))
+    return write(tell_inventory(read_inventory(hosts.worlds["hoff"].host)))
 
 
 def test_the_nodes_of_all_hosts_are_in_the_inventory_with_the_way_to_them(hosts: HostsInWorlds) -> None:
@@ -50,7 +51,7 @@ def test_the_nodes_of_all_hosts_are_in_the_inventory_with_the_way_to_them(hosts:
     assert any(group.startswith("gpu_simulated") for group in found.groups)
     (warning,) = found.warnings
     assert "without the nodes of a host: hinton is unreachable since" in warning
-    document = {"schema": "gpuprov.inventory/v1", "host": dict(found.hosts["c000"], gpuprov_engine="lxd")}
+    document = {"schema": "gpuprov.inventory/v1", "version": 1, "host": dict(found.hosts["c000"], gpuprov_engine="lxd")}
     assert validate(document)
 
 
@@ -104,7 +105,7 @@ def test_what_a_host_says_cannot_steer_ansible(hosts: HostsInWorlds, path: tuple
 
 @pytest.mark.parametrize("name", ["-x", "a b", "{{ x }}", "", "all/../x"])
 def test_impossible_names_of_nodes_are_refused(name: str) -> None:
-    told = {"schema": "gpuprov.host-inventory/v1", "nodes": {name: {}}, "warnings": []}
+    told = {"schema": "gpuprov.host-inventory/v1", "version": 1, "nodes": {name: {}}, "warnings": []}
     with pytest.raises(HostNotReady):
         read_host_inventory(told, "hoff")
     assert read_host_inventory({**told, "nodes": {}}, "hoff") == Inventory(hosts={}, groups={})

@@ -14,8 +14,8 @@ from gpuprov.cluster.files import planned_member
 from gpuprov.cluster.leases import read_leases
 from gpuprov.cluster.network_plan import network_requests
 from gpuprov.cluster.networks import record_labels
-from gpuprov.cluster.offer import dump_offer, make_offer, read_offer
-from gpuprov.cluster.placement import Offer, Place, place_nodes
+from gpuprov.cluster.offer import make_offer
+from gpuprov.cluster.placement import Place, place_nodes
 from gpuprov.cluster.plan import Plan, plan_cluster
 from gpuprov.cluster.room import find_room
 from gpuprov.cluster.slices import Slice, slice_cluster
@@ -28,6 +28,8 @@ from gpuprov.host.remote.connection import SshConnection
 from gpuprov.host.remote.machine import RemoteMachine
 from gpuprov.planes.across.files import Reading, gather_files
 from gpuprov.planes.base import Crew
+from gpuprov.shapes.base import read, write
+from gpuprov.shapes.members import Offer
 from gpuprov.spanning.parts.over_hosts import machine_of
 from gpuprov.spec.addressing import node_name
 from gpuprov.spec.models import ClusterSpec, GpuSpec, HostSpec, NodesSpec, PlacementSpec
@@ -63,8 +65,8 @@ class Member:
     def offer(self, spec: ClusterSpec) -> Offer:
         driver = self.world.driver
         room = find_room(driver, self.world.host.limits(), promised_gib=0)
-        told = dump_offer(make_offer(spec, observe_cluster(driver, "lab"), self.place(), room, most=spec.nodes.count))
-        return read_offer(told, host=self.name)
+        told = make_offer(spec, observe_cluster(driver, "lab"), self.place(), room, most=spec.nodes.count)
+        return read(Offer, write(told))
 
     def plan(self, slice_: Slice, whole: WholeCluster) -> Plan:
         driver = self.world.driver

@@ -10,10 +10,11 @@ from gpuprov.cli.gpu_table import render_board
 from gpuprov.cluster.gpu_board import look_at_gpus
 from gpuprov.cluster.held_gpus import gpu_paths
 from gpuprov.cluster.leases import Neighbours
+from gpuprov.cluster.told_gpus import tell_board
 from gpuprov.core.errors import GpuprovError, UsageError
-from gpuprov.documents.gpus import board_document
 from gpuprov.drivers.networks import Exposure
 from gpuprov.planes.across.rows import list_rows
+from gpuprov.shapes.base import write
 from gpuprov.workflows import expose, remove_nodes, start_stop
 from gpuprov.workflows.create_node import CloneOrder, clone_node
 from gpuprov.workflows.enter_node import run_in_node
@@ -149,7 +150,7 @@ def test_a_copy_that_runs_is_told_as_one_that_can_open_the_node_s_gpu(world: Wor
     words = f"backup (lxd), a copy of c001, is running and can open {device} without a lease: fakectl stop backup"
     assert [str(use) for use in board.foreign] == [words]
     assert words in render_board(board, colour=False)
-    document = board_document(board, host="here")
+    document = write(tell_board(board, host="here"))
     validate({"version": 1, **document})
     (foreign,) = document["foreign"]
     where = {"node": "backup", "host": world.driver.host, "engine": "lxd"}

@@ -9,6 +9,7 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from msgspec import structs
 
 import gpuprov.workflows.prepare_host as prepare_host_module
 from gpuprov.cluster.image_parts import ImageParts
@@ -17,13 +18,14 @@ from gpuprov.core.group_files import LOCK_NAME, Gates
 from gpuprov.core.lock import host_lock
 from gpuprov.core.reporter import Silent
 from gpuprov.core.units import GIB
-from gpuprov.drivers.base import LABEL_CLUSTER, EngineCluster
+from gpuprov.drivers.base import LABEL_CLUSTER
 from gpuprov.drivers.networks import NetworkRequest
 from gpuprov.gpu.observe import observe
 from gpuprov.host.apt_progress import COMING
 from gpuprov.host.installed_packages import STATUS
 from gpuprov.provision.events import TaskEvent
 from gpuprov.provision.playbook import Play, PlayResult, TaskFailed
+from gpuprov.shapes.engine import EngineCluster
 from gpuprov.workflows.prepare_host import (
     HostOrder,
     describe_storage,
@@ -175,8 +177,8 @@ def test_nothing_to_do_is_an_unchanged_outcome(host: FakeHost) -> None:
 def test_what_nodes_are_put_on_is_told_where_it_is_new_or_slow(
     host: FakeHost, engine: dict[str, Any], changed: bool, says: str
 ) -> None:
-    facts = replace(host.open("lxd").facts(), free_bytes=12 * GIB)
-    note = describe_storage(replace(facts, **engine), changed=changed)
+    facts = structs.replace(host.open("lxd").facts(), free_bytes=12 * GIB)
+    note = describe_storage(structs.replace(facts, **engine), changed=changed)
     assert bool(note) == bool(says)
     assert says in note
 

@@ -11,7 +11,7 @@ import pytest
 from gpuprov.core.errors import EngineError, GpuprovError, HostNotReady, TimedOut, UsageError
 from gpuprov.drivers.base import ExecResult, NodeState
 from gpuprov.gpu.observe import observe
-from gpuprov.verify.smoke_result import KernelName, SmokeOrder
+from gpuprov.verify.smoke_result import SmokeOrder
 from gpuprov.workflows import smoke
 from gpuprov.workflows.smoke import smoke_local, smoke_nodes
 from tests.fakes.places import NOWHERE
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from gpuprov.drivers.base import Driver
     from gpuprov.drivers.networks import NetworkState
-    from gpuprov.verify.smoke_result import SmokeResult
+    from gpuprov.shapes.smoke_run import KernelName, SmokeResult
     from tests.conftest import Recording
 
 FACTS = Path(__file__).parents[1] / "verify" / "data" / "simulated.json"

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from gpuprov.drivers.base import Driver
     from gpuprov.gpu.models import HostGpus
     from gpuprov.shapes.verify import Report
+    from gpuprov.shapes.watch import Change
     from gpuprov.spec.models import GpuMode
-    from gpuprov.verify.changes import Change
     from tests.fakes.engine import Command
 
 FACTS = Path(__file__).parents[1] / "verify" / "data" / "simulated.json"
@@ -75,8 +75,8 @@ class Nodes:
         host = FakeHost(folder=NOWHERE, observe=simulate, looks=see_host)
         return verify_cluster(driver, "lab", host=host, nodes=nodes, reporter=Silent(), work=work)
 
-    def follow(self, *happenings: Callable[[], object]) -> list[tuple[int, str, str, str]]:
-        told: list[tuple[int, str, str, str]] = []
+    def follow(self, *happenings: Callable[[], object]) -> list[tuple[int, str | None, str, str]]:
+        told: list[tuple[int, str | None, str, str]] = []
         number = 0
 
         def rounds() -> Any:
@@ -176,8 +176,8 @@ def test_watch_survives_an_engine_that_dies() -> None:
         nodes.engine.faults.raise_at(EngineError("the engine is away"), lasting=True)
 
     assert nodes.follow(die, lambda: None, nodes.engine.faults.clear, lambda: None) == [
-        (1, "", "ok", "error"),
-        (3, "", "error", "ok"),
+        (1, None, "ok", "error"),
+        (3, None, "error", "ok"),
     ]
 
 

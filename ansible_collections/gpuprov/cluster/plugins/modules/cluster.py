@@ -149,10 +149,10 @@ ARGUMENTS: dict[str, Any] = {
 
 def act(module: Module) -> dict[str, Any]:
     """Bring the cluster to its state."""
-    from gpuprov.documents.nodes import row_document
     from gpuprov.host.local import LocalHost
     from gpuprov.planes.across.cluster_order import ClusterOrder, read_share, resolve_engine
     from gpuprov.planes.across.leaving import JobsPolicy
+    from gpuprov.shapes.base import write
     from gpuprov.spanning.ensure_over_hosts import ensure_over_hosts
     from gpuprov.workflows.ensure import ensure_cluster
 
@@ -180,10 +180,8 @@ def act(module: Module) -> dict[str, Any]:
         check=check,
     )
     results = present(ensured, diff=module._diff)  # noqa: SLF001 - Ansible's own way to ask
-    results["nodes"] = [row_document(row) for row in ensured.after]
+    results["nodes"] = [write(row) for row in ensured.after]
     if ensured.report is not None:
-        from gpuprov.shapes.base import write
-
         results["verify"] = write(ensured.report)
         if not ensured.report.passed:
             results |= failed_verification(ensured.report)

@@ -107,7 +107,7 @@ ARGUMENTS: dict[str, Any] = {"engine": ENGINE, "gpu_mode": GPU_MODE}
 
 def act(module: Module) -> dict[str, Any]:
     """Look at the host, at the hosts that were added, and at the leases."""
-    from gpuprov.documents.gpus import about_boards
+    from gpuprov.cluster.told_gpus import about_boards
     from gpuprov.host.local import LocalHost
 
     here, engine = LocalHost(), module.params["engine"]

@@ -163,9 +163,9 @@ def act(module: Module) -> dict[str, Any]:
     from gpuprov.cluster.node_order import NodeOrder
     from gpuprov.cluster.retry_after_wait import act_on_engine
     from gpuprov.core.names import check_cluster_name
-    from gpuprov.documents.nodes import row_document
     from gpuprov.host.local import LocalHost
     from gpuprov.planes.across.leaving import JobsPolicy
+    from gpuprov.shapes.base import write
     from gpuprov.spanning.ensure_node_over_hosts import ensure_node_over_hosts
     from gpuprov.spanning.parts.over_hosts import find_from_here
     from gpuprov.spec.mounts import parse_mount
@@ -205,7 +205,7 @@ def act(module: Module) -> dict[str, Any]:
             lambda driver, host: ensure_node(driver, order, goal, host, **told),
         )
     results = present(ensured, diff=module._diff)  # noqa: SLF001 - Ansible's own way to ask
-    return {**results, "node": row_document(ensured.after[0]) if ensured.after else None}
+    return {**results, "node": write(ensured.after[0]) if ensured.after else None}
 
 
 def main() -> None:

@@ -6,8 +6,8 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from gpuprov.documents.smoke_run import smoke_run_document
-from gpuprov.verify.smoke_result import SmokeResult
+from gpuprov.shapes.base import write
+from gpuprov.shapes.smoke_run import SmokeResult, SmokeRun
 from tests.schemas import validate
 
 FACTS = json.loads((Path(__file__).parents[1] / "verify" / "data" / "real.json").read_text())
@@ -18,14 +18,14 @@ LOST = SmokeResult(place="c001", verdict="unknown", simulated=True, evidence="no
 
 
 def test_what_the_kernels_printed_is_in_it() -> None:
-    document = smoke_run_document("matmul", [GOOD, LOST], host="h")
+    document = write(SmokeRun(host="h", kernel="matmul", results=(GOOD, LOST)))
     assert validate(document) == "gpuprov.smoke-run/v1"
     assert (document["passed"], document["simulated"]) == (False, True)
-    assert smoke_run_document("matmul", [GOOD], host="h")["passed"]
+    assert write(SmokeRun(host="h", kernel="matmul", results=(GOOD,)))["passed"]
 
 
 def test_no_place_passes_without_the_kernels_document() -> None:
-    document = smoke_run_document("matmul", [GOOD], host="h")
+    document = write(SmokeRun(host="h", kernel="matmul", results=(GOOD,)))
     document["results"][0]["document"] = None
     with pytest.raises(jsonschema.ValidationError):
         validate(document)
