@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Annotated, ClassVar, Literal
 
@@ -9,16 +10,20 @@ from msgspec import Meta
 
 from gpuprov.shapes.base import Document, Record, Shape
 from gpuprov.shapes.faults import Fault
+from gpuprov.shapes.job_order import JobOrder
 from gpuprov.shapes.jobs import JobId, OfCluster, SubmissionId
-from gpuprov.shapes.words import PYTHON_NAME, ExitStatus, Hash, HostName, Moment, Number, Seconds, Word
+from gpuprov.shapes.words import PYTHON_NAME, ExitStatus, Hash, HostName, Moment, Number, Path, Seconds, Word
 
 RunState = Literal["done", "failed", "running", "waiting"]
 _PARAM = r"param_[0-9]{3,6}"
-_STAMP = r"[0-9]{4}(-[0-9]{2}){5}"
+_MOMENT = r"[0-9]{4}(-[0-9]{2}){5}"
+_RUN_NAME = rf"^{_PARAM}/{_MOMENT}_num[1-9][0-9]{{0,5}}\Z"
+_STAMP = rf"^{_MOMENT}(_[1-9][0-9]{{0,5}})?\Z"
+_SERIES_NAME = r"^[A-Za-z0-9_][A-Za-z0-9_ .=+-]{0,99}\Z"
 Param = Annotated[str, Meta(pattern=rf"^{_PARAM}\Z")]
-RunName = Annotated[str, Meta(pattern=rf"^{_PARAM}/{_STAMP}_num[1-9][0-9]{{0,5}}\Z")]
-Stamp = Annotated[str, Meta(pattern=rf"^{_STAMP}(_[1-9][0-9]{{0,5}})?\Z")]
-SeriesName = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_ .=+-]{0,99}\Z")]
+RunName = Annotated[str, Meta(pattern=_RUN_NAME)]
+Stamp = Annotated[str, Meta(pattern=_STAMP)]
+SeriesName = Annotated[str, Meta(pattern=_SERIES_NAME)]
 Module = Annotated[str, Meta(pattern=rf"^({PYTHON_NAME}\.)?{PYTHON_NAME}\Z", max_length=1000)]
 Runs = Annotated[int, Meta(ge=0, le=10**7)]
 Column = Annotated[str, Meta(max_length=200)]
@@ -38,6 +43,24 @@ class GridChecked(Record, frozen=True, kw_only=True, tag="gpuprov.grid-checked/v
     files: tuple[str, ...]
     combinations: tuple[Hash, ...] | None
     faults: tuple[Fault, ...]
+
+
+class MissingRuns(Shape, frozen=True, kw_only=True):
+    """What `gpuwork/submit_grid.py` is asked for on stdin.
+
+    Attributes:
+        project: A folder in the node.
+        store: Where its runs are.
+        options: Of `python3 -m gpuwork.grid prepare`.
+        jobs: The folder of jobs.
+        order: What each run gets; in its command, `{folder}` stands for the submission that is prepared.
+    """
+
+    project: Path
+    store: Path
+    options: tuple[str, ...]
+    jobs: Path
+    order: JobOrder
 
 
 class GridPrepared(Record, frozen=True, kw_only=True, tag="gpuprov.grid-prepared/v1"):
@@ -291,3 +314,18 @@ class GridPulled(OfGrid, frozen=True, kw_only=True, tag="gpuprov.grid-pulled/v1"
     here: Number
     files: Annotated[int, Meta(ge=0)]
     bytes: Annotated[int, Meta(ge=0)]
+
+
+def is_run_name(text: str) -> bool:
+    """Whether a run can have this name."""
+    return re.match(_RUN_NAME, text) is not None
+
+
+def is_stamp(text: str) -> bool:
+    """Whether the folder of a submission can have this name."""
+    return re.match(_STAMP, text) is not None
+
+
+def is_series_name(text: str) -> bool:
+    """Whether a series can have this name."""
+    return re.match(_SERIES_NAME, text) is not None

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import csv
-import re
 from typing import TYPE_CHECKING, Final
 
 from gpuprov.shapes.cells import write_cells
+from gpuprov.shapes.grids import is_series_name
 from gpuwork.untrusted_files import names_in
 
 if TYPE_CHECKING:
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 ALLOWED: Final = "a list of pandas.Series with names, a dictionary of numbers or of lists of numbers, or None"
 _END: Final = ".csv"
 _MOST: Final = 100
-_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_ .=+-]{0,99}")
 
 ResultSeries = dict[str, list[tuple[str, str]]]
 
@@ -40,7 +39,7 @@ def as_series(returned: object) -> ResultSeries:
         raise WrongResult(f"main returned an object of type {type(returned).__name__}; allowed: {ALLOWED}")
     found: ResultSeries = {}
     for name, rows in pairs:
-        if not isinstance(name, str) or not _NAME.fullmatch(name):
+        if not isinstance(name, str) or not is_series_name(name):
             raise WrongResult(f"main returned a series with the name {name!r}; allowed: letters, digits, _ . = + -")
         if name in found:
             raise WrongResult(f"main returned two series with the name {name!r}")
@@ -94,5 +93,5 @@ def list_series_files(run: Path) -> list[Path]:
         names = names_in(run, within=run.parents[1])
     except OSError:
         return []
-    fitting = (name for name in names if name.endswith(_END) and _NAME.fullmatch(name.removesuffix(_END)))
+    fitting = (name for name in names if name.endswith(_END) and is_series_name(name.removesuffix(_END)))
     return [run / name for name in sorted(fitting)[:_MOST]]

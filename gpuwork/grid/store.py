@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, Literal
 import yaml
 
 from gpuprov.shapes.base import read
-from gpuprov.shapes.grids import GridDone
+from gpuprov.shapes.grids import GridDone, is_run_name
 from gpuwork.errors import StoreError
 from gpuwork.grid.values import as_plain, as_value, hash_values
 from gpuwork.units import MIB
@@ -34,7 +34,6 @@ SUBMISSIONS: Final = ".submissions"
 SUBMISSION: Final = "submission.json"
 VALUES: Final = "param2val.yaml"
 DONE: Final = "done.json"
-RUN_NAME: Final = re.compile(r"(param_[0-9]{3,6})/([0-9]{4}(?:-[0-9]{2}){5}_num([1-9][0-9]{0,5}))")
 _PARAM_NAME: Final = re.compile(r"param_([0-9]{3,6})")
 _LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _MOST_DONE: Final = 64 * 1024
@@ -73,7 +72,7 @@ def list_params(store: Path) -> list[Param]:
     for _, folder in sorted(found):
         head = _HASH_LINE.match(read_limited(folder / VALUES, limit=MIB, within=store) or b"")
         if head:
-            runs = [_run(path) for path in _runs(folder) if RUN_NAME.fullmatch(f"{folder.name}/{path.name}")]
+            runs = [_run(path) for path in _runs(folder) if is_run_name(f"{folder.name}/{path.name}")]
             ordered = tuple(sorted(runs, key=lambda run: run.number))
             params.append(Param(name=folder.name, values_hash=head[1].decode(), runs=ordered))
     return params

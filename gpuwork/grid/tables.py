@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import csv
-import re
 from typing import TYPE_CHECKING, Final
 
-from gpuprov.shapes.grids import Combination, GridListed, GridSeries
+from gpuprov.shapes.grids import Combination, GridListed, GridSeries, is_stamp
 from gpuwork.errors import StoreError
 from gpuwork.grid.results import columns_of, read_results
 from gpuwork.grid.series import list_series_files, read_series
@@ -26,7 +25,6 @@ MOST_COMBINATIONS: Final = 200  # that are drawn
 MOST_SERIES: Final = 20
 MOST_RUNS: Final = 10  # of a combination
 MOST_POINTS: Final = 200
-_STAMP: Final = re.compile(r"[0-9]{4}(?:-[0-9]{2}){5}(?:_[1-9][0-9]{0,5})?")
 _LABEL: Final = 200
 
 Points = tuple[tuple[str, str], ...]
@@ -100,7 +98,7 @@ def _submissions(store: Path) -> dict[str, tuple[str, ...]]:
         names = names_in(folder, within=store, folders=True)
     except OSError:
         return {}
-    for name in sorted(filter(_STAMP.fullmatch, names)):
+    for name in sorted(filter(is_stamp, names)):
         try:
             found[name] = read_submitted_runs(folder / name).told.runs
         except StoreError:  # noqa: PERF203  (the others are read)

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any, Final
 
-from gpuprov.planes.work.work_place import GRIDS
 from gpuprov.shapes.base import read
-from gpuprov.shapes.grids import GridChecked, GridListed, GridSubmitted
+from gpuprov.shapes.grids import GridChecked, GridListed, GridSubmitted, is_run_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _STATES: Final = ("done", "failed", "open")
-_STAMP: Final = r"[0-9]{4}(?:-[0-9]{2}){5}(?:_[1-9][0-9]{0,5})?"
-SUBMISSION: Final = re.compile(rf"{GRIDS}/([^/\x00-\x1f\x7f]+)/runs/\.submissions/({_STAMP})", re.ASCII)
-_RUN: Final = re.compile(r"param_[0-9]{3,6}/[0-9]{4}(?:-[0-9]{2}){5}_num[1-9][0-9]{0,5}", re.ASCII)
 _ABOUT: Final = frozenset(
     f"run.{name}" for name in ("state", "exit_status", "reason", "node", "gpus", "simulated", "started", "seconds")
 )
@@ -56,7 +51,7 @@ def read_table(told: Mapping[str, Any]) -> GridListed:
     names = [*map(run_name, table.runs)]
     for name, run in zip(names, table.runs, strict=True):
         is_known = run["run.state"] in _STATES and run["param_name"] in table.combinations
-        if not is_known or not _RUN.fullmatch(name):
+        if not is_known or not is_run_name(name):
             raise ValueError(f"a row belongs to no run: {name[:100]!r}")
     if len({*names}) < len(names):
         raise ValueError("a run occurs twice")

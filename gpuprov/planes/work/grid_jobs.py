@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from gpuprov.planes.work.grid_answers import SUBMISSION
-from gpuprov.planes.work.grid_desk import run_command
+from gpuprov.planes.work.grid_desk import run_command, store_of
+from gpuprov.shapes.grids import is_stamp
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -83,7 +83,7 @@ def _stamp(submission: Submission, name: str) -> str | None:
     """The name of the folder that a submission's runs were prepared in; None if it is not of this grid."""
     words = submission.order.command
     at = len(run_command("", 0)) - 2
-    found = SUBMISSION.fullmatch(words[at]) if len(words) > at + 1 else None
-    if found is None or found[1] != name or words != run_command(words[at], submission.order.retries):
+    if len(words) <= at + 1 or words != run_command(words[at], submission.order.retries):
         return None
-    return found[2]
+    folder, _, stamp = words[at].rpartition("/")
+    return stamp if is_stamp(stamp) and folder == f"{store_of(name)}/.submissions" else None

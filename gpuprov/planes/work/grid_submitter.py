@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Final
 
@@ -13,7 +12,8 @@ from gpuprov.planes.work.grid_desk import run_command, store_of
 from gpuprov.planes.work.job_desk import SUBMIT_S, telling_where_to_look
 from gpuprov.planes.work.node_program import NodeProgram
 from gpuprov.planes.work.work_place import FOLDER, text_argv
-from gpuprov.shapes.base import changed, write
+from gpuprov.shapes.base import changed, encode
+from gpuprov.shapes.grids import MissingRuns
 
 if TYPE_CHECKING:
     from gpuprov.planes.work.job_desk import JobDesk
@@ -62,18 +62,12 @@ class GridSubmitter(NodeProgram):
             GpuprovError: It was refused, or nobody can tell whether it was submitted.
         """
         asked = changed(jobs, name=name, command=run_command(PREPARED, jobs.retries), count=1)
-        told = {
-            "project": project,
-            "store": store_of(name),
-            "options": order.arguments,
-            "jobs": FOLDER,
-            "order": write(asked),
-        }
+        told = MissingRuns(project=project, store=store_of(name), options=order.arguments, jobs=FOLDER, order=asked)
         with telling_where_to_look(self.cluster):
             return self.ask(
                 lambda answer: read_grid_submitted(answer, name),
                 "submit",
-                stdin=json.dumps(told).encode(),
+                stdin=encode(told),
                 limit_s=scaled_limit_s(2 * SUBMIT_S),  # the project is frozen, and the runs are submitted
                 takes=[project],
             )

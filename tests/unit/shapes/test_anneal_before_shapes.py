@@ -77,16 +77,18 @@ def test_what_was_changed_is_none(name: str) -> None:
             read(KINDS[name], {**told, **wrong})
 
 
+HOSTILE: tuple[dict[str, Any], ...] = (
+    {"name": ".."}, {"state": "happy"}, {"chains": 0}, {"best": True}, {"best_state": ["1"]}, {"more": 1},
+    {"folder": "x" * 4097}, {"troubles": [{}]}, {"series": [{"chain": 0}]},
+    {"series": [{"chain": 0, "points": [[1000, 1e301]]}]}, {"series": [{"chain": 0, "points": [[1000]]}]},
+)  # fmt: skip
+OF_PART: tuple[dict[str, Any], ...] = ({"reason": "x" * 1001}, {"phase": "sleep"}, {"gpus": ["x y"]}, {"block": 0})
+
+
 def test_hostile_answers_are_refused() -> None:
     told = json.loads((DATA / "answers/shown.json").read_text())
     run = told["runs"][0]
-    (first, *parts), (chain, *_) = run["parts"], run["series"]
-    for wrong in (
-        {"name": ".."}, {"state": "happy"}, {"chains": 0}, {"best": True}, {"best_state": ["1"]}, {"more": 1},
-        {"folder": "x" * 4097}, {"parts": [{**first, "reason": "x" * 1001}]}, {"parts": [{**first, "phase": "sleep"}]},
-        {"parts": [{**first, "gpus": ["x y"]}]}, {"series": [{**chain, "points": [[1000, 1e301]]}]},
-        {"series": [{**chain, "points": [[1000]]}]}, {"series": [{"chain": 0}]}, {"troubles": [{}]},
-    ):  # fmt: skip
+    part = run["parts"][0]
+    for wrong in (*HOSTILE, *({"parts": [{**part, **one}]} for one in OF_PART)):
         with pytest.raises(ValueError, match=r" - at `\$"):
             read(AnnealShown, {**told, "runs": [{**run, **wrong}]})
-    assert len(parts) == 1
