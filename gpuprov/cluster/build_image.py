@@ -39,7 +39,7 @@ from gpuprov.provision.package_versions import ASK_VERSIONS, dump_versions
 from gpuprov.provision.payload import payload_stamp
 from gpuprov.provision.playbook import Play, PlayResult, RoleUse, run_play
 from gpuprov.provision.recipe import source_files
-from gpuprov.provision.recipe_record import record_recipe
+from gpuprov.provision.recipe_record import dump_recipe_record, record_recipe
 from gpuprov.provision.rootfs import default_cache, ensure_rootfs
 from gpuprov.provision.targets import Target
 from gpuprov.provision.user_roles import copied_roles
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from gpuprov.drivers.base import Driver, ImageState
     from gpuprov.drivers.networks import Attachment
     from gpuprov.provision.recipe import Recipe
-    from gpuprov.provision.recipe_record import RecipeRecord
+    from gpuprov.shapes.records import RecipeRecord
 
 OWNER = "(images)"  # no cluster can have this name: an image belongs to all of them
 PAYLOAD = "/var/cache/gpuprov"
@@ -307,7 +307,7 @@ def _play(driver: Driver, recipe: Recipe) -> Play:
 def _labels(driver: Driver, recipe: Recipe, record: RecipeRecord) -> dict[str, str]:
     return {
         LABEL_FINGERPRINT: record.fingerprint,
-        LABEL_RECIPE: record.dump(),
+        LABEL_RECIPE: dump_recipe_record(record),
         LABEL_IMAGE: recipe.base,
         LABEL_VERSION: __version__,
         LABEL_PACKAGES: dump_versions(_ask(driver, ASK_VERSIONS)),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from gpuprov.cluster import services
 from gpuprov.cluster.files import seed_files
 from gpuprov.cluster.order_label import renew_text
+from gpuprov.cluster.replacements import exposures_of
 from gpuprov.cluster.secrets import ensure_ssh_key, undo_new_keys
 from gpuprov.core.side_by_side import each
 from gpuprov.drivers.base import LABEL_FINGERPRINT, LABEL_IMAGE, LABEL_ORDER, LABEL_RECIPE, File, ImageState
@@ -17,10 +18,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from gpuprov.cluster.design import NodeDesign
-    from gpuprov.cluster.replacements import Replacement
     from gpuprov.core.reporter import Reporter
     from gpuprov.core.rollback import Rollback
     from gpuprov.drivers.base import Driver, NodeState
+    from gpuprov.shapes.records import Replacement
     from gpuprov.spec.models import ClusterSpec
 
 
@@ -98,7 +99,7 @@ def create_nodes(
             fingerprint = {LABEL_FINGERPRINT: request.labels[LABEL_FINGERPRINT]}
             unfinished = {key: value for key, value in request.labels.items() if key not in fingerprint}
             driver.clone_node(copied.source, replace(request, labels=unfinished))
-        for exposure in old.exposed if old else ():
+        for exposure in exposures_of(old) if old else ():
             driver.expose(design.name, exposure)
         reporter.node(design.name, "starting")
         driver.start_node(design.name)

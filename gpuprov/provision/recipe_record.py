@@ -3,48 +3,18 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Final, cast
 
-from gpuprov.core.answer_kinds import is_string, items_of, pick
 from gpuprov.core.fingerprint import short
+from gpuprov.shapes.base import read, write
+from gpuprov.shapes.records import RecipeRecord
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from gpuprov.core.answer_kinds import Accepts
     from gpuprov.provision.recipe import Recipe
 
 _NAMED: Final = 4
-_STRINGS: Final = items_of(is_string)
-_KINDS: Final[Mapping[str, Accepts]] = {
-    "fingerprint": is_string,
-    "base": is_string,
-    "packages": _STRINGS,
-    "python": _STRINGS,
-    "roles": lambda value: isinstance(value, dict) and all(map(is_string, value.values())),
-}
-
-
-@dataclass(frozen=True, kw_only=True)
-class RecipeRecord:
-    """The parts of a recipe that people know by name.
-
-    Attributes:
-        fingerprint: Of the whole recipe.
-        python: Python packages, as pip writes them.
-        roles: The user's own roles, each with the hash of its content.
-    """
-
-    fingerprint: str
-    base: str
-    packages: tuple[str, ...]
-    python: tuple[str, ...]
-    roles: Mapping[str, str]
-
-    def dump(self) -> str:
-        """The text of a label."""
-        return json.dumps(asdict(self), sort_keys=True, separators=(",", ":"))
 
 
 def record_recipe(recipe: Recipe, contents: Mapping[str, object]) -> RecipeRecord:
@@ -59,16 +29,17 @@ def record_recipe(recipe: Recipe, contents: Mapping[str, object]) -> RecipeRecor
     )
 
 
+def dump_recipe_record(record: RecipeRecord) -> str:
+    """The text of a label."""
+    return json.dumps(write(record), sort_keys=True, separators=(",", ":"))
+
+
 def read_recipe_record(text: str) -> RecipeRecord | None:
-    """Read what `dump` wrote; None for anything else, such as what another version recorded."""
+    """Read what `dump_recipe_record` wrote; None for anything else, such as what another version recorded."""
     try:
-        found = json.loads(text)
-        fingerprint, base, packages, python, roles = pick(found, _KINDS)
-    except (ValueError, TypeError, RecursionError):
+        return read(RecipeRecord, text)
+    except ValueError:
         return None
-    return RecipeRecord(
-        fingerprint=fingerprint, base=base, packages=tuple(packages), python=tuple(python), roles=dict(roles)
-    )
 
 
 def describe_lack(old: RecipeRecord, new: RecipeRecord) -> str:

@@ -2,42 +2,25 @@
 
 from __future__ import annotations
 
-import json
 import platform
 import re
 import shutil
 import time
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from gpuprov.core.answer_kinds import is_string, pick
 from gpuprov.core.errors import GpuprovError
 from gpuprov.core.execution import run
 from gpuprov.provision.rootfs import NO_KEY_FIX
 from gpuprov.provision.unfinished import unfinished_folder
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from gpuprov.shapes.base import encode, read
+from gpuprov.shapes.records import SecurityIndex
 
 FETCH_S: Final = 180.0
 MACHINE_CACHE: Final = Path("/var/cache/gpuprov")
 _KEYS: Final = "/usr/share/keyrings"
 _SUITE: Final = re.compile(r"[a-z]+")
 _STANZA: Final = re.compile(r"^(Package|Version): (\S+)$", re.MULTILINE)
-
-
-@dataclass(frozen=True, kw_only=True)
-class SecurityIndex:
-    """What was published for a suite.
-
-    Attributes:
-        fetched: When, in seconds since the epoch.
-        versions: The newest version of each package, by name.
-    """
-
-    fetched: float
-    versions: Mapping[str, str]
 
 
 def render_source(suite: str, *, ubuntu: bool, machine: str) -> str:
@@ -86,7 +69,7 @@ def fetch_index(suite: str, *, ubuntu: bool, cache: Path) -> SecurityIndex:
         text = "\n".join(path.read_text(encoding="utf-8") for path in (folder / "lists").glob("*_Packages"))
         index = SecurityIndex(fetched=time.time(), versions=parse_packages(text))
         kept = folder / "kept.json"
-        kept.write_text(json.dumps({"fetched": index.fetched, "versions": index.versions}), encoding="utf-8")
+        kept.write_bytes(encode(index))
         kept.replace(_place(cache, suite))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -117,17 +100,9 @@ def read_index(suite: str, cache: Path) -> SecurityIndex | None:
 
 def _read(path: Path) -> SecurityIndex | None:
     try:
-        fetched, versions = pick(json.loads(path.read_text(encoding="utf-8")), _KINDS)
-    except (OSError, ValueError, TypeError):
+        return read(SecurityIndex, path.read_bytes())
+    except (OSError, ValueError):
         return None
-    return SecurityIndex(fetched=fetched, versions=versions)
-
-
-def _is_versions(value: object) -> bool:
-    return isinstance(value, dict) and all(map(is_string, value.values()))
-
-
-_KINDS: Final = {"fetched": lambda value: isinstance(value, float), "versions": _is_versions}
 
 
 def _place(cache: Path, suite: str) -> Path:

@@ -11,7 +11,7 @@ from gpuprov.drivers.base import LABEL_ACCOUNT, LABEL_FINGERPRINT, LABEL_RECIPE,
 from gpuprov.gpu.observe import observe
 from gpuprov.planes.registry import PLANES, ROLES
 from gpuprov.planes.slurm.munge import LABEL_MUNGE_OWNER
-from gpuprov.provision.recipe_record import record_recipe
+from gpuprov.provision.recipe_record import dump_recipe_record, record_recipe
 from gpuprov.spec.models import ClusterSpec, GpuSpec, NodesSpec
 from gpuprov.spec.serialize import dump_spec, load_spec_json
 from gpuprov.spec.shared_folder import ACCOUNT_UID
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from gpuprov.core.outcome import Outcome
     from gpuprov.drivers.base import ExecResult
     from gpuprov.gpu.models import HostGpus
-    from gpuprov.provision.recipe_record import RecipeRecord
     from gpuprov.shapes.choices import Sharing
+    from gpuprov.shapes.records import RecipeRecord
     from gpuprov.workflows.cluster_up import UpResult
     from tests.conftest import Recording
     from tests.fakes.engine import Command
@@ -101,7 +101,7 @@ class World:
                 name=f"gpuprov-image-{role}",
                 labels={
                     LABEL_FINGERPRINT: _RECORDS[role].fingerprint,
-                    LABEL_RECIPE: _RECORDS[role].dump(),
+                    LABEL_RECIPE: dump_recipe_record(_RECORDS[role]),
                     LABEL_MUNGE_OWNER: "101:102",
                     LABEL_ACCOUNT: str(ACCOUNT_UID),
                 },

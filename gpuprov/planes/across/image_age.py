@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from gpuprov.cluster.state import ClusterState
     from gpuprov.drivers.base import Driver, NodeState
     from gpuprov.gpu.wheels import CudaWheels
-    from gpuprov.provision.recipe_record import RecipeRecord
+    from gpuprov.shapes.records import RecipeRecord
 
 UNKNOWN: Final = "made by an earlier gpuprov, which did not record what is in it"
 # Newer packages for a newer driver are no reason to replace a node: drivers run older ones.

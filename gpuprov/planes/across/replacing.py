@@ -8,11 +8,10 @@ the queue, and waited for; the file and the record go. A run that is killed in b
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from gpuprov.cluster.replacements import dump_replacements, read_replacements, replacement_of
+from gpuprov.cluster.replacements import dump_replacements, exposures_of, ghost_of, read_replacements, replacement_of
 from gpuprov.cluster.services import is_down, stop_well
 from gpuprov.cluster.state import observe_cluster
 from gpuprov.core.errors import EngineError, GpuprovError
@@ -21,15 +20,16 @@ from gpuprov.core.interrupts import to_its_end
 from gpuprov.drivers.base import LABEL_REPLACED
 from gpuprov.planes.across.kept_queue import arrival_files, forget_queue, go_on, keep_queue, queue_file, queue_of
 from gpuprov.planes.base import spec_of
+from gpuprov.shapes.base import changed
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-    from gpuprov.cluster.replacements import Replacement
     from gpuprov.cluster.state import ClusterState
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver, File, NodeState
     from gpuprov.host.base import Host
+    from gpuprov.shapes.records import Replacement
     from gpuprov.spec.models import ClusterSpec
 
 
@@ -53,12 +53,12 @@ def replacing(
     queue = queue_of(node, spec) if keeps else None
     written = replacement_of(node)
     try:
-        _write(driver, host, spec.name, replace(written, queue="stopped" if queue else "none"), reporter)
+        _write(driver, host, spec.name, changed(written, queue="stopped" if queue else "none"), reporter)
         if queue:
             with reporter.phase("queue"):
                 stop_well(driver, node.name, queue.service)
                 keep_queue(driver, spec.name, node.name, queue, reporter=reporter)
-            _write(driver, host, spec.name, replace(written, queue="kept", keeper=user_name()), reporter)
+            _write(driver, host, spec.name, changed(written, queue="kept", keeper=user_name()), reporter)
         yield
     except BaseException:
         unchecked = host.checked(lambda: None)  # if the cluster is elsewhere by now, this node goes on all the same
@@ -101,7 +101,7 @@ def mend_replacing(
 
 def _expose_again(driver: Driver, node: NodeState, one: Replacement, reporter: Reporter) -> None:
     """Give a new node the ports of the old one, where the run that made it was killed before."""
-    for exposure in one.exposed if node.id != one.id else ():
+    for exposure in exposures_of(one) if node.id != one.id else ():
         if exposure not in node.exposed:
             try:
                 driver.expose(node.name, exposure)
@@ -152,7 +152,7 @@ def arrivals_of(driver: Driver, name: str, written: Mapping[str, Replacement], s
         UsageError: Another user has that queue, or it is gone.
     """
     one = written.get(name)
-    queue = queue_of(one.ghost, spec) if one and one.queue == "kept" else None
+    queue = queue_of(ghost_of(one), spec) if one and one.queue == "kept" else None
     if one is None or queue is None:
         return ()
     path = queue_file(spec.name, name, engine=driver.name)

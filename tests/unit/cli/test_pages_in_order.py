@@ -19,7 +19,7 @@ from gpuprov.cluster.images import node_recipe
 from gpuprov.core.names import DEFAULT_CLUSTER
 from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_FINGERPRINT, LABEL_RECIPE, LABEL_ROLE
 from gpuprov.planes.registry import PLANES, load_draft
-from gpuprov.provision.recipe_record import record_recipe
+from gpuprov.provision.recipe_record import dump_recipe_record, record_recipe
 from gpuprov.spec.shared_folder import SHARED
 from tests.fakes.engine import FakeImage
 from tests.suggestions import READERS, parse
@@ -119,7 +119,7 @@ def give_images(world: World, checkout: Path) -> None:
         spec = load_draft(path).spec
         recipe = node_recipe(spec, PLANES[spec.nodes.role].recipe, world.gpus, init="systemd")
         record = record_recipe(recipe, recipe.hash_contents())
-        labels = {LABEL_FINGERPRINT: record.fingerprint, LABEL_RECIPE: record.dump()}
+        labels = {LABEL_FINGERPRINT: record.fingerprint, LABEL_RECIPE: dump_recipe_record(record)}
         beside = world.engine.images[spec.nodes.role].labels
         world.engine.images[spec.name] = FakeImage(id=spec.name, name=spec.name, labels={**beside, **labels})
 

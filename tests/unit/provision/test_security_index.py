@@ -73,7 +73,9 @@ def test_a_mirror_that_does_not_answer_leaves_what_there_was(tmp_path: Path, apt
     assert "debian-archive-keyring" in caught.value.fix
 
 
-@pytest.mark.parametrize("text", ["", "[]", '{"fetched": 1, "versions": {}}', '{"fetched": 1.0, "versions": {"a": 1}}'])
+@pytest.mark.parametrize(
+    "text", ["", "[]", '{"fetched": "1", "versions": {}}', '{"fetched": 1.0, "versions": {"a": 1}}']
+)
 def test_a_damaged_list_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     monkeypatch.setattr(security_index, "MACHINE_CACHE", tmp_path)
     (tmp_path / "security-bookworm.json").write_text(text)

@@ -16,7 +16,7 @@ from gpuprov.drivers.networks import Exposure
 from gpuprov.planes.across.kept_queue import queue_file
 from gpuprov.planes.across.rows import cluster_rows
 from gpuprov.planes.registry import PLANES, ROLES
-from gpuprov.provision.recipe_record import record_recipe
+from gpuprov.provision.recipe_record import dump_recipe_record, record_recipe
 from gpuprov.spec.models import ImageSpec
 from gpuprov.workflows.cluster_up import UpOrder, preview_up
 from gpuprov.workflows.remove_nodes import remove_nodes
@@ -41,7 +41,7 @@ def newer(world: World, count: int = 3, **more: Any) -> ClusterSpec:
         recipe = node_recipe(spec, PLANES[role].recipe, world.gpus, init="systemd")
         record = record_recipe(recipe, recipe.hash_contents())
         image = world.engine.images[role]
-        labels = {**image.labels, LABEL_FINGERPRINT: record.fingerprint, LABEL_RECIPE: record.dump()}
+        labels = {**image.labels, LABEL_FINGERPRINT: record.fingerprint, LABEL_RECIPE: dump_recipe_record(record)}
         world.engine.images[f"{role}-new"] = replace(image, id=f"{role}-new", name=f"new-{role}", labels=labels)
     return spec
 
