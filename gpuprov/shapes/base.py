@@ -23,6 +23,9 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """An object with these keys and no others."""
 
 
+_LOOKED_INTO: Final = (Shape, list, tuple, dict, float)
+
+
 class Record(Shape, frozen=True, kw_only=True, tag_field="schema"):
     """An object that names its schema, docs/NAME.schema.json for `gpuprov.NAME/v1`.
 
@@ -135,10 +138,12 @@ def _require_all(value: object, told: object, path: str) -> None:
         _require_fields(value, cast("Mapping[str, object]", told), path)
     elif isinstance(value, (list, tuple)):
         for number, (item, part) in enumerate(zip(value, cast("list[object]", told), strict=True)):
-            _require_all(item, part, f"{path}[{number}]")
-    elif isinstance(value, Mapping):
+            if isinstance(item, _LOOKED_INTO):
+                _require_all(item, part, f"{path}[{number}]")
+    elif isinstance(value, dict):
         for key, item in value.items():
-            _require_all(item, cast("Mapping[object, object]", told).get(key), f"{path}.{key}")
+            if isinstance(item, _LOOKED_INTO):
+                _require_all(item, cast("Mapping[object, object]", told).get(key), f"{path}.{key}")
     elif isinstance(value, float) and not math.isfinite(value):
         raise ValueError(f"Expected a finite number - at `{path}`")
 
