@@ -478,9 +478,9 @@ def test_the_page_of_the_queue_is_shown_to_who_has_the_password(desk: Desk) -> N
 @pytest.mark.parametrize("desk", LXD_WORKERS, indirect=True)
 def test_a_cluster_grows_and_shrinks_beside_its_queue(desk: Desk) -> None:
     engine, name = ("--engine", desk.engine), ("--name", desk.place.cluster)
-    jobs = [desk.submit("--no-project", "--", "sleep", "8") for _ in range(2)]
+    jobs = [desk.submit("--no-project", "--", "sleep", "15") for _ in range(2)]
     desk.gpuprov("cluster", "up", "-n", "3", *name, *engine, "--no-verify")
-    waiting = desk.submit("--no-project", "--count", "3", "--", "sleep", "1")
+    waiting = desk.submit("--no-project", "--count", "3", "--", "sleep", "4")
     refused = desk.gpuprov("cluster", "up", "-n", "1", *name, *engine, "--no-verify", expect=2)
     assert "of work" in refused.stderr
     desk("jobs", "wait", *jobs, waiting)
