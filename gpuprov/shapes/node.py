@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Final, Literal
+from typing import Annotated, Literal
 
 from msgspec import Meta
 
 from gpuprov.shapes.base import Document, Shape
+from gpuprov.shapes.limits import GIB
 from gpuprov.shapes.words import Size
 
 Port = Annotated[int, Meta(ge=1, le=65535)]
 NodeStatus = Literal["running", "stopped", "frozen", "error"]
-_GIB: Final = 1 << 30
 
 
 class NodeLimits(Shape, frozen=True, kw_only=True):
@@ -30,7 +30,7 @@ class NodeLimits(Shape, frozen=True, kw_only=True):
     def words(self) -> str:
         """All three."""
         processes = f"{self.processes} processes" if self.processes else "processes without limit"
-        memory = f"{self.memory_bytes / _GIB:.1f} GiB of memory" if self.memory_bytes else "memory without limit"
+        memory = f"{self.memory_bytes / GIB:.1f} GiB of memory" if self.memory_bytes else "memory without limit"
         cpus = f"{self.cpus} CPU{'s' if self.cpus > 1 else ''}" if self.cpus else "all CPUs"
         return f"{processes}, {memory}, {cpus}"
 
