@@ -59,7 +59,7 @@ def test_gpuwork_looks_for_jobs_in_the_folder_that_nodes_share() -> None:
 
 def install(tmp_path: Path, *options: str) -> bool:
     """Apply the part of the role that copies the package; whether it changed something, or would have."""
-    variables = {"work_source": str(tmp_path / "source"), "work_target": str(tmp_path / "target")}
+    variables = {"package_source": str(tmp_path / "source"), "package_target": str(tmp_path / "in/target")}
     play = {"hosts": "localhost", "connection": "local", "gather_facts": False, "vars": variables}
     (tmp_path / "play.yml").write_text(yaml.safe_dump([{**play, "tasks": load("tasks/package.yml")}]))
     done = subprocess.run(
@@ -76,7 +76,7 @@ def install(tmp_path: Path, *options: str) -> bool:
 
 @pytest.mark.slow
 def test_the_package_is_copied_once_and_again_when_it_changes(tmp_path: Path) -> None:
-    source, target = tmp_path / "source", tmp_path / "target"
+    source, target = tmp_path / "source", tmp_path / "in/target"
     source.mkdir()
     (source / "one.py").write_text("FIRST = 1\n")
     (source / "one.py").chmod(0o600)
