@@ -8,7 +8,7 @@ import shutil
 import sys
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -306,7 +306,8 @@ def _fill(work: Path, copy: Path | None) -> None:
 def _drop_caches(home: Path) -> None:
     """Remove what would make the next time faster: no other run has this home, and thousands of them fill a disk."""
     for cache in () if home.is_symlink() else _CACHES:
-        shutil.rmtree(home / cache, ignore_errors=True)
+        with suppress(RecursionError):
+            shutil.rmtree(home / cache, ignore_errors=True)
 
 
 def _now() -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _OWN: Final = b"\0-m\0gpuwork."  # workers, and what waits for a run
+_LIMIT_S: Final = 60.0
 PLACE: Final = Path("/dev/shm")  # noqa: S108  (what is looked through)
 
 
@@ -24,9 +26,11 @@ def drop_shared_memory(marks: Mapping[str, str], *, since: float, place: Path = 
     """
     if os.geteuid() == 0 or is_needed(marks):
         return
-    with suppress(OSError):
-        for path in place.iterdir():
-            _drop(path, since)
+    # However deep folders are; those that still have older files stay
+    written = ["-mindepth", "1", "-xdev", "-uid", str(os.geteuid()), "-newermt", f"@{since:.3f}"]
+    argv = ["find", str(place), *written, "-delete"]
+    with suppress(OSError, subprocess.TimeoutExpired):
+        subprocess.run(argv, check=False, capture_output=True, timeout=_LIMIT_S)  # noqa: S603
 
 
 def is_needed(marks: Mapping[str, str]) -> bool:
@@ -44,16 +48,3 @@ def is_needed(marks: Mapping[str, str]) -> bool:
             if is_ours and int(folder.name) not in above and _OWN not in (folder / "cmdline").read_bytes():
                 return True
     return False
-
-
-def _drop(path: Path, since: float) -> None:
-    with suppress(OSError):  # another account's, or gone
-        status = path.lstat()
-        if status.st_uid != os.geteuid() or status.st_mtime < since:
-            return
-        if path.is_dir() and not path.is_symlink():
-            for below in path.iterdir():
-                _drop(below, since)
-            path.rmdir()
-        else:
-            path.unlink()

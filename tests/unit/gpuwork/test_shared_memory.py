@@ -31,7 +31,17 @@ def test_what_was_written_since_the_run_began_is_removed(tmp_path: Path, monkeyp
     fill(tmp_path)
     monkeypatch.setattr("gpuwork.jobs.shared_memory.is_needed", lambda _marks: False)
     monkeypatch.setattr("os.geteuid", lambda: 1000)
-    for path in (tmp_path, *tmp_path.rglob("*")):
+    deep = tmp_path / "deep"
+    deep.mkdir()
+    at = os.open(deep, os.O_RDONLY)
+    for _ in range(1500):  # more than Python recurses, and than a path can name
+        os.mkdir("longer_name", dir_fd=at)
+        below = os.open("longer_name", os.O_RDONLY, dir_fd=at)
+        os.fchown(below, 1000, -1)
+        os.close(at)
+        at = below
+    os.close(at)
+    for path in (*tmp_path.iterdir(), *(tmp_path / "folder").rglob("*")):
         os.chown(path, 1000, -1, follow_symlinks=False)
     drop_shared_memory(RUN, since=began, place=tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["old"]
