@@ -45,8 +45,10 @@ def main(arguments: list[str]) -> int:
     asked = parse_arguments(arguments)
     verbs = {"check": _check, "submit": _submit, "list": _list, "show": _show, "logs": _logs}
     verbs |= {"cancel": _cancel, "rm": _remove, "tidy": _tidy, "wait": _wait, "workers": _workers}
+    store = _store(asked)
     try:
-        with writing(_store(asked), failed="the folder of jobs cannot be read or written"):
+        with writing(store, failed="the folder of jobs cannot be read or written"):
+            refuse_link(store)
             document, code = verbs[asked.verb](asked)
     except WorkError as error:
         document, code = Error(error=error.parts), error.exit_code
@@ -156,6 +158,4 @@ def _batch(asked: argparse.Namespace) -> Batch:
 
 
 def _store(asked: argparse.Namespace) -> Path:
-    store = Path(asked.folder).absolute()
-    refuse_link(store)
-    return store
+    return Path(asked.folder).absolute()

@@ -452,6 +452,10 @@ def test_a_folder_of_jobs_that_cannot_be_read_is_told(held: Jobs) -> None:
     error = held("list", code=3)["error"]
     assert error["what"] == "the folder of jobs cannot be read or written"
     assert "Not a directory" in error["evidence"]
+    held.folder = held.folder.with_name("j" * 256)  # not even its kind may be asked for, as below a folder of root's
+    error = held("list", code=3)["error"]
+    assert error["what"] == "the folder of jobs cannot be read or written"
+    assert "File name too long" in error["evidence"]
 
 
 def test_a_submission_that_somebody_changed_does_not_hide_the_others(held: Jobs) -> None:
