@@ -33,6 +33,7 @@ from benchmarks.many_hosts import GPUS
 from gpuprov.core.execution import Piped
 from gpuprov.core.reporter import Silent
 from gpuprov.documents.inventory import render_script
+from gpuprov.fleet.fleet import Fleet
 from gpuprov.host.remote.connection import SshConnection
 from gpuprov.host.remote.exchange import Exchange
 from gpuprov.host.remote.hosts import HostsBySsh
@@ -44,12 +45,12 @@ from gpuprov.shapes.base import write
 from gpuprov.shapes.nodes import ClusterStatus
 from gpuprov.shapes.outcome import Plan
 from gpuprov.spanning.hosts_up import look_and_plan_over_hosts
-from gpuprov.spanning.inventory_over_hosts import read_whole_inventory
 from gpuprov.spanning.parts.agree import HostsUpOrder
 from gpuprov.spanning.parts.host_statuses import host_statuses
 from gpuprov.spanning.parts.over_hosts import require_spanning
 from gpuprov.spec import addressing, validate
 from gpuprov.spec.draft import Draft
+from gpuprov.stories.inventory import read_inventory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -106,7 +107,8 @@ def status(known: Mapping[str, RemoteMachine], hosts: HostsBySsh) -> object:
 
 def inventory(known: Mapping[str, RemoteMachine], hosts: HostsBySsh) -> object:
     """`inventory --list`, on a machine without an engine."""
-    found = read_whole_inventory(cast("Any", SimpleNamespace(engines=())), known, hosts)
+    here = cast("Any", SimpleNamespace(engines=(), name="here"))
+    found = read_inventory(Fleet(here=here, others=known, connect=lambda: hosts, reporter=Silent()))
     if found.warnings:
         raise SystemExit(found.warnings[0])
     return render_script(found)

@@ -19,9 +19,8 @@ from typing import TYPE_CHECKING, Any
 from benchmarks.many_hosts import members_of, offers_of, spec_of, underlay, whole_of
 from gpuprov import __version__
 from gpuprov.cluster.whole import WholeCluster, dump_whole
-from gpuprov.documents.host_inventory import tell_inventory
 from gpuprov.documents.host_part import tell_part
-from gpuprov.documents.inventory import build_inventory
+from gpuprov.documents.inventory import tell_nodes
 from gpuprov.host.remote.lines import PROTOCOL, Lines, render_line
 from gpuprov.host.remote.requests import MOST_REQUEST_BYTES
 from gpuprov.planes.across.rows import node_row
@@ -128,7 +127,7 @@ class FakeHosts:
 
     def _inventory(self, member: FakeMember, _asked: Mapping[str, Any]) -> dict[str, Any]:
         nodes = [("lxd", node) for node in member.nodes]
-        return write(tell_inventory(build_inventory(nodes, lambda _mode: member.place.gpus, host=member.name)))
+        return write(tell_nodes(nodes, lambda _mode: member.place.gpus))
 
 
 def write_members(hosts: FakeHosts, folder: Path) -> Path:

@@ -29,7 +29,7 @@ from gpuprov.cluster.placement import Place, place_nodes
 from gpuprov.cluster.slices import slice_cluster
 from gpuprov.cluster.state import ClusterState
 from gpuprov.cluster.whole import WholeCluster, dump_whole, parse_whole
-from gpuprov.documents.inventory import build_inventory
+from gpuprov.documents.inventory import join_inventories, tell_nodes
 from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_FINGERPRINT, LABEL_GPUS, LABEL_ROLE, LABEL_SHARING, NodeState
 from gpuprov.gpu.allocate import Claims, Lease
 from gpuprov.gpu.observe import observe
@@ -162,7 +162,7 @@ def status(members: list[FakeMember]) -> int:
 def inventory(members: list[FakeMember], gpus: HostGpus) -> int:
     """Ansible's inventory; returns the number of its hosts."""
     nodes = [("lxd", node) for member in members for node in member.nodes]
-    return len(build_inventory(nodes, lambda _mode: gpus, host="h0000").hosts)
+    return len(join_inventories({"h0000": tell_nodes(nodes, lambda _mode: gpus)}, "h0000").hosts)
 
 
 def overlay(hosts: int) -> int:

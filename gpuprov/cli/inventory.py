@@ -12,6 +12,7 @@ from gpuprov.core.errors import UsageError
 if TYPE_CHECKING:
     from gpuprov.cli.session import Session
     from gpuprov.documents.inventory import Inventory
+    from gpuprov.shapes.inventory import HostVariables
 
 
 @click.command()
@@ -23,25 +24,27 @@ if TYPE_CHECKING:
 @click.pass_obj
 def command(session: Session, wanted: str, host: str | None) -> None:
     """Print the nodes of all engines and hosts as an Ansible inventory; also works as an inventory script."""
-    from gpuprov.cli.spanning import remembered_hosts, way_to_hosts
-    from gpuprov.documents.inventory import render_graph, render_script, tell_script, tell_variables
+    from gpuprov.cli.open_fleet import open_fleet
+    from gpuprov.documents.inventory import render_graph, render_script, tell_script
+    from gpuprov.shapes.base import write
     from gpuprov.shapes.inventory import InventoryDocument
-    from gpuprov.spanning.inventory_over_hosts import read_whole_inventory
+    from gpuprov.stories.inventory import read_inventory
 
-    inventory = read_whole_inventory(session.host, remembered_hosts(), way_to_hosts(session))
+    inventory = read_inventory(open_fleet(session))
     for warning in inventory.warnings:
         session.reporter.warn(warning)
     if host is not None:
-        variables = dict(_host(inventory, host))
-        session.show(InventoryDocument(host=tell_variables(variables)), json.dumps(variables, indent=2))
+        variables = _host(inventory, host)
+        session.show(InventoryDocument(host=variables), json.dumps(write(variables), indent=2))
     elif wanted == "graph":
         session.show(InventoryDocument(groups=inventory.groups), render_graph(inventory))
     else:
-        script = json.dumps(render_script(inventory), indent=2)
-        session.show(InventoryDocument(inventory=tell_script(inventory)), script)
+        session.show(
+            InventoryDocument(inventory=tell_script(inventory)), json.dumps(render_script(inventory), indent=2)
+        )
 
 
-def _host(inventory: Inventory, name: str) -> dict[str, object]:
+def _host(inventory: Inventory, name: str) -> HostVariables:
     if name not in inventory.hosts:
         from gpuprov.core.names import fold
 
@@ -50,4 +53,4 @@ def _host(inventory: Inventory, name: str) -> dict[str, object]:
             evidence=f"hosts: {fold(list(inventory.hosts)) or 'none'}",
             fix="gpuprov inventory --graph",
         )
-    return dict(inventory.hosts[name])
+    return inventory.hosts[name]

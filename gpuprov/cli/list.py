@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from functools import partial
-from itertools import chain
 from typing import TYPE_CHECKING
 
 import click
 
 from gpuprov.cli import spanning
-from gpuprov.cli.engine import ask_engines, engine_option
+from gpuprov.cli.engine import engine_option
 from gpuprov.cli.tables import render_table
 
 if TYPE_CHECKING:
@@ -23,16 +21,16 @@ if TYPE_CHECKING:
 @click.pass_obj
 def command(session: Session, everything: bool, engine: str | None) -> int:  # noqa: FBT001 - click's signature
     """List the nodes of all clusters on all engines."""
+    from gpuprov.cli.open_fleet import open_fleet
     from gpuprov.drivers.base import ROLE_BUILDER
-    from gpuprov.planes.across.rows import list_rows
+    from gpuprov.serving.questions.nodes import NODES, ListOrder
     from gpuprov.shapes.nodes import Nodes
 
-    others = spanning.list_nodes(session, everything=everything) if engine is None else None
-    rows: list[NodeRow] = []
-    if others is None or any(door.installed() for door in session.host.engines):
-        rows += chain.from_iterable(ask_engines(session, engine, partial(list_rows, everything=everything)))
-    rows += others.rows if others else ()
-    with_host = others is not None
+    fleet = open_fleet(session, here_alone=engine is not None)
+    told = fleet.ask(NODES, ListOrder(everything=everything, engine=engine or ""))
+    told.require_answer()
+    rows = [row for nodes in told.answers.values() for row in nodes.nodes]
+    with_host = bool(fleet.others)
     cells = [
         (
             *(row.name, *((row.host,) if with_host else ()), _cluster(row), row.engine, row.role, row.status),
@@ -59,8 +57,8 @@ def command(session: Session, everything: bool, engine: str | None) -> int:  # n
         if rows
         else "no nodes; create some: gpuprov cluster up -n 4"
     )
-    error = others.error if others else None
-    return spanning.show_result(session, Nodes(host=session.host.name, nodes=tuple(rows)), text, error, 0)
+    document = Nodes(host=session.host.name, nodes=tuple(rows))
+    return spanning.show_result(session, document, text, told.error, 0)
 
 
 def _cluster(row: NodeRow) -> str:

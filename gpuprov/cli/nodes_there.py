@@ -24,9 +24,9 @@ def change_there(session: Session, engine: str | None, names: Sequence[str], cha
     """
     from gpuprov.core.errors import UsageError
     from gpuprov.core.names import fold
+    from gpuprov.host.remote.several import part_error
     from gpuprov.shapes.outcome import Changes
     from gpuprov.spanning.nodes_over_hosts import change_nodes_there, locate_nodes, refuse_absent
-    from gpuprov.spanning.parts.over_hosts import part_error
 
     known = spanning.remembered_hosts()
     if engine is not None or not known:
@@ -95,8 +95,8 @@ def clone_there(session: Session, engine: str | None, order: CloneOrder) -> int 
 
 
 def _show_created(session: Session, done: HostedNode) -> int:
+    from gpuprov.host.remote.several import part_error
     from gpuprov.shapes.outcome import Changes
-    from gpuprov.spanning.parts.over_hosts import part_error
 
     error = part_error(done.failed, of=done.asked, what="hosts do not know the new node yet")
     text = "\n".join(done.outcome.changed) or "unchanged"

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from gpuprov.host.remote.hosts import HostsBySsh
     from gpuprov.host.remote.machine import RemoteMachine
     from gpuprov.planes.across.leaving import JobsPolicy
-    from gpuprov.spanning.list_over_hosts import ListedNodes
     from gpuprov.spanning.parts.agree import HostsUpOrder
     from gpuprov.spanning.parts.over_hosts import SpanningCluster
 
@@ -137,10 +136,10 @@ def nothing_to_do(older: Sequence[str]) -> str:
 def status(session: Session, seen: SpanningCluster) -> int:
     """`cluster status` over hosts."""
     from gpuprov.cli.node_table import render_limits, render_nodes
+    from gpuprov.host.remote.several import part_error
     from gpuprov.shapes.nodes import ClusterStatus
     from gpuprov.spanning.parts.host_statuses import host_statuses
     from gpuprov.spanning.parts.lost_service import tell_lost_service
-    from gpuprov.spanning.parts.over_hosts import part_error
     from gpuprov.spec.shared_folder import SHARED, folder_of
 
     told = [row for row in seen.rows if row.host not in seen.failed]
@@ -160,16 +159,6 @@ def status(session: Session, seen: SpanningCluster) -> int:
     )
     error = part_error(seen.failed, of=len(seen.machines), besides=tell_lost_service(seen))
     return show_result(session, document, text, error, 0)
-
-
-def list_nodes(session: Session, *, everything: bool) -> ListedNodes | None:
-    """The nodes of hosts that were added; None where there are none."""
-    known = remembered_hosts()
-    if not known:
-        return None
-    from gpuprov.spanning.list_over_hosts import list_over_hosts
-
-    return list_over_hosts(known, way_to_hosts(session), everything=everything)
 
 
 def losses_of(seen: SpanningCluster) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 SILENCE_S: Final = 300.0
+QUESTION_S: Final = 25.0  # for another host to answer a question: the engines there have 10 s of it
 VARIABLE: Final = "GPUPROV_SILENCE_S"
 
 

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, fields
-from functools import partial
-from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, TypeVar, get_type_hints
 
 from gpuprov.assets import get_asset
-from gpuprov.cluster.find_engine import warn_of_silence
 from gpuprov.cluster.nodes_elsewhere import (
     CLUSTER_NODES,
     NODE_RUN,
@@ -22,14 +19,16 @@ from gpuprov.cluster.share_look import ShareOrder, look_at_share
 from gpuprov.core.errors import UsageError
 from gpuprov.core.names import check_cluster_name
 from gpuprov.documents.envelope import plain
-from gpuprov.host.survey import default_engine, survey
-from gpuprov.planes.across.rows import list_rows
+from gpuprov.host.survey import default_engine
 from gpuprov.planes.over_hosts.absence import AbsenceOrder
 from gpuprov.planes.over_hosts.host_look import survey_host
 from gpuprov.serving import member_clusters, member_create, member_nodes
-from gpuprov.serving.member_ansible import InventoryOrder, RunOrder, serve_inventory, serve_run
+from gpuprov.serving.member_ansible import RunOrder, serve_run
 from gpuprov.serving.member_ready import ReadyOrder, serve_ready
-from gpuprov.shapes.nodes import Nodes
+from gpuprov.serving.questions.gpus import GPUS
+from gpuprov.serving.questions.hardware import HARDWARE
+from gpuprov.serving.questions.inventory import INVENTORY
+from gpuprov.serving.questions.nodes import NODES
 from gpuprov.shapes.outcome import Changes
 from gpuprov.spec.models import ENGINES
 from gpuprov.workflows.prepare_host import HostOrder, own_program, prepare_host, variables_for
@@ -50,13 +49,6 @@ Wanted = TypeVar("Wanted")
 @dataclass(frozen=True, kw_only=True)
 class LookOrder:
     """`look`: the host itself."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class ListOrder:
-    """`list`: the nodes of all clusters."""
-
-    everything: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,13 +114,6 @@ def _look(_order: LookOrder, host: Host, _reporter: Reporter) -> Shown:
     return survey_host(host)
 
 
-def _list(order: ListOrder, host: Host, reporter: Reporter) -> Nodes:
-    seen = survey(host.engines, partial(list_rows, everything=order.everything))
-    seen.require_answer()
-    warn_of_silence(seen.errors, reporter)
-    return Nodes(host=host.name, nodes=tuple(chain.from_iterable(seen.answers.values())))
-
-
 def _prepare(order: PrepareOrder, host: Host, reporter: Reporter) -> Changes:
     engine = next((name for name in ENGINES if name == order.engine), default_engine(host.engines))
     prepared = HostOrder(
@@ -155,7 +140,7 @@ def _run(order: NodeRunOrder, host: Host, _reporter: Reporter) -> NodeRun:
 
 VERBS: Final[Mapping[str, tuple[type, Serve]]] = {
     "look": (LookOrder, _look),
-    "list": (ListOrder, _list),
+    **{question.verb: (question.order, question.here) for question in (NODES, GPUS, HARDWARE, INVENTORY)},
     "status": (member_clusters.StatusOrder, member_clusters.serve_status),
     "part": (member_clusters.PartOrder, member_clusters.serve_part),
     "key": (member_clusters.KeyOrder, member_clusters.serve_key),
@@ -166,7 +151,6 @@ VERBS: Final[Mapping[str, tuple[type, Serve]]] = {
     "down": (member_clusters.DownOrder, member_clusters.serve_down),
     "verify": (member_clusters.VerifyOrder, member_clusters.serve_verify),
     "prepare": (PrepareOrder, _prepare),
-    "hardware": (member_nodes.HardwareOrder, member_nodes.serve_hardware),
     "find": (member_nodes.FindOrder, member_nodes.serve_find),
     "hold": (member_nodes.HoldOrder, member_nodes.serve_hold),
     "release": (member_nodes.ReleaseOrder, member_nodes.serve_release),
@@ -175,7 +159,6 @@ VERBS: Final[Mapping[str, tuple[type, Serve]]] = {
     "nodes": (member_nodes.NodesOrder, member_nodes.serve_nodes),
     "tell": (member_nodes.TellOrder, member_nodes.serve_tell),
     "share": (ShareOrder, _share),
-    "inventory": (InventoryOrder, serve_inventory),
     "run": (RunOrder, serve_run),
     CLUSTER_NODES: (ClusterNodesOrder, _nodes),
     NODE_RUN: (NodeRunOrder, _run),

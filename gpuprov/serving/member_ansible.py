@@ -1,4 +1,4 @@
-"""What a controller's Ansible asks of this host: its nodes, and to run a command in one of them."""
+"""What a controller's Ansible has this host do: run a command in one of its nodes."""
 
 from __future__ import annotations
 
@@ -9,19 +9,11 @@ from typing import TYPE_CHECKING
 
 from gpuprov.cluster.transport import DriverTransport
 from gpuprov.core.errors import UsageError
-from gpuprov.documents.host_inventory import tell_inventory
 from gpuprov.shapes.members import Ran
-from gpuprov.workflows.read_inventory import read_inventory
 
 if TYPE_CHECKING:
     from gpuprov.core.reporter import Reporter
     from gpuprov.host.base import Host
-    from gpuprov.shapes.inventory import HostInventory
-
-
-@dataclass(frozen=True, kw_only=True)
-class InventoryOrder:
-    """`inventory`: the nodes of all clusters, as Ansible's inventory has them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,11 +30,6 @@ class RunOrder:
     argv: list[str]
     environment: list[str] = field(default_factory=list)
     stdin: str = field(default="", repr=False)
-
-
-def serve_inventory(_order: InventoryOrder, host: Host, _reporter: Reporter) -> HostInventory:
-    """The answer to `inventory`."""
-    return tell_inventory(read_inventory(host))
 
 
 def serve_run(order: RunOrder, host: Host, _reporter: Reporter) -> Ran:

@@ -25,10 +25,8 @@ from gpuprov.planes.across.renew import renew_cluster
 from gpuprov.planes.base import Departure
 from gpuprov.planes.over_hosts.host_part import look_at_part
 from gpuprov.planes.registry import PLANES
-from gpuprov.shapes.hardware import Hardware
 from gpuprov.shapes.members import FoundParts
 from gpuprov.shapes.outcome import Changes
-from gpuprov.workflows.hardware import ask_this_machine, look_at_nodes
 from gpuprov.workflows.remove_nodes import remove_nodes
 from gpuprov.workflows.start_stop import restore, snapshot, start_nodes, stop_nodes
 
@@ -41,13 +39,6 @@ if TYPE_CHECKING:
     from gpuprov.drivers.networks import NetworkState
     from gpuprov.host.base import Host
     from gpuprov.planes.over_hosts.host_part import HostPart
-
-
-@dataclass(frozen=True, kw_only=True)
-class HardwareOrder:
-    """`hardware`: the processors and GPUs of the host, and of its running nodes of a cluster."""
-
-    cluster: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,18 +110,6 @@ class TellOrder:
 
     cluster: str
     whole: str = field(repr=False)
-
-
-def serve_hardware(order: HardwareOrder, host: Host, reporter: Reporter) -> Hardware:
-    """What `hardware` tells there."""
-    connect = partial(engine_of_cluster, check_cluster_name(order.cluster), host.engines, reporter=reporter)
-    own = ask_this_machine()
-    try:
-        nodes = look_at_nodes(connect, order.cluster)
-    except GpuprovError as error:
-        reporter.warn(f"without nodes: {error.what}; {error.evidence}")
-        nodes = ()
-    return Hardware(host=host.name, hardware=own, nodes=nodes)
 
 
 def serve_find(order: FindOrder, host: Host, reporter: Reporter) -> FoundParts:

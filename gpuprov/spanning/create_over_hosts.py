@@ -13,7 +13,7 @@ from gpuprov.core.errors import GpuprovError, UsageError
 from gpuprov.core.names import check_node_name, name_cluster
 from gpuprov.core.outcome import Outcome
 from gpuprov.core.rollback import AGAIN
-from gpuprov.core.silence_limit import scaled_limit_s
+from gpuprov.core.silence_limit import QUESTION_S, scaled_limit_s
 from gpuprov.documents.member_answers import read_answer
 from gpuprov.gpu.allocate import TOO_FEW
 from gpuprov.host.remote.ask import MemberRequest
@@ -24,7 +24,6 @@ from gpuprov.serving.member_nodes import TellOrder
 from gpuprov.shapes.members import Created, Sought
 from gpuprov.spanning.parts.over_hosts import (
     HERE_ALONE,
-    QUESTION_S,
     host_of_head,
     lines_of,
     named_besides,

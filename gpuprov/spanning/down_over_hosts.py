@@ -10,9 +10,9 @@ from gpuprov.core.errors import PartDone, Unreachable
 from gpuprov.core.outcome import Outcome
 from gpuprov.core.rollback import AGAIN
 from gpuprov.host.remote.ask import MemberRequest
-from gpuprov.host.remote.several import failure_of, read_each
+from gpuprov.host.remote.several import failure_of, part_error, read_each
 from gpuprov.serving.member_clusters import DownOrder
-from gpuprov.spanning.parts.over_hosts import host_of_head, lines_of, part_error
+from gpuprov.spanning.parts.over_hosts import host_of_head, lines_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from gpuprov.cluster.told_gpus import board_of
 from gpuprov.core.errors import UsageError
 from gpuprov.core.names import check_node_name, name_cluster
 from gpuprov.documents.module_result import BeforeAfter
+from gpuprov.fleet.fleet import ask_others
+from gpuprov.host.remote.several import part_error
 from gpuprov.planes.across.leaving import SPARE_JOBS
+from gpuprov.serving.questions.gpus import GPUS, GpusOrder
 from gpuprov.spanning.create_over_hosts import HostedOrder, create_over_hosts, get_host_for
-from gpuprov.spanning.hosts_hardware import gpus_over_hosts
 from gpuprov.spanning.nodes_over_hosts import NodesChange, change_nodes_there, locate_nodes, refuse_absent
-from gpuprov.spanning.parts.over_hosts import find_spanning, part_error
+from gpuprov.spanning.parts.over_hosts import find_spanning
 from gpuprov.workflows.ensure import asks_for_gpus, gpu_differences, refuse_differences, word_differences
 
 if TYPE_CHECKING:
@@ -116,10 +119,9 @@ def _refuse_other(order: NodeOrder, row: NodeRow, seen: SpanningCluster, hosts: 
     has = {"address": row.address, "cluster": row.cluster, "role": row.role, "image": row.image}
     wrong = word_differences(order, {**has, "sharing": row.sharing} if row.gpus else has)
     if asks_for_gpus(order):
-        found = gpus_over_hosts({row.host: seen.machines[row.host]}, hosts)
-        if row.host in found.silences.failed:
-            raise found.silences.failed[row.host]
-        wrong += gpu_differences(order.gpus, row.gpus, found.boards[row.host].host)
+        told = ask_others(GPUS, GpusOrder(), {row.host: seen.machines[row.host]}, hosts)
+        told.require_answer()
+        wrong += gpu_differences(order.gpus, row.gpus, board_of(told.answers[row.host]).host)
     refuse_differences(order.name, wrong)
     if order.privileged or order.mounts:
         reporter.warn(f"{row.name} is on {row.host}: its mounts and privileges are not compared with the request")

@@ -5,17 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpuprov.documents.module_result import BeforeAfter
+from gpuprov.host.remote.several import part_error
 from gpuprov.planes.across.cluster_order import resolve_name, resolve_spanning
 from gpuprov.spanning.down_over_hosts import down_over_hosts
 from gpuprov.spanning.hosts_up import look_and_plan_over_hosts, up_over_hosts
 from gpuprov.spanning.parts.agree import HostsUpOrder
-from gpuprov.spanning.parts.over_hosts import (
-    find_from_here,
-    find_spanning,
-    look_for_spanning,
-    machine_of,
-    part_error,
-)
+from gpuprov.spanning.parts.over_hosts import find_from_here, find_spanning, look_for_spanning, machine_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

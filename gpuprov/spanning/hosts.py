@@ -28,7 +28,8 @@ from gpuprov.host.remote.ssh_failure import NotInstalled
 from gpuprov.provision.own_wheel import own_files, own_fingerprint, own_requirements, pack_wheel
 from gpuprov.provision.rootfs import default_cache
 from gpuprov.provision.wheels import ensure_wheels
-from gpuprov.serving.member import ListOrder, PrepareOrder
+from gpuprov.serving.member import PrepareOrder
+from gpuprov.serving.questions.nodes import ListOrder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -17,7 +17,7 @@ from gpuprov.core.errors import GpuprovError, TimedOut
 from gpuprov.core.outcome import Outcome
 from gpuprov.core.rollback import AGAIN
 from gpuprov.documents.member_answers import read_answer
-from gpuprov.host.remote.several import read_each
+from gpuprov.host.remote.several import part_error, read_each
 from gpuprov.planes.registry import plane_of
 from gpuprov.shapes.outcome import ClusterUp
 from gpuprov.spanning.parts.absent_hosts import tell_absence
@@ -31,7 +31,7 @@ from gpuprov.spanning.parts.agree import (
 from gpuprov.spanning.parts.hold_there import HoldThere
 from gpuprov.spanning.parts.hosts_leaving import remove_leaving
 from gpuprov.spanning.parts.lost_service import tell_lost_service
-from gpuprov.spanning.parts.over_hosts import part_error, with_word
+from gpuprov.spanning.parts.over_hosts import with_word
 from gpuprov.spanning.parts.ready_there import ask_ready
 from gpuprov.spanning.parts.tunnel_keys import exchange_keys
 from gpuprov.spanning.verify_hosts import verify_over_hosts

@@ -14,24 +14,16 @@ from gpuprov.cluster.whole import dump_whole
 from gpuprov.core.errors import GpuprovError, UsageError
 from gpuprov.core.names import fold
 from gpuprov.core.outcome import Outcome
-from gpuprov.core.silence_limit import scaled_limit_s
+from gpuprov.core.silence_limit import QUESTION_S, scaled_limit_s
 from gpuprov.documents.member_answers import read_answer
 from gpuprov.host.remote.ask import MemberRequest
-from gpuprov.host.remote.several import read_each
+from gpuprov.host.remote.several import part_error, read_each
 from gpuprov.planes.registry import plane_of
 from gpuprov.serving.member_nodes import FindOrder, NodesOrder, TellOrder
 from gpuprov.shapes.base import write
 from gpuprov.shapes.members import FoundParts, PartOfHost
 from gpuprov.spanning.parts.hold_there import HoldThere
-from gpuprov.spanning.parts.over_hosts import (
-    QUESTION_S,
-    lines_of,
-    machine_of,
-    part_error,
-    put_together,
-    several_have,
-    untold_hosts,
-)
+from gpuprov.spanning.parts.over_hosts import lines_of, machine_of, put_together, several_have, untold_hosts
 from gpuprov.spanning.parts.ready_there import wait_ready_there
 
 if TYPE_CHECKING:

@@ -14,11 +14,10 @@ from gpuprov.core.names import fold
 from gpuprov.core.rounds import watch_rounds
 from gpuprov.documents.member_answers import read_answer, strictly
 from gpuprov.host.remote.ask import MemberRequest, OtherVersion
-from gpuprov.host.remote.several import told_by
+from gpuprov.host.remote.several import part_error, told_by
 from gpuprov.serving.member_clusters import VerifyOrder
 from gpuprov.shapes.base import changed
 from gpuprov.shapes.verify import Between, Check, NodeReport, Report
-from gpuprov.spanning.parts.over_hosts import part_error
 from gpuprov.verify.chain import judge_between
 from gpuprov.verify.changes import Seen, change_of_cluster, compare
 from gpuprov.verify.models import Expectation, Observation

@@ -13,6 +13,8 @@ from gpuprov.core.errors import HostNotReady
 from gpuprov.core.group_files import Gates
 from gpuprov.core.lock import host_lock, image_lock, image_lock_if_free
 from gpuprov.core.queue import Queue
+from gpuprov.core.reporter import Silent
+from gpuprov.fleet.fleet import Fleet
 from gpuprov.host.kernel_limits import LIMITS
 from gpuprov.host.overlay_link import alias_of
 from gpuprov.verify.models import Observation
@@ -27,8 +29,10 @@ if TYPE_CHECKING:
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver
     from gpuprov.gpu.models import HostGpus
+    from gpuprov.host.base import Host
     from gpuprov.host.links import Link
     from gpuprov.host.overlay_plan import OverlayRequest
+    from gpuprov.host.remote.hosts import Hosts
     from gpuprov.host.survey import EngineDoor
     from gpuprov.spec.models import GpuMode
 
@@ -192,3 +196,12 @@ class FakeHost:
 
     def checked(self, check: Callable[[], object]) -> FakeHost:
         return replace(self, check=check)
+
+
+def fleet_of(host: Host) -> Fleet:
+    """A machine to which no other one was added."""
+    return Fleet(here=host, others={}, connect=_connect_nowhere, reporter=Silent())
+
+
+def _connect_nowhere() -> Hosts:
+    raise AssertionError("no host was added")

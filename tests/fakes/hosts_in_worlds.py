@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from gpuprov.core.errors import GpuprovError, Unreachable
+from gpuprov.fleet.fleet import Fleet
 from gpuprov.gpu.observe import observe
 from gpuprov.host.remote.ask import OtherVersion
 from gpuprov.host.remote.machine import RemoteMachine
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     import pytest
 
     from gpuprov.gpu.models import HostGpus
+    from gpuprov.host.base import Host
     from gpuprov.host.remote.ask import MemberRequest
     from gpuprov.spec.models import GpuMode
     from tests.conftest import Recording
@@ -85,6 +87,10 @@ class HostsInWorlds:
     def machines(self) -> dict[str, RemoteMachine]:
         """All of them, as `host add` would have remembered them."""
         return {name: RemoteMachine(name=name, address=f"{name}.example") for name in self.worlds}
+
+    def fleet(self, here: Host | None = None) -> Fleet:
+        """The controller, or another machine, and all of them."""
+        return Fleet(here=here or self.controller, others=self.machines, connect=lambda: self, reporter=self._reporter)
 
     def ask(
         self,

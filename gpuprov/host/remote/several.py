@@ -128,6 +128,32 @@ def require_all(answers: Sequence[HostAnswer]) -> None:
     )
 
 
+def part_error(
+    failed: Mapping[str, GpuprovError], *, of: int, what: str = "", undone: bool = False, besides: str = ""
+) -> GpuprovError | None:
+    """The error of a verb that some hosts could not serve; None where all have.
+
+    Args:
+        failed: Why they could not.
+        of: How many were asked.
+        what: The first part of the error.
+        undone: Whether the others have done nothing either.
+        besides: What follows from it, as a line of evidence.
+    """
+    if not failed:
+        return None
+    first = next(iter(failed.values()))
+    if len(failed) == of == 1:
+        return first
+    lines = [f"{error.what}: {error.evidence}" if error.evidence else error.what for error in failed.values()]
+    kind = PartDone if len(failed) < of and not undone else type(first)
+    return kind(
+        f"{what or 'not all hosts answered'}: {', '.join(failed)} ({len(failed)} of {of} hosts)",
+        evidence="\n".join([*lines, besides] if besides else lines),
+        fix=first.fix,
+    )
+
+
 def failure_of(answer: HostAnswer) -> GpuprovError:
     """Why a host has no result; of one that is away also since when."""
     error = answer.error

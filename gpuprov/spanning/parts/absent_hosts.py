@@ -7,7 +7,7 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Final
 
 from gpuprov.core.errors import GpuprovError
-from gpuprov.core.silence_limit import scaled_limit_s
+from gpuprov.core.silence_limit import QUESTION_S, scaled_limit_s
 from gpuprov.documents.member_answers import read_answer
 from gpuprov.host.remote.ask import MemberRequest
 from gpuprov.host.remote.several import failure_of
@@ -15,7 +15,7 @@ from gpuprov.planes.over_hosts.absence import AbsenceOrder
 from gpuprov.planes.registry import plane_of
 from gpuprov.shapes.outcome import Changes
 from gpuprov.shapes.verify import LAYERS
-from gpuprov.spanning.parts.over_hosts import QUESTION_S, host_of_head
+from gpuprov.spanning.parts.over_hosts import host_of_head
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping

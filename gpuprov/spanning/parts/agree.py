@@ -16,12 +16,12 @@ from gpuprov.cluster.slices import slice_cluster
 from gpuprov.cluster.whole import WholeCluster, dump_whole
 from gpuprov.core.errors import Unreachable, UsageError
 from gpuprov.host.remote.ask import MemberRequest
-from gpuprov.host.remote.several import read_each
+from gpuprov.host.remote.several import part_error, read_each
 from gpuprov.planes.base import Crew
 from gpuprov.planes.registry import PLANES, check_spec, plane_of
 from gpuprov.serving.member_clusters import MemberUpOrder, PartOrder
 from gpuprov.spanning.parts.hosts_leaving import find_leaving
-from gpuprov.spanning.parts.over_hosts import look_at_spanning, machine_of, part_error, refuse_doubles
+from gpuprov.spanning.parts.over_hosts import look_at_spanning, machine_of, refuse_doubles
 from gpuprov.spanning.parts.planned_part import PlannedPart, read_planned_part
 from gpuprov.spanning.parts.settle import settle_spanning
 from gpuprov.spanning.parts.share_over_hosts import prove_new_share, prove_share

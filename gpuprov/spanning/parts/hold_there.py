@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from gpuprov.core.errors import Unreachable
 from gpuprov.core.names import fold
-from gpuprov.core.silence_limit import scaled_limit_s
+from gpuprov.core.silence_limit import QUESTION_S, scaled_limit_s
 from gpuprov.host.remote.ask import MemberRequest
 from gpuprov.host.remote.several import failure_of
 from gpuprov.serving.member_nodes import HoldOrder, ReleaseOrder
-from gpuprov.spanning.parts.over_hosts import QUESTION_S, host_of_head
+from gpuprov.spanning.parts.over_hosts import host_of_head
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

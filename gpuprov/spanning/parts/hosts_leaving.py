@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 from gpuprov.core.errors import UsageError
 from gpuprov.core.names import fold
-from gpuprov.core.silence_limit import scaled_limit_s
+from gpuprov.core.silence_limit import QUESTION_S, scaled_limit_s
 from gpuprov.host.remote.ask import MemberRequest
 from gpuprov.host.remote.machine import RemoteMachine
 from gpuprov.host.remote.several import failure_of
 from gpuprov.planes.registry import plane_of
 from gpuprov.serving.member_clusters import DownOrder, PartOrder
-from gpuprov.spanning.parts.over_hosts import QUESTION_S, lines_of, machine_of
+from gpuprov.spanning.parts.over_hosts import lines_of, machine_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

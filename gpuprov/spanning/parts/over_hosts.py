@@ -9,15 +9,15 @@ from gpuprov.cluster.here_alone import is_here_alone
 from gpuprov.cluster.placement import on_several_hosts
 from gpuprov.cluster.whole import WholeCluster, newest_whole
 from gpuprov.core.errors import GpuprovError, HostNotReady, NoEngine, PartDone, Unreachable, UsageError
-from gpuprov.core.silence_limit import scaled_limit_s
+from gpuprov.core.silence_limit import QUESTION_S, scaled_limit_s
 from gpuprov.documents.host_part import read_host_part
 from gpuprov.documents.member_answers import read_answer, read_rows
 from gpuprov.host.remote.ask import MemberRequest
 from gpuprov.host.remote.machine import RemoteMachine
-from gpuprov.host.remote.several import away_since, read_each
+from gpuprov.host.remote.several import away_since, part_error, read_each
 from gpuprov.planes.registry import plane_of
-from gpuprov.serving.member import ListOrder
 from gpuprov.serving.member_clusters import PartOrder
+from gpuprov.serving.questions.nodes import ListOrder
 from gpuprov.shapes.base import changed
 from gpuprov.shapes.nodes import NodeRow, RowStatus
 from gpuprov.shapes.outcome import Changes
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from gpuprov.spec.models import ClusterSpec, HostSpec
 
 
-QUESTION_S: Final = 25.0  # the engines there have 10 s of it
 AWAY: Final[RowStatus] = "unreachable"  # the status of nodes on a host that does not answer
 HERE_ALONE: Final = "for a cluster on this machine alone, add --engine ENGINE"
 
@@ -251,32 +250,6 @@ def put_together(name: str, machines: Mapping[str, RemoteMachine], answers: Host
         parts=parts,
         failed=failed,
         away=away_since(answers),
-    )
-
-
-def part_error(
-    failed: Mapping[str, GpuprovError], *, of: int, what: str = "", undone: bool = False, besides: str = ""
-) -> GpuprovError | None:
-    """The error of a verb that some hosts could not serve; None where all have.
-
-    Args:
-        failed: Why they could not.
-        of: How many were asked.
-        what: The first part of the error.
-        undone: Whether the others have done nothing either.
-        besides: What follows from it, as a line of evidence.
-    """
-    if not failed:
-        return None
-    first = next(iter(failed.values()))
-    if len(failed) == of == 1:
-        return first
-    lines = [f"{error.what}: {error.evidence}" if error.evidence else error.what for error in failed.values()]
-    kind = PartDone if len(failed) < of and not undone else type(first)
-    return kind(
-        f"{what or 'not all hosts answered'}: {', '.join(failed)} ({len(failed)} of {of} hosts)",
-        evidence="\n".join([*lines, besides] if besides else lines),
-        fix=first.fix,
     )
 
 

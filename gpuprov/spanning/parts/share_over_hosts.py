@@ -20,13 +20,12 @@ from gpuprov.cluster.share_look import (
     refuse_other_folders,
 )
 from gpuprov.core.errors import UsageError
-from gpuprov.core.silence_limit import scaled_limit_s
+from gpuprov.core.silence_limit import QUESTION_S, scaled_limit_s
 from gpuprov.documents.member_answers import read_answer
 from gpuprov.host.remote.ask import MemberRequest
-from gpuprov.host.remote.several import read_each
+from gpuprov.host.remote.several import part_error, read_each
 from gpuprov.planes.registry import plane_of, service_folders
 from gpuprov.shapes.members import ShareLook
-from gpuprov.spanning.parts.over_hosts import QUESTION_S, part_error
 from gpuprov.spec.serialize import dump_spec
 from gpuprov.spec.shared_folder import ACCOUNT, ACCOUNT_UID, folder_of
 

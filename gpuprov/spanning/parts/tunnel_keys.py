@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any
 from gpuprov.cluster.tunnels import agree_tunnels
 from gpuprov.documents.member_answers import read_answer
 from gpuprov.host.remote.ask import MemberRequest
-from gpuprov.host.remote.several import read_each
+from gpuprov.host.remote.several import part_error, read_each
 from gpuprov.serving.member_clusters import KeyOrder
 from gpuprov.shapes.members import OverlayKey
-from gpuprov.spanning.parts.over_hosts import part_error
 from gpuprov.spec.overlay import vni_of
 
 if TYPE_CHECKING:

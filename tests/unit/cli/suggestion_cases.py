@@ -452,7 +452,7 @@ REASONS = {
     "spanning/parts/share_over_hosts.py": "a cluster over hosts: tests/unit/spanning/test_share_over_hosts.py",
     "spanning/parts/settle.py": "a cluster over hosts: tests/unit/spanning/test_hosts_up.py",
     "spanning/inventory_over_hosts.py": "nodes of one cluster: tests/unit/spanning/test_inventory_over_hosts.py",
-    "workflows/read_inventory.py": "a cluster on two engines: tests/unit/spanning/test_inventory_over_hosts.py",
+    "serving/questions/inventory.py": "a cluster on two engines: tests/unit/spanning/test_inventory_over_hosts.py",
     "spanning/verify_hosts.py": "a cluster over hosts: tests/unit/cli/test_verify_hosts.py",
     "spanning/parts/over_hosts.py": "a cluster over hosts: tests/unit/spanning/test_hosts_up.py",
     "cluster/whole.py": "of clusters over hosts: tests/unit/cluster/test_whole.py",

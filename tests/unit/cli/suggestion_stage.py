@@ -12,7 +12,7 @@ from gpuprov.cli.main import main
 from gpuprov.cluster.build_image import OWNER
 from gpuprov.cluster.known_hosts import parse_host_key
 from gpuprov.core.errors import EngineError, GpuprovError, TimedOut
-from gpuprov.documents.inventory import build_inventory
+from gpuprov.documents.inventory import tell_nodes
 from gpuprov.drivers.base import (
     BUILDER,
     LABEL_ADDRESS,
@@ -286,4 +286,4 @@ def told_by_diagnosis(stage: Stage) -> str:
 
 def told_by_inventory(stage: Stage) -> str:
     node = stage.world.engine.nodes["web"].state()
-    return build_inventory([("docker", node), ("lxd", node)], lambda _mode: stage.world.gpus, host="here").warnings[0]
+    return tell_nodes([("docker", node), ("lxd", node)], lambda _mode: stage.world.gpus).warnings[0]

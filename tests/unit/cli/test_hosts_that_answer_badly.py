@@ -52,7 +52,7 @@ def test_status_shows_what_the_others_have(up: Typing, by: Callable[[dict[str, A
 
 @pytest.mark.slow
 def test_list_gpus_and_hardware_show_what_the_others_have(up: Typing) -> None:
-    spoil(up, "list", "look", "hardware")
+    spoil(up, "list", "gpus", "hardware")
     assert {node["host"] for node in up.json("list", expect=AWAY)["nodes"]} == {"hoff"}
     told = up.json("gpus", expect=AWAY)
     assert {gpu["host"] for gpu in told["gpus"]} == {"hoff"}

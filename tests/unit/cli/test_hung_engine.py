@@ -15,9 +15,10 @@ from gpuprov.core.errors import UsageError
 from gpuprov.core.reporter import Silent
 from gpuprov.host import survey as module
 from gpuprov.host.local import LocalHost
-from gpuprov.workflows.read_inventory import read_inventory
+from gpuprov.stories.inventory import read_inventory
 from tests.conftest import Recording
 from tests.fakes.doors import AnswersOfTheRest, HungEngine, door_of, door_without
+from tests.fakes.host import fleet_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -64,7 +65,7 @@ def test_the_inventory_warns_in_three_parts(place: Place, capsys: pytest.Capture
     said = capsys.readouterr()
     assert sorted(json.loads(said.out)["_meta"]["hostvars"]) == ["c000", "c001"]
     assert "the inventory is without the nodes of docker" in said.err
-    (warning,) = read_inventory(place.host).warnings
+    (warning,) = read_inventory(fleet_of(place.host)).warnings
     assert [line.partition(":")[0] for line in warning.splitlines()[1:]] == ["evidence", "fix"]
 
 

@@ -8,7 +8,8 @@ from gpuprov.cli.main import main
 from gpuprov.cluster.known_hosts import HOST_KEY
 from gpuprov.cluster.secrets import key_folder
 from gpuprov.drivers.base import File
-from gpuprov.workflows.read_inventory import read_inventory
+from gpuprov.stories.inventory import read_inventory
+from tests.fakes.host import fleet_of
 from tests.unit.cluster.test_known_hosts import KEY
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ def test_ssh_and_ansible_believe_one_file_which_has_a_line_for_the_address_of_th
     option = f"UserKnownHostsFile={known}"
     assert option in entered[0]
     assert "StrictHostKeyChecking=yes" in entered[0]
-    assert f"-o {option} " in read_inventory(typed.world.host).hosts["c000"]["ansible_ssh_common_args"]
+    assert f"-o {option} " in read_inventory(fleet_of(typed.world.host)).hosts["c000"].ansible_ssh_common_args
     typed.world.engine.nodes["c000"].files[HOST_KEY] = File(path=HOST_KEY, content=f"* {KEY}\n".encode())
     typed(["ssh", "c000", "--", "true"], capsys, codes=(4,))
     assert len(entered) == 1

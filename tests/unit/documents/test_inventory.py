@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpuprov.core.errors import HostNotReady
-from gpuprov.documents.inventory import build_inventory, group_name, render_graph, render_script
+from gpuprov.documents.inventory import group_name, render_graph, render_script, tell_nodes
 from gpuprov.drivers.base import LABEL_ACCESS, LABEL_FINGERPRINT
 from gpuprov.gpu.observe import observe
-from gpuprov.workflows.read_inventory import read_inventory
+from gpuprov.shapes.base import write
+from gpuprov.stories.inventory import read_inventory
 from tests.fakes.doors import door_of
+from tests.fakes.host import fleet_of
 
 if TYPE_CHECKING:
     from gpuprov.drivers.base import Driver
@@ -34,8 +36,8 @@ def seeing(world: World, driver: Driver) -> FakeHost:
 
 def test_a_node_is_a_host_with_its_addresses_gpus_and_groups(world: World) -> None:
     world.begin_with(2)
-    inventory = read_inventory(seeing(world, world.driver))
-    host = inventory.hosts["c001"]
+    inventory = read_inventory(fleet_of(seeing(world, world.driver)))
+    host = write(inventory.hosts["c001"])
     assert host["ansible_connection"] == "gpuprov.cluster.gpuprov"
     assert host["ansible_host"] == host["gpuprov_address"] == "10.0.3.3"
     assert host["gpuprov_private_address"] == "10.0.5.2"
@@ -68,9 +70,9 @@ def test_a_node_is_a_host_with_its_addresses_gpus_and_groups(world: World) -> No
 
 def test_the_script_form_names_every_host_and_group(world: World) -> None:
     world.begin_with(2)
-    inventory = read_inventory(seeing(world, world.driver))
+    inventory = read_inventory(fleet_of(seeing(world, world.driver)))
     script = render_script(inventory)
-    assert script["_meta"]["hostvars"] == inventory.hosts
+    assert script["_meta"]["hostvars"] == {name: write(node) for name, node in inventory.hosts.items()}
     assert script["role_slurm"] == {"hosts": ["c000", "c001"]}
     assert set(script["all"]["children"]) == {"ungrouped", *inventory.groups}
     assert "  |--@role_slurm:\n  |  |--c000\n  |  |--c001" in render_graph(inventory)
@@ -83,14 +85,14 @@ def test_what_is_foreign_or_unfinished_is_no_host(world: World) -> None:
     unfinished = replace(nodes[1], labels={k: v for k, v in nodes[1].labels.items() if k != LABEL_FINGERPRINT})
     driver = world.driver
     driver.list_nodes = lambda: [foreign, unfinished]  # type: ignore[method-assign]
-    assert read_inventory(seeing(world, driver)).hosts == {}
+    assert read_inventory(fleet_of(seeing(world, driver))).hosts == {}
 
 
 def test_a_name_that_two_engines_have_is_left_out_and_the_others_stay(world: World) -> None:
     world.begin_with(2)
     first, second = sorted(world.driver.list_nodes(), key=lambda node: node.name)
-    inventory = build_inventory([("lxd", first), ("lxd", second), ("docker", first)], simulate, host="h")
-    assert list(inventory.hosts) == ["c001"]
+    inventory = tell_nodes([("lxd", first), ("lxd", second), ("docker", first)], simulate)
+    assert list(inventory.nodes) == ["c001"]
     (warning,) = inventory.warnings
     assert warning == (
         "the inventory omits c000: two engines have a node of that name\n"
@@ -106,10 +108,10 @@ def test_a_host_whose_driver_is_broken_still_has_an_inventory(world: World) -> N
     world.begin_with(1)
     (node,) = world.driver.list_nodes()
     real = replace(node, labels={**node.labels, LABEL_ACCESS: "raw"})
-    inventory = build_inventory([("lxd", real)], broken, host="h")
-    (gpu,) = inventory.hosts["c000"]["gpuprov_gpus"]
-    assert gpu["uuid"] == world.gpus.gpus[0].uuid
-    assert gpu["model"] is None
+    inventory = tell_nodes([("lxd", real)], broken)
+    (gpu,) = inventory.nodes["c000"].gpuprov_gpus
+    assert gpu.uuid == world.gpus.gpus[0].uuid
+    assert gpu.model is None
     assert inventory.warnings == ("NVML does not work\nevidence: code 18\nfix: reboot",)
 
 

@@ -24,8 +24,8 @@ from gpuprov.host.remote.lines import Lines, render_line
 from gpuprov.host.remote.machine import RemoteMachine
 from gpuprov.host.remote.members import MemberProcesses
 from gpuprov.host.remote.several import require_all, work_on_hosts
-from gpuprov.serving.member import ListOrder
 from gpuprov.serving.member_clusters import DownOrder, MemberUpOrder, StatusOrder, VerifyOrder
+from gpuprov.serving.questions.nodes import ListOrder
 from gpuprov.shapes.host import Host
 from gpuprov.shapes.nodes import ClusterStatus
 from gpuprov.shapes.outcome import Changes, ClusterUp, Plan

@@ -11,13 +11,15 @@ import pytest
 
 from gpuprov.cluster.transport import DriverTransport
 from gpuprov.core.errors import EngineError, HostNotReady, UsageError
-from gpuprov.documents.host_inventory import join_inventories, read_host_inventory, tell_inventory
-from gpuprov.documents.inventory import Inventory
+from gpuprov.core.reporter import Silent
+from gpuprov.documents.inventory import Inventory, join_inventories
+from gpuprov.documents.member_answers import read_answer
+from gpuprov.serving.questions.inventory import INVENTORY, InventoryOrder
 from gpuprov.shapes.base import write
-from gpuprov.spanning.inventory_over_hosts import read_whole_inventory
+from gpuprov.shapes.inventory import HostInventory
 from gpuprov.spanning.parts import remote_transport
 from gpuprov.spanning.parts.remote_transport import RemoteTransport
-from gpuprov.workflows.read_inventory import read_inventory
+from gpuprov.stories.inventory import read_inventory
 from tests.fakes.hosts_in_worlds import HostsInWorlds
 from tests.schemas import validate
 
@@ -38,41 +40,49 @@ def hosts(tmp_path: Path, recording: Recording) -> HostsInWorlds:
 
 
 def told_by(hosts: HostsInWorlds) -> dict[str, Any]:
-    return write(tell_inventory(read_inventory(hosts.worlds["hoff"].host)))
+    return write(INVENTORY.here(InventoryOrder(), hosts.worlds["hoff"].host, Silent()))
+
+
+def read_told(told: dict[str, Any]) -> Inventory:
+    return join_inventories({"hoff": read_answer(HostInventory, told, "hoff")}, "here")
 
 
 def test_the_nodes_of_all_hosts_are_in_the_inventory_with_the_way_to_them(hosts: HostsInWorlds) -> None:
     hosts.away.add("hinton")
-    found = read_whole_inventory(hosts.controller, hosts.machines, hosts)
+    found = read_inventory(hosts.fleet())
     assert list(found.hosts) == ["c000", "c001"]
-    assert {host["gpuprov_through"] for host in found.hosts.values()} == {"hoff"}
-    assert found.hosts["c000"]["ansible_connection"] == "gpuprov.cluster.gpuprov"
+    assert {host.gpuprov_through for host in found.hosts.values()} == {"hoff"}
+    assert found.hosts["c000"].ansible_connection == "gpuprov.cluster.gpuprov"
     assert found.groups["cluster_lab"] == ("c000", "c001")
     assert any(group.startswith("gpu_simulated") for group in found.groups)
     (warning,) = found.warnings
     assert "without the nodes of a host: hinton is unreachable since" in warning
-    document = {"schema": "gpuprov.inventory/v1", "version": 1, "host": dict(found.hosts["c000"], gpuprov_engine="lxd")}
+    document = {
+        "schema": "gpuprov.inventory/v1",
+        "version": 1,
+        "host": {**write(found.hosts["c000"]), "gpuprov_engine": "lxd"},
+    }
     assert validate(document)
 
 
 def test_where_nothing_answers_it_fails(hosts: HostsInWorlds) -> None:
     hosts.away |= set(NAMES)
     with pytest.raises(HostNotReady):
-        read_whole_inventory(hosts.controller, hosts.machines, hosts)
+        read_inventory(hosts.fleet())
 
 
 def test_a_name_on_two_machines_is_left_out_with_a_warning(hosts: HostsInWorlds) -> None:
-    found = read_whole_inventory(hosts.controller, hosts.machines, hosts)
+    found = read_inventory(hosts.fleet())
     assert found.hosts == {}
     assert found.warnings[0].startswith("the inventory omits c000: nodes of several machines")
 
 
 def test_this_machine_as_one_of_its_hosts_is_not_another(hosts: HostsInWorlds) -> None:
-    here = read_inventory(hosts.worlds["hoff"].host)
-    again = read_host_inventory(told_by(hosts), "hoff")
-    joined = join_inventories(here, {"hoff": again})
-    assert (list(joined.hosts), joined.warnings) == (["c000", "c001"], ())
-    assert joined.hosts["c000"]["gpuprov_through"] == ""
+    hosts.away.add("hinton")
+    joined = read_inventory(hosts.fleet(hosts.worlds["hoff"].host))
+    assert list(joined.hosts) == ["c000", "c001"]
+    assert {node.gpuprov_through for node in joined.hosts.values()} == {""}
+    assert not any("omits" in warning for warning in joined.warnings)
 
 
 @pytest.mark.parametrize(
@@ -93,22 +103,22 @@ def test_this_machine_as_one_of_its_hosts_is_not_another(hosts: HostsInWorlds) -
 def test_what_a_host_says_cannot_steer_ansible(hosts: HostsInWorlds, path: tuple[Any, ...], value: object) -> None:
     told = deepcopy(told_by(hosts))
     assert validate(told)
-    assert read_host_inventory(told, "hoff").hosts
+    assert read_told(told).hosts
     *way, last = path
     place = told["nodes"]["c000"]
     for key in way:
         place = place[key]
     place[last] = value
     with pytest.raises(HostNotReady, match="hoff gave an unexpected answer"):
-        read_host_inventory(told, "hoff")
+        read_told(told)
 
 
 @pytest.mark.parametrize("name", ["-x", "a b", "{{ x }}", "", "all/../x"])
 def test_impossible_names_of_nodes_are_refused(name: str) -> None:
     told = {"schema": "gpuprov.host-inventory/v1", "version": 1, "nodes": {name: {}}, "warnings": []}
     with pytest.raises(HostNotReady):
-        read_host_inventory(told, "hoff")
-    assert read_host_inventory({**told, "nodes": {}}, "hoff") == Inventory(hosts={}, groups={})
+        read_told(told)
+    assert read_told({**told, "nodes": {}}) == Inventory(hosts={})
 
 
 class Node:
@@ -176,7 +186,7 @@ def test_a_host_that_is_away_is_said_to_be(hosts: HostsInWorlds, node: Node) -> 
 
 def test_the_nodes_of_one_cluster_are_those_of_this_machine_alone_if_it_is_here(hosts: HostsInWorlds) -> None:
     hosts.asked.clear()
-    found = read_whole_inventory(hosts.worlds["hoff"].host, hosts.machines, hosts, "lab")
+    found = read_inventory(hosts.fleet(hosts.worlds["hoff"].host), "lab")
     assert list(found.hosts) == ["c000", "c001"], "and not left out because hinton has a cluster lab too"
     assert (found.warnings, hosts.asked) == ((), [])
     assert set(found.groups) >= {"cluster_lab", "role_slurm"}
@@ -185,7 +195,7 @@ def test_the_nodes_of_one_cluster_are_those_of_this_machine_alone_if_it_is_here(
 def test_of_other_hosts_only_the_nodes_of_that_cluster_are_taken(hosts: HostsInWorlds) -> None:
     hosts.away.add("hinton")
     for cluster, nodes in (("lab", ["c000", "c001"]), ("two", [])):
-        found = read_whole_inventory(hosts.controller, hosts.machines, hosts, cluster)
+        found = read_inventory(hosts.fleet(), cluster)
         assert list(found.hosts) == nodes
         assert all(name in ("c000", "c001") for names in found.groups.values() for name in names)
     assert found.warnings[-1].startswith("no cluster two with nodes is found")
@@ -199,6 +209,6 @@ def test_a_cluster_on_two_engines_is_not_guessed(hosts: HostsInWorlds) -> None:
     ]
     hosts.controller.engines = tuple(doors)
     with pytest.raises(UsageError) as refused:
-        read_whole_inventory(hosts.controller, {}, hosts, "lab")
+        read_inventory(replace(hosts.fleet(), others={}), "lab")
     assert refused.value.what == "lxd and docker each have a cluster lab"
     assert "--all-clusters --limit 'cluster_lab:&engine_lxd'" in refused.value.fix

@@ -19,15 +19,15 @@ from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_GPUS, LABEL_PROCESS, LABEL
 from gpuprov.drivers.capabilities import NotCapable
 from gpuprov.gpu.allocate import GpusTaken
 from gpuprov.gpu.observe import observe
+from gpuprov.stories.inventory import read_inventory
 from gpuprov.workflows import run_job as job_workflow
-from gpuprov.workflows.read_inventory import read_inventory
 from gpuprov.workflows.remove_nodes import remove_nodes
 from gpuprov.workflows.run_job import JobOrder, run_job
 from tests.fakes.doors import door_of
 from tests.fakes.driver import FakeDriver
 from tests.fakes.engine import Command, FakeNode
 from tests.fakes.faults import Killed
-from tests.fakes.host import FakeHost
+from tests.fakes.host import FakeHost, fleet_of
 from tests.fakes.orders import nested
 from tests.fakes.slurm import said
 
@@ -269,7 +269,7 @@ def test_a_left_job_can_be_removed_by_hand_and_others_are_left_in_peace(shop: Sh
     assert len(shop.seen) == calls
     assert shop.held() == [0]
     shop.world.host.engines = (door_of(FakeDriver(shop.world.engine)),)
-    assert read_inventory(shop.world.host).hosts == {}
+    assert read_inventory(fleet_of(shop.world.host)).hosts == {}
     shop.end(running)
 
 

@@ -113,26 +113,34 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):  # type: i
             raise AnsibleParserError(NO_GPUPROV.format(python=sys.executable, error=error)) from error
         from gpuprov.core.names import check_cluster_name
         from gpuprov.core.reporter import Silent
+        from gpuprov.fleet.fleet import Fleet
         from gpuprov.host.local import LocalHost
         from gpuprov.host.remote.hosts import HostsBySsh
         from gpuprov.host.remote.inventory import read_machines
         from gpuprov.host.remote.members import MemberProcesses
         from gpuprov.host.remote.places import ensure_places
-        from gpuprov.spanning.inventory_over_hosts import read_whole_inventory
+        from gpuprov.shapes.base import write
+        from gpuprov.stories.inventory import read_inventory
 
         try:
             name = check_cluster_name(cluster) if cluster else ""
             places = ensure_places()
             with closing(MemberProcesses(places)) as members:
                 way = HostsBySsh(members=members, reporter=Silent())
-                inventory = read_whole_inventory(LocalHost(), read_machines(places.inventory), way, name)
+                fleet = Fleet(
+                    here=LocalHost(),
+                    others=read_machines(places.inventory),
+                    connect=lambda: way,
+                    reporter=Silent(),
+                )
+                inventory = read_inventory(fleet, name)
         except GpuprovError as error:
             raise AnsibleParserError(str(error)) from error
         # For the forks as well: a task on a node of these engines needs the streams, which a list of nodes does not.
         if not {"engine_lxd", "engine_incus"}.isdisjoint(inventory.groups):
             import gpuprov.drivers.lxd.streams  # noqa: F401
         return {
-            "hosts": {name: dict(variables) for name, variables in inventory.hosts.items()},
+            "hosts": {name: write(variables) for name, variables in inventory.hosts.items()},
             "groups": {group: list(names) for group, names in inventory.groups.items()},
             "warnings": list(inventory.warnings),
         }

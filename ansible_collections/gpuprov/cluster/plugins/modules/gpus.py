@@ -132,26 +132,19 @@ def act(module: Module) -> dict[str, Any]:
 
 def _look(module: Module, here: Host) -> tuple[bool, dict[str, GpuBoard], Mapping[str, GpuprovError]]:
     """Whether this machine alone is meant, the GPUs by host, and why hosts do not tell theirs."""
-    from gpuprov.cluster.gpu_board import look_at_gpus
-    from gpuprov.cluster.host_gpus import get_gpus
-    from gpuprov.cluster.leases import Neighbours
-    from gpuprov.spanning.hosts_hardware import gpus_over_hosts
+    from gpuprov.cluster.told_gpus import board_of
+    from gpuprov.fleet.fleet import Fleet
+    from gpuprov.serving.questions.gpus import GPUS, GpusOrder
 
     listener, engine, mode = ModuleReporter(module), module.params["engine"], module.params["gpu_mode"]
     if engine is not None:
         here.open(engine)  # who names an engine is told why it does not answer
     known, hosts = ask_by_ssh(listener)
     alone = not known or engine is not None or mode is not None
-    boards = {}
-    if alone or any(door.installed() for door in here.engines):
-        boards[here.name] = look_at_gpus(get_gpus(here, mode or "auto", reporter=listener), Neighbours(here))
-    if alone:
-        return True, boards, {}
-    seen = gpus_over_hosts(known, hosts)
-    boards |= seen.boards
-    if not boards:
-        raise next(iter(seen.silences.failed.values()))
-    return False, boards, seen.silences.failed
+    fleet = Fleet(here=here, others={} if alone else known, connect=lambda: hosts, reporter=listener)
+    told = fleet.ask(GPUS, GpusOrder(mode=mode or "auto"))
+    told.require_answer()
+    return alone, {host: board_of(board) for host, board in told.answers.items()}, told.failed
 
 
 def _gpus_of(board: GpuBoard, host: str, engine: str | None) -> list[dict[str, Any]]:

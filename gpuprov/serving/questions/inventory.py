@@ -1,34 +1,41 @@
-"""`inventory`: the nodes of every engine of this host, asked side by side, as Ansible has them; holds no lock."""
+"""Which nodes are there for Ansible?"""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from itertools import chain, starmap
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from itertools import chain
+from typing import TYPE_CHECKING, Final
 
 from gpuprov.core.errors import UsageError
-from gpuprov.documents.inventory import build_inventory
+from gpuprov.documents.inventory import tell_nodes
 from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_ROLE, ROLE_JOB
 from gpuprov.host.survey import survey
+from gpuprov.serving.questions.question import Question
+from gpuprov.shapes.base import changed
+from gpuprov.shapes.inventory import HostInventory
 
 if TYPE_CHECKING:
     from gpuprov.core.errors import GpuprovError
-    from gpuprov.documents.inventory import Inventory
+    from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import NodeState
     from gpuprov.host.base import Host
 
 
-def read_inventory(host: Host, cluster: str = "") -> Inventory:
-    """Ask each engine for its nodes, and the host for their GPUs; two or three calls in all.
+@dataclass(frozen=True, kw_only=True)
+class InventoryOrder:
+    """`inventory`: the nodes of one cluster, or of all where it is empty."""
 
-    Args:
-        host: The machine.
-        cluster: Only the nodes of this one; all where it is empty.
+    cluster: str = ""
+
+
+def _answer(order: InventoryOrder, host: Host, _reporter: Reporter) -> HostInventory:
+    """Ask each engine for its nodes, and the host for their GPUs; two or three calls in all.
 
     Raises:
         UsageError: Two engines have a cluster of that name.
         GpuprovError: No engine answers.
     """
+    cluster = order.cluster
 
     def wanted(node: NodeState) -> bool:
         return _is_host(node) and cluster in ("", node.labels.get(LABEL_CLUSTER))
@@ -42,8 +49,9 @@ def read_inventory(host: Host, cluster: str = "") -> Inventory:
             evidence="a playbook runs on the nodes of one cluster",
             fix=f"gpuprov play PLAYBOOK --all-clusters --limit 'cluster_{cluster}:&engine_{holders[0]}'",
         )
-    inventory = build_inventory([*chain.from_iterable(seen.answers.values())], host.all_gpus, host=host.name)
-    return replace(inventory, warnings=(*starmap(_without, seen.errors.items()), *inventory.warnings))
+    told = tell_nodes([*chain.from_iterable(seen.answers.values())], host.all_gpus)
+    omitted = (_without(engine, error) for engine, error in seen.errors.items())
+    return changed(told, warnings=(*omitted, *told.warnings))
 
 
 def _is_host(node: NodeState) -> bool:
@@ -52,3 +60,6 @@ def _is_host(node: NodeState) -> bool:
 
 def _without(engine: str, error: GpuprovError) -> str:
     return f"the inventory is without the nodes of {engine}: {error.what}\nevidence: {error.evidence}\nfix: {error.fix}"
+
+
+INVENTORY: Final = Question(verb="inventory", order=InventoryOrder, answer=HostInventory, here=_answer)

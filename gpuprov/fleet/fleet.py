@@ -1,0 +1,121 @@
+"""The hosts of this user: this machine, which is called in process, and those that were added, over ssh."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING, Generic
+
+from gpuprov.core.errors import GpuprovError
+from gpuprov.core.side_by_side import ask_side_by_side
+from gpuprov.core.silence_limit import scaled_limit_s
+from gpuprov.serving.questions.question import Answer, Order, Question
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from gpuprov.core.reporter import Reporter
+    from gpuprov.host.base import Host
+    from gpuprov.host.remote.hosts import Hosts
+    from gpuprov.host.remote.machine import RemoteMachine
+
+HERE = "this machine"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Told(Generic[Answer]):
+    """What hosts have answered.
+
+    Attributes:
+        answers: By host, this machine's first.
+        failed: Why others did not.
+        away: Since when hosts are unreachable.
+    """
+
+    answers: Mapping[str, Answer]
+    failed: Mapping[str, GpuprovError] = field(default_factory=dict)
+    away: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def error(self) -> GpuprovError | None:
+        """The error of a verb that not all hosts have answered; None where all have."""
+        if not self.failed:
+            return None
+        from gpuprov.host.remote.several import part_error
+
+        return part_error(self.failed, of=len(self.answers) + len(self.failed))
+
+    def require_answer(self) -> None:
+        """Go on only where a host has answered.
+
+        Raises:
+            GpuprovError: None has.
+        """
+        if not self.answers and self.error:
+            raise self.error
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fleet:
+    """All hosts of a user, or those that a command is about.
+
+    Attributes:
+        here: This machine.
+        others: Those that were added; none where this machine alone is meant.
+        connect: Makes the way to them, when it is needed first.
+    """
+
+    here: Host
+    others: Mapping[str, RemoteMachine]
+    connect: Callable[[], Hosts]
+    reporter: Reporter
+
+    @property
+    def name_here(self) -> str:
+        """What this machine is called among the hosts; one that was added may have its name."""
+        return HERE if self.here.name in self.others else self.here.name
+
+    def of_cluster(self, name: str) -> Fleet:
+        """The hosts that may have nodes of a cluster: none is asked for one that is on this machine alone."""
+        if not self.others:
+            return self
+        from gpuprov.cluster.here_alone import is_here_alone
+
+        return replace(self, others={}) if is_here_alone(self.here, name) else self
+
+    def ask(self, question: Question[Order, Answer], order: Order) -> Told[Answer]:
+        """Ask all side by side. A machine without an engine that knows hosts does not answer what needs one."""
+        ways: list[Callable[[], Told[Answer]]] = []
+        if not (self.others and question.needs_engine) or any(door.installed() for door in self.here.engines):
+            ways.append(partial(self._ask_here, question, order))
+        if self.others:
+            ways.append(lambda: ask_others(question, order, self.others, self.connect()))
+        answers: dict[str, Answer] = {}
+        failed: dict[str, GpuprovError] = {}
+        away: dict[str, str] = {}
+        for told in ask_side_by_side(ways, workers=len(ways)):
+            answers |= told.answers
+            failed |= told.failed
+            away |= told.away
+        return Told(answers=answers, failed=failed, away=away)
+
+    def _ask_here(self, question: Question[Order, Answer], order: Order) -> Told[Answer]:
+        try:
+            return Told(answers={self.name_here: question.here(order, self.here, self.reporter)})
+        except GpuprovError as error:
+            return Told(answers={}, failed={self.name_here: error})
+
+
+def ask_others(
+    question: Question[Order, Answer], order: Order, others: Mapping[str, RemoteMachine], hosts: Hosts
+) -> Told[Answer]:
+    """Ask these hosts alone."""
+    from gpuprov.documents.member_answers import read_answer
+    from gpuprov.host.remote.ask import MemberRequest
+    from gpuprov.host.remote.several import away_since, read_each
+
+    document = asdict(order)  # type: ignore[call-overload]
+    request = MemberRequest(verb=question.verb, document=document, total_s=scaled_limit_s(question.total_s))
+    answers = hosts.ask(dict.fromkeys(others.values(), request))
+    told, failed = read_each(answers, partial(read_answer, question.answer))
+    return Told(answers=told, failed=failed, away=away_since(answers))
