@@ -26,9 +26,9 @@ from gpuprov.planes.work.work_place import (
     grid_argv,
     text_argv,
 )
+from gpuprov.serving.questions.hardware import PROGRAM as HARDWARE
 from gpuprov.spec.devices import Mount
 from gpuprov.spec.shared_folder import SHARED
-from gpuprov.workflows.hardware import PROGRAM as HARDWARE
 from gpuwork.freeze import remove_copy
 from tests.fakes.driver import FakeDriver
 from tests.fakes.slurm_commands import SlurmCommands
