@@ -15,6 +15,8 @@ from gpuprov.shapes.inventory import HostInventory, NodeVariables
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from gpuprov.shapes.base import Told
+
 _TOLD = NodeVariables.__struct_fields__
 
 
@@ -27,7 +29,7 @@ def tell_inventory(inventory: Inventory) -> HostInventory:
     return HostInventory(nodes=nodes, warnings=inventory.warnings)
 
 
-def read_host_inventory(told: Mapping[str, Any], host: str) -> Inventory:
+def read_host_inventory(told: Told, host: str) -> Inventory:
     """The answer to `inventory`, with the way to each node: through its host.
 
     Raises:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from gpuprov.host.remote.machine import RemoteMachine
     from gpuprov.planes.across.leaving import JobsPolicy
     from gpuprov.shapes.nodes import NodeRow
+    from gpuprov.shapes.orders import Act
     from gpuprov.spanning.parts.over_hosts import SpanningCluster
     from gpuprov.workflows.ensure import NodeGoal
 
@@ -102,13 +103,13 @@ def _find(name: str, seen: SpanningCluster) -> NodeRow | None:
     return row
 
 
-def _verb(goal: NodeGoal, row: NodeRow | None, *, creates: bool) -> str:
-    """What brings a node that is there, or that is made, to the goal; empty for nothing."""
+def _verb(goal: NodeGoal, row: NodeRow | None, *, creates: bool) -> Act | None:
+    """What brings a node that is there, or that is made, to the goal; None for nothing."""
     if goal == "absent":
-        return "rm" if row else ""
+        return "rm" if row else None
     if goal == "stopped":
-        return "stop" if creates or (row and row.status != "stopped") else ""
-    return "start" if not creates and row and row.status != "running" else ""
+        return "stop" if creates or (row and row.status != "stopped") else None
+    return "start" if not creates and row and row.status != "running" else None
 
 
 def _refuse_other(order: NodeOrder, row: NodeRow, seen: SpanningCluster, hosts: Hosts, reporter: Reporter) -> None:
@@ -140,7 +141,7 @@ def _create(order: NodeOrder, known: Mapping[str, RemoteMachine], hosts: Hosts, 
 
 
 def _change(
-    verb: str,
+    verb: Act,
     name: str,
     policy: JobsPolicy,
     known: Mapping[str, RemoteMachine],

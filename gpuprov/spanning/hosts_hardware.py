@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -12,9 +12,9 @@ from gpuprov.core.silence_limit import scaled_limit_s
 from gpuprov.documents.member_answers import read_answer
 from gpuprov.host.remote.ask import MemberRequest
 from gpuprov.host.remote.several import away_since, read_each
-from gpuprov.serving.member_nodes import HardwareOrder
 from gpuprov.shapes.hardware import Hardware
 from gpuprov.shapes.host import Host
+from gpuprov.shapes.orders import HardwareOrder, LookOrder
 from gpuprov.spanning.parts.over_hosts import QUESTION_S
 from gpuprov.workflows.hardware import ANSWER_S
 
@@ -59,7 +59,7 @@ class HostsHardware:
 
 def gpus_over_hosts(known: Mapping[str, RemoteMachine], hosts: Hosts) -> HostBoards:
     """All GPUs of these hosts and their holders; a host whose GPUs cannot be told is one that does not tell."""
-    question = MemberRequest(verb="look", document={}, total_s=scaled_limit_s(QUESTION_S))
+    question = MemberRequest(order=LookOrder(), total_s=scaled_limit_s(QUESTION_S))
     answers = hosts.ask(dict.fromkeys(known.values(), question))
     looks, failed = read_each(answers, partial(read_answer, Host))
     boards = {}
@@ -74,8 +74,7 @@ def gpus_over_hosts(known: Mapping[str, RemoteMachine], hosts: Hosts) -> HostBoa
 
 def hardware_over_hosts(known: Mapping[str, RemoteMachine], hosts: Hosts, cluster: str) -> HostsHardware:
     """What these hosts have, and the running nodes of a cluster on them."""
-    document = asdict(HardwareOrder(cluster=cluster))
-    question = MemberRequest(verb="hardware", document=document, total_s=scaled_limit_s(QUESTION_S + ANSWER_S))
+    question = MemberRequest(order=HardwareOrder(cluster=cluster), total_s=scaled_limit_s(QUESTION_S + ANSWER_S))
     answers = hosts.ask(dict.fromkeys(known.values(), question))
     hardware, failed = read_each(answers, partial(read_answer, Hardware))
     return HostsHardware(hardware=hardware, silences=_silences(failed, answers))

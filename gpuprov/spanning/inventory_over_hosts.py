@@ -12,6 +12,7 @@ from gpuprov.documents.host_inventory import join_inventories, read_host_invento
 from gpuprov.documents.inventory import Inventory, of_cluster
 from gpuprov.host.remote.ask import MemberRequest
 from gpuprov.host.remote.several import read_each
+from gpuprov.shapes.orders import InventoryOrder
 from gpuprov.spanning.parts.over_hosts import QUESTION_S
 from gpuprov.workflows.read_inventory import read_inventory
 
@@ -46,7 +47,7 @@ def read_whole_inventory(host: Host, known: Mapping[str, RemoteMachine], hosts: 
 def _read(host: Host, known: Mapping[str, RemoteMachine], hosts: Hosts, cluster: str) -> Inventory:
     if not known or (cluster and is_here_alone(host, cluster)):
         return read_inventory(host, cluster)
-    request = MemberRequest(verb="inventory", document={}, total_s=scaled_limit_s(QUESTION_S))
+    request = MemberRequest(order=InventoryOrder(), total_s=scaled_limit_s(QUESTION_S))
     others, failed = read_each(hosts.ask(dict.fromkeys(known.values(), request)), read_host_inventory)
     others = {name: of_cluster(found, cluster) for name, found in others.items()} if cluster else others
     warnings = tuple(f"the inventory is without the nodes of a host: {error}" for error in failed.values())

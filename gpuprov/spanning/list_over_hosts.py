@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING
 
 from gpuprov.core.silence_limit import scaled_limit_s
-from gpuprov.documents.member_answers import read_rows
+from gpuprov.documents.member_answers import read_answer
 from gpuprov.host.remote.ask import MemberRequest
 from gpuprov.host.remote.several import read_each
-from gpuprov.serving.member import ListOrder
+from gpuprov.shapes.nodes import Nodes
+from gpuprov.shapes.orders import ListOrder
 from gpuprov.spanning.parts.over_hosts import QUESTION_S, part_error
 
 if TYPE_CHECKING:
@@ -38,7 +40,8 @@ class ListedNodes:
 
 def list_over_hosts(known: Mapping[str, RemoteMachine], hosts: Hosts, *, everything: bool) -> ListedNodes:
     """The nodes of all clusters on these hosts."""
-    document = asdict(ListOrder(everything=everything))
-    request = MemberRequest(verb="list", document=document, total_s=scaled_limit_s(QUESTION_S))
-    rows, failed = read_each(hosts.ask(dict.fromkeys(known.values(), request)), read_rows)
-    return ListedNodes(rows=tuple(chain.from_iterable(rows.values())), failed=failed, asked=len(known))
+    request = MemberRequest(order=ListOrder(everything=everything), total_s=scaled_limit_s(QUESTION_S))
+    told, failed = read_each(hosts.ask(dict.fromkeys(known.values(), request)), partial(read_answer, Nodes))
+    return ListedNodes(
+        rows=tuple(chain.from_iterable(nodes.nodes for nodes in told.values())), failed=failed, asked=len(known)
+    )
