@@ -5,7 +5,6 @@ All in one process, on a socket; or each in a process of its own, started by a s
 
 from __future__ import annotations
 
-import json
 import os
 import socketserver
 import sys
@@ -16,23 +15,30 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+from msgspec import Raw
+
 from benchmarks.many_hosts import members_of, offers_of, spec_of, underlay, whole_of
 from gpuprov import __version__
-from gpuprov.cluster.whole import WholeCluster, dump_whole
+from gpuprov.cluster.whole import dump_whole
 from gpuprov.documents.host_part import tell_part
 from gpuprov.documents.inventory import tell_nodes
 from gpuprov.host.remote.lines import PROTOCOL, Lines, render_line
 from gpuprov.host.remote.requests import MOST_REQUEST_BYTES
 from gpuprov.planes.across.rows import node_row
 from gpuprov.planes.over_hosts.host_part import HostPart
-from gpuprov.shapes.base import write
-from gpuprov.shapes.members import PlannedHost
+from gpuprov.shapes.base import changed, encode, raw, read
+from gpuprov.shapes.lines import Hello, Request, Result
+from gpuprov.shapes.members import NOTHING, PlannedHost
+from gpuprov.shapes.orders import PartOrder
+from gpuprov.shapes.whole import WholeCluster
 from gpuprov.spec.serialize import dump_spec
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from benchmarks.many_hosts import FakeMember
+    from gpuprov.shapes.base import Shape
     from gpuprov.spec.models import ClusterSpec
 
 HEAD = "h0000"  # the host of c000, whose Slurm knows the nodes of all hosts
@@ -42,16 +48,18 @@ _LOOK_S = 0.02  # how often a server looks whether it is to end
 # One host in one process: the real end of the protocol, with an answer from a file
 MEMBER = """\
 #!{python} -IS
-import json, os, pathlib, sys
-sys.path.insert(0, {root!r})
+import os, pathlib, sys
+sys.path[:0] = [{root!r}, {packages!r}]
 from gpuprov.host.remote.requests import Requests
 from gpuprov.host.remote.serve import take_streams
+from gpuprov.shapes.base import raw
+from gpuprov.shapes.lines import Result
 host = sys.argv[sys.argv.index("--") + 1]
 requests = Requests(*take_streams())
 requests.greet(host)
 while asked := requests.receive():
     if end := requests.fork():
-        end.result(json.loads(pathlib.Path({folder!r}, host, asked.verb).read_bytes()))
+        end._end(Result(document=raw(pathlib.Path({folder!r}, host, asked.verb).read_text())))
         os._exit(0)
 """
 
@@ -79,14 +87,14 @@ class FakeHosts:
     def whole(self) -> WholeCluster:
         """The nodes of all of them."""
         found = whole_of([*self.full.values()])
-        return replace(found, members=tuple(sorted(found.members, key=lambda member: member.name)))
+        return changed(found, members=tuple(sorted(found.members, key=lambda member: member.name)))
 
     @cached_property
-    def recorded(self) -> Mapping[str, str | None]:
+    def recorded(self) -> Mapping[str, Raw]:
         """What each of them tells of all of them."""
         if self.new:
-            return {"spec": None, "whole": None}
-        return {"spec": dump_spec(self.spec), "whole": dump_whole(self.whole)}
+            return {"spec": NOTHING, "whole": NOTHING}
+        return {"spec": raw(dump_spec(self.spec)), "whole": raw(dump_whole(self.whole))}
 
     @cached_property
     def full(self) -> Mapping[str, FakeMember]:
@@ -98,12 +106,13 @@ class FakeHosts:
         """The hosts as they are."""
         return {member.name: member for member in members_of(self.count, empty=True)} if self.new else self.full
 
-    def answer(self, host: str, verb: str, asked: Mapping[str, Any]) -> dict[str, Any]:
-        """What a host answers to `part`, `plan` or `inventory`."""
-        answers = {"part": self._part, "plan": self._plan, "inventory": self._inventory}
-        return answers[verb](self.seen[host], asked)
+    def answer(self, host: str, verb: str, *, offers: bool) -> Shape:
+        """What a host answers to `part`, with an offer or without one, `plan` or `inventory`."""
+        if verb == "part":
+            return self._part(self.seen[host], offers=offers)
+        return (self._plan if verb == "plan" else self._inventory)(self.seen[host])
 
-    def _part(self, member: FakeMember, asked: Mapping[str, Any]) -> dict[str, Any]:
+    def _part(self, member: FakeMember, *, offers: bool) -> Shape:
         words = dict.fromkeys(self.whole.homes, "idle") if member.name == HEAD and not self.new else {}
         found = HostPart(
             engine="lxd",
@@ -111,36 +120,36 @@ class FakeHosts:
             exists=not self.new,
             rows=tuple(node_row(node, words.get(node.name, ""), engine="lxd") for node in member.nodes),
             words=words,
-            offer=offers_of(self.spec, [member])[0] if asked["spec"] else None,
+            offer=offers_of(self.spec, [member])[0] if offers else None,
             address=underlay(int(member.name[1:])),
             mtu=UNDERLAY_MTU,
         )
-        return {**write(tell_part(found, host=member.name)), **self.recorded}
+        return changed(tell_part(found, host=member.name), **self.recorded)
 
-    def _plan(self, member: FakeMember, _asked: Mapping[str, Any]) -> dict[str, Any]:
+    def _plan(self, member: FakeMember) -> Shape:
         names = [node.name for node in self.full[member.name].nodes]
         lines = [f"create node {name}" for name in names] if self.new else []
         mine = {node.name: node for node in self.whole.on(member.name)}
         whole = WholeCluster(members=tuple(mine[name] for name in names))
-        planned = PlannedHost(plan=tuple(lines), older=(), unlimited=(), whole=dump_whole(whole), secret="")
-        return write(planned)
+        return PlannedHost(plan=tuple(lines), older=(), unlimited=(), whole=whole, secret=b"")
 
-    def _inventory(self, member: FakeMember, _asked: Mapping[str, Any]) -> dict[str, Any]:
+    def _inventory(self, member: FakeMember) -> Shape:
         nodes = [("lxd", node) for node in member.nodes]
-        return write(tell_nodes(nodes, lambda _mode: member.place.gpus))
+        return tell_nodes(nodes, lambda _mode: member.place.gpus)
 
 
 def write_members(hosts: FakeHosts, folder: Path) -> Path:
     """Have a stand-in for ssh start a process for each of the hosts; returns the folder in which it is."""
-    asked = {"spec": "wanted"}
     for name in hosts.seen:
         (folder / name).mkdir()
         for verb in ("part", "plan", "inventory"):
-            (folder / name / verb).write_text(json.dumps(hosts.answer(name, verb, asked)))
+            (folder / name / verb).write_bytes(encode(hosts.answer(name, verb, offers=True)))
     programs = folder / "bin"
     programs.mkdir()
     root = str(Path(__file__).parents[1])
-    (programs / "ssh").write_text(MEMBER.format(python=os.path.realpath(sys.executable), root=root, folder=str(folder)))
+    packages = str(Path(msgspec.__file__).parents[1])
+    python = os.path.realpath(sys.executable)
+    (programs / "ssh").write_text(MEMBER.format(python=python, root=root, packages=packages, folder=str(folder)))
     (programs / "ssh").chmod(0o700)
     return programs
 
@@ -159,14 +168,14 @@ class _Member(socketserver.StreamRequestHandler):
 
     def handle(self) -> None:
         """Say hello, and answer as long as something is asked."""
-        self.wfile.write(render_line("hello", protocol=PROTOCOL, version=__version__, host=""))
+        self.wfile.write(render_line(Hello(protocol=PROTOCOL, version=__version__, host="")))
         lines = Lines(most_line_bytes=MOST_REQUEST_BYTES)
         for piece in iter(partial(self.connection.recv, PIECE), b""):
             for message in lines.feed(piece):
-                if message.kind == "request":
-                    said = message.content
-                    answer = self._hosts.answer(said["host"], said["verb"], said["document"])
-                    self.wfile.write(render_line("result", document=answer))
+                if isinstance(message, Request):
+                    offers = message.verb == "part" and read(PartOrder, message.document).spec != NOTHING
+                    answer = self._hosts.answer(message.host, message.verb, offers=offers)
+                    self.wfile.write(render_line(Result(document=raw(answer))))
 
 
 @contextmanager

@@ -23,12 +23,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.machine import describe
-from gpuprov.cluster.files import Member, render_hosts
+from gpuprov.cluster.files import render_hosts
 from gpuprov.cluster.offer import make_offer
 from gpuprov.cluster.placement import Place, place_nodes
 from gpuprov.cluster.slices import slice_cluster
 from gpuprov.cluster.state import ClusterState
-from gpuprov.cluster.whole import WholeCluster, dump_whole, parse_whole
+from gpuprov.cluster.whole import dump_whole, parse_whole
 from gpuprov.documents.inventory import join_inventories, tell_nodes
 from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_FINGERPRINT, LABEL_GPUS, LABEL_ROLE, LABEL_SHARING, NodeState
 from gpuprov.gpu.allocate import Claims, Lease
@@ -40,6 +40,7 @@ from gpuprov.planes.slurm.files import Machine, render_slurm
 from gpuprov.shapes.base import changed, encode, read, write
 from gpuprov.shapes.members import Offer, Room
 from gpuprov.shapes.nodes import ClusterStatus
+from gpuprov.shapes.whole import Member, WholeCluster
 from gpuprov.spec.addressing import node_name
 from gpuprov.spec.devices import CharDevice
 from gpuprov.spec.models import ClusterSpec, GpuSpec, HostSpec, NetworkSpec, NodesSpec
@@ -141,7 +142,7 @@ def whole_of(members: list[FakeMember]) -> WholeCluster:
             public, private = (node.addresses[nic].partition("/")[0] for nic in ("eth0", "eth1"))
             one = Member(name=node.name, address=public, private_address=private, role="slurm", host=member.name)
             paths = tuple(device.path for device in node.devices)
-            found.append(replace(one, devices=paths, gpus=(node.labels[LABEL_GPUS],), cpus=64, memory_bytes=1 << 40))
+            found.append(changed(one, devices=paths, gpus=(node.labels[LABEL_GPUS],), cpus=64, memory_bytes=1 << 40))
     return WholeCluster(serial=1, members=tuple(found))
 
 

@@ -44,6 +44,7 @@ from tests.conftest import Recording
 from tests.fakes.forked_programs import ForkedPrograms
 from tests.fakes.hosts_in_worlds import HostsInWorlds, keep_keys_below
 from tests.fakes.jobs_in_nodes import give_jobs
+from tests.fakes.member_orders import odd_order
 from tests.unit.gpuwork.conftest import JOB, PANDAS, PARAMS
 
 if TYPE_CHECKING:
@@ -217,7 +218,7 @@ def render(counts: Mapping[str, Count]) -> str:
 
 def time_rounds(host: str, places: Places) -> list[float]:
     """Seconds of a question that a host refuses, again and again, once the connection is open."""
-    request, seconds = MemberRequest(verb="nothing", document={}), []
+    request, seconds = MemberRequest(order=odd_order("nothing")), []
     with closing(MemberProcesses(places)) as members:
         for _ in range(TIMED + 1):
             began_s = time.monotonic()

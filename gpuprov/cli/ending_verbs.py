@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, cast
 
 import click
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from gpuprov.drivers.base import Driver
     from gpuprov.host.base import Host
     from gpuprov.planes.across.leaving import JobsPolicy
+    from gpuprov.shapes.orders import Act
 
     class Story(Protocol):
         """What ends nodes."""
@@ -44,7 +45,7 @@ def ends_nodes(find: Callable[[], Story]) -> click.Command:
         from gpuprov.spanning.nodes_over_hosts import NodesChange
 
         status = change_there(
-            session, engine, nodes, NodesChange(verb=find.__module__.rpartition(".")[2], policy=policy)
+            session, engine, nodes, NodesChange(verb=cast("Act", find.__module__.rpartition(".")[2]), policy=policy)
         )
         if status is not None:
             return status

@@ -44,14 +44,16 @@ def command(session: Session, interval_s: float | None, gpu_mode: str | None) ->
     from gpuprov.cli.gpu_table import render_board, render_boards
     from gpuprov.cli.open_fleet import open_fleet
     from gpuprov.cluster.told_gpus import board_of, tell_board, tell_boards
-    from gpuprov.serving.questions.gpus import GPUS, GpusOrder
+    from gpuprov.serving.questions.gpus import GPUS
+    from gpuprov.shapes.orders import GpusOrder
     from gpuprov.spanning.parts.host_statuses import host_statuses
 
+    mode = cast("GpuMode", gpu_mode or "auto")
     if interval_s is not None:
-        _watch(session, interval_s, cast("GpuMode", gpu_mode or "auto"))
+        _watch(session, interval_s, mode)
         return 0
     fleet = open_fleet(session, here_alone=gpu_mode is not None)
-    told = fleet.ask(GPUS, GpusOrder(mode=gpu_mode or "auto"))
+    told = fleet.ask(GPUS, GpusOrder(mode=mode))
     told.require_answer()
     boards = {host: board_of(board) for host, board in told.answers.items()}
     if fleet.others:

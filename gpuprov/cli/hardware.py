@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from gpuprov.cli.session import Session
-    from gpuprov.fleet.fleet import Fleet, Told
+    from gpuprov.fleet.fleet import Fleet, FleetAnswers
     from gpuprov.shapes.hardware import Hardware, HostHardware, Machine, NodeHardware
 
 _HEADERS = ("MACHINE", "PROCESSOR", "THREADS", "GPU", "CC", "MULTIPROCESSORS", "BLOCK SIZE", "REASON")
@@ -34,8 +34,9 @@ def command(session: Session, cluster: str, engine: str | None) -> int:
     from msgspec import UNSET
 
     from gpuprov.cli.open_fleet import open_fleet
-    from gpuprov.serving.questions.hardware import HARDWARE, HardwareOrder
+    from gpuprov.serving.questions.hardware import HARDWARE
     from gpuprov.shapes.hardware import Hardware
+    from gpuprov.shapes.orders import HardwareOrder
 
     fleet = open_fleet(session, here_alone=engine is not None).of_cluster(cluster)
     told = fleet.ask(HARDWARE, HardwareOrder(cluster=cluster, engine=engine or ""))
@@ -56,7 +57,7 @@ def command(session: Session, cluster: str, engine: str | None) -> int:
     return spanning.show_result(session, document, text, told.error, 0)
 
 
-def _hosts(fleet: Fleet, told: Told[Hardware]) -> tuple[HostHardware, ...]:
+def _hosts(fleet: Fleet, told: FleetAnswers[Hardware]) -> tuple[HostHardware, ...]:
     from msgspec import structs
 
     from gpuprov.shapes.hardware import HostHardware

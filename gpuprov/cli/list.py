@@ -23,8 +23,9 @@ def command(session: Session, everything: bool, engine: str | None) -> int:  # n
     """List the nodes of all clusters on all engines."""
     from gpuprov.cli.open_fleet import open_fleet
     from gpuprov.drivers.base import ROLE_BUILDER
-    from gpuprov.serving.questions.nodes import NODES, ListOrder
+    from gpuprov.serving.questions.nodes import NODES
     from gpuprov.shapes.nodes import Nodes
+    from gpuprov.shapes.orders import ListOrder
 
     fleet = open_fleet(session, here_alone=engine is not None)
     told = fleet.ask(NODES, ListOrder(everything=everything, engine=engine or ""))

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from gpuprov.cli.session import Session
-    from gpuprov.host.remote.requests import Asked
     from gpuprov.host.remote.serve import MemberEnd
+    from gpuprov.shapes.lines import Request
 
 EXIT_INTERRUPTED = 130
 ASKED_OFTEN = ("cluster-nodes", "node-run", "run")
@@ -56,20 +56,21 @@ def command(session: Session) -> int:
     return 0
 
 
-def _serve(session: Session, end: MemberEnd, asked: Asked) -> None:
+def _serve(session: Session, end: MemberEnd, asked: Request) -> None:
     from gpuprov.cli.failure import unexpected_parts
     from gpuprov.cli.runlog import Both
     from gpuprov.core.error_document import error_parts
     from gpuprov.core.errors import GpuprovError
     from gpuprov.core.reporter import TimingReporter
-    from gpuprov.serving.member import serve_request
+    from gpuprov.serving.member import read_order, serve_request
 
-    sys.argv += [asked.verb, str(asked.document.get("cluster", ""))]  # for those who wait for the lock to read
     try:
+        order = read_order(asked.verb, asked.document)
+        sys.argv += [asked.verb, getattr(order, "cluster", "")]  # for those who wait for the lock to read
         host = session.host.called(asked.host)
         # who follows a job asks every second: logs of these would push out all others
         reporter = TimingReporter(end if asked.verb in ASKED_OFTEN else Both(end, session.log))
-        end.result(serve_request(asked.verb, asked.document, host, reporter=reporter))
+        end.result(serve_request(order, host, reporter=reporter))
     except GpuprovError as error:
         _refuse(session, end, error, error_parts(error))
     except KeyboardInterrupt:

@@ -9,9 +9,10 @@ from itertools import chain, zip_longest
 from typing import TYPE_CHECKING, Any, Final
 
 from gpuprov.cluster.part import recorded_overlay
-from gpuprov.cluster.whole import WholeCluster, recorded_host, recorded_whole
+from gpuprov.cluster.whole import recorded_host, recorded_whole
 from gpuprov.core.errors import GpuprovError
 from gpuprov.gpu.driver_files import loaded_version
+from gpuprov.shapes.whole import WholeCluster
 from gpuprov.spec.overlay import VXLAN_BYTES
 
 if TYPE_CHECKING:

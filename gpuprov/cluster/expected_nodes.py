@@ -24,10 +24,10 @@ from gpuprov.verify.models import Expectation, HostProblem, Peer
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from gpuprov.cluster.files import Member
     from gpuprov.cluster.state import ClusterState
     from gpuprov.drivers.base import NodeState
     from gpuprov.gpu.models import Gpu, HostGpus
+    from gpuprov.shapes.whole import Member
     from gpuprov.spec.devices import CharDevice
     from gpuprov.verify.models import Observation
 

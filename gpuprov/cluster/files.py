@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpuprov.assets import get_asset
 from gpuprov.cluster.held_gpus import gpu_paths, leased_uuids, types_of
 from gpuprov.drivers.base import LABEL_ACCESS, LABEL_ROLE, File
 from gpuprov.render.templates import render
+from gpuprov.shapes.whole import Member
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,33 +16,6 @@ if TYPE_CHECKING:
     from gpuprov.cluster.design import NodeDesign
     from gpuprov.cluster.plan import Plan
     from gpuprov.drivers.base import NodeState
-
-
-@dataclass(frozen=True, kw_only=True)
-class Member:
-    """A node as the files of the others name it.
-
-    Attributes:
-        devices: Paths of its GPUs, in order of minor.
-        gpu_types: A short name of the model of each; none if unknown.
-        gpus: Their UUIDs.
-        address: On the NAT network; empty where others do not reach it by that.
-        host: On which it is, where the cluster spans hosts; empty else.
-        cpus: Of its host; 0 for those of this one.
-        memory_bytes: Of its host; 0 for that of this one.
-    """
-
-    name: str
-    address: str
-    private_address: str
-    role: str
-    devices: tuple[str, ...] = ()
-    gpu_types: tuple[str, ...] = ()
-    gpus: tuple[str, ...] = ()
-    simulated: bool = False
-    host: str = ""
-    cpus: int = 0
-    memory_bytes: int = 0
 
 
 def planned_member(design: NodeDesign) -> Member:

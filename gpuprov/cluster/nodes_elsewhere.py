@@ -5,10 +5,8 @@ It asks and runs, and puts files into nodes or takes some out. It makes nothing:
 
 from __future__ import annotations
 
-import base64
 import zlib
-from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, cast
 
 from gpuprov.cluster.state import observe_cluster
 from gpuprov.core.errors import HostNotReady
@@ -20,9 +18,10 @@ from gpuprov.drivers.node_files import read_in_node
 from gpuprov.drivers.node_trees import look_in_node
 from gpuprov.host.remote.ask import MemberRequest
 from gpuprov.host.remote.install_paths import PROGRAM
-from gpuprov.host.remote.several import failure_of
+from gpuprov.host.remote.several import told_by
 from gpuprov.shapes.base import of_object, read
 from gpuprov.shapes.members import ClusterNodes, NodeRun, ToldNetwork, ToldNode
+from gpuprov.shapes.orders import ClusterNodesOrder, NodeRunOrder
 from gpuprov.spec.devices import Mount
 
 if TYPE_CHECKING:
@@ -33,42 +32,9 @@ if TYPE_CHECKING:
     from gpuprov.host.base import Host
     from gpuprov.host.remote.hosts import Hosts
     from gpuprov.host.remote.machine import RemoteMachine
+    from gpuprov.shapes.base import Told
     from gpuprov.shapes.choices import Engine
-
-CLUSTER_NODES: Final = "cluster-nodes"
-NODE_RUN: Final = "node-run"
-
-
-@dataclass(frozen=True, kw_only=True)
-class ClusterNodesOrder:
-    """`cluster-nodes`: what an engine has of a cluster.
-
-    Attributes:
-        engine: Which.
-    """
-
-    cluster: str
-    engine: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class NodeRunOrder:
-    """`node-run`: a command in a node, as `Driver.run` takes it.
-
-    Attributes:
-        environment: `KEY=VALUE` each.
-        cwd: Empty for the node's own.
-        timeout_s: How long it may take; 0 for as long as it takes.
-        stdin: What it reads, as `pack_bytes` packs it.
-    """
-
-    engine: str
-    node: str
-    argv: list[str]
-    environment: list[str] = field(default_factory=list)
-    cwd: str = ""
-    timeout_s: float = 0.0
-    stdin: str = field(default="", repr=False)
+    from gpuprov.shapes.orders import Order
 
 
 def tell_nodes(driver: Driver, cluster: str, host: str) -> ClusterNodes:
@@ -89,31 +55,26 @@ def run_in_node_here(order: NodeRunOrder, host: Host) -> NodeRun:
     result = host.open(order.engine).run(
         order.node,
         order.argv,
-        environment=dict(variable.split("=", 1) for variable in order.environment),
-        cwd=order.cwd or None,
-        timeout_s=order.timeout_s or None,
+        environment=order.environment,
+        cwd=order.cwd,
+        timeout_s=order.timeout_s,
         stdin=unpack_bytes(order.stdin),
     )
     return NodeRun(
         host=host.name,
         exit_code=result.exit_code,
-        stdout=pack_bytes(result.stdout.encode()),
-        stderr=pack_bytes(result.stderr.encode()),
+        stdout=zlib.compress(result.stdout.encode()),
+        stderr=zlib.compress(result.stderr.encode()),
     )
 
 
-def pack_bytes(content: bytes) -> str:
-    """Bytes for a line of JSON: what a command prints may be as long as a line of the protocol."""
-    return base64.b64encode(zlib.compress(content)).decode()
-
-
-def unpack_bytes(text: str) -> bytes:
-    """What `pack_bytes` packed; raises ValueError for anything else, or for more than a command may print."""
-    if not text:
+def unpack_bytes(packed: bytes) -> bytes:
+    """What zlib has compressed; raises ValueError for anything else, or for more than a command may print."""
+    if not packed:
         return b""
     opened = zlib.decompressobj()
     try:
-        content = opened.decompress(base64.b64decode(text, validate=True), MOST_OUTPUT_BYTES + 1)
+        content = opened.decompress(packed, MOST_OUTPUT_BYTES + 1)
     except zlib.error as error:
         raise ValueError(f"not packed: {error}") from error
     if len(content) > MOST_OUTPUT_BYTES or not opened.eof:
@@ -139,7 +100,7 @@ class NodesElsewhere:
     def __init__(self, hosts: Hosts, machine: RemoteMachine, cluster: str, engine: str) -> None:
         self._hosts, self._machine = hosts, machine
         self.host, self.name = machine.name, engine
-        told = self._ask(CLUSTER_NODES, asdict(ClusterNodesOrder(cluster=cluster, engine=engine)))
+        told = self._ask(ClusterNodesOrder(cluster=cluster, engine=engine))
         try:
             found = read(ClusterNodes, told)
         except ValueError as error:
@@ -219,24 +180,22 @@ class NodesElsewhere:
         order = NodeRunOrder(
             engine=self.name,
             node=name,
-            argv=list(call.argv),
-            environment=[f"{key}={value}" for key, value in call.environment.items()],
-            cwd=call.cwd or "",
-            timeout_s=call.timeout_s or 0.0,
-            stdin=pack_bytes(call.stdin) if call.stdin else "",
+            argv=tuple(call.argv),
+            environment=call.environment,
+            cwd=call.cwd,
+            timeout_s=call.timeout_s,
+            stdin=zlib.compress(call.stdin) if call.stdin else b"",
         )
-        told = self._ask(NODE_RUN, asdict(order))
+        told = self._ask(order)
         try:
             ran = read(NodeRun, told)
             return Output(exit_code=ran.exit_code, stdout=unpack_bytes(ran.stdout), stderr=unpack_bytes(ran.stderr))
         except ValueError as error:
             raise self._odd(error) from error
 
-    def _ask(self, verb: str, document: Mapping[str, Any]) -> Mapping[str, Any]:
-        (answer,) = self._hosts.work({self._machine: MemberRequest(verb=verb, document=document)})
-        if answer.document is None:
-            raise failure_of(answer)
-        return answer.document
+    def _ask(self, order: Order) -> Told:
+        (answer,) = self._hosts.work({self._machine: MemberRequest(order=order)})
+        return told_by(answer)
 
     def _odd(self, error: Exception) -> HostNotReady:
         return HostNotReady(

@@ -8,20 +8,22 @@ from typing import TYPE_CHECKING
 from gpuprov.cluster.overlay_request import encrypt, request_overlay
 from gpuprov.cluster.slices import spec_on
 from gpuprov.cluster.tunnels import request_tunnel
-from gpuprov.cluster.whole import WholeCluster, dump_whole, recorded_host, recorded_whole
+from gpuprov.cluster.whole import dump_whole, recorded_host, recorded_whole
 from gpuprov.core.errors import UsageError
 from gpuprov.drivers.base import LABEL_HOST, LABEL_MEMBERS, LABEL_SPEC
+from gpuprov.shapes.base import changed
+from gpuprov.shapes.whole import WholeCluster
 from gpuprov.spec.host_rules import MTU_LEAST
 from gpuprov.spec.serialize import dump_spec
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from gpuprov.cluster.files import Member
     from gpuprov.cluster.placement import Place
     from gpuprov.cluster.state import ClusterState
     from gpuprov.drivers.base import Driver
     from gpuprov.host.overlay_plan import OverlayRequest
+    from gpuprov.shapes.whole import Member
     from gpuprov.spec.models import ClusterSpec
 
 
@@ -72,7 +74,7 @@ class ClusterPart:
 
     def matches(self, planned: Sequence[Member]) -> bool:
         """Whether the nodes of all hosts have on this one what is planned here."""
-        mine = [replace(member, host="", cpus=0, memory_bytes=0) for member in self.whole.on(self.host)]
+        mine = [changed(member, host="", cpus=0, memory_bytes=0) for member in self.whole.on(self.host)]
         return mine == list(planned)
 
     def refuse_changed(self, planned: Sequence[Member], recorded: WholeCluster | None) -> None:

@@ -3,67 +3,38 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from gpuprov.core.errors import UsageError
 from gpuprov.core.names import check_cluster_name
 from gpuprov.host.folders import MARK
+from gpuprov.shapes.base import text_of
 from gpuprov.shapes.members import ShareLook
 from gpuprov.spec.serialize import load_spec_json
-from gpuprov.spec.shared_folder import ACCOUNT, ACCOUNT_UID, folder_of
+from gpuprov.spec.shared_folder import ACCOUNT, folder_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from gpuprov.host.base import Host
+    from gpuprov.shapes.orders import ShareOrder
 
 MARK_DIGITS: Final = 32
-_ACTS: Final = ("leave", "take", "remove")
 SHARING_HOSTS: Final = "mount one folder of a network file system (NFS, CephFS, ...) at that path on every host"
 
 
-@dataclass(frozen=True, kw_only=True)
-class ShareOrder:
-    """`share`: what a host is asked.
+def refuse_other_folder(order: ShareOrder, shared: str) -> None:
+    """Refuse a folder that has nothing to do with the cluster.
 
-    Attributes:
-        spec: Of the cluster, as `dump_spec` writes it.
-        engine: Which has the nodes there.
-        act: What to do with marks: `leave` or `remove` them, or `take` one, which is then gone; empty for nothing.
-        marks: Hexadecimal digits of each, which are in it and in its name.
-        folder: Of the host: the one that nodes share, or one beside it for a service of theirs.
-        uid: The user of the nodes to whom it belongs.
+    Raises:
+        UsageError: It is such.
     """
-
-    cluster: str
-    spec: str
-    engine: str
-    marks: list[str]
-    folder: str
-    uid: int = ACCOUNT_UID
-    act: str = ""
-
-    def refuse_nonsense(self, shared: str) -> None:
-        """Refuse what is no mark, and might be any file, and a folder that has nothing to do with the cluster.
-
-        Raises:
-            UsageError: It is such.
-        """
-        if not re.fullmatch(re.escape(shared) + r"(\.[a-z]{1,32})?", self.folder, re.ASCII):
-            raise UsageError(
-                "the request `share` cannot be served",
-                evidence=f"the folder {self.folder!r:.80} does not belong to cluster {self.cluster}",
-                fix=f"{shared}, or one beside it",
-            )
-        odd = [mark for mark in self.marks if not re.fullmatch(f"[0-9a-f]{{{MARK_DIGITS}}}", mark, re.ASCII)]
-        alone = self.act != "take" or len(self.marks) == 1
-        if odd or not self.marks or not alone or self.act not in ("", *_ACTS):
-            raise UsageError(
-                "the request `share` cannot be served",
-                evidence=f"{self.act!r:.40} with {f'the mark {odd[0]!r:.40}' if odd else f'{len(self.marks)} marks'}",
-                fix=f"{', '.join(_ACTS)}; a mark has {MARK_DIGITS} hexadecimal digits, and one is taken at a time",
-            )
+    if not re.fullmatch(re.escape(shared) + r"(\.[a-z]{1,32})?", order.folder, re.ASCII):
+        raise UsageError(
+            "the request `share` cannot be served",
+            evidence=f"the folder {order.folder!r:.80} does not belong to cluster {order.cluster}",
+            fix=f"{shared}, or one beside it",
+        )
 
 
 def look_at_share(order: ShareOrder, host: Host) -> ShareLook:
@@ -73,12 +44,12 @@ def look_at_share(order: ShareOrder, host: Host) -> ShareLook:
     gpuprov's to write.
 
     Raises:
-        UsageError: One is no mark.
+        UsageError: The folder has nothing to do with the cluster.
         EngineError: The engine does not tell who the account is.
         HostNotReady: A mark cannot be written or read.
     """
-    spec = load_spec_json(order.spec, cluster=check_cluster_name(order.cluster))
-    order.refuse_nonsense(folder_of(spec))
+    spec = load_spec_json(text_of(order.spec), cluster=check_cluster_name(order.cluster))
+    refuse_other_folder(order, folder_of(spec))
     folder = order.folder
     account = order.uid if spec.nodes.privileged else host.open(order.engine).owner_on_host(order.uid)
     seen = host.folders.look(folder)

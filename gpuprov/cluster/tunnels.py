@@ -5,9 +5,9 @@ from __future__ import annotations
 from ipaddress import IPv4Network
 from typing import TYPE_CHECKING, Final
 
-from gpuprov.cluster.tunnel_end import TunnelEnd
 from gpuprov.core.errors import UsageError
 from gpuprov.host.tunnel_plan import TUNNEL_PREFIX, TunnelPeer, TunnelRequest, tunnel_network
+from gpuprov.shapes.whole import TunnelEnd
 from gpuprov.spec.overlay import VXLAN_BYTES, vni_of
 
 if TYPE_CHECKING:

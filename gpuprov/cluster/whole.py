@@ -1,89 +1,29 @@
-"""The nodes of all hosts as one value, from which each host renders the files of its own: pure functions."""
+"""The nodes of all hosts of a cluster, as they are recorded on a host, from which it renders the files of its own."""
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from gpuprov.cluster.files import Member  # noqa: TC001 - the decoder reads it from the type hints
-from gpuprov.cluster.tunnel_end import TunnelEnd  # noqa: TC001 - as above
+import msgspec
+
 from gpuprov.core.errors import EngineError
-from gpuprov.core.plain import plain_fields
 from gpuprov.drivers.base import LABEL_HOST, LABEL_MEMBERS
-from gpuprov.spec.document import parse_json
-from gpuprov.spec.schema import Decoder
+from gpuprov.shapes.base import read
+from gpuprov.shapes.whole import WholeCluster
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Sequence
 
     from gpuprov.cluster.state import ClusterState
+    from gpuprov.shapes.whole import Member
 
 _SHOWN = 200  # characters
 
 
-@dataclass(frozen=True, kw_only=True)
-class WholeCluster:
-    """The nodes of all hosts, with what files say of them.
-
-    Attributes:
-        serial: Counts the changes; a host that was away has a lower one than the others.
-        members: Each with its host, and that host's CPUs and memory; by name.
-        tunnels: Each host's end of the encrypted links between them; none where there are none.
-    """
-
-    serial: int = 0
-    members: tuple[Member, ...] = ()
-    tunnels: tuple[TunnelEnd, ...] = ()
-
-    @property
-    def homes(self) -> dict[str, str]:
-        """The host of each node."""
-        return {member.name: member.host for member in self.members}
-
-    def on(self, host: str) -> tuple[Member, ...]:
-        """The nodes of a host."""
-        return tuple(member for member in self.members if member.host == host)
-
-    def with_host(self, host: str, members: Iterable[Member], *, cpus: int, memory_bytes: int) -> WholeCluster:
-        """The same with these nodes on a host, in place of those that it had; `serial` stays."""
-        mine = [replace(member, host=host, cpus=cpus, memory_bytes=memory_bytes) for member in members]
-        others = [member for member in self.members if member.host != host]
-        return replace(self, members=tuple(sorted((*others, *mine), key=lambda member: member.name)))
-
-    def without(self, names: Collection[str]) -> WholeCluster:
-        """The next state, without these nodes; the same where it has none of them."""
-        staying = tuple(member for member in self.members if member.name not in names)
-        return replace(self, members=staying).changed_from(self)
-
-    def without_host(self, host: str) -> WholeCluster:
-        """The same without a host and its nodes."""
-        return replace(self, members=tuple(member for member in self.members if member.host != host))
-
-    def changed_from(self, before: WholeCluster) -> WholeCluster:
-        """The value to record: with the next serial where it says something else than before."""
-        is_other = (self.members, self.tunnels) != (before.members, before.tunnels)
-        return replace(self, serial=before.serial + 1) if is_other else before
-
-    def reachable_members(self) -> tuple[Member, ...]:
-        """The nodes as files name them: from host to host by their private addresses alone."""
-        if len({member.host for member in self.members}) <= 1:
-            return self.members
-        return tuple(replace(member, address="") for member in self.members)
-
-    def addresses_beside(self, host: str) -> dict[str, str]:
-        """The private addresses on other hosts, each with its holder: no node of this one can have them."""
-        return {
-            member.private_address: f"node {member.name} on {member.host}"
-            for member in self.members
-            if member.host != host and member.private_address
-        }
-
-
 def dump_whole(whole: WholeCluster) -> str:
     """One line of JSON, the form in which it is recorded as a label and told to other hosts."""
-    return json.dumps(plain_fields(whole), sort_keys=True, separators=(",", ":"))
+    return msgspec.json.encode(whole, order="sorted").decode()
 
 
 def parse_whole(text: str, *, source: str) -> WholeCluster:
@@ -96,30 +36,25 @@ def parse_whole(text: str, *, source: str) -> WholeCluster:
     Raises:
         EngineError: It is something else.
     """
-    whole, problems = _read(text)
-    if whole is None or problems:
+    whole = _read(text)
+    if isinstance(whole, str):
         raise EngineError(
             f"the nodes of all hosts, as recorded with {source}, cannot be read",
-            evidence=ascii("; ".join(problems))[1:-1][:_SHOWN],
+            evidence=ascii(whole)[1:-1][:_SHOWN],
             fix="gpuprov cluster up -f FILE  # records them again",
         )
     return whole
 
 
 @lru_cache(maxsize=16)
-def _read(text: str) -> tuple[WholeCluster | None, tuple[str, ...]]:
-    """What a text says, and what is wrong with it; every host tells the same text."""
-    decoder = Decoder()
+def _read(text: str) -> WholeCluster | str:
+    """What a text says, or what is wrong with it; every host tells the same text."""
     try:
-        whole = decoder.decode(WholeCluster, parse_json(text))
-        problems = [f"{problem.where or problem.file}: {problem.message}" for problem in decoder.problems]
-    except (ValueError, RecursionError) as error:
-        whole, problems = None, [f"not JSON: {error}"]
-    names = [member.name for member in whole.members] if whole else []
-    if len(set(names)) < len(names):
-        problems.append("members: a name occurs twice")
-    problems += [f"tunnels: {end.problem}" for end in (whole.tunnels if whole else ()) if end.problem]
-    return whole, tuple(problems)
+        whole = read(WholeCluster, text)
+    except ValueError as error:
+        return str(error)
+    names = {member.name for member in whole.members}
+    return whole if len(names) == len(whole.members) else "members: a name occurs twice"
 
 
 def newest_whole(found: Sequence[WholeCluster]) -> WholeCluster:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Union
+from typing import TYPE_CHECKING, Union
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -13,11 +13,6 @@ if TYPE_CHECKING:
 
 Shown = Union[Mapping[str, object], "Shape"]
 VERSION = 1
-
-
-def document(name: str, /, **content: Any) -> dict[str, Any]:  # noqa: ANN401 - what a document tells
-    """A document whose schema is docs/NAME.schema.json."""
-    return {"schema": f"gpuprov.{name}/v1", **content}
 
 
 def plain(content: Shown) -> Mapping[str, object]:

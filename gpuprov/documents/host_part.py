@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ipaddress import IPv4Interface, IPv4Network
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from gpuprov.cluster.choice import Holder, Taken
 from gpuprov.cluster.whole import dump_whole, parse_whole
@@ -12,14 +12,13 @@ from gpuprov.core.excerpt import excerpt
 from gpuprov.documents.member_answers import read_answer, strictly
 from gpuprov.host.links import Link
 from gpuprov.planes.over_hosts.host_part import HostPart
-from gpuprov.shapes.base import of_object
-from gpuprov.shapes.members import PartOfHost, Refusal, ToldLink, ToldTaken
+from gpuprov.shapes.base import of_object, raw, text_of
+from gpuprov.shapes.members import NOTHING, PartOfHost, Refusal, ToldLink, ToldTaken
 from gpuprov.spec.models import DEFAULT_ENGINE
 from gpuprov.spec.serialize import dump_spec, load_spec_json
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
+    from gpuprov.shapes.base import Told
     from gpuprov.shapes.choices import Engine
     from gpuprov.shapes.members import Offer
 
@@ -37,8 +36,8 @@ def tell_part(part: HostPart, *, host: str, no_engine: NoEngine | None = None) -
         engine=cast("Engine", part.engine),
         known_as=part.known_as,
         exists=part.exists,
-        spec=dump_spec(part.spec) if part.spec else None,
-        whole=dump_whole(part.whole) if part.whole else None,
+        spec=raw(dump_spec(part.spec)) if part.spec else NOTHING,
+        whole=raw(dump_whole(part.whole)) if part.whole else NOTHING,
         nodes=part.rows,
         words=part.words,
         offer=part.offer,
@@ -62,7 +61,7 @@ def tell_part(part: HostPart, *, host: str, no_engine: NoEngine | None = None) -
     )
 
 
-def read_host_part(told: Mapping[str, Any], *, host: str, cluster: str) -> HostPart:
+def read_host_part(told: Told, *, host: str, cluster: str) -> HostPart:
     """The answer to `part`.
 
     Raises:
@@ -73,12 +72,13 @@ def read_host_part(told: Mapping[str, Any], *, host: str, cluster: str) -> HostP
     if part.no_engine:
         what, evidence, fix = (excerpt(getattr(part.no_engine, name)) for name in ("what", "evidence", "fix"))
         raise NoEngine(f"{host}: {what}", evidence=evidence, fix=f"on {host}: {fix}")
+    source = f"cluster {cluster} on {host}"
     return HostPart(
         engine=part.engine,
         known_as=part.known_as,
         exists=part.exists,
-        spec=load_spec_json(part.spec, cluster=cluster) if part.spec else None,
-        whole=parse_whole(part.whole, source=f"cluster {cluster} on {host}") if part.whole else None,
+        spec=None if part.spec == NOTHING else load_spec_json(text_of(part.spec), cluster=cluster),
+        whole=None if part.whole == NOTHING else parse_whole(text_of(part.whole), source=source),
         rows=part.nodes,
         words=part.words,
         offer=strictly(lambda: _offer(part, host), host),

@@ -2,30 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from gpuprov.core.errors import HostNotReady
 from gpuprov.core.excerpt import excerpt
 from gpuprov.shapes.base import Shape, read
-from gpuprov.shapes.nodes import NodeRow, Nodes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
+
+    from gpuprov.shapes.base import Told
 
 Answer = TypeVar("Answer")
-Told = TypeVar("Told", bound=Shape)
+Wanted = TypeVar("Wanted", bound=Shape)
 
 
-def read_rows(told: Mapping[str, Any], host: str) -> tuple[NodeRow, ...]:
-    """The nodes in the answer to `list`.
-
-    Raises:
-        HostNotReady: It is none.
-    """
-    return read_answer(Nodes, told, host).nodes
-
-
-def read_answer(kind: type[Told], told: Mapping[str, Any], host: str) -> Told:
+def read_answer(kind: type[Wanted], told: Told, host: str) -> Wanted:
     """A shape in the answer of a host.
 
     Raises:

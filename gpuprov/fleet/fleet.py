@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Generic
 
 from gpuprov.core.errors import GpuprovError
 from gpuprov.core.side_by_side import ask_side_by_side
 from gpuprov.core.silence_limit import scaled_limit_s
-from gpuprov.serving.questions.question import Answer, Order, Question
+from gpuprov.serving.questions.question import Answer, Asked, Question
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -23,7 +23,7 @@ HERE = "this machine"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Told(Generic[Answer]):
+class FleetAnswers(Generic[Answer]):
     """What hosts have answered.
 
     Attributes:
@@ -83,9 +83,9 @@ class Fleet:
 
         return replace(self, others={}) if is_here_alone(self.here, name) else self
 
-    def ask(self, question: Question[Order, Answer], order: Order) -> Told[Answer]:
+    def ask(self, question: Question[Asked, Answer], order: Asked) -> FleetAnswers[Answer]:
         """Ask all side by side. A machine without an engine that knows hosts does not answer what needs one."""
-        ways: list[Callable[[], Told[Answer]]] = []
+        ways: list[Callable[[], FleetAnswers[Answer]]] = []
         if not (self.others and question.needs_engine) or any(door.installed() for door in self.here.engines):
             ways.append(partial(self._ask_here, question, order))
         if self.others:
@@ -97,25 +97,24 @@ class Fleet:
             answers |= told.answers
             failed |= told.failed
             away |= told.away
-        return Told(answers=answers, failed=failed, away=away)
+        return FleetAnswers(answers=answers, failed=failed, away=away)
 
-    def _ask_here(self, question: Question[Order, Answer], order: Order) -> Told[Answer]:
+    def _ask_here(self, question: Question[Asked, Answer], order: Asked) -> FleetAnswers[Answer]:
         try:
-            return Told(answers={self.name_here: question.here(order, self.here, self.reporter)})
+            return FleetAnswers(answers={self.name_here: question.here(order, self.here, self.reporter)})
         except GpuprovError as error:
-            return Told(answers={}, failed={self.name_here: error})
+            return FleetAnswers(answers={}, failed={self.name_here: error})
 
 
 def ask_others(
-    question: Question[Order, Answer], order: Order, others: Mapping[str, RemoteMachine], hosts: Hosts
-) -> Told[Answer]:
+    question: Question[Asked, Answer], order: Asked, others: Mapping[str, RemoteMachine], hosts: Hosts
+) -> FleetAnswers[Answer]:
     """Ask these hosts alone."""
     from gpuprov.documents.member_answers import read_answer
     from gpuprov.host.remote.ask import MemberRequest
     from gpuprov.host.remote.several import away_since, read_each
 
-    document = asdict(order)  # type: ignore[call-overload]
-    request = MemberRequest(verb=question.verb, document=document, total_s=scaled_limit_s(question.total_s))
+    request = MemberRequest(order=order, total_s=scaled_limit_s(question.total_s))
     answers = hosts.ask(dict.fromkeys(others.values(), request))
     told, failed = read_each(answers, partial(read_answer, question.answer))
-    return Told(answers=told, failed=failed, away=away_since(answers))
+    return FleetAnswers(answers=told, failed=failed, away=away_since(answers))

@@ -22,7 +22,6 @@ from gpuprov.spec.spec_error import SpecError
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-    from gpuprov.cluster.files import Member
     from gpuprov.cluster.state import ClusterState
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver, File, ImageState, NodeState
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from gpuprov.planes.work.job_room import JobRoom
     from gpuprov.planes.work.queue_page import QueuePage
     from gpuprov.provision.plane_recipe import Init
+    from gpuprov.shapes.whole import Member
     from gpuprov.spec.rule import SpecRule
     from gpuprov.spec.shared_folder import ServiceFolder
     from gpuprov.verify.models import Expectation, Rule

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import base64
 import os
 import time
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec import UNSET
 
@@ -15,20 +13,19 @@ from gpuprov.cluster.find_engine import engine_of_cluster
 from gpuprov.cluster.part import ClusterPart
 from gpuprov.cluster.retry_after_wait import act_on_engine
 from gpuprov.cluster.state import observe_cluster
-from gpuprov.cluster.whole import WholeCluster, dump_whole, parse_whole
 from gpuprov.core.errors import NoEngine
 from gpuprov.core.names import check_cluster_name
 from gpuprov.documents.host_part import tell_no_engine, tell_part
 from gpuprov.planes.across.leaving import JobsPolicy
 from gpuprov.planes.across.rows import state_rows
-from gpuprov.planes.over_hosts.absence import AbsenceOrder, tell_planes
+from gpuprov.planes.over_hosts.absence import tell_planes
 from gpuprov.planes.over_hosts.host_part import Way, look_at_part, look_for_more
-from gpuprov.serving.request_bytes import bytes_of
-from gpuprov.shapes.base import changed, write
-from gpuprov.shapes.members import OverlayKey, PartOfHost, PlannedHost
+from gpuprov.shapes.base import changed, text_of
+from gpuprov.shapes.members import NOTHING, OverlayKey, PartOfHost, PlannedHost
 from gpuprov.shapes.nodes import ClusterStatus
 from gpuprov.shapes.outcome import Changes, ClusterUp, Plan
 from gpuprov.shapes.verify import Between
+from gpuprov.shapes.whole import WholeCluster
 from gpuprov.spec.serialize import load_spec_json
 from gpuprov.verify.request import Work
 from gpuprov.workflows.cluster_down import cluster_down
@@ -40,99 +37,17 @@ if TYPE_CHECKING:
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver
     from gpuprov.host.base import Host
-
-
-@dataclass(frozen=True, kw_only=True)
-class StatusOrder:
-    """`status`: the nodes of one cluster."""
-
-    cluster: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class PartOrder:
-    """`part`: a host's part of a cluster that spans hosts.
-
-    Attributes:
-        spec: What is asked for, where the host is to say what it offers to more nodes; empty where not.
-        engine: Which is to have it; empty for the one that has it, or else the default one.
-        internal_ip: The host's address on the network between the hosts, where the spec says it.
-    """
-
-    cluster: str
-    spec: str = ""
-    engine: str = ""
-    internal_ip: str = ""
-
-
-@dataclass(frozen=True, kw_only=True)
-class KeyOrder:
-    """`key`: the host's public key for a cluster's encrypted overlay; it is made if there is none."""
-
-    cluster: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class MemberUpOrder:
-    """`plan` and `up`.
-
-    Attributes:
-        cluster: The name in the spec.
-        spec: What is asked of this host, as `dump_spec` writes it; of a cluster that spans hosts, the whole one.
-        left: Paths of values that nobody has said.
-        nodes: Of a cluster that spans hosts, those of the spec's nodes that this host is to have.
-        whole: Of a cluster that spans hosts, the nodes of all hosts as `dump_whole` writes them; empty of others.
-        secret: Of a cluster that spans hosts, what all its nodes share, in base64; empty where nothing or to be read.
-        drain_s: How long jobs on nodes that have to leave are waited for; below 0 not at all.
-    """
-
-    cluster: str
-    spec: str
-    left: list[str]
-    nodes: list[str] = field(default_factory=list)
-    whole: str = ""
-    secret: str = field(default="", repr=False)
-    keep_on_failure: bool = False
-    verify: bool = False
-    prune: bool = False
-    force: bool = False
-    drain_s: float = -1.0
-
-
-@dataclass(frozen=True, kw_only=True)
-class DownOrder:
-    """`down`.
-
-    Attributes:
-        agreed: Whether the host that knows the jobs of all nodes has agreed.
-        goes_on: Whether the cluster does, on other hosts.
-    """
-
-    cluster: str
-    purge: bool = False
-    force: bool = False
-    drain_s: float = -1.0
-    agreed: bool = False
-    goes_on: bool = False
-
-
-@dataclass(frozen=True, kw_only=True)
-class VerifyOrder:
-    """`verify`.
-
-    Attributes:
-        nodes: Names of those to check; none for all.
-        seconds: How long each kernel is kept busy; 0 for the usual time.
-        beside: Running nodes on other hosts, which each of these tries to reach.
-        away: Hosts that are known not to answer.
-    """
-
-    cluster: str
-    nodes: list[str]
-    level: str = "quick"
-    seconds: float = 0.0
-    beside: list[str] = field(default_factory=list)
-    away: list[str] = field(default_factory=list)
+    from gpuprov.shapes.orders import (
+        AbsenceOrder,
+        DownOrder,
+        KeyOrder,
+        MemberPlanOrder,
+        MemberUpOrder,
+        PartOrder,
+        StatusOrder,
+        VerifyOrder,
+    )
+    from gpuprov.shapes.verify import Report
 
 
 def serve_status(order: StatusOrder, host: Host, reporter: Reporter) -> ClusterStatus:
@@ -157,9 +72,9 @@ def serve_part(order: PartOrder, host: Host, reporter: Reporter) -> PartOfHost:
             driver = engine_of_cluster(name, host.engines, reporter=reporter, creates=True)
         except NoEngine as error:
             return tell_no_engine(error, host=host.name)
-    if not order.spec:
+    if order.spec == NOTHING:
         return tell_part(look_at_part(driver, name), host=host.name)
-    spec = load_spec_json(order.spec, cluster=name)
+    spec = load_spec_json(text_of(order.spec), cluster=name)
     way = Way(internal_ip=order.internal_ip, ssh_connection=os.environ.get("SSH_CONNECTION", ""))
     return tell_part(look_for_more(driver, spec, host, way, reporter=reporter), host=host.name)
 
@@ -177,7 +92,7 @@ def serve_absence(order: AbsenceOrder, host: Host, reporter: Reporter) -> Change
     return Changes(host=host.name, changed=tell_planes(driver, order))
 
 
-def serve_plan(order: MemberUpOrder, host: Host, reporter: Reporter) -> Plan | PlannedHost:
+def serve_plan(order: MemberPlanOrder, host: Host, reporter: Reporter) -> Plan | PlannedHost:
     """What `up` would change; of a cluster that spans hosts, also the nodes that this host would have."""
     wanted = _up_order(order, host)
     driver = host.open(wanted.spec.engine)
@@ -199,8 +114,8 @@ def serve_plan(order: MemberUpOrder, host: Host, reporter: Reporter) -> Plan | P
         plan=preview.changes,
         older=preview.older,
         unlimited=preview.unlimited,
-        whole=dump_whole(mine),
-        secret=base64.b64encode(preview.secret).decode(),
+        whole=mine,
+        secret=preview.secret,
     )
 
 
@@ -218,7 +133,7 @@ def serve_down(order: DownOrder, host: Host, reporter: Reporter) -> Changes:
     name = check_cluster_name(order.cluster)
 
     def down(driver: Driver, host: Host) -> Outcome:
-        policy = replace(_policy(order), agreed=order.agreed, goes_on=order.goes_on)
+        policy = JobsPolicy(force=order.force, drain_s=order.drain_s, agreed=order.agreed, goes_on=order.goes_on)
         return cluster_down(driver, name, host, reporter=reporter, policy=policy, purge=order.purge)
 
     def find() -> Driver:
@@ -229,29 +144,25 @@ def serve_down(order: DownOrder, host: Host, reporter: Reporter) -> Changes:
     return Changes(host=host.name, changed=(*done.changed, *left))
 
 
-def serve_verify(order: VerifyOrder, host: Host, reporter: Reporter) -> dict[str, Any]:
+def serve_verify(order: VerifyOrder, host: Host, reporter: Reporter) -> Report:
     """Prove the nodes, and look at this host's end of the overlay where there is one."""
     began_s = time.time()
     driver = engine_of_cluster(check_cluster_name(order.cluster), host.engines, reporter=reporter)
-    work = Work(
-        level="full" if order.level == "full" else "quick", seconds=order.seconds or None, beside=tuple(order.beside)
-    )
+    work = Work(level=order.level, seconds=order.seconds, beside=order.beside)
     between = look_between(driver, observe_cluster(driver, order.cluster), host, away=order.away)
     nodes = order.nodes or None
     report = verify_cluster(driver, order.cluster, host=host, nodes=nodes, reporter=reporter, work=work)
     if between is None:
-        return write(report)
+        return report
     whole = Between(driver=between["driver"], overlay=between["overlay"], began_s=began_s, ended_s=time.time())
-    return write(changed(report, between=whole))
+    return changed(report, between=whole)
 
 
 def _up_order(order: MemberUpOrder, host: Host) -> UpOrder:
-    spec = load_spec_json(order.spec, cluster=check_cluster_name(order.cluster))
+    spec = load_spec_json(text_of(order.spec), cluster=check_cluster_name(order.cluster))
     part = None
     if order.whole:
-        whole = parse_whole(order.whole, source="the request")
-        secret = bytes_of(order.secret, "secret")
-        part = ClusterPart(spec=spec, host=host.name, nodes=tuple(order.nodes), whole=whole, secret=secret)
+        part = ClusterPart(spec=spec, host=host.name, nodes=order.nodes, whole=order.whole, secret=order.secret)
     return UpOrder(
         spec=part.local_spec if part else spec,
         part=part,
@@ -259,9 +170,5 @@ def _up_order(order: MemberUpOrder, host: Host) -> UpOrder:
         keep_on_failure=order.keep_on_failure,
         verify=order.verify,
         prune=order.prune,
-        policy=_policy(order),
+        policy=JobsPolicy(force=order.force, drain_s=order.drain_s),
     )
-
-
-def _policy(order: MemberUpOrder | DownOrder) -> JobsPolicy:
-    return JobsPolicy(force=order.force, drain_s=order.drain_s if order.drain_s >= 0 else None)

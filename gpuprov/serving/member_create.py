@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import base64
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, cast
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from gpuprov.cluster.files import present_member
 from gpuprov.cluster.find_engine import engine_of_cluster
@@ -13,15 +13,14 @@ from gpuprov.cluster.order_label import read_order_text
 from gpuprov.cluster.retry_after_wait import act_on_engine
 from gpuprov.cluster.state import observe_cluster
 from gpuprov.cluster.waiting_for_gpus import Patience
-from gpuprov.cluster.whole import WholeCluster, dump_whole
 from gpuprov.core.errors import GpuprovError, NoEngine, UsageError
 from gpuprov.core.names import check_cluster_name
 from gpuprov.documents.host_part import tell_no_engine, tell_part
 from gpuprov.planes.over_hosts.host_part import look_for_one
 from gpuprov.planes.registry import plane_of
-from gpuprov.serving.request_bytes import bytes_of
-from gpuprov.shapes.base import write
+from gpuprov.shapes.base import raw, text_of
 from gpuprov.shapes.members import Created, Sought
+from gpuprov.shapes.whole import WholeCluster
 from gpuprov.workflows.create_node import create_node
 
 if TYPE_CHECKING:
@@ -30,39 +29,7 @@ if TYPE_CHECKING:
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver
     from gpuprov.host.base import Host
-    from gpuprov.spec.models import GpuMode
-
-
-@dataclass(frozen=True, kw_only=True)
-class SeekOrder:
-    """`seek`: what the host has of the cluster of an ordered node, and offers to that.
-
-    Attributes:
-        order: The node, as its label has it.
-        gpu_mode: Whether its GPUs are real.
-    """
-
-    order: str
-    gpu_mode: str = "auto"
-
-
-@dataclass(frozen=True, kw_only=True)
-class CreateOrder:
-    """`create`: make a node.
-
-    Attributes:
-        order: The node, as its label has it.
-        gpu_mode: Whether its GPUs are real.
-        engine: For a cluster that is not there yet; empty for the default one.
-        secret: What the nodes of a cluster over hosts share, in base64.
-        wait_s: How long to wait for GPUs; below 0 not at all.
-    """
-
-    order: str
-    gpu_mode: str = "auto"
-    engine: str = ""
-    secret: str = field(default="", repr=False)
-    wait_s: float = -1.0
+    from gpuprov.shapes.orders import CreateOrder, SeekOrder
 
 
 def serve_seek(order: SeekOrder, host: Host, reporter: Reporter) -> Sought:
@@ -71,21 +38,20 @@ def serve_seek(order: SeekOrder, host: Host, reporter: Reporter) -> Sought:
     try:
         driver = engine_of_cluster(wanted.cluster, host.engines, reporter=reporter, creates=True)
     except NoEngine as error:
-        return Sought(part=write(tell_no_engine(error, host=host.name)), secret="")
+        return Sought(part=raw(tell_no_engine(error, host=host.name)), secret=b"")
     part = look_for_one(driver, wanted, host, reporter=reporter)
     secret = b""
     if part.spec and part.spec.hosts:
         with suppress(GpuprovError):  # another host has it too
             role = part.spec.nodes.role
             secret = plane_of(role).read_secret(driver, observe_cluster(driver, wanted.cluster))
-    return Sought(part=write(tell_part(part, host=host.name)), secret=base64.b64encode(secret).decode())
+    return Sought(part=raw(tell_part(part, host=host.name)), secret=secret)
 
 
 def serve_create(order: CreateOrder, host: Host, reporter: Reporter) -> Created:
     """Make it; the answer has the nodes of the cluster on this host, for those of other hosts."""
-    bytes_of(order.secret, "secret")
-    wanted = replace(_order_of(order), secret=order.secret)
-    patience = Patience(wait_s=order.wait_s if order.wait_s >= 0 else None)
+    wanted = replace(_order_of(order), secret=base64.b64encode(order.secret).decode())
+    patience = Patience(wait_s=order.wait_s)
 
     def find() -> Driver:
         if order.engine:
@@ -100,14 +66,13 @@ def serve_create(order: CreateOrder, host: Host, reporter: Reporter) -> Created:
     facts = driver.facts()
     here = [present_member(node) for node in observe_cluster(driver, wanted.cluster).nodes if node.complete]
     mine = WholeCluster().with_host(host.name, here, cpus=facts.cpus, memory_bytes=facts.memory_bytes)
-    return Created(changed=done.changed, whole=dump_whole(mine))
+    return Created(changed=done.changed, whole=mine)
 
 
-def _order_of(order: SeekOrder | CreateOrder) -> NodeOrder:
-    read = read_order_text(order.order)
-    if read.order is None or read.unknown or order.gpu_mode not in ("auto", "real", "simulated"):
-        raise UsageError(
-            "the request for a node cannot be served", evidence=f"{order.order!r:.200}", fix="gpuprov host list"
-        )
+def _order_of(order: SeekOrder) -> NodeOrder:
+    text = text_of(order.order)
+    read = read_order_text(text)
+    if read.order is None or read.unknown:
+        raise UsageError("the request for a node cannot be served", evidence=f"{text:.200}", fix="gpuprov host list")
     check_cluster_name(read.order.cluster)
-    return replace(read.order, gpu_mode=cast("GpuMode", order.gpu_mode), agreed=True)
+    return replace(read.order, gpu_mode=order.gpu_mode, agreed=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -25,6 +24,7 @@ from gpuprov.planes.across.renew import renew_cluster
 from gpuprov.planes.base import Departure
 from gpuprov.planes.over_hosts.host_part import look_at_part
 from gpuprov.planes.registry import PLANES
+from gpuprov.shapes.base import raw
 from gpuprov.shapes.members import FoundParts
 from gpuprov.shapes.outcome import Changes
 from gpuprov.workflows.remove_nodes import remove_nodes
@@ -39,77 +39,8 @@ if TYPE_CHECKING:
     from gpuprov.drivers.networks import NetworkState
     from gpuprov.host.base import Host
     from gpuprov.planes.over_hosts.host_part import HostPart
-
-
-@dataclass(frozen=True, kw_only=True)
-class FindOrder:
-    """`find`: what the host has of the clusters that have one of these nodes, here or on another host."""
-
-    nodes: list[str]
-
-
-@dataclass(frozen=True, kw_only=True)
-class HoldOrder:
-    """`hold`: keep jobs from nodes that are about to leave; asked of the host of the node that gives work.
-
-    Attributes:
-        nodes: All of them, also those on this host.
-        lost: Those of them whose disk goes as well.
-        elsewhere: Those of them that are on other hosts, and run.
-        force: Whether jobs end.
-        drain_s: How long jobs are waited for; below 0 not at all.
-    """
-
-    cluster: str
-    nodes: list[str]
-    lost: list[str]
-    elsewhere: list[str]
-    force: bool = False
-    drain_s: float = -1.0
-
-
-@dataclass(frozen=True, kw_only=True)
-class ReleaseOrder:
-    """`release`: let nodes of other hosts take jobs again.
-
-    Attributes:
-        running: Those that run.
-        stopped: Those that do not.
-    """
-
-    cluster: str
-    running: list[str]
-    stopped: list[str]
-
-
-@dataclass(frozen=True, kw_only=True)
-class NodesOrder:
-    """`nodes`: what a verb does with nodes of this host.
-
-    Attributes:
-        verb: One of ACTIONS.
-        cluster: Theirs.
-        label: Of a snapshot.
-        whole: The nodes of all hosts as they are to be recorded before; empty where that stays as it is.
-        force: Whether jobs end.
-        drain_s: How long jobs are waited for; below 0 not at all.
-    """
-
-    verb: str
-    cluster: str
-    nodes: list[str]
-    label: str = ""
-    whole: str = ""
-    force: bool = False
-    drain_s: float = -1.0
-
-
-@dataclass(frozen=True, kw_only=True)
-class TellOrder:
-    """`tell`: record the nodes of all hosts, and bring the nodes of this one to their files."""
-
-    cluster: str
-    whole: str = field(repr=False)
+    from gpuprov.shapes.orders import FindOrder, HoldOrder, NodesOrder, ReleaseOrder, TellOrder
+    from gpuprov.shapes.whole import WholeCluster
 
 
 def serve_find(order: FindOrder, host: Host, reporter: Reporter) -> FoundParts:
@@ -119,7 +50,7 @@ def serve_find(order: FindOrder, host: Host, reporter: Reporter) -> FoundParts:
     seen.require_answer()
     warn_of_silence(seen.errors, reporter)
     found = {cluster: part for parts in seen.answers.values() for cluster, part in parts.items()}
-    return FoundParts(parts={cluster: tell_part(part, host=host.name) for cluster, part in found.items()})
+    return FoundParts(parts={cluster: raw(tell_part(part, host=host.name)) for cluster, part in found.items()})
 
 
 def _parts_with(driver: Driver, *, names: set[str]) -> dict[str, HostPart]:
@@ -141,8 +72,8 @@ def _named_by(network: NetworkState) -> set[str]:
 def serve_hold(order: HoldOrder, host: Host, reporter: Reporter) -> Changes:
     """Hold them; refused while jobs run there, unless they are to end."""
     driver = engine_of_cluster(check_cluster_name(order.cluster), host.engines, reporter=reporter)
-    departure = Departure(nodes=tuple(order.nodes), lost=tuple(order.lost))
-    leave = Leave(state=observe_cluster(driver, order.cluster), departure=departure, elsewhere=tuple(order.elsewhere))
+    departure = Departure(nodes=order.nodes, lost=order.lost)
+    leave = Leave(state=observe_cluster(driver, order.cluster), departure=departure, elsewhere=order.elsewhere)
     hold_elsewhere(driver, leave, _policy(order), reporter=reporter)
     return Changes(host=host.name, changed=())
 
@@ -171,25 +102,21 @@ def serve_tell(order: TellOrder, host: Host, reporter: Reporter) -> Changes:
 
 def serve_nodes(order: NodesOrder, host: Host, reporter: Reporter) -> Changes:
     """Do it, by the verb's own story."""
-    if order.verb not in ACTIONS:
-        raise UsageError(
-            f"members do not know how to {order.verb!r:.60} nodes", evidence=", ".join(ACTIONS), fix="gpuprov host list"
-        )
     names = [check_node_name(name) for name in order.nodes]
 
     def change(driver: Driver, host: Host) -> Outcome:
         if order.whole:
             with host.lock(reporter):
                 _record(driver, observe_cluster(driver, order.cluster), order.whole)
-        return ACTIONS[order.verb](order, driver, host, reporter)
+        return ACTIONS[order.act](order, driver, host, reporter)
 
     find = partial(engine_of_nodes, names, host.engines, reporter=reporter, absent_too=True)
     return Changes(host=host.name, changed=act_on_engine(host, find, change).changed)
 
 
-def _record(driver: Driver, state: ClusterState, text: str) -> None:
+def _record(driver: Driver, state: ClusterState, whole: WholeCluster) -> None:
     """Record the nodes of all hosts, unless that is older than what is recorded."""
-    whole, recorded = parse_whole(text, source="the request"), recorded_whole(state)
+    recorded = recorded_whole(state)
     if recorded is None or (recorded != whole and recorded.serial >= whole.serial):
         raise UsageError(
             f"cluster {state.name} has been changed from another machine",
@@ -203,7 +130,7 @@ def _record(driver: Driver, state: ClusterState, text: str) -> None:
 
 
 def _policy(order: HoldOrder | NodesOrder) -> JobsPolicy:
-    return JobsPolicy(force=order.force, drain_s=order.drain_s if order.drain_s >= 0 else None)
+    return JobsPolicy(force=order.force, drain_s=order.drain_s)
 
 
 def _start(order: NodesOrder, driver: Driver, host: Host, reporter: Reporter) -> Outcome:

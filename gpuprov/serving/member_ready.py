@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gpuprov.cluster.find_engine import engine_of_cluster
@@ -23,18 +23,7 @@ if TYPE_CHECKING:
     from gpuprov.drivers.base import Driver
     from gpuprov.host.base import Host
     from gpuprov.shapes.members import PartOfHost
-
-
-@dataclass(frozen=True, kw_only=True)
-class ReadyOrder:
-    """`ready`: wait until the nodes of all hosts take work; asked of the host of the node that gives it.
-
-    Attributes:
-        nodes: Names of those to wait for; the others are known to be away.
-    """
-
-    cluster: str
-    nodes: list[str]
+    from gpuprov.shapes.orders import ReadyOrder
 
 
 def serve_ready(order: ReadyOrder, host: Host, reporter: Reporter) -> PartOfHost:

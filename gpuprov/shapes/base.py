@@ -9,18 +9,26 @@ import json
 import math
 import re
 from collections.abc import Mapping
-from typing import Any, ClassVar, Final, Literal, TypeVar, cast
+from functools import cache
+from typing import Any, ClassVar, Final, Literal, TypeVar, cast, get_args
 
 import msgspec
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, Raw, UnsetType
 
 Kind = TypeVar("Kind", bound="Shape")
+Told = Raw | Mapping[str, Any]
 Version = Literal[1]
 _HALF: Final = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
 class Shape(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """An object with these keys and no others."""
+    """An object with these keys and no others.
+
+    Attributes:
+        may_omit: Whether what has a default may be left out, as people write it, or earlier releases recorded it.
+    """
+
+    may_omit: ClassVar[bool] = False
 
 
 _LOOKED_INTO: Final = (Shape, list, tuple, dict, float)
@@ -30,11 +38,9 @@ class Record(Shape, frozen=True, kw_only=True, tag_field="schema"):
     """An object that names its schema, docs/NAME.schema.json for `gpuprov.NAME/v1`.
 
     Attributes:
-        may_omit: Whether what has a default may be left out, as people write it.
         together: Keys by the key that is not there without them.
     """
 
-    may_omit: ClassVar[bool] = False
     together: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     version: Version = 1
 
@@ -86,20 +92,44 @@ def parse_json(content: bytes | str) -> object:
     return cast("object", told)
 
 
-def read(kind: type[Kind], told: bytes | str | Mapping[str, Any]) -> Kind:
+def read(kind: type[Kind], told: bytes | str | Told) -> Kind:
     """A shape of what was told; raises ValueError, with the path of what is wrong, for anything else.
 
     Args:
         kind: Which.
         told: JSON, or what was already parsed of it.
     """
-    content = parse_json(told) if isinstance(told, (bytes, str)) else told
     try:
+        content = _parse(kind, told)
         value = msgspec.convert(content, kind)
         _require_all(value, content, "$")
     except RecursionError:
         raise ValueError("is nested too deeply") from None
     return value
+
+
+def _parse(kind: type[Shape], told: bytes | str | Told) -> object:
+    """The values of what was told; what the kind keeps as text is not looked into."""
+    kept = _kept(kind)
+    if isinstance(told, Mapping):
+        if not kept:
+            return told
+        told = msgspec.json.encode(told)
+    content = told if isinstance(told, (bytes, str)) else bytes(told)
+    if not kept:
+        return parse_json(content)
+    parts = msgspec.json.decode(content, type=dict[str, Raw])
+    return {
+        key: msgspec.json.decode(part, type=kept[key]) if key in kept else parse_json(bytes(part))
+        for key, part in parts.items()
+    }
+
+
+@cache
+def _kept(kind: type[Shape]) -> dict[str, Any]:
+    """The type of each field that stays text, or holds some, for a reader of its own."""
+    fields = msgspec.structs.fields(kind)
+    return {field.encode_name: field.type for field in fields if Raw in (field.type, *get_args(field.type))}
 
 
 def of_object(kind: type[Kind], value: object) -> Kind:
@@ -119,6 +149,16 @@ def encode(shape: Shape) -> bytes:
         return msgspec.json.encode(shape)
     except UnicodeEncodeError:
         return json.dumps(msgspec.to_builtins(shape)).encode()
+
+
+def raw(text: str | Shape) -> Raw:
+    """JSON to be put into a shape as it is."""
+    return Raw(encode(text) if isinstance(text, Shape) else text)
+
+
+def text_of(told: Raw) -> str:
+    """The JSON that stayed text, for a reader of its own."""
+    return bytes(told).decode(errors="replace")
 
 
 def changed(shape: Kind, **values: object) -> Kind:
@@ -152,8 +192,8 @@ def _require_fields(value: Shape, told: Mapping[str, object], path: str) -> None
     tag = value.__struct_config__.tag_field
     written = [(name, key) for name, key in zip(value.__struct_fields__, value.__struct_encode_fields__, strict=True)]
     lacks = [key for name, key in written if key not in told and getattr(value, name) is not UNSET]
-    if isinstance(value, Record) and value.may_omit:
-        lacks = [key for key in lacks if key == "version"]
+    if value.may_omit:
+        lacks = [key for key in lacks if isinstance(value, Record) and key == "version"]
     if tag is not None and tag not in told:
         lacks.append(tag)
     if lacks:

@@ -93,8 +93,8 @@ def _describe(kind: type[Shape], schema: dict[str, Any]) -> None:
             schema["properties"][key] = {"description": meanings[name], **part}
     tag = kind.__struct_config__.tag_field
     needed = [key for key, field in fields.items() if field.default is not msgspec.UNSET]
-    if issubclass(kind, Record) and kind.may_omit:
-        needed = [key for key in needed if key == "version" or fields[key].required]
+    if kind.may_omit:
+        needed = [key for key in needed if fields[key].required or (issubclass(kind, Record) and key == "version")]
     schema["required"] = [*([tag] if tag else []), *needed]
     if issubclass(kind, Record) and kind.together:
         schema["dependentRequired"] = {key: [*others] for key, others in kind.together.items()}

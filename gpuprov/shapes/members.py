@@ -1,25 +1,26 @@
 """What hosts tell each other of a cluster that spans them: their parts of it, what they offer, their nodes.
 
-A spec and the nodes of all hosts are texts in it, as they are recorded: every host tells the same, and it is read once.
+A spec and the nodes of all hosts stay text when a part is read: every host tells the same, and it is read once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from ipaddress import IPv4Address
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from msgspec import UNSET, Meta, UnsetType, field
+from msgspec import UNSET, Meta, Raw, UnsetType, field
 
 from gpuprov.shapes.base import Document, Shape
 from gpuprov.shapes.choices import Engine
 from gpuprov.shapes.node import NodeStatus, ShownMount
 from gpuprov.shapes.nodes import NodeRow
+from gpuprov.shapes.whole import TunnelKeyIfAny, WholeCluster
 from gpuprov.shapes.words import Word, Words
 
-Base64 = Annotated[str, Meta(pattern=r"^[A-Za-z0-9+/]*={0,2}\Z")]
 TunnelKey = Annotated[str, Meta(pattern=r"^[A-Za-z0-9+/]{42}[AEIMQUYcgkosw048]=\Z")]
-TunnelKeyIfAny = Annotated[str, Meta(pattern=r"^([A-Za-z0-9+/]{42}[AEIMQUYcgkosw048]=)?\Z")]
+ObjectIfAny = Annotated[Raw, Meta(extra_json_schema={"type": ["object", "null"]})]
+NOTHING = Raw(b"null")
 User = Annotated[int, Meta(ge=0, le=2**32)]
 
 
@@ -99,8 +100,8 @@ class PartOfHost(Document, frozen=True, kw_only=True, tag="gpuprov.host-part/v1"
         host: Name of the host.
         known_as: Its name in the cluster, as recorded; empty where nothing is.
         exists: Whether anything of the cluster is there.
-        spec: The recorded spec of the whole cluster, as JSON.
-        whole: The nodes of all hosts, as recorded, as JSON.
+        spec: The recorded spec of the whole cluster; null where there is none.
+        whole: The nodes of all hosts, as recorded; null where none are.
         words: Node to its plane's word for it, also for nodes on other hosts.
         offer: For how many more nodes there is room; null if that was not asked.
         address: On the network between the hosts; empty if that was not asked.
@@ -114,8 +115,8 @@ class PartOfHost(Document, frozen=True, kw_only=True, tag="gpuprov.host-part/v1"
     engine: Engine
     known_as: Word
     exists: bool
-    spec: str | None
-    whole: str | None
+    spec: ObjectIfAny
+    whole: ObjectIfAny
     nodes: tuple[NodeRow, ...]
     words: Mapping[str, Words]
     offer: Offer | None
@@ -202,40 +203,43 @@ class NodeRun(Document, frozen=True, kw_only=True, tag="gpuprov.node-run/v1"):
     Attributes:
         host: Name of the host.
         exit_code: Of the command.
-        stdout: What it printed, compressed by zlib, in base64.
+        stdout: What it printed, compressed by zlib.
         stderr: The same of stderr.
     """
 
     host: Word
     exit_code: Annotated[int, Meta(ge=-255, le=255)]
-    stdout: str
-    stderr: str
+    stdout: bytes
+    stderr: bytes
 
 
 class PlannedHost(Shape, frozen=True, kw_only=True):
     """The answer to `plan` for a part of a cluster.
 
     Attributes:
-        whole: The host's nodes as they would be, as JSON.
-        secret: What they share now, in base64; empty where there is none.
+        plan: A line for each change.
+        older: A line for nodes with an older image that lacks the same.
+        unlimited: A line for nodes that stay without limits of processes and memory.
+        whole: The host's nodes as they would be.
+        secret: What they share now; empty where there is none.
     """
 
     plan: tuple[Words, ...]
     older: tuple[Words, ...]
     unlimited: tuple[Words, ...]
-    whole: str
-    secret: Base64
+    whole: WholeCluster
+    secret: bytes
 
 
 class Created(Shape, frozen=True, kw_only=True):
     """The answer to `create`.
 
     Attributes:
-        whole: The host's nodes of the cluster, as JSON.
+        whole: The host's nodes of the cluster.
     """
 
     changed: tuple[Words, ...]
-    whole: str
+    whole: WholeCluster
 
 
 class Sought(Shape, frozen=True, kw_only=True):
@@ -243,17 +247,17 @@ class Sought(Shape, frozen=True, kw_only=True):
 
     Attributes:
         part: What `part` would answer, which is read as that.
-        secret: What the nodes share, in base64; empty where there is none.
+        secret: What the nodes share; empty where there is none.
     """
 
-    part: Mapping[str, Any]
-    secret: str
+    part: Raw
+    secret: bytes
 
 
 class FoundParts(Shape, frozen=True, kw_only=True):
     """The answer to `find`: by cluster what `part` would answer, which is read as that."""
 
-    parts: Mapping[str, PartOfHost]
+    parts: Mapping[str, Raw]
 
 
 class OverlayKey(Shape, frozen=True, kw_only=True):
@@ -263,8 +267,8 @@ class OverlayKey(Shape, frozen=True, kw_only=True):
 
 
 class Ran(Shape, frozen=True, kw_only=True):
-    """The answer to `run`: what came of a command in a node, its output in base64."""
+    """The answer to `run`: what came of a command in a node."""
 
     exit_code: Annotated[int, Meta(ge=-1000, le=1000)]
-    stdout: str
-    stderr: str
+    stdout: bytes
+    stderr: bytes

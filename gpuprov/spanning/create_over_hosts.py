@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import TYPE_CHECKING
 
 from gpuprov.cluster.order_label import write_order
 from gpuprov.cluster.placement import NoRoom, place_nodes
-from gpuprov.cluster.whole import dump_whole, parse_whole
 from gpuprov.core.errors import GpuprovError, UsageError
 from gpuprov.core.names import check_node_name, name_cluster
 from gpuprov.core.outcome import Outcome
@@ -17,11 +16,11 @@ from gpuprov.core.silence_limit import QUESTION_S, scaled_limit_s
 from gpuprov.documents.member_answers import read_answer
 from gpuprov.gpu.allocate import TOO_FEW
 from gpuprov.host.remote.ask import MemberRequest
-from gpuprov.host.remote.several import failure_of, read_each
+from gpuprov.host.remote.several import read_each, told_by
 from gpuprov.planes.registry import plane_of
-from gpuprov.serving.member_create import CreateOrder, SeekOrder
-from gpuprov.serving.member_nodes import TellOrder
+from gpuprov.shapes.base import raw
 from gpuprov.shapes.members import Created, Sought
+from gpuprov.shapes.orders import CreateOrder, SeekOrder, TellOrder
 from gpuprov.spanning.parts.over_hosts import (
     HERE_ALONE,
     host_of_head,
@@ -40,12 +39,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from gpuprov.cluster.node_order import NodeOrder
-    from gpuprov.cluster.whole import WholeCluster
     from gpuprov.core.reporter import Reporter
     from gpuprov.host.remote.hosts import Hosts
     from gpuprov.host.remote.machine import RemoteMachine
     from gpuprov.host.remote.several import HostAnswer
     from gpuprov.shapes.members import Offer
+    from gpuprov.shapes.whole import WholeCluster
     from gpuprov.spanning.parts.over_hosts import SpanningCluster
 
 
@@ -117,11 +116,11 @@ def clone_on_host(
     check_node_name(order.node.name)
     if seen.spec is None or not seen.spec.hosts:
         return _create_alone(order, machine, hosts)
-    return _create_beside(order, replace(seen, failed=untold_hosts(seen)), hosts, "", reporter)
+    return _create_beside(order, replace(seen, failed=untold_hosts(seen)), hosts, b"", reporter)
 
 
 def _create_beside(
-    order: HostedOrder, seen: SpanningCluster, hosts: Hosts, secret: str, reporter: Reporter
+    order: HostedOrder, seen: SpanningCluster, hosts: Hosts, secret: bytes, reporter: Reporter
 ) -> HostedNode:
     """A node of a cluster over hosts."""
     host = _choose(order, seen)
@@ -141,7 +140,7 @@ def _create_beside(
     whole = _with_answer(seen, told, host)
     failed = dict(seen.failed)
     if whole != seen.whole:
-        request = MemberRequest(verb="tell", document=asdict(TellOrder(cluster=seen.name, whole=dump_whole(whole))))
+        request = MemberRequest(order=TellOrder(cluster=seen.name, whole=whole))
         told_all, refused = read_each(hosts.work({seen.machines[host]: request for host in seen.parts}), lines_of)
         changed += chain.from_iterable(told_all.values())
         failed |= refused
@@ -163,12 +162,12 @@ def get_host_for(order: HostedOrder, known: Mapping[str, RemoteMachine], hosts: 
 
 def _seek(
     order: HostedOrder, known: Mapping[str, RemoteMachine], hosts: Hosts
-) -> tuple[SpanningCluster, dict[str, str]]:
+) -> tuple[SpanningCluster, dict[str, bytes]]:
     """What hosts have of the cluster, and offer to the node; then, by host, what its nodes share."""
     sought = replace(order.node, source=None)  # which one host alone has
-    document = asdict(SeekOrder(order=write_order(sought), gpu_mode=order.node.gpu_mode))
-    request = MemberRequest(verb="seek", document=document, total_s=scaled_limit_s(QUESTION_S))
-    secrets: dict[str, str] = {}
+    question = SeekOrder(order=raw(write_order(sought)), gpu_mode=order.node.gpu_mode)
+    request = MemberRequest(order=question, total_s=scaled_limit_s(QUESTION_S))
+    secrets: dict[str, bytes] = {}
     name = order.node.cluster
 
     def further(answer: HostAnswer) -> dict[RemoteMachine, MemberRequest]:
@@ -185,7 +184,7 @@ def _seek(
     return of_its_hosts(name, seen.spec, known, answers), secrets
 
 
-def _without_secret(answer: HostAnswer, secrets: dict[str, str]) -> HostAnswer:
+def _without_secret(answer: HostAnswer, secrets: dict[str, bytes]) -> HostAnswer:
     """The answer as that to `part`; what it says besides is put with the secrets."""
     told = answer.document
     if told is None:
@@ -199,11 +198,11 @@ def _without_secret(answer: HostAnswer, secrets: dict[str, str]) -> HostAnswer:
     return replace(answer, document=sought.part)
 
 
-def _secret(seen: SpanningCluster, secrets: Mapping[str, str]) -> str:
+def _secret(seen: SpanningCluster, secrets: Mapping[str, bytes]) -> bytes:
     """What the cluster's nodes share, as the host of the node that gives work has it, or else another one."""
     first = host_of_head(seen)
     found = sorted(((host != first, secret) for host, secret in secrets.items() if secret), key=lambda one: one[0])
-    return found[0][1] if found else ""
+    return found[0][1] if found else b""
 
 
 def _choose(order: HostedOrder, seen: SpanningCluster) -> str:
@@ -283,25 +282,21 @@ def _create_alone(order: HostedOrder, machine: RemoteMachine, hosts: Hosts) -> H
     return HostedNode(outcome=outcome, host=machine.name, failed={}, asked=1)
 
 
-def _create(order: HostedOrder, machine: RemoteMachine, hosts: Hosts, secret: str = "") -> Created:
-    document = asdict(
-        CreateOrder(
-            order=write_order(order.node),
-            gpu_mode=order.node.gpu_mode,
-            engine=order.engine,
-            secret=secret,
-            wait_s=-1.0 if order.wait_s is None else order.wait_s,
-        )
+def _create(order: HostedOrder, machine: RemoteMachine, hosts: Hosts, secret: bytes = b"") -> Created:
+    wanted = CreateOrder(
+        order=raw(write_order(order.node)),
+        gpu_mode=order.node.gpu_mode,
+        engine=order.engine,
+        secret=secret,
+        wait_s=order.wait_s,
     )
-    (answer,) = hosts.work({machine: MemberRequest(verb="create", document=document)})
-    if answer.document is None:
-        raise failure_of(answer)
-    return read_answer(Created, answer.document, machine.name)
+    (answer,) = hosts.work({machine: MemberRequest(order=wanted)})
+    return read_answer(Created, told_by(answer), machine.name)
 
 
 def _with_answer(seen: SpanningCluster, told: Created, host: str) -> WholeCluster:
     """The nodes of all hosts, with those that the host has now."""
-    mine = parse_whole(told.whole, source=f"the answer of {host}").on(host)
+    mine = told.whole.on(host)
     if not mine:
         return seen.whole
     known = mine[0]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -11,7 +11,8 @@ from gpuprov.core.outcome import Outcome
 from gpuprov.core.rollback import AGAIN
 from gpuprov.host.remote.ask import MemberRequest
 from gpuprov.host.remote.several import failure_of, part_error, read_each
-from gpuprov.serving.member_clusters import DownOrder
+from gpuprov.shapes.base import changed
+from gpuprov.shapes.orders import DownOrder
 from gpuprov.spanning.parts.over_hosts import host_of_head, lines_of
 
 if TYPE_CHECKING:
@@ -54,23 +55,23 @@ def down_over_hosts(seen: SpanningCluster, hosts: Hosts, policy: JobsPolicy) -> 
     order = DownOrder(
         cluster=seen.name,
         force=policy.force,
-        drain_s=policy.asked_drain_s,
+        drain_s=policy.drain_s,
     )
     first = host_of_head(seen)
     others = [host for host in seen.parts if host != first]
-    changed: list[str] = []
+    lines: list[str] = []
     failed = dict(seen.failed)
     if first in seen.parts:
-        (answer,) = hosts.work({seen.machines[first]: MemberRequest(verb="down", document=asdict(order))})
+        (answer,) = hosts.work({seen.machines[first]: MemberRequest(order=order)})
         if answer.document is None:
             raise _first_failed(failure_of(answer), first, others)
-        changed += lines_of(answer.document, first)
-        order = replace(order, force=True, agreed=True)
-    request = MemberRequest(verb="down", document=asdict(order))
+        lines += lines_of(answer.document, first)
+        order = changed(order, force=True, agreed=True)
+    request = MemberRequest(order=order)
     done, refused = read_each(hosts.work({seen.machines[host]: request for host in others}), lines_of)
-    changed += chain.from_iterable(done.values())
+    lines += chain.from_iterable(done.values())
     failed |= refused
-    return SpanningDown(outcome=Outcome(changed=tuple(changed)), failed=failed, asked=len(seen.machines))
+    return SpanningDown(outcome=Outcome(changed=tuple(lines)), failed=failed, asked=len(seen.machines))
 
 
 def _first_failed(error: GpuprovError, first: str, others: Sequence[str]) -> GpuprovError:

@@ -11,7 +11,8 @@ from gpuprov.documents.module_result import BeforeAfter
 from gpuprov.fleet.fleet import ask_others
 from gpuprov.host.remote.several import part_error
 from gpuprov.planes.across.leaving import SPARE_JOBS
-from gpuprov.serving.questions.gpus import GPUS, GpusOrder
+from gpuprov.serving.questions.gpus import GPUS
+from gpuprov.shapes.orders import GpusOrder
 from gpuprov.spanning.create_over_hosts import HostedOrder, create_over_hosts, get_host_for
 from gpuprov.spanning.nodes_over_hosts import NodesChange, change_nodes_there, locate_nodes, refuse_absent
 from gpuprov.spanning.parts.over_hosts import find_spanning
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from gpuprov.host.remote.machine import RemoteMachine
     from gpuprov.planes.across.leaving import JobsPolicy
     from gpuprov.shapes.nodes import NodeRow
+    from gpuprov.shapes.orders import Act
     from gpuprov.spanning.parts.over_hosts import SpanningCluster
     from gpuprov.workflows.ensure import NodeGoal
 
@@ -105,13 +107,13 @@ def _find(name: str, seen: SpanningCluster) -> NodeRow | None:
     return row
 
 
-def _verb(goal: NodeGoal, row: NodeRow | None, *, creates: bool) -> str:
-    """What brings a node that is there, or that is made, to the goal; empty for nothing."""
+def _verb(goal: NodeGoal, row: NodeRow | None, *, creates: bool) -> Act | None:
+    """What brings a node that is there, or that is made, to the goal; None for nothing."""
     if goal == "absent":
-        return "rm" if row else ""
+        return "rm" if row else None
     if goal == "stopped":
-        return "stop" if creates or (row and row.status != "stopped") else ""
-    return "start" if not creates and row and row.status != "running" else ""
+        return "stop" if creates or (row and row.status != "stopped") else None
+    return "start" if not creates and row and row.status != "running" else None
 
 
 def _refuse_other(order: NodeOrder, row: NodeRow, seen: SpanningCluster, hosts: Hosts, reporter: Reporter) -> None:
@@ -142,7 +144,7 @@ def _create(order: NodeOrder, known: Mapping[str, RemoteMachine], hosts: Hosts, 
 
 
 def _change(
-    verb: str,
+    verb: Act,
     name: str,
     policy: JobsPolicy,
     known: Mapping[str, RemoteMachine],

@@ -5,8 +5,8 @@ from __future__ import annotations
 import platform
 import sys
 from contextlib import closing
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
 
 from gpuprov import __version__
 from gpuprov.core.errors import HostNotReady, TimedOut, Unreachable, UsageError
@@ -16,23 +16,24 @@ from gpuprov.core.own_folders import make_own_folder
 from gpuprov.core.reporter import Silent
 from gpuprov.core.silence_limit import scaled_limit_s
 from gpuprov.core.units import GIB
-from gpuprov.documents.member_answers import read_rows
+from gpuprov.documents.member_answers import read_answer
 from gpuprov.host.remote.ask import MemberRequest, ask_member
 from gpuprov.host.remote.bare_host import install_there, look_at_bare_host, remove_there
 from gpuprov.host.remote.connection import SshConnection
 from gpuprov.host.remote.install_paths import PLACE, PROGRAM
 from gpuprov.host.remote.inventory import forget_machine, read_machines, remember_machine
 from gpuprov.host.remote.members import MemberProcesses
-from gpuprov.host.remote.several import ask_hosts, failure_of
+from gpuprov.host.remote.several import ask_hosts, told_by
 from gpuprov.host.remote.ssh_failure import NotInstalled
 from gpuprov.provision.own_wheel import own_files, own_fingerprint, own_requirements, pack_wheel
 from gpuprov.provision.rootfs import default_cache
 from gpuprov.provision.wheels import ensure_wheels
-from gpuprov.serving.member import PrepareOrder
-from gpuprov.serving.questions.nodes import ListOrder
+from gpuprov.shapes.nodes import Nodes
+from gpuprov.shapes.orders import ListOrder, LookOrder, PrepareOrder
+from gpuprov.shapes.outcome import Changes
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
     from gpuprov.core.reporter import Reporter
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from gpuprov.host.remote.machine import RemoteMachine
     from gpuprov.host.remote.places import Places
     from gpuprov.host.remote.several import HostAnswer
+    from gpuprov.shapes.base import Told
 
 ROOM_BYTES: Final = GIB
 SKEW_S: Final = 60.0
@@ -96,10 +98,9 @@ def add_host(order: AddOrder, places: Places, *, reporter: Reporter) -> Outcome:
     if remember_machine(places.inventory, machine):
         changed.append(f"added {machine.name} to {places.inventory}")
     with reporter.phase("prepare"):
-        request = MemberRequest(verb="prepare", document=asdict(PrepareOrder(engine=order.engine)))
+        request = MemberRequest(order=PrepareOrder(engine=order.engine))
         prepared = ask_member(connection, request, reporter=reporter)
-    lines = prepared.get("changed")
-    changed += [f"{machine.name}: {line}" for line in lines or () if isinstance(line, str)]
+    changed += [f"{machine.name}: {line}" for line in read_answer(Changes, prepared, machine.name).changed]
     return Outcome(changed=tuple(changed))
 
 
@@ -162,21 +163,19 @@ def _gather(files: dict[str, Path], python: str, machine: RemoteMachine, reporte
 
 def look_at_hosts(machines: Sequence[RemoteMachine], places: Places) -> tuple[HostAnswer, ...]:
     """What each host says of itself; changes nothing."""
-    request = MemberRequest(verb="look", document={}, total_s=scaled_limit_s(LOOK_S))
+    request = MemberRequest(order=LookOrder(), total_s=scaled_limit_s(LOOK_S))
     with closing(MemberProcesses(places)) as members:
         return ask_hosts(dict.fromkeys(machines, request), members, reporter=Silent())
 
 
-def ask_host(machine: RemoteMachine, places: Places) -> Mapping[str, Any]:
+def ask_host(machine: RemoteMachine, places: Places) -> Told:
     """What one host says of itself; changes nothing.
 
     Raises:
         GpuprovError: It does not answer; how long it is known to be away is in the error.
     """
     (answer,) = look_at_hosts([machine], places)
-    if answer.document is None:
-        raise failure_of(answer)
-    return answer.document
+    return told_by(answer)
 
 
 def remove_host(name: str, places: Places, *, forget: bool, reporter: Reporter) -> Outcome:
@@ -217,8 +216,8 @@ def _refuse_nodes(connection: SshConnection, reporter: Reporter) -> None:
     name = connection.machine.name
     forget = f"to leave the host as it is, and forget it: gpuprov host remove {name} --forget"
     try:
-        request = MemberRequest(verb="list", document=asdict(ListOrder()), total_s=scaled_limit_s(LOOK_S))
-        rows = read_rows(ask_member(connection, request, reporter=reporter), name)
+        request = MemberRequest(order=ListOrder(), total_s=scaled_limit_s(LOOK_S))
+        rows = read_answer(Nodes, ask_member(connection, request, reporter=reporter), name).nodes
     except NotInstalled:
         return  # a run was killed after it had removed it
     except Unreachable as error:

@@ -19,6 +19,7 @@ from gpuprov.core.rollback import AGAIN
 from gpuprov.documents.member_answers import read_answer
 from gpuprov.host.remote.several import part_error, read_each
 from gpuprov.planes.registry import plane_of
+from gpuprov.shapes.orders import MemberUpOrder
 from gpuprov.shapes.outcome import ClusterUp
 from gpuprov.spanning.parts.absent_hosts import tell_absence
 from gpuprov.spanning.parts.agree import (
@@ -178,7 +179,7 @@ class _Done:
 
 def _work(order: HostsUpOrder, agreed: Agreed, hosts: Hosts, secret: bytes) -> _Done:
     """Every host does its part, all side by side; one that fails undoes its own part, and the others go on."""
-    requests = requests_of_parts("up", order, agreed.spec, agreed, secret)
+    requests = requests_of_parts(MemberUpOrder, order, agreed.spec, agreed, secret)
     told, failed = read_each(hosts.work(requests), partial(read_answer, ClusterUp))
     return _Done(
         changed=[f"{host}: {line}" for host, one in told.items() for line in one.changed],

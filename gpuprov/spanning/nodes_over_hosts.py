@@ -6,11 +6,10 @@ are about to leave are held there first, and jobs are looked for there.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from gpuprov.cluster.whole import dump_whole
 from gpuprov.core.errors import GpuprovError, UsageError
 from gpuprov.core.names import fold
 from gpuprov.core.outcome import Outcome
@@ -19,9 +18,9 @@ from gpuprov.documents.member_answers import read_answer
 from gpuprov.host.remote.ask import MemberRequest
 from gpuprov.host.remote.several import part_error, read_each
 from gpuprov.planes.registry import plane_of
-from gpuprov.serving.member_nodes import FindOrder, NodesOrder, TellOrder
-from gpuprov.shapes.base import write
+from gpuprov.shapes.base import changed, raw
 from gpuprov.shapes.members import FoundParts, PartOfHost
+from gpuprov.shapes.orders import FindOrder, NodesOrder, TellOrder
 from gpuprov.spanning.parts.hold_there import HoldThere
 from gpuprov.spanning.parts.over_hosts import lines_of, machine_of, put_together, several_have, untold_hosts
 from gpuprov.spanning.parts.ready_there import wait_ready_there
@@ -29,11 +28,13 @@ from gpuprov.spanning.parts.ready_there import wait_ready_there
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from gpuprov.cluster.whole import WholeCluster
     from gpuprov.core.reporter import Reporter
     from gpuprov.host.remote.hosts import HostAnswers, Hosts
     from gpuprov.host.remote.machine import RemoteMachine
     from gpuprov.planes.across.leaving import JobsPolicy
+    from gpuprov.shapes.base import Told
+    from gpuprov.shapes.orders import Act
+    from gpuprov.shapes.whole import WholeCluster
     from gpuprov.spanning.parts.over_hosts import SpanningCluster
 
 _LEAVING: Final = ("stop", "rm", "restore")  # a snapshot at most pauses a node: its own host looks for jobs
@@ -54,9 +55,9 @@ class FoundNodes:
     homes: Mapping[str, str]
     failed: Mapping[str, GpuprovError]
 
-    def on(self, host: str) -> list[str]:
+    def on(self, host: str) -> tuple[str, ...]:
         """Those on a host."""
-        return [node for node, home in self.homes.items() if home == host]
+        return tuple(node for node, home in self.homes.items() if home == host)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,7 +69,7 @@ class NodesChange:
         label: Of the snapshot.
     """
 
-    verb: str
+    verb: Act
     policy: JobsPolicy
     label: str = ""
 
@@ -89,8 +90,7 @@ def locate_nodes(names: Sequence[str], known: Mapping[str, RemoteMachine], hosts
         UsageError: A node is on more than one host, or they are of several clusters.
         GpuprovError: Hosts do not answer, and a node may be there.
     """
-    order = FindOrder(nodes=list(names))
-    request = MemberRequest(verb="find", document=asdict(order), total_s=scaled_limit_s(QUESTION_S))
+    request = MemberRequest(order=FindOrder(nodes=tuple(names)), total_s=scaled_limit_s(QUESTION_S))
     away = [machine for machine in known.values() if hosts.is_away(machine)]
     first = [machine for machine in known.values() if machine not in away]
     answers = list(hosts.ask(dict.fromkeys(first, request)))
@@ -115,8 +115,9 @@ def locate_nodes(names: Sequence[str], known: Mapping[str, RemoteMachine], hosts
     )
 
 
-def _parts(document: Mapping[str, Any], host: str) -> Mapping[str, PartOfHost]:
-    return read_answer(FoundParts, document, host).parts
+def _parts(document: Told, host: str) -> Mapping[str, PartOfHost]:
+    found = read_answer(FoundParts, document, host).parts
+    return {cluster: read_answer(PartOfHost, part, host) for cluster, part in found.items()}
 
 
 def _names_in(part: PartOfHost) -> set[str]:
@@ -145,7 +146,7 @@ def _cluster(name: str, known: Mapping[str, RemoteMachine], answers: HostAnswers
     for answer in answers:
         found = _parts(answer.document, answer.machine.name) if answer.document else {}
         if answer.document is None or name in found:
-            parts.append(replace(answer, document=write(found[name]) if name in found else None))
+            parts.append(replace(answer, document=raw(found[name]) if name in found else None))
     seen = put_together(name, known, parts)
     hosts = seen.spec.hosts if seen.spec else ()
     machines = {host.name: machine_of(host, known) for host in hosts} or {host: known[host] for host in seen.parts}
@@ -234,18 +235,15 @@ class _Work:
         whole = self._seen.whole.without(self._found.homes) if held and change.verb == "rm" else None
         requests = {
             self._seen.machines[host]: MemberRequest(
-                verb="nodes",
-                document=asdict(
-                    NodesOrder(
-                        verb=change.verb,
-                        cluster=self._seen.name,
-                        nodes=self._found.on(host),
-                        label=change.label,
-                        whole=dump_whole(whole) if whole else "",
-                        force=policy.force,
-                        drain_s=policy.asked_drain_s,
-                    )
-                ),
+                order=NodesOrder(
+                    act=change.verb,
+                    cluster=self._seen.name,
+                    nodes=self._found.on(host),
+                    label=change.label,
+                    whole=whole,
+                    force=policy.force,
+                    drain_s=policy.drain_s,
+                )
             )
             for host in self.homes
         }
@@ -259,7 +257,7 @@ class _Work:
             return
         whole = self._seen.whole.without(self._gone)
         if held:  # some hosts know already that nodes were to go which did not
-            whole = replace(whole, serial=whole.serial + 1)
+            whole = changed(whole, serial=whole.serial + 1)
         self._do(self._tellings(whole, list(self._seen.parts)))
 
     def wait_ready(self) -> None:
@@ -277,8 +275,7 @@ class _Work:
         self._there.release(running=[name for name in left if name not in stopped], stopped=stopped)
 
     def _tellings(self, whole: WholeCluster, to: Sequence[str]) -> dict[RemoteMachine, MemberRequest]:
-        order = TellOrder(cluster=self._seen.name, whole=dump_whole(whole))
-        request = MemberRequest(verb="tell", document=asdict(order))
+        request = MemberRequest(order=TellOrder(cluster=self._seen.name, whole=whole))
         return {self._seen.machines[host]: request for host in to}
 
     def _do(self, requests: Mapping[RemoteMachine, MemberRequest]) -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from gpuprov import __version__
 from gpuprov.cluster.between_hosts import nodes_beside
@@ -15,8 +15,8 @@ from gpuprov.core.rounds import watch_rounds
 from gpuprov.documents.member_answers import read_answer, strictly
 from gpuprov.host.remote.ask import MemberRequest, OtherVersion
 from gpuprov.host.remote.several import part_error, told_by
-from gpuprov.serving.member_clusters import VerifyOrder
 from gpuprov.shapes.base import changed
+from gpuprov.shapes.orders import VerifyOrder
 from gpuprov.shapes.verify import Between, Check, NodeReport, Report
 from gpuprov.verify.chain import judge_between
 from gpuprov.verify.changes import Seen, change_of_cluster, compare
@@ -26,12 +26,13 @@ from gpuprov.verify.request import Work
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from gpuprov.cluster.files import Member
     from gpuprov.host.remote.hosts import Hosts
     from gpuprov.host.remote.machine import RemoteMachine
     from gpuprov.host.remote.several import HostAnswer
+    from gpuprov.shapes.base import Told
     from gpuprov.shapes.choices import AccessName
     from gpuprov.shapes.watch import Change
+    from gpuprov.shapes.whole import Member
     from gpuprov.spanning.parts.over_hosts import SpanningCluster
 
 _QUICK = Work()
@@ -172,18 +173,18 @@ def _requests(seen: SpanningCluster, chosen: Mapping[str, list[str]], work: Work
     def order(host: str) -> VerifyOrder:
         return VerifyOrder(
             cluster=seen.name,
-            nodes=chosen[host],
+            nodes=tuple(chosen[host]),
             level=work.level,
-            seconds=work.seconds or 0.0,
-            beside=nodes_beside(seen.whole, host, running),
-            away=list(seen.failed),
+            seconds=work.seconds,
+            beside=tuple(nodes_beside(seen.whole, host, running)),
+            away=tuple(seen.failed),
         )
 
     there = [host for host in chosen if host in seen.parts]
-    return {seen.machines[host]: MemberRequest(verb="verify", document=asdict(order(host))) for host in there}
+    return {seen.machines[host]: MemberRequest(order=order(host)) for host in there}
 
 
-def read_verified(told: Mapping[str, Any], host: str) -> HostVerified:
+def read_verified(told: Told, host: str) -> HostVerified:
     """What a host answered, under the name by which it is known here.
 
     Raises:

@@ -57,7 +57,6 @@ from gpuprov.workflows.verify import verify_cluster
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from gpuprov.cluster.files import Member
     from gpuprov.cluster.part import ClusterPart
     from gpuprov.cluster.plan import Plan
     from gpuprov.cluster.shrinking import Shrinking
@@ -73,6 +72,7 @@ if TYPE_CHECKING:
     from gpuprov.provision.recipe import Recipe
     from gpuprov.shapes.nodes import NodeRow
     from gpuprov.shapes.verify import Report
+    from gpuprov.shapes.whole import Member
     from gpuprov.spec.models import ClusterSpec
     from gpuprov.workflows.standalone_image import Built
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from gpuprov import __version__
 from gpuprov.host.remote.lines import PROTOCOL, render_line
 from gpuprov.host.remote.ssh_failure import SSH_FAILED, explain_ssh
+from gpuprov.shapes.lines import Hello, NodeSaid
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
 
 PATIENCE_S: Final = 0.02
 _CLOSED: Final = "client_loop: send disconnect: Broken pipe"
-HELLO: Final = render_line("hello", protocol=PROTOCOL, version=__version__, host="there")
-PROGRESS: Final = render_line("node", name="c000", state="starting")
+HELLO: Final = render_line(Hello(protocol=PROTOCOL, version=__version__, host="there"))
+PROGRESS: Final = render_line(NodeSaid(name="c000", state="starting"))
 
 
 @dataclass(frozen=True, kw_only=True)

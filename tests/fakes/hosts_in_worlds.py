@@ -16,7 +16,8 @@ from gpuprov.host.remote.ask import OtherVersion
 from gpuprov.host.remote.machine import RemoteMachine
 from gpuprov.host.remote.several import HostAnswer
 from gpuprov.host.survey import EngineDoor
-from gpuprov.serving.member import serve_request
+from gpuprov.serving.member import read_order, serve_request
+from gpuprov.shapes.base import raw, write
 from tests.fakes.host import FakeHost
 from tests.fakes.places import NOWHERE
 from tests.fakes.world import World
@@ -139,9 +140,10 @@ class HostsInWorlds:
         if name in self.away:
             error = Unreachable(f"{name} is unreachable", evidence="No route to host", fix=f"ssh {name}")
             return HostAnswer(machine=machine, error=error, away_since=self.since)
-        given, asked_s = json.loads(json.dumps(request.document)), time.time()
+        asked_s = time.time()
         try:
-            told = serve_request(request.verb, given, self.worlds[name].host.called(name), reporter=self._reporter)
+            order = read_order(request.verb, raw(request.order))
+            told = write(serve_request(order, self.worlds[name].host.called(name), reporter=self._reporter))
         except GpuprovError as error:
             return HostAnswer(machine=machine, error=error)
         if request.verb in (

@@ -25,6 +25,7 @@ from gpuprov.host.remote.places import Places
 from gpuprov.provision.own_wheel import own_files, own_requirements, pack_wheel
 from gpuprov.provision.wheels import ensure_wheels
 from gpuprov.spanning.hosts import ROOM_BYTES
+from tests.fakes.member_orders import odd_order
 from tests.fakes.ssh import install_ssh
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -140,7 +141,7 @@ def test_host_add_brings_a_gpuprov_that_runs(tmp_path: Path, monkeypatch: pytest
     program = root / "opt/gpuprov/current/bin/gpuprov"
     assert call(program, "--version", cwd=tmp_path) == f"gpuprov {__version__}\n"
     with pytest.raises(UsageError, match="hoff: members do not know `nothing`"):
-        ask_member(connection, MemberRequest(verb="nothing", document={}), reporter=Silent())
+        ask_member(connection, MemberRequest(order=odd_order("nothing")), reporter=Silent())
     below = [path for path in (root / "opt/gpuprov").rglob("*") if path.is_file()]
     assert sum(path.stat().st_size for path in below) * 3 < ROOM_BYTES, "also while one replaces another"
     remove_there(connection, Silent())

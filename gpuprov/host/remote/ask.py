@@ -6,7 +6,7 @@ import time
 from collections import deque
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from gpuprov import __version__
 from gpuprov.core.errors import (
@@ -25,15 +25,20 @@ from gpuprov.core.silence_limit import more_time, scaled_limit_s
 from gpuprov.host.remote.install_paths import PROGRAM
 from gpuprov.host.remote.lines import BEAT_S, KEPT_S, PROTOCOL, SILENCE_S, BadLine, Lines, render_line
 from gpuprov.host.remote.ssh_failure import MISSING, SSH_FAILED, NotInstalled, silent, try_by_hand
+from gpuprov.shapes.base import raw
+from gpuprov.shapes.lines import Beat, Failure, Hello, NodeSaid, NoteSaid, PhaseSaid, Request, Result, WarnSaid
 
 if TYPE_CHECKING:
     import threading
     from collections.abc import Mapping
 
+    from msgspec import Raw
+
     from gpuprov.core.reporter import Reporter
     from gpuprov.host.remote.connection import SshConnection
     from gpuprov.host.remote.exchange import Exchange
-    from gpuprov.host.remote.lines import Message
+    from gpuprov.shapes.lines import AnyLine
+    from gpuprov.shapes.orders import Order
 
 _LOOK_S: Final = 0.2  # how often one looks whether the request is to be ended
 _END_S: Final = 5.0  # for ssh to end after the member has
@@ -49,14 +54,17 @@ class MemberRequest:
     """What a host is asked.
 
     Attributes:
-        verb: One that members know.
-        document: What it is about.
+        order: That, with its verb.
         total_s: How long a question may take altogether; None for work, which may take long while it goes on.
     """
 
-    verb: str
-    document: Mapping[str, Any]
+    order: Order
     total_s: float | None = None
+
+    @property
+    def verb(self) -> str:
+        """By which it is asked."""
+        return self.order.verb
 
 
 class OtherVersion(HostNotReady):
@@ -73,7 +81,7 @@ class WorkStopped(HostNotReady):
     """The work there was ended before its time, for it was no longer wanted."""
 
 
-def ask_member(connection: SshConnection, request: MemberRequest, *, reporter: Reporter) -> dict[str, Any]:
+def ask_member(connection: SshConnection, request: MemberRequest, *, reporter: Reporter) -> Raw:
     """Have the gpuprov there serve this request alone; as `MemberProcess.ask`."""
     member = MemberProcess(connection)
     try:
@@ -107,7 +115,7 @@ class MemberProcess:
             return False
         return self._exchange.turn(0) == b""
 
-    def ask(self, request: MemberRequest, *, reporter: Reporter, stop: threading.Event | None = None) -> dict[str, Any]:
+    def ask(self, request: MemberRequest, *, reporter: Reporter, stop: threading.Event | None = None) -> Raw:
         """Have it serve a request, and return the document of its result.
 
         On Ctrl-C, or when `stop` is set, it is told to end, undoes what it has begun, and is waited for; a second
@@ -180,7 +188,7 @@ class _Conversation:
         if greeted:
             self._request_it()
 
-    def hold(self, stop: threading.Event | None) -> dict[str, Any]:
+    def hold(self, stop: threading.Event | None) -> Raw:
         """Listen until the end."""
         document = None
         while document is None:
@@ -205,9 +213,9 @@ class _Conversation:
         now_s = time.monotonic()
         if now_s - self._said_s >= BEAT_S and not self._exchange.pending:
             self._said_s = now_s
-            self._exchange.send(render_line("beat"))
+            self._exchange.send(render_line(Beat()))
 
-    def _hear(self, piece: bytes) -> dict[str, Any] | None:
+    def _hear(self, piece: bytes) -> Raw | None:
         """Take in what was said; the result, once that has come, which is the last word."""
         try:
             messages = deque(self._lines.feed(piece))
@@ -215,13 +223,13 @@ class _Conversation:
                 message = messages.popleft()
                 if not self._answered:
                     self._greet(message)
-                elif message.kind not in ("result", "error"):
+                elif not isinstance(message, (Result, Failure)):
                     self._tell(message)
                 else:
                     self._finish(more=bool(messages) or self._lines.begun)
-                    if message.kind == "error":
+                    if isinstance(message, Failure):
                         raise self._error(message)
-                    return dict(message.content["document"])
+                    return message.document
         except BadLine as error:
             login = f"a login there must print nothing: {try_by_hand(self._connection.machine)} true"
             raise HostNotReady(
@@ -236,51 +244,49 @@ class _Conversation:
             raise BadLine("more was said after the result")
         self.complete = not self._ending
 
-    def _greet(self, message: Message) -> None:
-        said = message.content
-        if message.kind != "hello":
-            raise BadLine(f"`{message.kind}` instead of a hello")
-        if (said["protocol"], said["version"]) != (PROTOCOL, __version__):
+    def _greet(self, said: AnyLine) -> None:
+        if not isinstance(said, Hello):
+            raise BadLine(f"`{said.kind}` instead of a hello")
+        if (said.protocol, said.version) != (PROTOCOL, __version__):
             error = OtherVersion(
                 f"{self._name} has another version of gpuprov",
-                evidence=f"it has {excerpt(said['version'])} (protocol {said['protocol']}), "
+                evidence=f"it has {excerpt(said.version)} (protocol {said.protocol}), "
                 f"this is {__version__} (protocol {PROTOCOL})",
                 fix=f"bring it up to date: gpuprov host add {self._name}",
             )
-            error.there = excerpt(said["version"])
+            error.there = excerpt(said.version)
             raise error
         self._answered = True
         self._request_it()
 
     def _request_it(self) -> None:
-        request = self._request
-        self._exchange.send(render_line("request", verb=request.verb, host=self._name, document=request.document))
+        order = self._request.order
+        self._exchange.send(render_line(Request(verb=order.verb, host=self._name, document=raw(order))))
 
-    def _tell(self, message: Message) -> None:
-        said, reporter = message.content, self._reporter
-        if message.kind == "phase":
-            reporter.node(self._name, f"{said['name']} {said['state']}")
-        elif message.kind == "node":
-            reporter.node(said["name"], said["state"])
-        elif message.kind == "note":
-            reporter.note(f"{self._name}: {said['text']}")
-        elif message.kind == "warn":
-            reporter.warn(f"{self._name}: {said['text']}")
-        elif message.kind != "beat":
-            raise BadLine(f"`{message.kind}` is not a message that a host may send")
+    def _tell(self, said: AnyLine) -> None:
+        reporter = self._reporter
+        if isinstance(said, PhaseSaid):
+            reporter.node(self._name, f"{said.name} {said.state}")
+        elif isinstance(said, NodeSaid):
+            reporter.node(said.name, said.state)
+        elif isinstance(said, NoteSaid):
+            reporter.note(f"{self._name}: {said.text}")
+        elif isinstance(said, WarnSaid):
+            reporter.warn(f"{self._name}: {said.text}")
+        elif not isinstance(said, Beat):
+            raise BadLine(f"`{said.kind}` is not a message that a host may send")
 
-    def _error(self, message: Message) -> GpuprovError:
-        said = message.content
+    def _error(self, said: Failure) -> GpuprovError:
         if self._ending:
             kind: type[GpuprovError] = WorkStopped
-            fix = excerpt(said["fix"], LINE)
+            fix = excerpt(said.fix, LINE)
         else:
-            kind = _KINDS.get(said["exit_code"], EngineError)
-            fix = excerpt(said["fix"], LINE)
+            kind = _KINDS.get(said.exit_code, EngineError)
+            fix = excerpt(said.fix, LINE)
             if fix and not fix.startswith(AGAIN):  # which means the command that was typed here
                 fix = f"on {self._name}: {fix}"
-        what = f"{self._name}: {excerpt(said['what'], LINE)}"
-        return kind(what, evidence=last_words(said["evidence"], most=40), fix=fix)
+        what = f"{self._name}: {excerpt(said.what, LINE)}"
+        return kind(what, evidence=last_words(said.evidence, most=40), fix=fix)
 
     def _refuse_lateness(self) -> None:
         now_s = time.monotonic()

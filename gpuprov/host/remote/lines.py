@@ -1,4 +1,4 @@
-"""The member protocol: one JSON object a line, of a kind that both ends know, with nothing else in it.
+"""The member protocol: one JSON object a line, of a kind that both ends know (shapes/lines.py).
 
 The member says hello and gets a request. Then it tells its progress, and ends with a result or an error. The next
 request may come then. Both ends say a beat now and then while one is served: who hears nothing for SILENCE_S takes the
@@ -7,72 +7,46 @@ other one for gone.
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
+
+import msgspec
 
 from gpuprov.core.excerpt import excerpt
 from gpuprov.core.units import MIB
+from gpuprov.shapes.base import encode
+from gpuprov.shapes.lines import AnyLine
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
-PROTOCOL: Final = 4
+PROTOCOL: Final = 5
 BEAT_S: Final = 5.0
 SILENCE_S: Final = 30.0
 KEPT_S: Final = 10.0  # for how long a member that serves nothing is asked again; it ends after SILENCE_S
 MOST_LINE_BYTES: Final = 16 * MIB
 MOST_BYTES: Final = 256 * MIB  # of what a request comes to
-KINDS: Final[Mapping[str, Mapping[str, type]]] = {
-    "hello": {"protocol": int, "version": str, "host": str},
-    "request": {"verb": str, "host": str, "document": dict},
-    "beat": {},
-    "phase": {"name": str, "state": str},
-    "node": {"name": str, "state": str},
-    "note": {"text": str},
-    "warn": {"text": str},
-    "result": {"document": dict},
-    "error": {"what": str, "evidence": str, "fix": str, "exit_code": int},
-}
+_DECODER: Final[msgspec.json.Decoder[AnyLine]] = msgspec.json.Decoder(AnyLine)
 
 
 class BadLine(ValueError):
     """It is no line of this protocol."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Message:
-    """One line, as it was meant."""
-
-    kind: str
-    content: Mapping[str, Any]
-
-
-def render_line(kind: str, **content: object) -> bytes:
+def render_line(line: AnyLine) -> bytes:
     """A line, with its end."""
-    return json.dumps({"kind": kind, **content}, separators=(",", ":"), allow_nan=False).encode() + b"\n"
+    return encode(line) + b"\n"
 
 
-def parse_line(line: bytes) -> Message:
-    """What a line says.
+def parse_line(line: bytes) -> AnyLine:
+    """What a line says; the document in it is read by whoever it is for.
 
     Raises:
         BadLine: It is not JSON, of no known kind, or lacks or adds a key.
     """
     try:
-        said = json.loads(line.decode(), parse_constant=_refuse_constant)
+        return _DECODER.decode(line)
     except (ValueError, RecursionError) as error:
-        raise BadLine(f"not JSON: {_shown(line)}") from error
-    kind = said.pop("kind", None) if isinstance(said, dict) else None
-    if not isinstance(kind, str) or kind not in KINDS:
-        raise BadLine(f"no line of this protocol: {_shown(line)}")
-    wanted = KINDS[kind]
-    if said.keys() != wanted.keys():
-        raise BadLine(f"a line `{kind}` has {', '.join(wanted) or 'no keys'}: {_shown(line)}")
-    for key, kept in wanted.items():
-        if type(said[key]) is not kept:
-            raise BadLine(f"`{key}` of a line `{kind}` is not {kept.__name__}: {_shown(line)}")
-    return Message(kind=kind, content=said)
+        raise BadLine(f"no line of this protocol: {excerpt(str(error))}: {_shown(line)}") from error
 
 
 class Lines:
@@ -89,7 +63,7 @@ class Lines:
         """Whether a line has begun and not ended."""
         return self._begun_bytes > 0
 
-    def feed(self, piece: bytes) -> Iterator[Message]:
+    def feed(self, piece: bytes) -> Iterator[AnyLine]:
         """The messages that are complete now.
 
         Raises:
@@ -114,7 +88,3 @@ class Lines:
 
 def _shown(line: bytes) -> str:
     return excerpt(line[:1000].decode(errors="replace"))
-
-
-def _refuse_constant(name: str) -> float:
-    raise ValueError(name)

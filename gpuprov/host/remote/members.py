@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import time
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from gpuprov.host.remote.ask import PARTING_S, MemberProcess
 from gpuprov.host.remote.connection import SshConnection
 
 if TYPE_CHECKING:
     from threading import Event
+
+    from msgspec import Raw
 
     from gpuprov.core.reporter import Reporter
     from gpuprov.host.remote.ask import MemberRequest
@@ -34,7 +36,7 @@ class MemberProcesses:
 
     def ask(
         self, machine: RemoteMachine, request: MemberRequest, *, reporter: Reporter, stop: Event | None = None
-    ) -> dict[str, Any]:
+    ) -> Raw:
         """As `MemberProcess.ask`; several threads may ask, one host or many."""
         member = self._take(machine)
         try:

@@ -10,8 +10,7 @@ import select
 import socket
 import time
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from gpuprov import __version__
 from gpuprov.core.errors import TimedOut, UsageError
@@ -20,26 +19,18 @@ from gpuprov.core.silence_limit import scaled_limit_s
 from gpuprov.core.units import GIB, MIB
 from gpuprov.host.remote.lines import BEAT_S, PROTOCOL, SILENCE_S, BadLine, Lines, render_line
 from gpuprov.host.remote.serve import DONE, TOLD_TO_END, MemberEnd
+from gpuprov.shapes.lines import Beat, Hello, Request
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
-    from gpuprov.host.remote.lines import Message
+    from gpuprov.shapes.lines import AnyLine
 
 _PIECE: Final = 65536
 MOST_REQUEST_BYTES: Final = 4 * MIB
 _MOST_BYTES: Final = 1024 * GIB  # of requests and beats, for years
 _LOOK_S: Final = 0.5  # how often one looks whether this process is to end
 _KILLED: Final = 128  # and the signal, as a shell says it
-
-
-@dataclass(frozen=True, kw_only=True)
-class Asked:
-    """A request as it came; `host` is how the one who asks names this host."""
-
-    verb: str
-    host: str
-    document: Mapping[str, Any]
 
 
 class Unanswered(Exception):
@@ -64,19 +55,19 @@ class Requests:
     def __init__(self, read_fd: int, write_fd: int) -> None:
         self._read_fd, self._write_fd = read_fd, write_fd
         self._lines = Lines(most_line_bytes=MOST_REQUEST_BYTES, most_bytes=_MOST_BYTES)
-        self._waiting: Asked | None = None
+        self._waiting: Request | None = None
         self._any = self._closed = False
         self._heard_s = time.monotonic()
 
     def greet(self, host: str) -> None:
         """Say hello."""
-        line = render_line("hello", protocol=PROTOCOL, version=__version__, host=host)
+        line = render_line(Hello(protocol=PROTOCOL, version=__version__, host=host))
         try:
             os.write(self._write_fd, line)
         except OSError:
             self._closed = True
 
-    def receive(self) -> Asked | None:
+    def receive(self) -> Request | None:
         """The next request; None where no more come.
 
         Raises:
@@ -162,14 +153,14 @@ class Requests:
         elif time.monotonic() - self._heard_s >= silence_s:
             self._closed = True
 
-    def _take(self, message: Message) -> None:
-        if message.kind == "beat":
+    def _take(self, said: AnyLine) -> None:
+        if isinstance(said, Beat):
             return
-        if message.kind != "request":
-            raise BadLine(f"`{message.kind}` instead of a request")
+        if not isinstance(said, Request):
+            raise BadLine(f"`{said.kind}` instead of a request")
         if self._waiting:
             raise BadLine("a request before the last one was served")
-        self._waiting = Asked(**message.content)
+        self._waiting = said
 
 
 def _ready(descriptors: Sequence[int], wait_s: float) -> list[int]:

@@ -13,9 +13,14 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from gpuprov.host.remote.lines import BEAT_S, render_line
+from gpuprov.shapes.base import raw
+from gpuprov.shapes.lines import Beat, Failure, NodeSaid, NoteSaid, PhaseSaid, Result, WarnSaid
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+
+    from gpuprov.shapes.base import Shape
+    from gpuprov.shapes.lines import AnyLine
 
 _PROGRESS: Final = 1000  # lines that wait for a slow connection; more are dropped, and a result never is
 _SEND_S: Final = 60.0  # for the result to be taken
@@ -49,46 +54,46 @@ class MemberEnd:
         if life is not None:
             threading.Thread(target=self._watch, args=(life,), daemon=True).start()
 
-    def result(self, document: Mapping[str, Any]) -> None:
+    def result(self, document: Shape) -> None:
         """Say the result; the last word."""
-        self._end("result", document=document)
+        self._end(Result(document=raw(document)))
 
     def error(self, parts: Mapping[str, Any]) -> None:
         """Say an error; the last word."""
-        self._end("error", **parts)
+        self._end(Failure(**parts))
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
         """Tell it."""
-        self._progress("phase", name=name, state="begins")
+        self._progress(PhaseSaid(name=name, state="begins"))
         state = "failed"
         try:
             yield
             state = "done"
         finally:
-            self._progress("phase", name=name, state=state)
+            self._progress(PhaseSaid(name=name, state=state))
 
     def node(self, name: str, state: str) -> None:
         """Tell it."""
-        self._progress("node", name=name, state=state)
+        self._progress(NodeSaid(name=name, state=state))
 
     def note(self, text: str) -> None:
         """Tell it."""
-        self._progress("note", text=text)
+        self._progress(NoteSaid(text=text))
 
     def warn(self, text: str) -> None:
         """Tell it."""
-        self._progress("warn", text=text)
+        self._progress(WarnSaid(text=text))
 
-    def _progress(self, kind: str, **content: str) -> None:
+    def _progress(self, line: AnyLine) -> None:
         with suppress(queue.Full):  # the connection is slow, or gone
-            self._out.put_nowait((render_line(kind, **content), False))
+            self._out.put_nowait((render_line(line), False))
 
-    def _end(self, kind: str, **content: object) -> None:
+    def _end(self, line: AnyLine) -> None:
         with self._ending:
             self._done.set()
         try:
-            self._out.put((render_line(kind, **content), True), timeout=_SEND_S)
+            self._out.put((render_line(line), True), timeout=_SEND_S)
         except queue.Full:
             return  # nobody takes it
         self._writer.join(_SEND_S)
@@ -104,7 +109,7 @@ class MemberEnd:
                 try:
                     line, last = self._out.get(timeout=BEAT_S)
                 except queue.Empty:
-                    line = render_line("beat")
+                    line = render_line(Beat())
                 left = memoryview(line)
                 while left:
                     left = left[os.write(self._write_fd, left) :]

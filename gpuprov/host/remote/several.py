@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from threading import Event, Lock
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from gpuprov.core.errors import GpuprovError, HostNotReady, PartDone, Unreachable
 from gpuprov.core.interrupts import postponed_interrupts
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from gpuprov.host.remote.ask import MemberRequest
     from gpuprov.host.remote.machine import RemoteMachine
     from gpuprov.host.remote.members import MemberProcesses
+    from gpuprov.shapes.base import Told
 
     Further = Callable[["HostAnswer"], Mapping[RemoteMachine, MemberRequest]]
 
@@ -41,7 +42,7 @@ class HostAnswer:
     """
 
     machine: RemoteMachine
-    document: Mapping[str, Any] | None = None
+    document: Told | None = None
     error: GpuprovError | None = None
     away_since: str = ""
     asked_s: float = 0.0
@@ -167,7 +168,7 @@ def failure_of(answer: HostAnswer) -> GpuprovError:
     return type(error)(words, evidence=evidence, fix=error.fix)
 
 
-def told_by(answer: HostAnswer) -> Mapping[str, Any]:
+def told_by(answer: HostAnswer) -> Told:
     """The result of a request to one host.
 
     Raises:
@@ -179,7 +180,7 @@ def told_by(answer: HostAnswer) -> Mapping[str, Any]:
 
 
 def read_each(
-    answers: Sequence[HostAnswer], read: Callable[[Mapping[str, Any], str], Read]
+    answers: Sequence[HostAnswer], read: Callable[[Told, str], Read]
 ) -> tuple[dict[str, Read], dict[str, GpuprovError]]:
     """What hosts have told, by their names, and why the others have not told it.
 

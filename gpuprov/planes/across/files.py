@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from gpuprov.cluster.design import NodeDesign
-    from gpuprov.cluster.files import Member
     from gpuprov.cluster.state import ClusterState
     from gpuprov.drivers.base import Driver, File, ImageState
     from gpuprov.planes.base import Plane, Render
+    from gpuprov.shapes.whole import Member
 
 _WORKERS = 8
 _COMMAND_BUDGET_S = 15.0

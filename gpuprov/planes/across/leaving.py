@@ -44,11 +44,6 @@ class JobsPolicy:
     goes_on: bool = False
     clock: Clock = field(default_factory=SystemClock)
 
-    @property
-    def asked_drain_s(self) -> float:
-        """`drain_s` as requests to hosts carry it: below 0 not to wait."""
-        return -1.0 if self.drain_s is None else self.drain_s
-
 
 SPARE_JOBS = JobsPolicy()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from gpuprov.cluster.state import observe_cluster
@@ -11,22 +10,7 @@ from gpuprov.planes.registry import planes_of
 
 if TYPE_CHECKING:
     from gpuprov.drivers.base import Driver
-
-
-@dataclass(frozen=True, kw_only=True)
-class AbsenceOrder:
-    """`absence`: tell the service that gives work which hosts are away, and which nodes are back.
-
-    Attributes:
-        away: Hosts that do not answer.
-        since: For each of them, since when, in UTC.
-        back: Nodes of hosts that answer again.
-    """
-
-    cluster: str
-    away: list[str] = field(default_factory=list)
-    since: list[str] = field(default_factory=list)
-    back: list[str] = field(default_factory=list)
+    from gpuprov.shapes.orders import AbsenceOrder
 
 
 def tell_planes(driver: Driver, order: AbsenceOrder) -> tuple[str, ...]:
@@ -39,7 +23,7 @@ def tell_planes(driver: Driver, order: AbsenceOrder) -> tuple[str, ...]:
     whole = recorded_whole(state)
     changed: list[str] = []
     for plane in planes_of(member.role for member in (whole.members if whole else ())):
-        for host, since in zip(order.away, order.since, strict=False):
+        for host, since in order.away.items():
             names = [member.name for member in whole.on(host) if member.role == plane.name] if whole else []
             changed += plane.mark_away(driver, state, names, host=host, since=since)
         changed += plane.mark_back(driver, state, order.back)

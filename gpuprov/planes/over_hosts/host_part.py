@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
     from gpuprov.cluster.node_order import NodeOrder
     from gpuprov.cluster.state import ClusterState
-    from gpuprov.cluster.whole import WholeCluster
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver
     from gpuprov.host.base import Host
     from gpuprov.shapes.members import Offer
     from gpuprov.shapes.nodes import NodeRow
+    from gpuprov.shapes.whole import WholeCluster
     from gpuprov.spec.models import ClusterSpec
 
 

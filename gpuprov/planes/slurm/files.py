@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
+from msgspec import structs
+
 from gpuprov.assets import get_asset
 from gpuprov.core.fingerprint import fingerprint
-from gpuprov.core.plain import plain_fields
 from gpuprov.core.units import GIB, MIB
 from gpuprov.drivers.base import File
 from gpuprov.planes.slurm.backup import controller_names, state_folder
@@ -18,7 +19,7 @@ from gpuprov.render.templates import render
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from gpuprov.cluster.files import Member
+    from gpuprov.shapes.whole import Member
     from gpuprov.spec.models import ClusterSpec
 
 
@@ -92,4 +93,4 @@ def usable_machine(spec: ClusterSpec, member: Member, here: Machine) -> Machine:
 
 def _describe(spec: ClusterSpec, member: Member, here: Machine) -> dict[str, Any]:
     may_use = usable_machine(spec, member, here)
-    return {**plain_fields(member), "cpus": may_use.cpus, "memory_mib": may_use.memory_mib}
+    return {**structs.asdict(member), "cpus": may_use.cpus, "memory_mib": may_use.memory_mib}

@@ -29,7 +29,6 @@ from gpuprov.spec.shared_folder import ACCOUNT, ACCOUNT_UID
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from gpuprov.cluster.files import Member
     from gpuprov.cluster.state import ClusterState
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver, ImageState
@@ -37,6 +36,7 @@ if TYPE_CHECKING:
     from gpuprov.planes.work.job_desk import JobDesk
     from gpuprov.planes.work.job_room import JobRoom
     from gpuprov.provision.plane_recipe import Init
+    from gpuprov.shapes.whole import Member
     from gpuprov.spec.models import ClusterSpec
     from gpuprov.spec.shared_folder import ServiceFolder
     from gpuprov.verify.models import Expectation, Rule

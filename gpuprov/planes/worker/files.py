@@ -29,7 +29,7 @@ from gpuprov.spec.shared_folder import ACCOUNT_UID
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from gpuprov.cluster.files import Member
+    from gpuprov.shapes.whole import Member
 
 
 _SALT: Final = 4

@@ -49,7 +49,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from gpuprov.cluster.files import Member
     from gpuprov.cluster.state import ClusterState
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver, File, ImageState, NodeState
@@ -57,6 +56,7 @@ if TYPE_CHECKING:
     from gpuprov.planes.work.job_desk import JobDesk
     from gpuprov.planes.work.job_room import JobRoom
     from gpuprov.planes.work.queue_page import QueuePage
+    from gpuprov.shapes.whole import Member
     from gpuprov.spec.models import ClusterSpec
     from gpuprov.spec.rule import Found
     from gpuprov.verify.models import Expectation, Rule

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final
 
 from gpuprov.cluster.gpu_board import look_at_gpus
 from gpuprov.cluster.host_gpus import get_gpus
@@ -11,27 +10,16 @@ from gpuprov.cluster.leases import Neighbours
 from gpuprov.cluster.told_gpus import tell_part
 from gpuprov.serving.questions.question import Question
 from gpuprov.shapes.gpus import BoardOfHost
+from gpuprov.shapes.orders import GpusOrder
 
 if TYPE_CHECKING:
     from gpuprov.core.reporter import Reporter
     from gpuprov.host.base import Host
-    from gpuprov.spec.models import GpuMode
-
-
-@dataclass(frozen=True, kw_only=True)
-class GpusOrder:
-    """`gpus`: all GPUs of the host and their holders, on all engines.
-
-    Attributes:
-        mode: Whether GPUs are simulated.
-    """
-
-    mode: str = "auto"
 
 
 def _answer(order: GpusOrder, host: Host, reporter: Reporter) -> BoardOfHost:
-    gpus = get_gpus(host, cast("GpuMode", order.mode), reporter=reporter)
+    gpus = get_gpus(host, order.mode, reporter=reporter)
     return tell_part(look_at_gpus(gpus, Neighbours(host)), host=host.name)
 
 
-GPUS: Final = Question(verb="gpus", order=GpusOrder, answer=BoardOfHost, here=_answer)
+GPUS: Final = Question(order=GpusOrder, answer=BoardOfHost, here=_answer)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -19,6 +18,7 @@ from gpuprov.host.order_check import ask_here
 from gpuprov.serving.questions.question import Question
 from gpuprov.shapes.base import read
 from gpuprov.shapes.hardware import Hardware, Machine, MachineHardware, NodeHardware
+from gpuprov.shapes.orders import HardwareOrder
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,18 +30,6 @@ if TYPE_CHECKING:
 
 ANSWER_S: Final = 60.0
 PROGRAM: Final = ("python3", "-I", "-m", "gpuwork.hardware")
-
-
-@dataclass(frozen=True, kw_only=True)
-class HardwareOrder:
-    """`hardware`: of the host, and of its running nodes of a cluster.
-
-    Attributes:
-        engine: Which one has the cluster; empty for whichever has.
-    """
-
-    cluster: str
-    engine: str = ""
 
 
 def _answer(order: HardwareOrder, host: Host, reporter: Reporter) -> Hardware:
@@ -99,7 +87,6 @@ def _machine(told: MachineHardware) -> Machine:
 
 
 HARDWARE: Final = Question(
-    verb="hardware",
     order=HardwareOrder,
     answer=Hardware,
     here=_answer,

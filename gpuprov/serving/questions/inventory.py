@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
@@ -13,19 +12,13 @@ from gpuprov.host.survey import survey
 from gpuprov.serving.questions.question import Question
 from gpuprov.shapes.base import changed
 from gpuprov.shapes.inventory import HostInventory
+from gpuprov.shapes.orders import InventoryOrder
 
 if TYPE_CHECKING:
     from gpuprov.core.errors import GpuprovError
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import NodeState
     from gpuprov.host.base import Host
-
-
-@dataclass(frozen=True, kw_only=True)
-class InventoryOrder:
-    """`inventory`: the nodes of one cluster, or of all where it is empty."""
-
-    cluster: str = ""
 
 
 def _answer(order: InventoryOrder, host: Host, _reporter: Reporter) -> HostInventory:
@@ -62,4 +55,4 @@ def _without(engine: str, error: GpuprovError) -> str:
     return f"the inventory is without the nodes of {engine}: {error.what}\nevidence: {error.evidence}\nfix: {error.fix}"
 
 
-INVENTORY: Final = Question(verb="inventory", order=InventoryOrder, answer=HostInventory, here=_answer)
+INVENTORY: Final = Question(order=InventoryOrder, answer=HostInventory, here=_answer)

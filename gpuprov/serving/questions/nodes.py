@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Final
@@ -12,23 +11,11 @@ from gpuprov.host.survey import survey
 from gpuprov.planes.across.rows import list_rows
 from gpuprov.serving.questions.question import Question
 from gpuprov.shapes.nodes import Nodes
+from gpuprov.shapes.orders import ListOrder
 
 if TYPE_CHECKING:
     from gpuprov.core.reporter import Reporter
     from gpuprov.host.base import Host
-
-
-@dataclass(frozen=True, kw_only=True)
-class ListOrder:
-    """`list`: the nodes of all clusters.
-
-    Attributes:
-        everything: Also instances that gpuprov did not create.
-        engine: Only those of this one; empty for all.
-    """
-
-    everything: bool = False
-    engine: str = ""
 
 
 def _answer(order: ListOrder, host: Host, reporter: Reporter) -> Nodes:
@@ -41,4 +28,4 @@ def _answer(order: ListOrder, host: Host, reporter: Reporter) -> Nodes:
     return Nodes(host=host.name, nodes=tuple(chain.from_iterable(seen.answers.values())))
 
 
-NODES: Final = Question(verb="list", order=ListOrder, answer=Nodes, here=_answer)
+NODES: Final = Question(order=ListOrder, answer=Nodes, here=_answer)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from gpuprov.core.silence_limit import QUESTION_S
 from gpuprov.shapes.base import Shape
+from gpuprov.shapes.orders import Order
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -14,16 +15,15 @@ if TYPE_CHECKING:
     from gpuprov.core.reporter import Reporter
     from gpuprov.host.base import Host
 
-Order = TypeVar("Order")
+Asked = TypeVar("Asked", bound=Order)
 Answer = TypeVar("Answer", bound=Shape)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Question(Generic[Order, Answer]):
+class Question(Generic[Asked, Answer]):
     """What a host can be asked; it changes nothing.
 
     Attributes:
-        verb: Its name in requests to other hosts.
         order: What it is about.
         answer: What the answer is.
         here: How a host answers it.
@@ -31,9 +31,8 @@ class Question(Generic[Order, Answer]):
         total_s: How long another host may take.
     """
 
-    verb: str
-    order: type[Order]
+    order: type[Asked]
     answer: type[Answer]
-    here: Callable[[Order, Host, Reporter], Answer]
+    here: Callable[[Asked, Host, Reporter], Answer]
     needs_engine: bool = True
     total_s: float = QUESTION_S

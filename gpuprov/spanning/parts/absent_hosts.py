@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Final
 
 from gpuprov.core.errors import GpuprovError
 from gpuprov.core.silence_limit import QUESTION_S, scaled_limit_s
-from gpuprov.documents.member_answers import read_answer
 from gpuprov.host.remote.ask import MemberRequest
-from gpuprov.host.remote.several import failure_of
-from gpuprov.planes.over_hosts.absence import AbsenceOrder
+from gpuprov.host.remote.several import told_by
 from gpuprov.planes.registry import plane_of
-from gpuprov.shapes.outcome import Changes
+from gpuprov.shapes.orders import AbsenceOrder
 from gpuprov.shapes.verify import LAYERS
-from gpuprov.spanning.parts.over_hosts import host_of_head
+from gpuprov.spanning.parts.over_hosts import host_of_head, lines_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -54,7 +51,7 @@ def tell_away(seen: SpanningCluster, hosts: Hosts, *, reporter: Reporter) -> tup
         >= seen.spec.unreachable.after_s
         and any(member.name in words for member in seen.whole.on(host))
     }
-    return _tell(seen, hosts, AbsenceOrder(cluster=seen.name, away=[*away], since=[*away.values()]), reporter)
+    return _tell(seen, hosts, AbsenceOrder(cluster=seen.name, away=away), reporter)
 
 
 def tell_back(
@@ -79,7 +76,7 @@ def tell_back(
         and words.get(member.name, "").startswith("down")
         and (sound is None or member.name in sound)
     ]
-    return _tell(seen, hosts, AbsenceOrder(cluster=seen.name, back=back), reporter)
+    return _tell(seen, hosts, AbsenceOrder(cluster=seen.name, back=tuple(back)), reporter)
 
 
 def _words(seen: SpanningCluster) -> Mapping[str, str]:
@@ -92,12 +89,10 @@ def _tell(seen: SpanningCluster, hosts: Hosts, order: AbsenceOrder, reporter: Re
     if seen.spec is None or not (order.away or order.back):
         return ()
     home = host_of_head(seen)
-    request = MemberRequest(verb="absence", document=asdict(order), total_s=scaled_limit_s(QUESTION_S))
+    request = MemberRequest(order=order, total_s=scaled_limit_s(QUESTION_S))
     (answer,) = hosts.work({seen.machines[home]: request})
     try:
-        if answer.document is None:
-            raise failure_of(answer)
-        return tuple(f"{home}: {line}" for line in read_answer(Changes, answer.document, home).changed)
+        return tuple(lines_of(told_by(answer), home))
     except GpuprovError as error:
         title = plane_of(seen.spec.nodes.role).title
         reporter.warn(f"{title} does not know yet which hosts are away or back: {error.what}: {error.evidence}")

@@ -6,20 +6,19 @@ of all hosts.
 
 from __future__ import annotations
 
-import base64
-from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final
 
 from gpuprov.cluster.placement import place_nodes
 from gpuprov.cluster.shrinking import Shrinking, lost_folder
 from gpuprov.cluster.slices import slice_cluster
-from gpuprov.cluster.whole import WholeCluster, dump_whole
 from gpuprov.core.errors import Unreachable, UsageError
 from gpuprov.host.remote.ask import MemberRequest
 from gpuprov.host.remote.several import part_error, read_each
 from gpuprov.planes.base import Crew
 from gpuprov.planes.registry import PLANES, check_spec, plane_of
-from gpuprov.serving.member_clusters import MemberUpOrder, PartOrder
+from gpuprov.shapes.base import changed, raw
+from gpuprov.shapes.orders import MemberPlanOrder, MemberUpOrder, PartOrder
 from gpuprov.spanning.parts.hosts_leaving import find_leaving
 from gpuprov.spanning.parts.over_hosts import look_at_spanning, machine_of, refuse_doubles
 from gpuprov.spanning.parts.planned_part import PlannedPart, read_planned_part
@@ -33,11 +32,12 @@ from gpuprov.spec.shared_folder import folder_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from gpuprov.cluster.files import Member
     from gpuprov.core.reporter import Reporter
     from gpuprov.host.remote.hosts import Hosts
     from gpuprov.host.remote.machine import RemoteMachine
     from gpuprov.planes.across.leaving import JobsPolicy
+    from gpuprov.shapes.base import Told
+    from gpuprov.shapes.whole import Member, WholeCluster
     from gpuprov.spanning.parts.hosts_leaving import LeavingHosts
     from gpuprov.spanning.parts.over_hosts import SpanningCluster
     from gpuprov.spec.draft import Draft
@@ -156,7 +156,7 @@ def agree_with_hosts(order: HostsUpOrder, hosts: Hosts, reporter: Reporter) -> A
             )
         whole = whole.changed_from(before)
         # A changed spec counts as well, else nobody could tell which host has the newest one
-        whole = replace(whole, serial=max(whole.serial, before.serial + (spec != seen.spec)))
+        whole = changed(whole, serial=max(whole.serial, before.serial + (spec != seen.spec)))
         crew = Crew(spec=spec, members=whole.reachable_members())
         for plane in PLANES.values():
             plane.refuse_crew(crew)
@@ -181,7 +181,7 @@ def _look(order: HostsUpOrder, hosts: Hosts) -> SpanningCluster:
         GpuprovError: No host answers, or not all do and there is no such cluster yet.
     """
     spec = order.draft.spec
-    text = dump_spec(spec)
+    text = raw(dump_spec(spec))
 
     def question(host: HostSpec) -> PartOrder:
         engine = host.engine or ("" if order.draft.engine_open else spec.engine)
@@ -212,11 +212,11 @@ def look_and_plan_parts(order: HostsUpOrder, spec: ClusterSpec, agreed: Agreed, 
     seen = agreed.seen
     if order.policy.drain_s is not None:  # they are waited for when the hosts do their part
         order = replace(order, policy=replace(order.policy, force=True))
-    requests = requests_of_parts("plan", order, spec, agreed)
+    requests = requests_of_parts(MemberPlanOrder, order, spec, agreed)
     homes = dict(seen.whole.homes)
     homes |= {node: host for host, nodes in agreed.nodes.items() for node in nodes}
 
-    def read(told: Mapping[str, Any], host: str) -> PlannedPart:
+    def read(told: Told, host: str) -> PlannedPart:
         return read_planned_part(told, host, {node: home for node, home in homes.items() if home != host})
 
     planned, refused = read_each(hosts.ask(requests), read)
@@ -229,24 +229,18 @@ def look_and_plan_parts(order: HostsUpOrder, spec: ClusterSpec, agreed: Agreed, 
 
 
 def requests_of_parts(
-    verb: str, order: HostsUpOrder, spec: ClusterSpec, agreed: Agreed, secret: bytes = b""
+    kind: type[MemberUpOrder], order: HostsUpOrder, spec: ClusterSpec, agreed: Agreed, secret: bytes = b""
 ) -> dict[RemoteMachine, MemberRequest]:
     """What each host that answers is asked to `plan`, or to do (`up`): the same, but for its nodes."""
     policy, seen = order.policy, agreed.seen
-    asked = asdict(
-        MemberUpOrder(
-            cluster=spec.name,
-            spec=dump_spec(spec),
-            left=[],
-            whole=dump_whole(agreed.whole),
-            secret=base64.b64encode(secret).decode(),
-            keep_on_failure=order.keep_on_failure,
-            prune=order.prune,
-            force=policy.force,
-            drain_s=policy.asked_drain_s,
-        )
+    asked = kind(
+        cluster=spec.name,
+        spec=raw(dump_spec(spec)),
+        whole=agreed.whole,
+        secret=secret,
+        keep_on_failure=order.keep_on_failure,
+        prune=order.prune,
+        force=policy.force,
+        drain_s=policy.drain_s,
     )
-    return {
-        seen.machines[host]: MemberRequest(verb=verb, document={**asked, "nodes": list(agreed.nodes[host])})
-        for host in seen.parts
-    }
+    return {seen.machines[host]: MemberRequest(order=changed(asked, nodes=agreed.nodes[host])) for host in seen.parts}

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from gpuprov.core.errors import Unreachable
 from gpuprov.core.names import fold
 from gpuprov.core.silence_limit import QUESTION_S, scaled_limit_s
 from gpuprov.host.remote.ask import MemberRequest
-from gpuprov.host.remote.several import failure_of
-from gpuprov.serving.member_nodes import HoldOrder, ReleaseOrder
+from gpuprov.host.remote.several import failure_of, told_by
+from gpuprov.shapes.orders import HoldOrder, ReleaseOrder
 from gpuprov.spanning.parts.over_hosts import host_of_head
 
 if TYPE_CHECKING:
@@ -52,17 +51,16 @@ class HoldThere:
         homes = seen.whole.homes
         order = HoldOrder(
             cluster=seen.name,
-            nodes=list(names),
-            lost=list(names) if lost else [],
-            elsewhere=[name for name in names if homes.get(name) != self.home and name not in stopped],
+            nodes=tuple(names),
+            lost=tuple(names) if lost else (),
+            elsewhere=tuple(name for name in names if homes.get(name) != self.home and name not in stopped),
             force=policy.force,
-            drain_s=policy.asked_drain_s,
+            drain_s=policy.drain_s,
         )
-        request = MemberRequest(verb="hold", document=asdict(order))
+        request = MemberRequest(order=order)
         try:
             (answer,) = self._hosts.work({seen.machines[self.home]: request})
-            if answer.document is None:
-                raise failure_of(answer)
+            told_by(answer)
         except (KeyboardInterrupt, Unreachable):  # it may hold them, and nobody has heard that
             self.release(running=[name for name in names if name not in stopped])
             raise
@@ -74,8 +72,8 @@ class HoldThere:
             return
         machine, why = self._seen.machines[self.home], f"{self.home} does not answer"
         if not self._hosts.is_away(machine):
-            order = ReleaseOrder(cluster=self._seen.name, running=list(running), stopped=list(stopped))
-            request = MemberRequest(verb="release", document=asdict(order), total_s=scaled_limit_s(QUESTION_S))
+            order = ReleaseOrder(cluster=self._seen.name, running=tuple(running), stopped=tuple(stopped))
+            request = MemberRequest(order=order, total_s=scaled_limit_s(QUESTION_S))
             (answer,) = self._hosts.work({machine: request})
             if answer.document is not None:
                 return

@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from gpuprov.core.errors import UsageError
 from gpuprov.core.names import fold
 from gpuprov.core.silence_limit import QUESTION_S, scaled_limit_s
+from gpuprov.documents.member_answers import read_answer
 from gpuprov.host.remote.ask import MemberRequest
 from gpuprov.host.remote.machine import RemoteMachine
-from gpuprov.host.remote.several import failure_of
+from gpuprov.host.remote.several import failure_of, told_by
 from gpuprov.planes.registry import plane_of
-from gpuprov.serving.member_clusters import DownOrder, PartOrder
+from gpuprov.shapes.members import PartOfHost
+from gpuprov.shapes.orders import DownOrder, PartOrder
 from gpuprov.spanning.parts.over_hosts import lines_of, machine_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from gpuprov.cluster.whole import WholeCluster
     from gpuprov.core.reporter import Reporter
     from gpuprov.host.remote.hosts import Hosts
     from gpuprov.planes.across.leaving import JobsPolicy
+    from gpuprov.shapes.whole import WholeCluster
     from gpuprov.spanning.parts.over_hosts import SpanningCluster
     from gpuprov.spec.models import ClusterSpec
 
@@ -71,14 +73,12 @@ def find_leaving(
         or (machine_of(recorded[host], known) if host in recorded else RemoteMachine(name=host, address=host))
         for host in left
     }
-    question = MemberRequest(
-        verb="part", document=asdict(PartOrder(cluster=spec.name)), total_s=scaled_limit_s(QUESTION_S)
-    )
+    question = MemberRequest(order=PartOrder(cluster=spec.name), total_s=scaled_limit_s(QUESTION_S))
     there = {}
     for answer in hosts.ask(dict.fromkeys(machines.values(), question)):
         host, error = answer.machine.name, failure_of(answer) if answer.document is None else None
         if error is None:
-            if answer.document and answer.document.get("exists") is True:
+            if read_answer(PartOfHost, told_by(answer), host).exists:
                 there[host] = answer.machine
         elif host in known and nodes[host]:
             raise UsageError(
@@ -119,11 +119,9 @@ def remove_leaving(leaving: LeavingHosts, cluster: str, policy: JobsPolicy, host
     Raises:
         GpuprovError: A host refuses, or failed.
     """
-    order = DownOrder(cluster=cluster, force=policy.force, drain_s=policy.asked_drain_s, goes_on=True)
-    request = MemberRequest(verb="down", document=asdict(order))
+    order = DownOrder(cluster=cluster, force=policy.force, drain_s=policy.drain_s, goes_on=True)
+    request = MemberRequest(order=order)
     changed: list[str] = []
     for answer in hosts.work(dict.fromkeys(leaving.machines.values(), request)):
-        if answer.document is None:
-            raise failure_of(answer)
-        changed += lines_of(answer.document, answer.machine.name)
+        changed += lines_of(told_by(answer), answer.machine.name)
     return changed

@@ -2,34 +2,35 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from gpuprov.cluster.here_alone import is_here_alone
 from gpuprov.cluster.placement import on_several_hosts
-from gpuprov.cluster.whole import WholeCluster, newest_whole
+from gpuprov.cluster.whole import newest_whole
 from gpuprov.core.errors import GpuprovError, HostNotReady, NoEngine, PartDone, Unreachable, UsageError
 from gpuprov.core.silence_limit import QUESTION_S, scaled_limit_s
 from gpuprov.documents.host_part import read_host_part
-from gpuprov.documents.member_answers import read_answer, read_rows
+from gpuprov.documents.member_answers import read_answer
 from gpuprov.host.remote.ask import MemberRequest
 from gpuprov.host.remote.machine import RemoteMachine
 from gpuprov.host.remote.several import away_since, part_error, read_each
 from gpuprov.planes.registry import plane_of
-from gpuprov.serving.member_clusters import PartOrder
-from gpuprov.serving.questions.nodes import ListOrder
 from gpuprov.shapes.base import changed
-from gpuprov.shapes.nodes import NodeRow, RowStatus
+from gpuprov.shapes.nodes import NodeRow, Nodes, RowStatus
+from gpuprov.shapes.orders import ListOrder, PartOrder
 from gpuprov.shapes.outcome import Changes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from typing import Any
 
     from gpuprov.host.base import Host
     from gpuprov.host.remote.hosts import HostAnswers, Hosts
     from gpuprov.host.remote.several import HostAnswer
     from gpuprov.planes.over_hosts.host_part import HostPart
+    from gpuprov.shapes.base import Told
+    from gpuprov.shapes.whole import WholeCluster
     from gpuprov.spec.models import ClusterSpec, HostSpec
 
 
@@ -139,7 +140,7 @@ def look_for_spanning(name: str, known: Mapping[str, RemoteMachine], hosts: Host
     The hosts that `host add` has remembered are asked, and those that the cluster has besides once one of them names
     these.
     """
-    question = MemberRequest(verb="part", document=asdict(PartOrder(cluster=name)), total_s=scaled_limit_s(QUESTION_S))
+    question = MemberRequest(order=PartOrder(cluster=name), total_s=scaled_limit_s(QUESTION_S))
     answers = hosts.ask(
         dict.fromkeys(known.values(), question),
         lambda answer: dict.fromkeys(named_besides(name, known, answer), question),
@@ -227,7 +228,7 @@ def look_at_spanning(
     """
     away = {host: since for host, since in (found.away if found else {}).items() if host in machines}
     requests = {
-        machine: MemberRequest(verb="part", document=asdict(orders[host]), total_s=scaled_limit_s(QUESTION_S))
+        machine: MemberRequest(order=orders[host], total_s=scaled_limit_s(QUESTION_S))
         for host, machine in machines.items()
         if host not in away
     }
@@ -276,7 +277,7 @@ def host_of_head(seen: SpanningCluster) -> str:
     return seen.whole.homes.get(head_of(seen) or "", next(iter(seen.parts), ""))
 
 
-def lines_of(told: Mapping[str, Any], host: str) -> list[str]:
+def lines_of(told: Told, host: str) -> list[str]:
     """What a host has changed, each line with the host."""
     return [f"{host}: {line}" for line in read_answer(Changes, told, host).changed]
 
@@ -290,7 +291,7 @@ def get_host_of_node(node: str, known: Mapping[str, RemoteMachine], hosts: Hosts
         UsageError: None that answers has it, or more than one.
         PartDone: None that answers has it, and some do not answer.
     """
-    request = MemberRequest(verb="list", document=asdict(ListOrder()), total_s=scaled_limit_s(QUESTION_S))
+    request = MemberRequest(order=ListOrder(), total_s=scaled_limit_s(QUESTION_S))
     away = [machine for machine in known.values() if hosts.is_away(machine)]
     first = [machine for machine in known.values() if machine not in away]
     answers = list(hosts.ask(dict.fromkeys(first, request)))
@@ -337,6 +338,6 @@ def refuse_doubles(seen: SpanningCluster, node: str | None = None) -> None:
 
 def _homes_of(node: str, answers: HostAnswers) -> tuple[list[tuple[RemoteMachine, NodeRow]], dict[str, GpuprovError]]:
     """The hosts that have a node of that name, and why others cannot tell."""
-    rows, failed = read_each(answers, read_rows)
+    rows, failed = read_each(answers, partial(read_answer, Nodes))
     machines = {answer.machine.name: answer.machine for answer in answers}
-    return [(machines[host], row) for host, found in rows.items() for row in found if row.name == node], failed
+    return [(machines[host], row) for host, found in rows.items() for row in found.nodes if row.name == node], failed

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import base64
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from gpuprov.cluster.whole import parse_whole
 from gpuprov.documents.member_answers import read_answer, strictly
 from gpuprov.shapes.members import PlannedHost
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from gpuprov.cluster.files import Member
+    from gpuprov.shapes.base import Told
+    from gpuprov.shapes.whole import Member
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +34,7 @@ class PlannedPart:
     unlimited: tuple[str, ...] = ()
 
 
-def read_planned_part(told: Mapping[str, Any], host: str, elsewhere: Mapping[str, str]) -> PlannedPart:
+def read_planned_part(told: Told, host: str, elsewhere: Mapping[str, str]) -> PlannedPart:
     """The answer of a host.
 
     Args:
@@ -47,10 +46,9 @@ def read_planned_part(told: Mapping[str, Any], host: str, elsewhere: Mapping[str
         GpuprovError: It is none, or it plans a node of another host.
     """
     read = read_answer(PlannedHost, told, host)
-    secret = strictly(lambda: base64.b64decode(read.secret, validate=True), host)
-    mine = parse_whole(read.whole, source=f"the answer of {host}").on(host)
+    mine = read.whole.on(host)
     strictly(lambda: _refuse_others(mine, elsewhere), host)
-    return PlannedPart(lines=read.plan, mine=mine, secret=secret, older=read.older, unlimited=read.unlimited)
+    return PlannedPart(lines=read.plan, mine=mine, secret=read.secret, older=read.older, unlimited=read.unlimited)
 
 
 def _refuse_others(mine: Iterable[Member], elsewhere: Mapping[str, str]) -> None:

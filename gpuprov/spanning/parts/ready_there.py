@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from gpuprov.core.names import fold
 from gpuprov.documents.member_answers import read_answer
 from gpuprov.host.remote.ask import MemberRequest
 from gpuprov.host.remote.several import told_by
-from gpuprov.serving.member_ready import ReadyOrder
 from gpuprov.shapes.members import PartOfHost
+from gpuprov.shapes.orders import ReadyOrder
 from gpuprov.spanning.parts.over_hosts import head_of, host_of_head
 
 if TYPE_CHECKING:
@@ -28,8 +27,8 @@ def ask_ready(cluster: str, nodes: Sequence[str], machine: RemoteMachine, hosts:
     Raises:
         GpuprovError: They do not, or it does not answer.
     """
-    order = ReadyOrder(cluster=cluster, nodes=list(nodes))
-    (answer,) = hosts.work({machine: MemberRequest(verb="ready", document=asdict(order))})
+    order = ReadyOrder(cluster=cluster, nodes=tuple(nodes))
+    (answer,) = hosts.work({machine: MemberRequest(order=order)})
     return read_answer(PartOfHost, told_by(answer), machine.name)
 
 

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import base64
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from gpuprov.core.errors import EngineError, UsageError
 from gpuprov.core.reporter import Silent
-from gpuprov.documents.member_answers import strictly
+from gpuprov.documents.member_answers import read_answer, strictly
 from gpuprov.host.remote.ask import MemberRequest
 from gpuprov.host.remote.hosts import Hosts, HostsBySsh
 from gpuprov.host.remote.inventory import get_machine
 from gpuprov.host.remote.members import MemberProcesses
 from gpuprov.host.remote.places import ensure_places
-from gpuprov.host.remote.several import failure_of
-from gpuprov.serving.member_ansible import RunOrder
-from gpuprov.shapes.base import read
+from gpuprov.host.remote.several import told_by
 from gpuprov.shapes.members import Ran
+from gpuprov.shapes.orders import RunOrder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -52,14 +51,13 @@ class RemoteTransport:
         order = RunOrder(
             node=node,
             engine=self.engine,
-            argv=argv,
-            environment=[f"{key}={value}" for key, value in environment.items()],
-            stdin=base64.b64encode(stdin).decode(),
+            argv=tuple(argv),
+            environment=environment,
+            stdin=stdin,
         )
-        (answer,) = self.hosts.work({self.machine: MemberRequest(verb="run", document=asdict(order))})
-        if answer.document is None:
-            raise failure_of(answer)
-        return _read_result(answer.document, self.machine.name)
+        (answer,) = self.hosts.work({self.machine: MemberRequest(order=order)})
+        ran = read_answer(Ran, told_by(answer), self.machine.name)
+        return ran.exit_code, ran.stdout, ran.stderr
 
     def look(self, node: str, argv: list[str]) -> str:
         """What a short command prints that changes nothing."""
@@ -107,14 +105,6 @@ class RemoteTransport:
                 fix=f"gpuprov exec {node} -- ls -ld {path}",
             )
         return stdout
-
-
-def _read_result(told: Mapping[str, Any], host: str) -> tuple[int, bytes, bytes]:
-    def read_it() -> tuple[int, bytes, bytes]:
-        ran = read(Ran, told)
-        return ran.exit_code, base64.b64decode(ran.stdout, validate=True), base64.b64decode(ran.stderr, validate=True)
-
-    return strictly(read_it, host)
 
 
 def open_remote_transport(host: str, engine: str) -> Transport:

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import secrets
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
 from gpuprov.cluster.share_look import (
     MARK_DIGITS,
     SHARING_HOSTS,
-    ShareOrder,
     refuse_different_accounts,
     refuse_other_folders,
 )
@@ -25,7 +24,9 @@ from gpuprov.documents.member_answers import read_answer
 from gpuprov.host.remote.ask import MemberRequest
 from gpuprov.host.remote.several import part_error, read_each
 from gpuprov.planes.registry import plane_of, service_folders
+from gpuprov.shapes.base import raw
 from gpuprov.shapes.members import ShareLook
+from gpuprov.shapes.orders import ShareOrder
 from gpuprov.spec.serialize import dump_spec
 from gpuprov.spec.shared_folder import ACCOUNT, ACCOUNT_UID, folder_of
 
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
     from gpuprov.core.reporter import Reporter
     from gpuprov.host.remote.hosts import Hosts
+    from gpuprov.shapes.orders import ShareAct
     from gpuprov.spanning.parts.over_hosts import SpanningCluster
     from gpuprov.spec.models import ClusterSpec
 
@@ -110,7 +112,7 @@ class _Asking:
     ) -> None:
         self._spec, self._seen, self._hosts, self._marks, self._where = spec, seen, hosts, marks, where
 
-    def ask(self, acts: Mapping[str, str]) -> dict[str, ShareLook]:
+    def ask(self, acts: Mapping[str, ShareAct]) -> dict[str, ShareLook]:
         """What hosts see.
 
         Raises:
@@ -129,14 +131,14 @@ class _Asking:
         """Have the marks removed; a later one removes them where this fails."""
         self._hosts.ask({self._seen.machines[host]: self._request(host, "remove")})
 
-    def _request(self, host: str, act: str) -> MemberRequest:
+    def _request(self, host: str, act: ShareAct) -> MemberRequest:
         order = ShareOrder(
             cluster=self._spec.name,
-            spec=dump_spec(self._spec),
+            spec=raw(dump_spec(self._spec)),
             engine=self._seen.parts[host].engine,
             act=act,
-            marks=[self._marks[host]] if act == "take" else list(self._marks.values()),
+            marks=(self._marks[host],) if act == "take" else tuple(self._marks.values()),
             folder=self._where.folder,
             uid=self._where.uid,
         )
-        return MemberRequest(verb="share", document=asdict(order), total_s=scaled_limit_s(QUESTION_S))
+        return MemberRequest(order=order, total_s=scaled_limit_s(QUESTION_S))

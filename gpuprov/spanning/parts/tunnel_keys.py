@@ -5,22 +5,21 @@ A private key never leaves its host: each host makes its own, and says the publi
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gpuprov.cluster.tunnels import agree_tunnels
 from gpuprov.documents.member_answers import read_answer
 from gpuprov.host.remote.ask import MemberRequest
 from gpuprov.host.remote.several import part_error, read_each
-from gpuprov.serving.member_clusters import KeyOrder
+from gpuprov.shapes.base import changed
 from gpuprov.shapes.members import OverlayKey
+from gpuprov.shapes.orders import KeyOrder
 from gpuprov.spec.overlay import vni_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from gpuprov.cluster.whole import WholeCluster
     from gpuprov.host.remote.hosts import Hosts
+    from gpuprov.shapes.base import Told
+    from gpuprov.shapes.whole import WholeCluster
     from gpuprov.spanning.parts.over_hosts import SpanningCluster
     from gpuprov.spec.models import ClusterSpec
 
@@ -35,7 +34,7 @@ def with_tunnels(spec: ClusterSpec, seen: SpanningCluster) -> WholeCluster:
     links = [link for part in seen.parts.values() for link in part.taken.links]
     same_number = seen.spec is not None and vni_of(seen.spec) == vni_of(spec)
     known = seen.whole.tunnels if same_number else ()  # else its addresses, which follow from the number, are others
-    return replace(seen.whole, tunnels=agree_tunnels(spec, known, told, links))
+    return changed(seen.whole, tunnels=agree_tunnels(spec, known, told, links))
 
 
 def exchange_keys(whole: WholeCluster, seen: SpanningCluster, hosts: Hosts) -> WholeCluster:
@@ -44,7 +43,7 @@ def exchange_keys(whole: WholeCluster, seen: SpanningCluster, hosts: Hosts) -> W
     Raises:
         GpuprovError: A host cannot make one, or does not answer any more.
     """
-    request = MemberRequest(verb="key", document=asdict(KeyOrder(cluster=seen.name)))
+    request = MemberRequest(order=KeyOrder(cluster=seen.name))
     lacking = [end.host for end in whole.tunnels if not end.key and end.host in seen.parts]
     if not lacking:
         return whole
@@ -54,9 +53,9 @@ def exchange_keys(whole: WholeCluster, seen: SpanningCluster, hosts: Hosts) -> W
     )
     if error:
         raise error
-    ends = tuple(replace(end, key=keys.get(end.host, end.key)) for end in whole.tunnels)
-    return replace(whole, tunnels=ends)
+    ends = tuple(changed(end, key=keys.get(end.host, end.key)) for end in whole.tunnels)
+    return changed(whole, tunnels=ends)
 
 
-def _read_key(told: Mapping[str, Any], host: str) -> str:
+def _read_key(told: Told, host: str) -> str:
     return read_answer(OverlayKey, told, host).key

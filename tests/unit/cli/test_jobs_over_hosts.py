@@ -13,7 +13,6 @@ import pytest
 
 from gpuprov.cli import spanning
 from gpuprov.cli.main import main
-from gpuprov.cluster.nodes_elsewhere import CLUSTER_NODES, NODE_RUN
 from gpuprov.core.errors import EngineError, Unreachable
 from gpuprov.core.relay import Relay
 from gpuprov.drivers import node_trees
@@ -115,14 +114,14 @@ def test_a_command_goes_with_its_project_to_the_host_of_the_controller(lab: Lab)
     (lab.project / "train.py").write_text("import sys; print('trained', sys.argv[1:])")
     assert lab("submit", "--gpus", "0", "--", "python3", "train.py", "--lr", "0.1") == "1\n"
     assert lab.hosts.asked == [
-        *(("hoff", "part"), ("hinton", "part"), ("hoff", CLUSTER_NODES)),
-        *(("hoff", "write_tree"), ("hoff", NODE_RUN)),
+        *(("hoff", "part"), ("hinton", "part"), ("hoff", "cluster-nodes")),
+        *(("hoff", "write_tree"), ("hoff", "node-run")),
     ], "the copy, and the program, after which the copy is removed"
     assert lab.jobs.held() == []
     lab.hosts.asked.clear()
     waited = lab.document("jobs", "wait", "1")
     assert [(job["id"], job["state"], job["exit_status"]) for job in waited["jobs"]] == [("1", "done", 0)]
-    assert [verb for _, verb in lab.hosts.asked] == ["part", "part", CLUSTER_NODES, NODE_RUN]
+    assert [verb for _, verb in lab.hosts.asked] == ["part", "part", "cluster-nodes", "node-run"]
     assert lab("jobs", "logs", "1", "--follow") == "trained ['--lr', '0.1']\n"
     order = lab.document("jobs", "show", "1")["submissions"][0]["order"]
     assert (order["command"][0], order["time_limit_s"]) == ("python3", 12 * 3600)
@@ -178,7 +177,7 @@ def test_a_grid_is_run_asked_for_and_pulled(lab: Lab) -> None:
     lab.hosts.asked.clear()
     submitted = lab.document("grid", "run", "--minimal", "--gpus", "0", ".")
     assert submitted["id"] == "1"
-    assert [verb for _, verb in lab.hosts.asked] == ["part", "part", CLUSTER_NODES, "write_tree", NODE_RUN]
+    assert [verb for _, verb in lab.hosts.asked] == ["part", "part", "cluster-nodes", "write_tree", "node-run"]
     lab("jobs", "wait", "1")
     assert "done" in lab("grid", "status", ".")
     assert "0.8" in lab("grid", "results", ".")
@@ -191,7 +190,7 @@ def test_a_grid_is_run_asked_for_and_pulled(lab: Lab) -> None:
 def test_workers_take_jobs_too_and_show_their_queue(bare: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     bare.up("worker")
     assert bare.document("jobs")["jobs"] == []
-    assert ("hoff", NODE_RUN) in bare.hosts.asked
+    assert ("hoff", "node-run") in bare.hosts.asked
     relays: list[list[str]] = []
     answer = bare.hosts.worlds["hoff"].engine.answer
 
@@ -281,7 +280,7 @@ def test_ctrl_c_ends_the_wait_and_the_job_only_where_that_was_asked(
 
     def interrupt(hosts: HostsInWorlds, requests: Any) -> Any:
         (request,) = requests.values()
-        if request.verb == NODE_RUN and "wait" in request.document["argv"]:
+        if request.verb == "node-run" and "wait" in request.order.argv:
             raise KeyboardInterrupt
         return work(hosts, requests)
 
@@ -323,10 +322,10 @@ def test_files_are_copied_from_and_to_a_node_of_another_host(bare: Lab) -> None:
 def test_only_the_host_that_takes_jobs_is_asked_for_nodes(bare: Lab) -> None:
     bare.up("worker")
     assert bare.document("jobs")["jobs"] == []
-    assert bare.hosts.asked == [("hoff", "part"), ("hinton", "part"), ("hoff", CLUSTER_NODES), ("hoff", NODE_RUN)]
+    assert bare.hosts.asked == [("hoff", "part"), ("hinton", "part"), ("hoff", "cluster-nodes"), ("hoff", "node-run")]
 
 
 def test_nodes_that_a_host_tells_wrongly_are_refused(bare: Lab) -> None:
     bare.up("worker")
-    bare.hosts.spoiled["hoff", CLUSTER_NODES] = lambda told: {**told, "nodes": 5}
+    bare.hosts.spoiled["hoff", "cluster-nodes"] = lambda told: {**told, "nodes": 5}
     assert bare.document("jobs", code=3)["error"]["what"] == "hoff gave an unexpected answer"

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from gpuprov.cluster.between_hosts import MOST_BESIDE, nodes_beside
-from gpuprov.cluster.files import Member
-from gpuprov.cluster.whole import WholeCluster
+from gpuprov.shapes.whole import Member, WholeCluster
 
 
 def whole_of(**hosts: int) -> WholeCluster:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpuprov.cluster.expected_nodes import expect_node
-from gpuprov.cluster.files import Member
 from gpuprov.cluster.state import observe_cluster
+from gpuprov.shapes.whole import Member
 from gpuprov.verify.checks.network import judge_gateway, judge_private, judge_public
 from gpuprov.verify.models import Observation
 

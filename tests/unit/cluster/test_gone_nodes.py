@@ -5,13 +5,13 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from gpuprov.cluster.files import Member
 from gpuprov.cluster.gone_nodes import clusters_of_gone
 from gpuprov.cluster.replacements import dump_replacements
-from gpuprov.cluster.whole import WholeCluster, dump_whole
+from gpuprov.cluster.whole import dump_whole
 from gpuprov.drivers.base import LABEL_BEGUN, LABEL_CLUSTER, LABEL_MEMBERS, LABEL_REPLACED, LABEL_SPEC
 from gpuprov.drivers.networks import NetworkState
 from gpuprov.shapes.records import Replacement
+from gpuprov.shapes.whole import Member, WholeCluster
 from gpuprov.spec.models import ClusterSpec, NodesSpec
 from gpuprov.spec.serialize import dump_spec
 

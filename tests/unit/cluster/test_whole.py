@@ -7,23 +7,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpuprov.cluster.files import Member, render_hosts
+from gpuprov.cluster.files import render_hosts
 from gpuprov.cluster.network_plan import network_requests
 from gpuprov.cluster.networks import record_labels
 from gpuprov.cluster.slices import Slice, slice_cluster, spec_alone
 from gpuprov.cluster.state import observe_cluster
-from gpuprov.cluster.whole import (
-    WholeCluster,
-    dump_whole,
-    newest_whole,
-    parse_whole,
-    recorded_host,
-    recorded_whole,
-)
+from gpuprov.cluster.whole import dump_whole, newest_whole, parse_whole, recorded_host, recorded_whole
 from gpuprov.core.errors import EngineError
 from gpuprov.drivers.base import LABEL_HOST, LABEL_MEMBERS, LABEL_SPEC
 from gpuprov.planes.registry import ROLES
 from gpuprov.planes.slurm.files import Machine, render_slurm
+from gpuprov.shapes.base import changed
+from gpuprov.shapes.whole import Member, WholeCluster
 from gpuprov.spec.models import ClusterSpec, HostSpec, MountSpec, NetworkSpec, NodesSpec, OverlaySpec, PlacementSpec
 from gpuprov.spec.serialize import dump_spec
 from gpuprov.spec.validate import find_problems
@@ -123,7 +118,7 @@ def test_slurm_s_files_are_the_same_on_every_host_whatever_it_is_itself() -> Non
 
 def test_what_is_recorded_is_read_back_and_nothing_else_is_taken_for_it() -> None:
     assert parse_whole(dump_whole(WHOLE), source="network gpbr0") == WHOLE
-    twice = dump_whole(replace(WHOLE, members=(*WHOLE.members, WHOLE.members[0])))
+    twice = dump_whole(changed(WHOLE, members=(*WHOLE.members, WHOLE.members[0])))
     for text in ("", "{", "[]", '{"members":[{}]}', '{"x":1}', twice, "[" * 100_000):
         with pytest.raises(EngineError, match="as recorded with network gpbr0") as caught:
             parse_whole(text, source="network gpbr0")

@@ -11,12 +11,13 @@ from gpuprov.cluster.gpu_board import look_at_gpus
 from gpuprov.cluster.leases import Neighbours
 from gpuprov.cluster.told_gpus import board_of
 from gpuprov.core.errors import HostNotReady
-from gpuprov.documents.member_answers import read_answer, read_rows
+from gpuprov.documents.member_answers import read_answer
 from gpuprov.host.survey import EngineDoor
 from gpuprov.planes.over_hosts.host_look import survey_host
 from gpuprov.shapes.base import changed, write
 from gpuprov.shapes.engine import EngineCluster
 from gpuprov.shapes.host import Host
+from gpuprov.shapes.nodes import Nodes
 from tests.schemas import validate
 
 if TYPE_CHECKING:
@@ -100,8 +101,8 @@ NODES = {"schema": "gpuprov.nodes/v1", "version": 1, "host": "h"}
 
 
 def test_rows_and_lines_are_read_strictly() -> None:
-    assert read_rows({**NODES, "nodes": []}, "h") == ()
+    assert read_answer(Nodes, {**NODES, "nodes": []}, "h").nodes == ()
     wrong: dict[str, Any]
     for wrong in ({}, {"nodes": None}, {"nodes": [{}]}, {"nodes": {"a": 1}}):
         with pytest.raises(HostNotReady):
-            read_rows({**NODES, **wrong}, "h")
+            read_answer(Nodes, {**NODES, **wrong}, "h")

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from gpuprov.cluster.files import Member
 from gpuprov.cluster.ordered_spec import with_order
 from gpuprov.core.errors import UsageError
 from gpuprov.planes.base import Crew
 from gpuprov.planes.registry import check_spec, plane_of, service_folders, shared_mounts
 from gpuprov.planes.slurm.backup import controller_names, state_folder
+from gpuprov.shapes.whole import Member
 from gpuprov.spec.models import ClusterSpec, HostSpec, MountSpec, NodesSpec, SlurmSpec
 from gpuprov.spec.serialize import dump_spec, load_spec_json
 from gpuprov.spec.shared_folder import KEPT

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from gpuprov.cluster.files import Member, present_member, render_hosts
+from gpuprov.cluster.files import present_member, render_hosts
 from gpuprov.drivers.base import LABEL_ROLE
 from gpuprov.drivers.networks import Attachment
 from gpuprov.planes.slurm.facts import slurm_path
 from gpuprov.planes.slurm.files import Machine, render_slurm
+from gpuprov.shapes.base import changed
+from gpuprov.shapes.whole import Member
 from gpuprov.spec.devices import CharDevice
 from gpuprov.spec.models import ClusterSpec, NodesSpec, SlurmSpec
 from tests.fakes.engine import FakeNode
@@ -71,4 +72,4 @@ def test_a_node_of_the_engine_is_the_member_it_was_planned_as() -> None:
     )
     assert present_member(node.state()) == member
     node.labels, node.attachments = {LABEL_ROLE: "plain"}, node.attachments[1:]
-    assert present_member(node.state()) == replace(member, role="plain", address="")
+    assert present_member(node.state()) == changed(member, role="plain", address="")

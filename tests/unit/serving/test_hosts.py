@@ -9,14 +9,13 @@ import sys
 import threading
 import time
 from contextlib import closing
-from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import pytest
 
 from gpuprov.core.errors import HostNotReady, PartDone, Unreachable, UsageError
 from gpuprov.core.waiting import Wait
-from gpuprov.documents.member_answers import read_answer, read_rows
+from gpuprov.documents.member_answers import read_answer
 from gpuprov.host.remote.ask import MemberRequest, ask_member
 from gpuprov.host.remote.connection import SshConnection
 from gpuprov.host.remote.hosts import HostsBySsh
@@ -24,27 +23,42 @@ from gpuprov.host.remote.lines import Lines, render_line
 from gpuprov.host.remote.machine import RemoteMachine
 from gpuprov.host.remote.members import MemberProcesses
 from gpuprov.host.remote.several import require_all, work_on_hosts
-from gpuprov.serving.member_clusters import DownOrder, MemberUpOrder, StatusOrder, VerifyOrder
-from gpuprov.serving.questions.nodes import ListOrder
+from gpuprov.shapes.base import raw, write
 from gpuprov.shapes.host import Host
-from gpuprov.shapes.nodes import ClusterStatus
+from gpuprov.shapes.lines import Failure, Request, Result
+from gpuprov.shapes.nodes import ClusterStatus, Nodes
+from gpuprov.shapes.orders import (
+    DownOrder,
+    ListOrder,
+    LookOrder,
+    MemberPlanOrder,
+    MemberUpOrder,
+    StatusOrder,
+    VerifyOrder,
+)
 from gpuprov.shapes.outcome import Changes, ClusterUp, Plan
+from gpuprov.shapes.verify import Report
 from gpuprov.spanning.hosts import ask_host, look_at_hosts, run_in_node_there
 from gpuprov.spec.models import ClusterSpec, GpuSpec, NodesSpec
 from gpuprov.spec.serialize import dump_spec
+from tests.fakes.member_orders import odd_order
 from tests.fakes.ssh import scripted_member
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from gpuprov.host.remote.lines import Message
+    from msgspec import Raw
+
     from gpuprov.host.remote.places import Places
     from gpuprov.host.remote.several import HostAnswer
+    from gpuprov.shapes.lines import AnyLine
+    from gpuprov.shapes.orders import Order
     from tests.conftest import Recording
     from tests.fakes.ssh import FakeSsh
 
 NAMES = ("hebb", "hoff")
+UP = write(MemberUpOrder(cluster="lab", spec=raw("{}")))
 ANSWERS = scripted_member("hear()", "say('result', document={})")
 
 
@@ -87,23 +101,23 @@ def test_requests_are_served_by_the_stories_of_that_host(
 ) -> None:
     connection = SshConnection(machine=serve("hoff", nodes=2), places=places)
 
-    def ask(verb: str, order: object) -> dict[str, object]:
-        return ask_member(connection, MemberRequest(verb=verb, document=asdict(order)), reporter=recording)  # type: ignore[call-overload]
+    def ask(order: Order) -> Raw:
+        return ask_member(connection, MemberRequest(order=order), reporter=recording)
 
-    rows = read_rows(ask("list", ListOrder()), "hoff")
+    rows = read_answer(Nodes, ask(ListOrder()), "hoff").nodes
     assert [row.name for row in rows] == ["c000", "c001"]
-    status = ask("status", StatusOrder(cluster="lab"))
+    status = ask(StatusOrder(cluster="lab"))
     assert [row.work for row in read_answer(ClusterStatus, status, "hoff").nodes] == ["idle", "idle"]
-    up = MemberUpOrder(cluster="lab", spec=spec(3), left=[])
-    planned = read_answer(Plan, ask("plan", up), "hoff").plan
+    plan, up = (kind(cluster="lab", spec=raw(spec(3))) for kind in (MemberPlanOrder, MemberUpOrder))
+    planned = read_answer(Plan, ask(plan), "hoff").plan
     assert any("c002" in line for line in planned)
-    done = ask("up", up)
+    done = ask(up)
     assert any("c002" in line for line in read_answer(ClusterUp, done, "hoff").changed)
     assert [row.name for row in read_answer(ClusterUp, done, "hoff").nodes] == ["c000", "c001", "c002"]
     assert "node c002 starting" in recording.lines
-    report = ask("verify", VerifyOrder(cluster="lab", nodes=["c000"]))
-    assert [node["node"] for node in report["nodes"]] == ["c000"]  # type: ignore[attr-defined]
-    gone = ask("down", DownOrder(cluster="lab", force=True))
+    report = read_answer(Report, ask(VerifyOrder(cluster="lab", nodes=("c000",))), "hoff")
+    assert [node.node for node in report.nodes] == ["c000"]
+    gone = ask(DownOrder(cluster="lab", force=True))
     assert any("c000" in line for line in read_answer(Changes, gone, "hoff").changed)
 
 
@@ -117,7 +131,7 @@ def test_a_host_that_an_answer_names_is_asked_beside_those_that_are_silent(
     ssh.reach("hoff.example", member=ANSWERS)
     ssh.reach("hebb.example", member=scripted_member("hear()", waits, until, "say('result', document={'no': 1})"))
     ssh.reach("hinton.example", member=scripted_member("hear()", waits, "mark.touch()", "say('result', document={})"))
-    look = MemberRequest(verb="look", document={})
+    look = MemberRequest(order=LookOrder())
 
     def further(answer: HostAnswer) -> dict[RemoteMachine, MemberRequest]:
         assert answer.machine.name != "hebb" or asked.exists(), "hebb waits for it, as a silent host for its limit"
@@ -146,12 +160,12 @@ def test_a_command_in_a_node_there_has_these_streams_and_gives_its_status(
     ("verb", "document", "why"),
     [
         ("rm-rf", {}, "look, list"),
-        ("status", {}, "missing 1 required"),
-        ("status", {"cluster": 7}, "not of type str"),
-        ("status", {"cluster": "lab", "engine": "lxd"}, "engine: not known"),
+        ("status", {}, "missing required field `cluster`"),
+        ("status", {"cluster": 7}, "Expected `str`, got `int` - at `$.cluster`"),
+        ("status", {"cluster": "lab", "engine": "lxd"}, "unknown field `engine`"),
         ("status", {"cluster": "../lab"}, "allowed"),
-        ("up", {"cluster": "lab", "spec": "{", "left": []}, ""),
-        ("up", {"cluster": "lab", "spec": "{}", "left": [1]}, "left"),
+        ("up", {**UP, "spec": "{"}, ""),
+        ("up", {**UP, "left": [1]}, "$.left[0]"),
     ],
 )
 def test_what_cannot_be_served_is_refused(
@@ -164,7 +178,7 @@ def test_what_cannot_be_served_is_refused(
 ) -> None:
     connection = SshConnection(machine=serve("hoff"), places=places)
     with pytest.raises(UsageError) as caught:
-        ask_member(connection, MemberRequest(verb=verb, document=document), reporter=recording)
+        ask_member(connection, MemberRequest(order=odd_order(verb, **document)), reporter=recording)
     assert caught.value.what.startswith("hoff: ")
     assert why in caught.value.evidence
 
@@ -227,7 +241,7 @@ def test_on_ctrl_c_every_host_undoes_what_it_began(
         os.kill(os.getpid(), signal.SIGINT)
 
     threading.Thread(target=interrupt, daemon=True).start()
-    requests = {machine(name): MemberRequest(verb="up", document={}) for name in NAMES}
+    requests = {machine(name): MemberRequest(order=odd_order("up")) for name in NAMES}
     with closing(MemberProcesses(places)) as members, pytest.raises(KeyboardInterrupt):
         work_on_hosts(requests, members, reporter=recording)
     assert all(mark.exists() for mark in marks.values())
@@ -239,13 +253,13 @@ def test_a_member_whose_controller_is_gone_undoes_and_frees_its_lock(
     root = tmp_path / "root"
     root.mkdir()
     command = ["sh", "-c", world_member(root, "its-own-name"), "sh", "member"]
-    document = asdict(MemberUpOrder(cluster="lab", spec=spec(3), left=[]))
+    document = raw(MemberUpOrder(cluster="lab", spec=raw(spec(3))))
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as member:
         assert member.stdin
         assert member.stdout
         lines = Lines()
-        said: list[Message] = []
-        member.stdin.write(render_line("request", verb="up", host="hoff", document=document))
+        said: list[AnyLine] = []
+        member.stdin.write(render_line(Request(verb="up", host="hoff", document=document)))
         member.stdin.flush()
         for line in member.stdout:
             said += lines.feed(line)
@@ -256,7 +270,8 @@ def test_a_member_whose_controller_is_gone_undoes_and_frees_its_lock(
         assert member.wait(60) == 0
     said += lines.feed(rest)
     assert said[0].kind == "hello"
-    assert (said[-1].kind, said[-1].content["what"]) == ("error", "interrupted")
+    assert isinstance(said[-1], Failure)
+    assert said[-1].what == "interrupted"
     subprocess.run(["flock", "--nonblock", root / "owner/lock", "true"], check=True)
 
 
@@ -267,10 +282,10 @@ def test_nothing_but_the_protocol_comes_on_its_stdout() -> None:
         "_, out = take_streams()\n"
         "end = MemberEnd(out)\n"
         "print('a library prints'); sys.stdout.flush(); os.system('echo a child prints; cat')\n"
-        "end.result({})\n"
+        "from gpuprov.shapes.orders import LookOrder; end.result(LookOrder())\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, input="not for children"
     )
-    assert done.stdout == render_line("result", document={}).decode()
+    assert done.stdout == render_line(Result(document=raw("{}"))).decode()
     assert done.stderr.splitlines() == ["a library prints", "a child prints"]

@@ -5,6 +5,7 @@ The controller lives on: it reports the host, the others do their part, and the 
 
 from __future__ import annotations
 
+import json
 import random
 import re
 from dataclasses import dataclass, replace
@@ -21,6 +22,8 @@ from gpuprov.host.remote.lines import render_line
 from gpuprov.host.remote.places import Places
 from gpuprov.host.remote.several import ask_hosts
 from gpuprov.planes.across.leaving import SPARE_JOBS
+from gpuprov.shapes.base import raw
+from gpuprov.shapes.lines import Result
 from gpuprov.spanning.down_over_hosts import down_over_hosts
 from gpuprov.spanning.parts.over_hosts import find_spanning
 from tests.fakes.broken_member import BREAKS, HELLO, PATIENCE_S, PROGRESS, BrokenConnection
@@ -85,7 +88,13 @@ class BreakingHosts(HostsWithFaults):
                 world.slurm.forget_runs()
             if not self.ends.dies:
                 self.away.add(machine.name)
-            line = render_line("result", document={"changed": []}) if answered else PROGRESS if began else HELLO
+            line = (
+                render_line(Result(document=raw(json.dumps({"changed": []}))))
+                if answered
+                else PROGRESS
+                if began
+                else HELLO
+            )
             return self._hear(machine, request, HELLO + PROGRESS if began else b"", line)
 
     def _hear(self, machine: RemoteMachine, request: MemberRequest, said: bytes, line: bytes) -> HostAnswer:

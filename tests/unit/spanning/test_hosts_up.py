@@ -5,19 +5,16 @@ from __future__ import annotations
 import base64
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
-from unittest.mock import Mock
 
 import pytest
 
 from gpuprov.cluster.between_hosts import look_between
 from gpuprov.cluster.state import observe_cluster
-from gpuprov.cluster.whole import dump_whole
 from gpuprov.core.errors import EngineError, GpuprovError, HostNotReady, PartDone, TimedOut, Unreachable, UsageError
 from gpuprov.planes.across.leaving import SPARE_JOBS
 from gpuprov.spanning.down_over_hosts import down_over_hosts
 from gpuprov.spanning.hosts_up import look_and_plan_over_hosts, up_over_hosts
 from gpuprov.spanning.nodes_over_hosts import NodesChange, change_nodes_there, locate_nodes
-from gpuprov.spanning.parts import agree
 from gpuprov.spanning.parts.agree import HostsUpOrder
 from gpuprov.spanning.parts.over_hosts import find_spanning, get_host_of_node
 from gpuprov.spanning.verify_hosts import verify_over_hosts
@@ -148,16 +145,6 @@ def test_limits_of_jobs_that_change_are_told_and_no_node_is_verified_for_them(la
     assert result.report is None
     more = replace(lab.order(5, jobs=JobsSpec(time="6h")), verify=True)
     assert up_over_hosts(more, lab.hosts, reporter=lab.reporter).report is not None
-
-
-def test_what_all_hosts_are_told_is_written_once(lab: Controller, monkeypatch: pytest.MonkeyPatch) -> None:
-    lab.up()
-    written = Mock(side_effect=dump_whole)
-    monkeypatch.setattr(agree, "dump_whole", written)
-    lab.plan()
-    assert written.call_count == 1
-    lab.up(5)
-    assert written.call_count == 3  # what is planned, and what is done
 
 
 def test_a_plan_says_what_would_be_done_and_changes_nothing(lab: Controller) -> None:

@@ -14,9 +14,10 @@ from gpuprov.core.errors import EngineError, HostNotReady, UsageError
 from gpuprov.core.reporter import Silent
 from gpuprov.documents.inventory import Inventory, join_inventories
 from gpuprov.documents.member_answers import read_answer
-from gpuprov.serving.questions.inventory import INVENTORY, InventoryOrder
+from gpuprov.serving.questions.inventory import INVENTORY
 from gpuprov.shapes.base import write
 from gpuprov.shapes.inventory import HostInventory
+from gpuprov.shapes.orders import InventoryOrder
 from gpuprov.spanning.parts import remote_transport
 from gpuprov.spanning.parts.remote_transport import RemoteTransport
 from gpuprov.stories.inventory import read_inventory

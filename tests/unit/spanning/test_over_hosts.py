@@ -20,7 +20,7 @@ from gpuprov.cluster.plan import Plan, plan_cluster
 from gpuprov.cluster.room import find_room
 from gpuprov.cluster.slices import Slice, slice_cluster
 from gpuprov.cluster.state import observe_cluster
-from gpuprov.cluster.whole import WholeCluster, dump_whole, newest_whole, parse_whole, recorded_host, recorded_whole
+from gpuprov.cluster.whole import dump_whole, newest_whole, parse_whole, recorded_host, recorded_whole
 from gpuprov.drivers.base import LABEL_GPUS, LABEL_HOST, LABEL_MEMBERS, LABEL_SPEC, File
 from gpuprov.gpu.allocate import Claims
 from gpuprov.gpu.observe import observe
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from gpuprov.host.remote.places import Places
+    from gpuprov.shapes.whole import WholeCluster
     from gpuprov.spec.models import Strategy
     from tests.conftest import Recording
 

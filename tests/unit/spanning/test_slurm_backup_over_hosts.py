@@ -26,6 +26,7 @@ from tests.fakes.slurm import FakeJob
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from gpuprov.shapes.orders import Act
     from gpuprov.spanning.hosts_up import HostsUp
     from gpuprov.spanning.nodes_over_hosts import NodesChanged
     from gpuprov.spanning.parts.over_hosts import SpanningCluster
@@ -70,7 +71,7 @@ class Lab:
         assert found is not None
         return found
 
-    def change(self, verb: str, *names: str) -> NodesChanged:
+    def change(self, verb: Act, *names: str) -> NodesChanged:
         found = locate_nodes(names, self.hosts.machines, self.hosts)
         return change_nodes_there(found, NodesChange(verb=verb, policy=SPARE_JOBS), self.hosts, reporter=self.reporter)
 

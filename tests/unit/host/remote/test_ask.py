@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import threading
@@ -20,6 +21,10 @@ from gpuprov.host.remote.exchange import Exchange
 from gpuprov.host.remote.lines import PROTOCOL, render_line
 from gpuprov.host.remote.machine import RemoteMachine
 from gpuprov.host.remote.ssh_failure import NotInstalled
+from gpuprov.shapes.base import raw
+from gpuprov.shapes.lines import Hello
+from gpuprov.shapes.orders import LookOrder
+from tests.fakes.member_orders import odd_order
 from tests.fakes.ssh import scripted_member
 
 if TYPE_CHECKING:
@@ -29,7 +34,7 @@ if TYPE_CHECKING:
     from tests.conftest import Recording
     from tests.fakes.ssh import FakeSsh
 
-LOOK = MemberRequest(verb="look", document={"x": 1})
+LOOK = MemberRequest(order=odd_order("look", x=1))
 ADDRESS = "192.0.2.11"
 
 
@@ -46,7 +51,7 @@ def test_a_result_comes_with_the_progress_before_it(ssh: FakeSsh, hoff: SshConne
             "say('result', document=request)",
         ),
     )
-    assert ask_member(hoff, LOOK, reporter=recording) == {
+    assert json.loads(bytes(ask_member(hoff, LOOK, reporter=recording))) == {
         "kind": "request",
         "verb": "look",
         "host": "hoff",
@@ -121,7 +126,7 @@ def test_a_host_of_another_version_is_asked_nothing_and_told_of_with_the_command
 ) -> None:
     asked: list[bytes] = []
     monkeypatch.setattr(Exchange, "send", lambda _self, line: asked.append(line))
-    hello = render_line("hello", protocol=protocol, version=version, host="x").decode().strip()
+    hello = render_line(Hello(protocol=protocol, version=version, host="x")).decode().strip()
     ssh.reach(ADDRESS, member=f"echo '{hello}'; cat")
     with pytest.raises(OtherVersion) as caught:
         ask_member(hoff, LOOK, reporter=recording)
@@ -221,7 +226,7 @@ def test_one_that_falls_silent_is_given_up_and_one_that_beats_is_not(
         ask_member(hoff, LOOK, reporter=recording)
     beats = "for _ in range(5): say('beat'); time.sleep(0.25)"
     ssh.reach(ADDRESS, member=scripted_member("hear()", beats, "say('result', document={})"))
-    assert ask_member(hoff, LOOK, reporter=recording) == {}
+    assert ask_member(hoff, LOOK, reporter=recording) == raw("{}")
 
 
 @pytest.mark.slow
@@ -230,7 +235,7 @@ def test_a_question_has_a_limit_although_it_beats(ssh: FakeSsh, hoff: SshConnect
     ssh.reach(ADDRESS, member=scripted_member("hear()", beats))
     began_s = time.monotonic()
     with pytest.raises(TimedOut, match="has not answered `look`"):
-        ask_member(hoff, MemberRequest(verb="look", document={}, total_s=0.5), reporter=recording)
+        ask_member(hoff, MemberRequest(order=LookOrder(), total_s=0.5), reporter=recording)
     assert time.monotonic() - began_s < 3.0
 
 
@@ -290,4 +295,4 @@ def test_the_end_of_what_ssh_said_is_told_whole_and_a_flood_holds_up_nothing(
     answers = "threading.Thread(target=flood, daemon=True).start(); say('result', document={})"
     steps = ["import os, threading", f"def flood():\n    {endless}", "hear()", answers, "time.sleep(60)"]
     ssh.reach(ADDRESS, member=scripted_member(*steps))
-    assert ask_member(hoff, LOOK, reporter=recording) == {}
+    assert ask_member(hoff, LOOK, reporter=recording) == raw("{}")

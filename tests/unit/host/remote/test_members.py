@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ from gpuprov.core.errors import EngineError, HostNotReady, Unreachable
 from gpuprov.host.remote import ask as ask_module
 from gpuprov.host.remote import members as members_module
 from gpuprov.host.remote.ask import MemberRequest
+from gpuprov.shapes.orders import LookOrder
 from tests.fakes.ssh import scripted_member
 
 if TYPE_CHECKING:
@@ -20,13 +22,13 @@ if TYPE_CHECKING:
     from tests.fakes.ssh import FakeSsh
 
 ADDRESS = "192.0.2.11"
-LOOK = MemberRequest(verb="look", document={})
+LOOK = MemberRequest(order=LookOrder())
 ANSWER = "hear(); say('result', document={'by': os.getpid()})"
 
 
 @pytest.fixture
 def ask(members: MemberProcesses, hoff: SshConnection, recording: Recording) -> Any:
-    return lambda: members.ask(hoff.machine, LOOK, reporter=recording)["by"]
+    return lambda: json.loads(bytes(members.ask(hoff.machine, LOOK, reporter=recording)))["by"]
 
 
 def test_requests_are_served_by_one_process(ask: Any, ssh: FakeSsh) -> None:
@@ -80,7 +82,7 @@ def test_those_that_have_ended_give_way_to_others(
         pass
     hinton = replace(hoff.machine, name="hinton", address="192.0.2.12")
     ssh.reach("192.0.2.12", member=scripted_member("import os", f"while True: {ANSWER}"))
-    served = {members.ask(hinton, LOOK, reporter=recording)["by"] for _ in range(3)}
+    served = {json.loads(bytes(members.ask(hinton, LOOK, reporter=recording)))["by"] for _ in range(3)}
     assert len(served) == 1
 
 

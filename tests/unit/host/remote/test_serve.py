@@ -14,17 +14,21 @@ import pytest
 
 from gpuprov import __version__
 from gpuprov.host.remote.lines import PROTOCOL, Lines, parse_line, render_line
+from gpuprov.shapes.base import raw, read
+from gpuprov.shapes.lines import Beat, Failure, Hello, NoteSaid, Request, Result
+from gpuprov.shapes.outcome import Changes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-REQUEST = render_line("request", verb="up", host="hoff", document={})
+REQUEST = render_line(Request(verb="up", host="hoff", document=raw("{}")))
 WORK = """
 import os, signal, sys, time
 from pathlib import Path
 signal.signal(signal.SIGTERM, signal.default_int_handler)
 from gpuprov.host.remote.requests import Requests
 from gpuprov.host.remote.serve import take_streams
+from gpuprov.shapes.outcome import Changes
 requests = Requests(*take_streams())
 requests.greet("own")
 while asked := requests.receive():
@@ -38,7 +42,7 @@ try:
     if asked.verb == "mute":
         os._exit(0)
     if asked.verb == "short":
-        end.result({"pid": os.getpid()})
+        end.result(Changes(host=str(os.getpid()), changed=()))
         os._exit(0)
     if asked.verb == "fail":
         end.error({"what": "no", "evidence": "", "fix": "", "exit_code": 2})
@@ -87,7 +91,8 @@ def test_closed_input_ends_it(member: subprocess.Popen[bytes], tmp_path: Path) -
     assert member.stdout
     member.stdin.close()
     said = [*Lines().feed(member.stdout.read())]
-    assert (said[-1].kind, said[-1].content["exit_code"]) == ("error", 130)
+    assert isinstance(said[-1], Failure)
+    assert said[-1].exit_code == 130
     assert member.wait(20) == 0
     assert (tmp_path / "undone").read_text() == "0"
 
@@ -105,7 +110,7 @@ def test_both_ends_closed_interrupt_it_once(member: subprocess.Popen[bytes], tmp
 def test_silence_ends_it_and_beats_keep_it(member: subprocess.Popen[bytes], tmp_path: Path) -> None:
     assert member.stdin
     for _ in range(6):
-        member.stdin.write(render_line("beat"))
+        member.stdin.write(render_line(Beat()))
         member.stdin.flush()
         time.sleep(0.25)
     assert member.poll() is None
@@ -120,11 +125,11 @@ def ask_short(member: subprocess.Popen[bytes]) -> int:
     """Have it serve a request that ends at once; returns the process that did."""
     assert member.stdin
     assert member.stdout
-    member.stdin.write(render_line("beat") + render_line("request", verb="short", host="hoff", document={}))
+    member.stdin.write(render_line(Beat()) + render_line(Request(verb="short", host="hoff", document=raw("{}"))))
     member.stdin.flush()
-    pid = parse_line(member.stdout.readline()).content["document"]["pid"]
-    assert isinstance(pid, int)
-    return pid
+    said = parse_line(member.stdout.readline())
+    assert isinstance(said, Result)
+    return int(read(Changes, said.document).host)
 
 
 def test_one_request_after_the_other_is_served_each_by_a_process_of_its_own(idle: subprocess.Popen[bytes]) -> None:
@@ -138,7 +143,7 @@ def test_one_request_after_the_other_is_served_each_by_a_process_of_its_own(idle
 def test_one_that_failed_serves_the_next(idle: subprocess.Popen[bytes]) -> None:
     assert idle.stdin
     assert idle.stdout
-    idle.stdin.write(render_line("request", verb="fail", host="hoff", document={}))
+    idle.stdin.write(render_line(Request(verb="fail", host="hoff", document=raw("{}"))))
     idle.stdin.flush()
     assert parse_line(idle.stdout.readline()).kind == "error"
     ask_short(idle)
@@ -163,7 +168,7 @@ def test_a_process_that_is_killed_while_it_serves_ends_the_other(
 
 def test_a_process_that_ends_without_an_answer_ends_the_other(idle: subprocess.Popen[bytes]) -> None:
     assert idle.stdin
-    idle.stdin.write(render_line("request", verb="mute", host="hoff", document={}))
+    idle.stdin.write(render_line(Request(verb="mute", host="hoff", document=raw("{}"))))
     idle.stdin.flush()
     assert idle.wait(20) == 1
 
@@ -201,7 +206,7 @@ def test_one_that_is_told_to_end_has_what_is_served_undone(member: subprocess.Po
 FOLLOWED = REQUEST + REQUEST.replace(b'"request"', b'"following"')
 
 
-@pytest.mark.parametrize("said", [b"GET / HTTP/1.1\n", render_line("note", text="x"), b"", FOLLOWED])
+@pytest.mark.parametrize("said", [b"GET / HTTP/1.1\n", render_line(NoteSaid(text="x")), b"", FOLLOWED])
 def test_what_is_no_request_is_refused_in_words_and_served_by_no_half(tmp_path: Path, said: bytes) -> None:
     code = (
         "from gpuprov.cli import session; from gpuprov.cli.main import main; from pathlib import Path; import sys\n"
@@ -210,8 +215,8 @@ def test_what_is_no_request_is_refused_in_words_and_served_by_no_half(tmp_path: 
     )
     done = subprocess.run([sys.executable, "-c", code], input=said, capture_output=True, check=False)
     hello, error = [*Lines().feed(done.stdout)]
-    assert hello.kind == "hello"
-    assert (hello.content["protocol"], hello.content["version"]) == (PROTOCOL, __version__), "an older one refuses it"
-    assert error.kind == "error"
-    assert error.content["fix"]
+    assert isinstance(hello, Hello)
+    assert (hello.protocol, hello.version) == (PROTOCOL, __version__), "an older one refuses it"
+    assert isinstance(error, Failure)
+    assert error.fix
     assert done.returncode in (2, 6)
