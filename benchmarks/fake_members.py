@@ -16,12 +16,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from msgspec import Raw
 
 from benchmarks.many_hosts import members_of, offers_of, spec_of, underlay, whole_of
 from gpuprov import __version__
-from gpuprov.cluster.whole import dump_whole
-from gpuprov.documents.host_part import tell_part
+from gpuprov.documents.host_part import fingerprint_of, tell_part, tell_record
 from gpuprov.documents.inventory import tell_nodes
 from gpuprov.host.remote.lines import PROTOCOL, Lines, render_line
 from gpuprov.host.remote.requests import MOST_REQUEST_BYTES
@@ -32,13 +30,13 @@ from gpuprov.shapes.lines import Hello, Request, Result
 from gpuprov.shapes.members import NOTHING, PlannedHost
 from gpuprov.shapes.orders import PartOrder
 from gpuprov.shapes.whole import WholeCluster
-from gpuprov.spec.serialize import dump_spec
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from benchmarks.many_hosts import FakeMember
     from gpuprov.shapes.base import Shape
+    from gpuprov.shapes.members import ClusterRecord
     from gpuprov.spec.models import ClusterSpec
 
 HEAD = "h0000"  # the host of c000, whose Slurm knows the nodes of all hosts
@@ -90,11 +88,14 @@ class FakeHosts:
         return changed(found, members=tuple(sorted(found.members, key=lambda member: member.name)))
 
     @cached_property
-    def recorded(self) -> Mapping[str, Raw]:
-        """What each of them tells of all of them."""
-        if self.new:
-            return {"spec": NOTHING, "whole": NOTHING}
-        return {"spec": raw(dump_spec(self.spec)), "whole": raw(dump_whole(self.whole))}
+    def record(self) -> ClusterRecord:
+        """What each of them has recorded of all of them."""
+        return tell_record(None if self.new else self.spec, None if self.new else self.whole, host=HEAD)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Of that."""
+        return "" if self.new else fingerprint_of(self.spec, self.whole)
 
     @cached_property
     def full(self) -> Mapping[str, FakeMember]:
@@ -107,9 +108,11 @@ class FakeHosts:
         return {member.name: member for member in members_of(self.count, empty=True)} if self.new else self.full
 
     def answer(self, host: str, verb: str, *, offers: bool) -> Shape:
-        """What a host answers to `part`, with an offer or without one, `plan` or `inventory`."""
+        """What a host answers to `part`, with an offer or without one, `record`, `plan` or `inventory`."""
         if verb == "part":
             return self._part(self.seen[host], offers=offers)
+        if verb == "record":
+            return self.record
         return (self._plan if verb == "plan" else self._inventory)(self.seen[host])
 
     def _part(self, member: FakeMember, *, offers: bool) -> Shape:
@@ -124,7 +127,7 @@ class FakeHosts:
             address=underlay(int(member.name[1:])),
             mtu=UNDERLAY_MTU,
         )
-        return changed(tell_part(found, host=member.name), **self.recorded)
+        return changed(tell_part(found, host=member.name), record=self.fingerprint)
 
     def _plan(self, member: FakeMember) -> Shape:
         names = [node.name for node in self.full[member.name].nodes]
@@ -142,7 +145,7 @@ def write_members(hosts: FakeHosts, folder: Path) -> Path:
     """Have a stand-in for ssh start a process for each of the hosts; returns the folder in which it is."""
     for name in hosts.seen:
         (folder / name).mkdir()
-        for verb in ("part", "plan", "inventory"):
+        for verb in ("part", "record", "plan", "inventory"):
             (folder / name / verb).write_bytes(encode(hosts.answer(name, verb, offers=True)))
     programs = folder / "bin"
     programs.mkdir()
@@ -181,7 +184,7 @@ class _Member(socketserver.StreamRequestHandler):
 @contextmanager
 def serving(hosts: FakeHosts, address: str) -> Iterator[None]:
     """Answer for all of them during the block."""
-    hosts.recorded, hosts.seen, hosts.full  # noqa: B018 - made now: the first one who asks would wait for it
+    hosts.record, hosts.fingerprint, hosts.seen, hosts.full  # noqa: B018 - made now: the first one who asks would wait for it
     with _Server(address, partial(_Member, hosts)) as server:
         threading.Thread(target=server.serve_forever, args=(_LOOK_S,), daemon=True).start()
         try:

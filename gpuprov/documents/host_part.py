@@ -9,11 +9,12 @@ from gpuprov.cluster.choice import Holder, Taken
 from gpuprov.cluster.whole import dump_whole, parse_whole
 from gpuprov.core.errors import NoEngine
 from gpuprov.core.excerpt import excerpt
+from gpuprov.core.fingerprint import fingerprint
 from gpuprov.documents.member_answers import read_answer, strictly
 from gpuprov.host.links import Link
 from gpuprov.planes.over_hosts.host_part import HostPart
 from gpuprov.shapes.base import of_object, raw, text_of
-from gpuprov.shapes.members import NOTHING, PartOfHost, Refusal, ToldLink, ToldTaken
+from gpuprov.shapes.members import NOTHING, ClusterRecord, PartOfHost, Refusal, ToldLink, ToldTaken
 from gpuprov.spec.models import DEFAULT_ENGINE
 from gpuprov.spec.serialize import dump_spec, load_spec_json
 
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from gpuprov.shapes.base import Told
     from gpuprov.shapes.choices import Engine
     from gpuprov.shapes.members import Offer
+    from gpuprov.shapes.whole import WholeCluster
+    from gpuprov.spec.models import ClusterSpec
 
 
 def tell_no_engine(error: NoEngine, *, host: str) -> PartOfHost:
@@ -36,8 +39,7 @@ def tell_part(part: HostPart, *, host: str, no_engine: NoEngine | None = None) -
         engine=cast("Engine", part.engine),
         known_as=part.known_as,
         exists=part.exists,
-        spec=raw(dump_spec(part.spec)) if part.spec else NOTHING,
-        whole=raw(dump_whole(part.whole)) if part.whole else NOTHING,
+        record=fingerprint_of(part.spec, part.whole),
         nodes=part.rows,
         words=part.words,
         offer=part.offer,
@@ -61,24 +63,51 @@ def tell_part(part: HostPart, *, host: str, no_engine: NoEngine | None = None) -
     )
 
 
-def read_host_part(told: Told, *, host: str, cluster: str) -> HostPart:
-    """The answer to `part`.
+def tell_record(spec: ClusterSpec | None, whole: WholeCluster | None, *, host: str) -> ClusterRecord:
+    """What is recorded of the whole cluster."""
+    return ClusterRecord(
+        host=host,
+        spec=raw(dump_spec(spec)) if spec else NOTHING,
+        whole=raw(dump_whole(whole)) if whole else NOTHING,
+    )
+
+
+def fingerprint_of(spec: ClusterSpec | None, whole: WholeCluster | None) -> str:
+    """That of what is recorded; empty where nothing is."""
+    if spec is None and whole is None:
+        return ""
+    return fingerprint([dump_spec(spec) if spec else None, dump_whole(whole) if whole else None])
+
+
+def read_record(told: Told, *, host: str, cluster: str) -> tuple[ClusterSpec | None, WholeCluster | None]:
+    """The answer to `record`.
+
+    Raises:
+        GpuprovError: It is none, or what is recorded there cannot be read.
+    """
+    record = read_answer(ClusterRecord, told, host)
+    return (
+        None if record.spec == NOTHING else load_spec_json(text_of(record.spec), cluster=cluster),
+        None if record.whole == NOTHING else parse_whole(text_of(record.whole), source=f"cluster {cluster} on {host}"),
+    )
+
+
+def read_host_part(told: Told, host: str) -> HostPart:
+    """The answer to `part`, without what is recorded of the whole cluster.
 
     Raises:
         NoEngine: The host has no engine for the cluster, nor anything of it.
-        GpuprovError: It is none, or what is recorded there cannot be read.
+        HostNotReady: It is none.
     """
     part = read_answer(PartOfHost, told, host)
     if part.no_engine:
         what, evidence, fix = (excerpt(getattr(part.no_engine, name)) for name in ("what", "evidence", "fix"))
         raise NoEngine(f"{host}: {what}", evidence=evidence, fix=f"on {host}: {fix}")
-    source = f"cluster {cluster} on {host}"
     return HostPart(
         engine=part.engine,
         known_as=part.known_as,
         exists=part.exists,
-        spec=None if part.spec == NOTHING else load_spec_json(text_of(part.spec), cluster=cluster),
-        whole=None if part.whole == NOTHING else parse_whole(text_of(part.whole), source=source),
+        record=part.record,
         rows=part.nodes,
         words=part.words,
         offer=strictly(lambda: _offer(part, host), host),

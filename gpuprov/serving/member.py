@@ -101,6 +101,7 @@ _SERVED: Final[Mapping[type[Order], Serve]] = {
     **{question.order: question.here for question in (NODES, GPUS, HARDWARE, INVENTORY)},
     orders.StatusOrder: member_clusters.serve_status,
     orders.PartOrder: member_clusters.serve_part,
+    orders.RecordOrder: member_clusters.serve_record,
     orders.KeyOrder: member_clusters.serve_key,
     orders.ReadyOrder: serve_ready,
     orders.AbsenceOrder: member_clusters.serve_absence,

@@ -13,15 +13,17 @@ from gpuprov.cluster.find_engine import engine_of_cluster
 from gpuprov.cluster.part import ClusterPart
 from gpuprov.cluster.retry_after_wait import act_on_engine
 from gpuprov.cluster.state import observe_cluster
-from gpuprov.core.errors import NoEngine
+from gpuprov.cluster.whole import recorded_whole
+from gpuprov.core.errors import NoEngine, UsageError
 from gpuprov.core.names import check_cluster_name
-from gpuprov.documents.host_part import tell_no_engine, tell_part
+from gpuprov.core.rollback import AGAIN
+from gpuprov.documents.host_part import fingerprint_of, tell_no_engine, tell_part, tell_record
 from gpuprov.planes.across.leaving import JobsPolicy
 from gpuprov.planes.across.rows import state_rows
 from gpuprov.planes.over_hosts.absence import tell_planes
 from gpuprov.planes.over_hosts.host_part import Way, look_at_part, look_for_more
 from gpuprov.shapes.base import changed, text_of
-from gpuprov.shapes.members import NOTHING, OverlayKey, PartOfHost, PlannedHost
+from gpuprov.shapes.members import NOTHING, ClusterRecord, OverlayKey, PartOfHost, PlannedHost
 from gpuprov.shapes.nodes import ClusterStatus
 from gpuprov.shapes.outcome import Changes, ClusterUp, Plan
 from gpuprov.shapes.verify import Between
@@ -44,10 +46,12 @@ if TYPE_CHECKING:
         MemberPlanOrder,
         MemberUpOrder,
         PartOrder,
+        RecordOrder,
         StatusOrder,
         VerifyOrder,
     )
     from gpuprov.shapes.verify import Report
+    from gpuprov.spec.models import ClusterSpec
 
 
 def serve_status(order: StatusOrder, host: Host, reporter: Reporter) -> ClusterStatus:
@@ -79,6 +83,12 @@ def serve_part(order: PartOrder, host: Host, reporter: Reporter) -> PartOfHost:
     return tell_part(look_for_more(driver, spec, host, way, reporter=reporter), host=host.name)
 
 
+def serve_record(order: RecordOrder, host: Host, _reporter: Reporter) -> ClusterRecord:
+    """What this host has recorded of the whole cluster."""
+    state = observe_cluster(host.open(order.engine), check_cluster_name(order.cluster))
+    return tell_record(state.spec, recorded_whole(state), host=host.name)
+
+
 def serve_key(order: KeyOrder, host: Host, reporter: Reporter) -> OverlayKey:
     """This host's public key for a cluster's encrypted overlay."""
     name = check_cluster_name(order.cluster)
@@ -94,7 +104,7 @@ def serve_absence(order: AbsenceOrder, host: Host, reporter: Reporter) -> Change
 
 def serve_plan(order: MemberPlanOrder, host: Host, reporter: Reporter) -> Plan | PlannedHost:
     """What `up` would change; of a cluster that spans hosts, also the nodes that this host would have."""
-    wanted = _up_order(order, host)
+    wanted = _up_order(order, host, reporter)
     driver = host.open(wanted.spec.engine)
     preview = preview_up(driver, wanted, host, reporter=reporter)
     for line in filter(None, (preview.choice, preview.shared)):
@@ -121,7 +131,7 @@ def serve_plan(order: MemberPlanOrder, host: Host, reporter: Reporter) -> Plan |
 
 def serve_up(order: MemberUpOrder, host: Host, reporter: Reporter) -> ClusterUp:
     """Bring the cluster, or this host's part of it, to what its spec says."""
-    wanted = _up_order(order, host)
+    wanted = _up_order(order, host, reporter)
     driver = host.open(wanted.spec.engine)
     result = cluster_up(driver, wanted, host, reporter=reporter)
     rows = result.rows(driver, wanted.spec.name)
@@ -158,11 +168,14 @@ def serve_verify(order: VerifyOrder, host: Host, reporter: Reporter) -> Report:
     return changed(report, between=whole)
 
 
-def _up_order(order: MemberUpOrder, host: Host) -> UpOrder:
-    spec = load_spec_json(text_of(order.spec), cluster=check_cluster_name(order.cluster))
+def _up_order(order: MemberUpOrder, host: Host, reporter: Reporter) -> UpOrder:
+    if order.record:
+        spec, whole = _recorded(order, host, reporter)
+    else:
+        spec, whole = load_spec_json(text_of(order.spec), cluster=check_cluster_name(order.cluster)), order.whole
     part = None
-    if order.whole:
-        part = ClusterPart(spec=spec, host=host.name, nodes=order.nodes, whole=order.whole, secret=order.secret)
+    if whole:
+        part = ClusterPart(spec=spec, host=host.name, nodes=order.nodes, whole=whole, secret=order.secret)
     return UpOrder(
         spec=part.local_spec if part else spec,
         part=part,
@@ -172,3 +185,17 @@ def _up_order(order: MemberUpOrder, host: Host) -> UpOrder:
         prune=order.prune,
         policy=JobsPolicy(force=order.force, drain_s=order.drain_s),
     )
+
+
+def _recorded(order: MemberUpOrder, host: Host, reporter: Reporter) -> tuple[ClusterSpec, WholeCluster | None]:
+    """What is recorded here, which is what is asked for."""
+    driver = engine_of_cluster(check_cluster_name(order.cluster), host.engines, reporter=reporter)
+    state = observe_cluster(driver, order.cluster)
+    whole = recorded_whole(state)
+    if state.spec is None or fingerprint_of(state.spec, whole) != order.record:
+        raise UsageError(
+            f"cluster {order.cluster} has been changed from another machine",
+            evidence=f"{host.name} has recorded another state of it by now",
+            fix=f"{AGAIN}; what there is now: gpuprov cluster status {order.cluster}",
+        )
+    return state.spec, whole

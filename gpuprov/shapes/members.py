@@ -100,8 +100,7 @@ class PartOfHost(Document, frozen=True, kw_only=True, tag="gpuprov.host-part/v1"
         host: Name of the host.
         known_as: Its name in the cluster, as recorded; empty where nothing is.
         exists: Whether anything of the cluster is there.
-        spec: The recorded spec of the whole cluster; null where there is none.
-        whole: The nodes of all hosts, as recorded; null where none are.
+        record: Fingerprint of what is recorded of the whole cluster, which `record` tells; empty where nothing is.
         words: Node to its plane's word for it, also for nodes on other hosts.
         offer: For how many more nodes there is room; null if that was not asked.
         address: On the network between the hosts; empty if that was not asked.
@@ -115,8 +114,7 @@ class PartOfHost(Document, frozen=True, kw_only=True, tag="gpuprov.host-part/v1"
     engine: Engine
     known_as: Word
     exists: bool
-    spec: ObjectIfAny
-    whole: ObjectIfAny
+    record: Word
     nodes: tuple[NodeRow, ...]
     words: Mapping[str, Words]
     offer: Offer | None
@@ -131,6 +129,20 @@ class PartOfHost(Document, frozen=True, kw_only=True, tag="gpuprov.host-part/v1"
         """Refuse what is no address."""
         if self.address:
             IPv4Address(self.address)
+
+
+class ClusterRecord(Document, frozen=True, kw_only=True, tag="gpuprov.cluster-record/v1"):
+    """What a host has recorded of a whole cluster that spans hosts; told to other hosts alone.
+
+    Attributes:
+        host: Name of the host.
+        spec: Of the whole cluster; null where there is none.
+        whole: The nodes of all hosts; null where none are recorded.
+    """
+
+    host: Word
+    spec: ObjectIfAny
+    whole: ObjectIfAny
 
 
 class ShareLook(Document, frozen=True, kw_only=True, tag="gpuprov.share-look/v1"):

@@ -131,6 +131,17 @@ class PartOrder(ClusterOrder, frozen=True, kw_only=True):
     internal_ip: Word = ""
 
 
+class RecordOrder(ClusterOrder, frozen=True, kw_only=True):
+    """What a host has recorded of the whole cluster, of which `part` tells a fingerprint.
+
+    Attributes:
+        engine: Which has the cluster.
+    """
+
+    verb: ClassVar[str] = "record"
+    engine: Word
+
+
 class MemberUpOrder(ClusterOrder, frozen=True, kw_only=True):
     """`up`: what is asked of a host.
 
@@ -140,12 +151,14 @@ class MemberUpOrder(ClusterOrder, frozen=True, kw_only=True):
         left: Paths of values that nobody has said.
         nodes: Of a cluster that spans hosts, those of the spec's nodes that this host is to have.
         whole: Of a cluster that spans hosts, the nodes of all hosts; null of others.
+        record: Fingerprint of spec and whole, in place of them, where the host has recorded just these; else empty.
         secret: Of a cluster that spans hosts, what all its nodes share; empty where nothing or to be read.
         drain_s: How long jobs on nodes that have to leave are waited for; null not at all.
     """
 
     verb: ClassVar[str] = "up"
-    spec: Raw
+    spec: Raw = NOTHING
+    record: Word = ""
     left: Texts = ()
     nodes: Names = ()
     whole: WholeCluster | None = None

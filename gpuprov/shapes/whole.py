@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from ipaddress import IPv4Address
+from itertools import chain
 from typing import Annotated, ClassVar
 
 from msgspec import Meta
@@ -87,6 +88,12 @@ class WholeCluster(Shape, frozen=True, kw_only=True):
         mine = [changed(member, host=host, cpus=cpus, memory_bytes=memory_bytes) for member in members]
         others = [member for member in self.members if member.host != host]
         return changed(self, members=tuple(sorted((*others, *mine), key=lambda member: member.name)))
+
+    def with_hosts(self, nodes: Mapping[str, Iterable[Member]]) -> WholeCluster:
+        """The same with these nodes on hosts, as they say of themselves, in place of those that each had."""
+        staying = (member for member in self.members if member.host not in nodes)
+        members = sorted(chain(staying, *nodes.values()), key=lambda member: member.name)
+        return changed(self, members=tuple(members))
 
     def without(self, names: Collection[str]) -> WholeCluster:
         """The next state, without these nodes; the same where it has none of them."""

@@ -21,6 +21,7 @@ from gpuprov.planes.registry import plane_of
 from gpuprov.shapes.base import raw
 from gpuprov.shapes.members import Created, Sought
 from gpuprov.shapes.orders import CreateOrder, SeekOrder, TellOrder
+from gpuprov.spanning.parts.cluster_records import ClusterRecords
 from gpuprov.spanning.parts.over_hosts import (
     HERE_ALONE,
     host_of_head,
@@ -169,19 +170,20 @@ def _seek(
     request = MemberRequest(order=question, total_s=scaled_limit_s(QUESTION_S))
     secrets: dict[str, bytes] = {}
     name = order.node.cluster
+    records = ClusterRecords(name, hosts)
 
     def further(answer: HostAnswer) -> dict[RemoteMachine, MemberRequest]:
-        return dict.fromkeys(named_besides(name, known, _without_secret(answer, {})), request)
+        return dict.fromkeys(named_besides(known, _without_secret(answer, {}), records), request)
 
     told = hosts.ask(dict.fromkeys(known.values(), request), further)
     answers = [_without_secret(answer, secrets) for answer in told]
-    seen = put_together(name, known, [answer for answer in answers if answer.machine in known.values()])
+    seen = put_together(name, known, [answer for answer in answers if answer.machine in known.values()], records)
     if seen.spec is None or not seen.spec.hosts:
         there = seen.parts.get(order.host or "")
         if there is None or not there.exists:
             refuse_untold(seen, instead="" if order.host else HERE_ALONE)
         return seen, {}
-    return of_its_hosts(name, seen.spec, known, answers), secrets
+    return of_its_hosts(name, seen.spec, known, answers, records), secrets
 
 
 def _without_secret(answer: HostAnswer, secrets: dict[str, bytes]) -> HostAnswer:

@@ -21,6 +21,7 @@ from gpuprov.planes.registry import plane_of
 from gpuprov.shapes.base import changed, raw
 from gpuprov.shapes.members import FoundParts, PartOfHost
 from gpuprov.shapes.orders import FindOrder, NodesOrder, TellOrder
+from gpuprov.spanning.parts.cluster_records import ClusterRecords
 from gpuprov.spanning.parts.hold_there import HoldThere
 from gpuprov.spanning.parts.over_hosts import lines_of, machine_of, put_together, several_have, untold_hosts
 from gpuprov.spanning.parts.ready_there import wait_ready_there
@@ -111,7 +112,7 @@ def locate_nodes(names: Sequence[str], known: Mapping[str, RemoteMachine], hosts
         )
     cluster = next(iter(clusters), None)
     return FoundNodes(
-        cluster=None if cluster is None else _cluster(cluster, known, answers), homes=homes, failed=failed
+        cluster=None if cluster is None else _cluster(cluster, known, answers, hosts), homes=homes, failed=failed
     )
 
 
@@ -141,17 +142,18 @@ def _homes(names: Sequence[str], answers: HostAnswers) -> dict[str, str]:
     return {name: homes[name] for name in names if name in homes}
 
 
-def _cluster(name: str, known: Mapping[str, RemoteMachine], answers: HostAnswers) -> SpanningCluster:
+def _cluster(name: str, known: Mapping[str, RemoteMachine], answers: HostAnswers, hosts: Hosts) -> SpanningCluster:
     parts = []
     for answer in answers:
         found = _parts(answer.document, answer.machine.name) if answer.document else {}
         if answer.document is None or name in found:
             parts.append(replace(answer, document=raw(found[name]) if name in found else None))
-    seen = put_together(name, known, parts)
-    hosts = seen.spec.hosts if seen.spec else ()
-    machines = {host.name: machine_of(host, known) for host in hosts} or {host: known[host] for host in seen.parts}
+    records = ClusterRecords(name, hosts)
+    seen = put_together(name, known, parts, records)
+    named = seen.spec.hosts if seen.spec else ()
+    machines = {host.name: machine_of(host, known) for host in named} or {host: known[host] for host in seen.parts}
     mine = [answer for answer in parts if answer.machine.name in machines]
-    return put_together(name, machines, mine)
+    return put_together(name, machines, mine, records)
 
 
 def change_nodes_there(found: FoundNodes, change: NodesChange, hosts: Hosts, *, reporter: Reporter) -> NodesChanged:

@@ -52,7 +52,7 @@ class HostsInWorlds:
         outdated: Hosts with another version of gpuprov.
         spoiled: What hosts answer in place of the document, by host and verb.
         ahead_s: By how much the clock of the controller is ahead of theirs.
-        asked: Each request, as host and verb.
+        asked: Each request, as host and verb, but for `record`: which host is asked for that does not matter.
         attached: Each command that was run on a host; it ended with `attach_status`.
         controller: A machine without an engine.
     """
@@ -131,7 +131,8 @@ class HostsInWorlds:
 
     def _serve(self, machine: RemoteMachine, request: MemberRequest) -> HostAnswer:
         name = machine.name
-        self.asked.append((name, request.verb))
+        if request.verb != "record":
+            self.asked.append((name, request.verb))
         if name in self.outdated:
             fix = f"bring it up to date: gpuprov host add {name}"
             other = OtherVersion(f"{name} has another version of gpuprov", evidence="it has 0.0", fix=fix)

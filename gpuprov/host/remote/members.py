@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from itertools import takewhile
 from threading import Lock
 from typing import TYPE_CHECKING, Final
 
@@ -66,7 +67,7 @@ class MemberProcesses:
 
     def _keep(self, machine: RemoteMachine, member: MemberProcess) -> None:
         with self._guard:
-            over = [one for one, kept in self._idle.items() if not kept.usable]
+            over = list(takewhile(lambda one: not self._idle[one].usable, self._idle))  # the oldest first
             parting = [self._idle.pop(one) for one in over]
             if member.usable and machine not in self._idle and len(self._idle) < _MOST:
                 self._idle[machine] = member

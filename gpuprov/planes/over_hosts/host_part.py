@@ -43,6 +43,7 @@ class HostPart:
         exists: Whether anything of the cluster is on this host.
         spec: The whole cluster's, as recorded.
         whole: The nodes of all hosts, as recorded.
+        record: Fingerprint of both, where another host told it in place of them; else empty.
         rows: The nodes on this host.
         words: The word of its plane for each node of which the plane knows here, also for those on other hosts.
         offer: What it offers to more nodes, where that was asked.
@@ -56,6 +57,7 @@ class HostPart:
     exists: bool = False
     spec: ClusterSpec | None = None
     whole: WholeCluster | None = None
+    record: str = ""
     rows: tuple[NodeRow, ...] = ()
     words: Mapping[str, str] = field(default_factory=dict)
     offer: Offer | None = None

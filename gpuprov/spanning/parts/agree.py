@@ -7,17 +7,20 @@ of all hosts.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from gpuprov.cluster.placement import place_nodes
 from gpuprov.cluster.shrinking import Shrinking, lost_folder
 from gpuprov.cluster.slices import slice_cluster
 from gpuprov.core.errors import Unreachable, UsageError
+from gpuprov.documents.host_part import fingerprint_of
 from gpuprov.host.remote.ask import MemberRequest
 from gpuprov.host.remote.several import part_error, read_each
 from gpuprov.planes.base import Crew
 from gpuprov.planes.registry import PLANES, check_spec, plane_of
 from gpuprov.shapes.base import changed, raw
+from gpuprov.shapes.members import NOTHING
 from gpuprov.shapes.orders import MemberPlanOrder, MemberUpOrder, PartOrder
 from gpuprov.spanning.parts.hosts_leaving import find_leaving
 from gpuprov.spanning.parts.over_hosts import look_at_spanning, machine_of, refuse_doubles
@@ -36,7 +39,6 @@ if TYPE_CHECKING:
     from gpuprov.host.remote.hosts import Hosts
     from gpuprov.host.remote.machine import RemoteMachine
     from gpuprov.planes.across.leaving import JobsPolicy
-    from gpuprov.shapes.base import Told
     from gpuprov.shapes.whole import Member, WholeCluster
     from gpuprov.spanning.parts.hosts_leaving import LeavingHosts
     from gpuprov.spanning.parts.over_hosts import SpanningCluster
@@ -102,9 +104,8 @@ class Agreed:
     @property
     def gone(self) -> tuple[Member, ...]:
         """The nodes that are removed, those too that are made again on another host."""
-        return tuple(
-            one for one in self.before.members if one.name not in self.whole.homes or one.host in self.leaving.nodes
-        )
+        staying = self.whole.homes
+        return tuple(one for one in self.before.members if one.name not in staying or one.host in self.leaving.nodes)
 
     @property
     def shrinking(self) -> Shrinking:
@@ -115,7 +116,8 @@ class Agreed:
     @property
     def changes(self) -> bool:
         """Whether any host has anything to do."""
-        same = all(part.spec == self.spec and part.whole == self.whole for part in self.seen.parts.values())
+        record = fingerprint_of(self.spec, self.whole)
+        same = all(part.record == record for part in self.seen.parts.values())
         return not same or any(self.lines.values())
 
 
@@ -147,14 +149,7 @@ def agree_with_hosts(order: HostsUpOrder, hosts: Hosts, reporter: Reporter) -> A
             secret=b"",
         )
         planned = look_and_plan_parts(order, spec, begun, hosts)
-        whole = begun.whole
-        for host, one in planned.items():
-            mine = one.mine
-            known = mine[0] if mine else None
-            whole = whole.with_host(
-                host, mine, cpus=known.cpus if known else 0, memory_bytes=known.memory_bytes if known else 0
-            )
-        whole = whole.changed_from(before)
+        whole = begun.whole.with_hosts({host: one.mine for host, one in planned.items()}).changed_from(before)
         # A changed spec counts as well, else nobody could tell which host has the newest one
         whole = changed(whole, serial=max(whole.serial, before.serial + (spec != seen.spec)))
         crew = Crew(spec=spec, members=whole.reachable_members())
@@ -216,10 +211,7 @@ def look_and_plan_parts(order: HostsUpOrder, spec: ClusterSpec, agreed: Agreed, 
     homes = dict(seen.whole.homes)
     homes |= {node: host for host, nodes in agreed.nodes.items() for node in nodes}
 
-    def read(told: Told, host: str) -> PlannedPart:
-        return read_planned_part(told, host, {node: home for node, home in homes.items() if home != host})
-
-    planned, refused = read_each(hosts.ask(requests), read)
+    planned, refused = read_each(hosts.ask(requests), partial(read_planned_part, homes=homes))
     lost = all(isinstance(error, Unreachable) for error in refused.values())
     what = f"nothing was changed: hosts {'did not plan' if lost else 'refuse'} their part"
     error = part_error(refused, of=len(requests), what=what, undone=True)
@@ -231,7 +223,10 @@ def look_and_plan_parts(order: HostsUpOrder, spec: ClusterSpec, agreed: Agreed, 
 def requests_of_parts(
     kind: type[MemberUpOrder], order: HostsUpOrder, spec: ClusterSpec, agreed: Agreed, secret: bytes = b""
 ) -> dict[RemoteMachine, MemberRequest]:
-    """What each host that answers is asked to `plan`, or to do (`up`): the same, but for its nodes."""
+    """What each host that answers is asked to `plan`, or to do (`up`): the same, but for its nodes.
+
+    What a host has recorded just so is not sent to it: to all hosts, that would grow with the square of their number.
+    """
     policy, seen = order.policy, agreed.seen
     asked = kind(
         cluster=spec.name,
@@ -243,4 +238,11 @@ def requests_of_parts(
         force=policy.force,
         drain_s=policy.drain_s,
     )
-    return {seen.machines[host]: MemberRequest(order=changed(asked, nodes=agreed.nodes[host])) for host in seen.parts}
+    record = fingerprint_of(spec, agreed.whole)
+    brief = changed(asked, spec=NOTHING, whole=None, record=record)
+
+    def ask(host: str) -> MemberRequest:
+        fitting = brief if seen.parts[host].record == record else asked
+        return MemberRequest(order=changed(fitting, nodes=agreed.nodes[host]))
+
+    return {seen.machines[host]: ask(host) for host in seen.parts}

@@ -21,6 +21,7 @@ from gpuprov.shapes.base import changed
 from gpuprov.shapes.nodes import NodeRow, Nodes, RowStatus
 from gpuprov.shapes.orders import ListOrder, PartOrder
 from gpuprov.shapes.outcome import Changes
+from gpuprov.spanning.parts.cluster_records import ClusterRecords
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from gpuprov.host.remote.several import HostAnswer
     from gpuprov.planes.over_hosts.host_part import HostPart
     from gpuprov.shapes.base import Told
-    from gpuprov.shapes.whole import WholeCluster
+    from gpuprov.shapes.whole import Member, WholeCluster
     from gpuprov.spec.models import ClusterSpec, HostSpec
 
 
@@ -65,11 +66,10 @@ class SpanningCluster:
         words = {node: word for part in self.parts.values() for node, word in part.words.items()}
         rows = [with_word(row, words) for part in self.parts.values() for row in part.rows]
         there = {row.name for row in rows}
-        rows += [self._away_row(member.name) for member in self.whole.members if member.name not in there]
+        rows += [self._away_row(member) for member in self.whole.members if member.name not in there]
         return tuple(sorted(rows, key=lambda row: row.name))
 
-    def _away_row(self, node: str) -> NodeRow:
-        member = next(member for member in self.whole.members if member.name == node)
+    def _away_row(self, member: Member) -> NodeRow:
         since = self.away.get(member.host, "")
         if member.host in self.parts:
             health = "missing: gpuprov cluster up"
@@ -77,7 +77,7 @@ class SpanningCluster:
             health = f"{member.host} is unreachable since {since}" if since else f"{member.host} does not answer"
         there = self.spec.host(member.host) if self.spec else None
         return NodeRow(
-            name=node,
+            name=member.name,
             host=member.host,
             cluster=self.name,
             engine=(there.engine if there else None) or (self.spec.engine if self.spec else ""),
@@ -141,14 +141,16 @@ def look_for_spanning(name: str, known: Mapping[str, RemoteMachine], hosts: Host
     these.
     """
     question = MemberRequest(order=PartOrder(cluster=name), total_s=scaled_limit_s(QUESTION_S))
+    records = ClusterRecords(name, hosts)
     answers = hosts.ask(
         dict.fromkeys(known.values(), question),
-        lambda answer: dict.fromkeys(named_besides(name, known, answer), question),
+        lambda answer: dict.fromkeys(named_besides(known, answer, records), question),
     )
-    seen = put_together(name, known, [answer for answer in answers if answer.machine in known.values()])
+    there = set(known.values())
+    seen = put_together(name, known, [answer for answer in answers if answer.machine in there], records)
     if not (seen.spec and seen.spec.hosts):
         return seen
-    return of_its_hosts(name, seen.spec, known, answers)
+    return of_its_hosts(name, seen.spec, known, answers, records)
 
 
 def refuse_untold(seen: SpanningCluster, *, instead: str = "") -> None:
@@ -175,20 +177,30 @@ def refuse_untold(seen: SpanningCluster, *, instead: str = "") -> None:
     raise PartDone(error.what, evidence=error.evidence, fix=fix)
 
 
-def named_besides(name: str, known: Mapping[str, RemoteMachine], answer: HostAnswer) -> tuple[RemoteMachine, ...]:
-    """The hosts that a cluster has besides those that are known, as one host answers to `part`."""
-    spec = put_together(name, known, [answer]).spec
-    return tuple(machine_of(host, known) for host in (spec.hosts if spec else ()) if host.name not in known)
+def named_besides(
+    known: Mapping[str, RemoteMachine], answer: HostAnswer, records: ClusterRecords
+) -> tuple[RemoteMachine, ...]:
+    """The hosts that a cluster has besides those that are known, as one host answers to `part`.
+
+    None where another host has recorded the same, which is asked for it.
+    """
+    parts, _ = read_each([answer], read_host_part)
+    specs = [records.complete_first(answer.machine, part).spec for part in parts.values()]
+    return tuple(machine_of(host, known) for spec in specs if spec for host in spec.hosts if host.name not in known)
 
 
 def of_its_hosts(
-    name: str, spec: ClusterSpec, known: Mapping[str, RemoteMachine], answers: HostAnswers
+    name: str,
+    spec: ClusterSpec,
+    known: Mapping[str, RemoteMachine],
+    answers: HostAnswers,
+    records: ClusterRecords,
 ) -> SpanningCluster:
     """The cluster, from the answers of the hosts that its spec names."""
     mine = {host.name: machine_of(host, known) for host in spec.hosts}
     asked = {**mine, **known}  # an older spec may have named another way to a host
     of_mine = [one for one in answers if one.machine.name in mine and one.machine == asked[one.machine.name]]
-    return put_together(name, mine, of_mine)
+    return put_together(name, mine, of_mine, records)
 
 
 def find_from_here(name: str, host: Host, known: Mapping[str, RemoteMachine], hosts: Hosts) -> SpanningCluster | None:
@@ -232,14 +244,22 @@ def look_at_spanning(
         for host, machine in machines.items()
         if host not in away
     }
-    seen = put_together(name, machines, hosts.ask(requests))
+    records = ClusterRecords(name, hosts, found.parts.values() if found else ())
+    seen = put_together(name, machines, hosts.ask(requests), records)
     failed = {host: found.failed[host] for host in away} if found else {}
     return replace(seen, failed={**failed, **seen.failed}, away={**away, **seen.away})
 
 
-def put_together(name: str, machines: Mapping[str, RemoteMachine], answers: HostAnswers) -> SpanningCluster:
-    """The cluster, from what its hosts have answered to `part`."""
-    parts, failed = read_each(answers, lambda told, host: read_host_part(told, host=host, cluster=name))
+def put_together(
+    name: str, machines: Mapping[str, RemoteMachine], answers: HostAnswers, records: ClusterRecords
+) -> SpanningCluster:
+    """The cluster, from what its hosts have answered to `part`, and have recorded."""
+    asked = {answer.machine.name: answer.machine for answer in answers}
+
+    def read(told: Told, host: str) -> HostPart:
+        return records.complete(asked[host], read_host_part(told, host))
+
+    parts, failed = read_each(answers, read)
     newest = newest_whole([part.whole for part in parts.values() if part.whole])
     specs = [part.spec for part in parts.values() if part.spec and part.whole in (newest, None)]
     specs.sort(key=lambda spec: not spec.hosts)

@@ -34,24 +34,24 @@ class PlannedPart:
     unlimited: tuple[str, ...] = ()
 
 
-def read_planned_part(told: Told, host: str, elsewhere: Mapping[str, str]) -> PlannedPart:
+def read_planned_part(told: Told, host: str, homes: Mapping[str, str]) -> PlannedPart:
     """The answer of a host.
 
     Args:
         told: As it came.
         host: Its name.
-        elsewhere: Nodes that are, or are to be, on other hosts, each with its host.
+        homes: The host on which each node is, or is to be.
 
     Raises:
         GpuprovError: It is none, or it plans a node of another host.
     """
     read = read_answer(PlannedHost, told, host)
     mine = read.whole.on(host)
-    strictly(lambda: _refuse_others(mine, elsewhere), host)
+    strictly(lambda: _refuse_others(mine, host, homes), host)
     return PlannedPart(lines=read.plan, mine=mine, secret=read.secret, older=read.older, unlimited=read.unlimited)
 
 
-def _refuse_others(mine: Iterable[Member], elsewhere: Mapping[str, str]) -> None:
+def _refuse_others(mine: Iterable[Member], host: str, homes: Mapping[str, str]) -> None:
     for member in mine:
-        if member.name in elsewhere:
-            raise ValueError(f"it plans {member.name}, which is on {elsewhere[member.name]}")
+        if homes.get(member.name, host) != host:
+            raise ValueError(f"it plans {member.name}, which is on {homes[member.name]}")

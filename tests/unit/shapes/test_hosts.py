@@ -8,7 +8,7 @@ import pytest
 
 from gpuprov.shapes.base import changed, read, write
 from gpuprov.shapes.gpus import Gpus, HeldGpu, Mig
-from gpuprov.shapes.members import NOTHING, PartOfHost, ToldTaken
+from gpuprov.shapes.members import PartOfHost, ToldTaken
 from gpuprov.shapes.nodes import NodeRow, Nodes
 from gpuprov.shapes.outcome import Changes, ClusterUp
 
@@ -55,8 +55,7 @@ PART = PartOfHost(
     engine="lxd",
     known_as="",
     exists=False,
-    spec=NOTHING,
-    whole=NOTHING,
+    record="",
     nodes=(ROW,),
     words={},
     offer=None,

@@ -118,7 +118,7 @@ def test_a_host_whose_engine_is_silent_gets_no_second_nodes_on_another_engine(la
     lab.up()
 
     def as_of_another_engine(told: dict[str, Any]) -> dict[str, Any]:
-        return {**told, "engine": "docker", "exists": False, "nodes": [], "spec": None, "whole": None}
+        return {**told, "engine": "docker", "exists": False, "nodes": [], "record": ""}
 
     lab.hosts.spoiled["hinton", "part"] = as_of_another_engine
     with pytest.raises(HostNotReady, match="hinton has its nodes of cluster lab on lxd") as caught:
