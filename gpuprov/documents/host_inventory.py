@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from gpuprov.documents.inventory import CONNECTION, INTERPRETER, Inventory, gpus_of, group_hosts
-from gpuprov.documents.member_answers import read_answer
+from gpuprov.host.remote.answers import read_answer
 from gpuprov.shapes.base import write
 from gpuprov.shapes.inventory import HostInventory, NodeVariables
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from gpuprov.cluster.told_gpus import board_of
 from gpuprov.core.errors import GpuprovError
 from gpuprov.core.silence_limit import scaled_limit_s
-from gpuprov.documents.member_answers import read_answer
+from gpuprov.host.remote.answers import read_answer
 from gpuprov.host.remote.ask import MemberRequest
 from gpuprov.host.remote.several import away_since, read_each
 from gpuprov.shapes.hardware import Hardware

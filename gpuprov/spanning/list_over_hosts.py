@@ -8,7 +8,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from gpuprov.core.silence_limit import scaled_limit_s
-from gpuprov.documents.member_answers import read_answer
+from gpuprov.host.remote.answers import read_answer
 from gpuprov.host.remote.ask import MemberRequest
 from gpuprov.host.remote.several import read_each
 from gpuprov.shapes.nodes import Nodes

@@ -390,7 +390,7 @@ REASONS = {
     "drivers/registry.py": "prepares this machine: tests/e2e/test_bare_host.py",
     "host/incoming_files.py": "more than a node may give: tests/unit/host/test_incoming_files.py",
     "cli/host_list.py": "adds another machine: tests/unit/cli/test_hosts.py",
-    "documents/member_answers.py": "what another host says: tests/unit/documents/test_member_answers.py",
+    "host/remote/answers.py": "what another host says: tests/unit/documents/test_member_answers.py",
     "host/remote/": "another machine is away, or lacks something: tests/unit/host/remote, tests/unit/workflows",
     "spanning/hosts.py": "another machine lacks something or has nodes: tests/unit/spanning/test_add_host.py",
     "serving/member.py": "another version has asked: tests/unit/serving/test_hosts.py",
