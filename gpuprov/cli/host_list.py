@@ -53,7 +53,7 @@ def command(session: Session) -> int:
 
 
 def _tell(answer: HostAnswer) -> KnownHost:
-    from gpuprov.documents.member_answers import read_answer
+    from gpuprov.host.remote.answers import read_answer
     from gpuprov.shapes.base import of_object
     from gpuprov.shapes.error import ErrorParts
     from gpuprov.shapes.host import Host, KnownHost

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 @click.pass_obj
 def command(session: Session, name: str) -> None:
     """Show a host: its engines, nodes, GPUs and their holders, room and kernel limits. Changes nothing."""
-    from gpuprov.documents.member_answers import read_answer
+    from gpuprov.host.remote.answers import read_answer
     from gpuprov.host.remote.inventory import get_machine
     from gpuprov.host.remote.places import ensure_places
     from gpuprov.shapes.host import Host

@@ -9,17 +9,16 @@ import zlib
 from typing import TYPE_CHECKING, cast
 
 from gpuprov.cluster.state import observe_cluster
-from gpuprov.core.errors import HostNotReady
-from gpuprov.core.excerpt import excerpt
 from gpuprov.drivers.base import MOST_FILE_BYTES, READ_S, ExecResult, NodeState
 from gpuprov.drivers.calls import MOST_OUTPUT_BYTES, Call, Output
 from gpuprov.drivers.networks import NetworkState
 from gpuprov.drivers.node_files import read_in_node
 from gpuprov.drivers.node_trees import look_in_node
+from gpuprov.host.remote.answers import read_answer, strictly
 from gpuprov.host.remote.ask import MemberRequest
 from gpuprov.host.remote.install_paths import PROGRAM
 from gpuprov.host.remote.several import told_by
-from gpuprov.shapes.base import of_object, read
+from gpuprov.shapes.base import of_object
 from gpuprov.shapes.members import ClusterNodes, NodeRun, ToldNetwork, ToldNode
 from gpuprov.shapes.orders import ClusterNodesOrder, NodeRunOrder
 from gpuprov.spec.devices import Mount
@@ -100,11 +99,7 @@ class NodesElsewhere:
     def __init__(self, hosts: Hosts, machine: RemoteMachine, cluster: str, engine: str) -> None:
         self._hosts, self._machine = hosts, machine
         self.host, self.name = machine.name, engine
-        told = self._ask(ClusterNodesOrder(cluster=cluster, engine=engine))
-        try:
-            found = read(ClusterNodes, told)
-        except ValueError as error:
-            raise self._odd(error) from error
+        found = read_answer(ClusterNodes, self._ask(ClusterNodesOrder(cluster=cluster, engine=engine)), self.host)
         self.command = found.command
         self.capabilities = frozenset(found.capabilities)
         self._nodes = [_node(node, machine.name) for node in found.nodes]
@@ -186,23 +181,13 @@ class NodesElsewhere:
             timeout_s=call.timeout_s,
             stdin=zlib.compress(call.stdin) if call.stdin else b"",
         )
-        told = self._ask(order)
-        try:
-            ran = read(NodeRun, told)
-            return Output(exit_code=ran.exit_code, stdout=unpack_bytes(ran.stdout), stderr=unpack_bytes(ran.stderr))
-        except ValueError as error:
-            raise self._odd(error) from error
+        ran = read_answer(NodeRun, self._ask(order), self.host)
+        stdout, stderr = strictly(lambda: (unpack_bytes(ran.stdout), unpack_bytes(ran.stderr)), self.host)
+        return Output(exit_code=ran.exit_code, stdout=stdout, stderr=stderr)
 
     def _ask(self, order: Order) -> Told:
         (answer,) = self._hosts.work({self._machine: MemberRequest(order=order)})
         return told_by(answer)
-
-    def _odd(self, error: Exception) -> HostNotReady:
-        return HostNotReady(
-            f"{self.host} gave an unexpected answer",
-            evidence=excerpt(str(error)),
-            fix=f"bring gpuprov there up to date: gpuprov host add {self.host}",
-        )
 
 
 def _node(told: ToldNode, host: str) -> NodeState:

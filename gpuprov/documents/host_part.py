@@ -10,8 +10,8 @@ from gpuprov.cluster.whole import dump_whole, parse_whole
 from gpuprov.core.errors import NoEngine
 from gpuprov.core.excerpt import excerpt
 from gpuprov.core.fingerprint import fingerprint
-from gpuprov.documents.member_answers import read_answer, strictly
 from gpuprov.host.links import Link
+from gpuprov.host.remote.answers import read_answer, strictly
 from gpuprov.planes.over_hosts.host_part import HostPart
 from gpuprov.shapes.base import of_object, raw, text_of
 from gpuprov.shapes.members import NOTHING, ClusterRecord, PartOfHost, Refusal, ToldLink, ToldTaken

@@ -110,7 +110,7 @@ def ask_others(
     question: Question[Asked, Answer], order: Asked, others: Mapping[str, RemoteMachine], hosts: Hosts
 ) -> FleetAnswers[Answer]:
     """Ask these hosts alone."""
-    from gpuprov.documents.member_answers import read_answer
+    from gpuprov.host.remote.answers import read_answer
     from gpuprov.host.remote.ask import MemberRequest
     from gpuprov.host.remote.several import away_since, read_each
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping
-from functools import cache
-from typing import Any, ClassVar, Final, Literal, TypeVar, cast, get_args
+from collections.abc import Callable, Mapping
+from functools import cache, partial
+from typing import Annotated, Any, ClassVar, Final, Literal, TypeVar, cast, get_args, get_origin
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
@@ -119,17 +119,23 @@ def _parse(kind: type[Shape], told: bytes | str | Told) -> object:
     if not kept:
         return parse_json(content)
     parts = msgspec.json.decode(content, type=dict[str, Raw])
-    return {
-        key: msgspec.json.decode(part, type=kept[key]) if key in kept else parse_json(bytes(part))
-        for key, part in parts.items()
-    }
+    return {key: kept[key](part) if key in kept else parse_json(bytes(part)) for key, part in parts.items()}
 
 
 @cache
-def _kept(kind: type[Shape]) -> dict[str, Any]:
-    """The type of each field that stays text, or holds some, for a reader of its own."""
-    fields = msgspec.structs.fields(kind)
-    return {field.encode_name: field.type for field in fields if Raw in (field.type, *get_args(field.type))}
+def _kept(kind: type[Shape]) -> dict[str, Callable[[Raw], object]]:
+    """What is made of each field that stays text, or holds some, for a reader of its own."""
+    kept: dict[str, Callable[[Raw], object]] = {}
+    for field in msgspec.structs.fields(kind):
+        if field.type is Raw or (get_origin(field.type) is Annotated and get_args(field.type)[0] is Raw):
+            kept[field.encode_name] = _as_it_is
+        elif Raw in get_args(field.type):
+            kept[field.encode_name] = partial(msgspec.json.decode, type=field.type)
+    return kept
+
+
+def _as_it_is(told: Raw) -> Raw:
+    return told
 
 
 def of_object(kind: type[Kind], value: object) -> Kind:

@@ -13,8 +13,8 @@ from gpuprov.core.names import check_node_name, name_cluster
 from gpuprov.core.outcome import Outcome
 from gpuprov.core.rollback import AGAIN
 from gpuprov.core.silence_limit import QUESTION_S, scaled_limit_s
-from gpuprov.documents.member_answers import read_answer
 from gpuprov.gpu.allocate import TOO_FEW
+from gpuprov.host.remote.answers import read_answer
 from gpuprov.host.remote.ask import MemberRequest
 from gpuprov.host.remote.several import read_each, told_by
 from gpuprov.planes.registry import plane_of

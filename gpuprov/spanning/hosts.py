@@ -16,7 +16,7 @@ from gpuprov.core.own_folders import make_own_folder
 from gpuprov.core.reporter import Silent
 from gpuprov.core.silence_limit import scaled_limit_s
 from gpuprov.core.units import GIB
-from gpuprov.documents.member_answers import read_answer
+from gpuprov.host.remote.answers import read_answer
 from gpuprov.host.remote.ask import MemberRequest, ask_member
 from gpuprov.host.remote.bare_host import install_there, look_at_bare_host, remove_there
 from gpuprov.host.remote.connection import SshConnection

@@ -16,7 +16,7 @@ from gpuprov.cluster.plan import beyond_record
 from gpuprov.core.errors import GpuprovError, TimedOut
 from gpuprov.core.outcome import Outcome
 from gpuprov.core.rollback import AGAIN
-from gpuprov.documents.member_answers import read_answer
+from gpuprov.host.remote.answers import read_answer
 from gpuprov.host.remote.several import part_error, read_each
 from gpuprov.planes.registry import plane_of
 from gpuprov.shapes.orders import MemberUpOrder

@@ -14,7 +14,7 @@ from gpuprov.core.errors import GpuprovError, UsageError
 from gpuprov.core.names import fold
 from gpuprov.core.outcome import Outcome
 from gpuprov.core.silence_limit import QUESTION_S, scaled_limit_s
-from gpuprov.documents.member_answers import read_answer
+from gpuprov.host.remote.answers import read_answer
 from gpuprov.host.remote.ask import MemberRequest
 from gpuprov.host.remote.several import part_error, read_each
 from gpuprov.planes.registry import plane_of

@@ -12,7 +12,7 @@ from gpuprov.core.errors import GpuprovError, HostNotReady, UsageError
 from gpuprov.core.excerpt import excerpt
 from gpuprov.core.names import fold
 from gpuprov.core.rounds import watch_rounds
-from gpuprov.documents.member_answers import read_answer, strictly
+from gpuprov.host.remote.answers import read_answer, strictly
 from gpuprov.host.remote.ask import MemberRequest, OtherVersion
 from gpuprov.host.remote.several import part_error, told_by
 from gpuprov.shapes.base import changed

@@ -56,7 +56,7 @@ def test_no_suite_and_no_role_is_named_twice() -> None:
     assert homes.pop(ImageSpec().base) == {"spec/suites.py", *usual}
     # The role has the name of its key in documents and specs, of its checks' layer and fact, and of a folder.
     words = {f"planes/slurm/{name}.py" for name in ("facts", "checks", "questions", "words")} | {"shapes/nodes.py"}
-    words |= {"documents/member_answers.py", "shapes/job_run.py", "spec/serialize.py"}
+    words |= {"shapes/job_run.py", "spec/serialize.py"}
     assert homes.pop(NodesSpec().role) <= usual | words
     assert set(map(frozenset, homes.values())) == {frozenset({"spec/suites.py"})}
 

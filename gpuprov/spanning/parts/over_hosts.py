@@ -12,7 +12,7 @@ from gpuprov.cluster.whole import newest_whole
 from gpuprov.core.errors import GpuprovError, HostNotReady, NoEngine, PartDone, Unreachable, UsageError
 from gpuprov.core.silence_limit import QUESTION_S, scaled_limit_s
 from gpuprov.documents.host_part import read_host_part
-from gpuprov.documents.member_answers import read_answer
+from gpuprov.host.remote.answers import read_answer
 from gpuprov.host.remote.ask import MemberRequest
 from gpuprov.host.remote.machine import RemoteMachine
 from gpuprov.host.remote.several import away_since, part_error, read_each

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from gpuprov.core.errors import EngineError, UsageError
 from gpuprov.core.reporter import Silent
-from gpuprov.documents.member_answers import read_answer, strictly
+from gpuprov.host.remote.answers import read_answer, strictly
 from gpuprov.host.remote.ask import MemberRequest
 from gpuprov.host.remote.hosts import Hosts, HostsBySsh
 from gpuprov.host.remote.inventory import get_machine

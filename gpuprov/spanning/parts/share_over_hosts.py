@@ -20,7 +20,7 @@ from gpuprov.cluster.share_look import (
 )
 from gpuprov.core.errors import UsageError
 from gpuprov.core.silence_limit import QUESTION_S, scaled_limit_s
-from gpuprov.documents.member_answers import read_answer
+from gpuprov.host.remote.answers import read_answer
 from gpuprov.host.remote.ask import MemberRequest
 from gpuprov.host.remote.several import part_error, read_each
 from gpuprov.planes.registry import plane_of, service_folders

@@ -143,3 +143,22 @@ def test_every_host_tells_what_the_cluster_is_by_its_network_s_labels(world: Wor
     world.engine.faults.clear()
     record_labels(world.driver, world.spec(1), labels, state)
     assert world.steps() == []
+
+
+# As the release before recorded it, and one before that had neither types of GPUs nor tunnels
+RECORDED = (
+    '{"members":[{"address":"10.0.3.2","cpus":64,"devices":["/dev/nvidia0"],"gpu_types":["h100"],"gpus":["GPU-1"],'
+    '"host":"hoff","memory_bytes":8,"name":"c000","private_address":"10.0.5.1","role":"slurm","simulated":false}],'
+    '"serial":4,"tunnels":[{"address":"10.0.77.1","host":"hoff","key":""}]}'
+)
+EARLIER = (
+    '{"members":[{"address":"","cpus":0,"devices":[],"gpus":[],"host":"hoff","memory_bytes":0,"name":"c000",'
+    '"private_address":"10.0.5.1","role":"slurm","simulated":false}],"serial":4}'
+)
+
+
+def test_what_earlier_releases_recorded_is_read_and_written_in_the_same_words() -> None:
+    whole = parse_whole(RECORDED, source="network gpbr0")
+    assert (whole.serial, whole.members[0].gpu_types, whole.tunnels[0].host) == (4, ("h100",), "hoff")
+    assert dump_whole(whole) == RECORDED, "else a mere look would be a change"
+    assert parse_whole(EARLIER, source="network gpbr0").homes == {"c000": "hoff"}

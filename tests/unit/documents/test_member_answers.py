@@ -11,7 +11,7 @@ from gpuprov.cluster.gpu_board import look_at_gpus
 from gpuprov.cluster.leases import Neighbours
 from gpuprov.cluster.told_gpus import board_of
 from gpuprov.core.errors import HostNotReady
-from gpuprov.documents.member_answers import read_answer
+from gpuprov.host.remote.answers import read_answer
 from gpuprov.host.survey import EngineDoor
 from gpuprov.planes.over_hosts.host_look import survey_host
 from gpuprov.shapes.base import changed, write

@@ -15,7 +15,7 @@ import pytest
 
 from gpuprov.core.errors import HostNotReady, PartDone, Unreachable, UsageError
 from gpuprov.core.waiting import Wait
-from gpuprov.documents.member_answers import read_answer
+from gpuprov.host.remote.answers import read_answer
 from gpuprov.host.remote.ask import MemberRequest, ask_member
 from gpuprov.host.remote.connection import SshConnection
 from gpuprov.host.remote.hosts import HostsBySsh

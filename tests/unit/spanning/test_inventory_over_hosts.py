@@ -13,7 +13,7 @@ from gpuprov.cluster.transport import DriverTransport
 from gpuprov.core.errors import EngineError, HostNotReady, UsageError
 from gpuprov.core.reporter import Silent
 from gpuprov.documents.inventory import Inventory, join_inventories
-from gpuprov.documents.member_answers import read_answer
+from gpuprov.host.remote.answers import read_answer
 from gpuprov.serving.questions.inventory import INVENTORY
 from gpuprov.shapes.base import write
 from gpuprov.shapes.inventory import HostInventory
