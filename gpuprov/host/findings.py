@@ -38,6 +38,7 @@ def judge_facts(facts: HostFacts, spec: ClusterSpec) -> tuple[HostFinding, ...]:
         judge_cgroup(facts),
         judge_programs(facts.missing_packages),
         *judge_engine(facts),
+        judge_lxcfs(facts, spec.engine),
         judge_disk(facts.disk_free_bytes),
         judge_shared(facts),
         judge_subuid(facts.subuid),
@@ -135,6 +136,23 @@ def _judge_cluster(engine: str, cluster: EngineCluster) -> HostFinding:
     away = ", ".join(cluster.away)
     fix = find_fix("", "engine-cluster", given=away)
     return HostFinding(id="engine-cluster", status="warn", evidence=f"{evidence}; away: {away}", fix=fix)
+
+
+def judge_lxcfs(facts: HostFacts, engine: Engine) -> HostFinding:
+    """Nodes see their own memory and CPUs by it; where it died, they cannot read /proc/meminfo, and do not start."""
+    if engine == "docker":
+        return HostFinding(id="lxcfs", status="ok", evidence="nodes of Docker do without it")
+    if facts.lxcfs is None:
+        return HostFinding(id="lxcfs", status="info", evidence="cannot be determined")
+    dead = [mount for mount in facts.lxcfs if mount.error]
+    if dead:
+        evidence = "; ".join(f"{mount.path}: {mount.error}" for mount in dead)
+        own = "incus-packages" if dead[0].path.endswith("/incus-lxcfs") else ""  # of Incus's developers
+        return HostFinding(id="lxcfs", status="fail", evidence=evidence, fix=find_fix(own, "lxcfs", engine=engine))
+    if not facts.lxcfs:
+        evidence = "it is not mounted: nodes that start see the memory and CPUs of the host"
+        return HostFinding(id="lxcfs", status="warn", evidence=evidence, fix=find_fix("", "lxcfs", engine=engine))
+    return HostFinding(id="lxcfs", status="ok", evidence=f"{facts.lxcfs[0].path} responds")
 
 
 def judge_disk(free_bytes: int) -> HostFinding:
