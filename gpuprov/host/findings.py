@@ -12,7 +12,7 @@ from gpuprov.core.requirements import least_kernel, older
 from gpuprov.core.units import GIB
 from gpuprov.drivers.forward_words import DOCKERS, is_dropped
 from gpuprov.host.gpu_findings import judge_host_gpus
-from gpuprov.host.kernel_limits import LIMITS
+from gpuprov.host.kernel_limits import LIMITS, compare_processes
 from gpuprov.shapes.base import changed
 from gpuprov.shapes.doctor import HostFinding
 
@@ -213,10 +213,8 @@ def judge_node_limits(facts: HostFacts) -> HostFinding:
     if free:
         evidence = f"no limit of processes and memory: {fold(free)}"
         return HostFinding(id="node-limits", status="warn", evidence=evidence, fix=find_fix("", "node-limits"))
-    most = min((limit for kind in ("pids", "threads") if (limit := facts.limits.get(kind))), default=0)
-    together = sum(limit.processes or 0 for limit in limits.values())
-    evidence = f"{together} processes for {len(limits)} nodes together, of {most} of the host"
-    if together > most > 0:
+    evidence, too_many = compare_processes([limit.processes for limit in limits.values()], facts.limits)
+    if too_many:
         return HostFinding(id="node-limits", status="warn", evidence=evidence, fix=find_fix("many", "node-limits"))
     return HostFinding(id="node-limits", status="ok", evidence=evidence if limits else "no nodes on this engine")
 
