@@ -373,7 +373,8 @@ def _aim(driver: Driver, order: UpOrder, host: Host, gpus: HostGpus, seen: Clust
     overlay = order.part.overlay(driver) if order.part else None
     folders = look_and_plan_folders(driver, host, spec, state, plan.members, around)
     new = plan.networks.create and not state.nodes
-    promised = [one.limits.processes for one in (*plan.members, *(node for node in state.others if node.ours))]
+    promised = [design.limits.processes for design in plan.members]
+    promised += [node.limits.processes for node in state.others if node.ours]
     choice = describe_choice(order.draft, spec) if plan.networks.create else ""
     return _Aim(
         spec=spec,
