@@ -6,13 +6,15 @@ import json
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Final
 
+from gpuprov.core.catalogue import find_fix
 from gpuprov.core.names import fold
 from gpuprov.core.units import GIB, MIB
 from gpuprov.drivers.base import LABEL_LIMITS
 from gpuprov.drivers.label_text import read_object
+from gpuprov.host.kernel_limits import compare_processes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from gpuprov.cluster.design import NodeDesign
     from gpuprov.drivers.base import NodeState
@@ -67,6 +69,17 @@ def given_limits(node: NodeState) -> GivenLimits:
     if not all(type(number) is int and number > 0 for number in numbers.values()):
         return GivenLimits()
     return GivenLimits(**numbers)
+
+
+def crowding_line(promised: Sequence[int | None], kernel: Mapping[str, int | None]) -> str:
+    """That the nodes of all clusters may take more processes than their host has; empty where they may not.
+
+    Args:
+        promised: To each node of the host.
+        kernel: The kernel's limits, by check.
+    """
+    words, too_many = compare_processes(promised, kernel)
+    return f"{words}: {find_fix('many', 'node-limits')}" if too_many else ""
 
 
 def unlimited_lines(designs: Iterable[NodeDesign]) -> tuple[str, ...]:

@@ -11,7 +11,11 @@ from gpuprov.core.errors import EngineError, HostNotReady
 NO_ROOM = re.compile(
     r"no space left on device|disk quota exceeded|errno 28\b|don't have enough free space", re.IGNORECASE
 )
-NO_PROCESS = re.compile(r"resource temporarily unavailable|can't start new thread|cannot fork", re.IGNORECASE)
+NO_PROCESS = re.compile(
+    r"resource temporarily unavailable|can't start new thread|cannot fork"
+    r"|OCI runtime exec failed: .*read init-p: connection reset by peer",  # Docker's, whose own process cannot fork
+    re.IGNORECASE,
+)
 _CAUSES = {
     errno.ENOSPC: "a disk of this machine is full",
     errno.EDQUOT: "this user's disk quota is used up",
@@ -21,6 +25,7 @@ _CAUSES = {
     errno.ENOMEM: "this machine is out of memory",
 }
 _FIXES = {errno.EMFILE: "ulimit -n 4096", errno.ENFILE: "sudo sysctl fs.file-max", errno.ENOMEM: "free -h"}
+_NEARLY = 0.95  # of what a node may have: processes end and begin all the time
 _CLOSED = (errno.EACCES, errno.EPERM)
 
 
@@ -52,6 +57,11 @@ def room_fix(evidence: str, *places: Path | str) -> str | None:
     if not NO_ROOM.search(evidence):
         return None
     return f"df -h {' '.join(str(place) for place in places)}  # free some space there, then run the same command again"
+
+
+def is_used_up(processes: int, limit: int) -> bool:
+    """Whether nothing more can be started in a node that has so many of its processes."""
+    return processes >= _NEARLY * limit
 
 
 def used_up_processes(node: str, evidence: str, *, limit: int | None = None) -> EngineError:

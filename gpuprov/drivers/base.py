@@ -211,6 +211,7 @@ class Driver(Protocol):
         host: Name of the host that it runs on.
         command: The engine's own client, as people type it.
         nameserver: Address at which nodes find a resolver; None for the host's address on their bridge.
+        process_groups: Where a node's control group may be, below the root of all; `{name}` and `{id}` are the node's.
     """
 
     name: str
@@ -218,6 +219,7 @@ class Driver(Protocol):
     command: str
     capabilities: frozenset[Capability]
     nameserver: str | None
+    process_groups: tuple[str, ...]
 
     @property
     def builder(self) -> str:

@@ -19,6 +19,7 @@ from gpuprov.gpu.device_nodes import plan_device_nodes
 from gpuprov.gpu.driver_files import find_nvidia_cards
 from gpuprov.gpu.host_device_nodes import find_missing_links, stat_nodes
 from gpuprov.host.links import find_loose_pairs
+from gpuprov.host.lxcfs import find_lxcfs
 from gpuprov.host.survey import EngineDoor, survey
 from gpuprov.spec.shared_folder import SHARED
 
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from gpuprov.gpu.models import HostGpus
     from gpuprov.host.base import Host
     from gpuprov.host.links import Link
+    from gpuprov.host.lxcfs import LxcfsMount
     from gpuprov.shapes.engine import EngineFacts
     from gpuprov.shapes.node import NodeLimits
     from gpuprov.spec.devices import CharDevice
@@ -79,6 +81,7 @@ class HostFacts:
     Attributes:
         links: IPv4 networks in use; None where `ip` is missing.
         loose_pairs: Pairs of links that a killed engine left, and nobody uses; None where `ip` is missing or fails.
+        lxcfs: Where it is mounted for nodes; None where that cannot be told.
         forward_rules: What `iptables -S` says of FORWARD and DOCKER-USER; None where it cannot be read.
         limits: The kernel's limits that nodes share, by check; None where one cannot be read.
         subuid: Lines of /etc/subuid; None where there is no such file.
@@ -100,6 +103,7 @@ class HostFacts:
     engine: EngineView
     links: tuple[Link, ...] | None = ()
     loose_pairs: tuple[tuple[str, str], ...] | None = ()
+    lxcfs: tuple[LxcfsMount, ...] | None = None
     forward_rules: tuple[str, ...] | None = ()
     limits: Mapping[str, int | None] = field(default_factory=dict)
     subuid: tuple[str, ...] | None = None
@@ -137,6 +141,7 @@ def gather_facts(host: Host, engine: str, *, gpu_mode: GpuMode) -> HostFacts:
         shared_disks=_look_at_disks(host, seen.shared_folders),
         links=host.links(),
         loose_pairs=find_loose_pairs(),
+        lxcfs=find_lxcfs(root),
         forward_rules=read_forward_rules(),
         limits=host.limits(),
         subuid=_lines(_read(root / "etc/subuid")),

@@ -12,7 +12,7 @@ from gpuprov.core.requirements import least_kernel, older
 from gpuprov.core.units import GIB
 from gpuprov.drivers.forward_words import DOCKERS, is_dropped
 from gpuprov.host.gpu_findings import judge_host_gpus
-from gpuprov.host.kernel_limits import LIMITS
+from gpuprov.host.kernel_limits import LIMITS, compare_processes
 from gpuprov.shapes.base import changed
 from gpuprov.shapes.doctor import HostFinding
 
@@ -38,6 +38,7 @@ def judge_facts(facts: HostFacts, spec: ClusterSpec) -> tuple[HostFinding, ...]:
         judge_cgroup(facts),
         judge_programs(facts.missing_packages),
         *judge_engine(facts),
+        judge_lxcfs(facts, spec.engine),
         judge_disk(facts.disk_free_bytes),
         judge_shared(facts),
         judge_subuid(facts.subuid),
@@ -137,6 +138,23 @@ def _judge_cluster(engine: str, cluster: EngineCluster) -> HostFinding:
     return HostFinding(id="engine-cluster", status="warn", evidence=f"{evidence}; away: {away}", fix=fix)
 
 
+def judge_lxcfs(facts: HostFacts, engine: Engine) -> HostFinding:
+    """Nodes see their own memory and CPUs by it; where it died, they cannot read /proc/meminfo, and do not start."""
+    if engine == "docker":
+        return HostFinding(id="lxcfs", status="ok", evidence="nodes of Docker do without it")
+    if facts.lxcfs is None:
+        return HostFinding(id="lxcfs", status="info", evidence="cannot be determined")
+    dead = [mount for mount in facts.lxcfs if mount.error]
+    if dead:
+        evidence = "; ".join(f"{mount.path}: {mount.error}" for mount in dead)
+        own = "incus-packages" if dead[0].path.endswith("/incus-lxcfs") else ""  # of Incus's developers
+        return HostFinding(id="lxcfs", status="fail", evidence=evidence, fix=find_fix(own, "lxcfs", engine=engine))
+    if not facts.lxcfs:
+        evidence = "it is not mounted: nodes that start see the memory and CPUs of the host"
+        return HostFinding(id="lxcfs", status="warn", evidence=evidence, fix=find_fix("", "lxcfs", engine=engine))
+    return HostFinding(id="lxcfs", status="ok", evidence=f"{facts.lxcfs[0].path} responds")
+
+
 def judge_disk(free_bytes: int) -> HostFinding:
     """Room for what images are built from."""
     return _judge_room("disk-room", free_bytes, "/var")
@@ -195,10 +213,8 @@ def judge_node_limits(facts: HostFacts) -> HostFinding:
     if free:
         evidence = f"no limit of processes and memory: {fold(free)}"
         return HostFinding(id="node-limits", status="warn", evidence=evidence, fix=find_fix("", "node-limits"))
-    most = min((limit for kind in ("pids", "threads") if (limit := facts.limits.get(kind))), default=0)
-    together = sum(limit.processes or 0 for limit in limits.values())
-    evidence = f"{together} processes for {len(limits)} nodes together, of {most} of the host"
-    if together > most > 0:
+    evidence, too_many = compare_processes([limit.processes for limit in limits.values()], facts.limits)
+    if too_many:
         return HostFinding(id="node-limits", status="warn", evidence=evidence, fix=find_fix("many", "node-limits"))
     return HostFinding(id="node-limits", status="ok", evidence=evidence if limits else "no nodes on this engine")
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,3 +36,15 @@ LIMITS: Mapping[str, KernelLimit] = {
     "pids": PIDS,
     "threads": THREADS,
 }
+
+
+def compare_processes(promised: Sequence[int | None], limits: Mapping[str, int | None]) -> tuple[str, bool]:
+    """What nodes together may take of the host's processes, in words, and whether that is more than it has.
+
+    Args:
+        promised: To each node; None to one without limit.
+        limits: The kernel's, by check.
+    """
+    most = min((limit for check in ("pids", "threads") if (limit := limits.get(check))), default=0)
+    together = sum(count or 0 for count in promised)
+    return f"{together} processes for {len(promised)} nodes together, of {most} of the host", together > most > 0

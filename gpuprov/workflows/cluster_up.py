@@ -14,6 +14,7 @@ from gpuprov.cluster.host_gpus import get_gpus, with_offers
 from gpuprov.cluster.images import find_images, node_recipe
 from gpuprov.cluster.leases import Neighbours, read_leases
 from gpuprov.cluster.networks import isolate_networks, networks_created, record_host_ports, record_labels
+from gpuprov.cluster.node_limits import crowding_line
 from gpuprov.cluster.nodes import (
     NodeRun,
     boot_nodes,
@@ -135,6 +136,7 @@ class UpPreview:
         choice: What would be chosen other than usual, in a sentence.
         shared: That nodes would share GPUs, in words; empty where each would have its own.
         silent: Why engines do not respond whose networks it would have to keep clear of.
+        crowding: That nodes would have more processes than the host; empty where they would not.
         members: The nodes as they would be.
         secret: What nodes of the cluster's role share now, where a part of a cluster was asked about.
     """
@@ -145,6 +147,7 @@ class UpPreview:
     unlimited: tuple[str, ...] = ()
     choice: str = ""
     shared: str = ""
+    crowding: str = ""
     members: tuple[Member, ...] = ()
     secret: bytes = field(default=b"", repr=False)
     silent: Mapping[str, GpuprovError] = field(default_factory=dict)
@@ -182,6 +185,7 @@ class _Aim:
         choice: What was chosen other than usual, in a sentence.
         reuse: What an earlier cluster left in the folder of a new one, in a sentence.
         silent: Why engines do not respond whose networks this one has to keep clear of.
+        crowding: That nodes will have more processes than the host, if so and this changes any.
         crew: The nodes whose files this host's nodes have, of all hosts.
         overlay: This host's end of the network between hosts.
     """
@@ -194,6 +198,7 @@ class _Aim:
     choice: str
     reuse: str
     silent: Mapping[str, GpuprovError]
+    crowding: str
     crew: Crew
     overlay: OverlayRequest | None
 
@@ -250,6 +255,8 @@ def cluster_up(driver: Driver, order: UpOrder, host: Host, *, reporter: Reporter
                 if missing := {role: recipe for role, recipe in recipes.items() if role not in images}:
                     return MissingImages(recipes=missing, host_ports=aim.spec.network.host_ports)
                 warn_of_silence(aim.silent, reporter)
+                if aim.crowding:
+                    reporter.warn(aim.crowding)
                 loss = "" if order.part else aim.plan.loss_line()  # over hosts, who asked them says it
                 older = older_notes(aim.older(driver), spec.name)
                 beside = (*aim.plan.beside_lines(), *aim.plan.role_lines(aim.spec.nodes.role))
@@ -282,6 +289,8 @@ def preview_up(driver: Driver, order: UpOrder, host: Host, *, reporter: Reporter
     gpus = get_gpus(host, order.spec.gpus.mode, reporter=reporter)
     preview = read_steadily(driver, order.spec.name, lambda: _preview(driver, order, host, gpus))
     warn_of_silence(preview.silent, reporter)
+    if preview.crowding:
+        reporter.warn(preview.crowding)
     return preview
 
 
@@ -303,6 +312,7 @@ def _preview(driver: Driver, order: UpOrder, host: Host, gpus: HostGpus) -> UpPr
         choice=aim.choice,
         shared=aim.plan.shared,
         silent=aim.silent,
+        crowding=aim.crowding,
         members=members,
         secret=secret,
     )
@@ -363,6 +373,8 @@ def _aim(driver: Driver, order: UpOrder, host: Host, gpus: HostGpus, seen: Clust
     overlay = order.part.overlay(driver) if order.part else None
     folders = look_and_plan_folders(driver, host, spec, state, plan.members, around)
     new = plan.networks.create and not state.nodes
+    promised = [design.limits.processes for design in plan.members]
+    promised += [node.limits.processes for node in state.others if node.ours]
     choice = describe_choice(order.draft, spec) if plan.networks.create else ""
     return _Aim(
         spec=spec,
@@ -373,6 +385,7 @@ def _aim(driver: Driver, order: UpOrder, host: Host, gpus: HostGpus, seen: Clust
         choice=choice,
         reuse=folders.share.reuse_note() if new else "",
         silent=around.silent,
+        crowding=crowding_line(promised, host.limits()) if plan.create or plan.repair else "",
         crew=crew,
         overlay=overlay,
     )

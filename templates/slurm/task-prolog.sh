@@ -16,3 +16,12 @@ export CUDA_VISIBLE_DEVICES=NoDevFiles
 export NVIDIA_VISIBLE_DEVICES=void
 unset NUMBA_ENABLE_CUDASIM
 END
+# Slurm gives a task the lowest score by which the kernel chooses what to end where memory runs out, and the node's
+# services would end before it. Nobody but root can raise that until the task has begun, so something beside it waits,
+# for five seconds at most. In a session of its own: Slurm ends the others with this.
+# shellcheck disable=SC2016 # it is the other shell that expands them
+[ -z "${SLURM_TASK_PID-}" ] || setsid sh -c '
+    raise() { for one; do echo 900 >"/proc/$one/oom_score_adj" && raise $(cat "/proc/$one/task/"*/children); done; }
+    n=0
+    until raise "$1" || [ ! -e "/proc/$1" ] || [ $((n += 1)) -gt 250 ]; do sleep 0.02; done &
+' sh "$SLURM_TASK_PID" </dev/null >/dev/null 2>&1

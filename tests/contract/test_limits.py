@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpuprov.core.errors import GpuprovError
-from gpuprov.core.exhaustion import NO_PROCESS
+from gpuprov.core.exhaustion import NO_PROCESS, is_used_up
 from gpuprov.drivers.base import ENDED_FIRST
+from gpuprov.drivers.node_processes import read_processes
 from gpuprov.shapes.node import NodeLimits
 from gpuprov.spec.devices import Mount
 from gpuprov.spec.shared_folder import SHARED
@@ -72,6 +73,9 @@ def test_a_fork_bomb_and_a_memory_hog_stay_in_their_node(bench: Bench) -> None:
     with suppress(GpuprovError):  # it may not even hear how the bomb ended
         bench.driver.run(name, ["python3", "-c", BOMB], timeout_s=20.0)
     assert 50 < count_asleep() < LIMITS.processes  # type: ignore[operator]
+    full = bench.driver.find_node(name)
+    assert full
+    assert is_used_up(read_processes(full, bench.driver.process_groups) or 0, 200)
     told = ""
     try:
         told = bench.driver.run(name, ["sh", "-c", "sleep 1 & wait"], timeout_s=20.0).stderr

@@ -64,6 +64,12 @@ def test_a_job_sees_the_gpu_it_asked_for(gpuprov: Gpuprov) -> None:
     assert gpuprov.in_node("e000", "srun", "sh", "-c", script) == "gpus=NoDevFiles\n"
 
 
+def test_what_slurm_starts_ends_before_services_where_memory_runs_out(gpuprov: Gpuprov) -> None:
+    score = "sleep 1; cat /proc/self/oom_score_adj"
+    script = f"f=/tmp/score; sbatch -W -w e000 -o $f --wrap '{score}; srun sh -c \"{score}\"' >&2 && cat $f; rm $f"
+    assert gpuprov.in_node("e000", "sh", "-c", script).split() == ["900", "900"]
+
+
 def test_a_smoke_kernel_under_slurm_is_right_and_says_simulated(gpuprov: Gpuprov) -> None:
     text = gpuprov.in_node("e000", "srun", "--gres=gpu:1", "python3", "-m", "smoke_kernels", "matmul", "--quick")
     assert "passed SIMULATED" in text

@@ -113,3 +113,15 @@ def test_an_engine_without_room(
         assert f"{place.mark}0" not in [network["name"] for network in networks]
     finally:
         engine("storage", "delete", "small")
+
+
+def test_a_dead_lxcfs_is_named_with_its_command(gpuprov: Gpuprov, tmp_path: Path) -> None:
+    """One of the test's own dies in a namespace of mounts: the host's serves everybody's nodes."""
+    script = f"""
+        lxcfs -p {tmp_path}/pid /var/lib/lxcfs >/dev/null 2>&1 &
+        for _ in $(seq 50); do [ -s {tmp_path}/pid ] && mountpoint -q /var/lib/lxcfs && break; sleep 0.1; done
+        kill -KILL $!; wait $!; exec "$@"
+    """
+    died = gpuprov("doctor", before=("unshare", "--mount", "sh", "-c", script, "sh"), expect=3)
+    assert "fail    lxcfs           /var/lib/lxcfs: Transport endpoint is not connected" in died.stdout
+    assert "lxcfs: sudo gpuprov host prepare --engine lxd " in died.stdout

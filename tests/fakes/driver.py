@@ -46,6 +46,7 @@ class FakeDriver(FakeTrees):
         {"snapshot", "privileged", "expose-live", "devices-live", "systemd", "jobs", "private-bridge"}
     )
     nameserver: str | None = None
+    process_groups: tuple[str, ...] = ()
     host = "here"
 
     def __init__(self, engine: FakeEngine) -> None:

@@ -174,7 +174,7 @@ class SlurmInNodes:
         states = command.argv[command.argv.index("-t") + 1].split(",")
         lines = [
             f"{job.id:32}{job.state:4}{'0' if job.client else '1':2}{job.client or 'c000':64}"
-            f"{job.user:32}{job.nodes:160}{job.name[:40]:40}"
+            f"{job.user:32}{job.nodes:160}{'(null)':40}{job.name[:40]:40}"
             for job in self._all()
             if _STATES[job.state] in states
         ]

@@ -72,6 +72,7 @@ class DockerDriver(TellsNoNetworkSettings):
     builder = BUILDER
     capabilities: frozenset[Capability] = frozenset({"snapshot", "jobs"})
     nameserver: str | None = "127.0.0.11"  # Docker's own, in every node
+    process_groups: tuple[str, ...] = ("docker/{id}", "system.slice/docker-{id}.scope")  # of its two drivers of cgroups
     snapshot_pauses = True
     host = ""
 

@@ -65,6 +65,7 @@ class LxdDriver:
         {"snapshot", "privileged", "expose-live", "devices-live", "systemd", "private-bridge"}
     )
     nameserver: str | None = None
+    process_groups: tuple[str, ...] = ("lxc.payload.{name}",)
     host = ""
 
     def __init__(self, api: LxdApi, *, name: str) -> None:

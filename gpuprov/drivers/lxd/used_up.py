@@ -6,18 +6,16 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from gpuprov.core.errors import EngineError, GpuprovError
-from gpuprov.core.exhaustion import used_up_processes
+from gpuprov.core.exhaustion import is_used_up, used_up_processes
 
 if TYPE_CHECKING:
     from gpuprov.drivers.lxd.api import LxdApi
-
-_NEARLY = 0.95  # of what it may have: processes end and begin all the time
 
 
 def explain_used_up(api: LxdApi, name: str, error: EngineError) -> EngineError:
     """The error of what failed in an instance, or that it has as many processes as it may have."""
     with suppress(GpuprovError, KeyError, ValueError):
         limit = int(api.get("instances", name)["config"]["limits.processes"])
-        if api.get("instances", name, "state")["processes"] >= _NEARLY * limit:
+        if is_used_up(api.get("instances", name, "state")["processes"], limit):
             return used_up_processes(name, error.evidence, limit=limit)
     return error

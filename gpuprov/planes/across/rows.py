@@ -9,8 +9,10 @@ from gpuprov.cluster.built_images import describe_builder, find_builder
 from gpuprov.cluster.held_gpus import gpu_paths, leased_uuids
 from gpuprov.cluster.state import observe_cluster
 from gpuprov.core.errors import GpuprovError
+from gpuprov.core.exhaustion import is_used_up
 from gpuprov.core.names import name_cluster
 from gpuprov.drivers.base import LABEL_ACCESS, LABEL_CLUSTER, LABEL_IMAGE, LABEL_ROLE, LABEL_SHARING, ROLE_BUILDER
+from gpuprov.drivers.node_processes import read_processes
 from gpuprov.shapes.base import changed
 from gpuprov.shapes.nodes import OLD_IMAGE, NodeRow
 
@@ -47,7 +49,15 @@ def found_rows(driver: Driver, state: ClusterState, work: Mapping[str, str]) -> 
     from gpuprov.planes.across.image_age import find_older  # as above
 
     older = find_older(driver, state)
-    rows = (node_row(node, work.get(node.name, ""), engine=driver.name) for node in state.nodes)
+    rows = (
+        node_row(
+            node,
+            work.get(node.name, ""),
+            engine=driver.name,
+            processes=read_processes(node, driver.process_groups),
+        )
+        for node in state.nodes
+    )
     return tuple(
         changed(row, health=OLD_IMAGE.format(older[row.name])) if row.health == "ok" and row.name in older else row
         for row in rows
@@ -61,8 +71,15 @@ def list_rows(driver: Driver, *, everything: bool) -> tuple[NodeRow, ...]:
     return tuple(node_row(node, "", engine=driver.name) for node in found if node.ours or node.copy_of or everything)
 
 
-def node_row(node: NodeState, work: str, *, engine: str) -> NodeRow:
-    """A node as tables and JSON show it."""
+def node_row(node: NodeState, work: str, *, engine: str, processes: int | None = None) -> NodeRow:
+    """A node as tables and JSON show it.
+
+    Args:
+        node: What its engine says.
+        work: What its plane says.
+        engine: The engine's name.
+        processes: How many it has, where that is known.
+    """
     return NodeRow(
         name=node.name,
         host=node.host,
@@ -77,13 +94,13 @@ def node_row(node: NodeState, work: str, *, engine: str) -> NodeRow:
         sharing=node.labels.get(LABEL_SHARING, "") if leased_uuids(node) else "",
         simulated=node.labels.get(LABEL_ACCESS) == "simulated",
         work=work,
-        health=_health(node, work, engine),
+        health=_health(node, work, engine, processes),
         image=node.labels.get(LABEL_IMAGE, ""),
         limits=node.limits,
     )
 
 
-def _health(node: NodeState, work: str, engine: str) -> str:
+def _health(node: NodeState, work: str, engine: str, processes: int | None) -> str:
     if not node.ours:
         return f"{node.copy_of}; it is left alone" if node.copy_of else ""
     if node.labels.get(LABEL_ROLE) == ROLE_BUILDER:
@@ -92,6 +109,9 @@ def _health(node: NodeState, work: str, engine: str) -> str:
         return name_cluster("unfinished: gpuprov cluster up", node.labels[LABEL_CLUSTER])
     if node.status != "running":
         return f"{node.status}: gpuprov start {node.name}"
+    limit = node.limits.processes
+    if limit and processes and is_used_up(processes, limit):
+        return f"processes used up ({processes} of {limit}): gpuprov stop {node.name} --force"
     return _judge(node, work) if work else "ok"
 
 

@@ -9,6 +9,7 @@ from itertools import accumulate
 
 from gpuprov.core.process import describe_owner, is_gone
 from gpuprov.planes.base import Job
+from gpuprov.spec.shared_folder import SHARED
 
 FORMAT = "%N %T %u %E"
 HELD = "drained by gpuprov; process "  # and which one: how a drain of ours is told from an administrator's
@@ -25,6 +26,7 @@ _COLUMNS = (
     ("AllocNodes", 64),  # the host on which it was submitted
     ("UserName", 32),
     ("NodeList", 160),
+    ("Command", 40),
     ("Name", 40),
 )
 COLUMNS = ",".join(f"{name}:{width}" for name, width in _COLUMNS)
@@ -35,6 +37,7 @@ _COMPLETING = "CG"
 # The controller's node may be hostile: what follows bounds what is shown and kept of its words.
 _NODE = re.compile(r"\s*(\S{1,63})\s+([!-~]{1,32})\s+(\S{1,64})(?!\S)(?:\s+(.{0,300}))?")
 _MOST_NODES = 1024
+_SUBMITTED = re.compile(rf"{SHARED}/jobs/([0-9]{{1,9}})/run\.sh [0-9]+", re.ASCII)  # what `submit` hands in
 _STEP = re.compile(r"slurmstepd: \[([0-9]{1,10})\.", re.ASCII)
 
 
@@ -136,10 +139,11 @@ def parse_jobs(text: str) -> tuple[QueuedJob, ...]:
         values = {name: line[place].strip() for name, place in _PLACES}
         if not values["StateCompact"].isalpha():
             continue
+        ours = _SUBMITTED.fullmatch(values["Command"])
         job = Job(
             id=values["JobArrayID"],
             user=values["UserName"] or "?",
-            name=values["Name"],
+            name=f"{values['Name']}, job {ours[1]} of gpuprov" if ours else values["Name"],
             place=values["NodeList"],
             ending=values["StateCompact"] == _COMPLETING,
         )

@@ -340,6 +340,7 @@ CASES = (
 
 # Sites without a case; their commands are parsed
 REASONS = {
+    "planes/across/rows.py: processes used up": "a node without processes: tests/unit/planes/test_rows.py",
     "core/exhaustion.py: gpuprov stop {node} --force": "a node without processes: tests/contract/test_limits.py",
     "cli/stdout.py": "a stdout that cannot be written: tests/unit/cli/test_odd_worlds.py",
     "cluster/built_images.py: gpuprov cluster up --renew": "a refreshed image: tests/unit/cluster/test_build_image.py",

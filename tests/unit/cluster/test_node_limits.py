@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpuprov.cluster.node_limits import GivenLimits, choose_limits, given_limits
+from gpuprov.cluster.node_limits import GivenLimits, choose_limits, crowding_line, given_limits
 from gpuprov.core.units import GIB
 from gpuprov.drivers.base import LABEL_LIMITS, NodeState
 from gpuprov.planes.slurm.files import Machine
 from gpuprov.shapes.base import changed
 from gpuprov.shapes.engine import EngineFacts
 from gpuprov.shapes.node import NodeLimits
+from gpuprov.spec.models import NetworkSpec, NodesSpec
 from gpuprov.workflows.cluster_up import UpOrder, preview_up
 
 if TYPE_CHECKING:
@@ -82,3 +83,25 @@ def test_a_limit_in_the_spec_is_for_all_nodes_and_what_they_were_given_comes_bac
     assert world.engine.nodes["c000"].limits == changed(given, processes=300)
     world.up(spec=spec)
     assert world.engine.nodes["c000"].limits == given
+
+
+def test_more_processes_for_all_clusters_than_the_host_has_are_warned_of_where_nodes_are_made(world: World) -> None:
+    world.begin_with(2)  # each may have an eighth of 16,384 processes
+    other = replace(world.spec(1), name="other", nodes=NodesSpec(count=1, prefix="o", processes=13000))
+    free = NetworkSpec(bridge="gpbr6", subnet="10.0.33.0/24", private_bridge="gpbr7", private_subnet="10.0.35.0/24")
+    other = replace(other, network=free)
+    told = "17096 processes for 3 nodes together, of 16384 of the host: sudo sysctl -w kernel.pid_max=4194304"
+
+    def said() -> list[str]:
+        lines, world.reporter.lines[:] = list(world.reporter.lines), []
+        return [line for line in lines if "processes for" in line]
+
+    planned = preview_up(world.driver, UpOrder(spec=other), world.host, reporter=world.reporter)
+    assert planned.crowding.startswith(told)
+    assert said() == [f"warn {planned.crowding}"]
+    world.up(spec=other)
+    assert said() == [f"warn {planned.crowding}"]
+    world.up(spec=other)
+    world.up(2)
+    assert not said(), "nothing is made"
+    assert crowding_line([8192, 8192, None], {"pids": 16384, "threads": None}) == ""

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 from pathlib import Path
 
 import pytest
 
 from gpuprov.cluster.node_variables import PLAIN_FILE, SSH_FILE, has_own_variables, variable_files
+from gpuprov.core.waiting import Wait
 from gpuprov.spec.models import ClusterSpec, NodesSpec
 from gpuprov.spec.spec_error import SpecError
 from gpuprov.spec.validate import check_spec
+from gpuwork.child import ENDED_FIRST
 
 ODD = {"ODD": "a b  \"c\" $HOME #d \\ 'e' ", "EQUAL": "a=b=", "PLAIN": "x:/y.z"}
 PROLOG = Path(__file__).parents[3] / "templates/slurm/task-prolog.sh"
@@ -60,6 +64,20 @@ def test_a_task_without_a_gpu_is_told_so(tmp_path: Path, environment: dict[str, 
         "export NVIDIA_VISIBLE_DEVICES=void",
         "unset NUMBA_ENABLE_CUDASIM",
     ]
+
+
+def test_a_task_and_what_it_has_begun_end_before_services_where_memory_runs_out() -> None:
+    argv = ["/bin/sh", "-c", "sleep 60 & echo $!; wait"]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, start_new_session=True) as task:
+        try:
+            assert task.stdout is not None
+            scores = [Path(f"/proc/{pid}/oom_score_adj") for pid in (task.pid, int(task.stdout.readline()))]
+            subprocess.run(["/bin/sh", str(PROLOG)], env={"SLURM_TASK_PID": str(task.pid)}, check=True, timeout=10)
+            Wait(what="a higher score", timeout_s=10, fix="f").until(
+                lambda: {score.read_text().strip() for score in scores}, lambda seen: seen == {ENDED_FIRST}
+            )
+        finally:
+            os.killpg(task.pid, signal.SIGKILL)
 
 
 def test_sshd_has_one_line_of_quoted_words() -> None:

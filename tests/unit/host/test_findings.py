@@ -19,6 +19,7 @@ from gpuprov.host.findings import (
     judge_kernel_release,
     judge_limit,
     judge_loose_pairs,
+    judge_lxcfs,
     judge_node_limits,
     judge_shared,
     judge_subnet,
@@ -26,6 +27,7 @@ from gpuprov.host.findings import (
 )
 from gpuprov.host.kernel_limits import LIMITS
 from gpuprov.host.links import Link
+from gpuprov.host.lxcfs import LxcfsMount
 from gpuprov.host.survey import Survey
 from gpuprov.shapes.base import changed
 from gpuprov.shapes.engine import EngineCluster, EngineFacts
@@ -52,6 +54,7 @@ GOOD = HostFacts(
     cgroup="v2",
     uid=0,
     engine=EngineView(facts=LXD),
+    lxcfs=(LxcfsMount(path="/var/lib/lxcfs"),),
     limits={"inotify": 1024, "keys": 2000, "neighbours": 65536, "pids": 4194304, "threads": 65536},
     disk_free_bytes=50 * GIB,
 )
@@ -139,6 +142,7 @@ def test_what_is_not_good_says_what_to_type() -> None:
         ),
         links=(address("lxcbr0", "10.0.3.1/24"), address("eth1", "10.0.5.9/24")),
         loose_pairs=(("veth11111111", "veth22222222"),),
+        lxcfs=(),
         forward_rules=("-P FORWARD DROP",),
         limits={"inotify": 128, "keys": 200, "neighbours": 1024, "pids": 1000, "threads": 1000},
         subuid=("ada:100000:65536",),
@@ -150,6 +154,7 @@ def test_what_is_not_good_says_what_to_type() -> None:
         "kernel",
         "cgroup",
         "engine",
+        "lxcfs",
         "disk-room",
         "programs",
         "subuid",
@@ -166,6 +171,33 @@ def test_what_is_not_good_says_what_to_type() -> None:
         "nvidia-driver",
     }
     assert all(finding.fix and finding.evidence for finding in findings if finding.status in {"warn", "fail"})
+
+
+DEAD = "Transport endpoint is not connected"
+PREPARE = "sudo gpuprov host prepare --engine {} "
+
+
+@pytest.mark.parametrize(
+    ("engine", "found", "status", "fix"),
+    [
+        ("lxd", (LxcfsMount(path="/var/lib/lxcfs"),), "ok", ""),
+        ("lxd", (LxcfsMount(path="/var/lib/lxcfs", error=DEAD),), "fail", PREPARE.format("lxd")),
+        ("incus", (LxcfsMount(path="/var/lib/lxcfs", error=DEAD),), "fail", PREPARE.format("incus")),
+        (
+            "incus",
+            (LxcfsMount(path="/var/lib/incus-lxcfs", error=DEAD),),
+            "fail",
+            "sudo systemctl restart incus-lxcfs ",
+        ),
+        ("incus", (), "warn", PREPARE.format("incus")),
+        ("lxd", None, "info", ""),
+        ("docker", (), "ok", ""),
+    ],
+)
+def test_a_dead_lxcfs_is_named(engine: Engine, found: tuple[LxcfsMount, ...] | None, status: str, fix: str) -> None:
+    finding = judge_lxcfs(replace(GOOD, lxcfs=found), engine)
+    assert (finding.status, finding.fix.partition("#")[0].rstrip()) == (status, fix.rstrip())
+    assert (DEAD in finding.evidence) == (status == "fail")
 
 
 def test_each_pair_of_a_killed_engine_has_its_command() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import pytest
 
@@ -19,13 +20,23 @@ from gpuprov.planes.slurm.words import (
     parse_steps,
     parse_words,
 )
+from gpuprov.shapes.job_order import JobOrder
+from gpuwork.jobs.slurm import sbatch_argv
 
 GONE = f"{HELD}{describe_owner(os.getpid()).rpartition(' ')[0]} 1"
 ELSEWHERE = f"{HELD}another-host boot pid:[1] 7 1"
 
 
-def line(number: str = "17", state: str = "R", *, batch: str = "1", nodes: str = "c001", name: str = "train") -> str:
-    return f"{number:32}{state:4}{batch:2}{'c000':64}{'alice':32}{nodes:160}{name[:40]:40}"
+def line(
+    number: str = "17",
+    state: str = "R",
+    *,
+    batch: str = "1",
+    nodes: str = "c001",
+    command: str = "(null)",
+    name: str = "train",
+) -> str:
+    return f"{number:32}{state:4}{batch:2}{'c000':64}{'alice':32}{nodes:160}{command[:40]:40}{name[:40]:40}"
 
 
 def test_nodes_with_their_reasons() -> None:
@@ -109,6 +120,25 @@ def test_jobs_whatever_they_are_called() -> None:
     assert [entry.job.ending for entry in entries] == [False, True, False]
     assert entries[0].job.name == "one two|three"
     assert str(entries[2].job) == "19_[1-50] of alice (train) waiting"
+
+
+HANDED_IN = sbatch_argv(JobOrder(command=("true",)), Path("/shared/jobs/12"), (9000, 1), after=None)[-2:]
+
+
+@pytest.mark.parametrize(
+    ("command", "shown"),
+    [
+        ("/shared/jobs/12/run.sh 0", "17_0 of alice (train, job 12 of gpuprov) on c001"),
+        (" ".join(HANDED_IN), "17_0 of alice (train, job 12 of gpuprov) on c001"),
+        ("/shared/jobs/12/run.sh", "17_0 of alice (train) on c001"),
+        ("/shared/jobs/../12/run.sh 0", "17_0 of alice (train) on c001"),
+        ("/home/alice/jobs/12/run.sh 0", "17_0 of alice (train) on c001"),
+        ("(null)", "17_0 of alice (train) on c001"),
+    ],
+)
+def test_a_job_of_submit_has_its_own_number_too(command: str, shown: str) -> None:
+    (entry,) = parse_jobs(line("17_0", command=command))
+    assert str(entry.job) == shown
 
 
 def test_a_name_with_line_breaks_hides_no_job() -> None:
