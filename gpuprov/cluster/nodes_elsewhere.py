@@ -23,7 +23,7 @@ from gpuprov.host.remote.install_paths import PROGRAM
 from gpuprov.host.remote.several import failure_of
 from gpuprov.shapes.base import of_object, read
 from gpuprov.shapes.members import ClusterNodes, NodeRun, ToldNetwork, ToldNode
-from gpuprov.spec.devices import Mount
+from gpuprov.shapes.node import Mount
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

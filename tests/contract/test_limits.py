@@ -15,8 +15,7 @@ import pytest
 from gpuprov.core.errors import GpuprovError
 from gpuprov.core.exhaustion import NO_PROCESS
 from gpuprov.drivers.base import ENDED_FIRST
-from gpuprov.shapes.node import NodeLimits
-from gpuprov.spec.devices import Mount
+from gpuprov.shapes.node import Mount, NodeLimits
 from gpuprov.spec.shared_folder import SHARED
 from tests.contract.engines import PROCESS
 

@@ -26,7 +26,7 @@ from gpuprov.planes.work.work_place import (
     grid_argv,
     text_argv,
 )
-from gpuprov.spec.devices import Mount
+from gpuprov.shapes.node import Mount
 from gpuprov.spec.shared_folder import SHARED
 from gpuprov.workflows.hardware import PROGRAM as HARDWARE
 from gpuwork.freeze import remove_copy

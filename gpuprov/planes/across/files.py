@@ -23,8 +23,9 @@ if TYPE_CHECKING:
     from gpuprov.cluster.design import NodeDesign
     from gpuprov.cluster.files import Member
     from gpuprov.cluster.state import ClusterState
-    from gpuprov.drivers.base import Driver, File, ImageState
+    from gpuprov.drivers.base import Driver, File
     from gpuprov.planes.base import Plane, Render
+    from gpuprov.shapes.engine import ImageState
 
 _WORKERS = 8
 _COMMAND_BUDGET_S = 15.0

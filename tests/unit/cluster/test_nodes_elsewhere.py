@@ -14,7 +14,7 @@ from gpuprov.drivers.base import Unreadable
 from gpuprov.drivers.calls import MOST_OUTPUT_BYTES
 from gpuprov.host.remote.machine import RemoteMachine
 from gpuprov.host.remote.several import HostAnswer
-from gpuprov.spec.devices import Mount
+from gpuprov.shapes.node import Mount
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

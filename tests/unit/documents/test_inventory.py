@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,6 +9,7 @@ from gpuprov.core.errors import HostNotReady
 from gpuprov.documents.inventory import build_inventory, group_name, render_graph, render_script
 from gpuprov.drivers.base import LABEL_ACCESS, LABEL_FINGERPRINT
 from gpuprov.gpu.observe import observe
+from gpuprov.shapes.base import changed
 from gpuprov.workflows.read_inventory import read_inventory
 from tests.fakes.doors import door_of
 
@@ -79,8 +79,8 @@ def test_the_script_form_names_every_host_and_group(world: World) -> None:
 def test_what_is_foreign_or_unfinished_is_no_host(world: World) -> None:
     world.begin_with(2)
     nodes = world.driver.list_nodes()
-    foreign = replace(nodes[0], labels={})
-    unfinished = replace(nodes[1], labels={k: v for k, v in nodes[1].labels.items() if k != LABEL_FINGERPRINT})
+    foreign = changed(nodes[0], labels={})
+    unfinished = changed(nodes[1], labels={k: v for k, v in nodes[1].labels.items() if k != LABEL_FINGERPRINT})
     driver = world.driver
     driver.list_nodes = lambda: [foreign, unfinished]  # type: ignore[method-assign]
     assert read_inventory(seeing(world, driver)).hosts == {}
@@ -105,7 +105,7 @@ def test_a_host_whose_driver_is_broken_still_has_an_inventory(world: World) -> N
 
     world.begin_with(1)
     (node,) = world.driver.list_nodes()
-    real = replace(node, labels={**node.labels, LABEL_ACCESS: "raw"})
+    real = changed(node, labels={**node.labels, LABEL_ACCESS: "raw"})
     inventory = build_inventory([("lxd", real)], broken, host="h")
     (gpu,) = inventory.hosts["c000"]["gpuprov_gpus"]
     assert gpu["uuid"] == world.gpus.gpus[0].uuid

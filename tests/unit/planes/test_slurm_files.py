@@ -10,10 +10,9 @@ import pytest
 
 from gpuprov.cluster.files import Member, present_member, render_hosts
 from gpuprov.drivers.base import LABEL_ROLE
-from gpuprov.drivers.networks import Attachment
 from gpuprov.planes.slurm.facts import slurm_path
 from gpuprov.planes.slurm.files import Machine, render_slurm
-from gpuprov.spec.devices import CharDevice
+from gpuprov.shapes.node import Attachment, CharDevice
 from gpuprov.spec.models import ClusterSpec, NodesSpec, SlurmSpec
 from tests.fakes.engine import FakeNode
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import random
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from itertools import cycle
 from typing import TYPE_CHECKING, Any
@@ -21,6 +21,7 @@ from gpuprov.host.remote.lines import render_line
 from gpuprov.host.remote.places import Places
 from gpuprov.host.remote.several import ask_hosts
 from gpuprov.planes.across.leaving import SPARE_JOBS
+from gpuprov.shapes.base import changed
 from gpuprov.spanning.down_over_hosts import down_over_hosts
 from gpuprov.spanning.parts.over_hosts import find_spanning
 from tests.fakes.broken_member import BREAKS, HELLO, PATIENCE_S, PROGRESS, BrokenConnection
@@ -123,7 +124,7 @@ def without_serial(seen: dict[str, Any]) -> dict[str, Any]:
     """The number of the newest state says only how often something was changed."""
     for there in seen.values():
         there["networks"] = {
-            name: replace(network, labels={key: _SERIAL.sub("", text) for key, text in network.labels.items()})
+            name: changed(network, labels={key: _SERIAL.sub("", text) for key, text in network.labels.items()})
             for name, network in there["networks"].items()
         }
     return seen
