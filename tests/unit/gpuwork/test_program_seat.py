@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from gpuprov.shapes.program_rounds import RowSlice
 from gpuwork.programs import seat as seat_module
 from gpuwork.programs.build import build_library
 from gpuwork.programs.config import read_config
 from gpuwork.programs.prepare import prepare_run
 from gpuwork.programs.process import ProgramError, ProgramProcess
 from gpuwork.programs.seat import Seat
-from gpuwork.programs.slices import RowSlice
 from gpuwork.programs.table import write_table
 from gpuwork.programs.toolkit import STANDIN, find_toolkit
 from tests.fakes.programs import CUDA, write_program
