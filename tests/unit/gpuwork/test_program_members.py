@@ -8,6 +8,7 @@ import pytest
 
 from gpuprov.shapes.base import read
 from gpuprov.shapes.error import Error
+from gpuprov.shapes.program_answers import Updated
 from gpuprov.shapes.program_rounds import RoundShare, ShareAnswer, SliceResult
 from gpuprov.shapes.program_runs import ProgramFolder
 from gpuwork.errors import BatchError, WorkError
@@ -74,11 +75,12 @@ class Process:
     def __init__(self, rounds: int) -> None:
         self.rounds = rounds
 
-    def ask(self, verb: str, *_given: bytes, **_head: Any) -> tuple[dict[str, Any], list[bytes]]:
-        if verb == "update":
-            self.rounds -= 1
-            return {"done": self.rounds == 0}, [b"state"]
+    def ask(self, *_: object, **__: object) -> tuple[dict[str, Any], list[bytes]]:
         return {}, [b"xx"]
+
+    def learn(self, *_: object, **__: object) -> tuple[Updated, list[bytes]]:
+        self.rounds -= 1
+        return Updated(done=self.rounds == 0), [b"state"]
 
 
 def led(few: Few, rows: int = 16, rounds: int = 3) -> Leader:
