@@ -39,10 +39,10 @@ from gpuprov.planes.across.rows import node_row
 from gpuprov.planes.slurm.files import Machine, render_slurm
 from gpuprov.shapes.base import changed, encode, read, write
 from gpuprov.shapes.members import Offer, Room
+from gpuprov.shapes.node import CharDevice
 from gpuprov.shapes.nodes import ClusterStatus
 from gpuprov.shapes.whole import Member, WholeCluster
 from gpuprov.spec.addressing import node_name
-from gpuprov.spec.devices import CharDevice
 from gpuprov.spec.models import ClusterSpec, GpuSpec, HostSpec, NetworkSpec, NodesSpec
 from gpuprov.spec.serialize import dump_spec
 from gpuprov.verify.chain import judge_between

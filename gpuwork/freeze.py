@@ -9,9 +9,9 @@ import stat
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from gpuprov.shapes.limits import MIB
 from gpuwork.errors import Refused, StoreError
 from gpuwork.shared_folder import make_folder
-from gpuwork.units import MIB
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

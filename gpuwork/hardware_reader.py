@@ -8,9 +8,10 @@ import sys
 import uuid
 from typing import Any, Final
 
+from gpuprov.shapes.limits import MOST_GPUS
+
 _LIBRARY: Final = "libcuda.so.1"
 _NAME: Final = 256
-_MOST_GPUS: Final = 64
 # As cuda.h numbers them
 ATTRIBUTES: Final = {
     "largest_block": 1,
@@ -26,7 +27,7 @@ ATTRIBUTES: Final = {
 def main() -> None:
     """Print the GPUs, or why there are none."""
     try:
-        told: dict[str, Any] = {"gpus": read_devices(ctypes.CDLL(_LIBRARY))[:_MOST_GPUS], "reason": None}
+        told: dict[str, Any] = {"gpus": read_devices(ctypes.CDLL(_LIBRARY))[:MOST_GPUS], "reason": None}
     except (OSError, AttributeError, RuntimeError) as error:
         told = {"gpus": [], "reason": f"CUDA's driver: {error}"}
     sys.stdout.write(json.dumps(told))

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Final
 
+from gpuprov.shapes.limits import GIB, MIB
 from gpuwork.shared_folder import write_file
-from gpuwork.units import GIB, MIB
 from gpuwork.untrusted_files import read_limited
 
 if TYPE_CHECKING:

@@ -10,8 +10,9 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Final
 
 from gpuprov.shapes.faults import Fault
+from gpuprov.shapes.grids import RUNS
+from gpuprov.shapes.limits import GIB, MIB
 from gpuwork.errors import Refused
-from gpuwork.units import GIB, MIB
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 LEFT_OUT: Final = frozenset(
     {".git", ".hg", ".svn", ".venv", "venv", "__pycache__", ".mypy_cache", ".pytest_cache", ".ruff_cache", ".tox"}
 )
-RUNS: Final = "runs"  # results, whoever made them
 _ENVIRONMENT: Final = "pyvenv.cfg"  # is in every virtual environment
 _GIT_S: Final = 60
 _FIX = "keep data outside the project and give its path as a parameter, or name it in .gitignore"

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Final
 
-from gpuwork.units import MIB
+from gpuprov.shapes.limits import MIB
 from gpuwork.untrusted_files import read_limited
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import stat
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from gpuwork.units import MIB
+from gpuprov.shapes.limits import MIB
 
 if TYPE_CHECKING:
     from pathlib import Path

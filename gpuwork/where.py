@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from gpuprov.shapes.limits import MOST_GPUS
 from gpuwork.untrusted_files import read_limited
 
 if TYPE_CHECKING:
@@ -22,7 +23,6 @@ _LINE: Final = re.compile(r"GPU \d+: (?P<name>.{1,200}) \(UUID: (?P<uuid>GPU-[0-
 _UUID: Final = re.compile(r"(?:GPU|MIG)-[0-9a-fA-F/-]{4,80}")
 _FINGERPRINT: Final = re.compile(r"[0-9a-f]{8,64}")
 _LIMIT_S: Final = 10
-_MOST_GPUS: Final = 64
 _LINE_BYTES: Final = 100
 
 
@@ -64,7 +64,7 @@ def read_image(file: Path) -> str | None:
 def parse_list(listed: str, visible: str | None) -> tuple[tuple[str, ...], bool]:
     """UUIDs of the visible ones among what `nvidia-smi -L` lists, and whether any of them is simulated."""
     found = [(match["uuid"], match["name"]) for line in listed.splitlines() if (match := _LINE.fullmatch(line))]
-    found = found[:_MOST_GPUS]
+    found = found[:MOST_GPUS]
     names = dict(found)
     if visible is None:
         uuids = tuple(names)

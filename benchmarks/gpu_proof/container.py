@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from gpuprov.core.execution import Completed
     from gpuprov.gpu.models import DriverFiles, HostGpus
-    from gpuprov.spec.devices import CharDevice
+    from gpuprov.shapes.node import CharDevice
     from gpuprov.verify.models import Expectation, Observation
 
 NODE = "container"

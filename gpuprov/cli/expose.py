@@ -31,7 +31,7 @@ def command(
     The host is the one that has the node. The port can be reached from the host itself, and with `--listen 0.0.0.0`
     from every machine that reaches the host.
     """
-    from gpuprov.drivers.networks import LOCALLY, Exposure
+    from gpuprov.shapes.node import LOCALLY, Exposure
     from gpuprov.workflows.expose import expose
 
     more = [*(("--port", str(port)) if port is not None else ()), *(("--listen", listen) if listen is not None else ())]

@@ -14,8 +14,8 @@ from gpuprov.core.units import MIB
 if TYPE_CHECKING:
     from gpuprov.cli.session import Session
     from gpuprov.cluster.image_updates import ImageUpdates
-    from gpuprov.drivers.base import ImageState
     from gpuprov.shapes.choices import Engine
+    from gpuprov.shapes.engine import ImageState
     from gpuprov.shapes.images import ListedImage
 
 

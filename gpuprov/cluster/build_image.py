@@ -51,9 +51,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from gpuprov.core.reporter import Reporter
-    from gpuprov.drivers.base import Driver, ImageState
-    from gpuprov.drivers.networks import Attachment
+    from gpuprov.drivers.base import Driver
     from gpuprov.provision.recipe import Recipe
+    from gpuprov.shapes.engine import ImageState
+    from gpuprov.shapes.node import Attachment
     from gpuprov.shapes.records import RecipeRecord
 
 OWNER = "(images)"  # no cluster can have this name: an image belongs to all of them

@@ -14,8 +14,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from gpuprov.core.reporter import Reporter
-    from gpuprov.drivers.base import Driver, ImageState, NodeState
+    from gpuprov.drivers.base import Driver, NodeState
     from gpuprov.drivers.networks import NetworkState
+    from gpuprov.shapes.engine import ImageState
 
 LABEL_PURPOSE: Final = "gpuprov.purpose"
 PURPOSE: Final = "image build"  # of a bridge that goes with the build

@@ -33,18 +33,17 @@ from gpuprov.drivers.base import (
 from gpuprov.gpu.access import decide_access
 from gpuprov.gpu.order import VISIBLE, inner_environment
 from gpuprov.gpu.visible_devices import parse_visible
-from gpuprov.shapes.node import NodeLimits
-from gpuprov.spec.devices import CharDevice, Mount
+from gpuprov.shapes.node import CharDevice, Mount, NodeLimits
 from gpuprov.spec.variables import read_variables
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from gpuprov.cluster.placement import Place
-    from gpuprov.drivers.networks import Attachment
     from gpuprov.gpu.access import AccessKind
     from gpuprov.gpu.models import Gpu
     from gpuprov.shapes.choices import Sharing
+    from gpuprov.shapes.node import Attachment
     from gpuprov.spec.models import ClusterSpec, Role
 
 _CIRCUMSTANCES = ("access_reason", "gpu_types", "host_gpus", "host")

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 from gpuprov.cluster.design import changed_labels
 from gpuprov.core.redact import HIDDEN, is_secret
-from gpuprov.spec.devices import CharDevice
+from gpuprov.shapes.node import CharDevice
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
     from gpuprov.cluster.design import NodeDesign
-    from gpuprov.drivers.base import NodeState, Settings
-    from gpuprov.spec.devices import Mount
+    from gpuprov.drivers.base import NodeState
+    from gpuprov.shapes.node import Mount, Settings
 
 _NO_DRIFT = ("gpuprov.version", "gpuprov.fingerprint")
 _TOLD = 3  # devices or mounts in one line; a driver brings more than a dozen files

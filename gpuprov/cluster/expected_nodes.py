@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from gpuprov.cluster.state import ClusterState
     from gpuprov.drivers.base import NodeState
     from gpuprov.gpu.models import Gpu, HostGpus
+    from gpuprov.shapes.node import CharDevice
     from gpuprov.shapes.whole import Member
-    from gpuprov.spec.devices import CharDevice
     from gpuprov.verify.models import Observation
 
 # A rule that opens every GPU opens this one too, on a host of one GPU as well; 254 and 255 are modeset and control.

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from gpuprov.drivers.base import NodeState
     from gpuprov.gpu.models import Gpu
     from gpuprov.shapes.choices import Sharing
-    from gpuprov.spec.devices import CharDevice
+    from gpuprov.shapes.node import CharDevice
 
 
 def leased_uuids(node: NodeState) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from gpuprov.drivers.base import ImageState
+    from gpuprov.shapes.engine import ImageState
 
 REFRESH: Final = "sudo gpuprov host prepare --refresh"
 DAY_S: Final = 24 * 3600.0

@@ -8,17 +8,18 @@ from gpuprov.cluster.build_image import BuildSite
 from gpuprov.cluster.recipes import recipe_for
 from gpuprov.core.errors import EngineError
 from gpuprov.drivers.base import LABEL_FINGERPRINT, File
-from gpuprov.drivers.networks import Attachment
 from gpuprov.gpu.wheels import image_wheels
+from gpuprov.shapes.node import Attachment
 from gpuprov.spec.addressing import capacity, gateway, mac, public_address
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from gpuprov.drivers.base import Driver, ImageState
+    from gpuprov.drivers.base import Driver
     from gpuprov.gpu.models import HostGpus
     from gpuprov.provision.plane_recipe import Init, PlaneRecipe
     from gpuprov.provision.recipe import Recipe
+    from gpuprov.shapes.engine import ImageState
     from gpuprov.spec.models import ClusterSpec
 
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Literal
 from gpuprov.cluster.drift import changed_settings
 from gpuprov.core.errors import UsageError
 from gpuprov.drivers.base import LABEL_BEGUN, LABEL_CLUSTER, LABEL_HOST_PORTS, LABEL_HOSTS, LABEL_VERSION
-from gpuprov.drivers.networks import Attachment, NetworkRequest
+from gpuprov.drivers.networks import NetworkRequest
+from gpuprov.shapes.node import Attachment
 from gpuprov.spec.addressing import gateway, mac
 from gpuprov.spec.host_ports import describe_host_ports
 from gpuprov.spec.models import ClusterSpec, NodesSpec, OverlaySpec
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from ipaddress import IPv4Interface
 
     from gpuprov.cluster.state import ClusterState
-    from gpuprov.drivers.base import Settings
+    from gpuprov.shapes.node import Settings
     from gpuprov.spec.models import NetworkSpec
 
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 from gpuprov.cluster import services
 from gpuprov.cluster.files import seed_files
 from gpuprov.cluster.order_label import renew_text
-from gpuprov.cluster.replacements import exposures_of
 from gpuprov.cluster.secrets import ensure_ssh_key, undo_new_keys
 from gpuprov.core.side_by_side import each
-from gpuprov.drivers.base import LABEL_FINGERPRINT, LABEL_IMAGE, LABEL_ORDER, LABEL_RECIPE, File, ImageState
+from gpuprov.drivers.base import LABEL_FINGERPRINT, LABEL_IMAGE, LABEL_ORDER, LABEL_RECIPE, File
+from gpuprov.shapes.engine import ImageState
 from gpuprov.spec.addressing import gateway
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def create_nodes(
             fingerprint = {LABEL_FINGERPRINT: request.labels[LABEL_FINGERPRINT]}
             unfinished = {key: value for key, value in request.labels.items() if key not in fingerprint}
             driver.clone_node(copied.source, replace(request, labels=unfinished))
-        for exposure in exposures_of(old) if old else ():
+        for exposure in old.exposed if old else ():
             driver.expose(design.name, exposure)
         reporter.node(design.name, "starting")
         driver.start_node(design.name)

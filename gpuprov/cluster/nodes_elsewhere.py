@@ -20,8 +20,8 @@ from gpuprov.host.remote.install_paths import PROGRAM
 from gpuprov.host.remote.several import told_by
 from gpuprov.shapes.base import of_object
 from gpuprov.shapes.members import ClusterNodes, NodeRun, ToldNetwork, ToldNode
+from gpuprov.shapes.node import Mount
 from gpuprov.shapes.orders import ClusterNodesOrder, NodeRunOrder
-from gpuprov.spec.devices import Mount
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -43,9 +43,10 @@ if TYPE_CHECKING:
 
     from gpuprov.cluster.placement import Place
     from gpuprov.cluster.state import ClusterState
-    from gpuprov.drivers.base import NodeRequest, NodeState, Settings
+    from gpuprov.drivers.base import NodeRequest, NodeState
     from gpuprov.drivers.capabilities import Capability
     from gpuprov.drivers.networks import NetworkRequest
+    from gpuprov.shapes.node import Settings
     from gpuprov.spec.models import JobsSpec
 
 _RECORDED: Final = re.compile(r"(\S+: )?record jobs\.")  # a line of a plan, over hosts with its host

@@ -24,9 +24,8 @@ from gpuprov.drivers.base import (
     LABEL_SHARING,
     NodeState,
 )
-from gpuprov.drivers.networks import Exposure
-from gpuprov.shapes.base import of_object, parse_json, read, write
-from gpuprov.shapes.records import ReplacedPort, Replacement
+from gpuprov.shapes.base import parse_json, read, write
+from gpuprov.shapes.records import Replacement
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -48,8 +47,7 @@ _LABELS: Final = (
 def replacement_of(node: NodeState) -> Replacement:
     """What has to be known of a node once it is gone."""
     labels = {label: node.labels[label] for label in _LABELS if node.labels.get(label)}
-    ports = tuple(of_object(ReplacedPort, exposure) for exposure in node.exposed)
-    return Replacement(name=node.name, id=node.id, labels=labels, host=node.host, exposed=ports)
+    return Replacement(name=node.name, id=node.id, labels=labels, host=node.host, exposed=node.exposed)
 
 
 def read_replacements(state: ClusterState) -> dict[str, Replacement]:
@@ -85,11 +83,6 @@ def _read(text: str) -> list[Replacement]:
 def dump_replacements(replacements: Mapping[str, Replacement]) -> str:
     """What `read_replacements` reads."""
     return json.dumps([write(one) for one in replacements.values()], sort_keys=True) if replacements else ""
-
-
-def exposures_of(one: Replacement) -> tuple[Exposure, ...]:
-    """The ports that led to the old node."""
-    return tuple(Exposure(host_port=at.host_port, node_port=at.node_port, listen=at.listen) for at in one.exposed)
 
 
 def ghost_of(one: Replacement) -> NodeState:

@@ -10,6 +10,7 @@ from gpuprov.core.errors import UsageError
 from gpuprov.core.names import fold, name_cluster
 from gpuprov.core.side_by_side import ask_side_by_side
 from gpuprov.drivers.base import LABEL_BEGUN, LABEL_CLUSTER, LABEL_GPUS, LABEL_ROLE, LABEL_SPEC
+from gpuprov.shapes.base import changed
 from gpuprov.spec.models import ClusterSpec
 from gpuprov.spec.serialize import load_spec_json
 from gpuprov.spec.shared_folder import SHARED, folder_of
@@ -148,7 +149,7 @@ def with_current_gpus(state: ClusterState, gpus: HostGpus) -> ClusterState:
 
     def renamed(nodes: Iterable[NodeState]) -> tuple[NodeState, ...]:
         return tuple(
-            replace(
+            changed(
                 node,
                 labels={**node.labels, LABEL_GPUS: ",".join(map(gpus.current, node.labels[LABEL_GPUS].split(",")))},
             )

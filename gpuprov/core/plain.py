@@ -7,8 +7,9 @@ from typing import Any
 
 
 def plain_fields(value: object) -> dict[str, Any]:
-    """The fields of a frozen dataclass by name, with those of dataclasses within it; other values are not copied."""
-    return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}  # type: ignore[arg-type]
+    """The fields of a frozen dataclass or shape by name, with those within it; other values are not copied."""
+    names = getattr(value, "__struct_fields__", None) or [field.name for field in fields(value)]  # type: ignore[arg-type]
+    return {name: _plain(getattr(value, name)) for name in names}
 
 
 def _plain(value: Any) -> Any:  # noqa: ANN401 - whatever a field holds
@@ -16,4 +17,4 @@ def _plain(value: Any) -> Any:  # noqa: ANN401 - whatever a field holds
         return [_plain(one) for one in value]
     if isinstance(value, dict):
         return {key: _plain(one) for key, one in value.items()}
-    return plain_fields(value) if is_dataclass(value) else value
+    return plain_fields(value) if is_dataclass(value) or hasattr(value, "__struct_fields__") else value

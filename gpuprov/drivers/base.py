@@ -9,23 +9,21 @@ outside gpuprov, is ever changed or removed: NotOurs is raised instead.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from gpuprov.core.errors import EngineError
-from gpuprov.shapes.node import NodeLimits, NodeStatus
+from gpuprov.shapes.node import ShownNode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from gpuprov.core.disk import Disk, StorageUse
     from gpuprov.drivers.capabilities import Capability
-    from gpuprov.drivers.foreign import Origin
-    from gpuprov.drivers.networks import Attachment, Exposure, NetworkRequest, NetworkState
+    from gpuprov.drivers.networks import NetworkRequest, NetworkState
     from gpuprov.gpu.access import EngineAccess
-    from gpuprov.shapes.engine import EngineFacts
-    from gpuprov.spec.devices import CharDevice, Mount
+    from gpuprov.shapes.engine import EngineFacts, ImageState, Origin
+    from gpuprov.shapes.node import Attachment, CharDevice, Exposure, Mount, Settings
 
 LABEL_CLUSTER = "gpuprov.cluster"
 LABEL_ROLE = "gpuprov.role"
@@ -121,55 +119,17 @@ class NodeRequest:
     host: str = ""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Setting:
-    """One thing an engine was told of a node or network besides its labels, in words.
+class NodeState(ShownNode, frozen=True, kw_only=True):
+    """What the engine says of an instance, ours or not; a foreign one has no labels.
 
     Attributes:
-        live: Whether a change takes effect without a restart of the node.
-    """
-
-    value: str
-    live: bool = True
-
-
-Settings = Mapping[str, Setting]
-
-
-@dataclass(frozen=True, kw_only=True)
-class NodeState:
-    """What the engine says of an instance, ours or not.
-
-    Attributes:
-        host: Name of the host that it is on.
-        labels: Our labels, without engine prefix; empty where the instance is foreign.
-        addresses: IPv4 addresses that its configuration fixes, also while it is stopped; interface to `address/prefix`.
-        devices: Character devices passed into it.
-        exposed: Host ports forwarded into it.
-        environment: Variables that its configuration sets, without those of its image; empty where the engine does
-            not list them.
-        settings: Everything else the engine was told, to compare with `Driver.settings`.
-        limits: Those of its settings that limit it.
         id: The engine's own name for this very instance; another one of the same name has another.
         copy_of: Set where the instance is foreign because it has the labels of another one.
         member: Set where the instance is not on this host, but on that member of the engine's own cluster; it is
             foreign then, and its name alone counts.
     """
 
-    name: str
-    status: NodeStatus
-    labels: Mapping[str, str] = field(default_factory=dict)
-    addresses: Mapping[str, str] = field(default_factory=dict)
-    devices: tuple[CharDevice, ...] = ()
-    mounts: tuple[Mount, ...] = ()
-    exposed: tuple[Exposure, ...] = ()
-    snapshots: tuple[str, ...] = ()
-    privileged: bool = False
-    environment: Mapping[str, str] = field(default_factory=dict)
-    settings: Settings = field(default_factory=dict)
-    limits: NodeLimits = field(default_factory=NodeLimits)
-    host: str = ""
-    id: str = field(default="", compare=False)
+    id: str = ""
     copy_of: Origin | None = None
     member: str = ""
 
@@ -182,17 +142,6 @@ class NodeState:
     def complete(self) -> bool:
         """Whether its creation ran to the end."""
         return LABEL_FINGERPRINT in self.labels
-
-
-@dataclass(frozen=True, kw_only=True)
-class ImageState:
-    """An image of ours (labelled) or of the user's; `id` is what NodeRequest.image takes."""
-
-    id: str
-    name: str
-    labels: Mapping[str, str] = field(default_factory=dict)
-    size_bytes: int | None = None
-    created: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpuprov.core.errors import EngineError, NotOurs
@@ -15,22 +14,6 @@ if TYPE_CHECKING:
 LIST_ALL = "list what exists: gpuprov list --all"
 _ADOPT = "if it replaces the node: {command} config set {{name}} user.gpuprov.self={{name}}"
 _REPLACES = {command: _ADOPT.format(command=command) for command in ("lxc", "incus")}
-
-
-@dataclass(frozen=True, kw_only=True)
-class Origin:
-    """Whose labels something has that was copied or renamed outside gpuprov; it is foreign.
-
-    Attributes:
-        name: Of the node, network or image; empty where the labels do not tell.
-        cluster: That the labels name.
-    """
-
-    name: str
-    cluster: str = ""
-
-    def __str__(self) -> str:
-        return f"a copy of {self.name or 'another node'}"
 
 
 class NetworkInUse(EngineError):

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from gpuprov.core.errors import EngineError
@@ -25,6 +24,7 @@ from gpuprov.drivers.isolation_rules import (
     plan_isolation,
     plan_release,
 )
+from gpuprov.shapes.base import changed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -48,7 +48,7 @@ def tell_isolated(bridges: Iterable[NetworkState]) -> list[NetworkState]:
 
 
 def _told(network: NetworkState, chains: Mapping[str, Chain]) -> NetworkState:
-    return replace(
+    return changed(
         network,
         isolated=is_isolated(network.bridge, chains),
         guarded=is_guarded(network.bridge, chains, _ports_of(network.labels)),

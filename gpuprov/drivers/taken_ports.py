@@ -9,7 +9,7 @@ from gpuprov.core.errors import EngineError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from gpuprov.drivers.networks import Exposure
+    from gpuprov.shapes.node import Exposure
 
 
 def refuse_forwarded(exposure: Exposure, name: str, exposed: Iterable[Exposure]) -> None:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from gpuprov.gpu.models import Gpu, HostGpus
-    from gpuprov.spec.devices import CharDevice, Mount
+    from gpuprov.shapes.node import CharDevice, Mount
 
 CDI_KIND: Final = "nvidia.com/gpu"  # of a device, as engines and CDI files write it
 EngineAccess = Literal["cdi", "nvidia-runtime"]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
 from gpuprov.core.errors import HostNotReady
-from gpuprov.spec.devices import CharDevice
+from gpuprov.shapes.node import CharDevice
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -5,23 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from gpuprov.core.errors import HostNotReady
-from gpuprov.spec.devices import Mount
+from gpuprov.gpu.libraries import SONAMES, TRIPLETS
+from gpuprov.shapes.node import Mount
 
 if TYPE_CHECKING:
     from gpuprov.gpu.models import DriverFiles
 
-# File stem to the name that programs load it by. The least that CUDA, NVML and nvidia-smi need.
-SONAMES: Final = {
-    "libcuda": "libcuda.so.1",
-    "libnvidia-cfg": "libnvidia-cfg.so.1",
-    "libnvidia-gpucomp": "libnvidia-gpucomp.so.{version}",
-    "libnvidia-ml": "libnvidia-ml.so.1",
-    "libnvidia-nvvm": "libnvidia-nvvm.so.4",
-    "libnvidia-nvvm70": "libnvidia-nvvm70.so.4",
-    "libnvidia-ptxjitcompiler": "libnvidia-ptxjitcompiler.so.1",
-}
 _REQUIRED: Final = ("libcuda", "libnvidia-ml", "libnvidia-ptxjitcompiler")
-TRIPLETS: Final = ("x86_64-linux-gnu", "aarch64-linux-gnu")
 
 
 def plan_library_mounts(driver: DriverFiles) -> tuple[Mount, ...]:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from gpuprov.spec.devices import CharDevice
+    from gpuprov.shapes.node import CharDevice
 
 
 def stat_nodes(root: Path, devices: Sequence[CharDevice]) -> dict[str, NodeStat]:

@@ -35,8 +35,7 @@ if TYPE_CHECKING:
     from gpuprov.host.links import Link
     from gpuprov.host.lxcfs import LxcfsMount
     from gpuprov.shapes.engine import EngineFacts
-    from gpuprov.shapes.node import NodeLimits
-    from gpuprov.spec.devices import CharDevice
+    from gpuprov.shapes.node import CharDevice, NodeLimits
     from gpuprov.spec.models import GpuMode
 
 CACHE_FOLDER = "var"  # images are built from what lies in a cache below it

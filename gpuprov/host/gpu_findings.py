@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from gpuprov.gpu.device_nodes import NodeStat
     from gpuprov.gpu.models import DriverFiles, HostGpus
     from gpuprov.host.facts import HostFacts
-    from gpuprov.spec.devices import CharDevice
+    from gpuprov.shapes.node import CharDevice
 
 UVM = "/dev/nvidia-uvm"
 CAPABILITIES = "/dev/nvidia-caps/"

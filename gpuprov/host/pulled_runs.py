@@ -11,14 +11,13 @@ from gpuprov.core.errors import EngineError, HostNotReady, UsageError
 from gpuprov.core.printable import printable
 from gpuprov.core.report_file import ReportFile
 from gpuprov.core.units import MIB
+from gpuprov.shapes.grids import RUNS, VALUES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
     from pathlib import Path
 
-RUNS: Final = "runs"
 TABLE: Final = "results.csv"
-_VALUES: Final = "param2val.yaml"
 _MOST_VALUES: Final = 4 * MIB
 _RUN_DEPTH: Final = 2
 
@@ -88,7 +87,7 @@ class PulledRuns:
             if values is None:
                 raise EngineError(
                     f"the values of {param} were not received",
-                    evidence=f"{_VALUES} is missing, or has more than {_MOST_VALUES} bytes",
+                    evidence=f"{VALUES} is missing, or has more than {_MOST_VALUES} bytes",
                     fix="run the same command again",
                 )
             if not (here.is_symlink() or here.exists()):
@@ -98,7 +97,7 @@ class PulledRuns:
         try:
             for param in new:
                 (self.folder / param).mkdir()
-                (place / param / _VALUES).rename(self.folder / param / _VALUES)
+                (place / param / VALUES).rename(self.folder / param / VALUES)
             for name in came:
                 (place / name).rename(self.folder / name)
         except OSError as error:
@@ -122,7 +121,7 @@ def only(names: Collection[str]) -> Callable[[tuple[str, ...]], bool]:
     params = {name.partition("/")[0] for name in names}
 
     def wants(parts: tuple[str, ...]) -> bool:
-        if len(parts) >= _RUN_DEPTH and parts[1:] != (_VALUES,):
+        if len(parts) >= _RUN_DEPTH and parts[1:] != (VALUES,):
             return "/".join(parts[:_RUN_DEPTH]) in names
         return not parts or parts[0] in params
 
@@ -130,7 +129,7 @@ def only(names: Collection[str]) -> Callable[[tuple[str, ...]], bool]:
 
 
 def _values(param: Path) -> bytes | None:
-    path = param / _VALUES
+    path = param / VALUES
     try:
         if path.is_symlink() or path.stat().st_size > _MOST_VALUES:
             return None

@@ -24,11 +24,12 @@ if TYPE_CHECKING:
 
     from gpuprov.cluster.state import ClusterState
     from gpuprov.core.reporter import Reporter
-    from gpuprov.drivers.base import Driver, File, ImageState, NodeState
+    from gpuprov.drivers.base import Driver, File, NodeState
     from gpuprov.planes.work.job_desk import JobDesk
     from gpuprov.planes.work.job_room import JobRoom
     from gpuprov.planes.work.queue_page import QueuePage
     from gpuprov.provision.plane_recipe import Init
+    from gpuprov.shapes.engine import ImageState
     from gpuprov.shapes.whole import Member
     from gpuprov.spec.rule import SpecRule
     from gpuprov.spec.shared_folder import ServiceFolder

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from gpuprov.assets import get_asset
 from gpuprov.core.excerpt import excerpt
+from gpuprov.shapes.base import parse_json, read
+from gpuprov.shapes.jobs import LeftProcess, LeftProcesses
 from gpuprov.verify.finding import failed, passed, unknown
 
 if TYPE_CHECKING:
@@ -21,21 +21,6 @@ first=$(python3 -I -c "$1" "$2") && running=$(eval "$3") && second=$(python3 -I 
 echo "$first"; echo $running; echo "$second"
 """
 _TOLD: Final = 3
-
-
-@dataclass(frozen=True, kw_only=True)
-class LeftProcess:
-    """A process with the marks of a job.
-
-    Attributes:
-        of: The job.
-        owned: Whether somebody works on that job.
-    """
-
-    pid: int
-    of: str
-    owned: bool
-    command: str
 
 
 def ask_left(variable: str, *, running: str = "true", timeout_s: float) -> dict[str, object]:
@@ -66,12 +51,5 @@ def parse_left(said: str) -> tuple[LeftProcess, ...]:
     return tuple(one for one in before if one in after and not one.owned and one.of not in jobs)
 
 
-def _read(line: str) -> list[LeftProcess]:
-    found = []
-    for entry in json.loads(line):
-        pid, of, owned, command = (entry[key] for key in ("pid", "of", "owned", "command"))
-        kinds = zip((pid, of, owned, command), (int, str, bool, str), strict=True)
-        if not all(isinstance(value, kind) for value, kind in kinds):
-            raise TypeError("a process is not described as it should be")
-        found.append(LeftProcess(pid=pid, of=of, owned=owned, command=command))
-    return found
+def _read(line: str) -> tuple[LeftProcess, ...]:
+    return read(LeftProcesses, {"processes": parse_json(line)}).processes

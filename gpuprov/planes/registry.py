@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from gpuprov.cluster.surroundings import Surroundings
     from gpuprov.host.base import Host
     from gpuprov.planes.base import Plane
-    from gpuprov.spec.devices import Mount
+    from gpuprov.shapes.node import Mount
     from gpuprov.spec.draft import Draft
     from gpuprov.spec.models import ClusterSpec, Role
     from gpuprov.spec.rule import SpecRule

@@ -149,6 +149,12 @@ def write(shape: Shape) -> dict[str, Any]:
     return told
 
 
+def as_values(shape: Shape) -> dict[str, Any]:
+    """The shape as plain values, bytes among them, for what carries these; `read` reads it."""
+    told: dict[str, Any] = msgspec.to_builtins(shape, builtin_types=(bytes,))
+    return told
+
+
 def encode(shape: Shape) -> bytes:
     """The shape as JSON; half a character, as in a name that is not UTF-8, is escaped, and `read` refuses it."""
     try:

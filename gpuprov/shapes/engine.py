@@ -9,7 +9,7 @@ from msgspec import UNSET, UnsetType
 
 from gpuprov.shapes.base import PartDocument, Shape
 from gpuprov.shapes.choices import Engine
-from gpuprov.shapes.node import NodeLimits, NodeStatus, ShownDevice, ShownExposure, ShownMount, ShownSetting
+from gpuprov.shapes.node import CharDevice, Exposure, Mount, NodeLimits, NodeStatus, Setting
 from gpuprov.shapes.words import Number, Size, Word, Words
 
 
@@ -66,24 +66,32 @@ class FoundNode(Shape, frozen=True, kw_only=True):
     addresses: Mapping[str, str]
     host: str | UnsetType = UNSET
     labels: Mapping[str, str] | UnsetType = UNSET
-    devices: tuple[ShownDevice, ...] | UnsetType = UNSET
-    mounts: tuple[ShownMount, ...] | UnsetType = UNSET
-    exposed: tuple[ShownExposure, ...] | UnsetType = UNSET
+    devices: tuple[CharDevice, ...] | UnsetType = UNSET
+    mounts: tuple[Mount, ...] | UnsetType = UNSET
+    exposed: tuple[Exposure, ...] | UnsetType = UNSET
     snapshots: tuple[str, ...] | UnsetType = UNSET
     privileged: bool | UnsetType = UNSET
     environment: Mapping[str, str] | UnsetType = UNSET
-    settings: Mapping[str, ShownSetting] | UnsetType = UNSET
+    settings: Mapping[str, Setting] | UnsetType = UNSET
     limits: NodeLimits | UnsetType = UNSET
     id: str | UnsetType = UNSET
     copy_of: str | UnsetType | None = UNSET
     member: str | UnsetType = UNSET
 
 
-class FoundOrigin(Shape, frozen=True, kw_only=True):
-    """Whose labels something has that was copied or renamed outside gpuprov."""
+class Origin(Shape, frozen=True, kw_only=True):
+    """Whose labels something has that was copied or renamed outside gpuprov; it is foreign.
+
+    Attributes:
+        name: Of the node, network or image; empty where the labels do not tell.
+        cluster: That the labels name.
+    """
 
     name: str
-    cluster: str
+    cluster: str = ""
+
+    def __str__(self) -> str:
+        return f"a copy of {self.name or 'another node'}"
 
 
 class FoundNetwork(Shape, frozen=True, kw_only=True):
@@ -101,25 +109,25 @@ class FoundNetwork(Shape, frozen=True, kw_only=True):
 
     name: str
     managed: bool
-    address: str | None
-    labels: Mapping[str, str]
-    settings: Mapping[str, ShownSetting]
-    subnets: tuple[str, ...]
-    isolated: bool | None
-    guarded: bool | None
-    refused: Size | None
-    copy_of: FoundOrigin | None
-    joinable: str
+    address: str | None = None
+    labels: Mapping[str, str] = {}
+    settings: Mapping[str, Setting] = {}
+    subnets: tuple[str, ...] = ()
+    isolated: bool | None = None
+    guarded: bool | None = None
+    refused: Size | None = None
+    copy_of: Origin | None = None
+    joinable: str = ""
 
 
-class FoundImage(Shape, frozen=True, kw_only=True):
+class ImageState(Shape, frozen=True, kw_only=True):
     """An image that gpuprov made."""
 
     id: str
     name: str
-    labels: Mapping[str, str]
-    size_bytes: Size | None
-    created: str
+    labels: Mapping[str, str] = {}
+    size_bytes: Size | None = None
+    created: str = ""
 
 
 class FactsOfEngine(PartDocument, frozen=True, kw_only=True, tag="gpuprov.engine-facts/v1"):
@@ -166,4 +174,4 @@ class ImagesOfEngine(PartDocument, frozen=True, kw_only=True, tag="gpuprov.engin
 
     host: str
     engine: Engine
-    images: tuple[FoundImage, ...]
+    images: tuple[ImageState, ...]

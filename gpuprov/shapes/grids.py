@@ -14,6 +14,9 @@ from gpuprov.shapes.job_order import JobOrder
 from gpuprov.shapes.jobs import JobId, OfCluster, SubmissionId
 from gpuprov.shapes.words import PYTHON_NAME, ExitStatus, Hash, HostName, Moment, Number, Path, Seconds, Word
 
+RUNS = "runs"  # of a project: the folder of its results
+VALUES = "param2val.yaml"  # in the folder of a combination
+HEAD = ("param_name", "job_name")  # of the table of runs: its first columns
 RunState = Literal["done", "failed", "running", "waiting"]
 _PARAM = r"param_[0-9]{3,6}"
 _MOMENT = r"[0-9]{4}(-[0-9]{2}){5}"

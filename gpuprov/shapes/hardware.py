@@ -14,7 +14,7 @@ Amount = Annotated[int, Meta(ge=0, le=2**62)]
 Threads = Annotated[int, Meta(ge=1, le=10**6)]
 Processors = Annotated[str, Meta(max_length=200)]
 Reason = Annotated[str, Meta(max_length=1000)]
-_WARP = 32
+WARP = 32
 Uuid = Annotated[str, Meta(max_length=100)]
 
 
@@ -41,7 +41,7 @@ class CudaDevice(Shape, frozen=True, kw_only=True):
     def block_size_hint(self) -> int:
         """A number of threads for a block that suits most kernels."""
         room = self.threads_of_multiprocessor / max(1, self.blocks_of_multiprocessor)
-        return max(_WARP, int((self.largest_block + room) / 2) // _WARP * _WARP)
+        return max(WARP, int((self.largest_block + room) / 2) // WARP * WARP)
 
 
 class CudaDevices(Shape, frozen=True, kw_only=True):

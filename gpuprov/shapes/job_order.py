@@ -11,11 +11,10 @@ from typing import Annotated, Any, ClassVar
 from msgspec import Meta, field
 
 from gpuprov.shapes.base import Record
-from gpuprov.shapes.limits import LEAST_BYTES, LONGEST_S, MOST_BYTES, MOST_RUNS, MOST_WORDS
+from gpuprov.shapes.limits import DEEPEST, LEAST_BYTES, LONGEST_S, MOST_BYTES, MOST_RUNS, MOST_WORDS
 from gpuprov.shapes.words import PYTHON_NAME, Path
 
 NUMBER = "{n}"  # is the number of the run, where there is a count
-DEEPEST = 8
 Runs = Annotated[int, Meta(ge=1, le=MOST_RUNS)]
 TimeLimit = Annotated[int, Meta(ge=1, le=LONGEST_S, extra={"allowed": f"1 to {LONGEST_S:,} seconds"})]
 Memory = Annotated[int, Meta(ge=LEAST_BYTES, le=MOST_BYTES, extra={"allowed": "1 MiB to 1 PiB"})]

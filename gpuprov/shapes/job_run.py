@@ -8,10 +8,9 @@ from msgspec import Meta
 
 from gpuprov.shapes.base import Record, Shape
 from gpuprov.shapes.job_order import Runs
-from gpuprov.shapes.limits import MOST_RUNS
+from gpuprov.shapes.limits import MOST_GPUS, MOST_RUNS
 from gpuprov.shapes.words import ExitStatus, Hash, HostName, Moment, Number
 
-MOST_GPUS = 64
 Gpu = Annotated[str, Meta(pattern=r"^[A-Za-z0-9/-]{1,100}\Z")]
 System = Literal["slurm", "workers"]
 RunState = Literal["waiting", "running", "done", "failed", "cancelled"]

@@ -186,3 +186,23 @@ class JobChecked(Record, frozen=True, kw_only=True, tag="gpuprov.job-checked/v1"
 def is_job_id(text: str) -> bool:
     """Whether a job can have this id."""
     return re.match(_JOB_ID, text) is not None
+
+
+class LeftProcess(Shape, frozen=True, kw_only=True):
+    """A process with the marks of a job.
+
+    Attributes:
+        of: The job.
+        owned: Whether somebody works on that job.
+    """
+
+    pid: int
+    of: str
+    owned: bool
+    command: str
+
+
+class LeftProcesses(Shape, frozen=True, kw_only=True):
+    """What `gpuwork/jobs/leftovers.py` prints in a node."""
+
+    processes: tuple[LeftProcess, ...]

@@ -1,6 +1,10 @@
 """What jobs and annealing can ask for at most; needs no package, as the command line tells it too."""
 
 MOST_RUNS = 10_000
+MOST_WORKERS = 1000  # of a program
+MOST_GPUS = 64  # of a machine
+DEEPEST = 8  # so deep arguments and the values of a grid are nested
+PIECE_BYTES = 256 * 1024  # of a log, in one answer
 MOST_WORDS = 10_000
 MOST_CHAINS = 100_000_000
 LONGEST_S = 365 * 24 * 3600

@@ -13,7 +13,7 @@ from msgspec import UNSET, Meta, Raw, UnsetType, field
 
 from gpuprov.shapes.base import Document, Shape
 from gpuprov.shapes.choices import Engine
-from gpuprov.shapes.node import NodeStatus, ShownMount
+from gpuprov.shapes.node import Mount, NodeStatus
 from gpuprov.shapes.nodes import NodeRow
 from gpuprov.shapes.whole import TunnelKeyIfAny, WholeCluster
 from gpuprov.shapes.words import Word, Words
@@ -182,7 +182,7 @@ class ToldNode(Shape, frozen=True, kw_only=True):
     name: Word
     status: NodeStatus
     labels: Mapping[str, str]
-    mounts: tuple[ShownMount, ...]
+    mounts: tuple[Mount, ...]
 
 
 class ToldNetwork(Shape, frozen=True, kw_only=True):

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Literal
 
-from msgspec import Meta
+from msgspec import Meta, field
 
 from gpuprov.shapes.base import Document, Shape
 from gpuprov.shapes.limits import GIB
 from gpuprov.shapes.words import Size
 
+LOCALLY, EVERYWHERE = "127.0.0.1", "0.0.0.0"  # noqa: S104 - where a forwarded port of the host may listen
 Port = Annotated[int, Meta(ge=1, le=65535)]
 NodeStatus = Literal["running", "stopped", "frozen", "error"]
 
@@ -35,40 +36,63 @@ class NodeLimits(Shape, frozen=True, kw_only=True):
         return f"{processes}, {memory}, {cpus}"
 
 
-class ShownDevice(Shape, frozen=True, kw_only=True):
+class CharDevice(Shape, frozen=True, kw_only=True):
     """A character device in the node."""
 
     path: str
     major: int
     minor: int
-    mode: int
+    mode: int = 0o666
 
 
-class ShownMount(Shape, frozen=True, kw_only=True):
+class Mount(Shape, frozen=True, kw_only=True):
     """A file or folder of the host that appears in the node at `target`."""
 
     source: str
     target: str
-    read_only: bool
+    read_only: bool = True
 
 
-class ShownExposure(Shape, frozen=True, kw_only=True):
+class Attachment(Shape, frozen=True, kw_only=True):
+    """One network interface of a node.
+
+    Attributes:
+        network: Name of the bridge.
+        interface: Name inside the node, `eth0` or `eth1`.
+        kind: `veth` (reaches host and outside) or `macvlan` (reaches other nodes only).
+        address: Static IPv4 address with prefix length, such as `10.0.3.2/24`.
+        mac: Fixed MAC address.
+        gateway: Default route, or None.
+    """
+
+    network: str
+    interface: str
+    kind: Literal["veth", "macvlan"]
+    address: str
+    mac: str
+    gateway: str | None = None
+
+
+class Exposure(Shape, frozen=True, kw_only=True):
     """A port of the host that leads to a port of the node."""
 
     host_port: Port
     node_port: Port
-    listen: str
+    listen: str = LOCALLY
 
 
-class ShownSetting(Shape, frozen=True, kw_only=True):
-    """One of the engine's own settings that gpuprov made.
+class Setting(Shape, frozen=True, kw_only=True):
+    """One of the engine's own settings that gpuprov made, in words.
 
     Attributes:
         live: Whether it can be changed while the node runs.
     """
 
     value: str
-    live: bool
+    live: bool = True
+
+
+Settings = Mapping[str, Setting]
 
 
 class ShownNode(Shape, frozen=True, kw_only=True):
@@ -76,23 +100,25 @@ class ShownNode(Shape, frozen=True, kw_only=True):
 
     Attributes:
         host: Name of the host that it is on.
-        addresses: Interface to address.
+        labels: Without the engine's prefix.
+        addresses: Interface to address, as its configuration has them, also while it is stopped.
+        environment: As its configuration sets it, without that of its image.
         settings: The engine's own settings that gpuprov made.
     """
 
     name: str
     status: NodeStatus
-    labels: Mapping[str, str]
-    addresses: Mapping[str, str]
-    devices: tuple[ShownDevice, ...]
-    mounts: tuple[ShownMount, ...]
-    exposed: tuple[ShownExposure, ...]
-    snapshots: tuple[str, ...]
-    privileged: bool
-    environment: Mapping[str, str]
-    settings: Mapping[str, ShownSetting]
-    limits: NodeLimits
-    host: str
+    labels: Mapping[str, str] = {}
+    addresses: Mapping[str, str] = {}
+    devices: tuple[CharDevice, ...] = ()
+    mounts: tuple[Mount, ...] = ()
+    exposed: tuple[Exposure, ...] = ()
+    snapshots: tuple[str, ...] = ()
+    privileged: bool = False
+    environment: Mapping[str, str] = {}
+    settings: Mapping[str, Setting] = {}
+    limits: NodeLimits = field(default_factory=NodeLimits)
+    host: str = ""
 
 
 class Node(Document, frozen=True, kw_only=True, tag="gpuprov.node/v1"):

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Literal
-
-from msgspec import Meta
+from typing import Literal
 
 from gpuprov.shapes.base import Shape
+from gpuprov.shapes.node import Exposure
 
 # `stopped`: the service that has it may have been stopped; `kept`: what it knows is in a file of this host
 QueueFate = Literal["none", "stopped", "kept"]
-Port = Annotated[int, Meta(ge=1, le=65535)]
 
 
 class RecipeRecord(Shape, frozen=True, kw_only=True):
@@ -42,14 +40,6 @@ class SecurityIndex(Shape, frozen=True, kw_only=True):
     versions: Mapping[str, str]
 
 
-class ReplacedPort(Shape, frozen=True, kw_only=True):
-    """A port of the host that led to a port of a node that is being replaced."""
-
-    host_port: Port
-    node_port: Port
-    listen: str
-
-
 class Replacement(Shape, frozen=True, kw_only=True):
     """A node that is being replaced.
 
@@ -66,6 +56,6 @@ class Replacement(Shape, frozen=True, kw_only=True):
     id: str
     labels: Mapping[str, str]
     host: str = ""
-    exposed: tuple[ReplacedPort, ...] = ()
+    exposed: tuple[Exposure, ...] = ()
     queue: QueueFate = "none"
     keeper: str = ""

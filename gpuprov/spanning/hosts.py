@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from gpuprov.core.reporter import Reporter
-    from gpuprov.host.remote.bare_host import BareFacts
+    from gpuprov.host.remote.bare_host import BareHost
     from gpuprov.host.remote.machine import RemoteMachine
     from gpuprov.host.remote.places import Places
     from gpuprov.host.remote.several import HostAnswer
@@ -104,7 +104,7 @@ def add_host(order: AddOrder, places: Places, *, reporter: Reporter) -> Outcome:
     return Outcome(changed=tuple(changed))
 
 
-def refuse_unfit(machine: RemoteMachine, facts: BareFacts) -> None:
+def refuse_unfit(machine: RemoteMachine, facts: BareHost) -> None:
     """Refuse a host that cannot have gpuprov, with all that is wrong at once.
 
     Raises:
@@ -119,7 +119,7 @@ def refuse_unfit(machine: RemoteMachine, facts: BareFacts) -> None:
         )
 
 
-def find_unfit(machine: RemoteMachine, facts: BareFacts) -> list[tuple[str, str]]:
+def find_unfit(machine: RemoteMachine, facts: BareHost) -> list[tuple[str, str]]:
     """What a host lacks: the evidence and what to do, for each. Pure."""
     least = ".".join(map(str, PYTHON))
     on = f"on {machine.name}: "

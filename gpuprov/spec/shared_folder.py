@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Final
 
-from gpuprov.spec.devices import Mount
+from gpuprov.shapes.node import Mount
 
 if TYPE_CHECKING:
     from gpuprov.spec.models import ClusterSpec

@@ -10,8 +10,8 @@ from gpuprov.core.names import DEFAULT_CLUSTER
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from gpuprov.shapes.node import CharDevice
     from gpuprov.shapes.verify import CheckStatus, Level, Severity
-    from gpuprov.spec.devices import CharDevice
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -64,13 +64,14 @@ if TYPE_CHECKING:
     from gpuprov.cluster.state import ClusterState
     from gpuprov.core.errors import GpuprovError
     from gpuprov.core.reporter import Reporter
-    from gpuprov.drivers.base import Driver, File, ImageState
+    from gpuprov.drivers.base import Driver, File
     from gpuprov.gpu.models import HostGpus
     from gpuprov.host.base import Host
     from gpuprov.host.overlay_plan import OverlayRequest
     from gpuprov.planes.across.files import Reading
     from gpuprov.planes.across.leaving import JobsPolicy
     from gpuprov.provision.recipe import Recipe
+    from gpuprov.shapes.engine import ImageState
     from gpuprov.shapes.nodes import NodeRow
     from gpuprov.shapes.verify import Report
     from gpuprov.shapes.whole import Member

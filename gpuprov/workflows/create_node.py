@@ -54,12 +54,13 @@ if TYPE_CHECKING:
     from gpuprov.cluster.state import ClusterState
     from gpuprov.cluster.waiting_for_gpus import Patience
     from gpuprov.core.reporter import Reporter
-    from gpuprov.drivers.base import Driver, ImageState, NodeState
+    from gpuprov.drivers.base import Driver, NodeState
     from gpuprov.gpu.allocate import Claims
     from gpuprov.gpu.models import HostGpus
     from gpuprov.host.base import Host
     from gpuprov.planes.across.files import Reading
     from gpuprov.planes.across.node_plan import NodePlan
+    from gpuprov.shapes.engine import ImageState
     from gpuprov.spec.models import GpuMode
     from gpuprov.workflows.standalone_image import Built
 

@@ -9,16 +9,16 @@ from gpuprov.cluster.find_engine import warn_of_silence
 from gpuprov.cluster.find_node import get_node, get_running
 from gpuprov.core.errors import UsageError
 from gpuprov.core.outcome import Outcome
-from gpuprov.drivers.networks import EVERYWHERE, LOCALLY
 from gpuprov.host.survey import survey
+from gpuprov.shapes.node import EVERYWHERE, LOCALLY
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver, NodeState
-    from gpuprov.drivers.networks import Exposure
     from gpuprov.host.base import Host
+    from gpuprov.shapes.node import Exposure
 
 _PORT_MAX = 65535
 _UNUSED, _FEW = 10_000, 20_000  # where hosts seldom listen: 10022 for 22

@@ -31,8 +31,9 @@ if TYPE_CHECKING:
 
     from gpuprov.cluster.state import ClusterState
     from gpuprov.core.reporter import Reporter
-    from gpuprov.drivers.base import Driver, ImageState, NodeState
+    from gpuprov.drivers.base import Driver, NodeState
     from gpuprov.host.base import Host
+    from gpuprov.shapes.engine import ImageState
     from gpuprov.spec.models import ClusterSpec
     from gpuprov.workflows.cluster_up import UpOrder
 

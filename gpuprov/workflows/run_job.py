@@ -36,10 +36,11 @@ if TYPE_CHECKING:
     from gpuprov.cluster.node_limits import GivenLimits
     from gpuprov.cluster.waiting_for_gpus import Patience
     from gpuprov.core.reporter import Reporter
-    from gpuprov.drivers.base import Driver, ImageState, NodeRequest, NodeState, Stream
+    from gpuprov.drivers.base import Driver, NodeRequest, NodeState, Stream
     from gpuprov.gpu.allocate import Claims, LeaseRequest
     from gpuprov.gpu.models import Gpu, HostGpus
     from gpuprov.host.base import Host
+    from gpuprov.shapes.engine import ImageState
     from gpuprov.spec.models import GpuMode
 
 JOBS: Final = "(jobs)"  # no cluster can have this name: a job belongs to none

@@ -43,10 +43,11 @@ if TYPE_CHECKING:
 
     from gpuprov.cluster.build_image import BuildSite
     from gpuprov.core.reporter import Reporter
-    from gpuprov.drivers.base import Driver, ImageState
+    from gpuprov.drivers.base import Driver
     from gpuprov.gpu.models import HostGpus
     from gpuprov.host.base import Host
     from gpuprov.provision.recipe import Recipe
+    from gpuprov.shapes.engine import ImageState
 
 # The builder's own: apart from what clusters have by default, perhaps on another engine.
 _NETWORK: Final = NetworkSpec(

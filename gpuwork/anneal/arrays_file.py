@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from gpuwork.units import GIB
+from gpuprov.shapes.limits import GIB
 from gpuwork.untrusted_files import open_regular
 
 if TYPE_CHECKING:

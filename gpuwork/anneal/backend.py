@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from gpuprov.shapes.hardware import WARP
 from gpuwork.anneal.streams import STREAM, next_state
 
 if TYPE_CHECKING:
@@ -28,7 +29,6 @@ Kernel = Any
 SIMULATED: Final[bool] = bool(importlib.import_module("numba.cuda.core.config").ENABLE_CUDASIM)
 SIMULATED_BLOCK: Final = 16
 _MOST_BLOCK: Final = 1024
-_WARP: Final = 32
 
 
 class SimulatedStreams:
@@ -121,7 +121,7 @@ def best_block(kernel: Kernel) -> int:
     compiled = next(iter(kernel.overloads.values()))
     most = min(_MOST_BLOCK, int(compiled.max_threads_per_block))
     return max(
-        range(_WARP, most + 1, _WARP),
+        range(WARP, most + 1, WARP),
         key=lambda block: (int(compiled.max_cooperative_grid_blocks(block)) * block, -block),  # blocks at once
     )
 

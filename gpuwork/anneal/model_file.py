@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from gpuprov.shapes.faults import Fault
+from gpuprov.shapes.limits import MIB
 from gpuwork.anneal.contract import FUNCTIONS, MARK
-from gpuwork.units import MIB
 from gpuwork.untrusted_files import read_limited
 
 if TYPE_CHECKING:

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Final
 
 from gpuprov.shapes.anneal import ChainSeries, Part, Run
 from gpuprov.shapes.base import changed
+from gpuprov.shapes.limits import MIB
 from gpuwork.anneal.arrays_file import read_arrays
 from gpuwork.anneal.part_record import read_failure, read_progress, read_record
 from gpuwork.anneal.tree import BEST, BEST_KINDS, TRACE, TRACE_KINDS, is_merged
 from gpuwork.shared_folder import is_free
-from gpuwork.units import MIB
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from gpuprov.shapes.base import encode
 from gpuprov.shapes.error import Error
-from gpuprov.shapes.grids import GridChecked, GridPrepared
+from gpuprov.shapes.grids import RUNS, GridChecked, GridPrepared
 from gpuwork.errors import Refused, StoreError, WorkError
 from gpuwork.grid.arguments import parse_arguments
 from gpuwork.grid.expand import expand_grid
@@ -21,7 +21,6 @@ from gpuwork.grid.results import read_results, write_results
 from gpuwork.grid.submit import ProjectOrder, check_project, prepare_runs
 from gpuwork.grid.tables import list_runs, list_series
 from gpuwork.grid.values import hash_values
-from gpuwork.project_files import RUNS
 from gpuwork.signals import on_signals
 
 if TYPE_CHECKING:

@@ -9,12 +9,12 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Final
 
 from gpuprov.shapes.faults import Fault
+from gpuprov.shapes.limits import MIB
 from gpuwork.grid.check import as_grid, find_faults
 from gpuwork.grid.imports import LackedModule, find_lacked
 from gpuwork.grid.params_file import read_params
 from gpuwork.grid.run_params import run_params
 from gpuwork.grid.yaml_file import read_yaml
-from gpuwork.units import MIB
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -6,6 +6,7 @@ import csv
 from typing import TYPE_CHECKING, Final, TextIO
 
 from gpuprov.shapes.cells import write_cells
+from gpuprov.shapes.grids import HEAD
 from gpuwork.errors import StoreError
 from gpuwork.grid.series import list_series_files, read_series
 from gpuwork.grid.store import list_params, read_done, read_values
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from gpuprov.shapes.grids import GridDone
 
 Row = dict[str, str]
-HEAD: Final = ("param_name", "job_name")
 # Parameters cannot have names that begin like these (values.py).
 ABOUT: Final = ("state", "exit_status", "reason", "node", "gpus", "simulated", "started", "seconds", "code", "image")
 _CELL: Final = 1000

@@ -13,11 +13,11 @@ import traceback
 from pathlib import Path
 from typing import Any, Final
 
+from gpuprov.shapes.limits import MIB
 from gpuwork.grid.params_file import NAMES, Evaluated, NotEvaluated
 from gpuwork.grid.values import Foreign
 from gpuwork.packages import is_there
 from gpuwork.program import program_argv
-from gpuwork.units import MIB
 
 _LIMIT_S: Final = 60
 _LIMIT_BYTES: Final = 32 * MIB

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Final, Literal
 import yaml
 
 from gpuprov.shapes.base import read
-from gpuprov.shapes.grids import GridDone, is_run_name
+from gpuprov.shapes.grids import VALUES, GridDone, is_run_name
+from gpuprov.shapes.limits import MIB
 from gpuwork.errors import StoreError
 from gpuwork.grid.values import as_plain, as_value, hash_values
-from gpuwork.units import MIB
 from gpuwork.untrusted_files import names_in, read_limited, what_is
 
 if TYPE_CHECKING:
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 CODE: Final = ".code"
 SUBMISSIONS: Final = ".submissions"
 SUBMISSION: Final = "submission.json"
-VALUES: Final = "param2val.yaml"
 DONE: Final = "done.json"
 _PARAM_NAME: Final = re.compile(r"param_([0-9]{3,6})")
 _LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)

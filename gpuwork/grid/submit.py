@@ -9,18 +9,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpuprov.shapes.base import read
-from gpuprov.shapes.grids import GridSubmission
+from gpuprov.shapes.grids import VALUES, GridSubmission
+from gpuprov.shapes.limits import MIB
 from gpuwork.errors import Refused, StoreError, refusal
 from gpuwork.freeze import freeze, hash_files
 from gpuwork.grid.expand import expand_grid
 from gpuwork.grid.imports import refuse_lacked
 from gpuwork.grid.missing import GridRequest, Missing, Planned, plan_missing
 from gpuwork.grid.project import read_project
-from gpuwork.grid.store import CODE, SUBMISSION, SUBMISSIONS, VALUES, highest_number, list_params, render_values
+from gpuwork.grid.store import CODE, SUBMISSION, SUBMISSIONS, highest_number, list_params, render_values
 from gpuwork.project_files import list_files
 from gpuwork.record import render
 from gpuwork.shared_folder import locked, make_folder, write_file
-from gpuwork.units import MIB
 from gpuwork.untrusted_files import read_limited
 
 if TYPE_CHECKING:

@@ -9,6 +9,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from gpuprov.shapes.limits import DEEPEST
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -18,7 +20,6 @@ RESERVED: Final = ("param_name", "job_name", "project_path", "save_path")
 _NAME: Final = re.compile(r"(?!run\.|last\.)[A-Za-z_][A-Za-z0-9_.-]{0,99}")
 _MOST_CHARACTERS: Final = 4096
 _MOST_DIGITS: Final = 64
-_DEEPEST: Final = 8
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ def name_fault(name: str) -> str:
 
 def value_fault(value: object, *, depth: int = 0) -> str:
     """Why a parameter cannot have this value, or ""."""
-    if isinstance(value, tuple) and depth < _DEEPEST:
+    if isinstance(value, tuple) and depth < DEEPEST:
         return next(filter(None, (value_fault(item, depth=depth + 1) for item in value)), "")
     if isinstance(value, (tuple, list, dict, Foreign)):
         kind = value.kind if isinstance(value, Foreign) else f"a {type(value).__name__}"

@@ -11,8 +11,8 @@ import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
+from gpuprov.shapes.limits import MIB
 from gpuwork.errors import SlurmError
-from gpuwork.units import MIB
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

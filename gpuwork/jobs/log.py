@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import codecs
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
+from gpuprov.shapes.limits import PIECE_BYTES
 from gpuwork.untrusted_files import read_part
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-PIECE_BYTES: Final = 256 * 1024
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gpuprov.shapes.base import parse_json
 from gpuprov.shapes.faults import Fault, find_faults, shown
-from gpuprov.shapes.job_order import DEEPEST, JobOrder, is_plain
-from gpuwork.units import MIB
+from gpuprov.shapes.job_order import JobOrder, is_plain
+from gpuprov.shapes.limits import DEEPEST, MIB
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

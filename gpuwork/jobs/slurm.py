@@ -12,6 +12,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final, Literal
 
 from gpuprov.shapes.job_run import Chunk
+from gpuprov.shapes.limits import MIB
 from gpuwork.errors import SlurmError
 from gpuwork.jobs.batch import Queued
 from gpuwork.jobs.command import ask
@@ -19,7 +20,6 @@ from gpuwork.jobs.store import CHUNK, SCRIPT, SLURM, chunks_of
 from gpuwork.program import program_argv
 from gpuwork.record import end_of_log
 from gpuwork.shared_folder import write_file
-from gpuwork.units import MIB
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

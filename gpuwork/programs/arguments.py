@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 import os
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import yaml
 
-_MOST_WORKERS: Final = 1000
+from gpuprov.shapes.limits import MOST_WORKERS
 
 
 def parse_arguments(arguments: list[str]) -> argparse.Namespace:
@@ -74,8 +74,8 @@ def _path(text: str) -> Path:
 
 
 def _count(text: str) -> int:
-    if not text.isascii() or not text.isdecimal() or not 1 <= int(text) <= _MOST_WORKERS:
-        raise argparse.ArgumentTypeError(f"{text} is not a number from 1 to {_MOST_WORKERS}")
+    if not text.isascii() or not text.isdecimal() or not 1 <= int(text) <= MOST_WORKERS:
+        raise argparse.ArgumentTypeError(f"{text} is not a number from 1 to {MOST_WORKERS}")
     return int(text)
 
 

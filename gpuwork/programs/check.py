@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from gpuprov.shapes.base import changed
 from gpuprov.shapes.faults import Fault
+from gpuprov.shapes.program_answers import Examined
 from gpuwork.programs.build import OLDEST_OF_NVCC, build_library, find_kernel_faults, target_of
 from gpuwork.programs.config import read_config
 from gpuwork.programs.identity import name_program
@@ -66,7 +68,7 @@ def examine_program(
     if toolkit.gxx is None:
         left_out = ("the header and the C functions, because there is no g++ here",)
     else:
-        faults += find_header_faults(folder, config, told.get("structures", {}), toolkit)
+        faults += find_header_faults(folder, config, told.structures if told else {}, toolkit)
         if compiles:
             found, left_out = _compile(folder, config, toolkit)
             faults += [fault for fault in found if fault not in faults]
@@ -74,29 +76,24 @@ def examine_program(
         return None, faults
     checked = SoundProgram(
         config=config, files=tuple(files), hash=name_program(config, folder, files),
-        makes_dataset=told["makes_dataset"], left_out=left_out,
+        makes_dataset=told is not None and told.makes_dataset, left_out=left_out,
     )  # fmt: skip
     return checked, []
 
 
 def _examine(
     folder: Path, config: ProgramConfig, settings: Mapping[str, Any] | None
-) -> tuple[dict[str, Any], list[Fault]]:
+) -> tuple[Examined | None, list[Fault]]:
     with tempfile.TemporaryDirectory() as place:
         try:
             with ProgramProcess(folder, config, log=Path(place, "log")) as process:
-                told, _ = process.ask("examine")
-                faults = [_as_fault(config, one) for one in told["faults"]]
+                told, _ = process.learn(Examined, "examine")
+                faults = [changed(one, file=config.sources[one.file]) for one in told.faults]
                 if not faults and settings is not None:
                     process.ask("make_params", settings=dict(settings), what="make the parameters")
         except ProgramError as error:
-            return {}, [Fault(file=config.python, message=f"{error.what}: {error.evidence}"[:2000])]
+            return None, [Fault(file=config.python, message=f"{error.what}: {error.evidence}"[:2000])]
     return told, faults
-
-
-def _as_fault(config: ProgramConfig, told: Mapping[str, str]) -> Fault:
-    file = config.sources[told["source"]]
-    return Fault(file=file, where=told["where"], message=told["message"], allowed=told["allowed"])
 
 
 def _compile(folder: Path, config: ProgramConfig, toolkit: Toolkit) -> tuple[list[Fault], tuple[str, ...]]:

@@ -8,10 +8,10 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from gpuprov.shapes.faults import Fault
+from gpuprov.shapes.limits import MIB
 from gpuprov.shapes.written import Manner, read_yaml, word_as_yaml_1_1
 from gpuwork.errors import shown
 from gpuwork.project_files import ProjectLimits, list_files
-from gpuwork.units import MIB
 from gpuwork.untrusted_files import read_limited
 
 if TYPE_CHECKING:

@@ -7,26 +7,21 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from gpuprov.shapes.base import as_values
+from gpuprov.shapes.program_answers import Updated
 from gpuwork.programs.balance import Balance
 from gpuwork.programs.member import BUILD, ROUND, TAKE
 from gpuwork.programs.members import Members, WorkersLost
 from gpuwork.programs.process import ProgramError
-from gpuwork.programs.rounds import (
-    ShareAnswer,
-    SliceResult,
-    find_missing,
-    follow_each_other,
-    plan_shares,
-    require_whole,
-)
+from gpuwork.programs.rounds import find_missing, follow_each_other, plan_shares, require_whole
 from gpuwork.programs.seat import INITIALISE_S
-from gpuwork.programs.slices import RowSlice, plan_slices
+from gpuwork.programs.slices import plan_slices
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from gpuprov.shapes.program_rounds import Equipment, RowSlice, ShareAnswer, SliceResult
     from gpuwork.programs.process import ProgramProcess
-    from gpuwork.programs.seat import Equipment
 
 MOST_DEATHS: Final = 3  # of workers that had the same slice
 
@@ -110,8 +105,8 @@ class Leader:
         while not is_done:
             parts = self._whole(number, ROUND, {"number": number, "state": state})
             result = self._merge(parts)
-            said, (after,) = self._process.ask("update", state, result, what="update its state")
-            number, state, is_done = number + 1, bytes(after), bool(said["done"])
+            updated, (after,) = self._process.learn(Updated, "update", state, result, what="update its state")
+            number, state, is_done = number + 1, bytes(after), updated.done
             self._tell(number)
             if not is_done:
                 self._divide_better(parts)
@@ -141,7 +136,7 @@ class Leader:
             for part in missing:
                 by_address.setdefault(self._holders[part], []).append(part)
             share = plan_shares([*by_address.items()])
-            answer = self._members.ask(share.address, verb, share=share.as_message(), **given)
+            answer = self._members.ask(share.address, verb, share=as_values(share), **given)
             _raise_failure(answer)
             parts += answer.parts
             if answer.lost:

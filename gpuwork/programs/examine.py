@@ -6,6 +6,9 @@ import ctypes
 import inspect
 from typing import TYPE_CHECKING, Any, Final
 
+from gpuprov.shapes.faults import Fault
+from gpuprov.shapes.program_answers import Examined, Structure
+from gpuprov.shapes.programs import Measured
 from gpuwork.programs.codec import field_types
 from gpuwork.programs.contract import (
     DATASET,
@@ -26,22 +29,18 @@ _SIGNED: Final = frozenset("bhilq")
 _UNSIGNED: Final = frozenset("BHILQ")
 _FLOATS: Final = frozenset("fdg")
 
-FoundFault = dict[str, str]
 
-
-def examine(module: ModuleType, runner: ModuleType | None) -> dict[str, Any]:
+def examine(module: ModuleType, runner: ModuleType | None) -> Examined:
     """The structures that are there, with their fields, and every fault of the modules."""
-    faults: list[FoundFault] = []
+    faults: list[Fault] = []
     structures = {}
     for name in STRUCTURES:
         kind = getattr(module, name, None)
         if not (isinstance(kind, type) and issubclass(kind, ctypes.Structure)):
             faults.append(_found("python", name, "is missing" if kind is None else "is not a ctypes.Structure"))
             continue
-        structures[name] = {
-            "size": ctypes.sizeof(kind),
-            "fields": [_describe(kind, field) for field in field_types(kind).items()],
-        }
+        fields = tuple(_describe(kind, field) for field in field_types(kind).items())
+        structures[name] = Structure(size=ctypes.sizeof(kind), fields=fields)
         faults += _structure_faults(name, kind)
     makes_dataset = hasattr(runner, "make_dataset")
     if not makes_dataset and DATASET in structures:
@@ -49,17 +48,13 @@ def examine(module: ModuleType, runner: ModuleType | None) -> dict[str, Any]:
     faults += _function_faults("python", module, PYTHON_FUNCTIONS, required=True)
     if runner is not None:
         faults += _function_faults("runner", runner, RUNNER_FUNCTIONS, required=False)
-    return {
-        "structures": structures,
-        "faults": faults,
-        "makes_dataset": makes_dataset,
-    }
+    return Examined(structures=structures, faults=tuple(faults), makes_dataset=makes_dataset)
 
 
-def _describe(kind: type[ctypes.Structure], field: tuple[str, Any]) -> dict[str, Any]:
+def _describe(kind: type[ctypes.Structure], field: tuple[str, Any]) -> Measured:
     name, of = field
     place = getattr(kind, name)
-    return {"name": name, "offset": place.offset, "size": ctypes.sizeof(of), "kind": _kind(of)}
+    return Measured(name=name, offset=place.offset, size=ctypes.sizeof(of), kind=_kind(of))
 
 
 def _kind(of: Any) -> str:  # noqa: ANN401  (ctypes has no type for its types)
@@ -78,7 +73,7 @@ def _kind(of: Any) -> str:  # noqa: ANN401  (ctypes has no type for its types)
     return {"?": "bool", "c": "character"}.get(code, "other")
 
 
-def _structure_faults(name: str, kind: type[ctypes.Structure]) -> Iterator[FoundFault]:
+def _structure_faults(name: str, kind: type[ctypes.Structure]) -> Iterator[Fault]:
     fields = field_types(kind)
     integers = {field for field, of in fields.items() if _kind(of) in ("signed integer", "unsigned integer")}
     dynamic = getattr(kind, DYNAMIC, {})
@@ -105,7 +100,7 @@ def _structure_faults(name: str, kind: type[ctypes.Structure]) -> Iterator[Found
             yield _found("python", f"{name}.{field[0]}", "is a bit field", "a whole field")
 
 
-def _defaults_faults(name: str, kind: type[ctypes.Structure]) -> Iterator[FoundFault]:
+def _defaults_faults(name: str, kind: type[ctypes.Structure]) -> Iterator[Fault]:
     defaults, fields = getattr(kind, DEFAULTS, {}), field_types(kind)
     if not isinstance(defaults, dict):
         yield _found("python", f"{name}.{DEFAULTS}", "is not a dict", "{'max_iterations': 10}")
@@ -115,7 +110,7 @@ def _defaults_faults(name: str, kind: type[ctypes.Structure]) -> Iterator[FoundF
             yield _found("python", f"{name}.{DEFAULTS}", f"there is no field {field}", ", ".join(fields))
 
 
-def _pointer_faults(name: str, fields: Mapping[str, Any], dynamic: Mapping[str, Any]) -> Iterator[FoundFault]:
+def _pointer_faults(name: str, fields: Mapping[str, Any], dynamic: Mapping[str, Any]) -> Iterator[Fault]:
     """Pointers of which nobody says how long their arrays are."""
     for field, of in fields.items():
         if not _kind(of).startswith("pointer"):
@@ -127,7 +122,7 @@ def _pointer_faults(name: str, fields: Mapping[str, Any], dynamic: Mapping[str, 
             yield _found("python", f"{name}.{field}", message, f"{DYNAMIC} = {{{field!r}: ('rows', 'columns')}}")
 
 
-def _table_faults(kind: type[ctypes.Structure]) -> Iterator[FoundFault]:
+def _table_faults(kind: type[ctypes.Structure]) -> Iterator[Fault]:
     """Why a table cannot become such a dataset by the names of its fields."""
     fields = field_types(kind)
     wanted = {"rows": "c_long", "columns": "c_long", "values": "POINTER(c_double)"}
@@ -147,7 +142,7 @@ def _table_faults(kind: type[ctypes.Structure]) -> Iterator[FoundFault]:
 
 def _function_faults(
     source: str, module: ModuleType, functions: Mapping[str, tuple[str, ...]], *, required: bool
-) -> Iterator[FoundFault]:
+) -> Iterator[Fault]:
     for name, parameters in functions.items():
         call = f"{name}({', '.join(parameters)})"
         function = getattr(module, name, None)
@@ -163,5 +158,5 @@ def _function_faults(
             continue
 
 
-def _found(source: str, where: str, message: str, allowed: str = "") -> FoundFault:
-    return {"source": source, "where": where, "message": message, "allowed": allowed}
+def _found(source: str, where: str, message: str, allowed: str = "") -> Fault:
+    return Fault(file=source, where=where, message=message, allowed=allowed)

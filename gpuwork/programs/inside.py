@@ -12,6 +12,10 @@ import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from gpuprov.shapes.base import as_values, write
+from gpuprov.shapes.limits import MIB
+from gpuprov.shapes.program_answers import Described, MadeDataset, Opened, Updated
+from gpuprov.shapes.program_runs import MOST_POINTS, Chart, ChartGroup
 from gpuwork.leash import die_with
 from gpuwork.own_modules import import_own
 from gpuwork.programs.codec import (
@@ -28,22 +32,22 @@ from gpuwork.programs.contract import DATASET, DEFAULTS, PARAMS, RESULT, ROWS, R
 from gpuwork.programs.library import Library, ProgramFault
 from gpuwork.programs.table import MappedFile, Table
 from gpuwork.programs.wire import receive, send
-from gpuwork.units import MIB
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import ModuleType
 
+    from gpuprov.shapes.base import Shape
+
 _MOST_LINES: Final = 12
-_MOST_POINTS: Final = 5000
 _MOST_GROUPS: Final = 50
 _MOST_SAID: Final = MIB
 
 _CHART: Final = (
-    f"allowed: a title and {_MOST_GROUPS} groups of {_MOST_POINTS} points in all, each group with label, points, marked"
+    f"allowed: a title and {_MOST_GROUPS} groups of {MOST_POINTS} points in all, each group with label, points, marked"
 )
 
-Answered = tuple[dict[str, Any], list[Any]]
+Answered = tuple["Shape | None", list[Any]]
 
 
 def main(code: str, python: str, runner: str, handles: str, parent: str) -> None:
@@ -76,7 +80,7 @@ def main(code: str, python: str, runner: str, handles: str, parent: str) -> None
         except BaseException:  # noqa: BLE001  (the program's own code, and `sys.exit` is no answer)
             send(outgoing, {"failed": _told()})
         else:
-            send(outgoing, said, answer)
+            send(outgoing, as_values(said) if said else {}, answer)
 
 
 def _told() -> str:
@@ -110,19 +114,19 @@ class Program:
     def do_load(self, *, library: str, block_size: int) -> Answered:
         """Load the library."""
         self._library = Library(Path(library), self._kind, block_size)
-        return {}, []
+        return None, []
 
     def do_make_params(self, *, settings: dict[str, Any]) -> Answered:
         """The global parameters: from the runner, or by the names of their fields."""
         make = self._of_runner("make_params")
         params = make(settings) if make else _by_names(self._kind(PARAMS), settings)
-        return {}, [encode(self._checked(params, PARAMS))]
+        return None, [encode(self._checked(params, PARAMS))]
 
     def do_make_dataset(self, *, settings: dict[str, Any], table: str, target: str) -> Answered:
         """Have the runner turn a table into a dataset, and write that to a file; nothing where it does not."""
         make = self._of_runner("make_dataset")
         if make is None:
-            return {"written": False}, []
+            return MadeDataset(written=False), []
         mapped = MappedFile(Path(table)) if table else None
         dataset = self._checked(make(settings, mapped.decoded(Table) if mapped else None), DATASET)
         with Path(target).open("wb") as file:
@@ -130,7 +134,7 @@ class Program:
                 file.seek(start)
                 file.write(piece)
             file.truncate(encoded_size(dataset))
-        return {"written": True}, []
+        return MadeDataset(written=True), []
 
     def do_open(self, params: bytearray, *, dataset: str, is_table: bool) -> Answered:
         """Map the dataset of a run."""
@@ -143,12 +147,12 @@ class Program:
             self._dataset = self._kind(DATASET)(rows=table.rows, columns=table.columns, values=values)
         else:
             self._dataset = mapped.decoded(self._kind(DATASET))
-        return {"rows": int(getattr(self._dataset, ROWS))}, []
+        return Opened(rows=int(getattr(self._dataset, ROWS))), []
 
     def do_init_state(self) -> Answered:
         """The first global state."""
         state = self._checked(self._module.init_global_state(self._params, self._dataset), STATE)
-        return {}, [encode(state)]
+        return None, [encode(state)]
 
     def do_take_slice(self, *, number: int, start: int, stop: int) -> Answered:
         """Have the library hold some rows."""
@@ -158,33 +162,33 @@ class Program:
             if rows != stop - start:
                 raise ProgramFault(f"get_dataset_slice({start}, {stop}) has {rows} rows instead of {stop - start}")
             self._slices[number] = self._loaded.allocate(part)
-        return {}, []
+        return None, []
 
     def do_release(self, *, before: int) -> Answered:
         """Let the library free the slices with lower numbers than this."""
         for number in [number for number in self._slices if number < before]:
             self._loaded.free(self._slices.pop(number))
-        return {}, []
+        return None, []
 
     def do_iterate(self, state: bytearray, *, number: int) -> Answered:
         """One iteration over a slice: its result."""
         given = self._decoded(state, STATE)
         empty = self._checked(self._module.init_aggregation_result(self._params, given), RESULT)
-        return {}, [self._loaded.iterate(self._params, self._slices[number], given, empty)]
+        return None, [self._loaded.iterate(self._params, self._slices[number], given, empty)]
 
     def do_merge(self, *given: bytearray) -> Answered:
         """Results as one, in their order."""
         merged, *others = (self._decoded(one, RESULT) for one in given)
         for other in others:
             merged = self._checked(self._module.aggregate(merged, other), RESULT)
-        return {}, [encode(merged)]
+        return None, [encode(merged)]
 
     def do_update(self, state: bytearray, result: bytearray) -> Answered:
         """The state after an iteration, and whether it was the last one."""
         before = self._decoded(state, STATE)
         changed = self._module.update_global_state(self._params, before, self._decoded(result, RESULT))
         after = self._checked(before if changed is None else changed, STATE)
-        return {"done": bool(after.done)}, [encode(after)]
+        return Updated(done=bool(after.done)), [encode(after)]
 
     def do_describe(self, state: bytearray, result: bytearray) -> Answered:
         """The result for people, and a chart of it if the runner makes one."""
@@ -192,16 +196,17 @@ class Program:
         describe, chart = self._of_runner("describe_result"), self._of_runner("chart_result")
         told = describe(*given) if describe else {"state": _as_json(given[1]), "result": _as_json(given[2])}
         drawn = chart(*given, self._dataset) if chart else None
-        said = json.dumps({"result": told, "chart": _checked_chart(drawn)}, allow_nan=False)
+        shown = None if drawn is None else write(_checked_chart(drawn))
+        said = json.dumps({"result": told, "chart": shown}, allow_nan=False)
         if len(said) > _MOST_SAID:
             raise ProgramFault(f"the result has {len(said)} characters as JSON, more than {_MOST_SAID}")
-        return json.loads(said), []
+        return Described(**json.loads(said)), []
 
     def do_close(self) -> Answered:
         """Let the library free what it holds."""
         while self._slices:
             self._loaded.free(self._slices.popitem()[1])
-        return {}, []
+        return None, []
 
     @property
     def _loaded(self) -> Library:
@@ -256,30 +261,28 @@ def _by_names(kind: type[ctypes.Structure], settings: dict[str, Any]) -> ctypes.
     return made
 
 
-def _checked_chart(chart: Any) -> dict[str, Any] | None:  # noqa: ANN401  (whatever the runner gives)
+def _checked_chart(chart: Any) -> Chart:  # noqa: ANN401  (whatever the runner gives)
     """A chart in the one form that it may have.
 
     Raises:
         ProgramFault: It has another one.
     """
-    if chart is None:
-        return None
     try:
-        groups: list[dict[str, Any]] = [
-            {
-                "label": str(group["label"])[:100],
-                "points": [[float(x), float(y)] for x, y in group["points"]],
-                "marked": bool(group.get("marked", False)),
-            }
+        groups = tuple(
+            ChartGroup(
+                label=str(group["label"])[:100],
+                points=tuple((float(x), float(y)) for x, y in group["points"]),
+                marked=bool(group.get("marked", False)),
+            )
             for group in chart["groups"]
-        ]
+        )
         title = str(chart["title"])[:200]
     except (TypeError, ValueError, KeyError, AttributeError) as error:
         raise ProgramFault(f"chart_result returns no chart: {error!r}; {_CHART}") from error
-    count = sum(len(group["points"]) for group in groups)
-    if count > _MOST_POINTS or len(groups) > _MOST_GROUPS:
+    count = sum(len(group.points) for group in groups)
+    if count > MOST_POINTS or len(groups) > _MOST_GROUPS:
         raise ProgramFault(f"the chart has {count} points in {len(groups)} groups; {_CHART}")
-    return {"title": title, "groups": groups}
+    return Chart(title=title, groups=groups)
 
 
 def _as_json(value: ctypes.Structure) -> dict[str, Any]:
@@ -288,7 +291,7 @@ def _as_json(value: ctypes.Structure) -> dict[str, Any]:
     for name in field_types(type(value)):
         if name in dynamic_fields(type(value)):
             count = array_bytes(value, name) // ctypes.sizeof(getattr(value, name)._type_)
-            told[name] = _plain(getattr(value, name)[: min(count, _MOST_POINTS)])
+            told[name] = _plain(getattr(value, name)[: min(count, MOST_POINTS)])
         else:
             found = getattr(value, name)
             told[name] = _plain(list(found)) if isinstance(found, ctypes.Array) else _plain(found)

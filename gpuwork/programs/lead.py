@@ -7,11 +7,12 @@ import subprocess
 import time
 import traceback
 from contextlib import ExitStack, contextmanager, suppress
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from gpuprov.shapes.base import changed, read
+from gpuprov.shapes.base import changed
 from gpuprov.shapes.error import Error
-from gpuprov.shapes.program_runs import Chart, ProgramResult, ProgramWorker, Progress
+from gpuprov.shapes.program_answers import Described, Opened
+from gpuprov.shapes.program_runs import ProgramResult, ProgramWorker, Progress
 from gpuprov.shapes.programs import ProgramName
 from gpuwork.errors import BatchError, WorkError
 from gpuwork.program import program_argv
@@ -19,7 +20,7 @@ from gpuwork.programs.certificate import read_security
 from gpuwork.programs.drive import Leader
 from gpuwork.programs.meet import settle_dask, wait_for_meeting
 from gpuwork.programs.members import Members, WorkersLost
-from gpuwork.programs.process import ProgramError, ProgramProcess
+from gpuwork.programs.process import ProgramProcess
 from gpuwork.programs.seat import INITIALISE_S
 from gpuwork.programs.store import in_use
 from gpuwork.where import find_where
@@ -29,9 +30,9 @@ if TYPE_CHECKING:
 
     from distributed import Client
 
+    from gpuprov.shapes.program_rounds import Equipment
     from gpuwork.programs.drive import RunOutcome
     from gpuwork.programs.run_folder import RunFolder
-    from gpuwork.programs.seat import Equipment
 
 SCHEDULER_S: Final = 60.0
 TOGETHER_S: Final = 60.0  # so long the first workers wait for the others
@@ -84,7 +85,7 @@ def _lead(run: RunFolder, gpus: Sequence[str | None], tell: Callable[[Progress],
         client = stack.enter_context(_client(run, meeting.address))
         process = stack.enter_context(ProgramProcess(program.code, config, log=run.log("program")))
         dataset = {"dataset": str(run.dataset), "is_table": run.record.is_table}
-        said, _ = process.ask("open", run.params, limit_s=INITIALISE_S, what="open its dataset", **dataset)
+        opened, _ = process.learn(Opened, "open", run.params, limit_s=INITIALISE_S, what="open its dataset", **dataset)
 
         def lives() -> None:
             if scheduler.poll() is not None:
@@ -93,14 +94,14 @@ def _lead(run: RunFolder, gpus: Sequence[str | None], tell: Callable[[Progress],
                 )
 
         members = Members(client, lives)
-        places = _gather(members, min(run.record.workers, int(said["rows"])), run, lives, here)
-        begun = Progress(workers=len(places), rows=int(said["rows"]), iterations=0)
+        places = _gather(members, min(run.record.workers, opened.rows), run, lives, here)
+        begun = Progress(workers=len(places), rows=opened.rows, iterations=0)
         tell(begun)
         driver = Leader(members, process, tell=lambda iterations: tell(changed(begun, iterations=iterations)))
         driver.build(places)
-        driver.divide(int(said["rows"]), {address: place.rate for address, place in places.items()})
+        driver.divide(opened.rows, {address: place.rate for address, place in places.items()})
         outcome = driver.iterate()
-        told, _ = process.ask("describe", outcome.state, outcome.result, what="describe its result")
+        told, _ = process.learn(Described, "describe", outcome.state, outcome.result, what="describe its result")
         with suppress(OSError):
             members.close(places)
         return _result(run, outcome, places, begun.rows, told)
@@ -172,15 +173,9 @@ def _client(run: RunFolder, address: str) -> Iterator[Client]:
 
 
 def _result(
-    run: RunFolder, outcome: RunOutcome, places: dict[str, Equipment], rows: int, told: dict[str, Any]
+    run: RunFolder, outcome: RunOutcome, places: dict[str, Equipment], rows: int, told: Described
 ) -> ProgramResult:
     program = run.registered.record
-    try:
-        chart = None if told["chart"] is None else read(Chart, told["chart"])
-    except ValueError as error:
-        raise ProgramError(
-            "the chart of the result cannot be drawn", evidence=str(error), fix="docs/programs.md describes a chart"
-        ) from error
     workers = [
         ProgramWorker(
             number=number, node=place.node, gpu=place.gpu, name=place.name, built_for=place.target,
@@ -196,6 +191,6 @@ def _result(
         moved=outcome.moved,
         simulated=find_where().simulated or any(place.gpu is None for place in places.values()),
         workers=tuple(workers),
-        result=told["result"],
-        chart=chart,
+        result=told.result,
+        chart=told.chart,
     )

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from distributed import WorkerPlugin
 
+from gpuprov.shapes.base import as_values, read
+from gpuprov.shapes.program_rounds import RoundShare, ShareAnswer, SliceResult
 from gpuwork.errors import WorkError
-from gpuwork.programs.rounds import RoundShare, ShareAnswer, SliceResult, follow_each_other, join_answers
+from gpuwork.programs.rounds import follow_each_other, join_answers
 from gpuwork.programs.seat import Seat
 
 if TYPE_CHECKING:
@@ -51,17 +53,17 @@ class RunMember(WorkerPlugin):  # type: ignore[misc]
         self._seat.drop()
         self._thread.shutdown(wait=False)
 
-    async def _look(self) -> dict[str, Any]:
-        return {"number": self._number, **self._seat.place.as_message()}
+    async def _look(self) -> tuple[int, dict[str, Any]]:
+        return self._number, as_values(self._seat.place)
 
     async def _build(self) -> dict[str, Any]:
-        return (await self._do(self._seat.build)).as_message()
+        return as_values(await self._do(self._seat.build))
 
     async def _close(self) -> dict[str, Any]:
-        return (await self._do(self._seat.close)).as_message()
+        return as_values(await self._do(self._seat.close))
 
     async def _take(self, share: Mapping[str, Any], before: int) -> dict[str, Any]:
-        wanted = RoundShare.of_message(share)
+        wanted = read(RoundShare, share)
 
         def take() -> list[SliceResult]:
             self._seat.release(before)
@@ -71,10 +73,10 @@ class RunMember(WorkerPlugin):  # type: ignore[misc]
 
         others = [self._ask(other, TAKE, before=before) for other in wanted.others]
         answers = await asyncio.gather(self._do(take), *others)
-        return join_answers(answers).as_message()
+        return as_values(join_answers(answers))
 
     async def _round(self, number: int, state: bytes, share: Mapping[str, Any]) -> dict[str, Any]:
-        wanted = RoundShare.of_message(share)
+        wanted = read(RoundShare, share)
 
         def iterate() -> list[SliceResult]:
             return [self._seat.iterate(one, number, state) for one in wanted.slices]
@@ -83,8 +85,8 @@ class RunMember(WorkerPlugin):  # type: ignore[misc]
         answer = join_answers(await asyncio.gather(self._do(iterate), *others))
         merged = await self._do(lambda: self._merge(number, answer.parts)) if answer.failed is None else answer
         if merged.failed is not None:
-            return merged.as_message()
-        return ShareAnswer(parts=merged.parts, lost=answer.lost).as_message()
+            return as_values(merged)
+        return as_values(ShareAnswer(parts=merged.parts, lost=answer.lost))
 
     def _merge(self, number: int, parts: tuple[SliceResult, ...]) -> list[SliceResult]:
         merged = []
@@ -106,7 +108,7 @@ class RunMember(WorkerPlugin):  # type: ignore[misc]
     async def _ask(self, share: RoundShare, verb: str, **given: Any) -> ShareAnswer:  # noqa: ANN401
         """Have another worker do its share; one that is gone is told of."""
         try:
-            told = await getattr(self._worker.rpc(share.address), verb)(share=share.as_message(), **given)
+            told = await getattr(self._worker.rpc(share.address), verb)(share=as_values(share), **given)
         except OSError:
             return ShareAnswer(lost=(share.address,))
-        return ShareAnswer.of_message(told)
+        return read(ShareAnswer, told)

@@ -6,10 +6,12 @@ import asyncio
 import time
 from typing import TYPE_CHECKING, Any, Final
 
+from gpuprov.shapes.base import read
+from gpuprov.shapes.program_rounds import Equipment, ShareAnswer
 from gpuwork.errors import BatchError
 from gpuwork.programs.member import CLOSE, LOOK
-from gpuwork.programs.rounds import ShareAnswer, join_answers
-from gpuwork.programs.seat import CLEAN_UP_S, Equipment
+from gpuwork.programs.rounds import join_answers
+from gpuwork.programs.seat import CLEAN_UP_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -50,7 +52,7 @@ class Members:
 
     async def _ask(self, address: str, verb: str, given: Mapping[str, Any]) -> ShareAnswer:
         try:
-            return ShareAnswer.of_message(await getattr(self._client.rpc(address), verb)(**given))
+            return read(ShareAnswer, await getattr(self._client.rpc(address), verb)(**given))
         except OSError:
             return ShareAnswer(lost=(address,))
 
@@ -88,19 +90,19 @@ class Members:
     def places(self, addresses: Collection[str]) -> dict[str, Equipment]:
         """What each has, in the order of their numbers; those that do not answer are left out."""
         told = self._client.sync(self._look, list(addresses))
-        known = [(one.pop("number"), address, one) for address, one in told]
-        return {address: Equipment(**one) for _, address, one in sorted(known, key=lambda each: each[:2])}
+        return {address: place for _, address, place in sorted(told, key=lambda each: each[:2])}
 
-    async def _look(self, addresses: list[str]) -> list[tuple[str, dict[str, Any]]]:
-        async def look(address: str) -> dict[str, Any] | None:
+    async def _look(self, addresses: list[str]) -> list[tuple[int, str, Equipment]]:
+        async def look(address: str) -> tuple[int, str, Equipment] | None:
             try:
-                said: dict[str, Any] = await asyncio.wait_for(getattr(self._client.rpc(address), LOOK)(), _LOOK_LIMIT_S)
+                said = await asyncio.wait_for(getattr(self._client.rpc(address), LOOK)(), _LOOK_LIMIT_S)
             except (OSError, asyncio.TimeoutError):
                 return None
-            return said
+            number, place = said
+            return number, address, read(Equipment, place)
 
         answers = await asyncio.gather(*map(look, addresses))
-        return [(address, said) for address, said in zip(addresses, answers, strict=True) if said is not None]
+        return [said for said in answers if said is not None]
 
     def close(self, addresses: Collection[str]) -> ShareAnswer:
         """Have them free what they hold; what cannot is ended soon anyway."""

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpuprov.shapes.faults import Fault
+from gpuprov.shapes.program_answers import MadeDataset
 from gpuprov.shapes.program_runs import ProgramFolder
 from gpuwork.errors import Refused, StoreError, refusal
 from gpuwork.programs.certificate import make_certificate
@@ -102,14 +103,14 @@ def _write_dataset(
             with ProgramProcess(folder, checked.config, log=Path(place, "log")) as process:
                 _, (params,) = process.ask("make_params", settings=dict(settings), what="make the parameters")
                 (run / PARAMS).write_bytes(params)
-                said, _ = process.ask(
-                    "make_dataset", settings=dict(settings), table="" if data is None else str(run / TABLE),
-                    target=str(run / DATASET), what="make its dataset",
+                made, _ = process.learn(
+                    MadeDataset, "make_dataset", settings=dict(settings), target=str(run / DATASET),
+                    table="" if data is None else str(run / TABLE), what="make its dataset",
                 )  # fmt: skip
         except ProgramError as error:
             fault = Fault(
                 file=checked.config.runner or checked.config.python, message=f"{error.what}: {error.evidence}"
             )
             raise refusal([fault], of=f"the program {folder.name}", page=PAGE) from error
-    if said["written"] and data is not None:
+    if made.written and data is not None:
         (run / TABLE).unlink()  # what it was made of is not held twice

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from gpuprov.shapes.base import read
 from gpuprov.shapes.faults import Fault
@@ -20,6 +20,7 @@ from gpuwork.programs.toolkit import NATIVE, STANDIN
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from gpuprov.shapes.program_answers import Structure
     from gpuwork.programs.config import ProgramConfig
     from gpuwork.programs.toolkit import Toolkit
 
@@ -70,7 +71,7 @@ _IDENTIFIER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def find_header_faults(
-    code: Path, config: ProgramConfig, structures: Mapping[str, Any], toolkit: Toolkit
+    code: Path, config: ProgramConfig, structures: Mapping[str, Structure], toolkit: Toolkit
 ) -> list[Fault]:
     """Every difference between the header and ctypes, and every function that the header does not declare.
 
@@ -110,7 +111,7 @@ def find_header_faults(
     return [*faults, *_differences(config, structures, measured)]
 
 
-def _write(structures: Mapping[str, Any]) -> tuple[list[str], dict[int, str]]:
+def _write(structures: Mapping[str, Structure]) -> tuple[list[str], dict[int, str]]:
     """The lines of the probe, and what each is about."""
     lines: list[str] = []
     about: dict[int, str] = {}
@@ -123,10 +124,10 @@ def _write(structures: Mapping[str, Any]) -> tuple[list[str], dict[int, str]]:
         add(_DECLARED.format(name=name, type=signature), name)
     for name in STRUCTURES:
         add(_SIZE.format(number=len(lines), name=name), name)
-        for field in structures.get(name, {"fields": []})["fields"]:
-            if _IDENTIFIER.fullmatch(field["name"]):
-                line = _FIELD.format(number=len(lines), name=name, field=field["name"])
-                add(line, f"{name}.{field['name']}")
+        for field in structures[name].fields if name in structures else ():
+            if _IDENTIFIER.fullmatch(field.name):
+                line = _FIELD.format(number=len(lines), name=name, field=field.name)
+                add(line, f"{name}.{field.name}")
     return lines, about
 
 
@@ -170,7 +171,9 @@ def _measure(
     return {one.name: one for one in told}
 
 
-def _differences(config: ProgramConfig, structures: Mapping[str, Any], measured: Mapping[str, Measured]) -> list[Fault]:
+def _differences(
+    config: ProgramConfig, structures: Mapping[str, Structure], measured: Mapping[str, Measured]
+) -> list[Fault]:
     faults = []
 
     def differ(where: str, what: str, there: object, here: object) -> None:
@@ -178,18 +181,18 @@ def _differences(config: ProgramConfig, structures: Mapping[str, Any], measured:
         faults.append(Fault(file=config.header, where=where, message=message))
 
     for name, structure in structures.items():
-        for field in structure["fields"]:
-            found = measured.get(f"{name}.{field['name']}")
+        for field in structure.fields:
+            found = measured.get(f"{name}.{field.name}")
             if found is None:
                 continue
-            where = f"{name}.{field['name']}"
-            if found.kind != field["kind"] and "other" not in (found.kind, field["kind"]):
-                differ(where, "is a", found.kind, f"a {field['kind']}")
-            if found.size != field["size"]:
-                differ(where, "has", f"{found.size} bytes", field["size"])
-            if found.offset != field["offset"]:
-                differ(where, "begins at byte", found.offset, field["offset"])
+            where = f"{name}.{field.name}"
+            if found.kind != field.kind and "other" not in (found.kind, field.kind):
+                differ(where, "is a", found.kind, f"a {field.kind}")
+            if found.size != field.size:
+                differ(where, "has", f"{found.size} bytes", field.size)
+            if found.offset != field.offset:
+                differ(where, "begins at byte", found.offset, field.offset)
         found = measured.get(name)
-        if found is not None and found.size != structure["size"]:
-            differ(name, "has", f"{found.size} bytes", structure["size"])
+        if found is not None and found.size != structure.size:
+            differ(name, "has", f"{found.size} bytes", structure.size)
     return faults

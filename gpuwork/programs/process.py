@@ -9,8 +9,9 @@ import subprocess
 import time
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from gpuprov.shapes.base import Shape, read
 from gpuwork.errors import WorkError
 from gpuwork.memory_kills import KILLED, MemoryKills, ran_out
 from gpuwork.program import program_argv
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from gpuwork.programs.config import ProgramConfig
     from gpuwork.programs.wire import Message
 
+Told = TypeVar("Told", bound=Shape)
 START_S: Final = 60.0
 ASK_S: Final = 600.0
 _END_S: Final = 5.0
@@ -91,6 +93,27 @@ class ProgramProcess:
         with suppress(BrokenPipeError):  # how it ended is told below
             send(self._outgoing, {"verb": verb, **head}, given)
         return self._answer(what or verb.replace("_", " "), limit_s)
+
+    def learn(
+        self,
+        kind: type[Told],
+        verb: str,
+        *given: bytes | bytearray,
+        **asked: Any,  # noqa: ANN401
+    ) -> tuple[Told, list[bytearray]]:
+        """What it answers to `ask`, where that is more than pieces of bytes.
+
+        Args:
+            kind: What it is to be.
+            verb: As for `ask`, and so is the rest.
+            given: Pieces of bytes.
+            asked: The rest.
+        """
+        said, pieces = self.ask(verb, *given, **asked)
+        try:
+            return read(kind, said), pieces
+        except ValueError as error:
+            raise self._failed("gave an odd answer", f"{verb}: {error}") from error
 
     def _answer(self, what: str, limit_s: float) -> Message:
         try:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
+from gpuprov.shapes.program_rounds import RoundShare, RowSlice, ShareAnswer, SliceResult
 from gpuwork.errors import BatchError
-from gpuwork.programs.slices import RowSlice
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
+
+    from gpuprov.shapes.program_rounds import RowSlice
 
 FAN_OUT: Final = 3  # so many others a worker hands the state on to, and merges the results of
 _SHOWN: Final = 10
@@ -18,82 +19,6 @@ _SHOWN: Final = 10
 
 class NotWhole(BatchError):
     """A round does not have the result of each slice once."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class RoundShare:
-    """What a worker does of a round, and whom it asks for the rest.
-
-    Attributes:
-        address: Of the worker.
-        slices: That it works on.
-        others: Whom it asks; their slices come after its own, in this order.
-    """
-
-    address: str
-    slices: tuple[RowSlice, ...]
-    others: tuple[RoundShare, ...] = ()
-
-    def as_message(self) -> dict[str, Any]:
-        """As Dask sends it."""
-        return {
-            "address": self.address,
-            "slices": [asdict(part) for part in self.slices],
-            "others": [other.as_message() for other in self.others],
-        }
-
-    @classmethod
-    def of_message(cls, told: Mapping[str, Any]) -> RoundShare:
-        """As it was sent."""
-        return cls(
-            address=told["address"],
-            slices=tuple(RowSlice(**part) for part in told["slices"]),
-            others=tuple(map(cls.of_message, told["others"])),
-        )
-
-
-@dataclass(frozen=True, kw_only=True)
-class SliceResult:
-    """The result over some slices that follow each other.
-
-    Attributes:
-        round: Counted from 0.
-        numbers: Of the slices, in order.
-        content: Encoded; empty where nothing was asked for but to take the slices.
-        seconds: How long each of the slices took, in the order of the numbers.
-    """
-
-    round: int
-    numbers: tuple[int, ...]
-    content: bytes
-    seconds: tuple[float, ...] = ()
-
-
-@dataclass(frozen=True, kw_only=True)
-class ShareAnswer:
-    """What came of a share: the results that are there, and why the others are not.
-
-    Attributes:
-        parts: Results.
-        lost: Addresses of workers that did not answer.
-        failed: The parts of the first error of the program: what, evidence and fix.
-    """
-
-    parts: tuple[SliceResult, ...] = ()
-    lost: tuple[str, ...] = ()
-    failed: tuple[str, str, str] | None = None
-
-    def as_message(self) -> dict[str, Any]:
-        """As Dask sends it."""
-        return {"parts": [asdict(part) for part in self.parts], "lost": list(self.lost), "failed": self.failed}
-
-    @classmethod
-    def of_message(cls, told: Mapping[str, Any]) -> ShareAnswer:
-        """As it was sent."""
-        lists = ("numbers", "seconds")
-        parts = tuple(SliceResult(**{**part, **{name: tuple(part[name]) for name in lists}}) for part in told["parts"])
-        failed = None if told["failed"] is None else tuple(told["failed"])
-        return cls(parts=parts, lost=tuple(told["lost"]), failed=failed)
 
 
 def plan_shares(holders: Sequence[tuple[str, Sequence[RowSlice]]]) -> RoundShare:

@@ -8,11 +8,11 @@ from typing import Final, TypeVar
 
 from gpuprov.shapes.base import Shape, encode, parse_json, read
 from gpuprov.shapes.error import Error
+from gpuprov.shapes.limits import MIB
 from gpuprov.shapes.program_runs import Meeting, ProgramFolder, ProgramResult, Progress
 from gpuwork.errors import StoreError
 from gpuwork.programs.store import Registered, read_registered
 from gpuwork.shared_folder import write_file
-from gpuwork.units import MIB
 from gpuwork.untrusted_files import read_limited
 
 Told = TypeVar("Told", bound=Shape)

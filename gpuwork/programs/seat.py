@@ -5,20 +5,19 @@ from __future__ import annotations
 import os
 import platform
 import time
-from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from gpuprov.shapes.program_rounds import Equipment, RowSlice, SliceResult
 from gpuwork.hardware import NoCuda, ask_cuda_driver
 from gpuwork.programs.build import ensure_library, target_of
 from gpuwork.programs.process import ProgramKilled, ProgramProcess
-from gpuwork.programs.rounds import SliceResult
 from gpuwork.programs.toolkit import find_toolkit
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from gpuprov.shapes.program_rounds import RowSlice
     from gpuwork.programs.run_folder import RunFolder
-    from gpuwork.programs.slices import RowSlice
     from gpuwork.programs.wire import Message
 
 INITIALISE_S: Final = 300.0
@@ -26,31 +25,6 @@ ITERATE_S: Final = 600.0
 CLEAN_UP_S: Final = 60.0
 _BLOCK_WITHOUT_GPU: Final = 32
 _RATE_WITHOUT_GPU: Final = 1.0
-
-
-@dataclass(frozen=True, kw_only=True)
-class Equipment:
-    """What a worker has.
-
-    Attributes:
-        node: The machine.
-        gpu: The UUID of its GPU; None without one.
-        name: Of the GPU.
-        target: What programs are built for there.
-        block_size: Threads of a block.
-        rate: How fast it is, compared with the others.
-    """
-
-    node: str
-    gpu: str | None
-    name: str | None
-    target: str
-    block_size: int
-    rate: float
-
-    def as_message(self) -> dict[str, Any]:
-        """As Dask sends it."""
-        return asdict(self)
 
 
 def look_around() -> Equipment:

@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from gpuprov.shapes.program_rounds import RowSlice
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-
-@dataclass(frozen=True, kw_only=True)
-class RowSlice:
-    """Some rows of a table, from `start` to before `stop`; `number` tells it from all others of a run."""
-
-    number: int
-    start: int
-    stop: int
 
 
 def plan_slices(rows: int, rates: Sequence[float], *, first: int = 0) -> list[RowSlice | None]:

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO, ClassVar, Final
 
 from gpuprov.shapes.faults import Fault
+from gpuprov.shapes.limits import MIB
 from gpuwork.programs.codec import ALIGNED, address_of, decode, without_arrays
-from gpuwork.units import MIB
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,7 +8,7 @@ import struct
 from typing import TYPE_CHECKING, Any, Final
 
 from gpuprov.shapes.base import parse_json
-from gpuwork.units import MIB
+from gpuprov.shapes.limits import MIB
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from gpuprov.shapes.grids import RUNS
 from gpuwork import celeryconfig
 from gpuwork.broker import QUEUE, broker_settings, make_app
 from gpuwork.broker_file import transport_options
-from gpuwork.project_files import LEFT_OUT, RUNS
+from gpuwork.project_files import LEFT_OUT
 from gpuwork.worker.asked import choose_pool, find_denied, find_queues, find_void
 from gpuwork.worker.cuda_begun import has_begun_cuda
 

@@ -34,12 +34,13 @@ from gpuprov.drivers.base import (
 )
 from gpuprov.drivers.lxd.ending import remove_instance
 from gpuprov.drivers.lxd.members import pool_of_nodes
-from gpuprov.drivers.networks import Attachment, NetworkRequest
+from gpuprov.drivers.networks import NetworkRequest
 from gpuprov.drivers.registry import open_driver
 from gpuprov.planes.registry import PLAIN
 from gpuprov.provision.kept_bases import import_name
 from gpuprov.provision.recipe import image_recipe
 from gpuprov.provision.rootfs import default_cache, ensure_rootfs
+from gpuprov.shapes.node import Attachment
 from gpuprov.spec.models import ImageSpec
 from tests.fakes.driver import FakeDriver
 from tests.fakes.engine import Command, FakeEngine, FakeImage

@@ -8,8 +8,7 @@ import pytest
 from gpuprov.core.errors import EngineError
 from gpuprov.core.units import MIB
 from gpuprov.drivers.base import LABEL_FINGERPRINT, File
-from gpuprov.drivers.networks import Exposure
-from gpuprov.spec.devices import CharDevice, Mount
+from gpuprov.shapes.node import CharDevice, Exposure, Mount
 from tests.contract.engines import Bench, refused
 
 if TYPE_CHECKING:

@@ -13,8 +13,7 @@ import pytest
 from gpuprov.drivers.base import File
 from gpuprov.drivers.docker.api import DockerApi
 from gpuprov.drivers.docker.driver import DockerDriver
-from gpuprov.drivers.networks import Exposure
-from gpuprov.spec.devices import CharDevice
+from gpuprov.shapes.node import CharDevice, Exposure
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -7,7 +7,7 @@ import pytest
 
 from gpuprov.core.errors import EngineError
 from gpuprov.drivers.base import File
-from gpuprov.spec.devices import CharDevice, Mount
+from gpuprov.shapes.node import CharDevice, Mount
 from tests.contract.engines import FIND_PROCESS, Bench, refused
 
 if TYPE_CHECKING:

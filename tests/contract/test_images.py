@@ -11,7 +11,8 @@ from tests.contract.engines import Bench, refused, write_rootfs
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from gpuprov.drivers.base import Driver, ImageState
+    from gpuprov.drivers.base import Driver
+    from gpuprov.shapes.engine import ImageState
 
 
 def images(driver: Driver) -> dict[str, ImageState]:

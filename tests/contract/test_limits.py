@@ -16,8 +16,7 @@ from gpuprov.core.errors import GpuprovError
 from gpuprov.core.exhaustion import NO_PROCESS, is_used_up
 from gpuprov.drivers.base import ENDED_FIRST
 from gpuprov.drivers.node_processes import read_processes
-from gpuprov.shapes.node import NodeLimits
-from gpuprov.spec.devices import Mount
+from gpuprov.shapes.node import Mount, NodeLimits
 from gpuprov.spec.shared_folder import SHARED
 from tests.contract.engines import PROCESS
 

@@ -13,7 +13,8 @@ import pytest
 
 from gpuprov.core.errors import EngineError, NotOurs
 from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_HOST_PORTS
-from gpuprov.drivers.networks import Attachment, Exposure, NetworkRequest, NetworkState
+from gpuprov.drivers.networks import NetworkRequest, NetworkState
+from gpuprov.shapes.node import Attachment, Exposure
 from gpuprov.spec.overlay import overlay_bridge
 from tests.contract.engines import (
     CLUSTER,

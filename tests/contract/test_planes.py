@@ -32,7 +32,8 @@ from gpuprov.planes.registry import PLANES, ROLES, checks_of_planes, load_draft,
 from gpuprov.planes.worker.facts import BROKER
 from gpuprov.provision.plane_recipe import Init
 from gpuprov.provision.recipe import COMMON_ROLES
-from gpuprov.spec.devices import CharDevice
+from gpuprov.shapes.base import changed
+from gpuprov.shapes.node import CharDevice
 from gpuprov.spec.models import ClusterSpec, NodesSpec
 from gpuprov.spec.shared_folder import share_mount
 from gpuprov.spec.spec_error import SpecError
@@ -329,7 +330,7 @@ def observe_as(bench: Bench, plane: Plane) -> ClusterState:
     seen = observe_cluster(bench.driver, CLUSTER)
     spec = ClusterSpec(name=CLUSTER, nodes=NodesSpec(prefix=NODES), share=plane.shares)
     nodes = tuple(
-        replace(
+        changed(
             node,
             labels={**node.labels, LABEL_ROLE: plane.name},
             mounts=(*node.mounts, *share_mount(spec)),

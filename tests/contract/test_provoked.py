@@ -16,8 +16,9 @@ import pytest
 from gpuprov.core.errors import EngineError, GpuprovError
 from gpuprov.core.waiting import Wait
 from gpuprov.drivers.base import LABEL_VERSION, File
-from gpuprov.drivers.networks import Exposure, NetworkRequest
-from gpuprov.spec.devices import Mount
+from gpuprov.drivers.networks import NetworkRequest
+from gpuprov.shapes.base import changed
+from gpuprov.shapes.node import Exposure, Mount
 from tests.contract.engines import NAT, NAT_ROUTER, NETWORKS, Bench, bridge, ipv4, make_network, rootfs_of
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ def start_with_a_bad_mount(bench: Bench, _folder: Path) -> None:
 
 def start_on_a_lost_bridge(bench: Bench, _folder: Path) -> None:
     request = bench.request()
-    first = replace(request.attachments[0], network="gptgone")
+    first = changed(request.attachments[0], network="gptgone")
     bench.driver.create_node(replace(request, attachments=(first,)))
     bench.driver.start_node(request.name)
 
@@ -82,7 +83,7 @@ def start_with_an_address_in_use(bench: Bench, _folder: Path) -> None:
     one, two = bench.request(), bench.request()
     first = one.attachments[0]
     second = two.attachments[0]
-    same = replace(second, address=first.address) if bench.driver.name == "docker" else replace(second, mac=first.mac)
+    same = changed(second, address=first.address) if bench.driver.name == "docker" else changed(second, mac=first.mac)
     for request, attachment in ((one, first), (two, same)):
         bench.driver.create_node(replace(request, attachments=(attachment,)))
         bench.driver.start_node(request.name)

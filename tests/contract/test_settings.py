@@ -10,6 +10,7 @@ import pytest
 from gpuprov.core.execution import run
 from gpuprov.drivers.base import LABEL_CLUSTER, File
 from gpuprov.drivers.networks import NetworkRequest
+from gpuprov.shapes.base import changed
 from tests.contract.engines import CLUSTER, PROCESS, Bench, bridge, ipv4, make_network
 
 if TYPE_CHECKING:
@@ -42,12 +43,12 @@ def test_other_settings_are_seen_and_put_right_and_the_node_runs(bench: Bench) -
     before = find(bench.driver, request.name)
     less = replace(request, memory_bytes=GIB // 2)
     bench.driver.set_settings(request.name, less)
-    changed = find(bench.driver, request.name)
-    assert changed.settings == bench.driver.settings(less) != before.settings
-    assert changed.limits.memory_bytes == GIB // 2
-    assert replace(changed, settings=before.settings, limits=before.limits) == before
+    now = find(bench.driver, request.name)
+    assert now.settings == bench.driver.settings(less) != before.settings
+    assert now.limits.memory_bytes == GIB // 2
+    assert changed(now, settings=before.settings, limits=before.limits) == before
     live = "devices-live" in bench.driver.capabilities
-    assert all(setting.live is live for key, setting in changed.settings.items() if before.settings[key] != setting)
+    assert all(setting.live is live for key, setting in now.settings.items() if before.settings[key] != setting)
     bench.driver.set_settings(request.name, request)
     assert find(bench.driver, request.name) == before
 

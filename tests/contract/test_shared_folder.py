@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpuprov.host.folders import LocalFolders
-from gpuprov.spec.devices import Mount
+from gpuprov.shapes.node import Mount
 from gpuprov.spec.shared_folder import ACCOUNT_UID, SHARED
 
 if TYPE_CHECKING:

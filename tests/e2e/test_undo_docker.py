@@ -21,7 +21,7 @@ from gpuprov.core.waiting import Wait
 from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_FINGERPRINT, LABEL_ROLE, LABEL_VERSION, NodeRequest
 from gpuprov.drivers.registry import open_driver
 from gpuprov.host.local import LocalHost
-from gpuprov.spec.devices import CharDevice
+from gpuprov.shapes.node import CharDevice
 from gpuprov.workflows.prepare_host import HostOrder, undo_host
 from tests.contract.engines import write_rootfs
 

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, cast
 
 from gpuprov.core.disk import Disk, StorageUse
 from gpuprov.core.errors import EngineError, NotOurs
-from gpuprov.drivers.base import BUILDER, LABEL_CLUSTER, LABEL_FINGERPRINT, MOST_FILE_BYTES, READ_S, Setting
+from gpuprov.drivers.base import BUILDER, LABEL_CLUSTER, LABEL_FINGERPRINT, MOST_FILE_BYTES, READ_S
 from gpuprov.drivers.calls import Call
 from gpuprov.drivers.foreign import NetworkInUse, not_ours
 from gpuprov.drivers.networks import NetworkState
 from gpuprov.drivers.node_files import absent, within
+from gpuprov.shapes.base import changed
 from gpuprov.shapes.engine import EngineFacts
-from gpuprov.shapes.node import NodeLimits
+from gpuprov.shapes.node import NodeLimits, Setting
 from tests.fakes.engine import Command, FakeImage, FakeNode, describe_settings
 from tests.fakes.faults import Killed
 from tests.fakes.trees import FakeTrees
@@ -25,11 +26,12 @@ from tests.fakes.trees import FakeTrees
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from gpuprov.drivers.base import ExecResult, File, ImageState, NodeRequest, NodeState, Settings, Stream
+    from gpuprov.drivers.base import ExecResult, File, NodeRequest, NodeState, Stream
     from gpuprov.drivers.capabilities import Capability
-    from gpuprov.drivers.networks import Exposure, NetworkRequest
+    from gpuprov.drivers.networks import NetworkRequest
     from gpuprov.shapes.choices import Engine
-    from gpuprov.spec.devices import CharDevice, Mount
+    from gpuprov.shapes.engine import ImageState
+    from gpuprov.shapes.node import CharDevice, Exposure, Mount, Settings
     from tests.fakes.engine import FakeEngine
 
 _NAME = re.compile(r"[A-Za-z]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?", re.ASCII)
@@ -122,14 +124,14 @@ class FakeDriver(FakeTrees):
         self.reach("list_nodes", "")
         with self.engine.lock:
             nodes = [node for node in self.engine.nodes.values() if not node.builder]
-            return [replace(node.state(), host=node.member or self.host) for node in nodes]
+            return [changed(node.state(), host=node.member or self.host) for node in nodes]
 
     def find_node(self, name: str) -> NodeState | None:
         """One instance, or None."""
         self.reach("find_node", name)
         with self.engine.lock:
             node = self.engine.nodes.get(name)
-            return replace(node.state(), host=node.member or self.host) if node else None
+            return changed(node.state(), host=node.member or self.host) if node else None
 
     def create_node(self, request: NodeRequest) -> None:
         """Make a stopped instance from an image."""
@@ -428,7 +430,7 @@ class FakeDriver(FakeTrees):
         with self._step("complete_network", request.name):
             network = self.engine.networks[request.name]
             settings = self.network_settings(request)
-            self.engine.networks[request.name] = replace(network, address=request.address, settings=settings)
+            self.engine.networks[request.name] = changed(network, address=request.address, settings=settings)
 
     def isolate_network(self, name: str) -> str:
         """Record it."""
@@ -436,7 +438,7 @@ class FakeDriver(FakeTrees):
             network = self._our_network(name)
             if network is None:
                 raise _error(f"there is no network {name}", f"networks: {', '.join(self.engine.networks) or 'none'}")
-            self.engine.networks[name] = replace(network, isolated=True, guarded=True)
+            self.engine.networks[name] = changed(network, isolated=True, guarded=True)
             return ""
 
     def delete_network(self, name: str) -> None:
@@ -455,7 +457,7 @@ class FakeDriver(FakeTrees):
             network = self._our_network(name)
             if network is None:
                 raise _error(f"there is no network {name}", f"networks: {', '.join(self.engine.networks) or 'none'}")
-            self.engine.networks[name] = replace(network, labels={**network.labels, **labels})
+            self.engine.networks[name] = changed(network, labels={**network.labels, **labels})
 
     def network_settings(self, request: NetworkRequest) -> Settings:
         """NAT where the host is on it."""
@@ -471,7 +473,7 @@ class FakeDriver(FakeTrees):
             if network is None:
                 raise _error(f"there is no network {request.name}", f"networks: {', '.join(self.engine.networks)}")
             settings = self.network_settings(request)
-            self.engine.networks[request.name] = replace(network, address=request.address, settings=settings)
+            self.engine.networks[request.name] = changed(network, address=request.address, settings=settings)
 
     def _our_network(self, name: str) -> NetworkState | None:
         network = self.engine.networks.get(name)

@@ -7,20 +7,18 @@ import threading
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_ROLE, ROLE_BUILDER, ExecResult, ImageState, NodeState, Setting
-from gpuprov.drivers.foreign import Origin
+from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_ROLE, ROLE_BUILDER, ExecResult, NodeState
 from gpuprov.drivers.networks import NetworkState
-from gpuprov.shapes.node import NodeLimits
+from gpuprov.shapes.engine import ImageState, Origin
+from gpuprov.shapes.node import NodeLimits, Setting
 from tests.fakes.faults import Faults
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from gpuprov.drivers.base import File, Settings
-    from gpuprov.drivers.networks import Attachment, Exposure
+    from gpuprov.drivers.base import File
     from gpuprov.shapes.engine import EngineCluster
-    from gpuprov.shapes.node import NodeStatus
-    from gpuprov.spec.devices import CharDevice, Mount
+    from gpuprov.shapes.node import Attachment, CharDevice, Exposure, Mount, NodeStatus, Settings
 
 _GIB = 1024**3
 

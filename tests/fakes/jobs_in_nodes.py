@@ -27,7 +27,7 @@ from gpuprov.planes.work.work_place import (
     text_argv,
 )
 from gpuprov.serving.questions.hardware import PROGRAM as HARDWARE
-from gpuprov.spec.devices import Mount
+from gpuprov.shapes.node import Mount
 from gpuprov.spec.shared_folder import SHARED
 from gpuwork.freeze import remove_copy
 from tests.fakes.driver import FakeDriver

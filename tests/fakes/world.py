@@ -12,6 +12,7 @@ from gpuprov.gpu.observe import observe
 from gpuprov.planes.registry import PLANES, ROLES
 from gpuprov.planes.slurm.munge import LABEL_MUNGE_OWNER
 from gpuprov.provision.recipe_record import dump_recipe_record, record_recipe
+from gpuprov.shapes.base import changed
 from gpuprov.spec.models import ClusterSpec, GpuSpec, NodesSpec
 from gpuprov.spec.serialize import dump_spec, load_spec_json
 from gpuprov.spec.shared_folder import ACCOUNT_UID
@@ -121,7 +122,7 @@ class World:
         """What a reboot does to the host's rules."""
         networks = self.engine.networks
         for name, network in networks.items():
-            networks[name] = replace(network, isolated=False, guarded=False)
+            networks[name] = changed(network, isolated=False, guarded=False)
 
     @property
     def driver(self) -> FakeDriver:
@@ -156,7 +157,7 @@ class World:
         """Have the recorded spec of the cluster say something else."""
         network = next(one for one in self.engine.networks.values() if LABEL_SPEC in one.labels)
         text = dump_spec(replace(load_spec_json(network.labels[LABEL_SPEC], cluster="lab"), **values))
-        self.engine.networks[network.name] = replace(network, labels={**network.labels, LABEL_SPEC: text})
+        self.engine.networks[network.name] = changed(network, labels={**network.labels, LABEL_SPEC: text})
 
     def down(self, *, purge: bool = False) -> Outcome:
         return cluster_down(self.driver, "lab", self.host, reporter=self.reporter, purge=purge)

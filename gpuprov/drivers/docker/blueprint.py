@@ -7,22 +7,23 @@ changes made with `docker update` are not detected.
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field, replace
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeVar
 
-from gpuprov.drivers.base import EngineGpus, Setting
+from gpuprov.core.plain import plain_fields
+from gpuprov.drivers.base import EngineGpus
 from gpuprov.drivers.label_text import only_texts, read_object
-from gpuprov.drivers.networks import Attachment, Exposure
-from gpuprov.spec.devices import CharDevice, Mount
-from gpuprov.spec.document import from_plain
-from gpuprov.spec.schema import Decoder
+from gpuprov.shapes.base import Shape, read
+from gpuprov.shapes.node import Attachment, CharDevice, Exposure, Mount, Setting
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from gpuprov.drivers.base import NodeRequest, Settings
+    from gpuprov.drivers.base import NodeRequest
+    from gpuprov.shapes.node import Settings
 
-T = TypeVar("T")
+T = TypeVar("T", bound="Shape")
 NODE_LABEL = "gpuprov-docker.node"
 
 
@@ -110,7 +111,7 @@ def describe_settings(blueprint: Blueprint) -> Settings:
 
 def dump_blueprint(blueprint: Blueprint) -> str:
     """As the label's text."""
-    return json.dumps(asdict(blueprint), sort_keys=True)
+    return json.dumps(plain_fields(blueprint), sort_keys=True)
 
 
 def parse_blueprint(text: str | None) -> Blueprint | None:
@@ -138,9 +139,11 @@ def parse_blueprint(text: str | None) -> Blueprint | None:
 
 
 def _each(kind: type[T], entries: object) -> tuple[T, ...]:
-    decoder = Decoder()
-    decoded = [decoder.decode(kind, from_plain(entry)) for entry in entries] if isinstance(entries, list) else []
-    return tuple(entry for entry in decoded if entry is not None)
+    found = []
+    for entry in entries if isinstance(entries, list) else ():
+        with suppress(ValueError):
+            found.append(read(kind, entry))
+    return tuple(found)
 
 
 def _engine_gpus(said: object) -> EngineGpus | None:

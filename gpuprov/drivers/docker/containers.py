@@ -24,6 +24,7 @@ from gpuprov.drivers.docker.devices import ensure_host_devices
 from gpuprov.drivers.docker.files import has_folder, kept_folder, put_files
 from gpuprov.drivers.endings import killed_words
 from gpuprov.drivers.foreign import name_taken, not_ours
+from gpuprov.shapes.base import changed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -78,7 +79,7 @@ def list_states(api: DockerApi) -> list[NodeState]:
 def _with_devices(api: DockerApi, document: Mapping[str, Any], copy: NodeState) -> NodeState:
     with contextlib.suppress(NotFound):  # it went meanwhile
         inspected = api.get(f"/containers/{document['Id']}/json")
-        return replace(copy, devices=documents.parse_copied_devices(document, inspected))
+        return changed(copy, devices=documents.parse_copied_devices(document, inspected))
     return copy
 
 
@@ -147,7 +148,7 @@ def refuse_taken(api: DockerApi, name: str) -> None:
         )
     document = _look_up(api, name)
     if document is not None:
-        raise name_taken(replace(documents.parse_container(document, labels={}), name=name), "docker")
+        raise name_taken(changed(documents.parse_container(document, labels={}), name=name), "docker")
 
 
 def new_uid() -> str:

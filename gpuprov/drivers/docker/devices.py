@@ -17,7 +17,7 @@ from gpuprov.core.errors import HostNotReady
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from gpuprov.spec.devices import CharDevice
+    from gpuprov.shapes.node import CharDevice
 
 FOLDER = Path("var/lib/gpuprov/devices")
 

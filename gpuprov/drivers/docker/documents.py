@@ -5,27 +5,24 @@ from __future__ import annotations
 import datetime as dt
 import ipaddress
 import re
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from gpuprov.core.fingerprint import short
 from gpuprov.core.units import GIB
-from gpuprov.drivers.base import ENDED_FIRST, LABEL_CLUSTER, LABEL_FINGERPRINT, LABEL_SELF, ImageState, NodeState
+from gpuprov.drivers.base import ENDED_FIRST, LABEL_CLUSTER, LABEL_FINGERPRINT, LABEL_SELF, NodeState
 from gpuprov.drivers.docker.blueprint import NODE_LABEL, Blueprint, describe_settings, dump_blueprint, parse_blueprint
-from gpuprov.drivers.foreign import Origin
 from gpuprov.drivers.label_text import read_texts
 from gpuprov.drivers.networks import NetworkRequest, NetworkState
 from gpuprov.gpu.access import CDI_KIND
-from gpuprov.shapes.engine import EngineFacts
+from gpuprov.shapes.engine import EngineFacts, ImageState, Origin
 from gpuprov.shapes.node import NodeLimits, NodeStatus
 from gpuprov.spec.overlay import is_overlay_bridge
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from gpuprov.drivers.networks import Attachment
     from gpuprov.gpu.access import EngineAccess
-    from gpuprov.spec.devices import CharDevice
+    from gpuprov.shapes.node import Attachment, CharDevice
 
 Document = dict[str, Any]
 
@@ -366,7 +363,7 @@ def _holds_labels(document: Mapping[str, Any]) -> bool:
 
 def parse_networks(documents: Sequence[Mapping[str, Any]]) -> dict[str, tuple[str, NetworkState]]:
     """Docker's networks by name: the id, and the state."""
-    changed = parse_changed_labels(documents)
+    relabelled = parse_changed_labels(documents)
     found = {}
     for document in documents:
         if document.get("ConfigOnly"):
@@ -374,18 +371,23 @@ def parse_networks(documents: Sequence[Mapping[str, Any]]) -> dict[str, tuple[st
         name = (document.get("Options") or {}).get(BRIDGE_OPTION) or document["Name"]
         if (document.get("Labels") or {}).get("gpuprov.cluster"):
             name = document["Name"]
-        labels = {**(document.get("Labels") or {}), **changed.get(document["Id"], {})}
+        labels = {**(document.get("Labels") or {}), **relabelled.get(document["Id"], {})}
         known = labels.get(LABEL_SELF) or name  # an earlier gpuprov did not record it
         origin = Origin(name=known, cluster=labels.get(LABEL_CLUSTER, "")) if known != name else None
         address = _gateway(document) if document["Driver"] == "bridge" else None
         own = {} if origin else parse_labels(labels)
         subnets = tuple(config["Subnet"] for config in _ipam(document) if ":" not in config.get("Subnet", ":"))
         parent = (document.get("Options") or {}).get(_PARENT, "")
-        state = NetworkState(name=name, managed=True, address=address, subnets=subnets, labels=own, copy_of=origin)
-        found[name] = (
-            str(document["Id"]),
-            replace(state, overlaid=parent if is_overlay_bridge(parent) else ""),
+        state = NetworkState(
+            name=name,
+            managed=True,
+            address=address,
+            subnets=subnets,
+            labels=own,
+            copy_of=origin,
+            overlaid=parent if is_overlay_bridge(parent) else "",
         )
+        found[name] = (str(document["Id"]), state)
     return found
 
 

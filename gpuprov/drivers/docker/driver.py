@@ -23,7 +23,6 @@ from gpuprov.drivers.base import (
     READ_S,
     ROLE_BUILDER,
     ExecResult,
-    ImageState,
     NodeRequest,
     NodeState,
     Stream,
@@ -41,20 +40,22 @@ from gpuprov.drivers.docker.last_words import last_words_of, read_container_log
 from gpuprov.drivers.docker.owners import get_mapped_owner
 from gpuprov.drivers.docker.usage import parse_usage
 from gpuprov.drivers.endings import killed_words
-from gpuprov.drivers.networks import LOCALLY, Exposure, NetworkRequest, NetworkState, TellsNoNetworkSettings
+from gpuprov.drivers.networks import NetworkRequest, NetworkState, TellsNoNetworkSettings
 from gpuprov.drivers.node_trees import look_in_node, read_tree, write_tree
 from gpuprov.drivers.taken_ports import refuse_forwarded
+from gpuprov.shapes.base import changed
+from gpuprov.shapes.node import LOCALLY, Exposure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from gpuprov.core.disk import StorageUse
-    from gpuprov.drivers.base import File, PathKind, Settings
+    from gpuprov.drivers.base import File, PathKind
     from gpuprov.drivers.docker.api import DockerApi
     from gpuprov.drivers.docker.blueprint import Blueprint
     from gpuprov.drivers.node_files import Execute
-    from gpuprov.shapes.engine import EngineFacts
-    from gpuprov.spec.devices import CharDevice, Mount
+    from gpuprov.shapes.engine import EngineFacts, ImageState
+    from gpuprov.shapes.node import CharDevice, Mount, Settings
 
 INIT = "/usr/local/sbin/gpuprov-init"  # role base installs it: starts the services, and stops them on SIGTERM
 _MAIN = f"""
@@ -110,12 +111,12 @@ class DockerDriver(TellsNoNetworkSettings):
     def list_nodes(self) -> list[NodeState]:
         """Every container, foreign ones too; builders are left out."""
         found = containers.list_states(self._api)
-        return [replace(node, host=self.host) for node in found if node.labels.get(LABEL_ROLE) != ROLE_BUILDER]
+        return [changed(node, host=self.host) for node in found if node.labels.get(LABEL_ROLE) != ROLE_BUILDER]
 
     def find_node(self, name: str) -> NodeState | None:
         """One container, or None."""
         found = containers.find(self._api, name)
-        return replace(found, host=self.host) if found else None
+        return changed(found, host=self.host) if found else None
 
     def create_node(self, request: NodeRequest) -> None:
         """Make a stopped container from an image."""

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from gpuprov.drivers.base import File
     from gpuprov.drivers.docker.api import DockerApi
-    from gpuprov.spec.devices import Mount
+    from gpuprov.shapes.node import Mount
 
     HasFolder = Callable[[str], bool]
 

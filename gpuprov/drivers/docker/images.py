@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING
 
 from gpuprov.core.errors import EngineError, NotOurs
 from gpuprov.core.excerpt import excerpt, few_lines
-from gpuprov.drivers.base import LABEL_SELF, ImageState
+from gpuprov.drivers.base import LABEL_SELF
 from gpuprov.drivers.docker import documents
 from gpuprov.drivers.docker.api import Conflict, NotFound
 from gpuprov.drivers.docker.commits import commit
 from gpuprov.drivers.label_text import read_texts
+from gpuprov.shapes.engine import ImageState
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -16,17 +16,15 @@ from gpuprov.drivers.base import (
     LABEL_ROLE,
     LABEL_SELF,
     ROLE_BUILDER,
-    ImageState,
     NodeRequest,
     NodeState,
 )
-from gpuprov.drivers.foreign import Origin
 from gpuprov.drivers.label_text import read_texts
-from gpuprov.drivers.networks import Attachment, Exposure, NetworkRequest, NetworkState
+from gpuprov.drivers.networks import NetworkRequest, NetworkState
 from gpuprov.drivers.taken_ports import refuse_forwarded
-from gpuprov.shapes.node import NodeLimits, NodeStatus
+from gpuprov.shapes.engine import ImageState, Origin
+from gpuprov.shapes.node import Attachment, CharDevice, Exposure, Mount, NodeLimits, NodeStatus
 from gpuprov.spec.addressing import mac
-from gpuprov.spec.devices import CharDevice, Mount
 from gpuprov.spec.shared_folder import MAPPED
 
 if TYPE_CHECKING:

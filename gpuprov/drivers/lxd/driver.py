@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, cast
 
@@ -16,10 +15,8 @@ from gpuprov.drivers.base import (
     ROLE_BUILDER,
     ExecResult,
     File,
-    ImageState,
     NodeRequest,
     NodeState,
-    Settings,
     Stream,
 )
 from gpuprov.drivers.calls import Call
@@ -41,7 +38,8 @@ from gpuprov.drivers.lxd.start_log import explain_start, last_words_of, read_con
 from gpuprov.drivers.lxd.usage import pool_usage
 from gpuprov.drivers.node_files import read_at_rest, read_in_node, write_in_node
 from gpuprov.drivers.node_trees import look_in_node, read_tree, write_tree
-from gpuprov.shapes.engine import EngineFacts
+from gpuprov.shapes.base import changed
+from gpuprov.shapes.engine import EngineFacts, ImageState
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -49,10 +47,10 @@ if TYPE_CHECKING:
     from gpuprov.core.disk import Disk, StorageUse
     from gpuprov.drivers.base import PathKind
     from gpuprov.drivers.lxd.api import Document, LxdApi
-    from gpuprov.drivers.networks import Exposure, NetworkRequest, NetworkState
+    from gpuprov.drivers.networks import NetworkRequest, NetworkState
     from gpuprov.drivers.node_files import Execute
     from gpuprov.shapes.choices import Engine
-    from gpuprov.spec.devices import CharDevice, Mount
+    from gpuprov.shapes.node import CharDevice, Exposure, Mount, Settings
 
 _MADE_BY_ANOTHER = ("already", 'running a "create"', "UNIQUE constraint failed: instances")  # what the later one reads
 _PASSING = {TORN_COPY: 2, NETWORK_CHANGES: 25}
@@ -143,7 +141,7 @@ class LxdDriver:
         return None if documents.parse_image_instance(document) else self._here(document, list_links())
 
     def _here(self, document: Document, links: Mapping[str, Sequence[str]]) -> NodeState:
-        return replace(_observed(document, links), host=self.host)
+        return changed(_observed(document, links), host=self.host)
 
     def create_node(self, request: NodeRequest) -> None:
         """Make a stopped instance from an image."""
@@ -490,7 +488,7 @@ def _observed(document: Mapping[str, Any], links: Mapping[str, Sequence[str]]) -
     state = documents.parse_instance(document)
     left = links_of_node(document, links) if state.status == "running" else ()
     shown = settings.instance_settings(document, unplugged=unplugged(document), left=left)
-    return replace(state, settings=shown)
+    return changed(state, settings=shown)
 
 
 def _real(name: str) -> str:

@@ -16,9 +16,10 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from gpuprov.core.errors import EngineError, NotOurs
-from gpuprov.drivers.base import LABEL_SELF, ImageState
+from gpuprov.drivers.base import LABEL_SELF
 from gpuprov.drivers.lxd import documents, members
 from gpuprov.drivers.lxd.api import NotFound
+from gpuprov.shapes.engine import ImageState
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

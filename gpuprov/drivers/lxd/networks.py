@@ -19,14 +19,15 @@ from gpuprov.drivers.lxd.links import find_lost, read_rules
 from gpuprov.drivers.lxd.member_labels import as_member_sees, joinable_by, keep_labels, read_kept
 from gpuprov.drivers.lxd.member_networks import create_on_members, is_unfinished, removal_on_members
 from gpuprov.drivers.lxd.name_server import ADDRESS_TAKEN, end_lost
+from gpuprov.shapes.base import changed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from gpuprov.drivers.base import Settings
     from gpuprov.drivers.lxd.api import LxdApi
     from gpuprov.drivers.lxd.member_labels import Kept
     from gpuprov.drivers.networks import NetworkRequest, NetworkState
+    from gpuprov.shapes.node import Settings
 
 _WITHOUT_ADDRESS = {"ipv4.address": "none"}
 _PASSING = {LINK_WENT: 5}
@@ -44,14 +45,14 @@ def list_networks(api: LxdApi) -> list[NetworkState]:
     ]
     rules = _read_rules(api) if any(state.ours for _, state in found) else None
     return tell_isolated(
-        replace(state, settings=_network_settings(document, rules)) if state.ours else state
+        changed(state, settings=_network_settings(document, rules)) if state.ours else state
         for document, state in found
     )
 
 
 def _state(document: Mapping[str, Any], kept: Kept, member: str) -> NetworkState:
     state = documents.parse_network(as_member_sees(document, kept, member))
-    return replace(state, joinable=joinable_by(document, kept, member))
+    return changed(state, joinable=joinable_by(document, kept, member))
 
 
 def _read_rules(api: LxdApi) -> str | None:

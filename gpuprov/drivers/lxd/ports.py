@@ -7,7 +7,7 @@ import socket
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from gpuprov.drivers.networks import Exposure
+    from gpuprov.shapes.node import Exposure
 
 
 def why_unbound(exposure: Exposure) -> str:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from gpuprov.drivers.base import Setting
 from gpuprov.drivers.lxd import documents
+from gpuprov.shapes.node import Setting
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
-    from gpuprov.drivers.base import NodeRequest, Settings
+    from gpuprov.drivers.base import NodeRequest
     from gpuprov.drivers.lxd.family import Kin
     from gpuprov.drivers.networks import NetworkRequest
+    from gpuprov.shapes.node import Settings
 
 _OWN_KEYS = ("user.", "volatile.", "image.")  # labels, and what LXD itself keeps
 _LIVE_KEYS = ("limits.", "boot.", "snapshots.")  # every other key is read when the instance starts

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import io
-import json
-import math
-import re
 import tarfile
 import time
-from dataclasses import dataclass
 from importlib import resources
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
+
+from msgspec import UNSET, structs
 
 from gpuprov.core.errors import HostNotReady, TimedOut
 from gpuprov.core.excerpt import excerpt, last_words
 from gpuprov.core.silence_limit import more_patience, silence_limit_s
 from gpuprov.host.remote.install_paths import PLACE
 from gpuprov.host.remote.ssh_failure import SSH_FAILED, silent
+from gpuprov.shapes.bare_host import BareFacts, BareLine
+from gpuprov.shapes.base import read
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -32,49 +32,24 @@ _LOOK_S: Final = 0.2
 _END_S: Final = 5.0
 # A shell finds Python, or says that there is none; the program is its argument, so that stdin is free
 _SHELL: Final = """\
-p=$(command -v python3) || { echo '{"facts":{"python":""}}'; exit 0; }
+p=$(command -v python3) || { echo '{"python":""}'; exit 0; }
 "$p" -c 'import sys; sys.exit(sys.version_info < (3, 10))' || {
-    "$p" -c 'import sys; print("{\\"facts\\":{\\"python\\":\\"%d.%d\\"}}" % sys.version_info[:2])'; exit 0; }
+    "$p" -c 'import sys; print("{\\"python\\":\\"%d.%d\\"}" % sys.version_info[:2])'; exit 0; }
 exec "$p" -I -c "$0" "$@"
 """
-_PYTHON: Final = re.compile(r"[0-9]{1,2}\.[0-9]{1,3}", re.ASCII)  # it becomes part of paths here
-_KINDS: Final[dict[str, type]] = {
-    "uid": int,
-    "system": str,
-    "machine": str,
-    "python": str,
-    "free_bytes": int,
-    "clock_s": float,
-    "installed": str,
-    "foreign": bool,
-}
 
 
-@dataclass(frozen=True, kw_only=True)
-class BareFacts:
-    """What can be told of a host without gpuprov.
+class BareHost(BareFacts, frozen=True, kw_only=True):
+    """What was told of a host.
 
     Attributes:
-        python: Such as `3.11`; empty where there is none.
-        free_bytes: Where gpuprov is installed.
-        clock_s: Its time, in seconds since 1970.
         skew_s: By how much its clock is ahead of this machine's, or behind it.
-        installed: Which gpuprov it has; empty where it has none.
-        foreign: Whether something else is in its place.
     """
 
-    python: str
-    uid: int = 0
-    system: str = ""
-    machine: str = ""
-    free_bytes: int = 0
-    clock_s: float = 0.0
     skew_s: float = 0.0
-    installed: str = ""
-    foreign: bool = False
 
 
-def look_at_bare_host(connection: SshConnection, reporter: Reporter) -> BareFacts:
+def look_at_bare_host(connection: SshConnection, reporter: Reporter) -> BareHost:
     """Connect and look; changes nothing there.
 
     Raises:
@@ -82,20 +57,13 @@ def look_at_bare_host(connection: SshConnection, reporter: Reporter) -> BareFact
         HostNotReady: It answers something else.
     """
     began_s = time.time()
-    told = _run(connection, ["look"], (), reporter, silence_s=connection.answer_s).get("facts")
+    told = _run(connection, ["look"], (), reporter, silence_s=connection.answer_s)
     ended_s = time.time()
-    if isinstance(told, dict) and told.keys() == {"python"} and isinstance(told["python"], str):
-        return BareFacts(python=told["python"])  # too old for the program
-    if (
-        not isinstance(told, dict)
-        or {key: type(value) for key, value in told.items()} != _KINDS
-        or not _PYTHON.fullmatch(told["python"])
-        or not math.isfinite(told["clock_s"])
-    ):
-        raise _odd(connection, json.dumps(told))
-    behind_s, ahead_s = began_s - told["clock_s"], told["clock_s"] - ended_s
+    if told.facts is UNSET:
+        return BareHost(python=told.python or "")
+    behind_s, ahead_s = began_s - told.facts.clock_s, told.facts.clock_s - ended_s
     skew_s = ahead_s if ahead_s > 0 else -behind_s if behind_s > 0 else 0.0
-    return BareFacts(**told, skew_s=skew_s)
+    return BareHost(**structs.asdict(told.facts), skew_s=skew_s)
 
 
 def install_there(connection: SshConnection, name: str, wheels: Sequence[Path], reporter: Reporter) -> None:
@@ -124,7 +92,7 @@ def _run(
     reporter: Reporter,
     *,
     silence_s: float,
-) -> dict[str, Any]:
+) -> BareLine:
     """The last line that the program says."""
     program = (resources.files("gpuprov.host.remote") / "bare_program.py").read_text(encoding="utf-8")
     said, last = b"", b""
@@ -154,34 +122,32 @@ def _run(
     return _answer(connection, last or said, status, stderr)
 
 
-def _answer(connection: SshConnection, line: bytes, status: int | None, stderr: str) -> dict[str, Any]:
+def _answer(connection: SshConnection, line: bytes, status: int | None, stderr: str) -> BareLine:
     if status in (None, SSH_FAILED):
         raise connection.failure(stderr)
     told = _parse(line)
     name = connection.machine.name
-    failed = told.get("failed")
-    if isinstance(failed, dict):
-        what, evidence, fix = (str(failed.get(part, "")) for part in ("what", "evidence", "fix"))
-        fix = f"on {name}: {excerpt(fix, 1000)}" if fix else f"gpuprov host add {name}"
-        raise HostNotReady(f"{name}: {excerpt(what)}", evidence=last_words(evidence, most=15), fix=fix)
-    if status != 0 or not told.keys() & {"facts", "done"}:
+    if told.failed is not UNSET:
+        fix = f"on {name}: {excerpt(told.failed.fix, 1000)}" if told.failed.fix else f"gpuprov host add {name}"
+        evidence = last_words(told.failed.evidence, most=15)
+        raise HostNotReady(f"{name}: {excerpt(told.failed.what)}", evidence=evidence, fix=fix)
+    if status != 0 or UNSET is told.facts is told.python is told.done:
         raise _odd(connection, stderr or line.decode(errors="replace"))
     return told
 
 
 def _tell(connection: SshConnection, lines: Sequence[bytes], reporter: Reporter) -> None:
     """Report the last step of those that came together."""
-    steps = [step for line in lines if isinstance(step := _parse(line).get("step"), str)]
+    steps = [step for line in lines if (step := _parse(line).step) is not UNSET]
     if steps:
         reporter.node(connection.machine.name, excerpt(steps[-1]))
 
 
-def _parse(line: bytes) -> dict[str, Any]:
+def _parse(line: bytes) -> BareLine:
     try:
-        told = json.loads(line)
-    except (ValueError, RecursionError):
-        return {}
-    return told if isinstance(told, dict) else {}
+        return read(BareLine, line)
+    except ValueError:
+        return BareLine()
 
 
 def _tar(files: Sequence[Path]) -> Iterator[bytes]:

@@ -22,8 +22,9 @@ if TYPE_CHECKING:
 
     from gpuprov.cluster.design import NodeDesign
     from gpuprov.cluster.state import ClusterState
-    from gpuprov.drivers.base import Driver, File, ImageState
+    from gpuprov.drivers.base import Driver, File
     from gpuprov.planes.base import Plane, Render
+    from gpuprov.shapes.engine import ImageState
     from gpuprov.shapes.whole import Member
 
 _WORKERS = 8

@@ -27,9 +27,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from gpuprov.core.reporter import Reporter
-    from gpuprov.drivers.base import Driver, ImageState, NodeState
+    from gpuprov.drivers.base import Driver, NodeState
     from gpuprov.drivers.tar_stream import TarEntry
     from gpuprov.planes.base import QueueFolder
+    from gpuprov.shapes.engine import ImageState
     from gpuprov.spec.models import ClusterSpec
 
 _MOST_BYTES: Final = 256 * MIB

@@ -38,10 +38,11 @@ if TYPE_CHECKING:
     from gpuprov.cluster.share import SharePlan
     from gpuprov.cluster.state import ClusterState
     from gpuprov.core.errors import GpuprovError
-    from gpuprov.drivers.base import Driver, ImageState
+    from gpuprov.drivers.base import Driver
     from gpuprov.gpu.allocate import Claims
     from gpuprov.gpu.models import HostGpus
     from gpuprov.host.base import Host
+    from gpuprov.shapes.engine import ImageState
     from gpuprov.spec.models import ClusterSpec
 
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
-from gpuprov.cluster.replacements import dump_replacements, exposures_of, ghost_of, read_replacements, replacement_of
+from gpuprov.cluster.replacements import dump_replacements, ghost_of, read_replacements, replacement_of
 from gpuprov.cluster.services import is_down, stop_well
 from gpuprov.cluster.state import observe_cluster
 from gpuprov.core.errors import EngineError, GpuprovError
@@ -101,7 +101,7 @@ def mend_replacing(
 
 def _expose_again(driver: Driver, node: NodeState, one: Replacement, reporter: Reporter) -> None:
     """Give a new node the ports of the old one, where the run that made it was killed before."""
-    for exposure in exposures_of(one) if node.id != one.id else ():
+    for exposure in one.exposed if node.id != one.id else ():
         if exposure not in node.exposed:
             try:
                 driver.expose(node.name, exposure)

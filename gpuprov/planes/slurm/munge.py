@@ -14,7 +14,8 @@ from gpuprov.planes.slurm.facts import slurm_path
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from gpuprov.drivers.base import Driver, ImageState, NodeState
+    from gpuprov.drivers.base import Driver, NodeState
+    from gpuprov.shapes.engine import ImageState
 
 LABEL_MUNGE_OWNER = "gpuprov.munge-owner"  # `uid:gid` of munge in an image, kept by the nodes made from it
 _OWNER = re.compile(r"[0-9]{1,9}:[0-9]{1,9}", re.ASCII)

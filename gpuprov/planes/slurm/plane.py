@@ -31,11 +31,12 @@ if TYPE_CHECKING:
 
     from gpuprov.cluster.state import ClusterState
     from gpuprov.core.reporter import Reporter
-    from gpuprov.drivers.base import Driver, ImageState
+    from gpuprov.drivers.base import Driver
     from gpuprov.planes.base import Crew, Departure, FilesOf, Job, Render, Secret
     from gpuprov.planes.work.job_desk import JobDesk
     from gpuprov.planes.work.job_room import JobRoom
     from gpuprov.provision.plane_recipe import Init
+    from gpuprov.shapes.engine import ImageState
     from gpuprov.shapes.whole import Member
     from gpuprov.spec.models import ClusterSpec
     from gpuprov.spec.shared_folder import ServiceFolder

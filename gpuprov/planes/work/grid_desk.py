@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar
 
 from gpuprov.planes.work.grid_answers import read_combinations, read_table
 from gpuprov.planes.work.node_program import NodeProgram
 from gpuprov.planes.work.work_place import GRIDS, grid_argv
 from gpuprov.shapes.base import read
-from gpuprov.shapes.grids import GridSeries
+from gpuprov.shapes.grids import RUNS, GridSeries
 
 if TYPE_CHECKING:
     from gpuprov.shapes.grids import GridListed
-
-RUNS: Final = "runs"
 
 
 def store_of(project: str) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from gpuprov.core.excerpt import excerpt
 from gpuprov.planes.work.grid_answers import run_name
 from gpuprov.planes.work.grid_jobs import UNDER_WAY
-from gpuprov.shapes.grids import Counts, GridRun, GridStatus
+from gpuprov.shapes.grids import HEAD, Counts, GridRun, GridStatus
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from gpuprov.shapes.jobs import Job
 
 STATES: Final[tuple[RunState, ...]] = ("done", "failed", "running", "waiting")
-_HEAD: Final = ("param_name", "job_name")
 _LABEL: Final = 80
 _REASON: Final = 300
 
@@ -81,7 +80,7 @@ def _run(row: Mapping[str, str], job: Job | None, varied: Sequence[str]) -> Grid
 
 def _varied(table: GridListed) -> list[str]:
     """The parameters whose values differ between runs."""
-    parameters = [name for name in table.columns if name not in _HEAD and not name.startswith(("run.", "last."))]
+    parameters = [name for name in table.columns if name not in HEAD and not name.startswith(("run.", "last."))]
     return [name for name in parameters if len({run[name] for run in table.runs}) > 1]
 
 

@@ -10,15 +10,14 @@ from typing import TYPE_CHECKING, Any, Final
 from gpuprov.core.excerpt import excerpt
 from gpuprov.shapes.base import changed, read
 from gpuprov.shapes.jobs import Job, JobLog, Jobs, JobsShown, JobSubmitted
+from gpuprov.shapes.limits import MOST_GPUS, PIECE_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-PIECE_BYTES: Final = 256 * 1024
 _CHARACTER: Final = 3  # bytes of one that is not there in full
 _REASON: Final = 300
 _NAME: Final = 255
-_MOST_GPUS: Final = 64
 
 
 def read_submitted(told: Mapping[str, Any], count: int | None) -> JobSubmitted:
@@ -59,6 +58,6 @@ def _printable(job: Job) -> Job:
         job,
         node=None if job.node is None else excerpt(job.node, _NAME),
         reason=None if job.reason is None else excerpt(job.reason, _REASON),
-        gpus=job.gpus[:_MOST_GPUS],
+        gpus=job.gpus[:MOST_GPUS],
         submitter=job.submitter or None,  # an image of an earlier version tells none
     )

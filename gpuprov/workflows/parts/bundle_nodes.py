@@ -19,7 +19,6 @@ from gpuprov.planes.registry import planes_of
 from gpuprov.shapes.base import of_object, write
 from gpuprov.shapes.engine import (
     FactsOfEngine,
-    FoundImage,
     FoundNetwork,
     FoundNode,
     ImagesOfEngine,
@@ -59,7 +58,7 @@ INIT_COMMANDS: dict[Init, dict[str, str]] = {
 def engine_parts(driver: Driver, nodes: Sequence[NodeState], networks: Sequence[NetworkState]) -> Parts:
     """The engine's facts, and its objects by their labels and configuration; of foreign nodes where they are only."""
     engine, host = cast("Engine", driver.name), driver.host
-    _network, _image = partial(of_object, FoundNetwork), partial(of_object, FoundImage)
+    _network = partial(of_object, FoundNetwork)
     return {
         f"{engine}/facts.json": lambda: as_json(write(FactsOfEngine(host=host, facts=driver.facts()))),
         f"{engine}/nodes.json": lambda: as_json(
@@ -69,7 +68,7 @@ def engine_parts(driver: Driver, nodes: Sequence[NodeState], networks: Sequence[
             write(NetworksOfEngine(host=host, engine=engine, networks=tuple(map(_network, networks))))
         ),
         f"{engine}/images.json": lambda: as_json(
-            write(ImagesOfEngine(host=host, engine=engine, images=tuple(map(_image, driver.list_images()))))
+            write(ImagesOfEngine(host=host, engine=engine, images=tuple(driver.list_images())))
         ),
     }
 

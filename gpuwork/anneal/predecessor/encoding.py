@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from gpuwork.units import GIB
+from gpuprov.shapes.limits import GIB
 
 msgpack: Any = importlib.import_module("msgpack")
 msgpack_numpy: Any = importlib.import_module("msgpack_numpy")

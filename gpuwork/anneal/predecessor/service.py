@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gpuprov.shapes.anneal import Failure
 from gpuprov.shapes.base import write
+from gpuprov.shapes.limits import MIB
 from gpuwork.anneal.model_file import MOST_BYTES, parse_model
 from gpuwork.anneal.order import write_annealed_run
 from gpuwork.anneal.part import Interrupted, PartFailed, run_part
@@ -19,7 +20,6 @@ from gpuwork.anneal.settings import check_settings
 from gpuwork.anneal.validator import find_model_faults
 from gpuwork.errors import WorkError
 from gpuwork.machine import describe_machine
-from gpuwork.units import MIB
 from gpuwork.where import find_where
 
 if TYPE_CHECKING:

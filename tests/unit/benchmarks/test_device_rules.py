@@ -13,7 +13,7 @@ import pytest
 from benchmarks.gpu_proof.container import run_inside
 from benchmarks.gpu_proof.device_rules import ANY, COMMON, device_program, group_with_rules, rule_lines
 from benchmarks.gpu_proof.inside import LIBRARIES
-from gpuprov.spec.devices import CharDevice
+from gpuprov.shapes.node import CharDevice
 
 RULES = ((195, 0), (195, 255), (136, ANY))
 MKNOD, READ, WRITE = 1, 2, 4

@@ -28,6 +28,7 @@ from gpuprov.drivers.calls import Call, Output
 from gpuprov.drivers.capabilities import require_capability
 from gpuprov.drivers.foreign import name_taken
 from gpuprov.host.survey import EngineDoor
+from gpuprov.shapes.base import changed
 from gpuprov.workflows.ensure import ensure_node
 from gpuprov.workflows.parts.bundle_nodes import cluster_parts, node_parts
 from tests.fakes.engine import FakeNode
@@ -165,7 +166,7 @@ def fill_disk(stage: Stage) -> None:
 
 def damage_spec(stage: Stage) -> None:
     network = stage.world.engine.networks["gpbr0"]
-    stage.world.engine.networks["gpbr0"] = replace(network, labels={**network.labels, LABEL_SPEC: "{"})
+    stage.world.engine.networks["gpbr0"] = changed(network, labels={**network.labels, LABEL_SPEC: "{"})
 
 
 def alike_images(stage: Stage) -> None:

@@ -16,6 +16,7 @@ from gpuprov.core.report_file import ReportFile
 from gpuprov.drivers import base
 from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_ORDER, LABEL_SPEC, NodeState
 from gpuprov.planes.slurm.munge import LABEL_MUNGE_OWNER
+from gpuprov.shapes.base import changed
 from gpuprov.spec.serialize import dump_spec
 from gpuprov.workflows.bundle import Sources, make_bundle
 from tests.fakes.orders import node_order
@@ -77,7 +78,7 @@ def lab(typed: Typed, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkey
 
 def damage_spec(world: World, text: str) -> None:
     network = world.engine.networks["gpbr0"]
-    world.engine.networks["gpbr0"] = replace(network, labels={**network.labels, LABEL_SPEC: text})
+    world.engine.networks["gpbr0"] = changed(network, labels={**network.labels, LABEL_SPEC: text})
 
 
 @pytest.mark.parametrize("damage", DAMAGED_SPECS)
@@ -205,11 +206,11 @@ def test_what_create_node_was_asked_for_is_read_back_or_is_nothing() -> None:
     for field in fields(NodeOrder):
         for wrong in (7, [7], {"a": 1}, "\x00"):
             text = json.dumps({**whole, field.name: wrong})
-            read = read_label(replace(node, labels={LABEL_ORDER: text}))
+            read = read_label(changed(node, labels={LABEL_ORDER: text}))
             known = read.order is None or getattr(read.order, field.name) == wrong
             assert known or read.unknown[0].startswith(field.name)
     for value in VALUES:
-        read_order(replace(node, labels={LABEL_ORDER: value}))
+        read_order(changed(node, labels={LABEL_ORDER: value}))
 
 
 def test_options_of_a_later_version_stop_up_and_a_file_frees_with_a_word(

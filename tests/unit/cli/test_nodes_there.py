@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,6 +11,7 @@ from gpuprov.cluster.state import observe_cluster
 from gpuprov.cluster.whole import recorded_whole
 from gpuprov.core.errors import EngineError
 from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_MEMBERS
+from gpuprov.shapes.base import changed
 from tests.fakes.slurm import Drain, FakeJob
 from tests.unit.cli.test_spanning import AWAY, at_the_controller
 
@@ -74,7 +74,7 @@ def test_a_cluster_whose_record_cannot_be_read_keeps_no_node_of_others(lab: Typi
     engine = world(lab, "hinton").engine
     whole = next(network for network in engine.networks.values() if network.labels.get(LABEL_MEMBERS))
     odd = {LABEL_CLUSTER: "early", LABEL_MEMBERS: '{"from": "a later version"}'}
-    engine.networks["gpbr77"] = replace(whole, name="gpbr77", labels=odd)
+    engine.networks["gpbr77"] = changed(whole, name="gpbr77", labels=odd)
     assert "hinton: removed c003" in lab.json("rm", "c003")["changed"]
 
 

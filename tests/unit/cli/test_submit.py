@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import time
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -20,7 +19,7 @@ from gpuprov.core.group_files import LOCK_NAME, Gates
 from gpuprov.drivers.base import LABEL_SPEC, ExecResult
 from gpuprov.host.local import LocalHost
 from gpuprov.host.survey import EngineDoor
-from gpuprov.shapes.base import read
+from gpuprov.shapes.base import changed, read
 from gpuprov.shapes.submitter import Submitter
 from gpuprov.spec.models import JobsSpec
 from tests.fakes.jobs_in_nodes import give_jobs
@@ -203,7 +202,7 @@ def test_nothing_is_submitted_without_the_limits_of_a_spec_that_cannot_be_read(h
     held.world.record(jobs=JobsSpec(time="12h"))
     network = held.world.engine.networks["gpbr0"]
     labels = {**network.labels, LABEL_SPEC: network.labels[LABEL_SPEC].replace('"jobs"', '"work"')}
-    held.world.engine.networks["gpbr0"] = replace(network, labels=labels)
+    held.world.engine.networks["gpbr0"] = changed(network, labels=labels)
     what, evidence, fix = held.refused("submit", "--no-project", "--", "true")
     assert what == "the spec recorded with cluster lab cannot be read"
     assert "work: unknown key" in evidence

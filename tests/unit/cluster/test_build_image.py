@@ -27,12 +27,12 @@ from gpuprov.core.errors import EngineError, GpuprovError, HostNotReady, NotOurs
 from gpuprov.core.fingerprint import short
 from gpuprov.core.reporter import Silent
 from gpuprov.drivers.base import BUILDER, LABEL_FINGERPRINT, LABEL_IMAGE, LABEL_PACKAGES, ExecResult, File, NodeRequest
-from gpuprov.drivers.networks import Attachment
 from gpuprov.planes.registry import PLANES
 from gpuprov.provision.events import TaskEvent
 from gpuprov.provision.package_versions import ASK_VERSIONS, read_versions
 from gpuprov.provision.playbook import Play, PlayResult, TaskFailed
 from gpuprov.provision.recipe import Recipe
+from gpuprov.shapes.node import Attachment
 from gpuwork import where
 from tests.fakes.driver import FakeDriver
 from tests.fakes.engine import Command, FakeEngine, FakeImage
@@ -43,8 +43,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from gpuprov.core.follower import Follower
-    from gpuprov.drivers.base import ImageState
     from gpuprov.provision.kept_bases import Base
+    from gpuprov.shapes.engine import ImageState
     from tests.conftest import Ledger
 
 EPHEMERAL = Attachment(network="gpbr0", interface="eth0", kind="veth", address="10.0.3.254/24", mac="00:16:3e:00:00:01")

@@ -9,8 +9,9 @@ import pytest
 
 from gpuprov.cluster.drift import changed_settings
 from gpuprov.core.errors import UsageError
-from gpuprov.drivers.base import LABEL_ROLE, File, Setting
-from gpuprov.spec.devices import CharDevice, Mount
+from gpuprov.drivers.base import LABEL_ROLE, File
+from gpuprov.shapes.base import changed
+from gpuprov.shapes.node import CharDevice, Mount, Setting
 from gpuprov.workflows.cluster_up import preview_changes
 
 if TYPE_CHECKING:
@@ -27,18 +28,18 @@ def edit(world: World, name: str, path: str, *, content: bytes = b"edited\n") ->
 
 def lose_nat(world: World) -> None:
     network = world.engine.networks["gpbr0"]
-    world.engine.networks["gpbr0"] = replace(network, settings={**network.settings, "nat": Setting(value="off")})
+    world.engine.networks["gpbr0"] = changed(network, settings={**network.settings, "nat": Setting(value="off")})
 
 
 def other_address(world: World) -> None:
     network = world.engine.networks["gpbr0"]
     settings = {**network.settings, "address": Setting(value="10.9.9.1/24")}
-    world.engine.networks["gpbr0"] = replace(network, address="10.9.9.1/24", settings=settings)
+    world.engine.networks["gpbr0"] = changed(network, address="10.9.9.1/24", settings=settings)
 
 
 def other_node_address(world: World) -> None:
     eth0, eth1 = world.engine.nodes["c001"].attachments
-    world.engine.nodes["c001"].attachments = (replace(eth0, address="10.0.3.99/24"), eth1)
+    world.engine.nodes["c001"].attachments = (changed(eth0, address="10.0.3.99/24"), eth1)
 
 
 def set_node(**values: object) -> Callable[[World], None]:

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpuprov.cluster.image_updates import DAY_S, ImageUpdates, update_notes, updates_of
-from gpuprov.drivers.base import LABEL_PACKAGES, ImageState
+from gpuprov.drivers.base import LABEL_PACKAGES
 from gpuprov.provision import security_index
 from gpuprov.provision.package_versions import dump_versions
+from gpuprov.shapes.engine import ImageState
 
 if TYPE_CHECKING:
     from pathlib import Path

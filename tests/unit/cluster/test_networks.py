@@ -15,7 +15,8 @@ from gpuprov.cluster.state import observe_cluster
 from gpuprov.core.errors import EngineError, UsageError
 from gpuprov.core.rollback import AGAIN, Rollback
 from gpuprov.drivers.base import LABEL_HOST_PORTS, LABEL_SPEC
-from gpuprov.drivers.networks import Attachment
+from gpuprov.shapes.base import changed
+from gpuprov.shapes.node import Attachment
 from gpuprov.spec.models import ClusterSpec
 from gpuprov.workflows.cluster_up import preview_changes
 from gpuprov.workflows.start_stop import start_nodes
@@ -138,7 +139,7 @@ def test_what_a_reboot_took_is_told_and_restored_once(world: World, verb: str) -
 def test_an_earlier_version_s_cluster_and_other_ports_of_the_host_are_told_and_mended(world: World) -> None:
     world.begin_with(1)
     networks = world.engine.networks
-    networks.update({name: replace(network, guarded=False) for name, network in networks.items()})
+    networks.update({name: changed(network, guarded=False) for name, network in networks.items()})
 
     def spec_with(*ports: int | str) -> ClusterSpec:
         return replace(world.spec(1), network=replace(world.spec(1).network, host_ports=ports))

@@ -14,8 +14,8 @@ from gpuprov.drivers.base import Unreadable
 from gpuprov.drivers.calls import MOST_OUTPUT_BYTES
 from gpuprov.host.remote.machine import RemoteMachine
 from gpuprov.host.remote.several import HostAnswer
+from gpuprov.shapes.node import Mount
 from gpuprov.shapes.orders import NodeRunOrder
-from gpuprov.spec.devices import Mount
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

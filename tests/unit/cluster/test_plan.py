@@ -12,6 +12,7 @@ from gpuprov.cluster.state import ClusterState, observe_cluster
 from gpuprov.core.errors import HostNotReady, UsageError
 from gpuprov.drivers.base import LABEL_FINGERPRINT, LABEL_GPUS
 from gpuprov.gpu.allocate import Claims
+from gpuprov.shapes.base import changed
 from gpuprov.spec.models import NodesSpec
 
 if TYPE_CHECKING:
@@ -68,10 +69,10 @@ def test_some_of_everything(world: World) -> None:
     world.create("web", role="plain")
     state = observe_cluster(world.driver, "lab")
     nodes = {node.name: node for node in state.nodes}
-    nodes["c001"] = replace(nodes["c001"], devices=())
-    nodes["c002"] = replace(nodes["c002"], status="stopped")
+    nodes["c001"] = changed(nodes["c001"], devices=())
+    nodes["c002"] = changed(nodes["c002"], status="stopped")
     labels = {key: value for key, value in nodes["c003"].labels.items() if key != LABEL_FINGERPRINT}
-    nodes["c003"] = replace(nodes["c003"], labels=labels)
+    nodes["c003"] = changed(nodes["c003"], labels=labels)
     planned = plan(world, world.spec(4), replace(state, nodes=tuple(nodes.values())))
     assert names(planned) == {
         "remove": ["c003", "c004"],

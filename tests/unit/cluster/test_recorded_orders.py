@@ -23,7 +23,7 @@ from gpuprov.cluster.plan import Plan, plan_cluster
 from gpuprov.cluster.state import ClusterState, with_current_gpus
 from gpuprov.cluster.taken_name import made_by, refuse_taken_name
 from gpuprov.core.errors import UsageError
-from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_ORDER, LABEL_SPEC, NodeState, Setting
+from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_ORDER, LABEL_SPEC, NodeState
 from gpuprov.drivers.docker.blueprint import describe_settings, plan_blueprint
 from gpuprov.drivers.docker.driver import DockerDriver
 from gpuprov.drivers.lxd.driver import LxdDriver
@@ -32,7 +32,8 @@ from gpuprov.drivers.lxd.settings import request_settings
 from gpuprov.drivers.networks import NetworkState
 from gpuprov.gpu.allocate import Claims
 from gpuprov.gpu.observe import observe
-from gpuprov.spec.devices import CharDevice, Mount
+from gpuprov.shapes.base import changed
+from gpuprov.shapes.node import CharDevice, Mount, Setting
 from gpuprov.spec.models import MountSpec
 from gpuprov.spec.serialize import dump_spec, load_spec_json
 from tests.fakes.orders import node_order
@@ -41,9 +42,10 @@ from tests.fakes.places import NOWHERE
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from gpuprov.drivers.base import NodeRequest, Settings
+    from gpuprov.drivers.base import NodeRequest
     from gpuprov.drivers.capabilities import Capability
     from gpuprov.drivers.networks import NetworkRequest
+    from gpuprov.shapes.node import Settings
 
 RECORDED = json.loads((Path(__file__).parent / "data" / "labels_before_nested_gpus.json").read_text())
 ENGINES = sorted(RECORDED)
@@ -99,7 +101,7 @@ def node_state(plain: Mapping[str, Any]) -> NodeState:
 
 def with_text(state: ClusterState, name: str, text: str) -> ClusterState:
     nodes = (
-        replace(node, labels={**node.labels, LABEL_ORDER: text}) if node.name == name else node for node in state.nodes
+        changed(node, labels={**node.labels, LABEL_ORDER: text}) if node.name == name else node for node in state.nodes
     )
     return replace(state, nodes=tuple(nodes))
 

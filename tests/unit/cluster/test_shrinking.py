@@ -10,7 +10,8 @@ from gpuprov.cluster.shrinking import Shrinking, foresee_shrinking
 from gpuprov.cluster.state import ClusterState
 from gpuprov.core.errors import UsageError
 from gpuprov.drivers.base import LABEL_FINGERPRINT, LABEL_ORDER, NodeState
-from gpuprov.spec.devices import Mount
+from gpuprov.shapes.base import changed
+from gpuprov.shapes.node import Mount
 from gpuprov.spec.draft import CHOOSABLE, Draft
 from gpuprov.spec.models import ClusterSpec, NodesSpec
 
@@ -50,14 +51,14 @@ def test_a_folder_is_lost_where_the_file_says_so_and_not_where_it_says_nothing()
 
 def test_a_spec_that_cannot_be_read_is_no_folder_that_is_lost() -> None:
     damaged = replace(
-        STATE, recorded=None, nodes=(replace(NODES[0], mounts=(Mount(source="/srv/x", target="/shared"),)),)
+        STATE, recorded=None, nodes=(changed(NODES[0], mounts=(Mount(source="/srv/x", target="/shared"),)),)
     )
     assert damaged.shared_folder == "/srv/x"
     assert foresee_shrinking(of_file(4), damaged) == Shrinking()
 
 
 def test_options_of_a_later_version_are_lost() -> None:
-    later = replace(NODES[4], labels={**NODES[4].labels, LABEL_ORDER: '{"cluster":"lab","name":"web","racks":2}'})
+    later = changed(NODES[4], labels={**NODES[4].labels, LABEL_ORDER: '{"cluster":"lab","name":"web","racks":2}'})
     lost = foresee_shrinking(of_file(4), replace(STATE, nodes=(*NODES[:4], later)))
     assert lost.lines == ("web: unknown options (racks)",)
 

@@ -11,10 +11,9 @@ import pytest
 
 from gpuprov.core.bundle_parts import as_json
 from gpuprov.documents.engine_state import spec_document
-from gpuprov.drivers.networks import Attachment, Exposure
 from gpuprov.shapes.base import changed, write
 from gpuprov.shapes.engine import FactsOfEngine
-from gpuprov.spec.devices import Mount
+from gpuprov.shapes.node import Attachment, Exposure, Mount
 from gpuprov.spec.models import ClusterSpec, MountSpec
 from gpuprov.workflows.parts.bundle_nodes import cluster_parts, engine_parts
 from tests.fakes.driver import FakeDriver

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,7 +9,7 @@ from gpuprov.core.errors import HostNotReady
 from gpuprov.documents.inventory import group_name, render_graph, render_script, tell_nodes
 from gpuprov.drivers.base import LABEL_ACCESS, LABEL_FINGERPRINT
 from gpuprov.gpu.observe import observe
-from gpuprov.shapes.base import write
+from gpuprov.shapes.base import changed, write
 from gpuprov.stories.inventory import read_inventory
 from tests.fakes.doors import door_of
 from tests.fakes.host import fleet_of
@@ -81,8 +80,8 @@ def test_the_script_form_names_every_host_and_group(world: World) -> None:
 def test_what_is_foreign_or_unfinished_is_no_host(world: World) -> None:
     world.begin_with(2)
     nodes = world.driver.list_nodes()
-    foreign = replace(nodes[0], labels={})
-    unfinished = replace(nodes[1], labels={k: v for k, v in nodes[1].labels.items() if k != LABEL_FINGERPRINT})
+    foreign = changed(nodes[0], labels={})
+    unfinished = changed(nodes[1], labels={k: v for k, v in nodes[1].labels.items() if k != LABEL_FINGERPRINT})
     driver = world.driver
     driver.list_nodes = lambda: [foreign, unfinished]  # type: ignore[method-assign]
     assert read_inventory(fleet_of(seeing(world, driver))).hosts == {}
@@ -107,7 +106,7 @@ def test_a_host_whose_driver_is_broken_still_has_an_inventory(world: World) -> N
 
     world.begin_with(1)
     (node,) = world.driver.list_nodes()
-    real = replace(node, labels={**node.labels, LABEL_ACCESS: "raw"})
+    real = changed(node, labels={**node.labels, LABEL_ACCESS: "raw"})
     inventory = tell_nodes([("lxd", real)], broken)
     (gpu,) = inventory.nodes["c000"].gpuprov_gpus
     assert gpu.uuid == world.gpus.gpus[0].uuid

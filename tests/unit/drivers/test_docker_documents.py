@@ -17,8 +17,9 @@ from gpuprov.drivers.docker.blueprint import (
     parse_blueprint,
     plan_blueprint,
 )
-from gpuprov.drivers.networks import Attachment, Exposure, NetworkRequest
-from gpuprov.spec.devices import CharDevice, Mount
+from gpuprov.drivers.networks import NetworkRequest
+from gpuprov.shapes.base import changed
+from gpuprov.shapes.node import Attachment, CharDevice, Exposure, Mount
 
 NICS = (
     Attachment(
@@ -100,7 +101,7 @@ CHANGES: dict[str, tuple[dict[str, Any], dict[str, str]]] = {
         },
     ),
     "another address": (
-        {"attachments": (replace(NICS[0], address="10.0.3.9/24"), NICS[1])},
+        {"attachments": (changed(NICS[0], address="10.0.3.9/24"), NICS[1])},
         {
             "eth0": "eth0 10.0.3.2/24 00:16:3e:00:00:01 by veth on gpbr0 "
             "instead of 10.0.3.9/24 00:16:3e:00:00:01 by veth on gpbr0"

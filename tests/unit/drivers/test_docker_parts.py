@@ -12,7 +12,7 @@ from gpuprov.core.errors import EngineError, HostNotReady
 from gpuprov.drivers.docker import devices, files
 from gpuprov.drivers.docker.api import DockerApi
 from gpuprov.drivers.docker.frames import read_frames
-from gpuprov.spec.devices import CharDevice
+from gpuprov.shapes.node import CharDevice
 
 GPU = CharDevice(path="/dev/nvidia0", major=195, minor=0)
 

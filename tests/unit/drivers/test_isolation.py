@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -22,6 +21,7 @@ from gpuprov.drivers.isolation_rules import (
     render_input_rules,
 )
 from gpuprov.drivers.networks import NetworkState
+from gpuprov.shapes.base import changed
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -171,7 +171,7 @@ def test_what_nft_answers(
     monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
     own = {LABEL_CLUSTER: "a", LABEL_HOST_PORTS: PORTS}
     ours, foreign = (NetworkState(name="gpbr0", managed=True, labels=labels) for labels in (own, {}))
-    ours = replace(ours, name="gpbr1", overlaid="gpbr0") if overlaid else ours
+    ours = changed(ours, name="gpbr1", overlaid="gpbr0") if overlaid else ours
     told = isolation.tell_isolated([ours, foreign])
     assert [network.isolated for network in told] == [network.guarded for network in told] == [isolated, None]
     assert told[0].refused == (None if isolated is None else 3 if isolated else 0)

@@ -14,7 +14,7 @@ from pylxd.exceptions import LXDAPIException
 from gpuprov.core.errors import EngineError
 from gpuprov.drivers.lxd.api import LxdApi, Overtaken
 from gpuprov.drivers.lxd.driver import LxdDriver
-from gpuprov.drivers.networks import Exposure
+from gpuprov.shapes.node import Exposure
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,11 +12,13 @@ from gpuprov.drivers.base import NodeRequest
 from gpuprov.drivers.lxd import documents
 from gpuprov.drivers.lxd.family import KIN
 from gpuprov.drivers.lxd.mac_conflicts import explain_double
-from gpuprov.drivers.networks import Attachment, Exposure, NetworkRequest
-from gpuprov.gpu.driver_mounts import SONAMES, plan_library_mounts
+from gpuprov.drivers.networks import NetworkRequest
+from gpuprov.gpu.driver_mounts import plan_library_mounts
+from gpuprov.gpu.libraries import SONAMES
 from gpuprov.gpu.models import DriverFiles
+from gpuprov.shapes.base import changed
+from gpuprov.shapes.node import Attachment, CharDevice, Exposure, Mount
 from gpuprov.spec.addressing import mac
-from gpuprov.spec.devices import CharDevice, Mount
 
 NICS = (
     Attachment(
@@ -197,7 +199,7 @@ def test_labels_count_for_the_instance_that_they_name(case: str) -> None:
 
 @pytest.mark.parametrize(("name", "ours"), [("c000", True), ("c001", False), ("backup", False)])
 def test_a_copy_of_a_node_of_an_earlier_version_is_known_by_its_mac_addresses(name: str, *, ours: bool) -> None:
-    nics = [replace(nic, mac=mac("lab", "c000", nic.interface)) for nic in NICS]
+    nics = [changed(nic, mac=mac("lab", "c000", nic.interface)) for nic in NICS]
     request = replace(REQUEST, attachments=tuple(nics))
     document = as_listed(documents.render_instance(request, kin=KIN["lxd"], pool="default", shift=True), LAB)
     del document["config"][documents.SELF]

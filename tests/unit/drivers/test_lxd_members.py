@@ -11,8 +11,9 @@ from gpuprov.core.errors import EngineError, HostNotReady, NotOurs
 from gpuprov.drivers.base import LABEL_CLUSTER, NodeRequest
 from gpuprov.drivers.lxd import member_labels, member_networks, networks
 from gpuprov.drivers.lxd.driver import LxdDriver
-from gpuprov.drivers.networks import Attachment, NetworkRequest
+from gpuprov.drivers.networks import NetworkRequest
 from gpuprov.shapes.engine import EngineCluster
+from gpuprov.shapes.node import Attachment
 from tests.fakes.engine_cluster import EngineCluster as FakeCluster
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import socket
 
 from gpuprov.drivers.lxd.ports import why_unbound
-from gpuprov.drivers.networks import Exposure
+from gpuprov.shapes.node import Exposure
 
 
 def test_a_port_that_somebody_listens_on_is_told() -> None:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from gpuprov.drivers.base import Setting
 from gpuprov.drivers.lxd import documents, links, settings
 from gpuprov.drivers.lxd.family import KIN
-from gpuprov.drivers.networks import Exposure, NetworkRequest
+from gpuprov.drivers.networks import NetworkRequest
+from gpuprov.shapes.node import Exposure, Setting
 from tests.unit.drivers.test_lxd_documents import REQUEST
 
 if TYPE_CHECKING:

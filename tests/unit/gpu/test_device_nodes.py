@@ -8,7 +8,7 @@ import pytest
 from gpuprov.core.errors import HostNotReady
 from gpuprov.gpu.device_nodes import NodeStat, find_wrong_nodes, plan_device_nodes, plan_simulated_nodes
 from gpuprov.gpu.host_device_nodes import find_missing_links, stat_nodes
-from gpuprov.spec.devices import CharDevice
+from gpuprov.shapes.node import CharDevice
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

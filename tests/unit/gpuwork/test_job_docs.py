@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING
 from gpuprov.shapes.base import write
 from gpuprov.shapes.job_order import JobOrder
 from gpuprov.shapes.jobs import JobState
-from gpuprov.shapes.limits import MOST_RUNS, MOST_WORDS
+from gpuprov.shapes.limits import MOST_RUNS, MOST_WORDS, PIECE_BYTES
 from gpuwork import child
 from gpuwork.errors import Refused, SlurmError, StoreError, TimedOut
 from gpuwork.jobs import arguments, cli, one, waiting
 from gpuwork.jobs.arguments import FOLDER, build_parser
-from gpuwork.jobs.log import PIECE_BYTES
 from gpuwork.jobs.order import MOST_BYTES
 from gpuwork.jobs.overview import MOST_LISTED
 from gpuwork.jobs.run_record import LOST_TRIES

@@ -9,8 +9,9 @@ import pytest
 
 from gpuprov.shapes.base import encode, read, write
 from gpuprov.shapes.job_run import JobRun
+from gpuprov.shapes.limits import PIECE_BYTES
 from gpuwork.jobs.batch import Queued
-from gpuwork.jobs.log import PIECE_BYTES, read_piece
+from gpuwork.jobs.log import read_piece
 from gpuwork.jobs.overview import LOST, state_of_run
 from gpuwork.jobs.run_record import LOST_TRIES, TryEnd, begin_try, end_try
 from gpuwork.where import Where

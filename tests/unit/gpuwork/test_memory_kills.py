@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpuprov.shapes.job_run import JobRun
+from gpuprov.shapes.limits import GIB, MIB
 from gpuwork.grid import one as grid_one
 from gpuwork.jobs import one
 from gpuwork.jobs.one import run_one
@@ -24,7 +25,6 @@ from gpuwork.memory_kills import (
     find_memory_group,
     ran_out,
 )
-from gpuwork.units import GIB, MIB
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -6,7 +6,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
+from gpuprov.shapes.base import read
 from gpuprov.shapes.error import Error
+from gpuprov.shapes.program_answers import Updated
+from gpuprov.shapes.program_rounds import RoundShare, ShareAnswer, SliceResult
 from gpuprov.shapes.program_runs import ProgramFolder
 from gpuwork.errors import BatchError, WorkError
 from gpuwork.programs import members
@@ -15,15 +18,15 @@ from gpuwork.programs.drive import MOST_DEATHS, Leader
 from gpuwork.programs.lead import lead
 from gpuwork.programs.members import Members, WorkersLost
 from gpuwork.programs.process import ProgramError
-from gpuwork.programs.rounds import NotWhole, RoundShare, ShareAnswer, SliceResult
+from gpuwork.programs.rounds import NotWhole
 from gpuwork.programs.run_folder import KEY, RunFolder
 
 if TYPE_CHECKING:
     from collections.abc import Collection
     from pathlib import Path
 
+    from gpuprov.shapes.program_rounds import RowSlice
     from gpuwork.programs.process import ProgramProcess
-    from gpuwork.programs.slices import RowSlice
 
 
 class Few(Members):
@@ -46,7 +49,7 @@ class Few(Members):
     def ask(self, address: str, verb: str, **given: Any) -> ShareAnswer:  # noqa: ARG002
         if self.wrong is not None:
             return self.wrong
-        return self._answer(RoundShare.of_message(given["share"]), given.get("number", -1))
+        return self._answer(read(RoundShare, given["share"]), given.get("number", -1))
 
     def _answer(self, share: RoundShare, number: int) -> ShareAnswer:
         self.asked.append(share.address)
@@ -72,11 +75,12 @@ class Process:
     def __init__(self, rounds: int) -> None:
         self.rounds = rounds
 
-    def ask(self, verb: str, *_given: bytes, **_head: Any) -> tuple[dict[str, Any], list[bytes]]:
-        if verb == "update":
-            self.rounds -= 1
-            return {"done": self.rounds == 0}, [b"state"]
+    def ask(self, *_: object, **__: object) -> tuple[dict[str, Any], list[bytes]]:
         return {}, [b"xx"]
+
+    def learn(self, *_: object, **__: object) -> tuple[Updated, list[bytes]]:
+        self.rounds -= 1
+        return Updated(done=self.rounds == 0), [b"state"]
 
 
 def led(few: Few, rows: int = 16, rounds: int = 3) -> Leader:

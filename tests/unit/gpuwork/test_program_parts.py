@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 
-from gpuprov.shapes.base import write
+from gpuprov.shapes.base import as_values, read, write
 from gpuprov.shapes.hardware import Cpu, CudaDevice
+from gpuprov.shapes.program_rounds import RoundShare, RowSlice, ShareAnswer, SliceResult
 from gpuwork.errors import Refused, StoreError, TimedOut
 from gpuwork.hardware import NoCuda, ask_cuda_driver, look_at_hardware, read_cpu
 from gpuwork.hardware_reader import read_devices
@@ -19,17 +20,8 @@ from gpuwork.programs.cli import _share
 from gpuwork.programs.codec import address_of, copy_arrays, decode, encode, without_arrays
 from gpuwork.programs.compiler import compile_sources
 from gpuwork.programs.config import read_config
-from gpuwork.programs.rounds import (
-    NotWhole,
-    RoundShare,
-    ShareAnswer,
-    SliceResult,
-    find_missing,
-    follow_each_other,
-    plan_shares,
-    require_whole,
-)
-from gpuwork.programs.slices import RowSlice, plan_slices
+from gpuwork.programs.rounds import NotWhole, find_missing, follow_each_other, plan_shares, require_whole
+from gpuwork.programs.slices import plan_slices
 from gpuwork.programs.store import get_program, in_use, register, registered_programs, remove_registered
 from gpuwork.programs.table import MappedFile, Table, check_table, write_table
 from tests.fakes.programs import ROOT, write_program
@@ -94,7 +86,7 @@ def test_a_tree_has_every_slice_once_and_keeps_their_order(count: int) -> None:
     share = plan_shares(holders)
     assert walk(share) == list(range(count))
     assert depth(share) <= 1 + count.bit_length()
-    assert RoundShare.of_message(share.as_message()) == share
+    assert read(RoundShare, as_values(share)) == share
 
 
 def test_results_that_are_missing_are_found_and_neighbours_merged() -> None:
@@ -106,7 +98,7 @@ def test_results_that_are_missing_are_found_and_neighbours_merged() -> None:
         [(4,)],
     ]
     answer = ShareAnswer(parts=tuple(parts), lost=("tls://1",), failed=("a", "b", "c"))
-    assert ShareAnswer.of_message(answer.as_message()) == answer
+    assert read(ShareAnswer, as_values(answer)) == answer
 
 
 class Both(ctypes.Structure):

@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from gpuprov.shapes.program_answers import Opened
+from gpuprov.shapes.program_rounds import RowSlice
 from gpuwork.programs import seat as seat_module
 from gpuwork.programs.build import build_library
 from gpuwork.programs.config import read_config
 from gpuwork.programs.prepare import prepare_run
 from gpuwork.programs.process import ProgramError, ProgramProcess
 from gpuwork.programs.seat import Seat
-from gpuwork.programs.slices import RowSlice
 from gpuwork.programs.table import write_table
 from gpuwork.programs.toolkit import STANDIN, find_toolkit
 from tests.fakes.programs import CUDA, write_program
@@ -111,3 +112,13 @@ def test_what_never_ends_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
             seat.iterate(rows, 0, state)
             seat.close()
         assert seat._process is None, "nothing of it is left"
+
+
+def test_an_odd_answer_of_a_program_is_an_error_of_three_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    process = ProgramProcess.__new__(ProgramProcess)
+    process._name, process._log = "kmeans", tmp_path / "log"
+    for said in ({"rows": -1}, {}, {"rows": 3, "more": 1}):
+        monkeypatch.setattr(process, "ask", lambda *_, said=said, **__: (said, []))
+        with pytest.raises(ProgramError, match="gave an odd answer") as caught:
+            process.learn(Opened, "open")
+        assert caught.value.fix == f"tail {tmp_path / 'log'}"

@@ -27,6 +27,7 @@ from gpuprov.drivers.capabilities import NotCapable
 from gpuprov.drivers.docker.connect import connect
 from gpuprov.gpu.allocate import Claims
 from gpuprov.host.gpu_findings import judge_access
+from gpuprov.shapes.base import changed
 from gpuprov.spec.models import ClusterSpec
 from gpuprov.verify.checks.node import judge_lease
 from gpuprov.verify.models import Observation
@@ -145,7 +146,7 @@ def test_another_way_in_is_a_difference_that_a_new_container_alone_can_make(
     raw = design(gpus_of("one-gpu"))
     node = NodeState(name="c000", status="running", labels=raw.labels(), devices=raw.devices, mounts=raw.mounts)
     with docker(tmp_path, monkeypatch, CDI) as driver:
-        node = replace(node, settings=driver.settings(raw.request()))
+        node = changed(node, settings=driver.settings(raw.request()))
         assert find_drift(raw, node, driver.settings(raw.request()), live=False).words == ""
         cdi = design(with_offers(driver, gpus_of("uvm-missing")))
         drift = find_drift(cdi, node, driver.settings(cdi.request()), live=False)

@@ -16,7 +16,7 @@ from gpuprov.host.facts import EngineView, HostFacts
 from gpuprov.host.gpu_findings import judge_host_gpus
 from gpuprov.shapes.base import changed
 from gpuprov.shapes.engine import EngineFacts
-from gpuprov.spec.devices import CharDevice
+from gpuprov.shapes.node import CharDevice
 
 SOUND = dict.fromkeys(("nvidia-driver", "gpu-devices", "uvm", "libraries", "gpu-access"), "ok")
 HOSTS = Path(__file__).parents[2] / "data" / "hosts"

@@ -9,12 +9,11 @@ import pytest
 
 from gpuprov.cluster.files import present_member, render_hosts
 from gpuprov.drivers.base import LABEL_ROLE
-from gpuprov.drivers.networks import Attachment
 from gpuprov.planes.slurm.facts import slurm_path
 from gpuprov.planes.slurm.files import Machine, render_slurm
 from gpuprov.shapes.base import changed
+from gpuprov.shapes.node import Attachment, CharDevice
 from gpuprov.shapes.whole import Member
-from gpuprov.spec.devices import CharDevice
 from gpuprov.spec.models import ClusterSpec, NodesSpec, SlurmSpec
 from tests.fakes.engine import FakeNode
 

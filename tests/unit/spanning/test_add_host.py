@@ -11,19 +11,20 @@ import subprocess
 import sys
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from msgspec import structs
 
 from gpuprov.core.errors import GpuprovError, HostNotReady, Unreachable, UsageError
-from gpuprov.host.remote.bare_host import BareFacts
+from gpuprov.host.remote.bare_host import BareHost
 from gpuprov.host.remote.inventory import read_machines
 from gpuprov.host.remote.machine import RemoteMachine
 from gpuprov.host.remote.places import Places
 from gpuprov.host.remote.ssh_failure import ChangedKey
+from gpuprov.shapes.base import changed
 from gpuprov.spanning import hosts as story
 from gpuprov.spanning.hosts import AddOrder, add_host, find_unfit, remove_host
 
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from tests.fakes.ssh import FakeSsh
 
 HOFF = RemoteMachine(name="hoff", address="192.0.2.11", user="root")
-GOOD = BareFacts(
+GOOD = BareHost(
     python="3.11", uid=0, system="Linux", machine=os.uname().machine, free_bytes=10**11, clock_s=1.0, skew_s=0.0
 )
 KEYS = [f"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAI{letter * 43}" for letter in "AB"]
@@ -75,7 +76,7 @@ def host(ssh: FakeSsh, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, world_me
         program.writestr("program", f"#!/bin/sh\n{world_member(root, 'own')}\n")
     monkeypatch.setattr(story, "pack_wheel", lambda *_: wheels / "program-1-py3-none-any.whl")
     monkeypatch.setattr(story, "ensure_wheels", lambda *_, **__: [wheels / "pip-1-py3-none-any.whl"])
-    monkeypatch.setattr(story, "refuse_unfit", lambda machine, facts: refuse(machine, replace(facts, uid=0)))
+    monkeypatch.setattr(story, "refuse_unfit", lambda machine, facts: refuse(machine, changed(facts, uid=0)))
     return root
 
 
@@ -163,7 +164,7 @@ def test_what_was_killed_at_any_step_is_gone_on_with(
 def test_a_disk_that_fills_meanwhile_keeps_nothing_and_the_next_run_goes_on(
     host: Path, places: Places, add: Callable[..., tuple[str, ...]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    roomy = partial(replace, uid=0, free_bytes=10**11)  # as it was when the host was looked at
+    roomy = partial(changed, uid=0, free_bytes=10**11)  # as it was when the host was looked at
     monkeypatch.setattr(story, "refuse_unfit", lambda machine, facts: refuse(machine, roomy(facts)))
     with zipfile.ZipFile(tmp_path / "wheels/program-1-py3-none-any.whl", "a") as program:
         program.writestr("large", bytes(10**6))
@@ -200,17 +201,17 @@ def test_what_is_not_ours_is_left_alone(host: Path, places: Places, add: Callabl
 @pytest.mark.parametrize(
     ("facts", "evidence", "fix"),
     [
-        (BareFacts(python=""), "it has no python3; gpuprov needs Python 3.10", "apt-get install python3"),
-        (BareFacts(python="3.9"), "its python3 is 3.9", "apt-get install python3"),
-        (replace(GOOD, uid=1000), "ssh logs in as uid 1000", "gpuprov host add hoff --address 192.0.2.11 --user root"),
-        (replace(GOOD, machine="riscv64"), "its processor is riscv64", "on a machine with riscv64"),
-        (replace(GOOD, free_bytes=10**8), "0.1 GiB are free", "on hoff: df -h /opt"),
-        (replace(GOOD, skew_s=-300.0), "its clock is 300 s behind", "timedatectl"),
-        (replace(GOOD, system="FreeBSD"), "FreeBSD", "Linux"),
-        (replace(GOOD, foreign=True), "gpuprov did not create it", "ls -la /opt/gpuprov"),
+        (BareHost(python=""), "it has no python3; gpuprov needs Python 3.10", "apt-get install python3"),
+        (BareHost(python="3.9"), "its python3 is 3.9", "apt-get install python3"),
+        (changed(GOOD, uid=1000), "ssh logs in as uid 1000", "gpuprov host add hoff --address 192.0.2.11 --user root"),
+        (changed(GOOD, machine="riscv64"), "its processor is riscv64", "on a machine with riscv64"),
+        (changed(GOOD, free_bytes=10**8), "0.1 GiB are free", "on hoff: df -h /opt"),
+        (changed(GOOD, skew_s=-300.0), "its clock is 300 s behind", "timedatectl"),
+        (changed(GOOD, system="FreeBSD"), "FreeBSD", "Linux"),
+        (changed(GOOD, foreign=True), "gpuprov did not create it", "ls -la /opt/gpuprov"),
     ],
 )
-def test_what_a_host_lacks_is_told_with_the_way_out(facts: BareFacts, evidence: str, fix: str) -> None:
+def test_what_a_host_lacks_is_told_with_the_way_out(facts: BareHost, evidence: str, fix: str) -> None:
     ((seen, way),) = find_unfit(HOFF, facts)
     assert evidence in seen
     assert fix in way
@@ -218,8 +219,8 @@ def test_what_a_host_lacks_is_told_with_the_way_out(facts: BareFacts, evidence: 
 
 def test_all_that_is_wrong_is_told_at_once() -> None:
     assert find_unfit(HOFF, GOOD) == []
-    assert find_unfit(HOFF, replace(GOOD, free_bytes=0, installed="x")) == []
-    assert len(find_unfit(HOFF, replace(GOOD, uid=7, machine="riscv64", skew_s=100.0, free_bytes=0))) == 4
+    assert find_unfit(HOFF, changed(GOOD, free_bytes=0, installed="x")) == []
+    assert len(find_unfit(HOFF, changed(GOOD, uid=7, machine="riscv64", skew_s=100.0, free_bytes=0))) == 4
 
 
 @pytest.mark.slow
@@ -238,14 +239,14 @@ def test_a_host_without_python_is_told_so(
     with pytest.raises(HostNotReady) as caught:
         add()
     assert "it has no python3" in caught.value.evidence
-    (bare / "python3").write_text('#!/bin/sh\ncase $2 in *exit*) exit 1;; esac\necho \'{"facts":{"python":"3.9"}}\'\n')
+    (bare / "python3").write_text('#!/bin/sh\ncase $2 in *exit*) exit 1;; esac\necho \'{"python":"3.9"}\'\n')
     (bare / "python3").chmod(0o755)
     with pytest.raises(HostNotReady) as caught:
         add()
     assert "its python3 is 3.9" in caught.value.evidence
-    facts = BareFacts(python="../../3.11", system="Linux", machine="x", free_bytes=1, clock_s=1.0)
-    for odd in (facts, replace(facts, python="3.11", clock_s=math.nan)):
-        told = {key: value for key, value in asdict(odd).items() if key != "skew_s"}
+    facts = BareHost(python="../../3.11", system="Linux", machine="x", free_bytes=1, clock_s=1.0)
+    for odd in (facts, changed(facts, python="3.11", clock_s=math.nan)):
+        told = {key: value for key, value in structs.asdict(odd).items() if key != "skew_s"}
         (bare / "python3").write_text(
             f"#!/bin/sh\ncase $2 in *exit*) exit 0;; esac\necho '{json.dumps({'facts': told})}'\n"
         )

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import random
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from itertools import cycle
 from typing import TYPE_CHECKING, Any
@@ -22,7 +22,7 @@ from gpuprov.host.remote.lines import render_line
 from gpuprov.host.remote.places import Places
 from gpuprov.host.remote.several import ask_hosts
 from gpuprov.planes.across.leaving import SPARE_JOBS
-from gpuprov.shapes.base import raw
+from gpuprov.shapes.base import changed, raw
 from gpuprov.shapes.lines import Result
 from gpuprov.spanning.down_over_hosts import down_over_hosts
 from gpuprov.spanning.parts.over_hosts import find_spanning
@@ -132,7 +132,7 @@ def without_serial(seen: dict[str, Any]) -> dict[str, Any]:
     """The number of the newest state says only how often something was changed."""
     for there in seen.values():
         there["networks"] = {
-            name: replace(network, labels={key: _SERIAL.sub("", text) for key, text in network.labels.items()})
+            name: changed(network, labels={key: _SERIAL.sub("", text) for key, text in network.labels.items()})
             for name, network in there["networks"].items()
         }
     return seen

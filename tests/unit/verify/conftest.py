@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from gpuprov.spec.devices import CharDevice
+from gpuprov.shapes.node import CharDevice
 from gpuprov.verify.models import Expectation, HostProblem, Observation, Peer
 
 if TYPE_CHECKING:

@@ -17,13 +17,12 @@ from gpuprov.core.bundle_parts import MOST_BYTES
 from gpuprov.core.errors import EngineError, HostNotReady, UsageError
 from gpuprov.core.report_file import ReportFile
 from gpuprov.drivers.base import ExecResult
-from gpuprov.drivers.networks import Attachment
 from gpuprov.drivers.registry import REGISTRY
 from gpuprov.host import survey
 from gpuprov.host.survey import EngineDoor
 from gpuprov.planes.worker.page import PAGE_FILE
 from gpuprov.planes.worker.password import BROKER_FILE
-from gpuprov.spec.devices import Mount
+from gpuprov.shapes.node import Attachment, Mount
 from gpuprov.spec.models import NodesSpec
 from gpuprov.workflows import bundle
 from gpuprov.workflows.bundle import FOLDER, PART_S, Collected, Sources, make_bundle, pack_bundle

@@ -25,6 +25,7 @@ from gpuprov.gpu.allocate import GpusTaken
 from gpuprov.host.links import Link
 from gpuprov.planes.slurm import daemons as slurm
 from gpuprov.planes.slurm.munge import LABEL_MUNGE_OWNER
+from gpuprov.shapes.base import changed
 from gpuprov.spec.models import ClusterSpec, GpuSpec, JobsSpec, NetworkSpec, NodesSpec
 from gpuprov.spec.spec_error import SpecError
 from gpuprov.workflows.cluster_up import UpOrder, cluster_up, preview_changes, preview_up
@@ -558,7 +559,7 @@ def test_what_was_found_is_shown_unless_a_killed_run_had_not_recorded_the_spec(w
     assert (found.as_it_was.name, found.words) == ("lab", {"c000": "idle", "c001": "idle"})
     for name, network in world.engine.networks.items():
         labels = {key: value for key, value in network.labels.items() if key != LABEL_SPEC}
-        world.engine.networks[name] = replace(network, labels=labels)
+        world.engine.networks[name] = changed(network, labels=labels)
     again = world.up(2)
     assert (again.unchanged, again.as_it_was) == (True, None)
 

@@ -12,9 +12,9 @@ from gpuprov.cluster.held_gpus import gpu_paths
 from gpuprov.cluster.leases import Neighbours
 from gpuprov.cluster.told_gpus import tell_board
 from gpuprov.core.errors import GpuprovError, UsageError
-from gpuprov.drivers.networks import Exposure
 from gpuprov.planes.across.rows import list_rows
 from gpuprov.shapes.base import write
+from gpuprov.shapes.node import Exposure
 from gpuprov.workflows import expose, remove_nodes, start_stop
 from gpuprov.workflows.create_node import CloneOrder, clone_node
 from gpuprov.workflows.enter_node import run_in_node

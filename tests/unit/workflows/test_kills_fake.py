@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from gpuprov.core.errors import TimedOut
-from gpuprov.drivers.networks import Exposure
 from gpuprov.planes.across.leaving import JobsPolicy
 from gpuprov.planes.slurm import daemons as slurm
+from gpuprov.shapes.node import Exposure
 from gpuprov.workflows import remove_nodes, start_stop
 from gpuprov.workflows.create_node import CloneOrder, clone_node
 from tests.fakes.faults import Killed

@@ -12,11 +12,12 @@ from gpuprov.cluster.replacements import read_replacements
 from gpuprov.cluster.state import observe_cluster
 from gpuprov.core.errors import EngineError, UsageError
 from gpuprov.drivers.base import LABEL_FINGERPRINT, LABEL_RECIPE, File
-from gpuprov.drivers.networks import Exposure
 from gpuprov.planes.across.kept_queue import queue_file
 from gpuprov.planes.across.rows import cluster_rows
 from gpuprov.planes.registry import PLANES, ROLES
 from gpuprov.provision.recipe_record import dump_recipe_record, record_recipe
+from gpuprov.shapes.base import changed
+from gpuprov.shapes.node import Exposure
 from gpuprov.spec.models import ImageSpec
 from gpuprov.workflows.cluster_up import UpOrder, preview_up
 from gpuprov.workflows.remove_nodes import remove_nodes
@@ -152,7 +153,7 @@ def test_what_a_later_version_has_recorded_is_not_guessed(world: World) -> None:
     labels["gpuprov.order"] = labels["gpuprov.order"].replace('"racks":2,', "")
     network = world.engine.networks["gpbr0"]
     told = {**network.labels, "gpuprov.replaced": '[{"name": "c001", "racks": 2}]'}
-    world.engine.networks["gpbr0"] = replace(network, labels=told)
+    world.engine.networks["gpbr0"] = changed(network, labels=told)
     with pytest.raises(EngineError, match="are being replaced in cluster lab cannot be read"):
         world.up(2)
     assert world.engine.dump()["nodes"].keys() == before["nodes"].keys()

@@ -12,6 +12,7 @@ from gpuprov.core.errors import EngineError, GpuprovError, HostNotReady, UsageEr
 from gpuprov.drivers.base import LABEL_CLUSTER
 from gpuprov.host.folders import FolderLook
 from gpuprov.planes.across.leaving import JobsPolicy
+from gpuprov.shapes.base import changed
 from gpuprov.spec.models import NodesSpec
 from gpuprov.spec.shared_folder import ACCOUNT_UID
 from gpuprov.workflows.cluster_down import cluster_down
@@ -192,7 +193,7 @@ def test_jobs_are_refused_and_the_folder_stays(world: World) -> None:
 
 def test_what_an_image_build_left_keeps_no_network_of_a_cluster(world: World) -> None:
     world.up(1)
-    left = replace(
+    left = changed(
         world.engine.networks["gpbr0"], name="gpbr998", labels={LABEL_CLUSTER: "an image", LABEL_PURPOSE: PURPOSE}
     )
     world.engine.networks[left.name] = left

@@ -9,9 +9,9 @@ import pytest
 
 from gpuprov.cluster.replacements import read_replacements
 from gpuprov.core.errors import EngineError, UsageError
-from gpuprov.drivers.networks import Exposure
 from gpuprov.planes.across import kept_queue, replacing
 from gpuprov.planes.across.kept_queue import queue_file
+from gpuprov.shapes.node import Exposure
 from gpuprov.workflows.cluster_up import UpOrder
 from gpuprov.workflows.replace_older import replace_older
 from tests.fakes.faults import Killed

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +10,7 @@ import pytest
 from gpuprov.core.errors import HostNotReady
 from gpuprov.core.reporter import Silent
 from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_MEMBERS, LABEL_SPEC
+from gpuprov.shapes.base import changed
 from gpuprov.workflows.restore_host import restore_host
 from tests.unit.cli.test_spanning import lab
 
@@ -49,7 +49,7 @@ def test_isolation_is_back(lab: Typing) -> None:
     lab.type("cluster", "up", "-f", lab.file, "--no-verify")
     world = lab.hosts.worlds["hoff"]
     (name, *_) = [name for name, network in world.engine.networks.items() if network.isolated]
-    world.engine.networks[name] = replace(world.engine.networks[name], isolated=False)
+    world.engine.networks[name] = changed(world.engine.networks[name], isolated=False)
     assert restore_host("lxd", world.host, reporter=Silent()).changed == (f"isolated network {name}",)
 
 
@@ -70,11 +70,11 @@ def test_a_record_that_cannot_be_read_is_a_warning_and_the_others_are_restored(
     world.host.overlays.there.clear()
     whole = next(network for network in world.engine.networks.values() if network.labels.get(LABEL_MEMBERS))
     odd = {**whole.labels, LABEL_CLUSTER: "early", label: '{"from": "a later version"}'}
-    world.engine.networks["gpbr77"] = replace(whole, name="gpbr77", isolated=False, labels=odd)
+    world.engine.networks["gpbr77"] = changed(whole, name="gpbr77", isolated=False, labels=odd)
     recording.lines.clear()
-    changed = restore_host("lxd", world.host, reporter=recording).changed
+    restored = restore_host("lxd", world.host, reporter=recording).changed
     assert world.host.overlays.there == before
-    assert "isolated network gpbr77" in changed
+    assert "isolated network gpbr77" in restored
     (warning,) = [line for line in recording.lines if line.startswith("warn ")]
     assert warning.startswith("warn of the networks of cluster early, only the isolation is restored: ")
     assert "cannot be read" in warning

@@ -13,7 +13,8 @@ from gpuprov.core.reporter import Silent
 from gpuprov.drivers.base import LABEL_ACCOUNT
 from gpuprov.host.folders import FolderLook
 from gpuprov.planes.across.cluster_order import ClusterOrder, read_share, resolve_spec
-from gpuprov.spec.devices import Mount
+from gpuprov.shapes.base import changed
+from gpuprov.shapes.node import Mount
 from gpuprov.spec.draft import CHOOSABLE
 from gpuprov.spec.models import ClusterSpec, NodesSpec
 from gpuprov.spec.shared_folder import ACCOUNT_UID, SHARED
@@ -302,7 +303,7 @@ def test_a_folder_of_another_cluster_is_refused_also_in_it_and_around_it(
 
 def test_a_folder_is_another_cluster_s_also_while_only_its_nodes_say_so(world: World, beside: World) -> None:
     beside.engine.networks = {
-        name: replace(network, labels={**network.labels, "gpuprov.spec": ""})
+        name: changed(network, labels={**network.labels, "gpuprov.spec": ""})
         for name, network in beside.engine.networks.items()
     }
     world.host.folders.add("/data/lab", owner=ACCOUNT_UID)

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpuprov.core.errors import GpuprovError, UsageError
-from gpuprov.drivers.networks import EVERYWHERE, LOCALLY, Exposure
 from gpuprov.planes.across.rows import cluster_rows, list_rows
+from gpuprov.shapes.node import EVERYWHERE, LOCALLY, Exposure
 from gpuprov.workflows import expose, remove_nodes, start_stop
 from tests.fakes.doors import door_of, door_without
 from tests.fakes.driver import FakeDriver

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import json
 import threading
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -13,6 +13,7 @@ from gpuprov.core.reporter import Silent
 from gpuprov.drivers.base import ExecResult, NodeState
 from gpuprov.drivers.networks import NetworkState
 from gpuprov.gpu.observe import observe
+from gpuprov.shapes.base import changed
 from gpuprov.verify.request import Work
 from gpuprov.workflows.verify import QUICK, verify_cluster
 from tests.fakes.host import FakeHost
@@ -152,7 +153,7 @@ def test_a_node_or_nodes_of_another_cluster_are_named_with_the_command_that_find
     assert caught.value.evidence == "other clusters: big"
     assert caught.value.fix == "gpuprov list"  # it may be somebody else's
     with pytest.raises(UsageError) as caught:
-        verify(Engine([replace(engine.nodes[-1], labels={**labels(0), "gpuprov.cluster": "labb"})]))
+        verify(Engine([changed(engine.nodes[-1], labels={**labels(0), "gpuprov.cluster": "labb"})]))
     assert caught.value.fix == "gpuprov verify --cluster labb"
 
 
