@@ -26,7 +26,7 @@ from gpuprov.host.remote.lines import PROTOCOL, Lines, render_line
 from gpuprov.host.remote.requests import MOST_REQUEST_BYTES
 from gpuprov.planes.across.rows import node_row
 from gpuprov.planes.over_hosts.host_part import HostPart
-from gpuprov.shapes.base import write
+from gpuprov.shapes.base import changed, write
 from gpuprov.shapes.members import PlannedHost
 from gpuprov.spec.serialize import dump_spec
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from benchmarks.many_hosts import FakeMember
-    from gpuprov.spec.models import ClusterSpec
+    from gpuprov.shapes.cluster_spec import ClusterSpec
 
 HEAD = "h0000"  # the host of c000, whose Slurm knows the nodes of all hosts
 UNDERLAY_MTU, OVERLAY_MTU = 1500, 1450
@@ -60,8 +60,8 @@ while asked := requests.receive():
 def settled_spec(hosts: int) -> ClusterSpec:
     """That of a cluster over these hosts, with nothing left open."""
     spec = spec_of(hosts)
-    overlay = replace(spec.network.overlay, mtu=OVERLAY_MTU)
-    return replace(spec, network=replace(spec.network, overlay=overlay))
+    overlay = changed(spec.network.overlay, mtu=OVERLAY_MTU)
+    return changed(spec, network=changed(spec.network, overlay=overlay))
 
 
 @dataclass(frozen=True)

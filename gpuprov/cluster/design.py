@@ -44,8 +44,8 @@ if TYPE_CHECKING:
     from gpuprov.drivers.networks import Attachment
     from gpuprov.gpu.access import AccessKind
     from gpuprov.gpu.models import Gpu
-    from gpuprov.shapes.choices import Sharing
-    from gpuprov.spec.models import ClusterSpec, Role
+    from gpuprov.shapes.choices import Role, Sharing
+    from gpuprov.shapes.cluster_spec import ClusterSpec
 
 _CIRCUMSTANCES = ("access_reason", "gpu_types", "host_gpus", "host")
 _NOT_HASHED = (*_CIRCUMSTANCES, "processes", "given")  # an earlier gpuprov did not know the latter

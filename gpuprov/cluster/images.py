@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from gpuprov.gpu.models import HostGpus
     from gpuprov.provision.plane_recipe import Init, PlaneRecipe
     from gpuprov.provision.recipe import Recipe
-    from gpuprov.spec.models import ClusterSpec
+    from gpuprov.shapes.cluster_spec import ClusterSpec
 
 
 def find_images(

@@ -11,7 +11,7 @@ from gpuprov.cluster.tunnels import request_tunnel
 from gpuprov.cluster.whole import WholeCluster, dump_whole, recorded_host, recorded_whole
 from gpuprov.core.errors import UsageError
 from gpuprov.drivers.base import LABEL_HOST, LABEL_MEMBERS, LABEL_SPEC
-from gpuprov.spec.host_rules import MTU_LEAST
+from gpuprov.shapes.cluster_spec import MTU_LEAST
 from gpuprov.spec.serialize import dump_spec
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from gpuprov.cluster.state import ClusterState
     from gpuprov.drivers.base import Driver
     from gpuprov.host.overlay_plan import OverlayRequest
-    from gpuprov.spec.models import ClusterSpec
+    from gpuprov.shapes.cluster_spec import ClusterSpec
 
 
 @dataclass(frozen=True, kw_only=True)

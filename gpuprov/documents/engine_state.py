@@ -8,7 +8,7 @@ from gpuprov.documents.envelope import document
 from gpuprov.spec.serialize import plain_spec
 
 if TYPE_CHECKING:
-    from gpuprov.spec.models import ClusterSpec
+    from gpuprov.shapes.cluster_spec import ClusterSpec
 
 
 def spec_document(cluster: str, spec: ClusterSpec | None, *, host: str) -> dict[str, Any]:

@@ -13,8 +13,8 @@ from gpuprov.documents.member_answers import read_answer, strictly
 from gpuprov.host.links import Link
 from gpuprov.planes.over_hosts.host_part import HostPart
 from gpuprov.shapes.base import of_object
+from gpuprov.shapes.choices import DEFAULT_ENGINE
 from gpuprov.shapes.members import PartOfHost, Refusal, ToldLink, ToldTaken
-from gpuprov.spec.models import DEFAULT_ENGINE
 from gpuprov.spec.serialize import dump_spec, load_spec_json
 
 if TYPE_CHECKING:

@@ -32,10 +32,10 @@ if TYPE_CHECKING:
     from gpuprov.gpu.models import HostGpus
     from gpuprov.host.base import Host
     from gpuprov.host.links import Link
+    from gpuprov.shapes.choices import GpuMode
     from gpuprov.shapes.engine import EngineFacts
     from gpuprov.shapes.node import NodeLimits
     from gpuprov.spec.devices import CharDevice
-    from gpuprov.spec.models import GpuMode
 
 CACHE_FOLDER = "var"  # images are built from what lies in a cache below it
 

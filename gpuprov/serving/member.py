@@ -29,9 +29,9 @@ from gpuprov.planes.over_hosts.host_look import survey_host
 from gpuprov.serving import member_clusters, member_create, member_nodes
 from gpuprov.serving.member_ansible import InventoryOrder, RunOrder, serve_inventory, serve_run
 from gpuprov.serving.member_ready import ReadyOrder, serve_ready
+from gpuprov.shapes.choices import ENGINES
 from gpuprov.shapes.nodes import Nodes
 from gpuprov.shapes.outcome import Changes
-from gpuprov.spec.models import ENGINES
 from gpuprov.workflows.prepare_host import HostOrder, own_program, prepare_host, variables_for
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, cast
 
 from gpuprov.cluster.files import present_member
@@ -20,17 +20,17 @@ from gpuprov.documents.host_part import tell_no_engine, tell_part
 from gpuprov.planes.over_hosts.host_part import look_for_one
 from gpuprov.planes.registry import plane_of
 from gpuprov.serving.request_bytes import bytes_of
-from gpuprov.shapes.base import write
+from gpuprov.shapes.base import changed, write
 from gpuprov.shapes.members import Created, Sought
 from gpuprov.workflows.create_node import create_node
 
 if TYPE_CHECKING:
-    from gpuprov.cluster.node_order import NodeOrder
     from gpuprov.core.outcome import Outcome
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver
     from gpuprov.host.base import Host
-    from gpuprov.spec.models import GpuMode
+    from gpuprov.shapes.choices import GpuMode
+    from gpuprov.shapes.node_order import NodeOrder
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,7 +84,7 @@ def serve_seek(order: SeekOrder, host: Host, reporter: Reporter) -> Sought:
 def serve_create(order: CreateOrder, host: Host, reporter: Reporter) -> Created:
     """Make it; the answer has the nodes of the cluster on this host, for those of other hosts."""
     bytes_of(order.secret, "secret")
-    wanted = replace(_order_of(order), secret=order.secret)
+    wanted = changed(_order_of(order), secret=order.secret)
     patience = Patience(wait_s=order.wait_s if order.wait_s >= 0 else None)
 
     def find() -> Driver:
@@ -110,4 +110,4 @@ def _order_of(order: SeekOrder | CreateOrder) -> NodeOrder:
             "the request for a node cannot be served", evidence=f"{order.order!r:.200}", fix="gpuprov host list"
         )
     check_cluster_name(read.order.cluster)
-    return replace(read.order, gpu_mode=cast("GpuMode", order.gpu_mode), agreed=True)
+    return changed(read.order, gpu_mode=cast("GpuMode", order.gpu_mode), agreed=True)

@@ -21,6 +21,8 @@ from gpuprov.host.remote.several import failure_of, read_each
 from gpuprov.planes.registry import plane_of
 from gpuprov.serving.member_create import CreateOrder, SeekOrder
 from gpuprov.serving.member_nodes import TellOrder
+from gpuprov.shapes.base import changed
+from gpuprov.shapes.cluster_spec import PlacementSpec
 from gpuprov.shapes.members import Created, Sought
 from gpuprov.spanning.parts.over_hosts import (
     HERE_ALONE,
@@ -35,18 +37,17 @@ from gpuprov.spanning.parts.over_hosts import (
     untold_hosts,
 )
 from gpuprov.spanning.parts.ready_there import wait_ready_there
-from gpuprov.spec.models import PlacementSpec
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from gpuprov.cluster.node_order import NodeOrder
     from gpuprov.cluster.whole import WholeCluster
     from gpuprov.core.reporter import Reporter
     from gpuprov.host.remote.hosts import Hosts
     from gpuprov.host.remote.machine import RemoteMachine
     from gpuprov.host.remote.several import HostAnswer
     from gpuprov.shapes.members import Offer
+    from gpuprov.shapes.node_order import NodeOrder
     from gpuprov.spanning.parts.over_hosts import SpanningCluster
 
 
@@ -166,7 +167,7 @@ def _seek(
     order: HostedOrder, known: Mapping[str, RemoteMachine], hosts: Hosts
 ) -> tuple[SpanningCluster, dict[str, str]]:
     """What hosts have of the cluster, and offer to the node; then, by host, what its nodes share."""
-    sought = replace(order.node, source=None)  # which one host alone has
+    sought = changed(order.node, source=None)  # which one host alone has
     document = asdict(SeekOrder(order=write_order(sought), gpu_mode=order.node.gpu_mode))
     request = MemberRequest(verb="seek", document=document, total_s=scaled_limit_s(QUESTION_S))
     secrets: dict[str, str] = {}
@@ -260,7 +261,7 @@ def _place(name: str, seen: SpanningCluster, offers: Sequence[Offer]) -> str:
     if seen.spec is None:  # pragma: no cover - asked only where there is one
         raise AssertionError
     fixed = seen.spec.placement.strategy == "fixed"  # for the spec's nodes, not for this one
-    spec = replace(seen.spec, placement=PlacementSpec()) if fixed else seen.spec
+    spec = changed(seen.spec, placement=PlacementSpec()) if fixed else seen.spec
     return place_nodes(spec, [name], offers, away=seen.whole.homes)[name]
 
 

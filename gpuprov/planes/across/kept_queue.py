@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from gpuprov.drivers.base import Driver, ImageState, NodeState
     from gpuprov.drivers.tar_stream import TarEntry
     from gpuprov.planes.base import QueueFolder
-    from gpuprov.spec.models import ClusterSpec
+    from gpuprov.shapes.cluster_spec import ClusterSpec
 
 _MOST_BYTES: Final = 256 * MIB
 _MOST_ENTRIES: Final = 200_000

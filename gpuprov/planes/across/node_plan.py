@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
     from gpuprov.cluster.design import NodeDesign
     from gpuprov.cluster.network_plan import NetworkPlan
-    from gpuprov.cluster.node_order import NodeOrder
     from gpuprov.cluster.share import SharePlan
     from gpuprov.cluster.state import ClusterState
     from gpuprov.core.errors import GpuprovError
@@ -42,7 +41,8 @@ if TYPE_CHECKING:
     from gpuprov.gpu.allocate import Claims
     from gpuprov.gpu.models import HostGpus
     from gpuprov.host.base import Host
-    from gpuprov.spec.models import ClusterSpec
+    from gpuprov.shapes.cluster_spec import ClusterSpec
+    from gpuprov.shapes.node_order import NodeOrder
 
 
 @dataclass(frozen=True, kw_only=True)

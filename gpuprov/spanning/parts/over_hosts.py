@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from gpuprov.host.remote.hosts import HostAnswers, Hosts
     from gpuprov.host.remote.several import HostAnswer
     from gpuprov.planes.over_hosts.host_part import HostPart
-    from gpuprov.spec.models import ClusterSpec, HostSpec
+    from gpuprov.shapes.cluster_spec import ClusterSpec, HostSpec
 
 
 QUESTION_S: Final = 25.0  # the engines there have 10 s of it

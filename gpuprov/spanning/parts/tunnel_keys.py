@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from gpuprov.cluster.whole import WholeCluster
     from gpuprov.host.remote.hosts import Hosts
+    from gpuprov.shapes.cluster_spec import ClusterSpec
     from gpuprov.spanning.parts.over_hosts import SpanningCluster
-    from gpuprov.spec.models import ClusterSpec
 
 
 def with_tunnels(spec: ClusterSpec, seen: SpanningCluster) -> WholeCluster:

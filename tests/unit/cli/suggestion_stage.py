@@ -28,6 +28,7 @@ from gpuprov.drivers.calls import Call, Output
 from gpuprov.drivers.capabilities import require_capability
 from gpuprov.drivers.foreign import name_taken
 from gpuprov.host.survey import EngineDoor
+from gpuprov.shapes.base import changed
 from gpuprov.workflows.ensure import ensure_node
 from gpuprov.workflows.parts.bundle_nodes import cluster_parts, node_parts
 from tests.fakes.engine import FakeNode
@@ -191,7 +192,7 @@ def silent_docker(stage: Stage) -> None:
 
 
 def small_subnet(stage: Stage) -> None:
-    spec = replace(stage.world.spec(2), network=replace(stage.world.spec(2).network, subnet="10.0.3.0/29"))
+    spec = changed(stage.world.spec(2), network=changed(stage.world.spec(2).network, subnet="10.0.3.0/29"))
     stage.world.up(spec=spec)
 
 

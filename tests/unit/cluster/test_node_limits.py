@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -75,7 +74,7 @@ def test_a_limit_in_the_spec_is_for_all_nodes_and_what_they_were_given_comes_bac
     world.up(1)
     given = world.engine.nodes["c000"].limits
     spec = world.spec(1)
-    narrow = replace(spec, nodes=replace(spec.nodes, processes=300))
+    narrow = changed(spec, nodes=changed(spec.nodes, processes=300))
     planned = preview_up(world.driver, UpOrder(spec=narrow), world.host, reporter=world.reporter)
     assert planned.changes == (f"repair node c000: processes {given.processes} instead of 300",)
     world.up(spec=narrow)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gpuprov.cluster.node_variables import PLAIN_FILE, SSH_FILE, has_own_variables, variable_files
-from gpuprov.spec.models import ClusterSpec, NodesSpec
+from gpuprov.shapes.cluster_spec import ClusterSpec, NodesSpec
 from gpuprov.spec.spec_error import SpecError
 from gpuprov.spec.validate import check_spec
 

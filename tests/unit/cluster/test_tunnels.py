@@ -15,7 +15,7 @@ from gpuprov.cluster.tunnels import agree_tunnels, request_tunnel
 from gpuprov.cluster.whole import WholeCluster, dump_whole, parse_whole
 from gpuprov.core.errors import EngineError, HostNotReady, UsageError
 from gpuprov.host.links import Link
-from gpuprov.spec.models import ClusterSpec, HostSpec, NetworkSpec, OverlaySpec
+from gpuprov.shapes.cluster_spec import ClusterSpec, HostSpec, NetworkSpec, OverlaySpec
 from tests.fakes.tunnels import public_key
 
 ADDRESSES = {"hoff": "10.9.0.1", "hinton": "10.9.0.2", "bengio": "10.9.0.3"}

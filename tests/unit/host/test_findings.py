@@ -28,9 +28,9 @@ from gpuprov.host.kernel_limits import LIMITS
 from gpuprov.host.links import Link
 from gpuprov.host.survey import Survey
 from gpuprov.shapes.base import changed
+from gpuprov.shapes.cluster_spec import ClusterSpec
 from gpuprov.shapes.engine import EngineCluster, EngineFacts
 from gpuprov.shapes.node import NodeLimits
-from gpuprov.spec.models import ClusterSpec
 
 if TYPE_CHECKING:
     from gpuprov.shapes.choices import Engine

@@ -13,8 +13,8 @@ from gpuprov.drivers.base import LABEL_ROLE
 from gpuprov.drivers.networks import Attachment
 from gpuprov.planes.slurm.facts import slurm_path
 from gpuprov.planes.slurm.files import Machine, render_slurm
+from gpuprov.shapes.cluster_spec import ClusterSpec, NodesSpec, SlurmSpec
 from gpuprov.spec.devices import CharDevice
-from gpuprov.spec.models import ClusterSpec, NodesSpec, SlurmSpec
 from tests.fakes.engine import FakeNode
 
 CASES = sorted((Path(__file__).parent / "data" / "slurm").iterdir())

@@ -26,11 +26,11 @@ from gpuprov.host.remote.members import MemberProcesses
 from gpuprov.host.remote.several import require_all, work_on_hosts
 from gpuprov.serving.member import ListOrder
 from gpuprov.serving.member_clusters import DownOrder, MemberUpOrder, StatusOrder, VerifyOrder
+from gpuprov.shapes.cluster_spec import ClusterSpec, GpuSpec, NodesSpec
 from gpuprov.shapes.host import Host
 from gpuprov.shapes.nodes import ClusterStatus
 from gpuprov.shapes.outcome import Changes, ClusterUp, Plan
 from gpuprov.spanning.hosts import ask_host, look_at_hosts, run_in_node_there
-from gpuprov.spec.models import ClusterSpec, GpuSpec, NodesSpec
 from gpuprov.spec.serialize import dump_spec
 from tests.fakes.ssh import scripted_member
 

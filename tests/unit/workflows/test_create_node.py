@@ -11,8 +11,8 @@ from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_FINGERPRINT, LABEL_GPUS, L
 from gpuprov.drivers.networks import Attachment
 from gpuprov.gpu.allocate import GpusTaken
 from gpuprov.host import links
+from gpuprov.shapes.cluster_spec import MountSpec, NodesSpec
 from gpuprov.spec.devices import Mount
-from gpuprov.spec.models import MountSpec, NodesSpec
 from gpuprov.workflows.create_node import CloneOrder, clone_node
 from gpuprov.workflows.remove_nodes import remove_nodes
 from tests.fakes.engine import FakeImage, FakeNode

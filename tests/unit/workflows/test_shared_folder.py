@@ -13,9 +13,10 @@ from gpuprov.core.reporter import Silent
 from gpuprov.drivers.base import LABEL_ACCOUNT
 from gpuprov.host.folders import FolderLook
 from gpuprov.planes.across.cluster_order import ClusterOrder, read_share, resolve_spec
+from gpuprov.shapes.base import changed
+from gpuprov.shapes.cluster_spec import ClusterSpec, NodesSpec
 from gpuprov.spec.devices import Mount
 from gpuprov.spec.draft import CHOOSABLE
-from gpuprov.spec.models import ClusterSpec, NodesSpec
 from gpuprov.spec.shared_folder import ACCOUNT_UID, SHARED
 from gpuprov.spec.spec_error import SpecError
 from gpuprov.workflows.cluster_up import UpOrder, cluster_up, preview_changes
@@ -67,7 +68,7 @@ def test_every_node_of_a_new_cluster_mounts_the_folder_that_was_made_before_it(w
 
 def drafted(world: World, *, left: frozenset[str] = CHOOSABLE, role: str = "slurm") -> Outcome:
     """As `cluster up` does where nobody has said anything."""
-    spec = replace(ClusterSpec(), nodes=NodesSpec(count=2, role=role))
+    spec = changed(ClusterSpec(), nodes=NodesSpec(count=2, role=role))
     return cluster_up(world.driver, UpOrder(spec=spec, left=left), world.host, reporter=world.reporter)
 
 
@@ -270,7 +271,7 @@ def test_a_mount_of_the_user_s_at_the_same_place_is_refused(world: World) -> Non
 
 
 def _mount(source: str) -> Any:
-    from gpuprov.spec.models import MountSpec
+    from gpuprov.shapes.cluster_spec import MountSpec
 
     return MountSpec(source=source, target=SHARED)
 
@@ -313,7 +314,7 @@ def test_a_folder_is_another_cluster_s_also_while_only_its_nodes_say_so(world: W
 
 
 def _network() -> Any:
-    from gpuprov.spec.models import NetworkSpec
+    from gpuprov.shapes.cluster_spec import NetworkSpec
 
     return NetworkSpec(bridge="gpbr7", subnet="10.9.7.0/24", private_bridge="gpbr8", private_subnet="10.9.8.0/24")
 

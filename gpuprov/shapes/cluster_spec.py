@@ -1,26 +1,74 @@
-"""What a user asks for: frozen models of a cluster and its parts."""
+"""What a user asks for: a cluster and its parts, as `gpuprov/v1` YAML, labels and bundles have them (docs/spec.md)."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Final, Literal, get_args
+from typing import Annotated, Literal
 
-from gpuprov.core.names import DEFAULT_BRIDGE, DEFAULT_CLUSTER, DEFAULT_PRIVATE_BRIDGE
-from gpuprov.shapes.choices import Engine, Sharing
-from gpuprov.spec.gpu_order import GpuOrder
+from msgspec import Meta, field
 
-Role = str  # which there are, planes/registry.py says
-GpuMode = Literal["auto", "real", "simulated"]
+from gpuprov.shapes.base import Shape
+from gpuprov.shapes.choices import (
+    CLUSTER_RULE,
+    DEFAULT_BRIDGE,
+    DEFAULT_CLUSTER,
+    DEFAULT_ENGINE,
+    DEFAULT_PRIVATE_BRIDGE,
+    Engine,
+    GpuMode,
+    Role,
+    Sharing,
+)
+from gpuprov.shapes.gpu_order import GpuOrder
+from gpuprov.shapes.limits import NODES_MAX
+
 Strategy = Literal["spread", "pack", "fixed"]
 OverlayType = Literal["vxlan", "none"]
 Encryption = Literal["none", "wireguard"]
-ENGINES: Final[tuple[Engine, ...]] = get_args(Engine)
-DEFAULT_ENGINE: Final[Engine] = "lxd"  # for what is new
-DEFAULT_SHARE: Final = False
+DEFAULT_SHARE = False
+API_VERSION = "gpuprov/v1"
+LEAST_PROCESSES = 200  # what a node with systemd, Slurm and its jobs' own programs needs
+MTU_LEAST, MTU_MOST = 1280, 9166  # IPv6's least, and what a jumbo frame leaves a VXLAN
+
+ClusterName = Annotated[str, Meta(pattern=r"^[a-z]([a-z0-9-]{0,30}[a-z0-9])?\Z", extra={"allowed": CLUSTER_RULE})]
+# The kernel has no link of these two names
+Bridge = Annotated[
+    str,
+    Meta(
+        pattern=r"^(?!(?:all|default)\Z)[A-Za-z][A-Za-z0-9_.-]{1,14}\Z",
+        extra={"allowed": "2 to 15 of A-Z, a-z, 0-9, _ . -; begins with a letter; neither all nor default"},
+    ),
+]
+Port = Annotated[int, Meta(ge=1, le=65_535, extra={"allowed": "1 to 65535"})]
+Amount = Annotated[int, Meta(ge=1)]
+
+# ssh takes what begins with - for an option, and runs commands that some options name: no value can begin with one
+_USER = "[A-Za-z_][A-Za-z0-9._-]{0,62}"
+_JUMP = rf"({_USER}@)?[A-Za-z0-9]([A-Za-z0-9._-]{{0,251}}[A-Za-z0-9])?(:[0-9]{{1,5}})?"
+HostName = Annotated[
+    str,
+    Meta(
+        pattern=r"^[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?\Z",
+        extra={"allowed": "1 to 32 of a-z, 0-9 and -; neither starts nor ends with -"},
+    ),
+]
+Address = Annotated[
+    str,
+    Meta(
+        pattern=r"^[A-Za-z0-9]([A-Za-z0-9._:%-]{0,251}[A-Za-z0-9])?\Z",
+        extra={"allowed": "a host name, an IP address, or an alias in ~/.ssh/config"},
+    ),
+]
+User = Annotated[str, Meta(pattern=rf"^{_USER}\Z", extra={"allowed": "the name of a user"})]
+KeyFile = Annotated[
+    str,
+    Meta(pattern=r"^[^-\s\x00-\x1f\x7f][^\x00-\x1f\x7f]{0,4000}\Z", extra={"allowed": "the path of a private key"}),
+]
+Jumps = Annotated[
+    str, Meta(pattern=rf"^{_JUMP}(,{_JUMP})*\Z", extra={"allowed": "[USER@]HOST[:PORT], more after commas"})
+]
 
 
-@dataclass(frozen=True, kw_only=True)
-class MountSpec:
+class MountSpec(Shape, frozen=True, kw_only=True):
     """A folder of the host that appears in every node."""
 
     source: str
@@ -28,8 +76,7 @@ class MountSpec:
     read_only: bool = False
 
 
-@dataclass(frozen=True, kw_only=True)
-class NodesSpec:
+class NodesSpec(Shape, frozen=True, kw_only=True):
     """How many nodes, and what each is.
 
     Attributes:
@@ -39,29 +86,34 @@ class NodesSpec:
         environment: Variables of every process in them, each as KEY=VALUE; some ask for GPUs (docs/gpus.md).
     """
 
-    count: int = 4
-    prefix: str = "c"
+    count: Annotated[int, Meta(ge=1, extra={"allowed": f"1 to {NODES_MAX}"})] = 4
+    prefix: Annotated[
+        str,
+        Meta(
+            pattern=r"^[a-z][a-z0-9-]{0,39}\Z",
+            extra={"allowed": "1 to 40 of a-z, 0-9 and -; starts with a letter"},
+        ),
+    ] = "c"
     role: Role = "slurm"
     privileged: bool = False
-    cpus: int | None = None
-    memory_gib: int | None = None
-    processes: int | None = None
+    cpus: Amount | None = None
+    memory_gib: Amount | None = None
+    processes: Annotated[int, Meta(ge=LEAST_PROCESSES)] | None = None
     mounts: tuple[MountSpec, ...] = ()
     environment: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True)
-class GpuSpec(GpuOrder):
+class GpuSpec(GpuOrder, frozen=True, kw_only=True):
     """What is ordered for each node of a cluster; here nothing is left unsaid."""
 
-    per_node: int = 1
+    per_node: Annotated[int, Meta(ge=0)] = 1
     sharing: Sharing = "shared"
-    memory_gib: int | None = None
+    memory_gib: Annotated[int, Meta(ge=1, extra={"allowed": "a whole number, 1 or more"})] | None = None
+    model: Annotated[str, Meta(pattern=r"\S", extra={"allowed": "a part of the model name, or null"})] | None = None
     mode: GpuMode = "auto"
 
 
-@dataclass(frozen=True, kw_only=True)
-class OverlaySpec:
+class OverlaySpec(Shape, frozen=True, kw_only=True):
     """What carries the private network from host to host; without `hosts` there is none.
 
     Attributes:
@@ -72,30 +124,28 @@ class OverlaySpec:
     """
 
     type: OverlayType = "vxlan"
-    vni: int | None = None
-    port: int = 4789
-    mtu: int | None = None
+    vni: Annotated[int, Meta(ge=1, le=2**24 - 1)] | None = None
+    port: Port = 4789
+    mtu: Annotated[int, Meta(ge=MTU_LEAST, le=MTU_MOST)] | None = None
     encryption: Encryption = "none"
 
 
-@dataclass(frozen=True, kw_only=True)
-class NetworkSpec:
+class NetworkSpec(Shape, frozen=True, kw_only=True):
     """The two networks: veth on a bridge with NAT, and private macvlan on a bridge without an address.
 
     Attributes:
         host_ports: Ports of the host that nodes may reach, such as 8080 or 53/udp (spec/host_ports.py).
     """
 
-    bridge: str = DEFAULT_BRIDGE
+    bridge: Bridge = DEFAULT_BRIDGE
     subnet: str = "10.0.3.0/24"
-    private_bridge: str = DEFAULT_PRIVATE_BRIDGE
+    private_bridge: Bridge = DEFAULT_PRIVATE_BRIDGE
     private_subnet: str = "10.0.5.0/24"
     host_ports: tuple[int | str, ...] = ()
     overlay: OverlaySpec = field(default_factory=OverlaySpec)
 
 
-@dataclass(frozen=True, kw_only=True)
-class ImageSpec:
+class ImageSpec(Shape, frozen=True, kw_only=True):
     """What the node image is made from: a Debian suite, or an image the engine already has.
 
     Attributes:
@@ -115,21 +165,25 @@ class ImageSpec:
     toolkit: bool = False
 
 
-@dataclass(frozen=True, kw_only=True)
-class SlurmSpec:
+class SlurmSpec(Shape, frozen=True, kw_only=True):
     """The batch system; the controller is node number `controller`.
 
     Attributes:
         backup: Name of the node that takes over where the controller's is away; None for none.
     """
 
-    controller: int = 0
-    partition: str = "gpu"
+    controller: Annotated[int, Meta(ge=0)] = 0
+    partition: Annotated[
+        str,
+        Meta(
+            pattern=r"^[A-Za-z][A-Za-z0-9_-]{0,39}\Z",
+            extra={"allowed": "1 to 40 of A-Z, a-z, 0-9, _ and -"},
+        ),
+    ] = "gpu"
     backup: str | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
-class WorkerSpec:
+class WorkerSpec(Shape, frozen=True, kw_only=True):
     """The queue of workers.
 
     Attributes:
@@ -139,8 +193,7 @@ class WorkerSpec:
     broker: str | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
-class JobsSpec:
+class JobsSpec(Shape, frozen=True, kw_only=True):
     """What a job gets where `submit` is not told otherwise, written as its options, and how long its results stay.
 
     Attributes:
@@ -154,8 +207,7 @@ class JobsSpec:
     keep: str | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
-class HostSpec:
+class HostSpec(Shape, frozen=True, kw_only=True):
     """A machine that has a part of the cluster's nodes, and how it is reached by ssh.
 
     Attributes:
@@ -167,15 +219,15 @@ class HostSpec:
         nodes: How many nodes it has, with the strategy `fixed`.
     """
 
-    name: str
-    address: str | None = None
-    user: str | None = None
-    port: int | None = None
-    identity_file: str | None = None
-    proxy_jump: str | None = None
+    name: HostName
+    address: Address | None = None
+    user: User | None = None
+    port: Port | None = None
+    identity_file: KeyFile | None = None
+    proxy_jump: Jumps | None = None
     internal_ip: str | None = None
     engine: Engine | None = None
-    nodes: int | None = None
+    nodes: Annotated[int, Meta(ge=0)] | None = None
 
     @property
     def ssh_target(self) -> str:
@@ -183,22 +235,19 @@ class HostSpec:
         return self.address or self.name
 
 
-@dataclass(frozen=True, kw_only=True)
-class PlacementSpec:
+class PlacementSpec(Shape, frozen=True, kw_only=True):
     """How new nodes are placed on the hosts: `spread` by free GPUs, `pack` on few hosts, `fixed` as the hosts say."""
 
     strategy: Strategy = "spread"
 
 
-@dataclass(frozen=True, kw_only=True)
-class UnreachableSpec:
+class UnreachableSpec(Shape, frozen=True, kw_only=True):
     """When a host that does not answer counts as away."""
 
-    after_s: int = 30
+    after_s: Annotated[int, Meta(ge=5, le=86_400, extra={"allowed": "5 to 86400"})] = 30
 
 
-@dataclass(frozen=True, kw_only=True)
-class ClusterSpec:
+class ClusterSpec(Shape, frozen=True, kw_only=True):
     """A whole cluster, as `gpuprov/v1` YAML describes it (docs/spec.md).
 
     Attributes:
@@ -206,7 +255,7 @@ class ClusterSpec:
         hosts: The machines over which it spans; empty for this machine alone.
     """
 
-    name: str = DEFAULT_CLUSTER
+    name: ClusterName = DEFAULT_CLUSTER
     engine: Engine = DEFAULT_ENGINE
     nodes: NodesSpec = field(default_factory=NodesSpec)
     gpus: GpuSpec = field(default_factory=GpuSpec)
@@ -223,3 +272,7 @@ class ClusterSpec:
     def host(self, name: str) -> HostSpec | None:
         """The host of that name."""
         return next((host for host in self.hosts if host.name == name), None)
+
+
+class WrittenSpec(ClusterSpec, frozen=True, kw_only=True, tag_field="version", tag=API_VERSION):
+    """The same with its version, as files and labels have it."""
