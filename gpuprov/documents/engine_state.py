@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from gpuprov.documents.envelope import document
+from gpuprov.shapes.base import write
+from gpuprov.shapes.cluster_spec import SpecOfCluster
 from gpuprov.spec.serialize import plain_spec
 
 if TYPE_CHECKING:
@@ -13,4 +14,5 @@ if TYPE_CHECKING:
 
 def spec_document(cluster: str, spec: ClusterSpec | None, *, host: str) -> dict[str, Any]:
     """What was last asked for; null for a cluster that was never brought up."""
-    return document("cluster-spec", host=host, cluster=cluster, spec=plain_spec(spec) if spec else None)
+    told = write(SpecOfCluster(host=host, cluster=cluster, spec=spec))
+    return told if spec is None else {**told, "spec": plain_spec(spec)}

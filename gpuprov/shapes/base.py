@@ -20,7 +20,13 @@ _HALF: Final = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
 class Shape(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """An object with these keys and no others."""
+    """An object with these keys and no others.
+
+    Attributes:
+        now_and_then: Keys that are not always written, though they always have a value.
+    """
+
+    now_and_then: ClassVar[frozenset[str]] = frozenset()
 
 
 _LOOKED_INTO: Final = (Shape, list, tuple, dict, float)
@@ -152,6 +158,7 @@ def _require_fields(value: Shape, told: Mapping[str, object], path: str) -> None
     tag = value.__struct_config__.tag_field
     written = [(name, key) for name, key in zip(value.__struct_fields__, value.__struct_encode_fields__, strict=True)]
     lacks = [key for name, key in written if key not in told and getattr(value, name) is not UNSET]
+    lacks = [key for key in lacks if key not in value.now_and_then]
     if isinstance(value, Record) and value.may_omit:
         lacks = [key for key in lacks if key == "version"]
     if tag is not None and tag not in told:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta, field
 
-from gpuprov.shapes.base import Shape
+from gpuprov.shapes.base import PartDocument, Shape
 from gpuprov.shapes.choices import (
     CLUSTER_RULE,
     DEFAULT_BRIDGE,
@@ -20,6 +20,7 @@ from gpuprov.shapes.choices import (
 )
 from gpuprov.shapes.gpu_order import GpuOrder
 from gpuprov.shapes.limits import NODES_MAX
+from gpuprov.shapes.words import HostName, Word
 
 Strategy = Literal["spread", "pack", "fixed"]
 OverlayType = Literal["vxlan", "none"]
@@ -44,7 +45,7 @@ Amount = Annotated[int, Meta(ge=1)]
 # ssh takes what begins with - for an option, and runs commands that some options name: no value can begin with one
 _USER = "[A-Za-z_][A-Za-z0-9._-]{0,62}"
 _JUMP = rf"({_USER}@)?[A-Za-z0-9]([A-Za-z0-9._-]{{0,251}}[A-Za-z0-9])?(:[0-9]{{1,5}})?"
-HostName = Annotated[
+MachineName = Annotated[
     str,
     Meta(
         pattern=r"^[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?\Z",
@@ -69,7 +70,12 @@ Jumps = Annotated[
 
 
 class MountSpec(Shape, frozen=True, kw_only=True):
-    """A folder of the host that appears in every node."""
+    """A folder of the host that appears in every node.
+
+    Attributes:
+        source: Absolute path of the host.
+        target: Absolute path in the nodes, outside /proc, /sys and /dev.
+    """
 
     source: str
     target: str
@@ -80,12 +86,19 @@ class NodesSpec(Shape, frozen=True, kw_only=True):
     """How many nodes, and what each is.
 
     Attributes:
-        cpus: That each may use; None for all.
-        memory_gib: That each may use; None for almost all of the host's.
-        processes: That each may have, threads included; None for a share of the host's.
-        environment: Variables of every process in them, each as KEY=VALUE; some ask for GPUs (docs/gpus.md).
+        count: How many.
+        prefix: Their names are this and a number of three digits, from 000.
+        role: What they are for.
+        privileged: Whether root of a node is root of the host.
+        cpus: That each may use; null for all.
+        memory_gib: That each may use; null for almost all of the host's.
+        processes: That each may have, threads included; null for a share of the host's.
+        mounts: Folders of the host that appear in every node.
+        environment: Variables of every process in them, each as KEY=VALUE; some ask for GPUs (docs/gpus.md). In
+            bundles, values that look secret are `(hidden)`.
     """
 
+    now_and_then: ClassVar[frozenset[str]] = frozenset({"processes"})
     count: Annotated[int, Meta(ge=1, extra={"allowed": f"1 to {NODES_MAX}"})] = 4
     prefix: Annotated[
         str,
@@ -104,7 +117,15 @@ class NodesSpec(Shape, frozen=True, kw_only=True):
 
 
 class GpuSpec(GpuOrder, frozen=True, kw_only=True):
-    """What is ordered for each node of a cluster; here nothing is left unsaid."""
+    """What is ordered for each node of a cluster; here nothing is left unsaid.
+
+    Attributes:
+        per_node: How many GPUs each has.
+        sharing: Whether other nodes may have them too.
+        memory_gib: That each GPU has at least; null for any.
+        model: A part of the name of each GPU's model; null for any.
+        mode: Whether GPUs are real or simulated; `auto`: real where there are any.
+    """
 
     per_node: Annotated[int, Meta(ge=0)] = 1
     sharing: Sharing = "shared"
@@ -118,9 +139,10 @@ class OverlaySpec(Shape, frozen=True, kw_only=True):
 
     Attributes:
         type: `none` where the private bridges of the hosts are connected by the user's own means.
-        vni: Of the VXLAN; None for one that follows from the cluster's name.
+        vni: Of the VXLAN; null for one that follows from the cluster's name.
         port: UDP port on which hosts receive it.
-        mtu: Of eth1; None for what the network between the hosts leaves.
+        mtu: Of eth1; null for what the network between the hosts leaves.
+        encryption: Of what passes between hosts.
     """
 
     type: OverlayType = "vxlan"
@@ -134,9 +156,15 @@ class NetworkSpec(Shape, frozen=True, kw_only=True):
     """The two networks: veth on a bridge with NAT, and private macvlan on a bridge without an address.
 
     Attributes:
-        host_ports: Ports of the host that nodes may reach, such as 8080 or 53/udp (spec/host_ports.py).
+        bridge: Of the network with NAT, eth0 of nodes.
+        subnet: Of eth0: private, /16 to /29.
+        private_bridge: Of the private network, eth1 of nodes.
+        private_subnet: Of eth1, likewise.
+        host_ports: Ports of the host that nodes may reach, such as 8080 or 53/udp.
+        overlay: Only where there are hosts.
     """
 
+    now_and_then: ClassVar[frozenset[str]] = frozenset({"overlay"})
     bridge: Bridge = DEFAULT_BRIDGE
     subnet: str = "10.0.3.0/24"
     private_bridge: Bridge = DEFAULT_PRIVATE_BRIDGE
@@ -152,8 +180,8 @@ class ImageSpec(Shape, frozen=True, kw_only=True):
         base: `bookworm`, `trixie`, `jammy` or `noble` (built by mmdebstrap), or `image:NAME`, which the engine has.
         packages: Debian packages to add to the roles' own.
         python: Python packages to add, as pip writes them.
-        requirements: A file with more of them; only in a spec file, for who reads it adds its content to `python`.
-        roles: Folders of Ansible roles of the user's own.
+        requirements: A file with more of them; only in a spec file: elsewhere they are in `python`, and this is null.
+        roles: Folders of the user's own Ansible roles, on the host.
         toolkit: Whether nodes can build CUDA programs and run them together.
     """
 
@@ -169,7 +197,9 @@ class SlurmSpec(Shape, frozen=True, kw_only=True):
     """The batch system; the controller is node number `controller`.
 
     Attributes:
-        backup: Name of the node that takes over where the controller's is away; None for none.
+        controller: Number of the node that has the controller.
+        partition: Name of the one partition.
+        backup: Name of the node that takes over where the controller's is away; null for none.
     """
 
     controller: Annotated[int, Meta(ge=0)] = 0
@@ -187,7 +217,7 @@ class WorkerSpec(Shape, frozen=True, kw_only=True):
     """The queue of workers.
 
     Attributes:
-        broker: URL of a message broker of the user's; None for one on the first node.
+        broker: URL of a message broker of the user's; null for one on the first node.
     """
 
     broker: str | None = None
@@ -197,11 +227,12 @@ class JobsSpec(Shape, frozen=True, kw_only=True):
     """What a job gets where `submit` is not told otherwise, written as its options, and how long its results stay.
 
     Attributes:
-        time: After which a try is ended; None for no limit.
-        memory: That a node must have for a run; None where it does not matter.
-        keep: How long after its end `submit` leaves what a job wrote; None for as long as nobody removes it.
+        time: After which a try is ended, such as 12h; null for no limit.
+        memory: That a node must have for a run, such as 4GiB; null where it does not matter.
+        keep: How long after its end `submit` leaves what a job wrote; null for as long as nobody removes it.
     """
 
+    now_and_then: ClassVar[frozenset[str]] = frozenset({"keep"})
     time: str | None = None
     memory: str | None = None
     keep: str | None = None
@@ -212,14 +243,17 @@ class HostSpec(Shape, frozen=True, kw_only=True):
 
     Attributes:
         name: Its name in this cluster.
-        address: Host name, IP address or alias in ~/.ssh/config; None where `name` is that.
-        user: None for what ssh takes by itself; `port`, `identity_file` and `proxy_jump` likewise.
-        internal_ip: Its address on the network between the hosts; None for the one at which ssh reaches it.
-        engine: None for the cluster's.
+        address: Host name, IP address or alias in ~/.ssh/config; null where `name` is that.
+        user: Null for what ssh takes by itself.
+        port: Likewise.
+        identity_file: Path of a private key; null likewise.
+        proxy_jump: Hosts through which ssh reaches it; null likewise.
+        internal_ip: Its address on the network between the hosts; null for the one at which ssh reaches it.
+        engine: Null for the cluster's.
         nodes: How many nodes it has, with the strategy `fixed`.
     """
 
-    name: HostName
+    name: MachineName
     address: Address | None = None
     user: User | None = None
     port: Port | None = None
@@ -236,13 +270,21 @@ class HostSpec(Shape, frozen=True, kw_only=True):
 
 
 class PlacementSpec(Shape, frozen=True, kw_only=True):
-    """How new nodes are placed on the hosts: `spread` by free GPUs, `pack` on few hosts, `fixed` as the hosts say."""
+    """How new nodes are placed on the hosts.
+
+    Attributes:
+        strategy: `spread` by free GPUs, `pack` on few hosts, `fixed` as the hosts say.
+    """
 
     strategy: Strategy = "spread"
 
 
 class UnreachableSpec(Shape, frozen=True, kw_only=True):
-    """When a host that does not answer counts as away."""
+    """When a host that does not answer counts as away.
+
+    Attributes:
+        after_s: Seconds without an answer.
+    """
 
     after_s: Annotated[int, Meta(ge=5, le=86_400, extra={"allowed": "5 to 86400"})] = 30
 
@@ -251,10 +293,14 @@ class ClusterSpec(Shape, frozen=True, kw_only=True):
     """A whole cluster, as `gpuprov/v1` YAML describes it (docs/spec.md).
 
     Attributes:
-        share: The folder of the host that all nodes share; True for a place of the cluster's own, False for none.
-        hosts: The machines over which it spans; empty for this machine alone.
+        name: Of the cluster.
+        engine: That runs its nodes.
+        share: The folder of the host that all nodes share; true for a place of the cluster's own, false for none.
+        hosts: The machines over which it spans; empty for this machine alone. In bundles, absent without hosts, as
+            `placement`, `unreachable` and `network.overlay`.
     """
 
+    now_and_then: ClassVar[frozenset[str]] = frozenset({"hosts", "placement", "unreachable"})
     name: ClusterName = DEFAULT_CLUSTER
     engine: Engine = DEFAULT_ENGINE
     nodes: NodesSpec = field(default_factory=NodesSpec)
@@ -276,3 +322,16 @@ class ClusterSpec(Shape, frozen=True, kw_only=True):
 
 class WrittenSpec(ClusterSpec, frozen=True, kw_only=True, tag_field="version", tag=API_VERSION):
     """The same with its version, as files and labels have it."""
+
+
+class SpecOfCluster(PartDocument, frozen=True, kw_only=True, tag="gpuprov.cluster-spec/v1"):
+    """What was last asked for of a cluster, as spec.json in a bundle tells it; docs/spec.md explains the keys.
+
+    Attributes:
+        host: Name of the host.
+        spec: Null for a cluster that was never brought up.
+    """
+
+    host: HostName
+    cluster: Word
+    spec: ClusterSpec | None

@@ -93,6 +93,7 @@ def _describe(kind: type[Shape], schema: dict[str, Any]) -> None:
             schema["properties"][key] = {"description": meanings[name], **part}
     tag = kind.__struct_config__.tag_field
     needed = [key for key, field in fields.items() if field.default is not msgspec.UNSET]
+    needed = [key for key in needed if key not in kind.now_and_then]
     if issubclass(kind, Record) and kind.may_omit:
         needed = [key for key in needed if key == "version" or fields[key].required]
     schema["required"] = [*([tag] if tag else []), *needed]

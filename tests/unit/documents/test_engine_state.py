@@ -88,12 +88,13 @@ def test_the_schemas_refuse_what_is_not_so(
 
 
 def test_the_schema_of_a_spec_names_every_key_that_a_spec_has() -> None:
-    described = SCHEMAS["gpuprov.cluster-spec/v1"]["$defs"]["spec"]["properties"]
+    described = SCHEMAS["gpuprov.cluster-spec/v1"]["$defs"]
     spec = write(ClusterSpec())
-    assert described.keys() == spec.keys()
-    for name, part in spec.items():
-        if isinstance(part, dict):
-            assert described[name]["properties"].keys() == part.keys()
+    assert described["ClusterSpec"]["properties"].keys() == spec.keys()
+    for part in ("nodes", "gpus", "network", "image", "slurm", "worker", "jobs", "placement", "unreachable"):
+        name = type(getattr(ClusterSpec(), part)).__name__
+        assert described[name]["properties"].keys() == spec[part].keys()
+        assert all("description" in one for one in described[name]["properties"].values() if "$ref" not in one)
 
 
 def test_a_cluster_that_was_never_brought_up_has_no_spec() -> None:

@@ -20,4 +20,4 @@ def test_an_order_has_the_criteria_of_another_where_it_says_nothing() -> None:
 
 
 def test_the_secret_of_a_node_is_not_shown() -> None:
-    assert "hidden-from-logs" not in repr(NodeOrder(name="web", cluster="lab", secret="hidden-from-logs"))  # noqa: S106
+    assert "hidden-from-logs" not in repr(NodeOrder(name="web", cluster="lab", secret="hidden-from-logs"))
