@@ -24,9 +24,11 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     Attributes:
         now_and_then: Keys that are not always written, though they always have a value.
+        held_to: What JSON Schema says of it besides its keys, and `__post_init__` holds it to.
     """
 
     now_and_then: ClassVar[frozenset[str]] = frozenset()
+    held_to: ClassVar[Mapping[str, Any]] = {}
 
 
 _LOOKED_INTO: Final = (Shape, list, tuple, dict, float)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, ClassVar, Final, Literal
 
 from msgspec import UNSET, Meta, UnsetType
 
@@ -33,6 +33,14 @@ _MAY: Final[Mapping[str, set[str]]] = {
     "container": {"verdict", "access", "gpus", "counts"},
     "node": {"verdict", "engine", "role", "up", "measured"},
 }
+
+
+def _keys_of(part: str) -> dict[str, Any]:
+    """What JSON Schema says of the keys of a part."""
+    every = {key for keys in (*_NEEDS.values(), *_MAY.values()) for key in keys}
+    others = sorted(every - _NEEDS[part] - _MAY.get(part, set()))
+    there = {"required": sorted(_NEEDS[part]), "properties": dict.fromkeys(others, False)}
+    return {"if": {"properties": {"part": {"const": part}}}, "then": there}
 
 
 class ProvingMachine(Shape, frozen=True, kw_only=True):
@@ -90,6 +98,7 @@ class GpuProofPart(Record, frozen=True, kw_only=True, tag="gpuprov.gpu-proof-par
         said: What pytest says of tests that did not pass.
     """
 
+    held_to: ClassVar[Mapping[str, Any]] = {"allOf": [_keys_of(part) for part in _NEEDS]}
     version: Version | UnsetType = UNSET  # type: ignore[assignment]
     part: PartName
     passed: bool | None
@@ -131,9 +140,23 @@ class PartOfProof(Shape, frozen=True, kw_only=True):
     """One part, and how it ended.
 
     Attributes:
-        document: What it printed, as the schema that it names says; null where that is no result.
+        document: What it printed; null where that is no result.
     """
 
+    held_to: ClassVar[Mapping[str, Any]] = {
+        "allOf": [
+            {
+                "properties": {
+                    "document": {
+                        "anyOf": [
+                            {"type": "null"},
+                            *({"$ref": f"{name}.schema.json"} for name in ("gpu-proof-part", "smoke", "kernel-rates")),
+                        ]
+                    }
+                }
+            }
+        ]
+    }
     name: Text
     title: Text
     status: Literal["passed", "failed", "unknown", "not run"]

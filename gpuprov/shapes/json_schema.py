@@ -99,6 +99,7 @@ def _describe(kind: type[Shape], schema: dict[str, Any]) -> None:
     schema["required"] = [*([tag] if tag else []), *needed]
     if issubclass(kind, Record) and kind.together:
         schema["dependentRequired"] = {key: [*others] for key, others in kind.together.items()}
+    schema.update(kind.held_to)
 
 
 def _read_docstring(kind: type[Shape]) -> tuple[str, dict[str, str]]:

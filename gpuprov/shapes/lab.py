@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from msgspec import UNSET, UnsetType
 
@@ -29,6 +29,10 @@ class Lab(Record, frozen=True, kw_only=True, tag="gpuprov.lab/v1"):
         error: Null where nothing failed.
     """
 
+    held_to: ClassVar[Mapping[str, Any]] = {
+        "if": {"properties": {"verdict": {"const": "passed"}}},
+        "then": {"properties": {"error": {"type": "null"}, "smoke": {"$ref": "smoke.schema.json"}}},
+    }
     version: Version | UnsetType = UNSET  # type: ignore[assignment]
     host: str
     verdict: Literal["passed", "failed", "not run", "unreachable"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Final, Literal
 
 from msgspec import UNSET, Meta, UnsetType
 
@@ -14,6 +14,8 @@ from gpuprov.shapes.words import Seconds, Size
 Digest = Annotated[str, Meta(pattern=r"^[0-9a-f]{16}\Z")]
 Text = Annotated[str, Meta(min_length=1)]
 Rate = Annotated[float, Meta(ge=0)]
+_PASSED: Final = {"properties": {"passed": {"const": True}}}
+_PROVEN: Final = {"type": "object", "properties": {"checks": {"items": _PASSED}}}
 
 
 class SmokeError(Shape, frozen=True, kw_only=True):
@@ -93,6 +95,15 @@ class KernelResult(Shape, frozen=True, kw_only=True):
         gpu: UUID.
     """
 
+    held_to: ClassVar[Mapping[str, Any]] = {
+        "allOf": [
+            {"if": _PASSED, "then": {"properties": {"error": {"type": "null"}, "proof": _PROVEN}}},
+            {
+                "if": {"properties": {"simulated": {"const": True}}},
+                "then": {"properties": {"rate": {"type": "null"}}},
+            },
+        ]
+    }
     kernel: KernelName
     passed: bool
     simulated: bool
@@ -120,6 +131,16 @@ class Smoke(Record, frozen=True, kw_only=True, tag="gpuprov.smoke/v1"):
         seconds: By phase.
     """
 
+    held_to: ClassVar[Mapping[str, Any]] = {
+        "if": _PASSED,
+        "then": {
+            "properties": {
+                "error": {"type": "null"},
+                "device": {"type": "object"},
+                "results": {"minItems": 1, "items": _PASSED},
+            }
+        },
+    }
     version: Version | UnsetType = UNSET  # type: ignore[assignment]
     passed: bool
     simulated: bool
