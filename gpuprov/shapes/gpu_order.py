@@ -1,13 +1,17 @@
-"""What a person asks for in GPUs: one value, which specs and the orders of clusters, nodes and jobs hold."""
+"""What a person asks for in GPUs: one value, which specs and the orders of clusters, nodes and jobs hold.
+
+Each of its fields is defined here, once: its key in a spec, its option and its argument of Ansible's modules follow
+(`spec/gpu_order.py`). What it means to the GPUs of a host is in `gpu/order.py`.
+"""
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Annotated, Any, Final, get_args, get_type_hints
+
+from msgspec import Meta
 
 from gpuprov.shapes.base import Shape, changed
 from gpuprov.shapes.choices import Sharing
-
-_OF_A_NODE: Final = ("per_node", "sharing")
 
 
 class GpuOrder(Shape, frozen=True, kw_only=True):
@@ -21,8 +25,14 @@ class GpuOrder(Shape, frozen=True, kw_only=True):
 
     per_node: int | str | None = None
     sharing: Sharing | None = None
-    memory_gib: int | float | None = None
-    model: str | None = None
+    memory_gib: Annotated[
+        int | float | None,
+        Meta(extra={"option": "--gpu-memory", "metavar": "SIZE", "help": "Minimum memory of each GPU, such as 20GiB."}),
+    ] = None
+    model: Annotated[
+        str | None,
+        Meta(extra={"option": "--gpu-model", "metavar": "NAME", "help": "A part of the model name of each GPU."}),
+    ] = None
 
     @property
     def said(self) -> dict[str, Any]:
@@ -32,11 +42,17 @@ class GpuOrder(Shape, frozen=True, kw_only=True):
     @property
     def criteria(self) -> dict[str, Any]:
         """What each GPU has to meet, of that which is said."""
-        return {name: value for name in CRITERIA if (value := getattr(self, name)) is not None}
+        return {name: value for name in OPTIONS if (value := getattr(self, name)) is not None}
 
     def with_criteria_of(self, common: GpuOrder) -> GpuOrder:
         """With what another order says of each GPU, where this one says nothing of that."""
         return changed(self, **{**common.criteria, **self.criteria})
 
 
-CRITERIA: Final = tuple(name for name in GpuOrder.__struct_fields__ if name not in _OF_A_NODE)
+# What each GPU has to meet: the option of each such field, with its `metavar` and `help`
+OPTIONS: Final[dict[str, dict[str, Any]]] = {
+    name: meta.extra
+    for name, hint in get_type_hints(GpuOrder, include_extras=True).items()
+    for meta in get_args(hint)[1:]
+    if isinstance(meta, Meta) and meta.extra
+}

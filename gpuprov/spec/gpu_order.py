@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gpuprov.core.errors import UsageError
 from gpuprov.core.units import GIB, parse_size_bytes
+from gpuprov.shapes.gpu_order import OPTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -58,19 +59,17 @@ def gib_of(size_bytes: int) -> int | float:
     return size_bytes // GIB if size_bytes % GIB == 0 else size_bytes / GIB
 
 
+def _read_memory(text: str, option: str) -> int | float:
+    return gib_of(parse_memory(text, option))
+
+
+def _read_text(text: str, _option: str) -> str:
+    return text
+
+
 CRITERIA: Final[Mapping[str, Criterion]] = {
-    "memory_gib": Criterion(
-        option="--gpu-memory",
-        metavar="SIZE",
-        help="Minimum memory of each GPU, such as 20GiB.",
-        read=lambda text, option: gib_of(parse_memory(text, option)),
-    ),
-    "model": Criterion(
-        option="--gpu-model",
-        metavar="NAME",
-        help="A part of the model name of each GPU.",
-        read=lambda text, _option: text,
-    ),
+    name: Criterion(**told, read=_read_memory if name.endswith("_gib") else _read_text)
+    for name, told in OPTIONS.items()
 }
 
 
