@@ -23,6 +23,7 @@ from gpuprov.workflows.cluster_up import UpOrder, cluster_up, preview_changes
 from gpuprov.workflows.create_node import CloneOrder, clone_node
 from gpuprov.workflows.start_stop import stop_nodes
 from tests.fakes.doors import door_of
+from tests.fakes.driver import FakeDriver
 from tests.fakes.world import World, make_world
 
 if TYPE_CHECKING:
@@ -351,7 +352,8 @@ def test_the_option_says_what_the_spec_says(said: str | None, share: bool | str 
     assert read_share(said) == share
 
 
-def test_an_order_changes_the_recorded_key_and_no_order_keeps_it(world: World) -> None:
+def test_an_order_changes_the_recorded_key_and_no_order_keeps_it(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(FakeDriver, "name", "lxd")  # a spec names an engine that there is
     up(world)
     assert resolve_spec(world.driver, ClusterOrder())[0].spec.share is True
     assert resolve_spec(world.driver, ClusterOrder(share="/data/x"))[0].spec.share == "/data/x"
