@@ -10,7 +10,7 @@ import socketserver
 import sys
 import threading
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 
     from benchmarks.many_hosts import FakeMember
     from gpuprov.shapes.base import Shape
+    from gpuprov.shapes.cluster_spec import ClusterSpec
     from gpuprov.shapes.members import ClusterRecord
-    from gpuprov.spec.models import ClusterSpec
 
 HEAD = "h0000"  # the host of c000, whose Slurm knows the nodes of all hosts
 UNDERLAY_MTU, OVERLAY_MTU = 1500, 1450
@@ -65,8 +65,8 @@ while asked := requests.receive():
 def settled_spec(hosts: int) -> ClusterSpec:
     """That of a cluster over these hosts, with nothing left open."""
     spec = spec_of(hosts)
-    overlay = replace(spec.network.overlay, mtu=OVERLAY_MTU)
-    return replace(spec, network=replace(spec.network, overlay=overlay))
+    overlay = changed(spec.network.overlay, mtu=OVERLAY_MTU)
+    return changed(spec, network=changed(spec.network, overlay=overlay))
 
 
 @dataclass(frozen=True)

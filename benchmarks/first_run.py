@@ -33,7 +33,7 @@ from gpuprov.drivers.base import LABEL_FINGERPRINT
 from gpuprov.gpu.observe import observe
 from gpuprov.planes.registry import plane_of
 from gpuprov.provision.wheels import render_download
-from gpuprov.spec.models import ClusterSpec
+from gpuprov.shapes.cluster_spec import ClusterSpec
 from gpuprov.spec.suites import SUITES
 
 if TYPE_CHECKING:

@@ -28,7 +28,7 @@ from gpuprov.drivers.docker.connect import connect
 from gpuprov.drivers.docker.driver import DockerDriver
 from gpuprov.gpu.observe import SIMULATED_MAX
 from gpuprov.host.local import COUNT_VARIABLE, LocalHost
-from gpuprov.spec.gpu_order import GpuOrder
+from gpuprov.shapes.gpu_order import GpuOrder
 from gpuprov.workflows.run_job import JobOrder, run_job
 
 if TYPE_CHECKING:

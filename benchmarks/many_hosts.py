@@ -38,12 +38,12 @@ from gpuprov.host.overlay_plan import OverlayRequest, plan_overlay
 from gpuprov.planes.across.rows import node_row
 from gpuprov.planes.slurm.files import Machine, render_slurm
 from gpuprov.shapes.base import changed, encode, read, write
+from gpuprov.shapes.cluster_spec import ClusterSpec, GpuSpec, HostSpec, NetworkSpec, NodesSpec
 from gpuprov.shapes.members import Offer, Room
 from gpuprov.shapes.node import CharDevice
 from gpuprov.shapes.nodes import ClusterStatus
 from gpuprov.shapes.whole import Member, WholeCluster
 from gpuprov.spec.addressing import node_name
-from gpuprov.spec.models import ClusterSpec, GpuSpec, HostSpec, NetworkSpec, NodesSpec
 from gpuprov.spec.serialize import dump_spec
 from gpuprov.verify.chain import judge_between
 from gpuprov.verify.models import Expectation, Observation
@@ -191,7 +191,7 @@ def measure(hosts: int, rounds: int) -> dict[str, Any]:
     names, more = ([node_name("c", number) for number in range(one.nodes.count)] for one in (spec, grown))
     offers, kept = offers_of(spec, empty), offers_of(spec, full)
     grown_offers = [*kept, changed(offers[0], host=f"h{hosts:04d}")]
-    packed = replace(spec, placement=replace(spec.placement, strategy="pack"))
+    packed = changed(spec, placement=changed(spec.placement, strategy="pack"))
     placed = place_nodes(spec, names, offers)
     whole = whole_of(full)
     text = dump_whole(whole)

@@ -22,7 +22,7 @@ from collections import defaultdict
 from pathlib import Path
 
 from benchmarks.machine import describe
-from gpuprov.spec.models import ENGINES
+from gpuprov.shapes.choices import ENGINES
 
 NAME = "gptwork"
 SPEC = """\

@@ -17,7 +17,7 @@ from gpuprov.core.execution import run
 from gpuprov.host.local import LocalHost
 from gpuprov.host.survey import survey
 from gpuprov.planes.registry import PLANES
-from gpuprov.spec.models import ClusterSpec
+from gpuprov.shapes.cluster_spec import ClusterSpec
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -11,7 +11,7 @@ from gpuprov.cli.engine import engine_option, gpu_mode_option
 from gpuprov.cli.gpu_options import cluster_gpu_options, typed_gpus
 from gpuprov.cli.parameters import checked_cluster
 from gpuprov.cli.roles import role_option
-from gpuprov.core.names import DEFAULT_CLUSTER
+from gpuprov.shapes.choices import DEFAULT_CLUSTER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from gpuprov.cluster.state import ClusterState
     from gpuprov.drivers.base import Driver
     from gpuprov.planes.across.cluster_order import ClusterOrder
+    from gpuprov.shapes.choices import GpuMode, Role
     from gpuprov.spec.draft import Draft
-    from gpuprov.spec.models import GpuMode, Role
 
 
 def spec_options(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from gpuprov.drivers.base import Driver
     from gpuprov.host.base import Host
     from gpuprov.planes.across.leaving import JobsPolicy
+    from gpuprov.shapes.cluster_spec import ClusterSpec
     from gpuprov.shapes.nodes import NodeRow
     from gpuprov.spec.draft import Draft
-    from gpuprov.spec.models import ClusterSpec
     from gpuprov.workflows.cluster_up import UpResult
 
 

@@ -19,11 +19,11 @@ from gpuprov.cli.roles import role_option
 
 if TYPE_CHECKING:
     from gpuprov.cli.session import Session
-    from gpuprov.cluster.node_order import Network, NodeOrder
     from gpuprov.core.outcome import Outcome
     from gpuprov.drivers.base import Driver
     from gpuprov.host.base import Host
-    from gpuprov.spec.models import GpuMode
+    from gpuprov.shapes.choices import GpuMode, Network
+    from gpuprov.shapes.node_order import NodeOrder
 
 
 @click.command()
@@ -51,7 +51,7 @@ def command(
     In a cluster that spans hosts, the node goes to a host that has the GPUs for it; other nodes are made on this
     machine.
     """
-    from gpuprov.cluster.node_order import NodeOrder
+    from gpuprov.shapes.node_order import NodeOrder
     from gpuprov.spec.mounts import parse_mount
     from gpuprov.workflows.create_node import create_node
 

@@ -8,7 +8,7 @@ import click
 
 from gpuprov.cli.engine import WHERE_NONE_IS_SAID, engine_for_new
 from gpuprov.cli.tables import render_table
-from gpuprov.spec.models import ENGINES
+from gpuprov.shapes.choices import ENGINES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,7 +28,7 @@ def command(session: Session, engine: Engine | None) -> int:
     """
     from gpuprov.core.errors import HostNotReady
     from gpuprov.host.examine import examine_host
-    from gpuprov.spec.models import ClusterSpec
+    from gpuprov.shapes.cluster_spec import ClusterSpec
 
     chosen = engine or engine_for_new(session.host)
     seen = examine_host(session.host, session.reporter, spec=ClusterSpec(engine=chosen))

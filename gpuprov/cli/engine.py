@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from gpuprov.cli.parameters import checked_cluster
-from gpuprov.core.names import DEFAULT_CLUSTER
-from gpuprov.spec.models import DEFAULT_ENGINE, ENGINES
+from gpuprov.shapes.choices import DEFAULT_CLUSTER, DEFAULT_ENGINE, ENGINES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -10,7 +10,8 @@ import click
 from gpuprov.cli.parameters import duration
 from gpuprov.core.errors import UsageError
 from gpuprov.core.excerpt import excerpt
-from gpuprov.spec.gpu_order import CRITERIA, GpuOrder, read_criteria
+from gpuprov.shapes.gpu_order import GpuOrder
+from gpuprov.spec.gpu_order import CRITERIA, read_criteria
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

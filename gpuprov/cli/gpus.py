@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
     from gpuprov.cli.session import Session
     from gpuprov.cluster.gpu_board import GpuBoard
+    from gpuprov.shapes.choices import GpuMode
     from gpuprov.shapes.gpus import GpuChange
-    from gpuprov.spec.models import GpuMode
 
 INTERVAL_S: Final = 2.0
 LONGEST_INTERVAL_S: Final = 7 * 86400.0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -10,11 +9,12 @@ import click
 
 from gpuprov.cli.engine import engine_option, gpu_mode_option, open_engine, show_outcome
 from gpuprov.cli.roles import role_option
-from gpuprov.spec.models import ImageSpec, NodesSpec
+from gpuprov.shapes.base import changed
+from gpuprov.shapes.cluster_spec import ImageSpec, NodesSpec
 
 if TYPE_CHECKING:
     from gpuprov.cli.session import Session
-    from gpuprov.spec.models import GpuMode
+    from gpuprov.shapes.choices import GpuMode
 
 
 @click.command()
@@ -36,15 +36,15 @@ def command(session: Session, /, packages: tuple[str, ...], **options: object) -
     from gpuprov.cluster.host_gpus import get_gpus
     from gpuprov.core.outcome import Outcome
     from gpuprov.planes.registry import load_draft
+    from gpuprov.shapes.cluster_spec import ClusterSpec
     from gpuprov.spec.draft import Draft
-    from gpuprov.spec.models import ClusterSpec
     from gpuprov.workflows.standalone_image import build_image
 
     file = cast("Path | None", options["file"])
     draft = load_draft(file) if file is not None else Draft(spec=ClusterSpec(), engine_open=True)
     given = {key: said for key, said in options.items() if said is not None}
     image, nodes, gpus = draft.spec.image, draft.spec.nodes, draft.spec.gpus
-    image = replace(image, base=cast("str", given.get("base", image.base)), packages=packages or image.packages)
+    image = changed(image, base=cast("str", given.get("base", image.base)), packages=packages or image.packages)
     spec = ClusterSpec(image=image, nodes=NodesSpec(role=cast("str", given.get("role", nodes.role))))
     engine = cast("str | None", given.get("engine", None if draft.engine_open else draft.spec.engine))
     mode = cast("GpuMode", given.get("gpu_mode", gpus.mode))

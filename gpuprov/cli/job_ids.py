@@ -9,7 +9,7 @@ import click
 from gpuprov.cli.parameters import COMPLETION_S
 from gpuprov.core.errors import UsageError
 from gpuprov.core.excerpt import excerpt
-from gpuprov.core.names import DEFAULT_CLUSTER
+from gpuprov.shapes.choices import DEFAULT_CLUSTER
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from gpuprov.cli.engine import show_outcome
-from gpuprov.spec.models import ENGINES
+from gpuprov.shapes.choices import ENGINES
 
 if TYPE_CHECKING:
     from gpuprov.cli.session import Session

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gpuprov.spec.models import ENGINES
+from gpuprov.shapes.choices import ENGINES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -10,8 +10,8 @@ from gpuprov.planes.registry import planes_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from gpuprov.shapes.cluster_spec import ClusterSpec
     from gpuprov.shapes.nodes import NodeRow
-    from gpuprov.spec.models import ClusterSpec
 
 
 def next_steps(spec: ClusterSpec, rows: Sequence[NodeRow]) -> str:

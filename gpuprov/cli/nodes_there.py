@@ -67,7 +67,7 @@ def create_there(session: Session, order: HostedOrder, known: Mapping[str, Remot
 
 def clone_there(session: Session, engine: str | None, order: CloneOrder) -> int | None:
     """Copy a node of another host, on that host; None where the node is this machine's, or nobody has added hosts."""
-    from gpuprov.cluster.node_order import NodeOrder
+    from gpuprov.shapes.node_order import NodeOrder
     from gpuprov.spanning.create_over_hosts import HostedOrder, clone_on_host
     from gpuprov.spanning.nodes_over_hosts import locate_nodes, refuse_absent
 

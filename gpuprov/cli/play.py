@@ -11,7 +11,7 @@ from gpuprov.cli.failure import fail
 from gpuprov.cli.parameters import checked_cluster
 from gpuprov.cli.tables import render_table
 from gpuprov.core.errors import UsageError
-from gpuprov.core.names import DEFAULT_CLUSTER
+from gpuprov.shapes.choices import DEFAULT_CLUSTER
 
 if TYPE_CHECKING:
     from gpuprov.cli.session import Session

@@ -11,12 +11,12 @@ from gpuprov.cli.engine import gpu_mode_option, open_engine
 from gpuprov.cli.gpu_options import gpu_options, mount_option, patience, typed_gpus
 from gpuprov.cli.parameters import given_command
 from gpuprov.cli.stdout import lost_output
-from gpuprov.spec.models import ENGINES
+from gpuprov.shapes.choices import ENGINES
 
 if TYPE_CHECKING:
     from gpuprov.cli.session import Session
     from gpuprov.drivers.base import Stream
-    from gpuprov.spec.models import GpuMode
+    from gpuprov.shapes.choices import GpuMode
 
 _DESCRIPTORS: Final[dict[Stream, int]] = {"stdout": 1, "stderr": 2}
 _BROKEN_PIPE = 128 + 13  # what a shell says of a command that nobody reads any more

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache
 from ipaddress import IPv4Network
 from itertools import chain, count, product
 from typing import TYPE_CHECKING, Final
 
 from gpuprov.core.errors import NotOurs, UsageError
-from gpuprov.core.names import BRIDGES, node_name
+from gpuprov.core.names import BRIDGES
 from gpuprov.host.findings import takes
+from gpuprov.shapes.base import changed
+from gpuprov.spec.addressing import node_name
 from gpuprov.spec.draft import PREFIX
 
 if TYPE_CHECKING:
@@ -18,8 +20,8 @@ if TYPE_CHECKING:
 
     from gpuprov.drivers.networks import NetworkRequest
     from gpuprov.host.links import Link
+    from gpuprov.shapes.cluster_spec import ClusterSpec
     from gpuprov.spec.draft import Draft
-    from gpuprov.spec.models import ClusterSpec
 
 Pair = tuple[str, str]  # of the NAT network and of the private one
 
@@ -96,11 +98,11 @@ def choose(draft: Draft, taken: Taken) -> ClusterSpec:
             evidence=f"this host has {len(taken.names)} interfaces and networks, with {len(taken.links)} subnets",
             fix="choose bridges and subnets: network in a spec (docs/spec.md)",
         )
-    network = replace(
+    network = changed(
         wanted, bridge=bridges[0], private_bridge=bridges[1], subnet=subnets[0], private_subnet=subnets[1]
     )
     prefix = _choose_prefix(spec, taken) if PREFIX in left else spec.nodes.prefix
-    return replace(spec, network=network, nodes=replace(spec.nodes, prefix=prefix))
+    return changed(spec, network=network, nodes=changed(spec.nodes, prefix=prefix))
 
 
 def _pick(

@@ -42,9 +42,9 @@ if TYPE_CHECKING:
     from gpuprov.cluster.placement import Place
     from gpuprov.gpu.access import AccessKind
     from gpuprov.gpu.models import Gpu
-    from gpuprov.shapes.choices import Sharing
+    from gpuprov.shapes.choices import Role, Sharing
+    from gpuprov.shapes.cluster_spec import ClusterSpec
     from gpuprov.shapes.node import Attachment
-    from gpuprov.spec.models import ClusterSpec, Role
 
 _CIRCUMSTANCES = ("access_reason", "gpu_types", "host_gpus", "host")
 _NOT_HASHED = (*_CIRCUMSTANCES, "processes", "given")  # an earlier gpuprov did not know the latter

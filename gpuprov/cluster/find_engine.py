@@ -11,7 +11,7 @@ from gpuprov.cluster.state import observe_cluster
 from gpuprov.core.errors import NoEngine, NotAllowed, UsageError
 from gpuprov.drivers.base import LABEL_CLUSTER
 from gpuprov.host.survey import survey
-from gpuprov.spec.models import ENGINES
+from gpuprov.shapes.choices import ENGINES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from gpuprov.drivers.base import Driver
     from gpuprov.gpu.models import HostGpus
     from gpuprov.host.base import Host
-    from gpuprov.spec.models import GpuMode
+    from gpuprov.shapes.choices import GpuMode
 
 
 def get_gpus(host: Host, mode: GpuMode, *, reporter: Reporter) -> HostGpus:

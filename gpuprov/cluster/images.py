@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from gpuprov.gpu.models import HostGpus
     from gpuprov.provision.plane_recipe import Init, PlaneRecipe
     from gpuprov.provision.recipe import Recipe
+    from gpuprov.shapes.cluster_spec import ClusterSpec
     from gpuprov.shapes.engine import ImageState
-    from gpuprov.spec.models import ClusterSpec
 
 
 def find_images(

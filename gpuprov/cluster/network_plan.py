@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from gpuprov.cluster.drift import changed_settings
 from gpuprov.core.errors import UsageError
 from gpuprov.drivers.base import LABEL_BEGUN, LABEL_CLUSTER, LABEL_HOST_PORTS, LABEL_HOSTS, LABEL_VERSION
 from gpuprov.drivers.networks import NetworkRequest
+from gpuprov.shapes.base import changed
+from gpuprov.shapes.cluster_spec import ClusterSpec, NodesSpec, OverlaySpec
 from gpuprov.shapes.node import Attachment
 from gpuprov.spec.addressing import gateway, mac
 from gpuprov.spec.host_ports import describe_host_ports
-from gpuprov.spec.models import ClusterSpec, NodesSpec, OverlaySpec
 from gpuprov.spec.overlay import overlay_bridge, vni_of
 from gpuprov.spec.serialize import dump_spec
 
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
     from ipaddress import IPv4Interface
 
     from gpuprov.cluster.state import ClusterState
+    from gpuprov.shapes.cluster_spec import NetworkSpec
     from gpuprov.shapes.node import Settings
-    from gpuprov.spec.models import NetworkSpec
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +53,7 @@ class NetworkPlan:
 
 def network_requests(spec: ClusterSpec, *, version: str) -> tuple[NetworkRequest, ...]:
     """The two networks of a cluster, that with NAT first."""
-    network = replace(spec.network, host_ports=())  # they can change
+    network = changed(spec.network, host_ports=())  # they can change
     begun = ClusterSpec(name=spec.name, nodes=NodesSpec(prefix=spec.nodes.prefix), network=network)
     labels = {LABEL_CLUSTER: spec.name, LABEL_VERSION: version, LABEL_BEGUN: dump_spec(begun)}
     if spec.hosts:
@@ -102,7 +103,7 @@ def plan_networks(spec: ClusterSpec, state: ClusterState, *, version: str) -> Ne
 
 def _lasting(network: NetworkSpec) -> NetworkSpec:
     """The bridges and subnets alone: what carries them to other hosts is no part of the networks of one."""
-    return replace(network, overlay=OverlaySpec(), host_ports=())
+    return changed(network, overlay=OverlaySpec(), host_ports=())
 
 
 def plan_repairs(

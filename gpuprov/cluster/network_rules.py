@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from gpuprov.cluster.state import ClusterState
     from gpuprov.drivers.networks import NetworkState
-    from gpuprov.spec.models import ClusterSpec
+    from gpuprov.shapes.cluster_spec import ClusterSpec
 
 
 def open_networks(networks: Iterable[NetworkState], clusters: Collection[str]) -> tuple[str, ...]:

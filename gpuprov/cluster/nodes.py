@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from gpuprov.core.reporter import Reporter
     from gpuprov.core.rollback import Rollback
     from gpuprov.drivers.base import Driver, NodeState
+    from gpuprov.shapes.cluster_spec import ClusterSpec
     from gpuprov.shapes.records import Replacement
-    from gpuprov.spec.models import ClusterSpec
 
 
 @dataclass(frozen=True, kw_only=True)

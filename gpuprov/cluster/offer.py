@@ -10,10 +10,10 @@ from gpuprov.gpu.spec_order import request_of_node, request_of_spec
 from gpuprov.shapes.members import Offer, Room
 
 if TYPE_CHECKING:
-    from gpuprov.cluster.node_order import NodeOrder
     from gpuprov.cluster.placement import Place
     from gpuprov.cluster.state import ClusterState
-    from gpuprov.spec.models import ClusterSpec
+    from gpuprov.shapes.cluster_spec import ClusterSpec
+    from gpuprov.shapes.node_order import NodeOrder
 
 
 def make_offer(

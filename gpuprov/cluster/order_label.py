@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from gpuprov.cluster.node_order import NodeOrder
-from gpuprov.core.plain import plain_fields
 from gpuprov.drivers.base import LABEL_ORDER
-from gpuprov.spec.document import from_plain, problem
+from gpuprov.shapes.base import changed, parse_json, write
+from gpuprov.shapes.faults import find_faults
+from gpuprov.shapes.node_order import NodeOrder
 from gpuprov.spec.gpu_order import gib_of
-from gpuprov.spec.schema import Decoder
 from gpuprov.spec.variables import find_variable_problems
 
 if TYPE_CHECKING:
@@ -37,22 +36,23 @@ class ReadLabel:
 
 def write_order(order: NodeOrder) -> str:
     """The text of the label; what is not said is not in it, so that versions which do not know it read the rest."""
-    said = {key: value for key, value in plain_fields(order).items() if key not in _NOT_OF_THE_NODE}
+    said = {key: value for key, value in write(order).items() if key not in _NOT_OF_THE_NODE}
     return json.dumps({"version": _VERSION, **_without_unsaid(said)}, sort_keys=True, separators=(",", ":"))
 
 
 def read_order_text(text: str) -> ReadLabel:
     """Read what `write_order` wrote, in this version or another."""
-    decoder = Decoder()
     try:
-        order = decoder.decode(NodeOrder, from_plain(_of_this_version(json.loads(text), decoder)))
-    except (ValueError, RecursionError, OverflowError):
-        order = None
-    if order is None:  # damaged by hand: as if it had none
+        said, unknown = _of_this_version(parse_json(text))
+        values, faults = find_faults(NodeOrder, said, file="order")
+    except (ValueError, OverflowError):
         return ReadLabel()
-    unknown = [wrong.where for wrong in decoder.problems]
+    if not {"name", "cluster"} <= values.keys():  # damaged by hand: as if it had none
+        return ReadLabel()
+    order = NodeOrder(**values)
+    unknown += [fault.where for fault in faults]
     if any(find_variable_problems(order.environment)):
-        order, unknown = replace(order, environment=()), [*unknown, "environment"]
+        order, unknown = changed(order, environment=()), [*unknown, "environment"]
     return ReadLabel(order=order, unknown=tuple(dict.fromkeys(unknown)))
 
 
@@ -80,16 +80,17 @@ def _without_unsaid(value: Any) -> Any:  # noqa: ANN401 - plain JSON
     return {key: one for key, one in said.items() if one not in (None, [], {})}
 
 
-def _of_this_version(said: Any, decoder: Decoder) -> Any:  # noqa: ANN401 - plain JSON
-    """The label as this version writes it: before version 2, what was said of GPUs stood beside the rest."""
+def _of_this_version(said: Any) -> tuple[Any, list[str]]:  # noqa: ANN401 - plain JSON
+    """The label as this version writes it, and what of it nobody understands.
+
+    Before version 2, what was said of GPUs stood beside the rest.
+    """
     if not isinstance(said, dict):
-        return said
+        return said, []
     version = said.pop("version", None)
-    if version is None:
-        gpus = {nested: said.pop(flat, None) for flat, nested in _BEFORE.items()}
-        if type(gpus["memory_gib"]) is int:
-            gpus["memory_gib"] = gib_of(gpus["memory_gib"])
-        said["gpus"] = {key: one for key, one in gpus.items() if one is not None}
-    elif version != _VERSION:
-        decoder.problems.append(problem("version", None, "is another one"))
-    return said
+    if version is not None:
+        return said, [] if version == _VERSION else ["version"]
+    gpus = {nested: said.pop(flat, None) for flat, nested in _BEFORE.items()}
+    if type(gpus["memory_gib"]) is int:
+        gpus["memory_gib"] = gib_of(gpus["memory_gib"])
+    return {**said, "gpus": {key: one for key, one in gpus.items() if one is not None}}, []

@@ -9,6 +9,7 @@ from gpuprov.cluster.network_plan import attach
 from gpuprov.core.errors import UsageError
 from gpuprov.gpu.allocate import allocate
 from gpuprov.gpu.spec_order import request_of_node
+from gpuprov.shapes.cluster_spec import ClusterSpec
 from gpuprov.spec.addressing import (
     free_number,
     number_of_address,
@@ -17,16 +18,15 @@ from gpuprov.spec.addressing import (
     private_address,
     public_address,
 )
-from gpuprov.spec.models import ClusterSpec
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from ipaddress import IPv4Interface
 
     from gpuprov.cluster.design import NodeDesign
-    from gpuprov.cluster.node_order import NodeOrder
     from gpuprov.cluster.placement import Place
     from gpuprov.cluster.state import ClusterState
+    from gpuprov.shapes.node_order import NodeOrder
 
 
 def design_ordered(order: NodeOrder, spec: ClusterSpec, state: ClusterState, place: Place) -> NodeDesign:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from gpuprov.shapes.base import changed
+from gpuprov.shapes.cluster_spec import ClusterSpec, NodesSpec
 from gpuprov.spec.addressing import number_of_name
 from gpuprov.spec.draft import CHOOSABLE, PREFIX, Draft
-from gpuprov.spec.models import ClusterSpec, NodesSpec
 from gpuprov.spec.variables import overlay_variables
 
 if TYPE_CHECKING:
-    from gpuprov.cluster.node_order import NodeOrder
-    from gpuprov.spec.models import Role
+    from gpuprov.shapes.choices import Role
+    from gpuprov.shapes.node_order import NodeOrder
 
 
 def first_draft(order: NodeOrder) -> Draft:
@@ -25,13 +25,13 @@ def first_draft(order: NodeOrder) -> Draft:
 def with_order(spec: ClusterSpec, role: Role, order: NodeOrder | None) -> ClusterSpec:
     """The cluster's spec with the role of one node and what was ordered for it; None where nothing was."""
     if role != spec.nodes.role:  # the others' backup is none of theirs
-        spec = replace(spec, slurm=replace(spec.slurm, backup=None))
-    nodes = replace(spec.nodes, role=role)
+        spec = changed(spec, slurm=changed(spec.slurm, backup=None))
+    nodes = changed(spec.nodes, role=role)
     if order is not None:
-        nodes = replace(
+        nodes = changed(
             nodes,
             mounts=(*nodes.mounts, *order.mounts),
             environment=overlay_variables(nodes.environment, order.environment),
             privileged=order.privileged or nodes.privileged,
         )
-    return replace(spec, nodes=nodes)
+    return changed(spec, nodes=nodes)

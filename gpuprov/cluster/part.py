@@ -12,8 +12,8 @@ from gpuprov.cluster.whole import dump_whole, recorded_host, recorded_whole
 from gpuprov.core.errors import UsageError
 from gpuprov.drivers.base import LABEL_HOST, LABEL_MEMBERS, LABEL_SPEC
 from gpuprov.shapes.base import changed
+from gpuprov.shapes.cluster_spec import MTU_LEAST
 from gpuprov.shapes.whole import WholeCluster
-from gpuprov.spec.host_rules import MTU_LEAST
 from gpuprov.spec.serialize import dump_spec
 
 if TYPE_CHECKING:
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from gpuprov.cluster.state import ClusterState
     from gpuprov.drivers.base import Driver
     from gpuprov.host.overlay_plan import OverlayRequest
+    from gpuprov.shapes.cluster_spec import ClusterSpec
     from gpuprov.shapes.whole import Member
-    from gpuprov.spec.models import ClusterSpec
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,9 +18,10 @@ if TYPE_CHECKING:
 
     from gpuprov.gpu.allocate import Claims, Lease
     from gpuprov.gpu.models import HostGpus
+    from gpuprov.shapes.choices import Role
+    from gpuprov.shapes.cluster_spec import ClusterSpec, Strategy
     from gpuprov.shapes.members import Offer
     from gpuprov.shapes.node import Mount
-    from gpuprov.spec.models import ClusterSpec, Role, Strategy
 
 NODE_ROOM_BYTES = 64 * MIB  # a copy-on-write clone with its logs and spool
 _TOLD = 10  # hosts in an error

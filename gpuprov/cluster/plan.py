@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from ipaddress import IPv4Interface, IPv4Network
 from types import MappingProxyType
@@ -34,9 +34,10 @@ from gpuprov.drivers.base import (
 from gpuprov.drivers.foreign import describe_foreign, lack_of_foreign
 from gpuprov.gpu.allocate import LeaseRequest, allocate
 from gpuprov.gpu.spec_order import request_of_spec
+from gpuprov.shapes.base import write
+from gpuprov.shapes.cluster_spec import ClusterSpec
 from gpuprov.shapes.nodes import describe_shared
 from gpuprov.spec.addressing import node_name, number_of_name, private_address, public_address
-from gpuprov.spec.models import ClusterSpec
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -46,8 +47,8 @@ if TYPE_CHECKING:
     from gpuprov.drivers.base import NodeRequest, NodeState
     from gpuprov.drivers.capabilities import Capability
     from gpuprov.drivers.networks import NetworkRequest
+    from gpuprov.shapes.cluster_spec import JobsSpec
     from gpuprov.shapes.node import Settings
-    from gpuprov.spec.models import JobsSpec
 
 _RECORDED: Final = re.compile(r"(\S+: )?record jobs\.")  # a line of a plan, over hosts with its host
 
@@ -231,7 +232,7 @@ def _changed_limits(jobs: JobsSpec, state: ClusterState) -> tuple[str, ...]:
     """Against what is recorded; none where nothing is, or the record cannot be read."""
     if not isinstance(state.recorded, ClusterSpec):
         return ()
-    wanted, recorded = asdict(jobs), asdict(state.recorded.jobs)
+    wanted, recorded = write(jobs), write(state.recorded.jobs)
     return tuple(
         f"record jobs.{key}: {value or 'unset'} (until now {recorded[key] or 'unset'})"
         for key, value in wanted.items()

@@ -10,7 +10,7 @@ from gpuprov.provision.recipe import Recipe, image_recipe
 if TYPE_CHECKING:
     from gpuprov.gpu.wheels import CudaWheels
     from gpuprov.provision.plane_recipe import Init, PlaneRecipe
-    from gpuprov.spec.models import ClusterSpec
+    from gpuprov.shapes.cluster_spec import ClusterSpec
 
 
 def recipe_for(spec: ClusterSpec, plane: PlaneRecipe, wheels: CudaWheels, *, init: Init) -> Recipe:

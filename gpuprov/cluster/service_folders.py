@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from gpuprov.core.rollback import Rollback
     from gpuprov.drivers.base import Driver
     from gpuprov.host.base import Host
-    from gpuprov.spec.models import ClusterSpec
+    from gpuprov.shapes.cluster_spec import ClusterSpec
     from gpuprov.spec.shared_folder import ServiceFolder
 
 _MODE: Final = 0o700

@@ -10,7 +10,7 @@ from gpuprov.cluster.share_look import SHARING_HOSTS
 from gpuprov.core.errors import HostNotReady, UsageError
 from gpuprov.core.names import fold
 from gpuprov.drivers.base import LABEL_ACCOUNT
-from gpuprov.spec.models import ClusterSpec
+from gpuprov.shapes.cluster_spec import ClusterSpec
 from gpuprov.spec.shared_folder import ACCOUNT, ACCOUNT_UID, PLACE, SHARED, folder_of
 
 if TYPE_CHECKING:

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from gpuprov.cluster.state import ClusterState
+    from gpuprov.shapes.cluster_spec import ClusterSpec
     from gpuprov.spec.draft import Draft
-    from gpuprov.spec.models import ClusterSpec
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from gpuprov.spec.models import OverlaySpec, PlacementSpec, UnreachableSpec
+from gpuprov.shapes.base import changed
+from gpuprov.shapes.cluster_spec import OverlaySpec, PlacementSpec, UnreachableSpec
 from gpuprov.spec.variables import overlay_variables
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from gpuprov.spec.models import ClusterSpec
+    from gpuprov.shapes.cluster_spec import ClusterSpec
 
 # What connects processes on several nodes takes the first interface else: eth0, by which no other host is reached.
 BETWEEN_NODES: Final = ("NCCL_SOCKET_IFNAME=eth1", "GLOO_SOCKET_IFNAME=eth1")
@@ -56,10 +57,10 @@ def spec_on(spec: ClusterSpec, host: str) -> ClusterSpec:
     there = spec.host(host)
     environment = overlay_variables(BETWEEN_NODES, spec.nodes.environment)
     engine = there.engine if there and there.engine else spec.engine
-    return replace(spec, engine=engine, nodes=replace(spec.nodes, environment=environment))
+    return changed(spec, engine=engine, nodes=changed(spec.nodes, environment=environment))
 
 
 def spec_alone(spec: ClusterSpec) -> ClusterSpec:
     """The spec without what it says of hosts: what one host can check of it, such as the sources of mounts."""
-    network = replace(spec.network, overlay=OverlaySpec())
-    return replace(spec, hosts=(), placement=PlacementSpec(), unreachable=UnreachableSpec(), network=network)
+    network = changed(spec.network, overlay=OverlaySpec())
+    return changed(spec, hosts=(), placement=PlacementSpec(), unreachable=UnreachableSpec(), network=network)

@@ -11,7 +11,7 @@ from gpuprov.core.names import fold, name_cluster
 from gpuprov.core.side_by_side import ask_side_by_side
 from gpuprov.drivers.base import LABEL_BEGUN, LABEL_CLUSTER, LABEL_GPUS, LABEL_ROLE, LABEL_SPEC
 from gpuprov.shapes.base import changed
-from gpuprov.spec.models import ClusterSpec
+from gpuprov.shapes.cluster_spec import ClusterSpec
 from gpuprov.spec.serialize import load_spec_json
 from gpuprov.spec.shared_folder import SHARED, folder_of
 from gpuprov.spec.spec_error import SpecError

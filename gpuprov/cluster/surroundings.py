@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from gpuprov.drivers.base import Driver, NodeState
     from gpuprov.drivers.networks import NetworkState
     from gpuprov.host.base import Host
+    from gpuprov.shapes.cluster_spec import ClusterSpec
     from gpuprov.spec.draft import Draft
-    from gpuprov.spec.models import ClusterSpec
 
 _NUMBERED = re.compile(r"(.*[^0-9])[0-9]{3}", re.ASCII)
 

@@ -10,9 +10,9 @@ from gpuprov.drivers.base import LABEL_CLUSTER
 from gpuprov.drivers.foreign import describe_foreign, lack_of_foreign
 
 if TYPE_CHECKING:
-    from gpuprov.cluster.node_order import NodeOrder
     from gpuprov.cluster.state import ClusterState
     from gpuprov.drivers.base import NodeState
+    from gpuprov.shapes.node_order import NodeOrder
 
 
 def made_by(order: NodeOrder, state: ClusterState) -> NodeState | None:

@@ -13,7 +13,7 @@ from importlib import resources
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
-from gpuprov.core.names import DEFAULT_BRIDGE
+from gpuprov.shapes.choices import DEFAULT_BRIDGE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -6,11 +6,8 @@ import re
 from itertools import groupby
 
 from gpuprov.core.errors import UsageError
+from gpuprov.shapes.choices import CLUSTER_RULE, DEFAULT_CLUSTER
 
-# What is meant where nothing is said
-DEFAULT_CLUSTER = "lab"
-DEFAULT_BRIDGE = "gpbr0"
-DEFAULT_PRIVATE_BRIDGE = "gpbr1"
 BRIDGES = "gpbr"  # what the names of bridges begin with that gpuprov chooses, and a number follows
 
 LENGTH_MAX = 63
@@ -18,7 +15,6 @@ SET_MAX = 1024
 RULE = "1 to 63 lower-case letters, digits and hyphens; starts with a letter, does not end with a hyphen"
 
 CLUSTER = re.compile(r"[a-z]([a-z0-9-]{0,30}[a-z0-9])?", re.ASCII)
-CLUSTER_RULE = "1 to 32 of a-z, 0-9 and -; starts with a letter, does not end with -"
 
 _OF_CLUSTER = {
     r"\bgpuprov cluster (up|plan)\b": "--name ",

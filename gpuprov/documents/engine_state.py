@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from gpuprov.shapes.base import write
+from gpuprov.shapes.cluster_spec import SpecOfCluster
 from gpuprov.spec.serialize import plain_spec
 
 if TYPE_CHECKING:
-    from gpuprov.spec.models import ClusterSpec
+    from gpuprov.shapes.cluster_spec import ClusterSpec
 
 
 def spec_document(cluster: str, spec: ClusterSpec | None, *, host: str) -> dict[str, Any]:
     """What was last asked for; null for a cluster that was never brought up."""
-    told = plain_spec(spec) if spec else None
-    return {"schema": "gpuprov.cluster-spec/v1", "host": host, "cluster": cluster, "spec": told}
+    told = write(SpecOfCluster(host=host, cluster=cluster, spec=spec))
+    return told if spec is None else {**told, "spec": plain_spec(spec)}

@@ -14,16 +14,16 @@ from gpuprov.host.links import Link
 from gpuprov.host.remote.answers import read_answer, strictly
 from gpuprov.planes.over_hosts.host_part import HostPart
 from gpuprov.shapes.base import of_object, raw, text_of
+from gpuprov.shapes.choices import DEFAULT_ENGINE
 from gpuprov.shapes.members import NOTHING, ClusterRecord, PartOfHost, Refusal, ToldLink, ToldTaken
-from gpuprov.spec.models import DEFAULT_ENGINE
 from gpuprov.spec.serialize import dump_spec, load_spec_json
 
 if TYPE_CHECKING:
     from gpuprov.shapes.base import Told
     from gpuprov.shapes.choices import Engine
+    from gpuprov.shapes.cluster_spec import ClusterSpec
     from gpuprov.shapes.members import Offer
     from gpuprov.shapes.whole import WholeCluster
-    from gpuprov.spec.models import ClusterSpec
 
 
 def tell_no_engine(error: NoEngine, *, host: str) -> PartOfHost:

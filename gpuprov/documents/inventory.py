@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from gpuprov.drivers.base import NodeState
     from gpuprov.gpu.models import Gpu, HostGpus
-    from gpuprov.spec.models import GpuMode
+    from gpuprov.shapes.choices import GpuMode
 
     Observe = Callable[[GpuMode], HostGpus]
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
 
 from gpuprov.core.errors import UsageError
-from gpuprov.spec.models import DEFAULT_ENGINE
+from gpuprov.shapes.choices import DEFAULT_ENGINE
 
 if TYPE_CHECKING:
     from collections.abc import Container, Mapping

@@ -17,7 +17,7 @@ from gpuprov.gpu.wheels import explain_unserved, find_wheels
 
 if TYPE_CHECKING:
     from gpuprov.gpu.models import HostGpus
-    from gpuprov.spec.models import GpuMode
+    from gpuprov.shapes.choices import GpuMode
 
 SCHEMA = "gpuprov.gpu-facts/v1"
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from gpuprov.gpu.models import DriverFiles
     from gpuprov.gpu.nvml import NvmlReading
-    from gpuprov.spec.models import GpuMode
+    from gpuprov.shapes.choices import GpuMode
 
 __all__ = ["Gpu", "HostGpus", "MigInstance", "observe"]
 

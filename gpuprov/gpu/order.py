@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from gpuprov.gpu.models import Gpu, HostGpus
     from gpuprov.shapes.choices import Sharing
-    from gpuprov.spec.gpu_order import GpuOrder
+    from gpuprov.shapes.gpu_order import GpuOrder
 
 VISIBLE: Final = "NVIDIA_VISIBLE_DEVICES"
 ENABLED: Final = "HOUDINI_GPU_ENABLED"

@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gpuprov.gpu.order import GpuDefault, is_silent, resolve_order
-from gpuprov.spec.gpu_order import GpuOrder
-from gpuprov.spec.models import GpuSpec
+from gpuprov.shapes.cluster_spec import GpuSpec
+from gpuprov.shapes.gpu_order import GpuOrder
 from gpuprov.spec.variables import read_variables
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from gpuprov.gpu.allocate import LeaseRequest
     from gpuprov.gpu.models import HostGpus
-    from gpuprov.spec.models import ClusterSpec
+    from gpuprov.shapes.cluster_spec import ClusterSpec
 
 
 def request_of_spec(spec: ClusterSpec, host: HostGpus, *, node: str) -> LeaseRequest:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from gpuprov.host.links import Link
     from gpuprov.host.overlay_plan import OverlayRequest
     from gpuprov.host.survey import EngineDoor
-    from gpuprov.spec.models import GpuMode
+    from gpuprov.shapes.choices import GpuMode
     from gpuprov.verify.models import Observation
 
 

@@ -8,8 +8,8 @@ from gpuprov.host.facts import gather_facts
 from gpuprov.host.findings import judge_engines, judge_facts
 from gpuprov.host.role_needs import compare_roles, judge_roles
 from gpuprov.host.survey import survey
+from gpuprov.shapes.cluster_spec import ClusterSpec
 from gpuprov.shapes.doctor import Doctor
-from gpuprov.spec.models import ClusterSpec
 
 if TYPE_CHECKING:
     from gpuprov.core.reporter import Reporter

@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from gpuprov.host.base import Host
     from gpuprov.host.links import Link
     from gpuprov.host.lxcfs import LxcfsMount
+    from gpuprov.shapes.choices import GpuMode
     from gpuprov.shapes.engine import EngineFacts
     from gpuprov.shapes.node import CharDevice, NodeLimits
-    from gpuprov.spec.models import GpuMode
 
 CACHE_FOLDER = "var"  # images are built from what lies in a cache below it
 

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from gpuprov.host.links import Link
     from gpuprov.host.survey import Survey
     from gpuprov.shapes.choices import Engine
+    from gpuprov.shapes.cluster_spec import ClusterSpec
     from gpuprov.shapes.doctor import FindingStatus
     from gpuprov.shapes.engine import EngineCluster
-    from gpuprov.spec.models import ClusterSpec
 
 ROOM_LEAST_BYTES = 1 * GIB
 SUBUID_LEAST = 65536

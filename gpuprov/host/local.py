@@ -19,7 +19,7 @@ from gpuprov.drivers.sockets import engine_groups
 from gpuprov.host.folders import LocalFolders
 from gpuprov.host.kernel_limits import LIMITS
 from gpuprov.host.survey import EngineDoor, open_in_time
-from gpuprov.spec.models import ENGINES
+from gpuprov.shapes.choices import ENGINES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from gpuprov.gpu.models import HostGpus
     from gpuprov.host.links import Link
     from gpuprov.host.overlay import LocalOverlays
-    from gpuprov.spec.models import GpuMode
+    from gpuprov.shapes.choices import GpuMode
     from gpuprov.verify.models import Observation
 
 SIMULATED_COUNT = 4

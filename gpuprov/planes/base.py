@@ -16,7 +16,7 @@ from gpuprov.core.printable import printable
 from gpuprov.core.side_by_side import each
 from gpuprov.drivers.base import LABEL_ORDER
 from gpuprov.provision.plane_recipe import PlaneRecipe
-from gpuprov.spec.models import ClusterSpec, NodesSpec
+from gpuprov.shapes.cluster_spec import ClusterSpec, NodesSpec
 from gpuprov.spec.spec_error import SpecError
 
 if TYPE_CHECKING:

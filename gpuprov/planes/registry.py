@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gpuprov.core.errors import UsageError
 from gpuprov.planes.plain import PlainPlane
 from gpuprov.planes.slurm.plane import SlurmPlane
 from gpuprov.planes.worker.plane import WorkerPlane
+from gpuprov.shapes.base import changed
 from gpuprov.spec.draft import SHARE
 from gpuprov.spec.shared_folder import PLACE, own_place, share_mount
 
@@ -20,9 +20,10 @@ if TYPE_CHECKING:
     from gpuprov.cluster.surroundings import Surroundings
     from gpuprov.host.base import Host
     from gpuprov.planes.base import Plane
+    from gpuprov.shapes.choices import Role
+    from gpuprov.shapes.cluster_spec import ClusterSpec
     from gpuprov.shapes.node import Mount
     from gpuprov.spec.draft import Draft
-    from gpuprov.spec.models import ClusterSpec, Role
     from gpuprov.spec.rule import SpecRule
     from gpuprov.spec.shared_folder import ServiceFolder
     from gpuprov.verify.models import Rule
@@ -89,7 +90,7 @@ def settle_draft(draft: Draft, state: ClusterState, host: Host, around: Surround
     if SHARE not in draft.left or state.settled is not None or not plane_of(spec.nodes.role).shares:
         return spec
     can = host.folders.look(PLACE).can_give and not around.find_sharers(own_place(spec.name))
-    return replace(spec, share=can)
+    return changed(spec, share=can)
 
 
 def check_spec(spec: ClusterSpec, *, left: frozenset[str] = frozenset()) -> None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from gpuprov.gpu.wheels import CudaWheels
     from gpuprov.provision.plane_recipe import Init
-    from gpuprov.spec.models import ImageSpec
+    from gpuprov.shapes.cluster_spec import ImageSpec
 
 ENGINE_IMAGE = "image:"  # a base that the engine already has
 NUMBA = "numba-cuda{}>=0.30,<0.31"

@@ -22,8 +22,8 @@ from gpuprov.serving.questions.inventory import INVENTORY
 from gpuprov.serving.questions.nodes import NODES
 from gpuprov.shapes import orders
 from gpuprov.shapes.base import read
+from gpuprov.shapes.choices import ENGINES
 from gpuprov.shapes.outcome import Changes
-from gpuprov.spec.models import ENGINES
 from gpuprov.workflows.prepare_host import HostOrder, own_program, prepare_host, variables_for
 
 if TYPE_CHECKING:

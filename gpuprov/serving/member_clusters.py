@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver
     from gpuprov.host.base import Host
+    from gpuprov.shapes.cluster_spec import ClusterSpec
     from gpuprov.shapes.orders import (
         AbsenceOrder,
         DownOrder,
@@ -51,7 +52,6 @@ if TYPE_CHECKING:
         VerifyOrder,
     )
     from gpuprov.shapes.verify import Report
-    from gpuprov.spec.models import ClusterSpec
 
 
 def serve_status(order: StatusOrder, host: Host, reporter: Reporter) -> ClusterStatus:

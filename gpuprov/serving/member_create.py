@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 from contextlib import suppress
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gpuprov.cluster.files import present_member
@@ -18,17 +17,17 @@ from gpuprov.core.names import check_cluster_name
 from gpuprov.documents.host_part import tell_no_engine, tell_part
 from gpuprov.planes.over_hosts.host_part import look_for_one
 from gpuprov.planes.registry import plane_of
-from gpuprov.shapes.base import raw, text_of
+from gpuprov.shapes.base import changed, raw, text_of
 from gpuprov.shapes.members import Created, Sought
 from gpuprov.shapes.whole import WholeCluster
 from gpuprov.workflows.create_node import create_node
 
 if TYPE_CHECKING:
-    from gpuprov.cluster.node_order import NodeOrder
     from gpuprov.core.outcome import Outcome
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver
     from gpuprov.host.base import Host
+    from gpuprov.shapes.node_order import NodeOrder
     from gpuprov.shapes.orders import CreateOrder, SeekOrder
 
 
@@ -50,7 +49,7 @@ def serve_seek(order: SeekOrder, host: Host, reporter: Reporter) -> Sought:
 
 def serve_create(order: CreateOrder, host: Host, reporter: Reporter) -> Created:
     """Make it; the answer has the nodes of the cluster on this host, for those of other hosts."""
-    wanted = replace(_order_of(order), secret=base64.b64encode(order.secret).decode())
+    wanted = changed(_order_of(order), secret=base64.b64encode(order.secret).decode())
     patience = Patience(wait_s=order.wait_s)
 
     def find() -> Driver:
@@ -75,4 +74,4 @@ def _order_of(order: SeekOrder) -> NodeOrder:
     if read.order is None or read.unknown:
         raise UsageError("the request for a node cannot be served", evidence=f"{text:.200}", fix="gpuprov host list")
     check_cluster_name(read.order.cluster)
-    return replace(read.order, gpu_mode=order.gpu_mode, agreed=True)
+    return changed(read.order, gpu_mode=order.gpu_mode, agreed=True)

@@ -26,9 +26,13 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     Attributes:
         may_omit: Whether what has a default may be left out, as people write it, or earlier releases recorded it.
+        now_and_then: Keys that are not always written, though they always have a value.
+        held_to: What JSON Schema says of it besides its keys, and `__post_init__` holds it to.
     """
 
     may_omit: ClassVar[bool] = False
+    now_and_then: ClassVar[frozenset[str]] = frozenset()
+    held_to: ClassVar[Mapping[str, Any]] = {}
 
 
 _LOOKED_INTO: Final = (Shape, list, tuple, dict, float)
@@ -204,6 +208,7 @@ def _require_fields(value: Shape, told: Mapping[str, object], path: str) -> None
     tag = value.__struct_config__.tag_field
     written = [(name, key) for name, key in zip(value.__struct_fields__, value.__struct_encode_fields__, strict=True)]
     lacks = [key for name, key in written if key not in told and getattr(value, name) is not UNSET]
+    lacks = [key for key in lacks if key not in value.now_and_then]
     if value.may_omit:
         lacks = [key for key in lacks if isinstance(value, Record) and key == "version"]
     if tag is not None and tag not in told:

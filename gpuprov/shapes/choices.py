@@ -2,8 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Final, Literal, get_args
 
 Sharing = Literal["shared", "exclusive"]
 AccessName = Literal["none", "raw", "simulated", "cdi", "nvidia-runtime"]
 Engine = Literal["lxd", "incus", "docker"]
+GpuMode = Literal["auto", "real", "simulated"]
+Network = Literal["both", "nat", "private"]
+Role = str  # which there are, planes/registry.py says
+
+ENGINES: Final[tuple[Engine, ...]] = get_args(Engine)
+DEFAULT_ENGINE: Final[Engine] = "lxd"  # for what is new
+
+# What is meant where nothing is said
+DEFAULT_CLUSTER: Final = "lab"
+DEFAULT_BRIDGE: Final = "gpbr0"
+DEFAULT_PRIVATE_BRIDGE: Final = "gpbr1"
+
+CLUSTER_RULE: Final = "1 to 32 of a-z, 0-9 and -; starts with a letter, does not end with -"

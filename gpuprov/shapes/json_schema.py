@@ -93,11 +93,13 @@ def _describe(kind: type[Shape], schema: dict[str, Any]) -> None:
             schema["properties"][key] = {"description": meanings[name], **part}
     tag = kind.__struct_config__.tag_field
     needed = [key for key, field in fields.items() if field.default is not msgspec.UNSET]
+    needed = [key for key in needed if key not in kind.now_and_then]
     if kind.may_omit:
         needed = [key for key in needed if fields[key].required or (issubclass(kind, Record) and key == "version")]
     schema["required"] = [*([tag] if tag else []), *needed]
     if issubclass(kind, Record) and kind.together:
         schema["dependentRequired"] = {key: [*others] for key, others in kind.together.items()}
+    schema.update(kind.held_to)
 
 
 def _read_docstring(kind: type[Shape]) -> tuple[str, dict[str, str]]:

@@ -1,5 +1,6 @@
-"""What jobs and annealing can ask for at most; needs no package, as the command line tells it too."""
+"""What clusters, jobs and annealing can ask for at most; needs no package, as the command line tells it too."""
 
+NODES_MAX = 253  # of a cluster: what a /24 holds next to the gateway
 MOST_RUNS = 10_000
 MOST_WORKERS = 1000  # of a program
 MOST_GPUS = 64  # of a machine

@@ -4,44 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from gpuprov.shapes.faults import Fault
 from gpuprov.shapes.scalar import read_scalar
+from gpuprov.shapes.values import Scalar, Value
 
 if TYPE_CHECKING:
     from yaml.nodes import MappingNode, Node, ScalarNode
 
-Scalar = bool | int | float | str | None
 _PREFIX: Final = "tag:yaml.org,2002:"
 _PLAIN: Final = tuple(f"{_PREFIX}{kind}" for kind in ("null", "bool", "int", "float"))
 # A date is text here, and the merge key `<<` a key as any other
 _TAGS: Final = (*_PLAIN, *(f"{_PREFIX}{kind}" for kind in ("str", "seq", "map", "timestamp", "merge", "value")))
-
-
-@dataclass(frozen=True, kw_only=True)
-class Value:
-    """One value of a document.
-
-    Attributes:
-        content: A scalar, a list of Values, or a dict of Values by key.
-        line: Line in the file, counted from 1, that of its key where it has one; None where there is no file.
-        begins: Line on which it begins, which may be below its key.
-        tag: Of its own kind (`!name`), which whoever reads the value refuses.
-    """
-
-    content: Scalar | list[Value] | dict[str, Value]
-    line: int | None = None
-    begins: int | None = None
-    tag: str | None = None
-
-    @cached_property
-    def plain(self) -> object:
-        """The same without lines; what an anchor names is there once, however often it is used."""
-        if isinstance(self.content, dict):
-            return {key: value.plain for key, value in self.content.items()}
-        return [value.plain for value in self.content] if isinstance(self.content, list) else self.content
 
 
 def word_as_yaml_1_1(node: ScalarNode) -> Scalar:

@@ -18,7 +18,8 @@ from gpuprov.host.remote.answers import read_answer
 from gpuprov.host.remote.ask import MemberRequest
 from gpuprov.host.remote.several import read_each, told_by
 from gpuprov.planes.registry import plane_of
-from gpuprov.shapes.base import raw
+from gpuprov.shapes.base import changed, raw
+from gpuprov.shapes.cluster_spec import PlacementSpec
 from gpuprov.shapes.members import Created, Sought
 from gpuprov.shapes.orders import CreateOrder, SeekOrder, TellOrder
 from gpuprov.spanning.parts.cluster_records import ClusterRecords
@@ -34,17 +35,16 @@ from gpuprov.spanning.parts.over_hosts import (
     untold_hosts,
 )
 from gpuprov.spanning.parts.ready_there import wait_ready_there
-from gpuprov.spec.models import PlacementSpec
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from gpuprov.cluster.node_order import NodeOrder
     from gpuprov.core.reporter import Reporter
     from gpuprov.host.remote.hosts import Hosts
     from gpuprov.host.remote.machine import RemoteMachine
     from gpuprov.host.remote.several import HostAnswer
     from gpuprov.shapes.members import Offer
+    from gpuprov.shapes.node_order import NodeOrder
     from gpuprov.shapes.whole import WholeCluster
     from gpuprov.spanning.parts.over_hosts import SpanningCluster
 
@@ -165,7 +165,7 @@ def _seek(
     order: HostedOrder, known: Mapping[str, RemoteMachine], hosts: Hosts
 ) -> tuple[SpanningCluster, dict[str, bytes]]:
     """What hosts have of the cluster, and offer to the node; then, by host, what its nodes share."""
-    sought = replace(order.node, source=None)  # which one host alone has
+    sought = changed(order.node, source=None)  # which one host alone has
     question = SeekOrder(order=raw(write_order(sought)), gpu_mode=order.node.gpu_mode)
     request = MemberRequest(order=question, total_s=scaled_limit_s(QUESTION_S))
     secrets: dict[str, bytes] = {}
@@ -260,7 +260,7 @@ def _place(name: str, seen: SpanningCluster, offers: Sequence[Offer]) -> str:
     if seen.spec is None:  # pragma: no cover - asked only where there is one
         raise AssertionError
     fixed = seen.spec.placement.strategy == "fixed"  # for the spec's nodes, not for this one
-    spec = replace(seen.spec, placement=PlacementSpec()) if fixed else seen.spec
+    spec = changed(seen.spec, placement=PlacementSpec()) if fixed else seen.spec
     return place_nodes(spec, [name], offers, away=seen.whole.homes)[name]
 
 

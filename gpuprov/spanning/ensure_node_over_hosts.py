@@ -21,11 +21,11 @@ from gpuprov.workflows.ensure import asks_for_gpus, gpu_differences, refuse_diff
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from gpuprov.cluster.node_order import NodeOrder
     from gpuprov.core.reporter import Reporter
     from gpuprov.host.remote.hosts import Hosts
     from gpuprov.host.remote.machine import RemoteMachine
     from gpuprov.planes.across.leaving import JobsPolicy
+    from gpuprov.shapes.node_order import NodeOrder
     from gpuprov.shapes.nodes import NodeRow
     from gpuprov.shapes.orders import Act
     from gpuprov.spanning.parts.over_hosts import SpanningCluster

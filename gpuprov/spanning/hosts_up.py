@@ -44,10 +44,10 @@ if TYPE_CHECKING:
     from gpuprov.cluster.shrinking import Shrinking
     from gpuprov.core.reporter import Reporter
     from gpuprov.host.remote.hosts import Hosts
+    from gpuprov.shapes.cluster_spec import ClusterSpec
     from gpuprov.shapes.nodes import NodeRow
     from gpuprov.shapes.verify import Report
     from gpuprov.spanning.parts.over_hosts import SpanningCluster
-    from gpuprov.spec.models import ClusterSpec
 
 
 @dataclass(frozen=True, kw_only=True)

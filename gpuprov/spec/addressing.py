@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 
 from gpuprov.core.errors import UsageError
 from gpuprov.core.names import node_name
+from gpuprov.shapes.limits import NODES_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from gpuprov.spec.models import NetworkSpec
+    from gpuprov.shapes.cluster_spec import NetworkSpec
 
 __all__ = [
-    "NODES_MAX",
     "capacity",
     "free_number",
     "gateway",
@@ -30,7 +30,6 @@ __all__ = [
     "public_address",
 ]
 
-NODES_MAX = 253  # what a /24 holds next to the gateway
 _PUBLIC_OFFSET = 2  # .0 is the network, .1 the gateway
 _PRIVATE_OFFSET = 1  # the private network has no gateway
 

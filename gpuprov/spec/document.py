@@ -6,7 +6,8 @@ import json
 from typing import Final, cast
 
 from gpuprov.shapes.faults import Fault
-from gpuprov.shapes.written import Manner, Value, read_yaml, word_as_yaml_1_1
+from gpuprov.shapes.values import Value
+from gpuprov.shapes.written import Manner, read_yaml, word_as_yaml_1_1
 
 SPEC: Final = "spec"
 _MANNER = Manner(

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from gpuprov.spec.models import NetworkSpec
+from gpuprov.shapes.base import changed
+from gpuprov.shapes.cluster_spec import NetworkSpec
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
-
-    from gpuprov.spec.models import ClusterSpec
+    from gpuprov.shapes.cluster_spec import ClusterSpec
 
 PREFIX: Final = "nodes.prefix"
 NETWORK_VALUES: Final = frozenset(
     f"network.{key}"
-    for key in NetworkSpec.__dataclass_fields__
+    for key in NetworkSpec.__struct_fields__
     if key not in {"overlay", "host_ports"}  # who does not say them leaves nothing open
 )
 SHARE: Final = "share"
@@ -39,12 +38,7 @@ class Draft:
     def filled(self, source: ClusterSpec) -> ClusterSpec:
         """The spec with the values of another one where they were left open."""
         keys = [path.partition(".")[2] for path in self.left & NETWORK_VALUES]
-        network = replace(self.spec.network, **{key: getattr(source.network, key) for key in keys})
+        network = changed(self.spec.network, **{key: getattr(source.network, key) for key in keys})
         prefix = source.nodes.prefix if PREFIX in self.left else self.spec.nodes.prefix
         share = source.share if SHARE in self.left else self.spec.share
-        return replace(self.spec, network=network, nodes=replace(self.spec.nodes, prefix=prefix), share=share)
-
-
-def left_open(said: Collection[str]) -> frozenset[str]:
-    """What is left open by who has said the values of these paths."""
-    return CHOOSABLE - frozenset(said)
+        return changed(self.spec, network=network, nodes=changed(self.spec.nodes, prefix=prefix), share=share)

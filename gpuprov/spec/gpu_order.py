@@ -1,41 +1,36 @@
-"""What a person asks for in GPUs: one value, which specs and the orders of clusters, nodes and jobs hold.
+"""How people write what each GPU has to meet (`shapes/gpu_order.py`) as options, and as arguments of Ansible's modules.
 
-Each of its fields is defined here, once: its key in a spec, its option and its argument of Ansible's modules follow.
 What it means to the GPUs of a host is in `gpu/order.py`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from gpuprov.core.errors import UsageError
 from gpuprov.core.units import GIB, parse_size_bytes
-from gpuprov.shapes.choices import Sharing  # noqa: TC001 - the decoder reads these hints
+from gpuprov.shapes.gpu_order import OPTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-_CRITERION: Final = "criterion"
-
 
 @dataclass(frozen=True, kw_only=True)
 class Criterion:
-    """How a field is written that every GPU has to meet.
+    """How a field of a GpuOrder is written that every GPU has to meet.
 
     Attributes:
         option: On the command line; Ansible's argument is the same word, with underscores.
         metavar: Of the option's value.
         help: A sentence for the option and for Ansible.
         read: The value of the text that somebody typed; its other argument says where, as errors show it.
-        find_problem: What is wrong with a value in a spec, and what is allowed; None for a good one.
     """
 
     option: str
     metavar: str
     help: str
     read: Callable[[str, str], Any]
-    find_problem: Callable[[Any], tuple[str, str] | None]
 
     @property
     def argument(self) -> str:
@@ -64,70 +59,18 @@ def gib_of(size_bytes: int) -> int | float:
     return size_bytes // GIB if size_bytes % GIB == 0 else size_bytes / GIB
 
 
-def _memory_problem(gib: float) -> tuple[str, str] | None:
-    whole = isinstance(gib, int)  # in a spec; `--gpu-memory` of one node may be any size
-    return None if whole and gib >= 1 else (f"is {gib}", "1 or more" if whole else "a whole number, 1 or more")
+def _read_memory(text: str, option: str) -> int | float:
+    return gib_of(parse_memory(text, option))
 
 
-def _model_problem(model: str) -> tuple[str, str] | None:
-    return None if model.strip() else ("is empty", "a part of the model name, or null")
-
-
-@dataclass(frozen=True, kw_only=True)
-class GpuOrder:
-    """GPUs as a person ordered them, in their own words; None where nothing is said.
-
-    Attributes:
-        per_node: How many, or for one node also `all`, `none`, or a list of index, UUID, PCI address or MIG instance.
-        memory_gib: That each GPU has at least.
-        model: A part of the name of each GPU's model.
-    """
-
-    per_node: int | str | None = None
-    sharing: Sharing | None = None
-    memory_gib: int | float | None = field(
-        default=None,
-        metadata={
-            _CRITERION: Criterion(
-                option="--gpu-memory",
-                metavar="SIZE",
-                help="Minimum memory of each GPU, such as 20GiB.",
-                read=lambda text, option: gib_of(parse_memory(text, option)),
-                find_problem=_memory_problem,
-            )
-        },
-    )
-    model: str | None = field(
-        default=None,
-        metadata={
-            _CRITERION: Criterion(
-                option="--gpu-model",
-                metavar="NAME",
-                help="A part of the model name of each GPU.",
-                read=lambda text, _option: text,
-                find_problem=_model_problem,
-            )
-        },
-    )
-
-    @property
-    def criteria(self) -> dict[str, Any]:
-        """What each GPU has to meet, of that which is said."""
-        return {name: value for name in CRITERIA if (value := getattr(self, name)) is not None}
-
-    def with_criteria_of(self, common: GpuOrder) -> GpuOrder:
-        """With what another order says of each GPU, where this one says nothing of that."""
-        return replace(self, **{**common.criteria, **self.criteria})
+def _read_text(text: str, _option: str) -> str:
+    return text
 
 
 CRITERIA: Final[Mapping[str, Criterion]] = {
-    one.name: one.metadata[_CRITERION] for one in fields(GpuOrder) if _CRITERION in one.metadata
+    name: Criterion(**told, read=_read_memory if name.endswith("_gib") else _read_text)
+    for name, told in OPTIONS.items()
 }
-
-
-def said_fields(order: GpuOrder) -> dict[str, Any]:
-    """The fields that say something."""
-    return {one.name: value for one in fields(order) if (value := getattr(order, one.name)) is not None}
 
 
 def read_criteria(given: Mapping[str, Any], written: Callable[[Criterion], str]) -> dict[str, Any]:

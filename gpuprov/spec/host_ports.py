@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from gpuprov.spec.models import ClusterSpec
+    from gpuprov.shapes.cluster_spec import ClusterSpec
     from gpuprov.spec.rule import Found
 
 _FORM: Final = re.compile(r"([1-9][0-9]{0,4})(?:/(tcp|udp))?")

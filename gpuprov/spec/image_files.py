@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from gpuprov.shapes.base import changed
 from gpuprov.spec.python_packages import read_requirements
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from gpuprov.spec.models import ImageSpec
+    from gpuprov.shapes.cluster_spec import ImageSpec
 
 
 def take_in_files(image: ImageSpec, folder: Path, *, root: Path) -> tuple[ImageSpec, list[str]]:
@@ -36,5 +36,5 @@ def take_in_files(image: ImageSpec, folder: Path, *, root: Path) -> tuple[ImageS
         problems = [f"{image.requirements[:80]!r} is not a path"]
     elif image.requirements is not None:
         more, problems = read_requirements(root / place(image.requirements).lstrip("/"))
-    own = replace(image, python=(*image.python, *more), requirements=None, roles=tuple(map(place, image.roles)))
+    own = changed(image, python=(*image.python, *more), requirements=None, roles=tuple(map(place, image.roles)))
     return own, problems

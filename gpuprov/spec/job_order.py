@@ -8,8 +8,8 @@ from gpuprov.core.units import parse_duration_s, parse_size_bytes
 from gpuprov.shapes.base import changed
 
 if TYPE_CHECKING:
+    from gpuprov.shapes.cluster_spec import JobsSpec
     from gpuprov.shapes.job_order import JobOrder
-    from gpuprov.spec.models import JobsSpec
 
 
 def fill_order(order: JobOrder, defaults: JobsSpec) -> JobOrder:

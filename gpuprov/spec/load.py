@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gpuprov.core.redact import hide_secrets
 from gpuprov.shapes.base import changed
-from gpuprov.spec.decode import API_VERSION, decode_spec
-from gpuprov.spec.document import parse_yaml, problem
-from gpuprov.spec.draft import Draft, left_open
+from gpuprov.shapes.cluster_spec import API_VERSION, ClusterSpec, WrittenSpec
+from gpuprov.shapes.faults import find_faults
+from gpuprov.spec.document import SPEC, parse_yaml, problem
+from gpuprov.spec.draft import CHOOSABLE, Draft
 from gpuprov.spec.image_files import take_in_files
 from gpuprov.spec.python_packages import FORM
-from gpuprov.spec.schema import Decoder
 from gpuprov.spec.spec_error import SpecError
 from gpuprov.spec.validate import find_problems
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+    from gpuprov.shapes.faults import Fault
     from gpuprov.spec.rule import SpecRule
 
 
@@ -59,28 +60,31 @@ def read_draft(
 ) -> Draft:
     """Read the text of a spec of that folder; `name` is what errors call it. Raises SpecError with every problem."""
     document, problems = parse_yaml(text)
-    decoder = Decoder()
-    spec, left = None, left_open(())
     if document is None:
         problems = problems or [problem("version", None, "the file is empty", allowed=API_VERSION)]
-    else:
-        decoder.broken.update(found.where for found in problems)
-        spec = decode_spec(document, decoder)
-        problems += decoder.problems
-    if spec is not None:
-        lines = decoder.lines
-        left = left_open(lines)
-        image, wrong = take_in_files(spec.image, folder, root=root)
-        at = "image.requirements"
-        problems += [problem(at, lines.get(at), message, allowed=FORM) for message in wrong]
-        spec = replace(spec, image=image)
-        found = find_problems(spec, roles=roles, rules=rules, broken=left | decoder.broken, root=root)
-        problems += [changed(bad, line=lines.get(bad.where)) for bad in found]
-    if problems or spec is None:
-        many = f"{len(problems)} problems" if len(problems) > 1 else "a problem"
-        raise SpecError(
-            f"{many} in the spec {name}",
-            problems=tuple(problems),
-            fix=f"correct {name}; docs/spec.md describes all keys; examples/lab.yaml contains them with their defaults",
+        raise _refused(name, problems)
+    values, faults = find_faults(WrittenSpec, document, file=SPEC, hide=hide_secrets)
+    refused = {found.where for found in problems}
+    problems += [fault for fault in faults if fault.where not in refused]
+    spec = ClusterSpec(**values)
+    image, wrong = take_in_files(spec.image, folder, root=root)
+    spec = changed(spec, image=image)
+    left = frozenset(path for path in CHOOSABLE if document.at(path) is None)
+    broken = left | {found.where for found in problems}
+    problems += [problem("image.requirements", None, message, allowed=FORM) for message in wrong]
+    problems += find_problems(spec, roles=roles, rules=rules, broken=broken, root=root)
+    if problems:
+        raise _refused(
+            name,
+            [one if one.line is not None else changed(one, line=document.line_of(one.where)) for one in problems],
         )
-    return Draft(spec=spec, left=left, engine_open="engine" not in decoder.lines)
+    return Draft(spec=spec, left=left, engine_open=document.at("engine") is None)
+
+
+def _refused(name: str, problems: list[Fault]) -> SpecError:
+    many = f"{len(problems)} problems" if len(problems) > 1 else "a problem"
+    return SpecError(
+        f"{many} in the spec {name}",
+        problems=tuple(problems),
+        fix=f"correct {name}; docs/spec.md describes all keys; examples/lab.yaml contains them with their defaults",
+    )

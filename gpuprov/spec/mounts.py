@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpuprov.core.errors import UsageError
-from gpuprov.spec.models import MountSpec
+from gpuprov.shapes.cluster_spec import MountSpec
 
 
 def parse_mount(text: str) -> MountSpec:

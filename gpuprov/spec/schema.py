@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from gpuprov.shapes.faults import Fault
-    from gpuprov.shapes.written import Value
+    from gpuprov.shapes.values import Value
 
 T = TypeVar("T")
 _GUESSED = 20  # problems, after which nobody is told what may be meant

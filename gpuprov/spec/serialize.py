@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import json
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
-from gpuprov.core.plain import plain_fields
-from gpuprov.shapes.base import changed
-from gpuprov.spec.decode import API_VERSION, decode_spec
-from gpuprov.spec.document import parse_json, problem
+from gpuprov.core.redact import hide_secrets
+from gpuprov.shapes.base import changed, parse_json, write
+from gpuprov.shapes.cluster_spec import API_VERSION, ClusterSpec, JobsSpec, WrittenSpec
+from gpuprov.shapes.faults import find_faults
+from gpuprov.spec.document import SPEC, problem
 from gpuprov.spec.gpu_order import CRITERIA
-from gpuprov.spec.models import JobsSpec
-from gpuprov.spec.schema import Decoder
 from gpuprov.spec.spec_error import SpecError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
     from gpuprov.shapes.faults import Fault
-    from gpuprov.spec.models import ClusterSpec
 
 _FIRST_CRITERIA = ("model", "memory_gib")
 _SHOWN = 5
@@ -30,7 +28,7 @@ _OF_HOSTS = ("hosts", "placement", "unreachable")  # and network.overlay: they s
 
 def plain_spec(spec: ClusterSpec) -> dict[str, Any]:
     """A spec as JSON has it, with every key; those about hosts only where it names hosts."""
-    plain = plain_fields(spec)
+    plain = write(spec)
     if not spec.hosts:
         plain = {key: value for key, value in plain.items() if key not in _OF_HOSTS}
         del plain["network"]["overlay"]
@@ -87,13 +85,12 @@ def load_spec_json(text: str, *, cluster: str) -> ClusterSpec:
 @lru_cache(maxsize=16)
 def _decode(text: str) -> tuple[ClusterSpec | None, tuple[Fault, ...]]:
     """A command looks at its cluster several times, and reads the same text each time."""
-    decoder = Decoder()
-    spec = None
     try:
-        spec = decode_spec(parse_json(text), decoder)
-    except (ValueError, RecursionError) as error:
-        decoder.problems.append(problem("", None, f"not JSON: {error}"))
-    return spec, tuple(decoder.problems)
+        told = parse_json(text)
+    except ValueError as error:
+        return None, (problem("", None, f"not JSON: {error}"),)
+    values, faults = find_faults(WrittenSpec, cast("Mapping[str, Any]", told), file=SPEC, hide=hide_secrets)
+    return ClusterSpec(**values), tuple(faults)
 
 
 def _few(problems: Sequence[Fault]) -> tuple[Fault, ...]:

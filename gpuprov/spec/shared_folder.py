@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from gpuprov.shapes.node import Mount
 
 if TYPE_CHECKING:
-    from gpuprov.spec.models import ClusterSpec
+    from gpuprov.shapes.cluster_spec import ClusterSpec
 
 SHARED: Final = "/shared"  # in nodes
 KEPT: Final = "/var/lib/gpuprov-state"  # in the nodes that have a service's folder

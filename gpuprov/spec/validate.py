@@ -8,16 +8,19 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from gpuprov.core.excerpt import excerpt
-from gpuprov.core.names import CLUSTER, CLUSTER_RULE, name_cluster
+from gpuprov.core.names import name_cluster
+from gpuprov.core.redact import hide_secrets
 from gpuprov.core.units import HOUR_S, parse_duration_s, parse_size_bytes
-from gpuprov.shapes.limits import LEAST_BYTES, LONGEST_S, MOST_BYTES
+from gpuprov.shapes.base import write
+from gpuprov.shapes.cluster_spec import ClusterSpec
+from gpuprov.shapes.faults import find_faults
+from gpuprov.shapes.limits import LEAST_BYTES, LONGEST_S, MOST_BYTES, NODES_MAX
 from gpuprov.spec import own_roles, python_packages
-from gpuprov.spec.addressing import NODES_MAX, capacity
-from gpuprov.spec.document import problem
-from gpuprov.spec.gpu_order import CRITERIA
+from gpuprov.spec.addressing import capacity
+from gpuprov.spec.document import SPEC, problem
 from gpuprov.spec.host_ports import HOST_PORTS_RULE
 from gpuprov.spec.host_rules import HOST_RULES
-from gpuprov.spec.rule import SpecRule, any_of, at_least, pattern
+from gpuprov.spec.rule import SpecRule, any_of
 from gpuprov.spec.shared_folder import PLACE, SHARED, find_folder_problem
 from gpuprov.spec.spec_error import SpecError
 from gpuprov.spec.suites import SUITES
@@ -26,15 +29,11 @@ from gpuprov.spec.variables import FORM, find_variable_problems
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
+    from gpuprov.shapes.cluster_spec import MountSpec
     from gpuprov.shapes.faults import Fault
-    from gpuprov.spec.models import ClusterSpec, MountSpec
     from gpuprov.spec.rule import Found
 
-_PREFIX = re.compile(r"[a-z][a-z0-9-]{0,39}")
-_BRIDGE = re.compile(r"(?!(?:all|default)$)[A-Za-z][A-Za-z0-9_.-]{1,14}")  # the kernel has no link of these two names
-_BRIDGE_RULE = "2 to 15 of A-Z, a-z, 0-9, _ . -; begins with a letter; neither all nor default"
 _PACKAGE = re.compile(r"[a-z0-9][a-z0-9+.-]+")
-_PARTITION = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,39}")
 _ENGINE_IMAGE = re.compile(r"image:[A-Za-z0-9][A-Za-z0-9._/:@-]{0,199}")  # with a tag or a digest in Docker
 _LAN = tuple(IPv4Network(text) for text in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16"))
 # One URL, or several for as many brokers of a cluster; an account and its password end with the only @, so that
@@ -44,7 +43,6 @@ _BROKER = re.compile(rf"{_ONE_BROKER}(?:;{_ONE_BROKER})*")
 _BROKER_MAX = 2000
 _KAFKA = re.compile(r"(?:^|;)(?:confluent)?kafka\b", re.IGNORECASE)
 _LONGEST_KEPT_S = 10 * 365 * 24 * HOUR_S
-_LEAST_PROCESSES = 200  # what a node with systemd, Slurm and its jobs' own programs needs
 _LENGTHS = range(16, 30)
 _SYSTEM = ("/proc", "/sys", "/dev")
 _SUBNET = "a private subnet of /16 to /29, such as 10.0.3.0/24"
@@ -89,8 +87,10 @@ def find_problems(
     broken: frozenset[str] = frozenset(),
     root: Path = Path("/"),
 ) -> list[Fault]:
-    """Ask every rule that does not read a `broken` path (or part of one)."""
-    problems = []
+    """What is not as its type says, and what rules find that read no `broken` path (or part of one)."""
+    faults = find_faults(ClusterSpec, write(spec), file=SPEC, hide=hide_secrets)[1]
+    problems = [fault for fault in faults if not any(_touches(path, fault.where) for path in broken)]
+    broken |= {fault.where for fault in problems}
     for rule in (*RULES, any_of("nodes.role", roles, lambda spec: spec.nodes.role), *rules):
         if not any(_touches(path, read) for path in broken for read in rule.reads):
             problems += [
@@ -106,14 +106,14 @@ def _touches(broken: str, read: str) -> bool:
 
 
 def _count(spec: ClusterSpec, _root: Path) -> Found:
-    if not 1 <= spec.nodes.count <= NODES_MAX:
+    if spec.nodes.count > NODES_MAX:
         yield "nodes.count", f"is {spec.nodes.count}", f"1 to {NODES_MAX}"
 
 
 def _fits_subnet(key: str, get: Callable[[ClusterSpec], str]) -> SpecRule:
     def find(spec: ClusterSpec, _root: Path) -> Found:
         network = _parse_subnet(get(spec))
-        if network is not None and 1 <= spec.nodes.count <= NODES_MAX and spec.nodes.count > capacity(network):
+        if network is not None and capacity(network) < spec.nodes.count <= NODES_MAX:
             room = capacity(network)
             yield "nodes.count", f"{spec.nodes.count} nodes do not fit in network.{key} {network}", f"1 to {room}"
 
@@ -254,18 +254,6 @@ def _environment(spec: ClusterSpec, _root: Path) -> Found:
             yield f"nodes.environment[{index}]", f"the value of {name[:80]!r} has a line break", "a value of one line"
 
 
-def _criterion(name: str) -> SpecRule:
-    """What a GPU has to meet is something that one can meet."""
-    path = f"gpus.{name}"
-
-    def find(spec: ClusterSpec, _root: Path) -> Found:
-        problem = CRITERIA[name].find_problem(value) if (value := spec.gpus.criteria.get(name)) is not None else None
-        if problem:
-            yield path, *problem
-
-    return SpecRule(reads=(path,), find=find)
-
-
 def _mounts(spec: ClusterSpec, root: Path) -> Found:
     targets: set[PurePosixPath] = set()
     for index, mount in enumerate(spec.nodes.mounts):
@@ -319,20 +307,11 @@ def _one_root(path: str) -> PurePosixPath:
 
 
 RULES: tuple[SpecRule, ...] = (
-    pattern("name", CLUSTER, CLUSTER_RULE, lambda spec: spec.name),
     SpecRule(reads=("nodes.count",), find=_count),
     _fits_subnet("subnet", lambda spec: spec.network.subnet),
     _fits_subnet("private_subnet", lambda spec: spec.network.private_subnet),
-    pattern("nodes.prefix", _PREFIX, "1 to 40 of a-z, 0-9 and -; starts with a letter", lambda spec: spec.nodes.prefix),
-    at_least("nodes.cpus", 1, lambda spec: spec.nodes.cpus),
-    at_least("nodes.memory_gib", 1, lambda spec: spec.nodes.memory_gib),
-    at_least("nodes.processes", _LEAST_PROCESSES, lambda spec: spec.nodes.processes),
     SpecRule(reads=("nodes.mounts",), find=_mounts),
     SpecRule(reads=("nodes.environment",), find=_environment),
-    at_least("gpus.per_node", 0, lambda spec: spec.gpus.per_node),
-    *map(_criterion, CRITERIA),
-    pattern("network.bridge", _BRIDGE, _BRIDGE_RULE, lambda spec: spec.network.bridge),
-    pattern("network.private_bridge", _BRIDGE, _BRIDGE_RULE, lambda spec: spec.network.private_bridge),
     SpecRule(reads=("network.bridge", "network.private_bridge"), find=_two_bridges),
     _subnet("subnet", lambda spec: spec.network.subnet),
     _subnet("private_subnet", lambda spec: spec.network.private_subnet),
@@ -350,6 +329,5 @@ RULES: tuple[SpecRule, ...] = (
     SpecRule(reads=("jobs.keep",), find=_job_keep),
     SpecRule(reads=("name", "share"), find=_share),
     SpecRule(reads=("share", "nodes.mounts"), find=_share_and_mounts),
-    pattern("slurm.partition", _PARTITION, "1 to 40 of A-Z, a-z, 0-9, _ and -", lambda spec: spec.slurm.partition),
     *HOST_RULES,
 )

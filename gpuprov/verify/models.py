@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from gpuprov.core.names import DEFAULT_CLUSTER
+from gpuprov.shapes.choices import DEFAULT_CLUSTER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

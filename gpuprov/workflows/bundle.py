@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from gpuprov.host.base import Host
     from gpuprov.planes.base import SecretFile
     from gpuprov.shapes.choices import Engine
-    from gpuprov.spec.models import ClusterSpec
+    from gpuprov.shapes.cluster_spec import ClusterSpec
     from gpuprov.workflows.parts.bundle_nodes import Parts
 
 Collection = TypeVar("Collection")

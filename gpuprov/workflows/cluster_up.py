@@ -71,11 +71,11 @@ if TYPE_CHECKING:
     from gpuprov.planes.across.files import Reading
     from gpuprov.planes.across.leaving import JobsPolicy
     from gpuprov.provision.recipe import Recipe
+    from gpuprov.shapes.cluster_spec import ClusterSpec
     from gpuprov.shapes.engine import ImageState
     from gpuprov.shapes.nodes import NodeRow
     from gpuprov.shapes.verify import Report
     from gpuprov.shapes.whole import Member
-    from gpuprov.spec.models import ClusterSpec
     from gpuprov.workflows.standalone_image import Built
 
 

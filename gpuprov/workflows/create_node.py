@@ -16,7 +16,6 @@ from gpuprov.cluster.images import find_images, node_recipe
 from gpuprov.cluster.leases import Neighbours
 from gpuprov.cluster.network_rules import open_networks
 from gpuprov.cluster.networks import isolate_networks, networks_created
-from gpuprov.cluster.node_order import NodeOrder
 from gpuprov.cluster.nodes import (
     Copied,
     NodeRun,
@@ -46,6 +45,7 @@ from gpuprov.planes.across.ordered_role import explain_plain
 from gpuprov.planes.across.reading import read_then_lock
 from gpuprov.planes.across.renew import renew_cluster, renew_nodes
 from gpuprov.planes.registry import plane_of
+from gpuprov.shapes.node_order import NodeOrder
 from gpuprov.workflows.standalone_image import MissingImages, with_images
 
 if TYPE_CHECKING:
@@ -60,8 +60,8 @@ if TYPE_CHECKING:
     from gpuprov.host.base import Host
     from gpuprov.planes.across.files import Reading
     from gpuprov.planes.across.node_plan import NodePlan
+    from gpuprov.shapes.choices import GpuMode
     from gpuprov.shapes.engine import ImageState
-    from gpuprov.spec.models import GpuMode
     from gpuprov.workflows.standalone_image import Built
 
     MadeOr = Outcome | MissingImages

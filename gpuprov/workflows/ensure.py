@@ -30,16 +30,16 @@ from gpuprov.workflows.create_node import create_node, preview_node
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from gpuprov.cluster.node_order import NodeOrder
     from gpuprov.cluster.state import ClusterState
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver, NodeState
     from gpuprov.gpu.models import HostGpus
     from gpuprov.host.base import Host
     from gpuprov.planes.across.leaving import JobsPolicy
+    from gpuprov.shapes.cluster_spec import ClusterSpec
+    from gpuprov.shapes.gpu_order import GpuOrder
+    from gpuprov.shapes.node_order import NodeOrder
     from gpuprov.spec.draft import Draft
-    from gpuprov.spec.gpu_order import GpuOrder
-    from gpuprov.spec.models import ClusterSpec
 
 ClusterGoal = Literal["present", "absent"]
 NodeGoal = Literal["present", "stopped", "absent"]

@@ -30,7 +30,8 @@ from gpuprov.planes.registry import plane_of
 from gpuprov.provision.playbook import Play, RoleUse, TaskFailed, run_play
 from gpuprov.provision.rootfs import can_build, default_cache
 from gpuprov.provision.targets import Target
-from gpuprov.spec.models import DEFAULT_ENGINE, ClusterSpec
+from gpuprov.shapes.choices import DEFAULT_ENGINE
+from gpuprov.shapes.cluster_spec import ClusterSpec
 from gpuprov.workflows.restore_host import restore_networks
 
 if TYPE_CHECKING:

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver, NodeState
     from gpuprov.host.base import Host
+    from gpuprov.shapes.cluster_spec import ClusterSpec
     from gpuprov.shapes.engine import ImageState
-    from gpuprov.spec.models import ClusterSpec
     from gpuprov.workflows.cluster_up import UpOrder
 
 DRAIN_S: Final = 3600.0  # where nobody says how long running jobs are waited for

@@ -25,8 +25,9 @@ from gpuprov.gpu.allocate import allocate
 from gpuprov.gpu.order import GpuDefault, resolve_order
 from gpuprov.gpu.simulator import simulator_environment
 from gpuprov.planes.registry import PLAIN, check_spec
-from gpuprov.spec.gpu_order import GpuOrder
-from gpuprov.spec.models import ClusterSpec, MountSpec, NodesSpec
+from gpuprov.shapes.base import changed
+from gpuprov.shapes.cluster_spec import ClusterSpec, MountSpec, NodesSpec
+from gpuprov.shapes.gpu_order import GpuOrder
 from gpuprov.spec.variables import read_variables
 from gpuprov.workflows.standalone_image import build_image
 
@@ -40,8 +41,8 @@ if TYPE_CHECKING:
     from gpuprov.gpu.allocate import Claims, LeaseRequest
     from gpuprov.gpu.models import Gpu, HostGpus
     from gpuprov.host.base import Host
+    from gpuprov.shapes.choices import GpuMode
     from gpuprov.shapes.engine import ImageState
-    from gpuprov.spec.models import GpuMode
 
 JOBS: Final = "(jobs)"  # no cluster can have this name: a job belongs to none
 
@@ -71,7 +72,7 @@ class JobOrder:
         """
         spec = ClusterSpec(nodes=NodesSpec(count=1, role=PLAIN.name, environment=self.environment, mounts=self.mounts))
         check_spec(spec)
-        return replace(spec, name=JOBS)
+        return changed(spec, name=JOBS)
 
     def request(self, name: str, host: HostGpus) -> LeaseRequest:
         """The GPUs: none where nothing is said of them, and of its own where nothing is said of sharing.

@@ -35,8 +35,9 @@ from gpuprov.core.names import BRIDGES
 from gpuprov.core.outcome import Outcome
 from gpuprov.core.rollback import AGAIN, Rollback
 from gpuprov.planes.registry import check_spec, plane_of
+from gpuprov.shapes.base import changed
+from gpuprov.shapes.cluster_spec import ClusterSpec, NetworkSpec
 from gpuprov.spec.draft import NETWORK_VALUES, SHARE, Draft
-from gpuprov.spec.models import ClusterSpec, NetworkSpec
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -153,7 +154,7 @@ def _make_network(
     """A bridge for the builder alone; returns the builder's place on it, and its name."""
     with host.lock(reporter), reporter.phase("networks"):
         around = Surroundings(driver, host, observe_cluster(driver, OWNER))
-        network = replace(_NETWORK, host_ports=host_ports)
+        network = changed(_NETWORK, host_ports=host_ports)
         spec = around.settle(Draft(spec=ClusterSpec(name=OWNER, network=network), left=NETWORK_VALUES))
         warn_of_silence(around.silent, reporter)
         wanted, _ = network_requests(spec, version=__version__)

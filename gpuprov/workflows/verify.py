@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver, NodeState
     from gpuprov.host.base import Host
+    from gpuprov.shapes.choices import GpuMode
     from gpuprov.shapes.verify import NodeReport
     from gpuprov.shapes.watch import Change
-    from gpuprov.spec.models import GpuMode
     from gpuprov.verify.models import Expectation
 
     ObserveGpus = Callable[[GpuMode], HostGpus]

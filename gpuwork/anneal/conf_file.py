@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Final
 from gpuprov.shapes.base import changed
 from gpuprov.shapes.faults import Fault
 from gpuprov.shapes.scalar import read_scalar
-from gpuprov.shapes.written import Manner, Value, read_yaml
+from gpuprov.shapes.written import Manner, read_yaml
 from gpuwork.untrusted_files import read_limited
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from gpuprov.shapes.values import Value
 
     Read = tuple[dict[str, tuple[object, int | None]], list[Fault]]
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, cast, get_args
+from typing import TYPE_CHECKING, Any, Final, cast, get_args
 
 from gpuprov.shapes.faults import Fault
-from gpuprov.shapes.written import Manner, Value
+from gpuprov.shapes.written import Manner
 from gpuprov.shapes.written import read_yaml as read_values
+
+if TYPE_CHECKING:
+    from gpuprov.shapes.values import Value
 from gpuwork.grid.draft import Draw, DrawKind, GridDraft, Headings, Sampling, WrittenValue
 from gpuwork.grid.values import ALLOWED, Foreign, as_value, name_fault, value_fault
 

@@ -40,8 +40,8 @@ from gpuprov.planes.registry import PLAIN
 from gpuprov.provision.kept_bases import import_name
 from gpuprov.provision.recipe import image_recipe
 from gpuprov.provision.rootfs import default_cache, ensure_rootfs
+from gpuprov.shapes.cluster_spec import ImageSpec
 from gpuprov.shapes.node import Attachment
-from gpuprov.spec.models import ImageSpec
 from tests.fakes.driver import FakeDriver
 from tests.fakes.engine import Command, FakeEngine, FakeImage
 from tests.only_run import one_at_a_time

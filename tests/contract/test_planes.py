@@ -33,8 +33,8 @@ from gpuprov.planes.worker.facts import BROKER
 from gpuprov.provision.plane_recipe import Init
 from gpuprov.provision.recipe import COMMON_ROLES
 from gpuprov.shapes.base import changed
+from gpuprov.shapes.cluster_spec import ClusterSpec, NodesSpec
 from gpuprov.shapes.node import CharDevice
-from gpuprov.spec.models import ClusterSpec, NodesSpec
 from gpuprov.spec.shared_folder import share_mount
 from gpuprov.spec.spec_error import SpecError
 from gpuprov.verify.models import Expectation, Observation

@@ -18,7 +18,7 @@ from gpuprov.core.fingerprint import short
 from gpuprov.core.group_files import LOCK_FOLDER
 from gpuprov.host.local import LocalHost
 from gpuprov.planes.registry import PLAIN
-from gpuprov.spec.models import ClusterSpec, ImageSpec, NodesSpec
+from gpuprov.shapes.cluster_spec import ClusterSpec, ImageSpec, NodesSpec
 from tests.e2e.conftest import lxd, output
 from tests.e2e.places import MARK
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from gpuprov.host.overlay_plan import OverlayRequest
     from gpuprov.host.remote.hosts import Hosts
     from gpuprov.host.survey import EngineDoor
-    from gpuprov.spec.models import GpuMode
+    from gpuprov.shapes.choices import GpuMode
 
 
 @dataclass

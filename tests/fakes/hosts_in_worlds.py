@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from gpuprov.gpu.models import HostGpus
     from gpuprov.host.base import Host
     from gpuprov.host.remote.ask import MemberRequest
-    from gpuprov.spec.models import GpuMode
+    from gpuprov.shapes.choices import GpuMode
     from tests.conftest import Recording
 
 SINCE = "2026-11-23T18:00:00Z"

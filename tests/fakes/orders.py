@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from typing import Any
 
-from gpuprov.cluster.node_order import NodeOrder
-from gpuprov.spec.gpu_order import GpuOrder
+from gpuprov.shapes.gpu_order import GpuOrder
+from gpuprov.shapes.node_order import NodeOrder
 
-_ASKED = {field.name for field in fields(GpuOrder)} - {"per_node"}
+_ASKED = {*GpuOrder.__struct_fields__} - {"per_node"}
 
 
 def nested(*, gpus: str | None = None, **more: Any) -> dict[str, Any]:

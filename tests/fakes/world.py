@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from gpuprov.cluster.images import node_recipe
@@ -13,7 +12,7 @@ from gpuprov.planes.registry import PLANES, ROLES
 from gpuprov.planes.slurm.munge import LABEL_MUNGE_OWNER
 from gpuprov.provision.recipe_record import dump_recipe_record, record_recipe
 from gpuprov.shapes.base import changed
-from gpuprov.spec.models import ClusterSpec, GpuSpec, NodesSpec
+from gpuprov.shapes.cluster_spec import ClusterSpec, GpuSpec, NodesSpec
 from gpuprov.spec.serialize import dump_spec, load_spec_json
 from gpuprov.spec.shared_folder import ACCOUNT_UID
 from gpuprov.workflows.cluster_down import cluster_down
@@ -133,7 +132,7 @@ class World:
 
     def spec(self, count: int = 3, *, sharing: Sharing = "shared", per_node: int = 1, **more: Any) -> ClusterSpec:
         nodes = NodesSpec(count=count)
-        return replace(ClusterSpec(nodes=nodes, gpus=GpuSpec(per_node=per_node, sharing=sharing)), **more)
+        return changed(ClusterSpec(nodes=nodes, gpus=GpuSpec(per_node=per_node, sharing=sharing)), **more)
 
     def up(self, count: int = 3, *, keep: bool = False, spec: ClusterSpec | None = None) -> UpResult:
         order = UpOrder(spec=spec or self.spec(count), keep_on_failure=keep)
@@ -156,7 +155,7 @@ class World:
     def record(self, **values: Any) -> None:
         """Have the recorded spec of the cluster say something else."""
         network = next(one for one in self.engine.networks.values() if LABEL_SPEC in one.labels)
-        text = dump_spec(replace(load_spec_json(network.labels[LABEL_SPEC], cluster="lab"), **values))
+        text = dump_spec(changed(load_spec_json(network.labels[LABEL_SPEC], cluster="lab"), **values))
         self.engine.networks[network.name] = changed(network, labels={**network.labels, LABEL_SPEC: text})
 
     def down(self, *, purge: bool = False) -> Outcome:

@@ -11,10 +11,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from gpuprov.core.names import BRIDGES, DEFAULT_BRIDGE, DEFAULT_CLUSTER, DEFAULT_PRIVATE_BRIDGE
+from gpuprov.core.names import BRIDGES
 from gpuprov.core.units import GIB, MIB
 from gpuprov.planes.slurm.facts import ready_states, slurm_facts
-from gpuprov.spec.models import ImageSpec, NodesSpec
+from gpuprov.shapes.choices import DEFAULT_BRIDGE, DEFAULT_CLUSTER, DEFAULT_PRIVATE_BRIDGE
+from gpuprov.shapes.cluster_spec import ImageSpec, NodesSpec
 from gpuprov.spec.suites import SUITES
 from gpuprov.workflows.prepare_host import HostOrder
 from tests.sources import nodes_of, parsed
@@ -52,7 +53,7 @@ def test_no_suite_and_no_role_is_named_twice() -> None:
         for node in nodes_of(parsed(path)):
             if isinstance(node, ast.Constant) and node.value in homes:
                 homes[node.value].add(str(path.relative_to(ROOT / "gpuprov")))
-    usual = {"spec/models.py"}  # what a spec that says nothing has
+    usual = {"shapes/cluster_spec.py"}  # what a spec that says nothing has
     assert homes.pop(ImageSpec().base) == {"spec/suites.py", *usual}
     # The role has the name of its key in documents and specs, of its checks' layer and fact, and of a folder.
     words = {f"planes/slurm/{name}.py" for name in ("facts", "checks", "questions", "words")} | {"shapes/nodes.py"}
@@ -77,7 +78,7 @@ def test_no_default_name_and_no_unit_stands_twice() -> None:
             if (isinstance(value, str) and value in DEFAULTS) or is_unit(node):
                 found.append(str(path.relative_to(ROOT)))
     units = ["gpuprov/core/units.py", "gpuprov/shapes/limits.py"] * 2  # core is sent to hosts without the shapes
-    assert sorted(found) == sorted([*["gpuprov/core/names.py"] * 3, *units])
+    assert sorted(found) == sorted([*["gpuprov/shapes/choices.py"] * 3, *units])
 
 
 def is_unit(node: ast.AST) -> bool:

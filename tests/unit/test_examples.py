@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from gpuprov.core.names import DEFAULT_CLUSTER
 from gpuprov.planes.registry import load_draft
+from gpuprov.shapes.choices import DEFAULT_CLUSTER
 from tests.suggestions import parse
 
 ROOT = Path(__file__).parents[2]

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuprov.spec.models import ClusterSpec
+from gpuprov.shapes.cluster_spec import ClusterSpec
 
 ROOT = Path(__file__).parents[2]
 LEDGER = "build/reliability.jsonl"

@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING, Any, cast
 from gpuprov.cluster.find_engine import engine_of_cluster
 from gpuprov.cluster.state import observe_cluster
 from gpuprov.core.errors import UsageError
-from gpuprov.core.names import DEFAULT_CLUSTER, check_cluster_name, name_cluster
+from gpuprov.core.names import check_cluster_name, name_cluster
 from gpuprov.host.survey import default_engine
 from gpuprov.planes.across.leaving import SPARE_JOBS, JobsPolicy
 from gpuprov.planes.registry import load_draft
+from gpuprov.shapes.base import changed
+from gpuprov.shapes.choices import DEFAULT_CLUSTER
+from gpuprov.shapes.cluster_spec import ClusterSpec
+from gpuprov.shapes.gpu_order import GpuOrder
 from gpuprov.spec.draft import CHOOSABLE, SHARE, Draft
-from gpuprov.spec.gpu_order import GpuOrder, said_fields
-from gpuprov.spec.models import ClusterSpec
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,8 +26,7 @@ if TYPE_CHECKING:
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver
     from gpuprov.host.base import Host
-    from gpuprov.shapes.choices import Engine
-    from gpuprov.spec.models import GpuMode, Role
+    from gpuprov.shapes.choices import Engine, GpuMode, Role
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,7 +107,7 @@ def resolve_spec(driver: Driver, order: ClusterOrder) -> tuple[Draft, ClusterSta
     state = observe_cluster(driver, name)
     if order.file is not None:
         draft = load_draft(order.file)
-        draft = replace(draft, spec=replace(draft.spec, name=name))
+        draft = replace(draft, spec=changed(draft.spec, name=name))
     else:
         recorded = state.spec
         draft = Draft(spec=recorded) if recorded else Draft(spec=ClusterSpec(name=name), left=CHOOSABLE)
@@ -115,10 +116,10 @@ def resolve_spec(driver: Driver, order: ClusterOrder) -> tuple[Draft, ClusterSta
     }
     if asked:
         _refuse_other_networks(state, asked)
-    changed = _with_order(draft, order, asked)
-    changed = replace(changed, spec=replace(changed.spec, engine=cast("Engine", driver.name)))
-    _refuse_hosts(changed.spec)
-    return changed, state
+    draft = _with_order(draft, order, asked)
+    draft = replace(draft, spec=changed(draft.spec, engine=cast("Engine", driver.name)))
+    _refuse_hosts(draft.spec)
+    return draft, state
 
 
 def resolve_spanning(order: ClusterOrder, engine: str | None, recorded: ClusterSpec | None) -> Draft | None:
@@ -135,7 +136,7 @@ def resolve_spanning(order: ClusterOrder, engine: str | None, recorded: ClusterS
     """
     if order.file is not None:
         draft = load_draft(order.file)
-        draft = replace(draft, spec=replace(draft.spec, name=resolve_name(order)))
+        draft = replace(draft, spec=changed(draft.spec, name=resolve_name(order)))
     elif recorded is not None:
         draft = Draft(spec=recorded)
     else:
@@ -147,25 +148,25 @@ def resolve_spanning(order: ClusterOrder, engine: str | None, recorded: ClusterS
         _refuse_differing(recorded, asked)
     draft = _with_order(draft, order, asked)
     if engine is not None:
-        draft = replace(draft, spec=replace(draft.spec, engine=cast("Engine", engine)), engine_open=False)
+        draft = replace(draft, spec=changed(draft.spec, engine=cast("Engine", engine)), engine_open=False)
     return draft
 
 
 def _with_order(draft: Draft, order: ClusterOrder, asked: Mapping[str, Any]) -> Draft:
     """A draft with what else is ordered; `asked` of its network."""
     spec = draft.spec
-    nodes, network = spec.nodes, replace(spec.network, **asked)
+    nodes, network = spec.nodes, changed(spec.network, **asked)
     if order.count is not None:
-        nodes = replace(nodes, count=order.count)
+        nodes = changed(nodes, count=order.count)
     if order.role is not None:
-        nodes = replace(nodes, role=order.role)
-    gpus = replace(spec.gpus, **said_fields(order.gpus))
+        nodes = changed(nodes, role=order.role)
+    gpus = changed(spec.gpus, **order.gpus.said)
     if order.gpu_mode is not None:
-        gpus = replace(gpus, mode=order.gpu_mode)
+        gpus = changed(gpus, mode=order.gpu_mode)
     share = spec.share if order.share is None else order.share
-    changed = replace(spec, nodes=nodes, gpus=gpus, network=network, share=share)
+    spec = changed(spec, nodes=nodes, gpus=gpus, network=network, share=share)
     said = {f"network.{key}" for key in asked} | ({SHARE} if order.share is not None else set())
-    return replace(draft, spec=changed, left=draft.left - said)
+    return replace(draft, spec=spec, left=draft.left - said)
 
 
 def read_share(said: str | None) -> bool | str | None:
@@ -189,7 +190,7 @@ def _refuse_other_networks(state: ClusterState, asked: Mapping[str, Any]) -> Non
 
 def _refuse_differing(settled: ClusterSpec, asked: Mapping[str, Any]) -> None:
     name = settled.name
-    if replace(settled.network, **asked) == settled.network:
+    if changed(settled.network, **asked) == settled.network:
         return
     has = ", ".join(f"{key} {getattr(settled.network, key)}" for key in asked)
     raise UsageError(

@@ -13,7 +13,7 @@ from gpuprov.core.errors import UsageError
 from gpuprov.core.names import name_cluster
 from gpuprov.drivers.base import LABEL_ROLE
 from gpuprov.planes.registry import planes_of
-from gpuprov.spec.models import ClusterSpec, JobsSpec
+from gpuprov.shapes.cluster_spec import ClusterSpec, JobsSpec
 
 if TYPE_CHECKING:
     from gpuprov.cluster.state import ClusterState

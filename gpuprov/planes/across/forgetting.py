@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpuprov.planes.registry import PLANES
-from gpuprov.spec.models import ClusterSpec
+from gpuprov.shapes.cluster_spec import ClusterSpec
 
 if TYPE_CHECKING:
     from gpuprov.cluster.state import ClusterState

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from gpuprov.core.rollback import Rollback
     from gpuprov.drivers.base import Driver
     from gpuprov.host.base import Host
-    from gpuprov.spec.models import ClusterSpec
+    from gpuprov.shapes.cluster_spec import ClusterSpec
 
 
 @dataclass(frozen=True, kw_only=True)

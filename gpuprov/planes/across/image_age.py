@@ -13,7 +13,7 @@ from gpuprov.core.fingerprint import SHORT_LENGTH, short
 from gpuprov.core.names import fold, name_cluster
 from gpuprov.drivers.base import LABEL_ACCESS, LABEL_FINGERPRINT, LABEL_IMAGE, LABEL_RECIPE, LABEL_ROLE
 from gpuprov.provision.recipe_record import describe_lack, differences, read_recipe_record, record_recipe
-from gpuprov.spec.models import ClusterSpec
+from gpuprov.shapes.cluster_spec import ClusterSpec
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from gpuprov.drivers.base import Driver, NodeState
     from gpuprov.drivers.tar_stream import TarEntry
     from gpuprov.planes.base import QueueFolder
+    from gpuprov.shapes.cluster_spec import ClusterSpec
     from gpuprov.shapes.engine import ImageState
-    from gpuprov.spec.models import ClusterSpec
 
 _MOST_BYTES: Final = 256 * MIB
 _MOST_ENTRIES: Final = 200_000

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
     from gpuprov.cluster.design import NodeDesign
     from gpuprov.cluster.network_plan import NetworkPlan
-    from gpuprov.cluster.node_order import NodeOrder
     from gpuprov.cluster.share import SharePlan
     from gpuprov.cluster.state import ClusterState
     from gpuprov.core.errors import GpuprovError
@@ -42,8 +41,9 @@ if TYPE_CHECKING:
     from gpuprov.gpu.allocate import Claims
     from gpuprov.gpu.models import HostGpus
     from gpuprov.host.base import Host
+    from gpuprov.shapes.cluster_spec import ClusterSpec
     from gpuprov.shapes.engine import ImageState
-    from gpuprov.spec.models import ClusterSpec
+    from gpuprov.shapes.node_order import NodeOrder
 
 
 @dataclass(frozen=True, kw_only=True)

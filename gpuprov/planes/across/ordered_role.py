@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 from gpuprov.core.errors import UsageError
 from gpuprov.core.names import name_cluster
 from gpuprov.planes.registry import PLAIN, plane_of
-from gpuprov.spec.models import ClusterSpec
+from gpuprov.shapes.cluster_spec import ClusterSpec
 
 if TYPE_CHECKING:
-    from gpuprov.cluster.node_order import NodeOrder
     from gpuprov.cluster.state import ClusterState
-    from gpuprov.spec.models import Role
+    from gpuprov.shapes.choices import Role
+    from gpuprov.shapes.node_order import NodeOrder
 
 
 def decide_role(order: NodeOrder, spec: ClusterSpec, state: ClusterState) -> Role:

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver, File, NodeState
     from gpuprov.host.base import Host
+    from gpuprov.shapes.cluster_spec import ClusterSpec
     from gpuprov.shapes.records import Replacement
-    from gpuprov.spec.models import ClusterSpec
 
 
 @contextmanager

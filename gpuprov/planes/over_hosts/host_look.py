@@ -22,10 +22,9 @@ from gpuprov.shapes.host import SeenEngine
 if TYPE_CHECKING:
     from gpuprov.drivers.base import Driver
     from gpuprov.host.base import Host
-    from gpuprov.shapes.choices import Engine
+    from gpuprov.shapes.choices import Engine, GpuMode
     from gpuprov.shapes.engine import EngineFacts
     from gpuprov.shapes.nodes import NodeRow
-    from gpuprov.spec.models import GpuMode
 
 
 def survey_host(host: Host, *, gpu_mode: GpuMode = "auto") -> HostDocument:

@@ -16,21 +16,21 @@ from gpuprov.cluster.state import observe_cluster, with_current_gpus
 from gpuprov.cluster.surroundings import Surroundings
 from gpuprov.cluster.whole import recorded_host, recorded_whole
 from gpuprov.planes.across.rows import found_rows, read_work
-from gpuprov.spec.addressing import NODES_MAX
-from gpuprov.spec.models import HostSpec
+from gpuprov.shapes.cluster_spec import HostSpec
+from gpuprov.shapes.limits import NODES_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from gpuprov.cluster.node_order import NodeOrder
     from gpuprov.cluster.state import ClusterState
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver
     from gpuprov.host.base import Host
+    from gpuprov.shapes.cluster_spec import ClusterSpec
     from gpuprov.shapes.members import Offer
+    from gpuprov.shapes.node_order import NodeOrder
     from gpuprov.shapes.nodes import NodeRow
     from gpuprov.shapes.whole import WholeCluster
-    from gpuprov.spec.models import ClusterSpec
 
 
 @dataclass(frozen=True, kw_only=True)

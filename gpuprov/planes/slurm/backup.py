@@ -13,7 +13,7 @@ from gpuprov.spec.shared_folder import KEPT, ServiceFolder, folder_of
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from gpuprov.spec.models import ClusterSpec
+    from gpuprov.shapes.cluster_spec import ClusterSpec
     from gpuprov.spec.rule import Found
 
 _KEY: Final = "slurm.backup"

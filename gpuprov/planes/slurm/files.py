@@ -19,8 +19,8 @@ from gpuprov.render.templates import render
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from gpuprov.shapes.cluster_spec import ClusterSpec
     from gpuprov.shapes.whole import Member
-    from gpuprov.spec.models import ClusterSpec
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -36,9 +36,9 @@ if TYPE_CHECKING:
     from gpuprov.planes.work.job_desk import JobDesk
     from gpuprov.planes.work.job_room import JobRoom
     from gpuprov.provision.plane_recipe import Init
+    from gpuprov.shapes.cluster_spec import ClusterSpec
     from gpuprov.shapes.engine import ImageState
     from gpuprov.shapes.whole import Member
-    from gpuprov.spec.models import ClusterSpec
     from gpuprov.spec.shared_folder import ServiceFolder
     from gpuprov.verify.models import Expectation, Rule
 

@@ -15,8 +15,8 @@ from gpuprov.planes.work.job_answers import read_jobs, read_log_piece, read_show
 from gpuprov.planes.work.node_program import ANSWER_S, NodeProgram, NotEnded
 from gpuprov.planes.work.work_place import desk_argv
 from gpuprov.shapes.base import changed, encode
+from gpuprov.shapes.cluster_spec import JobsSpec
 from gpuprov.spec.job_order import fill_order
-from gpuprov.spec.models import JobsSpec
 from gpuprov.spec.spec_error import SpecError
 
 if TYPE_CHECKING:

@@ -56,9 +56,9 @@ if TYPE_CHECKING:
     from gpuprov.planes.work.job_desk import JobDesk
     from gpuprov.planes.work.job_room import JobRoom
     from gpuprov.planes.work.queue_page import QueuePage
+    from gpuprov.shapes.cluster_spec import ClusterSpec
     from gpuprov.shapes.engine import ImageState
     from gpuprov.shapes.whole import Member
-    from gpuprov.spec.models import ClusterSpec
     from gpuprov.spec.rule import Found
     from gpuprov.verify.models import Expectation, Rule
 

@@ -39,11 +39,11 @@ if TYPE_CHECKING:
     from gpuprov.host.remote.hosts import Hosts
     from gpuprov.host.remote.machine import RemoteMachine
     from gpuprov.planes.across.leaving import JobsPolicy
+    from gpuprov.shapes.cluster_spec import ClusterSpec, HostSpec
     from gpuprov.shapes.whole import Member, WholeCluster
     from gpuprov.spanning.parts.hosts_leaving import LeavingHosts
     from gpuprov.spanning.parts.over_hosts import SpanningCluster
     from gpuprov.spec.draft import Draft
-    from gpuprov.spec.models import ClusterSpec, HostSpec
 
 _NOTHING: Final = "nothing was changed: a new cluster needs all its hosts"
 

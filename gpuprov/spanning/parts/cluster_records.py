@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from gpuprov.host.remote.hosts import Hosts
     from gpuprov.host.remote.machine import RemoteMachine
     from gpuprov.planes.over_hosts.host_part import HostPart
+    from gpuprov.shapes.cluster_spec import ClusterSpec
     from gpuprov.shapes.whole import WholeCluster
-    from gpuprov.spec.models import ClusterSpec
 
     Record = tuple[ClusterSpec | None, WholeCluster | None]
 

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from gpuprov.host.remote.several import HostAnswer
     from gpuprov.planes.over_hosts.host_part import HostPart
     from gpuprov.shapes.base import Told
+    from gpuprov.shapes.cluster_spec import ClusterSpec, HostSpec
     from gpuprov.shapes.whole import Member, WholeCluster
-    from gpuprov.spec.models import ClusterSpec, HostSpec
 
 
 AWAY: Final[RowStatus] = "unreachable"  # the status of nodes on a host that does not answer

@@ -9,14 +9,15 @@ from gpuprov.cluster.choice import Taken, choose
 from gpuprov.cluster.overlay_request import agree_mtu
 from gpuprov.cluster.share_look import SHARING_HOSTS
 from gpuprov.core.errors import HostNotReady, UsageError
+from gpuprov.shapes.base import changed
 from gpuprov.spec.draft import SHARE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from gpuprov.shapes.cluster_spec import ClusterSpec, HostSpec
     from gpuprov.spanning.parts.over_hosts import SpanningCluster
     from gpuprov.spec.draft import Draft
-    from gpuprov.spec.models import ClusterSpec, HostSpec
 
 
 def settle_spanning(draft: Draft, seen: SpanningCluster) -> ClusterSpec:
@@ -34,7 +35,7 @@ def settle_spanning(draft: Draft, seen: SpanningCluster) -> ClusterSpec:
         )
     if SHARE in draft.left:
         share = seen.spec.share if seen.spec else False
-        draft = replace(draft, spec=replace(draft.spec, share=share), left=draft.left - {SHARE})
+        draft = replace(draft, spec=changed(draft.spec, share=share), left=draft.left - {SHARE})
     if seen.spec:
         spec = draft.filled(seen.spec)
     else:
@@ -44,11 +45,11 @@ def settle_spanning(draft: Draft, seen: SpanningCluster) -> ClusterSpec:
     if overlay.type != "none":
         before = seen.spec.network.overlay if seen.spec else overlay
         known = before.mtu if before.encryption == overlay.encryption else None
-        overlay = replace(overlay, mtu=overlay.mtu or known)
-        spec = replace(spec, network=replace(spec.network, overlay=overlay))
+        overlay = changed(overlay, mtu=overlay.mtu or known)
+        spec = changed(spec, network=changed(spec.network, overlay=overlay))
         mtu = agree_mtu(spec, {host: part.mtu for host, part in seen.parts.items()})
-        spec = replace(spec, network=replace(spec.network, overlay=replace(overlay, mtu=mtu)))
-    return replace(spec, hosts=hosts)
+        spec = changed(spec, network=changed(spec.network, overlay=changed(overlay, mtu=mtu)))
+    return changed(spec, hosts=hosts)
 
 
 def _settled_host(host: HostSpec, draft: Draft, seen: SpanningCluster) -> HostSpec:
@@ -63,10 +64,10 @@ def _settled_host(host: HostSpec, draft: Draft, seen: SpanningCluster) -> HostSp
                 f"`hosts: [{{name: {host.name}, engine: {part.engine}}}]` in the spec",
             )
         spoken = host.engine or (None if not draft.engine_open else part.engine)
-        return replace(host, engine=spoken, internal_ip=host.internal_ip or part.address or None)  # type: ignore[arg-type]
+        return changed(host, engine=spoken, internal_ip=host.internal_ip or part.address or None)
     if recorded is None:
         return host
-    return replace(host, engine=host.engine or recorded.engine, internal_ip=host.internal_ip or recorded.internal_ip)
+    return changed(host, engine=host.engine or recorded.engine, internal_ip=host.internal_ip or recorded.internal_ip)
 
 
 def _all_taken(found: Iterable[Taken]) -> Taken:

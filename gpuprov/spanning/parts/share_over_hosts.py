@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 
     from gpuprov.core.reporter import Reporter
     from gpuprov.host.remote.hosts import Hosts
+    from gpuprov.shapes.cluster_spec import ClusterSpec
     from gpuprov.shapes.orders import ShareAct
     from gpuprov.spanning.parts.over_hosts import SpanningCluster
-    from gpuprov.spec.models import ClusterSpec
 
 
 def prove_new_share(spec: ClusterSpec, seen: SpanningCluster, hosts: Hosts, reporter: Reporter) -> bool:

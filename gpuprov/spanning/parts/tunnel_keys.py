@@ -19,9 +19,9 @@ from gpuprov.spec.overlay import vni_of
 if TYPE_CHECKING:
     from gpuprov.host.remote.hosts import Hosts
     from gpuprov.shapes.base import Told
+    from gpuprov.shapes.cluster_spec import ClusterSpec
     from gpuprov.shapes.whole import WholeCluster
     from gpuprov.spanning.parts.over_hosts import SpanningCluster
-    from gpuprov.spec.models import ClusterSpec
 
 
 def with_tunnels(spec: ClusterSpec, seen: SpanningCluster) -> WholeCluster:

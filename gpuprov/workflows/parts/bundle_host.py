@@ -18,7 +18,7 @@ from gpuprov.host.record import take_record
 from gpuprov.host.system_logs import read_kernel_lines, read_unit_journal
 from gpuprov.shapes.base import write
 from gpuprov.shapes.bundle import Versions
-from gpuprov.spec.models import ClusterSpec
+from gpuprov.shapes.cluster_spec import ClusterSpec
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -31,8 +31,8 @@ from gpuprov.gpu.models import MigInstance
 from gpuprov.host.local import LocalHost
 from gpuprov.host.survey import ANSWER_S
 from gpuprov.planes.registry import PLANES
+from gpuprov.shapes.cluster_spec import ClusterSpec
 from gpuprov.shapes.verify import Check, NodeReport
-from gpuprov.spec.models import ClusterSpec
 from gpuprov.verify.probe import look_at_driver
 from tests.fakes.doors import door_of
 from tests.fakes.driver import FakeDriver

@@ -192,7 +192,7 @@ def silent_docker(stage: Stage) -> None:
 
 
 def small_subnet(stage: Stage) -> None:
-    spec = replace(stage.world.spec(2), network=replace(stage.world.spec(2).network, subnet="10.0.3.0/29"))
+    spec = changed(stage.world.spec(2), network=changed(stage.world.spec(2).network, subnet="10.0.3.0/29"))
     stage.world.up(spec=spec)
 
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpuprov.cli.main import main
-from gpuprov.spec.models import NodesSpec
+from gpuprov.shapes.base import changed
+from gpuprov.shapes.cluster_spec import NodesSpec
 from tests.fakes.doors import door_of
 from tests.fakes.driver import FakeDriver
 from tests.fakes.engine import FakeEngine
@@ -68,7 +69,7 @@ def place(world: World, monkeypatch: pytest.MonkeyPatch) -> Place:
     monkeypatch.setattr("tests.fakes.host.host_lock", place.lock)
     for name in ("plain", "slurm"):
         place.docker.images[name] = place.lxd.images[name]
-    world.up(spec=replace(world.spec(2), nodes=NodesSpec(count=2, role="plain")))
+    world.up(spec=changed(world.spec(2), nodes=NodesSpec(count=2, role="plain")))
     for node in place.lxd.nodes.values():
         node.snapshots["kept"] = {"files": {}}
     assert main(["-q", "stop", "c001"], host=world.host) == 0
@@ -130,7 +131,7 @@ def test_a_source_that_another_run_has_started_is_not_cloned(place: Place, capsy
 
 def up_with_three(place: Place) -> None:
     """Another run's."""
-    spec = replace(place.world.spec(3), engine="lxd", nodes=NodesSpec(count=3, role="plain"))
+    spec = changed(place.world.spec(3), engine="lxd", nodes=NodesSpec(count=3, role="plain"))
     place.world.up(spec=spec)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -10,6 +9,7 @@ import pytest
 from gpuprov.cli.main import main
 from gpuprov.cli.session import Session
 from gpuprov.drivers.base import ExecResult
+from gpuprov.shapes.base import changed
 from tests.fakes.slurm import FakeJob
 
 if TYPE_CHECKING:
@@ -220,7 +220,7 @@ def test_nodes_that_were_made_after_the_question_stay(
     terminal = Terminal(monkeypatch, "lab")
 
     def grow(*question: str, **words: Any) -> str:
-        lab.world.up(5, spec=replace(lab.world.spec(5), share=True))
+        lab.world.up(5, spec=changed(lab.world.spec(5), share=True))
         return Terminal.prompt(terminal, *question, **words)
 
     monkeypatch.setattr("click.prompt", grow)

@@ -11,7 +11,7 @@ import pytest
 
 from gpuprov.cli.main import main
 from gpuprov.drivers.base import LABEL_GPUS, ExecResult
-from gpuprov.spec.models import JobsSpec
+from gpuprov.shapes.cluster_spec import JobsSpec
 from tests.fakes.jobs_in_nodes import give_jobs
 from tests.schemas import validate
 from tests.unit.gpuwork.anneal.conftest import LINE, anneal, changed, read_npz

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import tarfile
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,7 +12,8 @@ from gpuprov.cli.main import main
 from gpuprov.core.errors import GpuprovError
 from gpuprov.core.redact import hide_secrets
 from gpuprov.drivers.base import LABEL_SPEC
-from gpuprov.spec.models import NodesSpec, WorkerSpec
+from gpuprov.shapes.base import changed
+from gpuprov.shapes.cluster_spec import NodesSpec, WorkerSpec
 from gpuprov.spec.validate import check_spec
 from gpuprov.workflows.bundle import Sources, make_bundle
 from gpuwork.broker import hide_password
@@ -51,7 +51,7 @@ def test_what_is_allowed_is_hidden_by_whoever_hides_passwords(typed: Typed, tmp_
 def test_nothing_shows_it(typed: Typed, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     world = typed.world
     spec = world.spec(nodes=NodesSpec(count=2, role="worker"), share=True)
-    world.up(spec=replace(spec, worker=WorkerSpec(broker=f"redis://:{PASSWORD}@10.1.1.1/0")))
+    world.up(spec=changed(spec, worker=WorkerSpec(broker=f"redis://:{PASSWORD}@10.1.1.1/0")))
     assert any(PASSWORD in network.labels.get(LABEL_SPEC, "") for network in world.driver.list_networks())
     file = tmp_path / "other.yaml"
     file.write_text(f"version: gpuprov/v1\nnodes: {{role: worker}}\nworker: {{broker: 'redis://:{PASSWORD}2@h'}}\n")

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from gpuprov.cli import spanning
-from gpuprov.cluster.node_order import NodeOrder
 from gpuprov.cluster.state import observe_cluster
 from gpuprov.core.errors import Unreachable, UsageError
 from gpuprov.core.reporter import Silent
 from gpuprov.drivers.base import LABEL_ORDER
 from gpuprov.host.remote.several import HostAnswer
+from gpuprov.shapes.node_order import NodeOrder
 from gpuprov.spanning.create_over_hosts import HostedOrder, create_over_hosts
 from gpuprov.workflows.remove_nodes import remove_nodes
 from tests.unit.cli.test_nodes_there import conf_of_all, lab, states, verbs, world

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import json
 import random
-from dataclasses import fields, replace
 from typing import TYPE_CHECKING
 
 import pytest
+from msgspec import structs
 
 from gpuprov.cli.main import main
-from gpuprov.cluster.node_order import NodeOrder
 from gpuprov.cluster.order_label import read_label, read_order, write_order
 from gpuprov.core.report_file import ReportFile
 from gpuprov.drivers import base
 from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_ORDER, LABEL_SPEC, NodeState
 from gpuprov.planes.slurm.munge import LABEL_MUNGE_OWNER
 from gpuprov.shapes.base import changed
+from gpuprov.shapes.node_order import NodeOrder
 from gpuprov.spec.serialize import dump_spec
 from gpuprov.workflows.bundle import Sources, make_bundle
 from tests.fakes.orders import node_order
@@ -203,7 +203,7 @@ def test_what_create_node_was_asked_for_is_read_back_or_is_nothing() -> None:
     node = NodeState(name="web", status="running", labels={LABEL_ORDER: write_order(order)})
     assert read_order(node) == order
     whole = json.loads(write_order(order))
-    for field in fields(NodeOrder):
+    for field in structs.fields(NodeOrder):
         for wrong in (7, [7], {"a": 1}, "\x00"):
             text = json.dumps({**whole, field.name: wrong})
             read = read_label(changed(node, labels={LABEL_ORDER: text}))
@@ -255,7 +255,7 @@ def test_what_each_gpu_has_may_be_typed_for_a_cluster(lab: Typed, capsys: pytest
 
 def test_a_recorded_spec_of_this_version_is_not_damaged(lab: Typed) -> None:
     recorded = lab.world.engine.networks["gpbr0"].labels[LABEL_SPEC]
-    assert dump_spec(replace(lab.world.spec(2), name="lab"))[:20] == recorded[:20]
+    assert dump_spec(changed(lab.world.spec(2), name="lab"))[:20] == recorded[:20]
 
 
 def test_a_damaged_record_on_a_network_of_before_does_not_come_back(

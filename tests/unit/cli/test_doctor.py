@@ -13,7 +13,7 @@ from gpuprov.shapes.doctor import Doctor, HostFinding, Need
 if TYPE_CHECKING:
     from gpuprov.core.reporter import Reporter
     from gpuprov.host.base import Host
-    from gpuprov.spec.models import ClusterSpec
+    from gpuprov.shapes.cluster_spec import ClusterSpec
 
 GOOD = HostFinding(id="kernel", status="ok", evidence="Linux 6.1")
 BAD = HostFinding(id="engine", status="fail", evidence="lxd is not running", fix="sudo gpuprov host prepare")

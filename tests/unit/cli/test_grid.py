@@ -15,7 +15,7 @@ import pytest
 from gpuprov.cli.main import main
 from gpuprov.core.errors import TimedOut
 from gpuprov.drivers.base import ExecResult
-from gpuprov.spec.models import JobsSpec
+from gpuprov.shapes.cluster_spec import JobsSpec
 from gpuprov.spec.spec_error import SpecError
 from tests.fakes.jobs_in_nodes import give_jobs
 from tests.schemas import validate

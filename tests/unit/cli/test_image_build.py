@@ -8,12 +8,12 @@ import pytest
 
 from gpuprov.cli.main import main
 from gpuprov.cluster.build_image import EnsuredImage
-from gpuprov.spec.models import ImageSpec
+from gpuprov.shapes.cluster_spec import ImageSpec
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from gpuprov.spec.models import ClusterSpec
+    from gpuprov.shapes.cluster_spec import ClusterSpec
     from tests.unit.cli.conftest import Typed
 
 

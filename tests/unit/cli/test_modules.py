@@ -15,8 +15,8 @@ import yaml
 from ansible_collections.gpuprov.cluster.plugins.doc_fragments.gpuprov import ModuleDocFragment
 from gpuprov.core.errors import UsageError
 from gpuprov.drivers.base import LABEL_ORDER, LABEL_SPEC, ExecResult
+from gpuprov.shapes.cluster_spec import GpuSpec
 from gpuprov.spec.gpu_order import CRITERIA
-from gpuprov.spec.models import GpuSpec
 from gpuprov.spec.serialize import load_spec_json
 from tests.fakes.slurm import FakeJob
 from tests.schemas import validate

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from gpuprov.cli.next_steps import next_steps
+from gpuprov.shapes.cluster_spec import ClusterSpec, NodesSpec
 from gpuprov.shapes.nodes import NodeRow
-from gpuprov.spec.models import ClusterSpec, NodesSpec
 
 SUBMIT = "gpuprov submit -- python3 -m smoke_kernels matmul"
 SRUN = (

@@ -10,7 +10,7 @@ from tests.unit.cli.test_spanning import AWAY
 
 if TYPE_CHECKING:
     from gpuprov.gpu.models import HostGpus
-    from gpuprov.spec.models import GpuMode
+    from gpuprov.shapes.choices import GpuMode
     from tests.unit.cli.test_spanning import Typing
 
 __all__ = ["lab"]

@@ -23,7 +23,7 @@ from gpuprov.drivers.base import File
 from gpuprov.planes.across.find_page import get_queue_page
 from gpuprov.planes.worker.facts import BROKER, FLOWER
 from gpuprov.planes.worker.files import page_password
-from gpuprov.spec.models import NodesSpec, WorkerSpec
+from gpuprov.shapes.cluster_spec import NodesSpec, WorkerSpec
 from gpuprov.workflows.queue_page import _require_answer
 from gpuprov.workflows.start_stop import stop_nodes
 from tests.fakes.driver import FakeDriver

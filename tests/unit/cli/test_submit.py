@@ -20,8 +20,8 @@ from gpuprov.drivers.base import LABEL_SPEC, ExecResult
 from gpuprov.host.local import LocalHost
 from gpuprov.host.survey import EngineDoor
 from gpuprov.shapes.base import changed, read
+from gpuprov.shapes.cluster_spec import JobsSpec
 from gpuprov.shapes.submitter import Submitter
-from gpuprov.spec.models import JobsSpec
 from tests.fakes.jobs_in_nodes import give_jobs
 from tests.schemas import validate
 
@@ -205,7 +205,7 @@ def test_nothing_is_submitted_without_the_limits_of_a_spec_that_cannot_be_read(h
     held.world.engine.networks["gpbr0"] = changed(network, labels=labels)
     what, evidence, fix = held.refused("submit", "--no-project", "--", "true")
     assert what == "the spec recorded with cluster lab cannot be read"
-    assert "work: unknown key" in evidence
+    assert "work: is not known; did you mean worker?" in evidence
     assert "gpuprov cluster up --name lab -f FILE" in fix
     assert held.jobs.orders() == []
     assert held.document("jobs")["jobs"] == []

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from dataclasses import replace
 from ipaddress import IPv4Interface
 from typing import TYPE_CHECKING
 
@@ -11,8 +10,9 @@ from gpuprov.cluster.choice import Holder, Taken, choose, describe_choice, refus
 from gpuprov.cluster.network_plan import network_requests
 from gpuprov.core.errors import NotOurs, UsageError
 from gpuprov.host.links import Link
+from gpuprov.shapes.base import changed
+from gpuprov.shapes.cluster_spec import ClusterSpec, NetworkSpec, NodesSpec, OverlaySpec
 from gpuprov.spec.draft import CHOOSABLE, NETWORK_VALUES, Draft
-from gpuprov.spec.models import ClusterSpec, NetworkSpec, NodesSpec, OverlaySpec
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -56,21 +56,21 @@ def chosen(found: Taken, *, said: Iterable[str] = (), spec: ClusterSpec = TWO) -
         (taken(["lo", "eth0", "gpbr0x"], ["127.0.0.1/8", "192.168.1.5/24"]), NETWORKS[1]),
         (taken(["gpbr0", "gpbr1"], LAB_LINKS), NETWORKS[2]),
         (taken(["gpbr0", "gpbr1", "gpbr3"], [*LAB_LINKS, "10.0.9.77/32"]), NETWORKS[3]),
-        (taken(["gpbr1"]), replace(NETWORKS[1], bridge="gpbr2", private_bridge="gpbr3")),
-        (taken(["lxcbr0"], ["10.0.3.1/24"]), replace(NETWORKS[2], bridge="gpbr0", private_bridge="gpbr1")),
-        (taken(["tun0"], ["10.0.5.128/25"]), replace(NETWORKS[2], bridge="gpbr0", private_bridge="gpbr1")),
+        (taken(["gpbr1"]), changed(NETWORKS[1], bridge="gpbr2", private_bridge="gpbr3")),
+        (taken(["lxcbr0"], ["10.0.3.1/24"]), changed(NETWORKS[2], bridge="gpbr0", private_bridge="gpbr1")),
+        (taken(["tun0"], ["10.0.5.128/25"]), changed(NETWORKS[2], bridge="gpbr0", private_bridge="gpbr1")),
     ],
     ids=lambda value: "" if isinstance(value, Taken) else str(value),  # sets have no order
 )
 def test_pairs_are_free(found: Taken, network: NetworkSpec) -> None:
     spec = chosen(found)
     assert spec.network == network
-    assert spec == replace(TWO, network=network)
+    assert spec == changed(TWO, network=network)
 
 
 def test_what_is_said_of_the_overlay_stays() -> None:
-    spec = replace(TWO, network=replace(TWO.network, overlay=OverlaySpec(vni=77)))
-    assert choose(Draft(spec=spec, left=CHOOSABLE), taken(["gpbr0", "gpbr1"], LAB_LINKS)).network == replace(
+    spec = changed(TWO, network=changed(TWO.network, overlay=OverlaySpec(vni=77)))
+    assert choose(Draft(spec=spec, left=CHOOSABLE), taken(["gpbr0", "gpbr1"], LAB_LINKS)).network == changed(
         NETWORKS[2], overlay=OverlaySpec(vni=77)
     )
 
@@ -92,7 +92,7 @@ def test_a_subnet_that_a_wider_route_covers_is_the_last_choice(routes: list[str]
 
 
 def test_what_is_said_stays_and_the_rest_keeps_clear_of_it() -> None:
-    spec = replace(TWO, network=replace(TWO.network, bridge="gpbr1", subnet="10.0.5.0/24"))
+    spec = changed(TWO, network=changed(TWO.network, bridge="gpbr1", subnet="10.0.5.0/24"))
     found = chosen(taken(["gpbr0", "gpbr1"], LAB_LINKS), said=["network.bridge", "network.subnet"], spec=spec).network
     assert (found.bridge, found.subnet) == ("gpbr1", "10.0.5.0/24")  # and refused, if somebody else has it
     assert (found.private_bridge, found.private_subnet) == ("gpbr3", "10.0.9.0/24")
@@ -114,7 +114,7 @@ def test_what_is_said_stays_and_the_rest_keeps_clear_of_it() -> None:
     ids=lambda value: "" if isinstance(value, Taken) else str(value),  # sets have no order
 )
 def test_the_names_of_nodes_are_unique(name: str, found: Taken, prefix: str) -> None:
-    spec = chosen(found, spec=replace(TWO, name=name))
+    spec = chosen(found, spec=changed(TWO, name=name))
     assert spec.nodes.prefix == prefix
     assert choose(Draft(spec=TWO, left=NETWORK_VALUES), found).nodes.prefix == "c"
 
@@ -133,7 +133,7 @@ def test_where_nothing_is_free_that_is_said(monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_choice_is_told_where_it_is_not_the_usual_one() -> None:
     draft = Draft(spec=TWO, left=CHOOSABLE)
     assert describe_choice(draft, TWO) == ""
-    told = describe_choice(draft, replace(TWO, network=NETWORKS[2], nodes=replace(TWO.nodes, prefix="two-")))
+    told = describe_choice(draft, changed(TWO, network=NETWORKS[2], nodes=changed(TWO.nodes, prefix="two-")))
     assert told.startswith("cluster two has gpbr2 instead of gpbr0, 10.0.7.0/24 instead of 10.0.3.0/24, ")
     assert "two-000 instead of c000" in told
 
@@ -160,7 +160,7 @@ def test_a_subnet_within_a_wider_route_can_be_had_by_who_asks_for_it() -> None:
 
 
 def test_a_large_subnet_within_which_the_host_has_an_address_is_refused() -> None:
-    large = replace(TWO, network=replace(TWO.network, subnet="10.9.0.0/16"))
+    large = changed(TWO, network=changed(TWO.network, subnet="10.9.0.0/16"))
     with pytest.raises(UsageError, match=r"10\.9\.0\.0/16 is in use") as caught:
         refuse_taken_networks(large, network_requests(large, version="1"), Taken(links=(link("10.9.1.2/8", "eth7"),)))
     assert caught.value.evidence == "10.9.1.2/8 on eth7"

@@ -10,7 +10,7 @@ from gpuprov.cluster.services import init_of
 from gpuprov.gpu.observe import observe
 from gpuprov.planes.registry import PLAIN
 from gpuprov.provision.kept_bases import Base, import_name
-from gpuprov.spec.models import ClusterSpec
+from gpuprov.shapes.cluster_spec import ClusterSpec
 from tests.contract import engines
 from tests.fakes.driver import FakeDriver
 from tests.fakes.engine import FakeEngine

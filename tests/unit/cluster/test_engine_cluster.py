@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,8 +15,9 @@ from gpuprov.cluster.surroundings import Surroundings
 from gpuprov.core.errors import NotOurs, UsageError
 from gpuprov.drivers.networks import NetworkState
 from gpuprov.planes.across.rows import list_rows
+from gpuprov.shapes.base import changed
+from gpuprov.shapes.cluster_spec import ClusterSpec, HostSpec
 from gpuprov.spec.draft import CHOOSABLE, Draft
-from gpuprov.spec.models import ClusterSpec, HostSpec
 from tests.fakes.engine import FakeNode
 
 if TYPE_CHECKING:
@@ -69,5 +69,5 @@ def test_a_network_that_other_hosts_of_the_cluster_have_is_free(world: World, jo
 
 def test_networks_tell_whether_their_cluster_spans_hosts() -> None:
     assert {request.labels["gpuprov.hosts"] for request in network_requests(SPANS, version="1")} == {"hoff,hinton"}
-    alone = network_requests(replace(SPANS, hosts=()), version="1")
+    alone = network_requests(changed(SPANS, hosts=()), version="1")
     assert not any("gpuprov.hosts" in request.labels for request in alone)

@@ -11,7 +11,7 @@ from gpuprov.core.errors import HostNotReady, UsageError
 from gpuprov.core.reporter import Silent
 from gpuprov.drivers.base import NodeRequest
 from gpuprov.drivers.networks import NetworkRequest
-from gpuprov.spec.models import ENGINES
+from gpuprov.shapes.choices import ENGINES
 from tests.fakes.doors import door_of, door_without
 from tests.fakes.driver import FakeDriver
 from tests.fakes.engine import FakeEngine, FakeImage

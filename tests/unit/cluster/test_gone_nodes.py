@@ -10,9 +10,9 @@ from gpuprov.cluster.replacements import dump_replacements
 from gpuprov.cluster.whole import dump_whole
 from gpuprov.drivers.base import LABEL_BEGUN, LABEL_CLUSTER, LABEL_MEMBERS, LABEL_REPLACED, LABEL_SPEC
 from gpuprov.drivers.networks import NetworkState
+from gpuprov.shapes.cluster_spec import ClusterSpec, NodesSpec
 from gpuprov.shapes.records import Replacement
 from gpuprov.shapes.whole import Member, WholeCluster
-from gpuprov.spec.models import ClusterSpec, NodesSpec
 from gpuprov.spec.serialize import dump_spec
 
 WEB = Member(name="web", address="", private_address="10.0.5.9", role="plain", host="hinton")

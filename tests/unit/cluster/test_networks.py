@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import signal
 import threading
-from dataclasses import replace
 from ipaddress import IPv4Interface
 from typing import TYPE_CHECKING
 from unittest.mock import patch
@@ -16,8 +15,8 @@ from gpuprov.core.errors import EngineError, UsageError
 from gpuprov.core.rollback import AGAIN, Rollback
 from gpuprov.drivers.base import LABEL_HOST_PORTS, LABEL_SPEC
 from gpuprov.shapes.base import changed
+from gpuprov.shapes.cluster_spec import ClusterSpec
 from gpuprov.shapes.node import Attachment
-from gpuprov.spec.models import ClusterSpec
 from gpuprov.workflows.cluster_up import preview_changes
 from gpuprov.workflows.start_stop import start_nodes
 from tests.fakes.driver import FakeDriver
@@ -95,7 +94,7 @@ def test_a_network_that_a_killed_run_left_without_its_address_is_completed(world
 def test_a_network_is_not_completed_with_a_subnet_that_it_was_not_made_for(world: World) -> None:
     for request in planned(world).create:
         world.driver.create_network(request)
-    other = replace(world.spec(), network=replace(world.spec().network, subnet="10.0.9.0/24"))
+    other = changed(world.spec(), network=changed(world.spec().network, subnet="10.0.9.0/24"))
     with pytest.raises(UsageError, match="differs from the spec"):
         plan_networks(other, observe_cluster(world.driver, "lab"), version="1")
 
@@ -142,7 +141,7 @@ def test_an_earlier_version_s_cluster_and_other_ports_of_the_host_are_told_and_m
     networks.update({name: changed(network, guarded=False) for name, network in networks.items()})
 
     def spec_with(*ports: int | str) -> ClusterSpec:
-        return replace(world.spec(1), network=replace(world.spec(1).network, host_ports=ports))
+        return changed(world.spec(1), network=changed(world.spec(1).network, host_ports=ports))
 
     def told(*ports: int | str) -> tuple[str, ...]:
         return preview_changes(world.driver, spec_with(*ports), world.host, reporter=world.reporter)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,9 +11,9 @@ from gpuprov.core.units import GIB
 from gpuprov.drivers.base import LABEL_LIMITS, NodeState
 from gpuprov.planes.slurm.files import Machine
 from gpuprov.shapes.base import changed
+from gpuprov.shapes.cluster_spec import NetworkSpec, NodesSpec
 from gpuprov.shapes.engine import EngineFacts
 from gpuprov.shapes.node import NodeLimits
-from gpuprov.spec.models import NetworkSpec, NodesSpec
 from gpuprov.workflows.cluster_up import UpOrder, preview_up
 
 if TYPE_CHECKING:
@@ -76,7 +75,7 @@ def test_a_limit_in_the_spec_is_for_all_nodes_and_what_they_were_given_comes_bac
     world.up(1)
     given = world.engine.nodes["c000"].limits
     spec = world.spec(1)
-    narrow = replace(spec, nodes=replace(spec.nodes, processes=300))
+    narrow = changed(spec, nodes=changed(spec.nodes, processes=300))
     planned = preview_up(world.driver, UpOrder(spec=narrow), world.host, reporter=world.reporter)
     assert planned.changes == (f"repair node c000: processes {given.processes} instead of 300",)
     world.up(spec=narrow)
@@ -87,9 +86,9 @@ def test_a_limit_in_the_spec_is_for_all_nodes_and_what_they_were_given_comes_bac
 
 def test_more_processes_for_all_clusters_than_the_host_has_are_warned_of_where_nodes_are_made(world: World) -> None:
     world.begin_with(2)  # each may have an eighth of 16,384 processes
-    other = replace(world.spec(1), name="other", nodes=NodesSpec(count=1, prefix="o", processes=13000))
+    other = changed(world.spec(1), name="other", nodes=NodesSpec(count=1, prefix="o", processes=13000))
     free = NetworkSpec(bridge="gpbr6", subnet="10.0.33.0/24", private_bridge="gpbr7", private_subnet="10.0.35.0/24")
-    other = replace(other, network=free)
+    other = changed(other, network=free)
     told = "17096 processes for 3 nodes together, of 16384 of the host: sudo sysctl -w kernel.pid_max=4194304"
 
     def said() -> list[str]:

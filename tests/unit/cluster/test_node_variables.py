@@ -11,7 +11,7 @@ import pytest
 
 from gpuprov.cluster.node_variables import PLAIN_FILE, SSH_FILE, has_own_variables, variable_files
 from gpuprov.core.waiting import Wait
-from gpuprov.spec.models import ClusterSpec, NodesSpec
+from gpuprov.shapes.cluster_spec import ClusterSpec, NodesSpec
 from gpuprov.spec.spec_error import SpecError
 from gpuprov.spec.validate import check_spec
 from gpuwork.child import ENDED_FIRST

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -17,15 +16,16 @@ from gpuprov.core.errors import NotOurs, UsageError
 from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_FINGERPRINT, LABEL_ORDER, NodeState
 from gpuprov.gpu.allocate import Claims, GpusTaken, Lease
 from gpuprov.gpu.observe import observe
+from gpuprov.shapes.base import changed
+from gpuprov.shapes.cluster_spec import ClusterSpec, GpuSpec, MountSpec, NodesSpec
 from gpuprov.spec.draft import CHOOSABLE, PREFIX
-from gpuprov.spec.models import ClusterSpec, GpuSpec, MountSpec, NodesSpec
 from tests.fakes.orders import node_order
 from tests.fakes.places import NOWHERE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from gpuprov.cluster.node_order import NodeOrder
+    from gpuprov.shapes.node_order import NodeOrder
 
 GPUS = observe(root=NOWHERE, mode="simulated", simulated_count=4)
 SPEC = ClusterSpec(nodes=NodesSpec(role="plain"))
@@ -50,7 +50,7 @@ def finished(order: NodeOrder) -> NodeState:
 def test_a_finished_node_of_the_same_order_was_made_by_it() -> None:
     order = ordered(gpus="2")
     assert made_by(order, state(finished(order))) == finished(order)
-    assert made_by(replace(order, gpu_mode="simulated"), state(finished(order))), "no part of what the node is"
+    assert made_by(changed(order, gpu_mode="simulated"), state(finished(order))), "no part of what the node is"
     unfinished = node(**{LABEL_CLUSTER: "lab", LABEL_ORDER: write_order(order)})
     for others in (state(), state(unfinished), state(finished(ordered(gpus="1"))), state(finished(ordered("c005")))):
         assert made_by(order, others) is None
@@ -106,7 +106,7 @@ def test_what_was_ordered_for_the_node_goes_over_the_spec_of_its_cluster() -> No
     assert (nodes.role, nodes.mounts, nodes.privileged) == ("plain", (one, two), True)
     assert nodes.environment == ("A=1", "B=2")
     assert with_order(spec, "slurm", None) == spec
-    privileged = replace(spec, nodes=replace(spec.nodes, privileged=True))
+    privileged = changed(spec, nodes=changed(spec.nodes, privileged=True))
     assert with_order(privileged, "slurm", ordered()).nodes.privileged
 
 
@@ -146,7 +146,7 @@ def place(*leases: Lease) -> Place:
 
 
 def test_a_design_has_the_gpus_that_were_ordered_else_those_of_the_cluster() -> None:
-    recorded = replace(SPEC, gpus=GpuSpec(per_node=2))
+    recorded = changed(SPEC, gpus=GpuSpec(per_node=2))
     uuids = tuple(unit.uuid for unit in GPUS.units)
     assert design_ordered(ordered(gpus="3"), SPEC, state(), place()).gpus == uuids[:3]
     assert design_ordered(ordered(), SPEC, state(recorded=recorded), place()).gpus == uuids[:2]

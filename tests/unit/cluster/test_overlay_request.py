@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,7 +9,8 @@ import pytest
 from gpuprov.cluster.overlay_request import agree_mtu, request_overlay, underlay_address
 from gpuprov.core.errors import HostNotReady, UsageError
 from gpuprov.host.overlay_plan import OverlayRequest
-from gpuprov.spec.models import ClusterSpec, HostSpec, NetworkSpec, OverlaySpec
+from gpuprov.shapes.base import changed
+from gpuprov.shapes.cluster_spec import ClusterSpec, HostSpec, NetworkSpec, OverlaySpec
 
 ADDRESSES = {"hoff": "10.9.0.1", "hinton": "10.9.0.2", "bengio": "10.9.0.3"}
 HOFF = HostSpec(name="hoff")
@@ -65,7 +65,7 @@ def test_an_mtu_that_does_not_fit_is_refused(mtu: int | None, underlay: int, fix
 
 def test_a_host_s_address_is_the_spec_s_or_that_at_which_ssh_reached_it() -> None:
     assert underlay_address(HOFF, "192.0.2.9 51000 10.9.0.1 22") == "10.9.0.1"
-    assert underlay_address(replace(HOFF, internal_ip="10.8.0.1"), "192.0.2.9 51000 10.9.0.1 22") == "10.8.0.1"
+    assert underlay_address(changed(HOFF, internal_ip="10.8.0.1"), "192.0.2.9 51000 10.9.0.1 22") == "10.8.0.1"
     for said in ("", "2001:db8::9 51000 2001:db8::1 22", "10.9.0.1"):
         with pytest.raises(UsageError, match="hoff on the network between the hosts is not known") as caught:
             underlay_address(HOFF, said)

@@ -20,9 +20,9 @@ from gpuprov.gpu.allocate import Claims, Lease, LeaseRequest, allocate, count_su
 from gpuprov.gpu.observe import observe
 from gpuprov.gpu.spec_order import request_of_spec
 from gpuprov.shapes.base import read, write
+from gpuprov.shapes.cluster_spec import ClusterSpec, GpuSpec, HostSpec, NodesSpec, PlacementSpec
 from gpuprov.shapes.members import Offer, Room
 from gpuprov.spec.addressing import node_name
-from gpuprov.spec.models import ClusterSpec, GpuSpec, HostSpec, NodesSpec, PlacementSpec
 from tests.fakes.places import NOWHERE
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from gpuprov.gpu.models import HostGpus
     from gpuprov.shapes.choices import Sharing
-    from gpuprov.spec.models import Strategy
+    from gpuprov.shapes.cluster_spec import Strategy
 
 PLANS = 10_000
 SHARINGS: tuple[Sharing, ...] = ("shared", "exclusive")

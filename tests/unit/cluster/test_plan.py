@@ -13,11 +13,11 @@ from gpuprov.core.errors import HostNotReady, UsageError
 from gpuprov.drivers.base import LABEL_FINGERPRINT, LABEL_GPUS
 from gpuprov.gpu.allocate import Claims
 from gpuprov.shapes.base import changed
-from gpuprov.spec.models import NodesSpec
+from gpuprov.shapes.cluster_spec import NodesSpec
 
 if TYPE_CHECKING:
     from gpuprov.gpu.models import HostGpus
-    from gpuprov.spec.models import ClusterSpec
+    from gpuprov.shapes.cluster_spec import ClusterSpec
     from tests.fakes.world import World
 
 
@@ -103,7 +103,7 @@ def test_kept_nodes_keep_their_gpus(world: World) -> None:
 def test_nodes_that_are_removed_leave_their_gpus_to_new_ones(world: World) -> None:
     spec = world.spec(4, sharing="exclusive")
     world.up(spec=spec)
-    planned = plan(world, replace(spec, nodes=replace(spec.nodes, prefix="d")), prune=True)
+    planned = plan(world, changed(spec, nodes=changed(spec.nodes, prefix="d")), prune=True)
     assert names(planned) == {"remove": ["c000", "c001", "c002", "c003"], "create": ["d000", "d001", "d002", "d003"]}
 
 

@@ -33,8 +33,8 @@ from gpuprov.drivers.networks import NetworkState
 from gpuprov.gpu.allocate import Claims
 from gpuprov.gpu.observe import observe
 from gpuprov.shapes.base import changed
+from gpuprov.shapes.cluster_spec import MountSpec
 from gpuprov.shapes.node import CharDevice, Mount, Setting
-from gpuprov.spec.models import MountSpec
 from gpuprov.spec.serialize import dump_spec, load_spec_json
 from tests.fakes.orders import node_order
 from tests.fakes.places import NOWHERE
@@ -131,7 +131,7 @@ def test_what_was_typed_is_read_and_written_again(engine: str) -> None:
     for node in state.nodes:
         letter = node.name[-1]
         if letter in TYPED:
-            mounts = tuple(replace(WORK, read_only=engine == "lxd") for _ in TYPED[letter].get("mounts", ()))
+            mounts = tuple(changed(WORK, read_only=engine == "lxd") for _ in TYPED[letter].get("mounts", ()))
             order = node_order(node.name, cluster=state.name, **{**TYPED[letter], "mounts": mounts})
             assert read_label(node) == ReadLabel(order=order)
             assert renew_text(node.labels[LABEL_ORDER]) == write_order(order) != node.labels[LABEL_ORDER]

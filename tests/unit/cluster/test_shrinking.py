@@ -11,9 +11,9 @@ from gpuprov.cluster.state import ClusterState
 from gpuprov.core.errors import UsageError
 from gpuprov.drivers.base import LABEL_FINGERPRINT, LABEL_ORDER, NodeState
 from gpuprov.shapes.base import changed
+from gpuprov.shapes.cluster_spec import ClusterSpec, NodesSpec
 from gpuprov.shapes.node import Mount
 from gpuprov.spec.draft import CHOOSABLE, Draft
-from gpuprov.spec.models import ClusterSpec, NodesSpec
 
 
 def node(name: str, *, ordered: bool = False, complete: bool = True) -> NodeState:

@@ -15,8 +15,8 @@ from gpuprov.cluster.whole import dump_whole, parse_whole
 from gpuprov.core.errors import EngineError, HostNotReady, UsageError
 from gpuprov.host.links import Link
 from gpuprov.shapes.base import changed, write
+from gpuprov.shapes.cluster_spec import ClusterSpec, HostSpec, NetworkSpec, OverlaySpec
 from gpuprov.shapes.whole import TunnelEnd, WholeCluster
-from gpuprov.spec.models import ClusterSpec, HostSpec, NetworkSpec, OverlaySpec
 from tests.fakes.tunnels import public_key
 
 ADDRESSES = {"hoff": "10.9.0.1", "hinton": "10.9.0.2", "bengio": "10.9.0.3"}

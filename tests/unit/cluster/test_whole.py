@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -18,8 +17,16 @@ from gpuprov.drivers.base import LABEL_HOST, LABEL_MEMBERS, LABEL_SPEC
 from gpuprov.planes.registry import ROLES
 from gpuprov.planes.slurm.files import Machine, render_slurm
 from gpuprov.shapes.base import changed
+from gpuprov.shapes.cluster_spec import (
+    ClusterSpec,
+    HostSpec,
+    MountSpec,
+    NetworkSpec,
+    NodesSpec,
+    OverlaySpec,
+    PlacementSpec,
+)
 from gpuprov.shapes.whole import Member, WholeCluster
-from gpuprov.spec.models import ClusterSpec, HostSpec, MountSpec, NetworkSpec, NodesSpec, OverlaySpec, PlacementSpec
 from gpuprov.spec.serialize import dump_spec
 from gpuprov.spec.validate import find_problems
 
@@ -62,12 +69,12 @@ def test_a_host_carries_out_the_spec_with_its_own_engine_and_by_the_private_netw
     local = Slice(spec=SPEC, host="hinton").local_spec
     assert (local.engine, Slice(spec=SPEC, host="hoff").local_spec.engine) == ("docker", "lxd")
     assert local.nodes.environment == ("NCCL_SOCKET_IFNAME=eth1", "A=1", "GLOO_SOCKET_IFNAME=eth0")
-    assert replace(local, engine=SPEC.engine, nodes=SPEC.nodes) == SPEC
+    assert changed(local, engine=SPEC.engine, nodes=SPEC.nodes) == SPEC
 
 
 def test_a_host_checks_the_sources_of_mounts_that_another_cannot(tmp_path: Path) -> None:
     mounts = (MountSpec(source="/data", target="/data"),)
-    spec = replace(SPEC, nodes=replace(SPEC.nodes, mounts=mounts))
+    spec = changed(SPEC, nodes=changed(SPEC.nodes, mounts=mounts))
     assert find_problems(spec, roles=ROLES, root=tmp_path) == []
     assert [one.where for one in find_problems(spec_alone(spec), roles=ROLES, root=tmp_path)] == [
         "nodes.mounts[0].source"
@@ -136,7 +143,7 @@ def test_every_host_tells_what_the_cluster_is_by_its_network_s_labels(world: Wor
     world.begin_with(1)
     state = observe_cluster(world.driver, "lab")
     assert (recorded_host(state), recorded_whole(state)) == ("", None)
-    labels = {LABEL_SPEC: dump_spec(replace(SPEC, name="lab")), LABEL_HOST: "hoff", LABEL_MEMBERS: dump_whole(WHOLE)}
+    labels = {LABEL_SPEC: dump_spec(changed(SPEC, name="lab")), LABEL_HOST: "hoff", LABEL_MEMBERS: dump_whole(WHOLE)}
     record_labels(world.driver, world.spec(1), labels, state)
     state = observe_cluster(world.driver, "lab")
     assert (recorded_host(state), recorded_whole(state), state.spec) == ("hoff", WHOLE, SPEC)

@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 
 from gpuprov.core.errors import UsageError
-from gpuprov.core.names import check_cluster_name, check_node_name, expand_names, fold, name_cluster, node_name
+from gpuprov.core.names import check_cluster_name, check_node_name, expand_names, fold, name_cluster
+from gpuprov.spec.addressing import node_name
 
 
 def test_a_node_is_numbered_with_three_digits_at_least() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 import jsonschema
@@ -12,9 +11,9 @@ import pytest
 from gpuprov.core.bundle_parts import as_json
 from gpuprov.documents.engine_state import spec_document
 from gpuprov.shapes.base import changed, write
+from gpuprov.shapes.cluster_spec import ClusterSpec, MountSpec
 from gpuprov.shapes.engine import FactsOfEngine
 from gpuprov.shapes.node import Attachment, Exposure, Mount
-from gpuprov.spec.models import ClusterSpec, MountSpec
 from gpuprov.workflows.parts.bundle_nodes import cluster_parts, engine_parts
 from tests.fakes.driver import FakeDriver
 from tests.fakes.engine import FakeNode
@@ -30,7 +29,7 @@ def parts(world: World, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     monkeypatch.setattr(FakeDriver, "name", "lxd")
     base = world.spec(1)
     mounts = (MountSpec(source=str(world.host.folder), target="/data"),)
-    world.up(spec=replace(base, nodes=replace(base.nodes, environment=("A=1", "DB_PASSWORD=x"), mounts=mounts)))
+    world.up(spec=changed(base, nodes=changed(base.nodes, environment=("A=1", "DB_PASSWORD=x"), mounts=mounts)))
     world.create("web", role="plain", gpus="none")
     world.driver.stop_node("web")
     world.driver.snapshot_node("web", "good")
@@ -88,12 +87,13 @@ def test_the_schemas_refuse_what_is_not_so(
 
 
 def test_the_schema_of_a_spec_names_every_key_that_a_spec_has() -> None:
-    described = SCHEMAS["gpuprov.cluster-spec/v1"]["$defs"]["spec"]["properties"]
-    spec = asdict(ClusterSpec())
-    assert described.keys() == spec.keys()
-    for name, part in spec.items():
-        if isinstance(part, dict):
-            assert described[name]["properties"].keys() == part.keys()
+    described = SCHEMAS["gpuprov.cluster-spec/v1"]["$defs"]
+    spec = write(ClusterSpec())
+    assert described["ClusterSpec"]["properties"].keys() == spec.keys()
+    for part in ("nodes", "gpus", "network", "image", "slurm", "worker", "jobs", "placement", "unreachable"):
+        name = type(getattr(ClusterSpec(), part)).__name__
+        assert described[name]["properties"].keys() == spec[part].keys()
+        assert all("description" in one for one in described[name]["properties"].values() if "$ref" not in one)
 
 
 def test_a_cluster_that_was_never_brought_up_has_no_spec() -> None:

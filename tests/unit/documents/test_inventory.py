@@ -17,7 +17,7 @@ from tests.fakes.host import fleet_of
 if TYPE_CHECKING:
     from gpuprov.drivers.base import Driver
     from gpuprov.gpu.models import HostGpus
-    from gpuprov.spec.models import GpuMode
+    from gpuprov.shapes.choices import GpuMode
     from tests.fakes.host import FakeHost
     from tests.fakes.world import World
 

@@ -19,7 +19,7 @@ from ansible_collections.gpuprov.cluster.plugins.doc_fragments.gpuprov import Mo
 from ansible_collections.gpuprov.cluster.plugins.module_utils import serve
 from gpuprov.drivers import registry
 from gpuprov.drivers.registry import REGISTRY, choose_engine
-from gpuprov.spec.models import DEFAULT_ENGINE, ENGINES
+from gpuprov.shapes.choices import DEFAULT_ENGINE, ENGINES
 
 if TYPE_CHECKING:
     from gpuprov.shapes.choices import Engine

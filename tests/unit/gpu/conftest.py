@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from gpuprov.gpu.models import HostGpus
     from gpuprov.gpu.nvml import NvmlReading
-    from gpuprov.spec.models import GpuMode
+    from gpuprov.shapes.choices import GpuMode
 
 VERSION = "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.95.05  Release Build  (dvs)\n"
 HOSTS = Path(__file__).parents[2] / "data" / "hosts"

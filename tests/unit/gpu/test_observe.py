@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from gpuprov.gpu.nvml import NvmlReading
-    from gpuprov.spec.models import GpuMode
+    from gpuprov.shapes.choices import GpuMode
 
     Recorded = Callable[[str], Any]
 

@@ -10,7 +10,8 @@ from gpuprov.core.units import GIB
 from gpuprov.gpu.models import MigInstance
 from gpuprov.gpu.observe import observe
 from gpuprov.gpu.order import GpuDefault, describe_unfit, inner_environment, resolve_order
-from gpuprov.spec.gpu_order import CRITERIA, GpuOrder, parse_memory
+from gpuprov.shapes.gpu_order import GpuOrder
+from gpuprov.spec.gpu_order import CRITERIA, parse_memory
 from tests.fakes.orders import nested
 
 if TYPE_CHECKING:

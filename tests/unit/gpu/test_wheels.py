@@ -13,7 +13,7 @@ from gpuprov.gpu.observe import observe
 from gpuprov.gpu.wheels import explain_unserved, find_wheels, image_wheels
 from gpuprov.planes.registry import PLAIN
 from gpuprov.provision.recipe import REQUIREMENTS
-from gpuprov.spec.models import ClusterSpec
+from gpuprov.shapes.cluster_spec import ClusterSpec
 from tests.fakes.places import NOWHERE
 
 CAPABILITIES: dict[str, tuple[int, int] | None] = {

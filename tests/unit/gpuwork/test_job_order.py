@@ -15,8 +15,8 @@ from gpuwork.jobs.order import MOST_BYTES, parse_order
 from tests.unit.gpuwork.conftest import render_order
 
 SCHEMA = "gpuprov.job-order/v1"
-KNOWN = "arguments, at_most, command, count, function, gpus, memory_bytes, name, project, retries, schema"
-KNOWN += ", time_limit_s, version"
+KNOWN = "schema, version, command, function, arguments, project, name, count, at_most, time_limit_s, memory_bytes"
+KNOWN += ", gpus, retries"
 
 
 def faults_of(content: bytes | dict[str, Any]) -> list[str]:
@@ -94,13 +94,13 @@ def test_all_faults_are_told_at_once() -> None:
             "function": "app.tasks",
         }
     ) == [
-        f"order: 'comand': is not known (allowed: {KNOWN})",
+        f"order: comand: is not known; did you mean command? (allowed: {KNOWN})",
         "order: name: is 'a b' (allowed: letters, digits, . _ and -, 64 at most)",
         "order: project: is 'relative' (allowed: the absolute path of a folder)",
         "order: count: is 0 (allowed: 1 to 10,000)",
-        "order: at_most: is True (allowed: 1 to 10,000)",
-        "order: time_limit_s: is 1.5 (allowed: 1 to 31,536,000 seconds)",
-        "order: memory_bytes: is '1G' (allowed: 1 MiB to 1 PiB)",
+        "order: at_most: is true (allowed: a whole number, 1 to 10,000, or null)",
+        "order: time_limit_s: is 1.5 (allowed: a whole number, 1 to 31,536,000 seconds, or null)",
+        "order: memory_bytes: is '1G' (allowed: a whole number, 1 MiB to 1 PiB, or null)",
         "order: gpus: is 65 (allowed: 0 to 64)",
         "order: retries: is -1 (allowed: 0 to 100)",
         "order: function: is 'app.tasks' (allowed: MODULE:FUNCTION, such as app.tasks:train)",
@@ -120,7 +120,7 @@ def test_all_faults_are_told_at_once() -> None:
         ({"command": ["true"], "at_most": 2}, "order: at_most: is given without a count"),
         ({"command": ["", "x"]}, "order: command: begins with an empty word"),
         ({"command": ["x\0"]}, "order: command: has a NUL character"),
-        ({"command": ["x", 1]}, "order: command[1]: is 1 (allowed: a text)"),
+        ({"command": ["x", 1]}, "order: command[1]: is 1 (use quotes if it is text) (allowed: text)"),
         (
             {"command": "true"},
             'order: command: is \'true\' (allowed: a list of words, such as ["python3", "train.py"])',
@@ -161,7 +161,7 @@ def test_one_fault(order: dict[str, Any], fault: str) -> None:
         (b"\xff\xfe\x00", "is not valid JSON"),
         (b'{"command": ["\\ud800"]}', "has text that is not UTF-8"),
         (b" " * (MOST_BYTES + 1), "has more than 1,048,576 bytes"),
-        (b"{}", "order: schema: is missing"),
+        (b"{}", "order: schema: is missing (allowed: gpuprov.job-order/v1)"),
     ],
 )
 def test_what_is_no_order_at_all(content: bytes, words: str) -> None:

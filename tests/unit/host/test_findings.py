@@ -30,9 +30,9 @@ from gpuprov.host.links import Link
 from gpuprov.host.lxcfs import LxcfsMount
 from gpuprov.host.survey import Survey
 from gpuprov.shapes.base import changed
+from gpuprov.shapes.cluster_spec import ClusterSpec
 from gpuprov.shapes.engine import EngineCluster, EngineFacts
 from gpuprov.shapes.node import NodeLimits
-from gpuprov.spec.models import ClusterSpec
 
 if TYPE_CHECKING:
     from gpuprov.shapes.choices import Engine

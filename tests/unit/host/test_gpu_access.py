@@ -28,7 +28,7 @@ from gpuprov.drivers.docker.connect import connect
 from gpuprov.gpu.allocate import Claims
 from gpuprov.host.gpu_findings import judge_access
 from gpuprov.shapes.base import changed
-from gpuprov.spec.models import ClusterSpec
+from gpuprov.shapes.cluster_spec import ClusterSpec
 from gpuprov.verify.checks.node import judge_lease
 from gpuprov.verify.models import Observation
 from tests.unit.drivers.test_docker_connect import daemon

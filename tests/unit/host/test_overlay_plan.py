@@ -17,7 +17,7 @@ from gpuprov.host.overlay_plan import (
     plan_overlay,
     plan_overlay_removal,
 )
-from gpuprov.spec.models import ClusterSpec, HostSpec, NetworkSpec, OverlaySpec
+from gpuprov.shapes.cluster_spec import ClusterSpec, HostSpec, NetworkSpec, OverlaySpec
 from gpuprov.spec.overlay import overlay_device, unencrypted_warning, vni_of
 
 REQUEST = OverlayRequest(

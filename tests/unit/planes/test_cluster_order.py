@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from gpuprov.gpu.models import HostGpus
-    from gpuprov.spec.models import GpuMode
+    from gpuprov.shapes.choices import GpuMode
 
 
 def no_gpus(_mode: GpuMode) -> HostGpus:

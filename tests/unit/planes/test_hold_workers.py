@@ -14,7 +14,7 @@ from gpuprov.core.process import describe_owner
 from gpuprov.drivers.base import ExecResult
 from gpuprov.planes.across.leaving import JobsPolicy
 from gpuprov.planes.registry import PLANES
-from gpuprov.spec.models import ClusterSpec, NodesSpec
+from gpuprov.shapes.cluster_spec import ClusterSpec, NodesSpec
 from gpuprov.workflows.cluster_down import cluster_down
 from gpuprov.workflows.cluster_up import preview_changes
 from gpuprov.workflows.remove_nodes import remove_nodes

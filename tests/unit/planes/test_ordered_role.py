@@ -11,11 +11,11 @@ from gpuprov.cluster.state import ClusterState
 from gpuprov.core.errors import UsageError
 from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_FINGERPRINT, LABEL_ROLE, NodeState
 from gpuprov.planes.across.ordered_role import decide_role, explain_plain, refuse_unreachable
-from gpuprov.spec.models import ClusterSpec, NodesSpec
+from gpuprov.shapes.cluster_spec import ClusterSpec, NodesSpec
 from tests.fakes.orders import node_order
 
 if TYPE_CHECKING:
-    from gpuprov.cluster.node_order import NodeOrder
+    from gpuprov.shapes.node_order import NodeOrder
 
 USUAL = ClusterSpec()
 PLAIN = ClusterSpec(nodes=NodesSpec(role="plain"))

@@ -14,7 +14,7 @@ from ansible_collections.gpuprov.cluster.plugins.module_utils import serve
 from gpuprov.core.errors import UsageError
 from gpuprov.planes.base import Plane
 from gpuprov.planes.registry import PLANES, ROLES, check_spec, plane_of, planes_of
-from gpuprov.spec.models import ClusterSpec, NodesSpec
+from gpuprov.shapes.cluster_spec import ClusterSpec, NodesSpec
 from gpuprov.spec.spec_error import SpecError
 
 ROOT = Path(__file__).parents[3]

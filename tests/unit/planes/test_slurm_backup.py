@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,8 +11,9 @@ from gpuprov.core.errors import UsageError
 from gpuprov.planes.base import Crew
 from gpuprov.planes.registry import check_spec, plane_of, service_folders, shared_mounts
 from gpuprov.planes.slurm.backup import controller_names, state_folder
+from gpuprov.shapes.base import changed
+from gpuprov.shapes.cluster_spec import ClusterSpec, HostSpec, MountSpec, NodesSpec, SlurmSpec
 from gpuprov.shapes.whole import Member
-from gpuprov.spec.models import ClusterSpec, HostSpec, MountSpec, NodesSpec, SlurmSpec
 from gpuprov.spec.serialize import dump_spec, load_spec_json
 from gpuprov.spec.shared_folder import KEPT
 from gpuprov.spec.spec_error import SpecError
@@ -116,7 +116,7 @@ def member(name: str, host: str = "", role: str = "slurm") -> Member:
 
 def crew(*members: Member) -> Crew:
     hosts = tuple(HostSpec(name=name) for name in ("hoff", "hinton"))
-    return Crew(spec=replace(spec(), hosts=hosts), members=members)
+    return Crew(spec=changed(spec(), hosts=hosts), members=members)
 
 
 def test_a_backup_on_the_controllers_host_is_refused_with_one_that_could_be_it() -> None:

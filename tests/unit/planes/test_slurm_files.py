@@ -12,9 +12,9 @@ from gpuprov.drivers.base import LABEL_ROLE
 from gpuprov.planes.slurm.facts import slurm_path
 from gpuprov.planes.slurm.files import Machine, render_slurm
 from gpuprov.shapes.base import changed
+from gpuprov.shapes.cluster_spec import ClusterSpec, NodesSpec, SlurmSpec
 from gpuprov.shapes.node import Attachment, CharDevice
 from gpuprov.shapes.whole import Member
-from gpuprov.spec.models import ClusterSpec, NodesSpec, SlurmSpec
 from tests.fakes.engine import FakeNode
 
 CASES = sorted((Path(__file__).parent / "data" / "slurm").iterdir())

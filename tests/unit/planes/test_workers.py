@@ -21,8 +21,8 @@ from gpuprov.planes.worker.page import PAGE_FILE
 from gpuprov.planes.worker.password import BROKER_FILE, read_password
 from gpuprov.planes.worker.services import describe_workers
 from gpuprov.shapes.base import read, write
+from gpuprov.shapes.cluster_spec import GpuSpec, JobsSpec, NodesSpec, WorkerSpec
 from gpuprov.shapes.workers import Worker, Workers
-from gpuprov.spec.models import GpuSpec, JobsSpec, NodesSpec, WorkerSpec
 from gpuprov.spec.spec_error import SpecError, in_spec
 from gpuprov.workflows.remove_nodes import remove_nodes
 from gpuprov.workflows.start_stop import stop_nodes

@@ -11,7 +11,7 @@ from gpuprov.assets import get_asset
 from gpuprov.planes.registry import PLANES
 from gpuprov.provision.plane_recipe import PlaneRecipe
 from gpuprov.provision.recipe import REQUIREMENTS, Recipe, image_recipe
-from gpuprov.spec.models import ImageSpec
+from gpuprov.shapes.cluster_spec import ImageSpec
 
 if TYPE_CHECKING:
     from pathlib import Path

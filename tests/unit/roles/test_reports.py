@@ -14,6 +14,8 @@ import pytest
 from gpuprov.gpu.facts import gpus_document, main
 from gpuprov.gpu.models import Gpu, HostGpus
 from gpuprov.gpu.observe import observe
+from gpuprov.shapes.base import read
+from gpuprov.shapes.lab import Lab
 from tests.schemas import validate
 
 TEMPLATE = Path(__file__).parents[3] / "templates" / "report" / "lab.json.j2"
@@ -63,6 +65,6 @@ def test_a_report_is_as_its_schema_says(of: dict[str, Any], verdict: str, tmp_pa
     if "gpu_facts" in of:
         of = {**of, "gpu_facts": gpus_document(HOST, tmp_path)}
     told = report(**of)
-    assert (validate(told), told["verdict"]) == ("gpuprov.lab/v1", verdict)
+    assert (validate(told), read(Lab, told).verdict) == ("gpuprov.lab/v1", verdict)
     with pytest.raises(jsonschema.ValidationError):
         validate({**told, "surprise": 1})

@@ -24,6 +24,7 @@ from gpuprov.host.remote.machine import RemoteMachine
 from gpuprov.host.remote.members import MemberProcesses
 from gpuprov.host.remote.several import require_all, work_on_hosts
 from gpuprov.shapes.base import raw, write
+from gpuprov.shapes.cluster_spec import ClusterSpec, GpuSpec, NodesSpec
 from gpuprov.shapes.host import Host
 from gpuprov.shapes.lines import Failure, Request, Result
 from gpuprov.shapes.nodes import ClusterStatus, Nodes
@@ -39,7 +40,6 @@ from gpuprov.shapes.orders import (
 from gpuprov.shapes.outcome import Changes, ClusterUp, Plan
 from gpuprov.shapes.verify import Report
 from gpuprov.spanning.hosts import ask_host, look_at_hosts, run_in_node_there
-from gpuprov.spec.models import ClusterSpec, GpuSpec, NodesSpec
 from gpuprov.spec.serialize import dump_spec
 from tests.fakes.member_orders import odd_order
 from tests.fakes.ssh import scripted_member

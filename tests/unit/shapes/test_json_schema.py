@@ -24,6 +24,10 @@ def test_the_schema_in_docs_is_that_of_the_shape(name: str) -> None:
     assert written == json_schema(documents()[name]), "write it again: python3 -m gpuprov.shapes.json_schema docs"
 
 
+def test_no_schema_is_written_by_hand() -> None:
+    assert {path.name.removesuffix(".schema.json") for path in DOCS.glob("*.schema.json")} == documents().keys()
+
+
 @pytest.mark.parametrize("name", documents())
 def test_no_key_was_lost_or_made_optional(name: str) -> None:
     schema, before = json_schema(documents()[name]), BEFORE.get(f"{name}.schema.json")
@@ -42,7 +46,6 @@ def test_meanings_are_those_of_the_docstrings(tmp_path: Path) -> None:
 
 
 def test_every_reference_leads_somewhere() -> None:
-    """Those of schemas by hand too, which name parts of generated ones."""
     for name, schema in SCHEMAS.items():
         for reference in set(references_in(schema)):
             file, _, pointer = reference.partition("#")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gpuprov.shapes.written import Manner, Value, read_yaml, word_as_yaml_1_1
+from gpuprov.shapes.values import Value
+from gpuprov.shapes.written import Manner, read_yaml, word_as_yaml_1_1
 
 NEW = Manner()
 OLD = Manner(word=word_as_yaml_1_1, tag="the tag {tag} is not allowed")

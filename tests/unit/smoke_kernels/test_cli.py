@@ -12,6 +12,8 @@ from typing import Any
 import jsonschema
 import pytest
 
+from gpuprov.shapes.base import read
+from gpuprov.shapes.smoke import Smoke
 from smoke_kernels import device, golden, runners
 from smoke_kernels.anneal.problem import build_problem
 from smoke_kernels.cli import main
@@ -47,6 +49,7 @@ def assert_three_parts(text: str) -> None:
 def assert_shape(document: dict[str, Any]) -> None:
     """Every document has these fields, however the run ended: what docs/smoke-kernels.md and its schema promise."""
     VALIDATOR.validate(document)
+    assert read(Smoke, document).passed == document["passed"]
     assert document["schema"] == "gpuprov.smoke/v1"
     assert list(document) == ["schema", "passed", "simulated", "device", "devices", "seconds", "results", "error"]
     for result in document["results"]:
@@ -155,6 +158,8 @@ def test_the_schema_refuses_what_is_none(path: tuple[Any, ...], value: object, r
     place[path[-1]] = value
     with pytest.raises(jsonschema.ValidationError):
         VALIDATOR.validate(document)
+    with pytest.raises(ValueError, match=r"\$|pass|rate|field"):
+        read(Smoke, document)
 
 
 def test_text_says_simulated_loudly(capsys: pytest.CaptureFixture[str]) -> None:

@@ -16,6 +16,9 @@ from benchmarks.gpu_proof.parts import Place, plan_parts
 from benchmarks.gpu_proof.run import Result
 from gpuprov.core.execution import Completed
 from gpuprov.host.local import LocalHost
+from gpuprov.shapes.base import read
+from gpuprov.shapes.gpu_proof import GpuProof, GpuProofPart
+from gpuprov.shapes.kernel_rates import KernelRates
 from smoke_kernels.ptx import kernel_sources
 from smoke_kernels.result import Rate
 from tests.schemas import validate
@@ -54,6 +57,7 @@ def printed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
         assert part.main([*arguments]) == code
         document: dict[str, Any] = json.loads(capsys.readouterr().out)
         assert validate(document) == PART
+        assert read(GpuProofPart, document).part == document["part"]
         assert document["part"] == arguments[0]
         return document
 
@@ -74,6 +78,8 @@ def test_a_part_prints_what_its_schema_says(name: str, printed: Callable[..., di
 def test_a_part_has_no_keys_of_another(printed: Callable[..., dict[str, Any]]) -> None:
     with pytest.raises(jsonschema.ValidationError):
         validate({**printed("doctor"), "rounds": 1})
+    with pytest.raises(ValueError, match="the part doctor has no rounds"):
+        read(GpuProofPart, {**printed("doctor"), "rounds": 1})
 
 
 def test_a_watch_with_changes_is_as_its_schema_says(
@@ -158,6 +164,7 @@ def rates(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -
 
 def test_rates_beside_cublas_are_as_their_schema_says(rates: dict[str, Any]) -> None:
     assert validate(rates) == "gpuprov.kernel-rates/v1"
+    assert read(KernelRates, rates).device.name == "NVIDIA Test"
     assert rates["why"].startswith("no cuBLAS")
     rates["matmul"][0]["tflops"] = "fast"
     with pytest.raises(jsonschema.ValidationError):
@@ -186,6 +193,7 @@ def test_the_proof_is_as_its_schema_says(
     assert program.main([str(tmp_path), "--simulate"]) == 0
     proof = json.loads((tmp_path / "gpu-proof.json").read_text())
     assert validate(proof) == "gpuprov.gpu-proof/v1"
+    assert read(GpuProof, proof).not_run == proof["not_run"]
     assert {item["name"] for item in proof["parts"] if item["document"]} == set(documents)
     with pytest.raises(jsonschema.ValidationError):
         validate({**proof, "parts": [{**proof["parts"][0], "document": {"passed": True}}]})

@@ -9,6 +9,7 @@ import pytest
 
 from gpuprov.core.errors import UsageError
 from gpuprov.planes.across.leaving import JobsPolicy
+from gpuprov.shapes.base import changed
 from gpuprov.spanning.hosts_up import look_and_plan_over_hosts, up_over_hosts
 from tests.fakes.slurm import FakeJob
 from tests.unit.spanning.test_hosts_up import files, lab
@@ -24,7 +25,7 @@ def only(lab: Controller, host: str, count: int = 4, *, force: bool = False) -> 
     """The cluster without the other host."""
     order = lab.order(count)
     spec = order.draft.spec
-    alone = replace(spec, hosts=tuple(one for one in spec.hosts if one.name == host))
+    alone = changed(spec, hosts=tuple(one for one in spec.hosts if one.name == host))
     return replace(order, draft=replace(order.draft, spec=alone), policy=JobsPolicy(force=force))
 
 
@@ -103,8 +104,8 @@ def test_the_host_of_the_controller_stays(lab: Controller) -> None:
 def test_too_little_room_on_the_others_leaves_all_as_it_is(lab: Controller) -> None:
     lab.up(8, gpus=lab.order().draft.spec.gpus)
     order = only(lab, "hoff", 8)
-    gpus = replace(order.draft.spec.gpus, sharing="exclusive")
-    order = replace(order, draft=replace(order.draft, spec=replace(order.draft.spec, gpus=gpus)))
+    gpus = changed(order.draft.spec.gpus, sharing="exclusive")
+    order = replace(order, draft=replace(order.draft, spec=changed(order.draft.spec, gpus=gpus)))
     with pytest.raises(UsageError, match="its hosts have room for"):
         up_over_hosts(order, lab.hosts, reporter=lab.reporter)
     assert len(lab.hosts.worlds["hinton"].names) == 4

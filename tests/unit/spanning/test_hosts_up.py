@@ -12,14 +12,8 @@ from gpuprov.cluster.between_hosts import look_between
 from gpuprov.cluster.state import observe_cluster
 from gpuprov.core.errors import EngineError, GpuprovError, HostNotReady, PartDone, TimedOut, Unreachable, UsageError
 from gpuprov.planes.across.leaving import SPARE_JOBS
-from gpuprov.spanning.down_over_hosts import down_over_hosts
-from gpuprov.spanning.hosts_up import look_and_plan_over_hosts, up_over_hosts
-from gpuprov.spanning.nodes_over_hosts import NodesChange, change_nodes_there, locate_nodes
-from gpuprov.spanning.parts.agree import HostsUpOrder
-from gpuprov.spanning.parts.over_hosts import find_spanning, get_host_of_node
-from gpuprov.spanning.verify_hosts import verify_over_hosts
-from gpuprov.spec.draft import CHOOSABLE, Draft
-from gpuprov.spec.models import (
+from gpuprov.shapes.base import changed
+from gpuprov.shapes.cluster_spec import (
     ClusterSpec,
     GpuSpec,
     HostSpec,
@@ -29,6 +23,13 @@ from gpuprov.spec.models import (
     OverlaySpec,
     PlacementSpec,
 )
+from gpuprov.spanning.down_over_hosts import down_over_hosts
+from gpuprov.spanning.hosts_up import look_and_plan_over_hosts, up_over_hosts
+from gpuprov.spanning.nodes_over_hosts import NodesChange, change_nodes_there, locate_nodes
+from gpuprov.spanning.parts.agree import HostsUpOrder
+from gpuprov.spanning.parts.over_hosts import find_spanning, get_host_of_node
+from gpuprov.spanning.verify_hosts import verify_over_hosts
+from gpuprov.spec.draft import CHOOSABLE, Draft
 from gpuprov.workflows.remove_nodes import remove_nodes
 from tests.fakes.faults import Killed
 from tests.fakes.hosts_in_worlds import SINCE, HostsInWorlds, keep_keys_below
@@ -58,7 +59,7 @@ class Controller:
             hosts=tuple(HostSpec(name=name, internal_ip=f"192.0.2.{n}") for n, name in enumerate(NAMES, 11)),
             placement=PlacementSpec(strategy="spread"),
         )
-        draft = Draft(spec=replace(spec, **more), left=left, engine_open=True)
+        draft = Draft(spec=changed(spec, **more), left=left, engine_open=True)
         return HostsUpOrder(draft=draft, known=self.hosts.machines, policy=SPARE_JOBS)
 
     def up(self, count: int = 4, **more: Any) -> HostsUp:
@@ -212,7 +213,7 @@ def test_a_host_that_is_away_keeps_its_nodes_and_the_others_go_on(lab: Controlle
 def test_hosts_that_only_the_spec_names_are_found_with_those_that_were_added(lab: Controller) -> None:
     machines = lab.hosts.machines
     hosts = lab.order().draft.spec.hosts
-    lab.up(hosts=tuple(replace(host, address=machines[host.name].address) for host in hosts))
+    lab.up(hosts=tuple(changed(host, address=machines[host.name].address) for host in hosts))
     added = {"hoff": machines["hoff"]}
     lab.hosts.asked.clear()
     found = find_spanning("lab", added, lab.hosts)

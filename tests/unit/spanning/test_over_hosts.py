@@ -29,10 +29,10 @@ from gpuprov.host.remote.machine import RemoteMachine
 from gpuprov.planes.across.files import Reading, gather_files
 from gpuprov.planes.base import Crew
 from gpuprov.shapes.base import read, write
+from gpuprov.shapes.cluster_spec import ClusterSpec, GpuSpec, HostSpec, NodesSpec, PlacementSpec
 from gpuprov.shapes.members import Offer
 from gpuprov.spanning.parts.over_hosts import machine_of
 from gpuprov.spec.addressing import node_name
-from gpuprov.spec.models import ClusterSpec, GpuSpec, HostSpec, NodesSpec, PlacementSpec
 from gpuprov.spec.serialize import dump_spec
 from tests.fakes.places import NOWHERE
 from tests.fakes.world import World
@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from gpuprov.host.remote.places import Places
+    from gpuprov.shapes.cluster_spec import Strategy
     from gpuprov.shapes.whole import WholeCluster
-    from gpuprov.spec.models import Strategy
     from tests.conftest import Recording
 
 KEY = bytes(range(128))

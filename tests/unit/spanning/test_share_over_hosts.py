@@ -12,12 +12,13 @@ from gpuprov.core.errors import HostNotReady, UsageError
 from gpuprov.drivers.base import LABEL_SPEC
 from gpuprov.host.folders import FolderLook
 from gpuprov.planes.across.leaving import SPARE_JOBS
+from gpuprov.shapes.base import changed
+from gpuprov.shapes.cluster_spec import ClusterSpec, GpuSpec, HostSpec, NodesSpec, PlacementSpec, WorkerSpec
 from gpuprov.spanning.down_over_hosts import down_over_hosts
 from gpuprov.spanning.hosts_up import look_and_plan_over_hosts, up_over_hosts
 from gpuprov.spanning.parts.agree import HostsUpOrder
 from gpuprov.spanning.parts.over_hosts import find_spanning
 from gpuprov.spec.draft import CHOOSABLE, Draft
-from gpuprov.spec.models import ClusterSpec, GpuSpec, HostSpec, NodesSpec, PlacementSpec, WorkerSpec
 from gpuprov.spec.serialize import dump_spec
 from gpuprov.spec.shared_folder import ACCOUNT_UID, SHARED
 from tests.fakes.hosts_in_worlds import HostsInWorlds, keep_keys_below
@@ -58,7 +59,7 @@ class Lab:
             placement=PlacementSpec(strategy="spread"),
             share=FOLDER,
         )
-        draft = Draft(spec=replace(spec, **more), left=left - {"share"}, engine_open=True)
+        draft = Draft(spec=changed(spec, **more), left=left - {"share"}, engine_open=True)
         return HostsUpOrder(draft=draft, known=self.hosts.machines, policy=SPARE_JOBS)
 
     def up(self, count: int = 4, **more: Any) -> HostsUp:
@@ -282,7 +283,7 @@ def workers(lab: Lab, path: str) -> set[bytes]:
     ],
 )
 def test_what_is_no_mark_is_not_touched(lab: Lab, wrong: dict[str, str | list[str]]) -> None:
-    spec = json.loads(dump_spec(replace(ClusterSpec(), share=FOLDER)))
+    spec = json.loads(dump_spec(changed(ClusterSpec(), share=FOLDER)))
     order = {"cluster": "lab", "spec": spec, "engine": "lxd", "folder": FOLDER, "marks": ["0" * 32], "act": "remove"}
     order["uid"] = 1000
     world = lab.hosts.worlds["hoff"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -10,6 +9,8 @@ import pytest
 from gpuprov.core.errors import UsageError
 from gpuprov.host.folders import FolderLook
 from gpuprov.planes.across.leaving import SPARE_JOBS
+from gpuprov.shapes.base import changed
+from gpuprov.shapes.cluster_spec import ClusterSpec, GpuSpec, HostSpec, NodesSpec, PlacementSpec, SlurmSpec
 from gpuprov.spanning.down_over_hosts import down_over_hosts
 from gpuprov.spanning.hosts_up import up_over_hosts
 from gpuprov.spanning.nodes_over_hosts import NodesChange, change_nodes_there, locate_nodes
@@ -18,7 +19,6 @@ from gpuprov.spanning.parts.desk_there import reach_desk
 from gpuprov.spanning.parts.lost_service import tell_lost_service
 from gpuprov.spanning.parts.over_hosts import find_spanning, head_of, host_of_head
 from gpuprov.spec.draft import CHOOSABLE, Draft
-from gpuprov.spec.models import ClusterSpec, GpuSpec, HostSpec, NodesSpec, PlacementSpec, SlurmSpec
 from gpuprov.spec.shared_folder import ACCOUNT_UID, KEPT
 from tests.fakes.hosts_in_worlds import HostsInWorlds, keep_keys_below
 from tests.fakes.slurm import FakeJob
@@ -62,7 +62,7 @@ class Lab:
             share=SHARE,
             slurm=SlurmSpec(backup=backup),
         )
-        draft = Draft(spec=replace(spec, **more), left=CHOOSABLE - {"share"}, engine_open=True)
+        draft = Draft(spec=changed(spec, **more), left=CHOOSABLE - {"share"}, engine_open=True)
         order = HostsUpOrder(draft=draft, known=self.hosts.machines, policy=SPARE_JOBS)
         return up_over_hosts(order, self.hosts, reporter=self.reporter)
 

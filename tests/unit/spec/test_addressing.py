@@ -6,8 +6,9 @@ from ipaddress import IPv4Network
 import pytest
 
 from gpuprov.core.errors import UsageError
+from gpuprov.shapes.cluster_spec import NetworkSpec
+from gpuprov.shapes.limits import NODES_MAX
 from gpuprov.spec.addressing import (
-    NODES_MAX,
     capacity,
     free_number,
     gateway,
@@ -19,7 +20,6 @@ from gpuprov.spec.addressing import (
     private_address,
     public_address,
 )
-from gpuprov.spec.models import NetworkSpec
 
 NETWORK = NetworkSpec()
 

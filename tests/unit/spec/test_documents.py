@@ -1,20 +1,21 @@
-"""docs/spec.md and examples/lab.yaml say what the dataclasses say."""
+"""docs/spec.md and examples/lab.yaml say what the shape says."""
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
 import pytest
 import yaml
+from msgspec import structs
 
 from gpuprov.planes.registry import ROLES
+from gpuprov.shapes.base import Shape, changed
+from gpuprov.shapes.cluster_spec import ClusterSpec, GpuSpec, HostSpec, MountSpec, NodesSpec, OverlaySpec, PlacementSpec
 from gpuprov.spec.draft import CHOOSABLE
 from gpuprov.spec.gpu_order import CRITERIA
 from gpuprov.spec.load import load_draft
-from gpuprov.spec.models import ClusterSpec, GpuSpec, HostSpec, MountSpec, NodesSpec, OverlaySpec, PlacementSpec
 
 ROOT = Path(__file__).parents[3]
 EXAMPLE = ROOT / "examples" / "lab.yaml"
@@ -27,12 +28,11 @@ def plain(value: object) -> str:
 
 def expected(cls: Any, path: str = "") -> dict[str, str]:
     found: dict[str, str] = {}
-    for item in dataclasses.fields(cls):
+    for item in structs.fields(cls):
         at = f"{path}{item.name}"
-        hint = get_type_hints(cls)[item.name]
-        if dataclasses.is_dataclass(hint):
-            found |= expected(hint, f"{at}.")
-        elif item.default is dataclasses.MISSING:
+        if isinstance(item.type, type) and issubclass(item.type, Shape):
+            found |= expected(item.type, f"{at}.")
+        elif item.required:
             found[at] = "required"
         else:
             found[at] = "`[]`" if item.default == () else f"`{plain(item.default)}`"
@@ -83,7 +83,7 @@ def test_the_example_has_every_key_at_its_default(tmp_path: Path) -> None:
     assert draft.left == CHOOSABLE - {"nodes.prefix"}
     text = re.sub(r"^( *)# (\w+: )", r"\1\2", EXAMPLE.read_text(), flags=re.MULTILINE)
     (tmp_path / "all.yaml").write_text(text)
-    assert load_draft(tmp_path / "all.yaml", roles=ROLES).spec == dataclasses.replace(own, share=True)
+    assert load_draft(tmp_path / "all.yaml", roles=ROLES).spec == changed(own, share=True)
     written = yaml.safe_load(text)
     assert written.pop("version") == "gpuprov/v1"
     assert set(paths(written)) == set(expected(ClusterSpec))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +11,8 @@ import pytest
 from gpuprov.core.fingerprint import fingerprint
 from gpuprov.documents.engine_state import spec_document
 from gpuprov.planes.registry import ROLES
-from gpuprov.spec.load import read_draft
-from gpuprov.spec.models import (
+from gpuprov.shapes.base import changed
+from gpuprov.shapes.cluster_spec import (
     ClusterSpec,
     HostSpec,
     MountSpec,
@@ -23,6 +22,7 @@ from gpuprov.spec.models import (
     PlacementSpec,
     UnreachableSpec,
 )
+from gpuprov.spec.load import read_draft
 from gpuprov.spec.serialize import dump_spec, load_spec_json
 from gpuprov.spec.spec_error import SpecError, in_spec
 from gpuprov.spec.validate import check_spec, find_problems
@@ -76,9 +76,11 @@ unreachable: {after_s: soon}
     with pytest.raises(SpecError) as caught:
         read_draft(text, name="lab.yaml", roles=ROLES)
     assert [in_spec(problem).partition(" (")[0] for problem in caught.value.problems] == [
-        "hosts[1].prot: line 4: unknown key; did you mean port?",
-        "hosts[2].name: line 5: is required but missing",
-        "unreachable.after_s: line 6: is the text 'soon'",
+        "hosts[0].name: line 3: is 'Hoff'",
+        "hosts[0].address: line 3: is '-oProxyCommand=x'",
+        "hosts[1].prot: line 4: is not known; did you mean port?",
+        "hosts[2].name: line 5: is missing",
+        "unreachable.after_s: line 6: is 'soon'",
     ]
     text = text.replace("prot: 22", "nodes: 2").replace("{address", "{name: c, address").replace("soon", "1")
     with pytest.raises(SpecError) as caught:
@@ -86,13 +88,12 @@ unreachable: {after_s: soon}
     assert [(problem.where, problem.line) for problem in caught.value.problems] == [
         ("hosts[0].name", 3),
         ("hosts[0].address", 3),
-        ("hosts[1].nodes", 4),
         ("unreachable.after_s", 6),
-    ]
+    ], "what else is wrong with hosts is told of hosts that have names"
 
 
 def with_host(**values: Any) -> ClusterSpec:
-    return replace(TWO, hosts=(HostSpec(name="hoff"), HostSpec(**{"name": "hinton", **values})))
+    return changed(TWO, hosts=(HostSpec(name="hoff"), HostSpec(**{"name": "hinton", **values})))
 
 
 def fixed(*counts: int | None, total: int = 4) -> ClusterSpec:
@@ -128,17 +129,17 @@ def fixed(*counts: int | None, total: int = 4) -> ClusterSpec:
         ("hosts[1].nodes", fixed(4, None)),
         ("hosts[1].nodes", fixed(5, -1)),
         ("nodes.count", fixed(2, 1)),
-        ("network.overlay.vni", replace(TWO, network=NetworkSpec(overlay=OverlaySpec(vni=2**24)))),
-        ("network.overlay.port", replace(TWO, network=NetworkSpec(overlay=OverlaySpec(port=0)))),
-        ("network.overlay.mtu", replace(TWO, network=NetworkSpec(overlay=OverlaySpec(mtu=576)))),
+        ("network.overlay.vni", changed(TWO, network=NetworkSpec(overlay=OverlaySpec(vni=2**24)))),
+        ("network.overlay.port", changed(TWO, network=NetworkSpec(overlay=OverlaySpec(port=0)))),
+        ("network.overlay.mtu", changed(TWO, network=NetworkSpec(overlay=OverlaySpec(mtu=576)))),
         (
             "network.overlay.encryption",
-            replace(TWO, network=NetworkSpec(overlay=OverlaySpec(type="none", encryption="wireguard"))),
+            changed(TWO, network=NetworkSpec(overlay=OverlaySpec(type="none", encryption="wireguard"))),
         ),
         ("network.overlay", ClusterSpec(network=NetworkSpec(overlay=OverlaySpec(vni=5)))),
         ("placement", ClusterSpec(placement=PlacementSpec(strategy="pack"))),
         ("unreachable", ClusterSpec(unreachable=UnreachableSpec(after_s=60))),
-        ("unreachable.after_s", replace(TWO, unreachable=UnreachableSpec(after_s=4))),
+        ("unreachable.after_s", changed(TWO, unreachable=UnreachableSpec(after_s=4))),
     ],
 )
 def test_what_cannot_be_of_hosts_is_refused_under_its_path(path: str, spec: ClusterSpec) -> None:
@@ -156,7 +157,7 @@ def test_what_cannot_be_of_hosts_is_refused_under_its_path(path: str, spec: Clus
         with_host(address="fe80::1%eth0"),
         with_host(address="2001:db8::7", user="Ops.Team", identity_file="/home/me/my key"),
         with_host(internal_ip="10.9.0.12", engine="docker"),
-        replace(TWO, nodes=NodesSpec(mounts=(MountSpec(source="/only/there", target="/data"),))),
+        changed(TWO, nodes=NodesSpec(mounts=(MountSpec(source="/only/there", target="/data"),))),
     ],
 )
 def test_what_can_be_of_hosts_passes(spec: ClusterSpec) -> None:

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from gpuprov.planes.registry import ROLES
+from gpuprov.shapes.cluster_spec import ImageSpec
 from gpuprov.spec.image_files import take_in_files
 from gpuprov.spec.load import load_draft
-from gpuprov.spec.models import ImageSpec
 from gpuprov.spec.serialize import dump_spec, load_spec_json
 from gpuprov.spec.spec_error import SpecError, in_spec
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from gpuprov.planes.registry import ROLES
+from gpuprov.shapes.cluster_spec import ClusterSpec, GpuSpec, MountSpec, NodesSpec
 from gpuprov.spec.load import load_draft, read_draft
-from gpuprov.spec.models import ClusterSpec, GpuSpec, MountSpec, NodesSpec
 from gpuprov.spec.spec_error import SpecError, in_spec
 
 DATA = Path(__file__).parent / "data"

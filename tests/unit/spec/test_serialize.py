@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from gpuprov.spec.models import ClusterSpec, GpuSpec, ImageSpec, JobsSpec, MountSpec, NodesSpec
+from gpuprov.shapes.cluster_spec import ClusterSpec, GpuSpec, ImageSpec, JobsSpec, MountSpec, NodesSpec
 from gpuprov.spec.serialize import dump_spec, load_spec_json
 from gpuprov.spec.spec_error import SpecError
 

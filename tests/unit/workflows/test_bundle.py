@@ -22,8 +22,9 @@ from gpuprov.host import survey
 from gpuprov.host.survey import EngineDoor
 from gpuprov.planes.worker.page import PAGE_FILE
 from gpuprov.planes.worker.password import BROKER_FILE
+from gpuprov.shapes.base import changed
+from gpuprov.shapes.cluster_spec import NodesSpec
 from gpuprov.shapes.node import Attachment, Mount
-from gpuprov.spec.models import NodesSpec
 from gpuprov.workflows import bundle
 from gpuprov.workflows.bundle import FOLDER, PART_S, Collected, Sources, make_bundle, pack_bundle
 from gpuprov.workflows.parts.bundle_host import host_parts, pick_kernel_lines
@@ -153,7 +154,7 @@ def test_no_variable_of_a_node_or_spec_is_in_it(world: World, sources: Sources, 
     """Values of every form, in each place where they stand: the engine's view, labels, specs, plans and logs."""
     base = world.spec(1)
     clustered = ("DB_PASSWORD=two cluster words", "PGPASS=zp1,zq1;zr1")
-    world.up(spec=replace(base, nodes=replace(base.nodes, environment=clustered)))
+    world.up(spec=changed(base, nodes=changed(base.nodes, environment=clustered)))
     given = {"DB_PASSWORD": "it's two node words", "API_TOKEN": "zp2,zq2;zr2", "MYSQL_PWD": 'zab"c\\zy"e', "A": "kept"}
     variables = tuple(f"{key}={value}" for key, value in given.items())
     world.create("c001", environment=variables)

@@ -26,7 +26,7 @@ from gpuprov.host.links import Link
 from gpuprov.planes.slurm import daemons as slurm
 from gpuprov.planes.slurm.munge import LABEL_MUNGE_OWNER
 from gpuprov.shapes.base import changed
-from gpuprov.spec.models import ClusterSpec, GpuSpec, JobsSpec, NetworkSpec, NodesSpec
+from gpuprov.shapes.cluster_spec import ClusterSpec, GpuSpec, JobsSpec, NetworkSpec, NodesSpec
 from gpuprov.spec.spec_error import SpecError
 from gpuprov.workflows.cluster_up import UpOrder, cluster_up, preview_changes, preview_up
 from tests.fakes.faults import Killed
@@ -57,7 +57,7 @@ def test_what_other_tests_begin_with_is_what_it_makes(world: World) -> None:
 
 def test_limits_of_jobs_that_change_are_recorded_and_told(world: World) -> None:
     world.begin_with(2)
-    limited = replace(world.spec(2), jobs=JobsSpec(time="12h", memory="8GiB"))
+    limited = changed(world.spec(2), jobs=JobsSpec(time="12h", memory="8GiB"))
     lines = ("record jobs.time: 12h (until now unset)", "record jobs.memory: 8GiB (until now unset)")
     assert preview_changes(world.driver, limited, world.host, reporter=world.reporter) == lines
     assert world.up(spec=limited).changed == lines
@@ -65,7 +65,7 @@ def test_limits_of_jobs_that_change_are_recorded_and_told(world: World) -> None:
     state = observe_cluster(world.driver, "lab")
     assert state.spec is not None
     assert state.spec.jobs == limited.jobs
-    assert world.up(spec=replace(limited, jobs=JobsSpec(time="6h", memory="8GiB"))).changed == (
+    assert world.up(spec=changed(limited, jobs=JobsSpec(time="6h", memory="8GiB"))).changed == (
         "record jobs.time: 6h (until now 12h)",
     )
 
@@ -74,11 +74,11 @@ def test_only_what_nodes_notice_is_verified(world: World, monkeypatch: pytest.Mo
     world.begin_with(2)
     verify = Mock(return_value=None)
     monkeypatch.setattr("gpuprov.workflows.cluster_up.verify_cluster", verify)
-    limited = replace(world.spec(2), jobs=JobsSpec(time="12h"))
+    limited = changed(world.spec(2), jobs=JobsSpec(time="12h"))
     order = UpOrder(spec=limited, verify=True)
     assert cluster_up(world.driver, order, world.host, reporter=world.reporter).changed
     verify.assert_not_called()
-    more = replace(order, spec=replace(world.spec(3), jobs=JobsSpec(time="6h")))
+    more = replace(order, spec=changed(world.spec(3), jobs=JobsSpec(time="6h")))
     cluster_up(world.driver, more, world.host, reporter=world.reporter)
     verify.assert_called_once()
 

@@ -10,8 +10,8 @@ from gpuprov.core.errors import EngineError, GpuprovError, NotOurs, UsageError
 from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_FINGERPRINT, LABEL_GPUS, LABEL_ROLE, LABEL_SHARING
 from gpuprov.gpu.allocate import GpusTaken
 from gpuprov.host import links
+from gpuprov.shapes.cluster_spec import MountSpec, NodesSpec
 from gpuprov.shapes.node import Attachment, Mount
-from gpuprov.spec.models import MountSpec, NodesSpec
 from gpuprov.workflows.create_node import CloneOrder, clone_node
 from gpuprov.workflows.remove_nodes import remove_nodes
 from tests.fakes.engine import FakeImage, FakeNode

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -18,7 +17,8 @@ from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_GPUS, LABEL_SHARING
 from gpuprov.gpu.allocate import GpusTaken
 from gpuprov.gpu.observe import observe
 from gpuprov.host import survey
-from gpuprov.spec.models import NetworkSpec, NodesSpec
+from gpuprov.shapes.base import changed
+from gpuprov.shapes.cluster_spec import NetworkSpec, NodesSpec
 from gpuprov.workflows.create_node import create_node
 from gpuprov.workflows.remove_nodes import remove_nodes
 from tests.fakes.driver import FakeDriver
@@ -277,14 +277,14 @@ def test_what_is_no_variable_is_refused(world: World, text: str) -> None:
 
 
 def test_two_clusters_on_one_host_never_share_an_exclusive_gpu(world: World) -> None:
-    own = replace(world.spec(2, sharing="exclusive"), name="other", nodes=NodesSpec(count=2, prefix="o"))
+    own = changed(world.spec(2, sharing="exclusive"), name="other", nodes=NodesSpec(count=2, prefix="o"))
     network = NetworkSpec(bridge="ob0", subnet="10.0.13.0/24", private_bridge="ob1", private_subnet="10.0.15.0/24")
     world.up(spec=world.spec(2, sharing="exclusive"))
-    world.up(spec=replace(own, network=network))
+    world.up(spec=changed(own, network=network))
     held = [node.labels[LABEL_GPUS] for node in world.engine.nodes.values()]
     assert len(held) == len(set(held)) == 4
     before = world.engine.dump()
     with pytest.raises(GpusTaken) as caught:
-        world.up(spec=replace(own, network=network, nodes=NodesSpec(count=3, prefix="o")))
+        world.up(spec=changed(own, network=network, nodes=NodesSpec(count=3, prefix="o")))
     assert "c000 (cluster lab, exclusive" in caught.value.evidence
     assert world.engine.dump() == before

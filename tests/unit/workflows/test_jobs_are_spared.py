@@ -22,8 +22,8 @@ from tests.fakes.slurm import Drain, FakeJob
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from gpuprov.cluster.node_order import NodeOrder
     from gpuprov.drivers.base import ExecResult
+    from gpuprov.shapes.node_order import NodeOrder
     from tests.fakes.engine import Command
     from tests.fakes.world import World
 
@@ -102,7 +102,7 @@ def down(world: World, policy: JobsPolicy) -> object:
 
 
 def order_of(name: str) -> NodeOrder:
-    from gpuprov.cluster.node_order import NodeOrder
+    from gpuprov.shapes.node_order import NodeOrder
 
     return NodeOrder(name=name, cluster="lab")
 

@@ -17,8 +17,8 @@ from gpuprov.planes.across.rows import cluster_rows
 from gpuprov.planes.registry import PLANES, ROLES
 from gpuprov.provision.recipe_record import dump_recipe_record, record_recipe
 from gpuprov.shapes.base import changed
+from gpuprov.shapes.cluster_spec import ImageSpec
 from gpuprov.shapes.node import Exposure
-from gpuprov.spec.models import ImageSpec
 from gpuprov.workflows.cluster_up import UpOrder, preview_up
 from gpuprov.workflows.remove_nodes import remove_nodes
 from gpuprov.workflows.replace_older import find_replaceable, replace_older
@@ -27,7 +27,7 @@ from tests.fakes.slurm import FakeJob
 
 if TYPE_CHECKING:
     from gpuprov.cluster.state import ClusterState
-    from gpuprov.spec.models import ClusterSpec
+    from gpuprov.shapes.cluster_spec import ClusterSpec
     from gpuprov.workflows.cluster_up import UpResult
     from tests.fakes.world import World
 

@@ -46,8 +46,7 @@ if TYPE_CHECKING:
     from gpuprov.core.reporter import Reporter
     from gpuprov.gpu.models import HostGpus
     from gpuprov.provision.recipe import Recipe
-    from gpuprov.shapes.choices import Engine
-    from gpuprov.spec.models import GpuMode
+    from gpuprov.shapes.choices import Engine, GpuMode
 
 ORDER = HostOrder(roles_path=Path("/roles"), pool_size_gib=12, bridges=("br7",), variables=(("host_lxd_dir", "/x"),))
 

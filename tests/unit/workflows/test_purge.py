@@ -13,7 +13,7 @@ from gpuprov.drivers.base import LABEL_CLUSTER
 from gpuprov.host.folders import FolderLook
 from gpuprov.planes.across.leaving import JobsPolicy
 from gpuprov.shapes.base import changed
-from gpuprov.spec.models import NodesSpec
+from gpuprov.shapes.cluster_spec import NodesSpec
 from gpuprov.spec.shared_folder import ACCOUNT_UID
 from gpuprov.workflows.cluster_down import cluster_down
 from tests.fakes.doors import door_of, door_without

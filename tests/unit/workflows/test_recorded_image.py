@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,12 +11,13 @@ from gpuprov.cluster.images import node_recipe
 from gpuprov.drivers.base import LABEL_FINGERPRINT
 from gpuprov.planes.across.cluster_order import ClusterOrder, resolve_spec
 from gpuprov.planes.registry import PLANES
+from gpuprov.shapes.base import changed
 from gpuprov.spec.spec_error import SpecError, in_spec
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from gpuprov.spec.models import ClusterSpec
+    from gpuprov.shapes.cluster_spec import ClusterSpec
     from tests.fakes.world import World
 
 
@@ -35,7 +35,7 @@ def lab(tmp_path: Path, world: World) -> Path:
 
 def ordered(world: World, count: int, file: Path | None = None) -> ClusterSpec:
     """What is asked for; the engine has the name of a real one, so that it can be recorded."""
-    return replace(resolve_spec(world.driver, ClusterOrder(file=file, count=count))[0].spec, engine="lxd")
+    return changed(resolve_spec(world.driver, ClusterOrder(file=file, count=count))[0].spec, engine="lxd")
 
 
 def first_up(world: World, lab: Path) -> ClusterSpec:

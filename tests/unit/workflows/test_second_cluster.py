@@ -15,7 +15,8 @@ from gpuprov.host.links import Link
 from gpuprov.host.survey import EngineDoor
 from gpuprov.planes.across.cluster_order import ClusterOrder, resolve_spec
 from gpuprov.planes.base import spec_of
-from gpuprov.spec.models import NetworkSpec
+from gpuprov.shapes.base import changed
+from gpuprov.shapes.cluster_spec import NetworkSpec
 from gpuprov.spec.spec_error import SpecError
 from gpuprov.workflows.cluster_up import UpOrder, cluster_up, preview_up
 from gpuprov.workflows.create_node import create_node
@@ -247,7 +248,7 @@ def test_what_is_said_is_taken(machine: Machine, order: dict[str, str], network:
     machine.up()
     machine.up(name="two", **order)
     settled = resolve_spec(machine.driver("lxd"), ClusterOrder(name="two"))[0].spec.network
-    assert vars(settled) == {**vars(SECOND), **network}
+    assert settled == changed(SECOND, **network)
     assert machine.up(name="two", **order).unchanged
     assert machine.addresses()["two-000"].startswith(network.get("subnet", "10.0.7")[:6])
 
@@ -269,16 +270,16 @@ BAD: dict[str, tuple[dict[str, str], type[GpuprovError], str]] = {
     "another cluster's bridge": ({"bridge": "gpbr0"}, UsageError, "the network gpbr0 belongs to cluster lab"),
     "an interface of the host": ({"bridge": "eth7"}, NotOurs, "the network eth7 exists and was not created by gpuprov"),
     "a network of an engine": ({"bridge": "other0"}, NotOurs, "other0 exists and was not created by gpuprov"),
-    "16 characters": ({"bridge": "a" * 16}, SpecError, "is not valid"),
-    "a slash": ({"bridge": "a/b"}, SpecError, "'a/b' is not valid"),
-    "a blank": ({"bridge": "a b"}, SpecError, "'a b' is not valid"),
-    "a colon": ({"bridge": "ab:0"}, SpecError, "'ab:0' is not valid"),
-    "a wildcard": ({"bridge": "ab+"}, SpecError, "'ab+' is not valid"),
-    "two dots": ({"bridge": ".."}, SpecError, "'..' is not valid"),
-    "a line's end": ({"bridge": "lab0\n"}, SpecError, "is not valid"),
-    "an option": ({"bridge": "-lab"}, SpecError, "'-lab' is not valid"),
-    "a word of the kernel's": ({"bridge": "default"}, SpecError, "'default' is not valid"),
-    "an empty bridge": ({"bridge": ""}, SpecError, "'' is not valid"),
+    "16 characters": ({"bridge": "a" * 16}, SpecError, "(allowed: 2 to 15 of"),
+    "a slash": ({"bridge": "a/b"}, SpecError, "is 'a/b' (allowed: 2 to 15"),
+    "a blank": ({"bridge": "a b"}, SpecError, "is 'a b' (allowed: 2 to 15"),
+    "a colon": ({"bridge": "ab:0"}, SpecError, "is 'ab:0' (allowed: 2 to 15"),
+    "a wildcard": ({"bridge": "ab+"}, SpecError, "is 'ab+' (allowed: 2 to 15"),
+    "two dots": ({"bridge": ".."}, SpecError, "is '..' (allowed: 2 to 15"),
+    "a line's end": ({"bridge": "lab0\n"}, SpecError, "(allowed: 2 to 15 of"),
+    "an option": ({"bridge": "-lab"}, SpecError, "is '-lab' (allowed: 2 to 15"),
+    "a word of the kernel's": ({"bridge": "default"}, SpecError, "is 'default' (allowed: 2 to 15"),
+    "an empty bridge": ({"bridge": ""}, SpecError, "is '' (allowed: 2 to 15"),
 }
 
 

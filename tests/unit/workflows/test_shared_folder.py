@@ -14,15 +14,16 @@ from gpuprov.drivers.base import LABEL_ACCOUNT
 from gpuprov.host.folders import FolderLook
 from gpuprov.planes.across.cluster_order import ClusterOrder, read_share, resolve_spec
 from gpuprov.shapes.base import changed
+from gpuprov.shapes.cluster_spec import ClusterSpec, NodesSpec
 from gpuprov.shapes.node import Mount
 from gpuprov.spec.draft import CHOOSABLE
-from gpuprov.spec.models import ClusterSpec, NodesSpec
 from gpuprov.spec.shared_folder import ACCOUNT_UID, SHARED
 from gpuprov.spec.spec_error import SpecError
 from gpuprov.workflows.cluster_up import UpOrder, cluster_up, preview_changes
 from gpuprov.workflows.create_node import CloneOrder, clone_node
 from gpuprov.workflows.start_stop import stop_nodes
 from tests.fakes.doors import door_of
+from tests.fakes.driver import FakeDriver
 from tests.fakes.world import World, make_world
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ def test_every_node_of_a_new_cluster_mounts_the_folder_that_was_made_before_it(w
 
 def drafted(world: World, *, left: frozenset[str] = CHOOSABLE, role: str = "slurm") -> Outcome:
     """As `cluster up` does where nobody has said anything."""
-    spec = replace(ClusterSpec(), nodes=NodesSpec(count=2, role=role))
+    spec = changed(ClusterSpec(), nodes=NodesSpec(count=2, role=role))
     return cluster_up(world.driver, UpOrder(spec=spec, left=left), world.host, reporter=world.reporter)
 
 
@@ -271,7 +272,7 @@ def test_a_mount_of_the_user_s_at_the_same_place_is_refused(world: World) -> Non
 
 
 def _mount(source: str) -> Any:
-    from gpuprov.spec.models import MountSpec
+    from gpuprov.shapes.cluster_spec import MountSpec
 
     return MountSpec(source=source, target=SHARED)
 
@@ -314,7 +315,7 @@ def test_a_folder_is_another_cluster_s_also_while_only_its_nodes_say_so(world: W
 
 
 def _network() -> Any:
-    from gpuprov.spec.models import NetworkSpec
+    from gpuprov.shapes.cluster_spec import NetworkSpec
 
     return NetworkSpec(bridge="gpbr7", subnet="10.9.7.0/24", private_bridge="gpbr8", private_subnet="10.9.8.0/24")
 
@@ -351,7 +352,8 @@ def test_the_option_says_what_the_spec_says(said: str | None, share: bool | str 
     assert read_share(said) == share
 
 
-def test_an_order_changes_the_recorded_key_and_no_order_keeps_it(world: World) -> None:
+def test_an_order_changes_the_recorded_key_and_no_order_keeps_it(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(FakeDriver, "name", "lxd")  # a spec names an engine that there is
     up(world)
     assert resolve_spec(world.driver, ClusterOrder())[0].spec.share is True
     assert resolve_spec(world.driver, ClusterOrder(share="/data/x"))[0].spec.share == "/data/x"

@@ -15,7 +15,7 @@ from gpuprov.planes.across.find_desk import get_desk
 from gpuprov.planes.across.leaving import JobsPolicy
 from gpuprov.planes.across.rows import state_rows
 from gpuprov.planes.registry import plane_of
-from gpuprov.spec.models import SlurmSpec
+from gpuprov.shapes.cluster_spec import SlurmSpec
 from gpuprov.spec.shared_folder import KEPT
 from gpuprov.workflows.cluster_up import UpOrder, cluster_up, preview_changes
 from gpuprov.workflows.remove_nodes import remove_nodes
@@ -25,7 +25,7 @@ from tests.fakes.slurm import CONF, MARK, FakeJob
 if TYPE_CHECKING:
     from gpuprov.core.outcome import Outcome
     from gpuprov.drivers.base import ExecResult
-    from gpuprov.spec.models import ClusterSpec
+    from gpuprov.shapes.cluster_spec import ClusterSpec
     from tests.fakes.engine import Command
     from tests.fakes.world import World
 

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     from gpuprov.drivers.base import Driver
     from gpuprov.gpu.models import HostGpus
+    from gpuprov.shapes.choices import GpuMode
     from gpuprov.shapes.verify import Report
-    from gpuprov.spec.models import GpuMode
     from gpuprov.verify.models import Observation
 
 FACTS = Path(__file__).parents[1] / "verify" / "data" / "simulated.json"

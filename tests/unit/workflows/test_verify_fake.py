@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
     from gpuprov.drivers.base import Driver
     from gpuprov.gpu.models import HostGpus
+    from gpuprov.shapes.choices import GpuMode
     from gpuprov.shapes.verify import Report
     from gpuprov.shapes.watch import Change
-    from gpuprov.spec.models import GpuMode
     from tests.fakes.engine import Command
 
 FACTS = Path(__file__).parents[1] / "verify" / "data" / "simulated.json"

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from gpuprov.documents.module_result import BeforeAfter
     from gpuprov.host.remote.hosts import HostsBySsh
     from gpuprov.host.remote.machine import RemoteMachine
+    from gpuprov.shapes.gpu_order import GpuOrder
     from gpuprov.shapes.verify import Report
-    from gpuprov.spec.gpu_order import GpuOrder
 
     Results = dict[str, Any]
 
@@ -96,7 +96,8 @@ def serve(module: Module, act: Callable[[], Results]) -> None:
 
 def asked_gpus(wanted: Mapping[str, Any], per_node: str) -> GpuOrder:
     """What the arguments say of GPUs; C(per_node) is the one that says how many or which."""
-    from gpuprov.spec.gpu_order import GpuOrder, read_criteria
+    from gpuprov.shapes.gpu_order import GpuOrder
+    from gpuprov.spec.gpu_order import read_criteria
 
     criteria = read_criteria(wanted, lambda criterion: f"{criterion.argument}:")
     return GpuOrder(per_node=wanted[per_node], sharing=wanted["sharing"], **criteria)

@@ -114,7 +114,7 @@ def act(module: Module) -> dict[str, Any]:
     from gpuprov.cluster.retry_after_wait import act_on_engine
     from gpuprov.host.local import LocalHost
     from gpuprov.host.survey import default_engine
-    from gpuprov.spec.models import ClusterSpec, ImageSpec, NodesSpec
+    from gpuprov.shapes.cluster_spec import ClusterSpec, ImageSpec, NodesSpec
     from gpuprov.workflows.ensure import ensure_image_absent, ensure_image_built
 
     wanted = module.params

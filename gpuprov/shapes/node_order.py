@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Literal
+from msgspec import field
 
-from gpuprov.spec.gpu_order import GpuOrder
-from gpuprov.spec.models import GpuMode, MountSpec, Role  # noqa: TC001 - the decoder reads these hints
+from gpuprov.shapes.base import Shape
+from gpuprov.shapes.choices import GpuMode, Network, Role
+from gpuprov.shapes.cluster_spec import MountSpec
+from gpuprov.shapes.gpu_order import GpuOrder
 
-Network = Literal["both", "nat", "private"]
 
-
-@dataclass(frozen=True, kw_only=True)
-class NodeOrder:
+class NodeOrder(Shape, frozen=True, kw_only=True):
     """What `create-node` is asked for; None takes what the cluster's spec says.
 
     Attributes:
@@ -39,4 +37,9 @@ class NodeOrder:
     source: str | None = None
     gpu_mode: GpuMode = "auto"
     agreed: bool = False
-    secret: str = field(default="", repr=False)
+    secret: str = ""
+
+    def __repr__(self) -> str:
+        """Without the secret."""
+        said = (f"{name}={getattr(self, name)!r}" for name in self.__struct_fields__ if name != "secret")
+        return f"{type(self).__name__}({', '.join(said)})"
