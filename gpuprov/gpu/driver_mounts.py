@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from gpuprov.core.errors import HostNotReady
-from gpuprov.gpu.libraries import SONAMES, TRIPLETS
+from gpuprov.gpu.models import SONAMES, TRIPLETS
 from gpuprov.shapes.node import Mount
 
 if TYPE_CHECKING:

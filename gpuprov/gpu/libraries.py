@@ -5,17 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-# File stem to the name that programs load it by. The least that CUDA, NVML and nvidia-smi need.
-SONAMES: Final = {
-    "libcuda": "libcuda.so.1",
-    "libnvidia-cfg": "libnvidia-cfg.so.1",
-    "libnvidia-gpucomp": "libnvidia-gpucomp.so.{version}",
-    "libnvidia-ml": "libnvidia-ml.so.1",
-    "libnvidia-nvvm": "libnvidia-nvvm.so.4",
-    "libnvidia-nvvm70": "libnvidia-nvvm70.so.4",
-    "libnvidia-ptxjitcompiler": "libnvidia-ptxjitcompiler.so.1",
-}
-TRIPLETS: Final = ("x86_64-linux-gnu", "aarch64-linux-gnu")
+from gpuprov.gpu.models import SONAMES, TRIPLETS
+
 _LINKS_MAX: Final = 8
 # Where distributions, NVIDIA's installer and container hosts put them; the first that has a file wins.
 _FOLDERS: Final = (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -11,7 +11,17 @@ if TYPE_CHECKING:
     from gpuprov.gpu.access import EngineAccess
     from gpuprov.gpu.lost import LostGpu
 
-
+# File stem to the name that programs load it by. The least that CUDA, NVML and nvidia-smi need.
+SONAMES: Final = {
+    "libcuda": "libcuda.so.1",
+    "libnvidia-cfg": "libnvidia-cfg.so.1",
+    "libnvidia-gpucomp": "libnvidia-gpucomp.so.{version}",
+    "libnvidia-ml": "libnvidia-ml.so.1",
+    "libnvidia-nvvm": "libnvidia-nvvm.so.4",
+    "libnvidia-nvvm70": "libnvidia-nvvm70.so.4",
+    "libnvidia-ptxjitcompiler": "libnvidia-ptxjitcompiler.so.1",
+}
+TRIPLETS: Final = ("x86_64-linux-gnu", "aarch64-linux-gnu")
 _SEEDED = len("GPU-00000000")  # behind it, the UUIDs of simulated GPUs are the same on every host
 
 

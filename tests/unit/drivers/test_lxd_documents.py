@@ -14,8 +14,7 @@ from gpuprov.drivers.lxd.family import KIN
 from gpuprov.drivers.lxd.mac_conflicts import explain_double
 from gpuprov.drivers.networks import NetworkRequest
 from gpuprov.gpu.driver_mounts import plan_library_mounts
-from gpuprov.gpu.libraries import SONAMES
-from gpuprov.gpu.models import DriverFiles
+from gpuprov.gpu.models import SONAMES, DriverFiles
 from gpuprov.shapes.base import changed
 from gpuprov.shapes.node import Attachment, CharDevice, Exposure, Mount
 from gpuprov.spec.addressing import mac
