@@ -114,7 +114,7 @@ def trace(act: Callable[[], object]) -> Trace:
         act()
     finally:
         sys.setprofile(None)
-        threading.setprofile(None)  # type: ignore[arg-type]
+        threading.setprofile(None)
     here = len(BELOW)
     return Trace(files=frozenset(file[here:] for file in files), calls=tuple((a[here:], b[here:]) for a, b in calls))
 
