@@ -7,39 +7,17 @@ from typing import TYPE_CHECKING
 from gpuprov.cluster.build_image import BuildSite
 from gpuprov.cluster.recipes import recipe_for
 from gpuprov.core.errors import EngineError
-from gpuprov.drivers.base import LABEL_FINGERPRINT, File
+from gpuprov.drivers.base import File
 from gpuprov.drivers.networks import Attachment
 from gpuprov.gpu.wheels import image_wheels
 from gpuprov.spec.addressing import capacity, gateway, mac, public_address
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from gpuprov.drivers.base import Driver, ImageState
     from gpuprov.gpu.models import HostGpus
     from gpuprov.provision.plane_recipe import Init, PlaneRecipe
     from gpuprov.provision.recipe import Recipe
     from gpuprov.spec.models import ClusterSpec
-
-
-def find_images(
-    driver: Driver, recipes: Mapping[str, Recipe], built: Mapping[str, ImageState]
-) -> dict[str, ImageState]:
-    """The images that are there, by role.
-
-    Args:
-        driver: The engine.
-        recipes: What goes into them, by role.
-        built: Those that this run has built: what they were made from may have changed since.
-    """
-    there = driver.list_images() if recipes else []
-    found = {image.labels.get(LABEL_FINGERPRINT): image for image in there}
-    known = {image.id: image for image in there}
-    images = {
-        role: found.get(recipe.fingerprint) or (known.get(built[role].id) if role in built else None)
-        for role, recipe in recipes.items()
-    }
-    return {role: image for role, image in images.items() if image is not None}
 
 
 def get_named_image(driver: Driver, name: str) -> ImageState:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
@@ -16,9 +16,9 @@ from gpuprov.spec.shared_folder import SHARED, folder_of
 from gpuprov.spec.spec_error import SpecError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
-    from gpuprov.drivers.base import Driver, NodeState
+    from gpuprov.drivers.base import Driver, ImageState, NodeState
     from gpuprov.drivers.networks import NetworkState
     from gpuprov.gpu.models import HostGpus
 
@@ -71,6 +71,11 @@ class ClusterState:
         return bool(self.nodes or self.own_networks)
 
     @property
+    def engine(self) -> EngineState:
+        """All that the engine has."""
+        return EngineState(nodes=(*self.nodes, *self.others), networks=self.networks)
+
+    @property
     def own_networks(self) -> tuple[NetworkState, ...]:
         """The networks that were made for this cluster."""
         return tuple(network for network in self.networks if network.labels.get(LABEL_CLUSTER) == self.name)
@@ -100,10 +105,19 @@ class ClusterState:
 
 @dataclass(frozen=True, kw_only=True)
 class EngineState:
-    """All that an engine has, foreign things too."""
+    """All that an engine has, foreign things too.
+
+    Attributes:
+        built: The images that this run has built, by role.
+    """
 
     nodes: tuple[NodeState, ...]
     networks: tuple[NetworkState, ...]
+    built: Mapping[str, ImageState] = field(default_factory=dict)
+
+    def clusters_of(self, names: Collection[str]) -> set[str]:
+        """The clusters of those of these nodes that are there, and ours."""
+        return {node.labels[LABEL_CLUSTER] for node in self.nodes if node.ours and node.name in names}
 
     def node(self, name: str) -> NodeState | None:
         """An instance by name."""

@@ -19,7 +19,7 @@ from gpuprov.documents.host_part import tell_part
 from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_MEMBERS
 from gpuprov.host.survey import survey
 from gpuprov.planes.across.changing import changing
-from gpuprov.planes.across.hold import Leave, NodesLeave, clusters_left
+from gpuprov.planes.across.hold import Leave, NodesLeave
 from gpuprov.planes.across.leaving import JobsPolicy, hold_elsewhere
 from gpuprov.planes.across.renew import renew_cluster
 from gpuprov.planes.base import Departure
@@ -35,7 +35,7 @@ from gpuprov.workflows.start_stop import restore, snapshot, start_nodes, stop_no
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from gpuprov.cluster.state import ClusterState, EngineState
+    from gpuprov.cluster.state import ClusterState
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver
     from gpuprov.drivers.networks import NetworkState
@@ -182,10 +182,8 @@ def serve_tell(order: TellOrder, host: Host, reporter: Reporter) -> Changes:
     name = check_cluster_name(order.cluster)
 
     def tell(driver: Driver, host: Host) -> Outcome:
-        def look(engine: EngineState) -> NodesLeave:
-            return clusters_left(engine, (), Departure(nodes=()), more=[name])
-
-        with changing(driver, host, look, reads=True, reporter=reporter) as (_, readings):
+        nothing = NodesLeave(nodes=(), leaves=())
+        with changing(driver, host, lambda _: nothing, reads=lambda _: [name], reporter=reporter) as (_, readings):
             _record(driver, readings[name].state, order.whole)
             return Outcome(changed=renew_cluster(driver, name, readings[name], reporter=reporter))
 

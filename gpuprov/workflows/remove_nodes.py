@@ -47,14 +47,17 @@ def remove_nodes(
         UsageError: A job runs on one, nodes that would stay cannot work without one, or gpuprov did not make it.
     """
 
-    def look(engine: EngineState) -> NodesLeave:
-        nodes = nodes_named(driver, engine, (name for name in names if engine.node(name)))
-        present = tuple(node.name for node in nodes)
-        gone = clusters_of_gone(engine, {*names} - {*present})
-        more = {node.labels[LABEL_CLUSTER] for node in engine.nodes if node.ours} & gone
-        return clusters_left(engine, nodes, Departure(nodes=present, lost=present), more=more)
+    def reads(engine: EngineState) -> set[str]:
+        """Their clusters, and those that may have had the ones that are gone."""
+        gone = clusters_of_gone(engine, [name for name in names if engine.node(name) is None])
+        return engine.clusters_of(names) | gone.intersection(node.labels.get(LABEL_CLUSTER) for node in engine.nodes)
 
-    with changing(driver, host, look, policy, reads=True, reporter=reporter) as (named, readings):
+    def look(engine: EngineState) -> NodesLeave:
+        nodes = nodes_named(driver, engine, [name for name in names if engine.node(name)])
+        present = tuple(node.name for node in nodes)
+        return clusters_left(engine, nodes, Departure(nodes=present, lost=present))
+
+    with changing(driver, host, look, policy, reads=reads, reporter=reporter) as (named, readings):
         present = [node.name for node in named.nodes]
         for name in dict.fromkeys(names):
             if name not in present:
@@ -68,7 +71,7 @@ def remove_nodes(
         if present:
             with leaving(driver, named.leaves, policy, reporter=reporter), reporter.phase("remove"):
                 forced = delete_nodes(driver, present, reporter=reporter)
-        forget_replaced(driver, [leave.state for leave in named.leaves], names)
+        forget_replaced(driver, [reading.state for reading in readings.values()], names)
         renewed: tuple[str, ...] = ()
         try:  # where nothing is removed as well: a killed run may not have told the others
             renewed = renew_clusters(driver, readings, reporter=reporter)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from gpuprov.cluster.find_node import get_node, nodes_named
@@ -9,6 +10,7 @@ from gpuprov.cluster.network_rules import open_networks
 from gpuprov.cluster.networks import isolate_networks
 from gpuprov.cluster.nodes import boot_nodes, halt_nodes
 from gpuprov.cluster.shared_addresses import refuse_shared_addresses
+from gpuprov.cluster.state import EngineState
 from gpuprov.core.errors import UsageError
 from gpuprov.core.outcome import Outcome, with_forced
 from gpuprov.planes.across.changing import changing
@@ -20,7 +22,6 @@ from gpuprov.planes.base import Departure, without_started
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from gpuprov.cluster.state import EngineState
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver, NodeState
     from gpuprov.host.base import Host
@@ -31,13 +32,14 @@ def start_nodes(driver: Driver, names: Sequence[str], host: Host, *, reporter: R
     """Start nodes; files that changed while they were away are renewed."""
 
     def look(engine: EngineState) -> NodesLeave:
-        return clusters_left(engine, nodes_named(driver, engine, names), Departure(nodes=()))
+        return NodesLeave(nodes=nodes_named(driver, engine, names), leaves=())
 
-    with changing(driver, host, look, reads=True, reporter=reporter) as (named, readings):
+    reads = partial(EngineState.clusters_of, names=names)
+    with changing(driver, host, look, reads=reads, reporter=reporter) as (named, readings):
         stopped = [node.name for node in named.nodes if node.status != "running"]
         if stopped:
             refuse_shared_addresses(stopped, driver.list_nodes(), command=driver.command)
-        networks = {network.name: network for leave in named.leaves for network in leave.state.networks}
+        networks = {network.name: network for reading in readings.values() for network in reading.state.networks}
         isolated = isolate_networks(driver, open_networks(networks.values(), readings), reporter=reporter)
         if stopped:
             with reporter.phase("start"):
@@ -115,7 +117,8 @@ def restore(
         """The node stops for its restoration, and loses its disk."""
         return clusters_left(engine, [_get_with(driver, name, label)], Departure(nodes=(name,), lost=(name,)))
 
-    with changing(driver, host, look, policy, reads=True, reporter=reporter) as (named, readings):
+    reads = partial(EngineState.clusters_of, names=[name])
+    with changing(driver, host, look, policy, reads=reads, reporter=reporter) as (named, readings):
         running = named.nodes[0].status == "running"
         if running:  # it starts again
             refuse_shared_addresses([name], driver.list_nodes(), command=driver.command)

@@ -6,30 +6,42 @@ that are started, repaired or restored under the lock are read there, since befo
 
 from __future__ import annotations
 
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from gpuprov.cluster.state import observe_engine
-from gpuprov.core.errors import GpuprovError
-from gpuprov.planes.across.leaving import SPARE_JOBS, drained
+from gpuprov.planes.across.leaving import SPARE_JOBS, drained, refuse_busy
 from gpuprov.planes.across.reading import read_cluster
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
+    from gpuprov.cluster.missing_images import MissingImages
     from gpuprov.cluster.state import ClusterState, EngineState
     from gpuprov.core.reporter import Reporter
-    from gpuprov.drivers.base import Driver
+    from gpuprov.drivers.base import Driver, ImageState
     from gpuprov.host.base import Host
+    from gpuprov.planes.across.files import Reading
     from gpuprov.planes.across.hold import Leave
     from gpuprov.planes.across.leaving import JobsPolicy
     from gpuprov.planes.across.reading import Readings
 
+    Reads = Callable[[EngineState], Collection[str]]
+
 
 class _Change(Protocol):
+    """What is about to change.
+
+    Attributes:
+        leaves: The nodes that leave their clusters, and those clusters.
+        missing: Images without which it cannot be done; None where there are all.
+    """
+
     @property
     def leaves(self) -> Sequence[Leave]: ...
+    @property
+    def missing(self) -> MissingImages | None: ...
 
 
 Change = TypeVar("Change", bound=_Change)
@@ -37,63 +49,69 @@ _ROUNDS = 3
 
 
 @contextmanager
-def changing(
+def changing(  # noqa: PLR0913 - where, what, and what is waited for and read first
     driver: Driver,
     host: Host,
     look: Callable[[EngineState], Change],
     policy: JobsPolicy = SPARE_JOBS,
     *,
-    reads: bool = False,
+    reads: Reads | None = None,
+    known: EngineState | None = None,
     reporter: Reporter,
 ) -> Iterator[tuple[Change, Readings]]:
     """Wait for jobs as the policy says, read nodes, and hold the host's lock for the block.
 
-    Nodes that are drained take jobs again after it, if they are still there. Where other runs change what is read
-    again and again, it is read under the lock in the end, within limits as ever.
+    All that can make this start over happens before the block: other runs that change what was read, and images that
+    are missing, which are built while nobody holds the lock. Where other runs change nodes again and again, they are
+    read under the lock in the end, within limits as ever. Nodes that are drained take jobs again after the block, if
+    they are still there.
 
     Args:
         driver: The engine.
         host: Whose lock.
-        look: Finds in all that the engine has what is about to change: the clusters, and which nodes leave them.
-            Where it refuses before the lock is held, another run may be making what is missing: only what it says
-            under the lock counts.
+        look: Finds in all that the engine has what is to change, and refuses what cannot; changes nothing. It is
+            called under the lock, and before where there are jobs to wait for: if it refuses then, nothing is held,
+            for another run may be making what is missing.
         policy: What becomes of jobs on nodes that leave.
-        reads: Whether the nodes of the clusters are read.
+        reads: Names the clusters whose nodes are read, if any.
+        known: What the engine had a moment ago: it is not asked again for the first reading.
         reporter: Is told which jobs, and which run, this one waits for.
 
     Yields:
         What is to change, as found under the lock; and what was read, by cluster.
     """
+    built: dict[str, ImageState] = {}
+    rounds = 0
     with drained(driver, lambda: look(observe_engine(driver)).leaves, policy, reporter=reporter):
-        for rounds_left in reversed(range(_ROUNDS)):
-            readings = _read(driver, _look_early(driver, look)) if reads else {}
+        while True:
+            readings, known = _read(driver, reads, known), None
             with host.lock(reporter):
-                change = look(observe_engine(driver))
-                now = {leave.state.name: leave.state for leave in change.leaves}
-                if reads and not _stayed(now, readings):
-                    if rounds_left:
+                engine = replace(observe_engine(driver), built=built)
+                if not _stayed(engine, reads, readings):
+                    rounds += 1
+                    if rounds < _ROUNDS:
                         continue
-                    readings = _read(driver, change.leaves)
-                yield change, {name: replace(found, state=now[name]) for name, found in readings.items()}
-                return
+                    readings = _read(driver, reads, engine)
+                change = look(engine)
+                if change.missing is None:
+                    yield change, {name: replace(one, state=engine.cluster(name)) for name, one in readings.items()}
+                    return
+                refuse_busy(driver, change.leaves, policy)
+            built |= change.missing.build(driver, host, reporter)
+            host = host.afresh()
 
 
-def _look_early(driver: Driver, look: Callable[[EngineState], Change]) -> Sequence[Leave]:
-    engine = observe_engine(driver)
-    with suppress(GpuprovError):
-        return look(engine).leaves
-    return ()
+def _read(driver: Driver, reads: Reads | None, known: EngineState | None) -> dict[str, Reading]:
+    if reads is None:
+        return {}
+    engine = known or observe_engine(driver)
+    return {name: read_cluster(driver, engine.cluster(name)) for name in sorted(reads(engine))}
 
 
-def _read(driver: Driver, leaves: Sequence[Leave]) -> Readings:
-    return {leave.state.name: read_cluster(driver, leave.state) for leave in leaves}
-
-
-def _stayed(now: dict[str, ClusterState], readings: Readings) -> bool:
+def _stayed(engine: EngineState, reads: Reads | None, readings: Mapping[str, Reading]) -> bool:
     """Whether the clusters are those that were read, with the same nodes as then."""
-    return {name: _identities(state) for name, state in now.items()} == {
-        name: _identities(found.state) for name, found in readings.items()
-    }
+    now = {name: _identities(engine.cluster(name)) for name in reads(engine)} if reads else {}
+    return now == {name: _identities(found.state) for name, found in readings.items()}
 
 
 def _identities(state: ClusterState) -> frozenset[tuple[str, ...]]:

@@ -15,7 +15,7 @@ from gpuprov.planes.base import RELEASED
 from gpuprov.planes.registry import PLANES
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Sequence
     from types import TracebackType
 
     from gpuprov.cluster.state import ClusterState, EngineState
@@ -52,13 +52,12 @@ class NodesLeave:
 
     nodes: Sequence[NodeState]
     leaves: Sequence[Leave]
+    missing: None = None
 
 
-def clusters_left(
-    engine: EngineState, nodes: Sequence[NodeState], departure: Departure, *, more: Collection[str] = ()
-) -> NodesLeave:
-    """The clusters of these nodes, and `more` of them."""
-    clusters = sorted({*(node.labels[LABEL_CLUSTER] for node in nodes), *more})
+def clusters_left(engine: EngineState, nodes: Sequence[NodeState], departure: Departure) -> NodesLeave:
+    """The clusters of these nodes."""
+    clusters = sorted({node.labels[LABEL_CLUSTER] for node in nodes})
     return NodesLeave(nodes=nodes, leaves=[Leave(state=engine.cluster(name), departure=departure) for name in clusters])
 
 

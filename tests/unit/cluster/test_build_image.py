@@ -22,7 +22,7 @@ from gpuprov.cluster.build_image import (
     find_built,
 )
 from gpuprov.cluster.built_images import delete_built, remove_superseded
-from gpuprov.cluster.images import find_images
+from gpuprov.cluster.missing_images import find_images
 from gpuprov.core.errors import EngineError, GpuprovError, HostNotReady, NotOurs, PlaybookError
 from gpuprov.core.fingerprint import short
 from gpuprov.core.reporter import Silent
@@ -611,7 +611,7 @@ def test_a_refreshed_image_is_another_one_of_the_same_recipe_and_is_taken_from_t
     assert second.image.name.startswith(f"{first.name}-20")
     assert second.image.labels[LABEL_FINGERPRINT] == first.labels[LABEL_FINGERPRINT]
     assert find_built(driver, workshop.recipe) == second.image
-    assert find_images(driver, {"slurm": workshop.recipe}, {}) == {"slurm": second.image}
+    assert find_images(driver, {"slurm": workshop.recipe}, {}, host_ports=()) == ({"slurm": second.image}, None)
 
 
 def test_images_record_the_packages_in_them(workshop: Workshop) -> None:
