@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from gpuprov.cluster.images import node_recipe
+from gpuprov.cluster.services import init_of
 from gpuprov.core.errors import UsageError
 from gpuprov.planes.plain import PlainPlane
 from gpuprov.planes.slurm.plane import SlurmPlane
@@ -18,8 +20,11 @@ if TYPE_CHECKING:
 
     from gpuprov.cluster.state import ClusterState
     from gpuprov.cluster.surroundings import Surroundings
+    from gpuprov.drivers.base import Driver
+    from gpuprov.gpu.models import HostGpus
     from gpuprov.host.base import Host
     from gpuprov.planes.base import Plane
+    from gpuprov.provision.recipe import Recipe
     from gpuprov.spec.devices import Mount
     from gpuprov.spec.draft import Draft
     from gpuprov.spec.models import ClusterSpec, Role
@@ -45,6 +50,11 @@ def plane_of(role: str) -> Plane:
             f"there is no role {role!r}", evidence=f"roles: {', '.join(ROLES)}", fix=f"use one of them: {ROLES[0]}"
         )
     return plane
+
+
+def role_recipe(driver: Driver, spec: ClusterSpec, role: str, gpus: HostGpus) -> Recipe:
+    """What goes into the image of a role's nodes."""
+    return node_recipe(spec, plane_of(role).recipe, gpus, init=init_of(driver))
 
 
 def planes_of(roles: Iterable[str]) -> tuple[Plane, ...]:

@@ -11,7 +11,6 @@ from gpuprov.cluster.choice import describe_choice
 from gpuprov.cluster.files import planned_members
 from gpuprov.cluster.find_engine import warn_of_silence
 from gpuprov.cluster.host_gpus import get_gpus, with_offers
-from gpuprov.cluster.images import node_recipe
 from gpuprov.cluster.leases import Neighbours, read_leases
 from gpuprov.cluster.missing_images import find_images
 from gpuprov.cluster.networks import isolate_networks, networks_created, record_host_ports, record_labels
@@ -30,7 +29,6 @@ from gpuprov.cluster.plan import beyond_record, plan_cluster
 from gpuprov.cluster.read_steadily import read_steadily
 from gpuprov.cluster.replacements import ghosts_of, read_replacements
 from gpuprov.cluster.room import ask_limits, refuse_without_room
-from gpuprov.cluster.services import init_of
 from gpuprov.cluster.shared_addresses import refuse_shared_addresses
 from gpuprov.cluster.state import observe_cluster, observe_engine, with_current_gpus
 from gpuprov.cluster.surroundings import Surroundings
@@ -38,19 +36,18 @@ from gpuprov.cluster.whole import recorded_whole
 from gpuprov.core.outcome import Outcome
 from gpuprov.core.rollback import Rollback
 from gpuprov.drivers.base import LABEL_SPEC
-from gpuprov.planes.across.changing import changing
+from gpuprov.planes.across.changing import changing, read_cluster
 from gpuprov.planes.across.files import find_stale, gather_files, renewal_lines
 from gpuprov.planes.across.forgetting import find_forgetting
 from gpuprov.planes.across.hold import Leave, find_abandoned
 from gpuprov.planes.across.host_folders import FoldersPlan, look_and_plan_folders
 from gpuprov.planes.across.image_age import find_older, older_lines, older_notes
 from gpuprov.planes.across.leaving import SPARE_JOBS, leaving, refuse_busy
-from gpuprov.planes.across.reading import read_cluster
 from gpuprov.planes.across.renew import renew_nodes
 from gpuprov.planes.across.replacing import arrivals_of, end_replacing, mend_replacing, refuse_lost_queue
 from gpuprov.planes.across.rows import found_rows
 from gpuprov.planes.base import RELEASED, Crew, Departure, without_started
-from gpuprov.planes.registry import PLANES, check_spec, plane_of, settle_draft, shared_mounts
+from gpuprov.planes.registry import PLANES, check_spec, plane_of, role_recipe, settle_draft, shared_mounts
 from gpuprov.spec.draft import Draft
 from gpuprov.spec.serialize import dump_spec
 from gpuprov.workflows.verify import verify_cluster
@@ -382,11 +379,8 @@ def _aim(driver: Driver, order: UpOrder, host: Host, gpus: HostGpus, engine: Eng
 
 def _with_images(driver: Driver, aim: _Aim, engine: EngineState) -> _Aim:
     """With the images that new nodes need, and with what is missing."""
-    init = init_of(driver)
-    recipes = {
-        role: node_recipe(aim.spec, plane_of(role).recipe, aim.gpus, init=init)
-        for role in sorted({design.role for design in aim.plan.create})
-    }
+    roles = sorted({design.role for design in aim.plan.create})
+    recipes = {role: role_recipe(driver, aim.spec, role, aim.gpus) for role in roles}
     images, missing = find_images(driver, recipes, engine.built, host_ports=aim.spec.network.host_ports)
     return replace(aim, images=images, missing=missing)
 

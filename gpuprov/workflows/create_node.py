@@ -12,7 +12,6 @@ from gpuprov.cluster.files import planned_member
 from gpuprov.cluster.find_engine import warn_of_silence
 from gpuprov.cluster.find_node import get_node
 from gpuprov.cluster.host_gpus import get_gpus, with_offers
-from gpuprov.cluster.images import node_recipe
 from gpuprov.cluster.leases import Neighbours
 from gpuprov.cluster.missing_images import find_images
 from gpuprov.cluster.network_rules import open_networks
@@ -43,25 +42,24 @@ from gpuprov.core.rollback import Rollback
 from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_ORDER, LABEL_ROLE
 from gpuprov.planes.across.changing import changing
 from gpuprov.planes.across.files import gather_files, present_crew
+from gpuprov.planes.across.hold import NodesLeave
 from gpuprov.planes.across.leaving import SPARE_JOBS, JobsPolicy, leaving, refuse_busy
 from gpuprov.planes.across.node_plan import cluster_of, look_and_plan_node
 from gpuprov.planes.across.ordered_role import explain_plain
 from gpuprov.planes.across.renew import renew_cluster, renew_nodes
-from gpuprov.planes.registry import plane_of
+from gpuprov.planes.registry import plane_of, role_recipe
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
-    from gpuprov.cluster.missing_images import MissingImages
     from gpuprov.cluster.state import EngineState
     from gpuprov.cluster.waiting_for_gpus import Patience
     from gpuprov.core.reporter import Reporter
-    from gpuprov.drivers.base import Driver, ImageState, NodeState
+    from gpuprov.drivers.base import Driver, NodeState
     from gpuprov.gpu.allocate import Claims
     from gpuprov.gpu.models import HostGpus
     from gpuprov.host.base import Host
     from gpuprov.planes.across.files import Reading
-    from gpuprov.planes.across.hold import Leave
     from gpuprov.planes.across.node_plan import NodePlan
     from gpuprov.spec.models import GpuMode
 
@@ -100,18 +98,18 @@ def create_node(
     left_over = f"run the same command again; to remove the node: gpuprov rm {order.name}"
 
     def attempt(claims: Callable[[], Claims], granted: Callable[[], object]) -> Outcome:
-        def look(engine: EngineState) -> _Made | _Planned:
+        def look(engine: EngineState) -> NodePlan | NodesLeave:
             with reporter.phase("plan"):
                 found = plan(claims(), engine)
-                return found if isinstance(found, _Made) else _with_image(driver, found, gpus, engine)
+                return found if isinstance(found, NodesLeave) else _with_image(driver, found, gpus, engine)
 
         with (
             changing(driver, host, look, policy, reads=lambda _: [name], reporter=reporter) as (found, readings),
             Rollback(reporter, left_over=left_over) as rollback,
         ):
             run = NodeRun(driver=driver, reporter=reporter, rollback=rollback)
-            if isinstance(found, _Made):
-                outcome = _complete(driver, found.node, readings[name], reporter=reporter)
+            if isinstance(found, NodesLeave):
+                outcome = _complete(driver, found.nodes[0], readings[name], reporter=reporter)
             else:
                 outcome = _create(run, order, found, host, readings[name], policy)
             granted()
@@ -141,51 +139,30 @@ def preview_node(
     return f"created node {plan.design.summary}"
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Made:
-    """The node that the same order made."""
-
-    node: NodeState
-    leaves: tuple[Leave, ...] = ()
-    missing: None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Planned:
-    """A node that is to be made, of this image unless it is missing."""
-
-    plan: NodePlan
-    images: Mapping[str, ImageState]
-    missing: MissingImages | None
-
-    @property
-    def leaves(self) -> list[Leave]:
-        return self.plan.leaves
-
-
 def _plan(
     driver: Driver, order: NodeOrder, host: Host, gpus: HostGpus, claims: Claims, engine: EngineState
-) -> _Made | NodePlan:
+) -> NodePlan | NodesLeave:
+    """The node as it would be made; or itself, where the same order made it, and nothing leaves."""
     state = cluster_of(engine, driver, order, gpus)
-    made = made_by(order, state)
-    return _Made(node=made) if made else look_and_plan_node(driver, order, state, host, gpus, claims)
+    if made := made_by(order, state):
+        return NodesLeave(nodes=[made], leaves=())
+    return look_and_plan_node(driver, order, state, host, gpus, claims)
 
 
-def _with_image(driver: Driver, plan: NodePlan, gpus: HostGpus, engine: EngineState) -> _Planned:
-    """With the image that was asked for, or that of the node's role."""
+def _with_image(driver: Driver, plan: NodePlan, gpus: HostGpus, engine: EngineState) -> NodePlan:
+    """With the image of the node's role, where no other one was asked for."""
+    if plan.images:
+        return plan
     role = plan.design.role
-    if plan.image:
-        return _Planned(plan=plan, images={role: plan.image}, missing=None)
-    recipes = {role: node_recipe(plan.spec, plane_of(role).recipe, gpus, init=init_of(driver))}
+    recipes = {role: role_recipe(driver, plan.spec, role, gpus)}
     images, missing = find_images(driver, recipes, engine.built, host_ports=plan.spec.network.host_ports)
-    return _Planned(plan=plan, images=images, missing=missing)
+    return replace(plan, images=images, missing=missing)
 
 
 def _create(
-    run: NodeRun, order: NodeOrder, planned: _Planned, host: Host, reading: Reading, policy: JobsPolicy
+    run: NodeRun, order: NodeOrder, plan: NodePlan, host: Host, reading: Reading, policy: JobsPolicy
 ) -> Outcome:
-    driver, reporter, plan = run.driver, run.reporter, planned.plan
-    image = planned.images[plan.design.role]
+    driver, reporter, image = run.driver, run.reporter, plan.images[plan.design.role]
     refuse_busy(driver, plan.leaves, policy)
     ensure_share(host, plan.share, run.rollback)
     reading = reading.with_secret(plan.design.role, base64.b64decode(order.secret, validate=True))

@@ -8,12 +8,10 @@ from gpuprov.cluster.built_images import (
     delete_built,
     match_images,
 )
-from gpuprov.cluster.images import node_recipe
 from gpuprov.cluster.missing_images import ensure_built
 from gpuprov.cluster.refresh_cache import look_for_updates
-from gpuprov.cluster.services import init_of
 from gpuprov.core.outcome import Outcome
-from gpuprov.planes.registry import check_spec, plane_of
+from gpuprov.planes.registry import check_spec, role_recipe
 from gpuprov.spec.draft import SHARE
 
 if TYPE_CHECKING:
@@ -34,7 +32,7 @@ def build_image(
         GpuprovError: Something refused or failed; nothing is left of the attempt.
     """
     check_spec(spec, left=frozenset({SHARE}))
-    recipe = node_recipe(spec, plane_of(spec.nodes.role).recipe, gpus, init=init_of(driver))
+    recipe = role_recipe(driver, spec, spec.nodes.role, gpus)
     ensured = ensure_built(driver, recipe, host, host_ports=spec.network.host_ports, reporter=reporter, fresh=fresh)
     if fresh:
         look_for_updates(recipe.base, reporter=reporter)

@@ -6,13 +6,18 @@ that are started, repaired or restored under the lock are read there, since befo
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from gpuprov.cluster.state import observe_engine
+from gpuprov.core.errors import GpuprovError
+from gpuprov.core.side_by_side import ask_side_by_side
+from gpuprov.drivers.base import LABEL_ROLE
+from gpuprov.planes.across.files import Reading, gather_files, look_at_files, present_crew
 from gpuprov.planes.across.leaving import SPARE_JOBS, drained, refuse_busy
-from gpuprov.planes.across.reading import read_cluster
+from gpuprov.planes.registry import planes_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -22,12 +27,13 @@ if TYPE_CHECKING:
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver, ImageState
     from gpuprov.host.base import Host
-    from gpuprov.planes.across.files import Reading
+    from gpuprov.planes.across.files import FilesSaid
     from gpuprov.planes.across.hold import Leave
     from gpuprov.planes.across.leaving import JobsPolicy
-    from gpuprov.planes.across.reading import Readings
+    from gpuprov.planes.base import Plane
 
     Reads = Callable[[EngineState], Collection[str]]
+    Readings = Mapping[str, Reading]
 
 
 class _Change(Protocol):
@@ -101,14 +107,14 @@ def changing(  # noqa: PLR0913 - where, what, and what is waited for and read fi
             host = host.afresh()
 
 
-def _read(driver: Driver, reads: Reads | None, known: EngineState | None) -> dict[str, Reading]:
+def _read(driver: Driver, reads: Reads | None, known: EngineState | None) -> Readings:
     if reads is None:
         return {}
     engine = known or observe_engine(driver)
     return {name: read_cluster(driver, engine.cluster(name)) for name in sorted(reads(engine))}
 
 
-def _stayed(engine: EngineState, reads: Reads | None, readings: Mapping[str, Reading]) -> bool:
+def _stayed(engine: EngineState, reads: Reads | None, readings: Readings) -> bool:
     """Whether the clusters are those that were read, with the same nodes as then."""
     now = {name: _identities(engine.cluster(name)) for name in reads(engine)} if reads else {}
     return now == {name: _identities(found.state) for name, found in readings.items()}
@@ -117,3 +123,36 @@ def _stayed(engine: EngineState, reads: Reads | None, readings: Mapping[str, Rea
 def _identities(state: ClusterState) -> frozenset[tuple[str, ...]]:
     """Which nodes a cluster has, and how they are: whoever replaces one changes this."""
     return frozenset((node.name, node.id, node.status, str(node.complete)) for node in state.nodes)
+
+
+def read_cluster(driver: Driver, state: ClusterState) -> Reading:
+    """Read the planes' secrets, and what running nodes have of their files; a node that does not answer has none."""
+    planes = planes_of(node.labels.get(LABEL_ROLE, "") for node in state.nodes)
+    found: dict[str, bytes | GpuprovError] = {}
+    files: dict[str, FilesSaid] = {}
+
+    def read_secret(plane: Plane) -> None:
+        try:
+            found[plane.name] = plane.read_secret(driver, state)
+        except GpuprovError as error:  # only a run that needs it must fail, and then it shall
+            found[plane.name] = error
+
+    def read_files() -> None:
+        with suppress(GpuprovError):  # whoever needs the files gathers them again, and says why they cannot be
+            files.update(_read_files(driver, state, planes))
+
+    questions: list[Callable[[], None]] = [*(partial(read_secret, plane) for plane in planes), read_files]
+    ask_side_by_side(questions, workers=len(questions))
+    return Reading(state=state, secrets=found, files=files)
+
+
+def _read_files(driver: Driver, state: ClusterState, planes: Sequence[Plane]) -> Mapping[str, FilesSaid]:
+    """What running nodes say of their files; which these are does not depend on the planes' secrets."""
+    crew = present_crew(state)
+    if not crew.members or not all(plane.can_apply(state) for plane in planes):
+        return {}
+    unread = Reading(state=state, secrets={})
+    files = gather_files(driver, crew, state, {}, unread)
+    there = {member.name for member in crew.members}
+    running = [node.name for node in state.nodes if node.status == "running" and node.name in there]
+    return look_at_files(driver, running, files.of)

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from gpuprov.cluster.design import NodeDesign
+    from gpuprov.cluster.missing_images import MissingImages
     from gpuprov.cluster.network_plan import NetworkPlan
     from gpuprov.cluster.node_order import NodeOrder
     from gpuprov.cluster.share import SharePlan
@@ -52,7 +53,8 @@ class NodePlan:
     Attributes:
         state: The cluster without an unfinished node of that name, which would hold its address and its GPUs.
         leaves: That node, if there is one.
-        image: None if the role's own image is used, which has the account of jobs; of a copy, that of its source.
+        images: That of its role, which has the account of jobs, or the one that was asked for; none before it is found.
+        missing: The image of its role, where the engine has none.
         share: The folder that its cluster shares.
         silent: Why engines do not respond whose networks this one has to keep clear of.
     """
@@ -62,9 +64,10 @@ class NodePlan:
     spec: ClusterSpec
     networks: NetworkPlan
     design: NodeDesign
-    image: ImageState | None
+    images: Mapping[str, ImageState]
     share: SharePlan
     silent: Mapping[str, GpuprovError]
+    missing: MissingImages | None = None
 
 
 def cluster_of(engine: EngineState, driver: Driver, order: NodeOrder, gpus: HostGpus) -> ClusterState:
@@ -167,7 +170,7 @@ def look_and_plan_node(
         spec=spec,
         networks=networks,
         design=design,
-        image=image,
+        images={design.role: image} if image else {},
         share=share,
         silent=around.silent,
     )

@@ -12,10 +12,9 @@ import pytest
 from gpuprov.cluster.state import observe_cluster
 from gpuprov.core.errors import EngineError, TimedOut, UsageError
 from gpuprov.drivers.base import File
-from gpuprov.planes.across.changing import changing
+from gpuprov.planes.across.changing import changing, read_cluster
 from gpuprov.planes.across.hold import NodesLeave, clusters_left
 from gpuprov.planes.across.leaving import JobsPolicy
-from gpuprov.planes.across.reading import read_cluster
 from gpuprov.planes.base import Departure
 from gpuprov.planes.slurm import daemons
 from gpuprov.planes.slurm.facts import slurm_path
