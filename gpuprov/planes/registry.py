@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from gpuprov.cluster.images import node_recipe
-from gpuprov.cluster.services import init_of
 from gpuprov.core.errors import UsageError
 from gpuprov.planes.plain import PlainPlane
 from gpuprov.planes.slurm.plane import SlurmPlane
@@ -54,6 +52,9 @@ def plane_of(role: str) -> Plane:
 
 def role_recipe(driver: Driver, spec: ClusterSpec, role: str, gpus: HostGpus) -> Recipe:
     """What goes into the image of a role's nodes."""
+    from gpuprov.cluster.images import node_recipe  # here, for a list of nodes needs no image and starts sooner without
+    from gpuprov.cluster.services import init_of
+
     return node_recipe(spec, plane_of(role).recipe, gpus, init=init_of(driver))
 
 

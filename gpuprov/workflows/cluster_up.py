@@ -11,8 +11,8 @@ from gpuprov.cluster.choice import describe_choice
 from gpuprov.cluster.files import planned_members
 from gpuprov.cluster.find_engine import warn_of_silence
 from gpuprov.cluster.host_gpus import get_gpus, with_offers
+from gpuprov.cluster.images import find_images
 from gpuprov.cluster.leases import Neighbours, read_leases
-from gpuprov.cluster.missing_images import find_images
 from gpuprov.cluster.networks import isolate_networks, networks_created, record_host_ports, record_labels
 from gpuprov.cluster.nodes import (
     NodeRun,
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from gpuprov.cluster.files import Member
-    from gpuprov.cluster.missing_images import MissingImages
+    from gpuprov.cluster.images import MissingImages
     from gpuprov.cluster.part import ClusterPart
     from gpuprov.cluster.plan import Plan
     from gpuprov.cluster.shrinking import Shrinking

@@ -12,8 +12,8 @@ from gpuprov.cluster.files import planned_member
 from gpuprov.cluster.find_engine import warn_of_silence
 from gpuprov.cluster.find_node import get_node
 from gpuprov.cluster.host_gpus import get_gpus, with_offers
+from gpuprov.cluster.images import find_images
 from gpuprov.cluster.leases import Neighbours
-from gpuprov.cluster.missing_images import find_images
 from gpuprov.cluster.network_rules import open_networks
 from gpuprov.cluster.networks import isolate_networks, networks_created
 from gpuprov.cluster.node_order import NodeOrder

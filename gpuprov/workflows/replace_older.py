@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from gpuprov.cluster.host_gpus import get_gpus, with_offers
-from gpuprov.cluster.missing_images import MissingImages
+from gpuprov.cluster.images import MissingImages
 from gpuprov.cluster.order_label import read_order
 from gpuprov.cluster.state import observe_cluster
 from gpuprov.core.errors import UsageError

@@ -8,7 +8,7 @@ from gpuprov.cluster.built_images import (
     delete_built,
     match_images,
 )
-from gpuprov.cluster.missing_images import ensure_built
+from gpuprov.cluster.images import ensure_built
 from gpuprov.cluster.refresh_cache import look_for_updates
 from gpuprov.core.outcome import Outcome
 from gpuprov.planes.registry import check_spec, role_recipe

@@ -22,7 +22,7 @@ from gpuprov.planes.registry import planes_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
-    from gpuprov.cluster.missing_images import MissingImages
+    from gpuprov.cluster.images import MissingImages
     from gpuprov.cluster.state import ClusterState, EngineState
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver, ImageState

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from gpuprov.cluster.design import NodeDesign
-    from gpuprov.cluster.missing_images import MissingImages
+    from gpuprov.cluster.images import MissingImages
     from gpuprov.cluster.network_plan import NetworkPlan
     from gpuprov.cluster.node_order import NodeOrder
     from gpuprov.cluster.share import SharePlan

@@ -22,7 +22,7 @@ from gpuprov.cluster.build_image import (
     find_built,
 )
 from gpuprov.cluster.built_images import delete_built, remove_superseded
-from gpuprov.cluster.missing_images import find_images
+from gpuprov.cluster.images import find_images
 from gpuprov.core.errors import EngineError, GpuprovError, HostNotReady, NotOurs, PlaybookError
 from gpuprov.core.fingerprint import short
 from gpuprov.core.reporter import Silent

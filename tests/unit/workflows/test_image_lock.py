@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from gpuprov.cluster import missing_images
+from gpuprov.cluster import images
 from gpuprov.cluster.build_image import OWNER, EnsuredImage
 from gpuprov.core.errors import EngineError, UsageError
 from gpuprov.core.reporter import Silent
@@ -37,7 +37,7 @@ class Builds:
         self.meanwhile: Callable[[], object] = lambda: None
         self.changing = False  # roles that somebody edits
         world.engine.images.clear()
-        monkeypatch.setattr(missing_images, "ensure_image", self.build)
+        monkeypatch.setattr(images, "ensure_image", self.build)
 
     def build(
         self, driver: FakeDriver, recipe: Recipe, *, site: BuildSite, reporter: object, fresh: bool
