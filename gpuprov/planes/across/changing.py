@@ -67,10 +67,10 @@ def changing(  # noqa: PLR0913 - where, what, and what is waited for and read fi
 ) -> Iterator[tuple[Change, Readings]]:
     """Wait for jobs as the policy says, read nodes, and hold the host's lock for the block.
 
-    All that can make this start over happens before the block: other runs that change what was read, and images that
-    are missing, which are built while nobody holds the lock. Where other runs change nodes again and again, they are
-    read under the lock in the end, within limits as ever. Nodes that are drained take jobs again after the block, if
-    they are still there.
+    A block cannot run twice, so all that makes this start over comes before it: other runs that change what was read,
+    and images that are missing, which are built while nobody holds the lock. Where other runs change nodes again and
+    again, they are read under the lock in the end, within limits as ever. Nodes that are drained take jobs again after
+    the block, if they are still there.
 
     Args:
         driver: The engine.
