@@ -16,9 +16,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
 
+    from gpuprov.cluster.images import MissingImages
     from gpuprov.cluster.state import ClusterState
     from gpuprov.cluster.surroundings import Surroundings
-    from gpuprov.drivers.base import Driver
+    from gpuprov.drivers.base import Driver, ImageState
     from gpuprov.gpu.models import HostGpus
     from gpuprov.host.base import Host
     from gpuprov.planes.base import Plane
@@ -56,6 +57,16 @@ def role_recipe(driver: Driver, spec: ClusterSpec, role: str, gpus: HostGpus) ->
     from gpuprov.cluster.services import init_of
 
     return node_recipe(spec, plane_of(role).recipe, gpus, init=init_of(driver))
+
+
+def find_role_images(
+    driver: Driver, spec: ClusterSpec, roles: Iterable[str], gpus: HostGpus, built: Mapping[str, ImageState]
+) -> tuple[Mapping[str, ImageState], MissingImages | None]:
+    """The images of these roles, by role, and what is missing; `built` are those that this run has built."""
+    from gpuprov.cluster.images import find_images
+
+    recipes = {role: role_recipe(driver, spec, role, gpus) for role in sorted({*roles})}
+    return find_images(driver, recipes, built, host_ports=spec.network.host_ports)
 
 
 def planes_of(roles: Iterable[str]) -> tuple[Plane, ...]:

@@ -11,7 +11,6 @@ from gpuprov.cluster.choice import describe_choice
 from gpuprov.cluster.files import planned_members
 from gpuprov.cluster.find_engine import warn_of_silence
 from gpuprov.cluster.host_gpus import get_gpus, with_offers
-from gpuprov.cluster.images import find_images
 from gpuprov.cluster.leases import Neighbours, read_leases
 from gpuprov.cluster.networks import isolate_networks, networks_created, record_host_ports, record_labels
 from gpuprov.cluster.nodes import (
@@ -47,7 +46,7 @@ from gpuprov.planes.across.renew import renew_nodes
 from gpuprov.planes.across.replacing import arrivals_of, end_replacing, mend_replacing, refuse_lost_queue
 from gpuprov.planes.across.rows import found_rows
 from gpuprov.planes.base import RELEASED, Crew, Departure, without_started
-from gpuprov.planes.registry import PLANES, check_spec, plane_of, role_recipe, settle_draft, shared_mounts
+from gpuprov.planes.registry import PLANES, check_spec, find_role_images, plane_of, settle_draft, shared_mounts
 from gpuprov.spec.draft import Draft
 from gpuprov.spec.serialize import dump_spec
 from gpuprov.workflows.verify import verify_cluster
@@ -241,7 +240,9 @@ def cluster_up(driver: Driver, order: UpOrder, host: Host, *, reporter: Reporter
                 order.agreed.refuse_others(aim.plan.gone, aim.plan.unread)
             if order.part:
                 order.part.refuse_changed(planned_members(aim.plan), recorded_whole(aim.state))
-            return _with_images(driver, aim, engine)
+            roles = (design.role for design in aim.plan.create)
+            images, missing = find_role_images(driver, aim.spec, roles, aim.gpus, engine.built)
+            return replace(aim, images=images, missing=missing)
 
     name, known = spec.name, order.seen.engine if order.seen else None
     with (
@@ -375,14 +376,6 @@ def _aim(driver: Driver, order: UpOrder, host: Host, gpus: HostGpus, engine: Eng
         crew=crew,
         overlay=overlay,
     )
-
-
-def _with_images(driver: Driver, aim: _Aim, engine: EngineState) -> _Aim:
-    """With the images that new nodes need, and with what is missing."""
-    roles = sorted({design.role for design in aim.plan.create})
-    recipes = {role: role_recipe(driver, aim.spec, role, aim.gpus) for role in roles}
-    images, missing = find_images(driver, recipes, engine.built, host_ports=aim.spec.network.host_ports)
-    return replace(aim, images=images, missing=missing)
 
 
 def _carry_out(

@@ -12,7 +12,6 @@ from gpuprov.cluster.files import planned_member
 from gpuprov.cluster.find_engine import warn_of_silence
 from gpuprov.cluster.find_node import get_node
 from gpuprov.cluster.host_gpus import get_gpus, with_offers
-from gpuprov.cluster.images import find_images
 from gpuprov.cluster.leases import Neighbours
 from gpuprov.cluster.network_rules import open_networks
 from gpuprov.cluster.networks import isolate_networks, networks_created
@@ -47,7 +46,7 @@ from gpuprov.planes.across.leaving import SPARE_JOBS, JobsPolicy, leaving, refus
 from gpuprov.planes.across.node_plan import cluster_of, look_and_plan_node
 from gpuprov.planes.across.ordered_role import explain_plain
 from gpuprov.planes.across.renew import renew_cluster, renew_nodes
-from gpuprov.planes.registry import plane_of, role_recipe
+from gpuprov.planes.registry import find_role_images, plane_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -101,7 +100,10 @@ def create_node(
         def look(engine: EngineState) -> NodePlan | NodesLeave:
             with reporter.phase("plan"):
                 found = plan(claims(), engine)
-                return found if isinstance(found, NodesLeave) else _with_image(driver, found, gpus, engine)
+                if isinstance(found, NodesLeave) or found.images:
+                    return found
+                images, missing = find_role_images(driver, found.spec, [found.design.role], gpus, engine.built)
+                return replace(found, images=images, missing=missing)
 
         with (
             changing(driver, host, look, policy, reads=lambda _: [name], reporter=reporter) as (found, readings),
@@ -147,16 +149,6 @@ def _plan(
     if made := made_by(order, state):
         return NodesLeave(nodes=[made], leaves=())
     return look_and_plan_node(driver, order, state, host, gpus, claims)
-
-
-def _with_image(driver: Driver, plan: NodePlan, gpus: HostGpus, engine: EngineState) -> NodePlan:
-    """With the image of the node's role, where no other one was asked for."""
-    if plan.images:
-        return plan
-    role = plan.design.role
-    recipes = {role: role_recipe(driver, plan.spec, role, gpus)}
-    images, missing = find_images(driver, recipes, engine.built, host_ports=plan.spec.network.host_ports)
-    return replace(plan, images=images, missing=missing)
 
 
 def _create(
