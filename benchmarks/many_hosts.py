@@ -124,7 +124,7 @@ def offers_of(spec: ClusterSpec, members: list[FakeMember]) -> list[Offer]:
     """What each host offers, by its own rules."""
     found = []
     for member in members:
-        state = ClusterState(name="lab", recorded=None, nodes=member.nodes, others=(), networks=())
+        state = ClusterState(name="lab", recorded=None, settled=None, nodes=member.nodes, others=(), networks=())
         found.append(make_offer(spec, state, member.place, Room(), most=spec.nodes.count))
     return found
 

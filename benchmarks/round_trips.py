@@ -111,8 +111,8 @@ class Count:
 class CountedHosts(HostsInWorlds):
     """The tests' hosts, which note each round and the connections that it uses."""
 
-    def __init__(self, folder: Path) -> None:
-        super().__init__(folder, Recording(), HOSTS)
+    def __init__(self, folder: Path, names: Sequence[str]) -> None:
+        super().__init__(folder, Recording(), names)
         self._places = Places(config=folder, runtime=folder)
         self.begin()
 
@@ -156,11 +156,11 @@ class CountedHosts(HostsInWorlds):
 
 
 @contextmanager
-def controller(folder: Path) -> Iterator[CountedHosts]:
-    """A machine that has added two hosts with one folder, for the block."""
+def controller(folder: Path, names: Sequence[str] = HOSTS) -> Iterator[CountedHosts]:
+    """A machine that has added these hosts with one folder, for the block."""
     with ExitStack() as stack:
         patch = stack.enter_context(pytest.MonkeyPatch.context())
-        hosts = CountedHosts(folder)
+        hosts = CountedHosts(folder, names)
         hosts.attach_status = 0
         keep_keys_below(folder / "data", patch)
         marks: dict[tuple[str, str], str] = {}
@@ -175,7 +175,7 @@ def controller(folder: Path) -> Iterator[CountedHosts]:
         programs = ForkedPrograms(sys.executable, folder)
         stack.callback(programs.finish)
         (folder / "jobs").mkdir()
-        jobs = give_jobs(hosts.worlds[HOSTS[0]], folder / "jobs", patch, programs)
+        jobs = give_jobs(hosts.worlds[names[0]], folder / "jobs", patch, programs)
         stack.callback(jobs.finish)
         jobs.give_python()
         yield hosts

@@ -75,7 +75,9 @@ def expect_container(gpus: HostGpus) -> Expectation:
         LABEL_ACCESS_REASON: "by device rules",
     }
     node = NodeState(name=NODE, status="running", labels=labels)
-    return expect_node(node, ClusterState(name=NODE, recorded=None, nodes=(node,), others=(), networks=()), gpus)
+    return expect_node(
+        node, ClusterState(name=NODE, recorded=None, settled=None, nodes=(node,), others=(), networks=()), gpus
+    )
 
 
 def driver_links(driver: DriverFiles) -> tuple[tuple[str, str], ...]:

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 from gpuprov.core.errors import UsageError
 from gpuprov.core.names import fold
-from gpuprov.drivers.base import LABEL_CLUSTER
 from gpuprov.drivers.foreign import copies_of, describe_foreign, way_back
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from gpuprov.cluster.state import EngineState
     from gpuprov.drivers.base import Driver, NodeState
 
 
@@ -30,8 +30,18 @@ def get_node(driver: Driver, name: str) -> NodeState:
         UsageError: There is none of that name; foreign instances are not ours to show or touch.
     """
     node = driver.find_node(name)
+    return _ours(driver, name, [node] if node else driver.list_nodes())
+
+
+def nodes_named(driver: Driver, engine: EngineState, names: Iterable[str]) -> list[NodeState]:
+    """The same of several, in what was observed of the engine."""
+    return [_ours(driver, name, engine.nodes) for name in dict.fromkeys(names)]
+
+
+def _ours(driver: Driver, name: str, there: Sequence[NodeState]) -> NodeState:
+    node = next((node for node in there if node.name == name), None)
     if node is None:
-        raise absent_node(name, [(driver, driver.list_nodes())])
+        raise absent_node(name, [(driver, there)])
     if not node.ours:
         raise UsageError(
             f"there is no node {name}",
@@ -56,15 +66,6 @@ def absent_node(name: str, engines: Sequence[tuple[Driver, Sequence[NodeState]]]
     evidence = [*(f"{copy.name} is {describe_foreign(copy)}" for copy, _ in copies), *(held or ["nodes: none"])]
     back = way_back(copies[0][0], copies[0][1].command) if copies else None
     return AbsentNode(name, evidence="; ".join(evidence), fix=back or "list the nodes: gpuprov list")
-
-
-def clusters_of(driver: Driver, names: Iterable[str]) -> set[str]:
-    """The clusters of nodes of ours.
-
-    Raises:
-        UsageError: There is none of a name.
-    """
-    return {get_node(driver, name).labels[LABEL_CLUSTER] for name in names}
 
 
 def get_running(driver: Driver, name: str) -> NodeState:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpuprov.cluster.replacements import read_replacements
-from gpuprov.cluster.state import cluster_state
 from gpuprov.cluster.whole import recorded_whole
 from gpuprov.core.errors import GpuprovError
 from gpuprov.drivers.base import LABEL_CLUSTER
@@ -14,18 +13,16 @@ from gpuprov.spec.addressing import number_of_name
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from gpuprov.cluster.state import ClusterState
-    from gpuprov.drivers.base import Driver
+    from gpuprov.cluster.state import ClusterState, EngineState
 
 
-def clusters_of_gone(driver: Driver, names: Collection[str]) -> set[str]:
+def clusters_of_gone(engine: EngineState, names: Collection[str]) -> set[str]:
     """The clusters that name their nodes so, or have recorded one of these: a killed run may not have told the others.
 
-    Only the engine's networks are asked for; what is recorded there and cannot be read names nothing.
+    What is recorded on networks and cannot be read names nothing.
     """
-    networks = driver.list_networks() if names else []
-    clusters = {network.labels[LABEL_CLUSTER] for network in networks if network.ours}
-    return {name for name in clusters if _may_have_had(cluster_state(name, (), networks), names)}
+    clusters = {network.labels[LABEL_CLUSTER] for network in engine.networks if network.ours}
+    return {name for name in clusters if names and _may_have_had(engine.cluster(name), names)}
 
 
 def _may_have_had(state: ClusterState, names: Collection[str]) -> bool:

@@ -64,7 +64,7 @@ def create_nodes(
     run: NodeRun,
     designs: Sequence[NodeDesign],
     image: ImageState,
-    files: Callable[[str], tuple[File, ...]],
+    files: Mapping[str, tuple[File, ...]],
     *,
     labels: Mapping[str, str],
     copied: Copied | None = None,
@@ -92,7 +92,7 @@ def create_nodes(
             reporter.node(design.name, f"GPU access {design.access}: {design.access_reason}")
         reporter.node(design.name, "creating")
         order = {LABEL_ORDER: renew_text(old.labels[LABEL_ORDER])} if old and LABEL_ORDER in old.labels else {}
-        request = design.request(image.id, files(design.name), {**design.circumstances(), **labels, **order})
+        request = design.request(image.id, files[design.name], {**design.circumstances(), **labels, **order})
         if copied is None:
             driver.create_node(request)
         else:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
@@ -17,11 +17,12 @@ from gpuprov.spec.shared_folder import SHARED, folder_of
 from gpuprov.spec.spec_error import SpecError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from gpuprov.drivers.base import Driver, NodeState
     from gpuprov.drivers.networks import NetworkState
     from gpuprov.gpu.models import HostGpus
+    from gpuprov.shapes.engine import ImageState
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,6 +32,8 @@ class ClusterState:
     Attributes:
         recorded: What was last asked for, as recorded on its network; None if it was never brought up, and an error
             where the record cannot be read.
+        settled: A spec with the values that no later run may choose anew; None where there is no such cluster. Of one
+            that was not brought up yet, it has no more than these: those that its networks were made for.
         nodes: Its nodes, by name; incomplete ones too.
         others: Every other instance of the engine, ours or foreign.
         networks: Every network of the engine.
@@ -38,6 +41,7 @@ class ClusterState:
 
     name: str
     recorded: ClusterSpec | SpecError | None
+    settled: ClusterSpec | None
     nodes: tuple[NodeState, ...]
     others: tuple[NodeState, ...]
     networks: tuple[NetworkState, ...]
@@ -54,15 +58,6 @@ class ClusterState:
         return self.recorded
 
     @property
-    def settled(self) -> ClusterSpec | None:
-        """A spec with the values that no later run may choose anew; None where there is no such cluster.
-
-        Of a cluster that was not brought up yet, it has no more than these: those that its networks were made for.
-        """
-        begun = (_read_spec(network.labels.get(LABEL_BEGUN), self.name) for network in self.own_networks)
-        return next((spec for spec in (self.recorded, *begun) if isinstance(spec, ClusterSpec)), None)
-
-    @property
     def shared_folder(self) -> str:
         """The folder of the host that its nodes share; empty for none.
 
@@ -76,6 +71,11 @@ class ClusterState:
     def exists(self) -> bool:
         """Whether anything carries the cluster's label."""
         return bool(self.nodes or self.own_networks)
+
+    @property
+    def engine(self) -> EngineState:
+        """All that the engine has."""
+        return EngineState(nodes=(*self.nodes, *self.others), networks=self.networks)
 
     @property
     def own_networks(self) -> tuple[NetworkState, ...]:
@@ -105,12 +105,46 @@ class ClusterState:
         return taken
 
 
-def observe_cluster(driver: Driver, name: str, *, networks: Sequence[NetworkState] | None = None) -> ClusterState:
-    """Read a cluster's state: two calls to the engine, side by side.
+@dataclass(frozen=True, kw_only=True)
+class EngineState:
+    """All that an engine has, foreign things too.
+
+    Attributes:
+        built: The images that this run has built, by role.
+    """
+
+    nodes: tuple[NodeState, ...]
+    networks: tuple[NetworkState, ...]
+    built: Mapping[str, ImageState] = field(default_factory=dict)
+
+    def clusters_of(self, names: Collection[str]) -> set[str]:
+        """The clusters of those of these nodes that are there, and ours."""
+        return {node.labels[LABEL_CLUSTER] for node in self.nodes if node.ours and node.name in names}
+
+    def node(self, name: str) -> NodeState | None:
+        """An instance by name."""
+        return next((node for node in self.nodes if node.name == name), None)
+
+    def cluster(self, name: str) -> ClusterState:
+        """One cluster of it."""
+        labels = [network.labels for network in self.networks if network.labels.get(LABEL_CLUSTER) == name]
+        recorded = _read_spec(next(filter(None, (each.get(LABEL_SPEC) for each in labels)), None), name)
+        begun = (_read_spec(each.get(LABEL_BEGUN), name) for each in labels)
+        return ClusterState(
+            name=name,
+            recorded=recorded,
+            settled=next((spec for spec in (recorded, *begun) if isinstance(spec, ClusterSpec)), None),
+            nodes=tuple(node for node in self.nodes if node.labels.get(LABEL_CLUSTER) == name),
+            others=tuple(node for node in self.nodes if node.labels.get(LABEL_CLUSTER) != name),
+            networks=self.networks,
+        )
+
+
+def observe_engine(driver: Driver, *, networks: Sequence[NetworkState] | None = None) -> EngineState:
+    """Read all that an engine has: two calls to it, side by side.
 
     Args:
         driver: The engine.
-        name: The cluster.
         networks: All networks of the engine, where the caller knows that they are as they were; LXD takes a second to
             list twenty.
     """
@@ -120,20 +154,13 @@ def observe_cluster(driver: Driver, name: str, *, networks: Sequence[NetworkStat
     if networks is None:
         questions.append(lambda: listed.extend(driver.list_networks()))
     ask_side_by_side(questions, workers=len(questions))
-    return cluster_state(name, nodes, listed if networks is None else networks)
+    nodes.sort(key=lambda node: node.name)
+    return EngineState(nodes=tuple(nodes), networks=tuple(listed if networks is None else networks))
 
 
-def cluster_state(name: str, nodes: Iterable[NodeState], networks: Iterable[NetworkState]) -> ClusterState:
-    """A cluster's state, of all instances and networks of the engine."""
-    found, networks = sorted(nodes, key=lambda node: node.name), tuple(networks)
-    texts = [network.labels.get(LABEL_SPEC) for network in networks if network.labels.get(LABEL_CLUSTER) == name]
-    return ClusterState(
-        name=name,
-        recorded=_read_spec(next(filter(None, texts), None), name),
-        nodes=tuple(node for node in found if node.labels.get(LABEL_CLUSTER) == name),
-        others=tuple(node for node in found if node.labels.get(LABEL_CLUSTER) != name),
-        networks=networks,
-    )
+def observe_cluster(driver: Driver, name: str, *, networks: Sequence[NetworkState] | None = None) -> ClusterState:
+    """Read a cluster's state, with all else that the engine has."""
+    return observe_engine(driver, networks=networks).cluster(name)
 
 
 def _read_spec(text: str | None, cluster: str) -> ClusterSpec | SpecError | None:

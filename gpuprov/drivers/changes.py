@@ -24,7 +24,7 @@ _R = TypeVar("_R")
 _D = TypeVar("_D", bound=_Named)
 
 
-def changing(engine: str, thing: str) -> AbstractContextManager[None]:
+def one_change(engine: str, thing: str) -> AbstractContextManager[None]:
     """Hold the lock of a node, or of a port, of an engine for the block; it is not taken twice."""
     return change_lock(Gates(groups=engine_groups()), f"{engine} {thing}")
 
@@ -34,7 +34,7 @@ def one_at_a_time(change: Callable[Concatenate[_D, str, _P], _R]) -> Callable[Co
 
     @wraps(change)
     def held(driver: _D, node: str, /, *args: _P.args, **options: _P.kwargs) -> _R:
-        with changing(driver.name, node):
+        with one_change(driver.name, node):
             return change(driver, node, *args, **options)
 
     return held

@@ -16,12 +16,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
 
+    from gpuprov.cluster.images import MissingImages
     from gpuprov.cluster.state import ClusterState
     from gpuprov.cluster.surroundings import Surroundings
+    from gpuprov.drivers.base import Driver
+    from gpuprov.gpu.models import HostGpus
     from gpuprov.host.base import Host
     from gpuprov.planes.base import Plane
+    from gpuprov.provision.recipe import Recipe
     from gpuprov.shapes.choices import Role
     from gpuprov.shapes.cluster_spec import ClusterSpec
+    from gpuprov.shapes.engine import ImageState
     from gpuprov.shapes.node import Mount
     from gpuprov.spec.draft import Draft
     from gpuprov.spec.rule import SpecRule
@@ -46,6 +51,24 @@ def plane_of(role: str) -> Plane:
             f"there is no role {role!r}", evidence=f"roles: {', '.join(ROLES)}", fix=f"use one of them: {ROLES[0]}"
         )
     return plane
+
+
+def role_recipe(driver: Driver, spec: ClusterSpec, role: str, gpus: HostGpus) -> Recipe:
+    """What goes into the image of a role's nodes."""
+    from gpuprov.cluster.images import node_recipe  # here, for a list of nodes needs no image and starts sooner without
+    from gpuprov.cluster.services import init_of
+
+    return node_recipe(spec, plane_of(role).recipe, gpus, init=init_of(driver))
+
+
+def find_role_images(
+    driver: Driver, spec: ClusterSpec, roles: Iterable[str], gpus: HostGpus, built: Mapping[str, ImageState]
+) -> tuple[Mapping[str, ImageState], MissingImages | None]:
+    """The images of these roles, by role, and what is missing; `built` are those that this run has built."""
+    from gpuprov.cluster.images import find_images
+
+    recipes = {role: role_recipe(driver, spec, role, gpus) for role in sorted({*roles})}
+    return find_images(driver, recipes, built, host_ports=spec.network.host_ports)
 
 
 def planes_of(roles: Iterable[str]) -> tuple[Plane, ...]:

@@ -17,9 +17,9 @@ from gpuprov.core.rollback import AGAIN
 from gpuprov.documents.host_part import tell_part
 from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_MEMBERS
 from gpuprov.host.survey import survey
-from gpuprov.planes.across.hold import Leave
+from gpuprov.planes.across.changing import changing
+from gpuprov.planes.across.hold import Leave, NodesLeave
 from gpuprov.planes.across.leaving import JobsPolicy, hold_elsewhere
-from gpuprov.planes.across.reading import read_then_lock
 from gpuprov.planes.across.renew import renew_cluster
 from gpuprov.planes.base import Departure
 from gpuprov.planes.over_hosts.host_part import look_at_part
@@ -92,8 +92,9 @@ def serve_tell(order: TellOrder, host: Host, reporter: Reporter) -> Changes:
     name = check_cluster_name(order.cluster)
 
     def tell(driver: Driver, host: Host) -> Outcome:
-        with read_then_lock(driver, host, lambda: [name], reporter=reporter) as readings:
-            _record(driver, observe_cluster(driver, name), order.whole)
+        nothing = NodesLeave(nodes=(), leaves=())
+        with changing(driver, host, lambda _: nothing, reads=lambda _: [name], reporter=reporter) as (_, readings):
+            _record(driver, readings[name].state, order.whole)
             return Outcome(changed=renew_cluster(driver, name, readings[name], reporter=reporter))
 
     find = partial(engine_of_cluster, name, host.engines, reporter=reporter)

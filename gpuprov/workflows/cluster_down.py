@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from gpuprov.cluster.built_images import find_build_networks, remove_left_build
@@ -13,21 +14,22 @@ from gpuprov.cluster.programs import programs_of_people
 from gpuprov.cluster.purge import describe_kept, find_doomed
 from gpuprov.cluster.secrets import key_folder, remove_keys
 from gpuprov.cluster.service_folders import remove_service_folders
-from gpuprov.cluster.state import observe_cluster
+from gpuprov.cluster.state import observe_cluster, observe_engine
 from gpuprov.cluster.whole import recorded_host
 from gpuprov.core.errors import EngineError, UsageError
 from gpuprov.core.names import check_cluster_name
 from gpuprov.core.outcome import Outcome, with_forced
 from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_SPEC
 from gpuprov.drivers.foreign import NetworkInUse
-from gpuprov.planes.across.hold import Leave
-from gpuprov.planes.across.leaving import SPARE_JOBS, drained, leaving, refuse_busy
+from gpuprov.planes.across.changing import changing
+from gpuprov.planes.across.hold import Leave, NodesLeave
+from gpuprov.planes.across.leaving import SPARE_JOBS, leaving, refuse_busy
 from gpuprov.planes.base import Departure, spec_of
 from gpuprov.planes.registry import plane_of, service_folders
 from gpuprov.spec.shared_folder import own_place
 
 if TYPE_CHECKING:
-    from gpuprov.cluster.state import ClusterState
+    from gpuprov.cluster.state import ClusterState, EngineState
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver
     from gpuprov.drivers.networks import NetworkState
@@ -64,7 +66,7 @@ def foresee_losses(
     Raises:
         GpuprovError: The folder would not be removed.
     """
-    (leave,) = _look(driver, name, policy)
+    (leave,) = _look(name, policy, observe_engine(driver)).leaves
     state, busy = leave.state, None
     doomed = find_doomed(driver, host, state) if purge else ""
     lines = [*describe_lost_nodes(state.nodes)]
@@ -109,8 +111,8 @@ def cluster_down(
     check_cluster_name(name)
     if purge:
         find_doomed(driver, host, observe_cluster(driver, name))  # before jobs are waited for
-    with drained(driver, lambda: _look(driver, name, policy), policy, reporter=reporter), host.lock(reporter):
-        (leave,) = _look(driver, name, policy)
+    with changing(driver, host, partial(_look, name, policy), policy, reporter=reporter) as (found, _):
+        (leave,) = found.leaves
         state, nodes = leave.state, leave.departure.nodes
         doomed = find_doomed(driver, host, state) if purge else ""
         kept = "" if purge else describe_kept(host, state)
@@ -172,12 +174,14 @@ def _remove_network(driver: Driver, network: NetworkState, reporter: Reporter) -
     return True
 
 
-def _look(driver: Driver, name: str, policy: JobsPolicy = SPARE_JOBS) -> list[Leave]:
-    state = observe_cluster(driver, name)
+def _look(name: str, policy: JobsPolicy, engine: EngineState) -> NodesLeave:
+    """The whole cluster leaves."""
+    state = engine.cluster(name)
     nodes = tuple(node.name for node in state.nodes)
     spec = spec_of(state)
     heads = () if policy.goes_on else plane_of(spec.nodes.role).head_names(spec)  # also on other hosts
-    return [Leave(state=state, departure=Departure(nodes=nodes, lost=tuple(dict.fromkeys((*nodes, *heads)))))]
+    departure = Departure(nodes=nodes, lost=tuple(dict.fromkeys((*nodes, *heads))))
+    return NodesLeave(nodes=state.nodes, leaves=[Leave(state=state, departure=departure)])
 
 
 def _remove_keys(driver: Driver, name: str, host: Host, reporter: Reporter) -> bool:

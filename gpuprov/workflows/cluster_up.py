@@ -11,7 +11,6 @@ from gpuprov.cluster.choice import describe_choice
 from gpuprov.cluster.files import planned_members
 from gpuprov.cluster.find_engine import warn_of_silence
 from gpuprov.cluster.host_gpus import get_gpus, with_offers
-from gpuprov.cluster.images import find_images, node_recipe
 from gpuprov.cluster.leases import Neighbours, read_leases
 from gpuprov.cluster.networks import isolate_networks, networks_created, record_host_ports, record_labels
 from gpuprov.cluster.node_limits import crowding_line
@@ -30,53 +29,50 @@ from gpuprov.cluster.plan import beyond_record, plan_cluster
 from gpuprov.cluster.read_steadily import read_steadily
 from gpuprov.cluster.replacements import ghosts_of, read_replacements
 from gpuprov.cluster.room import ask_limits, refuse_without_room
-from gpuprov.cluster.services import init_of
 from gpuprov.cluster.shared_addresses import refuse_shared_addresses
-from gpuprov.cluster.state import observe_cluster, with_current_gpus
+from gpuprov.cluster.state import observe_cluster, observe_engine, with_current_gpus
 from gpuprov.cluster.surroundings import Surroundings
 from gpuprov.cluster.whole import recorded_whole
 from gpuprov.core.outcome import Outcome
 from gpuprov.core.rollback import Rollback
 from gpuprov.drivers.base import LABEL_SPEC
+from gpuprov.planes.across.changing import changing, read_cluster
 from gpuprov.planes.across.files import find_stale, gather_files, renewal_lines
 from gpuprov.planes.across.forgetting import find_forgetting
 from gpuprov.planes.across.hold import Leave, find_abandoned
 from gpuprov.planes.across.host_folders import FoldersPlan, look_and_plan_folders
 from gpuprov.planes.across.image_age import find_older, older_lines, older_notes
-from gpuprov.planes.across.leaving import SPARE_JOBS, drained, leaving, refuse_busy
-from gpuprov.planes.across.reading import read_cluster, read_then_lock
+from gpuprov.planes.across.leaving import SPARE_JOBS, leaving, refuse_busy
 from gpuprov.planes.across.renew import renew_nodes
 from gpuprov.planes.across.replacing import arrivals_of, end_replacing, mend_replacing, refuse_lost_queue
 from gpuprov.planes.across.rows import found_rows
 from gpuprov.planes.base import RELEASED, Crew, Departure, without_started
-from gpuprov.planes.registry import PLANES, check_spec, plane_of, settle_draft, shared_mounts
+from gpuprov.planes.registry import PLANES, check_spec, find_role_images, plane_of, settle_draft, shared_mounts
 from gpuprov.spec.draft import Draft
 from gpuprov.spec.serialize import dump_spec
-from gpuprov.workflows.standalone_image import MissingImages, with_images
 from gpuprov.workflows.verify import verify_cluster
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
+    from gpuprov.cluster.images import MissingImages
     from gpuprov.cluster.part import ClusterPart
     from gpuprov.cluster.plan import Plan
     from gpuprov.cluster.shrinking import Shrinking
-    from gpuprov.cluster.state import ClusterState
+    from gpuprov.cluster.state import ClusterState, EngineState
     from gpuprov.core.errors import GpuprovError
     from gpuprov.core.reporter import Reporter
-    from gpuprov.drivers.base import Driver, File
+    from gpuprov.drivers.base import Driver
     from gpuprov.gpu.models import HostGpus
     from gpuprov.host.base import Host
     from gpuprov.host.overlay_plan import OverlayRequest
-    from gpuprov.planes.across.files import Reading
+    from gpuprov.planes.across.files import FileSet, Reading
     from gpuprov.planes.across.leaving import JobsPolicy
-    from gpuprov.provision.recipe import Recipe
     from gpuprov.shapes.cluster_spec import ClusterSpec
     from gpuprov.shapes.engine import ImageState
     from gpuprov.shapes.nodes import NodeRow
     from gpuprov.shapes.verify import Report
     from gpuprov.shapes.whole import Member
-    from gpuprov.workflows.standalone_image import Built
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -189,6 +185,8 @@ class _Aim:
         crowding: That nodes will have more processes than the host, if so and this changes any.
         crew: The nodes whose files this host's nodes have, of all hosts.
         overlay: This host's end of the network between hosts.
+        images: Those of new nodes, by role.
+        missing: Those of them that are missing.
     """
 
     spec: ClusterSpec
@@ -202,6 +200,8 @@ class _Aim:
     crowding: str
     crew: Crew
     overlay: OverlayRequest | None
+    images: Mapping[str, ImageState] = field(default_factory=dict)
+    missing: MissingImages | None = None
 
     def older(self, driver: Driver) -> dict[str, str]:
         """The nodes that stay with an older image, and what it lacks."""
@@ -239,36 +239,36 @@ def cluster_up(driver: Driver, order: UpOrder, host: Host, *, reporter: Reporter
         mend_replacing(driver, spec.name, host, seen=order.seen, reporter=reporter)
     left_over = f"run the same command again; to remove the whole cluster: gpuprov cluster down {spec.name}"
 
-    def attempt(host: Host, built: Built) -> tuple[tuple[str, ...], Mapping[str, str], ClusterState] | MissingImages:
-        with (
-            read_then_lock(driver, host, lambda: [spec.name], seen=order.seen, reporter=reporter) as readings,
-            Rollback(reporter, left_over=left_over, keep=order.keep_on_failure) as rollback,
-        ):
-            seen = readings[spec.name].state
-            with reporter.phase("plan"):
-                aim = _aim(driver, order, host, gpus, seen)
-                if order.agreed is not None:
-                    order.agreed.refuse_others(aim.plan.gone, aim.plan.unread)
-                refuse_busy(driver, aim.leaves, policy)
-                if order.part:
-                    order.part.refuse_changed(planned_members(aim.plan), recorded_whole(aim.state))
-                recipes, images = _find_images(driver, aim, built)
-                if missing := {role: recipe for role, recipe in recipes.items() if role not in images}:
-                    return MissingImages(recipes=missing, host_ports=aim.spec.network.host_ports)
-                warn_of_silence(aim.silent, reporter)
-                if aim.crowding:
-                    reporter.warn(aim.crowding)
-                loss = "" if order.part else aim.plan.loss_line()  # over hosts, who asked them says it
-                older = older_notes(aim.older(driver), spec.name)
-                beside = (*aim.plan.beside_lines(), *aim.plan.role_lines(aim.spec.nodes.role))
-                for line in filter(None, (aim.choice, aim.reuse, aim.plan.shared, loss, *beside, *older)):
-                    reporter.note(line)
-            run = NodeRun(driver=driver, reporter=reporter, rollback=rollback)
-            aim.folders.ensure(host, rollback)
-            return *_carry_out(run, aim, images, _with_secret(order, readings[spec.name]), order, host), seen
+    def look(engine: EngineState) -> _Aim:
+        with reporter.phase("plan"):
+            aim = _aim(driver, order, host, gpus, engine)
+            if order.agreed is not None:
+                order.agreed.refuse_others(aim.plan.gone, aim.plan.unread)
+            if order.part:
+                order.part.refuse_changed(planned_members(aim.plan), recorded_whole(aim.state))
+            roles = (design.role for design in aim.plan.create)
+            images, missing = find_role_images(driver, aim.spec, roles, aim.gpus, engine.built)
+            return replace(aim, images=images, missing=missing)
 
-    with drained(driver, lambda: _aim(driver, order, host, gpus).leaves, policy, reporter=reporter):
-        changed, words, seen = with_images(driver, host, attempt, reporter=reporter)
+    name, known = spec.name, order.seen.engine if order.seen else None
+    with (
+        changing(driver, host, look, policy, reads=lambda _: [name], known=known, reporter=reporter) as (aim, readings),
+        Rollback(reporter, left_over=left_over, keep=order.keep_on_failure) as rollback,
+    ):
+        reading = readings[name]
+        refuse_busy(driver, aim.leaves, policy)
+        warn_of_silence(aim.silent, reporter)
+        if aim.crowding:
+            reporter.warn(aim.crowding)
+        loss = "" if order.part else aim.plan.loss_line()  # over hosts, who asked them says it
+        older = older_notes(aim.older(driver), spec.name)
+        beside = (*aim.plan.beside_lines(), *aim.plan.role_lines(aim.spec.nodes.role))
+        for line in filter(None, (aim.choice, aim.reuse, aim.plan.shared, loss, *beside, *older)):
+            reporter.note(line)
+        run = NodeRun(driver=driver, reporter=reporter, rollback=rollback)
+        aim.folders.ensure(host, rollback)
+        changed, words = _carry_out(run, aim, _with_secret(order, reading), order, host)
+    seen = reading.state
     report = None
     if order.verify and beyond_record(changed):
         report = verify_cluster(driver, spec.name, host=host, nodes=None, reporter=reporter)
@@ -296,7 +296,7 @@ def preview_up(driver: Driver, order: UpOrder, host: Host, *, reporter: Reporter
 
 
 def _preview(driver: Driver, order: UpOrder, host: Host, gpus: HostGpus) -> UpPreview:
-    aim = _aim(driver, order, host, gpus)
+    aim = _aim(driver, order, host, gpus, observe_engine(driver))
     refuse_busy(driver, aim.leaves, order.policy)
     members = planned_members(aim.plan)
     renewal: tuple[str, ...] = ()
@@ -340,10 +340,10 @@ def _with_secret(order: UpOrder, reading: Reading) -> Reading:
     return reading.with_secret(order.spec.nodes.role, order.part.secret) if order.part else reading
 
 
-def _aim(driver: Driver, order: UpOrder, host: Host, gpus: HostGpus, seen: ClusterState | None = None) -> _Aim:
-    """Observe, unless the cluster was `seen` under the lock, plan, and refuse a plan that clashes with the host."""
+def _aim(driver: Driver, order: UpOrder, host: Host, gpus: HostGpus, engine: EngineState) -> _Aim:
+    """Plan, and refuse a plan that clashes with the host."""
     gpus = with_offers(driver, gpus)
-    state = with_current_gpus(seen or observe_cluster(driver, order.spec.name), gpus)
+    state = with_current_gpus(engine.cluster(order.spec.name), gpus)
     around = Surroundings(driver, host, state)
     spec = settle_draft(order.draft, state, host, around)
     check_spec(spec)
@@ -392,18 +392,8 @@ def _aim(driver: Driver, order: UpOrder, host: Host, gpus: HostGpus, seen: Clust
     )
 
 
-def _find_images(driver: Driver, aim: _Aim, built: Built) -> tuple[dict[str, Recipe], dict[str, ImageState]]:
-    """What goes into the images that new nodes need, by role, and those of them that are there."""
-    init = init_of(driver)
-    recipes = {
-        role: node_recipe(aim.spec, plane_of(role).recipe, aim.gpus, init=init)
-        for role in sorted({design.role for design in aim.plan.create})
-    }
-    return recipes, find_images(driver, recipes, built)
-
-
 def _carry_out(
-    run: NodeRun, aim: _Aim, images: Mapping[str, ImageState], reading: Reading, order: UpOrder, host: Host
+    run: NodeRun, aim: _Aim, reading: Reading, order: UpOrder, host: Host
 ) -> tuple[tuple[str, ...], Mapping[str, str]]:
     """Do what was planned; returns one line for each change, and the planes' words for the nodes."""
     driver, reporter, spec, plan = run.driver, run.reporter, aim.spec, aim.plan
@@ -420,13 +410,13 @@ def _carry_out(
     with networks_created(driver, plan.networks, run.rollback, reporter=reporter):
         connected = _connect(run, aim, host) if bridged else connected
         staying = replace(aim.state, nodes=tuple(node for node in aim.state.nodes if node.name not in plan.replace))
-        files = gather_files(driver, aim.crew, staying, images, reading, designs=plan.members)
+        files = gather_files(driver, aim.crew, staying, aim.images, reading, designs=plan.members)
         with leaving(driver, aim.leaves, order.policy, reporter=reporter):
             forced = _remove_and_repair(run, aim)
             if plan.create or plan.start:
                 with reporter.phase("nodes"):
                     boot_nodes(driver, plan.start, reporter=reporter)
-                    _create(replace(run, replaced=read_replacements(aim.state)), aim, images, files.of)
+                    _create(replace(run, replaced=read_replacements(aim.state)), aim, files)
             old, new = ([design.name for design in designs] for designs in ((*plan.keep, *plan.repair), plan.create))
             reading = reading.without([design.name for design in plan.repair])
             renewal = renew_nodes(driver, files, old, new=new, reading=reading, reporter=reporter)
@@ -464,20 +454,16 @@ def _remove_and_repair(run: NodeRun, aim: _Aim) -> dict[str, str]:
     return forced
 
 
-def _create(
-    run: NodeRun, aim: _Aim, images: Mapping[str, ImageState], files: Callable[[str], tuple[File, ...]]
-) -> None:
+def _create(run: NodeRun, aim: _Aim, files: FileSet) -> None:
     """Make the planned nodes, those of each role from its image; the slowest first."""
-    seed = ensure_seed(run, aim.spec) if images else ()
-    for role, image in images.items():
+    seed = ensure_seed(run, aim.spec) if aim.images else ()
+    for role, image in aim.images.items():
         plane = plane_of(role)
         designs = [design for design in aim.plan.create if design.role == role]
         early = [design for design in designs if design.name == plane.slowest(aim.spec)]
         for together in (early, [design for design in designs if design not in early]):
-            create_nodes(
-                run,
-                together,
-                image,
-                lambda name: (*seed, *files(name), *arrivals_of(run.driver, name, run.replaced, aim.spec)),
-                labels=image_labels(image, plane.recipe.labels),
-            )
+            names = [design.name for design in together]
+            contents = {
+                name: (*seed, *files.of(name), *arrivals_of(run.driver, name, run.replaced, aim.spec)) for name in names
+            }
+            create_nodes(run, together, image, contents, labels=image_labels(image, plane.recipe.labels))

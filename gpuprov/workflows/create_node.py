@@ -12,7 +12,6 @@ from gpuprov.cluster.files import planned_member
 from gpuprov.cluster.find_engine import warn_of_silence
 from gpuprov.cluster.find_node import get_node
 from gpuprov.cluster.host_gpus import get_gpus, with_offers
-from gpuprov.cluster.images import find_images, node_recipe
 from gpuprov.cluster.leases import Neighbours
 from gpuprov.cluster.network_rules import open_networks
 from gpuprov.cluster.networks import isolate_networks, networks_created
@@ -31,6 +30,7 @@ from gpuprov.cluster.read_steadily import read_steadily
 from gpuprov.cluster.services import init_of
 from gpuprov.cluster.share import ensure_share
 from gpuprov.cluster.shared_addresses import refuse_shared_addresses
+from gpuprov.cluster.state import observe_engine
 from gpuprov.cluster.taken_name import made_by
 from gpuprov.cluster.waiting_for_gpus import AT_ONCE, when_free
 from gpuprov.core.errors import UsageError
@@ -38,20 +38,20 @@ from gpuprov.core.names import check_node_name
 from gpuprov.core.outcome import Outcome, with_forced
 from gpuprov.core.rollback import Rollback
 from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_ORDER, LABEL_ROLE
+from gpuprov.planes.across.changing import changing
 from gpuprov.planes.across.files import gather_files, present_crew
-from gpuprov.planes.across.leaving import SPARE_JOBS, JobsPolicy, drained, leaving, refuse_busy
-from gpuprov.planes.across.node_plan import find_unfinished, look_and_plan_node, observe_cluster_of
+from gpuprov.planes.across.hold import NodesLeave
+from gpuprov.planes.across.leaving import SPARE_JOBS, JobsPolicy, leaving, refuse_busy
+from gpuprov.planes.across.node_plan import cluster_of, look_and_plan_node
 from gpuprov.planes.across.ordered_role import explain_plain
-from gpuprov.planes.across.reading import read_then_lock
 from gpuprov.planes.across.renew import renew_cluster, renew_nodes
-from gpuprov.planes.registry import plane_of
+from gpuprov.planes.registry import find_role_images, plane_of
 from gpuprov.shapes.node_order import NodeOrder
-from gpuprov.workflows.standalone_image import MissingImages, with_images
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from gpuprov.cluster.state import ClusterState
+    from gpuprov.cluster.state import EngineState
     from gpuprov.cluster.waiting_for_gpus import Patience
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver, NodeState
@@ -61,10 +61,6 @@ if TYPE_CHECKING:
     from gpuprov.planes.across.files import Reading
     from gpuprov.planes.across.node_plan import NodePlan
     from gpuprov.shapes.choices import GpuMode
-    from gpuprov.shapes.engine import ImageState
-    from gpuprov.workflows.standalone_image import Built
-
-    MadeOr = Outcome | MissingImages
 
 
 def create_node(
@@ -94,37 +90,37 @@ def create_node(
         TimedOut: The GPUs could not be had in the time that was given.
     """
     check_node_name(order.name)
-    gpus = with_offers(driver, get_gpus(host, order.gpu_mode, reporter=reporter))
+    name, gpus = order.cluster, with_offers(driver, get_gpus(host, order.gpu_mode, reporter=reporter))
     policy = policy or JobsPolicy(first=f"gpuprov rm {order.name}")
 
-    def observe() -> ClusterState:
-        return observe_cluster_of(driver, order, gpus)
-
-    def look(claims: Claims) -> None:
-        state = observe()
-        if made_by(order, state) is None:
-            look_and_plan_node(driver, order, state, host, gpus, claims)
-
+    plan = partial(_plan, driver, order, host, gpus)
     left_over = f"run the same command again; to remove the node: gpuprov rm {order.name}"
 
     def attempt(claims: Callable[[], Claims], granted: Callable[[], object]) -> Outcome:
-        with drained(driver, lambda: find_unfinished(order, observe()), policy, reporter=reporter):
-            return with_images(driver, host, partial(act, claims, granted), reporter=reporter)
+        def look(engine: EngineState) -> NodePlan | NodesLeave:
+            with reporter.phase("plan"):
+                found = plan(claims(), engine)
+                if isinstance(found, NodesLeave) or found.images:
+                    return found
+                images, missing = find_role_images(driver, found.spec, [found.design.role], gpus, engine.built)
+                return replace(found, images=images, missing=missing)
 
-    def act(claims: Callable[[], Claims], granted: Callable[[], object], host: Host, built: Built) -> MadeOr:
         with (
-            read_then_lock(driver, host, lambda: [order.cluster], reporter=reporter) as readings,
+            changing(driver, host, look, policy, reads=lambda _: [name], reporter=reporter) as (found, readings),
             Rollback(reporter, left_over=left_over) as rollback,
         ):
             run = NodeRun(driver=driver, reporter=reporter, rollback=rollback)
-            made = _make(
-                run, order, host, gpus, claims=claims, built=built, reading=readings[order.cluster], policy=policy
-            )
-            if not isinstance(made, MissingImages):
-                granted()
-            return made
+            if isinstance(found, NodesLeave):
+                outcome = _complete(driver, found.nodes[0], readings[name], reporter=reporter)
+            else:
+                outcome = _create(run, order, found, host, readings[name], policy)
+            granted()
+            return outcome
 
-    return when_free(patience, Neighbours(host), driver.name, look=look, attempt=attempt, reporter=reporter)
+    def try_on(claims: Claims) -> None:
+        plan(claims, observe_engine(driver))
+
+    return when_free(patience, Neighbours(host), driver.name, look=try_on, attempt=attempt, reporter=reporter)
 
 
 def preview_node(
@@ -135,7 +131,7 @@ def preview_node(
     gpus = with_offers(driver, get_gpus(host, order.gpu_mode, reporter=reporter))
 
     def read() -> NodePlan:
-        state = observe_cluster_of(driver, order, gpus)
+        state = cluster_of(observe_engine(driver), driver, order, gpus)
         plan = look_and_plan_node(driver, order, state, host, gpus, Neighbours(host).claims(driver.name))
         refuse_busy(driver, plan.leaves, policy)
         return plan
@@ -145,46 +141,22 @@ def preview_node(
     return f"created node {plan.design.summary}"
 
 
-def _make(  # noqa: PLR0913 - what `create_node` has at hand under the lock
-    run: NodeRun,
-    order: NodeOrder,
-    host: Host,
-    gpus: HostGpus,
-    *,
-    claims: Callable[[], Claims],
-    built: Built,
-    reading: Reading,
-    policy: JobsPolicy,
-) -> MadeOr:
-    """Observe, plan and act; nothing is changed where the image is missing."""
-    driver, reporter = run.driver, run.reporter
-    with reporter.phase("plan"):
-        state = observe_cluster_of(driver, order, gpus)
-        if not (made := made_by(order, state)):
-            plan = look_and_plan_node(driver, order, state, host, gpus, claims())
-    if made:
-        return _complete(driver, made, reading, reporter=reporter)
-    refuse_busy(driver, plan.leaves, policy)
-    image = plan.image or _find_image(driver, plan, gpus, built)
-    if isinstance(image, MissingImages):
-        return image
-    ensure_share(host, plan.share, run.rollback)
-    return _create(run, order, plan, image, reading, policy)
-
-
-def _find_image(driver: Driver, plan: NodePlan, gpus: HostGpus, built: Built) -> ImageState | MissingImages:
-    """The image of the node's role."""
-    role = plan.design.role
-    recipes = {role: node_recipe(plan.spec, plane_of(role).recipe, gpus, init=init_of(driver))}
-    return find_images(driver, recipes, built).get(role) or MissingImages(
-        recipes=recipes, host_ports=plan.spec.network.host_ports
-    )
+def _plan(
+    driver: Driver, order: NodeOrder, host: Host, gpus: HostGpus, claims: Claims, engine: EngineState
+) -> NodePlan | NodesLeave:
+    """The node as it would be made; or itself, where the same order made it, and nothing leaves."""
+    state = cluster_of(engine, driver, order, gpus)
+    if made := made_by(order, state):
+        return NodesLeave(nodes=[made], leaves=())
+    return look_and_plan_node(driver, order, state, host, gpus, claims)
 
 
 def _create(
-    run: NodeRun, order: NodeOrder, plan: NodePlan, image: ImageState, reading: Reading, policy: JobsPolicy
+    run: NodeRun, order: NodeOrder, plan: NodePlan, host: Host, reading: Reading, policy: JobsPolicy
 ) -> Outcome:
-    driver, reporter = run.driver, run.reporter
+    driver, reporter, image = run.driver, run.reporter, plan.images[plan.design.role]
+    refuse_busy(driver, plan.leaves, policy)
+    ensure_share(host, plan.share, run.rollback)
     reading = reading.with_secret(plan.design.role, base64.b64decode(order.secret, validate=True))
     state, spec, design, plane = plan.state, plan.spec, plan.design, plane_of(plan.design.role)
     warn_of_silence(plan.silent, reporter)
@@ -205,7 +177,7 @@ def _create(
                     run,
                     [design],
                     image,
-                    lambda name: (*seed, *files.of(name)),
+                    {design.name: (*seed, *files.of(design.name))},
                     labels={LABEL_ORDER: write_order(order), **image_labels(image, plane.recipe.labels)},
                     copied=Copied(source=order.source, forget=plane.forget(init_of(driver))) if order.source else None,
                 )

@@ -7,9 +7,7 @@ from typing import TYPE_CHECKING, Literal
 from gpuprov.cluster.build_image import find_built
 from gpuprov.cluster.built_images import match_images
 from gpuprov.cluster.held_gpus import leased_uuids
-from gpuprov.cluster.images import node_recipe
 from gpuprov.cluster.retry_after_wait import act_on, act_on_engine
-from gpuprov.cluster.services import init_of
 from gpuprov.cluster.state import observe_cluster
 from gpuprov.core.errors import NotOurs, UsageError
 from gpuprov.core.names import check_node_name
@@ -21,7 +19,7 @@ from gpuprov.gpu.visible_devices import parse_selection
 from gpuprov.planes.across.cluster_order import ClusterOrder, resolve_name, resolve_spec
 from gpuprov.planes.across.leaving import SPARE_JOBS
 from gpuprov.planes.across.rows import cluster_rows, node_row, state_rows
-from gpuprov.planes.registry import check_spec, plane_of
+from gpuprov.planes.registry import check_spec, role_recipe
 from gpuprov.workflows import remove_nodes, standalone_image, start_stop
 from gpuprov.workflows.cluster_down import cluster_down
 from gpuprov.workflows.cluster_up import UpOrder, cluster_up, preview_up
@@ -290,7 +288,7 @@ def ensure_image_built(
     """
     if check:
         check_spec(spec)
-        found = find_built(driver, node_recipe(spec, plane_of(spec.nodes.role).recipe, gpus, init=init_of(driver)))
+        found = find_built(driver, role_recipe(driver, spec, spec.nodes.role, gpus))
         return (found.name, ()) if found else (None, (f"built an image for {spec.nodes.role} nodes",))
     ensured = standalone_image.build_image(driver, spec, host, gpus, reporter=reporter)
     return ensured.image.name, (f"built image {ensured.image.name}",) if ensured.built else ()

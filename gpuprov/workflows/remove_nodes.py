@@ -2,31 +2,31 @@
 
 from __future__ import annotations
 
-from functools import cache, partial
 from itertools import product
 from typing import TYPE_CHECKING
 
-from gpuprov.cluster.find_node import get_node
+from gpuprov.cluster.find_node import nodes_named
 from gpuprov.cluster.gone_nodes import clusters_of_gone
 from gpuprov.cluster.nodes import delete_nodes
-from gpuprov.cluster.state import observe_cluster
 from gpuprov.core.errors import GpuprovError, UsageError
 from gpuprov.core.outcome import Outcome, with_forced
 from gpuprov.drivers.base import LABEL_CLUSTER
-from gpuprov.planes.across.hold import Leave
-from gpuprov.planes.across.leaving import SPARE_JOBS, drained, leaving
-from gpuprov.planes.across.reading import read_then_lock
+from gpuprov.planes.across.changing import changing
+from gpuprov.planes.across.hold import NodesLeave, clusters_left
+from gpuprov.planes.across.leaving import SPARE_JOBS, leaving
 from gpuprov.planes.across.renew import renew_clusters
 from gpuprov.planes.across.replacing import forget_replaced
 from gpuprov.planes.base import Departure
 from gpuprov.planes.registry import PLANES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
+    from gpuprov.cluster.state import EngineState
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver
     from gpuprov.host.base import Host
+    from gpuprov.planes.across.hold import Leave
     from gpuprov.planes.across.leaving import JobsPolicy
     from gpuprov.planes.base import Plane
 
@@ -47,40 +47,29 @@ def remove_nodes(
         UsageError: A job runs on one, nodes that would stay cannot work without one, or gpuprov did not make it.
     """
 
-    def look(present: Iterable[str], clusters: Iterable[str]) -> list[Leave]:
-        departure = Departure(nodes=tuple(present), lost=tuple(present))
-        return [Leave(state=observe_cluster(driver, cluster), departure=departure) for cluster in sorted(clusters)]
+    def reads(engine: EngineState) -> set[str]:
+        """Their clusters, and those that may have had the ones that are gone."""
+        gone = clusters_of_gone(engine, [name for name in names if engine.node(name) is None])
+        return engine.clusters_of(names) | gone.intersection(node.labels.get(LABEL_CLUSTER) for node in engine.nodes)
 
-    def look_first() -> list[Leave]:
-        nodes = [get_node(driver, name) for name in dict.fromkeys(names) if driver.find_node(name) is not None]
-        return look([node.name for node in nodes], {node.labels[LABEL_CLUSTER] for node in nodes})
+    def look(engine: EngineState) -> NodesLeave:
+        nodes = nodes_named(driver, engine, [name for name in names if engine.node(name)])
+        present = tuple(node.name for node in nodes)
+        return clusters_left(engine, nodes, Departure(nodes=present, lost=present))
 
-    had_gone = cache(partial(clusters_of_gone, driver))
-
-    def clusters() -> set[str]:
-        ours = [node for node in driver.list_nodes() if node.ours]
-        gone = set(names).difference(node.name for node in ours)
-        theirs = {node.labels[LABEL_CLUSTER] for node in ours if node.name in names}
-        return theirs | ({node.labels[LABEL_CLUSTER] for node in ours} & had_gone(frozenset(gone)))
-
-    with (
-        drained(driver, look_first, policy, reporter=reporter),
-        read_then_lock(driver, host, clusters, reporter=reporter) as readings,
-    ):
-        absent = [name for name in dict.fromkeys(names) if driver.find_node(name) is None]
-        nodes = [get_node(driver, name) for name in dict.fromkeys(names) if name not in absent]
-        present = [node.name for node in nodes]
-        for name in absent:
-            reporter.note(f"there is no node {name}")
-        leaves = look(present, readings)
-        refusals = [_refusal(plane, leave) for leave, plane in product(leaves, PLANES.values())]
+    with changing(driver, host, look, policy, reads=reads, reporter=reporter) as (named, readings):
+        present = [node.name for node in named.nodes]
+        for name in dict.fromkeys(names):
+            if name not in present:
+                reporter.note(f"there is no node {name}")
+        refusals = [_refusal(plane, leave) for leave, plane in product(named.leaves, PLANES.values())]
         for refusal in filter(None, refusals):
             if not policy.force:
                 raise refusal
             reporter.warn(f"{refusal.what}: {refusal.evidence}")
         forced = {}
         if present:
-            with leaving(driver, leaves, policy, reporter=reporter), reporter.phase("remove"):
+            with leaving(driver, named.leaves, policy, reporter=reporter), reporter.phase("remove"):
                 forced = delete_nodes(driver, present, reporter=reporter)
         forget_replaced(driver, [reading.state for reading in readings.values()], names)
         renewed: tuple[str, ...] = ()

@@ -7,9 +7,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from gpuprov.cluster.host_gpus import get_gpus, with_offers
-from gpuprov.cluster.images import node_recipe
+from gpuprov.cluster.images import MissingImages
 from gpuprov.cluster.order_label import read_order
-from gpuprov.cluster.services import init_of
 from gpuprov.cluster.state import observe_cluster
 from gpuprov.core.errors import UsageError
 from gpuprov.core.names import fold, name_cluster
@@ -20,10 +19,9 @@ from gpuprov.planes.across.kept_queue import can_keep, count_kept, queue_of
 from gpuprov.planes.across.leaving import drained, leaving
 from gpuprov.planes.across.replacing import replacing
 from gpuprov.planes.base import Departure, spec_of
-from gpuprov.planes.registry import PLANES, plane_of
+from gpuprov.planes.registry import PLANES, role_recipe
 from gpuprov.spec.shared_folder import SHARED
 from gpuprov.workflows.cluster_up import UpResult, cluster_up
-from gpuprov.workflows.standalone_image import ensure_built
 from gpuprov.workflows.verify import verify_cluster
 
 if TYPE_CHECKING:
@@ -118,12 +116,8 @@ def _ensure_images(
     """The images of the roles of these nodes, which are built before any node is drained."""
     gpus = with_offers(driver, get_gpus(host, spec.gpus.mode, reporter=reporter))
     roles = sorted({node.labels.get(LABEL_ROLE, "") for node in state.nodes if node.name in found.names})
-    recipes = {role: node_recipe(spec, plane_of(role).recipe, gpus, init=init_of(driver)) for role in roles}
-    ports = spec.network.host_ports
-    return {
-        role: ensure_built(driver, recipe, host, host_ports=ports, reporter=reporter).image
-        for role, recipe in recipes.items()
-    }
+    recipes = {role: role_recipe(driver, spec, role, gpus) for role in roles}
+    return MissingImages(recipes=recipes, host_ports=spec.network.host_ports).build(driver, host, reporter)
 
 
 def _replace(

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
-from gpuprov.cluster.find_node import clusters_of, get_node
+from gpuprov.cluster.find_node import get_node, nodes_named
 from gpuprov.cluster.network_rules import open_networks
 from gpuprov.cluster.networks import isolate_networks
 from gpuprov.cluster.nodes import boot_nodes, halt_nodes
 from gpuprov.cluster.shared_addresses import refuse_shared_addresses
-from gpuprov.cluster.state import observe_cluster
+from gpuprov.cluster.state import EngineState
 from gpuprov.core.errors import UsageError
 from gpuprov.core.outcome import Outcome, with_forced
-from gpuprov.drivers.base import LABEL_CLUSTER
-from gpuprov.planes.across.hold import Leave
-from gpuprov.planes.across.leaving import SPARE_JOBS, drained, leaving
-from gpuprov.planes.across.reading import read_then_lock
+from gpuprov.planes.across.changing import changing
+from gpuprov.planes.across.hold import NodesLeave, clusters_left
+from gpuprov.planes.across.leaving import SPARE_JOBS, leaving
 from gpuprov.planes.across.renew import renew_clusters
 from gpuprov.planes.base import Departure, without_started
 
@@ -30,14 +30,16 @@ if TYPE_CHECKING:
 
 def start_nodes(driver: Driver, names: Sequence[str], host: Host, *, reporter: Reporter) -> Outcome:
     """Start nodes; files that changed while they were away are renewed."""
-    with read_then_lock(driver, host, lambda: clusters_of(driver, names), reporter=reporter) as readings:
-        nodes = {node.name: node for reading in readings.values() for node in reading.state.nodes}
-        networks = {network.name: network for reading in readings.values() for network in reading.state.networks}
-        stopped = [
-            name for name in dict.fromkeys(names) if (nodes.get(name) or get_node(driver, name)).status != "running"
-        ]
+
+    def look(engine: EngineState) -> NodesLeave:
+        return NodesLeave(nodes=nodes_named(driver, engine, names), leaves=())
+
+    reads = partial(EngineState.clusters_of, names=names)
+    with changing(driver, host, look, reads=reads, reporter=reporter) as (named, readings):
+        stopped = [node.name for node in named.nodes if node.status != "running"]
         if stopped:
             refuse_shared_addresses(stopped, driver.list_nodes(), command=driver.command)
+        networks = {network.name: network for reading in readings.values() for network in reading.state.networks}
         isolated = isolate_networks(driver, open_networks(networks.values(), readings), reporter=reporter)
         if stopped:
             with reporter.phase("start"):
@@ -56,20 +58,19 @@ def stop_nodes(
         UsageError: A job runs on one, or gpuprov did not make it.
     """
 
-    def look() -> list[Leave]:
-        departure = Departure(nodes=tuple(dict.fromkeys(names)))
-        clusters = sorted({get_node(driver, name).labels[LABEL_CLUSTER] for name in departure.nodes})
-        return [Leave(state=observe_cluster(driver, cluster), departure=departure) for cluster in clusters]
+    def look(engine: EngineState) -> NodesLeave:
+        nodes = nodes_named(driver, engine, names)
+        return clusters_left(engine, nodes, Departure(nodes=tuple(node.name for node in nodes)))
 
-    with drained(driver, look, policy, reporter=reporter), host.lock(reporter):
-        leaves = look()
-        nodes = [node for leave in leaves for node in leave.state.nodes if node.name in names]
-        running = [node.name for node in nodes if node.status != "stopped"]
+    with (
+        changing(driver, host, look, policy, reporter=reporter) as (named, _),
+        leaving(driver, named.leaves, policy, reporter=reporter, stopping=True) as released,
+    ):
+        running = [node.name for node in named.nodes if node.status != "stopped"]
         forced = {}
-        with leaving(driver, leaves, policy, reporter=reporter, stopping=True) as released:
-            if running:
-                with reporter.phase("stop"):
-                    forced = halt_nodes(driver, running)
+        if running:
+            with reporter.phase("stop"):
+                forced = halt_nodes(driver, running)
     return Outcome(changed=(*(with_forced("stopped", name, forced) for name in running), *released))
 
 
@@ -81,20 +82,25 @@ def snapshot(
     Raises:
         UsageError: A job runs on it and would stand still for too long, or gpuprov did not make the node.
     """
+
+    def look(engine: EngineState) -> NodesLeave:
+        """Where the node stands still for a snapshot, Slurm takes it for dead."""
+        node = get_node(driver, name)
+        if node.status == "stopped" or not driver.snapshot_pauses:
+            return NodesLeave(nodes=[node], leaves=())
+        return clusters_left(engine, [node], Departure(nodes=() if label in node.snapshots else (name,)))
+
     changed: tuple[str, ...] = ()
     with (
-        drained(driver, lambda: _pauses(driver, get_node(driver, name), label), policy, reporter=reporter),
-        host.lock(reporter),
+        changing(driver, host, look, policy, reporter=reporter) as (named, _),
+        leaving(driver, named.leaves, policy, reporter=reporter, stopping=True) as released,
     ):
-        node = get_node(driver, name)
-        leaves = _pauses(driver, node, label)
-        with leaving(driver, leaves, policy, reporter=reporter, stopping=True) as released:
-            if label in node.snapshots:
-                reporter.warn(f"{name} already has a snapshot {label}; it is kept unchanged")
-            else:
-                with reporter.phase("snapshot"):
-                    driver.snapshot_node(name, label)
-                changed = (f"took snapshot {label} of {name}",)
+        if label in named.nodes[0].snapshots:
+            reporter.warn(f"{name} already has a snapshot {label}; it is kept unchanged")
+        else:
+            with reporter.phase("snapshot"):
+                driver.snapshot_node(name, label)
+            changed = (f"took snapshot {label} of {name}",)
     return Outcome(changed=(*changed, *released))
 
 
@@ -106,37 +112,23 @@ def restore(
     Raises:
         UsageError: A job runs on it, there is no such snapshot, or gpuprov did not make the node.
     """
-    with (
-        drained(driver, lambda: _stops(driver, _get_with(driver, name, label)), policy, reporter=reporter),
-        read_then_lock(driver, host, lambda: clusters_of(driver, [name]), reporter=reporter) as readings,
-    ):
-        node = _get_with(driver, name, label)
-        leaves = _stops(driver, node)
-        running = node.status == "running"
+
+    def look(engine: EngineState) -> NodesLeave:
+        """The node stops for its restoration, and loses its disk."""
+        return clusters_left(engine, [_get_with(driver, name, label)], Departure(nodes=(name,), lost=(name,)))
+
+    reads = partial(EngineState.clusters_of, names=[name])
+    with changing(driver, host, look, policy, reads=reads, reporter=reporter) as (named, readings):
+        running = named.nodes[0].status == "running"
         if running:  # it starts again
             refuse_shared_addresses([name], driver.list_nodes(), command=driver.command)
-        others = {cluster: reading.without([name]) for cluster, reading in readings.items() if running}
-        with leaving(driver, leaves, policy, reporter=reporter):
+        others = {cluster: found.without([name]) for cluster, found in readings.items() if running}
+        with leaving(driver, named.leaves, policy, reporter=reporter):
             with reporter.phase("restore"):
                 forced = driver.restore_node(name, label)
             renewed = renew_clusters(driver, others, reporter=reporter, networks_stay=True)
     words = f" ({forced})" if forced else ""
     return Outcome(changed=(f"restored {name} to {label}{words}", *renewed))
-
-
-def _pauses(driver: Driver, node: NodeState, label: str) -> list[Leave]:
-    """The node, where it stands still for a snapshot: Slurm takes one that does not answer for dead."""
-    if node.status == "stopped" or not driver.snapshot_pauses:
-        return []
-    pausing = () if label in node.snapshots else (node.name,)
-    state = observe_cluster(driver, node.labels[LABEL_CLUSTER])
-    return [Leave(state=state, departure=Departure(nodes=pausing))]
-
-
-def _stops(driver: Driver, node: NodeState) -> list[Leave]:
-    """The node, which stops for its restoration and loses its disk."""
-    state = observe_cluster(driver, node.labels[LABEL_CLUSTER])
-    return [Leave(state=state, departure=Departure(nodes=(node.name,), lost=(node.name,)))]
 
 
 def _get_with(driver: Driver, name: str, label: str) -> NodeState:

@@ -251,7 +251,7 @@ def test_states_are_of_its_cluster_and_a_ready_node_is_ready(plane: Plane, world
 
 def test_a_cluster_without_nodes_can_be_applied_and_has_no_states(plane: Plane, world: World) -> None:
     watched: Any = Watched(world.driver)
-    empty = ClusterState(name="lab", recorded=None, nodes=(), others=(), networks=())
+    empty = ClusterState(name="lab", recorded=None, settled=None, nodes=(), others=(), networks=())
     assert plane.can_apply(empty)
     assert plane.states(watched, empty) == {}
     plane.wait_ready(watched, Crew(spec=ClusterSpec(), members=()), Silent())

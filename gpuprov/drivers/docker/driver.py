@@ -29,7 +29,7 @@ from gpuprov.drivers.base import (
 )
 from gpuprov.drivers.calls import Call
 from gpuprov.drivers.capabilities import Capability, require_capability
-from gpuprov.drivers.changes import changing, one_at_a_time
+from gpuprov.drivers.changes import one_at_a_time, one_change
 from gpuprov.drivers.docker import containers, documents, images, jobs, networks
 from gpuprov.drivers.docker.api import NotFound
 from gpuprov.drivers.docker.blueprint import describe_settings, plan_blueprint
@@ -121,7 +121,7 @@ class DockerDriver(TellsNoNetworkSettings):
     def create_node(self, request: NodeRequest) -> None:
         """Make a stopped container from an image."""
         self._refuse(request)
-        with changing(self.name, request.name):
+        with one_change(self.name, request.name):
             self._create(request, plan_blueprint(request, uid=containers.new_uid()), image=request.image)
 
     def clone_node(self, source: str, request: NodeRequest) -> None:
@@ -129,14 +129,14 @@ class DockerDriver(TellsNoNetworkSettings):
         self._refuse(request)
         blueprint = plan_blueprint(request, uid=containers.new_uid())
         image = f"{documents.KEPT}:{blueprint.uid}"
-        with changing(self.name, source):
+        with one_change(self.name, source):
             origin = containers.get_ours(self._api, source)
             commit(self._api, origin.id, image, hide=origin.blueprint.own_labels)
         # Docker lets a copy inherit variables too; those it must not have are emptied.
         hidden = dict.fromkeys(origin.blueprint.environment, "")
         made = replace(blueprint, environment={**hidden, **blueprint.environment})
         try:
-            with changing(self.name, request.name):
+            with one_change(self.name, request.name):
                 self._create(request, made, image=image)
         except BaseException:
             images.delete_tag(self._api, image)
@@ -212,7 +212,7 @@ class DockerDriver(TellsNoNetworkSettings):
         if found.running:
             found.push(files)  # without the lock: what runs is not replaced meanwhile, and may take long
         else:
-            with changing(self.name, name):
+            with one_change(self.name, name):
                 self._files(name).push(files)
 
     def pull(self, name: str, path: str, *, most_bytes: int = MOST_FILE_BYTES, timeout_s: float = READ_S) -> bytes:
@@ -324,7 +324,7 @@ class DockerDriver(TellsNoNetworkSettings):
         """Forward a port of the host into a stopped node, in a new container."""
         again = f"expose {name} {exposure.node_port} --port {exposure.host_port}"
         again += "" if exposure.listen == LOCALLY else f" --listen {exposure.listen}"
-        with changing(self.name, f"port {exposure.host_port}"), changing(self.name, name):
+        with one_change(self.name, f"port {exposure.host_port}"), one_change(self.name, name):
             container = self._stopped(name, again)
             if exposure in container.blueprint.exposed:
                 return

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpuprov.core.errors import EngineError
 from gpuprov.core.excerpt import few_lines
-from gpuprov.drivers.changes import changing
+from gpuprov.drivers.changes import one_change
 from gpuprov.drivers.lost_answers import lost_answers, require_document
 from gpuprov.drivers.lxd.family import KIN, Kin
 from gpuprov.drivers.lxd.operations import wait_for_operation
@@ -190,7 +190,7 @@ class LxdApi:
         """
         if path[:1] != ("instances",):
             return nullcontext()
-        return changing(self.engine, path[1])
+        return one_change(self.engine, path[1])
 
     def delete(self, *path: str, timeout_s: float | None = None) -> None:
         """DELETE and wait, as `send` does."""

@@ -10,6 +10,7 @@ from gpuprov.cluster.state import observe_cluster
 from gpuprov.core.errors import GpuprovError, TimedOut
 from gpuprov.core.interrupts import to_its_end
 from gpuprov.core.names import fold
+from gpuprov.drivers.base import LABEL_CLUSTER
 from gpuprov.planes.base import RELEASED
 from gpuprov.planes.registry import PLANES
 
@@ -17,9 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from types import TracebackType
 
-    from gpuprov.cluster.state import ClusterState
+    from gpuprov.cluster.state import ClusterState, EngineState
     from gpuprov.core.reporter import Reporter
-    from gpuprov.drivers.base import Driver
+    from gpuprov.drivers.base import Driver, NodeState
     from gpuprov.planes.base import Departure
 
 
@@ -43,6 +44,21 @@ class Leave:
         running = (there - stopped) | set(self.elsewhere)
         nodes = tuple(name for name in self.departure.nodes if name in running)
         return replace(self.departure, nodes=nodes)
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodesLeave:
+    """Nodes that were named, and their clusters, which they may be about to leave."""
+
+    nodes: Sequence[NodeState]
+    leaves: Sequence[Leave]
+    missing: None = None
+
+
+def clusters_left(engine: EngineState, nodes: Sequence[NodeState], departure: Departure) -> NodesLeave:
+    """The clusters of these nodes."""
+    clusters = sorted({node.labels[LABEL_CLUSTER] for node in nodes})
+    return NodesLeave(nodes=nodes, leaves=[Leave(state=engine.cluster(name), departure=departure) for name in clusters])
 
 
 def names_of(leaves: Sequence[Leave]) -> str:

@@ -18,7 +18,7 @@ from gpuprov.cluster.replacements import ghosts_of
 from gpuprov.cluster.room import ask_limits, refuse_without_room
 from gpuprov.cluster.share import look_and_plan_share, require_account
 from gpuprov.cluster.slices import spec_on
-from gpuprov.cluster.state import observe_cluster, with_current_gpus
+from gpuprov.cluster.state import with_current_gpus
 from gpuprov.cluster.surroundings import Surroundings
 from gpuprov.cluster.taken_name import refuse_taken_name
 from gpuprov.cluster.whole import is_elsewhere, recorded_host, recorded_whole
@@ -33,9 +33,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from gpuprov.cluster.design import NodeDesign
+    from gpuprov.cluster.images import MissingImages
     from gpuprov.cluster.network_plan import NetworkPlan
     from gpuprov.cluster.share import SharePlan
-    from gpuprov.cluster.state import ClusterState
+    from gpuprov.cluster.state import ClusterState, EngineState
     from gpuprov.core.errors import GpuprovError
     from gpuprov.drivers.base import Driver
     from gpuprov.gpu.allocate import Claims
@@ -53,7 +54,8 @@ class NodePlan:
     Attributes:
         state: The cluster without an unfinished node of that name, which would hold its address and its GPUs.
         leaves: That node, if there is one.
-        image: None if the role's own image is used, which has the account of jobs; of a copy, that of its source.
+        images: That of its role, which has the account of jobs, or the one that was asked for; none before it is found.
+        missing: The image of its role, where the engine has none.
         share: The folder that its cluster shares.
         silent: Why engines do not respond whose networks this one has to keep clear of.
     """
@@ -63,19 +65,20 @@ class NodePlan:
     spec: ClusterSpec
     networks: NetworkPlan
     design: NodeDesign
-    image: ImageState | None
+    images: Mapping[str, ImageState]
     share: SharePlan
     silent: Mapping[str, GpuprovError]
+    missing: MissingImages | None = None
 
 
-def observe_cluster_of(driver: Driver, order: NodeOrder, gpus: HostGpus) -> ClusterState:
+def cluster_of(engine: EngineState, driver: Driver, order: NodeOrder, gpus: HostGpus) -> ClusterState:
     """The node's cluster as it is; refuses a name that is taken."""
-    state = with_current_gpus(observe_cluster(driver, order.cluster), gpus)
+    state = with_current_gpus(engine.cluster(order.cluster), gpus)
     refuse_taken_name(order, state, engine=driver.name)
     return state
 
 
-def find_unfinished(order: NodeOrder, state: ClusterState) -> list[Leave]:
+def _find_unfinished(order: NodeOrder, state: ClusterState) -> list[Leave]:
     """The node of that name, if it is unfinished; it may be in service all the same."""
     node = state.node(order.name)
     departure = Departure(nodes=(order.name,), lost=(order.name,))
@@ -135,7 +138,7 @@ def look_and_plan_node(
     _refuse_elsewhere(order, found)
     _refuse_while_replaced(found)
     source = None if order.source is None else get_source(driver, order.source, copy=order.name)
-    leaves = find_unfinished(order, found)
+    leaves = _find_unfinished(order, found)
     state = replace(found, nodes=tuple(node for node in found.nodes if node.name != order.name))
     around = Surroundings(driver, host, state)
     settled = state.spec or _settle_first(order, state, host, around)
@@ -168,7 +171,7 @@ def look_and_plan_node(
         spec=spec,
         networks=networks,
         design=design,
-        image=image,
+        images={design.role: image} if image else {},
         share=share,
         silent=around.silent,
     )

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver
     from gpuprov.drivers.networks import NetworkState
+    from gpuprov.planes.across.changing import Readings
     from gpuprov.planes.across.files import FileSet, Reading
-    from gpuprov.planes.across.reading import Readings
 
 
 @dataclass(frozen=True, kw_only=True)

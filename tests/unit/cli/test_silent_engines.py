@@ -182,7 +182,7 @@ def test_an_image_build_that_makes_a_bridge_names_it_once(
 ) -> None:
     place.empty()
     monkeypatch.setattr(
-        "gpuprov.workflows.standalone_image.ensure_image",
+        "gpuprov.cluster.images.ensure_image",
         lambda driver, *_, **__: EnsuredImage(image=driver.list_images()[0], built=True),
     )
     assert main(["-q", "image", "build", "--package", "git", *engine], host=place.host) == 0

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-from typing import Any
-
 from gpuprov.cluster.gone_nodes import clusters_of_gone
 from gpuprov.cluster.replacements import dump_replacements
+from gpuprov.cluster.state import EngineState
 from gpuprov.cluster.whole import dump_whole
 from gpuprov.drivers.base import LABEL_BEGUN, LABEL_CLUSTER, LABEL_MEMBERS, LABEL_REPLACED, LABEL_SPEC
 from gpuprov.drivers.networks import NetworkState
@@ -31,15 +29,8 @@ NETWORKS = [
 
 
 def test_names_tell_the_clusters_that_may_have_had_them() -> None:
-    asked: list[str] = []
-
-    def list_networks() -> list[NetworkState]:
-        asked.append("networks")
-        return NETWORKS
-
-    engine: Any = SimpleNamespace(list_networks=list_networks)
+    engine = EngineState(nodes=(), networks=tuple(NETWORKS))
     names = ("c007", "dog-001", "web", "old", "nobody", "c7")
     found = {name: clusters for name in names if (clusters := clusters_of_gone(engine, [name]))}
     assert found == {"c007": {"lab"}, "dog-001": {"dogs"}, "web": {"wide"}, "old": {"renewed"}}
     assert clusters_of_gone(engine, []) == set()
-    assert len(asked) == len(names)

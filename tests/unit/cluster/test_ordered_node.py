@@ -40,7 +40,7 @@ def node(name: str = "c004", **labels: str) -> NodeState:
 
 
 def state(*nodes: NodeState, others: tuple[NodeState, ...] = (), recorded: ClusterSpec | None = None) -> ClusterState:
-    return ClusterState(name="lab", recorded=recorded, nodes=nodes, others=others, networks=())
+    return ClusterState(name="lab", recorded=recorded, settled=recorded, nodes=nodes, others=others, networks=())
 
 
 def finished(order: NodeOrder) -> NodeState:

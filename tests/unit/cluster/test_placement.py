@@ -59,7 +59,7 @@ def place_of(host: str, count: int, *leases: Lease, claims: Claims | None = None
 def state_of(nodes: Sequence[str]) -> ClusterState:
     labels = {LABEL_CLUSTER: "lab", LABEL_FINGERPRINT: "x"}
     there = tuple(NodeState(name=name, status="running", labels=labels) for name in nodes)
-    return ClusterState(name="lab", recorded=None, nodes=there, others=(), networks=())
+    return ClusterState(name="lab", recorded=None, settled=None, nodes=there, others=(), networks=())
 
 
 def spec_of(  # noqa: PLR0913 - what a test of placement varies

@@ -87,7 +87,9 @@ def recorded(engine: str) -> ClusterState:
     name = spec[LABEL_CLUSTER]
     nodes = tuple(map(node_state, RECORDED[engine]["nodes"]))
     there = load_spec_json(spec[LABEL_SPEC], cluster=name)
-    return with_current_gpus(ClusterState(name=name, recorded=there, nodes=nodes, others=(), networks=networks), GPUS)
+    return with_current_gpus(
+        ClusterState(name=name, recorded=there, settled=there, nodes=nodes, others=(), networks=networks), GPUS
+    )
 
 
 def node_state(plain: Mapping[str, Any]) -> NodeState:

@@ -23,7 +23,9 @@ def node(name: str, *, ordered: bool = False, complete: bool = True) -> NodeStat
 
 LAB = ClusterSpec(nodes=NodesSpec(count=4, prefix="gpu"), share=True)
 NODES = (*(node(f"gpu00{number}") for number in range(4)), node("web", ordered=True), node("gpu007", ordered=True))
-STATE = ClusterState(name="lab", recorded=LAB, nodes=(*NODES, node("gpu009", complete=False)), others=(), networks=())
+STATE = ClusterState(
+    name="lab", recorded=LAB, settled=LAB, nodes=(*NODES, node("gpu009", complete=False)), others=(), networks=()
+)
 
 
 def of_file(count: int, *said: str, share: bool | str = False) -> Draft:
@@ -66,7 +68,7 @@ def test_options_of_a_later_version_are_lost() -> None:
 def test_a_new_cluster_loses_nothing() -> None:
     assert (
         foresee_shrinking(
-            of_file(1, "share"), ClusterState(name="lab", recorded=None, nodes=(), others=(), networks=())
+            of_file(1, "share"), ClusterState(name="lab", recorded=None, settled=None, nodes=(), others=(), networks=())
         )
         == Shrinking()
     )

@@ -106,7 +106,7 @@ def test_the_way_is_chosen_by_what_is_there_and_shown_with_its_reason(
     assert bool(request.devices) == (kind == "raw")
     labels = {LABEL_ACCESS: kind, LABEL_ACCESS_REASON: reason, LABEL_GPUS: made.gpus[0], LABEL_CLUSTER: "lab"}
     node = NodeState(name="c000", status="running", labels=labels)
-    state = ClusterState(name="lab", recorded=None, nodes=(node,), others=(), networks=())
+    state = ClusterState(name="lab", recorded=None, settled=None, nodes=(node,), others=(), networks=())
     found = judge_lease(expect_node(node, state, gpus), Observation(facts={}, seconds=0))
     assert (found.status, found.evidence) == ("pass", f"the node holds {made.gpus[0]}, access by {kind} ({reason})")
     doctor = judge_access(gpus_of(host), offers)
@@ -119,7 +119,7 @@ def test_a_node_remembers_how_many_real_gpus_its_host_had(host: str, count: int)
     made = design(gpus_of(host))
     assert made.circumstances().get(LABEL_HOST_GPUS, "0") == str(count)
     assert replace(made, host_gpus=7).labels() == made.labels(), "a node is as designed when its host has lost a GPU"
-    state = ClusterState(name="lab", recorded=None, nodes=(), others=(), networks=())
+    state = ClusterState(name="lab", recorded=None, settled=None, nodes=(), others=(), networks=())
     for label, noted in ((str(count), count), ("", 0), ("-3", 0), ("9" * 4000, 0)):
         node = NodeState(name="c000", status="running", labels={LABEL_CLUSTER: "lab", LABEL_HOST_GPUS: label})
         assert expect_node(node, state, None).host_gpus == noted

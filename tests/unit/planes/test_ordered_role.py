@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 USUAL = ClusterSpec()
 PLAIN = ClusterSpec(nodes=NodesSpec(role="plain"))
-NEW = ClusterState(name="lab", recorded=None, nodes=(), others=(), networks=())
+NEW = ClusterState(name="lab", recorded=None, settled=None, nodes=(), others=(), networks=())
 UP = replace(NEW, recorded=PLAIN)
 LABELS = {LABEL_CLUSTER: "lab", LABEL_FINGERPRINT: "1", LABEL_ROLE: "slurm"}
 BEGUN = replace(NEW, nodes=(NodeState(name="c000", status="running", labels=LABELS),))

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from gpuprov.cluster import images
 from gpuprov.cluster.build_image import OWNER, EnsuredImage
 from gpuprov.core.errors import EngineError, UsageError
 from gpuprov.core.reporter import Silent
 from gpuprov.drivers.base import BUILDER, LABEL_CLUSTER, LABEL_FINGERPRINT, LABEL_ROLE, ROLE_BUILDER
-from gpuprov.workflows import standalone_image, start_stop
+from gpuprov.workflows import start_stop
 from tests.fakes.engine import FakeImage, FakeNode
 from tests.fakes.faults import Killed
 
@@ -36,7 +37,7 @@ class Builds:
         self.meanwhile: Callable[[], object] = lambda: None
         self.changing = False  # roles that somebody edits
         world.engine.images.clear()
-        monkeypatch.setattr(standalone_image, "ensure_image", self.build)
+        monkeypatch.setattr(images, "ensure_image", self.build)
 
     def build(
         self, driver: FakeDriver, recipe: Recipe, *, site: BuildSite, reporter: object, fresh: bool

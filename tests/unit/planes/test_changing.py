@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import threading
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from gpuprov.cluster.state import observe_cluster
 from gpuprov.core.errors import EngineError, TimedOut, UsageError
 from gpuprov.drivers.base import File
+from gpuprov.planes.across.changing import changing, read_cluster
+from gpuprov.planes.across.hold import NodesLeave, clusters_left
 from gpuprov.planes.across.leaving import JobsPolicy
-from gpuprov.planes.across.reading import read_cluster, read_then_lock
+from gpuprov.planes.base import Departure
 from gpuprov.planes.slurm import daemons
 from gpuprov.planes.slurm.facts import slurm_path
 from gpuprov.workflows.create_node import CloneOrder, clone_node
@@ -22,12 +25,14 @@ from tests.fakes.slurm import FakeJob, said
 from tests.fakes.world import make_world
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Collection, Iterator
     from pathlib import Path
 
-    from gpuprov.drivers.base import ExecResult
+    from gpuprov.cluster.state import EngineState
+    from gpuprov.drivers.base import Driver, ExecResult
     from tests.conftest import Recording
     from tests.fakes.engine import Command
+    from tests.fakes.host import FakeHost
     from tests.fakes.world import World
 
 KEY = slurm_path("munge_key")
@@ -40,6 +45,11 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, recording: Recording)
     made = make_world(tmp_path, monkeypatch, recording)
     made.up(3)
     return made
+
+
+def reading(world: World, reads: Callable[[EngineState], Collection[str]]) -> Any:
+    nothing = NodesLeave(nodes=(), leaves=())
+    return changing(world.driver, world.host, lambda _: nothing, reads=reads, reporter=world.reporter)
 
 
 class Watch:
@@ -182,14 +192,14 @@ def test_nodes_that_others_changed_before_the_lock_was_taken_are_read_again(
             yield
 
     monkeypatch.setattr(world.host, "lock", meanwhile, raising=False)
-    with read_then_lock(world.driver, world.host, lambda: ["lab"], reporter=world.reporter) as readings:
+    with reading(world, lambda _: ["lab"]) as (_, readings):
         assert sorted(readings["lab"].files) == ["c000", "c002"]
     assert len(rounds) == 2
 
 
 def test_a_cluster_that_another_run_makes_before_the_lock_is_taken_is_read(world: World) -> None:
     named = iter([[], ["lab"], ["lab"], ["lab"]])
-    with read_then_lock(world.driver, world.host, lambda: next(named), reporter=world.reporter) as readings:
+    with reading(world, lambda _: next(named)) as (_, readings):
         assert sorted(readings["lab"].files) == ["c000", "c001", "c002"]
 
 
@@ -205,9 +215,47 @@ def test_nodes_that_never_stay_are_read_under_the_lock_in_the_end(
         yield
 
     monkeypatch.setattr(world.host, "lock", meanwhile, raising=False)
-    with read_then_lock(world.driver, world.host, lambda: ["lab"], reporter=world.reporter) as readings:
+    with reading(world, lambda _: ["lab"]) as (_, readings):
         assert ("c001" in readings["lab"].files) == (node.status == "running")
     assert 1 < len(rounds) < 9
+
+
+class Missing:
+    """An image that is missing until it was built; who leaves runs a job, or none does."""
+
+    def __init__(self, world: World, *, leaves: bool) -> None:
+        self.world, self.leave, self.told = world, leaves, list[str]()
+
+    def look(self, engine: EngineState) -> Any:
+        self.told.append("look")
+        nodes = [node for node in engine.nodes if node.name == "c001" and self.leave]
+        found = clusters_left(engine, nodes, Departure(nodes=("c001",)))
+        return SimpleNamespace(leaves=found.leaves, missing=None if "plain" in engine.built else self)
+
+    def build(self, _driver: Driver, host: FakeHost, reporter: Recording) -> dict[str, Any]:
+        with host.lock(reporter):  # nobody holds it
+            self.told.append("build")
+        self.world.engine.nodes["c002"].status = "stopped"
+        return {"plain": "an image"}
+
+
+def test_what_is_missing_is_built_without_the_lock_and_all_is_read_again(world: World) -> None:
+    missing = Missing(world, leaves=False)
+    found = changing(world.driver, world.host, missing.look, reads=lambda _: ["lab"], reporter=world.reporter)
+    with found as (_, readings):
+        assert sorted(readings["lab"].files) == ["c000", "c001"]
+    assert missing.told == ["look", "build", "look"]
+
+
+def test_nothing_is_built_for_who_would_be_refused(world: World) -> None:
+    world.slurm.queue = [FakeJob(id="17", nodes="c001")]
+    missing = Missing(world, leaves=True)
+    with (
+        pytest.raises(UsageError, match="jobs would end with c001"),
+        changing(world.driver, world.host, missing.look, reporter=world.reporter),
+    ):
+        pass
+    assert missing.told == ["look"]
 
 
 def test_a_node_that_does_not_answer_has_none_of_its_files(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
