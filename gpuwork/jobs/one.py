@@ -18,7 +18,8 @@ from gpuprov.shapes.jobs import ENDED
 from gpuwork.child import open_log, run_group
 from gpuwork.errors import Elsewhere, StoreError, WorkError
 from gpuwork.freeze import check_copy
-from gpuwork.jobs.leftovers import VARIABLE, end_leftovers
+from gpuwork.jobs.crowding import Crowding
+from gpuwork.jobs.leftovers import TAG, VARIABLE, end_leftovers, tag_of
 from gpuwork.jobs.run_record import TryEnd, begin_try, end_try
 from gpuwork.jobs.shared_memory import drop_shared_memory
 from gpuwork.jobs.store import (
@@ -49,7 +50,7 @@ from gpuwork.untrusted_files import has_entry
 from gpuwork.where import SIMULATOR_VARIABLE, find_where
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from threading import Event
 
     from gpuprov.shapes.job_run import JobRun
@@ -217,8 +218,14 @@ class _Run:
             with open_log(log) as file:
                 file.write(f"--- try {self._record.tries} on {self._record.node}, {self._record.started}\n".encode())
         kills = MemoryKills(note=self._folder / KILLS)
+        crowding = Crowding(str(self._folder))
+
+        def look() -> bool:
+            kills.look()
+            return crowding.look()
+
         began = time.time()
-        status = self._run_command(work, log, stop, kills)
+        status = self._run_command(work, log, stop, look)
         left = end_leftovers({VARIABLE: str(self._folder)})
         drop_shared_memory({**os.environ, VARIABLE: str(self._folder)}, since=began)
         if stop.wait(_TOGETHER_S):  # also with status 0: programs that save what they have end so
@@ -226,6 +233,9 @@ class _Run:
             if was_cancelled:
                 self._end_all(left)
             return TryEnd(kind="cancelled" if was_cancelled else "waiting")
+        if status is None and crowding.reason is not None:
+            self._end_all(left)
+            return TryEnd(kind="failed", reason=crowding.reason, is_final=True)
         if status == 0:
             return TryEnd(kind="done", exit_status=0)
         if status is None:
@@ -243,8 +253,8 @@ class _Run:
             self._record = write_run_record(self._folder, changed(self._record, reason=reason))
             left = end_leftovers({VARIABLE: str(self._folder)})
 
-    def _run_command(self, work: Path, log: Path, stop: Event, kills: MemoryKills) -> int | None:
-        """The exit status; None if the command was ended, because it was told to, or for its time limit."""
+    def _run_command(self, work: Path, log: Path, stop: Event, look: Callable[[], object]) -> int | None:
+        """The exit status; None if it was ended: it was told to, had its time, or took more than there is."""
         if self._order.function is None:
             argv = self._order.command_of(self._number)
         else:
@@ -254,7 +264,7 @@ class _Run:
         try:
             return run_group(
                 argv, cwd=work, env=self._environment(), log=log, stop=stop, limit_s=limit_s, handles=self._locks,
-                kills=kills,
+                limits={TAG: tag_of(str(self._folder))}, look=look,
             )  # fmt: skip
         except OSError as error:
             if error.filename != argv[0]:
