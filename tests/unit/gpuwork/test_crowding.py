@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import resource
 import threading
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from gpuwork import child
 from gpuwork.jobs import crowding, one
 from gpuwork.jobs.crowding import Crowding
 from gpuwork.jobs.leftovers import TAG, tag_of
@@ -95,6 +97,51 @@ def test_without_a_limit_nothing_is_looked_for(tmp_path: Path) -> None:
     assert not Crowding(RUN, proc=tmp_path).look()
 
 
+@pytest.mark.parametrize(
+    ("release", "uid_map", "room"),
+    [
+        ("6.1.0-18-amd64", "0 100000 65536", 216),
+        ("5.14.0", "0 100000 65536", 216),
+        ("5.10.0-28-amd64", "0 100000 65536", None),  # all nodes of the host have this account
+        ("6.1.0-18-amd64", "0 0 4294967295", None),  # a machine, or a node of Docker
+        ("6.1.0-18-amd64", "", None),
+        ("odd", "0 100000 65536", None),
+    ],
+)
+def test_a_run_leaves_slurmd_room_where_its_account_is_counted_alone(
+    pids: Pids, release: str, uid_map: str, room: int | None
+) -> None:
+    (pids.proc / "sys/kernel").mkdir(parents=True)
+    (pids.proc / "sys/kernel/osrelease").write_text(f"{release}\n")
+    (pids.proc / "self/uid_map").write_text(f"         {uid_map}\n")
+    assert Crowding(RUN, proc=pids.proc).room() == room
+
+
+@pytest.mark.parametrize("seconds_left", [5, 0])
+def test_a_run_that_finds_no_room_to_begin_waits_a_while(
+    held: Jobs, monkeypatch: pytest.MonkeyPatch, seconds_left: int
+) -> None:
+    looks = iter([BlockingIOError(11, "Resource temporarily unavailable"), None])
+    inner = child.run_group
+
+    def begin(*arguments: Any, **named: Any) -> int | None:
+        refused = next(looks)
+        if refused:
+            raise refused
+        return inner(*arguments, **named)
+
+    monkeypatch.setattr(one, "run_group", begin)
+    monkeypatch.setattr(crowding, "NO_ROOM_S", seconds_left)
+    monkeypatch.setattr(crowding, "_NO_ROOM_LOOK_S", 0.05)
+    folder = held.submitted("true")
+    record = run_one(folder, 0, stop=threading.Event())
+    if seconds_left:
+        assert (record.state, record.tries) == ("done", 1)
+    else:
+        reason = "exit status 126: true: Resource temporarily unavailable"
+        assert (record.state, record.reason) == ("failed", reason)
+
+
 @pytest.mark.parametrize("retries", [0, 5])
 def test_a_run_that_takes_all_processes_is_ended_says_so_and_is_tried_once(
     held: Jobs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, retries: int
@@ -110,8 +157,6 @@ def test_a_run_that_takes_all_processes_is_ended_says_so_and_is_tried_once(
 
 
 def test_a_run_has_its_tag_and_whoever_began_it_has_not(held: Jobs) -> None:
-    import resource
-
     folder = held.submitted("python3", "-c", f"import resource; print(resource.getrlimit({TAG})[0])")
     before = resource.getrlimit(TAG)
     assert run_one(folder, 0, stop=threading.Event()).state == "done"
