@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import resource
 import select
 import signal
 import subprocess
@@ -15,10 +16,8 @@ from typing import TYPE_CHECKING, BinaryIO, Final, cast
 from gpuwork.untrusted_files import open_anew
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from threading import Event
-
-    from gpuwork.memory_kills import MemoryKills
 
 ENDED_FIRST: Final = "900"  # services have what the engine gave the node; more than they have needs no permission
 NICE: Final = 10  # who has to end what uses up the processor needs it too
@@ -39,7 +38,8 @@ def run_group(  # noqa: PLR0913  (what a process is, and when it ends)
     stop: Event,
     limit_s: float = math.inf,
     handles: Sequence[int] = (),
-    kills: MemoryKills | None = None,
+    limits: Mapping[int, int] | None = None,
+    look: Callable[[], object] | None = None,
 ) -> int | None:
     """Run a command in a process group of its own; what it prints is added to `log`.
 
@@ -53,12 +53,13 @@ def run_group(  # noqa: PLR0913  (what a process is, and when it ends)
         stop: When set, the group gets SIGTERM, and after five seconds SIGKILL.
         limit_s: After so long it is stopped as well.
         handles: Open files that it inherits.
-        kills: Looks meanwhile.
+        limits: Soft limits that it begins with, by the resource.
+        look: Called meanwhile; when it returns what is true, the group is stopped.
 
     Returns:
         The exit status, 128 + N for signal N; None if it was stopped.
     """
-    with open_log(log) as output, _ended_first():
+    with open_log(log) as output, _ended_first(), _limited(limits or {}):
         process = subprocess.Popen(  # noqa: S603
             list(argv),
             cwd=cwd,
@@ -74,9 +75,8 @@ def run_group(  # noqa: PLR0913  (what a process is, and when it ends)
     handle = os.pidfd_open(process.pid)
     try:
         while not _has_ended(handle, STOP_LOOK_S):
-            if kills is not None:
-                kills.look()
-            if stop.is_set() or time.monotonic() >= until:
+            is_enough = look is not None and look()
+            if is_enough or stop.is_set() or time.monotonic() >= until:
                 stopped = not _has_ended(handle, 0)
                 _signal_group(process.pid, signal.SIGTERM)
                 _wait_until_gone(process.pid, _GRACE_S)
@@ -112,6 +112,20 @@ def _ended_first() -> Iterator[None]:
     finally:
         with suppress(OSError):
             _SCORE.write_text(before)
+
+
+@contextmanager
+def _limited(limits: Mapping[int, int]) -> Iterator[None]:
+    """What is started in the block has these soft limits, as far as the hard ones allow."""
+    before = {kind: resource.getrlimit(kind) for kind in limits}
+    try:
+        for kind, soft in limits.items():
+            with suppress(OSError, ValueError):
+                resource.setrlimit(kind, (soft, before[kind][1]))
+        yield
+    finally:
+        for kind, both in before.items():
+            resource.setrlimit(kind, both)
 
 
 def _has_ended(handle: int, limit_s: float) -> bool:

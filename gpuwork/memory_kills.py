@@ -10,16 +10,15 @@ import platform
 import re
 import time
 from contextlib import suppress
-from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Final
 
 from gpuprov.shapes.limits import GIB, MIB
+from gpuwork.control_group import PROC, ControlGroup, find_groups, read_number, read_piece
 from gpuwork.shared_folder import write_file
 from gpuwork.untrusted_files import read_limited
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from pathlib import Path
 
 KILLED: Final = 137
 OUT_OF_MEMORY: Final = "out of memory"
@@ -32,40 +31,24 @@ _NOTE: Final = re.compile(r"(\S{1,300}) (\S{1,100}) ([0-9]{1,18})\n", re.ASCII) 
 _KIB: Final = 1024
 
 
-@dataclass(frozen=True, kw_only=True)
-class MemoryGroup:
-    """A control group that limits memory.
-
-    Attributes:
-        folder: Its own.
-        top: That of the uppermost group that can be seen, of which this is a part.
-        kind: The type of the file system.
-    """
-
-    folder: Path
-    top: Path
-    kind: str
+class MemoryGroup(ControlGroup):
+    """A control group that limits memory."""
 
     def count_kills(self) -> int | None:
         """How many of its processes were killed for lack of memory; None if it does not say."""
-        found = _KILLS.search(_read(self.folder / _COUNTERS[self.kind]))
+        found = _KILLS.search(read_piece(self.folder / _COUNTERS[self.kind]))
         return int(found[1]) if found else None
 
     def find_limit(self) -> int | None:
         """The bytes that it may have; None without a limit."""
-        limits = []
-        for folder in (self.folder, *self.folder.parents):
-            said = _read(folder / _LIMITS[self.kind]).strip()
-            limits += [int(said)] if said.isdigit() else []
-            if folder == self.top:
-                break
-        return min(limits, default=None)
+        limits = (read_number(folder / _LIMITS[self.kind]) for folder in self.folders())
+        return min((limit for limit in limits if limit is not None), default=None)
 
 
 class MemoryKills:
     """What the kernel kills of the group of this process from now on."""
 
-    def __init__(self, *, proc: Path = Path("/proc"), note: Path | None = None) -> None:
+    def __init__(self, *, proc: Path = PROC, note: Path | None = None) -> None:
         """Look for the first time.
 
         Args:
@@ -104,7 +87,7 @@ class MemoryKills:
 
 def _life(group: MemoryGroup, proc: Path) -> str:
     """What tells a group from the one before, of a node or a service that was started again and counts from 0."""
-    boot = _read(proc / "sys/kernel/random/boot_id").decode(errors="replace").strip()
+    boot = read_piece(proc / "sys/kernel/random/boot_id").decode(errors="replace").strip()
     with suppress(OSError):
         return f"{group.folder.stat().st_ino}@{boot}"
     return boot
@@ -115,7 +98,7 @@ def ran_out(reason: str | None) -> bool:
     return (reason or "").startswith(OUT_OF_MEMORY)
 
 
-def explain_loss(note: Path, *, proc: Path = Path("/proc")) -> str | None:
+def explain_loss(note: Path, *, proc: Path = PROC) -> str | None:
     """Why the process that kept this note was lost: None unless something of its group was killed since."""
     told = _NOTE.fullmatch((read_limited(note) or b"").decode(errors="replace"))
     group = find_memory_group(proc)
@@ -127,58 +110,20 @@ def explain_loss(note: Path, *, proc: Path = Path("/proc")) -> str | None:
     return f"{OUT_OF_MEMORY} ({describe_limit(group, proc)})"
 
 
-def find_memory_group(proc: Path = Path("/proc")) -> MemoryGroup | None:
+def find_memory_group(proc: Path = PROC) -> MemoryGroup | None:
     """The group of this process that counts kills; None if there is none, or it cannot be seen."""
-    mounts = list(_mounts(_read(proc / "self/mountinfo").decode(errors="replace")))
-    for line in _read(proc / "self/cgroup").decode(errors="replace").splitlines():
-        number, _, rest = line.partition(":")
-        controllers, _, path = rest.partition(":")
-        is_old = "memory" in controllers.split(",")
-        if not is_old and number != "0":
-            continue
-        kind = "cgroup" if is_old else "cgroup2"
-        for mounted, root, top, options in mounts:
-            if mounted == kind and (not is_old or "memory" in options):
-                group = MemoryGroup(folder=_within(top, root, path), top=top, kind=kind)
-                if group.count_kills() is not None:
-                    return group
-    return None
+    found = (MemoryGroup(folder=one.folder, top=one.top, kind=one.kind) for one in find_groups("memory", proc))
+    return next((group for group in found if group.count_kills() is not None), None)
 
 
 def describe_limit(group: MemoryGroup | None, proc: Path) -> str:
     """The limit in words; where the machine has less, that."""
-    found = _TOTAL.search(_read(proc / "meminfo"))
+    found = _TOTAL.search(read_piece(proc / "meminfo"))
     total = int(found[1]) * _KIB if found else None
     limit = group.find_limit() if group else None
     if limit is not None and (total is None or limit <= total):
         return f"limit {_in_words(limit)}"
     return "no limit" if total is None else f"no limit; the machine has {_in_words(total)}"
-
-
-def _within(top: Path, root: str, path: str) -> Path:
-    """Where a group is below the mount `top`, which shows the group `root` and what is within."""
-    with suppress(ValueError):
-        below = PurePosixPath(path).relative_to(root)
-        if ".." not in below.parts:
-            return top / below
-    return top
-
-
-def _mounts(told: str) -> Iterator[tuple[str, str, Path, list[str]]]:
-    """Type, root, place and options of the mounts in `mountinfo`."""
-    for line in told.splitlines():
-        before, _, after = line.partition(" - ")
-        fields, tail = before.split(" "), after.split(" ")
-        if len(fields) > 4 and len(tail) > 2:  # noqa: PLR2004
-            yield tail[0], fields[3], Path(fields[4]), tail[2].split(",")
-
-
-def _read(path: Path) -> bytes:
-    try:
-        with path.open("rb") as file:
-            return file.read(MIB)
-    except OSError:
-        return b""
 
 
 def _in_words(number: int) -> str:

@@ -91,7 +91,9 @@ def _run(run: AnnealedRun, number: int, part: Path, stop: Event, environment: Ma
     argv = program_argv("gpuwork.anneal.child", str(run.folder.resolve()), str(number), str(os.getpid()))
     kills = MemoryKills()
     try:
-        status = run_group(argv, cwd=part, env=_with_simulator(environment), log=part / LOG, stop=ended, kills=kills)
+        status = run_group(
+            argv, cwd=part, env=_with_simulator(environment), log=part / LOG, stop=ended, look=kills.look
+        )
     finally:
         watch.over.set()
         watcher.join()

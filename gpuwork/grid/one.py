@@ -133,7 +133,7 @@ def _run(submission: SubmittedRuns, run: Path, stop: Event, retries: int) -> Gri
     argv = program_argv("gpuwork.grid.call", str(run), str(copy), submission.told.module, str(os.getpid()))
     env = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONUNBUFFERED": "1"}
     kills = MemoryKills()
-    status = run_group(argv, cwd=run / SAVES, env=env, log=run / LOG, stop=stop, kills=kills)
+    status = run_group(argv, cwd=run / SAVES, env=env, log=run / LOG, stop=stop, look=kills.look)
     if status is None:
         raise Stopped(run.name)
     reason = kills.explain(status, why_failed(run / LOG, status)) if status else None

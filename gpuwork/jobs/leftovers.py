@@ -1,15 +1,19 @@
 """Processes that outlived who began them: a try whose program was killed, or that have a session of their own.
 
-They are told by the marks in the environment that they began with. Slurm's nodes also have the text of this file as
-the epilog of jobs, and `gpuprov verify` runs it in nodes, so it imports the standard library only.
+They are told by the marks in the environment that they began with. To read it is to wait while a process forks, which
+what forks all the time does nearly always; so what a run of `submit` starts also has a tag, which the kernel tells at
+once. Slurm's nodes also have the text of this file as the epilog of jobs, and `gpuprov verify` runs it in nodes, so it
+imports the standard library only.
 """
 
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import json
 import os
 import platform
+import resource
 import signal
 import sys
 import time
@@ -25,35 +29,50 @@ WORKER_VARIABLE: Final = "GPUWORK_WORKER"
 SLURM_VARIABLE: Final = "SLURM_JOB_ID"
 # Whatever Slurm starts on a node has this besides; the shell of salloc, which a person works in, has not.
 SLURM_NODE_VARIABLE: Final = "SLURMD_NODENAME"
+# A tag is the soft limit of file locks: Linux has none since 2.4, and hands the number on to whatever a process starts.
+TAG: Final = 10  # RLIMIT_LOCKS
+_TAG_BYTES: Final = 7
+_STOP_S: Final = 60.0
 _LIMIT_S: Final = 8.0
 _LOOK_S: Final = 0.02
 _MOST_TOLD: Final = 200
 _COMMAND_LENGTH: Final = 100
 
 
+def tag_of(run: str) -> int:
+    """The tag of what a run starts: the run is named as by `VARIABLE`."""
+    return int.from_bytes(hashlib.sha256(run.encode()).digest()[:_TAG_BYTES], "big")
+
+
 def end_leftovers(marks: Mapping[str, str]) -> list[int]:
     """End every process on this node that has all these in its environment, and wait; returns what lives nevertheless.
 
-    All are stopped before the first is killed: else the others would fork into the room that it leaves.
+    All are stopped before the first is killed: else the others would fork into the room that it leaves. A process with
+    the tag of the run is ended too, whatever its environment.
     """
-    wanted = _entries(marks)
+    wanted = _Wanted(marks)
+    stopped = _stop_all(wanted, time.monotonic() + _STOP_S)
     until = time.monotonic() + _LIMIT_S
     while True:
-        stopped: set[int] = set()
-        while (new := _stop_others(wanted, stopped)) and time.monotonic() < until:
-            stopped |= new
-        for pid in {*stopped, *new}:
+        for pid in stopped:
             _signal(pid, wanted, signal.SIGKILL)
         left = find_marked(marks)
         if not left or time.monotonic() >= until:  # one that hangs in the kernel is not waited for
             return left
         time.sleep(_LOOK_S)
+        stopped = _stop_all(wanted, until)
 
 
 def find_marked(marks: Mapping[str, str]) -> list[int]:
     """The processes on this node that have all these in the environment that they began with, but for this one."""
-    wanted = _entries(marks)
-    return [pid for pid, environment in _environments() if wanted <= set(environment)]
+    wanted = _Wanted(marks)
+    return [pid for pid in _others() if wanted.has_tag(pid) or wanted.is_marked(pid)]
+
+
+def find_tagged(run: str) -> list[int]:
+    """The processes on this node that have the tag of a run, also those that ended and nobody waited for."""
+    tag = tag_of(run)
+    return [pid for pid in _others() if _tag(pid) == tag]
 
 
 def find_values(variable: str) -> set[str]:
@@ -63,38 +82,80 @@ def find_values(variable: str) -> set[str]:
     return {entry.decode(errors="replace").partition("=")[2] for entry in found}
 
 
-def _entries(marks: Mapping[str, str]) -> set[bytes]:
-    return {f"{variable}={value}".encode() for variable, value in marks.items()}
+class _Wanted:
+    """What tells the processes that are to be ended."""
+
+    def __init__(self, marks: Mapping[str, str]) -> None:
+        self._entries = {f"{variable}={value}".encode() for variable, value in marks.items()}
+        self._tag = tag_of(marks[VARIABLE]) if VARIABLE in marks else None
+
+    def has_tag(self, pid: int) -> bool:
+        return self._tag is not None and _tag(pid) == self._tag and not _has_ended(pid)
+
+    def is_marked(self, pid: int) -> bool:
+        with suppress(OSError):
+            return self._entries <= set(_environment(pid))
+        return False
 
 
-def _stop_others(wanted: set[bytes], stopped: set[int]) -> set[int]:
-    """Stop those that have not been stopped yet, each as soon as it is seen, and return them."""
-    new = set()
-    for pid, environment in _environments():
-        if pid not in stopped and wanted <= set(environment):
-            _signal(pid, wanted, signal.SIGSTOP)
-            new.add(pid)
-    return new
+def _stop_all(wanted: _Wanted, until: float) -> set[int]:
+    stopped: set[int] = set()
+    while (new := _stop_others(wanted, stopped)) and time.monotonic() < until:
+        stopped |= new
+    return stopped | new
 
 
-def _signal(pid: int, wanted: set[bytes], number: signal.Signals) -> None:
+def _stop_others(wanted: _Wanted, stopped: set[int]) -> set[int]:
+    """Stop those that have not been stopped yet, each as soon as it is seen, and return them.
+
+    No environment is read while there are any with a tag: what is stopped does not keep the reader waiting.
+    """
+    for is_wanted in (wanted.has_tag, wanted.is_marked):
+        new = set()
+        for pid in _others():
+            if pid not in stopped and is_wanted(pid):
+                _signal(pid, wanted, signal.SIGSTOP)
+                new.add(pid)
+        if new:
+            return new
+    return set()
+
+
+def _signal(pid: int, wanted: _Wanted, number: signal.Signals) -> None:
     """Signal a process if that is allowed, and it has not given its number to another one by now."""
     with suppress(OSError):
         handle = os.pidfd_open(pid)
         try:
-            if wanted <= set(_environment(pid)):
+            if wanted.has_tag(pid) or wanted.is_marked(pid):
                 signal.pidfd_send_signal(handle, number)
         finally:
             os.close(handle)
 
 
+def _others() -> list[int]:
+    """The processes of this node, but for this one."""
+    pids = (int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit())
+    return [pid for pid in pids if pid != os.getpid()]
+
+
+def _tag(pid: int) -> int | None:
+    with suppress(OSError):  # it ended, or is another account's
+        return resource.prlimit(pid, TAG)[0]
+    return None
+
+
+def _has_ended(pid: int) -> bool:
+    """Whether it only waits until its parent looks."""
+    with suppress(OSError, IndexError):
+        return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[0] in (b"Z", b"X")
+    return True
+
+
 def _environments() -> Iterator[tuple[int, list[bytes]]]:
     """Each other process that this one may look at, with the environment that it began with."""
-    for path in Path("/proc").glob("[0-9]*/environ"):
+    for pid in _others():
         with suppress(OSError):  # it ended, or is another account's
-            pid = int(path.parent.name)
-            if pid != os.getpid():
-                yield pid, _environment(pid)
+            yield pid, _environment(pid)
 
 
 def _environment(pid: int) -> list[bytes]:

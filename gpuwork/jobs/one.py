@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import resource
 import shutil
 import sys
 import threading
@@ -18,7 +19,8 @@ from gpuprov.shapes.jobs import ENDED
 from gpuwork.child import open_log, run_group
 from gpuwork.errors import Elsewhere, StoreError, WorkError
 from gpuwork.freeze import check_copy
-from gpuwork.jobs.leftovers import VARIABLE, end_leftovers
+from gpuwork.jobs.crowding import Crowding, when_room
+from gpuwork.jobs.leftovers import TAG, VARIABLE, end_leftovers, tag_of
 from gpuwork.jobs.run_record import TryEnd, begin_try, end_try
 from gpuwork.jobs.shared_memory import drop_shared_memory
 from gpuwork.jobs.store import (
@@ -49,10 +51,12 @@ from gpuwork.untrusted_files import has_entry
 from gpuwork.where import SIMULATOR_VARIABLE, find_where
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from threading import Event
 
     from gpuprov.shapes.job_run import JobRun
+
+    Look = Callable[[], object]
 
 EXIT_STOPPED: Final = 143
 LEASHED: Final = "leashed"
@@ -61,6 +65,7 @@ PATIENCE_S: Final = 20.0
 CANCEL_LOOK_S: Final = 0.2
 _SUBMIT_S: Final = 300.0
 _LOOK_S: Final = 0.1
+_NO_ROOM: Final = 126
 _NOT_FOUND: Final = 127
 _SHOWN: Final = 5
 _CACHES: Final = (".cache", ".nv")
@@ -217,8 +222,14 @@ class _Run:
             with open_log(log) as file:
                 file.write(f"--- try {self._record.tries} on {self._record.node}, {self._record.started}\n".encode())
         kills = MemoryKills(note=self._folder / KILLS)
+        crowding = Crowding(str(self._folder))
+
+        def look() -> bool:
+            kills.look()
+            return crowding.look()
+
         began = time.time()
-        status = self._run_command(work, log, stop, kills)
+        status = self._run_command(work, log, stop, look, crowding.room())
         left = end_leftovers({VARIABLE: str(self._folder)})
         drop_shared_memory({**os.environ, VARIABLE: str(self._folder)}, since=began)
         if stop.wait(_TOGETHER_S):  # also with status 0: programs that save what they have end so
@@ -226,6 +237,9 @@ class _Run:
             if was_cancelled:
                 self._end_all(left)
             return TryEnd(kind="cancelled" if was_cancelled else "waiting")
+        if status is None and crowding.reason is not None:
+            self._end_all(left)
+            return TryEnd(kind="failed", reason=crowding.reason, is_final=True)
         if status == 0:
             return TryEnd(kind="done", exit_status=0)
         if status is None:
@@ -243,25 +257,31 @@ class _Run:
             self._record = write_run_record(self._folder, changed(self._record, reason=reason))
             left = end_leftovers({VARIABLE: str(self._folder)})
 
-    def _run_command(self, work: Path, log: Path, stop: Event, kills: MemoryKills) -> int | None:
-        """The exit status; None if the command was ended, because it was told to, or for its time limit."""
+    def _run_command(self, work: Path, log: Path, stop: Event, look: Look, room: int | None) -> int | None:
+        """The exit status; None if it was ended: it was told to, had its time, or took more than there is."""
         if self._order.function is None:
             argv = self._order.command_of(self._number)
         else:
             folder = str(self._submission.folder)
             argv = program_argv("gpuwork.jobs.call", folder, str(self._number), isolated=False)
         limit_s = self._order.time_limit_s or math.inf
-        try:
+        limits = {TAG: tag_of(str(self._folder)), **({} if room is None else {resource.RLIMIT_NPROC: room})}
+
+        def begin() -> int | None:
             return run_group(
                 argv, cwd=work, env=self._environment(), log=log, stop=stop, limit_s=limit_s, handles=self._locks,
-                kills=kills,
+                limits=limits, look=look,
             )  # fmt: skip
+
+        try:
+            return when_room(begin, stop)
         except OSError as error:
-            if error.filename != argv[0]:
+            has_room = not isinstance(error, BlockingIOError)
+            if has_room and error.filename != argv[0]:
                 raise
             with open_log(log) as file:
                 file.write(f"{argv[0]}: {error.strerror}\n".encode())
-            return _NOT_FOUND
+            return _NOT_FOUND if has_room else _NO_ROOM
 
     def _environment(self) -> dict[str, str]:
         none = {} if self._order.gpus else {"CUDA_VISIBLE_DEVICES": "", SIMULATOR_VARIABLE: "0"}

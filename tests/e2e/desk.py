@@ -27,6 +27,7 @@ open("result.txt", "w").write("42")
 TASKS = "def double(number, word='none'):\n    print('doubled', number * 2, word)\n"
 # A variable of the nodes, with all that a file between here and a job could take for its own.
 ODD = "GPT_ODD=a b  \"c\" $HOME #d \\ 'e' "
+PROCESSES = 400  # of each node: what tests fill
 QUICK = {("lxd", "slurm"), ("lxd", "worker"), ("docker", "worker")}
 KILL_NODE = {"lxd": ("lxc", "stop", "--force"), "incus": ("incus", "stop", "--force"), "docker": ("docker", "kill")}
 
@@ -100,7 +101,7 @@ def open_desk(
     (project / "app/__init__.py").touch()
     (project / "app/tasks.py").write_text(TASKS)
     spec = gpuprov.folder / f"work-{engine}-{role}.yaml"
-    nodes = f"role: {role}, memory_gib: 2, environment: {json.dumps([ODD])}"
+    nodes = f"role: {role}, memory_gib: 2, processes: {PROCESSES}, environment: {json.dumps([ODD])}"
     spec.write_text(place.spec(engine=engine, nodes=nodes, share="true"))
     shutil.rmtree(f"/srv/gpuprov/{place.cluster}", ignore_errors=True)  # of a killed run
     gpuprov("cluster", "up", "-f", str(spec), "--no-verify")

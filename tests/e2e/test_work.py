@@ -22,6 +22,7 @@ import pytest
 from gpuprov.core.waiting import Wait
 from gpuprov.drivers.base import LABEL_IMAGE, LABEL_RECIPE
 from gpuprov.drivers.registry import open_driver
+from tests.e2e.bombs import BOMB, CHAINS, ended, lives_of
 from tests.e2e.conftest import output
 from tests.e2e.desk import KILL_NODE, ODD, QUICK, Desk, again_within, kinds, lasting, open_desk
 from tests.e2e.job_attempts import ADMINISTRATION, SECRETS, attempt_as_jobs
@@ -227,6 +228,27 @@ def test_cancel_ends_all_that_a_job_has_started(desk: Desk) -> None:
     desk("jobs", "cancel", job)
     assert desk.shown(job)["state"] == "cancelled"
     assert desk.gpuprov("exec", node, "--", "pgrep", "-f", f"sleep {second}", expect=1).stdout == ""
+
+
+def test_a_job_that_takes_all_processes_is_ended_and_others_go_on(desk: Desk) -> None:
+    mark = f"{desk.place.cluster}-bomb"
+    bomb = desk.submit("--no-project", "--", "python3", "-c", BOMB, mark)
+    row = ended(desk, bomb, seconds=90)
+    assert (row["state"], row["tries"]) == ("failed", 1), row
+    assert re.match(r"used up the processes that its node has for jobs \(\d+ of \d+\)", row["reason"]), row
+    assert lives_of(mark) == 0
+    after = desk.submit("--no-project", "--", "true")
+    desk("jobs", "wait", after)
+    if desk.role == "slurm":
+        assert set(desk.gpuprov.in_node(desk.controller, "sinfo", "-h", "-o", "%T").split()) == {"idle"}
+
+
+def test_a_job_that_forks_all_the_time_is_cancelled_before_the_command_ends(desk: Desk) -> None:
+    mark = f"{desk.place.cluster}-chains"
+    chains = desk.begin("--no-project", "--", "python3", "-c", CHAINS, mark)
+    desk("jobs", "cancel", chains)
+    assert desk.shown(chains)["state"] == "cancelled"
+    assert lives_of(mark) == 0
 
 
 def test_what_a_job_leaves_in_its_folders_is_a_row_and_hurts_no_other_job(desk: Desk) -> None:

@@ -278,7 +278,8 @@ def test_a_run_of_which_something_lives_on_another_node_is_not_begun_again(
 ) -> None:
     """Both programs around the command were killed; here it is out of reach, as on another node."""
     monkeypatch.setattr(one, "PATIENCE_S", 0.3)
-    script = "test -e pids && exit 0; exec env -u GPUWORK_RUN sh -c 'echo $$ >part; mv part pids; exec sleep 600'"
+    script = "ulimit -S -x 0; echo $$ >part; mv part pids; exec sleep 600"
+    script = f"test -e pids && exit 0; exec env -u GPUWORK_RUN bash -c '{script}'"
     folder = held.submitted("sh", "-c", script)
     program = subprocess.Popen([*program_argv("gpuwork.jobs.one", str(folder), "0")])
     (pid,) = pids_of(folder)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 NODE = f"node-{os.getpid()}"
 JOB = str(900000 + os.getpid())
+MARKS = {"SLURM_JOB_ID": JOB, "SLURMD_NODENAME": NODE}
+RUN = f"/shared/jobs/{JOB}/runs/0"
 
 
 @pytest.fixture
@@ -69,11 +72,14 @@ def test_what_got_the_number_of_a_process_that_ended_is_left_alone(
     begin: Begin, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = begin(SLURM_JOB_ID=f"{JOB}0", SLURMD_NODENAME=NODE)
-    marks = {"SLURM_JOB_ID": JOB, "SLURMD_NODENAME": NODE}
-    before = [f"{name}={value}".encode() for name, value in marks.items()]
-    looks = iter([[(other.pid, before)]])
-    monkeypatch.setattr(leftovers, "_environments", lambda: iter(next(looks, [])))
-    assert leftovers.end_leftovers(marks) == []
+    before = b"\0".join(f"{name}={value}".encode() for name, value in MARKS.items())
+    looks = iter([before])
+    inner = leftovers._environment
+    monkeypatch.setattr(
+        leftovers, "_environment", lambda pid: next(looks, b"").split(b"\0") if pid == other.pid else inner(pid)
+    )
+    assert leftovers.end_leftovers(MARKS) == []
+    assert next(looks, None) is None
     time.sleep(0.05)
     assert other.poll() is None
     assert "T (stopped)" not in Path(f"/proc/{other.pid}/status").read_text()
@@ -87,24 +93,70 @@ def test_a_process_that_may_not_be_killed_is_given_up(begin: Begin, monkeypatch:
     monkeypatch.setattr(leftovers, "_LIMIT_S", 0.1)
     monkeypatch.setattr("signal.pidfd_send_signal", refuse)
     monkeypatch.setattr("os.kill", refuse)
-    assert leftovers.end_leftovers({"SLURM_JOB_ID": JOB, "SLURMD_NODENAME": NODE}) == [left.pid]
+    assert leftovers.end_leftovers(MARKS) == [left.pid]
     assert left.poll() is None
 
 
-def test_all_are_stopped_before_one_is_killed(begin: Begin, monkeypatch: pytest.MonkeyPatch) -> None:
-    marks = {"SLURM_JOB_ID": JOB, "SLURMD_NODENAME": NODE}
-    two = {begin(**marks).pid, begin(**marks).pid}
-    sent: list[tuple[int, signal.Signals]] = []
-    inner = leftovers._signal
+@pytest.fixture
+def sent(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, object]]:
+    """Whom a signal was sent, and whose environment was read (None), in turn."""
+    told: list[tuple[int, object]] = []
+    signalled, read = leftovers._signal, leftovers._environment
 
-    def tell(pid: int, wanted: set[bytes], number: signal.Signals) -> None:
-        sent.append((pid, number))
-        inner(pid, wanted, number)
+    def send(pid: int, wanted: leftovers._Wanted, number: signal.Signals) -> None:
+        told.append((pid, number))
+        signalled(pid, wanted, number)
 
-    monkeypatch.setattr(leftovers, "_signal", tell)
-    assert leftovers.end_leftovers(marks) == []
-    assert {number for _, number in sent[:2]} == {signal.SIGSTOP}
-    assert {pid for pid, number in sent[2:4] if number == signal.SIGKILL} == two
+    def environment(pid: int) -> list[bytes]:
+        told.append((pid, None))
+        return read(pid)
+
+    monkeypatch.setattr(leftovers, "_signal", send)
+    monkeypatch.setattr(leftovers, "_environment", environment)
+    return told
+
+
+def signals(sent: list[tuple[int, object]]) -> list[tuple[int, object]]:
+    return [(pid, number) for pid, number in sent if number is not None]
+
+
+def test_all_are_stopped_before_one_is_killed(begin: Begin, sent: list[tuple[int, object]]) -> None:
+    two = {begin(**MARKS).pid, begin(**MARKS).pid}
+    assert leftovers.end_leftovers(MARKS) == []
+    assert {number for _, number in signals(sent)[:2]} == {signal.SIGSTOP}
+    assert {pid for pid, number in signals(sent)[2:4] if number == signal.SIGKILL} == two
+
+
+def test_none_is_killed_while_some_are_not_stopped_however_long_it_takes(
+    begin: Begin, sent: list[tuple[int, object]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What forks all the time keeps whoever reads its environment waiting; the dead would only make room for more."""
+    pids = iter([begin(**MARKS).pid for _ in range(3)])
+    monkeypatch.setattr(leftovers, "_LIMIT_S", 0)
+    seen: set[int] = set()
+
+    def one_more() -> list[int]:
+        time.sleep(0.05)
+        seen.update([pid for pid in [next(pids, 0)] if pid])
+        return sorted(seen)
+
+    monkeypatch.setattr(leftovers, "_others", one_more)
+    leftovers.end_leftovers(MARKS)
+    assert [number for _, number in signals(sent)] == [signal.SIGSTOP] * 3 + [signal.SIGKILL] * 3
+
+
+def test_what_has_the_tag_of_a_run_is_ended_whatever_its_environment_which_is_read_afterwards(
+    begin: Begin, sent: list[tuple[int, object]]
+) -> None:
+    marked, bare, other, endless = begin(GPUWORK_RUN=RUN), begin(), begin(), begin()
+    for process, run in ((bare, RUN), (other, f"{RUN}0")):
+        hard = resource.prlimit(process.pid, leftovers.TAG)[1]
+        resource.prlimit(process.pid, leftovers.TAG, (leftovers.tag_of(run), hard))
+    assert leftovers.find_tagged(RUN) == [bare.pid]
+    assert leftovers.end_leftovers({"GPUWORK_RUN": RUN}) == []
+    assert (marked.wait(5), bare.wait(5)) == (-9, -9)
+    assert [process.poll() for process in (other, endless)] == [None, None]
+    assert sent[0] == (bare.pid, signal.SIGSTOP)
 
 
 def test_marked_processes_are_listed_with_whether_somebody_works_on_the_run(begin: Begin, tmp_path: Path) -> None:
