@@ -58,6 +58,7 @@ class Proof(Shape, frozen=True, kw_only=True, forbid_unknown_fields=False):
         golden: That which is right.
     """
 
+    held_to: ClassVar[Mapping[str, Any]] = {"additionalProperties": True}
     digest: Digest
     golden: Digest
     golden_source: Literal["shipped", "computed"]
