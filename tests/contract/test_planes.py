@@ -338,7 +338,7 @@ def observe_as(bench: Bench, plane: Plane) -> ClusterState:
         )
         for node in seen.nodes
     )
-    return replace(seen, recorded=spec, nodes=nodes)
+    return replace(seen, recorded=spec, settled=spec, nodes=nodes)
 
 
 @pytest.mark.usefixtures("controller")
