@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from gpuprov.verify.models import Finding
 
 # The processes before and after the jobs: one that belongs to a job just ended, or just begun, is not in both.
-_LOOK: Final = """
+_LOOK: Final = r"""
 first=$(python3 -I -c "$1" "$2") && running=$(eval "$3") && second=$(python3 -I -c "$1" "$2") || exit
-echo "$first"; echo $running; echo "$second"
+printf '%s\n' "$first"; echo $running; printf '%s\n' "$second"
 """
 _TOLD: Final = 3
 

@@ -26,6 +26,8 @@ NODE = f"node-{os.getpid()}"
 JOB = str(900000 + os.getpid())
 MARKS = {"SLURM_JOB_ID": JOB, "SLURMD_NODENAME": NODE}
 RUN = f"/shared/jobs/{JOB}/runs/0"
+ACCOUNT = 59455
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="begins processes of another account")
 
 
 @pytest.fixture
@@ -60,6 +62,43 @@ def test_the_epilog_ends_what_slurm_began_for_that_job_alone(begin: Begin) -> No
     epilog(JOB)
     assert left.wait(5) == -9
     assert [process.poll() for process in (longer, shell, elsewhere)] == [None, None, None]
+
+
+@pytest.fixture
+def left_by_work() -> Iterator[subprocess.Popen[bytes]]:
+    """What another account's job left: root of a node of Docker may not read its environment."""
+    marks = {"SLURM_JOB_ID": JOB, "SLURMD_NODENAME": NODE}
+    left = subprocess.Popen(["/bin/sleep", "60"], env=marks, start_new_session=True, user=ACCOUNT, group=ACCOUNT)
+    while not Path(f"/proc/{left.pid}/cmdline").read_bytes().startswith(b"/bin/sleep"):
+        time.sleep(0.005)
+    yield left
+    left.kill()
+    left.wait()
+
+
+def without_ptrace(*argv: str, **environment: str) -> str:
+    """The program as root of such a node; returns what it prints."""
+    rights = "-sys_ptrace,-sys_admin,-perfmon"  # newer kernels let the last two look as well
+    drop = ["setpriv", "--bounding-set", rights, "--inh-caps", rights, "--"]
+    text = Path(leftovers.__file__).read_text()
+    ran = subprocess.run(
+        [*drop, "/usr/bin/python3", "-I", "-c", text, *argv], env=environment, check=True, stdout=subprocess.PIPE
+    )
+    return ran.stdout.decode()
+
+
+@as_root
+def test_root_that_may_not_look_at_other_accounts_looks_as_them(left_by_work: subprocess.Popen[bytes]) -> None:
+    told = json.loads(without_ptrace("SLURM_JOB_ID"))
+    assert [one["pid"] for one in told if one["of"] == JOB] == [left_by_work.pid]
+
+
+@as_root
+def test_the_epilog_ends_what_root_may_not_look_at(left_by_work: subprocess.Popen[bytes]) -> None:
+    without_ptrace(SLURM_JOB_ID=f"{JOB}0", SLURMD_NODENAME=NODE)
+    assert left_by_work.poll() is None
+    without_ptrace(SLURM_JOB_ID=JOB, SLURMD_NODENAME=NODE)
+    assert left_by_work.wait(5) == -9
 
 
 def test_an_epilog_without_a_job_ends_nothing(begin: Begin) -> None:
