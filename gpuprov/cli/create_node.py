@@ -33,8 +33,14 @@ if TYPE_CHECKING:
 @gpu_options
 @click.option("--image", metavar="NAME", help="A gpuprov image or an image of the engine.  [default: the role's]")
 @mount_option
-@click.option("--network", type=click.Choice(["both", "nat", "private"]), default="both", show_default=True)
-@click.option("--host", metavar="HOST", help="Host that `host add` has added.  [default: see below]")
+@click.option(
+    "--network",
+    type=click.Choice(["both", "nat", "private"]),
+    default="both",
+    show_default=True,
+    help="Networks of the node.",
+)
+@click.option("--host", metavar="HOST", help="Host that `host add` has added.")
 @click.option("--privileged", is_flag=True, help="Make root in the node root on the host: docs/security.md.")
 @cluster_option
 @gpu_mode_option

@@ -24,11 +24,12 @@ def checked_cluster(_context: click.Context, _parameter: click.Parameter, name: 
 
 
 def node_argument(name: str = "node", *, new: bool = False) -> Callable[[Any], Any]:
-    """One node's name, refused where it cannot be one; a shell completes it, unless the node is `new`."""
+    """One node's name, or a label like one, refused where it cannot be; a shell completes it, unless it is `new`."""
+    what = name if name == "label" else "node name"
     return click.argument(
         name,
         metavar=name.upper(),
-        callback=lambda _context, _parameter, value: check_node_name(value),
+        callback=lambda _context, _parameter, value: check_node_name(value, what),
         shell_complete=_nothing if new else complete_nodes,
     )
 

@@ -57,15 +57,15 @@ def name_cluster(text: str, cluster: str) -> str:
     return text
 
 
-def check_node_name(name: str) -> str:
-    """Return the name if it is one.
+def check_node_name(name: str, what: str = "node name") -> str:
+    """Return the name if it is one, or that of `what` has the same rule.
 
     Raises:
         UsageError: It breaks the rule.
     """
     if not _NAME.fullmatch(name):
         raise UsageError(
-            f"{name!r} is not a valid node name", evidence=f"allowed: {RULE}", fix="choose a name such as c000"
+            f"{name!r} is not a valid {what}", evidence=f"allowed: {RULE}", fix="choose a name such as c000"
         )
     return name
 

@@ -207,7 +207,7 @@ class SlurmSpec(Shape, frozen=True, kw_only=True):
         str,
         Meta(
             pattern=r"^[A-Za-z][A-Za-z0-9_-]{0,39}\Z",
-            extra={"allowed": "1 to 40 of A-Z, a-z, 0-9, _ and -"},
+            extra={"allowed": "1 to 40 of A-Z, a-z, 0-9, _ and -; starts with a letter"},
         ),
     ] = "gpu"
     backup: str | None = None

@@ -73,8 +73,10 @@ def check_pairs(order: ModelsOrder) -> tuple[list[AnnealPair], list[Fault]]:
         return [], faults
     if not order.with_settings and not read:
         return [], faults
-    written = [(str(path), values) for path, values, found in read if not found] or [("settings", {})]
-    if len(written) < len(read):
+    written = [(str(path), values) for path, values, found in read if values or not found]
+    if not read:
+        written = [("settings", {})]
+    if len(written) < len(read):  # one cannot be read at all
         return [], faults
     pairs, names = [], set()
     for number in range(max(count)):

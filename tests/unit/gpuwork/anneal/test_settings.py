@@ -203,6 +203,14 @@ def test_models_and_configurations_make_pairs(files: Any) -> None:
     )
 
 
+def test_a_name_that_is_written_twice_hides_no_other_fault(files: Any) -> None:
+    files(a_py=LINE.replace("dimensions = 1\n", ""), x_yaml="dimensions: 2\nmax_steps: 1\nmax_steps: 2\nmax_step: 5")
+    assert pairs("a.py", "x.yaml") == (
+        [],
+        ["x.yaml:3: max_steps: is written twice", "x.yaml:4: max_step: is not known; did you mean max_steps?"],
+    )
+
+
 def test_what_is_typed_goes_before_the_configuration_and_that_before_the_model(files: Any) -> None:
     files(a_py=LINE, x_yaml="thread_count: 3\ndimensions: 5")
     (pair,), _ = check_pairs(
