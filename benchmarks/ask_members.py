@@ -134,16 +134,18 @@ def way_to_hosts(folder: Path) -> HostsBySsh:
 
 def measure(verb: str, count: int, folder: Path, rounds: int = 1) -> Run:
     """Run a verb over the hosts in this process; the median of the rounds."""
-    known, hosts = known_hosts(count), way_to_hosts(folder)
+    known = known_hosts(count)
     seconds, cpu_s, printed = [], [], ""
     with ExitStack() as more_nodes:  # a spec allows fewer
         for module in (addressing, validate):
             more_nodes.enter_context(mock.patch.object(module, "NODES_MAX", GPUS * count))
         for _ in range(rounds):
+            hosts = way_to_hosts(folder)  # as of each run of gpuprov, which finds no process of another one
             began_s, cpu_began_s = time.monotonic(), time.process_time()
             printed = json.dumps(VERBS[verb](known, hosts), indent=2)
             seconds.append(time.monotonic() - began_s)
             cpu_s.append(time.process_time() - cpu_began_s)
+            hosts.close()
     found = re.search(r"VmHWM:\s*(\d+) kB", Path("/proc/self/status").read_text())
     return Run(
         seconds=statistics.median(seconds),
