@@ -141,7 +141,7 @@ def test_a_job_whose_srun_is_on_the_node_counts(bay: Bay) -> None:
 
 
 def test_drain_waits_and_loses_nothing(bay: Bay) -> None:
-    number = bay.submit("sleep 3", "-w", bay.victim)
+    number = bay.submit("sleep 10", "-w", bay.victim)
     bay.wait(lambda: bay.job(number) == "RUNNING", "the job to run")
     said = bay.gpuprov("stop", bay.victim, "--drain", "2m").stderr
     assert f"waiting for job {number}" in said
