@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from gpuprov.shapes.faults import Fault
+from gpuprov.shapes.faults import Fault, find_faults
 from gpuprov.shapes.limits import MIB
+from gpuprov.shapes.program_config import ProgramFile
 from gpuprov.shapes.written import Manner, read_yaml, word_as_yaml_1_1
 from gpuwork.errors import shown
 from gpuwork.project_files import ProjectLimits, list_files
@@ -17,18 +17,17 @@ from gpuwork.untrusted_files import read_limited
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from gpuprov.shapes.values import Value
+
 CONFIG: Final = "config.yaml"
 ENDINGS: Final = (".cu", ".cuh", ".h", ".hpp", ".py")
 _MOST_BYTES: Final = 64 * 1024
-_INFO: Final = ("name", "version", "py_c_extention")
 _KINDS: Final = {"python": ".py", "header": ".h or .hpp", "cuda": ".cu", "runner": ".py"}
-_OPTIONAL: Final = "runner"
 _LIMITS: Final = ProjectLimits(file_bytes=4 * MIB, all_bytes=16 * MIB)
 _MANNER: Final = Manner(
     word=word_as_yaml_1_1, twice="is not YAML: {key} is written twice", key="is not YAML: a key is not text",
     tag="is not YAML: the tag {tag} is not allowed",
 )  # fmt: skip
-_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,17 +70,19 @@ def read_config(folder: Path) -> tuple[ProgramConfig | None, list[str], list[Fau
         message = "is missing" if not (folder / CONFIG).exists() else "is ignored by git"
         return None, files, [*faults, Fault(file=CONFIG, message=message, allowed="info and sources of the program")]
     content = read_limited(folder / CONFIG, limit=_MOST_BYTES)
-    told, found = _parse(content)
-    if found or told is None:
+    root, found = _parse(content)
+    if found or root is None:
         return None, files, [*faults, *found]
-    faults += _faults(told, files)
+    faults += find_faults(ProgramFile, root, file=CONFIG)[1]
+    told = cast("dict[str, Any]", root.plain)
+    info, sources = (told[key] if isinstance(told.get(key), dict) else {} for key in ("info", "sources"))
+    faults += _rules(root, info, sources, files)
     if faults:
         return None, files, faults
-    info, sources = told["info"], told["sources"]
     return ProgramConfig(name=info["name"], version=info["version"], **sources), files, []
 
 
-def _parse(content: bytes | None) -> tuple[dict[str, Any] | None, list[Fault]]:
+def _parse(content: bytes | None) -> tuple[Value | None, list[Fault]]:
     if content is None:
         return None, [Fault(file=CONFIG, message="cannot be read", allowed=f"a file of {_MOST_BYTES} bytes at most")]
     told, faults = read_yaml(content, file=CONFIG, manner=_MANNER)
@@ -89,56 +90,24 @@ def _parse(content: bytes | None) -> tuple[dict[str, Any] | None, list[Fault]]:
         return None, [Fault(file=CONFIG, line=faults[0].line, message=faults[0].message)]
     if told is None or not isinstance(told.content, dict):
         return None, [Fault(file=CONFIG, message="is not a mapping", allowed="info, sources")]
-    return cast("dict[str, Any]", told.plain), []
+    return told, []
 
 
-def _faults(told: Mapping[str, Any], files: Sequence[str]) -> list[Fault]:
-    faults = [*_keys(told, "", ("info", "sources"))]
-    info, sources = told.get("info"), told.get("sources")
-    if isinstance(info, dict):
-        faults += _keys(info, "info.", _INFO)
-        faults += _info(info)
-    elif "info" in told:
-        faults.append(_fault("info", "is not a mapping", ", ".join(_INFO)))
-    if isinstance(sources, dict):
-        faults += _keys(sources, "sources.", tuple(_KINDS), optional=_OPTIONAL)
-        for kind in _KINDS:
-            if kind in sources:
-                faults += _source(kind, sources[kind], files)
-    elif "sources" in told:
-        faults.append(_fault("sources", "is not a mapping", ", ".join(_KINDS)))
-    return faults
+def _rules(root: Value, info: Mapping[str, Any], sources: Mapping[str, Any], files: Sequence[str]) -> Iterator[Fault]:
+    """What no type can say."""
 
+    def fault(where: str, message: str, allowed: str) -> Fault:
+        return Fault(file=CONFIG, line=root.line_of(where), where=where, message=message, allowed=allowed)
 
-def _keys(found: Mapping[Any, Any], at: str, known: Sequence[str], optional: str = "") -> Iterator[Fault]:
-    for name in known:
-        if name not in found and name != optional:
-            yield _fault(f"{at}{name}", "is missing")
-    for name in found:
-        if name not in known:
-            yield _fault(f"{at}{str(name)[:60]}", "is not known", ", ".join(known))
-
-
-def _info(info: Mapping[str, Any]) -> Iterator[Fault]:
-    for name in ("name", "version"):
-        if name in info and not (isinstance(info[name], str) and _NAME.fullmatch(info[name])):
-            hint = "; put it into quotes" if isinstance(info[name], int | float) else ""
-            message = f"is {shown(info[name], 80)}{hint}"
-            yield _fault(f"info.{name}", message, "a text of letters, digits, . _ and -, 64 at most")
-    if info.get("py_c_extention", False) is not False:
-        message = f"is {shown(info['py_c_extention'], 100)}: only ctypes structures are supported"
-        yield _fault("info.py_c_extention", message, "false")
-
-
-def _source(kind: str, path: object, files: Sequence[str]) -> Iterator[Fault]:
-    endings = tuple(_KINDS[kind].split(" or "))
-    if not isinstance(path, str) or not path.endswith(endings):
-        yield _fault(f"sources.{kind}", f"is {shown(path, 100)}", f"a file that ends with {_KINDS[kind]}")
-    elif path not in files:
-        yield _fault(f"sources.{kind}", f"is {path[:80]!r}, which does not exist", "a path within the program's folder")
-    elif kind in ("python", "runner") and not PurePosixPath(path).stem.isidentifier():
-        yield _fault(f"sources.{kind}", f"is {path[:80]!r}, which cannot be imported", "letters, digits and _")
-
-
-def _fault(where: str, message: str, allowed: str = "") -> Fault:
-    return Fault(file=CONFIG, where=where, message=message, allowed=allowed)
+    if info.get("py_c_extention") is True:
+        yield fault("info.py_c_extention", "is true: only ctypes structures are supported", "false")
+    for kind, ending in _KINDS.items():
+        path, where = sources.get(kind), f"sources.{kind}"
+        if not isinstance(path, str):
+            continue
+        if not path.endswith(tuple(ending.split(" or "))):
+            yield fault(where, f"is {shown(path, 100)}", f"a file that ends with {ending}")
+        elif path not in files:
+            yield fault(where, f"is {path[:80]!r}, which does not exist", "a path within the program's folder")
+        elif kind in ("python", "runner") and not PurePosixPath(path).stem.isidentifier():
+            yield fault(where, f"is {path[:80]!r}, which cannot be imported", "letters, digits and _")

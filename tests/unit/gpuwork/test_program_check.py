@@ -52,13 +52,13 @@ def test_json_has_one_form() -> None:
 def test_a_config_tells_all_its_faults(tmp_path: Path) -> None:
     config = "info: {name: a b, version: 1.0, py_c_extention: true, more: 1}\nsources: {python: x.py, cuda: y.c}\n"
     assert faults(write_program(tmp_path / "p", config=config)) == [
-        "config.yaml: info.more: is not known",
-        "config.yaml: info.name: is 'a b'",
-        "config.yaml: info.version: is 1.0; put it into quotes",
-        "config.yaml: info.py_c_extention: is True: only ctypes structures are supported",
-        "config.yaml: sources.header: is missing",
-        "config.yaml: sources.python: is 'x.py', which does not exist",
-        "config.yaml: sources.cuda: is 'y.c'",
+        "config.yaml:1: info.name: is 'a b'",
+        "config.yaml:1: info.version: is 1.0 (use quotes if it is text)",
+        "config.yaml:1: info.more: is not known",
+        "config.yaml:2: sources.header: is missing",
+        "config.yaml:1: info.py_c_extention: is true: only ctypes structures are supported",
+        "config.yaml:2: sources.python: is 'x.py', which does not exist",
+        "config.yaml:2: sources.cuda: is 'y.c'",
     ]
     assert faults(write_program(tmp_path / "q", config="info: {}\ninfo: {}\n")) == [
         "config.yaml:2: is not YAML: info is written twice"
@@ -67,7 +67,9 @@ def test_a_config_tells_all_its_faults(tmp_path: Path) -> None:
         assert faults(write_program(tmp_path / "s", config=key)) == ["config.yaml:1: is not YAML: a key is not text"]
     digits = f"0x{'f' * 5000}"
     config = f"info: {{name: {digits}, version: {digits}, py_c_extention: {digits}}}\nsources: {{}}\n"
-    assert "config.yaml: info.name: is int; put it into quotes" in faults(write_program(tmp_path / "t", config=config))
+    assert "config.yaml:1: info.name: is int (use quotes if it is text)" in faults(
+        write_program(tmp_path / "t", config=config)
+    )
     (tmp_path / "r").mkdir()
     assert faults(tmp_path / "r") == ["config.yaml: is missing"]
 
