@@ -99,7 +99,6 @@ def _run(order: orders.NodeRunOrder, host: Host, _reporter: Reporter) -> NodeRun
 _SERVED: Final[Mapping[type[Order], Serve]] = {
     orders.LookOrder: _look,
     **{question.order: question.here for question in (NODES, GPUS, HARDWARE, INVENTORY)},
-    orders.StatusOrder: member_clusters.serve_status,
     orders.PartOrder: member_clusters.serve_part,
     orders.RecordOrder: member_clusters.serve_record,
     orders.KeyOrder: member_clusters.serve_key,

@@ -1,4 +1,4 @@
-"""What a controller asks of a host about one cluster: its part there, plan, up, down, status and verify."""
+"""What a controller asks of a host about one cluster: its part there, plan, up, down and verify."""
 
 from __future__ import annotations
 
@@ -19,12 +19,10 @@ from gpuprov.core.names import check_cluster_name
 from gpuprov.core.rollback import AGAIN
 from gpuprov.documents.host_part import fingerprint_of, tell_no_engine, tell_part, tell_record
 from gpuprov.planes.across.leaving import JobsPolicy
-from gpuprov.planes.across.rows import state_rows
 from gpuprov.planes.over_hosts.absence import tell_planes
 from gpuprov.planes.over_hosts.host_part import Way, look_at_part, look_for_more
 from gpuprov.shapes.base import changed, text_of
 from gpuprov.shapes.members import NOTHING, ClusterRecord, OverlayKey, PartOfHost, PlannedHost
-from gpuprov.shapes.nodes import ClusterStatus
 from gpuprov.shapes.outcome import Changes, ClusterUp, Plan
 from gpuprov.shapes.verify import Between
 from gpuprov.shapes.whole import WholeCluster
@@ -48,22 +46,9 @@ if TYPE_CHECKING:
         MemberUpOrder,
         PartOrder,
         RecordOrder,
-        StatusOrder,
         VerifyOrder,
     )
     from gpuprov.shapes.verify import Report
-
-
-def serve_status(order: StatusOrder, host: Host, reporter: Reporter) -> ClusterStatus:
-    """The nodes of a cluster, with what each takes of work."""
-    driver = engine_of_cluster(check_cluster_name(order.cluster), host.engines, reporter=reporter)
-    state = observe_cluster(driver, order.cluster)
-    return ClusterStatus(
-        host=host.name,
-        cluster=order.cluster,
-        shared_folder=state.shared_folder or None,
-        nodes=state_rows(driver, state),
-    )
 
 
 def serve_part(order: PartOrder, host: Host, reporter: Reporter) -> PartOfHost:

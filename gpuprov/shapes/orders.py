@@ -93,12 +93,6 @@ class ClusterOrder(Order, frozen=True, kw_only=True):
     cluster: Word
 
 
-class StatusOrder(ClusterOrder, frozen=True, kw_only=True):
-    """The nodes of one cluster."""
-
-    verb: ClassVar[str] = "status"
-
-
 class KeyOrder(ClusterOrder, frozen=True, kw_only=True):
     """The host's public key for a cluster's encrypted overlay; it is made if there is none."""
 

@@ -27,14 +27,15 @@ from gpuprov.shapes.base import raw, write
 from gpuprov.shapes.cluster_spec import ClusterSpec, GpuSpec, NodesSpec
 from gpuprov.shapes.host import Host
 from gpuprov.shapes.lines import Failure, Request, Result
-from gpuprov.shapes.nodes import ClusterStatus, Nodes
+from gpuprov.shapes.members import PartOfHost
+from gpuprov.shapes.nodes import Nodes
 from gpuprov.shapes.orders import (
     DownOrder,
     ListOrder,
     LookOrder,
     MemberPlanOrder,
     MemberUpOrder,
-    StatusOrder,
+    PartOrder,
     VerifyOrder,
 )
 from gpuprov.shapes.outcome import Changes, ClusterUp, Plan
@@ -106,8 +107,8 @@ def test_requests_are_served_by_the_stories_of_that_host(
 
     rows = read_answer(Nodes, ask(ListOrder()), "hoff").nodes
     assert [row.name for row in rows] == ["c000", "c001"]
-    status = ask(StatusOrder(cluster="lab"))
-    assert [row.work for row in read_answer(ClusterStatus, status, "hoff").nodes] == ["idle", "idle"]
+    part = read_answer(PartOfHost, ask(PartOrder(cluster="lab")), "hoff")
+    assert [row.work for row in part.nodes] == ["idle", "idle"]
     plan, up = (kind(cluster="lab", spec=raw(spec(3))) for kind in (MemberPlanOrder, MemberUpOrder))
     planned = read_answer(Plan, ask(plan), "hoff").plan
     assert any("c002" in line for line in planned)
@@ -160,10 +161,10 @@ def test_a_command_in_a_node_there_has_these_streams_and_gives_its_status(
     ("verb", "document", "why"),
     [
         ("rm-rf", {}, "look, list"),
-        ("status", {}, "missing required field `cluster`"),
-        ("status", {"cluster": 7}, "Expected `str`, got `int` - at `$.cluster`"),
-        ("status", {"cluster": "lab", "engine": "lxd"}, "unknown field `engine`"),
-        ("status", {"cluster": "../lab"}, "allowed"),
+        ("key", {}, "missing required field `cluster`"),
+        ("key", {"cluster": 7}, "Expected `str`, got `int` - at `$.cluster`"),
+        ("key", {"cluster": "lab", "engine": "lxd"}, "unknown field `engine`"),
+        ("key", {"cluster": "../lab"}, "allowed"),
         ("up", {**UP, "spec": "{"}, ""),
         ("up", {**UP, "left": [1]}, "$.left[0]"),
     ],

@@ -10,7 +10,7 @@ import pytest
 from gpuprov.core.errors import UsageError
 from gpuprov.serving.member import VERBS, read_order
 from gpuprov.shapes.base import encode, raw, text_of, write
-from gpuprov.shapes.orders import CreateOrder, MemberPlanOrder, NodeRunOrder, StatusOrder, TellOrder
+from gpuprov.shapes.orders import CreateOrder, KeyOrder, MemberPlanOrder, NodeRunOrder, TellOrder
 from gpuprov.shapes.whole import Member, WholeCluster
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ PLAN = MemberPlanOrder(cluster="lab", spec=raw('{"name":"lab"}'), nodes=("c000",
 RUN = NodeRunOrder(engine="lxd", node="c000", argv=("env",), environment={"A": "1=2"}, stdin=b"\xff")
 
 
-@pytest.mark.parametrize("order", [PLAN, RUN, TellOrder(cluster="lab", whole=WHOLE), StatusOrder(cluster="lab")])
+@pytest.mark.parametrize("order", [PLAN, RUN, TellOrder(cluster="lab", whole=WHOLE), KeyOrder(cluster="lab")])
 def test_an_order_is_read_as_it_was_written(order: Order) -> None:
     assert read_order(order.verb, raw(order)) == order
     assert VERBS[order.verb] is type(order)
@@ -63,7 +63,7 @@ def test_a_wrong_key_is_named_with_its_path(wrong: dict[str, Any], path: str) ->
     "text",
     ["", "[]", "7", "{", '{"cluster":"lab","cluster":"lab"}', '{"cluster":NaN}', "[" * 99_999, '{"cluster":"\\ud800"}'],
 )
-@pytest.mark.parametrize("verb", ["status", "part"])
+@pytest.mark.parametrize("verb", ["key", "part"])
 def test_what_is_no_order_is_refused(verb: str, text: str) -> None:
     with pytest.raises(UsageError, match=f"`{verb}` cannot be served"):
         read_order(verb, raw(text))
