@@ -14,7 +14,7 @@ from gpuprov.host.order_check import ask_here, check_order, refuse_faults
 from gpuprov.shapes.base import changed, read
 from gpuprov.shapes.faults import Fault
 from gpuprov.shapes.grids import GridChecked
-from gpuprov.spec.grid_order import MOST_RUNS
+from gpuprov.shapes.limits import MOST_RUNS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -13,14 +13,14 @@ from gpuprov.shapes.base import Document, Record, Shape
 from gpuprov.shapes.faults import Fault
 from gpuprov.shapes.job_run import Gpu
 from gpuprov.shapes.jobs import SubmissionId
-from gpuprov.shapes.limits import MOST_RUNS
+from gpuprov.shapes.limits import FREE_NAME, MOST_RUNS
 from gpuprov.shapes.words import Count, Hash, HostName, Word
 
 MOST_TOLD = 100  # troubles of a part; the others are counted
 Phase = Literal["compile", "divide", "run", "write"]
 PartState = Literal["waiting", "running", "done", "failed"]
 RunState = Literal["waiting", "running", "merging", "done", "failed"]
-_RUN_NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z"
+_RUN_NAME = rf"^{FREE_NAME}\Z"
 RunName = Annotated[str, Meta(pattern=_RUN_NAME)]
 Chains = Annotated[int, Meta(ge=1, le=10**15)]
 Parts = Annotated[int, Meta(ge=1, le=MOST_RUNS)]

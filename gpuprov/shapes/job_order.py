@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar
 from msgspec import Meta, field
 
 from gpuprov.shapes.base import Record
-from gpuprov.shapes.limits import DEEPEST, LEAST_BYTES, LONGEST_S, MOST_BYTES, MOST_RUNS, MOST_WORDS
+from gpuprov.shapes.limits import DEEPEST, FREE_NAME, LEAST_BYTES, LONGEST_S, MOST_BYTES, MOST_RUNS, MOST_WORDS
 from gpuprov.shapes.words import PYTHON_NAME, Path
 
 NUMBER = "{n}"  # is the number of the run, where there is a count
@@ -22,7 +22,7 @@ Project = Annotated[Path, Meta(extra={"allowed": "the absolute path of a folder"
 Name = Annotated[
     str,
     Meta(
-        pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z",
+        pattern=rf"^{FREE_NAME}\Z",
         extra={"allowed": "letters, digits, . _ and -, 64 at most"},
     ),
 ]

@@ -7,11 +7,12 @@ from typing import Annotated, ClassVar
 from msgspec import Meta
 
 from gpuprov.shapes.base import Shape
+from gpuprov.shapes.limits import FREE_NAME
 
 Label = Annotated[
     str,
     Meta(
-        pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z",
+        pattern=rf"^{FREE_NAME}\Z",
         extra={"allowed": "a text of letters, digits, . _ and -, 64 at most"},
     ),
 ]

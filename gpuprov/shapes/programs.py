@@ -8,10 +8,11 @@ from msgspec import Meta
 
 from gpuprov.shapes.base import Document, Record, Shape
 from gpuprov.shapes.faults import Fault
+from gpuprov.shapes.limits import FREE_NAME
 from gpuprov.shapes.words import Count, Hash, Moment, Word
 
 Bytes = Annotated[int, Meta(ge=0, le=2**31)]
-Name = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")]
+Name = Annotated[str, Meta(pattern=rf"^{FREE_NAME}\Z")]
 Target = Annotated[str, Meta(pattern=r"^(standin|sm_[0-9]{2,3})\Z", description="`standin` for machines without a GPU")]
 
 

@@ -8,10 +8,9 @@ from typing import Final
 
 from gpuprov.core.errors import UsageError
 from gpuprov.core.excerpt import excerpt
+from gpuprov.shapes.limits import FREE_NAME
 
-MOST_RUNS: Final = 10_000  # of a submission; gpuwork.jobs refuses more
-
-_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)  # as the name of a job
+_NAME: Final = re.compile(FREE_NAME, re.ASCII)
 
 
 def check_project_name(name: str) -> str:
