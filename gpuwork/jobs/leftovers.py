@@ -217,27 +217,40 @@ def _as_each(act: Callable[[], list[dict[str, object]]]) -> list[dict[str, objec
         if not child:
             _act_as(uid, gid, act, writer)
         os.close(writer)
-        with open(reader, "rb") as answer:  # noqa: PTH123 - of a pipe
-            is_late = not select.select([answer], [], [], _ACT_S)[0]
-            said = b"" if is_late else answer.read(_MOST_ANSWER)
-        if is_late:
+        said = _read_all(reader)
+        os.close(reader)
+        if said is None:
             os.kill(child, signal.SIGKILL)
-        if os.waitpid(child, 0)[1]:
+        if os.waitpid(child, 0)[1] or said is None:
             raise OSError(f"what uid {uid} runs cannot be looked at")
         told += json.loads(said)
     return told[:_MOST_TOLD]
 
 
+def _read_all(reader: int) -> bytes | None:
+    """What comes until the end, which that account may keep open; None where that is too late or too much."""
+    said, until = b"", time.monotonic() + _ACT_S
+    while len(said) <= _MOST_ANSWER and select.select([reader], [], [], max(0.0, until - time.monotonic()))[0]:
+        piece = os.read(reader, _MOST_ANSWER)
+        if not piece:
+            return said
+        said += piece
+    return None
+
+
 def _closed_accounts() -> set[tuple[int, int]]:
-    closed = set()
+    """By one process of each: to read what one began with may mean to wait."""
+    seen, closed = {os.geteuid()}, set()
     for pid in _others():
         with suppress(FileNotFoundError, ProcessLookupError):  # it ended
+            owner = os.stat(f"/proc/{pid}")  # noqa: PTH116
+            if owner.st_uid in seen:
+                continue
             try:
                 _environment(pid)
             except PermissionError:
-                owner = os.stat(f"/proc/{pid}")  # noqa: PTH116
-                if owner.st_uid != os.geteuid():
-                    closed.add((owner.st_uid, owner.st_gid))
+                closed.add((owner.st_uid, owner.st_gid))
+            seen.add(owner.st_uid)
     return closed
 
 

@@ -93,6 +93,20 @@ def test_root_that_may_not_look_at_other_accounts_looks_as_them(left_by_work: su
     assert [one["pid"] for one in told if one["of"] == JOB] == [left_by_work.pid]
 
 
+def test_who_keeps_its_answer_open_or_never_ends_it_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(leftovers, "_ACT_S", 0.1)
+    monkeypatch.setattr(leftovers, "_MOST_ANSWER", 10)
+    reader, writer = os.pipe()
+    os.write(writer, b"[")
+    assert leftovers._read_all(reader) is None
+    os.write(writer, b"x" * 20)
+    assert leftovers._read_all(reader) is None
+    os.write(writer, b"[]")
+    os.close(writer)
+    assert leftovers._read_all(reader) == b"[]"
+    os.close(reader)
+
+
 @as_root
 def test_the_epilog_ends_what_root_may_not_look_at(left_by_work: subprocess.Popen[bytes]) -> None:
     without_ptrace(SLURM_JOB_ID=f"{JOB}0", SLURMD_NODENAME=NODE)
