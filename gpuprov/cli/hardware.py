@@ -27,7 +27,8 @@ _HEADERS = ("MACHINE", "PROCESSOR", "THREADS", "GPU", "CC", "MULTIPROCESSORS", "
 def command(session: Session, cluster: str, engine: str | None) -> int:
     """Show the processors and GPUs of this host and of the cluster's running nodes, as CUDA's driver reports them.
 
-    If hosts were added, also those of the hosts, and of the nodes on them. --engine shows those of this machine alone.
+    If hosts were added, also those of the hosts, and of the nodes on them, unless the cluster is on this machine alone.
+    --engine shows those of this machine alone.
 
     BLOCK SIZE is a number of threads for a block that suits most kernels.
     """
