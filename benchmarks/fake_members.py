@@ -184,7 +184,8 @@ class _Member(socketserver.StreamRequestHandler):
 @contextmanager
 def serving(hosts: FakeHosts, address: str) -> Iterator[None]:
     """Answer for all of them during the block."""
-    hosts.record, hosts.fingerprint, hosts.seen, hosts.full  # noqa: B018 - made now: the first one who asks would wait for it
+    # made now: the first one who asks would wait for it
+    hosts.record, hosts.fingerprint, hosts.seen, hosts.full  # noqa: B018
     with _Server(address, partial(_Member, hosts)) as server:
         threading.Thread(target=server.serve_forever, args=(_LOOK_S,), daemon=True).start()
         try:

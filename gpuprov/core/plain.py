@@ -8,7 +8,8 @@ from typing import Any
 
 def plain_fields(value: object) -> dict[str, Any]:
     """The fields of a frozen dataclass or shape by name, with those within it; other values are not copied."""
-    names = getattr(value, "__struct_fields__", None) or [field.name for field in fields(value)]  # type: ignore[arg-type]
+    of_shape = getattr(value, "__struct_fields__", None)
+    names = of_shape or [field.name for field in fields(value)]  # type: ignore[arg-type]
     return {name: _plain(getattr(value, name)) for name in names}
 
 

@@ -167,17 +167,9 @@ def told(request: pytest.FixtureRequest, lab: BreakingLab) -> Told:
     return Told(name=request.param, wanted=without_serial(lab.hosts.look()), steps=steps)
 
 
-def break_and_go_on(lab: BreakingLab, told: Told, step: int, ends: Break) -> None:
-    """Break off at a step, look at what is told, and run the verb again."""
-    begin(lab, STORIES[told.name])
-    lab.hosts.break_at(step, ends)
-    error = attempt(lab, told.name)
-    host, verb, what = told.steps[step - 1]
-    where = (host, verb, what, ends)
-    assert lab.hosts.broken == (host, verb), where
-    if error is None:  # another host has recorded the same, and told it
-        assert verb == "record", where
-        error = PartDone(host, evidence="is unreachable", fix="none")
+def judge(lab: BreakingLab, told: Told, where: tuple[str, str, str, Break], error: GpuprovError) -> None:
+    """What is told, and what the other host has done."""
+    host, verb, _, ends = where
     assert host in f"{error.what} {error.evidence}", where
     assert error.evidence, where
     assert error.fix, where
@@ -194,6 +186,20 @@ def break_and_go_on(lab: BreakingLab, told: Told, step: int, ends: Break) -> Non
         assert isinstance(error, HostNotReady), where
     if not ends.newline:
         assert re.search("is unreachable|connection to .* was lost", str(error)), where
+
+
+def break_and_go_on(lab: BreakingLab, told: Told, step: int, ends: Break) -> None:
+    """Break off at a step, look at what is told, and run the verb again."""
+    begin(lab, STORIES[told.name])
+    lab.hosts.break_at(step, ends)
+    error = attempt(lab, told.name)
+    host, verb, what = told.steps[step - 1]
+    where = (host, verb, what, ends)
+    assert lab.hosts.broken == (host, verb), where
+    if error is None:
+        assert verb == "record", f"{where}: only what another host has recorded too can be done without"
+    else:
+        judge(lab, told, where, error)
     lab.hosts.mend()  # the next run waits for ever where a lock is left
     if told.name == "cluster up, growing" and verb in ("part", "record"):  # the new nodes are on the other host
         assert attempt(lab, told.name) is None, where
