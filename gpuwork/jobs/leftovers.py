@@ -39,7 +39,7 @@ _LIMIT_S: Final = 8.0
 _LOOK_S: Final = 0.02
 _MOST_TOLD: Final = 200
 _COMMAND_LENGTH: Final = 100
-_MOST_ANSWER: Final = 1024**2
+_MOST_ANSWER: Final = 1_000_000
 _ACT_S: Final = 90.0  # what ends processes may take _STOP_S and _LIMIT_S
 
 
