@@ -33,7 +33,10 @@ from benchmarks.many_hosts import GPUS
 from gpuprov.core.execution import Piped
 from gpuprov.core.reporter import Silent
 from gpuprov.documents.inventory import render_script
+from gpuprov.fleet.agree import HostsUpOrder
 from gpuprov.fleet.fleet import Fleet
+from gpuprov.fleet.host_statuses import host_statuses
+from gpuprov.fleet.hosted_cluster import require_spanning
 from gpuprov.host.remote.connection import SshConnection
 from gpuprov.host.remote.exchange import Exchange
 from gpuprov.host.remote.hosts import HostsBySsh
@@ -44,12 +47,9 @@ from gpuprov.planes.across.leaving import SPARE_JOBS
 from gpuprov.shapes.base import write
 from gpuprov.shapes.nodes import ClusterStatus
 from gpuprov.shapes.outcome import Plan
-from gpuprov.spanning.hosts_up import look_and_plan_over_hosts
-from gpuprov.spanning.parts.agree import HostsUpOrder
-from gpuprov.spanning.parts.host_statuses import host_statuses
-from gpuprov.spanning.parts.over_hosts import require_spanning
 from gpuprov.spec import addressing, validate
 from gpuprov.spec.draft import Draft
+from gpuprov.stories.cluster_up import look_and_plan_over_hosts
 from gpuprov.stories.inventory import read_inventory
 
 if TYPE_CHECKING:

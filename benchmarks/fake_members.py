@@ -19,12 +19,12 @@ import msgspec
 
 from benchmarks.many_hosts import members_of, offers_of, spec_of, underlay, whole_of
 from gpuprov import __version__
-from gpuprov.documents.host_part import fingerprint_of, tell_part, tell_record
 from gpuprov.documents.inventory import tell_nodes
+from gpuprov.fleet.part.host_part import HostPart
+from gpuprov.fleet.part.told_part import fingerprint_of, tell_part, tell_record
 from gpuprov.host.remote.lines import PROTOCOL, Lines, render_line
 from gpuprov.host.remote.requests import MOST_REQUEST_BYTES
 from gpuprov.planes.across.rows import node_row
-from gpuprov.planes.over_hosts.host_part import HostPart
 from gpuprov.shapes.base import changed, encode, raw, read
 from gpuprov.shapes.lines import Hello, Request, Result
 from gpuprov.shapes.members import NOTHING, PlannedHost

@@ -71,7 +71,7 @@ TWICE: dict[str, Twice] = {
     "unexpose": Twice(kind="changes", argv=("unexpose", "{p}001", "17003"), before=(("expose", *_EXPOSED),)),
     "image build": Twice(kind="ensures", argv=("image", "build", "--role", "slurm", *_SIMULATED)),
     "image rm": Twice(kind="changes", argv=("image", "rm", "gpuprov-image-plain"), where=("fake",)),
-    "host add": Twice(kind="ensures", argv=("host", "add", "hoff"), where=()),  # tests/unit/spanning/test_add_host.py
+    "host add": Twice(kind="ensures", argv=("host", "add", "hoff"), where=()),  # tests/unit/stories/test_add_host.py
     "host remove": Twice(kind="changes", argv=("host", "remove", "hoff"), where=()),  # the same
     "host list": Twice(kind="reads", argv=("host", "list"), where=()),  # tests/unit/cli/test_hosts.py
     "host show": Twice(kind="reads", argv=("host", "show", "hoff"), where=()),  # the same

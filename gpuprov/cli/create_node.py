@@ -92,7 +92,7 @@ def _create_there(
     """Make it on another host; None where it is to be made on this machine."""
     from gpuprov.cli.nodes_there import create_there
     from gpuprov.cluster.here_alone import is_here_alone
-    from gpuprov.spanning.create_over_hosts import HostedOrder
+    from gpuprov.stories.create_node import HostedOrder
 
     known = spanning.remembered_hosts()
     if host is None and (engine is not None or not known or is_here_alone(session.host, order.cluster)):

@@ -42,7 +42,7 @@ def ends_nodes(find: Callable[[], Story]) -> click.Command:
     @click.pass_obj
     @functools.wraps(find)
     def command(session: Session, nodes: tuple[str, ...], engine: str | None, policy: JobsPolicy) -> int:
-        from gpuprov.spanning.nodes_over_hosts import NodesChange
+        from gpuprov.stories.change_nodes import NodesChange
 
         status = change_there(
             session, engine, nodes, NodesChange(verb=cast("Act", find.__module__.rpartition(".")[2]), policy=policy)

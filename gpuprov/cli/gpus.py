@@ -44,9 +44,9 @@ def command(session: Session, interval_s: float | None, gpu_mode: str | None) ->
     from gpuprov.cli.gpu_table import render_board, render_boards
     from gpuprov.cli.open_fleet import open_fleet
     from gpuprov.cluster.told_gpus import board_of, tell_board, tell_boards
-    from gpuprov.serving.questions.gpus import GPUS
+    from gpuprov.fleet.host_statuses import host_statuses
+    from gpuprov.fleet.questions.gpus import GPUS
     from gpuprov.shapes.orders import GpusOrder
-    from gpuprov.spanning.parts.host_statuses import host_statuses
 
     mode = cast("GpuMode", gpu_mode or "auto")
     if interval_s is not None:

@@ -35,7 +35,7 @@ def command(session: Session, cluster: str, engine: str | None) -> int:
     from msgspec import UNSET
 
     from gpuprov.cli.open_fleet import open_fleet
-    from gpuprov.serving.questions.hardware import HARDWARE
+    from gpuprov.fleet.questions.hardware import HARDWARE
     from gpuprov.shapes.hardware import Hardware
     from gpuprov.shapes.orders import HardwareOrder
 
@@ -61,8 +61,8 @@ def command(session: Session, cluster: str, engine: str | None) -> int:
 def _hosts(fleet: Fleet, told: FleetAnswers[Hardware]) -> tuple[HostHardware, ...]:
     from msgspec import structs
 
+    from gpuprov.fleet.host_statuses import host_statuses
     from gpuprov.shapes.hardware import HostHardware
-    from gpuprov.spanning.parts.host_statuses import host_statuses
 
     machines = {host: found.hardware for host, found in told.answers.items()}
     statuses = host_statuses(fleet.others, told.failed, told.away)

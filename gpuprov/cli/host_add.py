@@ -31,7 +31,7 @@ def command(session: Session, /, *, name: str, engine: Engine | None, **way: str
     from gpuprov.cli.engine import show_outcome
     from gpuprov.host.remote.inventory import resolve_machine
     from gpuprov.host.remote.places import ensure_places
-    from gpuprov.spanning.hosts import AddOrder, add_host
+    from gpuprov.stories.hosts import AddOrder, add_host
 
     places = ensure_places()
     order = AddOrder(machine=resolve_machine(places.inventory, name, **way), engine=engine or "")

@@ -31,7 +31,7 @@ def command(session: Session) -> int:
     from gpuprov.host.remote.places import ensure_places
     from gpuprov.host.remote.several import require_all
     from gpuprov.shapes.host import Hosts
-    from gpuprov.spanning.hosts import look_at_hosts
+    from gpuprov.stories.hosts import look_at_hosts
 
     places = ensure_places()
     answers = look_at_hosts(tuple(read_machines(places.inventory).values()), places)

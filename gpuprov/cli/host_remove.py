@@ -18,6 +18,6 @@ def command(session: Session, name: str, *, forget: bool) -> None:
     """Remove gpuprov from a host that has no nodes, and forget the host. Its engine and images stay."""
     from gpuprov.cli.engine import show_outcome
     from gpuprov.host.remote.places import ensure_places
-    from gpuprov.spanning.hosts import remove_host
+    from gpuprov.stories.hosts import remove_host
 
     show_outcome(session, remove_host(name, ensure_places(), forget=forget, reporter=session.reporter))

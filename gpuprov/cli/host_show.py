@@ -22,7 +22,7 @@ def command(session: Session, name: str) -> None:
     from gpuprov.host.remote.inventory import get_machine
     from gpuprov.host.remote.places import ensure_places
     from gpuprov.shapes.host import Host
-    from gpuprov.spanning.hosts import ask_host
+    from gpuprov.stories.hosts import ask_host
 
     places = ensure_places()
     machine = get_machine(places.inventory, name)

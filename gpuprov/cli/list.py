@@ -23,7 +23,7 @@ def command(session: Session, everything: bool, engine: str | None) -> int:  # n
     """List the nodes of all clusters on all engines."""
     from gpuprov.cli.open_fleet import open_fleet
     from gpuprov.drivers.base import ROLE_BUILDER
-    from gpuprov.serving.questions.nodes import NODES
+    from gpuprov.fleet.questions.nodes import NODES
     from gpuprov.shapes.nodes import Nodes
     from gpuprov.shapes.orders import ListOrder
 

@@ -34,7 +34,7 @@ def command(session: Session) -> int:
     requests = Requests(*take_streams())
     requests.greet(session.host.name)
     # They load much: after the greeting, and once for all requests
-    import gpuprov.serving.member  # noqa: F401
+    import gpuprov.fleet.part.serve  # noqa: F401
     from gpuprov.host.survey import load_installed
 
     load_installed(session.host.engines)
@@ -62,7 +62,7 @@ def _serve(session: Session, end: MemberEnd, asked: Request) -> None:
     from gpuprov.core.error_document import error_parts
     from gpuprov.core.errors import GpuprovError
     from gpuprov.core.reporter import TimingReporter
-    from gpuprov.serving.member import read_order, serve_request
+    from gpuprov.fleet.part.serve import read_order, serve_request
 
     try:
         order = read_order(asked.verb, asked.document)

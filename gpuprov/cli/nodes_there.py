@@ -11,8 +11,8 @@ if TYPE_CHECKING:
 
     from gpuprov.cli.session import Session
     from gpuprov.host.remote.machine import RemoteMachine
-    from gpuprov.spanning.create_over_hosts import HostedNode, HostedOrder
-    from gpuprov.spanning.nodes_over_hosts import NodesChange
+    from gpuprov.stories.change_nodes import NodesChange
+    from gpuprov.stories.create_node import HostedNode, HostedOrder
     from gpuprov.workflows.create_node import CloneOrder
 
 
@@ -26,7 +26,7 @@ def change_there(session: Session, engine: str | None, names: Sequence[str], cha
     from gpuprov.core.names import fold
     from gpuprov.host.remote.several import part_error
     from gpuprov.shapes.outcome import Changes
-    from gpuprov.spanning.nodes_over_hosts import change_nodes_there, locate_nodes, refuse_absent
+    from gpuprov.stories.change_nodes import change_nodes_there, locate_nodes, refuse_absent
 
     known = spanning.remembered_hosts()
     if engine is not None or not known:
@@ -59,7 +59,7 @@ def change_there(session: Session, engine: str | None, names: Sequence[str], cha
 
 def create_there(session: Session, order: HostedOrder, known: Mapping[str, RemoteMachine]) -> int | None:
     """Make a node in a cluster over hosts, or on the host that is said, and show it; None where neither is so."""
-    from gpuprov.spanning.create_over_hosts import create_over_hosts
+    from gpuprov.stories.create_node import create_over_hosts
 
     done = create_over_hosts(order, known, spanning.way_to_hosts(session), reporter=session.reporter)
     return None if done is None else _show_created(session, done)
@@ -68,8 +68,8 @@ def create_there(session: Session, order: HostedOrder, known: Mapping[str, Remot
 def clone_there(session: Session, engine: str | None, order: CloneOrder) -> int | None:
     """Copy a node of another host, on that host; None where the node is this machine's, or nobody has added hosts."""
     from gpuprov.shapes.node_order import NodeOrder
-    from gpuprov.spanning.create_over_hosts import HostedOrder, clone_on_host
-    from gpuprov.spanning.nodes_over_hosts import locate_nodes, refuse_absent
+    from gpuprov.stories.change_nodes import locate_nodes, refuse_absent
+    from gpuprov.stories.create_node import HostedOrder, clone_on_host
 
     known = spanning.remembered_hosts() if engine is None else {}
     if not known or spanning.nodes_here(session, [order.source]):

@@ -17,7 +17,7 @@ def open_cluster(session: Session, engine: str | None, cluster: str) -> Driver:
     seen = spanning.find_spanning_cluster(session, cluster, engine)
     if seen is None:
         return open_engine_of_cluster(session, engine, cluster)
-    from gpuprov.spanning.parts.desk_there import reach_desk
+    from gpuprov.fleet.desk import reach_desk
 
     return reach_desk(seen, spanning.way_to_hosts(session))
 
@@ -27,6 +27,6 @@ def open_node(session: Session, engine: str | None, node: str) -> Driver:
     known = spanning.remembered_hosts() if engine is None else {}
     if not known or spanning.nodes_here(session, [node]):
         return open_engine_of_nodes(session, engine, node)
-    from gpuprov.spanning.parts.desk_there import reach_node
+    from gpuprov.fleet.desk import reach_node
 
     return reach_node(node, known, spanning.way_to_hosts(session))

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 @click.pass_obj
 def command(session: Session, node: str, label: str, engine: str | None, policy: JobsPolicy) -> int:
     """Restore a node to a snapshot; later changes are lost. Refused while jobs run there."""
-    from gpuprov.spanning.nodes_over_hosts import NodesChange
+    from gpuprov.stories.change_nodes import NodesChange
     from gpuprov.workflows.start_stop import restore
 
     status = change_there(session, engine, [node], NodesChange(verb="restore", policy=policy, label=label))

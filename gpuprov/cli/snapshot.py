@@ -27,7 +27,7 @@ def command(session: Session, node: str, label: str, engine: str | None, policy:
 
     Docker and pools without copy-on-write pause the node during the snapshot: there it is refused while jobs run.
     """
-    from gpuprov.spanning.nodes_over_hosts import NodesChange
+    from gpuprov.stories.change_nodes import NodesChange
     from gpuprov.workflows.start_stop import snapshot
 
     status = change_there(session, engine, [node], NodesChange(verb="snapshot", policy=policy, label=label))

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from gpuprov.core.errors import GpuprovError
     from gpuprov.core.reporter import Reporter
     from gpuprov.documents.envelope import Shown
+    from gpuprov.fleet.agree import HostsUpOrder
+    from gpuprov.fleet.hosted_cluster import SpanningCluster
     from gpuprov.host.remote.hosts import HostsBySsh
     from gpuprov.host.remote.machine import RemoteMachine
     from gpuprov.planes.across.leaving import JobsPolicy
-    from gpuprov.spanning.parts.agree import HostsUpOrder
-    from gpuprov.spanning.parts.over_hosts import SpanningCluster
 
 
 def remembered_hosts() -> Mapping[str, RemoteMachine]:
@@ -48,7 +48,7 @@ def find_spanning_cluster(session: Session, name: str, engine: str | None) -> Sp
     known = remembered_hosts() if engine is None else {}
     if not known:
         return None
-    from gpuprov.spanning.parts.over_hosts import find_from_here
+    from gpuprov.fleet.hosted_cluster import find_from_here
 
     return find_from_here(name, session.host, known, way_to_hosts(session))
 
@@ -56,8 +56,8 @@ def find_spanning_cluster(session: Session, name: str, engine: str | None) -> Sp
 def spanning_order(session: Session, wanted: Mapping[str, Any], policy: JobsPolicy) -> HostsUpOrder | None:
     """What `cluster up` or `cluster plan` is asked for; None where that does not span hosts."""
     from gpuprov.cli.cluster_spec import cluster_order
+    from gpuprov.fleet.agree import HostsUpOrder
     from gpuprov.planes.across.cluster_order import resolve_name, resolve_spanning
-    from gpuprov.spanning.parts.agree import HostsUpOrder
 
     order, engine = cluster_order(wanted), cast("str | None", wanted["engine"])
     found = None if order.file else find_spanning_cluster(session, resolve_name(order), engine)
@@ -89,9 +89,9 @@ def up(session: Session, order: HostsUpOrder) -> int:
     from gpuprov.cli.next_steps import next_steps
     from gpuprov.cli.node_table import render_nodes
     from gpuprov.cli.verify_table import render_report
+    from gpuprov.fleet.host_statuses import host_statuses
     from gpuprov.shapes.outcome import ClusterUp
-    from gpuprov.spanning.hosts_up import up_over_hosts
-    from gpuprov.spanning.parts.host_statuses import host_statuses
+    from gpuprov.stories.cluster_up import up_over_hosts
 
     result = up_over_hosts(order, way_to_hosts(session), reporter=session.reporter)
     text = ["\n".join(result.outcome.changed) or ("" if result.error else "unchanged")]
@@ -115,7 +115,7 @@ def plan(session: Session, order: HostsUpOrder) -> int:
     from msgspec import UNSET
 
     from gpuprov.shapes.outcome import Plan
-    from gpuprov.spanning.hosts_up import look_and_plan_over_hosts
+    from gpuprov.stories.cluster_up import look_and_plan_over_hosts
 
     planned = look_and_plan_over_hosts(order, way_to_hosts(session), reporter=session.reporter)
     text = "\n".join((*(planned.lines or (nothing_to_do(planned.older),)), *planned.older, *planned.unlimited))
@@ -136,10 +136,10 @@ def nothing_to_do(older: Sequence[str]) -> str:
 def status(session: Session, seen: SpanningCluster) -> int:
     """`cluster status` over hosts."""
     from gpuprov.cli.node_table import render_limits, render_nodes
+    from gpuprov.fleet.host_statuses import host_statuses
+    from gpuprov.fleet.lost_service import tell_lost_service
     from gpuprov.host.remote.several import part_error
     from gpuprov.shapes.nodes import ClusterStatus
-    from gpuprov.spanning.parts.host_statuses import host_statuses
-    from gpuprov.spanning.parts.lost_service import tell_lost_service
     from gpuprov.spec.shared_folder import SHARED, folder_of
 
     told = [row for row in seen.rows if row.host not in seen.failed]
@@ -188,7 +188,7 @@ def refuse_purge(seen: SpanningCluster) -> None:
 def down(session: Session, seen: SpanningCluster, policy: JobsPolicy) -> int:
     """`cluster down` over hosts."""
     from gpuprov.shapes.outcome import Changes
-    from gpuprov.spanning.down_over_hosts import down_over_hosts
+    from gpuprov.stories.cluster_down import down_over_hosts
 
     done = down_over_hosts(seen, way_to_hosts(session), policy)
     text = "\n".join(done.outcome.changed) or "unchanged"
@@ -200,7 +200,7 @@ def host_of_node(session: Session, node: str, engine: str | None) -> RemoteMachi
     known = remembered_hosts() if engine is None else {}
     if not known:
         return None
-    from gpuprov.spanning.parts.over_hosts import get_host_of_node
+    from gpuprov.fleet.hosted_cluster import get_host_of_node
 
     return None if nodes_here(session, [node]) else get_host_of_node(node, known, way_to_hosts(session))[0]
 

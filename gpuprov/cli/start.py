@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def command(session: Session, nodes: tuple[str, ...], engine: str | None) -> int:
     """Start nodes, such as c000 or c[000-003]."""
     from gpuprov.planes.across.leaving import SPARE_JOBS
-    from gpuprov.spanning.nodes_over_hosts import NodesChange
+    from gpuprov.stories.change_nodes import NodesChange
     from gpuprov.workflows.start_stop import start_nodes
 
     status = change_there(session, engine, nodes, NodesChange(verb="start", policy=SPARE_JOBS))

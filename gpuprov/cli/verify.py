@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from gpuprov.core.report_file import ReportFile
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver
+    from gpuprov.fleet.hosted_cluster import SpanningCluster
     from gpuprov.host.base import Host
     from gpuprov.shapes.verify import Report
-    from gpuprov.spanning.parts.over_hosts import SpanningCluster
     from gpuprov.verify.request import Work
 
 LONGEST_WATCH_S = 7 * 86400.0
@@ -89,9 +89,9 @@ def _note_older(session: Session, driver: Driver, cluster: str, verified: Collec
 def _verify_hosts(session: Session, wanted: dict[str, Any], seen: SpanningCluster, files: dict[str, ReportFile]) -> int:
     """The same of a cluster that spans hosts."""
     from gpuprov.core.reporter import Silent
-    from gpuprov.spanning.parts.absent_hosts import sound_nodes, tell_away, tell_back
-    from gpuprov.spanning.parts.over_hosts import require_spanning
-    from gpuprov.spanning.verify_hosts import verify_over_hosts, watch_over_hosts
+    from gpuprov.fleet.absent_hosts import sound_nodes, tell_away, tell_back
+    from gpuprov.fleet.hosted_cluster import require_spanning
+    from gpuprov.stories.verify import verify_over_hosts, watch_over_hosts
     from gpuprov.verify.request import Work
 
     work, nodes = Work(level=wanted["level"], seconds=wanted["seconds"]), _expand(wanted["nodes"]) or ()

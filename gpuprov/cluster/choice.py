@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from functools import cache
 from ipaddress import IPv4Network
 from itertools import chain, count, product
@@ -16,8 +15,9 @@ from gpuprov.spec.addressing import node_name
 from gpuprov.spec.draft import PREFIX
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator
 
+    from gpuprov.cluster.taken import Taken
     from gpuprov.drivers.networks import NetworkRequest
     from gpuprov.host.links import Link
     from gpuprov.shapes.cluster_spec import ClusterSpec
@@ -32,36 +32,6 @@ _BLOCKS: Final = (
     *(f"172.{number}" for number in range(16, 32)),
     "192.168",
 )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Holder:
-    """What has a name that a network is to have.
-
-    Attributes:
-        cluster: The cluster that it belongs to; empty where gpuprov did not make it.
-        evidence: What shows it.
-    """
-
-    cluster: str = ""
-    evidence: str = ""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Taken:
-    """What the host and its engines have already, without what belongs to the cluster that asks.
-
-    Attributes:
-        names: Of interfaces and networks.
-        links: IPv4 networks in use: addresses, routes, and the subnets that only an engine or a recorded spec tells.
-        nodes: Names of instances.
-        prefixes: Of other clusters' node names.
-    """
-
-    names: Mapping[str, Holder] = field(default_factory=dict)
-    links: tuple[Link, ...] = ()
-    nodes: Collection[str] = ()
-    prefixes: Collection[str] = ()
 
 
 def choose(draft: Draft, taken: Taken) -> ClusterSpec:

@@ -11,8 +11,9 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from gpuprov import __version__
-from gpuprov.cluster.choice import Holder, Taken, choose, refuse_taken_networks
+from gpuprov.cluster.choice import choose, refuse_taken_networks
 from gpuprov.cluster.network_plan import network_requests
+from gpuprov.cluster.taken import Holder, Taken
 from gpuprov.core.errors import UsageError
 from gpuprov.drivers.base import LABEL_BEGUN, LABEL_CLUSTER, LABEL_SPEC
 from gpuprov.host.links import Link

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Generic
 from gpuprov.core.errors import GpuprovError
 from gpuprov.core.side_by_side import ask_side_by_side
 from gpuprov.core.silence_limit import scaled_limit_s
-from gpuprov.serving.questions.question import Answer, Asked, Question
+from gpuprov.fleet.questions.question import Answer, Asked, Question
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from gpuprov.documents.inventory import join_inventories
-from gpuprov.serving.questions.inventory import INVENTORY
+from gpuprov.fleet.questions.inventory import INVENTORY
 from gpuprov.shapes.orders import InventoryOrder
 
 if TYPE_CHECKING:

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from gpuprov.core.errors import GpuprovError, Unreachable
 from gpuprov.fleet.fleet import Fleet
+from gpuprov.fleet.part.serve import read_order, serve_request
 from gpuprov.gpu.observe import observe
 from gpuprov.host.remote.ask import OtherVersion
 from gpuprov.host.remote.machine import RemoteMachine
 from gpuprov.host.remote.several import HostAnswer
 from gpuprov.host.survey import EngineDoor
-from gpuprov.serving.member import read_order, serve_request
 from gpuprov.shapes.base import raw, write
 from tests.fakes.host import FakeHost
 from tests.fakes.places import NOWHERE

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from gpuprov.drivers.base import ExecResult
 from gpuprov.drivers.node_trees import ITEM
+from gpuprov.fleet.questions.hardware import PROGRAM as HARDWARE
 from gpuprov.planes.work.work_place import (
     ANNEALS,
     FOLDER,
@@ -26,7 +27,6 @@ from gpuprov.planes.work.work_place import (
     grid_argv,
     text_argv,
 )
-from gpuprov.serving.questions.hardware import PROGRAM as HARDWARE
 from gpuprov.shapes.node import Mount
 from gpuprov.spec.shared_folder import SHARED
 from gpuwork.freeze import remove_copy

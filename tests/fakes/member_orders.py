@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
-from gpuprov.serving.member import read_order, serve_request
+from gpuprov.fleet.part.serve import read_order, serve_request
 from gpuprov.shapes.base import raw
 from gpuprov.shapes.orders import Order
 

@@ -115,7 +115,7 @@ def bare_python(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.fixture(scope="session")
 def world_member(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., str]]:
     """The shell command of a gpuprov on a host whose root is a folder: world_member(root, name, nodes=0)."""
-    imported = ["gpuprov.cli.main", "gpuprov.cli.member", "gpuprov.serving.member", "tests.fakes.world"]
+    imported = ["gpuprov.cli.main", "gpuprov.cli.member", "gpuprov.fleet.part.serve", "tests.fakes.world"]
     started: list[ForkedPrograms] = []  # by the first test that needs it
 
     def command(root: Path, name: str, *, nodes: int = 0) -> str:

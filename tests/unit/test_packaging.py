@@ -24,7 +24,7 @@ from gpuprov.host.remote.machine import RemoteMachine
 from gpuprov.host.remote.places import Places
 from gpuprov.provision.own_wheel import own_files, own_requirements, pack_wheel
 from gpuprov.provision.wheels import ensure_wheels
-from gpuprov.spanning.hosts import ROOM_BYTES
+from gpuprov.stories.hosts import ROOM_BYTES
 from tests.fakes.member_orders import odd_order
 from tests.fakes.ssh import install_ssh
 

@@ -14,7 +14,7 @@ from tests.sources import parsed
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "docs/principles.md").read_text()
 STORIES = ROOT / "gpuprov/workflows"
-TOLD = tuple(ROOT / f"gpuprov/{floor}" for floor in ("workflows", "serving", "spanning", "stories"))
+TOLD = tuple(ROOT / f"gpuprov/{floor}" for floor in ("workflows", "fleet", "stories"))
 WIDTH = 120
 PACKAGES = ("ansible_collections", "gpuprov", "gpuwork", "smoke_kernels")
 LONGEST = 500  # lines of a module

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpuprov.core.errors import TimedOut
+from gpuprov.fleet.absent_hosts import sound_nodes
 from gpuprov.host.survey import EngineDoor
 from gpuprov.shapes.verify import Check, NodeReport, Report
-from gpuprov.spanning.parts.absent_hosts import sound_nodes
-from gpuprov.spanning.verify_hosts import VerifiedHosts
+from gpuprov.stories.verify import VerifiedHosts
 from tests.fakes.doors import door_without
 from tests.fakes.slurm import Drain
 from tests.unit.cli.test_spanning import AWAY, lab
@@ -95,7 +95,7 @@ def test_a_watch_marks_nodes_before_it_verifies_others(lab: Typing, monkeypatch:
         return VerifiedHosts(report=Report(cluster="lab", nodes=(), duration_s=1), failed={}, asked=2)
 
     monkeypatch.setattr("gpuprov.core.rounds.every", lambda _interval_s, _clock: iter([None]))
-    monkeypatch.setattr("gpuprov.spanning.verify_hosts.verify_over_hosts", verify)
+    monkeypatch.setattr("gpuprov.stories.verify.verify_over_hosts", verify)
     lab.type("verify", "--watch", "1")
     assert seen == [LOST]
 
@@ -133,7 +133,7 @@ def test_a_watch_marks_and_resumes_only_nodes_that_are_sound(lab: Typing, monkey
         seen.append(set(slurm.down))
 
     monkeypatch.setattr("gpuprov.core.rounds.every", rounds)
-    monkeypatch.setattr("gpuprov.spanning.parts.absent_hosts.sound_nodes", lambda _report: ("c002",))
+    monkeypatch.setattr("gpuprov.fleet.absent_hosts.sound_nodes", lambda _report: ("c002",))
     lab.type("verify", "--watch", "1")
     assert seen == [LOST, {"c003"}], "nothing runs in nodes of a fake engine, so that no node passes by itself"
 

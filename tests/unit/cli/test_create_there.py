@@ -14,7 +14,7 @@ from gpuprov.core.reporter import Silent
 from gpuprov.drivers.base import LABEL_ORDER
 from gpuprov.host.remote.several import HostAnswer
 from gpuprov.shapes.node_order import NodeOrder
-from gpuprov.spanning.create_over_hosts import HostedOrder, create_over_hosts
+from gpuprov.stories.create_node import HostedOrder, create_over_hosts
 from gpuprov.workflows.remove_nodes import remove_nodes
 from tests.unit.cli.test_nodes_there import conf_of_all, lab, states, verbs, world
 from tests.unit.cli.test_spanning import AWAY

@@ -187,7 +187,7 @@ def made_up(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> 
         outcome = Outcome(changed=("installed lxd",))
         monkeypatch.setattr(f"gpuprov.workflows.prepare_host.{name}", lambda *_, outcome=outcome, **__: outcome)
     outcome = Outcome(changed=("installed gpuprov",))
-    monkeypatch.setattr("gpuprov.spanning.hosts.add_host", lambda *_, **__: outcome)
+    monkeypatch.setattr("gpuprov.stories.hosts.add_host", lambda *_, **__: outcome)
     stats = HostStats(host="c000", ok=1, changed=0, failed=0, unreachable=0, skipped=0)
     result = SiteResult(hosts=(HostResult(stats=stats),), changes=())
     monkeypatch.setattr("gpuprov.workflows.run_playbook.run_playbook", lambda *_, **__: result)

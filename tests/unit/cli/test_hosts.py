@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from gpuprov.spanning.hosts import AddOrder
+    from gpuprov.stories.hosts import AddOrder
     from tests.fakes.ssh import FakeSsh
 
 AWAY = "ssh: connect to host away.example port 22: No route to host"
@@ -114,7 +114,7 @@ def test_a_host_is_added_with_what_is_known_of_it(
         orders.append(order)
         return Outcome()
 
-    monkeypatch.setattr("gpuprov.spanning.hosts.add_host", add)
+    monkeypatch.setattr("gpuprov.stories.hosts.add_host", add)
     known("hoff")
     main(["host", "add", "hoff", "--port", "2222", "--proxy-jump", "gate", "--engine", "incus"])
     main(["host", "add", "new"])

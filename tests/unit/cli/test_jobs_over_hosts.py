@@ -17,10 +17,10 @@ from gpuprov.core.errors import EngineError, Unreachable
 from gpuprov.core.relay import Relay
 from gpuprov.drivers import node_trees
 from gpuprov.drivers.base import ExecResult, File
+from gpuprov.fleet.desk import reach_desk
+from gpuprov.fleet.hosted_cluster import find_spanning
 from gpuprov.host.folders import FolderLook
 from gpuprov.planes.across.find_desk import count_gpus
-from gpuprov.spanning.parts.desk_there import reach_desk
-from gpuprov.spanning.parts.over_hosts import find_spanning
 from gpuprov.spec.shared_folder import ACCOUNT_UID
 from tests.fakes.hosts_in_worlds import SINCE, HostsInWorlds, keep_keys_below
 from tests.fakes.jobs_in_nodes import give_jobs

@@ -203,7 +203,7 @@ def test_a_host_whose_gpus_cannot_be_told_is_named(lab: Typing) -> None:
 
 def test_hardware_is_that_of_all_hosts(lab: Typing, monkeypatch: pytest.MonkeyPatch) -> None:
     machine = Machine(machine="m", cpu="a CPU", threads=8, gpus=(), simulated=True, reason="no driver")
-    monkeypatch.setattr("gpuprov.serving.questions.hardware.ask_this_machine", lambda: machine)
+    monkeypatch.setattr("gpuprov.fleet.questions.hardware.ask_this_machine", lambda: machine)
     lab.type("cluster", "up", "-f", lab.file, "--no-verify")
     told = lab.json("hardware")
     assert [(host["name"], host["hardware"]["threads"]) for host in told["hosts"]] == [("hoff", 8), ("hinton", 8)]

@@ -86,7 +86,7 @@ for verb in sys.argv[1].split(","):
 
 
 NEVER = (
-    *("spanning.parts.over_hosts", "serving.member", "workflows.cluster_up", "cluster.build_image"),
+    *("fleet.hosted_cluster", "fleet.part.serve", "workflows.cluster_up", "cluster.build_image"),
     *("host.overlay", "host.remote.connection", "host.links", "provision.playbook", "verify.probe"),
 )
 

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpuprov.cluster import choice
-from gpuprov.cluster.choice import Holder, Taken, choose, describe_choice, refuse_taken_networks
+from gpuprov.cluster.choice import choose, describe_choice, refuse_taken_networks
 from gpuprov.cluster.network_plan import network_requests
+from gpuprov.cluster.taken import Holder, Taken
 from gpuprov.core.errors import NotOurs, UsageError
 from gpuprov.host.links import Link
 from gpuprov.shapes.base import changed

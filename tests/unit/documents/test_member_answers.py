@@ -11,9 +11,9 @@ from gpuprov.cluster.gpu_board import look_at_gpus
 from gpuprov.cluster.leases import Neighbours
 from gpuprov.cluster.told_gpus import board_of
 from gpuprov.core.errors import HostNotReady
+from gpuprov.fleet.part.host_look import survey_host
 from gpuprov.host.remote.answers import read_answer
 from gpuprov.host.survey import EngineDoor
-from gpuprov.planes.over_hosts.host_look import survey_host
 from gpuprov.shapes.base import changed, write
 from gpuprov.shapes.engine import EngineCluster
 from gpuprov.shapes.host import Host

@@ -78,7 +78,7 @@ fix: {python} -m pip install gpuprov"""
 @functools.cache
 def _transport(engine: str, through: str) -> Transport:
     if through:
-        from gpuprov.spanning.parts.remote_transport import open_remote_transport
+        from gpuprov.fleet.remote_transport import open_remote_transport
 
         return open_remote_transport(through, engine)
     from gpuprov.cluster.transport import ENTRY

@@ -153,7 +153,7 @@ def act(module: Module) -> dict[str, Any]:
     from gpuprov.planes.across.cluster_order import ClusterOrder, read_share, resolve_engine
     from gpuprov.planes.across.leaving import JobsPolicy
     from gpuprov.shapes.base import write
-    from gpuprov.spanning.ensure_over_hosts import ensure_over_hosts
+    from gpuprov.stories.ensure_cluster import ensure_over_hosts
     from gpuprov.workflows.ensure import ensure_cluster
 
     wanted = module.params

@@ -134,7 +134,7 @@ def _look(module: Module, here: Host) -> tuple[bool, dict[str, GpuBoard], Mappin
     """Whether this machine alone is meant, the GPUs by host, and why hosts do not tell theirs."""
     from gpuprov.cluster.told_gpus import board_of
     from gpuprov.fleet.fleet import Fleet
-    from gpuprov.serving.questions.gpus import GPUS
+    from gpuprov.fleet.questions.gpus import GPUS
     from gpuprov.shapes.orders import GpusOrder
 
     listener, engine, mode = ModuleReporter(module), module.params["engine"], module.params["gpu_mode"]

@@ -162,13 +162,13 @@ def act(module: Module) -> dict[str, Any]:
     from gpuprov.cluster.find_engine import engine_of_cluster
     from gpuprov.cluster.retry_after_wait import act_on_engine
     from gpuprov.core.names import check_cluster_name
+    from gpuprov.fleet.hosted_cluster import find_from_here
     from gpuprov.host.local import LocalHost
     from gpuprov.planes.across.leaving import JobsPolicy
     from gpuprov.shapes.base import write
     from gpuprov.shapes.node_order import NodeOrder
-    from gpuprov.spanning.ensure_node_over_hosts import ensure_node_over_hosts
-    from gpuprov.spanning.parts.over_hosts import find_from_here
     from gpuprov.spec.mounts import parse_mount
+    from gpuprov.stories.ensure_node import ensure_node_over_hosts
     from gpuprov.workflows.ensure import ensure_node
 
     wanted = module.params

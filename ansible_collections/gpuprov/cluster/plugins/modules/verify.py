@@ -85,10 +85,10 @@ def act(module: Module) -> dict[str, Any]:
     """Verify the nodes."""
     from gpuprov.cluster.find_engine import engine_of_cluster
     from gpuprov.core.names import check_cluster_name, expand_names
+    from gpuprov.fleet.hosted_cluster import find_from_here
     from gpuprov.host.local import LocalHost
     from gpuprov.shapes.base import write
-    from gpuprov.spanning.parts.over_hosts import find_from_here
-    from gpuprov.spanning.verify_hosts import verify_over_hosts
+    from gpuprov.stories.verify import verify_over_hosts
     from gpuprov.verify.report import summary
     from gpuprov.verify.request import Work
     from gpuprov.workflows.verify import verify_cluster

@@ -1,0 +1,77 @@
+"""What a controller has this host do for a new node: say what it offers to it, and make it."""
+
+from __future__ import annotations
+
+import base64
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from gpuprov.cluster.files import present_member
+from gpuprov.cluster.find_engine import engine_of_cluster
+from gpuprov.cluster.order_label import read_order_text
+from gpuprov.cluster.retry_after_wait import act_on_engine
+from gpuprov.cluster.state import observe_cluster
+from gpuprov.cluster.waiting_for_gpus import Patience
+from gpuprov.core.errors import GpuprovError, NoEngine, UsageError
+from gpuprov.core.names import check_cluster_name
+from gpuprov.fleet.part.host_offer import look_for_one
+from gpuprov.fleet.part.told_part import tell_no_engine, tell_part
+from gpuprov.planes.registry import plane_of
+from gpuprov.shapes.base import changed, raw, text_of
+from gpuprov.shapes.members import Created, Sought
+from gpuprov.shapes.whole import WholeCluster
+from gpuprov.workflows.create_node import create_node
+
+if TYPE_CHECKING:
+    from gpuprov.core.outcome import Outcome
+    from gpuprov.core.reporter import Reporter
+    from gpuprov.drivers.base import Driver
+    from gpuprov.host.base import Host
+    from gpuprov.shapes.node_order import NodeOrder
+    from gpuprov.shapes.orders import CreateOrder, SeekOrder
+
+
+def serve_seek(order: SeekOrder, host: Host, reporter: Reporter) -> Sought:
+    """The host's part of the cluster, with an offer."""
+    wanted = _order_of(order)
+    try:
+        driver = engine_of_cluster(wanted.cluster, host.engines, reporter=reporter, creates=True)
+    except NoEngine as error:
+        return Sought(part=raw(tell_no_engine(error, host=host.name)), secret=b"")
+    part = look_for_one(driver, wanted, host, reporter=reporter)
+    secret = b""
+    if part.spec and part.spec.hosts:
+        with suppress(GpuprovError):  # another host has it too
+            role = part.spec.nodes.role
+            secret = plane_of(role).read_secret(driver, observe_cluster(driver, wanted.cluster))
+    return Sought(part=raw(tell_part(part, host=host.name)), secret=secret)
+
+
+def serve_create(order: CreateOrder, host: Host, reporter: Reporter) -> Created:
+    """Make it; the answer has the nodes of the cluster on this host, for those of other hosts."""
+    wanted = changed(_order_of(order), secret=base64.b64encode(order.secret).decode())
+    patience = Patience(wait_s=order.wait_s)
+
+    def find() -> Driver:
+        if order.engine:
+            return host.open(order.engine)
+        return engine_of_cluster(wanted.cluster, host.engines, reporter=reporter, creates=True)
+
+    def create(driver: Driver, host: Host) -> Outcome:
+        return create_node(driver, wanted, host, patience=patience, reporter=reporter)
+
+    done = act_on_engine(host, find, create)
+    driver = find()
+    facts = driver.facts()
+    here = [present_member(node) for node in observe_cluster(driver, wanted.cluster).nodes if node.complete]
+    mine = WholeCluster().with_host(host.name, here, cpus=facts.cpus, memory_bytes=facts.memory_bytes)
+    return Created(changed=done.changed, whole=mine)
+
+
+def _order_of(order: SeekOrder) -> NodeOrder:
+    text = text_of(order.order)
+    read = read_order_text(text)
+    if read.order is None or read.unknown:
+        raise UsageError("the request for a node cannot be served", evidence=f"{text:.200}", fix="gpuprov host list")
+    check_cluster_name(read.order.cluster)
+    return changed(read.order, gpu_mode=order.gpu_mode, agreed=True)
