@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from gpuprov.cli.parameters import checked_cluster
+from gpuprov.cli.spanning import show_result
 from gpuprov.shapes.choices import DEFAULT_CLUSTER, DEFAULT_ENGINE, ENGINES
 
 if TYPE_CHECKING:
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
     from gpuprov.cli.session import Session
     from gpuprov.cluster.state import ClusterState
+    from gpuprov.core.errors import GpuprovError
     from gpuprov.core.outcome import Outcome
     from gpuprov.drivers.base import Driver
     from gpuprov.host.base import Host
@@ -102,36 +104,18 @@ def change_nodes(
     session: Session, engine: str | None, names: Sequence[str], change: Callable[[Driver, Host], Outcome]
 ) -> None:
     """Change nodes on the engine that has them, also after another run was waited for, and show what was changed."""
-    from gpuprov.cluster.find_node import AbsentNode
-    from gpuprov.cluster.retry_after_wait import act_on_engine
+    from gpuprov.cluster.retry_after_wait import act_on_nodes
 
-    def find() -> Driver:  # what nobody has may be there after the wait
-        return open_engine_of_nodes(session, engine, *names, absent_too=True)
-
-    try:
-        outcome = act_on_engine(session.host, find, change)
-    except AbsentNode as error:
-        if engine is None:
-            open_engine_of_nodes(session, engine, error.node)  # which names the nodes of all engines
-        raise
-    show_outcome(session, outcome)
+    show_outcome(session, act_on_nodes(session.host, engine or "", names, change, reporter=session.reporter))
 
 
 def change_cluster(
-    session: Session,
-    engine: str | None,
-    cluster: str,
-    change: Callable[[Driver, Host], Outcome],
-    *,
-    creates: bool = False,
+    session: Session, engine: str | None, cluster: str, change: Callable[[Driver, Host], Outcome]
 ) -> None:
     """Change a cluster on the engine that has it, also after another run was waited for, and show what was changed."""
-    from gpuprov.cluster.retry_after_wait import act_on_engine
+    from gpuprov.cluster.retry_after_wait import act_on_cluster
 
-    def find() -> Driver:
-        return open_engine_of_cluster(session, engine, cluster, creates=creates)
-
-    show_outcome(session, act_on_engine(session.host, find, change))
+    show_outcome(session, act_on_cluster(session.host, engine or "", cluster, change, reporter=session.reporter))
 
 
 def ask_engines(session: Session, engine: str | None, question: Callable[[Driver], Answer]) -> list[Answer]:
@@ -151,11 +135,9 @@ def ask_engines(session: Session, engine: str | None, question: Callable[[Driver
     return list(seen.answers.values())
 
 
-def show_outcome(session: Session, outcome: Outcome) -> None:
-    """One line for each change, or `unchanged`."""
+def show_outcome(session: Session, outcome: Outcome, error: GpuprovError | None = None) -> int:
+    """One line for each change, or `unchanged`; then the error of the hosts that lack in it."""
     from gpuprov.shapes.outcome import Changes
 
-    session.show(
-        Changes(host=session.host.name, changed=outcome.changed),
-        "\n".join(outcome.changed) or "unchanged",
-    )
+    text = "\n".join(outcome.changed) or ("" if error else "unchanged")
+    return show_result(session, Changes(host=session.host.name, changed=outcome.changed), text, error, 0)

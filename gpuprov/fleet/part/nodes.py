@@ -6,8 +6,8 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from gpuprov.cluster.find_engine import engine_of_cluster, engine_of_nodes, warn_of_silence
-from gpuprov.cluster.retry_after_wait import act_on_engine
+from gpuprov.cluster.find_engine import engine_of_cluster, warn_of_silence
+from gpuprov.cluster.retry_after_wait import act_on_cluster, act_on_nodes
 from gpuprov.cluster.state import observe_cluster
 from gpuprov.cluster.whole import dump_whole, parse_whole, recorded_whole
 from gpuprov.core.errors import GpuprovError, UsageError
@@ -97,8 +97,7 @@ def serve_tell(order: TellOrder, host: Host, reporter: Reporter) -> Changes:
             _record(driver, readings[name].state, order.whole)
             return Outcome(changed=renew_cluster(driver, name, readings[name], reporter=reporter))
 
-    find = partial(engine_of_cluster, name, host.engines, reporter=reporter)
-    return Changes(host=host.name, changed=act_on_engine(host, find, tell).changed)
+    return Changes(host=host.name, changed=act_on_cluster(host, "", name, tell, reporter=reporter).changed)
 
 
 def serve_nodes(order: NodesOrder, host: Host, reporter: Reporter) -> Changes:
@@ -111,8 +110,8 @@ def serve_nodes(order: NodesOrder, host: Host, reporter: Reporter) -> Changes:
                 _record(driver, observe_cluster(driver, order.cluster), order.whole)
         return ACTIONS[order.act](order, driver, host, reporter)
 
-    find = partial(engine_of_nodes, names, host.engines, reporter=reporter, absent_too=True)
-    return Changes(host=host.name, changed=act_on_engine(host, find, change).changed)
+    done = act_on_nodes(host, order.engine, names, change, reporter=reporter)
+    return Changes(host=host.name, changed=done.changed)
 
 
 def _record(driver: Driver, state: ClusterState, whole: WholeCluster) -> None:

@@ -12,7 +12,10 @@ from gpuprov.cluster.between_hosts import look_between
 from gpuprov.cluster.state import observe_cluster
 from gpuprov.core.errors import EngineError, GpuprovError, HostNotReady, PartDone, TimedOut, Unreachable, UsageError
 from gpuprov.fleet.agree import HostsUpOrder
+from gpuprov.fleet.found_nodes import locate_nodes
 from gpuprov.fleet.hosted_cluster import find_spanning, get_host_of_node
+from gpuprov.fleet.node_orders import NodesChange
+from gpuprov.fleet.nodes_work import change_nodes_there
 from gpuprov.planes.across.leaving import SPARE_JOBS
 from gpuprov.shapes.base import changed
 from gpuprov.shapes.cluster_spec import (
@@ -26,7 +29,6 @@ from gpuprov.shapes.cluster_spec import (
     PlacementSpec,
 )
 from gpuprov.spec.draft import CHOOSABLE, Draft
-from gpuprov.stories.change_nodes import NodesChange, change_nodes_there, locate_nodes
 from gpuprov.stories.cluster_down import down_over_hosts
 from gpuprov.stories.cluster_up import look_and_plan_over_hosts, up_over_hosts
 from gpuprov.stories.verify import verify_over_hosts

@@ -1,0 +1,82 @@
+"""What is to be done with nodes, wherever they are, and what came of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from gpuprov.shapes.orders import NodesOrder
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from gpuprov.core.errors import GpuprovError
+    from gpuprov.core.outcome import Outcome
+    from gpuprov.planes.across.leaving import JobsPolicy
+    from gpuprov.shapes.node_order import NodeOrder
+    from gpuprov.shapes.orders import Act
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodesChange:
+    """What is to be done with them.
+
+    Attributes:
+        verb: `start`, `stop`, `rm`, `snapshot` or `restore`.
+        label: Of the snapshot.
+    """
+
+    verb: Act
+    policy: JobsPolicy
+    label: str = ""
+
+    def order(self, names: Sequence[str], engine: str = "") -> NodesOrder:
+        """What a host is asked to do with those of them that it has."""
+        return NodesOrder(
+            act=self.verb,
+            nodes=tuple(names),
+            engine=engine,
+            label=self.label,
+            force=self.policy.force,
+            drain_s=self.policy.drain_s,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class HostedOrder:
+    """A node, and where it is to be.
+
+    Attributes:
+        host: Which is to have it; None to place it.
+        engine: For a cluster that is not there yet; empty for the default one there.
+        wait_s: How long to wait for GPUs; None not at all.
+    """
+
+    node: NodeOrder
+    host: str | None = None
+    engine: str = ""
+    wait_s: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Done:
+    """What was done, and why hosts did not do their part.
+
+    Attributes:
+        asked: How many hosts were to.
+        lack: What it means that some did not.
+    """
+
+    outcome: Outcome
+    failed: Mapping[str, GpuprovError] = field(default_factory=dict)
+    asked: int = 1
+    lack: str = ""
+
+    @property
+    def error(self) -> GpuprovError | None:
+        """That of the hosts that did not; None where all did."""
+        if not self.failed:
+            return None
+        from gpuprov.host.remote.several import part_error
+
+        return part_error(self.failed, of=max(self.asked, len(self.failed)), what=self.lack)
