@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from gpuprov.cli.failure import show_result
 from gpuprov.cli.parameters import checked_cluster
-from gpuprov.cli.spanning import show_result
 from gpuprov.shapes.choices import DEFAULT_CLUSTER, DEFAULT_ENGINE, ENGINES
 
 if TYPE_CHECKING:
@@ -62,22 +62,22 @@ def engine_for_new(host: Host) -> Engine:
     return default_engine(host.engines)
 
 
-def open_engine_of_nodes(session: Session, engine: str | None, *names: str, absent_too: bool = False) -> Driver:
-    """Connect to the engine that was asked for, else to the one that has the nodes; `absent_too`: or may have none."""
+def open_engine_of_nodes(session: Session, engine: str | None, *names: str) -> Driver:
+    """Connect to the engine that was asked for, else to the one that has the nodes."""
     from gpuprov.cluster.find_engine import engine_of_nodes
 
     if engine:
         return open_engine(session.host, engine)
-    return engine_of_nodes(names, session.host.engines, reporter=session.reporter, absent_too=absent_too)
+    return engine_of_nodes(names, session.host.engines, reporter=session.reporter)
 
 
-def open_engine_of_cluster(session: Session, engine: str | None, cluster: str, *, creates: bool = False) -> Driver:
-    """Connect to the engine that was asked for, else to the one that has the cluster, or that it is `created` on."""
+def open_engine_of_cluster(session: Session, engine: str | None, cluster: str) -> Driver:
+    """Connect to the engine that was asked for, else to the one that has the cluster."""
     from gpuprov.cluster.find_engine import engine_of_cluster
 
     if engine:
         return open_engine(session.host, engine)
-    return engine_of_cluster(cluster, session.host.engines, creates=creates, reporter=session.reporter)
+    return engine_of_cluster(cluster, session.host.engines, reporter=session.reporter)
 
 
 def observe_named_cluster(session: Session, engine: str | None, cluster: str) -> tuple[Driver, ClusterState]:

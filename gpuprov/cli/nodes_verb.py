@@ -22,13 +22,18 @@ def nodes_verb(verb: Act, text: str, *arguments: Callable[[Any], Any], ends_jobs
 
     def command(session: Session, engine: str | None, policy: JobsPolicy | None = None, **typed: Any) -> int:  # noqa: ANN401 - click's own
         from gpuprov.cli.open_fleet import open_fleet
-        from gpuprov.fleet.node_orders import NodesChange
-        from gpuprov.planes.across.leaving import SPARE_JOBS
+        from gpuprov.shapes.orders import NodesOrder
         from gpuprov.stories.change_nodes import change_nodes
 
-        names = typed.get("nodes") or (typed["node"],)
-        change = NodesChange(verb=verb, policy=policy or SPARE_JOBS, label=typed.get("label", ""))
-        done = change_nodes(open_fleet(session, engine), names, change)
+        order = NodesOrder(
+            act=verb,
+            nodes=typed.get("nodes") or (typed["node"],),
+            engine=engine or "",
+            label=typed.get("label", ""),
+            force=policy is not None and policy.force,
+            drain_s=policy.drain_s if policy else None,
+        )
+        done = change_nodes(open_fleet(session, engine), order)
         return show_outcome(session, done.outcome, done.error)
 
     function = engine_option(click.pass_obj(command))

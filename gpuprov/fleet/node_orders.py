@@ -1,45 +1,16 @@
-"""What is to be done with nodes, wherever they are, and what came of it."""
+"""Where a node is wanted, and what came of what hosts were asked to do with nodes."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from gpuprov.shapes.orders import NodesOrder
-
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from gpuprov.core.errors import GpuprovError
     from gpuprov.core.outcome import Outcome
-    from gpuprov.planes.across.leaving import JobsPolicy
     from gpuprov.shapes.node_order import NodeOrder
-    from gpuprov.shapes.orders import Act
-
-
-@dataclass(frozen=True, kw_only=True)
-class NodesChange:
-    """What is to be done with them.
-
-    Attributes:
-        verb: `start`, `stop`, `rm`, `snapshot` or `restore`.
-        label: Of the snapshot.
-    """
-
-    verb: Act
-    policy: JobsPolicy
-    label: str = ""
-
-    def order(self, names: Sequence[str], engine: str = "") -> NodesOrder:
-        """What a host is asked to do with those of them that it has."""
-        return NodesOrder(
-            act=self.verb,
-            nodes=tuple(names),
-            engine=engine,
-            label=self.label,
-            force=self.policy.force,
-            drain_s=self.policy.drain_s,
-        )
 
 
 @dataclass(frozen=True, kw_only=True)

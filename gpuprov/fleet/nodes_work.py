@@ -18,6 +18,7 @@ from gpuprov.fleet.node_orders import Done
 from gpuprov.fleet.ready import wait_ready_there
 from gpuprov.host.remote.ask import MemberRequest
 from gpuprov.host.remote.several import read_each
+from gpuprov.planes.across.leaving import JobsPolicy
 from gpuprov.planes.registry import plane_of
 from gpuprov.shapes.base import changed
 from gpuprov.shapes.orders import TellOrder
@@ -29,16 +30,16 @@ if TYPE_CHECKING:
     from gpuprov.core.reporter import Reporter
     from gpuprov.fleet.found_nodes import FoundNodes
     from gpuprov.fleet.hosted_cluster import SpanningCluster
-    from gpuprov.fleet.node_orders import NodesChange
     from gpuprov.host.remote.hosts import Hosts
     from gpuprov.host.remote.machine import RemoteMachine
+    from gpuprov.shapes.orders import NodesOrder
     from gpuprov.shapes.whole import WholeCluster
 
 _LEAVING: Final = ("stop", "rm", "restore")  # a snapshot at most pauses a node: its own host looks for jobs
 _LOST: Final = ("rm", "restore")
 
 
-def change_nodes_there(found: FoundNodes, change: NodesChange, hosts: Hosts, *, reporter: Reporter) -> Done:
+def change_nodes_there(found: FoundNodes, order: NodesOrder, hosts: Hosts, *, reporter: Reporter) -> Done:
     """Do it on the hosts of the nodes, side by side.
 
     Raises:
@@ -46,23 +47,23 @@ def change_nodes_there(found: FoundNodes, change: NodesChange, hosts: Hosts, *, 
     """
     if found.cluster is None:
         return Done(outcome=Outcome())
-    work = _Work(found.cluster, found, change, hosts, reporter)
+    work = _Work(found.cluster, found, order, hosts, reporter)
     work.refuse()
     held = work.hold()
     try:
         work.act(held=held)
-        if change.verb == "rm":
+        if order.act == "rm":
             work.tell(held=held)
-        elif change.verb == "start":
+        elif order.act == "start":
             work.wait_ready()
     finally:
         if held:
             work.release()
-    untold = untold_hosts(found.cluster) if change.verb == "rm" else {}
+    untold = untold_hosts(found.cluster) if order.act == "rm" else {}
     return Done(
         outcome=Outcome(changed=tuple(work.changed)),
         failed={**untold, **work.failed},
-        asked=len(found.cluster.machines) if change.verb == "rm" else len(work.homes),
+        asked=len(found.cluster.machines) if order.act == "rm" else len(work.homes),
         lack="hosts did not do their part",
     )
 
@@ -71,12 +72,12 @@ class _Work:
     """What is done for one command, step by step."""
 
     def __init__(
-        self, seen: SpanningCluster, found: FoundNodes, change: NodesChange, hosts: Hosts, reporter: Reporter
+        self, seen: SpanningCluster, found: FoundNodes, order: NodesOrder, hosts: Hosts, reporter: Reporter
     ) -> None:
         self.changed: list[str] = []
         self.failed: dict[str, GpuprovError] = {}
         self.homes = list(dict.fromkeys(found.homes.values()))
-        self._seen, self._found, self._change, self._hosts, self._reporter = seen, found, change, hosts, reporter
+        self._seen, self._found, self._order, self._hosts, self._reporter = seen, found, order, hosts, reporter
         self._heard = False  # whether the hosts have said what became of the nodes
         self._spans = bool(seen.spec and seen.spec.hosts)
         self._there = HoldThere(seen, hosts, reporter)
@@ -89,8 +90,8 @@ class _Work:
 
     def refuse(self) -> None:
         """Refuse to remove the node that others need on other hosts; its own host knows only its own nodes."""
-        spec, force = self._seen.spec, self._change.policy.force
-        if self._change.verb != "rm" or spec is None or not self._spans or force:
+        spec, force = self._seen.spec, self._order.force
+        if self._order.act != "rm" or spec is None or not self._spans or force:
             return
         names = self._found.homes
         plane = plane_of(spec.nodes.role)
@@ -107,23 +108,23 @@ class _Work:
 
     def hold(self) -> bool:
         """Hold the nodes where the node that gives work is elsewhere; returns whether that was to be done, and was."""
-        if self._change.verb not in _LEAVING or not self._spans or self.homes == [self._head]:
+        if self._order.act not in _LEAVING or not self._spans or self.homes == [self._head]:
             return False
         nodes = [row for row in self._seen.rows if row.name in self._found.homes]
         if not any(plane_of(row.role).has_services for row in nodes):
             return False
-        lost = self._change.verb in _LOST
-        return self._there.take([row.name for row in nodes], self._change.policy, lost=lost)
+        policy = JobsPolicy(force=self._order.force, drain_s=self._order.drain_s)
+        return self._there.take([row.name for row in nodes], policy, lost=self._order.act in _LOST)
 
     def act(self, *, held: bool) -> None:
         """Have each host do it with its own nodes; where they are held, the other hosts learn of it meanwhile."""
-        whole = self._seen.whole.without(self._found.homes) if held and self._change.verb == "rm" else None
-        requests = {}
-        for host in self.homes:
-            order = self._change.order(self._found.on(host))
-            drain_s = None if held else order.drain_s
-            order = changed(order, cluster=self._seen.name, whole=whole, drain_s=drain_s)
-            requests[self._seen.machines[host]] = MemberRequest(order=order)
+        whole = self._seen.whole.without(self._found.homes) if held and self._order.act == "rm" else None
+        order = changed(self._order, cluster=self._seen.name, whole=whole)
+        order = changed(order, drain_s=None) if held else order
+        requests = {
+            self._seen.machines[host]: MemberRequest(order=changed(order, nodes=self._found.on(host)))
+            for host in self.homes
+        }
         if whole:
             requests |= self._tellings(whole, [host for host in self._seen.parts if host not in self.homes])
         self._do(requests)
@@ -144,7 +145,7 @@ class _Work:
 
     def release(self) -> None:
         """Let the nodes that are still there take jobs again."""
-        verb, names = self._change.verb, {*self._found.homes}
+        verb, names = self._order.act, {*self._found.homes}
         done = self._gone if self._heard else set()  # after Ctrl-C nobody knows
         left = sorted(names - done if verb == "rm" else names)
         off = done if verb == "stop" else {row.name for row in self._seen.rows if row.status == "stopped"}

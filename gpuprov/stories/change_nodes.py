@@ -8,39 +8,37 @@ from gpuprov.core.outcome import Outcome
 from gpuprov.fleet.node_orders import Done
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from gpuprov.fleet.fleet import Fleet
     from gpuprov.fleet.found_nodes import FoundNodes
-    from gpuprov.fleet.node_orders import NodesChange
+    from gpuprov.shapes.orders import NodesOrder
 
 
-def change_nodes(fleet: Fleet, names: Sequence[str], change: NodesChange) -> Done:
+def change_nodes(fleet: Fleet, order: NodesOrder) -> Done:
     """Find the nodes and change them; for `rm`, a node that is nowhere is no error, and is said.
 
     Raises:
         UsageError: There is no such node, they are not all here or all on other hosts, or a job runs on one.
         GpuprovError: The host of the node that gives work refuses, or does not answer; nothing was changed.
     """
-    found = _find_elsewhere(fleet, names, change)
+    found = _find_elsewhere(fleet, order)
     if found is None:
         from gpuprov.fleet.part.nodes import serve_nodes
 
-        done = serve_nodes(change.order(names, fleet.engine), fleet.here, fleet.reporter)
+        done = serve_nodes(order, fleet.here, fleet.reporter)
         return Done(outcome=Outcome(changed=done.changed))
     from gpuprov.fleet.nodes_work import change_nodes_there
 
-    return change_nodes_there(found, change, fleet.connect(), reporter=fleet.reporter)
+    return change_nodes_there(found, order, fleet.connect(), reporter=fleet.reporter)
 
 
-def _find_elsewhere(fleet: Fleet, names: Sequence[str], change: NodesChange) -> FoundNodes | None:
+def _find_elsewhere(fleet: Fleet, order: NodesOrder) -> FoundNodes | None:
     """Where they are; None where this machine has them, or has some and its engines are to say that nobody has others.
 
     Raises:
         UsageError: Some are here and some on other hosts.
     """
-    here = fleet.find_here(names)
-    others = [name for name in names if name not in here]
+    here = fleet.find_here(order.nodes)
+    others = [name for name in order.nodes if name not in here]
     if not others:
         return None
     from gpuprov.core.errors import UsageError
@@ -57,7 +55,7 @@ def _find_elsewhere(fleet: Fleet, names: Sequence[str], change: NodesChange) -> 
         )
     if here:
         return None
-    if change.verb != "rm":
+    if order.act != "rm":
         refuse_absent(others, found, fleet.others)
     for name in others:
         if name not in found.homes:

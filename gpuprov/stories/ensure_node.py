@@ -12,12 +12,12 @@ from gpuprov.fleet.fleet import ask_others
 from gpuprov.fleet.found_nodes import locate_nodes, refuse_absent
 from gpuprov.fleet.hosted_cluster import find_spanning
 from gpuprov.fleet.node_home import get_host_for
-from gpuprov.fleet.node_orders import HostedOrder, NodesChange
+from gpuprov.fleet.node_orders import HostedOrder
 from gpuprov.fleet.node_there import create_over_hosts
 from gpuprov.fleet.nodes_work import change_nodes_there
 from gpuprov.fleet.questions.gpus import GPUS
 from gpuprov.planes.across.leaving import SPARE_JOBS
-from gpuprov.shapes.orders import GpusOrder
+from gpuprov.shapes.orders import GpusOrder, NodesOrder
 from gpuprov.workflows.ensure import asks_for_gpus, gpu_differences, refuse_differences, word_differences
 
 if TYPE_CHECKING:
@@ -155,7 +155,8 @@ def _change(
     found = locate_nodes([name], known, hosts)
     if verb != "rm":
         refuse_absent([name], found, known)
-    done = change_nodes_there(found, NodesChange(verb=verb, policy=policy), hosts, reporter=reporter)
+    order = NodesOrder(act=verb, nodes=(name,), force=policy.force, drain_s=policy.drain_s)
+    done = change_nodes_there(found, order, hosts, reporter=reporter)
     if done.error:
         raise done.error
     return done.outcome.changed

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from gpuprov.cluster.find_engine import engine_of_cluster, warn_of_silence
 from gpuprov.cluster.retry_after_wait import act_on_cluster, act_on_nodes
@@ -31,8 +31,6 @@ from gpuprov.workflows.remove_nodes import remove_nodes
 from gpuprov.workflows.start_stop import restore, snapshot, start_nodes, stop_nodes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from gpuprov.cluster.state import ClusterState
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver
@@ -58,7 +56,7 @@ def _parts_with(driver: Driver, *, names: set[str]) -> dict[str, HostPart]:
     for network in driver.list_networks():
         if names & _named_by(network):
             clusters.add(network.labels[LABEL_CLUSTER])
-    return {cluster: look_at_part(driver, cluster) for cluster in sorted(clusters)}
+    return {cluster: look_at_part(driver, observe_cluster(driver, cluster)) for cluster in sorted(clusters)}
 
 
 def _named_by(network: NetworkState) -> set[str]:
@@ -108,7 +106,7 @@ def serve_nodes(order: NodesOrder, host: Host, reporter: Reporter) -> Changes:
         if order.whole:
             with host.lock(reporter):
                 _record(driver, observe_cluster(driver, order.cluster), order.whole)
-        return ACTIONS[order.act](order, driver, host, reporter)
+        return _act(order, driver, host, reporter)
 
     done = act_on_nodes(host, order.engine, names, change, reporter=reporter)
     return Changes(host=host.name, changed=done.changed)
@@ -133,30 +131,12 @@ def _policy(order: HoldOrder | NodesOrder) -> JobsPolicy:
     return JobsPolicy(force=order.force, drain_s=order.drain_s)
 
 
-def _start(order: NodesOrder, driver: Driver, host: Host, reporter: Reporter) -> Outcome:
-    return start_nodes(driver, order.nodes, host, reporter=reporter)
-
-
-def _stop(order: NodesOrder, driver: Driver, host: Host, reporter: Reporter) -> Outcome:
-    return stop_nodes(driver, order.nodes, host, reporter=reporter, policy=_policy(order))
-
-
-def _rm(order: NodesOrder, driver: Driver, host: Host, reporter: Reporter) -> Outcome:
-    return remove_nodes(driver, order.nodes, host, reporter=reporter, policy=_policy(order))
-
-
-def _snapshot(order: NodesOrder, driver: Driver, host: Host, reporter: Reporter) -> Outcome:
-    return snapshot(driver, order.nodes[0], order.label, host, reporter=reporter, policy=_policy(order))
-
-
-def _restore(order: NodesOrder, driver: Driver, host: Host, reporter: Reporter) -> Outcome:
-    return restore(driver, order.nodes[0], order.label, host, reporter=reporter, policy=_policy(order))
-
-
-ACTIONS: Final[Mapping[str, Callable[[NodesOrder, Driver, Host, Reporter], Outcome]]] = {
-    "start": _start,
-    "stop": _stop,
-    "rm": _rm,
-    "snapshot": _snapshot,
-    "restore": _restore,
-}
+def _act(order: NodesOrder, driver: Driver, host: Host, reporter: Reporter) -> Outcome:
+    policy = _policy(order)
+    if order.act == "start":
+        return start_nodes(driver, order.nodes, host, reporter=reporter)
+    if order.act in ("stop", "rm"):
+        end = stop_nodes if order.act == "stop" else remove_nodes
+        return end(driver, order.nodes, host, reporter=reporter, policy=policy)
+    story = snapshot if order.act == "snapshot" else restore
+    return story(driver, order.nodes[0], order.label, host, reporter=reporter, policy=policy)

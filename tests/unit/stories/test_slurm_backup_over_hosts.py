@@ -12,12 +12,12 @@ from gpuprov.fleet.desk import reach_desk
 from gpuprov.fleet.found_nodes import locate_nodes
 from gpuprov.fleet.hosted_cluster import find_spanning, head_of, host_of_head
 from gpuprov.fleet.lost_service import tell_lost_service
-from gpuprov.fleet.node_orders import NodesChange
 from gpuprov.fleet.nodes_work import change_nodes_there
 from gpuprov.host.folders import FolderLook
 from gpuprov.planes.across.leaving import SPARE_JOBS
 from gpuprov.shapes.base import changed
 from gpuprov.shapes.cluster_spec import ClusterSpec, GpuSpec, HostSpec, NodesSpec, PlacementSpec, SlurmSpec
+from gpuprov.shapes.orders import NodesOrder
 from gpuprov.spec.draft import CHOOSABLE, Draft
 from gpuprov.spec.shared_folder import ACCOUNT_UID, KEPT
 from gpuprov.stories.cluster_down import down_over_hosts
@@ -75,7 +75,7 @@ class Lab:
 
     def change(self, verb: Act, *names: str) -> Done:
         found = locate_nodes(names, self.hosts.machines, self.hosts)
-        return change_nodes_there(found, NodesChange(verb=verb, policy=SPARE_JOBS), self.hosts, reporter=self.reporter)
+        return change_nodes_there(found, NodesOrder(act=verb, nodes=names), self.hosts, reporter=self.reporter)
 
     def kept(self) -> list[str]:
         nodes = {name: node for world in self.hosts.worlds.values() for name, node in world.engine.nodes.items()}
