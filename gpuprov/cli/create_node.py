@@ -48,7 +48,7 @@ def command(
     machine.
     """
     from gpuprov.cli.open_fleet import open_fleet
-    from gpuprov.fleet.node_orders import HostedOrder
+    from gpuprov.fleet.hosted_order import HostedOrder
     from gpuprov.shapes.node_order import NodeOrder
     from gpuprov.spec.mounts import parse_mount
     from gpuprov.stories.create_node import create_node

@@ -109,15 +109,6 @@ def change_nodes(
     show_outcome(session, act_on_nodes(session.host, engine or "", names, change, reporter=session.reporter))
 
 
-def change_cluster(
-    session: Session, engine: str | None, cluster: str, change: Callable[[Driver, Host], Outcome]
-) -> None:
-    """Change a cluster on the engine that has it, also after another run was waited for, and show what was changed."""
-    from gpuprov.cluster.retry_after_wait import act_on_cluster
-
-    show_outcome(session, act_on_cluster(session.host, engine or "", cluster, change, reporter=session.reporter))
-
-
 def ask_engines(session: Session, engine: str | None, question: Callable[[Driver], Answer]) -> list[Answer]:
     """What the engine that was asked for answers, or else what all do; those that are silent are named.
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from gpuprov.fleet.hosted_cluster import SpanningCluster
-    from gpuprov.fleet.node_orders import HostedOrder
+    from gpuprov.fleet.hosted_order import HostedOrder
     from gpuprov.host.remote.hosts import Hosts
     from gpuprov.host.remote.machine import RemoteMachine
     from gpuprov.host.remote.several import HostAnswer

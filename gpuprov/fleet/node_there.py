@@ -11,10 +11,11 @@ from gpuprov.core.errors import UsageError
 from gpuprov.core.names import check_node_name
 from gpuprov.core.outcome import Outcome
 from gpuprov.core.rollback import AGAIN
+from gpuprov.fleet.done import Done
 from gpuprov.fleet.found_nodes import locate_nodes, refuse_absent
 from gpuprov.fleet.hosted_cluster import host_of_head, lines_of, untold_hosts
+from gpuprov.fleet.hosted_order import HostedOrder
 from gpuprov.fleet.node_home import choose_host, find_another, get_secret, seek_hosts
-from gpuprov.fleet.node_orders import Done, HostedOrder
 from gpuprov.fleet.ready import wait_ready_there
 from gpuprov.host.remote.answers import read_answer
 from gpuprov.host.remote.ask import MemberRequest

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpuprov.core.outcome import Outcome
-from gpuprov.fleet.node_orders import Done
+from gpuprov.fleet.done import Done
 
 if TYPE_CHECKING:
     from gpuprov.fleet.fleet import Fleet

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpuprov.fleet.node_orders import Done
+from gpuprov.fleet.done import Done
 
 if TYPE_CHECKING:
     from gpuprov.fleet.fleet import Fleet
-    from gpuprov.fleet.node_orders import HostedOrder
+    from gpuprov.fleet.hosted_order import HostedOrder
     from gpuprov.workflows.create_node import CloneOrder
 
 

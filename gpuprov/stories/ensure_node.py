@@ -11,8 +11,8 @@ from gpuprov.documents.module_result import BeforeAfter
 from gpuprov.fleet.fleet import ask_others
 from gpuprov.fleet.found_nodes import locate_nodes, refuse_absent
 from gpuprov.fleet.hosted_cluster import find_spanning
+from gpuprov.fleet.hosted_order import HostedOrder
 from gpuprov.fleet.node_home import get_host_for
-from gpuprov.fleet.node_orders import HostedOrder
 from gpuprov.fleet.node_there import create_over_hosts
 from gpuprov.fleet.nodes_work import change_nodes_there
 from gpuprov.fleet.questions.gpus import GPUS

@@ -12,7 +12,7 @@ from gpuprov.cluster.state import observe_cluster
 from gpuprov.core.errors import Unreachable, UsageError
 from gpuprov.core.reporter import Silent
 from gpuprov.drivers.base import LABEL_ORDER
-from gpuprov.fleet.node_orders import HostedOrder
+from gpuprov.fleet.hosted_order import HostedOrder
 from gpuprov.fleet.node_there import create_over_hosts
 from gpuprov.host.remote.several import HostAnswer
 from gpuprov.shapes.node_order import NodeOrder

@@ -11,6 +11,8 @@ from gpuprov.fleet.agree import HostsUpOrder
 from gpuprov.fleet.desk import reach_desk
 from gpuprov.fleet.found_nodes import locate_nodes
 from gpuprov.fleet.hosted_cluster import find_spanning, head_of, host_of_head
+from gpuprov.fleet.hosts_down import down_over_hosts
+from gpuprov.fleet.hosts_up import up_over_hosts
 from gpuprov.fleet.lost_service import tell_lost_service
 from gpuprov.fleet.nodes_work import change_nodes_there
 from gpuprov.host.folders import FolderLook
@@ -20,18 +22,16 @@ from gpuprov.shapes.cluster_spec import ClusterSpec, GpuSpec, HostSpec, NodesSpe
 from gpuprov.shapes.orders import NodesOrder
 from gpuprov.spec.draft import CHOOSABLE, Draft
 from gpuprov.spec.shared_folder import ACCOUNT_UID, KEPT
-from gpuprov.stories.cluster_down import down_over_hosts
-from gpuprov.stories.cluster_up import up_over_hosts
 from tests.fakes.hosts_in_worlds import HostsInWorlds, keep_keys_below
 from tests.fakes.slurm import FakeJob
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from gpuprov.fleet.brought_up import BroughtUp
+    from gpuprov.fleet.done import Done
     from gpuprov.fleet.hosted_cluster import SpanningCluster
-    from gpuprov.fleet.node_orders import Done
     from gpuprov.shapes.orders import Act
-    from gpuprov.stories.cluster_up import HostsUp
     from tests.conftest import Recording
 
 NAMES = ("hoff", "hinton")
@@ -55,7 +55,7 @@ class Lab:
         for world in self.hosts.worlds.values():
             world.host.folders.there[path] = look
 
-    def up(self, backup: str = "c002", **more: Any) -> HostsUp:
+    def up(self, backup: str = "c002", **more: Any) -> BroughtUp:
         spec = ClusterSpec(
             nodes=NodesSpec(count=4),
             gpus=GpuSpec(mode="simulated"),

@@ -1,4 +1,4 @@
-"""Where a node is wanted, and what came of what hosts were asked to do with nodes."""
+"""What came of what hosts were asked to do."""
 
 from __future__ import annotations
 
@@ -10,23 +10,6 @@ if TYPE_CHECKING:
 
     from gpuprov.core.errors import GpuprovError
     from gpuprov.core.outcome import Outcome
-    from gpuprov.shapes.node_order import NodeOrder
-
-
-@dataclass(frozen=True, kw_only=True)
-class HostedOrder:
-    """A node, and where it is to be.
-
-    Attributes:
-        host: Which is to have it; None to place it.
-        engine: For a cluster that is not there yet; empty for the default one there.
-        wait_s: How long to wait for GPUs; None not at all.
-    """
-
-    node: NodeOrder
-    host: str | None = None
-    engine: str = ""
-    wait_s: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
