@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, cast
 
 import click
 
-from gpuprov.cli.engine import change_nodes, engine_option, gpu_mode_option
+from gpuprov.cli.engine import engine_option, gpu_mode_option, show_outcome
 from gpuprov.cli.parameters import node_argument
 
 if TYPE_CHECKING:
@@ -25,14 +25,10 @@ def command(
     session: Session, source: str, name: str, addr: str | None, gpu_mode: str | None, engine: str | None
 ) -> int:
     """Copy a stopped node, on its host. The copy gets an address, a host key and a GPU lease of its own."""
-    from gpuprov.cli.nodes_there import clone_there
-    from gpuprov.workflows.create_node import CloneOrder, clone_node
+    from gpuprov.cli.open_fleet import open_fleet
+    from gpuprov.stories.create_node import clone_node
+    from gpuprov.workflows.create_node import CloneOrder
 
     order = CloneOrder(source=source, name=name, address=addr, gpu_mode=cast("GpuMode", gpu_mode or "auto"))
-    status = clone_there(session, engine, order)
-    if status is not None:
-        return status
-    change_nodes(
-        session, engine, [source], lambda driver, host: clone_node(driver, order, host, reporter=session.reporter)
-    )
-    return 0
+    done = clone_node(open_fleet(session, engine), order)
+    return show_outcome(session, done.outcome, done.error)

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from gpuprov.cli.agreement import require_agreement
-from gpuprov.cli.engine import cluster_argument, engine_option
-from gpuprov.cli.failure import show_result
+from gpuprov.cli.engine import cluster_argument, engine_option, show_outcome
 from gpuprov.cli.job_options import job_options
 
 if TYPE_CHECKING:
@@ -31,7 +30,6 @@ def command(session: Session, name: str, engine: str | None, policy: JobsPolicy,
     jobs run or wait.
     """
     from gpuprov.cli.open_fleet import open_fleet
-    from gpuprov.shapes.outcome import Changes
     from gpuprov.stories.cluster_down import take_down
 
     options = f"{f' --engine {engine}' if engine else ''}{' --purge' if purge else ''}"
@@ -59,5 +57,4 @@ def command(session: Session, name: str, engine: str | None, policy: JobsPolicy,
         agree=None if yes else agree,
         look_inside=session.interactive,
     )
-    text = "\n".join(done.outcome.changed) or "unchanged"
-    return show_result(session, Changes(host=session.host.name, changed=done.outcome.changed), text, done.error)
+    return show_outcome(session, done.outcome, done.error)

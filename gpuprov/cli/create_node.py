@@ -6,24 +6,14 @@ from typing import TYPE_CHECKING, cast
 
 import click
 
-from gpuprov.cli import spanning
-from gpuprov.cli.engine import (
-    change_cluster,
-    cluster_option,
-    engine_option,
-    gpu_mode_option,
-)
-from gpuprov.cli.gpu_options import gpu_options, mount_option, patience, typed_gpus
+from gpuprov.cli.engine import cluster_option, engine_option, gpu_mode_option, show_outcome
+from gpuprov.cli.gpu_options import gpu_options, mount_option, typed_gpus
 from gpuprov.cli.parameters import node_argument
 from gpuprov.cli.roles import role_option
 
 if TYPE_CHECKING:
     from gpuprov.cli.session import Session
-    from gpuprov.core.outcome import Outcome
-    from gpuprov.drivers.base import Driver
-    from gpuprov.host.base import Host
     from gpuprov.shapes.choices import GpuMode, Network
-    from gpuprov.shapes.node_order import NodeOrder
 
 
 @click.command()
@@ -57,11 +47,13 @@ def command(
     In a cluster that spans hosts, the node goes to a host that has the GPUs for it; other nodes are made on this
     machine.
     """
+    from gpuprov.cli.open_fleet import open_fleet
+    from gpuprov.fleet.hosted_order import HostedOrder
     from gpuprov.shapes.node_order import NodeOrder
     from gpuprov.spec.mounts import parse_mount
-    from gpuprov.workflows.create_node import create_node
+    from gpuprov.stories.create_node import create_node
 
-    order = NodeOrder(
+    node = NodeOrder(
         name=name,
         cluster=cluster,
         address=cast("str | None", wanted["addr"]),
@@ -74,27 +66,7 @@ def command(
         privileged=bool(wanted["privileged"]),
         gpu_mode=cast("GpuMode", gpu_mode or "auto"),
     )
-    waiting = patience(cast("float | None", wanted["wait"]))
-    status = _create_there(session, order, cast("str | None", wanted["host"]), engine, waiting.wait_s)
-    if status is not None:
-        return status
-
-    def create(driver: Driver, host: Host) -> Outcome:
-        return create_node(driver, order, host, patience=waiting, reporter=session.reporter)
-
-    change_cluster(session, engine, cluster, create, creates=True)
-    return 0
-
-
-def _create_there(
-    session: Session, order: NodeOrder, host: str | None, engine: str | None, wait_s: float | None
-) -> int | None:
-    """Make it on another host; None where it is to be made on this machine."""
-    from gpuprov.cli.nodes_there import create_there
-    from gpuprov.cluster.here_alone import is_here_alone
-    from gpuprov.stories.create_node import HostedOrder
-
-    known = spanning.remembered_hosts()
-    if host is None and (engine is not None or not known or is_here_alone(session.host, order.cluster)):
-        return None
-    return create_there(session, HostedOrder(node=order, host=host, engine=engine or "", wait_s=wait_s), known)
+    host, wait_s = cast("str | None", wanted["host"]), cast("float | None", wanted["wait"])
+    order = HostedOrder(node=node, host=host, engine=engine or "", wait_s=wait_s)
+    done = create_node(open_fleet(session, engine if host is None else None), order)
+    return show_outcome(session, done.outcome, done.error)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from gpuprov.cli.failure import show_result
 from gpuprov.cli.parameters import checked_cluster
 from gpuprov.shapes.choices import DEFAULT_CLUSTER, DEFAULT_ENGINE, ENGINES
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
     from gpuprov.cli.session import Session
     from gpuprov.cluster.state import ClusterState
+    from gpuprov.core.errors import GpuprovError
     from gpuprov.core.outcome import Outcome
     from gpuprov.drivers.base import Driver
     from gpuprov.host.base import Host
@@ -60,22 +62,22 @@ def engine_for_new(host: Host) -> Engine:
     return default_engine(host.engines)
 
 
-def open_engine_of_nodes(session: Session, engine: str | None, *names: str, absent_too: bool = False) -> Driver:
-    """Connect to the engine that was asked for, else to the one that has the nodes; `absent_too`: or may have none."""
+def open_engine_of_nodes(session: Session, engine: str | None, *names: str) -> Driver:
+    """Connect to the engine that was asked for, else to the one that has the nodes."""
     from gpuprov.cluster.find_engine import engine_of_nodes
 
     if engine:
         return open_engine(session.host, engine)
-    return engine_of_nodes(names, session.host.engines, reporter=session.reporter, absent_too=absent_too)
+    return engine_of_nodes(names, session.host.engines, reporter=session.reporter)
 
 
-def open_engine_of_cluster(session: Session, engine: str | None, cluster: str, *, creates: bool = False) -> Driver:
-    """Connect to the engine that was asked for, else to the one that has the cluster, or that it is `created` on."""
+def open_engine_of_cluster(session: Session, engine: str | None, cluster: str) -> Driver:
+    """Connect to the engine that was asked for, else to the one that has the cluster."""
     from gpuprov.cluster.find_engine import engine_of_cluster
 
     if engine:
         return open_engine(session.host, engine)
-    return engine_of_cluster(cluster, session.host.engines, creates=creates, reporter=session.reporter)
+    return engine_of_cluster(cluster, session.host.engines, reporter=session.reporter)
 
 
 def observe_named_cluster(session: Session, engine: str | None, cluster: str) -> tuple[Driver, ClusterState]:
@@ -102,36 +104,9 @@ def change_nodes(
     session: Session, engine: str | None, names: Sequence[str], change: Callable[[Driver, Host], Outcome]
 ) -> None:
     """Change nodes on the engine that has them, also after another run was waited for, and show what was changed."""
-    from gpuprov.cluster.find_node import AbsentNode
-    from gpuprov.cluster.retry_after_wait import act_on_engine
+    from gpuprov.cluster.retry_after_wait import act_on_nodes
 
-    def find() -> Driver:  # what nobody has may be there after the wait
-        return open_engine_of_nodes(session, engine, *names, absent_too=True)
-
-    try:
-        outcome = act_on_engine(session.host, find, change)
-    except AbsentNode as error:
-        if engine is None:
-            open_engine_of_nodes(session, engine, error.node)  # which names the nodes of all engines
-        raise
-    show_outcome(session, outcome)
-
-
-def change_cluster(
-    session: Session,
-    engine: str | None,
-    cluster: str,
-    change: Callable[[Driver, Host], Outcome],
-    *,
-    creates: bool = False,
-) -> None:
-    """Change a cluster on the engine that has it, also after another run was waited for, and show what was changed."""
-    from gpuprov.cluster.retry_after_wait import act_on_engine
-
-    def find() -> Driver:
-        return open_engine_of_cluster(session, engine, cluster, creates=creates)
-
-    show_outcome(session, act_on_engine(session.host, find, change))
+    show_outcome(session, act_on_nodes(session.host, engine or "", names, change, reporter=session.reporter))
 
 
 def ask_engines(session: Session, engine: str | None, question: Callable[[Driver], Answer]) -> list[Answer]:
@@ -151,11 +126,9 @@ def ask_engines(session: Session, engine: str | None, question: Callable[[Driver
     return list(seen.answers.values())
 
 
-def show_outcome(session: Session, outcome: Outcome) -> None:
-    """One line for each change, or `unchanged`."""
+def show_outcome(session: Session, outcome: Outcome, error: GpuprovError | None = None) -> int:
+    """One line for each change, or `unchanged`; then the error of the hosts that lack in it."""
     from gpuprov.shapes.outcome import Changes
 
-    session.show(
-        Changes(host=session.host.name, changed=outcome.changed),
-        "\n".join(outcome.changed) or "unchanged",
-    )
+    text = "\n".join(outcome.changed) or ("" if error else "unchanged")
+    return show_result(session, Changes(host=session.host.name, changed=outcome.changed), text, error, 0)

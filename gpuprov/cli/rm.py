@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from gpuprov.cli.nodes_verb import nodes_verb
+from gpuprov.cli.parameters import nodes_argument
 
-from gpuprov.cli.ending_verbs import ends_nodes
-
-if TYPE_CHECKING:
-    from gpuprov.cli.ending_verbs import Story
-
-
-@ends_nodes
-def command() -> Story:
-    """Remove nodes, running or not, with all their data. Refused while jobs run there."""
-    from gpuprov.workflows.remove_nodes import remove_nodes
-
-    return remove_nodes
+command = nodes_verb(
+    "rm",
+    "Remove nodes, running or not, with all their data. Refused while jobs run there.",
+    nodes_argument(),
+)

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING
 
 from gpuprov.core.errors import PartDone, Unreachable
 from gpuprov.core.outcome import Outcome
 from gpuprov.core.rollback import AGAIN
+from gpuprov.fleet.done import Done
 from gpuprov.fleet.hosted_cluster import host_of_head, lines_of
 from gpuprov.host.remote.ask import MemberRequest
-from gpuprov.host.remote.several import failure_of, part_error, read_each
+from gpuprov.host.remote.several import failure_of, read_each
 from gpuprov.shapes.base import changed
 from gpuprov.shapes.orders import DownOrder
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from gpuprov.core.errors import GpuprovError
     from gpuprov.fleet.hosted_cluster import SpanningCluster
@@ -24,25 +24,7 @@ if TYPE_CHECKING:
     from gpuprov.planes.across.leaving import JobsPolicy
 
 
-@dataclass(frozen=True, kw_only=True)
-class TakenDown:
-    """What was removed, and why hosts could not be asked to.
-
-    Attributes:
-        asked: How many hosts were.
-    """
-
-    outcome: Outcome
-    failed: Mapping[str, GpuprovError] = field(default_factory=dict)
-    asked: int = 1
-
-    @property
-    def error(self) -> GpuprovError | None:
-        """That of the hosts on which the cluster may still be."""
-        return part_error(self.failed, of=self.asked, what="what is on these hosts is still there")
-
-
-def down_over_hosts(seen: SpanningCluster, hosts: Hosts, policy: JobsPolicy) -> TakenDown:
+def down_over_hosts(seen: SpanningCluster, hosts: Hosts, policy: JobsPolicy) -> Done:
     """Remove a cluster from all its hosts that answer.
 
     The host of the node that gives work is first, and alone: it knows the jobs of all nodes, and where it refuses
@@ -71,7 +53,12 @@ def down_over_hosts(seen: SpanningCluster, hosts: Hosts, policy: JobsPolicy) -> 
     done, refused = read_each(hosts.work({seen.machines[host]: request for host in others}), lines_of)
     lines += chain.from_iterable(done.values())
     failed |= refused
-    return TakenDown(outcome=Outcome(changed=tuple(lines)), failed=failed, asked=len(seen.machines))
+    return Done(
+        outcome=Outcome(changed=tuple(lines)),
+        failed=failed,
+        asked=len(seen.machines),
+        lack="what is on these hosts is still there",
+    )
 
 
 def _first_failed(error: GpuprovError, first: str, others: Sequence[str]) -> GpuprovError:

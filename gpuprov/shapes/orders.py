@@ -263,11 +263,13 @@ class ReleaseOrder(ClusterOrder, frozen=True, kw_only=True):
     stopped: Names
 
 
-class NodesOrder(ClusterOrder, frozen=True, kw_only=True):
+class NodesOrder(Order, frozen=True, kw_only=True):
     """What is done with nodes of this host.
 
     Attributes:
         act: What; by the story of the verb of that name.
+        cluster: Theirs; empty where nothing is to be recorded.
+        engine: Which has them; empty for whichever has.
         label: Of a snapshot.
         whole: The nodes of all hosts as they are to be recorded before; null where that stays as it is.
         force: Whether jobs end.
@@ -277,6 +279,8 @@ class NodesOrder(ClusterOrder, frozen=True, kw_only=True):
     verb: ClassVar[str] = "nodes"
     act: Act
     nodes: Names
+    cluster: Word = ""
+    engine: Word = ""
     label: Word = ""
     whole: WholeCluster | None = None
     force: bool = False

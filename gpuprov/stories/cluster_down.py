@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 from gpuprov.cluster.lost_nodes import lost_nodes_line
 from gpuprov.cluster.retry_after_wait import act_on_engine
 from gpuprov.core.errors import UsageError
+from gpuprov.fleet.done import Done
 from gpuprov.fleet.here import open_cluster_here
 from gpuprov.fleet.hosted_cluster import find_over_hosts
-from gpuprov.fleet.hosts_down import TakenDown, down_over_hosts
+from gpuprov.fleet.hosts_down import down_over_hosts
 from gpuprov.workflows.cluster_down import DownLosses, cluster_down, foresee_losses
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def take_down(
     purge: bool = False,
     agree: Agree | None = None,
     look_inside: bool = False,
-) -> TakenDown:
+) -> Done:
     """Remove a cluster from all its hosts that answer.
 
     Args:
@@ -60,12 +61,10 @@ def take_down(
             agree(foresee_losses(driver, name, host, policy, purge=purge, look_inside=look_inside))
         return cluster_down(driver, name, host, reporter=fleet.reporter, policy=policy, purge=purge)
 
-    return TakenDown(outcome=act_on_engine(fleet.here, lambda: open_cluster_here(fleet, name), down))
+    return Done(outcome=act_on_engine(fleet.here, lambda: open_cluster_here(fleet, name), down))
 
 
-def _over_hosts(
-    seen: SpanningCluster, fleet: Fleet, policy: JobsPolicy, *, purge: bool, agree: Agree | None
-) -> TakenDown:
+def _over_hosts(seen: SpanningCluster, fleet: Fleet, policy: JobsPolicy, *, purge: bool, agree: Agree | None) -> Done:
     if purge:
         raise UsageError(
             f"no folder is removed with cluster {seen.name}, which spans hosts; nothing was removed",

@@ -9,13 +9,15 @@ from gpuprov.core.errors import UsageError
 from gpuprov.core.names import check_node_name, name_cluster
 from gpuprov.documents.module_result import BeforeAfter
 from gpuprov.fleet.fleet import ask_others
+from gpuprov.fleet.found_nodes import locate_nodes, refuse_absent
 from gpuprov.fleet.hosted_cluster import find_spanning
+from gpuprov.fleet.hosted_order import HostedOrder
+from gpuprov.fleet.node_home import get_host_for
+from gpuprov.fleet.node_there import create_over_hosts
+from gpuprov.fleet.nodes_work import change_nodes_there
 from gpuprov.fleet.questions.gpus import GPUS
-from gpuprov.host.remote.several import part_error
 from gpuprov.planes.across.leaving import SPARE_JOBS
-from gpuprov.shapes.orders import GpusOrder
-from gpuprov.stories.change_nodes import NodesChange, change_nodes_there, locate_nodes, refuse_absent
-from gpuprov.stories.create_node import HostedOrder, create_over_hosts, get_host_for
+from gpuprov.shapes.orders import GpusOrder, NodesOrder
 from gpuprov.workflows.ensure import asks_for_gpus, gpu_differences, refuse_differences, word_differences
 
 if TYPE_CHECKING:
@@ -137,9 +139,8 @@ def _create(order: NodeOrder, known: Mapping[str, RemoteMachine], hosts: Hosts, 
             evidence="another command has changed it meanwhile",
             fix="run the same task again",
         )
-    error = part_error(done.failed, of=done.asked, what="hosts do not know the new node yet")
-    if error:
-        raise error
+    if done.error:
+        raise done.error
     return done.outcome.changed
 
 
@@ -154,8 +155,8 @@ def _change(
     found = locate_nodes([name], known, hosts)
     if verb != "rm":
         refuse_absent([name], found, known)
-    done = change_nodes_there(found, NodesChange(verb=verb, policy=policy), hosts, reporter=reporter)
-    error = part_error(done.failed, of=max(done.asked, len(done.failed)), what="hosts did not do their part")
-    if error:
-        raise error
+    order = NodesOrder(act=verb, nodes=(name,), force=policy.force, drain_s=policy.drain_s)
+    done = change_nodes_there(found, order, hosts, reporter=reporter)
+    if done.error:
+        raise done.error
     return done.outcome.changed

@@ -40,7 +40,7 @@ WAITING = {
     "side_by_side.py: wait_for_it": "what it waits for was given its limit",
     "base.py: wait_ready": "plain nodes are ready at once",
     "plane.py: wait_ready": "daemons.py and services.py of the plane have the limit",
-    "change_nodes.py: wait_ready": "each host has the limit of its plane",
+    "nodes_work.py: wait_ready": "each host has the limit of its plane",
     "ready.py: wait_ready_there": "the host has that of its plane",
 }
 OPEN = {"get_command": "overrides click's"}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from gpuprov.cluster.files import present_member
 from gpuprov.cluster.find_engine import engine_of_cluster
 from gpuprov.cluster.order_label import read_order_text
-from gpuprov.cluster.retry_after_wait import act_on_engine
+from gpuprov.cluster.retry_after_wait import act_on_cluster, act_on_nodes
 from gpuprov.cluster.state import observe_cluster
 from gpuprov.cluster.waiting_for_gpus import Patience
 from gpuprov.core.errors import GpuprovError, NoEngine, UsageError
@@ -20,7 +20,7 @@ from gpuprov.planes.registry import plane_of
 from gpuprov.shapes.base import changed, raw, text_of
 from gpuprov.shapes.members import Created, Sought
 from gpuprov.shapes.whole import WholeCluster
-from gpuprov.workflows.create_node import create_node
+from gpuprov.workflows.create_node import clone_node, create_node
 
 if TYPE_CHECKING:
     from gpuprov.core.outcome import Outcome
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from gpuprov.host.base import Host
     from gpuprov.shapes.node_order import NodeOrder
     from gpuprov.shapes.orders import CreateOrder, SeekOrder
+    from gpuprov.workflows.create_node import CloneOrder
 
 
 def serve_seek(order: SeekOrder, host: Host, reporter: Reporter) -> Sought:
@@ -50,22 +51,31 @@ def serve_seek(order: SeekOrder, host: Host, reporter: Reporter) -> Sought:
 def serve_create(order: CreateOrder, host: Host, reporter: Reporter) -> Created:
     """Make it; the answer has the nodes of the cluster on this host, for those of other hosts."""
     wanted = changed(_order_of(order), secret=base64.b64encode(order.secret).decode())
-    patience = Patience(wait_s=order.wait_s)
-
-    def find() -> Driver:
-        if order.engine:
-            return host.open(order.engine)
-        return engine_of_cluster(wanted.cluster, host.engines, reporter=reporter, creates=True)
-
-    def create(driver: Driver, host: Host) -> Outcome:
-        return create_node(driver, wanted, host, patience=patience, reporter=reporter)
-
-    done = act_on_engine(host, find, create)
-    driver = find()
+    driver, done = make_node(wanted, host, engine=order.engine, wait_s=order.wait_s, reporter=reporter)
     facts = driver.facts()
     here = [present_member(node) for node in observe_cluster(driver, wanted.cluster).nodes if node.complete]
     mine = WholeCluster().with_host(host.name, here, cpus=facts.cpus, memory_bytes=facts.memory_bytes)
     return Created(changed=done.changed, whole=mine)
+
+
+def make_node(
+    order: NodeOrder, host: Host, *, engine: str, wait_s: float | None, reporter: Reporter
+) -> tuple[Driver, Outcome]:
+    """Make it on the engine that has the cluster, or on the one that is said or the default one; returns that, too."""
+
+    def create(driver: Driver, host: Host) -> tuple[Driver, Outcome]:
+        return driver, create_node(driver, order, host, patience=Patience(wait_s=wait_s), reporter=reporter)
+
+    return act_on_cluster(host, engine, order.cluster, create, reporter=reporter, creates=True)
+
+
+def copy_node(order: CloneOrder, host: Host, *, engine: str, reporter: Reporter) -> Outcome:
+    """Copy a node of this host, on the engine that has it."""
+
+    def copy(driver: Driver, host: Host) -> Outcome:
+        return clone_node(driver, order, host, reporter=reporter)
+
+    return act_on_nodes(host, engine, [order.source], copy, reporter=reporter)
 
 
 def _order_of(order: SeekOrder) -> NodeOrder:

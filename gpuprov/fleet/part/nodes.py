@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from gpuprov.cluster.find_engine import engine_of_cluster, engine_of_nodes, warn_of_silence
-from gpuprov.cluster.retry_after_wait import act_on_engine
+from gpuprov.cluster.find_engine import engine_of_cluster, warn_of_silence
+from gpuprov.cluster.retry_after_wait import act_on_cluster, act_on_nodes
 from gpuprov.cluster.state import observe_cluster
 from gpuprov.cluster.whole import dump_whole, parse_whole, recorded_whole
 from gpuprov.core.errors import GpuprovError, UsageError
@@ -31,8 +31,6 @@ from gpuprov.workflows.remove_nodes import remove_nodes
 from gpuprov.workflows.start_stop import restore, snapshot, start_nodes, stop_nodes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from gpuprov.cluster.state import ClusterState
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver
@@ -97,8 +95,7 @@ def serve_tell(order: TellOrder, host: Host, reporter: Reporter) -> Changes:
             _record(driver, readings[name].state, order.whole)
             return Outcome(changed=renew_cluster(driver, name, readings[name], reporter=reporter))
 
-    find = partial(engine_of_cluster, name, host.engines, reporter=reporter)
-    return Changes(host=host.name, changed=act_on_engine(host, find, tell).changed)
+    return Changes(host=host.name, changed=act_on_cluster(host, "", name, tell, reporter=reporter).changed)
 
 
 def serve_nodes(order: NodesOrder, host: Host, reporter: Reporter) -> Changes:
@@ -109,10 +106,10 @@ def serve_nodes(order: NodesOrder, host: Host, reporter: Reporter) -> Changes:
         if order.whole:
             with host.lock(reporter):
                 _record(driver, observe_cluster(driver, order.cluster), order.whole)
-        return ACTIONS[order.act](order, driver, host, reporter)
+        return _act(order, driver, host, reporter)
 
-    find = partial(engine_of_nodes, names, host.engines, reporter=reporter, absent_too=True)
-    return Changes(host=host.name, changed=act_on_engine(host, find, change).changed)
+    done = act_on_nodes(host, order.engine, names, change, reporter=reporter)
+    return Changes(host=host.name, changed=done.changed)
 
 
 def _record(driver: Driver, state: ClusterState, whole: WholeCluster) -> None:
@@ -134,30 +131,12 @@ def _policy(order: HoldOrder | NodesOrder) -> JobsPolicy:
     return JobsPolicy(force=order.force, drain_s=order.drain_s)
 
 
-def _start(order: NodesOrder, driver: Driver, host: Host, reporter: Reporter) -> Outcome:
-    return start_nodes(driver, order.nodes, host, reporter=reporter)
-
-
-def _stop(order: NodesOrder, driver: Driver, host: Host, reporter: Reporter) -> Outcome:
-    return stop_nodes(driver, order.nodes, host, reporter=reporter, policy=_policy(order))
-
-
-def _rm(order: NodesOrder, driver: Driver, host: Host, reporter: Reporter) -> Outcome:
-    return remove_nodes(driver, order.nodes, host, reporter=reporter, policy=_policy(order))
-
-
-def _snapshot(order: NodesOrder, driver: Driver, host: Host, reporter: Reporter) -> Outcome:
-    return snapshot(driver, order.nodes[0], order.label, host, reporter=reporter, policy=_policy(order))
-
-
-def _restore(order: NodesOrder, driver: Driver, host: Host, reporter: Reporter) -> Outcome:
-    return restore(driver, order.nodes[0], order.label, host, reporter=reporter, policy=_policy(order))
-
-
-ACTIONS: Final[Mapping[str, Callable[[NodesOrder, Driver, Host, Reporter], Outcome]]] = {
-    "start": _start,
-    "stop": _stop,
-    "rm": _rm,
-    "snapshot": _snapshot,
-    "restore": _restore,
-}
+def _act(order: NodesOrder, driver: Driver, host: Host, reporter: Reporter) -> Outcome:
+    policy = _policy(order)
+    if order.act == "start":
+        return start_nodes(driver, order.nodes, host, reporter=reporter)
+    if order.act in ("stop", "rm"):
+        end = stop_nodes if order.act == "stop" else remove_nodes
+        return end(driver, order.nodes, host, reporter=reporter, policy=policy)
+    story = snapshot if order.act == "snapshot" else restore
+    return story(driver, order.nodes[0], order.label, host, reporter=reporter, policy=policy)

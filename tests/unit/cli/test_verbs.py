@@ -4,6 +4,7 @@ import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 import pytest
@@ -11,6 +12,9 @@ import pytest
 from gpuprov.cli.main import main
 from gpuprov.cli.root import root
 from gpuprov.cli.verbs import VERBS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 ROOT = Path(__file__).parents[3]
 HEAVY = ("pylxd", "docker", "ansible", "ansible_runner", "pynvml", "numba", "requests", "yaml", "jinja2", "logging")
@@ -103,9 +107,25 @@ def test_verbs_that_only_show_load_neither_stories_that_change_nor_those_over_ho
     tmp_path: Path, verbs: str, never: tuple[str, ...]
 ) -> None:
     """They are typed all day: a tenth of a second of imports is seen."""
-    assert all(find_spec(f"gpuprov.{name}") for name in never)
-    argv = [sys.executable, "-c", BRIEF, verbs, *HEAVY[:-1], *(f"gpuprov.{name}" for name in never)]
-    environment = {"HOME": str(tmp_path), "PATH": "/usr/bin:/bin", "GPUPROV_SIMULATED_GPUS": "1"}
+    require_unloaded(tmp_path, verbs, *HEAVY[:-1], *own_modules(never))
+
+
+def test_verbs_that_change_nodes_of_this_machine_load_nothing_of_other_hosts(tmp_path: Path) -> None:
+    one = "start c000,stop c000,rm c000,snapshot c000 kept,restore c000 kept,clone c000 c001,create-node c000 --gpus 0"
+    over_hosts = ("hosted_cluster", "found_nodes", "nodes_work", "node_home", "node_there", "part.serve")
+    require_unloaded(tmp_path, one, *own_modules(f"fleet.{name}" for name in over_hosts))
+
+
+def own_modules(names: Iterable[str]) -> list[str]:
+    """Of gpuprov; they are there."""
+    found = [f"gpuprov.{name}" for name in names]
+    assert all(map(find_spec, found))
+    return found
+
+
+def require_unloaded(home: Path, verbs: str, *never: str) -> None:
+    argv = [sys.executable, "-c", BRIEF, verbs, *never]
+    environment = {"HOME": str(home), "PATH": "/usr/bin:/bin", "GPUPROV_SIMULATED_GPUS": "1"}
     done = subprocess.run(argv, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 

@@ -12,9 +12,11 @@ from gpuprov.cluster.between_hosts import look_between
 from gpuprov.cluster.state import observe_cluster
 from gpuprov.core.errors import EngineError, GpuprovError, HostNotReady, PartDone, TimedOut, Unreachable, UsageError
 from gpuprov.fleet.agree import HostsUpOrder
+from gpuprov.fleet.found_nodes import locate_nodes
 from gpuprov.fleet.hosted_cluster import find_spanning, get_host_of_node
 from gpuprov.fleet.hosts_down import down_over_hosts
 from gpuprov.fleet.hosts_up import look_and_plan_over_hosts, up_over_hosts
+from gpuprov.fleet.nodes_work import change_nodes_there
 from gpuprov.fleet.verify_hosts import verify_over_hosts
 from gpuprov.planes.across.leaving import SPARE_JOBS
 from gpuprov.shapes.base import changed
@@ -28,8 +30,8 @@ from gpuprov.shapes.cluster_spec import (
     OverlaySpec,
     PlacementSpec,
 )
+from gpuprov.shapes.orders import NodesOrder
 from gpuprov.spec.draft import CHOOSABLE, Draft
-from gpuprov.stories.change_nodes import NodesChange, change_nodes_there, locate_nodes
 from gpuprov.workflows.remove_nodes import remove_nodes
 from tests.fakes.faults import Killed
 from tests.fakes.hosts_in_worlds import SINCE, HostsInWorlds, keep_keys_below
@@ -453,7 +455,7 @@ def test_nodes_of_which_ctrl_c_ended_the_removal_take_jobs_again(lab: Controller
 
     lab.hosts.work = interrupted  # type: ignore[method-assign]
     with pytest.raises(KeyboardInterrupt):
-        change_nodes_there(found, NodesChange(verb="rm", policy=SPARE_JOBS), lab.hosts, reporter=lab.reporter)
+        change_nodes_there(found, NodesOrder(act="rm", nodes=("c003",)), lab.hosts, reporter=lab.reporter)
     assert asked[-2:] == [("hoff", "hold"), ("hoff", "release")]
     lab.hosts.work = honest  # type: ignore[method-assign]
     assert {row.work for row in lab.find().rows} == {"idle"}
@@ -552,9 +554,9 @@ def test_nodes_take_jobs_again_where_nobody_heard_that_they_were_held(
     spoil_hold(lab, spoil)
     with pytest.raises(kind):
         lab.up(2)
-    found, change = locate_nodes(["c003"], lab.hosts.machines, lab.hosts), NodesChange(verb="stop", policy=SPARE_JOBS)
+    found, order = locate_nodes(["c003"], lab.hosts.machines, lab.hosts), NodesOrder(act="stop", nodes=("c003",))
     with pytest.raises(kind):
-        change_nodes_there(found, change, lab.hosts, reporter=lab.reporter)
+        change_nodes_there(found, order, lab.hosts, reporter=lab.reporter)
     assert held == [("c002", "c003"), ("c003",)]
     assert verbs_of(lab, "hoff")[-3:] == ["find", "hold", "release"]
     assert lab.hosts.worlds["hoff"].slurm.drains == {}

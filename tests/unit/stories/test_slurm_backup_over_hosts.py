@@ -9,17 +9,19 @@ import pytest
 from gpuprov.core.errors import UsageError
 from gpuprov.fleet.agree import HostsUpOrder
 from gpuprov.fleet.desk import reach_desk
+from gpuprov.fleet.found_nodes import locate_nodes
 from gpuprov.fleet.hosted_cluster import find_spanning, head_of, host_of_head
 from gpuprov.fleet.hosts_down import down_over_hosts
 from gpuprov.fleet.hosts_up import up_over_hosts
 from gpuprov.fleet.lost_service import tell_lost_service
+from gpuprov.fleet.nodes_work import change_nodes_there
 from gpuprov.host.folders import FolderLook
 from gpuprov.planes.across.leaving import SPARE_JOBS
 from gpuprov.shapes.base import changed
 from gpuprov.shapes.cluster_spec import ClusterSpec, GpuSpec, HostSpec, NodesSpec, PlacementSpec, SlurmSpec
+from gpuprov.shapes.orders import NodesOrder
 from gpuprov.spec.draft import CHOOSABLE, Draft
 from gpuprov.spec.shared_folder import ACCOUNT_UID, KEPT
-from gpuprov.stories.change_nodes import NodesChange, change_nodes_there, locate_nodes
 from tests.fakes.hosts_in_worlds import HostsInWorlds, keep_keys_below
 from tests.fakes.slurm import FakeJob
 
@@ -27,9 +29,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from gpuprov.fleet.brought_up import BroughtUp
+    from gpuprov.fleet.done import Done
     from gpuprov.fleet.hosted_cluster import SpanningCluster
     from gpuprov.shapes.orders import Act
-    from gpuprov.stories.change_nodes import NodesChanged
     from tests.conftest import Recording
 
 NAMES = ("hoff", "hinton")
@@ -71,9 +73,9 @@ class Lab:
         assert found is not None
         return found
 
-    def change(self, verb: Act, *names: str) -> NodesChanged:
+    def change(self, verb: Act, *names: str) -> Done:
         found = locate_nodes(names, self.hosts.machines, self.hosts)
-        return change_nodes_there(found, NodesChange(verb=verb, policy=SPARE_JOBS), self.hosts, reporter=self.reporter)
+        return change_nodes_there(found, NodesOrder(act=verb, nodes=names), self.hosts, reporter=self.reporter)
 
     def kept(self) -> list[str]:
         nodes = {name: node for world in self.hosts.worlds.values() for name, node in world.engine.nodes.items()}
