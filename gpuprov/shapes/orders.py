@@ -342,17 +342,6 @@ class ShareOrder(ClusterOrder, frozen=True, kw_only=True):
             raise ValueError(f"`take` with {len(self.marks)} marks")
 
 
-class RunOrder(Order, frozen=True, kw_only=True):
-    """A command in a running node, with the limits of every command in a node."""
-
-    verb: ClassVar[str] = "run"
-    node: Word
-    engine: Word
-    argv: Texts
-    environment: Mapping[str, str] = {}
-    stdin: bytes = b""
-
-
 class ClusterNodesOrder(ClusterOrder, frozen=True, kw_only=True):
     """What an engine has of a cluster."""
 

@@ -12,7 +12,6 @@ from gpuprov.core.errors import UsageError
 from gpuprov.core.excerpt import excerpt
 from gpuprov.core.names import check_cluster_name
 from gpuprov.fleet.part import clusters, create, nodes
-from gpuprov.fleet.part.ansible import serve_run
 from gpuprov.fleet.part.host_look import survey_host
 from gpuprov.fleet.part.ready import serve_ready
 from gpuprov.fleet.questions.gpus import GPUS
@@ -117,7 +116,6 @@ _SERVED: Final[Mapping[type[Order], Serve]] = {
     orders.NodesOrder: nodes.serve_nodes,
     orders.TellOrder: nodes.serve_tell,
     orders.ShareOrder: _share,
-    orders.RunOrder: serve_run,
     orders.ClusterNodesOrder: _nodes,
     orders.NodeRunOrder: _run,
 }
