@@ -39,7 +39,7 @@ def command(session: Session, cluster: str, engine: str | None) -> int:
     from gpuprov.shapes.hardware import Hardware
     from gpuprov.shapes.orders import HardwareOrder
 
-    fleet = open_fleet(session, here_alone=engine is not None).of_cluster(cluster)
+    fleet = open_fleet(session, engine).of_cluster(cluster)
     told = fleet.ask(HARDWARE, HardwareOrder(cluster=cluster, engine=engine or ""))
     if fleet.name_here in told.failed:
         raise told.failed[fleet.name_here]

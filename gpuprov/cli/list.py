@@ -27,7 +27,7 @@ def command(session: Session, everything: bool, engine: str | None) -> int:  # n
     from gpuprov.shapes.nodes import Nodes
     from gpuprov.shapes.orders import ListOrder
 
-    fleet = open_fleet(session, here_alone=engine is not None)
+    fleet = open_fleet(session, engine)
     told = fleet.ask(NODES, ListOrder(everything=everything, engine=engine or ""))
     told.require_answer()
     rows = [row for nodes in told.answers.values() for row in nodes.nodes]
