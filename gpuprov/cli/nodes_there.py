@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpuprov.cli import spanning
+from gpuprov.cli.open_fleet import open_fleet
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -31,7 +32,7 @@ def change_there(session: Session, engine: str | None, names: Sequence[str], cha
     known = spanning.remembered_hosts()
     if engine is not None or not known:
         return None
-    here = spanning.nodes_here(session, names)
+    here = open_fleet(session).find_here(names)
     others = [name for name in names if name not in here]
     if not others:
         return None
@@ -72,7 +73,7 @@ def clone_there(session: Session, engine: str | None, order: CloneOrder) -> int 
     from gpuprov.stories.create_node import HostedOrder, clone_on_host
 
     known = spanning.remembered_hosts() if engine is None else {}
-    if not known or spanning.nodes_here(session, [order.source]):
+    if not known or open_fleet(session).find_here([order.source]):
         return None
     hosts = spanning.way_to_hosts(session)
     found = locate_nodes([order.source], known, hosts)

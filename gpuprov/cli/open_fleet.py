@@ -10,6 +10,7 @@ from gpuprov.cli import spanning
 if TYPE_CHECKING:
     from gpuprov.cli.session import Session
     from gpuprov.core.reporter import Reporter
+    from gpuprov.drivers.base import Driver
     from gpuprov.fleet.fleet import Fleet
 
 
@@ -33,3 +34,10 @@ def open_fleet(
         reporter=reporter or session.reporter,
         engine=engine or "",
     )
+
+
+def open_desk(session: Session, engine: str | None, cluster: str) -> Driver:
+    """The way to the nodes that take a cluster's jobs, here or on its hosts."""
+    from gpuprov.fleet.where import reach_desk
+
+    return reach_desk(open_fleet(session, engine), cluster)

@@ -5,7 +5,6 @@ The stories over hosts load much of gpuprov: they are imported only where hosts 
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Any, cast
 
 from gpuprov.core.errors import UsageError
@@ -193,42 +192,6 @@ def down(session: Session, seen: SpanningCluster, policy: JobsPolicy) -> int:
     done = down_over_hosts(seen, way_to_hosts(session), policy)
     text = "\n".join(done.outcome.changed) or "unchanged"
     return show_result(session, Changes(host=session.host.name, changed=done.outcome.changed), text, done.error, 0)
-
-
-def host_of_node(session: Session, node: str, engine: str | None) -> RemoteMachine | None:
-    """The host that was added and has a node; None where this host has it, or no hosts were added."""
-    known = remembered_hosts() if engine is None else {}
-    if not known:
-        return None
-    from gpuprov.fleet.hosted_cluster import get_host_of_node
-
-    return None if nodes_here(session, [node]) else get_host_of_node(node, known, way_to_hosts(session))[0]
-
-
-def run_on_host(session: Session, machine: RemoteMachine, words: Sequence[str]) -> int:
-    """Run a command of the gpuprov there, with this terminal's input and output; returns its exit status."""
-    from gpuprov.host.remote.install_paths import PROGRAM
-
-    said = {"--quiet": session.quiet, "--verbose": session.verbose, "--json": session.as_json}
-    flags = [flag for flag, given in said.items() if given]
-    terminal = sys.stdin.isatty() and sys.stdout.isatty() and not session.as_json
-    session.members.close()  # that may take hours
-    return way_to_hosts(session).attach(machine, [PROGRAM, *flags, *words], terminal=terminal)
-
-
-def run_where_it_is(session: Session, node: str, engine: str | None, words: Sequence[str]) -> int | None:
-    """Run a command of gpuprov on the host that has a node; None where this machine has it, or no hosts were added."""
-    machine = host_of_node(session, node, engine)
-    return None if machine is None else run_on_host(session, machine, words)
-
-
-def nodes_here(session: Session, names: Sequence[str]) -> set[str]:
-    """Those of the nodes that this machine has."""
-    from gpuprov.host.survey import survey
-
-    doors = [door for door in session.host.engines if door.installed()]
-    seen = survey(doors, lambda driver: {name for name in names if driver.find_node(name) is not None})
-    return {name for found in seen.answers.values() for name in found}
 
 
 def show_result(session: Session, document: Shown, text: str, error: GpuprovError | None, code: int) -> int:

@@ -12,7 +12,7 @@ from gpuprov.core.silence_limit import scaled_limit_s
 from gpuprov.fleet.questions.question import Answer, Asked, Question
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from gpuprov.core.reporter import Reporter
     from gpuprov.host.base import Host
@@ -84,6 +84,16 @@ class Fleet:
         from gpuprov.cluster.here_alone import is_here_alone
 
         return replace(self, others={}) if is_here_alone(self.here, name) else self
+
+    def find_here(self, names: Sequence[str]) -> set[str]:
+        """Those of the nodes that this machine has; all, as far as it matters, where this machine alone is meant."""
+        if not self.others:
+            return set(names)
+        from gpuprov.host.survey import survey
+
+        doors = [door for door in self.here.engines if door.installed()]
+        seen = survey(doors, lambda driver: {name for name in names if driver.find_node(name) is not None})
+        return {name for found in seen.answers.values() for name in found}
 
     def ask(self, question: Question[Asked, Answer], order: Asked) -> FleetAnswers[Answer]:
         """Ask all side by side. A machine without an engine that knows hosts does not answer what needs one."""
