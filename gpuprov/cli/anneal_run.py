@@ -10,7 +10,7 @@ import click
 
 from gpuprov.cli.anneal_files import files_options, read_files
 from gpuprov.cli.engine import cluster_option, engine_option, gpu_mode_option
-from gpuprov.cli.open_cluster import open_cluster
+from gpuprov.cli.open_fleet import open_desk
 from gpuprov.core.errors import UsageError
 from gpuprov.core.excerpt import LINE, excerpt
 
@@ -60,7 +60,7 @@ def _run_in_cluster(session: Session, given: dict[str, Any], out: Path) -> Annea
     from gpuprov.core.waiting import SystemClock
     from gpuprov.workflows.run_anneal import anneal_in_cluster
 
-    connect = cache(partial(open_cluster, session, given["engine"], given["cluster"]))
+    connect = cache(partial(open_desk, session, given["engine"], given["cluster"]))
     return anneal_in_cluster(
         connect, given["cluster"], read_files(given), nodes=given["nodes"], out=out, reporter=session.reporter,
         clock=SystemClock(),

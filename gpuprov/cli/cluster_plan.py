@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from gpuprov.cli.cluster_spec import cluster_order, spec_options
-from gpuprov.cli.failure import show_result
+from gpuprov.cli.show_result import show_result
 
 if TYPE_CHECKING:
     from gpuprov.cli.session import Session

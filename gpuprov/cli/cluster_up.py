@@ -9,8 +9,8 @@ import click
 
 from gpuprov.cli.agreement import agree_to_renew, asks_to_shrink
 from gpuprov.cli.cluster_spec import cluster_order, spec_options
-from gpuprov.cli.failure import show_result
 from gpuprov.cli.job_options import job_options
+from gpuprov.cli.show_result import show_result
 
 if TYPE_CHECKING:
     from gpuprov.cli.session import Session

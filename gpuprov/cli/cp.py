@@ -8,7 +8,6 @@ import click
 from click.shell_completion import CompletionItem
 
 from gpuprov.cli.engine import engine_option, show_outcome
-from gpuprov.cli.open_cluster import open_node
 from gpuprov.cli.parameters import complete_nodes
 
 if TYPE_CHECKING:
@@ -39,11 +38,13 @@ def command(session: Session, source: str, target: str, engine: str | None) -> N
 
     If TARGET is a folder, the copy is put into it. A file replaces a file; nothing else is replaced.
     """
+    from gpuprov.cli.open_fleet import open_fleet
     from gpuprov.cluster.copy_ends import parse_end, refuse_same_side
+    from gpuprov.fleet.where import reach_node
     from gpuprov.workflows.copy_files import copy_files
 
     ends = parse_end(source), parse_end(target)
     refuse_same_side(*ends)
     node = ends[0].node or ends[1].node or ""
-    driver = open_node(session, engine, node)
+    driver = reach_node(open_fleet(session, engine), node)
     show_outcome(session, copy_files(driver, *ends, reporter=session.reporter))

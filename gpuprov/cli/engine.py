@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from gpuprov.cli.failure import show_result
 from gpuprov.cli.parameters import checked_cluster
+from gpuprov.cli.show_result import show_result
 from gpuprov.shapes.choices import DEFAULT_CLUSTER, DEFAULT_ENGINE, ENGINES
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from gpuprov.drivers.base import Driver
     from gpuprov.host.base import Host
     from gpuprov.shapes.choices import Engine
+    from gpuprov.shapes.outcome import Changes
 
 Answer = TypeVar("Answer")
 WHERE_NONE_IS_SAID = f"{DEFAULT_ENGINE}, or incus if it is installed and LXD is not"
@@ -124,6 +125,11 @@ def ask_engines(session: Session, engine: str | None, question: Callable[[Driver
     seen.require_answer()
     warn_of_silence(seen.errors, session.reporter)
     return list(seen.answers.values())
+
+
+def show_changes(session: Session, changes: Changes) -> None:
+    """One line for each change, or `unchanged`."""
+    session.show(changes, "\n".join(changes.changed) or "unchanged")
 
 
 def show_outcome(session: Session, outcome: Outcome, error: GpuprovError | None = None) -> int:

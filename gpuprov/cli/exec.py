@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gpuprov.cli import spanning
-from gpuprov.cli.engine import engine_option, open_engine_of_nodes
+from gpuprov.cli.engine import engine_option
+from gpuprov.cli.enter import enter
 from gpuprov.cli.node_command import NodeCommand
 from gpuprov.cli.parameters import given_command, node_argument
 
@@ -27,7 +27,5 @@ def command(session: Session, node: str, engine: str | None, argv: tuple[str, ..
     wanted = given_command(argv)
     if not wanted:
         raise click.UsageError("no command given after --")
-    status = spanning.run_where_it_is(session, node, engine, ["exec", node, "--", *wanted])
-    if status is not None:
-        return status
-    return run_in_node(open_engine_of_nodes(session, engine, node), node, wanted)
+    words = ["exec", node, "--", *wanted]
+    return enter(session, node, engine, words, lambda driver: run_in_node(driver, node, wanted))

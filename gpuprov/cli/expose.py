@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gpuprov.cli import spanning
-from gpuprov.cli.engine import change_nodes, engine_option
+from gpuprov.cli.engine import engine_option, show_changes
 from gpuprov.cli.parameters import node_argument
 
 if TYPE_CHECKING:
@@ -25,23 +24,22 @@ if TYPE_CHECKING:
 @click.pass_obj
 def command(
     session: Session, node: str, node_port: int, port: int | None, listen: str | None, engine: str | None
-) -> int:
+) -> None:
     """Forward a port of the host to a port of a node, until `unexpose` or until the node is removed.
 
     The host is the one that has the node. The port can be reached from the host itself, and with `--listen 0.0.0.0`
     from every machine that reaches the host.
     """
+    from gpuprov.cli.open_fleet import open_fleet
+    from gpuprov.fleet.part.ports import serve_expose
+    from gpuprov.fleet.where import change_on_host_of
     from gpuprov.shapes.node import LOCALLY, Exposure
-    from gpuprov.workflows.expose import expose
+    from gpuprov.shapes.orders import ExposeOrder
+    from gpuprov.workflows.expose import check_exposure
 
-    more = [*(("--port", str(port)) if port is not None else ()), *(("--listen", listen) if listen is not None else ())]
-    status = spanning.run_where_it_is(session, node, engine, ["expose", *more, "--", node, str(node_port)])
-    if status is not None:
-        return status
     exposure = Exposure(
         host_port=node_port if port is None else port, node_port=node_port, listen=LOCALLY if listen is None else listen
     )
-    change_nodes(
-        session, engine, [node], lambda driver, host: expose(driver, node, exposure, host, reporter=session.reporter)
-    )
-    return 0
+    check_exposure(exposure)
+    order = ExposeOrder(node=node, engine=engine or "", exposure=exposure)
+    show_changes(session, change_on_host_of(open_fleet(session, engine), serve_expose, order))

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final, cast
 import click
 
 from gpuprov.cli.engine import gpu_mode_option
-from gpuprov.cli.failure import show_result
 from gpuprov.cli.parameters import seconds_up_to
+from gpuprov.cli.show_result import show_result
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,7 +8,7 @@ import click
 
 from gpuprov.cli.engine import cluster_option, engine_option
 from gpuprov.cli.grid_project import get_project, project_argument
-from gpuprov.cli.open_cluster import open_cluster
+from gpuprov.cli.open_fleet import open_desk
 
 if TYPE_CHECKING:
     from gpuprov.cli.session import Session
@@ -26,6 +26,6 @@ def command(session: Session, project: str, cluster: str, engine: str | None) ->
     from gpuprov.workflows.grids import cancel_grid
 
     folder = get_project(project)
-    jobs = cancel_grid(open_cluster(session, engine, cluster), cluster, folder)
+    jobs = cancel_grid(open_desk(session, engine, cluster), cluster, folder)
     text = render_jobs(jobs, colour=session.colour) if jobs else f"no run of {folder.name} is waiting or running"
     session.show(Jobs(host=session.host.name, cluster=cluster, jobs=jobs), text)

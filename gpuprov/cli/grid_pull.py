@@ -8,7 +8,7 @@ import click
 
 from gpuprov.cli.engine import cluster_option, engine_option
 from gpuprov.cli.grid_project import get_project, project_argument
-from gpuprov.cli.open_cluster import open_cluster
+from gpuprov.cli.open_fleet import open_desk
 
 if TYPE_CHECKING:
     from gpuprov.cli.session import Session
@@ -28,7 +28,7 @@ def command(session: Session, project: str, cluster: str, engine: str | None) ->
     from gpuprov.workflows.grids import pull_grid
 
     folder = get_project(project)
-    driver = open_cluster(session, engine, cluster)
+    driver = open_desk(session, engine, cluster)
     pulled = pull_grid(driver, cluster, folder, reporter=session.reporter)
     before = f"; {pulled.here} were there before" if pulled.here else ""
     text = f"copied {len(pulled.runs)} runs to {pulled.folder}: {pulled.files} files, {pulled.bytes} bytes{before}"

@@ -8,7 +8,7 @@ import click
 
 from gpuprov.cli.engine import cluster_option, engine_option
 from gpuprov.cli.grid_project import get_project, project_argument
-from gpuprov.cli.open_cluster import open_cluster
+from gpuprov.cli.open_fleet import open_desk
 
 if TYPE_CHECKING:
     from gpuprov.cli.session import Session
@@ -32,7 +32,7 @@ def command(session: Session, project: str, html: str | None, cluster: str, engi
 
     folder = get_project(project)
     file = None if html is None else ReportFile(html, option="--html")
-    driver = open_cluster(session, engine, cluster)
+    driver = open_desk(session, engine, cluster)
     table = read_grid(driver, cluster, folder)
     if file is not None:
         series = read_grid_series(driver, cluster, folder)

@@ -9,7 +9,7 @@ import click
 
 from gpuprov.cli.engine import cluster_option, engine_option
 from gpuprov.cli.grid_project import get_project, project_argument
-from gpuprov.cli.open_cluster import open_cluster
+from gpuprov.cli.open_fleet import open_desk
 from gpuprov.cli.run_options import memory_option, parse_time_limit, retries_option, time_option
 from gpuprov.core.errors import UsageError
 
@@ -57,7 +57,7 @@ def command(session: Session, /, **given: Any) -> int:  # noqa: ANN401 - what cl
         gpus=given["gpus"],
         retries=given["retries"],
     )
-    connect = partial(open_cluster, session, given["engine"], cluster)
+    connect = partial(open_desk, session, given["engine"], cluster)
     submitted = run_grid(connect, cluster, given["project"], order, jobs, reporter=session.reporter)
     counted = _counted(submitted)
     if submitted.id is not None:

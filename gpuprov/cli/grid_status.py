@@ -9,7 +9,7 @@ import click
 
 from gpuprov.cli.engine import cluster_option, engine_option
 from gpuprov.cli.grid_project import get_project, project_argument
-from gpuprov.cli.open_cluster import open_cluster
+from gpuprov.cli.open_fleet import open_desk
 
 if TYPE_CHECKING:
     from gpuprov.cli.session import Session
@@ -30,6 +30,6 @@ def command(session: Session, project: str, cluster: str, engine: str | None) ->
     from gpuprov.workflows.grids import look_at_grid
 
     folder = get_project(project)
-    status = look_at_grid(partial(open_cluster, session, engine, cluster), cluster, folder)
+    status = look_at_grid(partial(open_desk, session, engine, cluster), cluster, folder)
     document = changed(status, host=session.host.name, cluster=cluster)
     session.show(document, render_status(status, colour=session.colour))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from gpuprov.cli.engine import cluster_option, engine_option
-from gpuprov.cli.open_cluster import open_cluster
+from gpuprov.cli.open_fleet import open_desk
 from gpuprov.cli.parameters import LONGEST_WAIT_S, seconds_up_to
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def command(session: Session, interval_s: float | None, cluster: str, engine: st
     from gpuprov.shapes.base import changed
     from gpuprov.workflows.jobs import all_jobs
 
-    driver = open_cluster(session, engine, cluster)
+    driver = open_desk(session, engine, cluster)
     if interval_s is not None:
         _watch(session, driver, cluster, interval_s)
         return

@@ -8,7 +8,7 @@ import click
 
 from gpuprov.cli.engine import cluster_option, engine_option
 from gpuprov.cli.job_ids import job_argument
-from gpuprov.cli.open_cluster import open_cluster
+from gpuprov.cli.open_fleet import open_desk
 
 if TYPE_CHECKING:
     from gpuprov.cli.session import Session
@@ -47,7 +47,7 @@ def command(session: Session, job: str, cluster: str, engine: str | None, *, fol
         else:
             session.show_part(piece.text)
 
-    driver = open_cluster(session, engine, cluster)
+    driver = open_desk(session, engine, cluster)
     read_job_log(driver, cluster, job, follow=follow, take=take, clock=SystemClock())
     if pieces:
         whole = changed(pieces[-1], start=pieces[0].start, text="".join(piece.text for piece in pieces))

@@ -8,7 +8,7 @@ import click
 
 from gpuprov.cli.engine import cluster_option, engine_option
 from gpuprov.cli.job_ids import jobs_argument
-from gpuprov.cli.open_cluster import open_cluster
+from gpuprov.cli.open_fleet import open_desk
 
 if TYPE_CHECKING:
     from gpuprov.cli.session import Session
@@ -24,7 +24,7 @@ def command(session: Session, ids: tuple[str, ...], cluster: str, engine: str | 
     from gpuprov.shapes.jobs import Jobs
     from gpuprov.workflows.jobs import remove_jobs
 
-    driver = open_cluster(session, engine, cluster)
+    driver = open_desk(session, engine, cluster)
     with session.reporter.phase("remove"):
         jobs = remove_jobs(driver, cluster, ids)
     document = Jobs(host=session.host.name, cluster=cluster, jobs=jobs)

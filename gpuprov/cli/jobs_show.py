@@ -8,7 +8,7 @@ import click
 
 from gpuprov.cli.engine import cluster_option, engine_option
 from gpuprov.cli.job_ids import jobs_argument
-from gpuprov.cli.open_cluster import open_cluster
+from gpuprov.cli.open_fleet import open_desk
 
 if TYPE_CHECKING:
     from gpuprov.cli.session import Session
@@ -25,5 +25,5 @@ def command(session: Session, ids: tuple[str, ...], cluster: str, engine: str | 
     from gpuprov.shapes.base import changed
     from gpuprov.workflows.jobs import show_jobs
 
-    shown = show_jobs(open_cluster(session, engine, cluster), cluster, ids)
+    shown = show_jobs(open_desk(session, engine, cluster), cluster, ids)
     session.show(changed(shown, host=session.host.name, cluster=cluster), render_shown(shown))

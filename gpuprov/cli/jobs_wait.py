@@ -8,7 +8,7 @@ import click
 
 from gpuprov.cli.engine import cluster_option, engine_option
 from gpuprov.cli.job_ids import jobs_argument
-from gpuprov.cli.open_cluster import open_cluster
+from gpuprov.cli.open_fleet import open_desk
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 @click.pass_obj
 def command(session: Session, ids: tuple[str, ...], cluster: str, engine: str | None) -> int:
     """Wait until jobs have ended, and show them; exits with 1 if not all are done. Ctrl-C ends only the wait."""
-    return show_ended(session, open_cluster(session, engine, cluster), cluster, ids)
+    return show_ended(session, open_desk(session, engine, cluster), cluster, ids)
 
 
 def show_ended(session: Session, driver: Driver, cluster: str, ids: Sequence[str]) -> int:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from gpuprov.cli.engine import engine_option
-from gpuprov.cli.failure import show_result
+from gpuprov.cli.show_result import show_result
 from gpuprov.cli.tables import render_table
 
 if TYPE_CHECKING:

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gpuprov.cli import spanning
-from gpuprov.cli.engine import engine_option, open_engine_of_nodes
+from gpuprov.cli.engine import engine_option
 from gpuprov.cli.parameters import node_argument
 
 if TYPE_CHECKING:
@@ -18,16 +17,12 @@ if TYPE_CHECKING:
 @node_argument()
 @engine_option
 @click.pass_obj
-def command(session: Session, node: str, engine: str | None) -> int:
+def command(session: Session, node: str, engine: str | None) -> None:
     """Show a node's console output, such as its boot messages."""
-    from gpuprov.cluster.find_node import get_node
-    from gpuprov.shapes.node import Logs
+    from gpuprov.cli.open_fleet import open_fleet
+    from gpuprov.fleet.questions.one_node import LOGS
+    from gpuprov.fleet.where import ask_host_of
+    from gpuprov.shapes.orders import LogsOrder
 
-    status = spanning.run_where_it_is(session, node, engine, ["logs", node])
-    if status is not None:
-        return status
-    driver = open_engine_of_nodes(session, engine, node)
-    get_node(driver, node)
-    log = driver.logs(node)
-    session.show(Logs(host=session.host.name, node=node, log=log), log)
-    return 0
+    told = ask_host_of(open_fleet(session, engine), LOGS, LogsOrder(node=node, engine=engine or ""))
+    session.show(told, told.log)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from gpuprov.shapes.lines import Request
 
 EXIT_INTERRUPTED = 130
-ASKED_OFTEN = ("cluster-nodes", "node-run", "run")
+ASKED_OFTEN = ("cluster-nodes", "node-run")
 
 
 @click.command(hidden=True)

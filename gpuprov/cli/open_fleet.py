@@ -5,12 +5,15 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from gpuprov.cli import spanning
-
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from gpuprov.cli.session import Session
     from gpuprov.core.reporter import Reporter
+    from gpuprov.drivers.base import Driver
     from gpuprov.fleet.fleet import Fleet
+    from gpuprov.host.remote.hosts import HostsBySsh
+    from gpuprov.host.remote.machine import RemoteMachine
 
 
 def open_fleet(
@@ -28,8 +31,30 @@ def open_fleet(
 
     return Fleet(
         here=session.host,
-        others={} if here_alone or engine else spanning.remembered_hosts(),
-        connect=partial(spanning.way_to_hosts, session, reporter),
+        others={} if here_alone or engine else remembered_hosts(),
+        connect=partial(way_to_hosts, session, reporter),
         reporter=reporter or session.reporter,
         engine=engine or "",
     )
+
+
+def remembered_hosts() -> Mapping[str, RemoteMachine]:
+    """Those that `host add` has remembered."""
+    from gpuprov.host.remote.inventory import read_machines
+    from gpuprov.host.remote.places import ensure_places
+
+    return read_machines(ensure_places().inventory)
+
+
+def way_to_hosts(session: Session, reporter: Reporter | None = None) -> HostsBySsh:
+    """By ssh; what hosts say of their progress, `reporter` is told, or else the session's."""
+    from gpuprov.host.remote.hosts import HostsBySsh
+
+    return HostsBySsh(members=session.members, reporter=reporter or session.reporter)
+
+
+def open_desk(session: Session, engine: str | None, cluster: str) -> Driver:
+    """The way to the nodes that take a cluster's jobs, here or on its hosts."""
+    from gpuprov.fleet.where import reach_desk
+
+    return reach_desk(open_fleet(session, engine), cluster)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from gpuprov.cli.engine import cluster_option, engine_option
-from gpuprov.cli.open_cluster import open_cluster
+from gpuprov.cli.open_fleet import open_desk
 from gpuprov.cli.tables import render_table
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def command(session: Session, cluster: str, engine: str | None) -> None:
     from gpuprov.shapes.programs import ProgramList
     from gpuprov.workflows.programs import list_programs
 
-    programs = list_programs(open_cluster(session, engine, cluster), cluster)
+    programs = list_programs(open_desk(session, engine, cluster), cluster)
     document = ProgramList(host=session.host.name, cluster=cluster, programs=programs)
     session.show(document, render_programs(programs, colour=session.colour))
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from gpuprov.cli.engine import cluster_option, engine_option
-from gpuprov.cli.open_cluster import open_cluster
+from gpuprov.cli.open_fleet import open_desk
 from gpuprov.cli.options import page_port_option
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def command(session: Session, port: int, cluster: str, engine: str | None) -> No
         sys.stdout.flush()
         session.reporter.note("until Ctrl-C")
 
-    driver = open_cluster(session, engine, cluster)
+    driver = open_desk(session, engine, cluster)
     serve_page(
         *(driver, get_run_page(driver, cluster), cluster, port, session.host),
         verb="gpuprov program page", ready=ready, reporter=session.reporter,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from gpuprov.cli.engine import cluster_option, engine_option
-from gpuprov.cli.open_cluster import open_cluster
+from gpuprov.cli.open_fleet import open_desk
 
 if TYPE_CHECKING:
     from gpuprov.cli.session import Session
@@ -23,6 +23,6 @@ def command(session: Session, program: str, cluster: str, engine: str | None) ->
     from gpuprov.shapes.programs import ProgramList
     from gpuprov.workflows.programs import remove_program
 
-    row = remove_program(open_cluster(session, engine, cluster), cluster, program)
+    row = remove_program(open_desk(session, engine, cluster), cluster, program)
     document = ProgramList(host=session.host.name, cluster=cluster, programs=(row,))
     session.show(document, f"removed: {row.name} {row.version}, {row.hash}")

@@ -10,7 +10,7 @@ import click
 
 from gpuprov.cli.engine import cluster_option, engine_option
 from gpuprov.cli.grid_project import get_project
-from gpuprov.cli.open_cluster import open_cluster
+from gpuprov.cli.open_fleet import open_desk
 from gpuprov.cli.program_options import check_data, data_option, setting_option
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def command(session: Session, /, **given: Any) -> int:  # noqa: ANN401 - what cl
     if cluster is None:
         job, result = None, run_program_here(order, gpus=find_gpus(session.host), reporter=session.reporter)
     else:
-        connect = partial(open_cluster, session, given["engine"], cluster)
+        connect = partial(open_desk, session, given["engine"], cluster)
         job, result = run_program(connect, cluster, order, reporter=session.reporter, clock=SystemClock())
     if result.simulated:
         session.reporter.warn("SIMULATED: workers had simulated GPUs, or none")

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gpuprov.cli import spanning
-from gpuprov.cli.engine import engine_option, open_engine_of_nodes
+from gpuprov.cli.engine import engine_option
+from gpuprov.cli.enter import enter
 from gpuprov.cli.parameters import node_argument
 
 if TYPE_CHECKING:
@@ -22,7 +22,5 @@ def command(session: Session, node: str, engine: str | None) -> int:
     """Open root's login shell in a node."""
     from gpuprov.workflows.enter_node import run_in_node
 
-    status = spanning.run_where_it_is(session, node, engine, ["shell", node])
-    if status is not None:
-        return status
-    return run_in_node(open_engine_of_nodes(session, engine, node), node, ("bash", "--login"))
+    shell = ("bash", "--login")
+    return enter(session, node, engine, ["shell", node], lambda driver: run_in_node(driver, node, shell))

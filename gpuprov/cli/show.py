@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gpuprov.cli import spanning
-from gpuprov.cli.engine import engine_option, open_engine_of_nodes
+from gpuprov.cli.engine import engine_option
 from gpuprov.cli.parameters import node_argument
 
 if TYPE_CHECKING:
@@ -18,16 +17,15 @@ if TYPE_CHECKING:
 @node_argument()
 @engine_option
 @click.pass_obj
-def command(session: Session, node: str, engine: str | None) -> int:
+def command(session: Session, node: str, engine: str | None) -> None:
     """Show all details of a node: labels, addresses, devices, mounts, ports, snapshots."""
-    from gpuprov.cluster.find_node import get_node
-    from gpuprov.shapes.base import of_object
-    from gpuprov.shapes.node import Node, ShownNode
+    from gpuprov.cli.open_fleet import open_fleet
+    from gpuprov.fleet.questions.one_node import SHOW
+    from gpuprov.fleet.where import ask_host_of
+    from gpuprov.shapes.orders import ShowOrder
 
-    status = spanning.run_where_it_is(session, node, engine, ["show", node])
-    if status is not None:
-        return status
-    state = get_node(open_engine_of_nodes(session, engine, node), node)
+    shown = ask_host_of(open_fleet(session, engine), SHOW, ShowOrder(node=node, engine=engine or ""))
+    state = shown.node
     lines = [f"{state.name}  {state.status}{'  privileged' if state.privileged else ''}"]
     lines.append(f"  limits    {state.limits.words}")
     lines += [f"  address   {interface} {address}" for interface, address in sorted(state.addresses.items())]
@@ -36,5 +34,4 @@ def command(session: Session, node: str, engine: str | None) -> int:
     lines += [f"  port      {port.listen}:{port.host_port} to {port.node_port}" for port in state.exposed]
     lines += [f"  snapshot  {name}" for name in state.snapshots]
     lines += [f"  label     {key}={value}" for key, value in sorted(state.labels.items())]
-    session.show(Node(host=session.host.name, node=of_object(ShownNode, state)), "\n".join(lines))
-    return 0
+    session.show(shown, "\n".join(lines))

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gpuprov.cli import spanning
-from gpuprov.cli.engine import engine_option, open_engine_of_nodes
+from gpuprov.cli.engine import engine_option
+from gpuprov.cli.enter import enter
 from gpuprov.cli.node_command import NodeCommand
 from gpuprov.cli.parameters import given_command, node_argument
 
@@ -28,7 +28,5 @@ def command(session: Session, node: str, engine: str | None, argv: tuple[str, ..
     from gpuprov.workflows.enter_node import ssh_to_node
 
     wanted = given_command(argv)
-    status = spanning.run_where_it_is(session, node, engine, ["ssh", node, *(("--", *wanted) if wanted else ())])
-    if status is not None:
-        return status
-    return ssh_to_node(open_engine_of_nodes(session, engine, node), node, wanted)
+    words = ["ssh", node, *(("--", *wanted) if wanted else ())]
+    return enter(session, node, engine, words, lambda driver: ssh_to_node(driver, node, wanted))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from gpuprov.cli.engine import cluster_option, engine_option
-from gpuprov.cli.open_cluster import open_cluster
+from gpuprov.cli.open_fleet import open_desk
 from gpuprov.cli.run_options import memory_option, parse_time_limit, retries_option, time_option
 from gpuprov.core.errors import UsageError
 from gpuprov.core.excerpt import excerpt
@@ -86,7 +86,7 @@ def command(context: click.Context, /, **given: Any) -> int:  # noqa: ANN401 - w
             fix="add --wait, or omit --on-interrupt",
         )
 
-    connect = cache(partial(open_cluster, session, given["engine"], cluster))
+    connect = cache(partial(open_desk, session, given["engine"], cluster))
     host, home = session.host, home_folder()
     submitted = submit_jobs(connect, cluster, order, project, host=host, home=home, reporter=session.reporter)
     if given["wait"]:

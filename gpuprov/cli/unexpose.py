@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gpuprov.cli import spanning
-from gpuprov.cli.engine import change_nodes, engine_option
+from gpuprov.cli.engine import engine_option, show_changes
 from gpuprov.cli.parameters import node_argument
 
 if TYPE_CHECKING:
@@ -19,12 +18,12 @@ if TYPE_CHECKING:
 @click.argument("port", type=int)
 @engine_option
 @click.pass_obj
-def command(session: Session, node: str, port: int, engine: str | None) -> int:
+def command(session: Session, node: str, port: int, engine: str | None) -> None:
     """Stop forwarding a port of the host to a node."""
-    from gpuprov.workflows.expose import unexpose
+    from gpuprov.cli.open_fleet import open_fleet
+    from gpuprov.fleet.part.ports import serve_unexpose
+    from gpuprov.fleet.where import change_on_host_of
+    from gpuprov.shapes.orders import UnexposeOrder
 
-    status = spanning.run_where_it_is(session, node, engine, ["unexpose", "--", node, str(port)])
-    if status is not None:
-        return status
-    change_nodes(session, engine, [node], lambda driver, _host: unexpose(driver, node, port, reporter=session.reporter))
-    return 0
+    order = UnexposeOrder(node=node, engine=engine or "", host_port=port)
+    show_changes(session, change_on_host_of(open_fleet(session, engine), serve_unexpose, order))

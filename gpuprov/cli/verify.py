@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gpuprov.cli.engine import cluster_option, engine_option
-from gpuprov.cli.failure import show_result
 from gpuprov.cli.parameters import complete_nodes, seconds_up_to
+from gpuprov.cli.show_result import show_result
 from gpuprov.core.errors import HostNotReady, UsageError
 from gpuprov.core.names import expand_names
 
@@ -53,8 +53,7 @@ LONGEST_WORK_S = 3600.0
 def command(session: Session, /, **wanted: Any) -> int:  # noqa: ANN401 - click's options
     """Verify that nodes work: devices, NVML, kernels, networks, batch system. Exits with 1 if a check fails."""
     from gpuprov.cli.changes import tell_changes
-    from gpuprov.cli.open_fleet import open_fleet
-    from gpuprov.cli.spanning import way_to_hosts
+    from gpuprov.cli.open_fleet import open_fleet, way_to_hosts
     from gpuprov.core.reporter import Silent
     from gpuprov.core.rounds import every
     from gpuprov.core.waiting import SystemClock

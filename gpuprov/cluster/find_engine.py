@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from gpuprov.core.errors import GpuprovError
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver, NodeState
+    from gpuprov.host.base import Host
     from gpuprov.host.survey import EngineDoor, Survey
 
     Words = tuple[str, str]  # what an engine has, ours and foreign; empty where it has nothing
@@ -54,6 +55,15 @@ def engine_of_nodes(
     if not absent_too and not any(node.name in names for _, there in listed.values() for node in there):
         raise absent_node(names[0], [listed[engine] for engine in ENGINES if engine in listed])
     return chosen
+
+
+def open_engine_of_node(name: str, engine: str, host: Host, *, reporter: Reporter) -> Driver:
+    """The engine of that name, or where that is empty, the one that has the node.
+
+    Raises:
+        UsageError: As `engine_of_nodes` says.
+    """
+    return host.open(engine) if engine else engine_of_nodes([name], host.engines, reporter=reporter)
 
 
 def engine_of_cluster(name: str, doors: Sequence[EngineDoor], *, reporter: Reporter, creates: bool = False) -> Driver:

@@ -1,4 +1,4 @@
-"""Nodes of another host, reached through the gpuprov there: what jobs and `cp` need of a driver, and how it is served.
+"""Nodes of another host, through the gpuprov there: what jobs, `cp` and Ansible need of a driver, and how it is served.
 
 It asks and runs, and puts files into nodes or takes some out. It makes nothing: that is each host's own matter.
 """
@@ -6,14 +6,17 @@ It asks and runs, and puts files into nodes or takes some out. It makes nothing:
 from __future__ import annotations
 
 import zlib
-from typing import TYPE_CHECKING, cast
+from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Final, cast
 
 from gpuprov.cluster.state import observe_cluster
-from gpuprov.drivers.base import MOST_FILE_BYTES, READ_S, ExecResult, NodeState
+from gpuprov.drivers.base import MOST_FILE_BYTES, READ_S, ExecResult, File, NodeState
 from gpuprov.drivers.calls import MOST_OUTPUT_BYTES, Call, Output
 from gpuprov.drivers.networks import NetworkState
-from gpuprov.drivers.node_files import read_in_node
-from gpuprov.drivers.node_trees import look_in_node
+from gpuprov.drivers.node_files import PIECE_BYTES, read_in_pieces, write_whole
+from gpuprov.drivers.node_trees import ITEM, WHOLE, look_in_node
+from gpuprov.drivers.tars import pack
 from gpuprov.host.remote.answers import read_answer, strictly
 from gpuprov.host.remote.ask import MemberRequest
 from gpuprov.host.remote.install_paths import PROGRAM
@@ -34,6 +37,8 @@ if TYPE_CHECKING:
     from gpuprov.shapes.base import Told
     from gpuprov.shapes.choices import Engine
     from gpuprov.shapes.orders import Order
+
+_PASSED: Final = 131072  # bytes of a large file at once
 
 
 def tell_nodes(driver: Driver, cluster: str, host: str) -> ClusterNodes:
@@ -82,28 +87,22 @@ def unpack_bytes(packed: bytes) -> bytes:
 
 
 class NodesElsewhere:
-    """A cluster's nodes on one other host, as far as verbs on jobs and `cp` need them.
+    """A cluster's nodes on one other host, as far as verbs on jobs, `cp` and Ansible need them.
+
+    The host is asked when something is wanted of it; which nodes there are, it is asked once.
 
     Args:
         hosts: The way to it.
         machine: The host.
         cluster: Name of the cluster.
         engine: Which has its nodes there.
-
-    Raises:
-        GpuprovError: The host does not tell.
     """
 
     nameserver = None
 
     def __init__(self, hosts: Hosts, machine: RemoteMachine, cluster: str, engine: str) -> None:
-        self._hosts, self._machine = hosts, machine
+        self._hosts, self._machine, self._cluster = hosts, machine, cluster
         self.host, self.name = machine.name, engine
-        found = read_answer(ClusterNodes, self._ask(ClusterNodesOrder(cluster=cluster, engine=engine)), self.host)
-        self.command = found.command
-        self.capabilities = frozenset(found.capabilities)
-        self._nodes = [_node(node, machine.name) for node in found.nodes]
-        self._networks = [NetworkState(name=one.name, managed=True, labels=one.labels) for one in found.networks]
 
     @classmethod
     def as_driver(cls, hosts: Hosts, machine: RemoteMachine, cluster: str, engine: str) -> Driver:
@@ -113,17 +112,27 @@ class NodesElsewhere:
     def disk(self) -> None:
         """Its own host tells of it."""
 
+    @property
+    def command(self) -> str:
+        """The engine's own command there."""
+        return self._found.command
+
+    @property
+    def capabilities(self) -> frozenset[str]:
+        """What the engine there can do."""
+        return frozenset(self._found.capabilities)
+
     def list_nodes(self) -> list[NodeState]:
-        """Those of the cluster, as they were at the beginning."""
-        return self._nodes
+        """Those of the cluster, as they were when they were asked for first."""
+        return [_node(node, self.host) for node in self._found.nodes]
 
     def find_node(self, name: str) -> NodeState | None:
         """One of these."""
-        return next((node for node in self._nodes if node.name == name), None)
+        return next((node for node in self.list_nodes() if node.name == name), None)
 
     def list_networks(self) -> list[NetworkState]:
         """The same of its networks."""
-        return self._networks
+        return [NetworkState(name=one.name, managed=True, labels=one.labels) for one in self._found.networks]
 
     def run(
         self,
@@ -141,7 +150,16 @@ class NodesElsewhere:
 
     def pull(self, name: str, path: str, *, most_bytes: int = MOST_FILE_BYTES, timeout_s: float = READ_S) -> bytes:
         """Read a regular file of a running node."""
-        return read_in_node(self._within(name), name, path, most_bytes=most_bytes, timeout_s=timeout_s)
+        return read_in_pieces(self._within(name), name, path, most_bytes=most_bytes, timeout_s=timeout_s)
+
+    def push(self, name: str, files: Sequence[File]) -> None:
+        """Write files into a running node; each is whole, or it is not there."""
+        for file in files:
+            if len(file.content) <= PIECE_BYTES:
+                write_whole(self._within(name), name, file)
+                continue
+            tar = pack([replace(file, path=f"/{ITEM}"), File(path=f"/{WHOLE}", content=b"")])
+            self.write_tree(name, file.path, (tar[at : at + _PASSED] for at in range(0, len(tar), _PASSED)))
 
     def look(self, name: str, path: str) -> PathKind:
         """What stands at a path."""
@@ -167,6 +185,11 @@ class NodesElsewhere:
         variables = [f"{key}={value}" for key, value in environment.items()]
         wanted = ["env", *variables, *argv] if variables else list(argv)
         return self._hosts.argv(self._machine, [PROGRAM, "exec", "--engine", self.name, name, "--", *wanted])
+
+    @cached_property
+    def _found(self) -> ClusterNodes:
+        order = ClusterNodesOrder(cluster=self._cluster, engine=self.name)
+        return read_answer(ClusterNodes, self._ask(order), self.host)
 
     def _within(self, name: str) -> Execute:
         return lambda call: self._run(name, call)

@@ -1,4 +1,4 @@
-"""The way Ansible's connection plugin takes into a node: a driver, seen as a transport."""
+"""The way Ansible's connection plugin takes into a node, here or on another host: a driver, seen as a transport."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from gpuprov.drivers.base import File
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from gpuprov.drivers.base import Driver
     from gpuprov.provision.transport import Transport
@@ -20,10 +20,15 @@ LOOK_S = 20.0
 
 
 class DriverTransport:
-    """Runs commands and moves files by a driver."""
+    """Runs commands and moves files by a driver.
 
-    def __init__(self, driver: Driver) -> None:
-        self._driver = driver
+    Args:
+        driver: Of this machine, or of another host.
+        close: Lets go of what is kept of the way to that.
+    """
+
+    def __init__(self, driver: Driver, close: Callable[[], object] = lambda: None) -> None:
+        self._driver, self._close = driver, close
 
     def run(self, node: str, argv: list[str], environment: Mapping[str, str], stdin: bytes) -> tuple[int, bytes, bytes]:
         """Run a command as root in a running node."""
@@ -43,7 +48,8 @@ class DriverTransport:
         return self._driver.pull(node, path, most_bytes=MOST_FETCHED_BYTES, timeout_s=FETCH_S)
 
     def close(self) -> None:
-        """Nothing is kept."""
+        """Let go of what is kept for the next question, of which there may be more."""
+        self._close()
 
 
 def open_transport(engine: str) -> Transport:
@@ -51,3 +57,22 @@ def open_transport(engine: str) -> Transport:
     from gpuprov.drivers.registry import open_driver
 
     return DriverTransport(open_driver(engine))
+
+
+def open_transport_to(host: str, engine: str) -> Transport:
+    """For nodes of a host that `host add` has remembered.
+
+    Raises:
+        UsageError: There is no such host.
+    """
+    from gpuprov.cluster.nodes_elsewhere import NodesElsewhere
+    from gpuprov.core.reporter import Silent
+    from gpuprov.host.remote.hosts import HostsBySsh
+    from gpuprov.host.remote.inventory import get_machine
+    from gpuprov.host.remote.members import MemberProcesses
+    from gpuprov.host.remote.places import ensure_places
+
+    places = ensure_places()
+    hosts = HostsBySsh(members=MemberProcesses(places), reporter=Silent())
+    machine = get_machine(places.inventory, host)
+    return DriverTransport(NodesElsewhere.as_driver(hosts, machine, "", engine), hosts.close)

@@ -8,7 +8,11 @@ at it and the reading, so there the engine's functions serve, after a look.
 
 from __future__ import annotations
 
+import base64
 import posixpath
+import shlex
+import time
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gpuprov.core.errors import EngineError, TimedOut
@@ -34,6 +38,12 @@ if [ -f "$1" ]; then exec head -c "$2" -- "$1"; fi
 [ -e "$1" ] || [ -L "$1" ] || exit {_ABSENT}
 exit {_ODD}
 """
+PIECE_BYTES = 2_000_000  # of a file at once, where another host passes it on
+_READ_PIECE = f"""
+if [ -f "$1" ]; then : <"$1" && tail -c "+$3" -- "$1" | head -c "$2" | base64 -w 0; exit; fi
+[ -e "$1" ] || [ -L "$1" ] || exit {_ABSENT}
+exit {_ODD}
+"""
 _WRITE = ("tar", "--extract", "--file=-", "--directory=/", "--preserve-permissions", "--numeric-owner")
 _WRITE_S = 30.0
 _BYTES_PER_S = 1_000_000  # the least that a write is given time for
@@ -51,10 +61,34 @@ def read_in_node(execute: Execute, node: str, path: str, *, most_bytes: int, tim
         Unreadable: It is absent, is not a regular file, is larger than `most_bytes`, or did not come in time.
     """
     argv = ["sh", "-c", _READ, "sh", path, str(most_bytes + 1)]
+    call = Call(argv=argv, cwd="/", timeout_s=timeout_s, most_bytes=most_bytes + _MARGIN_BYTES)
+    return within(node, path, _read(execute, node, path, call), most_bytes)
+
+
+def read_in_pieces(execute: Execute, node: str, path: str, *, most_bytes: int, timeout_s: float) -> bytes:
+    """The same by a way that passes on no more than some megabytes of text at once."""
+    content, until_s = bytearray(), time.monotonic() + timeout_s
+    while len(content) <= most_bytes:
+        asked = min(PIECE_BYTES, most_bytes + 1 - len(content))
+        argv = ["sh", "-c", _READ_PIECE, "sh", path, str(asked), str(len(content) + 1)]
+        call = Call(argv=argv, cwd="/", timeout_s=max(1.0, until_s - time.monotonic()))
+        try:
+            piece = base64.b64decode(_read(execute, node, path, call), validate=True)
+        except ValueError as error:
+            raise unreadable(node, path, "what the node gave is no base64") from error
+        content += piece
+        if len(piece) < asked:
+            break
+    return within(node, path, bytes(content), most_bytes)
+
+
+def _read(execute: Execute, node: str, path: str, call: Call) -> bytes:
     try:
-        output = execute(Call(argv=argv, cwd="/", timeout_s=timeout_s, most_bytes=most_bytes + _MARGIN_BYTES))
+        output = execute(call)
     except TimedOut as error:
-        evidence = f"no answer within {timeout_s:.0f} s; a hostile node may have replaced the file, or its programs"
+        evidence = (
+            f"no answer within {call.timeout_s or 0:.0f} s; a hostile node may have replaced the file, or its programs"
+        )
         raise unreadable(node, path, evidence) from error
     if output.exit_code == _ABSENT:
         raise absent(node, path)
@@ -64,7 +98,7 @@ def read_in_node(execute: Execute, node: str, path: str, *, most_bytes: int, tim
         said = output.text()
         evidence = (said.stderr or said.stdout)[-500:].strip() or f"exit status {output.exit_code}"
         raise unreadable(node, path, evidence)
-    return within(node, path, output.stdout, most_bytes)
+    return output.stdout
 
 
 def read_at_rest(look: Look, node: str, path: str, *, most_bytes: int) -> bytes:
@@ -114,6 +148,17 @@ def write_in_node(execute: Execute, node: str, files: Sequence[File], *, then: s
         said = output.text()
         evidence = (said.stderr or said.stdout)[-500:].strip() or f"exit status {output.exit_code}"
         raise EngineError(f"cannot write {paths} into {node}", evidence=evidence, fix=_inspect(node))
+
+
+def write_whole(execute: Execute, node: str, file: File) -> None:
+    """Write a file that has its name in the node once it is whole.
+
+    Raises:
+        EngineError: It could not be written.
+    """
+    part = f"{file.path}.gpuprov"
+    then = f"mv -fT -- {shlex.quote(part)} {shlex.quote(file.path)}"
+    write_in_node(execute, node, [replace(file, path=part)], then=then)
 
 
 def within(node: str, path: str, content: bytes, most_bytes: int) -> bytes:

@@ -1,4 +1,4 @@
-"""The way to one node of a cluster over hosts: the one that takes its jobs, or any other."""
+"""The way to the node that takes the jobs of a cluster over hosts."""
 
 from __future__ import annotations
 
@@ -7,18 +7,15 @@ from typing import TYPE_CHECKING
 from gpuprov.cluster.nodes_elsewhere import NodesElsewhere
 from gpuprov.core.errors import HostNotReady
 from gpuprov.core.names import name_cluster
-from gpuprov.fleet.hosted_cluster import get_host_of_node, head_of
+from gpuprov.fleet.hosted_cluster import head_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from gpuprov.drivers.base import Driver
     from gpuprov.fleet.hosted_cluster import SpanningCluster
     from gpuprov.host.remote.hosts import Hosts
-    from gpuprov.host.remote.machine import RemoteMachine
 
 
-def reach_desk(seen: SpanningCluster, hosts: Hosts) -> Driver:
+def desk_of(seen: SpanningCluster, hosts: Hosts) -> Driver:
     """The nodes on the host whose node takes the jobs of a cluster that spans hosts.
 
     Raises:
@@ -37,14 +34,3 @@ def reach_desk(seen: SpanningCluster, hosts: Hosts) -> Driver:
             fix=error.fix if error else name_cluster("gpuprov cluster up", seen.name),
         )
     return NodesElsewhere.as_driver(hosts, seen.machines[home], seen.name, seen.parts[home].engine)
-
-
-def reach_node(node: str, known: Mapping[str, RemoteMachine], hosts: Hosts) -> Driver:
-    """The nodes beside a node, on the host that has it.
-
-    Raises:
-        UsageError: No host that answers has it, or more than one.
-        GpuprovError: That host does not answer.
-    """
-    machine, row = get_host_of_node(node, known, hosts)
-    return NodesElsewhere.as_driver(hosts, machine, row.cluster, row.engine)

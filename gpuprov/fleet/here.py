@@ -1,4 +1,4 @@
-"""What a fleet means on this machine: the engine that was typed, or else the one that has what is meant."""
+"""Whether a cluster is on this machine, and on which of its engines: the one that was typed, or that has it."""
 
 from __future__ import annotations
 
@@ -11,6 +11,25 @@ if TYPE_CHECKING:
     from gpuprov.cluster.state import ClusterState
     from gpuprov.drivers.base import Driver
     from gpuprov.fleet.fleet import Fleet
+    from gpuprov.fleet.hosted_cluster import SpanningCluster
+
+
+def find_over_hosts(fleet: Fleet, name: str, *, disks: bool = False) -> SpanningCluster | None:
+    """The cluster of that name that spans hosts; None for one on this machine alone, which comes first, or for none.
+
+    Where no hosts were added, or this machine alone is meant, nobody is asked.
+
+    Raises:
+        GpuprovError: Hosts that may have it do not answer.
+    """
+    if not fleet.others:
+        return None
+    from gpuprov.cluster.here_alone import is_here_alone
+    from gpuprov.fleet.hosted_cluster import HERE_ALONE, find_spanning
+
+    if is_here_alone(fleet.here, name):
+        return None
+    return find_spanning(name, fleet.others, fleet.connect(), instead=HERE_ALONE, disks=disks)
 
 
 def open_cluster_here(fleet: Fleet, name: str, *, creates: bool = False) -> Driver:

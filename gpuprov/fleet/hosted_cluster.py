@@ -6,7 +6,6 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from gpuprov.cluster.here_alone import is_here_alone
 from gpuprov.cluster.placement import on_several_hosts
 from gpuprov.cluster.whole import newest_whole
 from gpuprov.core.errors import GpuprovError, HostNotReady, NoEngine, PartDone, Unreachable, UsageError
@@ -27,7 +26,6 @@ from gpuprov.spec.shared_folder import folder_of
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from gpuprov.fleet.fleet import Fleet
     from gpuprov.fleet.part.host_part import HostPart
     from gpuprov.host.remote.hosts import HostAnswers, Hosts
     from gpuprov.host.remote.several import HostAnswer
@@ -220,18 +218,8 @@ def of_its_hosts(
     return put_together(name, mine, of_mine, records)
 
 
-def find_over_hosts(fleet: Fleet, name: str, *, disks: bool = False) -> SpanningCluster | None:
-    """The same as this machine sees it; a cluster of that name on this machine alone comes first.
-
-    Where no hosts were added, or this machine alone is meant, nobody is asked.
-    """
-    if not fleet.others or is_here_alone(fleet.here, name):
-        return None
-    return find_spanning(name, fleet.others, fleet.connect(), instead=HERE_ALONE, disks=disks)
-
-
 def require_spanning(name: str, known: Mapping[str, RemoteMachine], hosts: Hosts) -> SpanningCluster:
-    """The same; it is there.
+    """The cluster of that name that spans hosts.
 
     Raises:
         UsageError: It is not.

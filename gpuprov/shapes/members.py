@@ -280,11 +280,3 @@ class OverlayKey(Shape, frozen=True, kw_only=True):
     """The answer to `key`."""
 
     key: TunnelKey
-
-
-class Ran(Shape, frozen=True, kw_only=True):
-    """The answer to `run`: what came of a command in a node."""
-
-    exit_code: Annotated[int, Meta(ge=-1000, le=1000)]
-    stdout: bytes
-    stderr: bytes

@@ -9,6 +9,7 @@ from msgspec import Meta, Raw
 
 from gpuprov.shapes.base import Shape
 from gpuprov.shapes.members import NOTHING
+from gpuprov.shapes.node import Exposure
 from gpuprov.shapes.whole import WholeCluster
 from gpuprov.shapes.words import Seconds, Word
 
@@ -85,6 +86,43 @@ class FindOrder(Order, frozen=True, kw_only=True):
 
     verb: ClassVar[str] = "find"
     nodes: Names
+
+
+class OneNodeOrder(Order, frozen=True, kw_only=True):
+    """Something about one node.
+
+    Attributes:
+        engine: Which has it; empty for whichever has.
+    """
+
+    node: Word
+    engine: Word = ""
+
+
+class ShowOrder(OneNodeOrder, frozen=True, kw_only=True):
+    """All that its engine knows of it."""
+
+    verb: ClassVar[str] = "show"
+
+
+class LogsOrder(OneNodeOrder, frozen=True, kw_only=True):
+    """What its console said."""
+
+    verb: ClassVar[str] = "logs"
+
+
+class ExposeOrder(OneNodeOrder, frozen=True, kw_only=True):
+    """Forward a port of the host into it."""
+
+    verb: ClassVar[str] = "expose"
+    exposure: Exposure
+
+
+class UnexposeOrder(OneNodeOrder, frozen=True, kw_only=True):
+    """Forward that port of the host no longer."""
+
+    verb: ClassVar[str] = "unexpose"
+    host_port: int
 
 
 class ClusterOrder(Order, frozen=True, kw_only=True):
@@ -346,17 +384,6 @@ class ShareOrder(ClusterOrder, frozen=True, kw_only=True):
         """Refuse to take more marks than one."""
         if self.act == "take" and len(self.marks) != 1:
             raise ValueError(f"`take` with {len(self.marks)} marks")
-
-
-class RunOrder(Order, frozen=True, kw_only=True):
-    """A command in a running node, with the limits of every command in a node."""
-
-    verb: ClassVar[str] = "run"
-    node: Word
-    engine: Word
-    argv: Texts
-    environment: Mapping[str, str] = {}
-    stdin: bytes = b""
 
 
 class ClusterNodesOrder(ClusterOrder, frozen=True, kw_only=True):

@@ -11,8 +11,7 @@ from gpuprov.cluster.lost_nodes import lost_nodes_line
 from gpuprov.cluster.retry_after_wait import act_on_engine
 from gpuprov.core.errors import UsageError
 from gpuprov.fleet.done import Done
-from gpuprov.fleet.here import open_cluster_here
-from gpuprov.fleet.hosted_cluster import find_over_hosts
+from gpuprov.fleet.here import find_over_hosts, open_cluster_here
 from gpuprov.fleet.hosts_down import down_over_hosts
 from gpuprov.workflows.cluster_down import DownLosses, cluster_down, foresee_losses
 

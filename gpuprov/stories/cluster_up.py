@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from gpuprov.core.errors import UsageError
 from gpuprov.core.names import name_cluster
 from gpuprov.core.outcome import Outcome
-from gpuprov.fleet.hosted_cluster import find_over_hosts
+from gpuprov.fleet.here import find_over_hosts
 from gpuprov.planes.across.cluster_order import resolve_engine, resolve_name, resolve_spanning, resolve_spec
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from gpuprov.core.reporter import Silent
 from gpuprov.core.rounds import watch_rounds
 from gpuprov.fleet import absent_hosts
-from gpuprov.fleet.here import observe_here, open_cluster_here
-from gpuprov.fleet.hosted_cluster import find_over_hosts, require_spanning
+from gpuprov.fleet.here import find_over_hosts, observe_here, open_cluster_here
+from gpuprov.fleet.hosted_cluster import require_spanning
 from gpuprov.fleet.verify_hosts import VerifiedHosts, verify_over_hosts
 from gpuprov.planes.across.image_age import find_older, older_notes
 from gpuprov.verify.changes import Seen, change_of_cluster, compare

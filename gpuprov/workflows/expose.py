@@ -32,10 +32,7 @@ def expose(driver: Driver, name: str, exposure: Exposure, host: Host, *, reporte
         UsageError: There is no such port or address, or something else of the host listens there.
         NotCapable: The node runs, and the engine forwards ports into stopped nodes only.
     """
-    for port in (exposure.host_port, exposure.node_port):
-        if not 1 <= port <= _PORT_MAX:
-            raise UsageError(f"{port} is not a port", evidence=f"allowed: 1 to {_PORT_MAX}", fix="choose another port")
-    _check_address(exposure.listen)
+    check_exposure(exposure)
     get = get_running if "expose-live" in driver.capabilities else get_node
     if exposure in get(driver, name).exposed:
         return Outcome()
@@ -69,12 +66,16 @@ def _refuse_forwarded(port: int, nodes: Iterable[NodeState], engine: str) -> Non
             )
 
 
-def _check_address(address: str) -> None:
+def check_exposure(exposure: Exposure) -> None:
+    """Refuse what is no port, or no address to listen on."""
+    for port in (exposure.host_port, exposure.node_port):
+        if not 1 <= port <= _PORT_MAX:
+            raise UsageError(f"{port} is not a port", evidence=f"allowed: 1 to {_PORT_MAX}", fix="choose another port")
     try:
-        IPv4Address(address)
+        IPv4Address(exposure.listen)
     except ValueError as error:
         raise UsageError(
-            f"{address!r} is not an IPv4 address",
+            f"{exposure.listen!r} is not an IPv4 address",
             evidence="--listen is the address of the host to listen on",
             fix="use 127.0.0.1 for this host only, 0.0.0.0 for all addresses, or one that `ip -4 address` shows",
         ) from error

@@ -11,8 +11,7 @@ from gpuprov.cluster.share_look import look_at_share
 from gpuprov.core.errors import UsageError
 from gpuprov.core.excerpt import excerpt
 from gpuprov.core.names import check_cluster_name
-from gpuprov.fleet.part import clusters, create, nodes
-from gpuprov.fleet.part.ansible import serve_run
+from gpuprov.fleet.part import clusters, create, nodes, ports
 from gpuprov.fleet.part.host_look import survey_host
 from gpuprov.fleet.part.ready import serve_ready
 from gpuprov.fleet.part.verify import serve_verify
@@ -20,6 +19,7 @@ from gpuprov.fleet.questions.gpus import GPUS
 from gpuprov.fleet.questions.hardware import HARDWARE
 from gpuprov.fleet.questions.inventory import INVENTORY
 from gpuprov.fleet.questions.nodes import NODES
+from gpuprov.fleet.questions.one_node import LOGS, SHOW
 from gpuprov.host.survey import default_engine
 from gpuprov.shapes import orders
 from gpuprov.shapes.base import read
@@ -99,7 +99,7 @@ def _run(order: orders.NodeRunOrder, host: Host, _reporter: Reporter) -> NodeRun
 
 _SERVED: Final[Mapping[type[Order], Serve]] = {
     orders.LookOrder: _look,
-    **{question.order: question.here for question in (NODES, GPUS, HARDWARE, INVENTORY)},
+    **{question.order: question.here for question in (NODES, GPUS, HARDWARE, INVENTORY, SHOW, LOGS)},
     orders.PartOrder: clusters.serve_part,
     orders.RecordOrder: clusters.serve_record,
     orders.KeyOrder: clusters.serve_key,
@@ -117,8 +117,9 @@ _SERVED: Final[Mapping[type[Order], Serve]] = {
     orders.CreateOrder: create.serve_create,
     orders.NodesOrder: nodes.serve_nodes,
     orders.TellOrder: nodes.serve_tell,
+    orders.ExposeOrder: ports.serve_expose,
+    orders.UnexposeOrder: ports.serve_unexpose,
     orders.ShareOrder: _share,
-    orders.RunOrder: serve_run,
     orders.ClusterNodesOrder: _nodes,
     orders.NodeRunOrder: _run,
 }

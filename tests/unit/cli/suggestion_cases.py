@@ -450,7 +450,6 @@ REASONS = {
     "stories/change_nodes.py": "nodes of other hosts: tests/unit/cli/test_nodes_there.py",
     "cluster/tunnels.py": "a host that nobody knows yet: tests/unit/cluster/test_tunnels.py",
     "fleet/desk.py": "the host of the broker is away: tests/unit/cli/test_jobs_over_hosts.py",
-    "fleet/remote_transport.py": "Ansible: tests/unit/stories/test_inventory_over_hosts.py",
     "fleet/share.py": "a cluster over hosts: tests/unit/stories/test_share_over_hosts.py",
     "fleet/settle.py": "a cluster over hosts: tests/unit/stories/test_hosts_up.py",
     "stories/inventory.py": "nodes of one cluster: tests/unit/stories/test_inventory_over_hosts.py",

@@ -5,19 +5,20 @@ The program in the fake node is the real one.
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from gpuprov.cli import spanning
+from gpuprov.cli import open_fleet
 from gpuprov.cli.main import main
 from gpuprov.core.errors import EngineError, Unreachable
 from gpuprov.core.relay import Relay
 from gpuprov.drivers import node_trees
 from gpuprov.drivers.base import ExecResult, File
-from gpuprov.fleet.desk import reach_desk
+from gpuprov.fleet.desk import desk_of
 from gpuprov.fleet.hosted_cluster import find_spanning
 from gpuprov.host.folders import FolderLook
 from gpuprov.planes.across.find_desk import count_gpus
@@ -91,8 +92,8 @@ def bare(
         folders = world.host.folders
         folders.there["/data/lab"] = FolderLook(kind="folder", at="/data/lab", owner=ACCOUNT_UID)
         folders.marks = marks
-    monkeypatch.setattr(spanning, "remembered_hosts", lambda: hosts.machines)
-    monkeypatch.setattr(spanning, "way_to_hosts", lambda _session: hosts)
+    monkeypatch.setattr(open_fleet, "remembered_hosts", lambda: hosts.machines)
+    monkeypatch.setattr(open_fleet, "way_to_hosts", lambda *_: hosts)
     (tmp_path / "Project").mkdir()
     monkeypatch.chdir(tmp_path / "Project")
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
@@ -196,7 +197,8 @@ def test_workers_take_jobs_too_and_show_their_queue(bare: Lab, monkeypatch: pyte
 
     def read(command: Command) -> ExecResult:
         if command.argv[:1] == ("sh",) and command.argv[4] in command.node.files:
-            return ExecResult(exit_code=0, stdout=command.node.files[command.argv[4]].content.decode(), stderr="")
+            content = base64.b64encode(command.node.files[command.argv[4]].content)
+            return ExecResult(exit_code=0, stdout=content.decode(), stderr="")
         return answer(command)
 
     bare.hosts.worlds["hoff"].engine.answer = read
@@ -260,7 +262,7 @@ def test_work_is_divided_by_the_gpus_of_all_hosts(bare: Lab) -> None:
     bare.up("worker")
     seen = find_spanning("lab", bare.hosts.machines, bare.hosts)
     assert seen is not None
-    driver = reach_desk(seen, bare.hosts)
+    driver = desk_of(seen, bare.hosts)
     assert [node.name for node in driver.list_nodes()] == ["c000"], "the other one is on the other host"
     assert count_gpus(driver, "lab") == 2
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from gpuprov.cli import spanning
+from gpuprov.cli import open_fleet
 from gpuprov.cli.main import main
 from gpuprov.core.errors import HostNotReady
 from gpuprov.shapes.hardware import Machine
@@ -66,8 +66,8 @@ def at_the_controller(
     """Of hoff and hinton, with a spec for a cluster over both."""
     keep_keys_below(tmp_path / "data", monkeypatch)
     hosts = HostsInWorlds(tmp_path, recording, ("hoff", "hinton"))
-    monkeypatch.setattr(spanning, "remembered_hosts", lambda: hosts.machines)
-    monkeypatch.setattr(spanning, "way_to_hosts", lambda *_: hosts)
+    monkeypatch.setattr(open_fleet, "remembered_hosts", lambda: hosts.machines)
+    monkeypatch.setattr(open_fleet, "way_to_hosts", lambda *_: hosts)
     (tmp_path / "lab.yaml").write_text(SPEC)
     return Typing(hosts, tmp_path / "lab.yaml", capsys)
 
@@ -132,28 +132,75 @@ def test_a_command_in_a_node_runs_on_its_host(lab: Typing) -> None:
         (("shell", "c003"), ("shell", "c003")),
         (("ssh", "c003", "--", "ls", "-l", "a b"), ("ssh", "c003", "--", "ls", "-l", "a b")),
         (("ssh", "c003"), ("ssh", "c003")),
-        (("--json", "logs", "c003"), ("--json", "logs", "c003")),
-        (("show", "c003"), ("show", "c003")),
-        (
-            ("expose", "c003", "80", "--port", "8080", "--listen", "0.0.0.0"),
-            ("expose", "--port", "8080", "--listen", "0.0.0.0", "--", "c003", "80"),
-        ),
-        (("expose", "c003", "80"), ("expose", "--", "c003", "80")),
-        (("unexpose", "c003", "8080"), ("unexpose", "--", "c003", "8080")),
+        (("--json", "--quiet", "exec", "c003", "true"), ("--quiet", "--json", "exec", "c003", "--", "true")),
     ],
 )
-def test_verbs_on_one_node_run_on_its_host(lab: Typing, typed: tuple[str, ...], there: tuple[str, ...]) -> None:
+def test_what_needs_a_terminal_runs_on_the_host_of_the_node(
+    lab: Typing, typed: tuple[str, ...], there: tuple[str, ...]
+) -> None:
     lab.type("cluster", "up", "-f", lab.file, "--no-verify")
     lab.hosts.asked.clear()
     lab.type(*typed, expect=5)
     ((host, command),) = lab.hosts.attached
     assert (host, command[1:]) == ("hinton", there)
     assert [verb for _, verb in lab.hosts.asked] == ["list", "list"]
-    lab.hosts.attached.clear()
+
+
+VERBS_ON_A_NODE = [
+    (("show", "c003"), "c003  running"),
+    (("logs", "c003"), "c003 booted"),
+    (("expose", "c003", "80"), "port 80 of the host (127.0.0.1 only) is forwarded to c003:80"),
+    (
+        ("expose", "c003", "80", "--port", "8080", "--listen", "0.0.0.0"),
+        "port 8080 of the host (all addresses) is forwarded to c003:80",
+    ),
+    (("unexpose", "c003", "8080"), "unchanged"),
+]
+
+
+@pytest.mark.parametrize(("typed", "shown"), VERBS_ON_A_NODE)
+def test_other_verbs_on_a_node_are_asked_of_its_host_alone(lab: Typing, typed: tuple[str, ...], shown: str) -> None:
+    lab.type("cluster", "up", "-f", lab.file, "--no-verify")
+    lab.hosts.asked.clear()
+    assert lab.type(*typed).splitlines()[0] == shown
+    assert lab.hosts.asked[:3] == [("hoff", "list"), ("hinton", "list"), ("hinton", typed[0])]
+    assert lab.json(*typed)["host"] == "hinton"
     lab.hosts.away = {"hinton"}
     lab.type(*typed, expect=AWAY)
     assert "no host that answers has a node c003" in lab.errors
     assert lab.hosts.attached == []
+
+
+@pytest.mark.parametrize("typed", [typed for typed, _ in VERBS_ON_A_NODE])
+def test_on_the_host_itself_the_same_is_shown_and_nobody_is_asked(lab: Typing, typed: tuple[str, ...]) -> None:
+    lab.type("cluster", "up", "-f", lab.file, "--no-verify")
+    there = lab.json(*typed)
+    lab.hosts.controller.engines = lab.hosts.worlds["hinton"].host.engines
+    if typed[0] == "expose":
+        lab.type("unexpose", "c003", typed[4] if len(typed) > 3 else "80")
+    lab.hosts.asked.clear()
+    here = lab.json(*typed)
+    if typed[0] == "show":
+        assert (there["node"].pop("host"), bool(here["node"].pop("host"))) == ("hinton", True)
+    assert {**here, "seconds": {}} == {**there, "host": lab.hosts.controller.name, "seconds": {}}
+    assert lab.hosts.asked == []
+
+
+def test_a_port_is_forwarded_there_and_no_longer(lab: Typing) -> None:
+    lab.type("cluster", "up", "-f", lab.file, "--no-verify")
+    lab.type("expose", "c003", "80", "--port", "8080")
+    node = lab.json("show", "c003")["node"]
+    assert node["exposed"] == [{"host_port": 8080, "node_port": 80, "listen": "127.0.0.1"}]
+    lab.type("expose", "c002", "80", "--port", "8080", expect=2)
+    assert "port 8080 of the host is already forwarded" in lab.errors
+    assert lab.json("unexpose", "c003", "8080")["changed"] == ["port 8080 of the host is no longer forwarded"]
+    assert lab.json("show", "c003")["node"]["exposed"] == []
+    lab.hosts.asked.clear()
+    lab.type("expose", "c003", "70000", expect=2)
+    assert "70000 is not a port" in lab.errors
+    lab.type("expose", "c003", "80", "--listen", "here", expect=2)
+    assert "'here' is not an IPv4 address" in lab.errors
+    assert lab.hosts.asked == []
 
 
 def test_gpus_are_those_of_all_hosts_with_their_holders(lab: Typing) -> None:

@@ -96,7 +96,7 @@ def test_nodes_are_those_of_the_host() -> None:
 )
 def test_what_is_no_answer_is_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(HostNotReady, match="hoff gave an unexpected answer"):
-        elsewhere(Saying({**NODES, **wrong}))
+        elsewhere(Saying({**NODES, **wrong})).list_nodes()
 
 
 def test_a_command_takes_its_input_and_its_limit_along_and_its_output_back() -> None:
@@ -135,7 +135,19 @@ def test_output_has_a_limit_however_small_it_is_packed() -> None:
 
 
 def test_a_file_is_read_by_a_command_in_the_node() -> None:
-    there = elsewhere(Saying(run=run_answer(stdout=pack_bytes(b"secret"))))
-    assert there.pull("c000", "/etc/key", most_bytes=10) == b"secret"
+    there = elsewhere(Saying(run=run_answer(stdout=pack_bytes(base64.b64encode(b"\xff\0key")))))
+    assert there.pull("c000", "/etc/key", most_bytes=10) == b"\xff\0key"
     with pytest.raises(Unreadable):
         there.pull("c000", "/etc/key", most_bytes=3)
+    with pytest.raises(Unreadable, match="no base64"):
+        elsewhere(Saying(run=run_answer(stdout=pack_bytes(b"key?")))).pull("c000", "/etc/key")
+
+
+def test_nodes_are_asked_for_once_and_only_by_those_who_want_them() -> None:
+    saying = Saying(run=run_answer())
+    there = elsewhere(saying)
+    there.run("c000", ["true"])
+    assert [request.verb for request in saying.requests] == ["node-run"]
+    assert there.find_node("c000") == there.list_nodes()[0]
+    assert (there.find_node("c001"), there.command) == (None, "lxc")
+    assert [request.verb for request in saying.requests] == ["node-run", "cluster-nodes"]

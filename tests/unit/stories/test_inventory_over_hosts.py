@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-import base64
+import os
+import subprocess
 from copy import deepcopy
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from gpuprov.cluster import transport
+from gpuprov.cluster.nodes_elsewhere import NodesElsewhere
 from gpuprov.cluster.transport import DriverTransport
 from gpuprov.core.errors import EngineError, HostNotReady, UsageError
 from gpuprov.core.reporter import Silent
 from gpuprov.documents.inventory import Inventory, join_inventories
-from gpuprov.fleet import remote_transport
+from gpuprov.drivers import node_files
+from gpuprov.drivers.base import ExecResult, Unreadable
+from gpuprov.drivers.calls import Output
+from gpuprov.drivers.node_files import PIECE_BYTES
 from gpuprov.fleet.questions.inventory import INVENTORY
-from gpuprov.fleet.remote_transport import RemoteTransport
 from gpuprov.host.remote.answers import read_answer
 from gpuprov.shapes.base import write
 from gpuprov.shapes.inventory import HostInventory
@@ -28,6 +33,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.conftest import Recording
+    from tests.fakes.engine import Command
+
+    Monkey = pytest.MonkeyPatch
 
 NAMES = ("hoff", "hinton")
 
@@ -123,66 +131,106 @@ def test_impossible_names_of_nodes_are_refused(name: str) -> None:
 
 
 class Node:
-    """Answers `run` as a node with files does."""
+    """c000 of hoff as Ansible reaches it: its commands run here, and its files are below a folder."""
 
-    def __init__(self, hosts: HostsInWorlds, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.files: dict[str, bytes] = {}
-        self.asked: list[tuple[str, list[str], dict[str, str], bytes]] = []
-        monkeypatch.setattr(DriverTransport, "run", lambda _, *asked: self.run(*asked))
-        self.transport = RemoteTransport(machine=hosts.machines["hoff"], engine="lxd", hosts=hosts)
+    def __init__(self, hosts: HostsInWorlds, folder: Path) -> None:
+        self.hosts, self.folder = hosts, folder
+        self.engine = hosts.worlds["hoff"].engine
+        self.commands: list[Command] = []
+        self.engine.answer = self._run
+        driver = NodesElsewhere.as_driver(hosts, hosts.machines["hoff"], "", "lxd")
+        self.transport = DriverTransport(driver, hosts.close)
+        hosts.asked.clear()
 
-    def run(self, name: str, argv: list[str], environment: dict[str, str], stdin: bytes) -> tuple[int, bytes, bytes]:
-        self.asked.append((name, argv, environment, stdin))
-        match argv:
-            case ["sh", "-c", script, "sh", path] if script.startswith("umask"):
-                self.files[path] = b""
-            case ["sh", "-c", 'cat >> "$1"', "sh", path]:
-                self.files[path] += stdin
-            case ["mv", "-f", "--", part, path]:
-                self.files[path] = self.files.pop(part)
-            case ["sh", "-c", _, "sh", path, start, size]:
-                if path not in self.files:
-                    return 1, b"", b"no such file"
-                at = int(start) - 1
-                piece = self.files[path][at : at + int(size)]
-                return 0, base64.b64encode(piece), b""
-            case _:
-                return 3, b"out", b"err"
-        return 0, b"", b""
+    def _run(self, command: Command) -> ExecResult:
+        self.commands.append(command)
+        ran = subprocess.run(
+            command.argv,
+            input=command.stdin,
+            env={**os.environ, **command.environment},
+            capture_output=True,
+            check=False,
+        )
+        return Output(exit_code=ran.returncode, stdout=ran.stdout, stderr=ran.stderr).text()
+
+    @property
+    def asked(self) -> list[str]:
+        """The round trips since the last look."""
+        verbs = [verb for _, verb in self.hosts.asked]
+        self.hosts.asked.clear()
+        return verbs
 
 
 @pytest.fixture
-def node(hosts: HostsInWorlds, monkeypatch: pytest.MonkeyPatch) -> Node:
-    return Node(hosts, monkeypatch)
+def node(hosts: HostsInWorlds, tmp_path: Path) -> Node:
+    folder = tmp_path / "node"
+    folder.mkdir()
+    return Node(hosts, folder)
 
 
-def test_a_command_has_its_streams_and_status(node: Node) -> None:
-    assert node.transport.run("c000", ["/bin/sh", "-c", "x"], {"A": "b=c"}, b"in\0") == (3, b"out", b"err")
-    assert node.asked == [("c000", ["/bin/sh", "-c", "x"], {"A": "b=c"}, b"in\0")]
+def test_a_command_has_its_streams_and_status_in_one_round_trip(node: Node) -> None:
+    line = 'cat; printf "%s" "$A" >&2; exit 3'
+    told = node.transport.run("c000", ["/bin/sh", "-c", line], {"A": "b=c"}, "in\0é\n".encode())
+    assert told == (3, "in\0é\n".encode(), b"b=c")
+    assert node.transport.run("c000", ["printf", "\\377"], {}, b"")[1] == "\ufffd".encode(), "as on this machine"
+    assert [command.timeout_s for command in node.commands] == [None, None], "a play's commands take as long as they do"
+    assert node.asked == ["node-run", "node-run"], "and nobody lists the nodes"
 
 
-@pytest.mark.parametrize("size", [0, 10, 2_000_000, 2_000_001, 4_500_000])
-def test_files_of_any_size_go_in_pieces_and_come_back(node: Node, size: int) -> None:
-    content = bytes(range(256)) * (size // 256) + b"x" * (size % 256)
-    node.transport.put("c000", "/root/file", content)
-    assert node.files == {"/root/file": content}
-    assert max(len(stdin) for *_, stdin in node.asked) <= 2_000_000
-    assert node.transport.get("c000", "/root/file") == content
+@pytest.mark.parametrize("size", [0, 10, PIECE_BYTES, 2 * PIECE_BYTES + 10])
+def test_files_come_back_as_they_are(node: Node, size: int) -> None:
+    content = bytes(range(256)) * (size // 256) + b"\n" * (size % 256)
+    file = node.folder / "file"
+    file.write_bytes(content)
+    assert node.transport.get("c000", str(file)) == content
+    assert node.asked == ["node-run"] * (size // PIECE_BYTES + 1)
 
 
-def test_a_file_that_is_missing_or_too_large_is_refused(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(EngineError, match="cannot move the file /no of c000 on hoff"):
+@pytest.mark.parametrize("size", [0, 10, PIECE_BYTES])
+def test_a_file_is_put_whole_and_private_in_one_round_trip(node: Node, size: int, monkeypatch: Monkey) -> None:
+    content, file = os.urandom(size), node.folder / "it's a file"
+    file.write_text("before")
+    node.transport.put("c000", str(file), content)
+    assert (file.read_bytes(), file.stat().st_mode & 0o777) == (content, 0o600)
+    assert node.asked == ["node-run"]
+    monkeypatch.setattr(node_files, "_WRITE", ("sh", "-c", f"head -c 3 >'{file}.gpuprov'; exit 1".replace("'s", "s")))
+    with pytest.raises(EngineError, match="cannot write"):
+        node.transport.put("c000", str(file), content + b"more")
+    assert file.read_bytes() == content, "and not a part of the other one"
+    assert [path.name for path in node.folder.iterdir() if not path.name.endswith(".gpuprov")] == ["it's a file"]
+
+
+def test_a_large_file_is_put_as_a_tree_which_is_there_once_it_is_whole(node: Node) -> None:
+    content = bytes(2 * PIECE_BYTES + 1)
+    node.transport.put("c000", "/root/large", content)
+    assert node.asked == ["write_tree"]
+    put = node.engine.nodes["c000"].files["/root/large"]
+    assert (put.content, put.mode) == (content, 0o600)
+
+
+def test_a_file_that_is_missing_odd_or_too_large_is_refused(node: Node, monkeypatch: Monkey) -> None:
+    with pytest.raises(Unreadable, match="c000 has no file /no"):
         node.transport.get("c000", "/no")
-    node.files["/large"] = b"x" * 4_100_000
-    monkeypatch.setattr(remote_transport, "MOST_FETCHED_BYTES", 1_000_000)
-    with pytest.raises(EngineError, match="too large"):
-        node.transport.get("c000", "/large")
+    with pytest.raises(Unreadable, match="is not a file"):
+        node.transport.get("c000", str(node.folder))
+    file = node.folder / "large"
+    file.write_bytes(bytes(PIECE_BYTES + 10))
+    monkeypatch.setattr(transport, "MOST_FETCHED_BYTES", PIECE_BYTES + 9)
+    with pytest.raises(Unreadable, match="too large"):
+        node.transport.get("c000", str(file))
 
 
 def test_a_host_that_is_away_is_said_to_be(hosts: HostsInWorlds, node: Node) -> None:
     hosts.away.add("hoff")
     with pytest.raises(HostNotReady, match="hoff is unreachable since"):
         node.transport.run("c000", ["true"], {}, b"")
+
+
+def test_what_is_kept_of_the_host_is_let_go_of(hosts: HostsInWorlds, monkeypatch: Monkey) -> None:
+    closed: list[bool] = []
+    monkeypatch.setattr(HostsInWorlds, "close", lambda _: closed.append(True))
+    Node(hosts, hosts.controller.folder).transport.close()
+    assert closed == [True]
 
 
 def test_the_nodes_of_one_cluster_are_those_of_this_machine_alone_if_it_is_here(hosts: HostsInWorlds) -> None:

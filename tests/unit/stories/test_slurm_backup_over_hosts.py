@@ -8,7 +8,7 @@ import pytest
 
 from gpuprov.core.errors import UsageError
 from gpuprov.fleet.agree import HostsUpOrder
-from gpuprov.fleet.desk import reach_desk
+from gpuprov.fleet.desk import desk_of
 from gpuprov.fleet.found_nodes import locate_nodes
 from gpuprov.fleet.hosted_cluster import find_spanning, head_of, host_of_head
 from gpuprov.fleet.hosts_down import down_over_hosts
@@ -136,7 +136,7 @@ def test_without_the_controllers_host_the_backups_host_is_asked(lab: Lab) -> Non
     seen = lab.find()
     assert (head_of(seen), host_of_head(seen)) == ("c002", "hinton")
     assert {row.name: row.work for row in seen.rows}["c003"] == "idle"
-    assert getattr(reach_desk(seen, lab.hosts), "host", "") == "hinton"
+    assert getattr(desk_of(seen, lab.hosts), "host", "") == "hinton"
     slurm = lab.hosts.worlds["hinton"].slurm
     slurm.jobs["c003"] = "17"
     lab.hosts.asked.clear()

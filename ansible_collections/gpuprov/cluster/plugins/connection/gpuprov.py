@@ -78,9 +78,9 @@ fix: {python} -m pip install gpuprov"""
 @functools.cache
 def _transport(engine: str, through: str) -> Transport:
     if through:
-        from gpuprov.fleet.remote_transport import open_remote_transport
+        from gpuprov.cluster.transport import open_transport_to
 
-        return open_remote_transport(through, engine)
+        return open_transport_to(through, engine)
     from gpuprov.cluster.transport import ENTRY
     from gpuprov.provision.transport import ENTRY_VARIABLE, load_entry
 

@@ -163,7 +163,7 @@ def act(module: Module) -> dict[str, Any]:
     from gpuprov.cluster.retry_after_wait import act_on_engine
     from gpuprov.core.names import check_cluster_name
     from gpuprov.fleet.fleet import Fleet
-    from gpuprov.fleet.hosted_cluster import find_over_hosts
+    from gpuprov.fleet.here import find_over_hosts
     from gpuprov.host.local import LocalHost
     from gpuprov.planes.across.leaving import JobsPolicy
     from gpuprov.shapes.base import write

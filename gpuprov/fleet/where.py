@@ -1,0 +1,106 @@
+"""Where a node is, or the one that takes a cluster's jobs: on this machine, or on a host that was added.
+
+A node of this machine comes first. What hosts are asked with loads much: it is imported where one has to be asked.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+from gpuprov.cluster.find_engine import open_engine_of_node
+from gpuprov.fleet.here import find_over_hosts, open_cluster_here
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from gpuprov.core.reporter import Reporter
+    from gpuprov.drivers.base import Driver
+    from gpuprov.fleet.fleet import Fleet
+    from gpuprov.fleet.questions.question import Answer, Question
+    from gpuprov.host.base import Host
+    from gpuprov.host.remote.machine import RemoteMachine
+    from gpuprov.shapes.orders import OneNodeOrder
+    from gpuprov.shapes.outcome import Changes
+
+OfNode = TypeVar("OfNode", bound="OneNodeOrder")
+
+
+def find_host(fleet: Fleet, node: str) -> RemoteMachine | None:
+    """The host that has a node; None where this machine has it, or is meant alone.
+
+    Raises:
+        UsageError: No host that answers has it, or more than one.
+        PartDone: None that answers has it, and some do not answer.
+    """
+    if fleet.find_here([node]):
+        return None
+    from gpuprov.fleet.hosted_cluster import get_host_of_node
+
+    return get_host_of_node(node, fleet.others, fleet.connect())[0]
+
+
+def ask_host_of(fleet: Fleet, question: Question[OfNode, Answer], order: OfNode) -> Answer:
+    """What the machine that has a node answers.
+
+    Raises:
+        GpuprovError: As `find_host` says, or it does not answer.
+    """
+    machine = find_host(fleet, order.node)
+    if machine is None:
+        return question.here(order, fleet.here, fleet.reporter)
+    from gpuprov.core.silence_limit import scaled_limit_s
+    from gpuprov.host.remote.answers import read_answer
+    from gpuprov.host.remote.ask import MemberRequest
+    from gpuprov.host.remote.several import told_by
+
+    request = MemberRequest(order=order, total_s=scaled_limit_s(question.total_s))
+    (answer,) = fleet.connect().ask({machine: request})
+    return read_answer(question.answer, told_by(answer), machine.name)
+
+
+def change_on_host_of(fleet: Fleet, serve: Callable[[OfNode, Host, Reporter], Changes], order: OfNode) -> Changes:
+    """What the machine that has a node has changed, as it serves the order.
+
+    Raises:
+        GpuprovError: As `find_host` says, or it fails.
+    """
+    machine = find_host(fleet, order.node)
+    if machine is None:
+        return serve(order, fleet.here, fleet.reporter)
+    from gpuprov.host.remote.answers import read_answer
+    from gpuprov.host.remote.ask import MemberRequest
+    from gpuprov.host.remote.several import told_by
+    from gpuprov.shapes.outcome import Changes
+
+    (answer,) = fleet.connect().work({machine: MemberRequest(order=order)})
+    return read_answer(Changes, told_by(answer), machine.name)
+
+
+def reach_node(fleet: Fleet, node: str) -> Driver:
+    """A driver of a node, and of those beside it.
+
+    Raises:
+        GpuprovError: As `find_host` says.
+    """
+    if fleet.find_here([node]):
+        return open_engine_of_node(node, fleet.engine, fleet.here, reporter=fleet.reporter)
+    from gpuprov.cluster.nodes_elsewhere import NodesElsewhere
+    from gpuprov.fleet.hosted_cluster import get_host_of_node
+
+    hosts = fleet.connect()
+    machine, row = get_host_of_node(node, fleet.others, hosts)
+    return NodesElsewhere.as_driver(hosts, machine, row.cluster, row.engine)
+
+
+def reach_desk(fleet: Fleet, cluster: str) -> Driver:
+    """A driver of the nodes on the host whose node takes the jobs of a cluster.
+
+    Raises:
+        GpuprovError: There is no such cluster, or that host does not answer.
+    """
+    seen = find_over_hosts(fleet, cluster)
+    if seen is None:
+        return open_cluster_here(fleet, cluster)
+    from gpuprov.fleet.desk import desk_of
+
+    return desk_of(seen, fleet.connect())
