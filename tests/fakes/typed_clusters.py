@@ -28,7 +28,7 @@ from tests.schemas import validate
 from tests.unit.host.hosts import see_host
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from gpuprov.core.reporter import Reporter
     from gpuprov.host.remote.ask import MemberRequest
@@ -59,7 +59,7 @@ _KINDS: Final = {
 }
 _OF_PLACES: Final = frozenset({"host", "seconds", "duration_s"})  # in documents, beside a list of hosts
 _FOLDED: Final = re.compile(r"\b[a-z]+\[[\d,-]+\]")
-_PHASE: Final = re.compile(r"\S+ (\.\.\.|(done|failed) \([\d.]+ s\))|durations: .*")
+_PHASE: Final = re.compile(r"[a-z ]+ (\.\.\.|(done|failed) \([\d.]+ s\))|durations: .*")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,6 +83,13 @@ class HostsOnAWire(HostsInWorlds):
         """In place of the way by ssh."""
         self._told = reporter
         return self
+
+    def attach(self, machine: RemoteMachine, command: Sequence[str], *, terminal: bool) -> int:
+        """The gpuprov there runs it, whose user has added no hosts."""
+        assert not terminal
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("XDG_CONFIG_HOME", "/nowhere")
+            return main(list(command[1:]), host=self.worlds[machine.name].host.called(machine.name))
 
     def _serve(self, machine: RemoteMachine, request: MemberRequest) -> HostAnswer:
         self._reporter = _Relayed(machine.name, self._told)
@@ -139,22 +146,30 @@ class TypedCluster:
                 remember_machine(ensure_places().inventory, machine)
 
     def type(self, words: str) -> Said:
-        """Run a command; `SPEC` is a file that describes the cluster, and `LESS` one that describes a smaller one.
+        """Run a command; `SPEC` is a file that describes the cluster, and `LESS` one that describes a smaller one."""
+        return self.run([self.file(word) if word in ("SPEC", "LESS") else word for word in words.split()])
 
-        A document is held to its schema.
-        """
-        argv = [str(self._folder / word) if word in ("SPEC", "LESS") else word for word in words.split()]
+    def file(self, name: str) -> str:
+        """One of those that describe the cluster."""
+        return str(self._folder / name)
+
+    def dump(self) -> list[Any]:
+        """All that the engines have."""
+        return [world.engine.dump() for world in self.worlds]
+
+    def run(self, argv: Sequence[str]) -> Said:
+        """Run a command; a document is held to its schema."""
         with pytest.MonkeyPatch.context() as patch:
             self._enter(patch)
             with redirect_stdout(io.StringIO()) as out, redirect_stderr(io.StringIO()) as err:
-                code = main(argv, host=self._here)
+                code = main(list(argv), host=self._here)
         told, besides = out.getvalue(), err.getvalue().splitlines()
         lines = told.splitlines()
         if argv[0] == "--json":
             document = json.loads(told)
             validate(document)
             lines = list(_flatten(document))
-        phases = tuple(line.split()[0] for line in besides if line.endswith(" ..."))
+        phases = tuple(line.removesuffix(" ...") for line in besides if line.endswith(" ..."))
         said = [*lines, *(line for line in besides if not _PHASE.fullmatch(line))]
         return Said(code=code, lines=frozenset(chain.from_iterable(map(self._placeless, said))), phases=phases)
 

@@ -14,6 +14,8 @@ import pytest
 
 from tests.fakes.slurm import FakeJob
 from tests.fakes.typed_clusters import TypedCluster
+from tests.twice import TWICE
+from tests.unit.cli.test_twice import NO_CLUSTER
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,6 +43,11 @@ class Differs:
     within: str = ""
 
 
+NO_ENGINE_LINES: Final = (
+    "error: lxd is not on this",
+    "its engines: none",
+    "fix: sudo gpuprov prepare --engine lxd",
+)
 OVERLAY_PLANNED: Final = Differs(
     why="hosts need a network between them", hosts=("create overlay gpvx1c6fb7 between the hosts",)
 )
@@ -79,11 +86,26 @@ WAY_THERE: Final = Differs(
     why="Ansible reaches nodes of other hosts through these, which have the keys",
     within=r"ansible_ssh|gpuprov_through|gpuprov_host",
 )
+SHOWN: Final = Differs(
+    why="each host counts its own GPUs; processes of a job must find each other by the private network",
+    within=r"device /dev/|devices\[\]|fingerprint|SOCKET_IFNAME",
+)
 HARDWARE: Final = Differs(why="that of the hosts stands beside this machine's", hosts=("a CPU 8 - - - - no driver",))
 HOSTS_VERIFIED: Final = Differs(why="there are three", within=r"^3 nodes: ")
 NETWORK_VERIFIED: Final = Differs(
     why="a node sees those of its own host alone on the NAT bridge; which devices it may not make depends on its GPU",
     within=r"network-public|counts\.|device-(mknod|nodes)",
+)
+NO_SMOKE: Final = Differs(
+    why="`smoke` looks for nodes on this machine alone",
+    alone=(
+        "NODE GPU VERDICT SIZE REPEATS DIGEST RATE SECONDS",
+        "c001 0 fail SIMULATED - - - - -",
+        "c001: the kernels printed no result: exit status 127",
+        "fix: gpuprov exec c001 -- python3 -m smoke_kernels matmul anneal membw --quick",
+    ),
+    hosts=NO_ENGINE_LINES,
+    codes=(1, 3),
 )
 GOES_TO: Final = Differs(why="a host is chosen", hosts=("c007 goes to",))
 CLONE_GOES_TO: Final = Differs(why="a host is told, though it is always that of the source", hosts=("c008 goes to",))
@@ -113,11 +135,6 @@ ABSENT_VERIFIED: Final = Differs(
         *(f"its nodes: c00{number}" for number in range(3)),
     ),
     hosts=("error: no of cluster lab has a node c009", "fix: gpuprov cluster status lab", "c000, c001, c002"),
-)
-NO_ENGINE_LINES: Final = (
-    "error: lxd is not on this",
-    "its engines: none",
-    "fix: sudo gpuprov prepare --engine lxd",
 )
 NO_SUCH_CLUSTER: Final = Differs(
     why="where no host has the cluster, this machine is looked at, and it has no engine",
@@ -215,6 +232,12 @@ def both(tmp_path: Path, recording: Recording, logs: Path) -> Both:
 
 
 @pytest.fixture
+def three(both: Both) -> TypedCluster:
+    """The one over hosts alone."""
+    return both.three
+
+
+@pytest.fixture
 def lab(both: Both) -> Both:
     """c000 with Slurm's controller, c001 and c002, each on a host of its own where there are three."""
     for cluster in (both.alone, both.three):
@@ -260,6 +283,20 @@ def test_questions_about_a_cluster_that_is_nowhere(both: Both) -> None:
     both.type("list", says="no nodes; create some: gpuprov cluster up -n 4")
     both.type("gpus", says="free -")
     both.type("inventory --graph", says="|--@ungrouped:")
+
+
+def test_verbs_on_one_node_find_it(lab: Both) -> None:
+    lab.type("show c001", SHOWN, says="address eth1 10.0.5.2/24")
+    lab.type("--json show c001", SHOWN, says="node.status = running")
+    lab.type("logs c001")
+    lab.type("--json logs c001", says="log = c001 booted")
+    lab.type("exec c001 -- true")
+    lab.type("expose c001 8080 --port 17003", says="is forwarded to c001:8080")
+    lab.type("--json expose c001 8080 --port 17003", says="unchanged = True")
+    lab.type("unexpose c001 17003", says="is no longer forwarded")
+    lab.type("unexpose c001 17003", says="unchanged")
+    lab.type("smoke matmul c001", NO_SMOKE)
+    lab.type("jobs", code=2, says="error: cluster lab has no shared folder for jobs")
 
 
 def test_verify_passes_and_names_the_check_that_fails(lab: Both) -> None:
@@ -379,3 +416,40 @@ def test_what_is_shown_meanwhile(both: Both) -> None:
         said = both.alone.type(words), both.three.type(words)
         assert [one.code for one in said] == [0, 0], words
         assert tuple(" ".join(one.phases) for one in said) == phases, words
+
+
+# About this machine alone, as `gpus` is with the options that it has there; files are copied in real nodes alone
+NEAR: Final = frozenset({"image", "explain", "completion", "gpus", "cp"})
+OVER_HOSTS: Final = [verb for verb, twice in TWICE.items() if "fake" in twice.where and NEAR.isdisjoint(verb.split())]
+
+
+@pytest.mark.parametrize("verb", OVER_HOSTS)
+def test_the_second_run_over_hosts(verb: str, three: TypedCluster) -> None:
+    """As tests/unit/cli/test_twice.py has it of this machine alone."""
+    twice = TWICE[verb].with_names({"cluster": "lab", "p": "c", "spec": three.file("SPEC"), "play": ""})
+    for argv in (("cluster", "up", "-f", three.file("SPEC"), "--no-verify"), *twice.before):
+        assert three.run(argv).code == 0, argv
+    at_first = three.dump()
+    first = three.run(("--json", *twice.argv))
+    then = three.dump()
+    second = three.run(("--json", *twice.argv))
+    assert three.dump() == then
+    if verb == "cluster down":
+        assert (first.code, second.code) == (0, 3), DOWN_ALREADY.why
+        return
+    assert (first.code, second.code) == (0, 0), sorted(first.lines | second.lines)
+    if twice.kind == "reads":
+        assert then == at_first
+    if twice.kind == "changes":
+        assert "unchanged = False" in first.lines
+    if twice.kind in ("changes", "ensures"):
+        assert "unchanged = True" in second.lines
+
+
+def test_what_is_no_clusters_name_is_refused_before_hosts_are_asked(three: TypedCluster) -> None:
+    for argv in NO_CLUSTER:
+        for name in ("", "..", "/no/such"):
+            said = three.run([part.format(name=name) for part in argv])
+            assert said.code == 2, argv
+            assert f"error: {name!r} is not a valid cluster name" in said.lines
+    assert three.hosts.asked == []
