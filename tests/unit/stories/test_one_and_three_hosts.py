@@ -108,6 +108,11 @@ NO_SMOKE: Final = Differs(
     codes=(1, 3),
 )
 GOES_TO: Final = Differs(why="a host is chosen", hosts=("c007 goes to",))
+NAMED_NODE: Final = Differs(
+    why="a host is chosen; a node without a number gets the last address but one, not the last one",
+    alone=("created node web 10.0.3.253 role plain, no GPU",),
+    hosts=("created node web 10.0.3.252 role plain, no GPU", "web goes to"),
+)
 CLONE_GOES_TO: Final = Differs(why="a host is told, though it is always that of the source", hosts=("c008 goes to",))
 ABSENT_NODE: Final = Differs(
     why="over hosts, the evidence is where was looked, not which nodes there are",
@@ -180,6 +185,54 @@ LOSSES_UNDER_A_JOB: Final = Differs(
 )
 LOST_SNAPSHOTS: Final = Differs(
     why="over hosts, what is foreseen are nodes alone, not snapshots", alone=("1 snapshot: before of c001",)
+)
+SECOND_CLUSTER: Final = Differs(
+    why="alone, steps to take next are left out where the prefix of names was chosen; over hosts, it is not said that "
+    "values were chosen because those of the spec are in use; hosts need a network between them",
+    alone=(
+        (
+            "cluster two has gpbr2 instead of gpbr0, 10.0.7.0/24 instead of 10.0.3.0/24, gpbr3 instead of gpbr1, "
+            "10.0.9.0/24 instead of 10.0.5.0/24, two-000 instead of c000, because those are in use on this"
+        ),
+    ),
+    hosts=(
+        "set overlay gpvx313f75",
+        "gpuprov exec two-000 -- srun -N3 hostname",
+        "gpuprov exec two-000 -- srun --gres=gpu:1 python3 -m smoke_kernels matmul",
+        *(line.replace("lab", "two") for line in (*NO_FOLDER.hosts, *OPEN_NETWORK.hosts)),
+    ),
+)
+PRUNING_ASKED: Final = Differs(
+    why="over hosts, who types --prune is asked about the nodes that it removes",
+    alone=("remove node web",),
+    hosts=("error: /SPEC says less than cluster lab has: this would be lost",),
+    codes=(0, 2),
+    within="^(?!error: |remove node )",
+)
+TOO_MANY_GPUS: Final = Differs(
+    why="over hosts, that no host has so many is told as if they were taken",
+    alone=(
+        "error: there are fewer than 99 GPUs",
+        "fix: use indexes, UUIDs or PCI addresses, such as 0,1 or gpu0, or a count, all or none",
+    ),
+    within="^(this has|there are fewer than 99 GPUs [(]this has) 0 = GPU",
+    hosts=(
+        "error: cluster lab cannot get 1 more node: its hosts have room for 0",
+        "fix: add a to hosts in the spec, or free GPUs: gpuprov gpus",
+    ),
+)
+NO_RENEWING: Final = Differs(
+    why="over hosts, --renew is refused",
+    alone=(
+        "nothing to do: the cluster matches its spec",
+        "warning: GPUs are SIMULATED: requested by --gpu-mode simulated",
+    ),
+    hosts=(
+        "error: nodes of cluster lab are not replaced by --renew: it spans hosts",
+        "hosts: hoff, hinton,",
+        "fix: replace them one by one: gpuprov rm NODE; gpuprov cluster up",
+    ),
+    codes=(0, 2),
 )
 # What is shown while it works; over hosts, none is shown for single nodes
 PHASES: Final[dict[str, tuple[str, str]]] = {
@@ -409,6 +462,30 @@ def test_down_asks_and_removes_everything_once(lab: Both) -> None:
     lab.type("cluster down --yes", OVERLAY_REMOVED, says="removed node c002")
     lab.type("cluster down --yes", DOWN_ALREADY)
     lab.type("list", says="no nodes")
+
+
+def test_a_plain_cluster(both: Both) -> None:
+    both.type("cluster up -f SPEC --role plain --no-verify", OVERLAY, OPEN_NETWORK, says="role plain")
+    both.type("cluster up --no-verify", says="unchanged")
+    both.type("verify", HOSTS_VERIFIED, says="c002 pass SIMULATED")
+    both.type("cluster down --yes", OVERLAY_REMOVED, says="removed node c002")
+
+
+def test_a_second_cluster_has_names_and_networks_of_its_own(lab: Both) -> None:
+    lab.type("cluster up -f SPEC --name two --no-verify", SECOND_CLUSTER)
+    lab.type("list", says="two-002 two lxd slurm running 10.0.7.4 10.0.9.3 1")
+    lab.type("cluster up --name two --no-verify", says="gpuprov exec two-000 -- srun -N3 hostname")
+    lab.type("cluster down lab --yes", OVERLAY_REMOVED, says="removed node c000")
+    lab.type("cluster status two", says="two-002 running 10.0.7.4 10.0.9.3 nvidia# SIMULATED shared slurm idle ok")
+
+
+def test_orders_that_cannot_be(lab: Both) -> None:
+    lab.type("cluster up --bridge gpbr7 --no-verify", code=2, says="fix: omit --bridge; or remove the cluster first")
+    lab.type("cluster up --engine docker --no-verify", code=3, says="error: docker is not installed")
+    lab.type("cluster plan --renew", NO_RENEWING)
+    lab.type("create-node c007 --gpus 99", TOO_MANY_GPUS, code=2)
+    lab.type("create-node web --gpus 0 --role plain", NAMED_NODE)
+    lab.type("cluster up -f SPEC --prune --no-verify", PRUNING_ASKED)
 
 
 def test_what_is_shown_meanwhile(both: Both) -> None:
