@@ -109,9 +109,9 @@ NO_SMOKE: Final = Differs(
 )
 GOES_TO: Final = Differs(why="a host is chosen", hosts=("c007 goes to",))
 NAMED_NODE: Final = Differs(
-    why="a host is chosen; a node without a number gets the last address but one, not the last one",
+    why="a host is chosen; each has last addresses of its own for nodes without numbers",
     alone=("created node web 10.0.3.253 role plain, no GPU",),
-    hosts=("created node web 10.0.3.252 role plain, no GPU", "web goes to"),
+    hosts=("created node web 10.0.3.251 role plain, no GPU", "web goes to"),
 )
 CLONE_GOES_TO: Final = Differs(why="a host is told, though it is always that of the source", hosts=("c008 goes to",))
 ABSENT_NODE: Final = Differs(
