@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 
 AGAIN = "run the same command again"
+REPEAT = "repeat the command"
 
 
 class Rollback:

@@ -20,7 +20,7 @@ from gpuprov.core.errors import (
     UsageError,
 )
 from gpuprov.core.excerpt import LINE, excerpt, last_words
-from gpuprov.core.rollback import AGAIN
+from gpuprov.core.rollback import AGAIN, REPEAT
 from gpuprov.core.silence_limit import more_time, scaled_limit_s
 from gpuprov.host.remote.install_paths import PROGRAM
 from gpuprov.host.remote.lines import BEAT_S, KEPT_S, PROTOCOL, SILENCE_S, BadLine, Lines, render_line
@@ -283,7 +283,7 @@ class _Conversation:
         else:
             kind = _KINDS.get(said.exit_code, EngineError)
             fix = excerpt(said.fix, LINE)
-            if fix and not fix.startswith(AGAIN):  # which means the command that was typed here
+            if fix and not fix.startswith((AGAIN, REPEAT)):  # which means the command that was typed here
                 fix = f"on {self._name}: {fix}"
         what = f"{self._name}: {excerpt(said.what, LINE)}"
         return kind(what, evidence=last_words(said.evidence, most=40), fix=fix)

@@ -147,7 +147,7 @@ def part_error(
     if len(failed) == of == 1:
         return first
     lines = [f"{error.what}: {error.evidence}" if error.evidence else error.what for error in failed.values()]
-    kind = PartDone if len(failed) < of and not undone else type(first)
+    kind = PartDone if len(failed) < of and not undone else _kind(first)
     return kind(
         f"{what or 'not all hosts answered'}: {', '.join(failed)} ({len(failed)} of {of} hosts)",
         evidence="\n".join([*lines, besides] if besides else lines),
@@ -165,7 +165,13 @@ def failure_of(answer: HostAnswer) -> GpuprovError:
     what = error.what.removesuffix(" is unreachable")
     words = f"{what} is unreachable since {answer.away_since}" if what != error.what else what
     evidence = error.evidence if what != error.what else f"{error.evidence}\nsince: {answer.away_since}"
-    return type(error)(words, evidence=evidence, fix=error.fix)
+    return _kind(error)(words, evidence=evidence, fix=error.fix)
+
+
+def _kind(error: GpuprovError) -> type[GpuprovError]:
+    """Its own, or the nearest above that takes any words: this machine's errors are as they were raised."""
+    own = GpuprovError.__init__
+    return next(kind for kind in type(error).__mro__ if kind.__init__ is own)  # type: ignore[misc]  # the question
 
 
 def told_by(answer: HostAnswer) -> Told:

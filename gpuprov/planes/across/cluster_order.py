@@ -11,7 +11,7 @@ from gpuprov.core.errors import UsageError
 from gpuprov.core.names import check_cluster_name, name_cluster
 from gpuprov.host.survey import default_engine
 from gpuprov.planes.across.leaving import SPARE_JOBS, JobsPolicy
-from gpuprov.planes.registry import load_draft
+from gpuprov.planes.registry import check_spec, load_draft
 from gpuprov.shapes.base import changed
 from gpuprov.shapes.choices import DEFAULT_CLUSTER
 from gpuprov.shapes.cluster_spec import ClusterSpec
@@ -137,7 +137,7 @@ def resolve_spanning(order: ClusterOrder, engine: str | None, recorded: ClusterS
         recorded: What hosts have recorded.
 
     Raises:
-        SpecError: The file is no spec.
+        SpecError: The file is no spec, or what else is ordered makes it none.
         UsageError: Another bridge or subnet is ordered for a cluster that has its own.
     """
     if order.file is not None:
@@ -155,6 +155,7 @@ def resolve_spanning(order: ClusterOrder, engine: str | None, recorded: ClusterS
     draft = _with_order(draft, order, asked)
     if engine is not None:
         draft = replace(draft, spec=changed(draft.spec, engine=cast("Engine", engine)), engine_open=False)
+    check_spec(draft.spec, left=draft.left)  # before hosts are asked, which would take it for a record of theirs
     return draft
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from gpuprov.core.errors import GpuprovError, TimedOut, UsageError
+from gpuprov.core.rollback import REPEAT
 from gpuprov.core.waiting import Clock, SystemClock, Wait
 from gpuprov.planes.across.hold import Hold, names_of
 from gpuprov.planes.registry import PLANES
@@ -244,7 +245,7 @@ def _wait(driver: Driver, leaves: Sequence[Leave], policy: JobsPolicy, *, report
     wait = Wait(
         what=f"the jobs on {names_of(leaves)} to end",
         timeout_s=policy.drain_s or 0.0,
-        fix="repeat the command with a longer time, such as --drain 8h, or with --force to end the jobs",
+        fix=f"{REPEAT} with a longer time, such as --drain 8h, or with --force to end the jobs",
         interval_s=_LOOK_S,
         clock=policy.clock,
     )
@@ -264,16 +265,16 @@ def _go_on_blindly(error: GpuprovError, leaves: Sequence[Leave], policy: JobsPol
 
 def _busy(jobs: Sequence[Job], leaves: Sequence[Leave], policy: JobsPolicy) -> UsageError:
     wait = "--drain to wait for them, or with " if any(job.place for job in jobs) else ""
-    fix = f"repeat the command with {wait}--force to end them"
+    fix = f"{REPEAT} with {wait}--force to end them"
     if policy.first:
-        fix = f"{policy.first} --drain, or with --force to end them; then repeat the command"
+        fix = f"{policy.first} --drain, or with --force to end them; then {REPEAT}"
     return UsageError(f"jobs would end with {names_of(leaves)}", evidence=_listed(jobs), fix=fix)
 
 
 def _nobody_can_tell(error: GpuprovError, leaves: Sequence[Leave], policy: JobsPolicy) -> UsageError:
-    fix = "repeat the command with --force to continue even if jobs are running"
+    fix = f"{REPEAT} with --force to continue even if jobs are running"
     if policy.first:
-        fix = f"{policy.first} --force, even if jobs are running; then repeat the command"
+        fix = f"{policy.first} --force, even if jobs are running; then {REPEAT}"
     return UsageError(
         f"cannot tell whether jobs run on {names_of(leaves)}",
         evidence=f"{error.what}: {error.evidence}",

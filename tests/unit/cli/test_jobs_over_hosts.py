@@ -5,7 +5,6 @@ The program in the fake node is the real one.
 
 from __future__ import annotations
 
-import base64
 import json
 import os
 from typing import TYPE_CHECKING, Any
@@ -18,7 +17,7 @@ from gpuprov.core.errors import EngineError, Unreachable
 from gpuprov.core.relay import Relay
 from gpuprov.drivers import node_trees
 from gpuprov.drivers.base import ExecResult, File
-from gpuprov.fleet.desk import desk_of
+from gpuprov.fleet.desk import reach_desk
 from gpuprov.fleet.hosted_cluster import find_spanning
 from gpuprov.host.folders import FolderLook
 from gpuprov.planes.across.find_desk import count_gpus
@@ -197,8 +196,7 @@ def test_workers_take_jobs_too_and_show_their_queue(bare: Lab, monkeypatch: pyte
 
     def read(command: Command) -> ExecResult:
         if command.argv[:1] == ("sh",) and command.argv[4] in command.node.files:
-            content = base64.b64encode(command.node.files[command.argv[4]].content)
-            return ExecResult(exit_code=0, stdout=content.decode(), stderr="")
+            return ExecResult(exit_code=0, stdout=command.node.files[command.argv[4]].content.decode(), stderr="")
         return answer(command)
 
     bare.hosts.worlds["hoff"].engine.answer = read
@@ -262,7 +260,7 @@ def test_work_is_divided_by_the_gpus_of_all_hosts(bare: Lab) -> None:
     bare.up("worker")
     seen = find_spanning("lab", bare.hosts.machines, bare.hosts)
     assert seen is not None
-    driver = desk_of(seen, bare.hosts)
+    driver = reach_desk(seen, bare.hosts)
     assert [node.name for node in driver.list_nodes()] == ["c000"], "the other one is on the other host"
     assert count_gpus(driver, "lab") == 2
 

@@ -76,14 +76,15 @@ def test_an_error_there_is_one_here_with_the_name_of_the_host(
     assert caught.value.fix == "on hoff: gpuprov doctor"
 
 
+@pytest.mark.parametrize("fix", ["run the same command again; or look", "repeat the command with --force"])
 def test_the_command_to_run_again_is_the_one_that_was_typed_here(
-    ssh: FakeSsh, hoff: SshConnection, recording: Recording
+    ssh: FakeSsh, hoff: SshConnection, recording: Recording, fix: str
 ) -> None:
-    script = "say('error', what='changed', evidence='e', fix='run the same command again; or look', exit_code=2)"
+    script = f"say('error', what='changed', evidence='e', fix={fix!r}, exit_code=2)"
     ssh.reach(ADDRESS, member=scripted_member("hear()", script))
     with pytest.raises(UsageError) as caught:
         ask_member(hoff, LOOK, reporter=recording)
-    assert caught.value.fix == "run the same command again; or look"
+    assert caught.value.fix == fix
 
 
 def test_an_error_without_end_is_shortened(ssh: FakeSsh, hoff: SshConnection, recording: Recording) -> None:
