@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gpuprov.cli import spanning
 from gpuprov.cli.engine import cluster_option, engine_option
+from gpuprov.cli.failure import show_result
 from gpuprov.cli.tables import render_table
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def command(session: Session, cluster: str, engine: str | None) -> int:
     from gpuprov.shapes.hardware import Hardware
     from gpuprov.shapes.orders import HardwareOrder
 
-    fleet = open_fleet(session, here_alone=engine is not None).of_cluster(cluster)
+    fleet = open_fleet(session, engine).of_cluster(cluster)
     told = fleet.ask(HARDWARE, HardwareOrder(cluster=cluster, engine=engine or ""))
     if fleet.name_here in told.failed:
         raise told.failed[fleet.name_here]
@@ -55,7 +55,7 @@ def command(session: Session, cluster: str, engine: str | None) -> int:
         hosts=_hosts(fleet, told) if fleet.others else UNSET,
     )
     text = render_table(_HEADERS, rows, colour=session.colour)
-    return spanning.show_result(session, document, text, told.error, 0)
+    return show_result(session, document, text, told.error, 0)
 
 
 def _hosts(fleet: Fleet, told: FleetAnswers[Hardware]) -> tuple[HostHardware, ...]:

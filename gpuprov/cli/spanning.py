@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any, cast
 
+from gpuprov.cli.failure import show_result as show_result  # noqa: PLC0414
 from gpuprov.core.errors import UsageError
 from gpuprov.core.names import name_cluster
 
@@ -15,9 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from gpuprov.cli.session import Session
-    from gpuprov.core.errors import GpuprovError
     from gpuprov.core.reporter import Reporter
-    from gpuprov.documents.envelope import Shown
     from gpuprov.fleet.agree import HostsUpOrder
     from gpuprov.fleet.hosted_cluster import SpanningCluster
     from gpuprov.host.remote.hosts import HostsBySsh
@@ -45,12 +44,14 @@ def find_spanning_cluster(session: Session, name: str, engine: str | None) -> Sp
 
     Without hosts that were added, nobody is asked.
     """
-    known = remembered_hosts() if engine is None else {}
-    if not known:
-        return None
-    from gpuprov.fleet.hosted_cluster import find_from_here
+    from gpuprov.cli.open_fleet import open_fleet
 
-    return find_from_here(name, session.host, known, way_to_hosts(session))
+    fleet = open_fleet(session, engine)
+    if not fleet.others:
+        return None
+    from gpuprov.fleet.hosted_cluster import find_over_hosts
+
+    return find_over_hosts(fleet, name)
 
 
 def spanning_order(session: Session, wanted: Mapping[str, Any], policy: JobsPolicy) -> HostsUpOrder | None:
@@ -133,34 +134,6 @@ def nothing_to_do(older: Sequence[str]) -> str:
     return "nothing to do but to replace nodes" if older else "nothing to do: the cluster matches its spec"
 
 
-def status(session: Session, seen: SpanningCluster) -> int:
-    """`cluster status` over hosts."""
-    from gpuprov.cli.node_table import render_limits, render_nodes
-    from gpuprov.fleet.host_statuses import host_statuses
-    from gpuprov.fleet.lost_service import tell_lost_service
-    from gpuprov.host.remote.several import part_error
-    from gpuprov.shapes.nodes import ClusterStatus
-    from gpuprov.spec.shared_folder import SHARED, folder_of
-
-    told = [row for row in seen.rows if row.host not in seen.failed]
-    text = (
-        f"{render_nodes(seen.rows, colour=session.colour, spans=True)}\n\n{render_limits(told)}"
-        if seen.rows
-        else f"cluster {seen.name} has no nodes"
-    )
-    folder = folder_of(seen.spec) if seen.spec else ""
-    text += f"\nshared folder: {folder} of all hosts, {SHARED} in the nodes" if folder else ""
-    document = ClusterStatus(
-        host=session.host.name,
-        cluster=seen.name,
-        shared_folder=folder or None,
-        nodes=seen.rows,
-        hosts=host_statuses(seen.machines, seen.failed, seen.away),
-    )
-    error = part_error(seen.failed, of=len(seen.machines), besides=tell_lost_service(seen))
-    return show_result(session, document, text, error, 0)
-
-
 def losses_of(seen: SpanningCluster) -> tuple[str, ...]:
     """What would go with a cluster over hosts: a line for each host with nodes; none where it has none."""
     from gpuprov.cluster.lost_nodes import lost_nodes_line
@@ -229,13 +202,3 @@ def nodes_here(session: Session, names: Sequence[str]) -> set[str]:
     doors = [door for door in session.host.engines if door.installed()]
     seen = survey(doors, lambda driver: {name for name in names if driver.find_node(name) is not None})
     return {name for found in seen.answers.values() for name in found}
-
-
-def show_result(session: Session, document: Shown, text: str, error: GpuprovError | None, code: int) -> int:
-    """Show the result, and end with the error of the hosts that lack in it."""
-    from gpuprov.cli.failure import fail
-
-    if error is not None:
-        return fail(session, error, result=document, text=text)
-    session.show(document, text)
-    return code

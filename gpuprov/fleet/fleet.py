@@ -63,12 +63,14 @@ class Fleet:
         here: This machine.
         others: Those that were added; none where this machine alone is meant.
         connect: Makes the way to them, when it is needed first.
+        engine: Of this machine, if one was said: then it alone is meant. Empty for those that have what is meant.
     """
 
     here: Host
     others: Mapping[str, RemoteMachine]
     connect: Callable[[], Hosts]
     reporter: Reporter
+    engine: str = ""
 
     @property
     def name_here(self) -> str:

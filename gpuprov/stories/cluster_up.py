@@ -30,13 +30,13 @@ from gpuprov.fleet.hosts_leaving import remove_leaving
 from gpuprov.fleet.lost_service import tell_lost_service
 from gpuprov.fleet.ready import ask_ready
 from gpuprov.fleet.tunnel_keys import exchange_keys
+from gpuprov.fleet.verify_hosts import verify_over_hosts
 from gpuprov.host.remote.answers import read_answer
 from gpuprov.host.remote.several import part_error, read_each
 from gpuprov.planes.registry import plane_of
 from gpuprov.shapes.orders import MemberUpOrder
 from gpuprov.shapes.outcome import ClusterUp
 from gpuprov.spec.overlay import unencrypted_warning
-from gpuprov.stories.verify import verify_over_hosts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

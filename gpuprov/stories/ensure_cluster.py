@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from gpuprov.documents.module_result import BeforeAfter
 from gpuprov.fleet.agree import HostsUpOrder
-from gpuprov.fleet.hosted_cluster import find_from_here, find_spanning, look_for_spanning, machine_of
+from gpuprov.fleet.fleet import Fleet
+from gpuprov.fleet.hosted_cluster import find_over_hosts, find_spanning, look_for_spanning, machine_of
 from gpuprov.host.remote.several import part_error
 from gpuprov.planes.across.cluster_order import resolve_name, resolve_spanning
 from gpuprov.stories.cluster_down import down_over_hosts
@@ -62,7 +63,7 @@ def ensure_over_hosts(  # noqa: PLR0913 - what a module is given, and whom it te
     elif engine is not None:
         return None
     else:
-        seen = find_from_here(name, host, known, hosts)
+        seen = find_over_hosts(Fleet(here=host, others=known, connect=lambda: hosts, reporter=reporter), name)
         draft = resolve_spanning(order, engine, seen.spec if seen else None)
         if draft is None:
             return None

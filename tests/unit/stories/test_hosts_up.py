@@ -13,6 +13,7 @@ from gpuprov.cluster.state import observe_cluster
 from gpuprov.core.errors import EngineError, GpuprovError, HostNotReady, PartDone, TimedOut, Unreachable, UsageError
 from gpuprov.fleet.agree import HostsUpOrder
 from gpuprov.fleet.hosted_cluster import find_spanning, get_host_of_node
+from gpuprov.fleet.verify_hosts import verify_over_hosts
 from gpuprov.planes.across.leaving import SPARE_JOBS
 from gpuprov.shapes.base import changed
 from gpuprov.shapes.cluster_spec import (
@@ -29,7 +30,6 @@ from gpuprov.spec.draft import CHOOSABLE, Draft
 from gpuprov.stories.change_nodes import NodesChange, change_nodes_there, locate_nodes
 from gpuprov.stories.cluster_down import down_over_hosts
 from gpuprov.stories.cluster_up import look_and_plan_over_hosts, up_over_hosts
-from gpuprov.stories.verify import verify_over_hosts
 from gpuprov.workflows.remove_nodes import remove_nodes
 from tests.fakes.faults import Killed
 from tests.fakes.hosts_in_worlds import SINCE, HostsInWorlds, keep_keys_below
