@@ -23,14 +23,13 @@ from gpuprov.cluster.nodes import (
 )
 from gpuprov.cluster.observed import observe
 from gpuprov.cluster.plan import beyond_record
-from gpuprov.cluster.read_steadily import read_steadily
 from gpuprov.cluster.replacements import read_replacements
 from gpuprov.cluster.state import observe_cluster, observe_engine
 from gpuprov.cluster.whole import recorded_whole
 from gpuprov.core.outcome import Outcome
 from gpuprov.core.rollback import Rollback
 from gpuprov.drivers.base import LABEL_SPEC
-from gpuprov.planes.across.changing import changing, read_cluster
+from gpuprov.planes.across.changing import changing, read_cluster, read_steadily
 from gpuprov.planes.across.cluster_plan import PlanOrder, plan_up
 from gpuprov.planes.across.files import find_stale, gather_files, renewal_lines
 from gpuprov.planes.across.hold import find_abandoned

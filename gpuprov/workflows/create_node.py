@@ -12,7 +12,7 @@ from gpuprov.cluster.find_engine import warn_of_silence
 from gpuprov.cluster.find_node import get_node
 from gpuprov.cluster.host_gpus import get_gpus, with_offers
 from gpuprov.cluster.leases import Neighbours
-from gpuprov.cluster.network_rules import open_networks
+from gpuprov.cluster.network_plan import open_networks
 from gpuprov.cluster.networks import isolate_networks, networks_created
 from gpuprov.cluster.nodes import (
     Copied,
@@ -25,25 +25,22 @@ from gpuprov.cluster.nodes import (
 )
 from gpuprov.cluster.observed import observe
 from gpuprov.cluster.order_label import write_order
-from gpuprov.cluster.ordered_spec import first_draft
-from gpuprov.cluster.read_steadily import read_steadily
+from gpuprov.cluster.ordered_node import first_draft, made_by
 from gpuprov.cluster.services import init_of
 from gpuprov.cluster.share import ensure_share
 from gpuprov.cluster.shared_addresses import refuse_shared_addresses
 from gpuprov.cluster.state import observe_engine
-from gpuprov.cluster.taken_name import made_by
 from gpuprov.cluster.waiting_for_gpus import AT_ONCE, when_free
 from gpuprov.core.errors import UsageError
 from gpuprov.core.names import check_node_name
 from gpuprov.core.outcome import Outcome, with_forced
 from gpuprov.core.rollback import Rollback
 from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_ORDER, LABEL_ROLE
-from gpuprov.planes.across.changing import changing
+from gpuprov.planes.across.changing import changing, read_steadily
 from gpuprov.planes.across.files import gather_files, present_crew
 from gpuprov.planes.across.hold import NodesLeave
 from gpuprov.planes.across.leaving import SPARE_JOBS, JobsPolicy, leaving, refuse_busy
-from gpuprov.planes.across.node_plan import plan_node
-from gpuprov.planes.across.ordered_role import explain_plain
+from gpuprov.planes.across.node_plan import explain_plain, plan_node
 from gpuprov.planes.across.renew import renew_cluster, renew_nodes
 from gpuprov.planes.registry import PLANES, plane_of
 from gpuprov.shapes.node_order import NodeOrder

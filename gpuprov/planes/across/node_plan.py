@@ -10,20 +10,18 @@ from gpuprov.cluster.find_node import get_source
 from gpuprov.cluster.images import get_named_image
 from gpuprov.cluster.network_plan import plan_networks
 from gpuprov.cluster.nodes import image_of
-from gpuprov.cluster.ordered_design import design_ordered
-from gpuprov.cluster.ordered_spec import first_draft, with_order
+from gpuprov.cluster.ordered_node import design_ordered, first_draft, refuse_taken_name, with_order
 from gpuprov.cluster.replacements import ghosts_of
 from gpuprov.cluster.room import refuse_without_room
 from gpuprov.cluster.share import look_and_plan_share, require_account
 from gpuprov.cluster.slices import spec_on
-from gpuprov.cluster.taken_name import refuse_taken_name
 from gpuprov.cluster.whole import is_elsewhere, recorded_host, recorded_whole
 from gpuprov.core.errors import UsageError
 from gpuprov.core.names import fold, name_cluster
 from gpuprov.planes.across.hold import Leave
-from gpuprov.planes.across.ordered_role import decide_role, refuse_unreachable
 from gpuprov.planes.base import Departure
-from gpuprov.planes.registry import fill, find_role_images, judge, plane_of
+from gpuprov.planes.registry import PLAIN, fill, find_role_images, judge, plane_of
+from gpuprov.shapes.cluster_spec import ClusterSpec
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -36,7 +34,7 @@ if TYPE_CHECKING:
     from gpuprov.cluster.state import ClusterState
     from gpuprov.host.base import Host
     from gpuprov.planes.registry import Planes
-    from gpuprov.shapes.cluster_spec import ClusterSpec
+    from gpuprov.shapes.choices import Role
     from gpuprov.shapes.engine import ImageState
     from gpuprov.shapes.node_order import NodeOrder
 
@@ -175,4 +173,44 @@ def _refuse_answering(host: Host, address: str, spec: ClusterSpec, *, engine: st
             f"the address {address} is in use",
             evidence=f"something on {spec.network.bridge} that {engine} does not know responds at this address",
             fix="choose another address; those of the nodes: gpuprov list",
+        )
+
+
+def decide_role(order: NodeOrder, spec: ClusterSpec, state: ClusterState) -> Role:
+    """The role that was ordered, else the cluster's.
+
+    In a cluster that was never brought up, it is that of the cluster that `cluster up` would make, if the node can be
+    one of its own.
+    """
+    if order.role or state.spec:
+        return order.role or spec.nodes.role
+    plane = plane_of(spec.nodes.role)
+    joins = state.nodes_of(plane.name) or plane.begins_with(order.name, spec)
+    fits = order.image is None and not (plane.first_network and order.network == "private")
+    return plane.name if joins and fits else PLAIN.name
+
+
+def explain_plain(order: NodeOrder, role: Role, state: ClusterState) -> str:
+    """Why the node is plain though nobody said so, in a sentence; empty where there is nothing to explain."""
+    if state.spec or order.role is not None or role != PLAIN.name:
+        return ""
+    usual = plane_of(ClusterSpec().nodes.role)
+    words = f"{order.name} is a plain node, without {usual.title}"
+    if usual.begins_with(order.name, ClusterSpec()):
+        return words  # with which a cluster of the usual nodes could not begin
+    return f"{words}; for nodes with {usual.title}: {name_cluster('gpuprov cluster up -n 4', order.cluster)}"
+
+
+def refuse_unreachable(order: NodeOrder, spec: ClusterSpec) -> None:
+    """Refuse a node on the private network alone whose plane finds its nodes on the other one.
+
+    Raises:
+        UsageError: It would have no address there.
+    """
+    plane = plane_of(spec.nodes.role)
+    if plane.first_network and order.network == "private":
+        raise UsageError(
+            f"{order.name} cannot be a node of {plane.title} on the private network only",
+            evidence=f"its nodes find each other on {spec.network.bridge}, where this one would have no address",
+            fix="omit --network, or use --role plain",
         )

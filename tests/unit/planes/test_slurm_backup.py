@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gpuprov.cluster.ordered_spec import with_order
+from gpuprov.cluster.ordered_node import with_order
 from gpuprov.core.errors import UsageError
 from gpuprov.planes.base import Crew
 from gpuprov.planes.registry import PLANES, check_spec, plane_of
