@@ -68,7 +68,8 @@ class SlurmPlane(LedPlane):
         templates=(NAME,),
         brings=("gpuwork", "shapes"),
         requirements=(SHAPES,),
-        variables=lambda init: {NAME: {"slurm_init": init}, "work": {"work_uid": ACCOUNT_UID}},
+        with_init=(NAME,),
+        given={"work": {"work_uid": ACCOUNT_UID}},
         labels={
             munge.LABEL_MUNGE_OWNER: "stat -c %u:%g /etc/munge",
             LABEL_ACCOUNT: f"id -u {ACCOUNT}",

@@ -117,7 +117,7 @@ def ask_by_ssh(reporter: ModuleReporter) -> tuple[Mapping[str, RemoteMachine], H
     return read_machines(places.inventory), HostsBySsh(members=members, reporter=reporter)
 
 
-def fleet_of(module: Module, engine: str | None) -> Fleet:
+def fleet_of(module: Module, engine: str | None = None) -> Fleet:
     """This machine and the hosts that this user has added, or the engine of this machine that is said."""
     from gpuprov.fleet.fleet import Fleet
     from gpuprov.host.local import LocalHost
