@@ -30,7 +30,7 @@ from gpuprov.cluster.services import init_of
 from gpuprov.cluster.share import ensure_share
 from gpuprov.cluster.shared_addresses import refuse_shared_addresses
 from gpuprov.cluster.state import observe_engine
-from gpuprov.cluster.waiting_for_gpus import AT_ONCE, when_free
+from gpuprov.cluster.waiting_for_gpus import AT_ONCE, Turn, when_free
 from gpuprov.core.errors import UsageError
 from gpuprov.core.names import check_node_name
 from gpuprov.core.outcome import Outcome, with_forced
@@ -46,14 +46,11 @@ from gpuprov.planes.registry import PLANES, plane_of
 from gpuprov.shapes.node_order import NodeOrder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from gpuprov.cluster.observed import Observed
     from gpuprov.cluster.state import EngineState
     from gpuprov.cluster.waiting_for_gpus import Patience
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver, NodeState
-    from gpuprov.gpu.allocate import Claims
     from gpuprov.host.base import Host
     from gpuprov.planes.across.files import Reading
     from gpuprov.planes.across.node_plan import NodePlan
@@ -92,10 +89,10 @@ def create_node(
 
     left_over = f"run the same command again; to remove the node: gpuprov rm {order.name}"
 
-    def attempt(claims: Callable[[], Claims], granted: Callable[[], object]) -> Outcome:
+    def attempt(turn: Turn) -> Outcome:
         def look(engine: EngineState) -> NodePlan | NodesLeave:
             with reporter.phase("plan"):
-                found = _plan(order, observe(driver, host, engine, name, gpus, claims()))
+                found = _plan(order, observe(driver, host, engine, name, gpus, turn.claims()))
                 return found if isinstance(found, NodesLeave) else found.with_images()
 
         with (
@@ -107,13 +104,14 @@ def create_node(
                 outcome = _complete(driver, found.nodes[0], readings[name], reporter=reporter)
             else:
                 outcome = _create(run, order, found, host, readings[name], policy)
-            granted()
+            turn.end()
             return outcome
 
-    def try_on(claims: Claims) -> None:
-        _plan(order, observe(driver, host, observe_engine(driver), name, gpus, claims))
+    def try_on(turn: Turn) -> None:
+        _plan(order, observe(driver, host, observe_engine(driver), name, gpus, turn.claims()))
 
-    return when_free(patience, Neighbours(host), driver.name, look=try_on, attempt=attempt, reporter=reporter)
+    turn = Turn(neighbours=Neighbours(host), engine=driver.name)
+    return when_free(patience, turn, look=try_on, attempt=attempt, reporter=reporter)
 
 
 def preview_node(

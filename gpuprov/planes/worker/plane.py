@@ -16,9 +16,8 @@ from gpuprov.core.errors import EngineError, UsageError
 from gpuprov.core.names import name_cluster
 from gpuprov.core.side_by_side import each
 from gpuprov.drivers.base import LABEL_ACCOUNT, LABEL_QUEUE
-from gpuprov.planes.applied import apply_marked
 from gpuprov.planes.base import RELEASED, Departure, Diagnostics, QueueFolder, Ready, spec_of
-from gpuprov.planes.led import LedPlane
+from gpuprov.planes.led import LedPlane, apply_marked
 from gpuprov.planes.left import ask_left
 from gpuprov.planes.work.work_place import desk_argv, require_shared
 from gpuprov.planes.worker import hold, jobs, services
