@@ -19,7 +19,7 @@ _INSTEAD: Final = {
     _REPLACE: "changed",
     "dataclasses.asdict": "write",
     "dataclasses.fields": "msgspec.structs.fields",
-    "gpuprov.core.plain.plain_fields": "write",
+    "gpuprov.core.fingerprint.plain_fields": "write",
 }
 
 

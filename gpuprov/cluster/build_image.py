@@ -12,7 +12,6 @@ from gpuprov.cluster import services
 from gpuprov.cluster import transport as node_transport
 from gpuprov.cluster.built_images import list_alike, new_name
 from gpuprov.cluster.image_parts import ImageParts
-from gpuprov.cluster.own_role_failures import told_by_folder
 from gpuprov.core.errors import EngineError, GpuprovError, HostNotReady, NotOurs, PlaybookError, TimedOut
 from gpuprov.core.exhaustion import NO_ROOM
 from gpuprov.core.interrupts import to_its_end
@@ -37,7 +36,7 @@ from gpuprov.host.facts import free_bytes, nearest_folder
 from gpuprov.provision.kept_bases import import_name
 from gpuprov.provision.package_versions import ASK_VERSIONS, dump_versions
 from gpuprov.provision.payload import payload_stamp
-from gpuprov.provision.playbook import Play, PlayResult, RoleUse, run_play
+from gpuprov.provision.playbook import Play, PlayResult, RoleUse, TaskFailed, run_play
 from gpuprov.provision.recipe import source_files
 from gpuprov.provision.recipe_record import dump_recipe_record, record_recipe
 from gpuprov.provision.rootfs import default_cache, ensure_rootfs
@@ -47,7 +46,7 @@ from gpuprov.provision.wheels import ensure_wheels
 from gpuprov.spec.suites import python_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from gpuprov.core.reporter import Reporter
@@ -56,6 +55,7 @@ if TYPE_CHECKING:
     from gpuprov.shapes.engine import ImageState
     from gpuprov.shapes.node import Attachment
     from gpuprov.shapes.records import RecipeRecord
+
 
 OWNER = "(images)"  # no cluster can have this name: an image belongs to all of them
 PAYLOAD = "/var/cache/gpuprov"
@@ -325,3 +325,25 @@ def _ask(driver: Driver, line: str) -> str:
             fix="use a Debian or Ubuntu image with python3 (in LXD: and systemd) as the base, or a suite",
         )
     return result.stdout.strip()
+
+
+@contextmanager
+def told_by_folder(folders: Sequence[Path], copies: Sequence[Path]) -> Iterator[None]:
+    """Name the folder of a role that failed, or that Ansible cannot read, instead of the copy that was applied."""
+    try:
+        yield
+    except PlaybookError as error:
+        failed = error.event.role if isinstance(error, TaskFailed) else ""
+        for folder, copy in zip(folders, copies, strict=True):
+            if failed == folder.name or f"{copy}/" in error.evidence:
+                raise _told(error, folder, copy) from error
+        raise
+
+
+def _told(error: PlaybookError, folder: Path, copy: Path) -> PlaybookError:
+    how = f"task '{error.event.task}' failed" if isinstance(error, TaskFailed) else "Ansible cannot apply it"
+    return PlaybookError(
+        f"the role {folder.name} of image.roles failed: {how}",
+        evidence=f"role: {folder}\n{error.evidence}".replace(f"{copy}/", f"{folder}/"),
+        fix=f"correct the role in {folder}, then run the same command again; the evidence names the complete log",
+    )

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 from gpuprov import __version__
 from gpuprov.cluster.held_gpus import held_types, is_gpu_path
 from gpuprov.cluster.node_limits import GivenLimits
-from gpuprov.core.fingerprint import fingerprint
-from gpuprov.core.plain import plain_fields
+from gpuprov.core.fingerprint import fingerprint, plain_fields
 from gpuprov.core.units import GIB, MIB
 from gpuprov.drivers.base import (
     LABEL_ACCESS,

@@ -22,7 +22,6 @@ from gpuprov.cluster.built_images import (
 from gpuprov.cluster.find_engine import warn_of_silence
 from gpuprov.cluster.network_plan import network_requests
 from gpuprov.cluster.networks import isolate_networks
-from gpuprov.cluster.recipes import recipe_for
 from gpuprov.cluster.state import observe_cluster
 from gpuprov.cluster.surroundings import Surroundings
 from gpuprov.core.errors import EngineError
@@ -31,6 +30,7 @@ from gpuprov.core.names import BRIDGES
 from gpuprov.core.rollback import AGAIN, Rollback
 from gpuprov.drivers.base import LABEL_FINGERPRINT, File
 from gpuprov.gpu.wheels import image_wheels
+from gpuprov.provision.recipe import recipe_for
 from gpuprov.shapes.base import changed
 from gpuprov.shapes.cluster_spec import ClusterSpec, NetworkSpec
 from gpuprov.shapes.node import Attachment

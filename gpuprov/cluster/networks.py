@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
-from gpuprov.cluster.network_rules import changed_ports
+from gpuprov.cluster.network_plan import changed_ports
 from gpuprov.core.interrupts import to_its_end
 from gpuprov.core.side_by_side import beside
 from gpuprov.drivers.base import LABEL_HOST_PORTS

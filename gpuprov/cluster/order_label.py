@@ -6,6 +6,9 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from gpuprov.core.errors import UsageError
+from gpuprov.core.excerpt import excerpt
+from gpuprov.core.names import fold
 from gpuprov.drivers.base import LABEL_ORDER
 from gpuprov.shapes.base import changed, parse_json, write
 from gpuprov.shapes.faults import find_faults
@@ -14,7 +17,10 @@ from gpuprov.spec.gpu_order import gib_of
 from gpuprov.spec.variables import find_variable_problems
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
     from gpuprov.drivers.base import NodeState
+
 
 _VERSION: Final = 2
 _NOT_OF_THE_NODE: Final = ("gpu_mode", "agreed", "secret")
@@ -94,3 +100,34 @@ def _of_this_version(said: Any) -> tuple[Any, list[str]]:  # noqa: ANN401 - plai
     if type(gpus["memory_gib"]) is int:
         gpus["memory_gib"] = gib_of(gpus["memory_gib"])
     return {**said, "gpus": {key: one for key, one in gpus.items() if one is not None}}, []
+
+
+def describe_unread(nodes: Iterable[NodeState]) -> dict[str, str]:
+    """What is not known, in words, by the names of the nodes that have it."""
+    unknown = {node.name: read_label(node).unknown for node in nodes}
+    return {name: f"unknown options ({excerpt(', '.join(paths))})" for name, paths in unknown.items() if paths}
+
+
+def refuse_unread(unread: Mapping[str, str], cluster: str, *, version: str, alone: bool) -> None:
+    """Refuse to bring such nodes to what they were ordered as: they would lose what is not known, as a mount.
+
+    Args:
+        unread: Such nodes, each with what is not known.
+        cluster: Theirs.
+        version: Of gpuprov.
+        alone: Whether the cluster is on one host.
+
+    Raises:
+        UsageError: There are some.
+    """
+    if not unread:
+        return
+    names = list(unread)
+    without = f"to do without them: gpuprov cluster up --name {cluster} -f FILE"
+    remove = f"or remove the node: gpuprov rm {names[0]}"
+    raise UsageError(
+        f"the options with which {fold(names)} {'were' if len(names) > 1 else 'was'} created cannot be read",
+        evidence="; ".join(f"label {LABEL_ORDER} of {name}: {words}" for name, words in unread.items())
+        + f"; this is gpuprov {version}",
+        fix=f"upgrade gpuprov, for a later version wrote them; {without if alone else remove}",
+    )

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from gpuprov.shapes.members import Offer
     from gpuprov.shapes.node import Mount
 
+    Mounts = Mapping[Role | tuple[Role, str], tuple[Mount, ...]]
+
 NODE_ROOM_BYTES = 64 * MIB  # a copy-on-write clone with its logs and spool
 _TOLD = 10  # hosts in an error
 
@@ -46,7 +48,7 @@ class Place:
     gpus: HostGpus
     leases: tuple[Lease, ...]
     claims: Claims
-    shared: Mapping[Role | tuple[Role, str], tuple[Mount, ...]] = field(default_factory=dict)
+    shared: Mounts = field(default_factory=dict)
     nodes: frozenset[str] | None = None
     taken: Mapping[str, str] = field(default_factory=dict)
     limits: Callable[[], GivenLimits] = GivenLimits

@@ -13,13 +13,18 @@ from gpuprov.cluster.design import NodeDesign, design_node
 from gpuprov.cluster.drift import Drift, find_drift
 from gpuprov.cluster.held_gpus import leased_uuids, sharing_of
 from gpuprov.cluster.lost_nodes import lost_nodes_line
-from gpuprov.cluster.network_plan import NetworkPlan, attach, plan_networks, plan_repairs
-from gpuprov.cluster.network_rules import networks_without_rules, plan_rules
+from gpuprov.cluster.network_plan import (
+    NetworkPlan,
+    attach,
+    networks_without_rules,
+    plan_networks,
+    plan_repairs,
+    plan_rules,
+)
 from gpuprov.cluster.node_limits import given_limits, unlimited_lines
-from gpuprov.cluster.order_label import read_order
-from gpuprov.cluster.ordered_spec import with_order
+from gpuprov.cluster.order_label import describe_unread, read_order, refuse_unread
+from gpuprov.cluster.ordered_node import with_order
 from gpuprov.cluster.replacements import ghosts_of
-from gpuprov.cluster.unread_orders import describe_unread, refuse_unread
 from gpuprov.core.errors import NotOurs, UsageError
 from gpuprov.core.names import fold
 from gpuprov.core.outcome import with_forced

@@ -1,4 +1,4 @@
-"""Folders of the host in which services of nodes keep what they know: made with the cluster, and gone with it."""
+"""The folders of the host that nodes have: the one that all share, and those in which services keep what they know."""
 
 from __future__ import annotations
 
@@ -6,15 +6,17 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final, Literal
 
-from gpuprov.cluster.share import judge_folder
+from gpuprov.cluster.share import ensure_share, judge_folder, look_and_plan_share
 from gpuprov.cluster.share_look import SHARING_HOSTS
 from gpuprov.core.errors import UsageError
 from gpuprov.spec.shared_folder import PLACE
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
-    from gpuprov.cluster.state import ClusterState
+    from gpuprov.cluster.design import NodeDesign
+    from gpuprov.cluster.observed import Observed
+    from gpuprov.cluster.share import SharePlan
     from gpuprov.core.rollback import Rollback
     from gpuprov.drivers.base import Driver
     from gpuprov.host.base import Host
@@ -44,30 +46,54 @@ class ServiceFolderPlan:
         return words[self.act].format(self.folder.source, self.folder.title) if self.act else ""
 
 
-def look_and_plan_service_folders(
-    driver: Driver, host: Host, spec: ClusterSpec, state: ClusterState, folders: Sequence[ServiceFolder]
-) -> tuple[ServiceFolderPlan, ...]:
-    """Look at the folders that services of a cluster need here; changes nothing.
+@dataclass(frozen=True, kw_only=True)
+class FoldersPlan:
+    """What has to be done for the folders of the host that nodes have.
+
+    Attributes:
+        share: The one that all share.
+        kept: Those of services.
+    """
+
+    share: SharePlan
+    kept: tuple[ServiceFolderPlan, ...]
+
+    def lines(self) -> tuple[str, ...]:
+        """One line for each folder for which there is something to do."""
+        return (*self.share.lines(), *filter(None, (folder.line for folder in self.kept)))
+
+    def ensure(self, host: Host, rollback: Rollback) -> None:
+        """Do it; what was made is removed again on failure."""
+        ensure_share(host, self.share, rollback)
+        for folder in self.kept:
+            _ensure(host, folder, rollback)
+
+
+def look_and_plan_folders(
+    observed: Observed, spec: ClusterSpec, designs: Sequence[NodeDesign], folders: Iterable[ServiceFolder]
+) -> FoldersPlan:
+    """Look at the folders that a spec asks for; changes nothing.
 
     Args:
-        driver: The engine.
-        host: The machine.
+        observed: The cluster as it is, and what is around it.
         spec: What is asked for.
-        state: The cluster as it is.
-        folders: Those of the spec.
+        designs: The nodes as they are to be.
+        folders: Those of services, of all hosts.
 
     Raises:
-        UsageError: One cannot be used, or a service of an earlier cluster has left something in it.
+        UsageError: One cannot be used, it is another cluster's, or an earlier cluster has left something in it.
         HostNotReady: Only root can make it.
         EngineError: The engine does not tell to whom it has to belong.
     """
-    return tuple(_look_and_plan(driver, host, spec, state, folder) for folder in folders)
+    names = {design.name for design in designs}
+    share = look_and_plan_share(observed, spec, designs)
+    here = [folder for folder in folders if names.intersection(folder.nodes)]
+    return FoldersPlan(share=share, kept=tuple(_look_and_plan(observed, spec, folder) for folder in here))
 
 
-def _look_and_plan(
-    driver: Driver, host: Host, spec: ClusterSpec, state: ClusterState, folder: ServiceFolder
-) -> ServiceFolderPlan:
-    owner = folder.uid if spec.nodes.privileged else driver.owner_on_host(folder.uid)
+def _look_and_plan(observed: Observed, spec: ClusterSpec, folder: ServiceFolder) -> ServiceFolderPlan:
+    host, state = observed.host, observed.state
+    owner = folder.uid if spec.nodes.privileged else observed.driver.owner_on_host(folder.uid)
     seen = host.folders.look(folder.source)
     if seen.kind == "hidden" and any(node.complete for node in state.nodes):  # from who is not root
         return ServiceFolderPlan(folder=folder, owner=owner)
@@ -85,16 +111,12 @@ def _look_and_plan(
     return ServiceFolderPlan(folder=folder, owner=owner, act=act)
 
 
-def ensure_service_folder(host: Host, plan: ServiceFolderPlan, rollback: Rollback) -> str:
-    """Do what was planned, and return a line for it, empty for none.
-
-    A folder that was made is removed again on failure, with what a service has put there.
-    """
+def _ensure(host: Host, plan: ServiceFolderPlan, rollback: Rollback) -> None:
+    """Do what was planned; a folder that was made is removed again on failure, with what a service has put there."""
     if plan.act == "make":
         rollback.add(f"the folder {plan.folder.source}", partial(remove_service_folder, host, plan.folder, plan.owner))
     if plan.act:
         host.folders.make(plan.folder.source, owner=plan.owner, mode=_MODE)
-    return plan.line
 
 
 def remove_service_folder(host: Host, folder: ServiceFolder, owner: int) -> str:

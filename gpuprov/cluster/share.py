@@ -17,10 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from gpuprov.cluster.design import NodeDesign
-    from gpuprov.cluster.state import ClusterState
-    from gpuprov.cluster.surroundings import Surroundings
+    from gpuprov.cluster.observed import Observed
     from gpuprov.core.rollback import Rollback
-    from gpuprov.drivers.base import Driver
     from gpuprov.host.base import Host
     from gpuprov.host.folders import FolderLook
 
@@ -53,23 +51,13 @@ class SharePlan:
         return f"{self.folder} has the jobs and files of an earlier cluster" if self.used else ""
 
 
-def look_and_plan_share(
-    driver: Driver,
-    host: Host,
-    spec: ClusterSpec,
-    state: ClusterState,
-    designs: Iterable[NodeDesign],
-    around: Surroundings,
-) -> SharePlan:
+def look_and_plan_share(observed: Observed, spec: ClusterSpec, designs: Iterable[NodeDesign]) -> SharePlan:
     """Look at the folder that a spec asks for; changes nothing.
 
     Args:
-        driver: The engine.
-        host: The machine.
+        observed: The cluster as it is, and what is around it.
         spec: What is asked for.
-        state: The cluster as it is.
         designs: The nodes as they are to be.
-        around: What else there is.
 
     Raises:
         UsageError: The folder cannot be used, it is another cluster's, or a node cannot share it.
@@ -79,7 +67,8 @@ def look_and_plan_share(
     folder = folder_of(spec)
     if not folder:
         return SharePlan()
-    mapped = driver.owner_on_host(ACCOUNT_UID)
+    host, state = observed.host, observed.state
+    mapped = observed.driver.owner_on_host(ACCOUNT_UID)
     owner = ACCOUNT_UID if spec.nodes.privileged else mapped
     sharing = [design for design in designs if SHARED in [mount.target for mount in design.mounts]]
     if mapped != ACCOUNT_UID:
@@ -92,7 +81,7 @@ def look_and_plan_share(
         if seen.kind == "hidden":  # from who is not root, and was not when it was made
             return SharePlan(folder=folder, owner=owner)
     else:
-        around.refuse_shared_by_others(folder)
+        observed.around.refuse_shared_by_others(folder)
     if seen.kind == "absent" and spec.hosts:  # one that is made here would be this host's alone
         what = f"the folder {folder} cannot be shared by nodes of cluster {spec.name}"
         fix = f"{SHARING_HOSTS}; then run the same command again"

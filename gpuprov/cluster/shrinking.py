@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from gpuprov.cluster.lost_nodes import lost_nodes_line
+from gpuprov.cluster.order_label import describe_unread
 from gpuprov.cluster.plan import sort_surplus
-from gpuprov.cluster.unread_orders import describe_unread
 from gpuprov.core.errors import UsageError
 from gpuprov.core.names import fold
 from gpuprov.spec.addressing import node_name

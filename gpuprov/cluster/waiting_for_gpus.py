@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, TypeVar
 
 from gpuprov.cluster.leases import render_ticket
 from gpuprov.core.errors import EngineError, HostNotReady, TimedOut
@@ -14,26 +14,37 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from gpuprov.cluster.leases import Neighbours
+    from gpuprov.core.queue import QueuePlace
     from gpuprov.core.reporter import Reporter
     from gpuprov.core.waiting import Clock
     from gpuprov.gpu.allocate import Claims
 
-Result_co = TypeVar("Result_co", covariant=True)
+Result = TypeVar("Result")
 AGAIN_S = 300.0  # how often it is said for whom a request waits, though nothing has changed
 _LOOK_S = 0.3  # how often the first in the queue checks; later ones check less often
 _LOOK_MAX_S = 2.0
 
 
-class Attempt(Protocol[Result_co]):
-    """One try to get GPUs and do the work; GpusTaken says that nothing has been changed."""
+@dataclass(frozen=True, kw_only=True)
+class Turn:
+    """Where a request stands, beside whom, and on which engine its GPUs are to be had.
 
-    def __call__(self, claims: Callable[[], Claims], granted: Callable[[], object]) -> Result_co:
-        """Try.
+    Attributes:
+        place: In the queue; None for who does not wait.
+    """
 
-        Args:
-            claims: What others hold and wait for; to be asked under the host lock.
-            granted: To be called once the lease stands in the engine.
-        """
+    neighbours: Neighbours
+    engine: str
+    place: QueuePlace | None = None
+
+    def claims(self) -> Claims:
+        """What others hold and wait for: what is to be granted asks under the host lock."""
+        return self.neighbours.claims(self.engine, before=self.place.number if self.place else None)
+
+    def end(self) -> None:
+        """The lease stands in the engine: nobody waits for this request any more."""
+        if self.place:
+            self.place.leave()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,21 +64,19 @@ AT_ONCE = Patience()
 
 def when_free(
     patience: Patience,
-    neighbours: Neighbours,
-    engine: str,
+    turn: Turn,
     *,
-    look: Callable[[Claims], object],
-    attempt: Attempt[Result_co],
+    look: Callable[[Turn], object],
+    attempt: Callable[[Turn], Result],
     reporter: Reporter,
-) -> Result_co:
+) -> Result:
     """Attempt it; where the GPUs are taken, wait in the queue and attempt it again when they seem to be free.
 
     Args:
         patience: How long.
-        neighbours: Beside whom.
-        engine: Name of the engine that the attempt is made on.
+        turn: Of a request that does not wait yet.
         look: Raises GpusTaken if they could not be had now; takes no lock. That an engine is silent ends no waiting.
-        attempt: Does it, under the host lock.
+        attempt: Does it, under the host lock, and ends the turn; GpusTaken says that nothing has been changed.
         reporter: Is told for whom this waits, whenever that changes, and from time to time.
 
     Raises:
@@ -75,14 +84,15 @@ def when_free(
         TimedOut: They were taken all the time.
     """
     if patience.wait_s is None:
-        return attempt(lambda: neighbours.claims(engine), _stay)
+        return attempt(turn)
     try:
-        look(neighbours.claims(engine))
-        return attempt(lambda: neighbours.claims(engine), _stay)
+        look(turn)
+        return attempt(turn)
     except GpusTaken as error:
         refusal = error
-    with neighbours.queue.join(render_ticket(refusal.request)) as place:
-        ahead = sum(ticket.number < place.number for ticket in neighbours.queue.waiting())
+    queue = turn.neighbours.queue
+    with queue.join(render_ticket(refusal.request)) as place:
+        ahead = sum(ticket.number < place.number for ticket in queue.waiting())
         waiting = f"waiting ({ahead} request{'s' if ahead != 1 else ''} ahead)"
         reporter.note(f"{waiting}: {refusal.what}: {refusal.evidence}")
         wait = Wait(
@@ -93,30 +103,21 @@ def when_free(
             clock=patience.clock,
         )
         told = _Told(refusal.evidence, reporter, patience.clock)
+        done: list[Result] = []
+        turn = replace(turn, place=place)
 
-        def claims() -> Claims:
-            return neighbours.claims(engine, before=place.number)
+        def try_again() -> str:
+            """Look, and attempt it where they seem to be free; returns why it was not done."""
+            try:
+                if not (why := _silence(look, turn)):
+                    done.append(attempt(turn))
+            except GpusTaken as error:
+                why = error.evidence
+            told.tell(why)
+            return why
 
-        return _repeat(wait, told, look=lambda: look(claims()), attempt=lambda: attempt(claims, place.leave))
-
-
-def _repeat(wait: Wait, told: _Told, *, look: Callable[[], object], attempt: Callable[[], Result_co]) -> Result_co:
-    """Attempt it whenever the look says that the GPUs seem to be free, until the attempt gets them."""
-    done: list[Result_co] = []
-
-    def try_again() -> str:
-        """Why it was not done; empty where it was."""
-        why = ""
-        try:
-            if not (why := _silence(look)):
-                done.append(attempt())
-        except GpusTaken as error:
-            why = error.evidence
-        told.tell(why)
-        return why
-
-    wait.until(try_again, lambda _: bool(done))
-    return done[0]
+        wait.until(try_again, lambda _: bool(done))
+        return done[0]
 
 
 class _Told:
@@ -135,14 +136,10 @@ class _Told:
         self._why = why
 
 
-def _silence(look: Callable[[], object]) -> str:
+def _silence(look: Callable[[Turn], object], turn: Turn) -> str:
     """The error of an engine that does not respond, as during a restart: a long wait continues through it."""
     try:
-        look()
+        look(turn)
     except (EngineError, HostNotReady, TimedOut) as error:
         return f"{error.what}: {error.evidence}"
     return ""
-
-
-def _stay() -> None:
-    """Who is not in the queue need not leave it."""

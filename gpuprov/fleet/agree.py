@@ -153,9 +153,7 @@ def agree_with_hosts(order: HostsUpOrder, hosts: Hosts, reporter: Reporter) -> A
         whole = begun.whole.with_hosts({host: one.mine for host, one in planned.items()}).changed_from(before)
         # A changed spec counts as well, else nobody could tell which host has the newest one
         whole = changed(whole, serial=max(whole.serial, before.serial + (spec != seen.spec)))
-        crew = Crew(spec=spec, members=whole.reachable_members())
-        for plane in PLANES.values():
-            plane.refuse_crew(crew)
+        PLANES.refuse_crew(Crew(spec=spec, members=whole.reachable_members()))
         head = plane_of(spec.nodes.role).head_name(spec)
         first = whole.homes.get(head or "", "")
         secrets = sorted(planned, key=lambda host: host != first)

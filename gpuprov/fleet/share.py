@@ -23,7 +23,7 @@ from gpuprov.core.silence_limit import QUESTION_S, scaled_limit_s
 from gpuprov.host.remote.answers import read_answer
 from gpuprov.host.remote.ask import MemberRequest
 from gpuprov.host.remote.several import part_error, read_each
-from gpuprov.planes.registry import plane_of, service_folders
+from gpuprov.planes.registry import PLANES, plane_of
 from gpuprov.shapes.base import raw
 from gpuprov.shapes.members import ShareLook
 from gpuprov.shapes.orders import ShareOrder
@@ -78,7 +78,7 @@ class _Where:
 
 def _folders(spec: ClusterSpec) -> list[_Where]:
     """The folder that all nodes share, and those beside it for services."""
-    beside = [_Where(folder=one.source, uid=one.uid, account=one.account) for one in service_folders(spec)]
+    beside = [_Where(folder=one.source, uid=one.uid, account=one.account) for one in PLANES.service_folders(spec)]
     shared = folder_of(spec)
     return [_Where(folder=shared, uid=ACCOUNT_UID, account=ACCOUNT), *beside] if shared else []
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import time
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
@@ -12,7 +14,6 @@ from typing import TYPE_CHECKING, Final, Generic, TypeVar
 from gpuprov.core.errors import EngineError, GpuprovError, HostNotReady, NotAllowed, TimedOut
 from gpuprov.core.silence_limit import scaled_limit_s
 from gpuprov.drivers.registry import choose_engine, prepare_command
-from gpuprov.host.silences import KEPT_S, PROBE_S, forget_silence, remember_silence, silent_since_s
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -20,7 +21,11 @@ if TYPE_CHECKING:
     from gpuprov.drivers.base import Driver
     from gpuprov.shapes.choices import Engine
 
+
 ANSWER_S: Final = 10.0
+PROBE_S: Final = 1.0  # where an engine hung a moment ago: not every command waits for it as long as the first one
+KEPT_S: Final = 120.0  # that long is a moment
+RUN_FOLDER = Path("/run/gpuprov")  # root's; other users have their own
 Answer = TypeVar("Answer")
 
 
@@ -205,3 +210,42 @@ def _hangs(engine: str, limit_s: float, *, since_s: float | None) -> TimedOut:
         evidence=evidence,
         fix=f"check the engine: gpuprov doctor --engine {engine}",
     )
+
+
+def silent_since_s(engine: str) -> float | None:
+    """When an engine did not answer in full time, in seconds since 1970; None if that is long ago, or never was."""
+    folder = _folder()
+    if folder is not None:
+        with suppress(OSError):
+            since_s = (folder / _name(engine)).lstat().st_mtime
+            if 0 <= time.time() - since_s < KEPT_S:
+                return since_s
+    return None
+
+
+def remember_silence(engine: str) -> None:
+    """Write down that it did not answer; who cannot waits again the next time."""
+    folder = _folder()
+    if folder is not None:
+        with suppress(OSError):
+            folder.mkdir(mode=0o755, parents=True, exist_ok=True)
+            (folder / _name(engine)).touch()
+
+
+def forget_silence(engine: str) -> None:
+    """It has answered."""
+    folder = _folder()
+    if folder is not None:
+        with suppress(OSError):
+            (folder / _name(engine)).unlink(missing_ok=True)
+
+
+def _name(engine: str) -> str:
+    return f"silent-{engine}"
+
+
+def _folder() -> Path | None:
+    if os.geteuid() == 0:
+        return RUN_FOLDER
+    own = os.environ.get("XDG_RUNTIME_DIR", "")
+    return Path(own) / "gpuprov" if own.startswith("/") else None

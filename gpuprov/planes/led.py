@@ -1,4 +1,4 @@
-"""Planes whose nodes need one among them: Slurm's controller, the broker of workers."""
+"""Planes whose nodes need one among them, as Slurm its controller and workers a broker; and files of their services."""
 
 from __future__ import annotations
 
@@ -9,14 +9,16 @@ from typing import TYPE_CHECKING, ClassVar
 from gpuprov.cluster.whole import is_elsewhere, members_elsewhere, recorded_whole
 from gpuprov.core.errors import EngineError, UsageError
 from gpuprov.core.names import name_cluster
+from gpuprov.core.side_by_side import each
+from gpuprov.drivers.base import File
 from gpuprov.planes.base import Plane, spec_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from gpuprov.cluster.state import ClusterState
-    from gpuprov.drivers.base import NodeState
-    from gpuprov.planes.base import Crew
+    from gpuprov.drivers.base import Driver, NodeState
+    from gpuprov.planes.base import Crew, FilesOf
     from gpuprov.shapes.cluster_spec import ClusterSpec
 
 
@@ -134,3 +136,34 @@ class LedPlane(Plane):
         if state.node(head) or (recorded and recorded.nodes.role != self.name):
             return "use --role plain"
         return name_cluster(f"gpuprov cluster up{'' if recorded else ' -n 4'}, or use --role plain", state.name)
+
+
+def apply_marked(
+    driver: Driver,
+    stale: Mapping[str, Sequence[File]],
+    files: FilesOf,
+    *,
+    mark: str,
+    own: tuple[str, ...],
+    restart: Callable[[Mapping[str, frozenset[str]]], object],
+) -> None:
+    """Write the files, and restart what reads them.
+
+    The digest of what the services have read is taken away first and written last, so that a run killed in between, or
+    services that have read what somebody else wrote, are seen and repaired by the next.
+
+    Args:
+        driver: The engine.
+        stale: By node, the files that it lacks or has otherwise.
+        files: All files of a node as they are to be.
+        mark: The path of the digest.
+        own: What the paths of files begin with that the services read.
+        restart: Is called with the nodes where some of these were lacking, and the paths.
+    """
+    lacking = {name: frozenset(file.path for file in lacked) for name, lacked in stale.items()}
+    renewed = {name: paths for name, paths in lacking.items() if any(path.startswith(own) for path in paths)}
+    each(lambda name: driver.push(name, [File(path=mark, content=b"")]), list(renewed))
+    each(lambda name: driver.push(name, [file for file in stale[name] if file.path != mark]), list(stale))
+    if renewed:
+        restart(renewed)
+        each(lambda name: driver.push(name, [file for file in files(name) if file.path == mark]), list(renewed))

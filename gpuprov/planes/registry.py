@@ -9,6 +9,7 @@ from gpuprov.planes.plain import PlainPlane
 from gpuprov.planes.slurm.plane import SlurmPlane
 from gpuprov.planes.worker.plane import WorkerPlane
 from gpuprov.shapes.base import changed
+from gpuprov.shapes.cluster_spec import ClusterSpec
 from gpuprov.spec.draft import SHARE
 from gpuprov.spec.shared_folder import PLACE, own_place, share_mount
 
@@ -17,15 +18,14 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from gpuprov.cluster.images import MissingImages
+    from gpuprov.cluster.observed import Observed
+    from gpuprov.cluster.placement import Mounts
     from gpuprov.cluster.state import ClusterState
-    from gpuprov.cluster.surroundings import Surroundings
     from gpuprov.drivers.base import Driver
     from gpuprov.gpu.models import HostGpus
-    from gpuprov.host.base import Host
-    from gpuprov.planes.base import Plane
+    from gpuprov.planes.base import Crew, Plane
     from gpuprov.provision.recipe import Recipe
     from gpuprov.shapes.choices import Role
-    from gpuprov.shapes.cluster_spec import ClusterSpec
     from gpuprov.shapes.engine import ImageState
     from gpuprov.shapes.node import Mount
     from gpuprov.spec.draft import Draft
@@ -33,8 +33,54 @@ if TYPE_CHECKING:
     from gpuprov.spec.shared_folder import ServiceFolder
     from gpuprov.verify.models import Rule
 
+
+class Planes(dict[str, "Plane"]):
+    """The planes, by role; what plans need of all of them together."""
+
+    def mounts(self, spec: ClusterSpec) -> Mounts:
+        """The folder that nodes share, by the roles whose nodes do; those of services, by role and name of a node."""
+        found: dict[Role | tuple[Role, str], tuple[Mount, ...]] = {}
+        for plane in self.values():
+            if plane.shares:
+                found[plane.name] = share_mount(spec)
+            folder = plane.service_folder(spec)
+            if folder:
+                found |= {(plane.name, node): (folder.mount,) for node in folder.nodes}
+        return found
+
+    def service_folders(self, spec: ClusterSpec) -> tuple[ServiceFolder, ...]:
+        """The folders of the host in which services of the cluster's nodes keep what they know."""
+        return tuple(filter(None, (plane.service_folder(spec) for plane in self.values())))
+
+    def refuse_crew(self, crew: Crew) -> None:
+        """Refuse nodes that could not work together.
+
+        Raises:
+            UsageError: Why.
+        """
+        for plane in self.values():
+            plane.refuse_crew(crew)
+
+    def find_forgetting(self, state: ClusterState, wanted: ClusterSpec) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The nodes on which jobs may run that nobody would know any more, and those that knew of them.
+
+        As nodes that leave, they are held and asked for jobs; a cluster without any gets a new, empty queue.
+
+        Args:
+            state: The cluster as it is.
+            wanted: What it becomes.
+        """
+        recorded = state.recorded
+        if not isinstance(recorded, ClusterSpec):
+            return (), ()
+        planes = [plane for plane in self.values() if plane.forgets(recorded, wanted)]
+        nodes = tuple(node.name for plane in planes for node in state.nodes_of(plane.name))
+        heads = tuple(head for plane in planes for head in plane.head_names(recorded))
+        return nodes, heads if nodes else ()
+
+
 PLAIN = PlainPlane()
-PLANES: Mapping[str, Plane] = {plane.name: plane for plane in (PLAIN, SlurmPlane(), WorkerPlane())}
+PLANES = Planes({plane.name: plane for plane in (PLAIN, SlurmPlane(), WorkerPlane())})
 ROLES = tuple(PLANES)
 _RULES: tuple[SpecRule, ...] = tuple(rule for plane in PLANES.values() for rule in plane.rules)
 
@@ -82,25 +128,17 @@ def checks_of_planes() -> tuple[Rule, ...]:
     return tuple(check for plane in PLANES.values() for check in plane.checks())
 
 
-def shared_mounts(spec: ClusterSpec) -> dict[Role | tuple[Role, str], tuple[Mount, ...]]:
-    """The folder that nodes share, by the roles whose nodes do; those of services, by role and name of a node."""
-    found: dict[Role | tuple[Role, str], tuple[Mount, ...]] = {}
-    for plane in PLANES.values():
-        if plane.shares:
-            found[plane.name] = share_mount(spec)
-        folder = plane.service_folder(spec)
-        if folder:
-            found |= {(plane.name, node): (folder.mount,) for node in folder.nodes}
-    return found
+def settle(draft: Draft, observed: Observed) -> ClusterSpec:
+    """The draft with all that was left open filled in, for good.
+
+    Raises:
+        UsageError: Nothing is free, or something else has what was asked for.
+        SpecError: Listing every problem.
+    """
+    return judge(fill(draft, observed), observed)
 
 
-def service_folders(spec: ClusterSpec) -> tuple[ServiceFolder, ...]:
-    """The folders of the host in which services of the cluster's nodes keep what they know."""
-    found = (plane.service_folder(spec) for plane in PLANES.values())
-    return tuple(folder for folder in found if folder is not None)
-
-
-def settle_draft(draft: Draft, state: ClusterState, host: Host, around: Surroundings) -> ClusterSpec:
+def fill(draft: Draft, observed: Observed) -> ClusterSpec:
     """The draft with all that was left open filled in.
 
     Where nobody said whether nodes share a folder, a new cluster whose nodes take jobs gets one of its own if this user
@@ -109,11 +147,18 @@ def settle_draft(draft: Draft, state: ClusterState, host: Host, around: Surround
     Raises:
         UsageError: Nothing is free.
     """
-    spec = around.settle(draft)
-    if SHARE not in draft.left or state.settled is not None or not plane_of(spec.nodes.role).shares:
+    spec = observed.around.settle(draft)
+    if SHARE not in draft.left or observed.state.settled is not None or not plane_of(spec.nodes.role).shares:
         return spec
-    can = host.folders.look(PLACE).can_give and not around.find_sharers(own_place(spec.name))
+    can = observed.host.folders.look(PLACE).can_give and not observed.around.find_sharers(own_place(spec.name))
     return changed(spec, share=can)
+
+
+def judge(spec: ClusterSpec, observed: Observed) -> ClusterSpec:
+    """The spec, if it is none that is wrong, or whose networks something else has; errors are those of `settle`."""
+    check_spec(spec)
+    observed.around.refuse_taken_by_others(spec)
+    return spec
 
 
 def check_spec(spec: ClusterSpec, *, left: frozenset[str] = frozenset()) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from gpuprov.assets import Brought
 
@@ -26,7 +26,8 @@ class PlaneRecipe:
         templates: Folders of gpuprov's templates that the roles read.
         brings: Packages of gpuprov's that the roles install, besides the smoke kernels.
         requirements: Python packages, as pip writes them, besides CUDA's.
-        variables: Of these roles, by role, for nodes with that init.
+        with_init: Those of the roles whose tasks depend on what starts the services of a node.
+        given: Other variables of roles, by role.
         labels: Of the image: each with the shell line that prints its value in the builder.
     """
 
@@ -34,5 +35,10 @@ class PlaneRecipe:
     templates: tuple[str, ...] = ()
     brings: tuple[Brought, ...] = ()
     requirements: tuple[str, ...] = ()
-    variables: Callable[[Init], Mapping[str, Mapping[str, object]]] = lambda _init: {}
+    with_init: tuple[str, ...] = ()
+    given: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
     labels: Mapping[str, str] = field(default_factory=dict)
+
+    def variables(self, init: Init) -> dict[str, Mapping[str, object]]:
+        """Of these roles, by role, for nodes with that init."""
+        return {**{role: {f"{role}_init": init} for role in self.with_init}, **self.given}

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpuprov.assets import get_brought
+from gpuprov.assets import get_asset, get_brought
 from gpuprov.core.fingerprint import fingerprint
 from gpuprov.provision.kept_bases import Base
 from gpuprov.provision.plane_recipe import PlaneRecipe
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
     from gpuprov.gpu.wheels import CudaWheels
     from gpuprov.provision.plane_recipe import Init
-    from gpuprov.shapes.cluster_spec import ImageSpec
+    from gpuprov.shapes.cluster_spec import ClusterSpec, ImageSpec
+
 
 ENGINE_IMAGE = "image:"  # a base that the engine already has
 NUMBA = "numba-cuda{}>=0.30,<0.31"
@@ -167,3 +168,15 @@ def source_files(folder: Path) -> Iterable[Path]:
     """The files below a folder, in a fixed order, without documentation and what Python compiled."""
     files = (path for path in folder.rglob("*") if path.is_file())
     return sorted(path for path in files if "__pycache__" not in path.parts and path.suffix != ".md")
+
+
+def recipe_for(spec: ClusterSpec, plane: PlaneRecipe, wheels: CudaWheels, *, init: Init) -> Recipe:
+    """What goes into the image of nodes of a plane, on hosts with these packages of CUDA's."""
+    return image_recipe(
+        spec.image,
+        plane=plane,
+        wheels=wheels,
+        init=init,
+        roles_path=get_asset("roles"),
+        smoke_kernels=get_asset("smoke_kernels"),
+    )

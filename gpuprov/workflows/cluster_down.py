@@ -25,7 +25,7 @@ from gpuprov.planes.across.changing import changing
 from gpuprov.planes.across.hold import Leave, NodesLeave
 from gpuprov.planes.across.leaving import SPARE_JOBS, leaving, refuse_busy
 from gpuprov.planes.base import Departure, spec_of
-from gpuprov.planes.registry import plane_of, service_folders
+from gpuprov.planes.registry import PLANES, plane_of
 from gpuprov.spec.shared_folder import own_place
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ def cluster_down(
             with leaving(driver, leaves, policy, reporter=reporter), reporter.phase("nodes"):
                 forced = delete_nodes(driver, nodes, reporter=reporter)
         spec = spec_of(state)
-        kept_by = () if policy.goes_on else service_folders(spec)
+        kept_by = () if policy.goes_on else PLANES.service_folders(spec)
         forgotten = remove_service_folders(driver, host, spec, nodes, kept_by)
         overlay = host.overlays.remove(name) if recorded_host(state) else ()
         networks = _remove_networks(driver, state, host, reporter)

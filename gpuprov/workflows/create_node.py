@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING
 
 from gpuprov.cluster.choice import describe_choice
@@ -13,7 +12,7 @@ from gpuprov.cluster.find_engine import warn_of_silence
 from gpuprov.cluster.find_node import get_node
 from gpuprov.cluster.host_gpus import get_gpus, with_offers
 from gpuprov.cluster.leases import Neighbours
-from gpuprov.cluster.network_rules import open_networks
+from gpuprov.cluster.network_plan import open_networks
 from gpuprov.cluster.networks import isolate_networks, networks_created
 from gpuprov.cluster.nodes import (
     Copied,
@@ -24,39 +23,34 @@ from gpuprov.cluster.nodes import (
     ensure_seed,
     image_labels,
 )
+from gpuprov.cluster.observed import observe
 from gpuprov.cluster.order_label import write_order
-from gpuprov.cluster.ordered_spec import first_draft
-from gpuprov.cluster.read_steadily import read_steadily
+from gpuprov.cluster.ordered_node import first_draft, made_by
 from gpuprov.cluster.services import init_of
 from gpuprov.cluster.share import ensure_share
 from gpuprov.cluster.shared_addresses import refuse_shared_addresses
 from gpuprov.cluster.state import observe_engine
-from gpuprov.cluster.taken_name import made_by
-from gpuprov.cluster.waiting_for_gpus import AT_ONCE, when_free
+from gpuprov.cluster.waiting_for_gpus import AT_ONCE, Turn, when_free
 from gpuprov.core.errors import UsageError
 from gpuprov.core.names import check_node_name
 from gpuprov.core.outcome import Outcome, with_forced
 from gpuprov.core.rollback import Rollback
 from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_ORDER, LABEL_ROLE
-from gpuprov.planes.across.changing import changing
+from gpuprov.planes.across.changing import changing, read_steadily
 from gpuprov.planes.across.files import gather_files, present_crew
 from gpuprov.planes.across.hold import NodesLeave
 from gpuprov.planes.across.leaving import SPARE_JOBS, JobsPolicy, leaving, refuse_busy
-from gpuprov.planes.across.node_plan import cluster_of, look_and_plan_node
-from gpuprov.planes.across.ordered_role import explain_plain
+from gpuprov.planes.across.node_plan import explain_plain, plan_node
 from gpuprov.planes.across.renew import renew_cluster, renew_nodes
-from gpuprov.planes.registry import find_role_images, plane_of
+from gpuprov.planes.registry import PLANES, plane_of
 from gpuprov.shapes.node_order import NodeOrder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
+    from gpuprov.cluster.observed import Observed
     from gpuprov.cluster.state import EngineState
     from gpuprov.cluster.waiting_for_gpus import Patience
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver, NodeState
-    from gpuprov.gpu.allocate import Claims
-    from gpuprov.gpu.models import HostGpus
     from gpuprov.host.base import Host
     from gpuprov.planes.across.files import Reading
     from gpuprov.planes.across.node_plan import NodePlan
@@ -93,17 +87,13 @@ def create_node(
     name, gpus = order.cluster, with_offers(driver, get_gpus(host, order.gpu_mode, reporter=reporter))
     policy = policy or JobsPolicy(first=f"gpuprov rm {order.name}")
 
-    plan = partial(_plan, driver, order, host, gpus)
     left_over = f"run the same command again; to remove the node: gpuprov rm {order.name}"
 
-    def attempt(claims: Callable[[], Claims], granted: Callable[[], object]) -> Outcome:
+    def attempt(turn: Turn) -> Outcome:
         def look(engine: EngineState) -> NodePlan | NodesLeave:
             with reporter.phase("plan"):
-                found = plan(claims(), engine)
-                if isinstance(found, NodesLeave) or found.images:
-                    return found
-                images, missing = find_role_images(driver, found.spec, [found.design.role], gpus, engine.built)
-                return replace(found, images=images, missing=missing)
+                found = _plan(order, observe(driver, host, engine, name, gpus, turn.claims()))
+                return found if isinstance(found, NodesLeave) else found.with_images()
 
         with (
             changing(driver, host, look, policy, reads=lambda _: [name], reporter=reporter) as (found, readings),
@@ -114,13 +104,14 @@ def create_node(
                 outcome = _complete(driver, found.nodes[0], readings[name], reporter=reporter)
             else:
                 outcome = _create(run, order, found, host, readings[name], policy)
-            granted()
+            turn.end()
             return outcome
 
-    def try_on(claims: Claims) -> None:
-        plan(claims, observe_engine(driver))
+    def try_on(turn: Turn) -> None:
+        _plan(order, observe(driver, host, observe_engine(driver), name, gpus, turn.claims()))
 
-    return when_free(patience, Neighbours(host), driver.name, look=try_on, attempt=attempt, reporter=reporter)
+    turn = Turn(neighbours=Neighbours(host), engine=driver.name)
+    return when_free(patience, turn, look=try_on, attempt=attempt, reporter=reporter)
 
 
 def preview_node(
@@ -131,24 +122,21 @@ def preview_node(
     gpus = with_offers(driver, get_gpus(host, order.gpu_mode, reporter=reporter))
 
     def read() -> NodePlan:
-        state = cluster_of(observe_engine(driver), driver, order, gpus)
-        plan = look_and_plan_node(driver, order, state, host, gpus, Neighbours(host).claims(driver.name))
+        claims = Neighbours(host).claims(driver.name)
+        plan = plan_node(order, observe(driver, host, observe_engine(driver), order.cluster, gpus, claims), PLANES)
         refuse_busy(driver, plan.leaves, policy)
         return plan
 
     plan = read_steadily(driver, order.cluster, read)
-    warn_of_silence(plan.silent, reporter)
+    warn_of_silence(plan.observed.around.silent, reporter)
     return f"created node {plan.design.summary}"
 
 
-def _plan(
-    driver: Driver, order: NodeOrder, host: Host, gpus: HostGpus, claims: Claims, engine: EngineState
-) -> NodePlan | NodesLeave:
+def _plan(order: NodeOrder, observed: Observed) -> NodePlan | NodesLeave:
     """The node as it would be made; or itself, where the same order made it, and nothing leaves."""
-    state = cluster_of(engine, driver, order, gpus)
-    if made := made_by(order, state):
+    if made := made_by(order, observed.state):
         return NodesLeave(nodes=[made], leaves=())
-    return look_and_plan_node(driver, order, state, host, gpus, claims)
+    return plan_node(order, observed, PLANES)
 
 
 def _create(
@@ -158,8 +146,8 @@ def _create(
     refuse_busy(driver, plan.leaves, policy)
     ensure_share(host, plan.share, run.rollback)
     reading = reading.with_secret(plan.design.role, base64.b64decode(order.secret, validate=True))
-    state, spec, design, plane = plan.state, plan.spec, plan.design, plane_of(plan.design.role)
-    warn_of_silence(plan.silent, reporter)
+    state, spec, design, plane = plan.observed.state, plan.spec, plan.design, plane_of(plan.design.role)
+    warn_of_silence(plan.observed.around.silent, reporter)
     why_plain = explain_plain(order, design.role, state)
     choice = describe_choice(first_draft(order), spec) if plan.networks.create and not state.spec else ""
     for line in filter(None, (why_plain, choice)):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Final
 
 from gpuprov.assets import get_asset
+from gpuprov.core.errors import UsageError
 from gpuprov.core.excerpt import LINE, excerpt
 from gpuprov.core.execution import run_attached
 from gpuprov.core.names import name_cluster
@@ -16,7 +18,7 @@ from gpuprov.host.local_packages import local_environment
 from gpuprov.host.outgoing_files import OutgoingProject
 from gpuprov.host.project_imports import ask_imports
 from gpuprov.host.pulled_runs import TABLE, PulledRuns, only
-from gpuprov.planes.across.find_grid import get_desk_of, read_runs
+from gpuprov.planes.across.find_desk import get_desk
 from gpuprov.planes.work.grid_answers import run_name
 from gpuprov.planes.work.grid_desk import GridDesk, store_of
 from gpuprov.planes.work.grid_jobs import UNDER_WAY, find_submissions, jobs_by_run
@@ -34,9 +36,11 @@ if TYPE_CHECKING:
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver
     from gpuprov.gpu.models import HostGpus
+    from gpuprov.planes.work.job_desk import JobDesk
     from gpuprov.shapes.grids import GridListed, GridSeries, GridStatus, GridSubmitted
     from gpuprov.shapes.job_order import JobOrder
     from gpuprov.shapes.jobs import Job
+
 
 # The program finds its package first, and what lies beside that package is no part of the user's program
 _LOCAL: Final = (
@@ -202,3 +206,29 @@ def _receive(desk: GridDesk, name: str, place: Path, wanted: frozenset[str], rep
     if odd:
         reporter.warn(f"{desk.node} reported while it was read: {excerpt(odd, LINE)}")
     return incoming.files, incoming.total_bytes
+
+
+def get_desk_of(driver: Driver, cluster: str, project: Path, grid_verb: str) -> JobDesk:
+    """Where a cluster takes jobs; the verb is what the user typed.
+
+    Raises:
+        UsageError: The project cannot have a grid there, or the cluster takes no jobs.
+    """
+    check_project_name(project.name)
+    return get_desk(driver, cluster, verb=f"gpuprov grid {grid_verb} {shlex.quote(str(project))}")
+
+
+def read_runs(desk: GridDesk, project: Path) -> GridListed:
+    """All runs of a project.
+
+    Raises:
+        UsageError: There are none.
+    """
+    table = desk.table(project.name)
+    if not table.rows:
+        raise UsageError(
+            f"cluster {desk.cluster} has no runs of {project.name}",
+            evidence=f"{store_of(project.name)} in its nodes holds none",
+            fix=name_cluster(f"gpuprov grid run {shlex.quote(str(project))}", desk.cluster),
+        )
+    return table

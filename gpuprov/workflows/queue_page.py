@@ -11,7 +11,7 @@ from gpuprov.core.names import name_cluster
 from gpuprov.core.relay import HERE, Relay
 from gpuprov.core.silence_limit import scaled_limit_s
 from gpuprov.core.waiting import Wait
-from gpuprov.planes.across.find_page import get_queue_page
+from gpuprov.planes.across.find_desk import get_queue_page
 from gpuprov.planes.work.work_place import require_program
 
 if TYPE_CHECKING:

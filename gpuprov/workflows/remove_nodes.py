@@ -6,8 +6,9 @@ from itertools import product
 from typing import TYPE_CHECKING
 
 from gpuprov.cluster.find_node import nodes_named
-from gpuprov.cluster.gone_nodes import clusters_of_gone
 from gpuprov.cluster.nodes import delete_nodes
+from gpuprov.cluster.replacements import read_replacements
+from gpuprov.cluster.whole import recorded_whole
 from gpuprov.core.errors import GpuprovError, UsageError
 from gpuprov.core.outcome import Outcome, with_forced
 from gpuprov.drivers.base import LABEL_CLUSTER
@@ -18,11 +19,12 @@ from gpuprov.planes.across.renew import renew_clusters
 from gpuprov.planes.across.replacing import forget_replaced
 from gpuprov.planes.base import Departure
 from gpuprov.planes.registry import PLANES
+from gpuprov.spec.addressing import number_of_name
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
-    from gpuprov.cluster.state import EngineState
+    from gpuprov.cluster.state import ClusterState, EngineState
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver
     from gpuprov.host.base import Host
@@ -89,3 +91,24 @@ def _refusal(plane: Plane, leave: Leave) -> UsageError | None:
     except UsageError as error:
         return error
     return None
+
+
+def clusters_of_gone(engine: EngineState, names: Collection[str]) -> set[str]:
+    """The clusters that name their nodes so, or have recorded one of these: a killed run may not have told the others.
+
+    What is recorded on networks and cannot be read names nothing.
+    """
+    clusters = {network.labels[LABEL_CLUSTER] for network in engine.networks if network.ours}
+    return {name for name in clusters if names and _may_have_had(engine.cluster(name), names)}
+
+
+def _may_have_had(state: ClusterState, names: Collection[str]) -> bool:
+    prefix = state.settled.nodes.prefix if state.settled else None
+    if prefix is not None and any(number_of_name(name, prefix=prefix) is not None for name in names):
+        return True
+    try:
+        whole = recorded_whole(state)
+        recorded = {*read_replacements(state), *(whole.homes if whole else ())}
+    except GpuprovError:
+        return False
+    return not recorded.isdisjoint(names)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpuprov.cluster.network_rules import open_networks
+from gpuprov.cluster.network_plan import open_networks
 from gpuprov.cluster.networks import isolate_networks
 from gpuprov.cluster.part import recorded_overlay
 from gpuprov.cluster.state import observe_cluster

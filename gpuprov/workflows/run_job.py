@@ -16,7 +16,7 @@ from gpuprov.cluster.leases import Neighbours, is_orphan, read_leases
 from gpuprov.cluster.placement import Place
 from gpuprov.cluster.room import ask_limits
 from gpuprov.cluster.services import init_of
-from gpuprov.cluster.waiting_for_gpus import when_free
+from gpuprov.cluster.waiting_for_gpus import Turn, when_free
 from gpuprov.core.process import describe_owner
 from gpuprov.core.side_by_side import ask_side_by_side
 from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_IMAGE, LABEL_PROCESS, LABEL_ROLE, ROLE_JOB
@@ -113,35 +113,31 @@ def run_job(
     """
     require_capability(driver, "jobs")
     gpus = with_offers(driver, get_gpus(host, order.gpu_mode, reporter=reporter))
-    neighbours = Neighbours(host)
+    turn = Turn(neighbours=Neighbours(host), engine=driver.name)
     request = order.request(f"job-{secrets.token_hex(4)}", gpus)
     job = _Job(spec=order.spec(), request=request, gpus=gpus, limits=ask_limits(driver, host, nodes=1))
 
     def look() -> None:
         if patience.wait_s is None:
-            job.decide(*_observe(driver, lambda: neighbours.claims(driver.name)))
+            job.decide(*_observe(driver, turn))
 
     image = _image(driver, order, host, gpus, before_build=look, reporter=reporter)
 
-    def attempt(claims: Callable[[], Claims], granted: Callable[[], object]) -> int:
+    def attempt(turn: Turn) -> int:
         with ExitStack() as until_started:
             until_started.enter_context(host.lock(reporter))
-            wanted = _prepare(driver, job, image, claims, host=host.name, reporter=reporter)
+            wanted = _prepare(driver, job, image, turn, host=host.name, reporter=reporter)
 
             def started() -> None:
                 until_started.close()
-                granted()
+                turn.end()
 
             return driver.run_job(wanted, order.argv, started=started, write=write)
 
-    return when_free(
-        patience,
-        neighbours,
-        driver.name,
-        look=lambda claims: job.decide(driver.list_nodes(), claims),
-        attempt=attempt,
-        reporter=reporter,
-    )
+    def try_on(turn: Turn) -> None:
+        job.decide(driver.list_nodes(), turn.claims())
+
+    return when_free(patience, turn, look=try_on, attempt=attempt, reporter=reporter)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -173,11 +169,9 @@ class _Job:
         return replace(wanted, environment={**kernels, **wanted.environment})
 
 
-def _prepare(
-    driver: Driver, job: _Job, image: ImageState, claims: Callable[[], Claims], *, host: str, reporter: Reporter
-) -> NodeRequest:
+def _prepare(driver: Driver, job: _Job, image: ImageState, turn: Turn, *, host: str, reporter: Reporter) -> NodeRequest:
     """Under the host's lock: decide which GPUs it gets, and remove what killed processes left."""
-    nodes, claimed = _observe(driver, claims)
+    nodes, claimed = _observe(driver, turn)
     leased = job.decide(nodes, claimed)
     wanted = job.container(leased, claimed, image, host=host)
     _sweep(driver, nodes, reporter=reporter)
@@ -186,9 +180,9 @@ def _prepare(
     return wanted
 
 
-def _observe(driver: Driver, claims: Callable[[], Claims]) -> tuple[list[NodeState], Claims]:
+def _observe(driver: Driver, turn: Turn) -> tuple[list[NodeState], Claims]:
     """This engine's nodes, and meanwhile what the others hold."""
-    questions: list[Callable[[], Any]] = [driver.list_nodes, claims]
+    questions: list[Callable[[], Any]] = [driver.list_nodes, turn.claims]
     nodes, claimed = ask_side_by_side(questions, workers=2)
     return nodes, claimed
 

@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from gpuprov.cluster.find_node import get_node, nodes_named
-from gpuprov.cluster.network_rules import open_networks
+from gpuprov.cluster.network_plan import open_networks
 from gpuprov.cluster.networks import isolate_networks
 from gpuprov.cluster.nodes import boot_nodes, halt_nodes
 from gpuprov.cluster.shared_addresses import refuse_shared_addresses

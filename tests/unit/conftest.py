@@ -12,12 +12,13 @@ import msgspec
 import pytest
 import yaml
 
-from gpuprov.cluster import read_steadily, waiting_for_gpus
+from gpuprov.cluster import waiting_for_gpus
 from gpuprov.core import group_files, lock
 from gpuprov.core.execution import Completed, run
 from gpuprov.gpu import information
-from gpuprov.host import silences
+from gpuprov.host import survey
 from gpuprov.host.remote.places import Places
+from gpuprov.planes.across import changing
 from gpuprov.provision import recipe
 from tests.fakes.forked_programs import ForkedPrograms
 from tests.fakes.ssh import install_ssh
@@ -93,10 +94,10 @@ def own_lock_and_short_waits(lock_folders: Iterator[Path]) -> Iterator[None]:
     """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(group_files, "LOCK_FOLDER", folder := next(lock_folders))
-        patch.setattr(silences, "RUN_FOLDER", folder / "run")
+        patch.setattr(survey, "RUN_FOLDER", folder / "run")
         patch.setattr(lock, "_LOOK_S", 0.02)
         patch.setattr(waiting_for_gpus, "_LOOK_S", 0.03)
-        patch.setattr(read_steadily, "_SETTLE_S", 0.1)
+        patch.setattr(changing, "_SETTLE_S", 0.1)
         yield
 
 

@@ -180,7 +180,7 @@ def imports(tree: ast.Module) -> Iterator[str]:
 
 def test_what_is_called_pure_does_not_act_nor_import_what_acts() -> None:
     pure = {path for path, tree in sources().items() if re.search(r"\b[Pp]ure\b", ast.get_docstring(tree) or "")}
-    assert {"gpuprov/cluster/plan.py", "gpuprov/cluster/ordered_design.py"} <= pure
+    assert {"gpuprov/cluster/plan.py", "gpuprov/cluster/ordered_node.py"} <= pure
     acting = {path for path, tree in sources().items() if any(acts(tree))}
     assert {"gpuprov/cluster/nodes.py", "gpuprov/cluster/networks.py", "gpuprov/drivers/forward_rules.py"} <= acting
     used = {path: acting & {path, *imports(sources()[path])} for path in pure}

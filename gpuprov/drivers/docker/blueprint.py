@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeVar
 
-from gpuprov.core.plain import plain_fields
+from gpuprov.core.fingerprint import plain_fields
 from gpuprov.drivers.base import EngineGpus
 from gpuprov.drivers.label_text import only_texts, read_object
 from gpuprov.shapes.base import Shape, read

@@ -1,4 +1,4 @@
-"""One way to change a cluster: drain, read, lock, look again, and start over if something moved.
+"""One way to change a cluster: drain, read, lock, look again, and start over if something moved; and one to look.
 
 What must be read from nodes is read before the host's lock is taken: a node that hangs holds up no other command. Nodes
 that are started, repaired or restored under the lock are read there, since before they could not be.
@@ -11,9 +11,10 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from gpuprov.cluster.state import observe_engine
-from gpuprov.core.errors import GpuprovError
+from gpuprov.cluster.state import observe_cluster, observe_engine
+from gpuprov.core.errors import EngineError, GpuprovError, TimedOut
 from gpuprov.core.side_by_side import ask_side_by_side
+from gpuprov.core.waiting import SystemClock, Wait
 from gpuprov.drivers.base import LABEL_ROLE
 from gpuprov.planes.across.files import Reading, gather_files, look_at_files, present_crew
 from gpuprov.planes.across.leaving import SPARE_JOBS, drained, refuse_busy
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from gpuprov.cluster.images import MissingImages
     from gpuprov.cluster.state import ClusterState, EngineState
     from gpuprov.core.reporter import Reporter
+    from gpuprov.core.waiting import Clock
     from gpuprov.drivers.base import Driver
     from gpuprov.host.base import Host
     from gpuprov.planes.across.files import FilesSaid
@@ -52,7 +54,10 @@ class _Change(Protocol):
 
 
 Change = TypeVar("Change", bound=_Change)
+Seen = TypeVar("Seen")
 _ROUNDS = 3
+_TRIES = 5
+_SETTLE_S = 2.0  # a node that is being stopped counts as running until it has ended
 
 
 @contextmanager
@@ -157,3 +162,44 @@ def _read_files(driver: Driver, state: ClusterState, planes: Sequence[Plane]) ->
     there = {member.name for member in crew.members}
     running = [node.name for node in state.nodes if node.status == "running" and node.name in there]
     return look_at_files(driver, running, files.of)
+
+
+def read_steadily(driver: Driver, cluster: str, read: Callable[[], Seen], *, clock: Clock | None = None) -> Seen:
+    """Read, and where that fails because nodes come, go, start or stop meanwhile, read again.
+
+    Args:
+        driver: The engine.
+        cluster: Name of the cluster.
+        read: Changes nothing.
+        clock: Where time comes from.
+
+    Raises:
+        EngineError: The cluster changed each time; or reading failed for another reason.
+    """
+    for _ in range(_TRIES):
+        before = _look(driver, cluster)
+        try:
+            return read()
+        except (EngineError, TimedOut) as error:
+            if not _changes(driver, cluster, before, clock or SystemClock()):
+                raise
+            failed = error
+    raise EngineError(
+        f"cluster {cluster} was changed by another run while it was read",
+        evidence=f"{failed.what}: {failed.evidence}",
+        fix=f"wait for the other run to finish, then run this command again; gpuprov cluster status {cluster}",
+    ) from failed
+
+
+def _look(driver: Driver, cluster: str) -> object:
+    state = observe_cluster(driver, cluster)
+    return _identities(state), [network.name for network in state.own_networks]
+
+
+def _changes(driver: Driver, cluster: str, before: object, clock: Clock) -> bool:
+    wait = Wait(what="a change", timeout_s=_SETTLE_S, fix="", interval_s=0.2, clock=clock)
+    try:
+        wait.until(lambda: _look(driver, cluster), lambda seen: seen != before)
+    except TimedOut:
+        return False
+    return True

@@ -1,4 +1,4 @@
-"""Where a cluster takes jobs, whatever its nodes are for."""
+"""Where a cluster takes jobs, and where the page of its queue is, whatever its nodes are for."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from gpuprov.drivers.base import Driver
     from gpuprov.planes.base import Plane
     from gpuprov.planes.work.job_desk import JobDesk
+    from gpuprov.planes.work.queue_page import QueuePage
     from gpuprov.spec.spec_error import SpecError
 
 
@@ -73,3 +74,22 @@ def planes_of_cluster(driver: Driver, cluster: str, *, verb: str) -> tuple[Clust
     """
     state = observe_cluster(driver, cluster)
     return state, tuple(planes_of(node.labels.get(LABEL_ROLE, "") for node in pick_nodes(state, None, verb=verb)))
+
+
+def get_queue_page(driver: Driver, cluster: str) -> QueuePage:
+    """The page of the first of the cluster's planes that has one; no lock is held.
+
+    Raises:
+        UsageError: There is no such cluster, or it has no such page (now).
+        EngineError: The node that would show it cannot.
+    """
+    state, planes = planes_of_cluster(driver, cluster, verb="gpuprov queue page")
+    for plane in planes:
+        page = plane.queue_page(driver, state)
+        if page is not None:
+            return page
+    raise UsageError(
+        f"cluster {cluster} has no queue with a page",
+        evidence=f"its nodes are for: {', '.join(plane.name for plane in planes)}; workers have one",
+        fix=name_cluster("list its jobs: gpuprov jobs", cluster),
+    )

@@ -6,12 +6,12 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from gpuprov.cluster.order_label import read_order
-from gpuprov.cluster.recipes import recipe_for
 from gpuprov.cluster.services import init_of
 from gpuprov.core.errors import HostNotReady
 from gpuprov.core.fingerprint import SHORT_LENGTH, short
 from gpuprov.core.names import fold, name_cluster
 from gpuprov.drivers.base import LABEL_ACCESS, LABEL_FINGERPRINT, LABEL_IMAGE, LABEL_RECIPE, LABEL_ROLE
+from gpuprov.provision.recipe import recipe_for
 from gpuprov.provision.recipe_record import describe_lack, differences, read_recipe_record, record_recipe
 from gpuprov.shapes.cluster_spec import ClusterSpec
 

@@ -8,26 +8,20 @@ from typing import TYPE_CHECKING
 from gpuprov import __version__
 from gpuprov.cluster.find_node import get_source
 from gpuprov.cluster.images import get_named_image
-from gpuprov.cluster.leases import read_leases
 from gpuprov.cluster.network_plan import plan_networks
 from gpuprov.cluster.nodes import image_of
-from gpuprov.cluster.ordered_design import design_ordered
-from gpuprov.cluster.ordered_spec import first_draft, with_order
-from gpuprov.cluster.placement import Place
+from gpuprov.cluster.ordered_node import design_ordered, first_draft, refuse_taken_name, with_order
 from gpuprov.cluster.replacements import ghosts_of
-from gpuprov.cluster.room import ask_limits, refuse_without_room
+from gpuprov.cluster.room import refuse_without_room
 from gpuprov.cluster.share import look_and_plan_share, require_account
 from gpuprov.cluster.slices import spec_on
-from gpuprov.cluster.state import with_current_gpus
-from gpuprov.cluster.surroundings import Surroundings
-from gpuprov.cluster.taken_name import refuse_taken_name
 from gpuprov.cluster.whole import is_elsewhere, recorded_host, recorded_whole
 from gpuprov.core.errors import UsageError
 from gpuprov.core.names import fold, name_cluster
 from gpuprov.planes.across.hold import Leave
-from gpuprov.planes.across.ordered_role import decide_role, refuse_unreachable
 from gpuprov.planes.base import Departure
-from gpuprov.planes.registry import check_spec, plane_of, settle_draft, shared_mounts
+from gpuprov.planes.registry import PLAIN, fill, find_role_images, judge, plane_of
+from gpuprov.shapes.cluster_spec import ClusterSpec
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -35,14 +29,12 @@ if TYPE_CHECKING:
     from gpuprov.cluster.design import NodeDesign
     from gpuprov.cluster.images import MissingImages
     from gpuprov.cluster.network_plan import NetworkPlan
+    from gpuprov.cluster.observed import Observed
     from gpuprov.cluster.share import SharePlan
-    from gpuprov.cluster.state import ClusterState, EngineState
-    from gpuprov.core.errors import GpuprovError
-    from gpuprov.drivers.base import Driver
-    from gpuprov.gpu.allocate import Claims
-    from gpuprov.gpu.models import HostGpus
+    from gpuprov.cluster.state import ClusterState
     from gpuprov.host.base import Host
-    from gpuprov.shapes.cluster_spec import ClusterSpec
+    from gpuprov.planes.registry import Planes
+    from gpuprov.shapes.choices import Role
     from gpuprov.shapes.engine import ImageState
     from gpuprov.shapes.node_order import NodeOrder
 
@@ -52,30 +44,29 @@ class NodePlan:
     """A node that was ordered, and its prerequisites.
 
     Attributes:
-        state: The cluster without an unfinished node of that name, which would hold its address and its GPUs.
-        leaves: That node, if there is one.
+        leaves: The unfinished node of that name, if there is one.
+        observed: The cluster without that node, which would hold its address and its GPUs.
         images: That of its role, which has the account of jobs, or the one that was asked for; none before it is found.
         missing: The image of its role, where the engine has none.
         share: The folder that its cluster shares.
-        silent: Why engines do not respond whose networks this one has to keep clear of.
     """
 
-    state: ClusterState
     leaves: list[Leave]
+    observed: Observed
     spec: ClusterSpec
     networks: NetworkPlan
     design: NodeDesign
     images: Mapping[str, ImageState]
     share: SharePlan
-    silent: Mapping[str, GpuprovError]
     missing: MissingImages | None = None
 
-
-def cluster_of(engine: EngineState, driver: Driver, order: NodeOrder, gpus: HostGpus) -> ClusterState:
-    """The node's cluster as it is; refuses a name that is taken."""
-    state = with_current_gpus(engine.cluster(order.cluster), gpus)
-    refuse_taken_name(order, state, engine=driver.name)
-    return state
+    def with_images(self) -> NodePlan:
+        """The same, with the image of its role, if there is one and no other was asked for."""
+        if self.images:
+            return self
+        seen = self.observed
+        images, missing = find_role_images(seen.driver, self.spec, [self.design.role], seen.gpus, seen.built)
+        return replace(self, images=images, missing=missing)
 
 
 def _find_unfinished(order: NodeOrder, state: ClusterState) -> list[Leave]:
@@ -117,71 +108,62 @@ def _refuse_while_replaced(state: ClusterState) -> None:
         )
 
 
-def look_and_plan_node(
-    driver: Driver, order: NodeOrder, found: ClusterState, host: Host, gpus: HostGpus, claims: Claims
-) -> NodePlan:
+def plan_node(order: NodeOrder, found: Observed, planes: Planes) -> NodePlan:
     """Choose what the order leaves open, design the node, and refuse what the host cannot carry.
 
     Args:
-        driver: The engine.
         order: The node.
-        found: Its cluster as it is.
-        host: The machine.
-        gpus: Its GPUs.
-        claims: What its other engines hold, and who waits.
+        found: Its cluster as it is, and what is around it.
+        planes: What nodes are for.
 
     Raises:
         GpuprovError: It cannot be made as it was ordered.
     """
+    driver, host, there = found.driver, found.host, found.state
+    refuse_taken_name(order, there, engine=driver.name)
     if not order.agreed:
-        _refuse_over_hosts(found)
-    _refuse_elsewhere(order, found)
-    _refuse_while_replaced(found)
+        _refuse_over_hosts(there)
+    _refuse_elsewhere(order, there)
+    _refuse_while_replaced(there)
     source = None if order.source is None else get_source(driver, order.source, copy=order.name)
-    leaves = _find_unfinished(order, found)
-    state = replace(found, nodes=tuple(node for node in found.nodes if node.name != order.name))
-    around = Surroundings(driver, host, state)
-    settled = state.spec or _settle_first(order, state, host, around)
-    whole = recorded_whole(found)
-    settled = spec_on(settled, recorded_host(found)) if whole else settled
-    spec = with_order(settled, decide_role(order, settled, state), order)
-    check_spec(spec)
-    around.refuse_taken_by_others(spec)
+    leaves = _find_unfinished(order, there)
+    observed = found.without(order.name)
+    state = observed.state
+    settled = state.spec or _settle_first(order, observed)
+    whole = recorded_whole(there)
+    settled = spec_on(settled, recorded_host(there)) if whole else settled
+    spec = judge(with_order(settled, decide_role(order, settled, state), order), observed)
     refuse_unreachable(order, spec)
     plane_of(spec.nodes.role).refuse_joining(order.name, spec, state)
     networks = plan_networks(spec, state, version=__version__)
-    leases = read_leases((*state.nodes, *state.others), engine=claims.engine)
-    taken = whole.addresses_beside(recorded_host(found)) if whole else {}
-    limits = ask_limits(driver, host, nodes=len(state.nodes) + 1)
-    shared = shared_mounts(spec)
-    place = Place(host=host.name, gpus=gpus, leases=leases, claims=claims, shared=shared, taken=taken, limits=limits)
-    design = design_ordered(order, spec, state, place)
+    taken = whole.addresses_beside(recorded_host(there)) if whole else {}
+    place = observed.place(planes.mounts(spec), nodes=len(state.nodes) + 1)
+    design = design_ordered(order, spec, state, replace(place, taken=taken))
     image = None if order.image is None else get_named_image(driver, order.image)
     image = image if source is None else image_of(source)
-    share = look_and_plan_share(driver, host, settled, state, [design], around)
+    share = look_and_plan_share(observed, settled, [design])
     if share.folder and image and plane_of(spec.nodes.role).shares:
         require_account([order.name], [image.labels], fix="use the image of the role; or --role plain")
     refuse_without_room(driver, host, nodes=1)
-    own = found.taken_addresses().keys() - state.taken_addresses().keys()  # that node may run, and answer
+    own = there.taken_addresses().keys() - state.taken_addresses().keys()  # that node may run, and answer
     if not networks.requests and design.address and design.address not in own:
         _refuse_answering(host, design.address, spec, engine=driver.name)
     return NodePlan(
-        state=state,
         leaves=leaves,
+        observed=observed,
         spec=spec,
         networks=networks,
         design=design,
         images={design.role: image} if image else {},
         share=share,
-        silent=around.silent,
     )
 
 
-def _settle_first(order: NodeOrder, state: ClusterState, host: Host, around: Surroundings) -> ClusterSpec:
+def _settle_first(order: NodeOrder, observed: Observed) -> ClusterSpec:
     """The spec of a cluster that begins with a node."""
     draft = first_draft(order)
-    role = decide_role(order, draft.spec, state)
-    spec = settle_draft(replace(draft, spec=with_order(draft.spec, role, None)), state, host, around)
+    role = decide_role(order, draft.spec, observed.state)
+    spec = fill(replace(draft, spec=with_order(draft.spec, role, None)), observed)
     return with_order(spec, draft.spec.nodes.role, None)
 
 
@@ -191,4 +173,44 @@ def _refuse_answering(host: Host, address: str, spec: ClusterSpec, *, engine: st
             f"the address {address} is in use",
             evidence=f"something on {spec.network.bridge} that {engine} does not know responds at this address",
             fix="choose another address; those of the nodes: gpuprov list",
+        )
+
+
+def decide_role(order: NodeOrder, spec: ClusterSpec, state: ClusterState) -> Role:
+    """The role that was ordered, else the cluster's.
+
+    In a cluster that was never brought up, it is that of the cluster that `cluster up` would make, if the node can be
+    one of its own.
+    """
+    if order.role or state.spec:
+        return order.role or spec.nodes.role
+    plane = plane_of(spec.nodes.role)
+    joins = state.nodes_of(plane.name) or plane.begins_with(order.name, spec)
+    fits = order.image is None and not (plane.first_network and order.network == "private")
+    return plane.name if joins and fits else PLAIN.name
+
+
+def explain_plain(order: NodeOrder, role: Role, state: ClusterState) -> str:
+    """Why the node is plain though nobody said so, in a sentence; empty where there is nothing to explain."""
+    if state.spec or order.role is not None or role != PLAIN.name:
+        return ""
+    usual = plane_of(ClusterSpec().nodes.role)
+    words = f"{order.name} is a plain node, without {usual.title}"
+    if usual.begins_with(order.name, ClusterSpec()):
+        return words  # with which a cluster of the usual nodes could not begin
+    return f"{words}; for nodes with {usual.title}: {name_cluster('gpuprov cluster up -n 4', order.cluster)}"
+
+
+def refuse_unreachable(order: NodeOrder, spec: ClusterSpec) -> None:
+    """Refuse a node on the private network alone whose plane finds its nodes on the other one.
+
+    Raises:
+        UsageError: It would have no address there.
+    """
+    plane = plane_of(spec.nodes.role)
+    if plane.first_network and order.network == "private":
+        raise UsageError(
+            f"{order.name} cannot be a node of {plane.title} on the private network only",
+            evidence=f"its nodes find each other on {spec.network.bridge}, where this one would have no address",
+            fix="omit --network, or use --role plain",
         )

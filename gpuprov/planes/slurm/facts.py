@@ -1,4 +1,4 @@
-"""What gpuprov and the Ansible role `slurm` both need to know of Slurm: one data file that both read."""
+"""What gpuprov and the Ansible role `slurm` both need to know of Slurm, from one data file, and what slurmd runs."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from functools import cache
 from typing import Any
 
 from gpuprov.assets import get_asset
+from gpuprov.drivers.base import File
 
 NAME = "slurm"  # of the role and its plane
 
@@ -32,3 +33,13 @@ def slurm_path(fact: str) -> str:
 def ready_states() -> frozenset[str]:
     """Slurm's words for a node that takes or runs jobs; `*` behind one marks a node that does not answer."""
     return frozenset(slurm_facts()["ready_states"])
+
+
+def job_programs() -> tuple[File, ...]:
+    """What slurmd runs around jobs, on every node."""
+    epilog = (get_asset("gpuwork") / "jobs" / "leftovers.py").read_bytes()
+    prolog = (get_asset("templates") / NAME / "task-prolog.sh").read_bytes()
+    return (
+        File(path=slurm_path("epilog"), content=b"#!/usr/bin/python3 -I\n" + epilog, mode=0o755),
+        File(path=slurm_path("task_prolog"), content=prolog, mode=0o755),
+    )

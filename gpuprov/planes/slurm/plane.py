@@ -13,14 +13,12 @@ from gpuprov.core.errors import UsageError
 from gpuprov.core.side_by_side import each
 from gpuprov.core.units import MIB
 from gpuprov.drivers.base import LABEL_ACCOUNT, LABEL_QUEUE, File
-from gpuprov.planes.applied import apply_marked
 from gpuprov.planes.base import RELEASED, Diagnostics, QueueFolder, Ready, spec_of
-from gpuprov.planes.led import LedPlane
+from gpuprov.planes.led import LedPlane, apply_marked
 from gpuprov.planes.slurm import absence, backup, daemons, jobs, munge
 from gpuprov.planes.slurm.backup import controller_name, controller_names, state_folder, state_place
-from gpuprov.planes.slurm.facts import NAME, ready_states, slurm_path
+from gpuprov.planes.slurm.facts import NAME, job_programs, ready_states, slurm_path
 from gpuprov.planes.slurm.files import Machine, handover_files, render_slurm, usable_machine
-from gpuprov.planes.slurm.programs import job_programs
 from gpuprov.planes.slurm.takeover import take_over
 from gpuprov.planes.work.work_place import require_shared
 from gpuprov.provision.plane_recipe import SHAPES, PlaneRecipe
@@ -68,7 +66,8 @@ class SlurmPlane(LedPlane):
         templates=(NAME,),
         brings=("gpuwork", "shapes"),
         requirements=(SHAPES,),
-        variables=lambda init: {NAME: {"slurm_init": init}, "work": {"work_uid": ACCOUNT_UID}},
+        with_init=(NAME,),
+        given={"work": {"work_uid": ACCOUNT_UID}},
         labels={
             munge.LABEL_MUNGE_OWNER: "stat -c %u:%g /etc/munge",
             LABEL_ACCOUNT: f"id -u {ACCOUNT}",

@@ -16,9 +16,8 @@ from gpuprov.core.errors import EngineError, UsageError
 from gpuprov.core.names import name_cluster
 from gpuprov.core.side_by_side import each
 from gpuprov.drivers.base import LABEL_ACCOUNT, LABEL_QUEUE
-from gpuprov.planes.applied import apply_marked
 from gpuprov.planes.base import RELEASED, Departure, Diagnostics, QueueFolder, Ready, spec_of
-from gpuprov.planes.led import LedPlane
+from gpuprov.planes.led import LedPlane, apply_marked
 from gpuprov.planes.left import ask_left
 from gpuprov.planes.work.work_place import desk_argv, require_shared
 from gpuprov.planes.worker import hold, jobs, services
@@ -95,11 +94,8 @@ class WorkerPlane(LedPlane):
         # redis for a broker of the user's; async-timeout, as it needs that before Python 3.11.3, and pip on the host
         # does not know the last number of the node's
         requirements=(*REQUIREMENTS, "flower>=2.1,<3", "redis>=6.4,<9", "async-timeout>=4.0.3"),
-        variables=lambda init: {
-            "broker": {"broker_init": init},
-            NAME: {"worker_init": init},
-            "work": {"work_uid": ACCOUNT_UID},
-        },
+        with_init=("broker", NAME),
+        given={"work": {"work_uid": ACCOUNT_UID}},
         labels={LABEL_ACCOUNT: f"id -u {ACCOUNT}", LABEL_QUEUE: _QUEUE.version},
     )
     secret_files = (BROKER_FILE, PAGE_FILE)

@@ -20,7 +20,7 @@ import pytest
 from gpuprov.cli.main import main
 from gpuprov.core.relay import Relay
 from gpuprov.drivers.base import File
-from gpuprov.planes.across.find_page import get_queue_page
+from gpuprov.planes.across.find_desk import get_queue_page
 from gpuprov.planes.worker.facts import BROKER, FLOWER
 from gpuprov.planes.worker.files import page_password
 from gpuprov.shapes.cluster_spec import NodesSpec, WorkerSpec

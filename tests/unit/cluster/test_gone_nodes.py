@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from gpuprov.cluster.gone_nodes import clusters_of_gone
 from gpuprov.cluster.replacements import dump_replacements
 from gpuprov.cluster.state import EngineState
 from gpuprov.cluster.whole import dump_whole
@@ -12,6 +11,7 @@ from gpuprov.shapes.cluster_spec import ClusterSpec, NodesSpec
 from gpuprov.shapes.records import Replacement
 from gpuprov.shapes.whole import Member, WholeCluster
 from gpuprov.spec.serialize import dump_spec
+from gpuprov.workflows.remove_nodes import clusters_of_gone
 
 WEB = Member(name="web", address="", private_address="10.0.5.9", role="plain", host="hinton")
 NETWORKS = [

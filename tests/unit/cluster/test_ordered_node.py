@@ -7,11 +7,16 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from gpuprov.cluster.order_label import write_order
-from gpuprov.cluster.ordered_design import choose_addresses, design_ordered
-from gpuprov.cluster.ordered_spec import first_draft, with_order
+from gpuprov.cluster.ordered_node import (
+    choose_addresses,
+    design_ordered,
+    first_draft,
+    made_by,
+    refuse_taken_name,
+    with_order,
+)
 from gpuprov.cluster.placement import Place
 from gpuprov.cluster.state import ClusterState
-from gpuprov.cluster.taken_name import made_by, refuse_taken_name
 from gpuprov.core.errors import NotOurs, UsageError
 from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_FINGERPRINT, LABEL_ORDER, NodeState
 from gpuprov.gpu.allocate import Claims, GpusTaken, Lease

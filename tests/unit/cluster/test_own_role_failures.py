@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuprov.cluster.own_role_failures import told_by_folder
+from gpuprov.cluster.build_image import told_by_folder
 from gpuprov.core.errors import PlaybookError
 from gpuprov.provision.events import TaskEvent
 from gpuprov.provision.playbook import TaskFailed

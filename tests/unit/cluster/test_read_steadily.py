@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpuprov.cluster.read_steadily import read_steadily
 from gpuprov.core.errors import EngineError, GpuprovError, TimedOut, UsageError
+from gpuprov.planes.across.changing import read_steadily
 
 if TYPE_CHECKING:
     from tests.fakes.world import World

@@ -18,10 +18,10 @@ from gpuprov.cluster.order_label import (
     renew_text,
     write_order,
 )
+from gpuprov.cluster.ordered_node import made_by, refuse_taken_name
 from gpuprov.cluster.placement import Place
 from gpuprov.cluster.plan import Plan, plan_cluster
 from gpuprov.cluster.state import ClusterState, with_current_gpus
-from gpuprov.cluster.taken_name import made_by, refuse_taken_name
 from gpuprov.core.errors import UsageError
 from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_ORDER, LABEL_SPEC, NodeState
 from gpuprov.drivers.docker.blueprint import describe_settings, plan_blueprint

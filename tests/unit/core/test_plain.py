@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass, field
 
-from gpuprov.core.plain import plain_fields
+from gpuprov.core.fingerprint import plain_fields
 from gpuprov.shapes.base import write
 from gpuprov.shapes.node import Exposure, Mount
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpuprov.core.errors import EngineError, HostNotReady, NotAllowed, TimedOut
-from gpuprov.host import silences
 from gpuprov.host import survey as surveying
 from gpuprov.host.local import LocalHost
 from gpuprov.host.survey import EngineDoor, open_in_time, survey
@@ -130,23 +129,23 @@ def test_one_that_hung_a_moment_ago_is_not_waited_for_again(monkeypatch: pytest.
     assert again.errors["docker"].evidence == first.errors["docker"].evidence
     assert seconds < 0.4
     assert survey([door_of(engine("docker"))], name_of).answers == {"docker": "docker"}
-    assert silences.silent_since_s("docker") is None
+    assert surveying.silent_since_s("docker") is None
 
 
-@pytest.mark.parametrize("age_s", [silences.KEPT_S + 1, -60.0])
+@pytest.mark.parametrize("age_s", [surveying.KEPT_S + 1, -60.0])
 def test_a_silence_is_forgotten_after_a_while(age_s: float) -> None:
-    silences.remember_silence("docker")
-    (kept,) = silences.RUN_FOLDER.iterdir()
-    assert silences.silent_since_s("docker")
+    surveying.remember_silence("docker")
+    (kept,) = surveying.RUN_FOLDER.iterdir()
+    assert surveying.silent_since_s("docker")
     os.utime(kept, (time.time() - age_s, time.time() - age_s))
-    assert silences.silent_since_s("docker") is None
+    assert surveying.silent_since_s("docker") is None
 
 
 def test_a_limit_of_one_s_own_is_not_remembered() -> None:
     hung = HungEngine("docker")
     survey([hung.door], name_of, timeout_s=0.05)
     hung.release()
-    assert silences.silent_since_s("docker") is None
+    assert surveying.silent_since_s("docker") is None
 
 
 def test_an_engine_that_this_user_may_not_use_is_not_silent_and_not_the_default() -> None:
@@ -164,7 +163,7 @@ def test_an_engine_that_is_named_has_no_longer_than_the_others(monkeypatch: pyte
         open_in_time(hung.door)
     hung.release()
     assert "gpuprov doctor --engine docker" in caught.value.fix
-    assert silences.silent_since_s("docker") is None, "who names it waits for it"
+    assert surveying.silent_since_s("docker") is None, "who names it waits for it"
     assert open_in_time(door_of(engine("docker"))).name == "docker"
     with pytest.raises(HostNotReady, match="lxd is not running"):
         open_in_time(door_without("lxd", installed=True))

@@ -10,7 +10,7 @@ import pytest
 from gpuprov.cluster.state import ClusterState
 from gpuprov.core.errors import UsageError
 from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_FINGERPRINT, LABEL_ROLE, NodeState
-from gpuprov.planes.across.ordered_role import decide_role, explain_plain, refuse_unreachable
+from gpuprov.planes.across.node_plan import decide_role, explain_plain, refuse_unreachable
 from gpuprov.shapes.cluster_spec import ClusterSpec, NodesSpec
 from tests.fakes.orders import node_order
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from gpuprov.cluster.ordered_spec import with_order
+from gpuprov.cluster.ordered_node import with_order
 from gpuprov.core.errors import UsageError
 from gpuprov.planes.base import Crew
-from gpuprov.planes.registry import check_spec, plane_of, service_folders, shared_mounts
+from gpuprov.planes.registry import PLANES, check_spec, plane_of
 from gpuprov.planes.slurm.backup import controller_names, state_folder
 from gpuprov.shapes.base import changed
 from gpuprov.shapes.cluster_spec import ClusterSpec, HostSpec, MountSpec, NodesSpec, SlurmSpec
@@ -72,8 +72,8 @@ def test_the_state_is_in_a_folder_beside_the_shared_one_for_two_nodes() -> None:
     assert found is not None
     assert found.source == "/data/lab.slurm"
     assert state_folder(spec(None)) is None
-    assert service_folders(spec(None)) == ()
-    mounts = shared_mounts(spec())
+    assert PLANES.service_folders(spec(None)) == ()
+    mounts = PLANES.mounts(spec())
     assert {key for key in mounts if isinstance(key, tuple)} == {("slurm", "c000"), ("slurm", "c001")}
 
 

@@ -109,7 +109,7 @@ def test_what_a_plane_s_roles_are_told_and_the_templates_they_read_count(recipe:
     seen = {recipe.fingerprint, reads.fingerprint}
     template.write_text("4370\n")
     seen.add(reads.fingerprint)
-    told = replace(reads, plane=replace(reads.plane, variables=lambda init: {"broker": {"broker_init": init}}))
+    told = replace(reads, plane=replace(reads.plane, with_init=("broker",)))
     assert len(seen | {told.fingerprint}) == 4
 
 
