@@ -111,7 +111,7 @@ def look_and_plan_over_hosts(order: HostsUpOrder, hosts: Hosts, *, reporter: Rep
     """What `up_over_hosts` would change; raises what it would refuse, and changes nothing."""
     agreed = agree_with_hosts(order, hosts, reporter)
     lines = agreed.lines
-    if agreed.changes:  # now that the nodes of all hosts are known, each host can tell what its files lack
+    if agreed.changes and agreed.seen.rows:  # now that all nodes are known, each host tells what its files lack
         again = {
             host: planned.lines for host, planned in look_and_plan_parts(order, agreed.spec, agreed, hosts).items()
         }
