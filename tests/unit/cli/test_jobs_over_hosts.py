@@ -92,7 +92,7 @@ def bare(
         folders.there["/data/lab"] = FolderLook(kind="folder", at="/data/lab", owner=ACCOUNT_UID)
         folders.marks = marks
     monkeypatch.setattr(spanning, "remembered_hosts", lambda: hosts.machines)
-    monkeypatch.setattr(spanning, "way_to_hosts", lambda _session: hosts)
+    monkeypatch.setattr(spanning, "way_to_hosts", lambda *_: hosts)
     (tmp_path / "Project").mkdir()
     monkeypatch.chdir(tmp_path / "Project")
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
