@@ -445,7 +445,6 @@ REASONS = {
     "fleet/part/nodes.py": "another version or another controller: tests/unit/cli/test_nodes_there.py",
     "fleet/found_nodes.py": "nodes of other hosts: tests/unit/cli/test_nodes_there.py",
     "fleet/nodes_work.py": "nodes of other hosts: tests/unit/cli/test_nodes_there.py",
-    "stories/change_nodes.py": "nodes of other hosts: tests/unit/cli/test_nodes_there.py",
     "cluster/tunnels.py": "a host that nobody knows yet: tests/unit/cluster/test_tunnels.py",
     "fleet/desk.py": "the host of the broker is away: tests/unit/cli/test_jobs_over_hosts.py",
     "fleet/share.py": "a cluster over hosts: tests/unit/stories/test_share_over_hosts.py",

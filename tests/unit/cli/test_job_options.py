@@ -46,7 +46,7 @@ def test_the_policy_is_what_was_typed(
         heard.append(policy)
         return Outcome()
 
-    monkeypatch.setattr("gpuprov.workflows.start_stop.stop_nodes", stop)
+    monkeypatch.setattr("gpuprov.fleet.part.nodes.stop_nodes", stop)
     busy(["stop", "c001", *options], capsys)
     assert [(one.force, one.drain_s) for one in heard] == [(policy.force, policy.drain_s)]
 
