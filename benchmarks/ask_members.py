@@ -37,6 +37,7 @@ from gpuprov.fleet.agree import HostsUpOrder
 from gpuprov.fleet.fleet import Fleet
 from gpuprov.fleet.host_statuses import host_statuses
 from gpuprov.fleet.hosted_cluster import require_spanning
+from gpuprov.fleet.hosts_up import look_and_plan_over_hosts
 from gpuprov.host.remote.connection import SshConnection
 from gpuprov.host.remote.exchange import Exchange
 from gpuprov.host.remote.hosts import HostsBySsh
@@ -49,7 +50,6 @@ from gpuprov.shapes.nodes import ClusterStatus
 from gpuprov.shapes.outcome import Plan
 from gpuprov.spec import addressing, validate
 from gpuprov.spec.draft import Draft
-from gpuprov.stories.cluster_up import look_and_plan_over_hosts
 from gpuprov.stories.inventory import read_inventory
 
 if TYPE_CHECKING:

@@ -9,14 +9,14 @@ import click
 
 from gpuprov.cli.session import tell
 from gpuprov.core.errors import UsageError
+from gpuprov.core.names import fold
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from gpuprov.cli.session import Session
     from gpuprov.cluster.shrinking import Shrinking
-    from gpuprov.cluster.state import ClusterState
-    from gpuprov.spec.draft import Draft
+    from gpuprov.workflows.replace_older import Replaceable
 
 
 def require_agreement(
@@ -45,7 +45,7 @@ def require_agreement(
         )
 
 
-def asks_to_shrink(session: Session, options: Mapping[str, Any], cluster: str) -> Callable[[Shrinking], None] | None:
+def asks_to_shrink(session: Session, options: Mapping[str, Any]) -> Callable[[str, Shrinking], None] | None:
     """Has whoever typed `cluster up -f` agree to what the file takes away; None where the file does not decide.
 
     What was typed besides is that person's word: a number of nodes, a folder.
@@ -53,7 +53,7 @@ def asks_to_shrink(session: Session, options: Mapping[str, Any], cluster: str) -
     if options["file"] is None or options["yes"]:
         return None
 
-    def ask(shrinking: Shrinking) -> None:
+    def ask(cluster: str, shrinking: Shrinking) -> None:
         lost = replace(
             shrinking,
             nodes=shrinking.nodes if options["count"] is None else (),
@@ -72,17 +72,17 @@ def asks_to_shrink(session: Session, options: Mapping[str, Any], cluster: str) -
     return ask
 
 
-def agree_to_shrink(session: Session, options: Mapping[str, Any], draft: Draft, seen: ClusterState) -> Shrinking | None:
-    """What the cluster of a host may lose to a file, now that it is agreed to; None where the file does not decide.
+def agree_to_renew(session: Session, cluster: str, found: Replaceable) -> None:
+    """Ask before nodes are replaced.
 
     Raises:
         UsageError: It is not agreed to.
     """
-    ask = asks_to_shrink(session, options, draft.spec.name)
-    if ask is None:
-        return None
-    from gpuprov.cluster.shrinking import foresee_shrinking
-
-    shrinking = foresee_shrinking(draft, seen)
-    ask(shrinking)
-    return None if options["prune"] else shrinking
+    require_agreement(
+        session,
+        cluster,
+        f"{fold(found.names)} of cluster {cluster} would be replaced, one after the other",
+        [found.lost],
+        kept=f"no node of cluster {cluster} was replaced",
+        fix="repeat the command with --yes; to see what they lack, with `plan` in place of `up`",
+    )

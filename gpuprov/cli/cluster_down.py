@@ -6,17 +6,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gpuprov.cli import spanning
 from gpuprov.cli.agreement import require_agreement
-from gpuprov.cli.engine import change_cluster, cluster_argument, engine_option
+from gpuprov.cli.engine import cluster_argument, engine_option
+from gpuprov.cli.failure import show_result
 from gpuprov.cli.job_options import job_options
 
 if TYPE_CHECKING:
     from gpuprov.cli.session import Session
-    from gpuprov.core.outcome import Outcome
-    from gpuprov.drivers.base import Driver
-    from gpuprov.host.base import Host
     from gpuprov.planes.across.leaving import JobsPolicy
+    from gpuprov.workflows.cluster_down import DownLosses
 
 
 @click.command()
@@ -32,29 +30,34 @@ def command(session: Session, name: str, engine: str | None, policy: JobsPolicy,
     On a terminal, it says what will be lost and asks for the cluster's name. Elsewhere, it needs --yes. Refused while
     jobs run or wait.
     """
-    from gpuprov.workflows.cluster_down import cluster_down, foresee_losses
+    from gpuprov.cli.open_fleet import open_fleet
+    from gpuprov.shapes.outcome import Changes
+    from gpuprov.stories.cluster_down import take_down
 
     options = f"{f' --engine {engine}' if engine else ''}{' --purge' if purge else ''}"
     again = f"gpuprov cluster down {name}{options} --yes"
-    would, kept = f"the cluster {name} would be removed", f"the cluster {name} is kept"
-    over_hosts = spanning.find_spanning_cluster(session, name, engine)
-    if over_hosts is not None:
-        if purge:
-            spanning.refuse_purge(over_hosts)
-        losses = spanning.losses_of(over_hosts)
-        if losses and not yes:
-            require_agreement(session, name, would, losses, kept=kept, fix=again)
-        return spanning.down(session, over_hosts, policy)
 
-    def down(driver: Driver, host: Host) -> Outcome:
-        if not yes:
-            losses = foresee_losses(driver, name, host, policy, purge=purge, look_inside=session.interactive)
-            if losses.busy and session.interactive:
-                raise losses.busy
-            more = ", with --drain to wait for the jobs, or with --force to end them" if losses.busy else ""
-            if losses.lines:
-                require_agreement(session, name, would, losses.lines, kept=kept, fix=f"{again}{more}")
-        return cluster_down(driver, name, host, reporter=session.reporter, policy=policy, purge=purge)
+    def agree(losses: DownLosses) -> None:
+        if losses.busy and session.interactive:
+            raise losses.busy
+        more = ", with --drain to wait for the jobs, or with --force to end them" if losses.busy else ""
+        if losses.lines:
+            require_agreement(
+                session,
+                name,
+                f"the cluster {name} would be removed",
+                losses.lines,
+                kept=f"the cluster {name} is kept",
+                fix=f"{again}{more}",
+            )
 
-    change_cluster(session, engine, name, down)
-    return 0
+    done = take_down(
+        open_fleet(session, engine),
+        name,
+        policy,
+        purge=purge,
+        agree=None if yes else agree,
+        look_inside=session.interactive,
+    )
+    text = "\n".join(done.outcome.changed) or "unchanged"
+    return show_result(session, Changes(host=session.host.name, changed=done.outcome.changed), text, done.error)

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gpuprov.cli import spanning
-from gpuprov.cli.cluster_spec import spec_of_options, spec_options
+from gpuprov.cli.cluster_spec import cluster_order, spec_options
+from gpuprov.cli.failure import show_result
 
 if TYPE_CHECKING:
     from gpuprov.cli.session import Session
@@ -20,33 +20,20 @@ def command(session: Session, /, **wanted: object) -> int:
     """Show what `cluster up` with the same options would change; changes nothing."""
     from msgspec import UNSET
 
-    from gpuprov.planes.across.leaving import SPARE_JOBS
+    from gpuprov.cli.open_fleet import open_fleet
     from gpuprov.shapes.outcome import Plan
-    from gpuprov.workflows.cluster_up import UpOrder, preview_up
+    from gpuprov.stories.cluster_up import Asking, plan_cluster
 
-    over_hosts = spanning.spanning_order(session, wanted, SPARE_JOBS)
-    if over_hosts is not None:
-        return spanning.plan(session, over_hosts)
-    driver, draft, seen = spec_of_options(session, wanted)
-    gives_up = wanted["file"] is not None
-    order = UpOrder(spec=draft.spec, left=draft.left, prune=bool(wanted["prune"]), gives_up=gives_up)
-    preview = preview_up(driver, order, session.host, reporter=session.reporter)
-    for line in filter(None, (preview.choice, preview.shared)):
-        session.reporter.note(line)
-    replaced: tuple[str, ...] = ()
-    if wanted["renew"]:
-        from gpuprov.workflows.replace_older import find_replaceable
-
-        replaced = find_replaceable(driver, seen, draft.spec).lines
-    unlimited = preview.unlimited
+    asking = Asking(gives_up=wanted["file"] is not None)
+    planned = plan_cluster(open_fleet(session), cluster_order(wanted), asking)
     document = Plan(
         host=session.host.name,
-        plan=(*preview.changes, *replaced),
-        kept=preview.beside,
-        older=preview.older,
-        shared=preview.shared or UNSET,
-        unlimited=unlimited or UNSET,
+        plan=planned.lines,
+        kept=planned.kept,
+        older=planned.older,
+        shared=planned.shared or UNSET,
+        unlimited=planned.unlimited or UNSET,
     )
-    changes = (*preview.changes, *replaced) or (spanning.nothing_to_do(preview.older),)
-    session.show(document, "\n".join((*changes, *preview.beside, *preview.older, *unlimited)))
-    return 0
+    nothing = "nothing to do but to replace nodes" if planned.older else "nothing to do: the cluster matches its spec"
+    lines = (*(planned.lines or (nothing,)), *planned.kept, *planned.older, *planned.unlimited)
+    return show_result(session, document, "\n".join(lines), planned.error)

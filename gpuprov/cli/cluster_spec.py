@@ -16,12 +16,9 @@ from gpuprov.shapes.choices import DEFAULT_CLUSTER
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from gpuprov.cli.session import Session
-    from gpuprov.cluster.state import ClusterState
-    from gpuprov.drivers.base import Driver
     from gpuprov.planes.across.cluster_order import ClusterOrder
+    from gpuprov.planes.across.leaving import JobsPolicy
     from gpuprov.shapes.choices import GpuMode, Role
-    from gpuprov.spec.draft import Draft
 
 
 def spec_options(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -67,9 +64,10 @@ def spec_options(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
-def cluster_order(options: Mapping[str, object]) -> ClusterOrder:
+def cluster_order(options: Mapping[str, object], policy: JobsPolicy | None = None) -> ClusterOrder:
     """The cluster that these options ask for."""
     from gpuprov.planes.across import cluster_order as workflow
+    from gpuprov.planes.across.leaving import SPARE_JOBS
 
     return workflow.ClusterOrder(
         file=cast("Path | None", options["file"]),
@@ -81,14 +79,10 @@ def cluster_order(options: Mapping[str, object]) -> ClusterOrder:
         bridge=cast("str | None", options["bridge"]),
         subnet=cast("str | None", options["subnet"]),
         share=workflow.read_share(cast("str | None", options["share"])),
+        prune=bool(options["prune"]),
+        renew=bool(options["renew"]),
+        verify=bool(options.get("verify")),
+        keep_on_failure=bool(options.get("keep_on_failure")),
+        engine=cast("str | None", options["engine"]),
+        policy=policy or SPARE_JOBS,
     )
-
-
-def spec_of_options(session: Session, options: Mapping[str, object]) -> tuple[Driver, Draft, ClusterState]:
-    """The engine of the spec that these options ask for, the spec, and the cluster as it is."""
-    from gpuprov.planes.across import cluster_order as workflow
-
-    order = cluster_order(options)
-    engine = cast("str | None", options["engine"])
-    driver = workflow.resolve_engine(session.host, engine, order, reporter=session.reporter)
-    return driver, *workflow.resolve_spec(driver, order)

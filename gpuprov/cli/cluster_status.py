@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gpuprov.cli import spanning
-from gpuprov.cli.engine import cluster_argument, engine_option, observe_named_cluster
+from gpuprov.cli.engine import cluster_argument, engine_option
+from gpuprov.cli.failure import show_result
 from gpuprov.core.names import name_cluster
 
 if TYPE_CHECKING:
@@ -20,28 +20,39 @@ if TYPE_CHECKING:
 @click.pass_obj
 def command(session: Session, name: str, engine: str | None) -> int:
     """Show a cluster's nodes: address, GPU, sharing, role, state and health."""
+    from msgspec import UNSET
+
     from gpuprov.cli.node_table import render_limits, render_nodes
-    from gpuprov.cluster.full_disks import find_full_disks
-    from gpuprov.drivers.foreign import copies_of_cluster
-    from gpuprov.planes.across.rows import state_rows
+    from gpuprov.cli.open_fleet import open_fleet
+    from gpuprov.fleet.host_statuses import host_statuses
+    from gpuprov.fleet.lost_service import tell_lost_service
+    from gpuprov.host.remote.several import part_error
     from gpuprov.shapes.nodes import ClusterStatus
     from gpuprov.spec.shared_folder import SHARED
+    from gpuprov.stories.status import look_at_cluster
 
-    over_hosts = spanning.find_spanning_cluster(session, name, engine)
-    if over_hosts is not None:
-        return spanning.status(session, over_hosts)
-    driver, state = observe_named_cluster(session, engine, name)
-    rows, folder = state_rows(driver, state), state.shared_folder
-    for copy in copies_of_cluster(name, state.others):
-        session.reporter.note(f"{copy.name} is {copy.copy_of}; it is not part of the cluster and is not changed")
+    seen = look_at_cluster(open_fleet(session, engine), name)
+    for host, part in seen.parts.items():
+        place = f"{host}: " if seen.spans else ""
+        for line in part.copies:
+            session.reporter.note(f"{place}{line}")
+        for line in part.full_disks:
+            session.reporter.warn(f"{place}{line}")
+    rows, folder = seen.rows, seen.shared_folder
     text = (
-        f"{render_nodes(rows, colour=session.colour)}\n\n{render_limits(rows)}"
+        f"{render_nodes(rows, colour=session.colour, spans=seen.spans)}\n\n"
+        f"{render_limits([row for row in rows if row.host not in seen.failed])}"
         if rows
         else f"cluster {name} has no nodes; {name_cluster('create them: gpuprov cluster up -n 4', name)}"
     )
-    text += f"\nshared folder: {folder} of the host, {SHARED} in the nodes" if folder else ""
-    for line in find_full_disks(driver, session.host, folder):
-        session.reporter.warn(line)
-    document = ClusterStatus(host=session.host.name, cluster=name, shared_folder=folder or None, nodes=rows)
-    session.show(document, text)
-    return 0
+    whose = "all hosts" if seen.spans else "the host"
+    text += f"\nshared folder: {folder} of {whose}, {SHARED} in the nodes" if folder else ""
+    document = ClusterStatus(
+        host=session.host.name,
+        cluster=name,
+        shared_folder=folder or None,
+        nodes=rows,
+        hosts=host_statuses(seen.machines, seen.failed, seen.away) if seen.spans else UNSET,
+    )
+    error = part_error(seen.failed, of=len(seen.machines), besides=tell_lost_service(seen) if seen.spans else "")
+    return show_result(session, document, text, error)

@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING
 
 import click
 
-from gpuprov.cli import spanning
-from gpuprov.cli.agreement import agree_to_shrink, asks_to_shrink, require_agreement
-from gpuprov.cli.cluster_spec import spec_of_options, spec_options
+from gpuprov.cli.agreement import agree_to_renew, asks_to_shrink
+from gpuprov.cli.cluster_spec import cluster_order, spec_options
+from gpuprov.cli.failure import show_result
 from gpuprov.cli.job_options import job_options
-from gpuprov.core.names import fold
 
 if TYPE_CHECKING:
     from gpuprov.cli.session import Session
-    from gpuprov.cluster.state import ClusterState
-    from gpuprov.drivers.base import Driver
-    from gpuprov.host.base import Host
     from gpuprov.planes.across.leaving import JobsPolicy
-    from gpuprov.shapes.cluster_spec import ClusterSpec
-    from gpuprov.shapes.nodes import NodeRow
-    from gpuprov.spec.draft import Draft
-    from gpuprov.workflows.cluster_up import UpResult
 
 
 @click.command()
@@ -50,67 +42,32 @@ def command(session: Session, /, *, policy: JobsPolicy, **wanted: object) -> int
 
     from gpuprov.cli.next_steps import next_steps
     from gpuprov.cli.node_table import render_nodes
-    from gpuprov.cluster.retry_after_wait import act_on
+    from gpuprov.cli.open_fleet import open_fleet
+    from gpuprov.fleet.host_statuses import host_statuses
     from gpuprov.shapes.outcome import ClusterUp
-    from gpuprov.workflows.cluster_up import UpOrder, cluster_up
+    from gpuprov.stories.cluster_up import Asking, bring_up
 
-    over_hosts = spanning.spanning_order(session, wanted, policy)
-    if over_hosts is not None:
-        confirm = asks_to_shrink(session, wanted, over_hosts.draft.spec.name)
-        return spanning.up(session, replace(over_hosts, confirm=confirm))
-    flags: dict[str, Any] = {flag: bool(wanted[flag]) for flag in ("keep_on_failure", "verify", "prune")}
-    flags["gives_up"] = wanted["file"] is not None
-
-    def bring_up(
-        found: tuple[Driver, Draft, ClusterState], host: Host
-    ) -> tuple[UpResult, ClusterSpec, tuple[NodeRow, ...]]:
-        driver, draft, seen = found
-        spec = draft.spec
-        agreed = agree_to_shrink(session, wanted, draft, seen)
-        order = UpOrder(spec=spec, left=draft.left, seen=seen, policy=policy, agreed=agreed, **flags)
-        if wanted["renew"] and _agreed(session, driver, seen, spec, yes=bool(wanted["yes"])):
-            from gpuprov.workflows.replace_older import replace_older
-
-            result = replace_older(driver, order, host, reporter=session.reporter)
-        else:
-            result = cluster_up(driver, order, host, reporter=session.reporter)
-        return result, spec, result.rows(driver, spec.name)
-
-    result, spec, rows = act_on(
-        session.host,
-        lambda: spec_of_options(session, wanted),
-        bring_up,
-        key=lambda found: found[1],  # whose spec names the engine as well
+    asking = Asking(
+        shrink=asks_to_shrink(session, wanted),
+        renew=None if wanted["yes"] else partial(agree_to_renew, session),
+        gives_up=wanted["file"] is not None,
     )
-    text = ["\n".join(result.changed) or "unchanged"]
+    result = bring_up(open_fleet(session), cluster_order(wanted, policy), asking)
+    changed, spans = result.outcome.changed, bool(result.spec.hosts)
+    text = ["\n".join(changed) or ("" if result.error else "unchanged")]
     if result.report is not None:
         from gpuprov.cli.verify_table import render_report
 
         text += ["", render_report(result.report, colour=session.colour)]
-    text += ["", render_nodes(rows, colour=session.colour), "", next_steps(spec, rows)]
-    document = ClusterUp(host=session.host.name, changed=result.changed, verify=result.report or UNSET, nodes=rows)
-    session.show(document, "\n".join(text))
-    return 0 if result.passed else 1
-
-
-def _agreed(session: Session, driver: Driver, seen: ClusterState, spec: ClusterSpec, *, yes: bool) -> bool:
-    """Whether nodes are to be replaced; False where none has an older image.
-
-    Raises:
-        UsageError: It is not agreed to.
-    """
-    from gpuprov.workflows.replace_older import find_replaceable
-
-    found = find_replaceable(driver, seen, spec)
-    if not found.names:
-        session.reporter.note("no node is replaced: none has an older image")
-    elif not yes:
-        require_agreement(
-            session,
-            spec.name,
-            f"{fold(found.names)} of cluster {spec.name} would be replaced, one after the other",
-            [found.lost],
-            kept=f"no node of cluster {spec.name} was replaced",
-            fix="repeat the command with --yes; to see what they lack, with `plan` in place of `up`",
-        )
-    return bool(found.names)
+    if result.rows:
+        table = render_nodes(result.rows, colour=session.colour, spans=spans)
+        text += ["", table, "", next_steps(result.spec, result.rows)]
+    hosts = (host.name for host in result.spec.hosts)
+    document = ClusterUp(
+        host=session.host.name,
+        changed=changed,
+        verify=result.report or UNSET,
+        nodes=result.rows,
+        hosts=host_statuses(hosts, result.failed, result.away) if spans else UNSET,
+    )
+    return show_result(session, document, "\n".join(text), result.error, 0 if result.passed else 1)

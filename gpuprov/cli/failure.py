@@ -35,6 +35,14 @@ def fail(session: Session, error: GpuprovError, *, result: Shown | None = None, 
     return _end(session, error, error_parts(error), words=str(error), result=result)
 
 
+def show_result(session: Session, document: Shown, text: str, error: GpuprovError | None, code: int = 0) -> int:
+    """Show what a verb did or found, and end with the error of the hosts that lack in it; else with the code."""
+    if error is not None:
+        return fail(session, error, result=document, text=text)
+    session.show(document, text)
+    return code
+
+
 def fail_unexpectedly(session: Session, error: Exception) -> int:
     """What nobody foresaw: one line, and the path of the log with the traceback; or what the host has run out of."""
     exhausted = explain_exhaustion(error, temporary=tempfile.gettempdir()) if isinstance(error, OSError) else None

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Final, cast
 
 import click
 
-from gpuprov.cli import spanning
 from gpuprov.cli.engine import gpu_mode_option
+from gpuprov.cli.failure import show_result
 from gpuprov.cli.parameters import seconds_up_to
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def command(session: Session, interval_s: float | None, gpu_mode: str | None) ->
     if fleet.others:
         hosts = host_statuses(fleet.others, told.failed, told.away)
         document = tell_boards(boards, hosts, host=session.host.name)
-        return spanning.show_result(session, document, render_boards(boards, colour=session.colour), told.error, 0)
+        return show_result(session, document, render_boards(boards, colour=session.colour), told.error, 0)
     (board,) = boards.values()
     session.show(tell_board(board, host=session.host.name), render_board(board, colour=session.colour))
     return 0

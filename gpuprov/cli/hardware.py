@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gpuprov.cli import spanning
 from gpuprov.cli.engine import cluster_option, engine_option
+from gpuprov.cli.failure import show_result
 from gpuprov.cli.tables import render_table
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def command(session: Session, cluster: str, engine: str | None) -> int:
         hosts=_hosts(fleet, told) if fleet.others else UNSET,
     )
     text = render_table(_HEADERS, rows, colour=session.colour)
-    return spanning.show_result(session, document, text, told.error, 0)
+    return show_result(session, document, text, told.error, 0)
 
 
 def _hosts(fleet: Fleet, told: FleetAnswers[Hardware]) -> tuple[HostHardware, ...]:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gpuprov.cli import spanning
 from gpuprov.cli.engine import engine_option
+from gpuprov.cli.failure import show_result
 from gpuprov.cli.tables import render_table
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def command(session: Session, everything: bool, engine: str | None) -> int:  # n
         else "no nodes; create some: gpuprov cluster up -n 4"
     )
     document = Nodes(host=session.host.name, nodes=tuple(rows))
-    return spanning.show_result(session, document, text, told.error, 0)
+    return show_result(session, document, text, told.error, 0)
 
 
 def _cluster(row: NodeRow) -> str:

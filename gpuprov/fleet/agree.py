@@ -26,6 +26,7 @@ from gpuprov.host.remote.several import part_error, read_each
 from gpuprov.planes.base import Crew
 from gpuprov.planes.registry import PLANES, check_spec, plane_of
 from gpuprov.shapes.base import changed, raw
+from gpuprov.shapes.cluster_spec import PlacementSpec
 from gpuprov.shapes.members import NOTHING
 from gpuprov.shapes.orders import MemberPlanOrder, MemberUpOrder, PartOrder
 from gpuprov.spec.addressing import node_name
@@ -176,11 +177,11 @@ def _look(order: HostsUpOrder, hosts: Hosts) -> SpanningCluster:
         GpuprovError: No host answers, or not all do and there is no such cluster yet.
     """
     spec = order.draft.spec
-    text = raw(dump_spec(spec))
 
     def question(host: HostSpec) -> PartOrder:
         engine = host.engine or ("" if order.draft.engine_open else spec.engine)
-        return PartOrder(cluster=spec.name, spec=text, engine=engine, internal_ip=host.internal_ip or "")
+        mine = raw(dump_spec(changed(spec, hosts=(host,), placement=PlacementSpec())))  # to all, all would be too much
+        return PartOrder(cluster=spec.name, spec=mine, engine=engine, internal_ip=host.internal_ip or "")
 
     orders = {host.name: question(host) for host in spec.hosts}
     seen = look_at_spanning(spec.name, order.machines, orders, hosts, order.found)

@@ -22,12 +22,13 @@ from gpuprov.shapes.base import changed
 from gpuprov.shapes.nodes import NodeRow, Nodes, RowStatus
 from gpuprov.shapes.orders import ListOrder, PartOrder
 from gpuprov.shapes.outcome import Changes
+from gpuprov.spec.shared_folder import folder_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from gpuprov.fleet.fleet import Fleet
     from gpuprov.fleet.part.host_part import HostPart
-    from gpuprov.host.base import Host
     from gpuprov.host.remote.hosts import HostAnswers, Hosts
     from gpuprov.host.remote.several import HostAnswer
     from gpuprov.shapes.base import Told
@@ -50,6 +51,7 @@ class SpanningCluster:
         parts: What hosts that answer have of it.
         failed: Why the others do not.
         away: Since when hosts are unreachable.
+        here_alone: Whether this machine alone was asked, in process.
     """
 
     name: str
@@ -59,6 +61,19 @@ class SpanningCluster:
     parts: Mapping[str, HostPart]
     failed: Mapping[str, GpuprovError] = field(default_factory=dict)
     away: Mapping[str, str] = field(default_factory=dict)
+    here_alone: bool = False
+
+    @property
+    def spans(self) -> bool:
+        """Whether it is one over hosts, and not what this machine alone has of a cluster."""
+        return bool(self.spec and self.spec.hosts) and not self.here_alone
+
+    @property
+    def shared_folder(self) -> str:
+        """The folder of its hosts that its nodes share; empty for none."""
+        if self.here_alone:
+            return next(iter(self.parts.values())).shared_folder
+        return folder_of(self.spec) if self.spec else ""
 
     @property
     def rows(self) -> tuple[NodeRow, ...]:
@@ -120,27 +135,29 @@ def machine_of(host: HostSpec, known: Mapping[str, RemoteMachine]) -> RemoteMach
 
 
 def find_spanning(
-    name: str, known: Mapping[str, RemoteMachine], hosts: Hosts, *, instead: str = ""
+    name: str, known: Mapping[str, RemoteMachine], hosts: Hosts, *, instead: str = "", disks: bool = False
 ) -> SpanningCluster | None:
     """The cluster of that name that spans hosts, as `look_for_spanning` does; None where no host has one.
 
     Raises:
         GpuprovError: As `refuse_untold` says; `instead` is what can be done then.
     """
-    seen = look_for_spanning(name, known, hosts)
+    seen = look_for_spanning(name, known, hosts, disks=disks)
     if seen.spec and seen.spec.hosts:
         return seen
     refuse_untold(seen, instead=instead)
     return None
 
 
-def look_for_spanning(name: str, known: Mapping[str, RemoteMachine], hosts: Hosts) -> SpanningCluster:
+def look_for_spanning(
+    name: str, known: Mapping[str, RemoteMachine], hosts: Hosts, *, disks: bool = False
+) -> SpanningCluster:
     """What hosts have of the cluster of that name; where it spans some, what these have of it.
 
     The hosts that `host add` has remembered are asked, and those that the cluster has besides once one of them names
     these.
     """
-    question = MemberRequest(order=PartOrder(cluster=name), total_s=scaled_limit_s(QUESTION_S))
+    question = MemberRequest(order=PartOrder(cluster=name, disks=disks), total_s=scaled_limit_s(QUESTION_S))
     records = ClusterRecords(name, hosts)
     answers = hosts.ask(
         dict.fromkeys(known.values(), question),
@@ -203,11 +220,14 @@ def of_its_hosts(
     return put_together(name, mine, of_mine, records)
 
 
-def find_from_here(name: str, host: Host, known: Mapping[str, RemoteMachine], hosts: Hosts) -> SpanningCluster | None:
-    """The same as this machine sees it; a cluster of that name on this machine alone comes first."""
-    if not known or is_here_alone(host, name):
+def find_over_hosts(fleet: Fleet, name: str, *, disks: bool = False) -> SpanningCluster | None:
+    """The same as this machine sees it; a cluster of that name on this machine alone comes first.
+
+    Where no hosts were added, or this machine alone is meant, nobody is asked.
+    """
+    if not fleet.others or is_here_alone(fleet.here, name):
         return None
-    return find_spanning(name, known, hosts, instead=HERE_ALONE)
+    return find_spanning(name, fleet.others, fleet.connect(), instead=HERE_ALONE, disks=disks)
 
 
 def require_spanning(name: str, known: Mapping[str, RemoteMachine], hosts: Hosts) -> SpanningCluster:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
-from gpuprov.cluster.find_engine import engine_of_cluster, open_engine_of_node
+from gpuprov.cluster.find_engine import open_engine_of_node
+from gpuprov.fleet.here import open_cluster_here
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -99,12 +100,9 @@ def reach_desk(fleet: Fleet, cluster: str) -> Driver:
     """
     if fleet.others:
         from gpuprov.fleet.desk import desk_of
-        from gpuprov.fleet.hosted_cluster import find_from_here
+        from gpuprov.fleet.hosted_cluster import find_over_hosts
 
-        hosts = fleet.connect()
-        seen = find_from_here(cluster, fleet.here, fleet.others, hosts)
+        seen = find_over_hosts(fleet, cluster)
         if seen is not None:
-            return desk_of(seen, hosts)
-    if fleet.engine:
-        return fleet.here.open(fleet.engine)
-    return engine_of_cluster(cluster, fleet.here.engines, reporter=fleet.reporter)
+            return desk_of(seen, fleet.connect())
+    return open_cluster_here(fleet, cluster)

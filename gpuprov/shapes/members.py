@@ -106,6 +106,8 @@ class PartOfHost(Document, frozen=True, kw_only=True, tag="gpuprov.host-part/v1"
         address: On the network between the hosts; empty if that was not asked.
         mtu: Of the link with that address.
         tunnel_key: Its public key for the encrypted overlay; empty where it has none, or that was not asked.
+        copies: A sentence for each copy of a node that somebody else has made.
+        full_disks: A sentence for each disk that is nearly full, where that was asked.
         no_engine: Why it has no engine for the cluster; null where it has one.
         changed: In the answer to `ready`: a line for each change.
     """
@@ -122,6 +124,8 @@ class PartOfHost(Document, frozen=True, kw_only=True, tag="gpuprov.host-part/v1"
     mtu: Annotated[int, Meta(ge=0, le=100_000)]
     tunnel_key: TunnelKeyIfAny
     taken: ToldTaken
+    copies: tuple[Words, ...] = ()
+    full_disks: tuple[Words, ...] = ()
     no_engine: Refusal | None
     changed: tuple[Words, ...] | UnsetType = UNSET
 

@@ -155,12 +155,14 @@ class PartOrder(ClusterOrder, frozen=True, kw_only=True):
         spec: What is asked for, where the host is to say what it offers to more nodes; null where not.
         engine: Which is to have it; empty for the one that has it, or else the default one.
         internal_ip: The host's address on the network between the hosts, where the spec says it.
+        disks: Whether the host is to say which disks are nearly full.
     """
 
     verb: ClassVar[str] = "part"
     spec: Raw = NOTHING
     engine: Word = ""
     internal_ip: Word = ""
+    disks: bool = False
 
 
 class RecordOrder(ClusterOrder, frozen=True, kw_only=True):

@@ -1,85 +1,80 @@
-"""`cluster down` of a cluster that spans hosts: on the host that knows its jobs first, then on the others at once."""
+"""`cluster down`: say what would be lost, then have the hosts of a cluster remove it.
+
+Over hosts, the one that knows the jobs is first (fleet/hosts_down.py).
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from itertools import chain
 from typing import TYPE_CHECKING
 
-from gpuprov.core.errors import PartDone, Unreachable
-from gpuprov.core.outcome import Outcome
-from gpuprov.core.rollback import AGAIN
-from gpuprov.fleet.hosted_cluster import host_of_head, lines_of
-from gpuprov.host.remote.ask import MemberRequest
-from gpuprov.host.remote.several import failure_of, part_error, read_each
-from gpuprov.shapes.base import changed
-from gpuprov.shapes.orders import DownOrder
+from gpuprov.cluster.lost_nodes import lost_nodes_line
+from gpuprov.cluster.retry_after_wait import act_on_engine
+from gpuprov.core.errors import UsageError
+from gpuprov.fleet.here import open_cluster_here
+from gpuprov.fleet.hosted_cluster import find_over_hosts
+from gpuprov.fleet.hosts_down import TakenDown, down_over_hosts
+from gpuprov.workflows.cluster_down import DownLosses, cluster_down, foresee_losses
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable
 
-    from gpuprov.core.errors import GpuprovError
+    from gpuprov.core.outcome import Outcome
+    from gpuprov.drivers.base import Driver
+    from gpuprov.fleet.fleet import Fleet
     from gpuprov.fleet.hosted_cluster import SpanningCluster
-    from gpuprov.host.remote.hosts import Hosts
+    from gpuprov.host.base import Host
     from gpuprov.planes.across.leaving import JobsPolicy
 
-
-@dataclass(frozen=True, kw_only=True)
-class SpanningDown:
-    """What was removed, and why hosts could not be asked to.
-
-    Attributes:
-        asked: How many hosts were.
-    """
-
-    outcome: Outcome
-    failed: Mapping[str, GpuprovError]
-    asked: int
-
-    @property
-    def error(self) -> GpuprovError | None:
-        """That of the hosts on which the cluster may still be."""
-        return part_error(self.failed, of=self.asked, what="what is on these hosts is still there")
+    Agree = Callable[[DownLosses], None]
 
 
-def down_over_hosts(seen: SpanningCluster, hosts: Hosts, policy: JobsPolicy) -> SpanningDown:
+def take_down(
+    fleet: Fleet,
+    name: str,
+    policy: JobsPolicy,
+    *,
+    purge: bool = False,
+    agree: Agree | None = None,
+    look_inside: bool = False,
+) -> TakenDown:
     """Remove a cluster from all its hosts that answer.
 
-    The host of the node that gives work is first, and alone: it knows the jobs of all nodes, and where it refuses
-    nothing is removed anywhere.
+    Args:
+        fleet: The hosts.
+        name: The cluster.
+        policy: What becomes of jobs.
+        purge: Whether the folder that the nodes shared goes too.
+        agree: Is asked before anything goes, and raises where it is not to; None to ask nobody.
+        look_inside: Whether nodes are asked for programs of people first.
 
     Raises:
-        PartDone: The connection to that host was lost, so nobody can tell what was removed there.
-        GpuprovError: That host refuses.
+        UsageError: It is not agreed to, or the folder is not gpuprov's to remove; nothing was changed.
+        GpuprovError: There are jobs, or the host that knows them does not answer.
     """
-    order = DownOrder(
-        cluster=seen.name,
-        force=policy.force,
-        drain_s=policy.drain_s,
-    )
-    first = host_of_head(seen)
-    others = [host for host in seen.parts if host != first]
-    lines: list[str] = []
-    failed = dict(seen.failed)
-    if first in seen.parts:
-        (answer,) = hosts.work({seen.machines[first]: MemberRequest(order=order)})
-        if answer.document is None:
-            raise _first_failed(failure_of(answer), first, others)
-        lines += lines_of(answer.document, first)
-        order = changed(order, force=True, agreed=True)
-    request = MemberRequest(order=order)
-    done, refused = read_each(hosts.work({seen.machines[host]: request for host in others}), lines_of)
-    lines += chain.from_iterable(done.values())
-    failed |= refused
-    return SpanningDown(outcome=Outcome(changed=tuple(lines)), failed=failed, asked=len(seen.machines))
+    seen = find_over_hosts(fleet, name)
+    if seen is not None:
+        return _over_hosts(seen, fleet, policy, purge=purge, agree=agree)
+
+    def down(driver: Driver, host: Host) -> Outcome:
+        if agree is not None:
+            agree(foresee_losses(driver, name, host, policy, purge=purge, look_inside=look_inside))
+        return cluster_down(driver, name, host, reporter=fleet.reporter, policy=policy, purge=purge)
+
+    return TakenDown(outcome=act_on_engine(fleet.here, lambda: open_cluster_here(fleet, name), down))
 
 
-def _first_failed(error: GpuprovError, first: str, others: Sequence[str]) -> GpuprovError:
-    """Its refusal; where it was lost, also what became of the others."""
-    if not isinstance(error, Unreachable) or not others:
-        return error
-    return PartDone(
-        f"what was removed on {first} is not known, and nothing was removed on {', '.join(others)}",
-        evidence=f"{error.what}: {error.evidence}",
-        fix=error.fix if AGAIN in error.fix else f"{error.fix}; then {AGAIN}",
-    )
+def _over_hosts(
+    seen: SpanningCluster, fleet: Fleet, policy: JobsPolicy, *, purge: bool, agree: Agree | None
+) -> TakenDown:
+    if purge:
+        raise UsageError(
+            f"no folder is removed with cluster {seen.name}, which spans hosts; nothing was removed",
+            evidence=f"its hosts share {seen.shared_folder or 'none'}, "
+            "and only folders of gpuprov's own place are removed",
+            fix=f"without --purge: gpuprov cluster down {seen.name}",
+        )
+    nodes = {host: [row.name for row in seen.rows if row.host == host] for host in seen.machines}
+    losses = tuple(f"{host}: {lost_nodes_line(names)}" for host, names in nodes.items() if names)
+    if agree is not None:
+        agree(DownLosses(lines=losses))
+    return down_over_hosts(seen, fleet.connect(), policy)

@@ -1,259 +1,215 @@
-"""`cluster up` and `cluster plan` of a cluster that spans hosts: agree with all hosts, then have each do its part.
+"""`cluster up` and `cluster plan`: what is asked for is found out, then the hosts of the cluster bring it about.
 
-Every host is asked what it has and offers; the new nodes are placed; every host plans its part, which tells the nodes
-of all hosts; every host does its part, each under its own lock; and the host of the node that gives work waits until
-all nodes take some. A host that does not answer keeps its nodes, and the others go on.
+This machine does so in process. Several hosts agree first on what each is to do (fleet/hosts_up.py).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from gpuprov.cluster.lost_nodes import lost_nodes_line
-from gpuprov.cluster.plan import beyond_record
-from gpuprov.core.errors import GpuprovError, TimedOut
+from gpuprov.core.errors import UsageError
+from gpuprov.core.names import name_cluster
 from gpuprov.core.outcome import Outcome
-from gpuprov.core.rollback import AGAIN
-from gpuprov.fleet.absent_hosts import tell_absence
-from gpuprov.fleet.agree import (
-    Agreed,
-    HostsUpOrder,
-    agree_with_hosts,
-    look_and_plan_parts,
-    requests_of_parts,
-)
-from gpuprov.fleet.hold import HoldThere
-from gpuprov.fleet.hosted_cluster import with_word
-from gpuprov.fleet.hosts_leaving import remove_leaving
-from gpuprov.fleet.lost_service import tell_lost_service
-from gpuprov.fleet.ready import ask_ready
-from gpuprov.fleet.tunnel_keys import exchange_keys
-from gpuprov.host.remote.answers import read_answer
-from gpuprov.host.remote.several import part_error, read_each
-from gpuprov.planes.registry import plane_of
-from gpuprov.shapes.orders import MemberUpOrder
-from gpuprov.shapes.outcome import ClusterUp
-from gpuprov.spec.overlay import unencrypted_warning
-from gpuprov.stories.verify import verify_over_hosts
+from gpuprov.fleet.hosted_cluster import find_over_hosts
+from gpuprov.planes.across.cluster_order import resolve_engine, resolve_name, resolve_spanning, resolve_spec
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable
 
     from gpuprov.cluster.shrinking import Shrinking
-    from gpuprov.core.reporter import Reporter
-    from gpuprov.fleet.hosted_cluster import SpanningCluster
-    from gpuprov.host.remote.hosts import Hosts
-    from gpuprov.shapes.cluster_spec import ClusterSpec
-    from gpuprov.shapes.nodes import NodeRow
-    from gpuprov.shapes.verify import Report
+    from gpuprov.cluster.state import ClusterState
+    from gpuprov.drivers.base import Driver
+    from gpuprov.fleet.agree import HostsUpOrder
+    from gpuprov.fleet.brought_up import BroughtUp, PlannedUp
+    from gpuprov.fleet.fleet import Fleet
+    from gpuprov.host.base import Host
+    from gpuprov.planes.across.cluster_order import ClusterOrder
+    from gpuprov.spec.draft import Draft
+    from gpuprov.workflows.cluster_up import UpOrder
+    from gpuprov.workflows.replace_older import Replaceable
+
+    Found = tuple[Driver, Draft, ClusterState]
 
 
 @dataclass(frozen=True, kw_only=True)
-class HostsUp:
-    """What was done.
+class Asking:
+    """Who is asked before something is lost; each raises where that is not to be.
 
     Attributes:
-        spec: With all that was left open filled in.
-        rows: The nodes of all hosts.
-        failed: Hosts that did not do their part, and why.
-        away: Since when hosts are unreachable.
-        lost_service: What `tell_lost_service` says.
-        report: What `verify` says; None where it was not asked, or nothing but the record was changed.
+        shrink: Is asked before nodes or the folder go, by the cluster's name and what is lost; None to ask nobody.
+        renew: Is asked before nodes are replaced.
+        gives_up: Whether nodes may lose options that this version does not know.
     """
 
-    outcome: Outcome
-    spec: ClusterSpec
-    rows: tuple[NodeRow, ...]
-    failed: Mapping[str, GpuprovError]
-    away: Mapping[str, str]
-    lost_service: str
-    report: Report | None = None
-
-    @property
-    def passed(self) -> bool:
-        """Whether `verify` found nothing wrong."""
-        return self.report is None or self.report.passed
-
-    @property
-    def error(self) -> GpuprovError | None:
-        """That of the hosts that did not do their part."""
-        what = "hosts did not do their part"
-        error = part_error(self.failed, of=len(self.spec.hosts), what=what, besides=self.lost_service)
-        if error is None:
-            return None
-        fix = error.fix if AGAIN in error.fix else f"{error.fix}; then {AGAIN}"
-        return type(error)(error.what, evidence=error.evidence, fix=fix)
+    shrink: Callable[[str, Shrinking], None] | None = None
+    renew: Callable[[str, Replaceable], None] | None = None
+    gives_up: bool = False
 
 
-@dataclass(frozen=True, kw_only=True)
-class HostsPlan:
-    """What would be done: a line for each change, with its host; and nodes with an older image, or without limits."""
-
-    lines: tuple[str, ...]
-    older: tuple[str, ...]
-    unlimited: tuple[str, ...]
-    failed: Mapping[str, GpuprovError]
-    spec: ClusterSpec
-
-    @property
-    def error(self) -> GpuprovError | None:
-        """That of the hosts that did not answer."""
-        return part_error(self.failed, of=len(self.spec.hosts))
+NOBODY = Asking()
 
 
-def up_over_hosts(order: HostsUpOrder, hosts: Hosts, *, reporter: Reporter) -> HostsUp:
-    """Bring a cluster that spans hosts to what its spec says, and prove its nodes.
+def plan_cluster(fleet: Fleet, order: ClusterOrder, asking: Asking = NOBODY, *, tell_before: bool = False) -> PlannedUp:
+    """What `bring_up` would change; raises what it would refuse, and changes nothing.
+
+    Args:
+        fleet: The hosts.
+        order: The cluster.
+        asking: As there.
+        tell_before: Whether the nodes as they are now are told.
+    """
+    from gpuprov.fleet.brought_up import PlannedUp
+    from gpuprov.planes.across.rows import state_rows
+    from gpuprov.workflows.cluster_up import preview_up
+    from gpuprov.workflows.replace_older import find_replaceable
+
+    over_hosts = _order_over_hosts(fleet, order, asking)
+    if over_hosts is not None:
+        from gpuprov.fleet.hosts_up import look_and_plan_over_hosts
+
+        return look_and_plan_over_hosts(over_hosts, fleet.connect(), reporter=fleet.reporter)
+    driver, draft, seen = found = _settle(fleet, order)
+    preview = preview_up(driver, _order_here(found, order, asking), fleet.here, reporter=fleet.reporter)
+    for line in filter(None, (preview.choice, preview.shared)):
+        fleet.reporter.note(line)
+    replaced = find_replaceable(driver, seen, draft.spec).lines if order.renew else ()
+    return PlannedUp(
+        lines=(*preview.changes, *replaced),
+        kept=preview.beside,
+        older=preview.older,
+        unlimited=preview.unlimited,
+        shared=preview.shared,
+        spec=draft.spec,
+        before=state_rows(driver, seen) if tell_before else (),
+    )
+
+
+def bring_up(fleet: Fleet, order: ClusterOrder, asking: Asking = NOBODY, *, tell_before: bool = False) -> BroughtUp:
+    """Bring a cluster to what its spec says, and prove its nodes.
+
+    Args:
+        fleet: The hosts.
+        order: The cluster.
+        asking: Who is asked before something is lost.
+        tell_before: Whether the nodes as they were are told.
 
     Raises:
-        GpuprovError: Something was refused before anything was changed; the hosts together have too little room, say.
+        GpuprovError: Something refused or failed; what this run made on a host that failed is removed again.
     """
-    agreed = agree_with_hosts(order, hosts, reporter)
-    _tell_losses(order, agreed.shrinking, reporter)
-    seen, spec = agreed.seen, agreed.spec
-    if not agreed.changes:
-        told = Outcome(changed=tell_absence(seen, hosts, reporter=reporter))
-        lost = tell_lost_service(seen)
-        return HostsUp(outcome=told, spec=spec, rows=seen.rows, failed=seen.failed, away=seen.away, lost_service=lost)
-    warning = unencrypted_warning(spec)
-    if warning:
-        reporter.warn(warning)
-    keyed = exchange_keys(agreed.whole, seen, hosts)
-    agreed = replace(agreed, whole=keyed.changed_from(agreed.whole))
-    secret = agreed.secret or plane_of(spec.nodes.role).new_secret()
-    with reporter.phase("hosts"):
-        done = _work_without_jobs(order, agreed, hosts, secret, reporter)
-    with reporter.phase("ready"):
-        ready = _wait_ready(agreed, done, hosts, reporter)
-        done.changed += tell_absence(seen, hosts, reporter=reporter)
-    report = None
-    if order.verify and beyond_record(done.changed) and any(done.rows.values()):
-        with reporter.phase("verify"):
-            report = _verify(agreed, done, hosts)
-    rows = [with_word(row, ready) for found in done.rows.values() for row in found]
-    away = [row for row in seen.rows if row.host not in seen.parts]
-    rows += [row for row in away if row.name in agreed.whole.homes]
-    return HostsUp(
-        outcome=Outcome(changed=tuple(done.changed)),
+    over_hosts = _order_over_hosts(fleet, order, asking)
+    if over_hosts is not None:
+        from gpuprov.fleet.hosts_up import up_over_hosts
+
+        return up_over_hosts(over_hosts, fleet.connect(), reporter=fleet.reporter)
+    from gpuprov.cluster.retry_after_wait import act_on
+
+    return act_on(
+        fleet.here,
+        lambda: _settle(fleet, order),
+        lambda found, host: _up_here(fleet, found, order, asking, host, tell_before=tell_before),
+        key=lambda found: found[1],  # whose spec names the engine as well
+    )
+
+
+def _up_here(
+    fleet: Fleet, found: Found, order: ClusterOrder, asking: Asking, host: Host, *, tell_before: bool
+) -> BroughtUp:
+    from gpuprov.fleet.brought_up import BroughtUp
+    from gpuprov.planes.across.rows import state_rows
+    from gpuprov.workflows.cluster_up import cluster_up
+    from gpuprov.workflows.replace_older import replace_older
+
+    driver, draft, seen = found
+    spec, before = draft.spec, state_rows(driver, seen) if tell_before else ()
+    wanted = _order_here(found, order, asking)
+    renews = order.renew and _agreed(fleet, found, asking)
+    result = (replace_older if renews else cluster_up)(driver, wanted, host, reporter=fleet.reporter)
+    return BroughtUp(
+        outcome=Outcome(changed=result.changed),
         spec=spec,
-        rows=tuple(sorted(rows, key=lambda row: row.name)),
-        failed=done.failed,
-        away=seen.away,
-        lost_service=tell_lost_service(_seen_after(agreed, done)),
-        report=report,
+        rows=result.rows(driver, spec.name),
+        report=result.report,
+        before=before,
     )
 
 
-def _tell_losses(order: HostsUpOrder, shrinking: Shrinking, reporter: Reporter) -> None:
-    if order.confirm:
-        order.confirm(shrinking)
-    if shrinking.nodes:
-        reporter.note(f"remove {lost_nodes_line(shrinking.nodes)}")
+def _settle(fleet: Fleet, order: ClusterOrder) -> Found:
+    """The engine of this machine, the spec with what is left open in it, and the cluster as it is."""
+    driver = resolve_engine(fleet.here, order.engine, order, reporter=fleet.reporter)
+    return driver, *resolve_spec(driver, order)
 
 
-def look_and_plan_over_hosts(order: HostsUpOrder, hosts: Hosts, *, reporter: Reporter) -> HostsPlan:
-    """What `up_over_hosts` would change; raises what it would refuse, and changes nothing."""
-    agreed = agree_with_hosts(order, hosts, reporter)
-    lines = agreed.lines
-    if agreed.changes:  # now that the nodes of all hosts are known, each host can tell what its files lack
-        again = {
-            host: planned.lines for host, planned in look_and_plan_parts(order, agreed.spec, agreed, hosts).items()
-        }
-        lines = {**agreed.leaving.lines, **again}
-    told, older, unlimited = (
-        tuple(f"{host}: {line}" for host, found in of_hosts.items() for line in found)
-        for of_hosts in (lines, agreed.older, agreed.unlimited)
-    )
-    return HostsPlan(lines=told, older=older, unlimited=unlimited, failed=agreed.seen.failed, spec=agreed.spec)
+def _order_here(found: Found, order: ClusterOrder, asking: Asking) -> UpOrder:
+    from gpuprov.workflows.cluster_up import UpOrder
 
-
-@dataclass(kw_only=True)
-class _Done:
-    """What hosts have done."""
-
-    changed: list[str] = field(default_factory=list)
-    rows: dict[str, tuple[NodeRow, ...]] = field(default_factory=dict)
-    failed: dict[str, GpuprovError] = field(default_factory=dict)
-
-
-def _work(order: HostsUpOrder, agreed: Agreed, hosts: Hosts, secret: bytes) -> _Done:
-    """Every host does its part, all side by side; one that fails undoes its own part, and the others go on."""
-    requests = requests_of_parts(MemberUpOrder, order, agreed.spec, agreed, secret)
-    told, failed = read_each(hosts.work(requests), partial(read_answer, ClusterUp))
-    return _Done(
-        changed=[f"{host}: {line}" for host, one in told.items() for line in one.changed],
-        rows={host: one.nodes for host, one in told.items()},
-        failed={**agreed.seen.failed, **failed},
+    _, draft, seen = found
+    return UpOrder(
+        spec=draft.spec,
+        left=draft.left,
+        seen=seen,
+        policy=order.policy,
+        agreed=_agreed_loss(found, order, asking),
+        keep_on_failure=order.keep_on_failure,
+        verify=order.verify,
+        prune=order.prune,
+        gives_up=asking.gives_up,
     )
 
 
-def _work_without_jobs(order: HostsUpOrder, agreed: Agreed, hosts: Hosts, secret: bytes, reporter: Reporter) -> _Done:
-    """The same, with no job on nodes that leave a host without the node that gives work; hosts that leave are first."""
-    there, policy, leaving = HoldThere(agreed.seen, hosts, reporter), order.policy, agreed.leaving
-    gone = agreed.gone
-    reached = {*agreed.seen.parts, *leaving.machines} - {there.home}
-    names = [one.name for one in gone if one.host in reached and plane_of(one.role).has_services]
-    held = bool(names) and there.take(names, policy, lost=True)
-    done = None
-    try:
-        policy = replace(policy, force=True, drain_s=None) if held else policy
-        removed = remove_leaving(leaving, agreed.spec.name, policy, hosts)
-        done = _work(order, agreed, hosts, secret)
-        done.changed[:0] = removed
-        return done
-    finally:
-        failed = {*agreed.seen.parts, *leaving.machines} if done is None else set(done.failed)
-        if held and failed:
-            there.release(running=[one.name for one in gone if one.name in names and one.host in failed])
+def _agreed_loss(found: Found, order: ClusterOrder, asking: Asking) -> Shrinking | None:
+    """What the cluster may lose to a file, now that it is agreed to; None where nobody is asked."""
+    if asking.shrink is None:
+        return None
+    from gpuprov.cluster.shrinking import foresee_shrinking
+
+    _, draft, seen = found
+    shrinking = foresee_shrinking(draft, seen)
+    asking.shrink(draft.spec.name, shrinking)
+    return None if order.prune else shrinking
 
 
-def _wait_ready(agreed: Agreed, done: _Done, hosts: Hosts, reporter: Reporter) -> Mapping[str, str]:
-    """Wait until the nodes of the hosts that did their part take work; returns their plane's words.
+def _agreed(fleet: Fleet, found: Found, asking: Asking) -> bool:
+    """Whether nodes are to be replaced; False where none has an older image."""
+    from gpuprov.workflows.replace_older import find_replaceable
 
-    Where that host does not answer any more, this is noted as its failure: what the others did is told. So it is where
-    another host failed, for that is often why nodes are not ready.
+    driver, draft, seen = found
+    replaceable = find_replaceable(driver, seen, draft.spec)
+    if not replaceable.names:
+        fleet.reporter.note("no node is replaced: none has an older image")
+    elif asking.renew:
+        asking.renew(draft.spec.name, replaceable)
+    return bool(replaceable.names)
+
+
+def _order_over_hosts(fleet: Fleet, order: ClusterOrder, asking: Asking) -> HostsUpOrder | None:
+    """What hosts are to agree on; None where neither the file nor what is recorded names hosts.
 
     Raises:
-        TimedOut: With each node's last state.
+        UsageError: Nodes are to be replaced, which is not done over hosts.
     """
-    spec, whole = agreed.spec, agreed.whole
-    plane = plane_of(spec.nodes.role)
-    names = [member.name for member in whole.members if member.host in done.rows]
-    if not plane.has_services or not names:
-        return {}
-    heads = plane.head_names(spec) or names[:1]
-    running = {row.name for rows in done.rows.values() for row in rows if row.status == "running"}
-    head = next((one for one in heads if one in running), heads[0])
-    home = whole.homes.get(head, "")
-    if home not in done.rows:
-        if home not in agreed.seen.away:
-            reporter.warn(
-                f"nodes were not waited for: {head} with the {plane.title} service is on {home}, which did not do its "
-                f"part; no node of cluster {spec.name} takes new jobs unless {head} runs"
-            )
-        return {}
-    try:
-        told = ask_ready(spec.name, names, agreed.seen.machines[home], hosts)
-        lines = [f"{home}: {line}" for line in told.changed or ()]
-        words = told.words
-    except GpuprovError as error:
-        if isinstance(error, TimedOut) and not done.failed:
-            raise
-        done.failed[home] = error
-        return {}
-    done.changed += lines
-    return words
+    asks = order.file is None and order.engine is None
+    seen = find_over_hosts(fleet, resolve_name(order)) if asks else None
+    draft = resolve_spanning(order, order.engine, seen.spec if seen else None)
+    if draft is None:
+        return None
+    name = draft.spec.name
+    if order.renew:
+        raise UsageError(
+            f"nodes of cluster {name} are not replaced by --renew: it spans hosts",
+            evidence=f"hosts: {', '.join(host.name for host in draft.spec.hosts)}",
+            fix=f"replace them one by one: gpuprov rm NODE; {name_cluster('gpuprov cluster up', name)}",
+        )
+    from gpuprov.fleet.agree import HostsUpOrder
 
-
-def _verify(agreed: Agreed, done: _Done, hosts: Hosts) -> Report:
-    """What the hosts that did their part say of their nodes; one that does not is noted as failed."""
-    verified = verify_over_hosts(_seen_after(agreed, done), hosts)
-    done.failed |= verified.failed
-    return verified.report
-
-
-def _seen_after(agreed: Agreed, done: _Done) -> SpanningCluster:
-    """The cluster with what the hosts that did their part have of it now."""
-    parts = {host: replace(agreed.seen.parts[host], rows=rows) for host, rows in done.rows.items()}
-    return replace(agreed.seen, spec=agreed.spec, parts=parts, whole=agreed.whole)
+    return HostsUpOrder(
+        draft=draft,
+        known=fleet.others,
+        policy=order.policy,
+        keep_on_failure=order.keep_on_failure,
+        verify=order.verify,
+        prune=order.prune,
+        found=seen,
+        confirm=partial(asking.shrink, name) if asking.shrink else None,
+    )

@@ -1,96 +1,89 @@
-"""Bring a cluster over hosts to a state, idempotently: for Ansible, by the stories that do so for a user."""
+"""Bring a cluster to a state, idempotently: for Ansible, by the stories that do so for a user."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
+from gpuprov.cluster.retry_after_wait import act_on_engine
+from gpuprov.cluster.state import observe_cluster
 from gpuprov.documents.module_result import BeforeAfter
-from gpuprov.fleet.agree import HostsUpOrder
-from gpuprov.fleet.hosted_cluster import find_from_here, find_spanning, look_for_spanning, machine_of
-from gpuprov.host.remote.several import part_error
-from gpuprov.planes.across.cluster_order import resolve_name, resolve_spanning
-from gpuprov.stories.cluster_down import down_over_hosts
-from gpuprov.stories.cluster_up import look_and_plan_over_hosts, up_over_hosts
+from gpuprov.fleet.hosted_cluster import find_over_hosts, find_spanning, machine_of
+from gpuprov.fleet.hosts_down import down_over_hosts
+from gpuprov.planes.across.cluster_order import resolve_engine, resolve_name, resolve_spanning
+from gpuprov.planes.across.rows import state_rows
+from gpuprov.stories.cluster_up import bring_up, plan_cluster
+from gpuprov.workflows.cluster_down import cluster_down
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from gpuprov.core.reporter import Reporter
+    from gpuprov.drivers.base import Driver
+    from gpuprov.fleet.fleet import Fleet
     from gpuprov.fleet.hosted_cluster import SpanningCluster
     from gpuprov.host.base import Host
-    from gpuprov.host.remote.hosts import Hosts
-    from gpuprov.host.remote.machine import RemoteMachine
     from gpuprov.planes.across.cluster_order import ClusterOrder
-    from gpuprov.planes.across.leaving import JobsPolicy
-    from gpuprov.workflows.ensure import ClusterGoal
+
+ClusterGoal = Literal["present", "absent"]
 
 
-def ensure_over_hosts(  # noqa: PLR0913 - what a module is given, and whom it tells
-    order: ClusterOrder,
-    engine: str | None,
-    goal: ClusterGoal,
-    host: Host,
-    known: Mapping[str, RemoteMachine],
-    hosts: Hosts,
-    *,
-    reporter: Reporter,
-    check: bool = False,
-) -> BeforeAfter | None:
-    """Bring a cluster that spans hosts to its goal; with `check`, only say what would change. None if it spans none.
+def ensure_cluster(fleet: Fleet, order: ClusterOrder, goal: ClusterGoal, *, check: bool = False) -> BeforeAfter:
+    """Bring a cluster to its goal, and prove it where the order says so; with `check`, only say what would change.
 
     Args:
+        fleet: The hosts.
         order: The cluster.
-        engine: That of hosts for which the spec names none; without a file, the cluster is on this machine then.
         goal: What is to become of it.
-        host: This machine.
-        known: The hosts that `host add` has remembered.
-        hosts: The way to hosts.
-        reporter: Is told what goes on.
         check: Whether nothing is to be changed.
 
     Raises:
-        GpuprovError: It is refused, or hosts did not do their part; what the others did stays.
+        GpuprovError: It is refused, or failed; what this run made on a host that failed is removed again, and what
+            other hosts did stays.
     """
-    name = resolve_name(order)
-    if order.file is not None:
-        draft = resolve_spanning(order, engine, None)
-        if draft is None:
-            return None
-        machines = {one.name: machine_of(one, known) for one in draft.spec.hosts}
-        # A new cluster needs all its hosts: where one does not answer, that is said when it is to be made
-        seen = (find_spanning if goal == "absent" else look_for_spanning)(name, machines, hosts)
-    elif engine is not None:
-        return None
-    else:
-        seen = find_from_here(name, host, known, hosts)
-        draft = resolve_spanning(order, engine, seen.spec if seen else None)
-        if draft is None:
-            return None
     if goal == "absent":
-        return _absent(seen, hosts, order.policy, check=check)
-    before = seen.rows if seen else ()
-    wanted = HostsUpOrder(
-        draft=draft, known=known, policy=order.policy, verify=order.verify, prune=order.prune, found=seen
-    )
+        return _remove(fleet, order, check=check)
     if check:
-        planned = look_and_plan_over_hosts(wanted, hosts, reporter=reporter)
+        planned = plan_cluster(fleet, order, tell_before=True)
         if planned.error:
             raise planned.error
-        return BeforeAfter(changed=planned.lines, before=before, after=before)
-    result = up_over_hosts(wanted, hosts, reporter=reporter)
-    if result.error:
-        raise result.error
-    return BeforeAfter(changed=result.outcome.changed, before=before, after=result.rows, report=result.report)
+        return BeforeAfter(changed=planned.lines, before=planned.before, after=planned.before)
+    done = bring_up(fleet, order, tell_before=True)
+    if done.error:
+        raise done.error
+    return BeforeAfter(changed=done.outcome.changed, before=done.before, after=done.rows, report=done.report)
 
 
-def _absent(seen: SpanningCluster | None, hosts: Hosts, policy: JobsPolicy, *, check: bool) -> BeforeAfter:
-    if seen is None:
-        return BeforeAfter()
+def _remove(fleet: Fleet, order: ClusterOrder, *, check: bool) -> BeforeAfter:
+    draft = resolve_spanning(order, order.engine, None)  # of the file alone
+    if draft is not None:
+        machines = {one.name: machine_of(one, fleet.others) for one in draft.spec.hosts}
+        seen = find_spanning(draft.spec.name, machines, fleet.connect())
+        return _remove_over_hosts(seen, fleet, order, check=check) if seen else BeforeAfter()
+    asks = order.file is None and order.engine is None
+    seen = find_over_hosts(fleet, resolve_name(order)) if asks else None
+    if seen is not None:
+        return _remove_over_hosts(seen, fleet, order, check=check)
+    return act_on_engine(
+        fleet.here,
+        lambda: resolve_engine(fleet.here, order.engine, order, creates=False, reporter=fleet.reporter),
+        lambda driver, host: _remove_here(driver, fleet, order, host, check=check),
+    )
+
+
+def _remove_over_hosts(seen: SpanningCluster, fleet: Fleet, order: ClusterOrder, *, check: bool) -> BeforeAfter:
     if check:
         lines = tuple(f"{row.host}: removed node {row.name}" for row in seen.rows)
         return BeforeAfter(changed=lines, before=seen.rows, after=seen.rows)
-    done = down_over_hosts(seen, hosts, policy)
-    error = part_error(done.failed, of=done.asked)
-    if error:
-        raise error
+    done = down_over_hosts(seen, fleet.connect(), order.policy)
+    if done.error:
+        raise done.error
     return BeforeAfter(changed=done.outcome.changed, before=seen.rows)
+
+
+def _remove_here(driver: Driver, fleet: Fleet, order: ClusterOrder, host: Host, *, check: bool) -> BeforeAfter:
+    name = resolve_name(order)
+    state = observe_cluster(driver, name)
+    before = state_rows(driver, state)
+    if check:
+        nodes = [f"removed node {node.name}" for node in state.nodes]
+        networks = [f"removed network {network.name}" for network in state.own_networks]
+        return BeforeAfter(changed=(*nodes, *networks), before=before, after=before)
+    done = cluster_down(driver, name, host, reporter=fleet.reporter, policy=order.policy)
+    return BeforeAfter(changed=done.changed, before=before)

@@ -46,7 +46,7 @@ QUICK = Work()
 _PART_SHARE = 0.8  # what is left of a node's time is for the rest of the probe
 
 
-def verify_cluster(
+def verify_cluster(  # noqa: PLR0913 - what is proven, how hard, and who is told
     driver: Driver,
     cluster: str,
     *,
@@ -54,6 +54,7 @@ def verify_cluster(
     nodes: Sequence[str] | None,
     reporter: Reporter,
     work: Work = QUICK,
+    state: ClusterState | None = None,
 ) -> Report:
     """Check the host and nodes side by side; changes nothing.
 
@@ -65,6 +66,7 @@ def verify_cluster(
         reporter: Is told when a node begins and ends.
         work: How hard the kernels work, and the limit for each node; one that takes longer is `unknown`, and the
             others go on.
+        state: The cluster as it was a moment ago, where that is known.
 
     Returns:
         The report; `report.passed` says whether all is well.
@@ -75,7 +77,7 @@ def verify_cluster(
     """
     started = time.monotonic()
     with reporter.phase("verify"):
-        state = observe_cluster(driver, cluster)
+        state = state or observe_cluster(driver, cluster)
         hosts = _observe_hosts(pick_nodes(state, nodes, verb="gpuprov verify"), host.gpus)
         for gpus in hosts.values():
             state = with_current_gpus(state, gpus) if isinstance(gpus, HostGpus) else state

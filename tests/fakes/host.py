@@ -18,6 +18,7 @@ from gpuprov.fleet.fleet import Fleet
 from gpuprov.host.kernel_limits import LIMITS
 from gpuprov.host.overlay_link import alias_of
 from gpuprov.verify.models import Observation
+from tests.fakes.doors import door_of
 from tests.fakes.folders import FakeFolders
 from tests.fakes.places import NOWHERE
 
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from gpuprov.host.remote.hosts import Hosts
     from gpuprov.host.survey import EngineDoor
     from gpuprov.shapes.choices import GpuMode
+    from tests.fakes.world import World
 
 
 @dataclass
@@ -201,6 +203,12 @@ class FakeHost:
 def fleet_of(host: Host) -> Fleet:
     """A machine to which no other one was added."""
     return Fleet(here=host, others={}, connect=_connect_nowhere, reporter=Silent())
+
+
+def one_host(world: World, driver: Driver) -> Fleet:
+    """The machine of a world, whose engine is reached by this driver."""
+    host = replace(world.host, engines=(door_of(driver),))
+    return replace(fleet_of(host), reporter=world.reporter)
 
 
 def _connect_nowhere() -> Hosts:

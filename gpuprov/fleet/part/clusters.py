@@ -1,14 +1,12 @@
-"""What a controller asks of a host about one cluster: its part there, plan, up, down and verify."""
+"""What a controller asks of a host about one cluster: its part there, plan, up and down."""
 
 from __future__ import annotations
 
 import os
-import time
 from typing import TYPE_CHECKING
 
 from msgspec import UNSET
 
-from gpuprov.cluster.between_hosts import look_between
 from gpuprov.cluster.find_engine import engine_of_cluster
 from gpuprov.cluster.part import ClusterPart
 from gpuprov.cluster.retry_after_wait import act_on_engine
@@ -19,19 +17,16 @@ from gpuprov.core.names import check_cluster_name
 from gpuprov.core.rollback import AGAIN
 from gpuprov.fleet.part.absence import tell_planes
 from gpuprov.fleet.part.host_offer import Way, look_for_more
-from gpuprov.fleet.part.host_part import look_at_part
+from gpuprov.fleet.part.host_part import look_at_part, with_disks
 from gpuprov.fleet.part.told_part import fingerprint_of, tell_no_engine, tell_part, tell_record
 from gpuprov.planes.across.leaving import JobsPolicy
-from gpuprov.shapes.base import changed, text_of
+from gpuprov.shapes.base import text_of
 from gpuprov.shapes.members import NOTHING, ClusterRecord, OverlayKey, PartOfHost, PlannedHost
 from gpuprov.shapes.outcome import Changes, ClusterUp, Plan
-from gpuprov.shapes.verify import Between
 from gpuprov.shapes.whole import WholeCluster
 from gpuprov.spec.serialize import load_spec_json
-from gpuprov.verify.request import Work
 from gpuprov.workflows.cluster_down import cluster_down
 from gpuprov.workflows.cluster_up import UpOrder, cluster_up, preview_up
-from gpuprov.workflows.verify import verify_cluster
 
 if TYPE_CHECKING:
     from gpuprov.core.outcome import Outcome
@@ -47,9 +42,7 @@ if TYPE_CHECKING:
         MemberUpOrder,
         PartOrder,
         RecordOrder,
-        VerifyOrder,
     )
-    from gpuprov.shapes.verify import Report
 
 
 def serve_part(order: PartOrder, host: Host, reporter: Reporter) -> PartOfHost:
@@ -63,7 +56,8 @@ def serve_part(order: PartOrder, host: Host, reporter: Reporter) -> PartOfHost:
         except NoEngine as error:
             return tell_no_engine(error, host=host.name)
     if order.spec == NOTHING:
-        return tell_part(look_at_part(driver, name), host=host.name)
+        part = look_at_part(driver, observe_cluster(driver, name))
+        return tell_part(with_disks(part, driver, host) if order.disks else part, host=host.name)
     spec = load_spec_json(text_of(order.spec), cluster=name)
     way = Way(internal_ip=order.internal_ip, ssh_connection=os.environ.get("SSH_CONNECTION", ""))
     return tell_part(look_for_more(driver, spec, host, way, reporter=reporter), host=host.name)
@@ -138,20 +132,6 @@ def serve_down(order: DownOrder, host: Host, reporter: Reporter) -> Changes:
     done = act_on_engine(host, find, down)
     left = host.overlays.remove(name)  # by a run that was killed before it recorded anything
     return Changes(host=host.name, changed=(*done.changed, *left))
-
-
-def serve_verify(order: VerifyOrder, host: Host, reporter: Reporter) -> Report:
-    """Prove the nodes, and look at this host's end of the overlay where there is one."""
-    began_s = time.time()
-    driver = engine_of_cluster(check_cluster_name(order.cluster), host.engines, reporter=reporter)
-    work = Work(level=order.level, seconds=order.seconds, beside=order.beside)
-    between = look_between(driver, observe_cluster(driver, order.cluster), host, away=order.away)
-    nodes = order.nodes or None
-    report = verify_cluster(driver, order.cluster, host=host, nodes=nodes, reporter=reporter, work=work)
-    if between is None:
-        return report
-    whole = Between(driver=between["driver"], overlay=between["overlay"], began_s=began_s, ended_s=time.time())
-    return changed(report, between=whole)
 
 
 def _up_order(order: MemberUpOrder, host: Host, reporter: Reporter) -> UpOrder:

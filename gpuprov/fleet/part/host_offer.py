@@ -47,8 +47,8 @@ def look_for_more(driver: Driver, spec: ClusterSpec, host: Host, way: Way, *, re
         GpuprovError: Its GPUs or its address cannot be told.
     """
     gpus = with_offers(driver, get_gpus(host, spec.gpus.mode, reporter=reporter))
-    state = with_current_gpus(observe_cluster(driver, spec.name), gpus)
-    seen = look_at_part(driver, spec.name)
+    found = observe_cluster(driver, spec.name)
+    state, seen = with_current_gpus(found, gpus), look_at_part(driver, found)
     staying = [node for node in state.nodes if node.complete]  # what a killed run left is removed before new ones
     leases = read_leases((*staying, *state.others), engine=driver.name)
     place = Place(host=host.name, gpus=gpus, leases=leases, claims=Neighbours(host).claims(driver.name))
@@ -61,14 +61,8 @@ def look_for_more(driver: Driver, spec: ClusterSpec, host: Host, way: Way, *, re
         mtu = host.overlays.underlay_mtu(address)
     if spec.network.overlay.encryption == "wireguard":
         key = host.overlays.find_key(spec.name)
-    return HostPart(
-        engine=driver.name,
-        known_as=seen.known_as,
-        exists=seen.exists,
-        spec=seen.spec,
-        whole=seen.whole,
-        rows=seen.rows,
-        words=seen.words,
+    return replace(
+        seen,
         offer=make_offer(spec, state, place, room, most=NODES_MAX),
         address=address,
         mtu=mtu,
@@ -83,11 +77,12 @@ def look_for_one(driver: Driver, order: NodeOrder, host: Host, *, reporter: Repo
     Raises:
         GpuprovError: Its GPUs cannot be told.
     """
-    seen = look_at_part(driver, order.cluster)
+    found = observe_cluster(driver, order.cluster)
+    seen = look_at_part(driver, found)
     if seen.spec is None:
         return seen
     gpus = with_offers(driver, get_gpus(host, order.gpu_mode, reporter=reporter))
-    state = with_current_gpus(observe_cluster(driver, order.cluster), gpus)
+    state = with_current_gpus(found, gpus)
     leases = read_leases((*state.nodes, *state.others), engine=driver.name)
     place = Place(host=host.name, gpus=gpus, leases=leases, claims=Neighbours(host).claims(driver.name))
     room = find_room(driver, host.limits(), promised_gib=(seen.spec.nodes.memory_gib or 0) * len(state.nodes))

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from gpuprov.cluster.state import observe_cluster
+from gpuprov.cluster.full_disks import find_full_disks
 from gpuprov.cluster.taken import Taken
 from gpuprov.cluster.whole import recorded_host, recorded_whole
+from gpuprov.drivers.foreign import copies_of_cluster
 from gpuprov.planes.across.rows import found_rows, read_work
+from gpuprov.spec.spec_error import SpecError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from gpuprov.cluster.state import ClusterState
     from gpuprov.drivers.base import Driver
+    from gpuprov.host.base import Host
     from gpuprov.shapes.cluster_spec import ClusterSpec
     from gpuprov.shapes.members import Offer
     from gpuprov.shapes.nodes import NodeRow
@@ -37,6 +41,9 @@ class HostPart:
         address: Its address on the network between the hosts, and `mtu` that of its link there; where asked.
         tunnel_key: Its public key for the encrypted overlay; empty where it has none, or that was not asked.
         taken: What a new cluster has to keep clear of, where that was asked.
+        shared_folder: Of this host, which its nodes share; empty for none, or where another host told.
+        copies: A sentence for each copy of a node that somebody else has made.
+        full_disks: A sentence for each disk that is nearly full, where that was asked.
     """
 
     engine: str
@@ -52,18 +59,39 @@ class HostPart:
     mtu: int = 0
     tunnel_key: str = ""
     taken: Taken = field(default_factory=Taken)
+    shared_folder: str = ""
+    copies: tuple[str, ...] = ()
+    full_disks: tuple[str, ...] = ()
 
 
-def look_at_part(driver: Driver, cluster: str) -> HostPart:
-    """What is there of a cluster."""
-    state = observe_cluster(driver, cluster)
+def look_at_part(driver: Driver, state: ClusterState, *, damaged: bool = False) -> HostPart:
+    """What is there of a cluster that was observed a moment ago.
+
+    Args:
+        driver: The engine.
+        state: The cluster.
+        damaged: Whether a spec that cannot be read is none, and nothing is told of other hosts.
+
+    Raises:
+        SpecError: It cannot be read.
+    """
     words = read_work(driver, state)
+    copies = copies_of_cluster(state.name, state.others)
     return HostPart(
         engine=driver.name,
         known_as=recorded_host(state),
         exists=state.exists,
-        spec=state.spec,
-        whole=recorded_whole(state),
+        spec=None if damaged and isinstance(state.recorded, SpecError) else state.spec,
+        whole=None if damaged else recorded_whole(state),
         rows=found_rows(driver, state, words),
         words=words,
+        shared_folder=state.shared_folder,
+        copies=tuple(
+            f"{one.name} is {one.copy_of}; it is not part of the cluster and is not changed" for one in copies
+        ),
     )
+
+
+def with_disks(part: HostPart, driver: Driver, host: Host) -> HostPart:
+    """The same with the disks that are nearly full."""
+    return replace(part, full_disks=find_full_disks(driver, host, part.shared_folder))

@@ -58,7 +58,7 @@ def _parts_with(driver: Driver, *, names: set[str]) -> dict[str, HostPart]:
     for network in driver.list_networks():
         if names & _named_by(network):
             clusters.add(network.labels[LABEL_CLUSTER])
-    return {cluster: look_at_part(driver, cluster) for cluster in sorted(clusters)}
+    return {cluster: look_at_part(driver, observe_cluster(driver, cluster)) for cluster in sorted(clusters)}
 
 
 def _named_by(network: NetworkState) -> set[str]:

@@ -31,7 +31,7 @@ def serve_ready(order: ReadyOrder, host: Host, reporter: Reporter) -> PartOfHost
     name = check_cluster_name(order.cluster)
     driver = engine_of_cluster(name, host.engines, reporter=reporter)
     words, lines = await_nodes(driver, name, order.nodes, host, reporter=reporter)
-    part = replace(look_at_part(driver, name), words=words)
+    part = replace(look_at_part(driver, observe_cluster(driver, name)), words=words)
     return changed(tell_part(part, host=host.name), changed=tuple(lines))
 
 

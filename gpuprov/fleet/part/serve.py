@@ -14,6 +14,7 @@ from gpuprov.core.names import check_cluster_name
 from gpuprov.fleet.part import clusters, create, nodes, ports
 from gpuprov.fleet.part.host_look import survey_host
 from gpuprov.fleet.part.ready import serve_ready
+from gpuprov.fleet.part.verify import serve_verify
 from gpuprov.fleet.questions.gpus import GPUS
 from gpuprov.fleet.questions.hardware import HARDWARE
 from gpuprov.fleet.questions.inventory import INVENTORY
@@ -107,7 +108,7 @@ _SERVED: Final[Mapping[type[Order], Serve]] = {
     orders.MemberPlanOrder: clusters.serve_plan,
     orders.MemberUpOrder: clusters.serve_up,
     orders.DownOrder: clusters.serve_down,
-    orders.VerifyOrder: clusters.serve_verify,
+    orders.VerifyOrder: serve_verify,
     orders.PrepareOrder: _prepare,
     orders.FindOrder: nodes.serve_find,
     orders.HoldOrder: nodes.serve_hold,

@@ -59,6 +59,8 @@ def tell_part(part: HostPart, *, host: str, no_engine: NoEngine | None = None) -
             nodes=tuple(sorted(taken.nodes)),
             prefixes=tuple(sorted(taken.prefixes)),
         ),
+        copies=part.copies,
+        full_disks=part.full_disks,
         no_engine=of_object(Refusal, no_engine) if no_engine else None,
     )
 
@@ -115,6 +117,8 @@ def read_host_part(told: Told, host: str) -> HostPart:
         mtu=part.mtu,
         tunnel_key=part.tunnel_key,
         taken=strictly(lambda: _taken(part.taken, host), host),
+        copies=part.copies,
+        full_disks=part.full_disks,
     )
 
 

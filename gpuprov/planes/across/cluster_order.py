@@ -40,6 +40,9 @@ class ClusterOrder:
         share: The folder that its nodes share; True for a place of the cluster's own.
         verify: Whether its nodes are to be proven once they are up; no part of the spec.
         prune: Whether nodes from create-node and clone that the spec does not have are removed; no part of the spec.
+        renew: Whether nodes that have an older image are replaced; no part of the spec.
+        keep_on_failure: Whether what a run made that fails is left for a look; no part of the spec.
+        engine: Which is to have it; over hosts, on those for which the spec names none.
         policy: What becomes of jobs on nodes that have to leave; no part of the spec either.
     """
 
@@ -54,6 +57,9 @@ class ClusterOrder:
     share: bool | str | None = None
     verify: bool = False
     prune: bool = False
+    renew: bool = False
+    keep_on_failure: bool = False
+    engine: str | None = None
     policy: JobsPolicy = SPARE_JOBS
 
 

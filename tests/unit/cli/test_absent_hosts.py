@@ -9,9 +9,9 @@ import pytest
 
 from gpuprov.core.errors import TimedOut
 from gpuprov.fleet.absent_hosts import sound_nodes
+from gpuprov.fleet.verify_hosts import VerifiedHosts
 from gpuprov.host.survey import EngineDoor
 from gpuprov.shapes.verify import Check, NodeReport, Report
-from gpuprov.stories.verify import VerifiedHosts
 from tests.fakes.doors import door_without
 from tests.fakes.slurm import Drain
 from tests.unit.cli.test_spanning import AWAY, lab

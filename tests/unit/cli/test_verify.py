@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
 from gpuprov.cli.main import EXIT_INTERRUPTED, main
+from gpuprov.cluster.state import observe_cluster
 from gpuprov.core.errors import EngineError, HostNotReady
 from gpuprov.core.report_file import ReportFile
 from gpuprov.shapes.verify import Check, NodeReport, Report
@@ -16,6 +17,7 @@ from tests.schemas import validate
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from gpuprov.drivers.base import Driver
     from gpuprov.shapes.verify import CheckStatus, Level
 
 
@@ -64,7 +66,9 @@ class Nodes:
 def workflow(monkeypatch: pytest.MonkeyPatch) -> Workflow:
     workflow = Workflow()
     monkeypatch.setattr("gpuprov.workflows.verify.verify_cluster", workflow)
-    monkeypatch.setattr("gpuprov.cli.verify.open_engine_of_cluster", lambda *_: Nodes())
+    monkeypatch.setattr("gpuprov.stories.verify.open_cluster_here", lambda *_: Nodes())
+    nodes = cast("Driver", Nodes())
+    monkeypatch.setattr("gpuprov.stories.verify.observe_here", lambda *_: (nodes, observe_cluster(nodes, "lab")))
     return workflow
 
 

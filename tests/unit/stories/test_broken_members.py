@@ -17,6 +17,7 @@ import pytest
 
 from gpuprov.core.errors import GpuprovError, HostNotReady, PartDone
 from gpuprov.fleet.hosted_cluster import find_spanning
+from gpuprov.fleet.hosts_down import down_over_hosts
 from gpuprov.host.remote import ask as ask_module
 from gpuprov.host.remote import members
 from gpuprov.host.remote.lines import render_line
@@ -25,7 +26,6 @@ from gpuprov.host.remote.several import ask_hosts
 from gpuprov.planes.across.leaving import SPARE_JOBS
 from gpuprov.shapes.base import changed, raw
 from gpuprov.shapes.lines import Result
-from gpuprov.stories.cluster_down import down_over_hosts
 from tests.fakes.broken_member import BREAKS, HELLO, PATIENCE_S, PROGRESS, BrokenConnection
 from tests.fakes.faults import Killed
 from tests.fakes.hosts_in_worlds import keep_keys_below

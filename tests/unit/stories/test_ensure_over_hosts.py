@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from gpuprov.core.errors import HostNotReady, PartDone
-from gpuprov.core.reporter import Silent
 from gpuprov.planes.across.cluster_order import ClusterOrder
-from gpuprov.stories.ensure_cluster import ensure_over_hosts
+from gpuprov.stories.ensure_cluster import ensure_cluster
 from tests.unit.cli.test_spanning import lab
 
 if TYPE_CHECKING:
     from gpuprov.documents.module_result import BeforeAfter
-    from gpuprov.workflows.ensure import ClusterGoal
+    from gpuprov.stories.ensure_cluster import ClusterGoal
     from tests.unit.cli.test_spanning import Typing
 
 __all__ = ["lab"]
@@ -23,15 +22,11 @@ __all__ = ["lab"]
 ALL = ["c000", "c001", "c002", "c003"]
 
 
-def ensure(
-    lab: Typing, goal: ClusterGoal = "present", *, engine: str | None = None, check: bool = False, **order: Any
-) -> BeforeAfter | None:
-    hosts, here, wanted = lab.hosts, lab.hosts.controller, ClusterOrder(**order)
-    return ensure_over_hosts(wanted, engine, goal, here, hosts.machines, hosts, reporter=Silent(), check=check)
+def ensure(lab: Typing, goal: ClusterGoal = "present", *, check: bool = False, **order: Any) -> BeforeAfter:
+    return ensure_cluster(lab.hosts.fleet(), ClusterOrder(**order), goal, check=check)
 
 
-def names(found: BeforeAfter | None) -> tuple[list[str], list[str]]:
-    assert found is not None
+def names(found: BeforeAfter) -> tuple[list[str], list[str]]:
     return [row.name for row in found.before], [row.name for row in found.after]
 
 
@@ -39,23 +34,19 @@ def names(found: BeforeAfter | None) -> tuple[list[str], list[str]]:
 def test_it_is_made_once_grown_and_removed(lab: Typing) -> None:
     file = Path(lab.file)
     planned = ensure(lab, file=file, check=True)
-    assert planned is not None
     assert any("hinton: create node c003" in line for line in planned.changed)
     assert not any(world.engine.nodes for world in lab.hosts.worlds.values())
     assert names(ensure(lab, file=file)) == ([], ALL)
     again = ensure(lab, file=file)
-    assert again is not None
     assert again.changed == ()
     assert names(again) == (ALL, ALL)
     assert names(ensure(lab, count=5)) == (ALL, [*ALL, "c004"])
     gone = ensure(lab, "absent", check=True)
-    assert gone is not None
     assert "hinton: removed node c003" in gone.changed
     assert names(ensure(lab, "absent")) == ([*ALL, "c004"], [])
-    assert ensure(lab, "absent") is None, "then it is a matter of this machine"
-    left = ensure(lab, "absent", file=file)
-    assert left is not None
-    assert left.changed == ()
+    with pytest.raises(HostNotReady, match="lxd is not on this host"):
+        ensure(lab, "absent")  # then it is a matter of this machine, which has no engine
+    assert ensure(lab, "absent", file=file).changed == ()
 
 
 def test_what_spans_no_hosts_is_left_to_this_machine(lab: Typing, tmp_path: Path) -> None:
@@ -63,8 +54,9 @@ def test_what_spans_no_hosts_is_left_to_this_machine(lab: Typing, tmp_path: Path
     alone = tmp_path / "alone.yaml"
     alone.write_text("version: gpuprov/v1\nnodes: {count: 1}\n")
     lab.hosts.asked.clear()
-    assert ensure(lab, file=alone) is None
-    assert ensure(lab, engine="lxd") is None
+    for order in ({"file": alone}, {"engine": "lxd"}):
+        with pytest.raises(HostNotReady, match="lxd is not installed"):
+            ensure(lab, **order)
     assert lab.hosts.asked == []
 
 

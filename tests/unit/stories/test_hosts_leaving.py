@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpuprov.core.errors import UsageError
+from gpuprov.fleet.hosts_up import look_and_plan_over_hosts, up_over_hosts
 from gpuprov.planes.across.leaving import JobsPolicy
 from gpuprov.shapes.base import changed
-from gpuprov.stories.cluster_up import look_and_plan_over_hosts, up_over_hosts
 from tests.fakes.slurm import FakeJob
 from tests.unit.stories.test_hosts_up import files, lab
 

@@ -13,6 +13,9 @@ from gpuprov.cluster.state import observe_cluster
 from gpuprov.core.errors import EngineError, GpuprovError, HostNotReady, PartDone, TimedOut, Unreachable, UsageError
 from gpuprov.fleet.agree import HostsUpOrder
 from gpuprov.fleet.hosted_cluster import find_spanning, get_host_of_node
+from gpuprov.fleet.hosts_down import down_over_hosts
+from gpuprov.fleet.hosts_up import look_and_plan_over_hosts, up_over_hosts
+from gpuprov.fleet.verify_hosts import verify_over_hosts
 from gpuprov.planes.across.leaving import SPARE_JOBS
 from gpuprov.shapes.base import changed
 from gpuprov.shapes.cluster_spec import (
@@ -27,9 +30,6 @@ from gpuprov.shapes.cluster_spec import (
 )
 from gpuprov.spec.draft import CHOOSABLE, Draft
 from gpuprov.stories.change_nodes import NodesChange, change_nodes_there, locate_nodes
-from gpuprov.stories.cluster_down import down_over_hosts
-from gpuprov.stories.cluster_up import look_and_plan_over_hosts, up_over_hosts
-from gpuprov.stories.verify import verify_over_hosts
 from gpuprov.workflows.remove_nodes import remove_nodes
 from tests.fakes.faults import Killed
 from tests.fakes.hosts_in_worlds import SINCE, HostsInWorlds, keep_keys_below
@@ -38,9 +38,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from gpuprov.fleet.brought_up import BroughtUp
     from gpuprov.fleet.hosted_cluster import SpanningCluster
     from gpuprov.host.remote.several import HostAnswer
-    from gpuprov.stories.cluster_up import HostsUp
     from tests.conftest import Recording
 
 NAMES = ("hoff", "hinton")
@@ -62,7 +62,7 @@ class Controller:
         draft = Draft(spec=changed(spec, **more), left=left, engine_open=True)
         return HostsUpOrder(draft=draft, known=self.hosts.machines, policy=SPARE_JOBS)
 
-    def up(self, count: int = 4, **more: Any) -> HostsUp:
+    def up(self, count: int = 4, **more: Any) -> BroughtUp:
         return up_over_hosts(self.order(count, **more), self.hosts, reporter=self.reporter)
 
     def plan(self, count: int = 4, **more: Any) -> tuple[str, ...]:

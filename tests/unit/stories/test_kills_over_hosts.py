@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from gpuprov.fleet.hosted_cluster import find_spanning
+from gpuprov.fleet.hosts_down import down_over_hosts
 from gpuprov.planes.across.leaving import SPARE_JOBS
 from gpuprov.planes.slurm import daemons as slurm
-from gpuprov.stories.cluster_down import down_over_hosts
 from tests.fakes.faults import Faults, Killed
 from tests.fakes.hosts_in_worlds import HostsInWorlds, keep_keys_below
 from tests.unit.stories.test_hosts_up import NAMES, Controller

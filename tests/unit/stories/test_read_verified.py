@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from gpuprov.core.errors import HostNotReady
+from gpuprov.fleet.verify_hosts import read_verified
 from gpuprov.shapes.base import write
 from gpuprov.shapes.verify import (
     Between,
@@ -20,7 +21,6 @@ from gpuprov.shapes.verify import (
     Report,
     Sample,
 )
-from gpuprov.stories.verify import read_verified
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,6 +12,8 @@ from gpuprov.core.errors import HostNotReady, UsageError
 from gpuprov.drivers.base import LABEL_SPEC
 from gpuprov.fleet.agree import HostsUpOrder
 from gpuprov.fleet.hosted_cluster import find_spanning
+from gpuprov.fleet.hosts_down import down_over_hosts
+from gpuprov.fleet.hosts_up import look_and_plan_over_hosts, up_over_hosts
 from gpuprov.host.folders import FolderLook
 from gpuprov.planes.across.leaving import SPARE_JOBS
 from gpuprov.shapes.base import changed
@@ -19,8 +21,6 @@ from gpuprov.shapes.cluster_spec import ClusterSpec, GpuSpec, HostSpec, NodesSpe
 from gpuprov.spec.draft import CHOOSABLE, Draft
 from gpuprov.spec.serialize import dump_spec
 from gpuprov.spec.shared_folder import ACCOUNT_UID, SHARED
-from gpuprov.stories.cluster_down import down_over_hosts
-from gpuprov.stories.cluster_up import look_and_plan_over_hosts, up_over_hosts
 from tests.fakes.hosts_in_worlds import HostsInWorlds, keep_keys_below
 from tests.fakes.member_orders import serve_given
 
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from gpuprov.fleet.brought_up import BroughtUp
     from gpuprov.fleet.hosted_cluster import SpanningCluster
-    from gpuprov.stories.cluster_up import HostsUp
     from tests.conftest import Recording
 
 NAMES = ("hoff", "hinton")
@@ -62,7 +62,7 @@ class Lab:
         draft = Draft(spec=changed(spec, **more), left=left - {"share"}, engine_open=True)
         return HostsUpOrder(draft=draft, known=self.hosts.machines, policy=SPARE_JOBS)
 
-    def up(self, count: int = 4, **more: Any) -> HostsUp:
+    def up(self, count: int = 4, **more: Any) -> BroughtUp:
         return up_over_hosts(self.order(count, **more), self.hosts, reporter=self.reporter)
 
     def find(self) -> SpanningCluster:

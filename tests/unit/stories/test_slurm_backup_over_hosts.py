@@ -10,6 +10,8 @@ from gpuprov.core.errors import UsageError
 from gpuprov.fleet.agree import HostsUpOrder
 from gpuprov.fleet.desk import desk_of
 from gpuprov.fleet.hosted_cluster import find_spanning, head_of, host_of_head
+from gpuprov.fleet.hosts_down import down_over_hosts
+from gpuprov.fleet.hosts_up import up_over_hosts
 from gpuprov.fleet.lost_service import tell_lost_service
 from gpuprov.host.folders import FolderLook
 from gpuprov.planes.across.leaving import SPARE_JOBS
@@ -18,18 +20,16 @@ from gpuprov.shapes.cluster_spec import ClusterSpec, GpuSpec, HostSpec, NodesSpe
 from gpuprov.spec.draft import CHOOSABLE, Draft
 from gpuprov.spec.shared_folder import ACCOUNT_UID, KEPT
 from gpuprov.stories.change_nodes import NodesChange, change_nodes_there, locate_nodes
-from gpuprov.stories.cluster_down import down_over_hosts
-from gpuprov.stories.cluster_up import up_over_hosts
 from tests.fakes.hosts_in_worlds import HostsInWorlds, keep_keys_below
 from tests.fakes.slurm import FakeJob
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from gpuprov.fleet.brought_up import BroughtUp
     from gpuprov.fleet.hosted_cluster import SpanningCluster
     from gpuprov.shapes.orders import Act
     from gpuprov.stories.change_nodes import NodesChanged
-    from gpuprov.stories.cluster_up import HostsUp
     from tests.conftest import Recording
 
 NAMES = ("hoff", "hinton")
@@ -53,7 +53,7 @@ class Lab:
         for world in self.hosts.worlds.values():
             world.host.folders.there[path] = look
 
-    def up(self, backup: str = "c002", **more: Any) -> HostsUp:
+    def up(self, backup: str = "c002", **more: Any) -> BroughtUp:
         spec = ClusterSpec(
             nodes=NodesSpec(count=4),
             gpus=GpuSpec(mode="simulated"),

@@ -8,15 +8,17 @@ import pytest
 
 from gpuprov.core.errors import NotOurs, UsageError
 from gpuprov.planes.across.cluster_order import ClusterOrder
-from gpuprov.workflows.ensure import NodeGoal, ensure_cluster, ensure_image_absent, ensure_image_built, ensure_node
+from gpuprov.stories.ensure_cluster import ensure_cluster
+from gpuprov.workflows.ensure import NodeGoal, ensure_image_absent, ensure_image_built, ensure_node
 from tests.fakes.engine import FakeNode
+from tests.fakes.host import one_host
 from tests.fakes.orders import node_order
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from gpuprov.documents.module_result import BeforeAfter
-    from gpuprov.workflows.ensure import ClusterGoal
+    from gpuprov.stories.ensure_cluster import ClusterGoal
     from tests.fakes.world import World
 
 
@@ -28,14 +30,7 @@ def node(world: World, goal: NodeGoal = "present", *, check: bool = False, **ord
 def cluster(world: World, goal: ClusterGoal = "present", *, check: bool = False, **order: Any) -> BeforeAfter:
     driver = world.driver
     driver.name = "lxd"  # the engine is part of the spec that is recorded
-    return ensure_cluster(
-        lambda: driver,
-        ClusterOrder(**order),
-        goal,
-        world.host,
-        reporter=world.reporter,
-        check=check,
-    )
+    return ensure_cluster(one_host(world, driver), ClusterOrder(**order), goal, check=check)
 
 
 def test_a_node_is_made_once_stopped_started_and_removed(world: World) -> None:

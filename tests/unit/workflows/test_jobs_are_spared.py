@@ -11,12 +11,14 @@ from gpuprov.core.errors import GpuprovError, TimedOut, UsageError
 from gpuprov.core.reporter import Silent
 from gpuprov.planes.across.cluster_order import ClusterOrder
 from gpuprov.planes.across.leaving import SPARE_JOBS, JobsPolicy
+from gpuprov.stories.ensure_cluster import ensure_cluster
 from gpuprov.workflows import remove_nodes, start_stop
 from gpuprov.workflows.cluster_down import DownLosses, cluster_down, foresee_losses
 from gpuprov.workflows.cluster_up import UpOrder, cluster_up, preview_changes
 from gpuprov.workflows.create_node import create_node
-from gpuprov.workflows.ensure import ensure_cluster, ensure_node
+from gpuprov.workflows.ensure import ensure_node
 from tests.fakes.faults import Killed
+from tests.fakes.host import one_host
 from tests.fakes.slurm import Drain, FakeJob
 
 if TYPE_CHECKING:
@@ -117,9 +119,7 @@ def module_absent(world: World, policy: JobsPolicy) -> object:
 
 
 def module_cluster(world: World, policy: JobsPolicy) -> object:
-    return ensure_cluster(
-        lambda: world.driver, ClusterOrder(policy=policy), "absent", world.host, reporter=world.reporter
-    )
+    return ensure_cluster(one_host(world, world.driver), ClusterOrder(policy=policy), "absent")
 
 
 MODULES = (module_present, module_stopped, module_absent, module_cluster)

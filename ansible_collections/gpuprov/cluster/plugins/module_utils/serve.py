@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from gpuprov.documents.module_result import BeforeAfter
+    from gpuprov.fleet.fleet import Fleet
     from gpuprov.host.remote.hosts import HostsBySsh
     from gpuprov.host.remote.machine import RemoteMachine
     from gpuprov.shapes.gpu_order import GpuOrder
@@ -114,6 +115,17 @@ def ask_by_ssh(reporter: ModuleReporter) -> tuple[Mapping[str, RemoteMachine], H
     members = MemberProcesses(places)
     atexit.register(members.close)
     return read_machines(places.inventory), HostsBySsh(members=members, reporter=reporter)
+
+
+def fleet_of(module: Module, engine: str | None = None) -> Fleet:
+    """This machine and the hosts that this user has added, or the engine of this machine that is said."""
+    from gpuprov.fleet.fleet import Fleet
+    from gpuprov.host.local import LocalHost
+
+    listener = ModuleReporter(module)
+    known, hosts = ask_by_ssh(listener)
+    others = {} if engine else known
+    return Fleet(here=LocalHost(), others=others, connect=lambda: hosts, reporter=listener, engine=engine or "")
 
 
 def present(result: BeforeAfter, *, diff: bool) -> Results:

@@ -119,10 +119,9 @@ from ansible_collections.gpuprov.cluster.plugins.module_utils.serve import (
     GPU_MODE,
     ROLE,
     Module,
-    ModuleReporter,
-    ask_by_ssh,
     asked_gpus,
     failed_verification,
+    fleet_of,
     present,
     serve,
 )
@@ -149,12 +148,10 @@ ARGUMENTS: dict[str, Any] = {
 
 def act(module: Module) -> dict[str, Any]:
     """Bring the cluster to its state."""
-    from gpuprov.host.local import LocalHost
-    from gpuprov.planes.across.cluster_order import ClusterOrder, read_share, resolve_engine
+    from gpuprov.planes.across.cluster_order import ClusterOrder, read_share
     from gpuprov.planes.across.leaving import JobsPolicy
     from gpuprov.shapes.base import write
-    from gpuprov.stories.ensure_cluster import ensure_over_hosts
-    from gpuprov.workflows.ensure import ensure_cluster
+    from gpuprov.stories.ensure_cluster import ensure_cluster
 
     wanted = module.params
     order = ClusterOrder(
@@ -162,23 +159,10 @@ def act(module: Module) -> dict[str, Any]:
         policy=JobsPolicy(force=wanted["force"]),
         share=read_share(wanted["share"]),
         gpus=asked_gpus(wanted, "gpus_per_node"),
-        **{key: wanted[key] for key in ("name", "count", "role", "gpu_mode")},
+        **{key: wanted[key] for key in ("name", "count", "role", "gpu_mode", "engine")},
         **{key: wanted[key] for key in ("verify", "prune", "bridge", "subnet")},
     )
-    host = LocalHost()
-    listener = ModuleReporter(module)
-    creates = wanted["state"] != "absent"
-    known, hosts = ask_by_ssh(listener)
-    engine, check = wanted["engine"], module.check_mode
-    ensured = ensure_over_hosts(order, engine, wanted["state"], host, known, hosts, reporter=listener, check=check)
-    ensured = ensured or ensure_cluster(
-        lambda: resolve_engine(host, engine, order, creates=creates, reporter=listener),
-        order,
-        wanted["state"],
-        host,
-        reporter=listener,
-        check=check,
-    )
+    ensured = ensure_cluster(fleet_of(module), order, wanted["state"], check=module.check_mode)
     results = present(ensured, diff=module._diff)  # noqa: SLF001 - Ansible's own way to ask
     results["nodes"] = [write(row) for row in ensured.after]
     if ensured.report is not None:

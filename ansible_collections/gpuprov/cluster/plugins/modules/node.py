@@ -162,7 +162,8 @@ def act(module: Module) -> dict[str, Any]:
     from gpuprov.cluster.find_engine import engine_of_cluster
     from gpuprov.cluster.retry_after_wait import act_on_engine
     from gpuprov.core.names import check_cluster_name
-    from gpuprov.fleet.hosted_cluster import find_from_here
+    from gpuprov.fleet.fleet import Fleet
+    from gpuprov.fleet.hosted_cluster import find_over_hosts
     from gpuprov.host.local import LocalHost
     from gpuprov.planes.across.leaving import JobsPolicy
     from gpuprov.shapes.base import write
@@ -191,7 +192,8 @@ def act(module: Module) -> dict[str, Any]:
     goal, engine = wanted["state"], wanted["engine"]
     told = {"reporter": listener, "check": module.check_mode, "policy": JobsPolicy(force=wanted["force"])}
     known, hosts = ask_by_ssh(listener)
-    seen = None if engine else find_from_here(cluster, host, known, hosts)
+    fleet = Fleet(here=host, others={} if engine else known, connect=lambda: hosts, reporter=listener)
+    seen = find_over_hosts(fleet, cluster)
     if seen:
         ensured = ensure_node_over_hosts(order, goal, seen, known, hosts, **told)
     else:

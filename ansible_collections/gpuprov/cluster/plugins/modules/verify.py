@@ -66,9 +66,8 @@ from typing import Any
 from ansible_collections.gpuprov.cluster.plugins.module_utils.serve import (
     ENGINE,
     Module,
-    ModuleReporter,
-    ask_by_ssh,
     failed_verification,
+    fleet_of,
     serve,
 )
 
@@ -83,29 +82,17 @@ ARGUMENTS: dict[str, Any] = {
 
 def act(module: Module) -> dict[str, Any]:
     """Verify the nodes."""
-    from gpuprov.cluster.find_engine import engine_of_cluster
     from gpuprov.core.names import check_cluster_name, expand_names
-    from gpuprov.fleet.hosted_cluster import find_from_here
-    from gpuprov.host.local import LocalHost
     from gpuprov.shapes.base import write
-    from gpuprov.stories.verify import verify_over_hosts
+    from gpuprov.stories.verify import verify_nodes
     from gpuprov.verify.report import summary
     from gpuprov.verify.request import Work
-    from gpuprov.workflows.verify import verify_cluster
 
     wanted = module.params
-    cluster, engine = check_cluster_name(wanted["cluster"]), wanted["engine"]
+    cluster = check_cluster_name(wanted["cluster"])
     nodes = None if wanted["nodes"] == ["all"] else expand_names(",".join(wanted["nodes"]))
-    host = LocalHost()
-    listener = ModuleReporter(module)
     work = Work(level=wanted["level"], seconds=wanted["seconds"])
-    known, hosts = ask_by_ssh(listener)
-    seen = None if engine else find_from_here(cluster, host, known, hosts)
-    if seen:
-        report = verify_over_hosts(seen, hosts, nodes=nodes or (), work=work).report
-    else:
-        driver = host.open(engine) if engine else engine_of_cluster(cluster, host.engines, reporter=listener)
-        report = verify_cluster(driver, cluster, host=host, nodes=nodes, reporter=listener, work=work)
+    report = verify_nodes(fleet_of(module, wanted["engine"]), cluster, nodes, work).report
     results = {"changed": False, "passed": report.passed, "report": write(report)}
     if report.passed:
         return {**results, "msg": summary(report)}
