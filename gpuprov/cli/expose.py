@@ -32,9 +32,10 @@ def command(
     """
     from gpuprov.cli.open_fleet import open_fleet
     from gpuprov.fleet.part.ports import serve_expose
-    from gpuprov.fleet.where import change_on_host_of
+    from gpuprov.fleet.where import serve_where_it_is
     from gpuprov.shapes.node import LOCALLY, Exposure
     from gpuprov.shapes.orders import ExposeOrder
+    from gpuprov.shapes.outcome import Changes
     from gpuprov.workflows.expose import check_exposure
 
     exposure = Exposure(
@@ -42,4 +43,4 @@ def command(
     )
     check_exposure(exposure)
     order = ExposeOrder(node=node, engine=engine or "", exposure=exposure)
-    show_changes(session, change_on_host_of(open_fleet(session, engine), serve_expose, order))
+    show_changes(session, serve_where_it_is(open_fleet(session, engine), order, serve_expose, Changes))

@@ -21,8 +21,8 @@ def command(session: Session, node: str, engine: str | None) -> None:
     """Show a node's console output, such as its boot messages."""
     from gpuprov.cli.open_fleet import open_fleet
     from gpuprov.fleet.questions.one_node import LOGS
-    from gpuprov.fleet.where import ask_host_of
+    from gpuprov.fleet.where import ask_where_it_is
     from gpuprov.shapes.orders import LogsOrder
 
-    told = ask_host_of(open_fleet(session, engine), LOGS, LogsOrder(node=node, engine=engine or ""))
+    told = ask_where_it_is(open_fleet(session, engine), LOGS, LogsOrder(node=node, engine=engine or ""))
     session.show(told, told.log)

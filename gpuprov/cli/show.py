@@ -21,10 +21,10 @@ def command(session: Session, node: str, engine: str | None) -> None:
     """Show all details of a node: labels, addresses, devices, mounts, ports, snapshots."""
     from gpuprov.cli.open_fleet import open_fleet
     from gpuprov.fleet.questions.one_node import SHOW
-    from gpuprov.fleet.where import ask_host_of
+    from gpuprov.fleet.where import ask_where_it_is
     from gpuprov.shapes.orders import ShowOrder
 
-    shown = ask_host_of(open_fleet(session, engine), SHOW, ShowOrder(node=node, engine=engine or ""))
+    shown = ask_where_it_is(open_fleet(session, engine), SHOW, ShowOrder(node=node, engine=engine or ""))
     state = shown.node
     lines = [f"{state.name}  {state.status}{'  privileged' if state.privileged else ''}"]
     lines.append(f"  limits    {state.limits.words}")

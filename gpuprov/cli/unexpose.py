@@ -22,8 +22,9 @@ def command(session: Session, node: str, port: int, engine: str | None) -> None:
     """Stop forwarding a port of the host to a node."""
     from gpuprov.cli.open_fleet import open_fleet
     from gpuprov.fleet.part.ports import serve_unexpose
-    from gpuprov.fleet.where import change_on_host_of
+    from gpuprov.fleet.where import serve_where_it_is
     from gpuprov.shapes.orders import UnexposeOrder
+    from gpuprov.shapes.outcome import Changes
 
     order = UnexposeOrder(node=node, engine=engine or "", host_port=port)
-    show_changes(session, change_on_host_of(open_fleet(session, engine), serve_unexpose, order))
+    show_changes(session, serve_where_it_is(open_fleet(session, engine), order, serve_unexpose, Changes))

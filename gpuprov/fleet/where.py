@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeVar
 
 from gpuprov.cluster.find_engine import open_engine_of_node
+from gpuprov.core.silence_limit import scaled_limit_s
 from gpuprov.fleet.here import find_over_hosts, open_cluster_here
 
 if TYPE_CHECKING:
@@ -16,13 +17,14 @@ if TYPE_CHECKING:
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver
     from gpuprov.fleet.fleet import Fleet
-    from gpuprov.fleet.questions.question import Answer, Question
+    from gpuprov.fleet.questions.question import Question
     from gpuprov.host.base import Host
     from gpuprov.host.remote.machine import RemoteMachine
+    from gpuprov.shapes.base import Shape
     from gpuprov.shapes.orders import OneNodeOrder
-    from gpuprov.shapes.outcome import Changes
 
 OfNode = TypeVar("OfNode", bound="OneNodeOrder")
+Served = TypeVar("Served", bound="Shape")
 
 
 def find_host(fleet: Fleet, node: str) -> RemoteMachine | None:
@@ -39,30 +41,25 @@ def find_host(fleet: Fleet, node: str) -> RemoteMachine | None:
     return get_host_of_node(node, fleet.others, fleet.connect())[0]
 
 
-def ask_host_of(fleet: Fleet, question: Question[OfNode, Answer], order: OfNode) -> Answer:
-    """What the machine that has a node answers.
+def serve_where_it_is(
+    fleet: Fleet,
+    order: OfNode,
+    serve: Callable[[OfNode, Host, Reporter], Served],
+    answer: type[Served],
+    *,
+    total_s: float | None = None,
+) -> Served:
+    """What comes of an order about a node on the machine that has it.
+
+    Args:
+        fleet: Where it may be.
+        order: What is asked.
+        serve: How a host serves that.
+        answer: What comes of it.
+        total_s: How long another host may take to answer; None for work, which may take long while it goes on.
 
     Raises:
-        GpuprovError: As `find_host` says, or it does not answer.
-    """
-    machine = find_host(fleet, order.node)
-    if machine is None:
-        return question.here(order, fleet.here, fleet.reporter)
-    from gpuprov.core.silence_limit import scaled_limit_s
-    from gpuprov.host.remote.answers import read_answer
-    from gpuprov.host.remote.ask import MemberRequest
-    from gpuprov.host.remote.several import told_by
-
-    request = MemberRequest(order=order, total_s=scaled_limit_s(question.total_s))
-    (answer,) = fleet.connect().ask({machine: request})
-    return read_answer(question.answer, told_by(answer), machine.name)
-
-
-def change_on_host_of(fleet: Fleet, serve: Callable[[OfNode, Host, Reporter], Changes], order: OfNode) -> Changes:
-    """What the machine that has a node has changed, as it serves the order.
-
-    Raises:
-        GpuprovError: As `find_host` says, or it fails.
+        GpuprovError: As `find_host` says, or the host fails or does not answer.
     """
     machine = find_host(fleet, order.node)
     if machine is None:
@@ -70,10 +67,14 @@ def change_on_host_of(fleet: Fleet, serve: Callable[[OfNode, Host, Reporter], Ch
     from gpuprov.host.remote.answers import read_answer
     from gpuprov.host.remote.ask import MemberRequest
     from gpuprov.host.remote.several import told_by
-    from gpuprov.shapes.outcome import Changes
 
-    (answer,) = fleet.connect().work({machine: MemberRequest(order=order)})
-    return read_answer(Changes, told_by(answer), machine.name)
+    (told,) = fleet.connect().work({machine: MemberRequest(order=order, total_s=total_s)})
+    return read_answer(answer, told_by(told), machine.name)
+
+
+def ask_where_it_is(fleet: Fleet, question: Question[OfNode, Served], order: OfNode) -> Served:
+    """The same of a question."""
+    return serve_where_it_is(fleet, order, question.here, question.answer, total_s=scaled_limit_s(question.total_s))
 
 
 def reach_node(fleet: Fleet, node: str) -> Driver:

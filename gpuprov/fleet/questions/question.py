@@ -6,17 +6,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from gpuprov.core.silence_limit import QUESTION_S
-from gpuprov.shapes.base import Shape
-from gpuprov.shapes.orders import Order
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from gpuprov.core.reporter import Reporter
     from gpuprov.host.base import Host
+    from gpuprov.shapes.base import Shape
+    from gpuprov.shapes.orders import Order
 
-Asked = TypeVar("Asked", bound=Order)
-Answer = TypeVar("Answer", bound=Shape)
+Asked = TypeVar("Asked", bound="Order")
+Answer = TypeVar("Answer", bound="Shape")
 
 
 @dataclass(frozen=True, kw_only=True)
