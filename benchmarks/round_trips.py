@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from benchmarks.machine import describe
-from gpuprov.cli import session
+from gpuprov.cli import open_fleet, session
 from gpuprov.cli.main import main as run_gpuprov
 from gpuprov.core import group_files
 from gpuprov.core.errors import UsageError
