@@ -34,9 +34,9 @@ from gpuprov.core.execution import Piped
 from gpuprov.core.reporter import Silent
 from gpuprov.documents.inventory import render_script
 from gpuprov.fleet.agree import HostsUpOrder
+from gpuprov.fleet.find_hosted import require_spanning
 from gpuprov.fleet.fleet import Fleet
 from gpuprov.fleet.host_statuses import host_statuses
-from gpuprov.fleet.hosted_cluster import require_spanning
 from gpuprov.fleet.hosts_up import look_and_plan_over_hosts
 from gpuprov.host.remote.connection import SshConnection
 from gpuprov.host.remote.exchange import Exchange

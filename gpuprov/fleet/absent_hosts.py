@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 from gpuprov.core.errors import GpuprovError
 from gpuprov.core.silence_limit import QUESTION_S, scaled_limit_s
-from gpuprov.fleet.hosted_cluster import host_of_head, lines_of
+from gpuprov.fleet.find_hosted import lines_of
+from gpuprov.fleet.hosted_cluster import host_of_head
 from gpuprov.host.remote.ask import MemberRequest
 from gpuprov.host.remote.several import told_by
 from gpuprov.planes.registry import plane_of

@@ -14,7 +14,7 @@ from gpuprov.cluster.placement import place_nodes
 from gpuprov.cluster.shrinking import Shrinking, lost_folder
 from gpuprov.cluster.slices import slice_cluster
 from gpuprov.core.errors import Unreachable, UsageError
-from gpuprov.fleet.hosted_cluster import look_at_spanning, machine_of, refuse_doubles
+from gpuprov.fleet.find_hosted import look_at_spanning, machine_of, refuse_doubles
 from gpuprov.fleet.hosts_leaving import find_leaving
 from gpuprov.fleet.part.told_part import fingerprint_of
 from gpuprov.fleet.planned_part import PlannedPart, read_planned_part

@@ -9,7 +9,7 @@ from gpuprov.core.errors import UsageError
 from gpuprov.core.names import fold
 from gpuprov.core.silence_limit import QUESTION_S, scaled_limit_s
 from gpuprov.fleet.cluster_records import ClusterRecords
-from gpuprov.fleet.hosted_cluster import machine_of, put_together, several_have
+from gpuprov.fleet.find_hosted import machine_of, put_together, several_have
 from gpuprov.host.remote.answers import read_answer
 from gpuprov.host.remote.ask import MemberRequest
 from gpuprov.host.remote.several import part_error, read_each

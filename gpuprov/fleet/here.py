@@ -25,7 +25,7 @@ def find_over_hosts(fleet: Fleet, name: str, *, disks: bool = False) -> Spanning
     if not fleet.others:
         return None
     from gpuprov.cluster.here_alone import is_here_alone
-    from gpuprov.fleet.hosted_cluster import HERE_ALONE, find_spanning
+    from gpuprov.fleet.find_hosted import HERE_ALONE, find_spanning
 
     if is_here_alone(fleet.here, name):
         return None

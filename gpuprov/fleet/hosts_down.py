@@ -9,7 +9,8 @@ from gpuprov.core.errors import PartDone, Unreachable
 from gpuprov.core.outcome import Outcome
 from gpuprov.core.rollback import AGAIN
 from gpuprov.fleet.done import Done
-from gpuprov.fleet.hosted_cluster import host_of_head, lines_of
+from gpuprov.fleet.find_hosted import lines_of
+from gpuprov.fleet.hosted_cluster import host_of_head
 from gpuprov.host.remote.ask import MemberRequest
 from gpuprov.host.remote.several import failure_of, read_each
 from gpuprov.shapes.base import changed

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from gpuprov.core.errors import UsageError
 from gpuprov.core.names import fold
 from gpuprov.core.silence_limit import QUESTION_S, scaled_limit_s
-from gpuprov.fleet.hosted_cluster import lines_of, machine_of
+from gpuprov.fleet.find_hosted import lines_of, machine_of
 from gpuprov.host.remote.answers import read_answer
 from gpuprov.host.remote.ask import MemberRequest
 from gpuprov.host.remote.machine import RemoteMachine

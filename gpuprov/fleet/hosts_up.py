@@ -23,7 +23,7 @@ from gpuprov.fleet.agree import (
     look_and_plan_parts,
     requests_of_parts,
 )
-from gpuprov.fleet.brought_up import BroughtUp, PlannedUp
+from gpuprov.fleet.done import BroughtUp, PlannedUp
 from gpuprov.fleet.hold import HoldThere
 from gpuprov.fleet.hosted_cluster import with_word
 from gpuprov.fleet.hosts_leaving import remove_leaving

@@ -11,15 +11,15 @@ from gpuprov.core.errors import GpuprovError, UsageError
 from gpuprov.core.names import check_node_name, name_cluster
 from gpuprov.core.silence_limit import QUESTION_S, scaled_limit_s
 from gpuprov.fleet.cluster_records import ClusterRecords
-from gpuprov.fleet.hosted_cluster import (
+from gpuprov.fleet.find_hosted import (
     HERE_ALONE,
-    host_of_head,
     named_besides,
     of_its_hosts,
     put_together,
     refuse_doubles,
     refuse_untold,
 )
+from gpuprov.fleet.hosted_cluster import host_of_head
 from gpuprov.gpu.allocate import TOO_FEW
 from gpuprov.host.remote.answers import read_answer
 from gpuprov.host.remote.ask import MemberRequest

@@ -12,8 +12,9 @@ from gpuprov.core.names import check_node_name
 from gpuprov.core.outcome import Outcome
 from gpuprov.core.rollback import AGAIN
 from gpuprov.fleet.done import Done
+from gpuprov.fleet.find_hosted import lines_of
 from gpuprov.fleet.found_nodes import locate_nodes, refuse_absent
-from gpuprov.fleet.hosted_cluster import host_of_head, lines_of, untold_hosts
+from gpuprov.fleet.hosted_cluster import host_of_head, untold_hosts
 from gpuprov.fleet.hosted_order import HostedOrder
 from gpuprov.fleet.node_home import choose_host, find_another, get_secret, seek_hosts
 from gpuprov.fleet.ready import wait_ready_there

@@ -13,8 +13,9 @@ from gpuprov.core.errors import UsageError
 from gpuprov.core.names import fold
 from gpuprov.core.outcome import Outcome
 from gpuprov.fleet.done import Done
+from gpuprov.fleet.find_hosted import lines_of
 from gpuprov.fleet.hold import HoldThere
-from gpuprov.fleet.hosted_cluster import lines_of, untold_hosts
+from gpuprov.fleet.hosted_cluster import untold_hosts
 from gpuprov.fleet.ready import wait_ready_there
 from gpuprov.host.remote.ask import MemberRequest
 from gpuprov.host.remote.several import read_each

@@ -11,9 +11,10 @@ from gpuprov.cluster.between_hosts import nodes_beside
 from gpuprov.core.errors import GpuprovError, HostNotReady, UsageError
 from gpuprov.core.excerpt import excerpt
 from gpuprov.core.names import fold
+from gpuprov.fleet.done import VerifiedHosts
 from gpuprov.host.remote.answers import read_answer, strictly
 from gpuprov.host.remote.ask import MemberRequest, OtherVersion
-from gpuprov.host.remote.several import part_error, told_by
+from gpuprov.host.remote.several import told_by
 from gpuprov.shapes.base import changed
 from gpuprov.shapes.orders import VerifyOrder
 from gpuprov.shapes.verify import Between, Check, NodeReport, Report
@@ -33,26 +34,6 @@ if TYPE_CHECKING:
     from gpuprov.shapes.whole import Member
 
 _QUICK = Work()
-
-
-@dataclass(frozen=True, kw_only=True)
-class VerifiedHosts:
-    """What was found, and why hosts were not asked or did not answer; their nodes are `unknown`.
-
-    Attributes:
-        asked: How many hosts the report is about.
-        notes: What is to be said of nodes that is no fault.
-    """
-
-    report: Report
-    failed: Mapping[str, GpuprovError]
-    asked: int
-    notes: tuple[str, ...] = ()
-
-    @property
-    def error(self) -> GpuprovError | None:
-        """That of the hosts that did not answer."""
-        return part_error(self.failed, of=self.asked, what="nodes on these hosts were not verified")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -36,7 +36,7 @@ def find_host(fleet: Fleet, node: str) -> RemoteMachine | None:
     """
     if fleet.find_here([node]):
         return None
-    from gpuprov.fleet.hosted_cluster import get_host_of_node
+    from gpuprov.fleet.find_hosted import get_host_of_node
 
     return get_host_of_node(node, fleet.others, fleet.connect())[0]
 
@@ -86,7 +86,7 @@ def reach_node(fleet: Fleet, node: str) -> Driver:
     if fleet.find_here([node]):
         return open_engine_of_node(node, fleet.engine, fleet.here, reporter=fleet.reporter)
     from gpuprov.cluster.nodes_elsewhere import NodesElsewhere
-    from gpuprov.fleet.hosted_cluster import get_host_of_node
+    from gpuprov.fleet.find_hosted import get_host_of_node
 
     hosts = fleet.connect()
     machine, row = get_host_of_node(node, fleet.others, hosts)

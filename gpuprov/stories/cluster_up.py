@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from gpuprov.cluster.state import ClusterState
     from gpuprov.drivers.base import Driver
     from gpuprov.fleet.agree import HostsUpOrder
-    from gpuprov.fleet.brought_up import BroughtUp, PlannedUp
+    from gpuprov.fleet.done import BroughtUp, PlannedUp
     from gpuprov.fleet.fleet import Fleet
     from gpuprov.host.base import Host
     from gpuprov.planes.across.cluster_order import ClusterOrder
@@ -60,7 +60,7 @@ def plan_cluster(fleet: Fleet, order: ClusterOrder, asking: Asking = NOBODY, *, 
         asking: As there.
         tell_before: Whether the nodes as they are now are told.
     """
-    from gpuprov.fleet.brought_up import PlannedUp
+    from gpuprov.fleet.done import PlannedUp
     from gpuprov.planes.across.rows import state_rows
     from gpuprov.workflows.cluster_up import preview_up
     from gpuprov.workflows.replace_older import find_replaceable
@@ -116,7 +116,7 @@ def bring_up(fleet: Fleet, order: ClusterOrder, asking: Asking = NOBODY, *, tell
 def _up_here(
     fleet: Fleet, found: Found, order: ClusterOrder, asking: Asking, host: Host, *, tell_before: bool
 ) -> BroughtUp:
-    from gpuprov.fleet.brought_up import BroughtUp
+    from gpuprov.fleet.done import BroughtUp
     from gpuprov.planes.across.rows import state_rows
     from gpuprov.workflows.cluster_up import cluster_up
     from gpuprov.workflows.replace_older import replace_older

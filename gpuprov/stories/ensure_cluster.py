@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Literal
 from gpuprov.cluster.retry_after_wait import act_on_engine
 from gpuprov.cluster.state import observe_cluster
 from gpuprov.documents.module_result import BeforeAfter
+from gpuprov.fleet.find_hosted import find_spanning, machine_of
 from gpuprov.fleet.here import find_over_hosts
-from gpuprov.fleet.hosted_cluster import find_spanning, machine_of
 from gpuprov.fleet.hosts_down import down_over_hosts
 from gpuprov.planes.across.cluster_order import resolve_engine, resolve_name, resolve_spanning
 from gpuprov.planes.across.rows import state_rows

@@ -8,9 +8,9 @@ from gpuprov.cluster.told_gpus import board_of
 from gpuprov.core.errors import UsageError
 from gpuprov.core.names import check_node_name, name_cluster
 from gpuprov.documents.module_result import BeforeAfter
+from gpuprov.fleet.find_hosted import find_spanning
 from gpuprov.fleet.fleet import ask_others
 from gpuprov.fleet.found_nodes import locate_nodes, refuse_absent
-from gpuprov.fleet.hosted_cluster import find_spanning
 from gpuprov.fleet.hosted_order import HostedOrder
 from gpuprov.fleet.node_home import get_host_for
 from gpuprov.fleet.node_there import create_over_hosts

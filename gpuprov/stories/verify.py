@@ -10,10 +10,8 @@ from typing import TYPE_CHECKING
 
 from gpuprov.core.reporter import Silent
 from gpuprov.core.rounds import watch_rounds
-from gpuprov.fleet import absent_hosts
+from gpuprov.fleet.done import VerifiedHosts
 from gpuprov.fleet.here import find_over_hosts, observe_here, open_cluster_here
-from gpuprov.fleet.hosted_cluster import require_spanning
-from gpuprov.fleet.verify_hosts import VerifiedHosts, verify_over_hosts
 from gpuprov.planes.across.image_age import find_older, older_notes
 from gpuprov.verify.changes import Seen, change_of_cluster, compare
 from gpuprov.workflows import verify as one_host
@@ -38,6 +36,8 @@ def verify_nodes(fleet: Fleet, cluster: str, nodes: Sequence[str] | None, work: 
     """
     seen = find_over_hosts(fleet, cluster)
     if seen is not None:
+        from gpuprov.fleet.verify_hosts import verify_over_hosts
+
         with fleet.reporter.phase("verify"):
             return verify_over_hosts(seen, fleet.connect(), nodes=nodes or (), work=work)
     driver, state = observe_here(fleet, cluster)
@@ -117,6 +117,10 @@ def _look_at_hosts(
     before: Seen | None,
 ) -> Seen:
     """One round over hosts."""
+    from gpuprov.fleet import absent_hosts
+    from gpuprov.fleet.find_hosted import require_spanning
+    from gpuprov.fleet.verify_hosts import verify_over_hosts
+
     hosts, reporter = fleet.connect(), fleet.reporter
     found = require_spanning(cluster, fleet.others, hosts)
     there = [name for name in nodes if before is None or name in found.whole.homes]

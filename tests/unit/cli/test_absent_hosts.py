@@ -9,7 +9,7 @@ import pytest
 
 from gpuprov.core.errors import TimedOut
 from gpuprov.fleet.absent_hosts import sound_nodes
-from gpuprov.fleet.verify_hosts import VerifiedHosts
+from gpuprov.fleet.done import VerifiedHosts
 from gpuprov.host.survey import EngineDoor
 from gpuprov.shapes.verify import Check, NodeReport, Report
 from tests.fakes.doors import door_without
@@ -95,7 +95,7 @@ def test_a_watch_marks_nodes_before_it_verifies_others(lab: Typing, monkeypatch:
         return VerifiedHosts(report=Report(cluster="lab", nodes=(), duration_s=1), failed={}, asked=2)
 
     monkeypatch.setattr("gpuprov.core.rounds.every", lambda _interval_s, _clock: iter([None]))
-    monkeypatch.setattr("gpuprov.stories.verify.verify_over_hosts", verify)
+    monkeypatch.setattr("gpuprov.fleet.verify_hosts.verify_over_hosts", verify)
     lab.type("verify", "--watch", "1")
     assert seen == [LOST]
 

@@ -18,7 +18,7 @@ from gpuprov.core.relay import Relay
 from gpuprov.drivers import node_trees
 from gpuprov.drivers.base import ExecResult, File
 from gpuprov.fleet.desk import desk_of
-from gpuprov.fleet.hosted_cluster import find_spanning
+from gpuprov.fleet.find_hosted import find_spanning
 from gpuprov.host.folders import FolderLook
 from gpuprov.planes.across.find_desk import count_gpus
 from gpuprov.spec.shared_folder import ACCOUNT_UID

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from gpuprov.core.errors import GpuprovError, HostNotReady, PartDone
-from gpuprov.fleet.hosted_cluster import find_spanning
+from gpuprov.fleet.find_hosted import find_spanning
 from gpuprov.fleet.hosts_down import down_over_hosts
 from gpuprov.host.remote import ask as ask_module
 from gpuprov.host.remote import members

@@ -8,7 +8,7 @@ import pytest
 
 from gpuprov.core.errors import GpuprovError, UsageError
 from gpuprov.fleet.cluster_records import ClusterRecords
-from gpuprov.fleet.hosted_cluster import require_spanning
+from gpuprov.fleet.find_hosted import require_spanning
 from gpuprov.fleet.part.host_part import HostPart
 from gpuprov.fleet.part.serve import serve_request
 from gpuprov.fleet.part.told_part import fingerprint_of

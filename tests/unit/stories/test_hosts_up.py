@@ -12,8 +12,8 @@ from gpuprov.cluster.between_hosts import look_between
 from gpuprov.cluster.state import observe_cluster
 from gpuprov.core.errors import EngineError, GpuprovError, HostNotReady, PartDone, TimedOut, Unreachable, UsageError
 from gpuprov.fleet.agree import HostsUpOrder
+from gpuprov.fleet.find_hosted import find_spanning, get_host_of_node
 from gpuprov.fleet.found_nodes import locate_nodes
-from gpuprov.fleet.hosted_cluster import find_spanning, get_host_of_node
 from gpuprov.fleet.hosts_down import down_over_hosts
 from gpuprov.fleet.hosts_up import look_and_plan_over_hosts, up_over_hosts
 from gpuprov.fleet.nodes_work import change_nodes_there
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from gpuprov.fleet.brought_up import BroughtUp
+    from gpuprov.fleet.done import BroughtUp
     from gpuprov.fleet.hosted_cluster import SpanningCluster
     from gpuprov.host.remote.several import HostAnswer
     from tests.conftest import Recording

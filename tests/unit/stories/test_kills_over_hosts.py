@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from gpuprov.fleet.hosted_cluster import find_spanning
+from gpuprov.fleet.find_hosted import find_spanning
 from gpuprov.fleet.hosts_down import down_over_hosts
 from gpuprov.planes.across.leaving import SPARE_JOBS
 from gpuprov.planes.slurm import daemons as slurm

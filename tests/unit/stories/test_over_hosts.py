@@ -22,7 +22,7 @@ from gpuprov.cluster.slices import Slice, slice_cluster
 from gpuprov.cluster.state import observe_cluster
 from gpuprov.cluster.whole import dump_whole, newest_whole, parse_whole, recorded_host, recorded_whole
 from gpuprov.drivers.base import LABEL_GPUS, LABEL_HOST, LABEL_MEMBERS, LABEL_SPEC, File
-from gpuprov.fleet.hosted_cluster import machine_of
+from gpuprov.fleet.find_hosted import machine_of
 from gpuprov.gpu.allocate import Claims
 from gpuprov.gpu.observe import observe
 from gpuprov.host.remote.connection import SshConnection

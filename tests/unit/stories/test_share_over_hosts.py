@@ -11,7 +11,7 @@ import pytest
 from gpuprov.core.errors import HostNotReady, UsageError
 from gpuprov.drivers.base import LABEL_SPEC
 from gpuprov.fleet.agree import HostsUpOrder
-from gpuprov.fleet.hosted_cluster import find_spanning
+from gpuprov.fleet.find_hosted import find_spanning
 from gpuprov.fleet.hosts_down import down_over_hosts
 from gpuprov.fleet.hosts_up import look_and_plan_over_hosts, up_over_hosts
 from gpuprov.host.folders import FolderLook
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from gpuprov.fleet.brought_up import BroughtUp
+    from gpuprov.fleet.done import BroughtUp
     from gpuprov.fleet.hosted_cluster import SpanningCluster
     from tests.conftest import Recording
 

@@ -9,8 +9,9 @@ import pytest
 from gpuprov.core.errors import UsageError
 from gpuprov.fleet.agree import HostsUpOrder
 from gpuprov.fleet.desk import desk_of
+from gpuprov.fleet.find_hosted import find_spanning
 from gpuprov.fleet.found_nodes import locate_nodes
-from gpuprov.fleet.hosted_cluster import find_spanning, head_of, host_of_head
+from gpuprov.fleet.hosted_cluster import head_of, host_of_head
 from gpuprov.fleet.hosts_down import down_over_hosts
 from gpuprov.fleet.hosts_up import up_over_hosts
 from gpuprov.fleet.lost_service import tell_lost_service
@@ -28,8 +29,7 @@ from tests.fakes.slurm import FakeJob
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from gpuprov.fleet.brought_up import BroughtUp
-    from gpuprov.fleet.done import Done
+    from gpuprov.fleet.done import BroughtUp, Done
     from gpuprov.fleet.hosted_cluster import SpanningCluster
     from gpuprov.shapes.orders import Act
     from tests.conftest import Recording
