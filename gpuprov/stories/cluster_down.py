@@ -8,10 +8,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpuprov.cluster.lost_nodes import lost_nodes_line
-from gpuprov.cluster.retry_after_wait import act_on_engine
+from gpuprov.cluster.retry_after_wait import act_on_cluster
 from gpuprov.core.errors import UsageError
 from gpuprov.fleet.done import Done
-from gpuprov.fleet.here import find_over_hosts, open_cluster_here
+from gpuprov.fleet.here import find_over_hosts
 from gpuprov.fleet.hosts_down import down_over_hosts
 from gpuprov.workflows.cluster_down import DownLosses, cluster_down, foresee_losses
 
@@ -60,7 +60,8 @@ def take_down(
             agree(foresee_losses(driver, name, host, policy, purge=purge, look_inside=look_inside))
         return cluster_down(driver, name, host, reporter=fleet.reporter, policy=policy, purge=purge)
 
-    return Done(outcome=act_on_engine(fleet.here, lambda: open_cluster_here(fleet, name), down))
+    outcome = act_on_cluster(fleet.here, fleet.engine, name, down, reporter=fleet.reporter)
+    return Done(outcome=outcome)
 
 
 def _over_hosts(seen: SpanningCluster, fleet: Fleet, policy: JobsPolicy, *, purge: bool, agree: Agree | None) -> Done:

@@ -1,9 +1,10 @@
-"""Bring a node of a cluster over hosts to a state, idempotently: for Ansible, by the stories that do so for a user."""
+"""Bring a node of any host to a state, idempotently: for Ansible, by the stories that do so for a user."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from gpuprov.cluster.retry_after_wait import act_on_cluster
 from gpuprov.cluster.told_gpus import board_of
 from gpuprov.core.errors import UsageError
 from gpuprov.core.names import check_node_name, name_cluster
@@ -11,6 +12,7 @@ from gpuprov.documents.module_result import BeforeAfter
 from gpuprov.fleet.find_hosted import find_spanning
 from gpuprov.fleet.fleet import ask_others
 from gpuprov.fleet.found_nodes import locate_nodes, refuse_absent
+from gpuprov.fleet.here import find_over_hosts
 from gpuprov.fleet.hosted_order import HostedOrder
 from gpuprov.fleet.node_home import get_host_for
 from gpuprov.fleet.node_there import create_over_hosts
@@ -18,12 +20,14 @@ from gpuprov.fleet.nodes_work import change_nodes_there
 from gpuprov.fleet.questions.gpus import GPUS
 from gpuprov.planes.across.leaving import SPARE_JOBS
 from gpuprov.shapes.orders import GpusOrder, NodesOrder
+from gpuprov.workflows import ensure
 from gpuprov.workflows.ensure import asks_for_gpus, gpu_differences, refuse_differences, word_differences
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from gpuprov.core.reporter import Reporter
+    from gpuprov.fleet.fleet import Fleet
     from gpuprov.fleet.hosted_cluster import SpanningCluster
     from gpuprov.host.remote.hosts import Hosts
     from gpuprov.host.remote.machine import RemoteMachine
@@ -34,6 +38,38 @@ if TYPE_CHECKING:
     from gpuprov.workflows.ensure import NodeGoal
 
 _DONE: Final = {"rm": "removed", "start": "started", "stop": "stopped"}
+
+
+def ensure_node(
+    fleet: Fleet, order: NodeOrder, goal: NodeGoal, *, check: bool = False, policy: JobsPolicy = SPARE_JOBS
+) -> BeforeAfter:
+    """Bring a node to its goal: on this machine, or in a cluster over hosts.
+
+    Args:
+        fleet: The hosts.
+        order: The requested node; fields that are None are not compared with an existing node.
+        goal: `present` (it runs), `stopped` or `absent`.
+        check: Say what would change, and change nothing.
+        policy: What becomes of jobs on the node.
+
+    Raises:
+        GpuprovError: The node is there and is not as ordered, or something refused or failed.
+    """
+    reporter = fleet.reporter
+    seen = find_over_hosts(fleet, order.cluster)
+    if seen is not None:
+        known, hosts = fleet.others, fleet.connect()
+        return ensure_node_over_hosts(order, goal, seen, known, hosts, reporter=reporter, check=check, policy=policy)
+    return act_on_cluster(
+        fleet.here,
+        fleet.engine,
+        order.cluster,
+        lambda driver, host: ensure.ensure_node(
+            driver, order, goal, host, reporter=reporter, check=check, policy=policy
+        ),
+        reporter=reporter,
+        creates=goal != "absent",
+    )
 
 
 def ensure_node_over_hosts(  # noqa: PLR0913 - what a module is given, and whom it tells

@@ -5,6 +5,7 @@ The program in the fake node is the real one.
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 from typing import TYPE_CHECKING, Any
@@ -196,7 +197,8 @@ def test_workers_take_jobs_too_and_show_their_queue(bare: Lab, monkeypatch: pyte
 
     def read(command: Command) -> ExecResult:
         if command.argv[:1] == ("sh",) and command.argv[4] in command.node.files:
-            return ExecResult(exit_code=0, stdout=command.node.files[command.argv[4]].content.decode(), stderr="")
+            content = base64.b64encode(command.node.files[command.argv[4]].content)
+            return ExecResult(exit_code=0, stdout=content.decode(), stderr="")
         return answer(command)
 
     bare.hosts.worlds["hoff"].engine.answer = read

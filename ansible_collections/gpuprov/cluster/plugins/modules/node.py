@@ -131,9 +131,8 @@ from ansible_collections.gpuprov.cluster.plugins.module_utils.serve import (
     GPU_MODE,
     ROLE,
     Module,
-    ModuleReporter,
-    ask_by_ssh,
     asked_gpus,
+    fleet_of,
     present,
     serve,
 )
@@ -159,25 +158,17 @@ ARGUMENTS: dict[str, Any] = {
 
 def act(module: Module) -> dict[str, Any]:
     """Bring the node to its state."""
-    from gpuprov.cluster.find_engine import engine_of_cluster
-    from gpuprov.cluster.retry_after_wait import act_on_engine
     from gpuprov.core.names import check_cluster_name
-    from gpuprov.fleet.fleet import Fleet
-    from gpuprov.fleet.here import find_over_hosts
-    from gpuprov.host.local import LocalHost
     from gpuprov.planes.across.leaving import JobsPolicy
     from gpuprov.shapes.base import write
     from gpuprov.shapes.node_order import NodeOrder
     from gpuprov.spec.mounts import parse_mount
-    from gpuprov.stories.ensure_node import ensure_node_over_hosts
-    from gpuprov.workflows.ensure import ensure_node
+    from gpuprov.stories.ensure_node import ensure_node
 
     wanted = module.params
-    cluster = check_cluster_name(wanted["cluster"])
-    host = LocalHost()
     order = NodeOrder(
         name=wanted["name"],
-        cluster=cluster,
+        cluster=check_cluster_name(wanted["cluster"]),
         address=wanted["addr"],
         role=wanted["role"],
         gpus=asked_gpus(wanted, "gpus"),
@@ -187,25 +178,8 @@ def act(module: Module) -> dict[str, Any]:
         privileged=wanted["privileged"],
         gpu_mode=wanted["gpu_mode"] or "auto",
     )
-    listener = ModuleReporter(module)
-    creates = wanted["state"] != "absent"
-    goal, engine = wanted["state"], wanted["engine"]
-    told = {"reporter": listener, "check": module.check_mode, "policy": JobsPolicy(force=wanted["force"])}
-    known, hosts = ask_by_ssh(listener)
-    fleet = Fleet(here=host, others={} if engine else known, connect=lambda: hosts, reporter=listener)
-    seen = find_over_hosts(fleet, cluster)
-    if seen:
-        ensured = ensure_node_over_hosts(order, goal, seen, known, hosts, **told)
-    else:
-        ensured = act_on_engine(
-            host,
-            lambda: (
-                host.open(engine)
-                if engine
-                else engine_of_cluster(cluster, host.engines, creates=creates, reporter=listener)
-            ),
-            lambda driver, host: ensure_node(driver, order, goal, host, **told),
-        )
+    fleet, policy = fleet_of(module, wanted["engine"]), JobsPolicy(force=wanted["force"])
+    ensured = ensure_node(fleet, order, wanted["state"], check=module.check_mode, policy=policy)
     results = present(ensured, diff=module._diff)  # noqa: SLF001 - Ansible's own way to ask
     return {**results, "node": write(ensured.after[0]) if ensured.after else None}
 
