@@ -453,6 +453,7 @@ REASONS = {
     "fleet/questions/inventory.py": "a cluster on two engines: tests/unit/stories/test_inventory_over_hosts.py",
     "fleet/verify_hosts.py": "a cluster over hosts: tests/unit/cli/test_verify_hosts.py",
     "fleet/find_hosted.py": "a cluster over hosts: tests/unit/stories/test_hosts_up.py",
+    "fleet/hosted_cluster.py": "a cluster over hosts: tests/unit/stories/test_hosts_up.py",
     "cluster/whole.py": "of clusters over hosts: tests/unit/cluster/test_whole.py",
     "host/overlay_plan.py": "of clusters over hosts: tests/unit/host/test_overlay_plan.py",
     "workflows/smoke.py: gpuprov smoke {kernel}": "the verb of what cluster/state.py says",
