@@ -86,6 +86,7 @@ class Agreed:
         leaving: Hosts that the spec does not name any more.
         nodes: By host, those of the spec's nodes that it is to have.
         lines: By host, what it would change.
+        kept: By host, its nodes that stay though the spec does not have them.
         older: By host, its nodes with an older image, and what it lacks.
         unlimited: By host, its nodes that stay without limits of processes and memory.
         secret: What the nodes share now; empty where there is none.
@@ -99,6 +100,7 @@ class Agreed:
     nodes: Mapping[str, tuple[str, ...]]
     lines: Mapping[str, tuple[str, ...]]
     secret: bytes = field(repr=False)
+    kept: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     older: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     unlimited: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
@@ -159,10 +161,10 @@ def agree_with_hosts(order: HostsUpOrder, hosts: Hosts, reporter: Reporter) -> A
         secrets = sorted(planned, key=lambda host: host != first)
         secret = next((planned[host].secret for host in secrets if planned[host].secret), b"")
         lines = {**leaving.lines, **{host: one.lines for host, one in planned.items()}}
-        older, unlimited = (
-            {host: getattr(one, key) for host, one in planned.items()} for key in ("older", "unlimited")
+        kept, older, unlimited = (
+            {host: getattr(one, key) for host, one in planned.items()} for key in ("kept", "older", "unlimited")
         )
-        agreed = replace(begun, whole=whole, lines=lines, secret=secret, older=older, unlimited=unlimited)
+        agreed = replace(begun, whole=whole, lines=lines, secret=secret, kept=kept, older=older, unlimited=unlimited)
         if spec.share and agreed.changes and not proven:
             prove_share(spec, seen, hosts)
         return agreed

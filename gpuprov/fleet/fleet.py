@@ -85,6 +85,11 @@ class Fleet:
 
         return replace(self, others={}) if is_here_alone(self.here, name) else self
 
+    @property
+    def works_here(self) -> bool:
+        """Whether nodes may be on this machine: it has an engine, or knows no other machine that has one."""
+        return not self.others or any(door.installed() for door in self.here.engines)
+
     def find_here(self, names: Sequence[str]) -> set[str]:
         """Those of the nodes that this machine has; all, as far as it matters, where this machine alone is meant."""
         if not self.others:
@@ -98,7 +103,7 @@ class Fleet:
     def ask(self, question: Question[Asked, Answer], order: Asked) -> FleetAnswers[Answer]:
         """Ask all side by side. A machine without an engine that knows hosts does not answer what needs one."""
         ways: list[Callable[[], FleetAnswers[Answer]]] = []
-        if not (self.others and question.needs_engine) or any(door.installed() for door in self.here.engines):
+        if self.works_here or not question.needs_engine:
             ways.append(partial(self._ask_here, question, order))
         if self.others:
             ways.append(lambda: ask_others(question, order, self.others, self.connect()))

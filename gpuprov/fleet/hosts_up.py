@@ -116,13 +116,19 @@ def look_and_plan_over_hosts(order: HostsUpOrder, hosts: Hosts, *, reporter: Rep
             host: planned.lines for host, planned in look_and_plan_parts(order, agreed.spec, agreed, hosts).items()
         }
         lines = {**agreed.leaving.lines, **again}
-    told, older, unlimited = (
+    told, kept, older, unlimited = (
         tuple(f"{host}: {line}" for host, found in of_hosts.items() for line in found)
-        for of_hosts in (lines, agreed.older, agreed.unlimited)
+        for of_hosts in (lines, agreed.kept, agreed.older, agreed.unlimited)
     )
     before = replace(agreed.seen, whole=agreed.before).rows
     return PlannedUp(
-        lines=told, older=older, unlimited=unlimited, failed=agreed.seen.failed, spec=agreed.spec, before=before
+        lines=told,
+        kept=kept,
+        older=older,
+        unlimited=unlimited,
+        failed=agreed.seen.failed,
+        spec=agreed.spec,
+        before=before,
     )
 
 

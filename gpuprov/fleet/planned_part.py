@@ -23,6 +23,7 @@ class PlannedPart:
         lines: One for each change.
         mine: Its nodes as they would be.
         secret: What they share now; empty where there is none.
+        kept: One line for each node that stays though the spec does not have it.
         older: One line for nodes with an older image that lacks the same.
         unlimited: A line for nodes that stay without limits of processes and memory.
     """
@@ -30,6 +31,7 @@ class PlannedPart:
     lines: tuple[str, ...]
     mine: tuple[Member, ...]
     secret: bytes = field(repr=False)
+    kept: tuple[str, ...] = ()
     older: tuple[str, ...] = ()
     unlimited: tuple[str, ...] = ()
 
@@ -48,7 +50,14 @@ def read_planned_part(told: Told, host: str, homes: Mapping[str, str]) -> Planne
     read = read_answer(PlannedHost, told, host)
     mine = read.whole.on(host)
     strictly(lambda: _refuse_others(mine, host, homes), host)
-    return PlannedPart(lines=read.plan, mine=mine, secret=read.secret, older=read.older, unlimited=read.unlimited)
+    return PlannedPart(
+        lines=read.plan,
+        mine=mine,
+        secret=read.secret,
+        kept=read.kept,
+        older=read.older,
+        unlimited=read.unlimited,
+    )
 
 
 def _refuse_others(mine: Iterable[Member], host: str, homes: Mapping[str, str]) -> None:

@@ -234,6 +234,7 @@ class PlannedHost(Shape, frozen=True, kw_only=True):
 
     Attributes:
         plan: A line for each change.
+        kept: A line for each node that stays though the spec does not have it.
         older: A line for nodes with an older image that lacks the same.
         unlimited: A line for nodes that stay without limits of processes and memory.
         whole: The host's nodes as they would be.
@@ -241,6 +242,7 @@ class PlannedHost(Shape, frozen=True, kw_only=True):
     """
 
     plan: tuple[Words, ...]
+    kept: tuple[Words, ...] = ()
     older: tuple[Words, ...]
     unlimited: tuple[Words, ...]
     whole: WholeCluster

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from gpuprov.cluster.lost_nodes import lost_nodes_line
 from gpuprov.cluster.retry_after_wait import act_on_cluster
 from gpuprov.core.errors import UsageError
+from gpuprov.core.outcome import Outcome
 from gpuprov.fleet.done import Done
 from gpuprov.fleet.here import find_over_hosts
 from gpuprov.fleet.hosts_down import down_over_hosts
@@ -18,7 +19,6 @@ from gpuprov.workflows.cluster_down import DownLosses, cluster_down, foresee_los
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from gpuprov.core.outcome import Outcome
     from gpuprov.drivers.base import Driver
     from gpuprov.fleet.fleet import Fleet
     from gpuprov.fleet.hosted_cluster import SpanningCluster
@@ -54,6 +54,8 @@ def take_down(
     seen = find_over_hosts(fleet, name)
     if seen is not None:
         return _over_hosts(seen, fleet, policy, purge=purge, agree=agree)
+    if not fleet.works_here:  # hosts have said that they have no such cluster
+        return Done(outcome=Outcome())
 
     def down(driver: Driver, host: Host) -> Outcome:
         if agree is not None:

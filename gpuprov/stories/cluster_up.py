@@ -128,7 +128,7 @@ def _up_here(
     result = (replace_older if renews else cluster_up)(driver, wanted, host, reporter=fleet.reporter)
     return BroughtUp(
         outcome=Outcome(changed=result.changed),
-        spec=spec,
+        spec=result.spec,
         rows=result.rows(driver, spec.name),
         report=result.report,
         before=before,

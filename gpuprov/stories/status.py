@@ -20,7 +20,10 @@ def look_at_cluster(fleet: Fleet, name: str) -> SpanningCluster:
     Raises:
         GpuprovError: Nobody answers who may have it.
     """
-    return find_over_hosts(fleet, name, disks=True) or _look_here(fleet, name)
+    seen = find_over_hosts(fleet, name, disks=True)
+    if seen is None and not fleet.works_here:  # hosts have said that they have no such cluster
+        return SpanningCluster(name=name, spec=None, whole=WholeCluster(), machines={}, parts={})
+    return seen or _look_here(fleet, name)
 
 
 def _look_here(fleet: Fleet, name: str) -> SpanningCluster:

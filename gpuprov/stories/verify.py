@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from gpuprov.core.errors import UsageError
 from gpuprov.core.reporter import Silent
 from gpuprov.core.rounds import watch_rounds
 from gpuprov.fleet.done import VerifiedHosts
@@ -40,6 +41,12 @@ def verify_nodes(fleet: Fleet, cluster: str, nodes: Sequence[str] | None, work: 
 
         with fleet.reporter.phase("verify"):
             return verify_over_hosts(seen, fleet.connect(), nodes=nodes or (), work=work)
+    if not fleet.works_here:
+        raise UsageError(
+            f"the cluster {cluster} has no nodes",
+            evidence=f"neither here nor on {', '.join(fleet.others)}",
+            fix="gpuprov list",
+        )
     driver, state = observe_here(fleet, cluster)
     report = _verify_here(fleet, driver, cluster, nodes, work, state)
     verified = {node.node for node in report.nodes}  # an older image is no fault: it changes no verdict

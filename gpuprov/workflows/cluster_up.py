@@ -116,11 +116,13 @@ class UpResult(Outcome):
     """What `cluster up` did.
 
     Attributes:
+        spec: What was asked for, with all that was left open filled in.
         report: What `verify` says; None where it was not asked for, or nothing but the record was changed.
         words: The word of its plane for each node, as it was at the end.
         as_it_was: Where nothing was changed, the cluster as it was found, and is.
     """
 
+    spec: ClusterSpec
     report: Report | None = None
     words: Mapping[str, str] = field(default_factory=dict)
     as_it_was: ClusterState | None = None
@@ -182,7 +184,8 @@ def cluster_up(driver: Driver, order: UpOrder, host: Host, *, reporter: Reporter
         report = verify_cluster(driver, name, host=host, nodes=None, reporter=reporter)
     recorded = order.part.spec if order.part else order.spec
     untouched = not changed and seen.recorded == recorded  # a killed run may have left only the recording to do
-    return UpResult(changed=changed, report=report, words=words, as_it_was=seen if untouched else None)
+    as_it_was = seen if untouched else None
+    return UpResult(changed=changed, spec=plan.spec, report=report, words=words, as_it_was=as_it_was)
 
 
 def preview_changes(

@@ -107,7 +107,7 @@ def replace_older(driver: Driver, order: UpOrder, host: Host, *, reporter: Repor
     report = None
     if order.verify and changed:
         report = verify_cluster(driver, spec.name, host=host, nodes=None, reporter=reporter)
-    return UpResult(changed=tuple(changed), report=report, words=words)
+    return UpResult(changed=tuple(changed), spec=done.spec, report=report, words=words)
 
 
 def _ensure_images(
@@ -127,7 +127,7 @@ def _replace(
     state = observe_cluster(driver, order.spec.name)
     node = state.node(name)
     if node is None or name not in find_older(driver, state):
-        return UpResult(changed=())
+        return UpResult(changed=(), spec=order.spec)
     reporter.note(f"replacing {name}")
     keeps = _keeps(driver, state, name, images, order, reporter)
     policy = order.policy

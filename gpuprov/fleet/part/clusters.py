@@ -102,6 +102,7 @@ def serve_plan(order: MemberPlanOrder, host: Host, reporter: Reporter) -> Plan |
     mine = WholeCluster().with_host(host.name, preview.members, cpus=facts.cpus, memory_bytes=facts.memory_bytes)
     return PlannedHost(
         plan=preview.changes,
+        kept=preview.beside,
         older=preview.older,
         unlimited=preview.unlimited,
         whole=mine,

@@ -125,13 +125,6 @@ REFUSAL_TOLD: Final = Differs(
     alone=("schema = gpuprov.error/v1",),
     hosts=("schema = gpuprov.outcome/v1", "changed = []", "unchanged = True"),
 )
-KEPT_NODE: Final = Differs(
-    why="over hosts, a plan does not tell of the nodes that stay beside its own",
-    alone=("keep node c007 (from create-node); --prune removes it",),
-)
-KEPT_NODE_TOLD: Final = Differs(
-    why=KEPT_NODE.why, alone=("kept[] = keep node c007 (from create-node); --prune removes it",), hosts=("kept = []",)
-)
 ABSENT_VERIFIED: Final = Differs(
     why="two texts for one refusal",
     alone=(
@@ -141,19 +134,11 @@ ABSENT_VERIFIED: Final = Differs(
     ),
     hosts=("error: no of cluster lab has a node c009", "fix: gpuprov cluster status lab", "c000, c001, c002"),
 )
-NO_SUCH_CLUSTER: Final = Differs(
-    why="where no host has the cluster, this machine is looked at, and it has no engine",
-    alone=("cluster other has no nodes; create them: gpuprov cluster up --name other -n 4",),
-    hosts=NO_ENGINE_LINES,
-    codes=(0, 3),
-)
 NOTHING_TO_VERIFY: Final = Differs(
-    why=NO_SUCH_CLUSTER.why,
-    alone=("error: the cluster other has no nodes", "other clusters: lab", "fix: gpuprov list"),
-    hosts=NO_ENGINE_LINES,
-    codes=(2, 3),
+    why="over hosts, the evidence is where was looked, not which clusters there are",
+    alone=("other clusters: lab",),
+    hosts=("neither nor on hoff, hinton,",),
 )
-DOWN_ALREADY: Final = Differs(why=NO_SUCH_CLUSTER.why, alone=("unchanged",), hosts=NO_ENGINE_LINES, codes=(0, 3))
 SERVICE: Final = Differs(
     why="two texts for one refusal",
     alone=("error: c000 is the Slurm controller of cluster lab", "its other nodes: c001, c002"),
@@ -187,8 +172,8 @@ LOST_SNAPSHOTS: Final = Differs(
     why="over hosts, what is foreseen are nodes alone, not snapshots", alone=("1 snapshot: before of c001",)
 )
 SECOND_CLUSTER: Final = Differs(
-    why="alone, steps to take next are left out where the prefix of names was chosen; over hosts, it is not said that "
-    "values were chosen because those of the spec are in use; hosts need a network between them",
+    why="over hosts, it is not said that values were chosen because those of the spec are in use; hosts need a network "
+    "between them",
     alone=(
         (
             "cluster two has gpbr2 instead of gpbr0, 10.0.7.0/24 instead of 10.0.3.0/24, gpbr3 instead of gpbr1, "
@@ -197,8 +182,6 @@ SECOND_CLUSTER: Final = Differs(
     ),
     hosts=(
         "set overlay gpvx313f75",
-        "gpuprov exec two-000 -- srun -N3 hostname",
-        "gpuprov exec two-000 -- srun --gres=gpu:1 python3 -m smoke_kernels matmul",
         *(line.replace("lab", "two") for line in (*NO_FOLDER.hosts, *OPEN_NETWORK.hosts)),
     ),
 )
@@ -332,7 +315,7 @@ def test_questions_have_one_answer(lab: Both) -> None:
 
 
 def test_questions_about_a_cluster_that_is_nowhere(both: Both) -> None:
-    both.type("cluster status other", NO_SUCH_CLUSTER)
+    both.type("cluster status other", says="cluster other has no nodes; create them: gpuprov cluster up --name other")
     both.type("list", says="no nodes; create some: gpuprov cluster up -n 4")
     both.type("gpus", says="free -")
     both.type("inventory --graph", says="|--@ungrouped:")
@@ -393,8 +376,8 @@ def test_a_node_is_created_once(lab: Both) -> None:
         "create-node c007 --gpus 1", GOES_TO, says="created node c007 10.0.3.9 role slurm, 1 GPU shared (simulated)"
     )
     lab.type("create-node c007 --gpus 1", GOES_TO, says="unchanged")
-    lab.type("cluster plan", KEPT_NODE, says="nothing to do: the cluster matches its spec")
-    lab.type("--json cluster plan", KEPT_NODE_TOLD, says="plan = []")
+    lab.type("cluster plan", says="nothing to do: the cluster matches its spec")
+    lab.type("--json cluster plan", says="plan = []")
     lab.type("cluster status", says="c007 running 10.0.3.9 10.0.5.8 nvidia# SIMULATED shared slurm idle ok")
 
 
@@ -460,7 +443,7 @@ def test_down_asks_and_removes_everything_once(lab: Both) -> None:
     lab.type("cluster down", LOST_SNAPSHOTS, code=2, says="fix: gpuprov cluster down lab --yes")
     lab.type("--json cluster status", says="nodes[c002].status = running")
     lab.type("cluster down --yes", OVERLAY_REMOVED, says="removed node c002")
-    lab.type("cluster down --yes", DOWN_ALREADY)
+    lab.type("cluster down --yes", says="unchanged")
     lab.type("list", says="no nodes")
 
 
@@ -511,9 +494,6 @@ def test_the_second_run_over_hosts(verb: str, three: TypedCluster) -> None:
     then = three.dump()
     second = three.run(("--json", *twice.argv))
     assert three.dump() == then
-    if verb == "cluster down":
-        assert (first.code, second.code) == (0, 3), DOWN_ALREADY.why
-        return
     assert (first.code, second.code) == (0, 0), sorted(first.lines | second.lines)
     if twice.kind == "reads":
         assert then == at_first
