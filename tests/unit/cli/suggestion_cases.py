@@ -346,6 +346,7 @@ REASONS = {
     "cluster/built_images.py: gpuprov cluster up --renew": "a refreshed image: tests/unit/cluster/test_build_image.py",
     "cluster/image_updates.py": "a note of image list: tests/unit/cluster/test_image_updates.py",
     "stories/cluster_down.py": "a cluster that spans hosts: tests/unit/cli/test_spanning.py",
+    "stories/verify.py": "a cluster that is nowhere: tests/unit/stories/test_one_and_three_hosts.py",
     "stories/cluster_up.py": "a cluster that spans hosts: tests/unit/cli/test_spanning.py",
     "cluster/order_label.py": "labels of a later version: tests/unit/cluster/test_recorded_orders.py",
     "cluster/replacements.py": "labels of a later version: tests/unit/workflows/test_older_images.py",
