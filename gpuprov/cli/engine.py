@@ -11,10 +11,9 @@ from gpuprov.cli.show_result import show_result
 from gpuprov.shapes.choices import DEFAULT_CLUSTER, DEFAULT_ENGINE, ENGINES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from gpuprov.cli.session import Session
-    from gpuprov.cluster.state import ClusterState
     from gpuprov.core.errors import GpuprovError
     from gpuprov.core.outcome import Outcome
     from gpuprov.drivers.base import Driver
@@ -63,35 +62,6 @@ def engine_for_new(host: Host) -> Engine:
     return default_engine(host.engines)
 
 
-def open_engine_of_nodes(session: Session, engine: str | None, *names: str) -> Driver:
-    """Connect to the engine that was asked for, else to the one that has the nodes."""
-    from gpuprov.cluster.find_engine import engine_of_nodes
-
-    if engine:
-        return open_engine(session.host, engine)
-    return engine_of_nodes(names, session.host.engines, reporter=session.reporter)
-
-
-def open_engine_of_cluster(session: Session, engine: str | None, cluster: str) -> Driver:
-    """Connect to the engine that was asked for, else to the one that has the cluster."""
-    from gpuprov.cluster.find_engine import engine_of_cluster
-
-    if engine:
-        return open_engine(session.host, engine)
-    return engine_of_cluster(cluster, session.host.engines, reporter=session.reporter)
-
-
-def observe_named_cluster(session: Session, engine: str | None, cluster: str) -> tuple[Driver, ClusterState]:
-    """Connect to the engine that was asked for, else to the one that has the cluster, and read the cluster's state."""
-    from gpuprov.cluster.find_engine import observe_wherever
-    from gpuprov.cluster.state import observe_cluster
-
-    if engine:
-        driver = open_engine(session.host, engine)
-        return driver, observe_cluster(driver, cluster)
-    return observe_wherever(cluster, session.host.engines, reporter=session.reporter)
-
-
 def open_engine_of_image(session: Session, engine: str | None, image: str) -> Driver:
     """Connect to the engine that was asked for, else to the one that has the node image."""
     from gpuprov.cluster.find_engine import engine_of_image
@@ -99,15 +69,6 @@ def open_engine_of_image(session: Session, engine: str | None, image: str) -> Dr
     if engine:
         return open_engine(session.host, engine)
     return engine_of_image(image, session.host.engines, reporter=session.reporter)
-
-
-def change_nodes(
-    session: Session, engine: str | None, names: Sequence[str], change: Callable[[Driver, Host], Outcome]
-) -> None:
-    """Change nodes on the engine that has them, also after another run was waited for, and show what was changed."""
-    from gpuprov.cluster.retry_after_wait import act_on_nodes
-
-    show_outcome(session, act_on_nodes(session.host, engine or "", names, change, reporter=session.reporter))
 
 
 def ask_engines(session: Session, engine: str | None, question: Callable[[Driver], Answer]) -> list[Answer]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from gpuprov.cli.engine import cluster_option, engine_option, gpu_mode_option, open_engine_of_cluster
+from gpuprov.cli.engine import cluster_option, engine_option, gpu_mode_option
 from gpuprov.cli.parameters import complete_nodes
 from gpuprov.cli.tables import render_table
 from gpuprov.core.errors import UsageError
@@ -35,7 +35,9 @@ def command(session: Session, /, **given: Any) -> int:  # noqa: ANN401 - what cl
 
     With --local, run it on this machine with gpuprov's Python, in which numba-cuda must be installed.
     """
+    from gpuprov.cli.open_fleet import open_fleet
     from gpuprov.cluster.host_gpus import get_gpus
+    from gpuprov.fleet.here import open_cluster_here
     from gpuprov.shapes.smoke_run import SmokeRun
     from gpuprov.verify.smoke_result import SmokeOrder
     from gpuprov.workflows.smoke import smoke_local, smoke_nodes
@@ -48,7 +50,7 @@ def command(session: Session, /, **given: Any) -> int:  # noqa: ANN401 - what cl
         results = (smoke_local(order, get_gpus(session.host, given["gpu_mode"] or "auto", reporter=session.reporter)),)
     else:
         nodes = expand_names(",".join(given["nodes"])) if given["nodes"] else None
-        driver = open_engine_of_cluster(session, given["engine"], given["cluster"])
+        driver = open_cluster_here(open_fleet(session, given["engine"]), given["cluster"])
         results = smoke_nodes(driver, given["cluster"], order, nodes=nodes, reporter=session.reporter)
     document = SmokeRun(host=session.host.name, kernel=kernel, results=results)
     session.show(document, render_results(results, colour=session.colour))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import platform
-import sys
 from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -20,7 +19,7 @@ from gpuprov.host.remote.answers import read_answer
 from gpuprov.host.remote.ask import MemberRequest, ask_member
 from gpuprov.host.remote.bare_host import install_there, look_at_bare_host, remove_there
 from gpuprov.host.remote.connection import SshConnection
-from gpuprov.host.remote.install_paths import PLACE, PROGRAM
+from gpuprov.host.remote.install_paths import PLACE
 from gpuprov.host.remote.inventory import forget_machine, read_machines, remember_machine
 from gpuprov.host.remote.members import MemberProcesses
 from gpuprov.host.remote.several import ask_hosts, told_by
@@ -231,12 +230,3 @@ def _refuse_nodes(connection: SshConnection, reporter: Reporter) -> None:
             ),
             fix=f"{forget}; if they are yours and no longer needed, on {name}: gpuprov cluster down {clusters[0]}",
         )
-
-
-def run_in_node_there(machine: RemoteMachine, places: Places, node: str, argv: Sequence[str]) -> int:
-    """Run a command in a node of a host, with this process's own streams; returns its exit status.
-
-    It is a command of its own over the connection, so that a terminal and binary streams pass as ssh passes them.
-    """
-    terminal = sys.stdin.isatty() and sys.stdout.isatty()
-    return SshConnection(machine=machine, places=places).attach([PROGRAM, "exec", node, "--", *argv], terminal=terminal)

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from gpuprov.cli import smoke as verb
 from gpuprov.cli.main import main
 from gpuprov.cli.smoke import render_results
 from gpuprov.shapes.smoke_run import SmokeResult
@@ -44,7 +43,7 @@ def give(monkeypatch: pytest.MonkeyPatch, *results: SmokeResult) -> list[tuple[s
         return results
 
     monkeypatch.setattr(smoke, "smoke_nodes", smoke_nodes)
-    monkeypatch.setattr(verb, "open_engine_of_cluster", lambda *_: None)
+    monkeypatch.setattr("gpuprov.fleet.here.open_cluster_here", lambda *_: None)
     return asked
 
 

@@ -19,6 +19,7 @@ from gpuprov.host.remote.answers import read_answer
 from gpuprov.host.remote.ask import MemberRequest, ask_member
 from gpuprov.host.remote.connection import SshConnection
 from gpuprov.host.remote.hosts import HostsBySsh
+from gpuprov.host.remote.install_paths import PROGRAM
 from gpuprov.host.remote.lines import Lines, render_line
 from gpuprov.host.remote.machine import RemoteMachine
 from gpuprov.host.remote.members import MemberProcesses
@@ -41,7 +42,7 @@ from gpuprov.shapes.orders import (
 from gpuprov.shapes.outcome import Changes, ClusterUp, Plan
 from gpuprov.shapes.verify import Report
 from gpuprov.spec.serialize import dump_spec
-from gpuprov.stories.hosts import ask_host, look_at_hosts, run_in_node_there
+from gpuprov.stories.hosts import ask_host, look_at_hosts
 from tests.fakes.member_orders import odd_order
 from tests.fakes.ssh import scripted_member
 
@@ -150,7 +151,8 @@ def test_a_command_in_a_node_there_has_these_streams_and_gives_its_status(
     ssh: FakeSsh, places: Places, capfd: pytest.CaptureFixture[str]
 ) -> None:
     ssh.reach("hoff.example", member='echo "$@"; echo err >&2; exit 3')
-    assert run_in_node_there(machine("hoff"), places, "c000", ["echo", "a b", "$HOME"]) == 3
+    way = SshConnection(machine=machine("hoff"), places=places)
+    assert way.attach([PROGRAM, "exec", "c000", "--", "echo", "a b", "$HOME"], terminal=False) == 3
     said = capfd.readouterr()
     assert said.out == "exec c000 -- echo a b $HOME\n"
     assert said.err == "err\n"
