@@ -30,6 +30,7 @@ from gpuprov.shapes.cluster_spec import PlacementSpec
 from gpuprov.shapes.members import NOTHING
 from gpuprov.shapes.orders import MemberPlanOrder, MemberUpOrder, PartOrder
 from gpuprov.spec.addressing import node_name
+from gpuprov.spec.draft import SHARE
 from gpuprov.spec.serialize import dump_spec
 from gpuprov.spec.shared_folder import folder_of
 
@@ -135,7 +136,7 @@ def agree_with_hosts(order: HostsUpOrder, hosts: Hosts, reporter: Reporter) -> A
         check_spec(spec)
         before, leaving = seen.whole, find_leaving(spec, seen, order.known, hosts, reporter=reporter)
         seen = replace(seen, whole=leaving.without(before))
-        proven = prove_new_share(spec, seen, hosts, reporter)
+        proven = prove_new_share(spec, seen, hosts, reporter, said=SHARE not in order.draft.left)
         names = [node_name(spec.nodes.prefix, number) for number in range(spec.nodes.count)]
         offers = [part.offer for host in spec.hosts if (part := seen.parts.get(host.name)) and part.offer]
         refuse_doubles(seen)

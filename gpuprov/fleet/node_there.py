@@ -94,7 +94,8 @@ def clone_over_hosts(
 def _create_beside(order: HostedOrder, seen: SpanningCluster, hosts: Hosts, secret: bytes, reporter: Reporter) -> Done:
     """A node of a cluster over hosts."""
     host = choose_host(order, seen)
-    reporter.note(f"{order.node.name} goes to {host}")
+    if order.host is None:
+        reporter.note(f"{order.node.name} goes to {host}")
     try:
         told = _create(order, seen.machines[host], hosts, secret)
     except UsageError as refusal:

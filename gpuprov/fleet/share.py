@@ -40,11 +40,14 @@ if TYPE_CHECKING:
     from gpuprov.shapes.orders import ShareAct
 
 
-def prove_new_share(spec: ClusterSpec, seen: SpanningCluster, hosts: Hosts, reporter: Reporter) -> bool:
-    """Prove a folder that not all hosts have recorded; returns whether that was done."""
+def prove_new_share(spec: ClusterSpec, seen: SpanningCluster, hosts: Hosts, reporter: Reporter, *, said: bool) -> bool:
+    """Prove a folder that not all hosts have recorded; returns whether that was done.
+
+    Where none is shared, that is told unless somebody has `said` so.
+    """
     folder = folder_of(spec)
     if not folder:
-        if plane_of(spec.nodes.role).shares and seen.spec is None:
+        if plane_of(spec.nodes.role).shares and seen.spec is None and not said:
             reporter.note(
                 f"the nodes of cluster {spec.name} share no folder, so `gpuprov submit` and `grid` cannot be used; to "
                 f"have one, {SHARING_HOSTS} and name it: gpuprov cluster up --share FOLDER"

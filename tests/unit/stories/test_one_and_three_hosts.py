@@ -66,16 +66,6 @@ OPEN_NETWORK: Final = Differs(
         ),
     ),
 )
-NO_FOLDER: Final = Differs(
-    why="over hosts it is also said where the spec says `share: false`",
-    hosts=(
-        (
-            "the nodes of cluster lab share no folder, so `gpuprov submit` and `grid` cannot be used; to have one, "
-            "mount one folder of a network file system (NFS, CephFS, ...) at that path on every and name it: gpuprov "
-            "cluster up --share FOLDER"
-        ),
-    ),
-)
 FEWER_GPUS: Final = Differs(why="three hosts have 12 GPUs", alone=("6 nodes share 4 GPUs",))
 FEWER_GPUS_TOLD: Final = Differs(why="three hosts have 12 GPUs", alone=("shared = 6 nodes share 4 GPUs",))
 WHICH_GPUS: Final = Differs(
@@ -113,7 +103,6 @@ NAMED_NODE: Final = Differs(
     alone=("created node web 10.0.3.253 role plain, no GPU",),
     hosts=("created node web 10.0.3.251 role plain, no GPU", "web goes to"),
 )
-CLONE_GOES_TO: Final = Differs(why="a host is told, though it is always that of the source", hosts=("c008 goes to",))
 ABSENT_NODE: Final = Differs(
     why="over hosts, the evidence is where was looked, not which nodes there are",
     alone=("nodes: c000", "nodes: c001", "nodes: c002"),
@@ -182,7 +171,7 @@ SECOND_CLUSTER: Final = Differs(
     ),
     hosts=(
         "set overlay gpvx313f75",
-        *(line.replace("lab", "two") for line in (*NO_FOLDER.hosts, *OPEN_NETWORK.hosts)),
+        *(line.replace("lab", "two") for line in OPEN_NETWORK.hosts),
     ),
 )
 PRUNING_ASKED: Final = Differs(
@@ -283,8 +272,8 @@ def lab(both: Both) -> Both:
 
 def test_a_plan_tells_what_up_makes_and_then_nothing(both: Both) -> None:
     node = "create node c002 10.0.3.4 role slurm, 1 GPU shared (simulated)"
-    both.type("cluster plan -f SPEC", OVERLAY_PLANNED, NO_FOLDER, says=node)
-    both.type("cluster up -f SPEC --no-verify", OVERLAY, OPEN_NETWORK, NO_FOLDER, says=node)
+    both.type("cluster plan -f SPEC", OVERLAY_PLANNED, says=node)
+    both.type("cluster up -f SPEC --no-verify", OVERLAY, OPEN_NETWORK, says=node)
     both.type("cluster plan -f SPEC", says="nothing to do: the cluster matches its spec")
     both.type("--json cluster plan", says="plan = []")
 
@@ -382,10 +371,10 @@ def test_a_node_is_created_once(lab: Both) -> None:
 
 
 def test_a_node_is_cloned_once_it_is_stopped(lab: Both) -> None:
-    lab.type("clone c001 c008", CLONE_GOES_TO, code=2, says="error: c001 is running")
+    lab.type("clone c001 c008", code=2, says="error: c001 is running")
     lab.type("stop c001")
-    lab.type("clone c001 c008", CLONE_GOES_TO, says="created node c008")
-    lab.type("clone c001 c008", CLONE_GOES_TO, says="unchanged")
+    lab.type("clone c001 c008", says="created node c008")
+    lab.type("clone c001 c008", says="unchanged")
     lab.type("clone c009 c010", ABSENT_SOURCE, code=2, says="error: there is no node c009")
 
 
