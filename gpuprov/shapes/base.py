@@ -155,16 +155,23 @@ def write(shape: Shape) -> dict[str, Any]:
 
 def as_values(shape: Shape) -> dict[str, Any]:
     """The shape as plain values, bytes among them, for what carries these; `read` reads it."""
-    told: dict[str, Any] = msgspec.to_builtins(shape, builtin_types=(bytes,))
+    told: dict[str, Any] = msgspec.to_builtins(shape, builtin_types=(bytes,), enc_hook=_plain)
     return told
 
 
 def encode(shape: Shape) -> bytes:
     """The shape as JSON; half a character, as in a name that is not UTF-8, is escaped, and `read` refuses it."""
     try:
-        return msgspec.json.encode(shape)
+        return msgspec.json.encode(shape, enc_hook=_plain)
     except UnicodeEncodeError:
-        return json.dumps(msgspec.to_builtins(shape)).encode()
+        return json.dumps(msgspec.to_builtins(shape, enc_hook=_plain)).encode()
+
+
+def _plain(value: object) -> str:
+    """The text of a string of a kind of its own, such as Ansible's options are."""
+    if isinstance(value, str):
+        return str.__str__(value)
+    raise NotImplementedError(type(value).__name__)
 
 
 def raw(text: str | Shape) -> Raw:
