@@ -107,9 +107,11 @@ class Agreed:
 
     @property
     def gone(self) -> tuple[Member, ...]:
-        """The nodes that are removed, those too that are made again on another host."""
-        staying = self.whole.homes
-        return tuple(one for one in self.before.members if one.name not in staying or one.host in self.leaving.nodes)
+        """The nodes that are removed, those too that are made again on another host; not what is gone already."""
+        staying, parts = self.whole.homes, self.seen.parts
+        there = {row.name for part in parts.values() for row in part.rows}
+        members = [one for one in self.before.members if one.host not in parts or one.name in there]
+        return tuple(one for one in members if one.name not in staying or one.host in self.leaving.nodes)
 
     @property
     def shrinking(self) -> Shrinking:

@@ -14,8 +14,10 @@ from gpuprov.core.errors import EngineError, GpuprovError, HostNotReady, PartDon
 from gpuprov.fleet.agree import HostsUpOrder
 from gpuprov.fleet.find_hosted import find_spanning, get_host_of_node
 from gpuprov.fleet.found_nodes import locate_nodes
+from gpuprov.fleet.hosted_order import HostedOrder
 from gpuprov.fleet.hosts_down import down_over_hosts
 from gpuprov.fleet.hosts_up import look_and_plan_over_hosts, up_over_hosts
+from gpuprov.fleet.node_there import create_over_hosts
 from gpuprov.fleet.nodes_work import change_nodes_there
 from gpuprov.fleet.verify_hosts import verify_over_hosts
 from gpuprov.planes.across.leaving import SPARE_JOBS
@@ -30,6 +32,7 @@ from gpuprov.shapes.cluster_spec import (
     OverlaySpec,
     PlacementSpec,
 )
+from gpuprov.shapes.node_order import NodeOrder
 from gpuprov.shapes.orders import NodesOrder
 from gpuprov.spec.draft import CHOOSABLE, Draft
 from gpuprov.workflows.remove_nodes import remove_nodes
@@ -581,3 +584,15 @@ def test_nodes_of_a_host_that_failed_are_not_waited_for(lab: Controller) -> None
     result = lab.up()
     assert list(result.failed) == ["hinton"]
     assert [(row.name, row.work) for row in result.rows if row.host == "hoff"] == [("c000", "idle"), ("c001", "idle")]
+
+
+def test_of_a_node_that_is_gone_already_it_is_not_said_that_it_goes(lab: Controller) -> None:
+    lab.up(2)
+    order = HostedOrder(node=NodeOrder(name="c009", cluster="lab", gpu_mode="simulated"), host="hoff")
+    create_over_hosts(order, lab.hosts.machines, lab.hosts, reporter=lab.reporter)
+    world = lab.hosts.worlds["hoff"]
+    remove_nodes(world.driver, ["c009"], world.host, reporter=lab.reporter)
+    lab.reporter.lines.clear()
+    lab.up(2)
+    assert not any("remove 1 node" in line for line in lab.reporter.lines)
+    assert "c009" not in lab.find().whole.homes
