@@ -100,7 +100,8 @@ def summary(report: Report) -> str:
     mark = f" ({SIMULATED}: this says nothing about any real GPU)" if report.simulated else ""
     nodes = f"{len(report.nodes)} node{'s' if len(report.nodes) != 1 else ''}: {_count(report.nodes) or 'none checked'}"
     host = f"; host: {report.host.verdict}" if report.host else ""
-    hosts = f"; {len(report.hosts)} hosts: {_count(report.hosts)}" if report.hosts else ""
+    places = report.hosts or ()
+    hosts = f"; {len(places)} host{'s' if len(places) > 1 else ''}: {_count(places)}" if places else ""
     return f"{nodes}{host}{hosts}{mark}"
 
 

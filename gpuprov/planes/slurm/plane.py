@@ -306,5 +306,7 @@ class SlurmPlane(LedPlane):
     def next_steps(self, spec: ClusterSpec, nodes: Sequence[str]) -> tuple[str, ...]:
         """A job on every node, and one with a GPU; where the nodes share a folder, also what is handed in."""
         srun = partial("gpuprov exec {} -- srun {}".format, nodes[0])
-        submit = ("gpuprov submit -- python3 -m smoke_kernels matmul", "gpuprov jobs") if spec.share else ()
+        submit = (
+            ("gpuprov submit --no-project -- python3 -m smoke_kernels matmul", "gpuprov jobs") if spec.share else ()
+        )
         return (srun(f"-N{len(nodes)} hostname"), srun("--gres=gpu:1 python3 -m smoke_kernels matmul"), *submit)

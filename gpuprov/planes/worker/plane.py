@@ -323,7 +323,7 @@ class WorkerPlane(LedPlane):
 
     def next_steps(self, spec: ClusterSpec, nodes: Sequence[str]) -> tuple[str, ...]:
         """Work for the queue, and a look at it."""
-        return ("gpuprov submit -- python3 -m smoke_kernels matmul", "gpuprov jobs")
+        return ("gpuprov submit --no-project -- python3 -m smoke_kernels matmul", "gpuprov jobs")
 
     def _answering_node(self, state: ClusterState) -> NodeState | None:
         """The node that speaks for all: the broker's, or one that runs where the broker is the user's."""

@@ -8,7 +8,7 @@ from gpuprov.cli.next_steps import next_steps
 from gpuprov.shapes.cluster_spec import ClusterSpec, NodesSpec
 from gpuprov.shapes.nodes import NodeRow
 
-SUBMIT = "gpuprov submit -- python3 -m smoke_kernels matmul"
+SUBMIT = "gpuprov submit --no-project -- python3 -m smoke_kernels matmul"
 SRUN = (
     "gpuprov exec c000 -- srun -N2 hostname",
     "gpuprov exec c000 -- srun --gres=gpu:1 python3 -m smoke_kernels matmul",
@@ -46,7 +46,7 @@ def test_work_is_handed_in_where_the_nodes_share_a_folder(role: str, share: bool
 
 def test_a_cluster_that_is_not_the_default_one_is_named() -> None:
     assert steps_of("worker", name="two", share=True) == lines(
-        "gpuprov submit --cluster two -- python3 -m smoke_kernels matmul",
+        "gpuprov submit --cluster two --no-project -- python3 -m smoke_kernels matmul",
         "gpuprov jobs --cluster two",
         "gpuprov shell c000",
         "gpuprov cluster status two",
