@@ -10,6 +10,7 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from functools import cache, partial
+from threading import RLock
 from typing import Annotated, Any, ClassVar, Final, Literal, TypeVar, cast, get_args, get_origin
 
 import msgspec
@@ -18,6 +19,7 @@ from msgspec import UNSET, Raw, UnsetType
 Kind = TypeVar("Kind", bound="Shape")
 Told = Raw | Mapping[str, Any]
 Version = Literal[1]
+_LEARNING: Final = RLock()
 _HALF: Final = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
@@ -105,11 +107,23 @@ def read(kind: type[Kind], told: bytes | str | Told) -> Kind:
     """
     try:
         content = _parse(kind, told)
+        learn(kind)
         value = msgspec.convert(content, kind)
         _require_all(value, content, "$")
     except RecursionError:
         raise ValueError("is nested too deeply") from None
     return value
+
+
+@cache
+def learn(kind: type[Shape]) -> None:
+    """Have msgspec find out what a kind is made of, before it converts to it.
+
+    It does so when a kind is needed first, and the process is killed by SIGSEGV (msgspec 0.22) where a second thread
+    needs the kind before it is done.
+    """
+    with _LEARNING:
+        msgspec.json.Decoder(kind)
 
 
 def _parse(kind: type[Shape], told: bytes | str | Told) -> object:

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final, Literal, TypeAlias, Union, cast, get_a
 import msgspec
 from msgspec import Meta
 
-from gpuprov.shapes.base import Record, Shape
+from gpuprov.shapes.base import Record, Shape, learn
 from gpuprov.shapes.values import Value
 
 _SHOWN: Final = 60  # characters
@@ -61,6 +61,7 @@ def find_faults(
         file: Where.
         hide: Takes secrets out of a text before it is shown.
     """
+    learn(kind)
     finder = _Finder(file, hide)
     return finder.fields(kind, told, ""), finder.faults
 
