@@ -181,10 +181,12 @@ def encode(shape: Shape) -> bytes:
         return json.dumps(msgspec.to_builtins(shape, enc_hook=_plain)).encode()
 
 
-def _plain(value: object) -> str:
-    """The text of a string of a kind of its own, such as Ansible's options are."""
+def _plain(value: object) -> str | bytes:
+    """A text, or bytes, of a kind of its own, such as Ansible's options are."""
     if isinstance(value, str):
         return str.__str__(value)
+    if isinstance(value, bytes):
+        return bytes(value)
     raise NotImplementedError(type(value).__name__)
 
 
