@@ -50,6 +50,19 @@ class VerbGroup(click.Group):
         command.params += [option for option in common_options() if option.name not in _names(command.params)]
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The verb that was typed; of one that does not exist, which one is like it."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            from difflib import get_close_matches
+
+            near = get_close_matches(args[0], self.list_commands(ctx), n=1)
+            error.message = f"{error.message} Did you mean '{near[0]}'?" if near else error.message
+            raise
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the verbs from the table alone, without importing them; those of gpuprov itself in sections."""
         sections = {"Verbs": tuple(self.list_commands(ctx))} if self._path else GROUPS

@@ -145,6 +145,9 @@ def test_no_log_is_no_reason_to_fail(verb: AddVerb, capsys: pytest.CaptureFixtur
     ("arguments", "what"),
     [
         (["nosuch"], "No such command 'nosuch'"),
+        (["submitt"], "No such command 'submitt'. Did you mean 'submit'?"),
+        (["cluster", "dwn"], "No such command 'dwn'. Did you mean 'down'?"),
+        (["jobs", "shw"], "No such command 'shw'. Did you mean 'show'?"),
         (["doctor", "--bogus"], "No such option '--bogus'"),
         (["completion", "tcsh"], "Invalid value"),
         (["image", "rm"], "Missing argument"),
