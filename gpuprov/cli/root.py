@@ -60,8 +60,9 @@ class VerbGroup(click.Group):
             from difflib import get_close_matches
 
             near = get_close_matches(args[0], self.list_commands(ctx), n=1)
-            error.message = f"{error.message} Did you mean '{near[0]}'?" if near else error.message
-            raise
+            if not near:
+                raise
+            raise click.UsageError(f"{error.message} Did you mean '{near[0]}'?", ctx=ctx) from error
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the verbs from the table alone, without importing them; those of gpuprov itself in sections."""
