@@ -451,7 +451,7 @@ def test_killed_while_it_grows(controller: Controller, victim: str) -> None:
 @pytest.mark.parametrize("victim", VICTIMS)
 @pytest.mark.parametrize("host", HOSTS)
 def test_killed_while_it_is_removed(controller: Controller, victim: str, host: str) -> None:
-    controller("cluster", "up", "-f", controller.spec, "--no-verify")
+    controller("cluster", "up", "-f", controller.spec, "--no-verify", "--yes")
     down = ("cluster", "down", "--yes", "--force")
     kill(controller, victim, host, down, f"{host}: nodes begins")
     done = controller(*down)
@@ -460,7 +460,7 @@ def test_killed_while_it_is_removed(controller: Controller, victim: str, host: s
 
 
 def test_down_removes_all_of_it(controller: Controller) -> None:
-    controller("cluster", "up", "-f", controller.spec, "--no-verify")
+    controller("cluster", "up", "-f", controller.spec, "--no-verify", "--yes")
     done = controller("--json", "cluster", "down", "--yes", "--force")
     assert {line.partition(":")[0] for line in done.document["changed"]} == set(HOSTS)
     nothing_is_left(controller, done.all)
