@@ -32,11 +32,11 @@ def find_over_hosts(fleet: Fleet, name: str, *, disks: bool = False) -> Spanning
     return find_spanning(name, fleet.others, fleet.connect(), instead=HERE_ALONE, disks=disks)
 
 
-def open_cluster_here(fleet: Fleet, name: str, *, creates: bool = False) -> Driver:
-    """Connect to the engine that has a cluster, or on which it is to be made where none has."""
+def open_cluster_here(fleet: Fleet, name: str) -> Driver:
+    """Connect to the engine that has a cluster."""
     if fleet.engine:
         return fleet.here.open(fleet.engine)
-    return engine_of_cluster(name, fleet.here.engines, creates=creates, reporter=fleet.reporter)
+    return engine_of_cluster(name, fleet.here.engines, reporter=fleet.reporter)
 
 
 def observe_here(fleet: Fleet, name: str) -> tuple[Driver, ClusterState]:
