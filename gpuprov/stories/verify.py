@@ -41,17 +41,22 @@ def verify_nodes(fleet: Fleet, cluster: str, nodes: Sequence[str] | None, work: 
 
         with fleet.reporter.phase("verify"):
             return verify_over_hosts(seen, fleet.connect(), nodes=nodes or (), work=work)
+    _refuse_nowhere(fleet, cluster)
+    driver, state = observe_here(fleet, cluster)
+    report = _verify_here(fleet, driver, cluster, nodes, work, state)
+    verified = {node.node for node in report.nodes}  # an older image is no fault: it changes no verdict
+    older = {name: lack for name, lack in find_older(driver, state).items() if name in verified}
+    return VerifiedHosts(report=report, failed={}, asked=1, notes=older_notes(older, cluster))
+
+
+def _refuse_nowhere(fleet: Fleet, cluster: str) -> None:
+    """Refuse a cluster that no host has, where this machine has no engine for one."""
     if not fleet.works_here:
         raise UsageError(
             f"the cluster {cluster} has no nodes",
             evidence=f"neither here nor on {', '.join(fleet.others)}",
             fix="gpuprov list",
         )
-    driver, state = observe_here(fleet, cluster)
-    report = _verify_here(fleet, driver, cluster, nodes, work, state)
-    verified = {node.node for node in report.nodes}  # an older image is no fault: it changes no verdict
-    older = {name: lack for name, lack in find_older(driver, state).items() if name in verified}
-    return VerifiedHosts(report=report, failed={}, asked=1, notes=older_notes(older, cluster))
 
 
 def _verify_here(
@@ -104,6 +109,8 @@ def watch_nodes(  # noqa: PLR0913 - what is watched, how hard and how often, and
             trouble=change_of_cluster,
         )
         return
+
+    _refuse_nowhere(fleet, cluster)
 
     def verify(driver: Driver, there: Sequence[str] | None) -> Report:
         report = _verify_here(quiet, driver, cluster, there, work)

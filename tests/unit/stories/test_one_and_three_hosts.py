@@ -419,6 +419,7 @@ def test_a_mistyped_node_is_refused(lab: Both) -> None:
 def test_other_mistyped_words_are_refused(lab: Both) -> None:
     lab.type("verify c009", ABSENT_VERIFIED, code=2)
     lab.type("verify --cluster other", NOTHING_TO_VERIFY, code=2)
+    lab.type("verify --cluster other --watch 1", NOTHING_TO_VERIFY, code=2)
     lab.type("inventory --host c009", code=2, says="error: the inventory has no c009")
     for words in ("stop BAD", "cluster status BAD", "cluster down BAD", "cluster up -n three", "create-node c_7"):
         lab.type(words, code=2, says="error: ")
