@@ -7,6 +7,7 @@ import shutil
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 import pytest
 
@@ -117,6 +118,13 @@ def open_desk(
 def lasting(seconds: int) -> tuple[str, ...]:
     """What is typed after `submit` for a job of that many seconds that says when it is whole."""
     return ("--no-project", "--", "sh", "-c", f"sleep {seconds}; echo whole")
+
+
+def lasting_until_hit() -> tuple[str, ...]:
+    """What is typed after `submit` for a job that lasts until it is hit; its next try is brief and says it is whole."""
+    tried = f"/shared/tried.{uuid4().hex}"
+    again = f"if [ -e {tried} ]; then rm {tried}; sleep 1; echo whole; else touch {tried}; sleep 600; fi"
+    return ("--no-project", "--", "sh", "-c", again)
 
 
 def again_within(desk: Desk, job: str, *, seconds: float = 30) -> None:

@@ -24,7 +24,7 @@ from gpuprov.drivers.base import LABEL_IMAGE, LABEL_RECIPE
 from gpuprov.drivers.registry import open_driver
 from tests.e2e.bombs import BOMB, CHAINS, ended, lives_of
 from tests.e2e.conftest import output
-from tests.e2e.desk import KILL_NODE, ODD, QUICK, Desk, again_within, kinds, lasting, open_desk
+from tests.e2e.desk import KILL_NODE, ODD, QUICK, Desk, again_within, kinds, lasting, lasting_until_hit, open_desk
 from tests.e2e.job_attempts import ADMINISTRATION, SECRETS, attempt_as_jobs
 
 if TYPE_CHECKING:
@@ -330,18 +330,19 @@ def host_addresses() -> list[str]:
 
 @pytest.mark.parametrize("desk", WORKERS, indirect=True)
 def test_a_run_whose_worker_is_killed_runs_again(desk: Desk) -> None:
-    job = desk.begin(*lasting(8))  # on a busy machine it outlasts two commands
+    job = desk.begin(*lasting_until_hit())
     desk.gpuprov.in_node(desk.shown(job)["node"], "pkill", "-KILL", "-f", "gpuwork[.]worker")
     again_within(desk, job)
 
 
 def begin_on_second(desk: Desk) -> str:
-    """A job that runs on the second node, for the first one has the broker; it outlasts three commands."""
-    jobs = [desk.submit(*lasting(12)) for _ in range(2)]
+    """A job that runs on the second node until that is hit, for the first one has the broker."""
+    jobs = [desk.submit(*lasting_until_hit()) for _ in range(2)]
     Wait(what="both to run", timeout_s=60, fix="look at the queue").until(
         lambda: [desk.shown(job)["state"] for job in jobs], lambda states: states == ["running"] * 2
     )
-    (job,) = (job for job in jobs if desk.shown(job)["node"] == desk.place.node(1))
+    other, job = sorted(jobs, key=lambda job: desk.shown(job)["node"] == desk.place.node(1))
+    desk("jobs", "cancel", other)
     return job
 
 
