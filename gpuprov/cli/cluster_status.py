@@ -40,7 +40,7 @@ def command(session: Session, cluster: str, engine: str | None) -> int:
             session.reporter.warn(f"{place}{line}")
     rows, folder = seen.rows, seen.shared_folder
     text = (
-        f"{render_nodes(rows, colour=session.colour, spans=seen.spans)}\n\n"
+        f"{render_nodes(rows, screen=session.screen, spans=seen.spans)}\n\n"
         f"{render_limits([row for row in rows if row.host not in seen.failed])}"
         if rows
         else f"cluster {cluster} has no nodes; {name_cluster('create them: gpuprov cluster up -n 4', cluster)}"

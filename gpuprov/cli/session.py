@@ -14,6 +14,7 @@ from gpuprov.cli.live import Live, can_show
 from gpuprov.cli.progress_lines import Plain
 from gpuprov.cli.runlog import Both, RunLog, log_folder
 from gpuprov.cli.stdout import takes_all_letters
+from gpuprov.cli.tables import Screen, screen_of
 from gpuprov.core.printable import printable, printable_json
 from gpuprov.core.reporter import TimingReporter
 from gpuprov.documents.envelope import of_round, with_durations
@@ -92,9 +93,9 @@ class Session:
         return sys.stdin.isatty() and sys.stderr.isatty()
 
     @property
-    def colour(self) -> bool:
-        """Whether stdout is a terminal that shows colours."""
-        return can_show(sys.stdout, os.environ)
+    def screen(self) -> Screen:
+        """What stdout is for a table."""
+        return screen_of(sys.stdout, os.environ)
 
     def show(self, document: Shown, text: str) -> None:
         """Print the result: the document with `--json`, else the text."""
