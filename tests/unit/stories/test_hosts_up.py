@@ -48,6 +48,8 @@ if TYPE_CHECKING:
     from gpuprov.host.remote.several import HostAnswer
     from tests.conftest import Recording
 
+pytestmark = pytest.mark.slow
+
 NAMES = ("hoff", "hinton")
 
 

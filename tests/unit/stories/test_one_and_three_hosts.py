@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from tests.conftest import Recording
     from tests.fakes.typed_clusters import Said
 
+pytestmark = pytest.mark.slow
+
 
 @dataclass(frozen=True, kw_only=True)
 class Differs:
