@@ -41,7 +41,7 @@ def command(session: Session, source: str, target: str, engine: str | None) -> N
     from gpuprov.cli.open_fleet import open_fleet
     from gpuprov.cluster.copy_ends import parse_end, refuse_same_side
     from gpuprov.fleet.where import reach_node
-    from gpuprov.workflows.copy_files import copy_files
+    from gpuprov.stories.copy_files import copy_files
 
     ends = parse_end(source), parse_end(target)
     refuse_same_side(*ends)

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from gpuprov.cli.session import Session
     from gpuprov.drivers.base import Driver
-    from gpuprov.host.remote.machine import RemoteMachine
+    from gpuprov.link.address import RemoteMachine
 
 
 def enter(session: Session, node: str, engine: str | None, words: Sequence[str], run: Callable[[Driver], int]) -> int:
@@ -35,7 +35,7 @@ def enter(session: Session, node: str, engine: str | None, words: Sequence[str],
 
 def _run_on_host(session: Session, machine: RemoteMachine, words: Sequence[str]) -> int:
     from gpuprov.cli.open_fleet import way_to_hosts
-    from gpuprov.host.remote.install_paths import PROGRAM
+    from gpuprov.link.install_paths import PROGRAM
 
     said = {"--quiet": session.quiet, "--verbose": session.verbose, "--json": session.as_json}
     flags = [flag for flag, given in said.items() if given]

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 @click.pass_obj
 def command(session: Session, node: str, engine: str | None, argv: tuple[str, ...]) -> int:
     """Run a command in a node, with this terminal's input and output; exits with the command's status."""
-    from gpuprov.workflows.enter_node import run_in_node
+    from gpuprov.stories.enter_node import run_in_node
 
     wanted = given_command(argv)
     if not wanted:

@@ -31,12 +31,12 @@ def command(
     from every machine that reaches the host.
     """
     from gpuprov.cli.open_fleet import open_fleet
-    from gpuprov.fleet.part.ports import serve_expose
+    from gpuprov.fleet.member.ports import serve_expose
     from gpuprov.fleet.where import serve_where_it_is
+    from gpuprov.lifecycle.expose import check_exposure
     from gpuprov.shapes.node import LOCALLY, Exposure
     from gpuprov.shapes.orders import ExposeOrder
     from gpuprov.shapes.outcome import Changes
-    from gpuprov.workflows.expose import check_exposure
 
     exposure = Exposure(
         host_port=node_port if port is None else port, node_port=node_port, listen=LOCALLY if listen is None else listen

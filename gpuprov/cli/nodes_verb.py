@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from gpuprov.cli.session import Session
-    from gpuprov.planes.across.leaving import JobsPolicy
+    from gpuprov.lifecycle.leaving import JobsPolicy
     from gpuprov.shapes.orders import Act
 
 

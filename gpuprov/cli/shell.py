@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @click.pass_obj
 def command(session: Session, node: str, engine: str | None) -> int:
     """Open root's login shell in a node."""
-    from gpuprov.workflows.enter_node import run_in_node
+    from gpuprov.stories.enter_node import run_in_node
 
     shell = ("bash", "--login")
     return enter(session, node, engine, ["shell", node], lambda driver: run_in_node(driver, node, shell))

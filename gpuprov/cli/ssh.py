@@ -25,7 +25,7 @@ def command(session: Session, node: str, engine: str | None, argv: tuple[str, ..
 
     A node of another host is reached from that host, with its key of the cluster.
     """
-    from gpuprov.workflows.enter_node import ssh_to_node
+    from gpuprov.stories.enter_node import ssh_to_node
 
     wanted = given_command(argv)
     words = ["ssh", node, *(("--", *wanted) if wanted else ())]

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def command(session: Session, node: str, port: int, engine: str | None) -> None:
     """Stop forwarding a port of the host to a node."""
     from gpuprov.cli.open_fleet import open_fleet
-    from gpuprov.fleet.part.ports import serve_unexpose
+    from gpuprov.fleet.member.ports import serve_unexpose
     from gpuprov.fleet.where import serve_where_it_is
     from gpuprov.shapes.orders import UnexposeOrder
     from gpuprov.shapes.outcome import Changes
