@@ -31,7 +31,7 @@ def command(session: Session, file: str | None, engine: str | None) -> None:
     from gpuprov.drivers.registry import is_installed
     from gpuprov.shapes.bundle import Bundle
     from gpuprov.shapes.choices import DEFAULT_ENGINE, ENGINES
-    from gpuprov.workflows.bundle import Sources, make_bundle
+    from gpuprov.stories.bundle import Sources, make_bundle
 
     path = file or f"gpuprov-bundle-{datetime.now(timezone.utc):%Y%m%dT%H%M%S}.tar.gz"
     sources = Sources(

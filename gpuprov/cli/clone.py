@@ -26,8 +26,8 @@ def command(
 ) -> int:
     """Copy a stopped node, on its host. The copy gets an address, a host key and a GPU lease of its own."""
     from gpuprov.cli.open_fleet import open_fleet
+    from gpuprov.lifecycle.create_node import CloneOrder
     from gpuprov.stories.create_node import clone_node
-    from gpuprov.workflows.create_node import CloneOrder
 
     order = CloneOrder(source=source, name=name, address=addr, gpu_mode=cast("GpuMode", gpu_mode or "auto"))
     done = clone_node(open_fleet(session, engine), order)

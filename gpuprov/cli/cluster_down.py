@@ -14,8 +14,8 @@ from gpuprov.cli.job_options import job_options
 if TYPE_CHECKING:
     from gpuprov.cli.session import Session
     from gpuprov.fleet.done import Done
-    from gpuprov.planes.across.leaving import JobsPolicy
-    from gpuprov.workflows.cluster_down import DownLosses
+    from gpuprov.lifecycle.cluster_down import DownLosses
+    from gpuprov.lifecycle.leaving import JobsPolicy
 
 
 @command(

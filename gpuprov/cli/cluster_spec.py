@@ -16,8 +16,8 @@ from gpuprov.shapes.choices import DEFAULT_CLUSTER
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from gpuprov.planes.across.cluster_order import ClusterOrder
-    from gpuprov.planes.across.leaving import JobsPolicy
+    from gpuprov.lifecycle.cluster_order import ClusterOrder
+    from gpuprov.lifecycle.leaving import JobsPolicy
     from gpuprov.shapes.choices import GpuMode, Role
 
 
@@ -66,8 +66,8 @@ def spec_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def cluster_order(options: Mapping[str, object], policy: JobsPolicy | None = None) -> ClusterOrder:
     """The cluster that these options ask for."""
-    from gpuprov.planes.across import cluster_order as workflow
-    from gpuprov.planes.across.leaving import SPARE_JOBS
+    from gpuprov.lifecycle import cluster_order as workflow
+    from gpuprov.lifecycle.leaving import SPARE_JOBS
 
     return workflow.ClusterOrder(
         file=cast("Path | None", options["file"]),

@@ -14,7 +14,7 @@ from gpuprov.cli.show_result import show_result
 
 if TYPE_CHECKING:
     from gpuprov.cli.session import Session
-    from gpuprov.planes.across.leaving import JobsPolicy
+    from gpuprov.lifecycle.leaving import JobsPolicy
 
 
 @click.command()

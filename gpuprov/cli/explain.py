@@ -31,7 +31,7 @@ def command(session: Session, text: tuple[str, ...]) -> None:
     CHECK-ID is an id that `verify` or `doctor` prints. Needs neither an engine nor a network.
     """
     from gpuprov.shapes.explain import Explain
-    from gpuprov.workflows.explain import explain
+    from gpuprov.stories.explain import explain
 
     entries = explain(" ".join(text))
     session.show(Explain(entries=tuple(map(_tell, entries))), "\n\n".join(map(_render, entries)))

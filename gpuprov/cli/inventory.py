@@ -11,7 +11,7 @@ from gpuprov.core.errors import UsageError
 
 if TYPE_CHECKING:
     from gpuprov.cli.session import Session
-    from gpuprov.documents.inventory import Inventory
+    from gpuprov.lifecycle.inventory import Inventory
     from gpuprov.shapes.inventory import HostVariables
 
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def command(session: Session, wanted: str, host: str | None) -> None:
     """Print the nodes of all engines and hosts as an Ansible inventory; also works as an inventory script."""
     from gpuprov.cli.open_fleet import open_fleet
-    from gpuprov.documents.inventory import render_graph, render_script, tell_script
+    from gpuprov.lifecycle.inventory import render_graph, render_script, tell_script
     from gpuprov.shapes.base import write
     from gpuprov.shapes.inventory import InventoryDocument
     from gpuprov.stories.inventory import read_inventory

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from gpuprov.cli.session import Session
-    from gpuprov.host.remote.serve import MemberEnd
+    from gpuprov.link.serve import MemberEnd
     from gpuprov.shapes.lines import Request
 
 EXIT_INTERRUPTED = 130
@@ -28,14 +28,14 @@ def command(session: Session) -> int:
     """
     from gpuprov.core.error_document import error_parts
     from gpuprov.core.errors import GpuprovError
-    from gpuprov.host.remote.requests import Requests, Unanswered
-    from gpuprov.host.remote.serve import take_streams
+    from gpuprov.link.requests import Requests, Unanswered
+    from gpuprov.link.serve import take_streams
 
     requests = Requests(*take_streams())
     requests.greet(session.host.name)
     # They load much: after the greeting, and once for all requests
-    import gpuprov.fleet.part.serve  # noqa: F401
-    from gpuprov.host.survey import load_installed
+    import gpuprov.fleet.member.serve  # noqa: F401
+    from gpuprov.machine.survey import load_installed
 
     load_installed(session.host.engines)
     try:
@@ -62,7 +62,7 @@ def _serve(session: Session, end: MemberEnd, asked: Request) -> None:
     from gpuprov.core.error_document import error_parts
     from gpuprov.core.errors import GpuprovError
     from gpuprov.core.reporter import TimingReporter
-    from gpuprov.fleet.part.serve import read_order, serve_request
+    from gpuprov.fleet.member.serve import read_order, serve_request
 
     try:
         order = read_order(asked.verb, asked.document)

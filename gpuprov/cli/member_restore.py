@@ -18,6 +18,6 @@ if TYPE_CHECKING:
 @click.pass_obj
 def command(session: Session, engine: str) -> None:
     """Restore isolation and overlays of an engine's networks; a second run changes nothing. Needs root."""
-    from gpuprov.workflows.restore_host import restore_host
+    from gpuprov.lifecycle.restore_host import restore_host
 
     show_outcome(session, restore_host(engine, session.host, reporter=session.reporter))

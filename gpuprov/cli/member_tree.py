@@ -32,7 +32,7 @@ def command(session: Session, way: str, engine: str, node: str, path: str) -> in
     """
     from gpuprov.core.error_document import error_parts
     from gpuprov.core.errors import GpuprovError
-    from gpuprov.host.remote.serve import take_streams
+    from gpuprov.link.serve import take_streams
 
     reads, writes = take_streams()
     said = ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpuprov.core.names import name_cluster
-from gpuprov.planes.registry import planes_of
+from gpuprov.roles.registry import planes_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -51,7 +51,7 @@ def command(session: Session, /, playbook: Path, inventories: tuple[str, ...], *
     """
     from gpuprov.provision.site import HostsFailed, tell_play
     from gpuprov.shapes.play import Play
-    from gpuprov.workflows.run_playbook import run_playbook
+    from gpuprov.stories.run_playbook import run_playbook
 
     result = run_playbook(
         playbook,

@@ -19,7 +19,7 @@ def command(session: Session) -> None:
     It contains devices, driver files in /proc and /sys, names of the driver's libraries, kernel, cgroup version, and
     NVML's answers. It contains UUIDs and PCI addresses of GPUs, but no host names, serial numbers or network addresses.
     """
-    from gpuprov.host.record import take_record
+    from gpuprov.machine.record import take_record
 
     record = take_record(session.host.root)
     session.show(record, json.dumps(record, indent=2, ensure_ascii=False))
