@@ -77,11 +77,11 @@ CASES = (
     ),
     Case(site="cli/list.py: no nodes", before=(), argv=("list",), cures=True),
     *(
-        Case(site=f"cli/next_steps.py:   gpuprov {verb}", argv=("cluster", "up", "--no-verify"))
+        Case(site=f"cli/cluster.py:   gpuprov {verb}", argv=("cluster", "up", "--no-verify"))
         for verb in ("shell", "cluster status", "cluster down")
     ),
     Case(site="planes/slurm/plane.py: gpuprov exec {} -- srun {}", argv=("cluster", "up", "--no-verify")),
-    Case(site="cli/inventory.py: gpuprov inventory --graph", argv=("inventory", "--host", "nobody")),
+    Case(site="cli/ansible.py: gpuprov inventory --graph", argv=("inventory", "--host", "nobody")),
     Case(site="cli/smoke.py: gpuprov smoke {kernel} --local", argv=("smoke", "matmul", "c000", "--local")),
     Case(site="cli/smoke.py: gpuprov smoke {kernel}", argv=("smoke", "matmul", "--gpu-mode", "simulated")),
     Case(site="cli/verify.py: gpuprov verify", argv=("verify", "--junit", "x", "--html", "x")),
@@ -376,7 +376,7 @@ REASONS = {
     "workflows/programs.py: gpuprov program": "the verb of what cluster/state.py says",
     "workflows/programs.py: gpuprov jobs": "runs that are not there, or end oddly: tests/unit/cli/test_program.py",
     "workflows/jobs.py: see": "somebody who interrupts a submission: tests/unit/cli/test_submit.py",
-    "cli/cluster_down.py": "where nobody can be asked: tests/unit/cli/test_agreement.py",
+    "cli/cluster.py: gpuprov cluster down {name}": "where nobody can be asked: tests/unit/cli/test_agreement.py",
     "cluster/networks.py: sudo gpuprov doctor": "a host that cannot set rules: tests/unit/cluster/test_networks.py",
     "cluster/purge.py: to remove it": "a note: tests/unit/workflows/test_purge.py",
     "cluster/purge.py: as root": "root is needed: tests/unit/workflows/test_purge.py",
