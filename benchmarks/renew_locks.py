@@ -18,11 +18,11 @@ from packaging.markers import Marker
 from packaging.tags import cpython_tags
 from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 
-from gpuprov.planes.worker.plane import WorkerPlane
 from gpuprov.provision.own_wheel import own_requirements
 from gpuprov.provision.recipe import REQUIREMENTS, TOOLKIT
 from gpuprov.provision.wheel_lock import LOCKS, OWN, PYTHONS, ROOT, TESTS, LockedPackage, package_name
 from gpuprov.provision.wheels import wheel_platforms
+from gpuprov.roles.worker.role import WorkerPlane
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

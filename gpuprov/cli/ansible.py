@@ -16,7 +16,7 @@ from gpuprov.shapes.choices import DEFAULT_CLUSTER
 
 if TYPE_CHECKING:
     from gpuprov.cli.session import Session
-    from gpuprov.documents.inventory import Inventory
+    from gpuprov.lifecycle.inventory import Inventory
     from gpuprov.provision.site import SiteResult
     from gpuprov.shapes.inventory import HostVariables
 
@@ -56,7 +56,7 @@ def play(session: Session, /, playbook: Path, inventories: tuple[str, ...], **wa
     """
     from gpuprov.provision.site import HostsFailed, tell_play
     from gpuprov.shapes.play import Play
-    from gpuprov.workflows.run_playbook import run_playbook
+    from gpuprov.stories.run_playbook import run_playbook
 
     result = run_playbook(
         playbook,
@@ -79,7 +79,7 @@ def play(session: Session, /, playbook: Path, inventories: tuple[str, ...], **wa
 )
 def inventory(session: Session, wanted: str, host: str | None) -> Result:
     """Print the nodes of all engines and hosts as an Ansible inventory; also works as an inventory script."""
-    from gpuprov.documents.inventory import render_graph, render_script, tell_script
+    from gpuprov.lifecycle.inventory import render_graph, render_script, tell_script
     from gpuprov.shapes.base import write
     from gpuprov.shapes.inventory import InventoryDocument
     from gpuprov.stories.inventory import read_inventory

@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
     from gpuprov.cli.session import Session
     from gpuprov.fleet.done import Done
-    from gpuprov.planes.across.cluster_order import ClusterOrder
-    from gpuprov.planes.across.leaving import JobsPolicy
+    from gpuprov.lifecycle.cluster_down import DownLosses
+    from gpuprov.lifecycle.cluster_order import ClusterOrder
+    from gpuprov.lifecycle.leaving import JobsPolicy
     from gpuprov.shapes.choices import GpuMode, Role
     from gpuprov.shapes.cluster_spec import ClusterSpec
     from gpuprov.shapes.nodes import NodeRow
-    from gpuprov.workflows.cluster_down import DownLosses
 
 
 def spec_options(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -199,8 +199,8 @@ def down(session: Session, policy: JobsPolicy, *, purge: bool, yes: bool) -> Don
 
 def cluster_order(session: Session, options: Mapping[str, object], policy: JobsPolicy | None = None) -> ClusterOrder:
     """The cluster that these options ask for."""
-    from gpuprov.planes.across import cluster_order as workflow
-    from gpuprov.planes.across.leaving import SPARE_JOBS
+    from gpuprov.lifecycle import cluster_order as workflow
+    from gpuprov.lifecycle.leaving import SPARE_JOBS
 
     return workflow.ClusterOrder(
         file=cast("Path | None", options["file"]),
@@ -224,7 +224,7 @@ def cluster_order(session: Session, options: Mapping[str, object], policy: JobsP
 def next_steps(spec: ClusterSpec, rows: Sequence[NodeRow]) -> str:
     """A few commands that work on the cluster as it is: in nodes that run, with jobs where one of them gives work."""
     from gpuprov.core.names import name_cluster
-    from gpuprov.planes.registry import planes_of
+    from gpuprov.roles.registry import planes_of
 
     if not rows:
         return ""

@@ -87,8 +87,8 @@ def create(session: Session, /, name: str, gpu_mode: str | None, **wanted: objec
 )
 def clone(session: Session, source: str, name: str, addr: str | None, gpu_mode: str | None) -> Done:
     """Copy a stopped node, on its host. The copy gets an address, a host key and a GPU lease of its own."""
+    from gpuprov.lifecycle.create_node import CloneOrder
     from gpuprov.stories.create_node import clone_node
-    from gpuprov.workflows.create_node import CloneOrder
 
     order = CloneOrder(source=source, name=name, address=addr, gpu_mode=cast("GpuMode", gpu_mode or "auto"))
     return clone_node(session.fleet, order)

@@ -38,7 +38,7 @@ def explain(session: Session, text: tuple[str, ...]) -> Result:  # noqa: ARG001 
     CHECK-ID is an id that `verify` or `doctor` prints. Needs neither an engine nor a network.
     """
     from gpuprov.shapes.explain import Explain
-    from gpuprov.workflows import explain as workflow
+    from gpuprov.stories import explain as workflow
 
     entries = workflow.explain(" ".join(text))
     return Result(document=Explain(entries=tuple(map(_tell, entries))), text="\n\n".join(map(_render, entries)))
@@ -51,7 +51,7 @@ def record(session: Session) -> Result:
     It contains devices, driver files in /proc and /sys, names of the driver's libraries, kernel, cgroup version, and
     NVML's answers. It contains UUIDs and PCI addresses of GPUs, but no host names, serial numbers or network addresses.
     """
-    from gpuprov.host.record import take_record
+    from gpuprov.machine.record import take_record
 
     taken = take_record(session.host.root)
     return Result(document=taken, text=json.dumps(taken, indent=2, ensure_ascii=False))
@@ -71,7 +71,7 @@ def bundle(session: Session, file: str | None) -> Result:
     from gpuprov.drivers.registry import is_installed
     from gpuprov.shapes.bundle import Bundle
     from gpuprov.shapes.choices import DEFAULT_ENGINE, ENGINES
-    from gpuprov.workflows.bundle import Sources, make_bundle
+    from gpuprov.stories.bundle import Sources, make_bundle
 
     path = file or f"gpuprov-bundle-{datetime.now(timezone.utc):%Y%m%dT%H%M%S}.tar.gz"
     installed = tuple(filter(is_installed, ENGINES))

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from gpuprov.cli.session import Session
     from gpuprov.core.outcome import Outcome
-    from gpuprov.host.remote.serve import MemberEnd
+    from gpuprov.link.serve import MemberEnd
     from gpuprov.shapes.lines import Request
 
 EXIT_INTERRUPTED = 130
@@ -36,14 +36,14 @@ def serve(session: Session) -> int:
     """
     from gpuprov.core.error_document import error_parts
     from gpuprov.core.errors import GpuprovError
-    from gpuprov.host.remote.requests import Requests, Unanswered
-    from gpuprov.host.remote.serve import take_streams
+    from gpuprov.link.requests import Requests, Unanswered
+    from gpuprov.link.serve import take_streams
 
     requests = Requests(*take_streams())
     requests.greet(session.host.name)
     # They load much: after the greeting, and once for all requests
-    import gpuprov.fleet.part.serve  # noqa: F401
-    from gpuprov.host.survey import load_installed
+    import gpuprov.fleet.member.serve  # noqa: F401
+    from gpuprov.machine.survey import load_installed
 
     load_installed(session.host.engines)
     try:
@@ -70,7 +70,7 @@ def _serve(session: Session, end: MemberEnd, asked: Request) -> None:
     from gpuprov.core.error_document import error_parts
     from gpuprov.core.errors import GpuprovError
     from gpuprov.core.reporter import TimingReporter
-    from gpuprov.fleet.part.serve import read_order, serve_request
+    from gpuprov.fleet.member.serve import read_order, serve_request
 
     try:
         order = read_order(asked.verb, asked.document)
@@ -104,7 +104,7 @@ def _refuse(session: Session, end: MemberEnd, error: Exception, parts: Mapping[s
 @command(click.option("--engine", type=click.Choice(ENGINES), required=True, help="Whose networks."), hidden=True)
 def restore(session: Session) -> Outcome:
     """Restore isolation and overlays of an engine's networks; a second run changes nothing. Needs root."""
-    from gpuprov.workflows.restore_host import restore_host
+    from gpuprov.lifecycle.restore_host import restore_host
 
     return restore_host(session.engine or "", session.host, reporter=session.reporter)
 
@@ -123,7 +123,7 @@ def tree(session: Session, way: str, node: str, path: str) -> int:
     """
     from gpuprov.core.error_document import error_parts
     from gpuprov.core.errors import GpuprovError
-    from gpuprov.host.remote.serve import take_streams
+    from gpuprov.link.serve import take_streams
 
     reads, writes = take_streams()
     said = ""

@@ -40,8 +40,8 @@ def smoke(session: Session, /, **given: Any) -> Result:  # noqa: ANN401 - what c
     from gpuprov.cluster.host_gpus import get_gpus
     from gpuprov.fleet.here import open_cluster_here
     from gpuprov.shapes.smoke_run import SmokeRun
+    from gpuprov.stories.smoke import smoke_local, smoke_nodes
     from gpuprov.verify.smoke_result import SmokeOrder
-    from gpuprov.workflows.smoke import smoke_local, smoke_nodes
 
     kernel = cast("KernelName", given["kernel"])
     _refuse_mixture(kernel, given)

@@ -10,7 +10,6 @@ import pytest
 
 from benchmarks.renew_locks import wanted_locks
 from gpuprov.core.errors import HostNotReady
-from gpuprov.planes.registry import PLANES
 from gpuprov.provision.own_wheel import own_requirements
 from gpuprov.provision.payload import PAYLOADS
 from gpuprov.provision.recipe import REQUIREMENTS, TOOLKIT
@@ -26,6 +25,7 @@ from gpuprov.provision.wheel_lock import (
     parse_lock,
     require_hashes,
 )
+from gpuprov.roles.registry import PLANES
 
 IMAGES = [
     ("pip", *REQUIREMENTS[cuda], *plane.recipe.requirements, *toolkit)
