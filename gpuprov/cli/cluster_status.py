@@ -26,7 +26,7 @@ def command(session: Session, cluster: str, engine: str | None) -> int:
     from gpuprov.cli.open_fleet import open_fleet
     from gpuprov.fleet.host_statuses import host_statuses
     from gpuprov.fleet.lost_service import tell_lost_service
-    from gpuprov.host.remote.several import part_error
+    from gpuprov.link.several import part_error
     from gpuprov.shapes.nodes import ClusterStatus
     from gpuprov.spec.shared_folder import SHARED
     from gpuprov.stories.status import look_at_cluster
@@ -40,7 +40,7 @@ def command(session: Session, cluster: str, engine: str | None) -> int:
             session.reporter.warn(f"{place}{line}")
     rows, folder = seen.rows, seen.shared_folder
     text = (
-        f"{render_nodes(rows, colour=session.colour, spans=seen.spans)}\n\n"
+        f"{render_nodes(rows, screen=session.screen, spans=seen.spans)}\n\n"
         f"{render_limits([row for row in rows if row.host not in seen.failed])}"
         if rows
         else f"cluster {cluster} has no nodes; {name_cluster('create them: gpuprov cluster up -n 4', cluster)}"

@@ -41,7 +41,7 @@ def command(session: Session, interval_s: float | None, cluster: str, engine: st
     """
     from gpuprov.cli.jobs_table import render_all_jobs
     from gpuprov.shapes.base import changed
-    from gpuprov.workflows.jobs import all_jobs
+    from gpuprov.stories.jobs import all_jobs
 
     driver = open_desk(session, engine, cluster)
     if interval_s is not None:
@@ -49,7 +49,7 @@ def command(session: Session, interval_s: float | None, cluster: str, engine: st
         return
     listed = all_jobs(driver, cluster)
     document = changed(listed, host=session.host.name, cluster=cluster)
-    session.show(document, render_all_jobs(listed, colour=session.colour))
+    session.show(document, render_all_jobs(listed, screen=session.screen))
 
 
 def _watch(session: Session, driver: Driver, cluster: str, interval_s: float) -> None:
@@ -59,11 +59,11 @@ def _watch(session: Session, driver: Driver, cluster: str, interval_s: float) ->
     from gpuprov.core.waiting import SystemClock
     from gpuprov.shapes.base import changed
     from gpuprov.shapes.jobs import JobsWatch
-    from gpuprov.workflows.jobs import watch_jobs
+    from gpuprov.stories.jobs import watch_jobs
 
     def first(listed: Jobs) -> None:
         document = changed(listed, host=session.host.name, cluster=cluster)
-        session.show_round(document, render_all_jobs(listed, colour=session.colour), at=moment())
+        session.show_round(document, render_all_jobs(listed, screen=session.screen), at=moment())
 
     def tell(changes: Sequence[JobChange]) -> None:
         at = moment()

@@ -13,7 +13,7 @@ import pytest
 from benchmarks.gpu_proof import pack as packer
 from benchmarks.gpu_proof.parts import ROOT
 from gpuprov.core.errors import HostNotReady
-from gpuprov.provision.plane_recipe import SHAPES
+from gpuprov.provision.role_recipe import SHAPES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
