@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from gpuprov.lifecycle.cluster_order import ClusterOrder
     from gpuprov.lifecycle.leaving import JobsPolicy
-    from gpuprov.shapes.choices import GpuMode, Role
+    from gpuprov.shapes.choices import GpuMode, RoleName
 
 
 def spec_options(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -73,7 +73,7 @@ def cluster_order(options: Mapping[str, object], policy: JobsPolicy | None = Non
         file=cast("Path | None", options["file"]),
         name=cast("str | None", options["name"]),
         count=cast("int | None", options["count"]),
-        role=cast("Role | None", options["role"]),
+        role=cast("RoleName | None", options["role"]),
         gpus=typed_gpus(options),
         gpu_mode=cast("GpuMode | None", options["gpu_mode"]),
         bridge=cast("str | None", options["bridge"]),
