@@ -77,11 +77,11 @@ CASES = (
     ),
     Case(site="cli/list.py: no nodes", before=(), argv=("list",), cures=True),
     *(
-        Case(site=f"cli/next_steps.py:   gpuprov {verb}", argv=("cluster", "up", "--no-verify"))
+        Case(site=f"cli/cluster.py:   gpuprov {verb}", argv=("cluster", "up", "--no-verify"))
         for verb in ("shell", "cluster status", "cluster down")
     ),
     Case(site="roles/slurm/role.py: gpuprov exec {} -- srun {}", argv=("cluster", "up", "--no-verify")),
-    Case(site="cli/inventory.py: gpuprov inventory --graph", argv=("inventory", "--host", "nobody")),
+    Case(site="cli/ansible.py: gpuprov inventory --graph", argv=("inventory", "--host", "nobody")),
     Case(site="cli/smoke.py: gpuprov smoke {kernel} --local", argv=("smoke", "matmul", "c000", "--local")),
     Case(site="cli/smoke.py: gpuprov smoke {kernel}", argv=("smoke", "matmul", "--gpu-mode", "simulated")),
     Case(site="cli/verify.py: gpuprov verify", argv=("verify", "--junit", "x", "--html", "x")),
@@ -370,7 +370,7 @@ REASONS = {
     "stories/programs.py: gpuprov program": "the verb of what cluster/state.py says",
     "stories/programs.py: gpuprov jobs": "runs that are not there, or end oddly: tests/unit/cli/test_program.py",
     "stories/jobs.py: see": "somebody who interrupts a submission: tests/unit/cli/test_submit.py",
-    "cli/cluster_down.py": "where nobody can be asked: tests/unit/cli/test_agreement.py",
+    "cli/cluster.py: gpuprov cluster down {name}": "where nobody can be asked: tests/unit/cli/test_agreement.py",
     "cluster/networks.py: sudo gpuprov doctor": "a host that cannot set rules: tests/unit/cluster/test_networks.py",
     "cluster/purge.py: to remove it": "a note: tests/unit/lifecycle/test_purge.py",
     "cluster/purge.py: as root": "root is needed: tests/unit/lifecycle/test_purge.py",
