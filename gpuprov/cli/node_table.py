@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from gpuprov.cli.tables import PIPE, render_table
 from gpuprov.core.names import fold
-from gpuprov.roles.registry import plane_of, planes_of
+from gpuprov.roles.registry import role_of, roles_of
 from gpuprov.shapes.cluster_spec import NodesSpec
 
 if TYPE_CHECKING:
@@ -32,8 +32,8 @@ def render_nodes(
     told: dict[str, list[object]] = {"VERDICT": [verdicts.get(row.name) for row in rows]} if report else {}
     if not report or any(row.health != "ok" for row in rows):
         told["HEALTH"] = [row.health for row in rows]
-    planes = planes_of(row.role for row in rows if row.work) or (plane_of(NodesSpec().role),)
-    work = "/".join(plane.title.upper() for plane in planes)
+    roles = roles_of(row.role for row in rows if row.work) or (role_of(NodesSpec().role),)
+    work = "/".join(role.title.upper() for role in roles)
     return render_table(
         (
             "NODE",
