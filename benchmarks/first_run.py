@@ -31,8 +31,8 @@ import yaml
 from gpuprov.cluster.images import node_recipe
 from gpuprov.drivers.base import LABEL_FINGERPRINT
 from gpuprov.gpu.observe import observe
-from gpuprov.planes.registry import plane_of
 from gpuprov.provision.wheels import render_download
+from gpuprov.roles.registry import plane_of
 from gpuprov.shapes.cluster_spec import ClusterSpec
 from gpuprov.spec.suites import SUITES
 

@@ -14,9 +14,9 @@ from gpuprov.cluster.images import node_recipe
 from gpuprov.cluster.services import init_of
 from gpuprov.core.errors import GpuprovError
 from gpuprov.core.execution import run
-from gpuprov.host.local import LocalHost
-from gpuprov.host.survey import survey
-from gpuprov.planes.registry import PLANES
+from gpuprov.machine.local import LocalHost
+from gpuprov.machine.survey import survey
+from gpuprov.roles.registry import PLANES
 from gpuprov.shapes.cluster_spec import ClusterSpec
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from gpuprov.core.execution import Completed
     from gpuprov.drivers.base import Driver
-    from gpuprov.host.base import Host
+    from gpuprov.machine.base import Host
 
 CLUSTER: Final = "gpu-proof"
 UP_S, VERIFY_S, DOWN_S = 60.0, 80.0, 40.0

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from gpuprov.cli.tables import PIPE, render_table
 from gpuprov.core.names import fold
-from gpuprov.planes.registry import plane_of, planes_of
+from gpuprov.roles.registry import plane_of, planes_of
 from gpuprov.shapes.cluster_spec import NodesSpec
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gpuprov.planes.registry import ROLES
+from gpuprov.roles.registry import ROLES
 
 if TYPE_CHECKING:
     from collections.abc import Callable

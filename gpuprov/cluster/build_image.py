@@ -32,7 +32,7 @@ from gpuprov.drivers.base import (
     File,
     NodeRequest,
 )
-from gpuprov.host.facts import free_bytes, nearest_folder
+from gpuprov.machine.facts import free_bytes, nearest_folder
 from gpuprov.provision.kept_bases import import_name
 from gpuprov.provision.package_versions import ASK_VERSIONS, dump_versions
 from gpuprov.provision.payload import payload_stamp

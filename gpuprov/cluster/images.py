@@ -43,9 +43,9 @@ if TYPE_CHECKING:
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver
     from gpuprov.gpu.models import HostGpus
-    from gpuprov.host.base import Host
-    from gpuprov.provision.plane_recipe import Init, PlaneRecipe
+    from gpuprov.machine.base import Host
     from gpuprov.provision.recipe import Recipe
+    from gpuprov.provision.role_recipe import Init, PlaneRecipe
     from gpuprov.shapes.engine import ImageState
 
 # The builder's own: apart from what clusters have by default, perhaps on another engine.

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from gpuprov.drivers.base import Driver, ExecResult
-    from gpuprov.provision.plane_recipe import Init
+    from gpuprov.provision.role_recipe import Init
 
 BOOTED = frozenset({"running", "degraded"})
 DOWN = ("inactive", "failed", "down:")

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from gpuprov.core.errors import GpuprovError, Unreachable
-from gpuprov.planes.registry import plane_of
+from gpuprov.roles.registry import plane_of
 from gpuprov.shapes.base import changed
 from gpuprov.shapes.nodes import NodeRow, RowStatus
 from gpuprov.spec.shared_folder import folder_of
@@ -14,8 +14,8 @@ from gpuprov.spec.shared_folder import folder_of
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from gpuprov.fleet.part.host_part import HostPart
-    from gpuprov.host.remote.machine import RemoteMachine
+    from gpuprov.fleet.member.host_part import HostPart
+    from gpuprov.link.address import RemoteMachine
     from gpuprov.shapes.cluster_spec import ClusterSpec
     from gpuprov.shapes.whole import Member, WholeCluster
 

@@ -9,11 +9,11 @@ from gpuprov.core.errors import UsageError
 from gpuprov.core.names import fold
 from gpuprov.core.silence_limit import QUESTION_S, scaled_limit_s
 from gpuprov.fleet.find_hosted import lines_of, machine_of
-from gpuprov.host.remote.answers import read_answer
-from gpuprov.host.remote.ask import MemberRequest
-from gpuprov.host.remote.machine import RemoteMachine
-from gpuprov.host.remote.several import failure_of, told_by
-from gpuprov.planes.registry import plane_of
+from gpuprov.link.address import RemoteMachine
+from gpuprov.link.answers import read_answer
+from gpuprov.link.ask import MemberRequest
+from gpuprov.link.several import failure_of, told_by
+from gpuprov.roles.registry import plane_of
 from gpuprov.shapes.members import PartOfHost
 from gpuprov.shapes.orders import DownOrder, PartOrder
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from gpuprov.core.reporter import Reporter
     from gpuprov.fleet.hosted_cluster import SpanningCluster
-    from gpuprov.host.remote.hosts import Hosts
-    from gpuprov.planes.across.leaving import JobsPolicy
+    from gpuprov.lifecycle.leaving import JobsPolicy
+    from gpuprov.link.hosts import Hosts
     from gpuprov.shapes.cluster_spec import ClusterSpec
     from gpuprov.shapes.whole import WholeCluster
 

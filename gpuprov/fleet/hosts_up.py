@@ -15,7 +15,6 @@ from gpuprov.cluster.lost_nodes import lost_nodes_line
 from gpuprov.cluster.plan import beyond_record
 from gpuprov.core.errors import GpuprovError, TimedOut
 from gpuprov.core.outcome import Outcome
-from gpuprov.fleet.absent_hosts import tell_absence
 from gpuprov.fleet.agree import (
     Agreed,
     HostsUpOrder,
@@ -24,16 +23,17 @@ from gpuprov.fleet.agree import (
     requests_of_parts,
 )
 from gpuprov.fleet.done import BroughtUp, PlannedUp
-from gpuprov.fleet.hold import HoldThere
 from gpuprov.fleet.hosted_cluster import with_word
 from gpuprov.fleet.hosts_leaving import remove_leaving
 from gpuprov.fleet.lost_service import tell_lost_service
+from gpuprov.fleet.out_of_service import HoldThere
 from gpuprov.fleet.ready import ask_ready
 from gpuprov.fleet.tunnel_keys import exchange_keys
+from gpuprov.fleet.unreachable_hosts import tell_absence
 from gpuprov.fleet.verify_hosts import verify_over_hosts
-from gpuprov.host.remote.answers import read_answer
-from gpuprov.host.remote.several import read_each
-from gpuprov.planes.registry import plane_of
+from gpuprov.link.answers import read_answer
+from gpuprov.link.several import read_each
+from gpuprov.roles.registry import plane_of
 from gpuprov.shapes.orders import MemberUpOrder
 from gpuprov.shapes.outcome import ClusterUp
 from gpuprov.spec.overlay import unencrypted_warning
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from gpuprov.cluster.shrinking import Shrinking
     from gpuprov.core.reporter import Reporter
     from gpuprov.fleet.hosted_cluster import SpanningCluster
-    from gpuprov.host.remote.hosts import Hosts
+    from gpuprov.link.hosts import Hosts
     from gpuprov.shapes.nodes import NodeRow
     from gpuprov.shapes.verify import Report
 

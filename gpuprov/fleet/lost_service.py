@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpuprov.fleet.hosted_cluster import head_of
-from gpuprov.planes.registry import plane_of
+from gpuprov.roles.registry import plane_of
 
 if TYPE_CHECKING:
     from gpuprov.fleet.hosted_cluster import SpanningCluster

@@ -21,8 +21,8 @@ from gpuprov.fleet.find_hosted import (
 )
 from gpuprov.fleet.hosted_cluster import host_of_head
 from gpuprov.gpu.allocate import TOO_FEW
-from gpuprov.host.remote.answers import read_answer
-from gpuprov.host.remote.ask import MemberRequest
+from gpuprov.link.answers import read_answer
+from gpuprov.link.ask import MemberRequest
 from gpuprov.shapes.base import changed, raw
 from gpuprov.shapes.cluster_spec import PlacementSpec
 from gpuprov.shapes.members import Sought
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 
     from gpuprov.fleet.hosted_cluster import SpanningCluster
     from gpuprov.fleet.hosted_order import HostedOrder
-    from gpuprov.host.remote.hosts import Hosts
-    from gpuprov.host.remote.machine import RemoteMachine
-    from gpuprov.host.remote.several import HostAnswer
+    from gpuprov.link.address import RemoteMachine
+    from gpuprov.link.hosts import Hosts
+    from gpuprov.link.several import HostAnswer
     from gpuprov.shapes.members import Offer
 
 

@@ -18,10 +18,10 @@ from gpuprov.fleet.hosted_cluster import host_of_head, untold_hosts
 from gpuprov.fleet.hosted_order import HostedOrder
 from gpuprov.fleet.node_home import choose_host, find_another, get_secret, seek_hosts
 from gpuprov.fleet.ready import wait_ready_there
-from gpuprov.host.remote.answers import read_answer
-from gpuprov.host.remote.ask import MemberRequest
-from gpuprov.host.remote.several import read_each, told_by
-from gpuprov.planes.registry import plane_of
+from gpuprov.link.answers import read_answer
+from gpuprov.link.ask import MemberRequest
+from gpuprov.link.several import read_each, told_by
+from gpuprov.roles.registry import plane_of
 from gpuprov.shapes.base import raw
 from gpuprov.shapes.members import Created
 from gpuprov.shapes.node_order import NodeOrder
@@ -32,10 +32,10 @@ if TYPE_CHECKING:
 
     from gpuprov.core.reporter import Reporter
     from gpuprov.fleet.hosted_cluster import SpanningCluster
-    from gpuprov.host.remote.hosts import Hosts
-    from gpuprov.host.remote.machine import RemoteMachine
+    from gpuprov.lifecycle.create_node import CloneOrder
+    from gpuprov.link.address import RemoteMachine
+    from gpuprov.link.hosts import Hosts
     from gpuprov.shapes.whole import WholeCluster
-    from gpuprov.workflows.create_node import CloneOrder
 
 
 def create_over_hosts(

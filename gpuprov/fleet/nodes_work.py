@@ -14,13 +14,13 @@ from gpuprov.core.names import fold
 from gpuprov.core.outcome import Outcome
 from gpuprov.fleet.done import Done
 from gpuprov.fleet.find_hosted import lines_of
-from gpuprov.fleet.hold import HoldThere
 from gpuprov.fleet.hosted_cluster import untold_hosts
+from gpuprov.fleet.out_of_service import HoldThere
 from gpuprov.fleet.ready import wait_ready_there
-from gpuprov.host.remote.ask import MemberRequest
-from gpuprov.host.remote.several import read_each
-from gpuprov.planes.across.leaving import JobsPolicy
-from gpuprov.planes.registry import plane_of
+from gpuprov.lifecycle.leaving import JobsPolicy
+from gpuprov.link.ask import MemberRequest
+from gpuprov.link.several import read_each
+from gpuprov.roles.registry import plane_of
 from gpuprov.shapes.base import changed
 from gpuprov.shapes.orders import TellOrder
 
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from gpuprov.core.reporter import Reporter
     from gpuprov.fleet.found_nodes import FoundNodes
     from gpuprov.fleet.hosted_cluster import SpanningCluster
-    from gpuprov.host.remote.hosts import Hosts
-    from gpuprov.host.remote.machine import RemoteMachine
+    from gpuprov.link.address import RemoteMachine
+    from gpuprov.link.hosts import Hosts
     from gpuprov.shapes.orders import NodesOrder
     from gpuprov.shapes.whole import WholeCluster
 

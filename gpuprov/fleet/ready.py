@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from gpuprov.core.names import fold
 from gpuprov.fleet.hosted_cluster import head_of, host_of_head
-from gpuprov.host.remote.answers import read_answer
-from gpuprov.host.remote.ask import MemberRequest
-from gpuprov.host.remote.several import told_by
+from gpuprov.link.answers import read_answer
+from gpuprov.link.ask import MemberRequest
+from gpuprov.link.several import told_by
 from gpuprov.shapes.members import PartOfHost
 from gpuprov.shapes.orders import ReadyOrder
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     from gpuprov.core.reporter import Reporter
     from gpuprov.fleet.hosted_cluster import SpanningCluster
-    from gpuprov.host.remote.hosts import Hosts
-    from gpuprov.host.remote.machine import RemoteMachine
+    from gpuprov.link.address import RemoteMachine
+    from gpuprov.link.hosts import Hosts
 
 
 def ask_ready(cluster: str, nodes: Sequence[str], machine: RemoteMachine, hosts: Hosts) -> PartOfHost:

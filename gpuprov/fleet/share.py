@@ -20,10 +20,10 @@ from gpuprov.cluster.share_look import (
 )
 from gpuprov.core.errors import UsageError
 from gpuprov.core.silence_limit import QUESTION_S, scaled_limit_s
-from gpuprov.host.remote.answers import read_answer
-from gpuprov.host.remote.ask import MemberRequest
-from gpuprov.host.remote.several import part_error, read_each
-from gpuprov.planes.registry import PLANES, plane_of
+from gpuprov.link.answers import read_answer
+from gpuprov.link.ask import MemberRequest
+from gpuprov.link.several import part_error, read_each
+from gpuprov.roles.registry import PLANES, plane_of
 from gpuprov.shapes.base import raw
 from gpuprov.shapes.members import ShareLook
 from gpuprov.shapes.orders import ShareOrder
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from gpuprov.core.reporter import Reporter
     from gpuprov.fleet.hosted_cluster import SpanningCluster
-    from gpuprov.host.remote.hosts import Hosts
+    from gpuprov.link.hosts import Hosts
     from gpuprov.shapes.cluster_spec import ClusterSpec
     from gpuprov.shapes.orders import ShareAct
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from gpuprov.assets import get_asset, get_brought
 from gpuprov.core.fingerprint import fingerprint
 from gpuprov.provision.kept_bases import Base
-from gpuprov.provision.plane_recipe import PlaneRecipe
 from gpuprov.provision.role_packages import find_packages
+from gpuprov.provision.role_recipe import PlaneRecipe
 from gpuprov.provision.user_roles import hash_role
 from gpuprov.provision.wheel_lock import hash_locks
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from gpuprov.gpu.wheels import CudaWheels
-    from gpuprov.provision.plane_recipe import Init
+    from gpuprov.provision.role_recipe import Init
     from gpuprov.shapes.cluster_spec import ClusterSpec, ImageSpec
 
 

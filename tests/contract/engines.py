@@ -36,10 +36,10 @@ from gpuprov.drivers.lxd.ending import remove_instance
 from gpuprov.drivers.lxd.members import pool_of_nodes
 from gpuprov.drivers.networks import NetworkRequest
 from gpuprov.drivers.registry import open_driver
-from gpuprov.planes.registry import PLAIN
 from gpuprov.provision.kept_bases import import_name
 from gpuprov.provision.recipe import image_recipe
 from gpuprov.provision.rootfs import default_cache, ensure_rootfs
+from gpuprov.roles.registry import PLAIN
 from gpuprov.shapes.cluster_spec import ImageSpec
 from gpuprov.shapes.node import Attachment
 from tests.fakes.driver import FakeDriver

@@ -24,14 +24,14 @@ from gpuprov.core.catalogue import load_catalogue
 from gpuprov.core.errors import GpuprovError, UsageError
 from gpuprov.core.reporter import Silent
 from gpuprov.drivers.base import LABEL_ROLE, File
-from gpuprov.planes.across.files import find_stale, gather_files
-from gpuprov.planes.across.hold import Leave
-from gpuprov.planes.across.leaving import SPARE_JOBS, JobsPolicy, refuse_busy
-from gpuprov.planes.base import Crew, Departure
-from gpuprov.planes.registry import PLANES, ROLES, checks_of_planes, load_draft, plane_of
-from gpuprov.planes.worker.facts import BROKER
-from gpuprov.provision.plane_recipe import Init
+from gpuprov.lifecycle.files import find_stale, gather_files
+from gpuprov.lifecycle.leaving import SPARE_JOBS, JobsPolicy, refuse_busy
+from gpuprov.lifecycle.out_of_service import Leave
 from gpuprov.provision.recipe import COMMON_ROLES
+from gpuprov.provision.role_recipe import Init
+from gpuprov.roles.base import Crew, Departure
+from gpuprov.roles.registry import PLANES, ROLES, checks_of_planes, load_draft, plane_of
+from gpuprov.roles.worker.facts import BROKER
 from gpuprov.shapes.base import changed
 from gpuprov.shapes.cluster_spec import ClusterSpec, NodesSpec
 from gpuprov.shapes.node import CharDevice
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from gpuprov.drivers.base import Driver
-    from gpuprov.planes.base import Plane
+    from gpuprov.roles.base import Plane
     from gpuprov.verify.models import Rule
     from tests.conftest import Recording
     from tests.fakes.world import World

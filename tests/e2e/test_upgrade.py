@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpuprov.host.local import SEED_VARIABLE
+from gpuprov.machine.local import SEED_VARIABLE
 from tests.e2e.killing import DUMPS
 from tests.e2e.places import EVERY_GPU
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from gpuprov.planes.registry import checks_of_planes
+from gpuprov.roles.registry import checks_of_planes
 from gpuprov.verify import chain
 
 CHAIN = (*chain.CHAIN, *checks_of_planes())

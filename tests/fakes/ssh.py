@@ -139,7 +139,7 @@ def scripted_member(*steps: str) -> str:
 import json, sys, time
 sys.path.insert(0, {str(ROOT)!r})
 from gpuprov import __version__
-from gpuprov.host.remote.lines import PROTOCOL
+from gpuprov.link.lines import PROTOCOL
 def say(kind, **content):
     print(json.dumps({{"kind": kind, **content}}), flush=True)
 def hear():

@@ -27,10 +27,10 @@ TUNNEL = ("10.77.0.1", "10.77.0.2", "10.77.0.3")
 _CALL = """
 import json, pathlib, sys
 from gpuprov.core.errors import GpuprovError
-from gpuprov.host import overlay
-from gpuprov.host.overlay_plan import OverlayRequest
-from gpuprov.host.tunnel import TunnelKeys
-from gpuprov.host.tunnel_plan import TunnelPeer, TunnelRequest
+from gpuprov.machine.overlay import end as overlay
+from gpuprov.machine.overlay.plan import OverlayRequest
+from gpuprov.machine.overlay.tunnel import TunnelKeys
+from gpuprov.machine.overlay.tunnel_plan import TunnelPeer, TunnelRequest
 what, keys, asked = sys.argv[1], TunnelKeys(pathlib.Path(sys.argv[2])), json.loads(sys.argv[3])
 try:
     if what == "key":

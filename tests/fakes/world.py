@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any
 from gpuprov.cluster.images import node_recipe
 from gpuprov.drivers.base import LABEL_ACCOUNT, LABEL_FINGERPRINT, LABEL_RECIPE, LABEL_SPEC
 from gpuprov.gpu.observe import observe
-from gpuprov.planes.registry import PLANES, ROLES
-from gpuprov.planes.slurm.munge import LABEL_MUNGE_OWNER
+from gpuprov.lifecycle.cluster_down import cluster_down
+from gpuprov.lifecycle.cluster_up import UpOrder, cluster_up
+from gpuprov.lifecycle.create_node import create_node
 from gpuprov.provision.recipe_record import dump_recipe_record, record_recipe
+from gpuprov.roles.registry import PLANES, ROLES
+from gpuprov.roles.slurm.munge import LABEL_MUNGE_OWNER
 from gpuprov.shapes.base import changed
 from gpuprov.shapes.cluster_spec import ClusterSpec, GpuSpec, NodesSpec
 from gpuprov.spec.serialize import dump_spec, load_spec_json
 from gpuprov.spec.shared_folder import ACCOUNT_UID
-from gpuprov.workflows.cluster_down import cluster_down
-from gpuprov.workflows.cluster_up import UpOrder, cluster_up
-from gpuprov.workflows.create_node import create_node
 from tests.fakes.driver import FakeDriver
 from tests.fakes.engine import FakeEngine, FakeImage
 from tests.fakes.host import FakeHost
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from gpuprov.core.outcome import Outcome
     from gpuprov.drivers.base import ExecResult
     from gpuprov.gpu.models import HostGpus
+    from gpuprov.lifecycle.cluster_up import UpResult
     from gpuprov.shapes.choices import Sharing
     from gpuprov.shapes.records import RecipeRecord
-    from gpuprov.workflows.cluster_up import UpResult
     from tests.conftest import Recording
     from tests.fakes.engine import Command
 

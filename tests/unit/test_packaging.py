@@ -17,11 +17,11 @@ from gpuprov import __version__
 from gpuprov.assets import get_asset
 from gpuprov.core.errors import HostNotReady, UsageError
 from gpuprov.core.reporter import Silent
-from gpuprov.host.remote.ask import MemberRequest, ask_member
-from gpuprov.host.remote.bare_host import install_there, look_at_bare_host, remove_there
-from gpuprov.host.remote.connection import SshConnection
-from gpuprov.host.remote.machine import RemoteMachine
-from gpuprov.host.remote.places import Places
+from gpuprov.link.address import RemoteMachine
+from gpuprov.link.ask import MemberRequest, ask_member
+from gpuprov.link.bare_host import install_there, look_at_bare_host, remove_there
+from gpuprov.link.connection import SshConnection
+from gpuprov.link.places import Places
 from gpuprov.provision.own_wheel import own_files, own_requirements, pack_wheel
 from gpuprov.provision.wheels import ensure_wheels
 from gpuprov.stories.hosts import ROOM_BYTES

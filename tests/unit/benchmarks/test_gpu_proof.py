@@ -28,9 +28,9 @@ from gpuprov.core.execution import GRACE_S, KILLED_S, Completed
 from gpuprov.drivers.base import LABEL_FINGERPRINT
 from gpuprov.gpu.driver_files import read_driver_files
 from gpuprov.gpu.models import MigInstance
-from gpuprov.host.local import LocalHost
-from gpuprov.host.survey import ANSWER_S
-from gpuprov.planes.registry import PLANES
+from gpuprov.machine.local import LocalHost
+from gpuprov.machine.survey import ANSWER_S
+from gpuprov.roles.registry import PLANES
 from gpuprov.shapes.cluster_spec import ClusterSpec
 from gpuprov.shapes.verify import Check, NodeReport
 from gpuprov.verify.probe import look_at_driver

@@ -16,7 +16,7 @@ from benchmarks.many_hosts import (
     whole_of,
 )
 from gpuprov.cluster.placement import place_nodes
-from gpuprov.planes.registry import ROLES
+from gpuprov.roles.registry import ROLES
 from gpuprov.spec.addressing import node_name
 from gpuprov.spec.validate import find_problems
 

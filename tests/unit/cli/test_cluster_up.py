@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpuprov.cli.main import main
-from tests.unit.workflows.test_older_images import newer
+from tests.unit.lifecycle.test_older_images import newer
 
 if TYPE_CHECKING:
     from pathlib import Path

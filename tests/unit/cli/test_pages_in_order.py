@@ -17,8 +17,8 @@ from gpuprov.cli.main import main
 from gpuprov.cli.session import Session
 from gpuprov.cluster.images import node_recipe
 from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_FINGERPRINT, LABEL_RECIPE, LABEL_ROLE
-from gpuprov.planes.registry import PLANES, load_draft
 from gpuprov.provision.recipe_record import dump_recipe_record, record_recipe
+from gpuprov.roles.registry import PLANES, load_draft
 from gpuprov.shapes.choices import DEFAULT_CLUSTER
 from gpuprov.spec.shared_folder import SHARED
 from tests.fakes.engine import FakeImage

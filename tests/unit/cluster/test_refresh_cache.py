@@ -12,7 +12,7 @@ from gpuprov.cluster.build_image import FRESH_TOOLS, BuildTools
 from gpuprov.cluster.images import node_recipe
 from gpuprov.cluster.refresh_cache import refresh_cache
 from gpuprov.core.errors import HostNotReady
-from gpuprov.planes.registry import PLANES
+from gpuprov.roles.registry import PLANES
 
 if TYPE_CHECKING:
     from pathlib import Path

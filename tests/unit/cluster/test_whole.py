@@ -14,8 +14,8 @@ from gpuprov.cluster.state import observe_cluster
 from gpuprov.cluster.whole import dump_whole, newest_whole, parse_whole, recorded_host, recorded_whole
 from gpuprov.core.errors import EngineError
 from gpuprov.drivers.base import LABEL_HOST, LABEL_MEMBERS, LABEL_SPEC
-from gpuprov.planes.registry import ROLES
-from gpuprov.planes.slurm.files import Machine, render_slurm
+from gpuprov.roles.registry import ROLES
+from gpuprov.roles.slurm.files import Machine, render_slurm
 from gpuprov.shapes.base import changed
 from gpuprov.shapes.cluster_spec import (
     ClusterSpec,

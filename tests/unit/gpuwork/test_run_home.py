@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpuprov.fleet.questions.hardware import PROGRAM as HARDWARE
-from gpuprov.planes.registry import PLANES
-from gpuprov.planes.work.queue_page import PROGRAM as RELAY
-from gpuprov.planes.work.work_place import desk_argv, text_argv
+from gpuprov.roles.registry import PLANES
+from gpuprov.roles.work.queue_page import PROGRAM as RELAY
+from gpuprov.roles.work.work_place import desk_argv, text_argv
 from gpuprov.spec.shared_folder import ACCOUNT, SHARED
 from gpuwork.jobs.one import run_one
 from gpuwork.jobs.slurm import render_run_script

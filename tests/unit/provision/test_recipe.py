@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from gpuprov.assets import get_asset
-from gpuprov.planes.registry import PLANES
-from gpuprov.provision.plane_recipe import PlaneRecipe
 from gpuprov.provision.recipe import REQUIREMENTS, Recipe, image_recipe
+from gpuprov.provision.role_recipe import PlaneRecipe
+from gpuprov.roles.registry import PLANES
 from gpuprov.shapes.cluster_spec import ImageSpec
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from gpuprov.planes.registry import PLANES
+from gpuprov.roles.registry import PLANES
 from gpuprov.spec.shared_folder import ACCOUNT, ACCOUNT_UID, SHARED
 
 ROLES = Path(__file__).parents[3] / "roles"

@@ -10,7 +10,7 @@ import pytest
 import yaml
 from msgspec import structs
 
-from gpuprov.planes.registry import ROLES
+from gpuprov.roles.registry import ROLES
 from gpuprov.shapes.base import Shape, changed
 from gpuprov.shapes.cluster_spec import ClusterSpec, GpuSpec, HostSpec, MountSpec, NodesSpec, OverlaySpec, PlacementSpec
 from gpuprov.spec.draft import CHOOSABLE

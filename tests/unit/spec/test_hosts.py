@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from gpuprov.core.fingerprint import fingerprint
-from gpuprov.documents.engine_state import spec_document
-from gpuprov.planes.registry import ROLES
+from gpuprov.lifecycle.engine_state import spec_document
+from gpuprov.roles.registry import ROLES
 from gpuprov.shapes.base import changed
 from gpuprov.shapes.cluster_spec import (
     ClusterSpec,

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuprov.planes.registry import ROLES
+from gpuprov.roles.registry import ROLES
 from gpuprov.shapes.cluster_spec import ImageSpec
 from gpuprov.spec.image_files import take_in_files
 from gpuprov.spec.load import load_draft

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gpuprov.planes.registry import ROLES
+from gpuprov.roles.registry import ROLES
 from gpuprov.shapes.cluster_spec import ClusterSpec, GpuSpec, MountSpec, NodesSpec
 from gpuprov.spec.load import load_draft, read_draft
 from gpuprov.spec.spec_error import SpecError, in_spec

@@ -8,7 +8,7 @@ import pytest
 
 from gpuprov.core.errors import UsageError
 from gpuprov.fleet.agree import HostsUpOrder
-from gpuprov.fleet.desk import desk_of
+from gpuprov.fleet.controller import desk_of
 from gpuprov.fleet.find_hosted import find_spanning
 from gpuprov.fleet.found_nodes import locate_nodes
 from gpuprov.fleet.hosted_cluster import head_of, host_of_head
@@ -16,8 +16,8 @@ from gpuprov.fleet.hosts_down import down_over_hosts
 from gpuprov.fleet.hosts_up import up_over_hosts
 from gpuprov.fleet.lost_service import tell_lost_service
 from gpuprov.fleet.nodes_work import change_nodes_there
-from gpuprov.host.folders import FolderLook
-from gpuprov.planes.across.leaving import SPARE_JOBS
+from gpuprov.lifecycle.leaving import SPARE_JOBS
+from gpuprov.machine.folders import FolderLook
 from gpuprov.shapes.base import changed
 from gpuprov.shapes.cluster_spec import ClusterSpec, GpuSpec, HostSpec, NodesSpec, PlacementSpec, SlurmSpec
 from gpuprov.shapes.orders import NodesOrder

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from gpuprov.planes.registry import checks_of_planes
+from gpuprov.roles.registry import checks_of_planes
 from gpuprov.shapes.base import write
 from gpuprov.shapes.verify import LAYERS, Report
 from gpuprov.verify.chain import BETWEEN_CHAIN, HOST_CHAIN

@@ -11,7 +11,7 @@ import pytest
 
 from gpuprov.gpu.observe import observe
 from gpuprov.gpu.simulate import node_document
-from gpuprov.planes.slurm.questions import ask_slurm, job_program
+from gpuprov.roles.slurm.questions import ask_slurm, job_program
 from gpuprov.verify.models import Expectation, Peer
 from gpuprov.verify.request import SIMULATION, Work, parse_answer, probe_argv
 from tests.fakes.chain import judge_node
