@@ -22,7 +22,7 @@ from gpuprov.provision.own_wheel import own_requirements
 from gpuprov.provision.recipe import REQUIREMENTS, TOOLKIT
 from gpuprov.provision.wheel_lock import LOCKS, OWN, PYTHONS, ROOT, TESTS, LockedPackage
 from gpuprov.provision.wheels import wheel_platforms
-from gpuprov.roles.worker.role import WorkerPlane
+from gpuprov.roles.worker.role import WorkerRole
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -41,7 +41,7 @@ def wanted_locks() -> dict[str, tuple[str, ...]]:
     config.read(_SETUP, encoding="utf-8")
     tests = filter(None, config["options.extras_require"]["test"].split("\n"))
     nodes = {
-        f"nodes-{cuda}": ("pip", *REQUIREMENTS[cuda], *TOOLKIT[cuda], *WorkerPlane.recipe.requirements, "pytest")
+        f"nodes-{cuda}": ("pip", *REQUIREMENTS[cuda], *TOOLKIT[cuda], *WorkerRole.recipe.requirements, "pytest")
         for cuda in REQUIREMENTS
     }
     return {OWN: (*own_requirements(), *_TOOLS), TESTS: (*own_requirements(), *_TOOLS, *tests), **nodes}

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from gpuprov.cli.tables import PIPE, render_table
 from gpuprov.core.names import fold
-from gpuprov.roles.registry import plane_of, planes_of
+from gpuprov.roles.registry import role_of, roles_of
 from gpuprov.shapes.cluster_spec import NodesSpec
 
 if TYPE_CHECKING:
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 def render_nodes(rows: Sequence[NodeRow], *, screen: Screen = PIPE, spans: bool = False) -> str:
     """One line for each node; a simulated GPU says so in its own cell. With `spans`, each has its host in it."""
-    planes = planes_of(row.role for row in rows if row.work) or (plane_of(NodesSpec().role),)
-    work = "/".join(plane.title.upper() for plane in planes)
+    roles = roles_of(row.role for row in rows if row.work) or (role_of(NodesSpec().role),)
+    work = "/".join(role.title.upper() for role in roles)
     return render_table(
         (
             "NODE",

@@ -199,7 +199,7 @@ def give_identity(driver: Driver, name: str, *, forget: str) -> None:
     Args:
         driver: Reaches the node.
         name: The node.
-        forget: Shell lines by which it gives up its source's part in a plane.
+        forget: Shell lines by which it gives up its source's part in a role.
     """
     verbs = _VERBS[init_of(driver)]
     script = f"{verbs.new_identity.strip()}\n{forget}\n{verbs.settle}"

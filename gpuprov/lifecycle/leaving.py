@@ -10,7 +10,7 @@ from gpuprov.core.errors import GpuprovError, TimedOut, UsageError
 from gpuprov.core.rollback import REPEAT
 from gpuprov.core.waiting import Clock, SystemClock, Wait
 from gpuprov.lifecycle.out_of_service import Hold, names_of
-from gpuprov.roles.registry import PLANES
+from gpuprov.roles.registry import ROLES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -56,9 +56,9 @@ def find_jobs(driver: Driver, leaves: Sequence[Leave]) -> tuple[Job, ...]:
         GpuprovError: Nobody can tell.
     """
     found = [
-        plane.jobs(driver, leave.state, leave.ending)
+        role.jobs(driver, leave.state, leave.ending)
         for leave in leaves
-        for plane in PLANES.values()
+        for role in ROLES.values()
         if leave.ending.nodes
     ]
     return tuple(job for jobs in found for job in jobs)
@@ -119,7 +119,7 @@ def leaving(
 ) -> Iterator[list[str]]:
     """Have no job start on nodes, and refuse if one runs there; where the block fails, have them take jobs again.
 
-    Where it ends well, `Plane.wait_ready` in it has had them take jobs again, unless they are gone.
+    Where it ends well, `Role.wait_ready` in it has had them take jobs again, unless they are gone.
 
     Args:
         driver: The engine.
@@ -202,9 +202,9 @@ def _settle(driver: Driver, leaves: Sequence[Leave], policy: JobsPolicy, *, repo
 def _end_jobs(driver: Driver, leave: Leave) -> list[str]:
     """End the jobs of one cluster, for another has the same ids; returns those that are queued again."""
     again: list[str] = []
-    for plane in PLANES.values():
-        jobs = plane.jobs(driver, leave.state, leave.ending)
-        again += plane.end_jobs(driver, leave.state, leave.ending, jobs) if jobs else ()
+    for role in ROLES.values():
+        jobs = role.jobs(driver, leave.state, leave.ending)
+        again += role.end_jobs(driver, leave.state, leave.ending, jobs) if jobs else ()
     return again
 
 

@@ -74,7 +74,7 @@ def anneal_in_cluster(  # noqa: PLR0913  (what is asked for, and who is told)
 
     Raises:
         UsageError: The models or what is asked for is wrong, or the cluster takes no jobs; nothing was submitted.
-        EngineError: The node or its plane refused.
+        EngineError: The node or its role refused.
         TimedOut: A step did not end.
     """
     check_nodes(nodes)

@@ -72,7 +72,7 @@ def run_grid(
     Raises:
         UsageError: The project or what is asked for is wrong, or the cluster takes no jobs; nothing was submitted.
         SpecError: Nobody can tell what jobs of the cluster get by default; nothing was copied.
-        EngineError: The node or its plane refused.
+        EngineError: The node or its role refused.
         TimedOut: It did not end; the error says how to see whether it was submitted.
     """
     name = check_project_name(project.name)

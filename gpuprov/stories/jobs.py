@@ -76,7 +76,7 @@ def submit_jobs(  # noqa: PLR0913 - what is run, where, and with whose files
     Raises:
         UsageError: The order or the project is wrong, or the cluster takes no such jobs; nothing was submitted.
         SpecError: Nobody can tell what jobs of the cluster get by default; nothing was copied.
-        EngineError: The node or its plane refused.
+        EngineError: The node or its role refused.
         TimedOut: It did not end; the error says how to see whether it was submitted.
     """
     if not project.chosen:

@@ -18,7 +18,7 @@ from gpuprov.core.rollback import AGAIN
 from gpuprov.fleet.member.host_offer import Way, look_for_more
 from gpuprov.fleet.member.host_part import look_at_part, with_disks
 from gpuprov.fleet.member.told_part import fingerprint_of, tell_no_engine, tell_part, tell_record
-from gpuprov.fleet.member.unreachable import tell_planes
+from gpuprov.fleet.member.unreachable import tell_roles
 from gpuprov.lifecycle.cluster_down import cluster_down
 from gpuprov.lifecycle.cluster_up import UpOrder, cluster_up, preview_up
 from gpuprov.lifecycle.leaving import JobsPolicy
@@ -79,7 +79,7 @@ def serve_key(order: KeyOrder, host: Host, reporter: Reporter) -> OverlayKey:
 def serve_absence(order: AbsenceOrder, host: Host, reporter: Reporter) -> Changes:
     """Have nodes of hosts that are away kept, and those of hosts that are back take work again."""
     driver = engine_of_cluster(check_cluster_name(order.cluster), host.engines, reporter=reporter)
-    return Changes(host=host.name, changed=tell_planes(driver, order))
+    return Changes(host=host.name, changed=tell_roles(driver, order))
 
 
 def serve_plan(order: MemberPlanOrder, host: Host, reporter: Reporter) -> Plan | PlannedHost:

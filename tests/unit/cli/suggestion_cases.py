@@ -185,7 +185,7 @@ CASES = (
     Case(site="lifecycle/rows.py: {node.status}", before=(*LAB, stop("c001")), argv=("cluster", "status")),
     Case(site="lifecycle/rows.py: unfinished", before=(*LAB, unfinish), argv=("cluster", "status")),
     Case(
-        site="lifecycle/rows.py: {plane.title} reports",
+        site="lifecycle/rows.py: {role.title} reports",
         before=(*LAB, lambda stage: stage.world.slurm.read.update(c001=b"")),
         argv=("cluster", "status"),
     ),
@@ -410,7 +410,7 @@ REASONS = {
     "roles/worker/role.py: gpuprov jobs": "what to type next: tests/unit/cli/test_next_steps.py",
     "roles/worker/role.py: start it": "a broker that is stopped: tests/unit/roles/test_workers.py",
     "roles/worker/role.py: gpuprov cluster up --share": "root is needed: tests/unit/lifecycle/test_shared_folder.py",
-    "roles/base.py": "no plane of the registry has a line for the cluster and no node to run it in",
+    "roles/base.py": "no role of the registry has a line for the cluster and no node to run it in",
     "provision/rootfs.py": "builds a base",
     "spec/validate.py: gpuprov cluster up": "a part of the fix that has a case",
     "verify/junit.py": "the name of a test suite",

@@ -564,7 +564,7 @@ def test_what_was_found_is_shown_unless_a_killed_run_had_not_recorded_the_spec(w
     assert (again.unchanged, again.as_it_was) == (True, None)
 
 
-def test_the_planes_are_not_asked_again_for_the_nodes_that_are_shown(world: World) -> None:
+def test_the_roles_are_not_asked_again_for_the_nodes_that_are_shown(world: World) -> None:
     result = world.up(2)
     world.engine.faults.raise_at(AssertionError("a node is asked"), step="run")
     rows = result.rows(world.driver, "lab")

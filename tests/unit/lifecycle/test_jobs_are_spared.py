@@ -548,17 +548,17 @@ def test_many_jobs_are_counted(world: World) -> None:
 
 def test_two_clusters_have_the_same_ids(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """Jobs of one cluster are ended by its own controller."""
-    from gpuprov.roles.slurm.role import SlurmPlane
+    from gpuprov.roles.slurm.role import SlurmRole
 
     ended: list[Any] = []
     world.begin_with(3)
     world.slurm.queue = [ALICE]
-    plane_end = SlurmPlane.end_jobs
+    role_end = SlurmRole.end_jobs
 
-    def end(self: SlurmPlane, driver: Any, state: Any, departure: Any, ending: Any) -> tuple[str, ...]:
+    def end(self: SlurmRole, driver: Any, state: Any, departure: Any, ending: Any) -> tuple[str, ...]:
         ended.append((state.name, [job.id for job in ending]))
-        return plane_end(self, driver, state, departure, ending)
+        return role_end(self, driver, state, departure, ending)
 
-    monkeypatch.setattr(SlurmPlane, "end_jobs", end)
+    monkeypatch.setattr(SlurmRole, "end_jobs", end)
     stop(world, FORCE)
     assert ended == [("lab", ["17"])]

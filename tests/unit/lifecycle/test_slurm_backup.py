@@ -17,7 +17,7 @@ from gpuprov.lifecycle.remove_nodes import remove_nodes
 from gpuprov.lifecycle.rows import state_rows
 from gpuprov.lifecycle.start_stop import start_nodes, stop_nodes
 from gpuprov.machine.folders import FolderLook
-from gpuprov.roles.registry import plane_of
+from gpuprov.roles.registry import role_of
 from gpuprov.shapes.cluster_spec import SlurmSpec
 from gpuprov.spec.shared_folder import KEPT
 from tests.fakes.slurm import CONF, MARK, FakeJob
@@ -84,7 +84,7 @@ def test_without_a_backup_all_is_as_before(world: World) -> None:
 def test_the_backup_is_asked_while_the_controller_is_away(world: World) -> None:
     up(world)
     state = observe_cluster(world.driver, "lab")
-    assert plane_of("slurm").running_head(state) == "c000"  # type: ignore[attr-defined]
+    assert role_of("slurm").running_controller(state) == "c000"  # type: ignore[attr-defined]
     kill(world, "c000")
     rows = {row.name: row.work for row in state_rows(world.driver, observe_cluster(world.driver, "lab"))}
     assert rows["c002"] == "idle"

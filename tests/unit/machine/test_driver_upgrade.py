@@ -11,7 +11,7 @@ from gpuprov.cluster.images import node_recipe
 from gpuprov.core.errors import EngineError, HostNotReady, UsageError
 from gpuprov.drivers.base import LABEL_DRIVER, LABEL_FINGERPRINT
 from gpuprov.lifecycle.cluster_up import preview_changes
-from gpuprov.roles.registry import plane_of
+from gpuprov.roles.registry import role_of
 from tests.unit.machine.test_gpu_findings import facts_of
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def gpus(world: World) -> World:
     assert host.driver.version == OLD
     world.gpus = host
     for role, image in world.engine.images.items():
-        recipe = node_recipe(world.spec(), plane_of(role).recipe, host, init="systemd")
+        recipe = node_recipe(world.spec(), role_of(role).recipe, host, init="systemd")
         image.labels = {**image.labels, LABEL_FINGERPRINT: recipe.fingerprint}
     world.up(3)
     world.create("web", role="plain", gpus="7")

@@ -26,12 +26,12 @@ from gpuprov.provision.wheel_lock import (
     parse_lock,
     require_hashes,
 )
-from gpuprov.roles.registry import PLANES
+from gpuprov.roles.registry import ROLES
 
 IMAGES = [
-    ("pip", *REQUIREMENTS[cuda], *plane.recipe.requirements, *toolkit)
+    ("pip", *REQUIREMENTS[cuda], *role.recipe.requirements, *toolkit)
     for cuda in REQUIREMENTS
-    for plane in PLANES.values()
+    for role in ROLES.values()
     for toolkit in ((), TOOLKIT[cuda])
 ]
 INSTALLED = [*IMAGES, *(("pip", *requirements) for requirements, _ in PAYLOADS.values()), ("pip", *own_requirements())]

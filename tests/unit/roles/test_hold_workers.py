@@ -17,7 +17,7 @@ from gpuprov.lifecycle.cluster_up import preview_changes
 from gpuprov.lifecycle.leaving import JobsPolicy
 from gpuprov.lifecycle.remove_nodes import remove_nodes
 from gpuprov.lifecycle.start_stop import start_nodes, stop_nodes
-from gpuprov.roles.registry import PLANES
+from gpuprov.roles.registry import ROLES
 from gpuprov.shapes.cluster_spec import ClusterSpec, NodesSpec
 from gpuwork.jobs.store import HELD, is_held
 from tests.fakes.world import World, make_world
@@ -179,7 +179,7 @@ def test_what_a_job_put_there_is_not_believed(world: World) -> None:
     (folder / "c003").symlink_to("/etc/passwd")
     (folder / "c004").mkdir()
     state = observe_cluster(world.driver, "lab")
-    assert PLANES["worker"].abandoned(world.driver, state) == ()
+    assert ROLES["worker"].abandoned(world.driver, state) == ()
     assert up(world).unchanged
 
 
@@ -202,7 +202,7 @@ def test_a_folder_in_which_nothing_can_be_written_is_told(world: World, monkeypa
 def test_the_program_in_the_node_looks_for_the_same_file(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("platform.node", lambda: "c001")
     state = observe_cluster(world.driver, "lab")
-    PLANES["worker"].hold(world.driver, state, ["c001"])
+    ROLES["worker"].hold(world.driver, state, ["c001"])
     assert is_held(world.workers.folder)
     monkeypatch.setattr("platform.node", lambda: "c002")
     assert not is_held(world.workers.folder)
