@@ -1,8 +1,8 @@
 """Which tests run side by side in `make test`, and which ones have the machine to themselves.
 
 The tests of a group run one after the other in one process, and groups run side by side. Modules are one group where
-they share a cluster or a place. Tests marked `alone` come afterwards, one
-after the other: they stop an engine, count GPUs, or look at what others of the machine do. So do all long ones.
+they share a cluster or a place. Tests marked `alone` come afterwards, one after the other: they stop an engine, count
+GPUs, or look at what others of the machine do. So do all long ones.
 """
 
 from __future__ import annotations
