@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING
 from gpuprov.cluster.build_image import find_built
 from gpuprov.core.errors import HostNotReady
 from gpuprov.core.fingerprint import short
-from gpuprov.host.local import LocalHost
-from gpuprov.planes.registry import role_recipe
+from gpuprov.machine.local import LocalHost
 from gpuprov.provision.kept_bases import FRESH_S
+from gpuprov.roles.registry import role_recipe
 from gpuprov.shapes.cluster_spec import ClusterSpec, NodesSpec
 
 if TYPE_CHECKING:

@@ -32,7 +32,7 @@ def test_a_round_of_kills(plain: Life) -> None:
     plain.die_half_way(SIGNALS)
 
 
-@pytest.mark.long  # tests/unit/workflows/test_kills_fake.py has every step of Slurm's nodes on a fake engine
+@pytest.mark.long  # tests/unit/lifecycle/test_kills_fake.py has every step of Slurm's nodes on a fake engine
 def test_a_round_of_kills_of_slurm_s_nodes(life: Life) -> None:
     life.die_half_way(SIGNALS)
 
