@@ -72,8 +72,10 @@ def plan_cluster(fleet: Fleet, order: ClusterOrder, asking: Asking = NOBODY, *, 
         return look_and_plan_over_hosts(over_hosts, fleet.connect(), reporter=fleet.reporter)
     driver, draft, seen = found = _settle(fleet, order)
     preview = preview_up(driver, _order_here(found, order, asking), fleet.here, reporter=fleet.reporter)
-    for line in filter(None, (preview.choice, preview.shared)):
-        fleet.reporter.note(line)
+    if preview.choice:
+        fleet.reporter.node("networks", preview.choice)
+    if preview.shared:
+        fleet.reporter.note(preview.shared)
     replaced = find_replaceable(driver, seen, draft.spec).lines if order.renew else ()
     return PlannedUp(
         lines=(*preview.changes, *replaced),

@@ -87,8 +87,10 @@ def serve_plan(order: MemberPlanOrder, host: Host, reporter: Reporter) -> Plan |
     wanted = _up_order(order, host, reporter)
     driver = host.open(wanted.spec.engine)
     preview = preview_up(driver, wanted, host, reporter=reporter)
-    for line in filter(None, (preview.choice, preview.shared)):
-        reporter.note(line)
+    if preview.choice:
+        reporter.node("networks", preview.choice)
+    if preview.shared:
+        reporter.note(preview.shared)
     planned = Plan(
         host=host.name,
         plan=preview.changes,

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from gpuprov.drivers.base import File
     from tests.unit.cli.test_spanning import Typing
 
+pytestmark = pytest.mark.slow
+
 __all__ = ["lab"]
 
 

@@ -126,6 +126,7 @@ CASES: dict[str, tuple[Callable[[World], object], str, set[str]]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_drift_is_named_repaired_and_said(world: World, case: str) -> None:
     change, words, kinds = CASES[case]

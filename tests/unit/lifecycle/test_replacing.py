@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
     from tests.fakes.world import World
 
+pytestmark = pytest.mark.slow
+
 
 def kill_renewal(world: World, count: int, at: str, *, subject: str) -> None:
     """Kill `cluster up --renew` right after it has done something to a node."""

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from gpuprov.gpu.models import DriverFiles, HostGpus
     from tests.fakes.world import World
 
+pytestmark = pytest.mark.slow
+
 OLD, NEW = "580.95.05", "590.44.01"
 LIBRARIES = "/usr/lib/x86_64-linux-gnu"
 
@@ -90,6 +92,7 @@ CASES: dict[str, tuple[Callable[[HostGpus], HostGpus], str]] = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("status", ["running", "stopped"])
 @pytest.mark.parametrize("case", CASES)
 def test_another_driver_is_named_and_met(gpus: World, case: str, status: str) -> None:

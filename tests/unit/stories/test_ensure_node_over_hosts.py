@@ -15,6 +15,8 @@ from tests.unit.cli.test_nodes_there import conf_of_all, lab, world
 if TYPE_CHECKING:
     from tests.unit.cli.test_spanning import Typing
 
+pytestmark = pytest.mark.slow
+
 __all__ = ["lab"]
 
 

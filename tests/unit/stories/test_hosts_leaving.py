@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from gpuprov.fleet.agree import HostsUpOrder
     from tests.unit.stories.test_hosts_up import Controller
 
+pytestmark = pytest.mark.slow
+
 __all__ = ["lab"]
 
 
@@ -63,7 +65,6 @@ def test_drain_waits_where_jobs_run_on_another_host(lab: Controller) -> None:
     assert lab.hosts.worlds["hinton"].names == []
 
 
-@pytest.mark.slow
 def test_a_host_that_is_left_out_is_emptied_and_its_nodes_are_made_elsewhere(lab: Controller) -> None:
     lab.up()
     order = only(lab, "hoff")

@@ -48,6 +48,8 @@ if TYPE_CHECKING:
     from gpuprov.link.several import HostAnswer
     from tests.conftest import Recording
 
+pytestmark = pytest.mark.slow
+
 NAMES = ("hoff", "hinton")
 
 

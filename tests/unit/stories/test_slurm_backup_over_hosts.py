@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from gpuprov.shapes.orders import Act
     from tests.conftest import Recording
 
+pytestmark = pytest.mark.slow
+
 NAMES = ("hoff", "hinton")
 SHARE, STATE = "/data/lab", "/data/lab.slurm"
 SLURM_UID = 64030
