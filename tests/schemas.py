@@ -16,7 +16,7 @@ SCHEMAS: dict[str, dict[str, Any]] = {
 }
 
 
-def _open(schema: Any) -> Any:  # noqa: ANN401
+def _open(schema: Any) -> Any:
     """A schema to which fields may be added."""
     if isinstance(schema, list):
         return [_open(one) for one in schema]

@@ -63,7 +63,7 @@ def spec_options(function: Callable[..., Any]) -> Callable[..., Any]:
             click.option(
                 "--renew",
                 is_flag=True,
-                help="Also replace nodes that have an older image, one after the other; running jobs are waited for.",
+                help="Also replace nodes that have an older image, one after the other; waits for running jobs.",
             ),
             gpu_mode_option,
             engine_option,
@@ -112,13 +112,14 @@ def up(session: Session, /, *, policy: JobsPolicy, **wanted: object) -> Result:
     result = bring_up(open_fleet(session), cluster_order(session, wanted, policy), asking)
     changed, spans = result.outcome.changed, bool(result.spec.hosts)
     text = ["\n".join(changed) or ("" if result.error else "unchanged")]
-    if result.report is not None:
-        from gpuprov.cli.verify import render_report
-
-        text += ["", render_report(result.report, screen=session.screen)]
     if result.rows:
-        table = render_nodes(result.rows, screen=session.screen, spans=spans)
-        text += ["", table, "", next_steps(result.spec, result.rows)]
+        text += ["", render_nodes(result.rows, screen=session.screen, spans=spans, report=result.report)]
+    if result.report is not None:
+        from gpuprov.verify.report import problem_lines, summary
+
+        text += [*([] if result.rows else [""]), *problem_lines(result.report), summary(result.report)]
+    if result.rows:
+        text += ["", next_steps(result.spec, result.rows)]
     hosts = (host.name for host in result.spec.hosts)
     document = ClusterUp(
         host=session.host.name,

@@ -173,7 +173,9 @@ def cluster_up(driver: Driver, order: UpOrder, host: Host, *, reporter: Reporter
         _warn(plan, reporter)
         loss = "" if order.part else plan.todo.loss_line()  # over hosts, who asked them says it
         older = older_notes(plan.find_older(), name)
-        for line in filter(None, (plan.choice, plan.reuse, plan.todo.shared, loss, *plan.beside, *older)):
+        if plan.choice:
+            reporter.node("networks", plan.choice)
+        for line in filter(None, (plan.reuse, plan.todo.shared, loss, *plan.beside, *older)):
             reporter.note(line)
         run = NodeRun(driver=driver, reporter=reporter, rollback=rollback)
         plan.folders.ensure(host, rollback)

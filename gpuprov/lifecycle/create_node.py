@@ -150,8 +150,10 @@ def _create(
     warn_of_silence(plan.observed.around.silent, reporter)
     why_plain = explain_plain(order, design.role, state)
     choice = describe_choice(first_draft(order), spec) if plan.networks.create and not state.spec else ""
-    for line in filter(None, (why_plain, choice)):
-        reporter.note(line)
+    if choice:
+        reporter.node("networks", choice)
+    if why_plain:
+        reporter.note(why_plain)
     isolated = isolate_networks(driver, open_networks(state.networks, {spec.name}), reporter=reporter)
     old = [node for node in state.nodes if node.complete]
     crew = replace(present_crew(state, [planned_member(design)]), spec=spec)

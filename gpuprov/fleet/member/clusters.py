@@ -87,8 +87,10 @@ def serve_plan(order: MemberPlanOrder, host: Host, reporter: Reporter) -> Plan |
     wanted = _up_order(order, host, reporter)
     driver = host.open(wanted.spec.engine)
     preview = preview_up(driver, wanted, host, reporter=reporter)
-    for line in filter(None, (preview.choice, preview.shared)):
-        reporter.note(line)
+    if preview.choice:
+        reporter.node("networks", preview.choice)
+    if preview.shared:
+        reporter.note(preview.shared)
     planned = Plan(
         host=host.name,
         plan=preview.changes,
@@ -162,7 +164,7 @@ def _recorded(order: MemberUpOrder, host: Host, reporter: Reporter) -> tuple[Clu
     if state.spec is None or fingerprint_of(state.spec, whole) != order.record:
         raise UsageError(
             f"cluster {order.cluster} has been changed from another machine",
-            evidence=f"{host.name} has recorded another state of it by now",
+            evidence=f"{host.name} has recorded another state meanwhile",
             fix=f"{AGAIN}; what there is now: gpuprov cluster status {order.cluster}",
         )
     return state.spec, whole

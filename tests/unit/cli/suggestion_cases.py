@@ -395,6 +395,7 @@ REASONS = {
     "roles/slurm/daemons.py: {name} is": "a node that somebody drained: tests/unit/lifecycle",
     "lifecycle/remove_nodes.py": "what could not be done after rm --force: tests/unit/lifecycle",
     "roles/controlled.py: gpuprov rm {controller}": "a part of the fix that has a case",
+    "roles/controlled.py: {f'gpuprov rm {controller}": "the same, with its other part",
     "roles/controlled.py: name another node": "it needs another file: test_slurm_backup.py moves the backup",
     "lifecycle/find_controller.py: gpuprov queue page": "the verb of what cluster/state.py says",
     "lifecycle/find_controller.py: list its jobs": "nodes without such a page: tests/unit/cli/test_queue_page.py",
