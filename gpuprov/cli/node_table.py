@@ -49,6 +49,7 @@ def render_nodes(rows: Sequence[NodeRow], *, screen: Screen = PIPE, spans: bool 
             for row in rows
         ],
         screen=screen,
+        spare=("SHARING", "PRIVATE", "ROLE", "ADDRESS"),
     )
 
 

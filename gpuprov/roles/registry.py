@@ -123,6 +123,12 @@ def planes_of(roles: Iterable[str]) -> tuple[Plane, ...]:
     return tuple(plane for plane in PLANES.values() if plane.name in present)
 
 
+def role_of_image(labels: Mapping[str, str]) -> str:
+    """What an image is for: the role that gives images the most of these labels, and none besides."""
+    recipes = {role: set(plane.recipe.labels) for role, plane in PLANES.items()}
+    return max((role for role, own in recipes.items() if own <= set(labels)), key=lambda role: len(recipes[role]))
+
+
 def checks_of_planes() -> tuple[Rule, ...]:
     """What `verify` asks of the nodes of each plane, besides what it asks of all nodes."""
     return tuple(check for plane in PLANES.values() for check in plane.checks())

@@ -51,7 +51,9 @@ if TYPE_CHECKING:
 
 GRID = str(Path(__file__).parents[2] / "data/grid")
 CASES = (
-    Case(site="cli/cluster_status.py: create them", before=(), argv=("cluster", "status"), cures=True),
+    Case(site="fleet/clusters.py: create it", before=(), argv=("cluster", "status"), cures=True),
+    Case(site="cli/list.py: create them", before=(*LAB, ("rm", "c000", "c001")), argv=("cluster", "status")),
+    Case(site="cli/list.py: no clusters", before=(), argv=("cluster", "list"), cures=True),
     Case(site="cli/job_ids.py: list the jobs", argv=("jobs", "show", "last")),
     Case(site="cli/submit.py: a command:", argv=("submit",)),
     Case(site="cli/submit.py: write the command's arguments", argv=("submit", "-a", "lr=1", "--", "true")),
