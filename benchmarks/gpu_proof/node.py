@@ -16,7 +16,7 @@ from gpuprov.core.errors import GpuprovError
 from gpuprov.core.execution import run
 from gpuprov.machine.local import LocalHost
 from gpuprov.machine.survey import survey
-from gpuprov.roles.registry import PLANES
+from gpuprov.roles.registry import ROLES
 from gpuprov.shapes.cluster_spec import ClusterSpec
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def find_image(host: Host | None = None) -> NodeImage | None:
     spec = ClusterSpec()
 
     def roles_with_image(driver: Driver) -> list[str]:
-        recipes = {name: node_recipe(spec, plane.recipe, gpus, init=init_of(driver)) for name, plane in PLANES.items()}
+        recipes = {name: node_recipe(spec, role.recipe, gpus, init=init_of(driver)) for name, role in ROLES.items()}
         return [name for name, recipe in recipes.items() if find_built(driver, recipe)]
 
     for engine, roles in survey(host.engines, roles_with_image).answers.items():

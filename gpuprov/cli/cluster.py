@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from gpuprov.lifecycle.cluster_down import DownLosses
     from gpuprov.lifecycle.cluster_order import ClusterOrder
     from gpuprov.lifecycle.leaving import JobsPolicy
-    from gpuprov.shapes.choices import GpuMode, Role
+    from gpuprov.shapes.choices import GpuMode, RoleName
     from gpuprov.shapes.cluster_spec import ClusterSpec
     from gpuprov.shapes.nodes import NodeRow
 
@@ -63,7 +63,7 @@ def spec_options(function: Callable[..., Any]) -> Callable[..., Any]:
             click.option(
                 "--renew",
                 is_flag=True,
-                help="Also replace nodes that have an older image, one after the other; running jobs are waited for.",
+                help="Also replace nodes that have an older image, one after the other; waits for running jobs.",
             ),
             gpu_mode_option,
             engine_option,
@@ -112,13 +112,14 @@ def up(session: Session, /, *, policy: JobsPolicy, **wanted: object) -> Result:
     result = bring_up(open_fleet(session), cluster_order(session, wanted, policy), asking)
     changed, spans = result.outcome.changed, bool(result.spec.hosts)
     text = ["\n".join(changed) or ("" if result.error else "unchanged")]
-    if result.report is not None:
-        from gpuprov.cli.verify import render_report
-
-        text += ["", render_report(result.report, screen=session.screen)]
     if result.rows:
-        table = render_nodes(result.rows, screen=session.screen, spans=spans)
-        text += ["", table, "", next_steps(result.spec, result.rows)]
+        text += ["", render_nodes(result.rows, screen=session.screen, spans=spans, report=result.report)]
+    if result.report is not None:
+        from gpuprov.verify.report import problem_lines, summary
+
+        text += [*([] if result.rows else [""]), *problem_lines(result.report), summary(result.report)]
+    if result.rows:
+        text += ["", next_steps(result.spec, result.rows)]
     hosts = (host.name for host in result.spec.hosts)
     document = ClusterUp(
         host=session.host.name,
@@ -206,7 +207,7 @@ def cluster_order(session: Session, options: Mapping[str, object], policy: JobsP
         file=cast("Path | None", options["file"]),
         name=cast("str | None", options["name"]),
         count=cast("int | None", options["count"]),
-        role=cast("Role | None", options["role"]),
+        role=cast("RoleName | None", options["role"]),
         gpus=typed_gpus(options),
         gpu_mode=cast("GpuMode | None", options["gpu_mode"]),
         bridge=cast("str | None", options["bridge"]),
@@ -224,17 +225,17 @@ def cluster_order(session: Session, options: Mapping[str, object], policy: JobsP
 def next_steps(spec: ClusterSpec, rows: Sequence[NodeRow]) -> str:
     """A few commands that work on the cluster as it is: in nodes that run, with jobs where one of them gives work."""
     from gpuprov.core.names import name_cluster
-    from gpuprov.roles.registry import planes_of
+    from gpuprov.roles.registry import roles_of
 
     if not rows:
         return ""
     running = [row.name for row in rows if row.status == "running"]
     lines = ["next:"]
-    for plane in planes_of(row.role for row in rows if row.name in running):
-        heads = plane.head_names(spec)
-        if not heads or any(head in running for head in heads):
-            names = [row.name for row in rows if row.role == plane.name and row.name in running]
-            lines += [f"  {step}" for step in plane.next_steps(spec, names)]
+    for role in roles_of(row.role for row in rows if row.name in running):
+        controllers = role.controller_names(spec)
+        if not controllers or any(controller in running for controller in controllers):
+            names = [row.name for row in rows if row.role == role.name and row.name in running]
+            lines += [f"  {step}" for step in role.next_steps(spec, names)]
     lines += [f"  gpuprov shell {name}" for name in running[:1]]
     lines += ["  gpuprov cluster status", "  gpuprov cluster down"]
     return name_cluster("\n".join(lines), spec.name)

@@ -31,11 +31,11 @@ _host_argument = click.argument("name", shell_complete=complete_hosts)
 
 @command(
     click.argument("name"),
-    click.option("--address", help="Its address, or an alias of ~/.ssh/config.  [default: NAME]"),
-    click.option("--user", help="The user who logs in; must be root there.  [default: as ssh does]"),
+    click.option("--address", help="Address, or an alias in ~/.ssh/config.  [default: NAME]"),
+    click.option("--user", help="User to log in as; must be root there.  [default: as ssh does]"),
     click.option("--port", type=click.IntRange(1, 65535), help="Port of its sshd.  [default: as ssh does]"),
     click.option("--identity-file", metavar="FILE", help="The private key to log in with.  [default: as ssh does]"),
-    click.option("--proxy-jump", metavar="HOST", help="A machine to go through.  [default: as ssh does]"),
+    click.option("--proxy-jump", metavar="HOST", help="Jump host.  [default: as ssh does]"),
     host_engine_option,
 )
 def add(session: Session, /, *, name: str, **way: str | int | None) -> Outcome:
@@ -192,7 +192,7 @@ def remove(session: Session, name: str, *, forget: bool) -> Outcome:
     click.option(
         "--refresh",
         is_flag=True,
-        help="Also make anew what images are built from, and look for security updates of those that exist.",
+        help="Also rebuild the cache of images, and fetch the list of security updates.",
     ),
 )
 def prepare(session: Session, pool_size: int | None, *, refresh: bool) -> Outcome:

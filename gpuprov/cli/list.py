@@ -109,11 +109,12 @@ def status(session: Session) -> Result:
     if not rows and seen.spec is None and not seen.failed:
         absence = find_absence(session.fleet, session.cluster, verb="gpuprov cluster status")
         return Result(document=document, text="", error=absence)
+    none = name_cluster("create them: gpuprov cluster up -n 4", session.cluster)
     text = (
         f"{render_nodes(rows, screen=session.screen, spans=seen.spans)}\n\n"
         f"{render_limits([row for row in rows if row.host not in seen.failed])}"
         if rows
-        else f"cluster {session.cluster} has no nodes; {name_cluster('create them: gpuprov cluster up -n 4', session.cluster)}"
+        else f"cluster {session.cluster} has no nodes; {none}"
     )
     whose = "all hosts" if seen.spans else "the host"
     text += f"\nshared folder: {folder} of {whose}, {SHARED} in the nodes" if folder else ""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from gpuprov.cli.documents import of_round, with_durations
 from gpuprov.cli.live import Live, can_show
-from gpuprov.cli.progress_lines import Plain
+from gpuprov.cli.progress_lines import QUICK_S, Plain
 from gpuprov.cli.runlog import Both, RunLog, log_folder
 from gpuprov.cli.stdout import takes_all_letters
 from gpuprov.cli.tables import Screen, screen_of
@@ -89,7 +89,7 @@ class Session:
 
     @property
     def interactive(self) -> bool:
-        """Whether somebody can be asked."""
+        """Whether a user can be asked at this terminal."""
         return sys.stdin.isatty() and sys.stderr.isatty()
 
     @property
@@ -102,12 +102,13 @@ class Session:
         sys.stdout.write(self._as_json(document) if self.as_json else f"{printable(text.rstrip(), styles=True)}\n")
 
     def end(self, exit_code: int) -> None:
-        """Say on stderr how long each phase took, when there was more than one, and complete the log."""
+        """Say on stderr how long each phase took, where several took more than a moment, and complete the log."""
         if "reporter" not in self.__dict__:  # nothing was done: --help, --version
             return
         self.log.note(f"exit code {exit_code}")
         phases = self.reporter.phases
-        if len(phases) > 1 and not self.quiet and not self.as_json:
+        long = self.verbose or sum(phase.seconds for phase in phases) >= QUICK_S
+        if len(phases) > 1 and long and not self.quiet and not self.as_json:
             parts = [f"{phase.name} {phase.seconds:.1f} s" for phase in phases]
             tell(f"durations: {', '.join(parts)}\n")
 

@@ -106,7 +106,7 @@ def boot_state(driver: Driver, name: str) -> str:
 
 
 def describe_boot(driver: Driver, name: str) -> str:
-    """What a boot that does not end still waits for; empty where that cannot be told."""
+    """What a boot that does not end still waits for; empty if unknown."""
     try:
         pending = _pending(driver, name)
     except GpuprovError as error:
@@ -199,7 +199,7 @@ def give_identity(driver: Driver, name: str, *, forget: str) -> None:
     Args:
         driver: Reaches the node.
         name: The node.
-        forget: Shell lines by which it gives up its source's part in a plane.
+        forget: Shell lines by which it gives up its source's part in a role.
     """
     verbs = _VERBS[init_of(driver)]
     script = f"{verbs.new_identity.strip()}\n{forget}\n{verbs.settle}"

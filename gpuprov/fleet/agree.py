@@ -24,7 +24,7 @@ from gpuprov.fleet.tunnel_keys import with_tunnels
 from gpuprov.link.ask import MemberRequest
 from gpuprov.link.several import part_error, read_each
 from gpuprov.roles.base import Crew
-from gpuprov.roles.registry import PLANES, check_spec, plane_of
+from gpuprov.roles.registry import ROLES, check_spec, role_of
 from gpuprov.shapes.base import changed, raw
 from gpuprov.shapes.cluster_spec import PlacementSpec
 from gpuprov.shapes.members import NOTHING
@@ -158,9 +158,9 @@ def agree_with_hosts(order: HostsUpOrder, hosts: Hosts, reporter: Reporter) -> A
         whole = begun.whole.with_hosts({host: one.mine for host, one in planned.items()}).changed_from(before)
         # A changed spec counts as well, else nobody could tell which host has the newest one
         whole = changed(whole, serial=max(whole.serial, before.serial + (spec != seen.spec)))
-        PLANES.refuse_crew(Crew(spec=spec, members=whole.reachable_members()))
-        head = plane_of(spec.nodes.role).head_name(spec)
-        first = whole.homes.get(head or "", "")
+        ROLES.refuse_crew(Crew(spec=spec, members=whole.reachable_members()))
+        controller = role_of(spec.nodes.role).controller_name(spec)
+        first = whole.homes.get(controller or "", "")
         secrets = sorted(planned, key=lambda host: host != first)
         secret = next((planned[host].secret for host in secrets if planned[host].secret), b"")
         lines = {**leaving.lines, **{host: one.lines for host, one in planned.items()}}

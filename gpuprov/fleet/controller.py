@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from gpuprov.cluster.nodes_elsewhere import NodesElsewhere
 from gpuprov.core.errors import HostNotReady
 from gpuprov.core.names import name_cluster
-from gpuprov.fleet.hosted_cluster import head_of
+from gpuprov.fleet.hosted_cluster import controller_of
 
 if TYPE_CHECKING:
     from gpuprov.drivers.base import Driver
@@ -22,14 +22,14 @@ def desk_of(seen: SpanningCluster, hosts: Hosts) -> Driver:
         GpuprovError: That host does not answer.
     """
     role = seen.spec.nodes.role if seen.spec else ""
-    head = head_of(seen)
+    controller = controller_of(seen)
     running = [row.host for row in seen.rows if row.role == role and row.status == "running"]
-    home = next(iter(running), "") if head is None else seen.whole.homes.get(head, "")
+    home = next(iter(running), "") if controller is None else seen.whole.homes.get(controller, "")
     if home not in seen.parts:
         error = seen.failed.get(home) or next(iter(seen.failed.values()), None)
         raise HostNotReady(
             f"cluster {seen.name} takes no jobs now",
-            evidence=f"{head or 'a node that runs'} would be asked, on {home or 'no host that answers'}"
+            evidence=f"{controller or 'a node that runs'} would be asked, on {home or 'no host that answers'}"
             + (f"\n{error.what}: {error.evidence}" if error else ""),
             fix=error.fix if error else name_cluster("gpuprov cluster up", seen.name),
         )

@@ -10,7 +10,7 @@ from gpuprov.core.outcome import Outcome
 from gpuprov.core.rollback import AGAIN
 from gpuprov.fleet.done import Done
 from gpuprov.fleet.find_hosted import lines_of
-from gpuprov.fleet.hosted_cluster import host_of_head
+from gpuprov.fleet.hosted_cluster import host_of_controller
 from gpuprov.link.ask import MemberRequest
 from gpuprov.link.several import failure_of, read_each
 from gpuprov.shapes.base import changed
@@ -40,7 +40,7 @@ def down_over_hosts(seen: SpanningCluster, hosts: Hosts, policy: JobsPolicy) -> 
         force=policy.force,
         drain_s=policy.drain_s,
     )
-    first = host_of_head(seen)
+    first = host_of_controller(seen)
     others = [host for host in seen.parts if host != first]
     lines: list[str] = []
     failed = dict(seen.failed)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from gpuprov.core.errors import Unreachable
 from gpuprov.core.names import fold
 from gpuprov.core.silence_limit import QUESTION_S, scaled_limit_s
-from gpuprov.fleet.hosted_cluster import host_of_head
+from gpuprov.fleet.hosted_cluster import host_of_controller
 from gpuprov.link.ask import MemberRequest
 from gpuprov.link.several import failure_of, told_by
 from gpuprov.shapes.orders import HoldOrder, ReleaseOrder
@@ -32,7 +32,7 @@ class HoldThere:
 
     def __init__(self, seen: SpanningCluster, hosts: Hosts, reporter: Reporter) -> None:
         self._seen, self._hosts, self._reporter = seen, hosts, reporter
-        self.home = host_of_head(seen)
+        self.home = host_of_controller(seen)
 
     def take(self, names: Sequence[str], policy: JobsPolicy, *, lost: bool) -> bool:
         """Hold them, wait for their jobs as the policy says, and refuse if some run; whether anybody could be asked.

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Final
 from gpuprov.core.errors import GpuprovError
 from gpuprov.core.silence_limit import QUESTION_S, scaled_limit_s
 from gpuprov.fleet.find_hosted import lines_of
-from gpuprov.fleet.hosted_cluster import host_of_head
+from gpuprov.fleet.hosted_cluster import host_of_controller
 from gpuprov.link.ask import MemberRequest
 from gpuprov.link.several import told_by
-from gpuprov.roles.registry import plane_of
+from gpuprov.roles.registry import role_of
 from gpuprov.shapes.orders import AbsenceOrder
 from gpuprov.shapes.verify import LAYERS
 
@@ -81,27 +81,27 @@ def tell_back(
 
 
 def _words(seen: SpanningCluster) -> Mapping[str, str]:
-    """What the plane says of nodes on the host that gives them work; empty where that host is away."""
-    home = host_of_head(seen)
+    """What the role says of nodes on the host that gives them work; empty where that host is away."""
+    home = host_of_controller(seen)
     return seen.parts[home].words if home in seen.parts else {}
 
 
 def _tell(seen: SpanningCluster, hosts: Hosts, order: AbsenceOrder, reporter: Reporter) -> tuple[str, ...]:
     if seen.spec is None or not (order.away or order.back):
         return ()
-    home = host_of_head(seen)
+    home = host_of_controller(seen)
     request = MemberRequest(order=order, total_s=scaled_limit_s(QUESTION_S))
     (answer,) = hosts.work({seen.machines[home]: request})
     try:
         return tuple(lines_of(told_by(answer), home))
     except GpuprovError as error:
-        title = plane_of(seen.spec.nodes.role).title
+        title = role_of(seen.spec.nodes.role).title
         reporter.warn(f"{title} does not know yet which hosts are away or back: {error.what}: {error.evidence}")
         return ()
 
 
 def sound_nodes(report: Report) -> tuple[str, ...]:
-    """The nodes in which `verify` found nothing wrong, whatever planes say: they are given no work yet."""
+    """The nodes in which `verify` found nothing wrong, whatever roles say: they are given no work yet."""
     return tuple(
         node.node
         for node in report.nodes

@@ -1,1 +1,1 @@
-"""What is done with nodes whatever their plane, which the registry knows."""
+"""What is done with nodes whatever their role, which the registry knows."""

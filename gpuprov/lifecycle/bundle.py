@@ -15,7 +15,7 @@ from gpuprov.core.names import name_cluster
 from gpuprov.drivers.base import LABEL_ROLE
 from gpuprov.lifecycle.engine_state import spec_document
 from gpuprov.lifecycle.rows import state_rows
-from gpuprov.roles.registry import planes_of
+from gpuprov.roles.registry import roles_of
 from gpuprov.shapes.base import of_object, write
 from gpuprov.shapes.engine import (
     FactsOfEngine,
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from gpuprov.drivers.base import Driver, NodeState
     from gpuprov.drivers.networks import NetworkState
     from gpuprov.provision.role_recipe import Init
-    from gpuprov.roles.base import Plane
+    from gpuprov.roles.base import Role
     from gpuprov.shapes.choices import Engine
     from gpuprov.shapes.cluster_spec import ClusterSpec
 
@@ -101,12 +101,12 @@ def cluster_parts(
         rows, folder = state_rows(driver, state), state.shared_folder
         return as_json(write(ClusterStatus(host=host, cluster=cluster, shared_folder=folder or None, nodes=rows)))
 
-    def plane_part(plane: Plane) -> str:
+    def role_part(role: Role) -> str:
         state = observe_cluster(driver, cluster)
-        return _tell(driver, plane.diagnosed_node(state), plane.diagnostics().cluster)
+        return _tell(driver, role.diagnosed_node(state), role.diagnostics().cluster)
 
     state = observe_cluster(driver, cluster)
-    planes = planes_of(node.labels.get(LABEL_ROLE, "") for node in state.nodes)
+    roles = roles_of(node.labels.get(LABEL_ROLE, "") for node in state.nodes)
     return {
         f"{driver.name}/clusters/{cluster}/spec.json": lambda: as_json(
             spec_document(cluster, observe_cluster(driver, cluster).spec, host=host)
@@ -114,19 +114,19 @@ def cluster_parts(
         f"{driver.name}/clusters/{cluster}/status.json": status,
         f"{driver.name}/clusters/{cluster}/plan.txt": plan,
         **{
-            f"{driver.name}/clusters/{cluster}/{plane.name}.txt": partial(plane_part, plane)
-            for plane in planes
-            if plane.diagnostics().cluster
+            f"{driver.name}/clusters/{cluster}/{role.name}.txt": partial(role_part, role)
+            for role in roles
+            if role.diagnostics().cluster
         },
     }
 
 
 def node_parts(driver: Driver, node: NodeState) -> Parts:
-    """A node's console, and where it runs its journal, its units and what its plane has."""
+    """A node's console, and where it runs its journal, its units and what its role has."""
     parts: dict[str, Callable[[], str]] = {"console.txt": partial(driver.logs, node.name)}
     commands = {**COMMANDS, **INIT_COMMANDS[init_of(driver)]}
-    for plane in planes_of([node.labels.get(LABEL_ROLE, "")]):
-        commands |= plane.diagnostics().node
+    for role in roles_of([node.labels.get(LABEL_ROLE, "")]):
+        commands |= role.diagnostics().node
     parts |= {part: partial(_tell, driver, node, line) for part, line in commands.items()}
     return {f"{driver.name}/nodes/{node.name}/{part}": collect for part, collect in parts.items()}
 

@@ -18,7 +18,7 @@ from gpuprov.core.waiting import SystemClock, Wait
 from gpuprov.drivers.base import LABEL_ROLE
 from gpuprov.lifecycle.files import Reading, gather_files, look_at_files, present_crew
 from gpuprov.lifecycle.leaving import SPARE_JOBS, drained, refuse_busy
-from gpuprov.roles.registry import planes_of
+from gpuprov.roles.registry import roles_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from gpuprov.lifecycle.leaving import JobsPolicy
     from gpuprov.lifecycle.out_of_service import Leave
     from gpuprov.machine.base import Host
-    from gpuprov.roles.base import Plane
+    from gpuprov.roles.base import Role
     from gpuprov.shapes.engine import ImageState
 
     Reads = Callable[[EngineState], Collection[str]]
@@ -132,30 +132,30 @@ def _identities(state: ClusterState) -> frozenset[tuple[str, ...]]:
 
 
 def read_cluster(driver: Driver, state: ClusterState) -> Reading:
-    """Read the planes' secrets, and what running nodes have of their files; a node that does not answer has none."""
-    planes = planes_of(node.labels.get(LABEL_ROLE, "") for node in state.nodes)
+    """Read the roles' secrets, and what running nodes have of their files; a node that does not answer has none."""
+    roles = roles_of(node.labels.get(LABEL_ROLE, "") for node in state.nodes)
     found: dict[str, bytes | GpuprovError] = {}
     files: dict[str, FilesSaid] = {}
 
-    def read_secret(plane: Plane) -> None:
+    def read_secret(role: Role) -> None:
         try:
-            found[plane.name] = plane.read_secret(driver, state)
+            found[role.name] = role.read_secret(driver, state)
         except GpuprovError as error:  # only a run that needs it must fail, and then it shall
-            found[plane.name] = error
+            found[role.name] = error
 
     def read_files() -> None:
         with suppress(GpuprovError):  # whoever needs the files gathers them again, and says why they cannot be
-            files.update(_read_files(driver, state, planes))
+            files.update(_read_files(driver, state, roles))
 
-    questions: list[Callable[[], None]] = [*(partial(read_secret, plane) for plane in planes), read_files]
+    questions: list[Callable[[], None]] = [*(partial(read_secret, role) for role in roles), read_files]
     ask_side_by_side(questions, workers=len(questions))
     return Reading(state=state, secrets=found, files=files)
 
 
-def _read_files(driver: Driver, state: ClusterState, planes: Sequence[Plane]) -> Mapping[str, FilesSaid]:
-    """What running nodes say of their files; which these are does not depend on the planes' secrets."""
+def _read_files(driver: Driver, state: ClusterState, roles: Sequence[Role]) -> Mapping[str, FilesSaid]:
+    """What running nodes say of their files; which these are does not depend on the roles' secrets."""
     crew = present_crew(state)
-    if not crew.members or not all(plane.can_apply(state) for plane in planes):
+    if not crew.members or not all(role.can_apply(state) for role in roles):
         return {}
     unread = Reading(state=state, secrets={})
     files = gather_files(driver, crew, state, {}, unread)

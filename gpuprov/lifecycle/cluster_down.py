@@ -25,7 +25,7 @@ from gpuprov.lifecycle.changing import changing
 from gpuprov.lifecycle.leaving import SPARE_JOBS, leaving, refuse_busy
 from gpuprov.lifecycle.out_of_service import Leave, NodesLeave
 from gpuprov.roles.base import Departure, spec_of
-from gpuprov.roles.registry import PLANES, plane_of
+from gpuprov.roles.registry import ROLES, role_of
 from gpuprov.spec.shared_folder import own_place
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ def cluster_down(
             with leaving(driver, leaves, policy, reporter=reporter), reporter.phase("nodes"):
                 forced = delete_nodes(driver, nodes, reporter=reporter)
         spec = spec_of(state)
-        kept_by = () if policy.goes_on else PLANES.service_folders(spec)
+        kept_by = () if policy.goes_on else ROLES.service_folders(spec)
         forgotten = remove_service_folders(driver, host, spec, nodes, kept_by)
         overlay = host.overlays.remove(name) if recorded_host(state) else ()
         networks = _remove_networks(driver, state, host, reporter)
@@ -156,9 +156,7 @@ def _remove_networks(driver: Driver, state: ClusterState, host: Host, reporter: 
                 try:
                     remove_left_build(driver, state.networks, reporter)
                 except EngineError as error:  # the cluster's own networks can go all the same
-                    reporter.warn(
-                        f"an interrupted image build left something that stays: {error.what}: {error.evidence}"
-                    )
+                    reporter.warn(f"leftovers of an interrupted image build remain: {error.what}: {error.evidence}")
         # What is recorded goes last: by it a controller finds what a killed run left on its hosts.
         networks = sorted(state.own_networks, key=lambda network: LABEL_SPEC in network.labels)
         return [network.name for network in networks if _remove_network(driver, network, reporter)]
@@ -179,8 +177,8 @@ def _look(name: str, policy: JobsPolicy, engine: EngineState) -> NodesLeave:
     state = engine.cluster(name)
     nodes = tuple(node.name for node in state.nodes)
     spec = spec_of(state)
-    heads = () if policy.goes_on else plane_of(spec.nodes.role).head_names(spec)  # also on other hosts
-    departure = Departure(nodes=nodes, lost=tuple(dict.fromkeys((*nodes, *heads))))
+    controllers = () if policy.goes_on else role_of(spec.nodes.role).controller_names(spec)  # also on other hosts
+    departure = Departure(nodes=nodes, lost=tuple(dict.fromkeys((*nodes, *controllers))))
     return NodesLeave(nodes=state.nodes, leaves=[Leave(state=state, departure=departure)])
 
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver
     from gpuprov.machine.base import Host
-    from gpuprov.shapes.choices import Engine, GpuMode, Role
+    from gpuprov.shapes.choices import Engine, GpuMode, RoleName
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +49,7 @@ class ClusterOrder:
     file: Path | None = None
     name: str | None = None
     count: int | None = None
-    role: Role | None = None
+    role: RoleName | None = None
     gpus: GpuOrder = field(default_factory=GpuOrder)
     gpu_mode: GpuMode | None = None
     bridge: str | None = None

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from gpuprov.cluster.service_folders import FoldersPlan
     from gpuprov.cluster.state import ClusterState
     from gpuprov.machine.overlay.plan import OverlayRequest
-    from gpuprov.roles.registry import Planes
+    from gpuprov.roles.registry import Roles
     from gpuprov.shapes.cluster_spec import ClusterSpec
     from gpuprov.shapes.engine import ImageState
 
@@ -124,20 +124,20 @@ class UpPlan:
         return replace(self, images=images, missing=missing)
 
 
-def plan_up(order: PlanOrder, spec: ClusterSpec, observed: Observed, planes: Planes) -> UpPlan:
+def plan_up(order: PlanOrder, spec: ClusterSpec, observed: Observed, roles: Roles) -> UpPlan:
     """Compare, and refuse what clashes with the host.
 
     Args:
         order: What is asked for.
         spec: The same with nothing left open.
         observed: What is there.
-        planes: What nodes are for.
+        roles: What nodes are for.
 
     Raises:
         GpuprovError: It cannot be done as it was ordered.
     """
     driver, host, state, part = observed.driver, observed.host, observed.state, order.part
-    place = observed.place(planes.mounts(spec), nodes=len(part.nodes) if part else spec.nodes.count)
+    place = observed.place(roles.mounts(spec), nodes=len(part.nodes) if part else spec.nodes.count)
     todo = plan_cluster(
         spec,
         state,
@@ -154,21 +154,21 @@ def plan_up(order: PlanOrder, spec: ClusterSpec, observed: Observed, planes: Pla
     members = planned_members(todo)
     crew = Crew(spec=spec, members=part.whole.reachable_members() if part else members)
     if part is None or part.matches(members):  # else the hosts have yet to agree
-        planes.refuse_crew(crew)
+        roles.refuse_crew(crew)
     return UpPlan(
         order=order,
         observed=observed,
         spec=spec,
         todo=todo,
-        folders=look_and_plan_folders(observed, spec, todo.members, planes.service_folders(spec)),
+        folders=look_and_plan_folders(observed, spec, todo.members, roles.service_folders(spec)),
         crew=crew,
         overlay=part.overlay(driver) if part else None,
-        leaves=_find_leaves(spec, state, todo, planes),
+        leaves=_find_leaves(spec, state, todo, roles),
     )
 
 
-def _find_leaves(spec: ClusterSpec, state: ClusterState, todo: Plan, planes: Planes) -> tuple[Leave, ...]:
-    forgetting, forgotten = planes.find_forgetting(state, spec)
+def _find_leaves(spec: ClusterSpec, state: ClusterState, todo: Plan, roles: Roles) -> tuple[Leave, ...]:
+    forgetting, forgotten = roles.find_forgetting(state, spec)
     remove = [name for name in todo.remove if name not in todo.replace]
     departure = Departure(
         nodes=tuple(dict.fromkeys((*remove, *todo.restart, *forgetting))),

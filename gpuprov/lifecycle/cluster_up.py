@@ -40,7 +40,7 @@ from gpuprov.lifecycle.replacing import arrivals_of, end_replacing, mend_replaci
 from gpuprov.lifecycle.rows import found_rows
 from gpuprov.lifecycle.verify import verify_cluster
 from gpuprov.roles.base import RELEASED, without_started
-from gpuprov.roles.registry import PLANES, check_spec, plane_of, settle
+from gpuprov.roles.registry import ROLES, check_spec, role_of, settle
 from gpuprov.spec.serialize import dump_spec
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ class UpResult(Outcome):
     Attributes:
         spec: What was asked for, with all that was left open filled in.
         report: What `verify` says; None where it was not asked for, or nothing but the record was changed.
-        words: The word of its plane for each node, as it was at the end.
+        words: The word of its role for each node, as it was at the end.
         as_it_was: Where nothing was changed, the cluster as it was found, and is.
     """
 
@@ -133,12 +133,12 @@ class UpResult(Outcome):
         return self.report is None or self.report.passed
 
     def rows(self, driver: Driver, cluster: str) -> tuple[NodeRow, ...]:
-        """The nodes of the cluster; the planes, which have just said their words, are not asked again."""
+        """The nodes of the cluster; the roles, which have just said their words, are not asked again."""
         return found_rows(driver, self.as_it_was or observe_cluster(driver, cluster), self.words)
 
 
 def cluster_up(driver: Driver, order: UpOrder, host: Host, *, reporter: Reporter) -> UpResult:
-    """Ensure networks, image and nodes, have their planes take work, and prove them.
+    """Ensure networks, image and nodes, have their roles take work, and prove them.
 
     Args:
         driver: The engine.
@@ -173,7 +173,9 @@ def cluster_up(driver: Driver, order: UpOrder, host: Host, *, reporter: Reporter
         _warn(plan, reporter)
         loss = "" if order.part else plan.todo.loss_line()  # over hosts, who asked them says it
         older = older_notes(plan.find_older(), name)
-        for line in filter(None, (plan.choice, plan.reuse, plan.todo.shared, loss, *plan.beside, *older)):
+        if plan.choice:
+            reporter.node("networks", plan.choice)
+        for line in filter(None, (plan.reuse, plan.todo.shared, loss, *plan.beside, *older)):
             reporter.note(line)
         run = NodeRun(driver=driver, reporter=reporter, rollback=rollback)
         plan.folders.ensure(host, rollback)
@@ -212,7 +214,7 @@ def _check(driver: Driver, order: UpOrder, host: Host, reporter: Reporter) -> Ho
 def _plan(driver: Driver, order: UpOrder, host: Host, gpus: HostGpus, engine: EngineState) -> UpPlan:
     observed = observe(driver, host, engine, order.spec.name, gpus, Neighbours(host).claims(driver.name))
     spec = settle(order.draft, observed)
-    return plan_up(order, spec, observed, PLANES)
+    return plan_up(order, spec, observed, ROLES)
 
 
 def _warn(plan: UpPlan, reporter: Reporter) -> None:
@@ -248,7 +250,7 @@ def _preview_files(driver: Driver, plan: UpPlan) -> tuple[str, ...]:
     files = gather_files(driver, plan.crew, plan.observed.state, {}, designs=plan.todo.members)
     running = [design.name for design in (*plan.todo.keep, *plan.todo.repair) if design.name not in plan.todo.start]
     released = [RELEASED.format(name) for name in find_abandoned(driver, plan.observed.state) if name in running]
-    return (*renewal_lines(files.planes, find_stale(driver, running, files.of)), *released)
+    return (*renewal_lines(files.roles, find_stale(driver, running, files.of)), *released)
 
 
 def _preview_overlay(host: Host, plan: UpPlan) -> tuple[str, ...]:
@@ -268,7 +270,7 @@ def _with_secret(order: UpOrder, reading: Reading) -> Reading:
 def _carry_out(
     run: NodeRun, plan: UpPlan, reading: Reading, order: UpOrder, host: Host
 ) -> tuple[tuple[str, ...], Mapping[str, str]]:
-    """Do what was planned; returns one line for each change, and the planes' words for the nodes."""
+    """Do what was planned; returns one line for each change, and the roles' words for the nodes."""
     driver, reporter, todo, state = run.driver, run.reporter, plan.todo, plan.observed.state
     bridged = plan.overlay is not None and plan.overlay.bridge is not None  # else the network is put on the overlay
     if todo.isolate:
@@ -330,14 +332,13 @@ def _remove_and_repair(run: NodeRun, plan: UpPlan) -> dict[str, str]:
 def _create(run: NodeRun, plan: UpPlan, files: FileSet) -> None:
     """Make the planned nodes, those of each role from its image; the slowest first."""
     seed = ensure_seed(run, plan.spec) if plan.images else ()
-    for role, image in plan.images.items():
-        plane = plane_of(role)
-        designs = [design for design in plan.todo.create if design.role == role]
-        early = [design for design in designs if design.name == plane.slowest(plan.spec)]
+    for name, image in plan.images.items():
+        role = role_of(name)
+        designs = [design for design in plan.todo.create if design.role == name]
+        early = [design for design in designs if design.name == role.slowest(plan.spec)]
         for together in (early, [design for design in designs if design not in early]):
-            names = [design.name for design in together]
             contents = {
-                name: (*seed, *files.of(name), *arrivals_of(run.driver, name, run.replaced, plan.spec))
-                for name in names
+                node: (*seed, *files.of(node), *arrivals_of(run.driver, node, run.replaced, plan.spec))
+                for node in (design.name for design in together)
             }
-            create_nodes(run, together, image, contents, labels=image_labels(image, plane.recipe.labels))
+            create_nodes(run, together, image, contents, labels=image_labels(image, role.recipe.labels))

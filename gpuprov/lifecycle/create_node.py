@@ -42,7 +42,7 @@ from gpuprov.lifecycle.leaving import SPARE_JOBS, JobsPolicy, leaving, refuse_bu
 from gpuprov.lifecycle.node_plan import explain_plain, plan_node
 from gpuprov.lifecycle.out_of_service import NodesLeave
 from gpuprov.lifecycle.renew import renew_cluster, renew_nodes
-from gpuprov.roles.registry import PLANES, plane_of
+from gpuprov.roles.registry import ROLES, role_of
 from gpuprov.shapes.node_order import NodeOrder
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ def preview_node(
 
     def read() -> NodePlan:
         claims = Neighbours(host).claims(driver.name)
-        plan = plan_node(order, observe(driver, host, observe_engine(driver), order.cluster, gpus, claims), PLANES)
+        plan = plan_node(order, observe(driver, host, observe_engine(driver), order.cluster, gpus, claims), ROLES)
         refuse_busy(driver, plan.leaves, policy)
         return plan
 
@@ -136,7 +136,7 @@ def _plan(order: NodeOrder, observed: Observed) -> NodePlan | NodesLeave:
     """The node as it would be made; or itself, where the same order made it, and nothing leaves."""
     if made := made_by(order, observed.state):
         return NodesLeave(nodes=[made], leaves=())
-    return plan_node(order, observed, PLANES)
+    return plan_node(order, observed, ROLES)
 
 
 def _create(
@@ -146,12 +146,14 @@ def _create(
     refuse_busy(driver, plan.leaves, policy)
     ensure_share(host, plan.share, run.rollback)
     reading = reading.with_secret(plan.design.role, base64.b64decode(order.secret, validate=True))
-    state, spec, design, plane = plan.observed.state, plan.spec, plan.design, plane_of(plan.design.role)
+    state, spec, design, role = plan.observed.state, plan.spec, plan.design, role_of(plan.design.role)
     warn_of_silence(plan.observed.around.silent, reporter)
     why_plain = explain_plain(order, design.role, state)
     choice = describe_choice(first_draft(order), spec) if plan.networks.create and not state.spec else ""
-    for line in filter(None, (why_plain, choice)):
-        reporter.note(line)
+    if choice:
+        reporter.node("networks", choice)
+    if why_plain:
+        reporter.note(why_plain)
     isolated = isolate_networks(driver, open_networks(state.networks, {spec.name}), reporter=reporter)
     old = [node for node in state.nodes if node.complete]
     crew = replace(present_crew(state, [planned_member(design)]), spec=spec)
@@ -166,8 +168,8 @@ def _create(
                     [design],
                     image,
                     {design.name: (*seed, *files.of(design.name))},
-                    labels={LABEL_ORDER: write_order(order), **image_labels(image, plane.recipe.labels)},
-                    copied=Copied(source=order.source, forget=plane.forget(init_of(driver))) if order.source else None,
+                    labels={LABEL_ORDER: write_order(order), **image_labels(image, role.recipe.labels)},
+                    copied=Copied(source=order.source, forget=role.forget(init_of(driver))) if order.source else None,
                 )
             running = [node.name for node in old if node.status == "running"]
             renewal = renew_nodes(driver, files, running, new=[design.name], reading=reading, reporter=reporter)

@@ -1,4 +1,4 @@
-"""The files of a cluster's nodes, those of their planes included, and which of them running nodes lack."""
+"""The files of a cluster's nodes, those of their roles included, and which of them running nodes lack."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gpuprov.core.errors import EngineError, GpuprovError, TimedOut
 from gpuprov.core.names import fold
 from gpuprov.drivers.base import LABEL_ROLE, ROLE_JOB
 from gpuprov.roles.base import Crew, spec_of
-from gpuprov.roles.registry import planes_of
+from gpuprov.roles.registry import roles_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from gpuprov.cluster.design import NodeDesign
     from gpuprov.cluster.state import ClusterState
     from gpuprov.drivers.base import Driver, File
-    from gpuprov.roles.base import Plane, Render
+    from gpuprov.roles.base import Render, Role
     from gpuprov.shapes.engine import ImageState
     from gpuprov.shapes.whole import Member
 
@@ -50,7 +50,7 @@ class Reading:
 
     Attributes:
         state: The cluster as it was; under the lock, as it is.
-        secrets: By plane what it read, or why it could not.
+        secrets: By role what it read, or why it could not.
         files: By running node what it said of its files.
     """
 
@@ -62,17 +62,17 @@ class Reading:
         """The same for nodes that have changed since: their files are to be read again."""
         return replace(self, files={name: said for name, said in self.files.items() if name not in names})
 
-    def with_secret(self, plane: str, secret: bytes) -> Reading:
+    def with_secret(self, role: str, secret: bytes) -> Reading:
         """The same with what a controller has said; where it has said nothing, what was read stays."""
-        return replace(self, secrets={**self.secrets, plane: secret}) if secret else self
+        return replace(self, secrets={**self.secrets, role: secret}) if secret else self
 
-    def secret(self, plane: str) -> bytes:
-        """What a plane read; empty where it had no nodes.
+    def secret(self, role: str) -> bytes:
+        """What a role read; empty where it had no nodes.
 
         Raises:
             GpuprovError: It could not.
         """
-        found = self.secrets.get(plane, b"")
+        found = self.secrets.get(role, b"")
         if isinstance(found, GpuprovError):
             raise found
         return found
@@ -85,14 +85,14 @@ class FileSet:
     Attributes:
         crew: The nodes.
         hosts: /etc/hosts, the same on all of them.
-        planes: Those of the nodes, in the registry's order.
-        rendering: By plane, what renders its files for a member.
+        roles: Those of the nodes, in the registry's order.
+        rendering: By role, what renders its files for a member.
         variables: By node of this host.
     """
 
     crew: Crew
     hosts: File
-    planes: tuple[Plane, ...]
+    roles: tuple[Role, ...]
     rendering: Mapping[str, Render]
     variables: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
@@ -123,15 +123,15 @@ def gather_files(
         reading: What was read from nodes before; None to read them now.
         designs: Of nodes that are new, or may be changed.
     """
-    planes = planes_of(member.role for member in crew.members)
+    roles = roles_of(member.role for member in crew.members)
     rendering = {}
-    for plane in planes:
-        read = partial(plane.read_secret, driver, state) if reading is None else partial(reading.secret, plane.name)
-        rendering[plane.name] = plane.gather_files(driver, crew, state, images.get(plane.name), read)
+    for role in roles:
+        read = partial(role.read_secret, driver, state) if reading is None else partial(reading.secret, role.name)
+        rendering[role.name] = role.gather_files(driver, crew, state, images.get(role.name), read)
     hosts = render_hosts(crew.spec.name, crew.members)
     variables = {node.name: node.environment for node in state.nodes}
     variables |= {design.name: design.environment for design in designs}
-    return FileSet(crew=crew, hosts=hosts, planes=planes, rendering=rendering, variables=variables)
+    return FileSet(crew=crew, hosts=hosts, roles=roles, rendering=rendering, variables=variables)
 
 
 def present_crew(state: ClusterState, more: Sequence[Member] = ()) -> Crew:
@@ -197,9 +197,9 @@ def _describe(file: File) -> tuple[str, str]:
     return f"{digest}  {file.path}", f"{file.mode:o} {file.uid}:{file.gid} {file.path}"
 
 
-def renewal_lines(planes: Sequence[Plane], stale: Mapping[str, Sequence[File]]) -> tuple[str, ...]:
+def renewal_lines(roles: Sequence[Role], stale: Mapping[str, Sequence[File]]) -> tuple[str, ...]:
     """Lines of a plan or an outcome: one for each set of files, with the nodes that lack them."""
-    marks = {path: words for plane in planes for path, words in plane.marks.items()}
+    marks = {path: words for role in roles for path, words in role.marks.items()}
     nodes: dict[str, list[str]] = {}
     for name, files in stale.items():
         paths = ", ".join(file.path for file in files if file.path not in marks)

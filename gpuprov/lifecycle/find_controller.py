@@ -12,20 +12,20 @@ from gpuprov.cluster.whole import members_elsewhere
 from gpuprov.core.errors import UsageError
 from gpuprov.core.names import name_cluster
 from gpuprov.drivers.base import LABEL_ROLE
-from gpuprov.roles.registry import planes_of
+from gpuprov.roles.registry import roles_of
 from gpuprov.shapes.cluster_spec import ClusterSpec, JobsSpec
 
 if TYPE_CHECKING:
     from gpuprov.cluster.state import ClusterState
     from gpuprov.drivers.base import Driver
-    from gpuprov.roles.base import Plane
+    from gpuprov.roles.base import Role
     from gpuprov.roles.work.job_controller import JobDesk
     from gpuprov.roles.work.queue_page import QueuePage
     from gpuprov.spec.spec_error import SpecError
 
 
 def get_desk(driver: Driver, cluster: str, *, verb: str = "gpuprov jobs") -> JobDesk:
-    """The desk of the first of its planes that has one; no lock is held.
+    """The desk of the first of its roles that has one; no lock is held.
 
     Args:
         driver: The engine.
@@ -36,15 +36,15 @@ def get_desk(driver: Driver, cluster: str, *, verb: str = "gpuprov jobs") -> Job
         UsageError: There is no such cluster, or its nodes take no jobs (now).
         EngineError: What takes them is missing.
     """
-    state, planes = planes_of_cluster(driver, cluster, verb=verb)
-    for plane in planes:
-        desk = plane.job_desk(driver, state)
+    state, roles = roles_of_cluster(driver, cluster, verb=verb)
+    for role in roles:
+        desk = role.job_desk(driver, state)
         if desk is not None:
-            folder, room = state.shared_folder, partial(plane.job_room, driver, state)
+            folder, room = state.shared_folder, partial(role.job_room, driver, state)
             return replace(desk, defaults=_limits(state), folder=folder, find_room=room)
     raise UsageError(
         f"the nodes of cluster {cluster} take no jobs",
-        evidence=f"their roles: {', '.join(plane.name for plane in planes)}",
+        evidence=f"their roles: {', '.join(role.name for role in roles)}",
         fix=name_cluster("create nodes that do: gpuprov cluster up --role slurm", cluster),
     )
 
@@ -66,30 +66,30 @@ def count_gpus(driver: Driver, cluster: str) -> int:
     return max(1, here + sum(len(member.gpus) for member in members_elsewhere(state)))
 
 
-def planes_of_cluster(driver: Driver, cluster: str, *, verb: str) -> tuple[ClusterState, tuple[Plane, ...]]:
+def roles_of_cluster(driver: Driver, cluster: str, *, verb: str) -> tuple[ClusterState, tuple[Role, ...]]:
     """A cluster as it is, and what its nodes are for; the verb is what the user typed.
 
     Raises:
         UsageError: There is no such cluster, or it has no nodes.
     """
     state = observe_cluster(driver, cluster)
-    return state, tuple(planes_of(node.labels.get(LABEL_ROLE, "") for node in pick_nodes(state, None, verb=verb)))
+    return state, tuple(roles_of(node.labels.get(LABEL_ROLE, "") for node in pick_nodes(state, None, verb=verb)))
 
 
 def get_queue_page(driver: Driver, cluster: str) -> QueuePage:
-    """The page of the first of the cluster's planes that has one; no lock is held.
+    """The page of the first of the cluster's roles that has one; no lock is held.
 
     Raises:
         UsageError: There is no such cluster, or it has no such page (now).
         EngineError: The node that would show it cannot.
     """
-    state, planes = planes_of_cluster(driver, cluster, verb="gpuprov queue page")
-    for plane in planes:
-        page = plane.queue_page(driver, state)
+    state, roles = roles_of_cluster(driver, cluster, verb="gpuprov queue page")
+    for role in roles:
+        page = role.queue_page(driver, state)
         if page is not None:
             return page
     raise UsageError(
         f"cluster {cluster} has no queue with a page",
-        evidence=f"its nodes are for: {', '.join(plane.name for plane in planes)}; workers have one",
+        evidence=f"its nodes are for: {', '.join(role.name for role in roles)}; workers have one",
         fix=name_cluster("list its jobs: gpuprov jobs", cluster),
     )

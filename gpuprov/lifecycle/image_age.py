@@ -74,15 +74,15 @@ def _has_its_own(node: NodeState) -> bool:
     return order is not None and order.image is not None
 
 
-def _records(driver: Driver, spec: ClusterSpec, role: str) -> dict[CudaWheels, RecipeRecord]:
+def _records(driver: Driver, spec: ClusterSpec, name: str) -> dict[CudaWheels, RecipeRecord]:
     """What nodes of a role would be made from, for each set of CUDA's packages; empty for an unknown role."""
-    from gpuprov.roles.registry import PLANES  # here, for a list of nodes needs no plane and starts sooner without
+    from gpuprov.roles.registry import ROLES  # here, for a list of nodes needs no role and starts sooner without
 
-    plane = PLANES.get(role)
-    if plane is None:
+    role = ROLES.get(name)
+    if role is None:
         return {}
     init = init_of(driver)
-    recipes = {wheels: recipe_for(spec, plane.recipe, wheels, init=init) for wheels in _WHEELS["none"]}
+    recipes = {wheels: recipe_for(spec, role.recipe, wheels, init=init) for wheels in _WHEELS["none"]}
     contents = recipes["none"].hash_contents()  # which all of them have in common
     return {wheels: record_recipe(recipe, contents) for wheels, recipe in recipes.items()}
 

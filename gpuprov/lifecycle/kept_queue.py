@@ -21,7 +21,7 @@ from gpuprov.core.printable import printable
 from gpuprov.core.units import MIB
 from gpuprov.drivers.base import LABEL_QUEUE, LABEL_ROLE, File
 from gpuprov.drivers.tar_stream import BadTar, TarStream
-from gpuprov.roles.registry import PLANES
+from gpuprov.roles.registry import ROLES
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -54,17 +54,17 @@ rm -f {tar}
 
 def queue_of(node: NodeState, spec: ClusterSpec) -> QueueFolder | None:
     """What a node has on its own disk of the cluster's queue; None for most nodes."""
-    plane = PLANES.get(node.labels.get(LABEL_ROLE, ""))
-    if plane is None or plane.head_name(spec) != node.name or plane.service_folder(spec):
+    role = ROLES.get(node.labels.get(LABEL_ROLE, ""))
+    if role is None or role.controller_name(spec) != node.name or role.service_folder(spec):
         return None
-    return plane.queue
+    return role.queue
 
 
 def can_keep(driver: Driver, name: str, queue: QueueFolder, image: ImageState) -> bool:
     """Whether what is in a new image reads what the old node has written; of the same release it does.
 
     Raises:
-        EngineError: The node does not tell.
+        EngineError: The node does not report it.
     """
     return _release(_ask(driver, name, queue.version)) == _release(image.labels.get(LABEL_QUEUE, ""))
 
@@ -73,7 +73,7 @@ def count_kept(driver: Driver, name: str, queue: QueueFolder) -> int:
     """How many jobs or messages the queue has.
 
     Raises:
-        EngineError: The node does not tell.
+        EngineError: The node does not report it.
     """
     said = _ask(driver, name, queue.count)
     if not _COUNT.fullmatch(said):

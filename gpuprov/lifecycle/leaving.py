@@ -10,7 +10,7 @@ from gpuprov.core.errors import GpuprovError, TimedOut, UsageError
 from gpuprov.core.rollback import REPEAT
 from gpuprov.core.waiting import Clock, SystemClock, Wait
 from gpuprov.lifecycle.out_of_service import Hold, names_of
-from gpuprov.roles.registry import PLANES
+from gpuprov.roles.registry import ROLES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -56,9 +56,9 @@ def find_jobs(driver: Driver, leaves: Sequence[Leave]) -> tuple[Job, ...]:
         GpuprovError: Nobody can tell.
     """
     found = [
-        plane.jobs(driver, leave.state, leave.ending)
+        role.jobs(driver, leave.state, leave.ending)
         for leave in leaves
-        for plane in PLANES.values()
+        for role in ROLES.values()
         if leave.ending.nodes
     ]
     return tuple(job for jobs in found for job in jobs)
@@ -68,7 +68,7 @@ def refuse_busy(driver: Driver, leaves: Sequence[Leave], policy: JobsPolicy) -> 
     """Refuse early what `leaving` would refuse, where nothing is to be changed yet.
 
     Raises:
-        UsageError: Somebody works on one of the nodes, or nobody can tell.
+        UsageError: Jobs run on one of the nodes, or that is unknown.
     """
     if not policy.force:
         try:
@@ -119,7 +119,7 @@ def leaving(
 ) -> Iterator[list[str]]:
     """Have no job start on nodes, and refuse if one runs there; where the block fails, have them take jobs again.
 
-    Where it ends well, `Plane.wait_ready` in it has had them take jobs again, unless they are gone.
+    Where it ends well, `Role.wait_ready` in it has had them take jobs again, unless they are gone.
 
     Args:
         driver: The engine.
@@ -132,7 +132,7 @@ def leaving(
         A list to which is added, where nodes were `stopping`, a line for each node that a killed run had held.
 
     Raises:
-        UsageError: Somebody works on one of them, or nobody can tell, and the policy does not say to go on.
+        UsageError: Jobs run on one of them, or that is unknown, and the policy does not say to go on.
     """
     hold = Hold(driver, leaves, reporter, always=stopping)
     with hold:
@@ -153,7 +153,7 @@ def hold_elsewhere(driver: Driver, leave: Leave, policy: JobsPolicy, *, reporter
         reporter: Is told whose jobs end.
 
     Raises:
-        UsageError: Somebody works on one of them, or nobody can tell, and the policy does not say to go on.
+        UsageError: Jobs run on one of them, or that is unknown, and the policy does not say to go on.
         TimedOut: Jobs have not ended in time, and are not to end by force.
     """
     hold = Hold(driver, [leave], reporter, always=False)
@@ -202,9 +202,9 @@ def _settle(driver: Driver, leaves: Sequence[Leave], policy: JobsPolicy, *, repo
 def _end_jobs(driver: Driver, leave: Leave) -> list[str]:
     """End the jobs of one cluster, for another has the same ids; returns those that are queued again."""
     again: list[str] = []
-    for plane in PLANES.values():
-        jobs = plane.jobs(driver, leave.state, leave.ending)
-        again += plane.end_jobs(driver, leave.state, leave.ending, jobs) if jobs else ()
+    for role in ROLES.values():
+        jobs = role.jobs(driver, leave.state, leave.ending)
+        again += role.end_jobs(driver, leave.state, leave.ending, jobs) if jobs else ()
     return again
 
 
@@ -268,7 +268,7 @@ def _busy(jobs: Sequence[Job], leaves: Sequence[Leave], policy: JobsPolicy) -> U
     fix = f"{REPEAT} with {wait}--force to end them"
     if policy.first:
         fix = f"{policy.first} --drain, or with --force to end them; then {REPEAT}"
-    return UsageError(f"jobs would end with {names_of(leaves)}", evidence=_listed(jobs), fix=fix)
+    return UsageError(f"there are jobs on {names_of(leaves)}", evidence=_listed(jobs), fix=fix)
 
 
 def _nobody_can_tell(error: GpuprovError, leaves: Sequence[Leave], policy: JobsPolicy) -> UsageError:

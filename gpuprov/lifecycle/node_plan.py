@@ -20,7 +20,7 @@ from gpuprov.core.errors import UsageError
 from gpuprov.core.names import fold, name_cluster
 from gpuprov.lifecycle.out_of_service import Leave
 from gpuprov.roles.base import Departure
-from gpuprov.roles.registry import PLAIN, fill, find_role_images, judge, plane_of
+from gpuprov.roles.registry import PLAIN, fill, find_role_images, judge, role_of
 from gpuprov.shapes.cluster_spec import ClusterSpec
 
 if TYPE_CHECKING:
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from gpuprov.cluster.share import SharePlan
     from gpuprov.cluster.state import ClusterState
     from gpuprov.machine.base import Host
-    from gpuprov.roles.registry import Planes
-    from gpuprov.shapes.choices import Role
+    from gpuprov.roles.registry import Roles
+    from gpuprov.shapes.choices import RoleName
     from gpuprov.shapes.engine import ImageState
     from gpuprov.shapes.node_order import NodeOrder
 
@@ -104,17 +104,17 @@ def _refuse_while_replaced(state: ClusterState) -> None:
         raise UsageError(
             f"no node can be added to cluster {state.name} now",
             evidence=f"{fold(ghosts)} was being replaced when a run of `cluster up --renew` was interrupted",
-            fix=name_cluster("let that end first: gpuprov cluster up", state.name),
+            fix=name_cluster("finish that first: gpuprov cluster up", state.name),
         )
 
 
-def plan_node(order: NodeOrder, found: Observed, planes: Planes) -> NodePlan:
+def plan_node(order: NodeOrder, found: Observed, roles: Roles) -> NodePlan:
     """Choose what the order leaves open, design the node, and refuse what the host cannot carry.
 
     Args:
         order: The node.
         found: Its cluster as it is, and what is around it.
-        planes: What nodes are for.
+        roles: What nodes are for.
 
     Raises:
         GpuprovError: It cannot be made as it was ordered.
@@ -134,15 +134,15 @@ def plan_node(order: NodeOrder, found: Observed, planes: Planes) -> NodePlan:
     settled = spec_on(settled, recorded_host(there)) if whole else settled
     spec = judge(with_order(settled, decide_role(order, settled, state), order), observed)
     refuse_unreachable(order, spec)
-    plane_of(spec.nodes.role).refuse_joining(order.name, spec, state)
+    role_of(spec.nodes.role).refuse_joining(order.name, spec, state)
     networks = plan_networks(spec, state, version=__version__)
     taken = whole.addresses_beside(recorded_host(there)) if whole else {}
-    place = observed.place(planes.mounts(spec), nodes=len(state.nodes) + 1)
+    place = observed.place(roles.mounts(spec), nodes=len(state.nodes) + 1)
     design = design_ordered(order, spec, state, replace(place, taken=taken))
     image = None if order.image is None else get_named_image(driver, order.image)
     image = image if source is None else image_of(source)
     share = look_and_plan_share(observed, settled, [design])
-    if share.folder and image and plane_of(spec.nodes.role).shares:
+    if share.folder and image and role_of(spec.nodes.role).shares:
         require_account([order.name], [image.labels], fix="use the image of the role; or --role plain")
     refuse_without_room(driver, host, nodes=1)
     own = there.taken_addresses().keys() - state.taken_addresses().keys()  # that node may run, and answer
@@ -176,7 +176,7 @@ def _refuse_answering(host: Host, address: str, spec: ClusterSpec, *, engine: st
         )
 
 
-def decide_role(order: NodeOrder, spec: ClusterSpec, state: ClusterState) -> Role:
+def decide_role(order: NodeOrder, spec: ClusterSpec, state: ClusterState) -> RoleName:
     """The role that was ordered, else the cluster's.
 
     In a cluster that was never brought up, it is that of the cluster that `cluster up` would make, if the node can be
@@ -184,17 +184,17 @@ def decide_role(order: NodeOrder, spec: ClusterSpec, state: ClusterState) -> Rol
     """
     if order.role or state.spec:
         return order.role or spec.nodes.role
-    plane = plane_of(spec.nodes.role)
-    joins = state.nodes_of(plane.name) or plane.begins_with(order.name, spec)
-    fits = order.image is None and not (plane.first_network and order.network == "private")
-    return plane.name if joins and fits else PLAIN.name
+    role = role_of(spec.nodes.role)
+    joins = state.nodes_of(role.name) or role.begins_with(order.name, spec)
+    fits = order.image is None and not (role.first_network and order.network == "private")
+    return role.name if joins and fits else PLAIN.name
 
 
-def explain_plain(order: NodeOrder, role: Role, state: ClusterState) -> str:
+def explain_plain(order: NodeOrder, role: RoleName, state: ClusterState) -> str:
     """Why the node is plain though nobody said so, in a sentence; empty where there is nothing to explain."""
     if state.spec or order.role is not None or role != PLAIN.name:
         return ""
-    usual = plane_of(ClusterSpec().nodes.role)
+    usual = role_of(ClusterSpec().nodes.role)
     words = f"{order.name} is a plain node, without {usual.title}"
     if usual.begins_with(order.name, ClusterSpec()):
         return words  # with which a cluster of the usual nodes could not begin
@@ -202,15 +202,15 @@ def explain_plain(order: NodeOrder, role: Role, state: ClusterState) -> str:
 
 
 def refuse_unreachable(order: NodeOrder, spec: ClusterSpec) -> None:
-    """Refuse a node on the private network alone whose plane finds its nodes on the other one.
+    """Refuse a node on the private network alone whose role finds its nodes on the other one.
 
     Raises:
         UsageError: It would have no address there.
     """
-    plane = plane_of(spec.nodes.role)
-    if plane.first_network and order.network == "private":
+    role = role_of(spec.nodes.role)
+    if role.first_network and order.network == "private":
         raise UsageError(
-            f"{order.name} cannot be a node of {plane.title} on the private network only",
+            f"{order.name} cannot be a node of {role.title} on the private network only",
             evidence=f"its nodes find each other on {spec.network.bridge}, where this one would have no address",
             fix="omit --network, or use --role plain",
         )

@@ -12,7 +12,7 @@ from gpuprov.core.interrupts import to_its_end
 from gpuprov.core.names import fold
 from gpuprov.drivers.base import LABEL_CLUSTER
 from gpuprov.roles.base import RELEASED
-from gpuprov.roles.registry import PLANES
+from gpuprov.roles.registry import ROLES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -69,7 +69,7 @@ def names_of(leaves: Sequence[Leave]) -> str:
 def find_abandoned(driver: Driver, state: ClusterState) -> tuple[str, ...]:
     """The nodes that a killed run has left held, as far as one can tell."""
     with suppress(GpuprovError):
-        return tuple(name for plane in PLANES.values() for name in plane.abandoned(driver, state))
+        return tuple(name for role in ROLES.values() for name in role.abandoned(driver, state))
     return ()
 
 
@@ -98,10 +98,10 @@ class Hold:
                 self._find_abandoned(leave)
 
     def _hold(self, leave: Leave) -> None:
-        for plane in (plane for plane in PLANES.values() if plane.has_services):
-            begun, self._begun = self._begun, True  # before: Ctrl-C may come when the plane has done it
+        for role in (role for role in ROLES.values() if role.has_services):
+            begun, self._begun = self._begun, True  # before: Ctrl-C may come when the role has done it
             try:
-                self._abandoned.update(plane.hold(self._driver, leave.state, leave.ending.nodes))
+                self._abandoned.update(role.hold(self._driver, leave.state, leave.ending.nodes))
             except GpuprovError as error:
                 self._begun = begun
                 if not isinstance(error, TimedOut):  # what does not answer is not asked again: the lock is held
@@ -131,6 +131,6 @@ class Hold:
     def _release(self) -> None:
         for leave in self.leaves:
             state = observe_cluster(self._driver, leave.state.name)
-            for plane in PLANES.values():
-                released = plane.release(self._driver, state, running=leave.elsewhere)
+            for role in ROLES.values():
+                released = role.release(self._driver, state, running=leave.elsewhere)
                 self.told += [RELEASED.format(name) for name in released if name in self._abandoned]

@@ -30,7 +30,7 @@ from gpuprov.machine.installed_packages import find_installed
 from gpuprov.provision.playbook import Play, RoleUse, TaskFailed, run_play
 from gpuprov.provision.rootfs import can_build, default_cache
 from gpuprov.provision.targets import Target
-from gpuprov.roles.registry import plane_of
+from gpuprov.roles.registry import role_of
 from gpuprov.shapes.choices import DEFAULT_ENGINE
 from gpuprov.shapes.cluster_spec import ClusterSpec
 
@@ -139,7 +139,7 @@ def _first_recipe(order: HostOrder, host: Host) -> Recipe:
     """Of the image of a cluster that nobody has described."""
     spec = ClusterSpec(engine=order.engine)
     init: Init = "systemd" if REGISTRY[order.engine].systemd else "runit"
-    return node_recipe(spec, plane_of(spec.nodes.role).recipe, host.gpus(spec.gpus.mode), init=init)
+    return node_recipe(spec, role_of(spec.nodes.role).recipe, host.gpus(spec.gpus.mode), init=init)
 
 
 def _make_parts(parts: ImageParts, stop: threading.Event) -> None:

@@ -18,7 +18,7 @@ from gpuprov.lifecycle.out_of_service import NodesLeave, clusters_left
 from gpuprov.lifecycle.renew import renew_clusters
 from gpuprov.lifecycle.replacing import forget_replaced
 from gpuprov.roles.base import Departure
-from gpuprov.roles.registry import PLANES
+from gpuprov.roles.registry import ROLES
 from gpuprov.spec.addressing import number_of_name
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from gpuprov.lifecycle.leaving import JobsPolicy
     from gpuprov.lifecycle.out_of_service import Leave
     from gpuprov.machine.base import Host
-    from gpuprov.roles.base import Plane
+    from gpuprov.roles.base import Role
 
 
 def remove_nodes(
@@ -64,7 +64,7 @@ def remove_nodes(
         for name in dict.fromkeys(names):
             if name not in present:
                 reporter.note(f"there is no node {name}")
-        refusals = [_refusal(plane, leave) for leave, plane in product(named.leaves, PLANES.values())]
+        refusals = [_refusal(role, leave) for leave, role in product(named.leaves, ROLES.values())]
         for refusal in filter(None, refusals):
             if not policy.force:
                 raise refusal
@@ -84,10 +84,10 @@ def remove_nodes(
     return Outcome(changed=(*(with_forced("removed", name, forced) for name in present), *renewed))
 
 
-def _refusal(plane: Plane, leave: Leave) -> UsageError | None:
+def _refusal(role: Role, leave: Leave) -> UsageError | None:
     """Why nodes that stay could not work without these."""
     try:
-        plane.refuse_removing(leave.state, leave.departure.nodes)
+        role.refuse_removing(leave.state, leave.departure.nodes)
     except UsageError as error:
         return error
     return None

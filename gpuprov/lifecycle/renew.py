@@ -1,4 +1,4 @@
-"""Bring running nodes to their files, by their planes, and wait until they take work."""
+"""Bring running nodes to their files, by their roles, and wait until they take work."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gpuprov.cluster.services import reload_ssh
 from gpuprov.cluster.state import observe_cluster
 from gpuprov.core.side_by_side import each
 from gpuprov.lifecycle.files import find_stale, gather_files, present_crew, renewal_lines
-from gpuprov.roles.registry import planes_of
+from gpuprov.roles.registry import roles_of
 from gpuprov.spec.spec_error import SpecError
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class Renewal:
     Attributes:
         changed: One line for each set of files that nodes lacked, and for each node that a killed run had kept from
             work.
-        words: The word of its plane for each node.
+        words: The word of its role for each node.
     """
 
     changed: tuple[str, ...]
@@ -63,12 +63,12 @@ def renew_nodes(
     undone: list[str] = []
     up = {*old, *new}
     crew = replace(files.crew, members=tuple(member for member in files.crew.members if member.name in up))
-    known = [plane.name for plane in files.planes]
-    for plane in files.planes:
-        mine = {member.name for member in crew.of(plane.name)}
-        with reporter.phase(plane.name) if plane.has_services else nullcontext():
-            plane.apply(driver, crew, {name: lacking for name, lacking in stale.items() if name in mine}, files.of)
-            ready = plane.wait_ready(driver, crew, reporter)
+    known = [role.name for role in files.roles]
+    for role in files.roles:
+        mine = {member.name for member in crew.of(role.name)}
+        with reporter.phase(role.name) if role.has_services else nullcontext():
+            role.apply(driver, crew, {name: lacking for name, lacking in stale.items() if name in mine}, files.of)
+            ready = role.wait_ready(driver, crew, reporter)
         words |= ready.words
         undone += ready.undone
     others = {member.name for member in crew.members if member.role not in known}
@@ -76,7 +76,7 @@ def renew_nodes(
         driver.push(name, stale[name])
     told = [name for name, lacking in stale.items() if any(file.path == SSH_FILE for file in lacking)]
     each(partial(reload_ssh, driver), told)
-    return Renewal(changed=(*renewal_lines(files.planes, stale), *undone), words=words)
+    return Renewal(changed=(*renewal_lines(files.roles, stale), *undone), words=words)
 
 
 def renew_clusters(
@@ -111,14 +111,14 @@ def renew_cluster(
     reporter: Reporter,
     networks: Sequence[NetworkState] | None = None,
 ) -> tuple[str, ...]:
-    """Bring one cluster's running nodes to its files, unless a plane of it cannot take them now."""
+    """Bring one cluster's running nodes to its files, unless a role of it cannot take them now."""
     state = observe_cluster(driver, name, networks=networks)
     if isinstance(state.recorded, SpecError):
         reporter.warn(f"the nodes' files are not updated: {state.recorded.what}; {state.recorded.fix}")
         return ()
     crew = present_crew(state)
     roles = [member.role for member in crew.members]
-    if not roles or not all(plane.can_apply(state) for plane in planes_of(roles)):
+    if not roles or not all(role.can_apply(state) for role in roles_of(roles)):
         return ()
     there = {member.name for member in crew.members}
     running = [node.name for node in state.nodes if node.status == "running" and node.name in there]

@@ -21,7 +21,7 @@ from gpuprov.lifecycle.out_of_service import Leave
 from gpuprov.lifecycle.replacing import replacing
 from gpuprov.lifecycle.verify import verify_cluster
 from gpuprov.roles.base import Departure, spec_of
-from gpuprov.roles.registry import PLANES, role_recipe
+from gpuprov.roles.registry import ROLES, role_recipe
 from gpuprov.spec.shared_folder import SHARED
 
 if TYPE_CHECKING:
@@ -72,9 +72,9 @@ def find_replaceable(driver: Driver, state: ClusterState, spec: ClusterSpec) -> 
 
 def _turn(node: NodeState, spec: ClusterSpec) -> tuple[int, str]:
     """The node that gives work comes last, after those that can take its place."""
-    plane = PLANES.get(node.labels.get(LABEL_ROLE, ""))
-    heads = plane.head_names(spec) if plane else ()
-    return (len(heads) - heads.index(node.name) if node.name in heads else 0), node.name
+    role = ROLES.get(node.labels.get(LABEL_ROLE, ""))
+    controllers = role.controller_names(spec) if role else ()
+    return (len(controllers) - controllers.index(node.name) if node.name in controllers else 0), node.name
 
 
 def replace_older(driver: Driver, order: UpOrder, host: Host, *, reporter: Reporter) -> UpResult:

@@ -1,4 +1,4 @@
-"""A node as tables and documents show it: what the engine says of it, and its plane; reads only."""
+"""A node as tables and documents show it: what the engine says of it, and its role; reads only."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def cluster_rows(driver: Driver, name: str) -> tuple[NodeRow, ...]:
-    """Every node of a cluster, with the view that its plane has of it."""
+    """Every node of a cluster, with the view that its role has of it."""
     return state_rows(driver, observe_cluster(driver, name))
 
 
@@ -34,13 +34,13 @@ def state_rows(driver: Driver, state: ClusterState) -> tuple[NodeRow, ...]:
 
 
 def read_work(driver: Driver, state: ClusterState) -> dict[str, str]:
-    """The word of its plane for each node, as far as planes respond."""
-    from gpuprov.roles.registry import planes_of  # here, for a list of nodes needs no plane and starts sooner without
+    """The word of its role for each node, as far as roles respond."""
+    from gpuprov.roles.registry import roles_of  # here, for a list of nodes needs no role and starts sooner without
 
     states: dict[str, str] = {}
-    for plane in planes_of(node.labels.get(LABEL_ROLE, "") for node in state.nodes):
-        with suppress(GpuprovError):  # a plane that does not answer shows as nodes of which it says nothing
-            states |= plane.states(driver, state)
+    for role in roles_of(node.labels.get(LABEL_ROLE, "") for node in state.nodes):
+        with suppress(GpuprovError):  # a role that does not answer shows as nodes of which it says nothing
+            states |= role.states(driver, state)
     return states
 
 
@@ -76,7 +76,7 @@ def node_row(node: NodeState, work: str, *, engine: str, processes: int | None =
 
     Args:
         node: What its engine says.
-        work: What its plane says.
+        work: What its role says.
         engine: The engine's name.
         processes: How many it has, where that is known.
     """
@@ -116,10 +116,10 @@ def _health(node: NodeState, work: str, engine: str, processes: int | None) -> s
 
 
 def _judge(node: NodeState, work: str) -> str:
-    """Whether its plane is content with its word for the node."""
-    from gpuprov.roles.registry import PLANES
+    """Whether its role is content with its word for the node."""
+    from gpuprov.roles.registry import ROLES
 
-    plane = PLANES.get(node.labels.get(LABEL_ROLE, ""))
-    if plane and not plane.is_ready(work):
-        return name_cluster(f"{plane.title} reports {work}: gpuprov cluster up", node.labels[LABEL_CLUSTER])
+    role = ROLES.get(node.labels.get(LABEL_ROLE, ""))
+    if role and not role.is_ready(work):
+        return name_cluster(f"{role.title} reports {work}: gpuprov cluster up", node.labels[LABEL_CLUSTER])
     return "ok"

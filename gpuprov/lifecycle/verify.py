@@ -18,7 +18,7 @@ from gpuprov.core.side_by_side import ask_side_by_side, questions_at_once
 from gpuprov.core.slowness import slowness
 from gpuprov.drivers.base import LABEL_ACCESS
 from gpuprov.gpu.models import HostGpus
-from gpuprov.roles.registry import PLANES, checks_of_planes
+from gpuprov.roles.registry import ROLES, checks_of_roles
 from gpuprov.shapes.base import changed
 from gpuprov.shapes.verify import Report
 from gpuprov.verify.chain import judge_host, judge_node
@@ -100,7 +100,7 @@ def _mode(node: NodeState) -> GpuMode:
 
 
 def _observe_hosts(nodes: Sequence[NodeState], observe: ObserveGpus) -> dict[GpuMode, HostGpus | GpuprovError]:
-    """The host's GPUs by mode, or the error that says why they cannot be told."""
+    """The host's GPUs by mode, or the error that says why they are unknown."""
     return {mode: _try_observe(mode, observe) for mode in {_mode(node) for node in nodes if leased_uuids(node)}}
 
 
@@ -130,7 +130,7 @@ def _check_all(
 ) -> list[NodeReport]:
     """The host's report, then those of the nodes, which wait for it when they are judged."""
     judged: Future[NodeReport] = Future()
-    more = checks_of_planes()
+    more = checks_of_roles()
 
     def check_first() -> NodeReport:
         try:
@@ -161,8 +161,8 @@ def _look(driver: Driver, expected: Expectation, work: Work) -> Observation:
     started = time.monotonic()
     timeout_s = work.timeout_s(len(expected.gpus), slowness=slowness())
     part_s = timeout_s * _PART_SHARE
-    plane = PLANES.get(expected.role)
-    questions = {expected.role: plane.questions(expected, timeout_s=part_s)} if plane else {}
+    role = ROLES.get(expected.role)
+    questions = {expected.role: role.questions(expected, timeout_s=part_s)} if role else {}
     argv = probe_argv(expected, part_timeout_s=part_s, work=work, questions=questions)
     try:
         result = driver.run(expected.node, argv, timeout_s=timeout_s)

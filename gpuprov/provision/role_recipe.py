@@ -1,4 +1,4 @@
-"""What a plane adds to a node image; apart from the recipe itself, which tables of nodes do not need."""
+"""What a role adds to a node image; apart from the recipe itself, which tables of nodes do not need."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ WORKERS = ("celery>=5.7,<6", "tzdata", SHAPES)
 
 
 @dataclass(frozen=True, kw_only=True)
-class PlaneRecipe:
-    """What a plane adds to the image of its nodes.
+class RoleRecipe:
+    """What a role adds to the image of its nodes.
 
     Attributes:
         roles: Ansible roles, after the common ones.

@@ -1,6 +1,6 @@
-"""A plane is what a node is for: the batch system or the queue that gives it work, or nothing but the node itself.
+"""A role is what a node is for: the batch system or the queue that gives it work, or nothing but the node itself.
 
-`nodes.role` in a spec names the plane of a cluster's nodes, and a label that of each node. Planes differ in the object
+`nodes.role` in a spec names the role of a cluster's nodes, and a label that of each node. Roles differ in the object
 that this class describes and nowhere else: no other module compares a role's name. roles/registry.py lists them all.
 """
 
@@ -15,7 +15,7 @@ from gpuprov.core.errors import EngineError
 from gpuprov.core.printable import printable
 from gpuprov.core.side_by_side import each
 from gpuprov.drivers.base import LABEL_ORDER
-from gpuprov.provision.role_recipe import PlaneRecipe
+from gpuprov.provision.role_recipe import RoleRecipe
 from gpuprov.shapes.cluster_spec import ClusterSpec, NodesSpec
 from gpuprov.spec.spec_error import SpecError
 
@@ -75,26 +75,26 @@ class SecretFile:
 
 @dataclass(frozen=True, kw_only=True)
 class Crew:
-    """The nodes of a cluster as planes see them.
+    """The nodes of a cluster as roles see them.
 
     Attributes:
         spec: What was asked for.
-        members: Every node of the cluster, of whatever plane, by name.
-        head: The node that gives work now; None where that is to be found out.
+        members: Every node of the cluster, of whatever role, by name.
+        controller: The node that gives work now; None where that is to be found out.
     """
 
     spec: ClusterSpec
     members: tuple[Member, ...]
-    head: str | None = None
+    controller: str | None = None
 
     def of(self, role: str) -> tuple[Member, ...]:
-        """The members of one plane."""
+        """The members of one role."""
         return tuple(member for member in self.members if member.role == role)
 
 
 @dataclass(frozen=True, kw_only=True)
 class QueueFolder:
-    """Where a head keeps on its own disk what it knows of jobs, and how that gets onto the disk of another one.
+    """Where a controller keeps on its own disk what it knows of jobs, and how that gets onto the disk of another one.
 
     Attributes:
         path: The folder.
@@ -118,7 +118,7 @@ class Ready:
     """Nodes that take work, unless somebody keeps one from it.
 
     Attributes:
-        words: The plane's word for each node, as `Plane.states` gives it.
+        words: The role's word for each node, as `Role.states` gives it.
         undone: One line for each thing that a killed run had left, and that was undone.
     """
 
@@ -131,8 +131,8 @@ class Diagnostics:
     """What a bundle collects.
 
     Attributes:
-        node: Shell lines that are run in each node of the plane, by the name of the part.
-        cluster: A shell line that is run in one node, for the plane as a whole; empty for none.
+        node: Shell lines that are run in each node of the role, by the name of the part.
+        cluster: A shell line that is run in one node, for the role as a whole; empty for none.
     """
 
     node: Mapping[str, str] = field(default_factory=dict)
@@ -144,7 +144,7 @@ class Departure:
     """Nodes of a cluster whose processes are about to end.
 
     Attributes:
-        nodes: All of them, of whatever plane.
+        nodes: All of them, of whatever role.
         lost: Those of them whose disk goes as well, or becomes an older one.
     """
 
@@ -157,8 +157,8 @@ class Job:
     """Somebody's work that ends with nodes.
 
     Attributes:
-        id: As the plane's own commands take it.
-        user: Whose it is; `?` where nobody can tell.
+        id: As the role's own commands take it.
+        user: Whose it is; `?` if unknown.
         name: What its user calls it.
         place: The nodes that it is on, as people write them; empty while it waits.
         ending: Whether it has been told to end, and only its last processes are left.
@@ -175,8 +175,8 @@ class Job:
         return printable(f"{self.id} of {self.user} ({self.name}) {where}", lines=False)
 
 
-class Plane:
-    """What nodes of one role have besides being nodes. What a plane does not override is right for plain nodes.
+class Role:
+    """What nodes of one role have besides being nodes. What a role does not override is right for plain nodes.
 
     Attributes:
         name: As `nodes.role` and the label write it.
@@ -188,7 +188,7 @@ class Plane:
         secret_files: Files in its nodes that no bundle may show.
         marks: Files that record what was applied, each with the words for a node that lacks nothing else.
         rules: For the values of a spec that only it reads.
-        queue: Of its head; None where it has none.
+        queue: Of its controller; None where it has none.
     """
 
     name: ClassVar[str]
@@ -196,14 +196,14 @@ class Plane:
     has_services: ClassVar[bool] = False
     first_network: ClassVar[bool] = False
     shares: ClassVar[bool] = False
-    recipe: ClassVar[PlaneRecipe] = PlaneRecipe()
+    recipe: ClassVar[RoleRecipe] = RoleRecipe()
     secret_files: ClassVar[tuple[SecretFile, ...]] = ()
     marks: ClassVar[Mapping[str, str]] = MappingProxyType({})
     rules: ClassVar[tuple[SpecRule, ...]] = ()
     queue: ClassVar[QueueFolder | None] = None
 
     def checks(self) -> tuple[Rule, ...]:
-        """What `verify` asks of its nodes; on nodes of other planes each is skipped."""
+        """What `verify` asks of its nodes; on nodes of other roles each is skipped."""
         return ()
 
     def service_folder(self, spec: ClusterSpec) -> ServiceFolder | None:
@@ -221,14 +221,14 @@ class Plane:
             UsageError: The cluster has nothing that it could join.
         """
 
-    def head_name(self, spec: ClusterSpec) -> str | None:
+    def controller_name(self, spec: ClusterSpec) -> str | None:
         """The node that the others need, such as the one with the controller; None where they need none."""
         return None
 
-    def head_names(self, spec: ClusterSpec) -> tuple[str, ...]:
+    def controller_names(self, spec: ClusterSpec) -> tuple[str, ...]:
         """That node, and those that take its place where it is away, in their order."""
-        head = self.head_name(spec)
-        return () if head is None else (head,)
+        controller = self.controller_name(spec)
+        return () if controller is None else (controller,)
 
     def slowest(self, spec: ClusterSpec) -> str | None:
         """The node whose services take much longer to start than the others', which is therefore started first."""
@@ -242,7 +242,7 @@ class Plane:
         """Refuse nodes that could not work together.
 
         Raises:
-            UsageError: One that the others need is missing, or is of another plane.
+            UsageError: One that the others need is missing, or is of another role.
         """
 
     def read_secret(self, driver: Driver, state: ClusterState) -> bytes:
@@ -266,11 +266,11 @@ class Plane:
             driver: The engine.
             crew: The cluster's nodes as they are to be.
             state: The cluster as it is.
-            image: Of the plane's new nodes; None where there are none.
+            image: Of the role's new nodes; None where there are none.
             secret: Gives what `read_secret` read, or raises what that raised.
 
         Raises:
-            UsageError: The image was not built for this plane.
+            UsageError: The image was not built for this role.
         """
         return lambda _member: ()
 
@@ -360,7 +360,7 @@ class Plane:
         Args:
             driver: The engine.
             crew: The nodes that run.
-            stale: By node of this plane, the files that it lacks or has otherwise.
+            stale: By node of this role, the files that it lacks or has otherwise.
             files: All files of a node as they are to be.
         """
         each(lambda name: driver.push(name, stale[name]), list(stale))
@@ -382,7 +382,7 @@ class Plane:
         return True
 
     def forget(self, init: Init) -> str:
-        """Shell lines by which a running copy of a node gives up its source's part in the plane."""
+        """Shell lines by which a running copy of a node gives up its source's part in the role."""
         return ""
 
     def questions(self, expected: Expectation, *, timeout_s: float) -> dict[str, dict[str, object]]:
@@ -394,7 +394,7 @@ class Plane:
         return Diagnostics()
 
     def diagnosed_node(self, state: ClusterState) -> NodeState:
-        """The node in which the line for the whole plane runs.
+        """The node in which the line for the whole role runs.
 
         Raises:
             EngineError: There is none.
@@ -415,7 +415,7 @@ class Plane:
         return None
 
     def job_room(self, driver: Driver, state: ClusterState) -> JobRoom | None:
-        """What a job can have of the nodes of a cluster that takes some; None where nobody can tell."""
+        """What a job can have of the nodes of a cluster that takes some; None if unknown."""
         return None
 
     def queue_page(self, driver: Driver, state: ClusterState) -> QueuePage | None:

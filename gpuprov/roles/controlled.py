@@ -1,4 +1,4 @@
-"""Planes whose nodes need one among them, as Slurm its controller and workers a broker; and files of their services."""
+"""Roles whose nodes need one among them, as Slurm its controller and workers a broker; and files of their services."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gpuprov.core.errors import EngineError, UsageError
 from gpuprov.core.names import name_cluster
 from gpuprov.core.side_by_side import each
 from gpuprov.drivers.base import File
-from gpuprov.roles.base import Plane, spec_of
+from gpuprov.roles.base import Role, spec_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -22,118 +22,118 @@ if TYPE_CHECKING:
     from gpuprov.shapes.cluster_spec import ClusterSpec
 
 
-class LedPlane(Plane):
-    """A plane with a head: a node that the others need.
+class ControlledRole(Role):
+    """A role with a controller: a node that the others need.
 
     Attributes:
-        head: What it is, in a word, such as `controller`.
+        controller: What it is, in a word, such as `controller`.
         head_title: The same with what it belongs to.
     """
 
-    head: ClassVar[str]
-    head_title: ClassVar[str]
+    controller: ClassVar[str]
+    controller_title: ClassVar[str]
 
     @abstractmethod
-    def head_name(self, spec: ClusterSpec) -> str | None:
-        """The name of the head; None where the nodes need none."""
+    def controller_name(self, spec: ClusterSpec) -> str | None:
+        """The name of the controller; None where the nodes need none."""
 
     def refuse_joining(self, node: str, spec: ClusterSpec, state: ClusterState) -> None:
-        """A node joins a head that runs, or is the head."""
-        head = self.head_name(spec)
-        if head is None:
+        """A node joins a controller that runs, or is the controller."""
+        controller = self.controller_name(spec)
+        if controller is None:
             return
         nodes = state.nodes_of(self.name)
-        if is_elsewhere(state, head) or self.running_head(state):
+        if is_elsewhere(state, controller) or self.running_controller(state):
             return  # on another host, nobody here knows whether it runs
-        if node != head and not nodes:
-            there = f"which is not a {self.title} node" if state.node(head) else "but there is no such node"
+        if node != controller and not nodes:
+            there = f"which is not a {self.title} node" if state.node(controller) else "but there is no such node"
             raise UsageError(
-                f"cluster {spec.name} has no {self.head_title} for {node} to join",
-                evidence=f"the {self.head} would be {head}, {there}",
-                fix=self._way_to_a_head(state, head),
+                f"cluster {spec.name} has no {self.controller_title} for {node} to join",
+                evidence=f"its {self.controller} is {controller}, {there}",
+                fix=self._way_to_a_controller(state, controller),
             )
-        stopped = [one for one in nodes if one.name == head and one.status != "running"]
+        stopped = [one for one in nodes if one.name == controller and one.status != "running"]
         if stopped:
             raise UsageError(
-                f"the {self.head} {head} of cluster {spec.name} is {stopped[0].status}",
-                evidence=f"it runs the {self.head_title}, and {node} has to reach it",
-                fix=f"gpuprov start {head}, or --role plain",
+                f"the {self.controller} {controller} of cluster {spec.name} is {stopped[0].status}",
+                evidence=f"it runs the {self.controller_title}, and {node} has to reach it",
+                fix=f"gpuprov start {controller}, or --role plain",
             )
 
     def begins_with(self, node: str, spec: ClusterSpec) -> bool:
-        """With the head."""
-        return self.head_name(spec) in (node, None)
+        """With the controller."""
+        return self.controller_name(spec) in (node, None)
 
     def refuse_crew(self, crew: Crew) -> None:
-        """The nodes need their head and those that are to take its place; so do nodes that the spec is to get."""
+        """The nodes need their controller and those that are to take its place; so do nodes that the spec is to get."""
         names = [member.name for member in crew.of(self.name)]
         roles = {member.name: member.role for member in crew.members}
-        for head in self.head_names(crew.spec):
-            role = roles.get(head, "")
-            if head in names or not (names or (role and crew.spec.nodes.role == self.name)):
+        for controller in self.controller_names(crew.spec):
+            role = roles.get(controller, "")
+            if controller in names or not (names or (role and crew.spec.nodes.role == self.name)):
                 continue
-            part = self.head if head == self.head_name(crew.spec) else f"backup {self.head}"
+            part = self.controller if controller == self.controller_name(crew.spec) else f"backup {self.controller}"
             spec = crew.spec
-            again = name_cluster(f"{f'gpuprov rm {head}; ' if role else ''}gpuprov cluster up", spec.name)
+            again = name_cluster(f"{f'gpuprov rm {controller}; ' if role else ''}gpuprov cluster up", spec.name)
             other = f"create another cluster: gpuprov cluster up --name {spec.name[:20]}-{self.name} --role {self.name}"
             raise UsageError(
                 f"cluster {spec.name} has no {part} for {self.title} nodes",
-                evidence=f"the {part} is {head}, which {f'has the role {role!r:.60}' if role else 'does not exist'}",
-                fix=f"{other}; or, if nobody needs {head}: {again}" if role else again,
+                evidence=f"the {part} is {controller}, which {f'has role {role!r:.60}' if role else 'does not exist'}",
+                fix=f"{other}; or, if {controller} is not needed: {again}" if role else again,
             )
 
     def refuse_removing(self, state: ClusterState, names: Sequence[str]) -> None:
-        """Not the head alone, nor what is to take its place."""
-        head, *backups = self.head_names(spec_of(state)) or ("",)
+        """Not the controller alone, nor what is to take its place."""
+        controller, *backups = self.controller_names(spec_of(state)) or ("",)
         nodes = {node.name for node in state.nodes_of(self.name)}
         with suppress(EngineError):  # what is recorded cannot be read: as if all nodes were here
             whole = recorded_whole(state)
             nodes |= {member.name for member in whole.members if member.role == self.name} if whole else set()
         staying = sorted(nodes - set(names))
-        if staying and head in nodes & set(names):
+        if staying and controller in nodes & set(names):
             raise UsageError(
-                f"{head} is the {self.head_title} of cluster {state.name}",
+                f"{controller} is the {self.controller_title} of cluster {state.name}",
                 evidence=f"its other nodes: {', '.join(staying)}",
                 fix=f"remove the whole cluster: gpuprov cluster down {state.name}",
             )
         lost = sorted(set(backups) & nodes & set(names))
         if staying and lost:
             raise UsageError(
-                f"{lost[0]} is the backup of {head}, the {self.head_title} of cluster {state.name}",
+                f"{lost[0]} is the backup of {controller}, the {self.controller_title} of cluster {state.name}",
                 evidence=f"the spec of cluster {state.name} names it",
                 fix=name_cluster("name another node, or null, in the spec, and run gpuprov cluster up", state.name)
                 + " -f FILE",
             )
 
     def diagnosed_node(self, state: ClusterState) -> NodeState:
-        """The head, or what has taken its place; any node where they need none."""
+        """The controller, or what has taken its place; any node where they need none."""
         nodes = state.nodes_of(self.name)
-        head = self.running_head(state) or self.head_name(spec_of(state))
-        found = next((node for node in nodes if node.name == (head or node.name)), None)
-        home = next((member.host for member in members_elsewhere(state) if member.name == head), "")
+        controller = self.running_controller(state) or self.controller_name(spec_of(state))
+        found = next((node for node in nodes if node.name == (controller or node.name)), None)
+        home = next((member.host for member in members_elsewhere(state) if member.name == controller), "")
         if found is None and home:
             raise EngineError(
-                f"the {self.head_title} of cluster {state.name} is not on this host",
-                evidence=f"{head} is on {home}",
+                f"the {self.controller_title} of cluster {state.name} is not on this host",
+                evidence=f"{controller} is on {home}",
                 fix=f"type the same command on {home}, or on the machine that knows all hosts",
             )
         if found is None:
             raise EngineError(
-                f"cluster {state.name} has no {self.head_title}",
-                evidence=f"it would be {head or 'any of its nodes'}, which does not exist",
+                f"cluster {state.name} has no {self.controller_title}",
+                evidence=f"there is no node {controller}" if controller else "it has no nodes",
                 fix=name_cluster("gpuprov cluster up", state.name),
             )
         return found
 
-    def running_head(self, state: ClusterState) -> str | None:
-        """The node here that is to be asked: the head where it runs, else the first that runs of its backups."""
+    def running_controller(self, state: ClusterState) -> str | None:
+        """The node here that is to be asked: the controller where it runs, else the first that runs of its backups."""
         running = {node.name for node in state.nodes_of(self.name) if node.status == "running"}
-        return next((head for head in self.head_names(spec_of(state)) if head in running), None)
+        return next((controller for controller in self.controller_names(spec_of(state)) if controller in running), None)
 
-    def _way_to_a_head(self, state: ClusterState, head: str) -> str:
-        """What to type where a cluster has no such nodes; it gets a head only if they are what its spec is about."""
+    def _way_to_a_controller(self, state: ClusterState, controller: str) -> str:
+        """What to type where a cluster has no such nodes; it gets a controller only if its spec is about them."""
         recorded = state.spec
-        if state.node(head) or (recorded and recorded.nodes.role != self.name):
+        if state.node(controller) or (recorded and recorded.nodes.role != self.name):
             return "use --role plain"
         return name_cluster(f"gpuprov cluster up{'' if recorded else ' -n 4'}, or use --role plain", state.name)
 

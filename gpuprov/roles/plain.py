@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from gpuprov.roles.base import Plane
+from gpuprov.roles.base import Role
 
 
-class PlainPlane(Plane):
+class PlainRole(Role):
     """A node with its GPUs, its networks and the smoke kernels, and no service of gpuprov's."""
 
     name = "plain"

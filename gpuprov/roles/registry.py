@@ -1,13 +1,13 @@
-"""The planes: the one list of what a node can be for. Specs, options, modules and docs take the roles from here."""
+"""The roles: the one list of what a node can be for. Specs, options, modules and docs take the roles from here."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from gpuprov.core.errors import UsageError
-from gpuprov.roles.plain import PlainPlane
-from gpuprov.roles.slurm.role import SlurmPlane
-from gpuprov.roles.worker.role import WorkerPlane
+from gpuprov.roles.plain import PlainRole
+from gpuprov.roles.slurm.role import SlurmRole
+from gpuprov.roles.worker.role import WorkerRole
 from gpuprov.shapes.base import changed
 from gpuprov.shapes.cluster_spec import ClusterSpec
 from gpuprov.spec.draft import SHARE
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from gpuprov.drivers.base import Driver
     from gpuprov.gpu.models import HostGpus
     from gpuprov.provision.recipe import Recipe
-    from gpuprov.roles.base import Crew, Plane
-    from gpuprov.shapes.choices import Role
+    from gpuprov.roles.base import Crew, Role
+    from gpuprov.shapes.choices import RoleName
     from gpuprov.shapes.engine import ImageState
     from gpuprov.shapes.node import Mount
     from gpuprov.spec.draft import Draft
@@ -34,23 +34,23 @@ if TYPE_CHECKING:
     from gpuprov.verify.models import Rule
 
 
-class Planes(dict[str, "Plane"]):
-    """The planes, by role; what plans need of all of them together."""
+class Roles(dict[str, "Role"]):
+    """The roles, by role; what plans need of all of them together."""
 
     def mounts(self, spec: ClusterSpec) -> Mounts:
         """The folder that nodes share, by the roles whose nodes do; those of services, by role and name of a node."""
-        found: dict[Role | tuple[Role, str], tuple[Mount, ...]] = {}
-        for plane in self.values():
-            if plane.shares:
-                found[plane.name] = share_mount(spec)
-            folder = plane.service_folder(spec)
+        found: dict[RoleName | tuple[RoleName, str], tuple[Mount, ...]] = {}
+        for role in self.values():
+            if role.shares:
+                found[role.name] = share_mount(spec)
+            folder = role.service_folder(spec)
             if folder:
-                found |= {(plane.name, node): (folder.mount,) for node in folder.nodes}
+                found |= {(role.name, node): (folder.mount,) for node in folder.nodes}
         return found
 
     def service_folders(self, spec: ClusterSpec) -> tuple[ServiceFolder, ...]:
         """The folders of the host in which services of the cluster's nodes keep what they know."""
-        return tuple(filter(None, (plane.service_folder(spec) for plane in self.values())))
+        return tuple(filter(None, (role.service_folder(spec) for role in self.values())))
 
     def refuse_crew(self, crew: Crew) -> None:
         """Refuse nodes that could not work together.
@@ -58,8 +58,8 @@ class Planes(dict[str, "Plane"]):
         Raises:
             UsageError: Why.
         """
-        for plane in self.values():
-            plane.refuse_crew(crew)
+        for role in self.values():
+            role.refuse_crew(crew)
 
     def find_forgetting(self, state: ClusterState, wanted: ClusterSpec) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """The nodes on which jobs may run that nobody would know any more, and those that knew of them.
@@ -73,30 +73,32 @@ class Planes(dict[str, "Plane"]):
         recorded = state.recorded
         if not isinstance(recorded, ClusterSpec):
             return (), ()
-        planes = [plane for plane in self.values() if plane.forgets(recorded, wanted)]
-        nodes = tuple(node.name for plane in planes for node in state.nodes_of(plane.name))
-        heads = tuple(head for plane in planes for head in plane.head_names(recorded))
-        return nodes, heads if nodes else ()
+        roles = [role for role in self.values() if role.forgets(recorded, wanted)]
+        nodes = tuple(node.name for role in roles for node in state.nodes_of(role.name))
+        controllers = tuple(controller for role in roles for controller in role.controller_names(recorded))
+        return nodes, controllers if nodes else ()
 
 
-PLAIN = PlainPlane()
-PLANES = Planes({plane.name: plane for plane in (PLAIN, SlurmPlane(), WorkerPlane())})
-ROLES = tuple(PLANES)
-_RULES: tuple[SpecRule, ...] = tuple(rule for plane in PLANES.values() for rule in plane.rules)
+PLAIN = PlainRole()
+ROLES = Roles({role.name: role for role in (PLAIN, SlurmRole(), WorkerRole())})
+ROLE_NAMES = tuple(ROLES)
+_RULES: tuple[SpecRule, ...] = tuple(rule for role in ROLES.values() for rule in role.rules)
 
 
-def plane_of(role: str) -> Plane:
-    """The plane of a role.
+def role_of(name: str) -> Role:
+    """The role of that name.
 
     Raises:
         UsageError: There is none of that name.
     """
-    plane = PLANES.get(role)
-    if plane is None:
+    role = ROLES.get(name)
+    if role is None:
         raise UsageError(
-            f"there is no role {role!r}", evidence=f"roles: {', '.join(ROLES)}", fix=f"use one of them: {ROLES[0]}"
+            f"there is no role {name!r}",
+            evidence=f"roles: {', '.join(ROLE_NAMES)}",
+            fix=f"use one of them: {ROLE_NAMES[0]}",
         )
-    return plane
+    return role
 
 
 def role_recipe(driver: Driver, spec: ClusterSpec, role: str, gpus: HostGpus) -> Recipe:
@@ -104,7 +106,7 @@ def role_recipe(driver: Driver, spec: ClusterSpec, role: str, gpus: HostGpus) ->
     from gpuprov.cluster.images import node_recipe  # here, for a list of nodes needs no image and starts sooner without
     from gpuprov.cluster.services import init_of
 
-    return node_recipe(spec, plane_of(role).recipe, gpus, init=init_of(driver))
+    return node_recipe(spec, role_of(role).recipe, gpus, init=init_of(driver))
 
 
 def find_role_images(
@@ -117,21 +119,21 @@ def find_role_images(
     return find_images(driver, recipes, built, host_ports=spec.network.host_ports)
 
 
-def planes_of(roles: Iterable[str]) -> tuple[Plane, ...]:
-    """The planes of these roles, each once, in the order of the registry; a role that is not known has none."""
-    present = set(roles)
-    return tuple(plane for plane in PLANES.values() if plane.name in present)
+def roles_of(names: Iterable[str]) -> tuple[Role, ...]:
+    """The roles of these roles, each once, in the order of the registry; a role that is not known has none."""
+    present = set(names)
+    return tuple(role for role in ROLES.values() if role.name in present)
 
 
 def role_of_image(labels: Mapping[str, str]) -> str:
     """What an image is for: the role that gives images the most of these labels, and none besides."""
-    recipes = {role: set(plane.recipe.labels) for role, plane in PLANES.items()}
-    return max((role for role, own in recipes.items() if own <= set(labels)), key=lambda role: len(recipes[role]))
+    recipes = {name: set(role.recipe.labels) for name, role in ROLES.items()}
+    return max((name for name, own in recipes.items() if own <= set(labels)), key=lambda name: len(recipes[name]))
 
 
-def checks_of_planes() -> tuple[Rule, ...]:
-    """What `verify` asks of the nodes of each plane, besides what it asks of all nodes."""
-    return tuple(check for plane in PLANES.values() for check in plane.checks())
+def checks_of_roles() -> tuple[Rule, ...]:
+    """What `verify` asks of the nodes of each role, besides what it asks of all nodes."""
+    return tuple(check for role in ROLES.values() for check in role.checks())
 
 
 def settle(draft: Draft, observed: Observed) -> ClusterSpec:
@@ -154,7 +156,7 @@ def fill(draft: Draft, observed: Observed) -> ClusterSpec:
         UsageError: Nothing is free.
     """
     spec = observed.around.settle(draft)
-    if SHARE not in draft.left or observed.state.settled is not None or not plane_of(spec.nodes.role).shares:
+    if SHARE not in draft.left or observed.state.settled is not None or not role_of(spec.nodes.role).shares:
         return spec
     can = observed.host.folders.look(PLACE).can_give and not observed.around.find_sharers(own_place(spec.name))
     return changed(spec, share=can)
@@ -175,7 +177,7 @@ def check_spec(spec: ClusterSpec, *, left: frozenset[str] = frozenset()) -> None
     """
     from gpuprov.spec import validate  # here, for tables of nodes start sooner without
 
-    validate.check_spec(spec, roles=ROLES, rules=_RULES, left=left)
+    validate.check_spec(spec, roles=ROLE_NAMES, rules=_RULES, left=left)
 
 
 def load_draft(path: Path) -> Draft:
@@ -186,4 +188,4 @@ def load_draft(path: Path) -> Draft:
     """
     from gpuprov.spec import load  # as above
 
-    return load.load_draft(path, roles=ROLES, rules=_RULES)
+    return load.load_draft(path, roles=ROLE_NAMES, rules=_RULES)

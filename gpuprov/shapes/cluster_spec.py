@@ -15,7 +15,7 @@ from gpuprov.shapes.choices import (
     DEFAULT_PRIVATE_BRIDGE,
     Engine,
     GpuMode,
-    Role,
+    RoleName,
     Sharing,
 )
 from gpuprov.shapes.gpu_order import GpuOrder
@@ -107,7 +107,7 @@ class NodesSpec(Shape, frozen=True, kw_only=True):
             extra={"allowed": "1 to 40 of a-z, 0-9 and -; starts with a letter"},
         ),
     ] = "c"
-    role: Role = "slurm"
+    role: RoleName = "slurm"
     privileged: bool = False
     cpus: Amount | None = None
     memory_gib: Amount | None = None
@@ -229,7 +229,7 @@ class JobsSpec(Shape, frozen=True, kw_only=True):
     Attributes:
         time: After which a try is ended, such as 12h; null for no limit.
         memory: That a node must have for a run, such as 4GiB; null where it does not matter.
-        keep: How long after its end `submit` leaves what a job wrote; null for as long as nobody removes it.
+        keep: How long after its end `submit` leaves what a job wrote; null: until it is removed.
     """
 
     now_and_then: ClassVar[frozenset[str]] = frozenset({"keep"})

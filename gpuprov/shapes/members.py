@@ -101,12 +101,12 @@ class PartOfHost(Document, frozen=True, kw_only=True, tag="gpuprov.host-part/v1"
         known_as: Its name in the cluster, as recorded; empty where nothing is.
         exists: Whether anything of the cluster is there.
         record: Fingerprint of what is recorded of the whole cluster, which `record` tells; empty where nothing is.
-        words: Node to its plane's word for it, also for nodes on other hosts.
+        words: Node to its role's word for it, also for nodes on other hosts.
         offer: For how many more nodes there is room; null if that was not asked.
         address: On the network between the hosts; empty if that was not asked.
         mtu: Of the link with that address.
         tunnel_key: Its public key for the encrypted overlay; empty where it has none, or that was not asked.
-        copies: A sentence for each copy of a node that somebody else has made.
+        copies: A sentence for each copy of a node that gpuprov did not make.
         full_disks: A sentence for each disk that is nearly full, where that was asked.
         no_engine: Why it has no engine for the cluster; null where it has one.
         changed: In the answer to `ready`: a line for each change.

@@ -27,7 +27,7 @@ from gpuprov.lifecycle.bundle import cluster_parts, engine_parts, node_parts
 from gpuprov.lifecycle.cluster_up import preview_changes
 from gpuprov.machine.bundle import host_parts
 from gpuprov.machine.survey import survey
-from gpuprov.roles.registry import planes_of
+from gpuprov.roles.registry import roles_of
 from gpuprov.spec.serialize import load_spec_json
 from gpuprov.spec.variables import read_variables
 
@@ -122,7 +122,7 @@ def make_bundle(file: ReportFile, sources: Sources, *, reporter: Reporter) -> Co
     with reporter.phase("secrets"):
         for engine in there:
             secrets += _variables(engine.nodes, engine.networks)
-        keys = _plane_keys(there)
+        keys = _role_keys(there)
     hide = partial(hide_secrets, known=secrets, keys=keys)
     collected.parts = {name: _shown(name, hide(text)) for name, text in collected.parts.items()}
     collected.missing = {name: hide(reason) for name, reason in collected.missing.items()}
@@ -265,8 +265,8 @@ def _variables(nodes: Iterable[NodeState], networks: Iterable[NetworkState]) -> 
                 yield from secret_values(read_variables(spec.nodes.environment))
 
 
-def _plane_keys(engines: Iterable[_There]) -> frozenset[bytes]:
-    """The planes' keys, to be looked for and taken out; a node that cannot be read shows none of its own either.
+def _role_keys(engines: Iterable[_There]) -> frozenset[bytes]:
+    """The roles' keys, to be looked for and taken out; a node that cannot be read shows none of its own either.
 
     What has not the size of a key is none, and is not looked for: a node could have other nodes' words hidden with it.
     """
@@ -274,8 +274,8 @@ def _plane_keys(engines: Iterable[_There]) -> frozenset[bytes]:
         partial(_pull, engine.driver, node.name, file)
         for engine in engines
         for node in engine.ours
-        for plane in planes_of([node.labels.get(LABEL_ROLE, "")])
-        for file in plane.secret_files
+        for role in roles_of([node.labels.get(LABEL_ROLE, "")])
+        for file in role.secret_files
     ]
     return frozenset(key for key in ask_side_by_side(reads, workers=_WORKERS) if key is not None)
 

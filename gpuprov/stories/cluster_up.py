@@ -38,7 +38,7 @@ class Asking:
     """Who is asked before something is lost; each raises where that is not to be.
 
     Attributes:
-        shrink: Is asked before nodes or the folder go, by the cluster's name and what is lost; None to ask nobody.
+        shrink: Is asked before nodes or the folder go, by the cluster's name and what is lost; None asks no question.
         renew: Is asked before nodes are replaced.
         gives_up: Whether nodes may lose options that this version does not know.
     """
@@ -72,8 +72,10 @@ def plan_cluster(fleet: Fleet, order: ClusterOrder, asking: Asking = NOBODY, *, 
         return look_and_plan_over_hosts(over_hosts, fleet.connect(), reporter=fleet.reporter)
     driver, draft, seen = found = _settle(fleet, order)
     preview = preview_up(driver, _order_here(found, order, asking), fleet.here, reporter=fleet.reporter)
-    for line in filter(None, (preview.choice, preview.shared)):
-        fleet.reporter.note(line)
+    if preview.choice:
+        fleet.reporter.node("networks", preview.choice)
+    if preview.shared:
+        fleet.reporter.note(preview.shared)
     replaced = find_replaceable(driver, seen, draft.spec).lines if order.renew else ()
     return PlannedUp(
         lines=(*preview.changes, *replaced),

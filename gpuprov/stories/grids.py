@@ -72,7 +72,7 @@ def run_grid(
     Raises:
         UsageError: The project or what is asked for is wrong, or the cluster takes no jobs; nothing was submitted.
         SpecError: Nobody can tell what jobs of the cluster get by default; nothing was copied.
-        EngineError: The node or its plane refused.
+        EngineError: The node or its role refused.
         TimedOut: It did not end; the error says how to see whether it was submitted.
     """
     name = check_project_name(project.name)
@@ -98,8 +98,8 @@ def run_grid_here(project: Path, order: GridOrder, *, at_most: int, gpus: HostGp
         project: The folder, which also gets the runs.
         order: What of it is asked for.
         at_most: How many runs at once.
-        gpus: Of this machine, as far as they are known.
-        quiet: Whether stdout is somebody else's.
+        gpus: Of this machine, if known.
+        quiet: Whether stdout belongs to the caller's output.
 
     Raises:
         UsageError: The project or what is asked for is wrong; nothing was run.

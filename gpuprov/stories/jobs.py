@@ -76,7 +76,7 @@ def submit_jobs(  # noqa: PLR0913 - what is run, where, and with whose files
     Raises:
         UsageError: The order or the project is wrong, or the cluster takes no such jobs; nothing was submitted.
         SpecError: Nobody can tell what jobs of the cluster get by default; nothing was copied.
-        EngineError: The node or its plane refused.
+        EngineError: The node or its role refused.
         TimedOut: It did not end; the error says how to see whether it was submitted.
     """
     if not project.chosen:
@@ -110,7 +110,7 @@ def _tidy(desk: JobDesk, reporter: Reporter) -> None:
     try:
         removed = dict.fromkeys(job.id.partition(".")[0] for job in desk.tidy())
     except GpuprovError as error:
-        reporter.warn(f"what jobs left longer ago than jobs.keep was not removed: {error.what}: {error.evidence}")
+        reporter.warn(f"results older than jobs.keep were not removed: {error.what}: {error.evidence}")
         return
     if removed:
         reporter.note(f"removed jobs that ended longer ago than jobs.keep: {', '.join(removed)}")

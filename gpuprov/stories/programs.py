@@ -53,7 +53,7 @@ def run_program(
     Raises:
         UsageError: The program or the data are wrong, or the cluster takes no jobs; nothing was submitted.
         ProgramFailed: And why.
-        EngineError: The node or its plane refused, or the workers were lost.
+        EngineError: The node or its role refused, or the workers were lost.
     """
     with reporter.phase("check"):
         checked, program = check_program(order)
@@ -110,14 +110,14 @@ def run_program_here(order: ProgramOrder, *, gpus: HostGpus | None, reporter: Re
 
     Args:
         order: What is asked for.
-        gpus: Of this machine, as far as they are known.
+        gpus: Of this machine, if known.
         reporter: Is told what goes on.
 
     Raises:
         UsageError: The program or the data are wrong.
         HostNotReady: This machine lacks what is needed.
         ProgramFailed: And why.
-        EngineError: The node or its plane refused, or the workers were lost.
+        EngineError: The node or its role refused, or the workers were lost.
     """
     with reporter.phase("iterate"):
         return run_on_this_machine(order, gpus, python=sys.executable)

@@ -213,7 +213,7 @@ def import_plain_base(driver: Driver) -> str:
     roles, kernels = get_asset("roles"), get_asset("smoke_kernels")
     init = init_of(driver)
     recipe = image_recipe(
-        ImageSpec(), plane=PLAIN.recipe, wheels="none", init=init, roles_path=roles, smoke_kernels=kernels
+        ImageSpec(), role=PLAIN.recipe, wheels="none", init=init, roles_path=roles, smoke_kernels=kernels
     )
     with one_at_a_time():
         rootfs = ensure_rootfs(recipe.rootfs, cache=default_cache())

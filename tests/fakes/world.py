@@ -12,7 +12,7 @@ from gpuprov.lifecycle.cluster_down import cluster_down
 from gpuprov.lifecycle.cluster_up import UpOrder, cluster_up
 from gpuprov.lifecycle.create_node import create_node
 from gpuprov.provision.recipe_record import dump_recipe_record, record_recipe
-from gpuprov.roles.registry import PLANES, ROLES
+from gpuprov.roles.registry import ROLE_NAMES, ROLES
 from gpuprov.roles.slurm.munge import LABEL_MUNGE_OWNER
 from gpuprov.shapes.base import changed
 from gpuprov.shapes.cluster_spec import ClusterSpec, GpuSpec, NodesSpec
@@ -65,8 +65,8 @@ def simulated_gpus(root: Path) -> HostGpus:
     if not _GPUS:
         gpus = observe(root=root, mode="simulated", simulated_count=4)
         _GPUS.append(pickle.dumps(gpus))
-        for role in ROLES:
-            recipe = node_recipe(ClusterSpec(), PLANES[role].recipe, gpus, init="systemd")
+        for role in ROLE_NAMES:
+            recipe = node_recipe(ClusterSpec(), ROLES[role].recipe, gpus, init="systemd")
             _RECORDS[role] = record_recipe(recipe, recipe.hash_contents())
     found: HostGpus = pickle.loads(_GPUS[0])
     return found
@@ -95,7 +95,7 @@ class World:
         self.gpus = simulated_gpus(root)
         self.host = FakeHost(folder=root, observe=lambda _mode: self.gpus)
         self.reporter = reporter
-        for role in ROLES:
+        for role in ROLE_NAMES:
             self.engine.images[role] = FakeImage(
                 id=role,
                 name=f"gpuprov-image-{role}",

@@ -1,4 +1,4 @@
-"""What a name says holds everywhere: one meaning for each, roles known by planes alone, this machine read by hosts."""
+"""What a name says holds everywhere: one meaning for each, roles known by roles alone, this machine read by hosts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpuprov.roles.registry import ROLES
+from gpuprov.roles.registry import ROLE_NAMES
 from tests.sources import nodes_of, parsed
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ ACTING = {
     "gpuprov/verify/program.py": SHIPPED,
     "gpuprov/verify/request.py": SHIPPED,
     "gpuprov/core/process.py": "roles/slurm/words.py asks whether a process still lives, and says so",
-    "gpuprov/roles/base.py": "for its types; what acts are methods that planes override",
+    "gpuprov/roles/base.py": "for its types; what acts are methods that roles override",
     "gpuprov/roles/slurm/words.py": "asks whether a process still lives, and says so",
 }
 ACTS = {
@@ -96,7 +96,7 @@ def compared_roles(tree: ast.Module) -> Iterator[str]:
                 side.elts if isinstance(side, (ast.Tuple, ast.List, ast.Set)) else [side]
                 for side in ([node.left, *node.comparators] if isinstance(node, ast.Compare) else [node.value])
             )
-            if any(isinstance(part, ast.Constant) and part.value in ROLES for part in parts):
+            if any(isinstance(part, ast.Constant) and part.value in ROLE_NAMES for part in parts):
                 yield ast.unparse(node)
 
 
@@ -148,6 +148,7 @@ LONG = {
 MOST_LINES = 60
 
 
+@pytest.mark.slow
 def test_functions_are_short() -> None:
     benchmarks = {str(path.relative_to(ROOT)): parsed(path) for path in (ROOT / "benchmarks").rglob("*.py")}
     found = {
@@ -190,10 +191,10 @@ def test_what_is_called_pure_does_not_act_nor_import_what_acts() -> None:
     assert ACTING.keys() == set(chain.from_iterable(used.values())), "no exception outlives its reason"
 
 
-PLANES = ("gpuprov/roles/plain.py", "gpuprov/roles/slurm/", "gpuprov/roles/worker/")
+ROLES = ("gpuprov/roles/plain.py", "gpuprov/roles/slurm/", "gpuprov/roles/worker/")
 
 RULES = {
-    "roles are compared by planes alone": (compared_roles, dict.fromkeys(PLANES, "planes are what roles are")),
+    "roles are compared by roles alone": (compared_roles, dict.fromkeys(ROLES, "roles are what roles are")),
     "this machine is read by hosts alone": (absolute_looks, LOOKING),
     "a root is read by those that hosts hand it to": (looks_below, LOOKING_BELOW),
 }

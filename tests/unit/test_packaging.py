@@ -179,6 +179,16 @@ def test_installed_it_runs_from_another_folder(installed: Path) -> None:
 
 
 @pytest.mark.slow
+def test_installed_it_knows_the_hashes_of_all_that_it_needs(installed: Path) -> None:
+    """`host add` brings no others; setuptools writes requirements down in another way than setup.cfg."""
+    code = (
+        "from gpuprov.provision.own_wheel import own_requirements; from gpuprov.provision.wheel_lock import find_lock; "
+        "print(find_lock(own_requirements()).roots_include(own_requirements()))"
+    )
+    assert call(installed / "venv/bin/python", "-c", code, cwd=installed) == "True\n"
+
+
+@pytest.mark.slow
 def test_installed_the_example_of_a_lab_finds_the_playbook_and_its_roles(installed: Path) -> None:
     call(installed / "venv/bin/gpuprov", "example", "lab", "site", cwd=installed)
     listing = call(

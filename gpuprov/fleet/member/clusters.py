@@ -18,7 +18,7 @@ from gpuprov.core.rollback import AGAIN
 from gpuprov.fleet.member.host_offer import Way, look_for_more
 from gpuprov.fleet.member.host_part import look_at_part, with_disks
 from gpuprov.fleet.member.told_part import fingerprint_of, tell_no_engine, tell_part, tell_record
-from gpuprov.fleet.member.unreachable import tell_planes
+from gpuprov.fleet.member.unreachable import tell_roles
 from gpuprov.lifecycle.cluster_down import cluster_down
 from gpuprov.lifecycle.cluster_up import UpOrder, cluster_up, preview_up
 from gpuprov.lifecycle.leaving import JobsPolicy
@@ -79,7 +79,7 @@ def serve_key(order: KeyOrder, host: Host, reporter: Reporter) -> OverlayKey:
 def serve_absence(order: AbsenceOrder, host: Host, reporter: Reporter) -> Changes:
     """Have nodes of hosts that are away kept, and those of hosts that are back take work again."""
     driver = engine_of_cluster(check_cluster_name(order.cluster), host.engines, reporter=reporter)
-    return Changes(host=host.name, changed=tell_planes(driver, order))
+    return Changes(host=host.name, changed=tell_roles(driver, order))
 
 
 def serve_plan(order: MemberPlanOrder, host: Host, reporter: Reporter) -> Plan | PlannedHost:
@@ -87,8 +87,10 @@ def serve_plan(order: MemberPlanOrder, host: Host, reporter: Reporter) -> Plan |
     wanted = _up_order(order, host, reporter)
     driver = host.open(wanted.spec.engine)
     preview = preview_up(driver, wanted, host, reporter=reporter)
-    for line in filter(None, (preview.choice, preview.shared)):
-        reporter.note(line)
+    if preview.choice:
+        reporter.node("networks", preview.choice)
+    if preview.shared:
+        reporter.note(preview.shared)
     planned = Plan(
         host=host.name,
         plan=preview.changes,
@@ -162,7 +164,7 @@ def _recorded(order: MemberUpOrder, host: Host, reporter: Reporter) -> tuple[Clu
     if state.spec is None or fingerprint_of(state.spec, whole) != order.record:
         raise UsageError(
             f"cluster {order.cluster} has been changed from another machine",
-            evidence=f"{host.name} has recorded another state of it by now",
+            evidence=f"{host.name} has recorded another state meanwhile",
             fix=f"{AGAIN}; what there is now: gpuprov cluster status {order.cluster}",
         )
     return state.spec, whole

@@ -17,7 +17,7 @@ from gpuprov.core.names import check_cluster_name
 from gpuprov.fleet.member.host_offer import look_for_one
 from gpuprov.fleet.member.told_part import tell_no_engine, tell_part
 from gpuprov.lifecycle.create_node import clone_node, create_node
-from gpuprov.roles.registry import plane_of
+from gpuprov.roles.registry import role_of
 from gpuprov.shapes.base import changed, raw, text_of
 from gpuprov.shapes.members import Created, Sought
 from gpuprov.shapes.whole import WholeCluster
@@ -44,7 +44,7 @@ def serve_seek(order: SeekOrder, host: Host, reporter: Reporter) -> Sought:
     if part.spec and part.spec.hosts:
         with suppress(GpuprovError):  # another host has it too
             role = part.spec.nodes.role
-            secret = plane_of(role).read_secret(driver, observe_cluster(driver, wanted.cluster))
+            secret = role_of(role).read_secret(driver, observe_cluster(driver, wanted.cluster))
     return Sought(part=raw(tell_part(part, host=host.name)), secret=secret)
 
 

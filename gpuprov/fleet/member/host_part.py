@@ -36,13 +36,13 @@ class HostPart:
         whole: The nodes of all hosts, as recorded.
         record: Fingerprint of both, where another host told it in place of them; else empty.
         rows: The nodes on this host.
-        words: The word of its plane for each node of which the plane knows here, also for those on other hosts.
+        words: The word of its role for each node of which the role knows here, also for those on other hosts.
         offer: What it offers to more nodes, where that was asked.
         address: Its address on the network between the hosts, and `mtu` that of its link there; where asked.
         tunnel_key: Its public key for the encrypted overlay; empty where it has none, or that was not asked.
         taken: What a new cluster has to keep clear of, where that was asked.
         shared_folder: Of this host, which its nodes share; empty for none, or where another host told.
-        copies: A sentence for each copy of a node that somebody else has made.
+        copies: A sentence for each copy of a node that gpuprov did not make.
         full_disks: A sentence for each disk that is nearly full, where that was asked.
     """
 

@@ -25,7 +25,7 @@ from gpuprov.lifecycle.renew import renew_cluster
 from gpuprov.lifecycle.start_stop import restore, snapshot, start_nodes, stop_nodes
 from gpuprov.machine.survey import survey
 from gpuprov.roles.base import Departure
-from gpuprov.roles.registry import PLANES
+from gpuprov.roles.registry import ROLES
 from gpuprov.shapes.base import raw
 from gpuprov.shapes.members import FoundParts
 from gpuprov.shapes.outcome import Changes
@@ -80,8 +80,8 @@ def serve_release(order: ReleaseOrder, host: Host, reporter: Reporter) -> Change
     """Undo `hold`."""
     driver = engine_of_cluster(check_cluster_name(order.cluster), host.engines, reporter=reporter)
     state = observe_cluster(driver, order.cluster)
-    for plane in PLANES.values():
-        plane.release(driver, state, running=order.running, stopped=order.stopped)
+    for role in ROLES.values():
+        role.release(driver, state, running=order.running, stopped=order.stopped)
     return Changes(host=host.name, changed=())
 
 

@@ -13,7 +13,7 @@ from gpuprov.core.names import check_cluster_name
 from gpuprov.fleet.member.host_part import look_at_part
 from gpuprov.fleet.member.told_part import tell_part
 from gpuprov.roles.base import Crew
-from gpuprov.roles.registry import planes_of
+from gpuprov.roles.registry import roles_of
 from gpuprov.shapes.base import changed
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def serve_ready(order: ReadyOrder, host: Host, reporter: Reporter) -> PartOfHost
 def await_nodes(
     driver: Driver, cluster: str, nodes: Sequence[str], host: Host, *, reporter: Reporter
 ) -> tuple[dict[str, str], list[str]]:
-    """Wait until these nodes take work; returns their planes' words, and a line for each change.
+    """Wait until these nodes take work; returns their roles' words, and a line for each change.
 
     Raises:
         UsageError: The cluster does not span hosts.
@@ -57,9 +57,9 @@ def await_nodes(
     words: dict[str, str] = {}
     undone: list[str] = []
     with reporter.phase("ready"):
-        for plane in planes_of(member.role for member in members):
-            head = next((name for name in plane.head_names(spec) if name in running), None)
-            ready = plane.wait_ready(driver, Crew(spec=spec, members=members, head=head), reporter)
+        for role in roles_of(member.role for member in members):
+            controller = next((name for name in role.controller_names(spec) if name in running), None)
+            ready = role.wait_ready(driver, Crew(spec=spec, members=members, controller=controller), reporter)
             words |= ready.words
             undone += ready.undone
     return words, undone

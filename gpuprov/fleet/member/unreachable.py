@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 from gpuprov.cluster.state import observe_cluster
 from gpuprov.cluster.whole import recorded_whole
-from gpuprov.roles.registry import planes_of
+from gpuprov.roles.registry import roles_of
 
 if TYPE_CHECKING:
     from gpuprov.drivers.base import Driver
     from gpuprov.shapes.orders import AbsenceOrder
 
 
-def tell_planes(driver: Driver, order: AbsenceOrder) -> tuple[str, ...]:
+def tell_roles(driver: Driver, order: AbsenceOrder) -> tuple[str, ...]:
     """Tell them; returns a line for each node that is kept from work, or given some again.
 
     Raises:
@@ -22,9 +22,9 @@ def tell_planes(driver: Driver, order: AbsenceOrder) -> tuple[str, ...]:
     state = observe_cluster(driver, order.cluster)
     whole = recorded_whole(state)
     changed: list[str] = []
-    for plane in planes_of(member.role for member in (whole.members if whole else ())):
+    for role in roles_of(member.role for member in (whole.members if whole else ())):
         for host, since in order.away.items():
-            names = [member.name for member in whole.on(host) if member.role == plane.name] if whole else []
-            changed += plane.mark_away(driver, state, names, host=host, since=since)
-        changed += plane.mark_back(driver, state, order.back)
+            names = [member.name for member in whole.on(host) if member.role == role.name] if whole else []
+            changed += role.mark_away(driver, state, names, host=host, since=since)
+        changed += role.mark_back(driver, state, order.back)
     return tuple(changed)

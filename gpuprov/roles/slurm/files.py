@@ -39,7 +39,7 @@ class Machine:
 def render_slurm(spec: ClusterSpec, members: Sequence[Member], machine: Machine) -> tuple[File, ...]:
     """`slurm.conf`, `gres.conf` and their digest, the same for every node.
 
-    The digest is written after the daemons have read the files (plane.apply), so that a run killed in between is seen
+    The digest is written after the daemons have read the files (role.apply), so that a run killed in between is seen
     and repaired.
 
     Args:

@@ -13,9 +13,9 @@ from gpuprov.core.errors import UsageError
 from gpuprov.core.side_by_side import each
 from gpuprov.core.units import MIB
 from gpuprov.drivers.base import LABEL_ACCOUNT, LABEL_QUEUE, File
-from gpuprov.provision.role_recipe import SHAPES, PlaneRecipe
+from gpuprov.provision.role_recipe import SHAPES, RoleRecipe
 from gpuprov.roles.base import RELEASED, Diagnostics, QueueFolder, Ready, spec_of
-from gpuprov.roles.controlled import LedPlane, apply_marked
+from gpuprov.roles.controlled import ControlledRole, apply_marked
 from gpuprov.roles.slurm import backup, daemons, jobs, munge
 from gpuprov.roles.slurm import unreachable as absence
 from gpuprov.roles.slurm.backup import controller_name, controller_names, state_folder, state_place
@@ -52,17 +52,17 @@ _QUEUE = QueueFolder(
 )
 
 
-class SlurmPlane(LedPlane):
+class SlurmRole(ControlledRole):
     """Slurm: its configuration on every node, the controller on one, a munge key that they share."""
 
     name = NAME
     title = "Slurm"
-    head = "controller"
-    head_title = "Slurm controller"
+    controller = "controller"
+    controller_title = "Slurm controller"
     has_services = True
     first_network = True
     shares = True
-    recipe = PlaneRecipe(
+    recipe = RoleRecipe(
         roles=(NAME, "work"),
         templates=(NAME,),
         brings=("gpuwork", "shapes"),
@@ -86,11 +86,11 @@ class SlurmPlane(LedPlane):
 
         return RULES
 
-    def head_name(self, spec: ClusterSpec) -> str:
+    def controller_name(self, spec: ClusterSpec) -> str:
         """The node on which slurmctld usually runs."""
         return controller_name(spec)
 
-    def head_names(self, spec: ClusterSpec) -> tuple[str, ...]:
+    def controller_names(self, spec: ClusterSpec) -> tuple[str, ...]:
         """That node and its backup."""
         return controller_names(spec)
 
@@ -151,7 +151,7 @@ class SlurmPlane(LedPlane):
 
     def abandoned(self, driver: Driver, state: ClusterState) -> tuple[str, ...]:
         """Those that are drained with the reason of a process that is gone."""
-        controller = self.running_head(state)
+        controller = self.running_controller(state)
         words = daemons.node_words(driver, controller) if controller else {}
         return tuple(name for name, word in words.items() if word.abandoned)
 
@@ -173,7 +173,7 @@ class SlurmPlane(LedPlane):
         self, driver: Driver, state: ClusterState, departure: Departure, ending: Sequence[Job]
     ) -> tuple[str, ...]:
         """Mark the nodes DOWN, and cancel what that does not end; where the queue goes too, nobody is left to tell."""
-        controller = self.running_head(state)
+        controller = self.running_controller(state)
         if controller is None or {node.name for node in state.nodes_of(NAME)} <= set(departure.lost):
             return ()
         return jobs.end_jobs(driver, controller, departure.nodes, ending)
@@ -191,27 +191,29 @@ class SlurmPlane(LedPlane):
 
     def _asked(self, driver: Driver, state: ClusterState) -> str | None:
         """The node to ask for jobs: a backup does not wait for a controller that is known to be stopped."""
-        head, usual = self.running_head(state), state.node(controller_name(spec_of(state)))
-        if head and usual and usual.name != head and usual.status == "stopped":
-            take_over(driver, head)
-        return head
+        controller, usual = self.running_controller(state), state.node(controller_name(spec_of(state)))
+        if controller and usual and usual.name != controller and usual.status == "stopped":
+            take_over(driver, controller)
+        return controller
 
     def mark_away(
         self, driver: Driver, state: ClusterState, names: Sequence[str], *, host: str, since: str
     ) -> tuple[str, ...]:
         """DOWN, with the host as the reason."""
-        controller = self.running_head(state)
+        controller = self.running_controller(state)
         return absence.mark_away(driver, controller, names, host=host, since=since) if controller else ()
 
     def mark_back(self, driver: Driver, state: ClusterState, names: Sequence[str]) -> tuple[str, ...]:
         """Those with such a reason."""
-        controller = self.running_head(state)
+        controller = self.running_controller(state)
         return absence.mark_back(driver, controller, names) if controller else ()
 
     def can_apply(self, state: ClusterState) -> bool:
         """While a controller runs; whether one on another host does, nobody here knows, and the files are right."""
         nodes, controllers = state.nodes_of(NAME), controller_names(spec_of(state))
-        return not nodes or bool(self.running_head(state)) or any(is_elsewhere(state, name) for name in controllers)
+        return (
+            not nodes or bool(self.running_controller(state)) or any(is_elsewhere(state, name) for name in controllers)
+        )
 
     def apply(self, driver: Driver, crew: Crew, stale: Mapping[str, Sequence[File]], files: FilesOf) -> None:
         """Write the files and restart what reads them."""
@@ -234,8 +236,8 @@ class SlurmPlane(LedPlane):
         """
         names = [member.name for member in crew.of(NAME)]
         usual, spans = controller_name(crew.spec), any(member.host for member in crew.members)
-        heads = (crew.head,) if crew.head else (usual,) if spans else controller_names(crew.spec)
-        controller = next((name for name in heads if name in names), None)
+        controllers = (crew.controller,) if crew.controller else (usual,) if spans else controller_names(crew.spec)
+        controller = next((name for name in controllers if name in names), None)
         if controller is None:
             return Ready()
         words, released = daemons.wait_ready(driver, controller, names, reporter)
@@ -243,7 +245,7 @@ class SlurmPlane(LedPlane):
 
     def states(self, driver: Driver, state: ClusterState) -> dict[str, str]:
         """Slurm's word for each node; empty while no controller runs."""
-        controller = self.running_head(state)
+        controller = self.running_controller(state)
         return {name: word.state for name, word in daemons.node_words(driver, controller).items()} if controller else {}
 
     def is_ready(self, word: str) -> bool:

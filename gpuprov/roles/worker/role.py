@@ -17,9 +17,9 @@ from gpuprov.core.names import name_cluster
 from gpuprov.core.side_by_side import each
 from gpuprov.drivers.base import LABEL_ACCOUNT, LABEL_QUEUE
 from gpuprov.provision.role_recipe import WORKERS as REQUIREMENTS
-from gpuprov.provision.role_recipe import PlaneRecipe
+from gpuprov.provision.role_recipe import RoleRecipe
 from gpuprov.roles.base import RELEASED, Departure, Diagnostics, QueueFolder, Ready, spec_of
-from gpuprov.roles.controlled import LedPlane, apply_marked
+from gpuprov.roles.controlled import ControlledRole, apply_marked
 from gpuprov.roles.leftovers import ask_left
 from gpuprov.roles.work.work_place import desk_argv, require_shared
 from gpuprov.roles.worker import jobs, services
@@ -79,16 +79,16 @@ _QUEUE = QueueFolder(
 )
 
 
-class WorkerPlane(LedPlane):
+class WorkerRole(ControlledRole):
     """Workers: the URL of the broker and the GPUs on every node, the broker on one, a password that they share."""
 
     name = NAME
     title = "worker"
-    head = "broker"
-    head_title = "broker of the workers"
+    controller = "broker"
+    controller_title = "broker of the workers"
     has_services = True
     shares = True
-    recipe = PlaneRecipe(
+    recipe = RoleRecipe(
         roles=("broker", NAME, "work"),
         templates=(NAME,),
         brings=("gpuwork", "shapes"),
@@ -110,13 +110,13 @@ class WorkerPlane(LedPlane):
 
         return RULES
 
-    def head_name(self, spec: ClusterSpec) -> str | None:
+    def controller_name(self, spec: ClusterSpec) -> str | None:
         """The node of the broker, unless the user has one."""
         return None if spec.worker.broker else node_name(spec.nodes.prefix, 0)
 
     def slowest(self, spec: ClusterSpec) -> str | None:
         """RabbitMQ needs seconds."""
-        return self.head_name(spec)
+        return self.controller_name(spec)
 
     def refuse_crew(self, crew: Crew) -> None:
         """The nodes need the broker, which is on the private network, and a folder that all of them share."""
@@ -140,9 +140,9 @@ class WorkerPlane(LedPlane):
 
     def read_secret(self, driver: Driver, state: ClusterState) -> bytes:
         """The broker's password; empty where the broker is the user's."""
-        head = self.head_name(spec_of(state))
-        holders = sorted((node.name for node in state.nodes_of(NAME)), key=lambda name: (name != head, name))
-        return read_password(driver, holders, cluster=state.name) if holders and head else b""
+        controller = self.controller_name(spec_of(state))
+        holders = sorted((node.name for node in state.nodes_of(NAME)), key=lambda name: (name != controller, name))
+        return read_password(driver, holders, cluster=state.name) if holders and controller else b""
 
     def new_secret(self) -> bytes:
         """A password of the broker."""
@@ -158,14 +158,14 @@ class WorkerPlane(LedPlane):
     ) -> Render:
         """The URL and the GPUs on each node, and the broker's own files on one."""
         self.refuse_crew(crew)
-        head = self.head_name(crew.spec)
-        address = next((member.private_address for member in crew.of(NAME) if member.name == head), "")
-        password = (secret() or self.new_secret()) if head else b""
+        controller = self.controller_name(crew.spec)
+        address = next((member.private_address for member in crew.of(NAME) if member.name == controller), "")
+        password = (secret() or self.new_secret()) if controller else b""
         url = crew.spec.worker.broker or broker_url(password, address)
 
         def render(member: Member) -> tuple[File, ...]:
             files = worker_files(url, member)
-            if member.name == head:
+            if member.name == controller:
                 files += broker_files(password, address)
             return (*files, applied_file(files))
 
@@ -247,7 +247,7 @@ class WorkerPlane(LedPlane):
         if not expected:
             return Ready()
         first = next(iter(expected))
-        asked = self.head_name(crew.spec) or first
+        asked = self.controller_name(crew.spec) or first
         released = hold.release_workers(driver, first)
         words = {}
         if asked in expected:  # else it is on another host, and so may be whoever holds nodes of this one
@@ -314,7 +314,7 @@ class WorkerPlane(LedPlane):
 
     def queue_page(self, driver: Driver, state: ClusterState) -> QueuePage:
         """Flower's, beside the broker; none where the broker is the user's."""
-        if self.head_name(spec_of(state)) is None:
+        if self.controller_name(spec_of(state)) is None:
             raise UsageError(
                 f"cluster {state.name} has no page of its queue",
                 evidence="its broker is your own (worker.broker); Flower runs only beside a broker of gpuprov's",
@@ -328,9 +328,9 @@ class WorkerPlane(LedPlane):
 
     def _answering_node(self, state: ClusterState) -> NodeState | None:
         """The node that speaks for all: the broker's, or one that runs where the broker is the user's."""
-        head = self.head_name(spec_of(state))
+        controller = self.controller_name(spec_of(state))
         running = [node for node in state.nodes_of(NAME) if node.status == "running"]
-        return next((node for node in running if node.name == (head or node.name)), None)
+        return next((node for node in running if node.name == (controller or node.name)), None)
 
     def _sharing(self, state: ClusterState) -> list[NodeState]:
         """The nodes with the folder of jobs; those that an early gpuprov called workers have none."""
@@ -342,7 +342,7 @@ class WorkerPlane(LedPlane):
             there = self.diagnosed_node(state)
             raise UsageError(
                 f"cluster {state.name} {lack} now: {there.name} is {there.status}",
-                evidence=f"{there.name} runs the {self.head_title}",
+                evidence=f"{there.name} runs the {self.controller_title}",
                 fix=f"start it: gpuprov start {there.name}",
             )
         return node
@@ -357,8 +357,8 @@ class WorkerPlane(LedPlane):
     def _all_go(self, state: ClusterState, departure: Departure) -> bool:
         """Whether no node stays; of a cluster that spans hosts, those of the broker's host go first, and alone."""
         here = {node.name for node in state.nodes_of(NAME)}
-        head = self.head_name(spec_of(state))
-        return here <= set(departure.lost) and (not self._elsewhere(state) or head is None or head in here)
+        controller = self.controller_name(spec_of(state))
+        return here <= set(departure.lost) and (not self._elsewhere(state) or controller is None or controller in here)
 
     def _names(self, state: ClusterState) -> set[str]:
         """All nodes with workers, on whatever host."""

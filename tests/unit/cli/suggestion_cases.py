@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 GRID = str(Path(__file__).parents[2] / "data/grid")
 CASES = (
     Case(site="fleet/clusters.py: create it", before=(), argv=("cluster", "status"), cures=True),
-    Case(site="cli/list.py: create them", before=(*LAB, ("rm", "c000", "c001")), argv=("cluster", "status")),
+    Case(site="cli/list.py: create them", before=(*LAB, ("rm", "c000", "c001", "web")), argv=("cluster", "status")),
     Case(site="cli/list.py: no clusters", before=(), argv=("cluster", "list"), cures=True),
     Case(site="cli/job_ids.py: list the jobs", argv=("jobs", "show", "last")),
     Case(site="cli/submit.py: a command:", argv=("submit",)),
@@ -187,7 +187,7 @@ CASES = (
     Case(site="lifecycle/rows.py: {node.status}", before=(*LAB, stop("c001")), argv=("cluster", "status")),
     Case(site="lifecycle/rows.py: unfinished", before=(*LAB, unfinish), argv=("cluster", "status")),
     Case(
-        site="lifecycle/rows.py: {plane.title} reports",
+        site="lifecycle/rows.py: {role.title} reports",
         before=(*LAB, lambda stage: stage.world.slurm.read.update(c001=b"")),
         argv=("cluster", "status"),
     ),
@@ -338,6 +338,8 @@ CASES = (
 REASONS = {
     "lifecycle/rows.py: processes used up": "a node without processes: tests/unit/lifecycle/test_rows.py",
     "core/exhaustion.py: gpuprov stop {node} --force": "a node without processes: tests/contract/test_limits.py",
+    "cli/gpus.py: gpuprov cluster status": "the verb of what fleet/clusters.py says",
+    "cli/list.py: gpuprov cluster status": "the verb of what fleet/clusters.py says",
     "cli/stdout.py": "a stdout that cannot be written: tests/unit/cli/test_odd_worlds.py",
     "cluster/built_images.py: gpuprov cluster up --renew": "a refreshed image: tests/unit/cluster/test_build_image.py",
     "cluster/image_updates.py": "a note of image list: tests/unit/cluster/test_image_updates.py",
@@ -412,7 +414,7 @@ REASONS = {
     "roles/worker/role.py: gpuprov jobs": "what to type next: tests/unit/cli/test_next_steps.py",
     "roles/worker/role.py: start it": "a broker that is stopped: tests/unit/roles/test_workers.py",
     "roles/worker/role.py: gpuprov cluster up --share": "root is needed: tests/unit/lifecycle/test_shared_folder.py",
-    "roles/base.py": "no plane of the registry has a line for the cluster and no node to run it in",
+    "roles/base.py": "no role of the registry has a line for the cluster and no node to run it in",
     "provision/rootfs.py": "builds a base",
     "spec/validate.py: gpuprov cluster up": "a part of the fix that has a case",
     "verify/junit.py": "the name of a test suite",

@@ -20,7 +20,7 @@ from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_IMAGE
 from gpuprov.fleet.clusters import group_clusters
 from gpuprov.gpu.allocate import Lease
 from gpuprov.lifecycle.list_images import find_users
-from gpuprov.roles.registry import PLANES, role_of_image
+from gpuprov.roles.registry import ROLES, role_of_image
 from gpuprov.shapes.base import changed
 from gpuprov.shapes.nodes import NodeRow
 from tests.fakes.engine import FakeNode
@@ -138,8 +138,8 @@ def test_images_say_who_uses_them_and_what_they_are_for() -> None:
     ]
     users = find_users("a", [node.state() for node in nodes])
     assert [(user.cluster, user.nodes) for user in users] == [("lab", ("c000", "c001")), ("two", ("w",))]
-    for role, plane in PLANES.items():
-        assert role_of_image({**dict.fromkeys(plane.recipe.labels, "x"), "gpuprov.image": "bookworm"}) == role
+    for name, role in ROLES.items():
+        assert role_of_image({**dict.fromkeys(role.recipe.labels, "x"), "gpuprov.image": "bookworm"}) == name
 
 
 def test_a_terminal_shows_of_an_image_what_helps_to_choose() -> None:

@@ -8,7 +8,7 @@ from gpuprov.cluster.leases import Neighbours
 from gpuprov.cluster.observed import observe
 from gpuprov.cluster.state import observe_engine
 from gpuprov.lifecycle.cluster_plan import PlanOrder, plan_up
-from gpuprov.roles.registry import PLAIN, PLANES, Planes, settle
+from gpuprov.roles.registry import PLAIN, ROLES, Roles, settle
 from gpuprov.shapes.base import changed
 from gpuprov.spec.draft import CHOOSABLE
 
@@ -27,7 +27,7 @@ def test_a_plan_follows_from_what_was_observed_whatever_is_there_by_now(world: W
     before = look(world)
     world.up(2)
     for observed, lines in ((before, 4), (look(world), 0)):
-        plan = plan_up(order, settle(order.draft, observed), observed, PLANES)
+        plan = plan_up(order, settle(order.draft, observed), observed, ROLES)
         assert (len(plan.todo.lines()), plan.leaves) == (lines, ())
     assert list(world.engine.nodes) == ["c000", "c001"]
 
@@ -41,12 +41,12 @@ def test_what_is_settled_is_finished(world: World) -> None:
     assert (other.network.bridge, other.nodes.prefix) == ("gpbr2", "two-")
 
 
-def test_a_plan_knows_the_planes_that_it_is_handed(world: World) -> None:
+def test_a_plan_knows_the_roles_that_it_is_handed(world: World) -> None:
     world.up(2)
     order = PlanOrder(spec=world.spec(1))
     observed = look(world)
-    for planes, mounted in ((PLANES, True), (Planes({PLAIN.name: PLAIN}), False)):
-        shared = planes.mounts(changed(order.spec, share=True))
+    for roles, mounted in ((ROLES, True), (Roles({PLAIN.name: PLAIN}), False)):
+        shared = roles.mounts(changed(order.spec, share=True))
         assert bool(shared.get("slurm")) is mounted
-        plan = plan_up(order, order.spec, observed, planes)
+        plan = plan_up(order, order.spec, observed, roles)
         assert [(leave.departure.nodes, leave.departure.lost) for leave in plan.leaves] == [(("c001",), ("c001",))]

@@ -345,7 +345,7 @@ def test_a_cluster_with_nodes_of_any_name_is_as_asked(world: World) -> None:
     assert world.up(2).unchanged
 
 
-def test_a_plane_that_needs_the_first_network_gets_no_node_without_it(world: World) -> None:
+def test_a_role_that_needs_the_first_network_gets_no_node_without_it(world: World) -> None:
     world.begin_with(2)
     before = world.engine.dump()
     with pytest.raises(UsageError, match="c002 cannot be a node of Slurm on the private network only") as caught:
@@ -380,7 +380,7 @@ def test_a_role_that_the_nodes_of_a_cluster_do_not_have_is_not_recorded(world: W
     world.begin_with(2)
     with pytest.raises(UsageError, match="cluster lab has no broker for worker nodes") as caught:
         world.up(spec=world.spec(2, nodes=NodesSpec(count=2, role="worker")))
-    assert caught.value.evidence == "the broker is c000, which has the role 'slurm'"
+    assert caught.value.evidence == "the broker is c000, which has role 'slurm'"
     assert caught.value.fix.startswith(
         "create another cluster: gpuprov cluster up --name lab-worker --role worker; or,"
     )

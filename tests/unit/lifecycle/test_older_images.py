@@ -18,7 +18,7 @@ from gpuprov.lifecycle.remove_nodes import remove_nodes
 from gpuprov.lifecycle.replace_older import find_replaceable, replace_older
 from gpuprov.lifecycle.rows import cluster_rows
 from gpuprov.provision.recipe_record import dump_recipe_record, record_recipe
-from gpuprov.roles.registry import PLANES, ROLES
+from gpuprov.roles.registry import ROLE_NAMES, ROLES
 from gpuprov.shapes.base import changed
 from gpuprov.shapes.cluster_spec import ImageSpec
 from gpuprov.shapes.node import Exposure
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from gpuprov.shapes.cluster_spec import ClusterSpec
     from tests.fakes.world import World
 
+pytestmark = pytest.mark.slow
+
 LACK = "lacks numpy==1.26"
 STATE = "/var/lib/slurm/slurmctld/job_state"
 
@@ -38,8 +40,8 @@ STATE = "/var/lib/slurm/slurmctld/job_state"
 def newer(world: World, count: int = 3, **more: Any) -> ClusterSpec:
     """A spec with one package more; the engine has the images for it already."""
     spec = world.spec(count, image=ImageSpec(python=("numpy==1.26",)), **more)
-    for role in ROLES:
-        recipe = node_recipe(spec, PLANES[role].recipe, world.gpus, init="systemd")
+    for role in ROLE_NAMES:
+        recipe = node_recipe(spec, ROLES[role].recipe, world.gpus, init="systemd")
         record = record_recipe(recipe, recipe.hash_contents())
         image = world.engine.images[role]
         labels = {**image.labels, LABEL_FINGERPRINT: record.fingerprint, LABEL_RECIPE: dump_recipe_record(record)}

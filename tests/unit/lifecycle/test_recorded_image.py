@@ -10,7 +10,7 @@ import pytest
 from gpuprov.cluster.images import node_recipe
 from gpuprov.drivers.base import LABEL_FINGERPRINT
 from gpuprov.lifecycle.cluster_order import ClusterOrder, resolve_spec
-from gpuprov.roles.registry import PLANES
+from gpuprov.roles.registry import ROLES
 from gpuprov.shapes.base import changed
 from gpuprov.spec.spec_error import SpecError, in_spec
 
@@ -41,7 +41,7 @@ def ordered(world: World, count: int, file: Path | None = None) -> ClusterSpec:
 def first_up(world: World, lab: Path) -> ClusterSpec:
     """Two nodes by the file, from an image that is there."""
     asked = ordered(world, 2, lab / "lab.yaml")
-    recipe = node_recipe(asked, PLANES[asked.nodes.role].recipe, world.gpus, init="systemd")
+    recipe = node_recipe(asked, ROLES[asked.nodes.role].recipe, world.gpus, init="systemd")
     image = world.engine.images[asked.nodes.role]
     image.labels = {**image.labels, LABEL_FINGERPRINT: recipe.fingerprint}
     world.up(spec=asked)

@@ -9,7 +9,7 @@ from gpuprov.core.requirements import load_requirements
 from gpuprov.gpu.observe import observe
 from gpuprov.machine.facts import EngineView, HostFacts
 from gpuprov.machine.role_needs import compare_roles, judge_roles
-from gpuprov.roles.registry import ROLES
+from gpuprov.roles.registry import ROLE_NAMES
 from gpuprov.shapes.base import changed
 from gpuprov.shapes.engine import EngineFacts
 from tests.fakes.places import NOWHERE
@@ -31,7 +31,7 @@ def judge(facts: HostFacts, role: str = "slurm") -> HostFinding:
 
 def test_every_role_is_in_the_table_and_says_where_its_numbers_are_from() -> None:
     table = load_requirements()
-    assert set(table) == {*ROLES, "smoke"}
+    assert set(table) == {*ROLE_NAMES, "smoke"}
     assert all(line.why for line in table.values())
 
 

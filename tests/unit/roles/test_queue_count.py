@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpuprov.roles.registry import PLANES
+from gpuprov.roles.registry import ROLES
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -17,7 +17,7 @@ PROGRAMS = {"slurm": "squeue", "worker": "rabbitmqctl"}
 
 
 @pytest.mark.parametrize(
-    ("plane", "answers", "counted"),
+    ("role", "answers", "counted"),
     [
         ("slurm", "exit 1", ""),
         ("slurm", "exit 0", "0"),
@@ -28,12 +28,12 @@ PROGRAMS = {"slurm": "squeue", "worker": "rabbitmqctl"}
     ],
 )
 def test_a_queue_is_counted_only_where_its_service_answers(
-    plane: str, answers: str, counted: str, tmp_path: Path
+    role: str, answers: str, counted: str, tmp_path: Path
 ) -> None:
-    program = tmp_path / PROGRAMS[plane]
+    program = tmp_path / PROGRAMS[role]
     program.write_text(f"#!/bin/sh\n{answers}\n")
     program.chmod(0o755)
-    queue = PLANES[plane].queue
+    queue = ROLES[role].queue
     assert queue is not None
     environment = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
     done = subprocess.run(["sh", "-c", queue.count], env=environment, capture_output=True, text=True, check=False)

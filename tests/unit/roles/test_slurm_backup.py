@@ -9,7 +9,7 @@ import pytest
 from gpuprov.cluster.ordered_node import with_order
 from gpuprov.core.errors import UsageError
 from gpuprov.roles.base import Crew
-from gpuprov.roles.registry import PLANES, check_spec, plane_of
+from gpuprov.roles.registry import ROLES, check_spec, role_of
 from gpuprov.roles.slurm.backup import controller_names, state_folder
 from gpuprov.shapes.base import changed
 from gpuprov.shapes.cluster_spec import ClusterSpec, HostSpec, MountSpec, NodesSpec, SlurmSpec
@@ -18,7 +18,7 @@ from gpuprov.spec.serialize import dump_spec, load_spec_json
 from gpuprov.spec.shared_folder import KEPT
 from gpuprov.spec.spec_error import SpecError
 
-SLURM = plane_of("slurm")
+SLURM = role_of("slurm")
 
 
 def spec(backup: str | None = "c001", *, controller: int = 0, share: bool | str = True, **nodes: Any) -> ClusterSpec:
@@ -72,8 +72,8 @@ def test_the_state_is_in_a_folder_beside_the_shared_one_for_two_nodes() -> None:
     assert found is not None
     assert found.source == "/data/lab.slurm"
     assert state_folder(spec(None)) is None
-    assert PLANES.service_folders(spec(None)) == ()
-    mounts = PLANES.mounts(spec())
+    assert ROLES.service_folders(spec(None)) == ()
+    mounts = ROLES.mounts(spec())
     assert {key for key in mounts if isinstance(key, tuple)} == {("slurm", "c000"), ("slurm", "c001")}
 
 
@@ -137,11 +137,11 @@ def test_a_crew_without_its_backup_is_refused() -> None:
         SLURM.refuse_crew(crew(member("c000")))
     with pytest.raises(UsageError) as caught:
         SLURM.refuse_crew(crew(member("c000"), member("c001", role="plain")))
-    assert "has the role 'plain'" in caught.value.evidence
+    assert "has role 'plain'" in caught.value.evidence
 
 
-def test_other_planes_have_no_more_heads_than_before() -> None:
-    assert plane_of("plain").head_names(spec(None)) == ()
-    assert plane_of("worker").head_names(spec(None, role="worker")) == ("c000",)
-    assert SLURM.head_names(spec(None)) == controller_names(spec(None)) == ("c000",)
-    assert SLURM.head_names(spec("c002", controller=1)) == ("c001", "c002")
+def test_other_roles_have_no_more_controllers_than_before() -> None:
+    assert role_of("plain").controller_names(spec(None)) == ()
+    assert role_of("worker").controller_names(spec(None, role="worker")) == ("c000",)
+    assert SLURM.controller_names(spec(None)) == controller_names(spec(None)) == ("c000",)
+    assert SLURM.controller_names(spec("c002", controller=1)) == ("c001", "c002")

@@ -1,4 +1,4 @@
-"""The plane `worker` on a fake engine: its files, its password, and what its nodes' workers say of themselves."""
+"""The role `worker` on a fake engine: its files, its password, and what its nodes' workers say of themselves."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gpuprov.drivers.base import LABEL_GPUS, ExecResult, File
 from gpuprov.lifecycle.find_controller import get_desk
 from gpuprov.lifecycle.remove_nodes import remove_nodes
 from gpuprov.lifecycle.start_stop import stop_nodes
-from gpuprov.roles.registry import PLANES
+from gpuprov.roles.registry import ROLES
 from gpuprov.roles.worker import services
 from gpuprov.roles.worker.facts import APPLIED, BROKER, DEFINITIONS, FLOWER, GPUS, RABBITMQ
 from gpuprov.roles.worker.files import broker_files, hash_password, page_file, page_password
@@ -236,8 +236,8 @@ def test_a_node_is_ready_when_all_its_workers_answer() -> None:
     twice = [record("c001"), record("c001"), record("c000", busy=True)]
     assert describe_workers(twice, expected)["c001"] == "1 of 2 workers"
     assert describe_workers(twice, expected)["c000"] == "busy"
-    assert all(PLANES["worker"].is_ready(word) for word in ("idle", "busy"))
-    assert not PLANES["worker"].is_ready("1 of 2 workers")
+    assert all(ROLES["worker"].is_ready(word) for word in ("idle", "busy"))
+    assert not ROLES["worker"].is_ready("1 of 2 workers")
 
 
 @pytest.mark.parametrize(
@@ -296,7 +296,7 @@ def test_a_broker_that_does_not_answer_is_no_word_of_the_nodes(world: World) -> 
     up(world)
     world.engine.nodes["c000"].files.pop(DEFINITIONS)
     state = observe_cluster(world.driver, "lab")
-    assert PLANES["worker"].states(world.driver, state) == {}
+    assert ROLES["worker"].states(world.driver, state) == {}
 
 
 def test_the_program_s_own_words_reach_the_user(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
