@@ -56,7 +56,7 @@ def render_shown(shown: JobsShown) -> str:
     """Everything that is known of jobs, each below what it was submitted with."""
     lines = []
     for submission in shown.submissions:
-        jobs = [job for job in shown.jobs if job.id.partition(".")[0] == submission.id]
+        jobs = [job for job in shown.jobs if job.submission == submission.id]
         lines += _submission_lines(submission, (jobs[0].submitter or None) if jobs else None)
         for job in jobs:
             lines += _job_lines(job)

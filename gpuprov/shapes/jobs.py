@@ -74,6 +74,11 @@ class Job(Shape, frozen=True, kw_only=True):
     log: Path
     reason: str | None = None
 
+    @property
+    def submission(self) -> str:
+        """The id of what it was submitted with."""
+        return self.id.partition(".")[0]
+
 
 class Jobs(OfCluster, frozen=True, kw_only=True, tag="gpuprov.jobs/v1"):
     """What `gpuprov jobs`, `jobs cancel` and `jobs wait` print, and `python3 -m gpuwork.jobs` for the same verbs.

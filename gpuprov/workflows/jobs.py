@@ -108,7 +108,7 @@ def submit_jobs(  # noqa: PLR0913 - what is run, where, and with whose files
 
 def _tidy(desk: JobDesk, reporter: Reporter) -> None:
     try:
-        removed = dict.fromkeys(job.id.partition(".")[0] for job in desk.tidy())
+        removed = dict.fromkeys(job.submission for job in desk.tidy())
     except GpuprovError as error:
         reporter.warn(f"what jobs left longer ago than jobs.keep was not removed: {error.what}: {error.evidence}")
         return
