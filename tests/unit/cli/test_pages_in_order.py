@@ -137,7 +137,7 @@ def look(world: World) -> set[tuple[str, str]]:
 def says_so(line: Line, lost: set[tuple[str, str]]) -> bool:
     """Whether a command names what `lab` loses by it; fewer nodes than another page made do not count."""
     if line.argv[:2] == ("cluster", "down"):
-        return parse(list(line.argv))["name"] in (None, DEFAULT_CLUSTER)
+        return parse(list(line.argv))["cluster"] in (None, DEFAULT_CLUSTER)
     return line.argv[0] in ("rm", "stop") and {name for name, _what in lost} <= set(line.argv)
 
 
