@@ -34,9 +34,18 @@ def parse_duration_s(text: str) -> int | None:
 
 def render_duration(seconds: float, *, units: int = 2) -> str:
     """A duration as people say it: `2h05m`, or `2h` with one unit; what lies in the future is `0s`."""
-    left, parts = max(0, int(seconds)), []
+    left = max(0, int(seconds))
+    parts: list[str] = []
     for unit, length in _SPANS:
         count, left = divmod(left, length)
         if count or parts or unit == "s":
             parts.append(f"{count:02d}{unit}" if parts else f"{count}{unit}")
     return "".join(parts[:units])
+
+
+def render_size(count: int) -> str:
+    """So many bytes, in the unit that people would say: `12 bytes`, `3.4 MiB`."""
+    for unit, length in (("GiB", GIB), ("MiB", MIB), ("KiB", 1024)):
+        if count >= length:
+            return f"{count / length:.1f} {unit}"
+    return f"{count} byte{'' if count == 1 else 's'}"
