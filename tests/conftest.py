@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpuprov.gpu.simulate import SEED
-from gpuprov.host.local import SEED_VARIABLE
+from gpuprov.machine.local import SEED_VARIABLE
 from tests.forwarding import bridges_let_through
 from tests.only_run import only_run
 

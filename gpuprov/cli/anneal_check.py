@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 @click.pass_obj
 def command(session: Session, /, **given: Any) -> None:  # noqa: ANN401 - what click hands over, by name
     """Report all faults of models and configurations, each with its line. Nothing of a model is executed."""
-    from gpuprov.host.anneal_check import check_anneal
+    from gpuprov.project.anneal_check import check_anneal
     from gpuprov.shapes.anneal import AnnealChecked
 
     check_anneal(read_files(given))

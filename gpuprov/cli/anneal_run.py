@@ -58,7 +58,7 @@ def command(session: Session, /, **given: Any) -> int:  # noqa: ANN401 - what cl
 
 def _run_in_cluster(session: Session, given: dict[str, Any], out: Path) -> AnnealRun:
     from gpuprov.core.waiting import SystemClock
-    from gpuprov.workflows.run_anneal import anneal_in_cluster
+    from gpuprov.stories.anneal import anneal_in_cluster
 
     connect = cache(partial(open_desk, session, given["engine"], given["cluster"]))
     return anneal_in_cluster(
@@ -69,7 +69,7 @@ def _run_in_cluster(session: Session, given: dict[str, Any], out: Path) -> Annea
 
 def _run_here(session: Session, given: dict[str, Any], out: Path) -> AnnealRun:
     from gpuprov.cluster.host_gpus import get_gpus
-    from gpuprov.workflows.run_anneal import anneal_here
+    from gpuprov.stories.anneal import anneal_here
 
     host = get_gpus(session.host, given["gpu_mode"] or "auto", reporter=session.reporter)
     return anneal_here(read_files(given), out=out, gpus=host, quiet=session.as_json)

@@ -22,7 +22,7 @@ def command(context: click.Context, folder: Path | None) -> None:
     FOLDER is created; if it exists, it must be empty. Its README describes how to set up the hosts over ssh with
     `gpuprov play`.
     """
-    from gpuprov.workflows.write_example import write_lab
+    from gpuprov.stories.example import write_lab
 
     session: Session = context.obj
     show_outcome(session, write_lab(folder or Path(str(context.info_name))))

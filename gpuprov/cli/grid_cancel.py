@@ -23,7 +23,7 @@ def command(session: Session, project: str, cluster: str, engine: str | None) ->
     """End the runs of PROJECT that wait or run, and show their jobs once they have ended."""
     from gpuprov.cli.jobs_table import render_jobs
     from gpuprov.shapes.jobs import Jobs
-    from gpuprov.workflows.grids import cancel_grid
+    from gpuprov.stories.grids import cancel_grid
 
     folder = get_project(project)
     jobs = cancel_grid(open_desk(session, engine, cluster), cluster, folder)

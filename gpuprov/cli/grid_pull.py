@@ -25,7 +25,7 @@ def command(session: Session, project: str, cluster: str, engine: str | None) ->
     Runs that are there already are left as they are, and so are other files.
     """
     from gpuprov.shapes.base import changed
-    from gpuprov.workflows.grids import pull_grid
+    from gpuprov.stories.grids import pull_grid
 
     folder = get_project(project)
     driver = open_desk(session, engine, cluster)

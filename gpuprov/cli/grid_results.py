@@ -28,7 +28,7 @@ def command(session: Session, project: str, html: str | None, cluster: str, engi
     from gpuprov.render.grid_csv import render_csv
     from gpuprov.render.grid_page import render_page
     from gpuprov.shapes.grids import GridResults
-    from gpuprov.workflows.grids import read_grid, read_grid_series
+    from gpuprov.stories.grids import read_grid, read_grid_series
 
     folder = get_project(project)
     file = None if html is None else ReportFile(html, option="--html")

@@ -43,7 +43,7 @@ def command(session: Session, /, **given: Any) -> int:  # noqa: ANN401 - what cl
     from gpuprov.shapes.job_order import JobOrder
     from gpuprov.spec.gpu_order import parse_memory
     from gpuprov.spec.grid_order import GridOrder
-    from gpuprov.workflows.grids import run_grid
+    from gpuprov.stories.grids import run_grid
 
     given["project"] = get_project(given["project"])
     order = GridOrder(reps=given["reps"], minimal=given["minimal"], first_only=given["first_only"])
@@ -68,9 +68,9 @@ def command(session: Session, /, **given: Any) -> int:  # noqa: ANN401 - what cl
 
 
 def _run_here(session: Session, given: dict[str, Any], order: GridOrder) -> int:
-    from gpuprov.host.local_packages import find_gpus
+    from gpuprov.project.local_packages import find_gpus
     from gpuprov.shapes.grids import GridLocal
-    from gpuprov.workflows.grids import run_grid_here
+    from gpuprov.stories.grids import run_grid_here
 
     context = click.get_current_context()
     for name, option in (

@@ -27,7 +27,7 @@ def command(session: Session, project: str, cluster: str, engine: str | None) ->
     """
     from gpuprov.cli.grid_table import render_status
     from gpuprov.shapes.base import changed
-    from gpuprov.workflows.grids import look_at_grid
+    from gpuprov.stories.grids import look_at_grid
 
     folder = get_project(project)
     status = look_at_grid(partial(open_desk, session, engine, cluster), cluster, folder)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from gpuprov.cli.session import Session
-    from gpuprov.planes.work.job_choice import JobChoice
+    from gpuprov.roles.work.job_choice import JobChoice
     from gpuprov.shapes.jobs import Job, JobChange, JobLog, Jobs
 
 INTERVAL_S: Final = 2.0
@@ -47,8 +47,8 @@ def listing(session: Session, interval_s: float | None, states: tuple[str, ...],
     A terminal shows a row for each submission, and `gpuprov jobs ID` all runs of one; a pipe gets a row for each run.
     The id of a submission, such as 7, stands for all of its runs; 7.3 is run 3 of it.
     """
-    from gpuprov.planes.work.job_choice import JobChoice
-    from gpuprov.workflows.jobs import all_jobs
+    from gpuprov.roles.work.job_choice import JobChoice
+    from gpuprov.stories.jobs import all_jobs
 
     choice = JobChoice(states=frozenset(states), last=last)
     if interval_s is not None:
@@ -65,7 +65,7 @@ def show(session: Session, ids: tuple[str, ...]) -> Result:
     `gpuprov jobs ID` is short for it.
     """
     from gpuprov.cli.jobs_table import render_shown
-    from gpuprov.workflows.jobs import show_jobs
+    from gpuprov.stories.jobs import show_jobs
 
     shown = show_jobs(session.desk, session.cluster, ids)
     return Result(document=shown, text=render_shown(shown, _names(session, shown.jobs), _now(), screen=session.screen))
@@ -88,7 +88,7 @@ def logs(session: Session, job: str, tail: int | None, *, follow: bool) -> Resul
     from gpuprov.core.overwritten import Overwritten
     from gpuprov.core.waiting import SystemClock
     from gpuprov.shapes.base import changed
-    from gpuprov.workflows.jobs import read_job_log
+    from gpuprov.stories.jobs import read_job_log
 
     pieces: list[JobLog] = []
     shown = 0
@@ -131,7 +131,7 @@ def pull(session: Session, job: str, to: Path | None) -> Result:
     that have not ended are left out. Runs that are there already stay as they are, so the command can be repeated.
     """
     from gpuprov.core.units import render_size
-    from gpuprov.workflows.pull_job import pull_job
+    from gpuprov.stories.pull_job import pull_job
 
     pulled = pull_job(session.desk, session.cluster, job, to or Path(f"job-{job}"), reporter=session.reporter)
     runs = f"{len(pulled.jobs)} run{'' if len(pulled.jobs) == 1 else 's'}"
@@ -152,7 +152,7 @@ def pull(session: Session, job: str, to: Path | None) -> Result:
 @command(jobs_argument(), cluster_option, engine_option)
 def cancel(session: Session, ids: tuple[str, ...]) -> Result:
     """End jobs that wait or run, and show them once they have ended; jobs that have ended stay as they are."""
-    from gpuprov.workflows.jobs import cancel_jobs
+    from gpuprov.stories.jobs import cancel_jobs
 
     return _of_jobs(session, cancel_jobs(session.desk, session.cluster, ids))
 
@@ -171,8 +171,9 @@ def remove(session: Session, ids: tuple[str, ...], *, yes: bool) -> Result:
     from gpuprov.cli.agreement import require_agreement
     from gpuprov.core.names import name_cluster
     from gpuprov.shapes.jobs import Jobs
-    from gpuprov.workflows.jobs import describe_results, remove_jobs
+    from gpuprov.stories.jobs import describe_results, remove_jobs
 
+    typed = " ".join(ids)
     if not yes:
         require_agreement(
             session,
@@ -180,7 +181,7 @@ def remove(session: Session, ids: tuple[str, ...], *, yes: bool) -> Result:
             "the records and the results of jobs would be removed",
             describe_results(session.desk, session.cluster, ids),
             kept="no job was removed",
-            fix=name_cluster(f"gpuprov jobs rm {' '.join(ids)} --yes", session.cluster),
+            fix=name_cluster(f"gpuprov jobs rm {typed} --yes", session.cluster),
         )
     with session.reporter.phase("remove"):
         jobs = remove_jobs(session.desk, session.cluster, ids)
@@ -196,7 +197,7 @@ def wait(session: Session, ids: tuple[str, ...]) -> Result:
 def wait_for(session: Session, ids: Sequence[str]) -> Result:
     """The jobs, when they have ended."""
     from gpuprov.core.waiting import SystemClock
-    from gpuprov.workflows.jobs import all_done, until_jobs_ended
+    from gpuprov.stories.jobs import all_done, until_jobs_ended
 
     jobs = until_jobs_ended(session.desk, session.cluster, ids, reporter=session.reporter, clock=SystemClock())
     return _of_jobs(session, jobs, code=0 if all_done(jobs) else 1)
@@ -241,7 +242,7 @@ def _watch(session: Session, interval_s: float, choice: JobChoice) -> None:
     from gpuprov.core.waiting import SystemClock
     from gpuprov.shapes.base import changed
     from gpuprov.shapes.jobs import JobsWatch
-    from gpuprov.workflows.jobs import watch_jobs
+    from gpuprov.stories.jobs import watch_jobs
 
     def first(listed: Jobs) -> None:
         document = changed(listed, host=session.host.name, cluster=session.cluster)

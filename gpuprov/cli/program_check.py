@@ -23,7 +23,7 @@ def command(session: Session, program: str, data: str | None, settings: tuple[st
 
     Compares its header with its Python structures, and compiles it, with the compilers of this host. Prints its hash.
     """
-    from gpuprov.host.program_check import check_program
+    from gpuprov.project.program_check import check_program
     from gpuprov.shapes.programs import ProgramCheck
     from gpuprov.spec.program_order import ProgramOrder
 

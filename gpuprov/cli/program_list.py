@@ -28,7 +28,7 @@ _SHORT = 12  # characters of a hash that tell it from others in a table
 def command(session: Session, cluster: str, engine: str | None) -> None:
     """List the programs that are registered in a cluster, and the kinds of GPU for which they are built."""
     from gpuprov.shapes.programs import ProgramList
-    from gpuprov.workflows.programs import list_programs
+    from gpuprov.stories.programs import list_programs
 
     programs = list_programs(open_desk(session, engine, cluster), cluster)
     document = ProgramList(host=session.host.name, cluster=cluster, programs=programs)

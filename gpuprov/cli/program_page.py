@@ -13,7 +13,7 @@ from gpuprov.cli.options import page_port_option
 
 if TYPE_CHECKING:
     from gpuprov.cli.session import Session
-    from gpuprov.planes.work.queue_page import NodePage
+    from gpuprov.roles.work.queue_page import NodePage
 
 PORT: Final = 8787
 
@@ -27,8 +27,8 @@ def command(session: Session, port: int, cluster: str, engine: str | None) -> No
     """Let a browser on this host open Dask's page of the run that is under way, until Ctrl-C. Prints the address."""
     from gpuprov.core.relay import HERE
     from gpuprov.shapes.program_runs import ProgramPage
-    from gpuprov.workflows.programs import get_run_page
-    from gpuprov.workflows.queue_page import serve_page
+    from gpuprov.stories.programs import get_run_page
+    from gpuprov.stories.queue_page import serve_page
 
     def ready(page: NodePage) -> None:
         address = f"http://{HERE}:{port}/status"

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def command(session: Session, program: str, cluster: str, engine: str | None) -> None:
     """Remove a registered program, named by its hash or the first 6 characters or more, and what was built from it."""
     from gpuprov.shapes.programs import ProgramList
-    from gpuprov.workflows.programs import remove_program
+    from gpuprov.stories.programs import remove_program
 
     row = remove_program(open_desk(session, engine, cluster), cluster, program)
     document = ProgramList(host=session.host.name, cluster=cluster, programs=(row,))

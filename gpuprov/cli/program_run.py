@@ -37,11 +37,11 @@ def command(session: Session, /, **given: Any) -> int:  # noqa: ANN401 - what cl
     """
     from gpuprov.core.report_file import ReportFile
     from gpuprov.core.waiting import SystemClock
-    from gpuprov.host.local_packages import find_gpus
+    from gpuprov.project.local_packages import find_gpus
     from gpuprov.render.program_chart import render_chart
     from gpuprov.shapes.program_runs import ProgramRun
     from gpuprov.spec.program_order import ProgramOrder
-    from gpuprov.workflows.programs import run_program, run_program_here
+    from gpuprov.stories.programs import run_program, run_program_here
 
     folder, data = get_project(given["program"]), check_data(given["data"])
     order = ProgramOrder(program=folder, data=data, settings=given["settings"], workers=given["workers"])

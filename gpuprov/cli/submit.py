@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from gpuprov.cli.session import Session
     from gpuprov.shapes.job_order import JobOrder
-    from gpuprov.workflows.jobs import ProjectChoice
+    from gpuprov.stories.jobs import ProjectChoice
 
 _COMMAND: Final = "gpuprov.command"  # what stands behind `--`
 
@@ -74,7 +74,7 @@ def submit(session: Session, /, **given: Any) -> Result:  # noqa: ANN401 - what 
 
     A function: gpuprov submit app.tasks:train -a units=128
     """
-    from gpuprov.workflows.jobs import submit_jobs
+    from gpuprov.stories.jobs import submit_jobs
 
     order, project = _order(click.get_current_context().meta[_COMMAND], given)
     submitted = submit_jobs(
@@ -93,7 +93,7 @@ def submit(session: Session, /, **given: Any) -> Result:  # noqa: ANN401 - what 
 
 def _wait(session: Session, job: str, *, cancel: bool) -> Result:
     from gpuprov.cli.jobs import wait_for
-    from gpuprov.workflows.jobs import cancel_jobs, describe_left
+    from gpuprov.stories.jobs import cancel_jobs, describe_left
 
     session.reporter.note(f"submitted {job}")
     try:
@@ -114,10 +114,10 @@ def _order(behind: Sequence[str], given: dict[str, Any]) -> tuple[JobOrder, Proj
         UsageError: Something typed is wrong: all of it is told.
     """
     from gpuprov.core.all_faults import AllFaults
-    from gpuprov.host.order_check import NOTHING, judge_order
+    from gpuprov.project.order_check import NOTHING, judge_order
     from gpuprov.shapes.job_order import JobOrder
     from gpuprov.spec.gpu_order import parse_memory
-    from gpuprov.workflows.jobs import ProjectChoice
+    from gpuprov.stories.jobs import ProjectChoice
 
     faults = AllFaults()
     function = faults.found(lambda: _function(given["words"], behind))
@@ -200,7 +200,7 @@ def _arguments(texts: Sequence[str], words: Sequence[str]) -> dict[str, object]:
 
 
 def _project(given: dict[str, Any]) -> ProjectChoice:
-    from gpuprov.workflows.jobs import ProjectChoice
+    from gpuprov.stories.jobs import ProjectChoice
 
     named: str | None = given["project"]
     if given["no_project"]:

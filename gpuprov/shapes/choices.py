@@ -10,7 +10,7 @@ Engine = Literal["lxd", "incus", "docker"]
 GpuMode = Literal["auto", "real", "simulated"]
 Network = Literal["both", "nat", "private"]
 JobState = Literal["waiting", "running", "done", "failed", "cancelled", "lost"]
-Role = str  # which there are, planes/registry.py says
+RoleName = str  # which there are, roles/registry.py says
 
 ENGINES: Final[tuple[Engine, ...]] = get_args(Engine)
 JOB_STATES: Final[tuple[JobState, ...]] = get_args(JobState)

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from gpuprov.fleet.fleet import Fleet
-    from gpuprov.host.base import Host
+    from gpuprov.machine.base import Host
 
 
 def name_gpus(uuids: Collection[str], fleet: Fleet) -> Mapping[str, str]:

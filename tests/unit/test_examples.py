@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from gpuprov.planes.registry import load_draft
+from gpuprov.roles.registry import load_draft
 from gpuprov.shapes.choices import DEFAULT_CLUSTER
 from tests.suggestions import parse
 

@@ -11,7 +11,7 @@ from zipfile import ZipFile
 from benchmarks.gpu_proof import pack as packer
 from benchmarks.gpu_proof.parts import ROOT
 from gpuprov.core.errors import HostNotReady
-from gpuprov.provision.plane_recipe import SHAPES
+from gpuprov.provision.role_recipe import SHAPES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

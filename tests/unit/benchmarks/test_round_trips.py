@@ -12,7 +12,7 @@ from benchmarks.round_trips import TIMED, TYPED, CountedHosts, controller, count
 from tests.fakes.ssh import scripted_member
 
 if TYPE_CHECKING:
-    from gpuprov.host.remote.places import Places
+    from gpuprov.link.places import Places
     from tests.fakes.ssh import FakeSsh
 
 HOSTS = "all: {children: {lab: {children: {gpu_hosts: {hosts: {hoff: {ansible_host: 192.0.2.11}}}}}}}\n"

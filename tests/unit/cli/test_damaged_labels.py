@@ -14,11 +14,11 @@ from gpuprov.cluster.order_label import read_label, read_order, write_order
 from gpuprov.core.report_file import ReportFile
 from gpuprov.drivers import base
 from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_ORDER, LABEL_SPEC, NodeState
-from gpuprov.planes.slurm.munge import LABEL_MUNGE_OWNER
+from gpuprov.roles.slurm.munge import LABEL_MUNGE_OWNER
 from gpuprov.shapes.base import changed
 from gpuprov.shapes.node_order import NodeOrder
 from gpuprov.spec.serialize import dump_spec
-from gpuprov.workflows.bundle import Sources, make_bundle
+from gpuprov.stories.bundle import Sources, make_bundle
 from tests.fakes.orders import node_order
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ VALUES = (
 @pytest.fixture
 def lab(typed: Typed, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Typed:
     """A cluster of two Slurm nodes and one from create-node; ssh and exec only say what they would run."""
-    monkeypatch.setattr("gpuprov.workflows.enter_node.run_attached", lambda argv: int(not argv))
+    monkeypatch.setattr("gpuprov.stories.enter_node.run_attached", lambda argv: int(not argv))
     (tmp_path / "lab.yaml").write_text("version: gpuprov/v1\nname: lab\nnodes: {count: 2}\ngpus: {mode: simulated}\n")
     typed(("cluster", "up", "-f", str(tmp_path / "lab.yaml"), "--no-verify"), capsys)
     typed(("create-node", "web", "--role", "plain", "--gpu-mode", "simulated"), capsys)

@@ -17,9 +17,9 @@ from gpuprov.cli.main import main
 from gpuprov.cli.verbs import VERBS
 from gpuprov.core.outcome import Outcome
 from gpuprov.drivers.base import ExecResult
-from gpuprov.host.remote.inventory import remember_machine
-from gpuprov.host.remote.machine import RemoteMachine
-from gpuprov.host.remote.places import ensure_places
+from gpuprov.link.address import RemoteMachine
+from gpuprov.link.hosts_file import remember_machine
+from gpuprov.link.places import ensure_places
 from gpuprov.provision.events import HostStats
 from gpuprov.provision.site import HostResult, SiteResult
 from tests.fakes.jobs_in_nodes import JobsInNodes, give_jobs
@@ -185,12 +185,12 @@ def made_up(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> 
     """What needs root or Ansible is made up; a watch has three rounds, and other GPUs in the third."""
     for name in ("prepare_host", "undo_host"):
         outcome = Outcome(changed=("installed lxd",))
-        monkeypatch.setattr(f"gpuprov.workflows.prepare_host.{name}", lambda *_, outcome=outcome, **__: outcome)
+        monkeypatch.setattr(f"gpuprov.lifecycle.prepare_host.{name}", lambda *_, outcome=outcome, **__: outcome)
     outcome = Outcome(changed=("installed gpuprov",))
     monkeypatch.setattr("gpuprov.stories.hosts.add_host", lambda *_, **__: outcome)
     stats = HostStats(host="c000", ok=1, changed=0, failed=0, unreachable=0, skipped=0)
     result = SiteResult(hosts=(HostResult(stats=stats),), changes=())
-    monkeypatch.setattr("gpuprov.workflows.run_playbook.run_playbook", lambda *_, **__: result)
+    monkeypatch.setattr("gpuprov.stories.run_playbook.run_playbook", lambda *_, **__: result)
     monkeypatch.setattr("gpuprov.core.relay.Relay.__init__", lambda *_, **__: None)
     monkeypatch.setattr("gpuprov.core.relay.Relay.serve", press_ctrl_c)
     monkeypatch.setattr("gpuprov.core.relay.Relay.close", lambda _relay: None)
@@ -250,7 +250,7 @@ def answer_for_programs(verb: str, desk: Callable[[], JobsInNodes], monkeypatch:
     if verb in PROGRAM_ANSWERS:
         told = {"version": 1, **PROGRAM_ANSWERS[verb]}
         desk().say = lambda _: ExecResult(exit_code=0, stdout=json.dumps(told), stderr="")
-        monkeypatch.setattr("gpuprov.workflows.queue_page._require_answer", lambda *_: None)
+        monkeypatch.setattr("gpuprov.stories.queue_page._require_answer", lambda *_: None)
 
 
 @pytest.fixture

@@ -527,7 +527,7 @@ def test_what_nobody_heard_the_end_of_says_where_to_look(held: Grid) -> None:
 
 def test_unknown_limits_are_refused_before_anything_is_copied(held: Grid, monkeypatch: pytest.MonkeyPatch) -> None:
     unknown = SpecError("the spec cannot be read", problems=(), fix="gpuprov cluster up")
-    monkeypatch.setattr("gpuprov.planes.across.find_desk._limits", lambda _state: unknown)
+    monkeypatch.setattr("gpuprov.lifecycle.find_controller._limits", lambda _state: unknown)
     assert held.document("run", code=2)["error"]["what"] == "the spec cannot be read"
     assert held.untouched
 

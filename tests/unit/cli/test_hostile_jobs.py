@@ -109,7 +109,7 @@ COMPLAINTS = ("", FORGED, HOSTILE * 100_000)
 def hostile(typed: Typed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, programs: ForkedPrograms) -> JobsInNodes:
     """Two nodes, of which one answers what a test says."""
     typed.world.begin_with(2)
-    monkeypatch.setattr("gpuprov.workflows.jobs.judge_order", lambda *_: ())  # it starts a process each time
+    monkeypatch.setattr("gpuprov.stories.jobs.judge_order", lambda *_: ())  # it starts a process each time
     (tmp_path / "jobs").mkdir()
     jobs = give_jobs(typed.world, tmp_path / "jobs", monkeypatch, programs)
     jobs.share()

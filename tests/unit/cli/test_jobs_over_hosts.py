@@ -18,10 +18,10 @@ from gpuprov.core.errors import EngineError, Unreachable
 from gpuprov.core.relay import Relay
 from gpuprov.drivers import node_trees
 from gpuprov.drivers.base import ExecResult, File
-from gpuprov.fleet.desk import desk_of
+from gpuprov.fleet.controller import desk_of
 from gpuprov.fleet.find_hosted import find_spanning
-from gpuprov.host.folders import FolderLook
-from gpuprov.planes.across.find_desk import count_gpus
+from gpuprov.lifecycle.find_controller import count_gpus
+from gpuprov.machine.folders import FolderLook
 from gpuprov.spec.shared_folder import ACCOUNT_UID
 from tests.fakes.hosts_in_worlds import SINCE, HostsInWorlds, keep_keys_below
 from tests.fakes.jobs_in_nodes import give_jobs

@@ -64,7 +64,19 @@ def test_what_never_began_and_what_a_hostile_node_says_has_no_times() -> None:
     waits = changed(JOB, state="waiting", started=None, ended=None, node=None, gpus=(), submitter=None)
     odd = changed(JOB, submitted="9999-99-99T99:99:99Z", started="0000-00-00T00:00:00Z")
     assert table(waits)[1].split() == ["7", "train.py", "waiting", "-", "-", "3m", "-", "-"]
-    assert table(waits, odd)[1].split() == ["7", "train.py", "1", "done,", "1", "waiting", "c000", "nvidia0", "3m", "-", "-"]
+    assert table(waits, odd)[1].split() == [
+        "7",
+        "train.py",
+        "1",
+        "done,",
+        "1",
+        "waiting",
+        "c000",
+        "nvidia0",
+        "3m",
+        "-",
+        "-",
+    ]
     assert table(JOB, older=3)[-1] == "3 older submissions are left out"
     assert table() == ["no jobs"]
 

@@ -25,7 +25,7 @@ from tests.fakes.doors import door_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from gpuprov.host.base import Host
+    from gpuprov.machine.base import Host
     from tests.fakes.world import World
 
 STDOUT, STDERR = 1, 2

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpuprov.core.catalogue import load_catalogue
-from gpuprov.planes.slurm import daemons
+from gpuprov.roles.slurm import daemons
 from tests.fakes.driver import FakeDriver
 from tests.suggestions import Site, commands, find_sites, parse
 
@@ -42,8 +42,8 @@ PARSED = {
 
 @pytest.fixture
 def stage(typed: Typed, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Stage:
-    monkeypatch.setattr("gpuprov.workflows.enter_node.run_attached", lambda argv: int(not argv))
-    monkeypatch.setattr("gpuprov.workflows.enter_node.ensure_ssh_key", lambda _cluster: "ssh-ed25519 AAAA x")
+    monkeypatch.setattr("gpuprov.stories.enter_node.run_attached", lambda argv: int(not argv))
+    monkeypatch.setattr("gpuprov.stories.enter_node.ensure_ssh_key", lambda _cluster: "ssh-ed25519 AAAA x")
     monkeypatch.setattr(daemons, "_READY_BUDGET_S", 0.1)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "data/gpuprov/lab").mkdir(parents=True, exist_ok=True)

@@ -10,9 +10,9 @@ import pytest
 from gpuprov.cluster.drift import changed_settings
 from gpuprov.core.errors import UsageError
 from gpuprov.drivers.base import LABEL_ROLE, File
+from gpuprov.lifecycle.cluster_up import preview_changes
 from gpuprov.shapes.base import changed
 from gpuprov.shapes.node import CharDevice, Mount, Setting
-from gpuprov.workflows.cluster_up import preview_changes
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -13,7 +13,7 @@ from gpuprov.cluster.overlay_request import agree_mtu, encrypt, request_overlay
 from gpuprov.cluster.tunnels import agree_tunnels, request_tunnel
 from gpuprov.cluster.whole import dump_whole, parse_whole
 from gpuprov.core.errors import EngineError, HostNotReady, UsageError
-from gpuprov.host.links import Link
+from gpuprov.machine.links import Link
 from gpuprov.shapes.base import changed, write
 from gpuprov.shapes.cluster_spec import ClusterSpec, HostSpec, NetworkSpec, OverlaySpec
 from gpuprov.shapes.whole import TunnelEnd, WholeCluster

@@ -15,15 +15,15 @@ import pytest
 
 from gpuprov.core.errors import HostNotReady, PartDone, Unreachable, UsageError
 from gpuprov.core.waiting import Wait
-from gpuprov.host.remote.answers import read_answer
-from gpuprov.host.remote.ask import MemberRequest, ask_member
-from gpuprov.host.remote.connection import SshConnection
-from gpuprov.host.remote.hosts import HostsBySsh
-from gpuprov.host.remote.install_paths import PROGRAM
-from gpuprov.host.remote.lines import Lines, render_line
-from gpuprov.host.remote.machine import RemoteMachine
-from gpuprov.host.remote.members import MemberProcesses
-from gpuprov.host.remote.several import require_all, work_on_hosts
+from gpuprov.link.address import RemoteMachine
+from gpuprov.link.answers import read_answer
+from gpuprov.link.ask import MemberRequest, ask_member
+from gpuprov.link.connection import SshConnection
+from gpuprov.link.hosts import HostsBySsh
+from gpuprov.link.install_paths import PROGRAM
+from gpuprov.link.lines import Lines, render_line
+from gpuprov.link.members import MemberProcesses
+from gpuprov.link.several import require_all, work_on_hosts
 from gpuprov.shapes.base import raw, write
 from gpuprov.shapes.cluster_spec import ClusterSpec, GpuSpec, NodesSpec
 from gpuprov.shapes.host import Host
@@ -52,8 +52,8 @@ if TYPE_CHECKING:
 
     from msgspec import Raw
 
-    from gpuprov.host.remote.places import Places
-    from gpuprov.host.remote.several import HostAnswer
+    from gpuprov.link.places import Places
+    from gpuprov.link.several import HostAnswer
     from gpuprov.shapes.lines import AnyLine
     from gpuprov.shapes.orders import Order
     from tests.conftest import Recording
@@ -281,7 +281,7 @@ def test_a_member_whose_controller_is_gone_undoes_and_frees_its_lock(
 def test_nothing_but_the_protocol_comes_on_its_stdout() -> None:
     code = (
         "import os, sys\n"
-        "from gpuprov.host.remote.serve import MemberEnd, take_streams\n"
+        "from gpuprov.link.serve import MemberEnd, take_streams\n"
         "_, out = take_streams()\n"
         "end = MemberEnd(out)\n"
         "print('a library prints'); sys.stdout.flush(); os.system('echo a child prints; cat')\n"

@@ -311,7 +311,7 @@ def test_what_is_prepared_is_run_one_by_one_from_any_folder(make: Callable[..., 
     assert "is not a submission" in typed.err
 
 
-def test_runs_that_a_plane_has_at_work_are_not_prepared_again(
+def test_runs_that_a_role_has_at_work_are_not_prepared_again(
     make: Callable[..., Path], typed: Typed, tmp_path: Path
 ) -> None:
     project = make()

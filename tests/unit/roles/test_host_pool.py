@@ -10,9 +10,9 @@ import pytest
 
 from gpuprov.core.errors import HostNotReady
 from gpuprov.core.reporter import Silent
+from gpuprov.lifecycle.prepare_host import translate_failure
 from gpuprov.provision.playbook import Play, RoleUse, TaskFailed, run_play
 from gpuprov.provision.targets import Target
-from gpuprov.workflows.prepare_host import translate_failure
 from tests.unit.roles.test_host_undo import engine, folder  # noqa: F401 - a fixture
 
 pytestmark = [

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 import yaml
 
-from gpuprov.planes.worker.facts import BROKER, DEFINITIONS, GPUS, PORT
-from gpuprov.planes.worker.files import broker_files, hash_password
-from gpuprov.planes.worker.password import BROKER_FILE
+from gpuprov.roles.worker.facts import BROKER, DEFINITIONS, GPUS, PORT
+from gpuprov.roles.worker.files import broker_files, hash_password
+from gpuprov.roles.worker.password import BROKER_FILE
 from gpuprov.spec.shared_folder import ACCOUNT, ACCOUNT_UID, SHARED
 from gpuwork.broker_file import read_broker
 

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from gpuprov.core.errors import HostNotReady, PartDone
-from gpuprov.planes.across.cluster_order import ClusterOrder
+from gpuprov.lifecycle.cluster_order import ClusterOrder
 from gpuprov.stories.ensure_cluster import ensure_cluster
 from tests.unit.cli.test_spanning import lab
 
 if TYPE_CHECKING:
-    from gpuprov.documents.module_result import BeforeAfter
+    from gpuprov.lifecycle.before_after import BeforeAfter
     from gpuprov.stories.ensure_cluster import ClusterGoal
     from tests.unit.cli.test_spanning import Typing
 

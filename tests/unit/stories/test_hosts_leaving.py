@@ -9,7 +9,7 @@ import pytest
 
 from gpuprov.core.errors import UsageError
 from gpuprov.fleet.hosts_up import look_and_plan_over_hosts, up_over_hosts
-from gpuprov.planes.across.leaving import JobsPolicy
+from gpuprov.lifecycle.leaving import JobsPolicy
 from gpuprov.shapes.base import changed
 from tests.fakes.slurm import FakeJob
 from tests.unit.stories.test_hosts_up import files, lab

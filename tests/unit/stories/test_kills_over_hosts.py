@@ -14,20 +14,20 @@ import pytest
 
 from gpuprov.fleet.find_hosted import find_spanning
 from gpuprov.fleet.hosts_down import down_over_hosts
-from gpuprov.planes.across.leaving import SPARE_JOBS
-from gpuprov.planes.slurm import daemons as slurm
+from gpuprov.lifecycle.leaving import SPARE_JOBS
+from gpuprov.roles.slurm import daemons as slurm
 from tests.fakes.faults import Faults, Killed
 from tests.fakes.hosts_in_worlds import HostsInWorlds, keep_keys_below
+from tests.unit.lifecycle.test_kills_fake import look
 from tests.unit.stories.test_hosts_up import NAMES, Controller
-from tests.unit.workflows.test_kills_fake import look
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from gpuprov.host.remote.ask import MemberRequest
-    from gpuprov.host.remote.machine import RemoteMachine
-    from gpuprov.host.remote.several import HostAnswer
+    from gpuprov.link.address import RemoteMachine
+    from gpuprov.link.ask import MemberRequest
+    from gpuprov.link.several import HostAnswer
     from tests.conftest import Recording
 
 SAMPLES = 4

@@ -14,8 +14,8 @@ import pytest
 
 from gpuprov.gpu.observe import observe
 from gpuprov.gpu.simulate import node_document
-from gpuprov.planes.slurm.job import render_uuid
-from gpuprov.planes.slurm.questions import job_program
+from gpuprov.roles.slurm.job import render_uuid
+from gpuprov.roles.slurm.questions import job_program
 from gpuprov.verify.checks.nvml import wheel_major
 from tests.fakes.places import NOWHERE
 

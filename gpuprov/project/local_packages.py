@@ -1,0 +1,52 @@
+"""The packages that `--local` needs beside those of gpuprov: an extra of it for each kind of CUDA's packages."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+import sysconfig
+from typing import TYPE_CHECKING, Final
+
+from gpuprov.core.errors import GpuprovError
+from gpuprov.gpu.wheels import image_wheels
+from gpuprov.provision.recipe import REQUIREMENTS, TOOLKIT
+
+if TYPE_CHECKING:
+    from gpuprov.gpu.models import HostGpus
+    from gpuprov.gpu.wheels import CudaWheels
+    from gpuprov.machine.base import Host
+
+EXTRAS: Final[dict[CudaWheels, str]] = {"none": "local", "cu12": "local-cu12", "cu13": "local-cu13"}
+_VARIABLE: Final = "GPUWORK_INSTALL"
+
+
+def extra_requirements(wheels: CudaWheels) -> tuple[str, ...]:
+    """What an extra has: what nodes have, and the package that grids of others are written with."""
+    return (*REQUIREMENTS[wheels], *TOOLKIT[wheels], "pandas")
+
+
+def local_environment(gpus: HostGpus | None) -> dict[str, str]:
+    """What tells a program of gpuwork how to install what this machine lacks."""
+    return {_VARIABLE: install_command(gpus)}
+
+
+def install_command(gpus: HostGpus | None, *, python: str = sys.executable) -> str:
+    """What installs all that `--local` needs into the environment of gpuprov.
+
+    Args:
+        gpus: Of this machine; None where they cannot be found.
+        python: The interpreter.
+    """
+    extra = EXTRAS["none" if gpus is None else image_wheels(gpus)]
+    can_write = os.access(sysconfig.get_path("purelib"), os.W_OK)
+    command = f"{shlex.quote(python)} -m pip install 'gpuprov[{extra}]'"
+    return command if can_write else f"sudo {command}"
+
+
+def find_gpus(host: Host) -> HostGpus | None:
+    """The GPUs of this machine, for a program that finds its GPUs itself; None where they cannot be found."""
+    try:
+        return host.gpus("auto")
+    except GpuprovError:
+        return None
