@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("name")
-@click.option("--address", help="Its address, or an alias of ~/.ssh/config.  [default: NAME]")
-@click.option("--user", help="The user who logs in; must be root there.  [default: as ssh does]")
+@click.option("--address", help="Address, or an alias in ~/.ssh/config.  [default: NAME]")
+@click.option("--user", help="User to log in as; must be root there.  [default: as ssh does]")
 @click.option("--port", type=click.IntRange(1, 65535), help="Port of its sshd.  [default: as ssh does]")
 @click.option("--identity-file", metavar="FILE", help="The private key to log in with.  [default: as ssh does]")
-@click.option("--proxy-jump", metavar="HOST", help="A machine to go through.  [default: as ssh does]")
+@click.option("--proxy-jump", metavar="HOST", help="Jump host.  [default: as ssh does]")
 @host_engine_option
 @click.pass_obj
 def command(session: Session, /, *, name: str, engine: Engine | None, **way: str | int | None) -> None:

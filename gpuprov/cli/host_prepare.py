@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 @click.option(
     "--refresh",
     is_flag=True,
-    help="Also make anew what images are built from, and look for security updates of those that exist.",
+    help="Also rebuild the cache of images, and fetch the list of security updates.",
 )
 @click.pass_obj
 def command(session: Session, engine: Engine | None, pool_size: int | None, *, refresh: bool) -> None:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 @click.option("--package", "packages", multiple=True, metavar="NAME", help="A Debian package to add; repeatable.")
 @role_option(f"Purpose of the nodes.  [default: the file's, or {NodesSpec().role}]")
 @gpu_mode_option
-@click.option("--refresh", is_flag=True, help="Build it of the newest packages, though it exists.")
+@click.option("--refresh", is_flag=True, help="Build a new image from the newest packages, even if one exists.")
 @engine_option
 @click.pass_obj
 def command(session: Session, /, packages: tuple[str, ...], **options: object) -> None:

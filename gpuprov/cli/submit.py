@@ -41,7 +41,12 @@ class _BeforeCommand(click.Command):
 @command(
     click.argument("words", metavar="[FUNCTION]", nargs=-1),
     click.option(
-        "-a", "--argument", "arguments", multiple=True, metavar="NAME=VALUE", help="Of the function; repeatable."
+        "-a",
+        "--argument",
+        "arguments",
+        multiple=True,
+        metavar="NAME=VALUE",
+        help="Argument of the function; repeatable.",
     ),
     click.option("--project", metavar="DIR", help="Folder whose files the jobs get.  [default: the current folder]"),
     click.option("--no-project", is_flag=True, help="Submit a bare command, without files."),

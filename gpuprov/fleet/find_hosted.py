@@ -238,7 +238,7 @@ def several_have(node: str, machines: Sequence[RemoteMachine]) -> UsageError:
     return UsageError(
         f"more than one host has a node {node}",
         evidence=", ".join(machine.name for machine in machines),
-        fix=f"run the command on the host of the one that is meant: {', or '.join(ways)}",
+        fix=f"run the command on the node's host: {', or '.join(ways)}",
     )
 
 

@@ -112,7 +112,7 @@ def _tidy(desk: JobDesk, reporter: Reporter) -> None:
     try:
         removed = dict.fromkeys(job.submission for job in desk.tidy())
     except GpuprovError as error:
-        reporter.warn(f"what jobs left longer ago than jobs.keep was not removed: {error.what}: {error.evidence}")
+        reporter.warn(f"results older than jobs.keep were not removed: {error.what}: {error.evidence}")
         return
     if removed:
         reporter.note(f"removed jobs that ended longer ago than jobs.keep: {', '.join(removed)}")

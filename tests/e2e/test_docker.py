@@ -452,7 +452,7 @@ def test_another_spec_restarts_nodes_by_name_and_not_under_a_job(
             before = world.look()
             refused = gpuprov(*up, expect=2)
             has_three_parts(refused)
-            assert f"jobs would end with {fold(NODES)}" in refused.stderr
+            assert f"there are jobs on {fold(NODES)}" in refused.stderr
             assert f"of root (sleep) on {NODES[1]}" in refused.stderr
             assert world.look() == before
             gpuprov.in_node(NODES[0], "scancel", "--user=root")

@@ -252,5 +252,5 @@ def insist(bay: Bay, argv: tuple[str, ...], *, patient: bool) -> None:
         if process.returncode == 0:
             return
         assert process.returncode == 2, stdout + stderr
-        assert "jobs would end with" in stderr
+        assert "there are jobs on" in stderr
         assert time.monotonic() < deadline_s

@@ -338,6 +338,7 @@ TABLE: dict[str, tuple[Callable[..., None], str]] = {
 OF_TOOLS = ("mmdebstrap", "pip", "nft")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("failure", TABLE)
 def test_the_cause_is_in_the_message(failure: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     provoke, words = TABLE[failure]

@@ -164,7 +164,7 @@ def _recorded(order: MemberUpOrder, host: Host, reporter: Reporter) -> tuple[Clu
     if state.spec is None or fingerprint_of(state.spec, whole) != order.record:
         raise UsageError(
             f"cluster {order.cluster} has been changed from another machine",
-            evidence=f"{host.name} has recorded another state of it by now",
+            evidence=f"{host.name} has recorded another state meanwhile",
             fix=f"{AGAIN}; what there is now: gpuprov cluster status {order.cluster}",
         )
     return state.spec, whole

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from tests.fakes.world import World
     from tests.unit.cli.test_spanning import Typing
 
+pytestmark = pytest.mark.slow
+
 __all__ = ["lab"]
 LOST = {"c002", "c003"}
 
@@ -41,7 +43,6 @@ def lose(lab: Typing, *, seconds: float) -> SlurmInNodes:
     return slurm
 
 
-@pytest.mark.slow
 def test_nodes_of_a_host_that_is_away_for_long_are_down_with_the_reason(lab: Typing) -> None:
     slurm = lose(lab, seconds=31)
     told = lab.json("cluster", "up", "--no-verify", expect=AWAY)

@@ -443,6 +443,7 @@ def test_a_project_that_is_none_is_refused(files: dict[str, str | None], words: 
     assert grid.untouched
 
 
+@pytest.mark.slow
 def test_a_folder_that_cannot_name_a_grid_can_still_be_run_here(grid: Grid) -> None:
     odd = grid.project.with_name("My Project")
     grid.project.rename(odd)

@@ -134,6 +134,7 @@ def place(
     return world
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("verb", ASKING)
 def test_a_verb_that_finds_what_it_wants_names_it(place: World, verb: str, capfd: pytest.CaptureFixture[str]) -> None:
     main(["-q", *verb.split(), *ASKING[verb][0]], host=place.host)
@@ -196,6 +197,7 @@ def test_hardware_of_this_host_alone_names_it(place: World, capfd: pytest.Captur
     assert "docker is not running" in said or "docker does not respond" in said, said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("verb", GONE)
 def test_a_verb_that_does_not_find_it_fails_and_names_it(
     place: World, verb: str, capfd: pytest.CaptureFixture[str]
@@ -209,6 +211,7 @@ def test_a_verb_that_does_not_find_it_fails_and_names_it(
     assert place.engine.dump() == before
 
 
+@pytest.mark.slow
 def test_the_module_image_names_it_where_no_other_engine_has_the_image(
     place: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from gpuprov.gpu.models import HostGpus
     from tests.conftest import Recording
 
+pytestmark = pytest.mark.slow
+
 SPEC = """\
 version: gpuprov/v1
 hosts: [{name: hoff, internal_ip: 192.0.2.11}, {name: hinton, internal_ip: 192.0.2.12}]
