@@ -340,7 +340,7 @@ def test_of_a_long_log_the_end_is_shown(desk: Desk) -> None:
     assert (document["start"], document["size"], document["next"]) == (1_600_004, 5_600_000, 5_600_000)
     assert document["text"].splitlines()[-1] == "799999"
     assert len(document["text"]) == 3_999_996
-    assert "of 5600000 bytes, the first 1600000 are left out" in desk.said.err
+    assert "of 5600000 bytes, the first 1600004 are left out" in desk.said.err
 
 
 def test_what_changes_is_told(held: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -573,7 +573,7 @@ def test_results_are_pulled_once_and_removed_after_a_question(desk: Desk, tmp_pa
     desk("submit", "--gpus", "0", "--count", "2", "--no-project", "--", "echo", "{n}")
     desk("jobs", "wait", "1", "2")
     pulled = desk.document("jobs", "pull", "1", str(tmp_path / "one"))
-    assert pulled["jobs"] == ["1"]
+    assert (pulled["jobs"], pulled["links"]) == (["1"], 1)
     assert (tmp_path / "one/work/out.txt").read_text() == "42"
     assert sorted(path.name for path in (tmp_path / "one").iterdir()) == ["done.json", "log.txt", "work"]
     assert "it exists" in desk.refused("jobs", "pull", "1", str(tmp_path / "one"))[1]
