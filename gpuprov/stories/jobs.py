@@ -272,7 +272,7 @@ def describe_left(driver: Driver, cluster: str, job: str) -> str:
 def until_jobs_ended(
     driver: Driver, cluster: str, ids: Sequence[str], *, reporter: Reporter, clock: Clock
 ) -> tuple[Job, ...]:
-    """The jobs, as soon as all have ended; a node or batch system that is away for a short time is waited for.
+    """The jobs, as soon as all have ended; a node or batch system that is unreachable for a short time is waited for.
 
     Raises:
         UsageError: There is no such job.
