@@ -107,6 +107,39 @@ class Nodes(Document, frozen=True, kw_only=True, tag="gpuprov.nodes/v1"):
     error: ErrorParts | UnsetType = UNSET
 
 
+class ListedCluster(Shape, frozen=True, kw_only=True):
+    """A cluster that has nodes.
+
+    Attributes:
+        hosts: Those that have nodes of it.
+        running: How many of the nodes are running.
+        gpus: How many GPUs or MIG instances the nodes hold; one that several share counts once.
+        simulated: Whether these are simulated.
+    """
+
+    name: Word
+    hosts: tuple[Word, ...]
+    engines: tuple[Word, ...]
+    roles: tuple[Word, ...]
+    nodes: int
+    running: int
+    gpus: int
+    simulated: bool
+
+
+class Clusters(Document, frozen=True, kw_only=True, tag="gpuprov.clusters/v1"):
+    """The document of `gpuprov cluster list --json`: the clusters that have nodes, on every engine.
+
+    Attributes:
+        host: Name of the host.
+        error: There where some hosts did not answer.
+    """
+
+    host: str
+    clusters: tuple[ListedCluster, ...]
+    error: ErrorParts | UnsetType = UNSET
+
+
 class ClusterStatus(Document, frozen=True, kw_only=True, tag="gpuprov.cluster-status/v1"):
     """The document of `gpuprov cluster status --json`: the nodes of one cluster, and the folder that they share.
 

@@ -51,7 +51,9 @@ if TYPE_CHECKING:
 
 GRID = str(Path(__file__).parents[2] / "data/grid")
 CASES = (
-    Case(site="cli/cluster_status.py: create them", before=(), argv=("cluster", "status"), cures=True),
+    Case(site="fleet/clusters.py: create it", before=(), argv=("cluster", "status"), cures=True),
+    Case(site="cli/list.py: create them", before=(*LAB, ("rm", "c000", "c001", "web")), argv=("cluster", "status")),
+    Case(site="cli/list.py: no clusters", before=(), argv=("cluster", "list"), cures=True),
     Case(site="cli/job_ids.py: list the jobs", argv=("jobs", "show", "last")),
     Case(site="cli/submit.py: a command:", argv=("submit",)),
     Case(site="cli/submit.py: write the command's arguments", argv=("submit", "-a", "lr=1", "--", "true")),
@@ -340,6 +342,8 @@ REASONS = {
     "stories/pull_job.py": "a job that has not ended: tests/unit/cli/test_submit.py",
     "lifecycle/rows.py: processes used up": "a node without processes: tests/unit/lifecycle/test_rows.py",
     "core/exhaustion.py: gpuprov stop {node} --force": "a node without processes: tests/contract/test_limits.py",
+    "cli/gpus.py: gpuprov cluster status": "the verb of what fleet/clusters.py says",
+    "cli/list.py: gpuprov cluster status": "the verb of what fleet/clusters.py says",
     "cli/stdout.py": "a stdout that cannot be written: tests/unit/cli/test_odd_worlds.py",
     "cluster/built_images.py: gpuprov cluster up --renew": "a refreshed image: tests/unit/cluster/test_build_image.py",
     "cluster/image_updates.py": "a note of image list: tests/unit/cluster/test_image_updates.py",
