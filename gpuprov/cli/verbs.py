@@ -17,10 +17,12 @@ class Verb:
     Attributes:
         place: Its module and its name there, such as `gpuprov.cli.node:stop`; the name may be left out for `command`.
         help: One line.
+        digits: The verb below it that is meant where an id follows, such as 7.
     """
 
     place: str | None
     help: str
+    digits: str = ""
 
     @property
     def module(self) -> str | None:
@@ -35,23 +37,29 @@ class Verb:
 
 VERBS: dict[str, Verb] = {
     "create-node": Verb("gpuprov.cli.create_node:create", "Add a node."),
-    "cluster": Verb(None, "Bring clusters up, show them, take them down."),
+    "cluster": Verb(None, "Bring clusters up, list and show them, take them down."),
     "cluster up": Verb("gpuprov.cli.cluster:up", "Create, grow, shrink or repair a cluster."),
     "cluster plan": Verb("gpuprov.cli.cluster:plan", "Show what `cluster up` would change."),
-    "cluster status": Verb("gpuprov.cli.cluster_status", "Show nodes, GPUs, Slurm and health."),
+    "cluster list": Verb("gpuprov.cli.list:list_clusters", "List the clusters."),
+    "cluster status": Verb("gpuprov.cli.list:status", "Show nodes, GPUs, Slurm and health."),
     "cluster down": Verb("gpuprov.cli.cluster:down", "Remove a cluster and everything that belongs to it."),
     "verify": Verb("gpuprov.cli.verify:verify", "Verify that every node works."),
     "smoke": Verb("gpuprov.cli.smoke:smoke", "Run a smoke kernel in nodes, or on this machine with --local."),
     "run": Verb("gpuprov.cli.run", "Run a command in a container with GPUs of its own."),
-    "submit": Verb("gpuprov.cli.submit", "Submit a command or a function as jobs of a cluster."),
-    "jobs": Verb("gpuprov.cli.jobs", "List the jobs of a cluster; show, follow, cancel or wait for some."),
-    "jobs show": Verb("gpuprov.cli.jobs_show", "Show all details of jobs."),
-    "jobs logs": Verb("gpuprov.cli.jobs_logs", "Show what a job printed."),
-    "jobs cancel": Verb("gpuprov.cli.jobs_cancel", "End jobs."),
-    "jobs rm": Verb("gpuprov.cli.jobs_rm", "Remove what ended jobs left."),
-    "jobs wait": Verb("gpuprov.cli.jobs_wait", "Wait until jobs have ended."),
+    "submit": Verb("gpuprov.cli.submit:submit", "Submit a command or a function as jobs of a cluster."),
+    "jobs": Verb(
+        "gpuprov.cli.jobs:listing",
+        "List the jobs of a cluster; show, follow, cancel, wait for or copy some.",
+        digits="show",
+    ),
+    "jobs show": Verb("gpuprov.cli.jobs:show", "Show all details of jobs."),
+    "jobs logs": Verb("gpuprov.cli.jobs:logs", "Show what a job printed."),
+    "jobs cancel": Verb("gpuprov.cli.jobs:cancel", "End jobs."),
+    "jobs pull": Verb("gpuprov.cli.jobs:pull", "Copy what jobs printed and wrote to here."),
+    "jobs rm": Verb("gpuprov.cli.jobs:remove", "Remove what ended jobs left."),
+    "jobs wait": Verb("gpuprov.cli.jobs:wait", "Wait until jobs have ended."),
     "queue": Verb(None, "Look at the queue of a cluster's workers."),
-    "queue page": Verb("gpuprov.cli.queue_page", "Let a browser open the page of the queue, until Ctrl-C."),
+    "queue page": Verb("gpuprov.cli.queue_page:page", "Let a browser open the page of the queue, until Ctrl-C."),
     "grid": Verb(None, "Run parameter grids as jobs of a cluster."),
     "grid run": Verb("gpuprov.cli.grid_run", "Submit the runs of a grid that are missing."),
     "grid status": Verb("gpuprov.cli.grid_status", "Show which runs are done, failed, under way and missing."),
@@ -67,9 +75,9 @@ VERBS: dict[str, Verb] = {
     "program list": Verb("gpuprov.cli.program_list", "List the registered programs."),
     "program rm": Verb("gpuprov.cli.program_rm", "Remove a registered program."),
     "program page": Verb("gpuprov.cli.program_page", "Let a browser open Dask's page of a run, until Ctrl-C."),
-    "gpus": Verb("gpuprov.cli.gpus", "Show the GPUs of this host and of other hosts, and their holders."),
-    "hardware": Verb("gpuprov.cli.hardware", "Show the processors and GPUs of this host and of the nodes."),
-    "list": Verb("gpuprov.cli.list", "List the nodes of all clusters."),
+    "gpus": Verb("gpuprov.cli.gpus:gpus", "Show the GPUs of this host and of other hosts, and their holders."),
+    "hardware": Verb("gpuprov.cli.gpus:hardware", "Show the processors and GPUs of this host and of the nodes."),
+    "list": Verb("gpuprov.cli.list:list_nodes", "List the nodes of all clusters."),
     "show": Verb("gpuprov.cli.node:show", "Show all details of a node."),
     "start": Verb("gpuprov.cli.node:start", "Start nodes."),
     "stop": Verb("gpuprov.cli.node:stop", "Stop nodes."),
@@ -88,23 +96,23 @@ VERBS: dict[str, Verb] = {
     "inventory": Verb("gpuprov.cli.ansible:inventory", "Print all nodes as an Ansible inventory."),
     "example": Verb(None, "Write examples to start from."),
     "example lab": Verb("gpuprov.cli.example_lab", "Write an inventory of lab hosts and its playbook."),
-    "doctor": Verb("gpuprov.cli.doctor", "List what the host lacks; changes nothing."),
+    "doctor": Verb("gpuprov.cli.host:doctor", "List what the host lacks; changes nothing."),
     "explain": Verb("gpuprov.cli.machine:explain", "Explain a log line or a check, and its fix."),
     "record": Verb("gpuprov.cli.machine:record", "Print this host's GPU facts, for replay or a bug report."),
     "bundle": Verb("gpuprov.cli.machine:bundle", "Collect logs, facts and versions for a bug report, without secrets."),
     "host": Verb(None, "Prepare this machine for nodes, or add other hosts."),
-    "host add": Verb("gpuprov.cli.host_add", "Add a host that ssh reaches: install gpuprov, prepare an engine."),
-    "host list": Verb("gpuprov.cli.host_list", "List the hosts that were added."),
-    "host show": Verb("gpuprov.cli.host_show", "Show a host: engines, nodes, GPUs, room."),
-    "host remove": Verb("gpuprov.cli.host_remove", "Remove a host and the gpuprov on it."),
+    "host add": Verb("gpuprov.cli.host:add", "Add a host that ssh reaches: install gpuprov, prepare an engine."),
+    "host list": Verb("gpuprov.cli.host:list_hosts", "List the hosts that were added."),
+    "host show": Verb("gpuprov.cli.host:show", "Show a host: engines, nodes, GPUs, room."),
+    "host remove": Verb("gpuprov.cli.host:remove", "Remove a host and the gpuprov on it."),
     "host prepare": Verb(
-        "gpuprov.cli.host_prepare", "Install and start the engine and create its storage; needs root."
+        "gpuprov.cli.host:prepare", "Install and start the engine and create its storage; needs root."
     ),
-    "host undo": Verb("gpuprov.cli.host_undo", "Revert `host prepare`; needs root."),
+    "host undo": Verb("gpuprov.cli.host:undo", "Revert `host prepare`; needs root."),
     "image": Verb(None, "Build, list and remove node images."),
-    "image build": Verb("gpuprov.cli.image_build", "Build the node image if it does not exist."),
-    "image list": Verb("gpuprov.cli.image_list", "List the node images."),
-    "image rm": Verb("gpuprov.cli.image_rm", "Remove a node image."),
+    "image build": Verb("gpuprov.cli.image:build", "Build the node image if it does not exist."),
+    "image list": Verb("gpuprov.cli.image:list_images", "List the node images."),
+    "image rm": Verb("gpuprov.cli.image:rm", "Remove a node image."),
     "completion": Verb("gpuprov.cli.machine:completion", "Print the shell completion script."),
 }
 

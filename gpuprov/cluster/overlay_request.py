@@ -81,7 +81,7 @@ def request_overlay(
     Args:
         spec: The whole cluster's.
         host: The host's name in it.
-        addresses: By host, its address on the network between them; those of hosts that are away as they were.
+        addresses: By host, its address on the network between them; those of hosts that are unreachable as they were.
         mtu: As `agree_mtu` says.
         has_bridge: Whether the host's engine has a bridge for the private network: capability `private-bridge`.
 

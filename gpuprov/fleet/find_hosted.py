@@ -87,7 +87,7 @@ def look_for_spanning(
 def refuse_untold(seen: SpanningCluster, *, instead: str = "") -> None:
     """Refuse to take a cluster for absent that a host may have which does not say so.
 
-    As when `cluster down` was cut off: what is left of a cluster is on the host that is away.
+    As when `cluster down` was cut off: what is left of a cluster is on the host that is unreachable.
 
     Args:
         seen: What all hosts have said of it.
@@ -160,7 +160,7 @@ def look_at_spanning(
 ) -> SpanningCluster:
     """What these hosts have of a cluster and say besides, as they are ordered; changes nothing.
 
-    Hosts that were away when it was `found`, a moment ago, are not asked.
+    Hosts that were unreachable when it was `found`, a moment ago, are not asked.
     """
     away = {host: since for host, since in (found.away if found else {}).items() if host in machines}
     requests = {

@@ -226,7 +226,7 @@ class Role:
         return None
 
     def controller_names(self, spec: ClusterSpec) -> tuple[str, ...]:
-        """That node, and those that take its place where it is away, in their order."""
+        """That node, and those that take its place where it is unreachable, in their order."""
         controller = self.controller_name(spec)
         return () if controller is None else (controller,)
 

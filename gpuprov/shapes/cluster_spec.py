@@ -199,7 +199,7 @@ class SlurmSpec(Shape, frozen=True, kw_only=True):
     Attributes:
         controller: Number of the node that has the controller.
         partition: Name of the one partition.
-        backup: Name of the node that takes over where the controller's is away; null for none.
+        backup: Name of the node that takes over where the controller's is unreachable; null for none.
     """
 
     controller: Annotated[int, Meta(ge=0)] = 0

@@ -257,7 +257,7 @@ class ReadyOrder(ClusterOrder, frozen=True, kw_only=True):
 
 
 class AbsenceOrder(ClusterOrder, frozen=True, kw_only=True):
-    """Tell the service that gives work which hosts are away, and which nodes are back.
+    """Tell the service that gives work which hosts are unreachable, and which nodes are back.
 
     Attributes:
         away: Hosts that do not answer, each with the moment since when, in UTC.

@@ -108,7 +108,7 @@ def cluster(gpuprov: Gpuprov, bare: dict[str, object]) -> Iterator[Finished]:  #
 
 
 def states(gpuprov: Gpuprov) -> dict[str, str]:
-    return {row["name"]: row["slurm"] for row in gpuprov.json("cluster", "status", CLUSTER)["nodes"]}
+    return {row["name"]: row["work"] for row in gpuprov.json("cluster", "status", CLUSTER)["nodes"]}
 
 
 def wait_idle(gpuprov: Gpuprov, *, seconds: float = 30) -> None:
@@ -123,7 +123,7 @@ def test_up_makes_four_idle_nodes_that_verify_passes(gpuprov: Gpuprov, cluster: 
         f"create node {PLACE.node(n)} {PLACE.address(0, n + 2)} role slurm, 1 GPU shared (simulated)" for n in range(4)
     ]
     assert "SIMULATED" in cluster.stderr
-    assert [(row["engine"], row["slurm"], row["health"]) for row in document["nodes"]] == [("docker", "idle", "ok")] * 4
+    assert [(row["engine"], row["work"], row["health"]) for row in document["nodes"]] == [("docker", "idle", "ok")] * 4
     assert {check["status"] for node in document["verify"]["nodes"] for check in node["checks"]} <= {"pass", "skip"}
     assert document["verify"]["verdict"] == "pass"
     addresses = {"eth0": f"{PLACE.address(0, 3)}/24", "eth1": f"{PLACE.address(1, 2)}/24"}

@@ -239,7 +239,7 @@ def test_a_host_that_is_away_is_named_and_healed_by_a_later_run(lab: Lab) -> Non
     try:
         play = lab.play(lab.inventory(lab.of("bare0", "bare1")), "--tags", "slurm,smoke", expect=5)
         assert play["hosts"]["bare0"]["status"] == "ok"
-        assert play["hosts"]["bare0"]["changed"] == 0  # the host that is away keeps its line in slurm.conf
+        assert play["hosts"]["bare0"]["changed"] == 0  # the host that is unreachable keeps its line in slurm.conf
         message = play["hosts"]["bare1"]["message"].splitlines()
         assert message[0] == "cannot reach bare1"
         assert message[-1] == f"fix: ssh root@{lab.addresses['bare1']}"

@@ -77,7 +77,7 @@ def serve_key(order: KeyOrder, host: Host, reporter: Reporter) -> OverlayKey:
 
 
 def serve_absence(order: AbsenceOrder, host: Host, reporter: Reporter) -> Changes:
-    """Have nodes of hosts that are away kept, and those of hosts that are back take work again."""
+    """Have nodes of hosts that are unreachable kept, and those of hosts that are back take work again."""
     driver = engine_of_cluster(check_cluster_name(order.cluster), host.engines, reporter=reporter)
     return Changes(host=host.name, changed=tell_roles(driver, order))
 

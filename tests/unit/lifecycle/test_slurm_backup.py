@@ -1,4 +1,4 @@
-"""A cluster whose Slurm controller has a backup: its folder, its files, and who is asked where the one is away."""
+"""A Slurm controller with a backup: its folder, its files, and who is asked where the controller is unreachable."""
 
 from __future__ import annotations
 

@@ -97,7 +97,7 @@ def test_jobs_on_a_host_that_is_left_out_are_spared(lab: Controller) -> None:
 
 def test_the_host_of_the_controller_stays(lab: Controller) -> None:
     lab.up()
-    with pytest.raises(UsageError, match="hoff cannot be taken out of hosts: .* its node c000"):
+    with pytest.raises(UsageError, match=r"hoff cannot be taken out of hosts: .* its node c000"):
         up_over_hosts(only(lab, "hinton"), lab.hosts, reporter=lab.reporter)
     assert lab.hosts.worlds["hoff"].names == ["c000", "c001"]
 

@@ -299,7 +299,8 @@ def test_questions_have_one_answer(lab: Both) -> None:
 
 
 def test_questions_about_a_cluster_that_is_nowhere(both: Both) -> None:
-    both.type("cluster status other", says="cluster other has no nodes; create them: gpuprov cluster up --name other")
+    both.type("cluster status other", code=2, says="create it: gpuprov cluster up --name other")
+    both.type("cluster list", says="no clusters; create one: gpuprov cluster up -n 4")
     both.type("list", says="no nodes; create some: gpuprov cluster up -n 4")
     both.type("gpus", says="free -")
     both.type("inventory --graph", says="|--@ungrouped:")

@@ -178,7 +178,7 @@ def test_it_is_said_which_node_has_the_place_of_a_lost_controller(lab: Lab) -> N
     assert result.error is not None
     assert words in result.error.evidence.splitlines(), "up has started c002"
     lab.hosts.away = {"hinton"}
-    assert tell_lost_service(lab.find()) == "", "the backup is away, and not the controller"
+    assert tell_lost_service(lab.find()) == "", "the backup is unreachable, and not the controller"
 
 
 def test_a_stopped_controller_on_a_host_that_answers_is_passed_over(lab: Lab) -> None:
