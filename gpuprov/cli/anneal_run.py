@@ -33,7 +33,7 @@ def command(session: Session, /, **given: Any) -> int:  # noqa: ANN401 - what cl
     """Anneal each MODEL, a chain for each thread of the cluster's GPUs, and show the best value while chains run.
 
     All faults of the models are reported before anything is copied. The states of all chains are saved in FOLDER:
-    best.npz, all.npz. Exits with 1 if a part failed or a chain has an error.
+    best.json, best.npz, all.npz. Exits with 1 if a part failed or a chain has an error.
     """
     from msgspec import UNSET
 
@@ -85,6 +85,8 @@ def _out(text: str | None) -> Path:
 
 def render_anneal_runs(annealed: AnnealRun) -> str:
     """A line for each run, and what is wrong with its chains."""
+    from gpuprov.shapes.anneal import BEST_FILE
+
     lines = []
     for run in annealed.runs:
         lines += [
@@ -99,6 +101,8 @@ def render_anneal_runs(annealed: AnnealRun) -> str:
         mark = " SIMULATED" if run.simulated else ""
         place = f", in {annealed.folder}/{run.name}" if annealed.folder is not None and run.state == "done" else ""
         lines.append(f"{run.name}: {run.state}, {best}{chain}, {run.chains} chains{mark}{place}")
+        if run.best_place and place:
+            lines.append(f"  at {run.best_place}; all of it in {annealed.folder}/{run.name}/{BEST_FILE}")
     return "\n".join(lines)
 
 

@@ -101,7 +101,11 @@ def test_a_run_in_a_cluster_is_divided_followed_and_fetched(annealing: Annealing
     best = read_npz(annealing.folder / "out/line/best.npz")
     assert best["values"].tolist() == [run["best"]] == [whole.values.min()]
     files = {path.name for path in (annealing.folder / "out/line").iterdir()}
-    assert files == {"all.npz", "best.npz", "trace.npz"}
+    assert files == {"all.npz", "best.npz", "trace.npz", "best.json"}
+    told = json.loads((annealing.folder / "out/line/best.json").read_text())
+    validate(told)
+    assert (told["value"], told["chain"], told["simulated"]) == (run["best"], run["best_chain"], True)
+    assert told["state"] == best["states"][0].tolist() == run["best_state"]
     (order,) = annealing.jobs.orders()
     assert (order["name"], order["count"], order["gpus"]) == ("anneal-line", 3, 1)
     assert order["time_limit_s"] == 12 * 3600, "the cluster's default"
@@ -122,6 +126,8 @@ def test_a_cluster_divides_by_its_gpus_and_says_what_it_found(annealing: Anneali
     value = float(read_npz(folder / "line/best.npz")["values"][0])
     assert text.startswith(f"line: done, best {value!r} of chain ")
     assert f"7 chains SIMULATED, in {folder / 'line'}" in text
+    state = ", ".join(f"{number:.6g}" for number in read_npz(folder / "line/best.npz")["states"][0])
+    assert f"  at ({state}); all of it in {folder / 'line/best.json'}" in text
 
 
 @pytest.mark.slow
