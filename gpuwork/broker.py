@@ -109,7 +109,7 @@ def ask_workers(app: Celery, *, limit_s: float, expected: int | None) -> list[Sa
         raise BrokerError(
             "the workers cannot be listed with this kind of broker",
             evidence="kombu's transport for it delivers each message to only one worker",
-            fix="use RabbitMQ or Redis: docs/jobs.md",
+            fix="use RabbitMQ or Redis: docs/workers.md",
         )
     until = time.monotonic() + limit_s
     said: dict[str, Any] = {}

@@ -7,32 +7,34 @@ from typing import TYPE_CHECKING
 import click
 
 from gpuprov.cli.agreement import require_agreement
-from gpuprov.cli.engine import cluster_argument, engine_option, show_outcome
+from gpuprov.cli.command import command
+from gpuprov.cli.engine import cluster_argument, engine_option
 from gpuprov.cli.job_options import job_options
 
 if TYPE_CHECKING:
     from gpuprov.cli.session import Session
+    from gpuprov.fleet.done import Done
     from gpuprov.planes.across.leaving import JobsPolicy
     from gpuprov.workflows.cluster_down import DownLosses
 
 
-@click.command()
-@cluster_argument
-@job_options
-@click.option("--purge", is_flag=True, help="Also remove the folder that the nodes shared, with all its contents.")
-@click.option("--yes", is_flag=True, help="Do not ask. Jobs still need --drain or --force.")
-@engine_option
-@click.pass_obj
-def command(session: Session, name: str, engine: str | None, policy: JobsPolicy, *, purge: bool, yes: bool) -> int:
+@command(
+    cluster_argument,
+    job_options,
+    click.option("--purge", is_flag=True, help="Also remove the folder that the nodes shared, with all its contents."),
+    click.option("--yes", is_flag=True, help="Do not ask. Jobs still need --drain or --force."),
+    engine_option,
+)
+def down(session: Session, policy: JobsPolicy, *, purge: bool, yes: bool) -> Done:
     """Remove a cluster: its nodes and their data, its networks, NAT rules and keys. Images are kept.
 
     On a terminal, it says what will be lost and asks for the cluster's name. Elsewhere, it needs --yes. Refused while
     jobs run or wait.
     """
-    from gpuprov.cli.open_fleet import open_fleet
     from gpuprov.stories.cluster_down import take_down
 
-    options = f"{f' --engine {engine}' if engine else ''}{' --purge' if purge else ''}"
+    name = session.cluster
+    options = f"{f' --engine {session.engine}' if session.engine else ''}{' --purge' if purge else ''}"
     again = f"gpuprov cluster down {name}{options} --yes"
 
     def agree(losses: DownLosses) -> None:
@@ -49,12 +51,11 @@ def command(session: Session, name: str, engine: str | None, policy: JobsPolicy,
                 fix=f"{again}{more}",
             )
 
-    done = take_down(
-        open_fleet(session, engine),
+    return take_down(
+        session.fleet,
         name,
         policy,
         purge=purge,
         agree=None if yes else agree,
         look_inside=session.interactive,
     )
-    return show_outcome(session, done.outcome, done.error)

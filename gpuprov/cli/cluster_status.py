@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 @cluster_argument
 @engine_option
 @click.pass_obj
-def command(session: Session, name: str, engine: str | None) -> int:
+def command(session: Session, cluster: str, engine: str | None) -> int:
     """Show a cluster's nodes: address, GPU, sharing, role, state and health."""
     from msgspec import UNSET
 
@@ -31,7 +31,7 @@ def command(session: Session, name: str, engine: str | None) -> int:
     from gpuprov.spec.shared_folder import SHARED
     from gpuprov.stories.status import look_at_cluster
 
-    seen = look_at_cluster(open_fleet(session, engine), name)
+    seen = look_at_cluster(open_fleet(session, engine), cluster)
     for host, part in seen.parts.items():
         place = f"{host}: " if seen.spans else ""
         for line in part.copies:
@@ -40,16 +40,16 @@ def command(session: Session, name: str, engine: str | None) -> int:
             session.reporter.warn(f"{place}{line}")
     rows, folder = seen.rows, seen.shared_folder
     text = (
-        f"{render_nodes(rows, colour=session.colour, spans=seen.spans)}\n\n"
+        f"{render_nodes(rows, screen=session.screen, spans=seen.spans)}\n\n"
         f"{render_limits([row for row in rows if row.host not in seen.failed])}"
         if rows
-        else f"cluster {name} has no nodes; {name_cluster('create them: gpuprov cluster up -n 4', name)}"
+        else f"cluster {cluster} has no nodes; {name_cluster('create them: gpuprov cluster up -n 4', cluster)}"
     )
     whose = "all hosts" if seen.spans else "the host"
     text += f"\nshared folder: {folder} of {whose}, {SHARED} in the nodes" if folder else ""
     document = ClusterStatus(
         host=session.host.name,
-        cluster=name,
+        cluster=cluster,
         shared_folder=folder or None,
         nodes=rows,
         hosts=host_statuses(seen.machines, seen.failed, seen.away) if seen.spans else UNSET,

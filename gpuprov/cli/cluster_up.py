@@ -58,9 +58,9 @@ def command(session: Session, /, *, policy: JobsPolicy, **wanted: object) -> int
     if result.report is not None:
         from gpuprov.cli.verify_table import render_report
 
-        text += ["", render_report(result.report, colour=session.colour)]
+        text += ["", render_report(result.report, screen=session.screen)]
     if result.rows:
-        table = render_nodes(result.rows, colour=session.colour, spans=spans)
+        table = render_nodes(result.rows, screen=session.screen, spans=spans)
         text += ["", table, "", next_steps(result.spec, result.rows)]
     hosts = (host.name for host in result.spec.hosts)
     document = ClusterUp(

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from gpuprov.cli.session import Session
+    from gpuprov.cli.tables import Screen
     from gpuprov.shapes.choices import Engine
     from gpuprov.shapes.doctor import Need, Part
 
@@ -33,9 +34,9 @@ def command(session: Session, engine: Engine | None) -> int:
     chosen = engine or engine_for_new(session.host)
     seen = examine_host(session.host, session.reporter, spec=ClusterSpec(engine=chosen))
     rows = [(finding.status, finding.id, finding.evidence) for finding in seen.findings]
-    parts = [render_table(("STATUS", "CHECK", "EVIDENCE"), rows, colour=session.colour)]
+    parts = [render_table(("STATUS", "CHECK", "EVIDENCE"), rows, screen=session.screen)]
     if seen.roles:
-        parts += ["", *_render_needs(seen.roles, chosen, colour=session.colour)]
+        parts += ["", *_render_needs(seen.roles, chosen, screen=session.screen)]
     fixes = [f"{finding.id}: {finding.fix}" for finding in seen.findings if finding.fix]
     if fixes:
         parts += ["", "fixes:", *fixes]
@@ -43,7 +44,7 @@ def command(session: Session, engine: Engine | None) -> int:
     return 0 if seen.passed else HostNotReady.exit_code
 
 
-def _render_needs(needs: Sequence[Need], engine: str, *, colour: bool) -> list[str]:
+def _render_needs(needs: Sequence[Need], engine: str, *, screen: Screen) -> list[str]:
     """A row for each role with the least versions, and one with what this host has."""
     columns: tuple[Part, ...] = ("kernel", "engine", "driver", "compute_capability")
     cells = {(need.role, need.part): need for need in needs}
@@ -53,7 +54,7 @@ def _render_needs(needs: Sequence[Need], engine: str, *, colour: bool) -> list[s
     rows.append(("this host", *(has.get(part) for part in columns)))
     return [
         "minimum requirements of each role; driver and compute capability only for real GPUs:",
-        render_table(("ROLE", "LINUX", engine.upper(), "DRIVER", "COMPUTE CAPABILITY"), rows, colour=colour),
+        render_table(("ROLE", "LINUX", engine.upper(), "DRIVER", "COMPUTE CAPABILITY"), rows, screen=screen),
     ]
 
 

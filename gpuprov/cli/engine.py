@@ -42,7 +42,9 @@ cluster_option: Callable[[Any], Any] = click.option(
     callback=checked_cluster,
     help="Name of the cluster.",
 )
-cluster_argument: Callable[[Any], Any] = click.argument("name", default=DEFAULT_CLUSTER, callback=checked_cluster)
+cluster_argument: Callable[[Any], Any] = click.argument(
+    "cluster", metavar="[NAME]", default=DEFAULT_CLUSTER, callback=checked_cluster
+)
 gpu_mode_option: Callable[[Any], Any] = click.option(
     "--gpu-mode",
     type=click.Choice(["auto", "real", "simulated"]),

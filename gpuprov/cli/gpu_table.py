@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpuprov.cli.tables import render_table
+from gpuprov.cli.tables import PIPE, render_table
 from gpuprov.core.units import GIB
 from gpuprov.gpu.allocate import fold_leases
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from gpuprov.cli.tables import Screen
     from gpuprov.cluster.gpu_board import GpuBoard, GpuRow
     from gpuprov.gpu.allocate import Lease
     from gpuprov.gpu.lost import LostGpu
@@ -29,15 +30,15 @@ _WORDS = {
 }
 
 
-def render_board(board: GpuBoard, *, colour: bool) -> str:
+def render_board(board: GpuBoard, *, screen: Screen = PIPE) -> str:
     """One line for each GPU, then who waits and who does not answer."""
     unheld = "unknown" if board.silent else "free"
     rows = [_cells(row, board.host, unheld) for row in board.rows]
-    lines = [render_table(_HEADERS, rows, colour=colour) if rows else f"no GPUs: {board.host.reason}"]
+    lines = [render_table(_HEADERS, rows, screen=screen) if rows else f"no GPUs: {board.host.reason}"]
     return "\n".join([*lines, *_said_besides(board)])
 
 
-def render_boards(boards: Mapping[str, GpuBoard], *, colour: bool) -> str:
+def render_boards(boards: Mapping[str, GpuBoard], *, screen: Screen = PIPE) -> str:
     """The same of several hosts, each line with its host."""
     rows: list[tuple[object, ...]] = []
     lines: list[str] = []
@@ -46,7 +47,7 @@ def render_boards(boards: Mapping[str, GpuBoard], *, colour: bool) -> str:
         rows += [(host, *_cells(row, board.host, unheld)) for row in board.rows]
         lines += [f"{host}: {line}" for line in _said_besides(board)]
         lines += [] if board.rows else [f"{host}: no GPUs: {board.host.reason}"]
-    return "\n".join([*([render_table(("HOST", *_HEADERS), rows, colour=colour)] if rows else ()), *lines])
+    return "\n".join([*([render_table(("HOST", *_HEADERS), rows, screen=screen)] if rows else ()), *lines])
 
 
 def _said_besides(board: GpuBoard) -> list[str]:

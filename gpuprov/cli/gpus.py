@@ -59,9 +59,9 @@ def command(session: Session, interval_s: float | None, gpu_mode: str | None) ->
     if fleet.others:
         hosts = host_statuses(fleet.others, told.failed, told.away)
         document = tell_boards(boards, hosts, host=session.host.name)
-        return show_result(session, document, render_boards(boards, colour=session.colour), told.error, 0)
+        return show_result(session, document, render_boards(boards, screen=session.screen), told.error, 0)
     (board,) = boards.values()
-    session.show(tell_board(board, host=session.host.name), render_board(board, colour=session.colour))
+    session.show(tell_board(board, host=session.host.name), render_board(board, screen=session.screen))
     return 0
 
 
@@ -83,7 +83,7 @@ def _watch(session: Session, interval_s: float, mode: GpuMode) -> None:
         return look_at_gpus(session.host.gpus(mode), neighbours)
 
     def first(board: GpuBoard) -> None:
-        text = render_board(board, colour=session.colour)
+        text = render_board(board, screen=session.screen)
         session.show_round(tell_board(board, host=session.host.name), text, at=moment())
 
     def tell(changes: Sequence[GpuChange]) -> None:

@@ -27,5 +27,5 @@ def command(session: Session, project: str, cluster: str, engine: str | None) ->
 
     folder = get_project(project)
     jobs = cancel_grid(open_desk(session, engine, cluster), cluster, folder)
-    text = render_jobs(jobs, colour=session.colour) if jobs else f"no run of {folder.name} is waiting or running"
+    text = render_jobs(jobs, screen=session.screen) if jobs else f"no run of {folder.name} is waiting or running"
     session.show(Jobs(host=session.host.name, cluster=cluster, jobs=jobs), text)

@@ -32,4 +32,4 @@ def command(session: Session, project: str, cluster: str, engine: str | None) ->
     folder = get_project(project)
     status = look_at_grid(partial(open_desk, session, engine, cluster), cluster, folder)
     document = changed(status, host=session.host.name, cluster=cluster)
-    session.show(document, render_status(status, colour=session.colour))
+    session.show(document, render_status(status, screen=session.screen))

@@ -54,7 +54,7 @@ def command(session: Session, cluster: str, engine: str | None) -> int:
         nodes=tuple(node for found in told.answers.values() for node in found.nodes),
         hosts=_hosts(fleet, told) if fleet.others else UNSET,
     )
-    text = render_table(_HEADERS, rows, colour=session.colour)
+    text = render_table(_HEADERS, rows, screen=session.screen)
     return show_result(session, document, text, told.error, 0)
 
 

@@ -41,7 +41,7 @@ def command(session: Session) -> int:
         text = render_table(
             HEADERS,
             [_cells(*both) for both in zip(answers, (one.look for one in told), strict=True)],
-            colour=session.colour,
+            screen=session.screen,
         )
     document = Hosts(hosts=told)
     try:

@@ -8,6 +8,7 @@ import click
 
 if TYPE_CHECKING:
     from gpuprov.cli.session import Session
+    from gpuprov.cli.tables import Screen
     from gpuprov.host.remote.machine import RemoteMachine
     from gpuprov.shapes.engine import EngineCluster
     from gpuprov.shapes.host import Host
@@ -27,10 +28,10 @@ def command(session: Session, name: str) -> None:
     places = ensure_places()
     machine = get_machine(places.inventory, name)
     look = read_answer(Host, ask_host(machine, places), name)
-    session.show(look, _render(machine, look, colour=session.colour))
+    session.show(look, _render(machine, look, screen=session.screen))
 
 
-def _render(machine: RemoteMachine, look: Host, *, colour: bool) -> str:
+def _render(machine: RemoteMachine, look: Host, *, screen: Screen) -> str:
     from gpuprov.cli.gpu_table import render_board
     from gpuprov.cli.node_table import render_nodes
     from gpuprov.cluster.told_gpus import board_of
@@ -49,11 +50,11 @@ def _render(machine: RemoteMachine, look: Host, *, colour: bool) -> str:
         f"limits: {', '.join(limits)}",
         *(f"engine: {engine}" for engine in engines or ["none"]),
         "",
-        render_nodes(look.nodes, colour=colour) if look.nodes else "no nodes",
+        render_nodes(look.nodes, screen=screen) if look.nodes else "no nodes",
         "",
     ]
     if look.gpus:
-        lines.append(render_board(board_of(look.gpus), colour=colour))
+        lines.append(render_board(board_of(look.gpus), screen=screen))
     elif look.gpu_error:
         lines.append(f"the GPUs cannot be determined: {look.gpu_error.what}: {look.gpu_error.evidence}")
     return "\n".join(lines)

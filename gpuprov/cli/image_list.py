@@ -58,7 +58,7 @@ def command(session: Session, engine: str | None) -> None:
         if note:
             session.reporter.note(note)
     titles = ("IMAGE", "ENGINE", "BASE", "SIZE", "CREATED", "GPUPROV", "SECURITY")
-    table = render_table(titles, rows, colour=session.colour)
+    table = render_table(titles, rows, screen=session.screen)
     document = Images(
         host=session.host.name,
         images=tuple(_tell(name, image, of_it) for (name, image), of_it in zip(found, updates, strict=True)),

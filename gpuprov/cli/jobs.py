@@ -49,7 +49,7 @@ def command(session: Session, interval_s: float | None, cluster: str, engine: st
         return
     listed = all_jobs(driver, cluster)
     document = changed(listed, host=session.host.name, cluster=cluster)
-    session.show(document, render_all_jobs(listed, colour=session.colour))
+    session.show(document, render_all_jobs(listed, screen=session.screen))
 
 
 def _watch(session: Session, driver: Driver, cluster: str, interval_s: float) -> None:
@@ -63,7 +63,7 @@ def _watch(session: Session, driver: Driver, cluster: str, interval_s: float) ->
 
     def first(listed: Jobs) -> None:
         document = changed(listed, host=session.host.name, cluster=cluster)
-        session.show_round(document, render_all_jobs(listed, colour=session.colour), at=moment())
+        session.show_round(document, render_all_jobs(listed, screen=session.screen), at=moment())
 
     def tell(changes: Sequence[JobChange]) -> None:
         at = moment()

@@ -27,4 +27,4 @@ def command(session: Session, ids: tuple[str, ...], cluster: str, engine: str | 
 
     jobs = cancel_jobs(open_desk(session, engine, cluster), cluster, ids)
     document = Jobs(host=session.host.name, cluster=cluster, jobs=jobs)
-    session.show(document, render_jobs(jobs, colour=session.colour))
+    session.show(document, render_jobs(jobs, screen=session.screen))

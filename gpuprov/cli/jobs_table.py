@@ -5,13 +5,14 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING
 
-from gpuprov.cli.tables import render_table
+from gpuprov.cli.tables import PIPE, render_table
 from gpuprov.core.excerpt import LINE, excerpt
 from gpuprov.core.units import MIB
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from gpuprov.cli.tables import Screen
     from gpuprov.shapes.jobs import Job, JobChange, Jobs, JobsShown, Submission
     from gpuprov.shapes.submitter import Submitter
 
@@ -20,7 +21,7 @@ _MOST_GPUS = 8  # that a cell names: every line of a table is as wide as its wid
 _UUID = 12  # characters of one that tell it from others in a table
 
 
-def render_jobs(jobs: Sequence[Job], *, colour: bool) -> str:
+def render_jobs(jobs: Sequence[Job], *, screen: Screen = PIPE) -> str:
     """One line for each job; simulated GPUs say so in their own cell."""
     rows = [
         (
@@ -29,13 +30,13 @@ def render_jobs(jobs: Sequence[Job], *, colour: bool) -> str:
         )
         for job in jobs
     ]
-    return render_table(_HEADERS, rows, colour=colour) if rows else "no jobs"
+    return render_table(_HEADERS, rows, screen=screen) if rows else "no jobs"
 
 
-def render_all_jobs(listed: Jobs, *, colour: bool) -> str:
+def render_all_jobs(listed: Jobs, *, screen: Screen = PIPE) -> str:
     """All jobs, and what is left out."""
     older = f"\n{listed.older} older submissions are left out" if listed.older else ""
-    return render_jobs(listed.jobs, colour=colour) + older
+    return render_jobs(listed.jobs, screen=screen) + older
 
 
 def render_job_change(change: JobChange) -> str:

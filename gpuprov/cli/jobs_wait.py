@@ -36,5 +36,5 @@ def show_ended(session: Session, driver: Driver, cluster: str, ids: Sequence[str
 
     jobs = until_jobs_ended(driver, cluster, ids, reporter=session.reporter, clock=SystemClock())
     document = Jobs(host=session.host.name, cluster=cluster, jobs=jobs)
-    session.show(document, render_jobs(jobs, colour=session.colour))
+    session.show(document, render_jobs(jobs, screen=session.screen))
     return 0 if all_done(jobs) else 1

@@ -54,7 +54,7 @@ def command(session: Session, everything: bool, engine: str | None) -> int:  # n
         "GPUS",
     )
     text = (
-        render_table(headers, cells, colour=session.colour)
+        render_table(headers, cells, screen=session.screen)
         if rows
         else "no nodes; create some: gpuprov cluster up -n 4"
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpuprov.cli.tables import render_table
+from gpuprov.cli.tables import PIPE, render_table
 from gpuprov.core.names import fold
 from gpuprov.planes.registry import plane_of, planes_of
 from gpuprov.shapes.cluster_spec import NodesSpec
@@ -12,10 +12,11 @@ from gpuprov.shapes.cluster_spec import NodesSpec
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from gpuprov.cli.tables import Screen
     from gpuprov.shapes.nodes import NodeRow
 
 
-def render_nodes(rows: Sequence[NodeRow], *, colour: bool, spans: bool = False) -> str:
+def render_nodes(rows: Sequence[NodeRow], *, screen: Screen = PIPE, spans: bool = False) -> str:
     """One line for each node; a simulated GPU says so in its own cell. With `spans`, each has its host in it."""
     planes = planes_of(row.role for row in rows if row.work) or (plane_of(NodesSpec().role),)
     work = "/".join(plane.title.upper() for plane in planes)
@@ -47,7 +48,7 @@ def render_nodes(rows: Sequence[NodeRow], *, colour: bool, spans: bool = False) 
             )
             for row in rows
         ],
-        colour=colour,
+        screen=screen,
     )
 
 

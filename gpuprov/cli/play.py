@@ -99,4 +99,4 @@ def _table(session: Session, result: SiteResult) -> str:
         for host in result.hosts
     ]
     headers = ("HOST", "STATUS", "OK", "CHANGED", "FAILED", "SKIPPED")
-    return render_table(headers, rows, colour=session.colour) if rows else "no host was changed"
+    return render_table(headers, rows, screen=session.screen) if rows else "no host was changed"

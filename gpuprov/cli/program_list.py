@@ -8,12 +8,13 @@ import click
 
 from gpuprov.cli.engine import cluster_option, engine_option
 from gpuprov.cli.open_fleet import open_desk
-from gpuprov.cli.tables import render_table
+from gpuprov.cli.tables import PIPE, render_table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from gpuprov.cli.session import Session
+    from gpuprov.cli.tables import Screen
     from gpuprov.shapes.programs import ListedProgram
 
 _HEADERS = ("HASH", "NAME", "VERSION", "REGISTERED", "BUILT FOR")
@@ -31,12 +32,12 @@ def command(session: Session, cluster: str, engine: str | None) -> None:
 
     programs = list_programs(open_desk(session, engine, cluster), cluster)
     document = ProgramList(host=session.host.name, cluster=cluster, programs=programs)
-    session.show(document, render_programs(programs, colour=session.colour))
+    session.show(document, render_programs(programs, screen=session.screen))
 
 
-def render_programs(programs: Sequence[ListedProgram], *, colour: bool) -> str:
+def render_programs(programs: Sequence[ListedProgram], *, screen: Screen = PIPE) -> str:
     """A line for each program."""
     rows = [
         (one.hash[:_SHORT], one.name, one.version, one.registered, ",".join(one.built_for) or "-") for one in programs
     ]
-    return render_table(_HEADERS, rows, colour=colour) if rows else "no programs"
+    return render_table(_HEADERS, rows, screen=screen) if rows else "no programs"

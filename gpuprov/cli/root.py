@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING, Any, cast
 
 import click
@@ -41,9 +40,9 @@ class VerbGroup(click.Group):
         verb = VERBS.get(path) or HIDDEN.get(path)
         if verb is None:
             return None
-        if verb.module is None:
+        if verb.place is None:
             return VerbGroup(path, help=verb.help)
-        command = cast("click.Command", importlib.import_module(verb.module).command)
+        command = cast("click.Command", verb.load())
         if any(other.startswith(f"{path} ") for other in VERBS):
             return _as_group(path, command)
         command.name = cmd_name

@@ -14,21 +14,28 @@ from gpuprov.cli.live import Live, can_show
 from gpuprov.cli.progress_lines import Plain
 from gpuprov.cli.runlog import Both, RunLog, log_folder
 from gpuprov.cli.stdout import takes_all_letters
+from gpuprov.cli.tables import Screen, screen_of
 from gpuprov.core.printable import printable, printable_json
 from gpuprov.core.reporter import TimingReporter
 from gpuprov.documents.envelope import of_round, with_durations
 
 if TYPE_CHECKING:
     from gpuprov.documents.envelope import Shown
+    from gpuprov.drivers.base import Driver
+    from gpuprov.fleet.fleet import Fleet
     from gpuprov.host.base import Host
     from gpuprov.host.remote.members import MemberProcesses
 
 
 class Session:
-    """Options as given, the reporter made from them, and the way to stdout.
+    """Options as given, the reporter made from them, and the ways to hosts, nodes and stdout.
 
     Args:
         host: The machine that verbs are about; this one where None.
+
+    Attributes:
+        engine: The one that was typed.
+        cluster: That which the verb is about; empty where it is about none.
     """
 
     def __init__(self, host: Host | None = None) -> None:
@@ -36,6 +43,8 @@ class Session:
         self.quiet = False
         self.verbose = False
         self.as_json = False
+        self.engine: str | None = None
+        self.cluster = ""
 
     @cached_property
     def log(self) -> RunLog:
@@ -64,15 +73,29 @@ class Session:
 
         return MemberProcesses(ensure_places())
 
+    @cached_property
+    def fleet(self) -> Fleet:
+        """This machine and the hosts that were added, or this machine alone with `--engine`; none is asked yet."""
+        from gpuprov.cli.open_fleet import open_fleet
+
+        return open_fleet(self, self.engine)
+
+    @cached_property
+    def desk(self) -> Driver:
+        """The way to the nodes that take the cluster's jobs, here or on its hosts."""
+        from gpuprov.fleet.where import reach_desk
+
+        return reach_desk(self.fleet, self.cluster)
+
     @property
     def interactive(self) -> bool:
         """Whether somebody can be asked."""
         return sys.stdin.isatty() and sys.stderr.isatty()
 
     @property
-    def colour(self) -> bool:
-        """Whether stdout is a terminal that shows colours."""
-        return can_show(sys.stdout, os.environ)
+    def screen(self) -> Screen:
+        """What stdout is for a table."""
+        return screen_of(sys.stdout, os.environ)
 
     def show(self, document: Shown, text: str) -> None:
         """Print the result: the document with `--json`, else the text."""

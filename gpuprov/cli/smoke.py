@@ -8,7 +8,7 @@ import click
 
 from gpuprov.cli.engine import cluster_option, engine_option, gpu_mode_option
 from gpuprov.cli.parameters import complete_nodes
-from gpuprov.cli.tables import render_table
+from gpuprov.cli.tables import PIPE, render_table
 from gpuprov.core.errors import UsageError
 from gpuprov.core.names import expand_names
 from gpuprov.core.printable import continued
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from gpuprov.cli.session import Session
+    from gpuprov.cli.tables import Screen
     from gpuprov.shapes.smoke_run import KernelName, SmokeResult
 
 
@@ -53,11 +54,11 @@ def command(session: Session, /, **given: Any) -> int:  # noqa: ANN401 - what cl
         driver = open_cluster_here(open_fleet(session, given["engine"]), given["cluster"])
         results = smoke_nodes(driver, given["cluster"], order, nodes=nodes, reporter=session.reporter)
     document = SmokeRun(host=session.host.name, kernel=kernel, results=results)
-    session.show(document, render_results(results, colour=session.colour))
+    session.show(document, render_results(results, screen=session.screen))
     return 0 if all(result.passed for result in results) else 1
 
 
-def render_results(results: Sequence[SmokeResult], *, colour: bool) -> str:
+def render_results(results: Sequence[SmokeResult], *, screen: Screen = PIPE) -> str:
     """One row for each GPU of each place, then what is wrong, with its fix."""
     rows = [
         (result.place, gpu, f"{result.verdict} SIMULATED" if result.simulated else result.verdict, *measures)
@@ -65,7 +66,7 @@ def render_results(results: Sequence[SmokeResult], *, colour: bool) -> str:
         for gpu, measures in enumerate(_measures(result.document))
     ]
     headers = ("NODE", "GPU", "VERDICT", "SIZE", "REPEATS", "DIGEST", "RATE", "SECONDS")
-    table = render_table(headers, rows, colour=colour)
+    table = render_table(headers, rows, screen=screen)
     wrong = [
         line
         for result in results

@@ -1,14 +1,28 @@
-"""Tables for people: columns as wide as they need, headers bold and verdicts coloured on a terminal."""
+"""Tables for people: a pipe gets every column, a terminal those that fit.
+
+    render_table(("JOB", "NAME", "USER"), rows, screen=session.screen, spare=("USER",))
+
+In a pipe (`PIPE`), a table is as wide as its cells, a line a row, so that scripts can split it. At a terminal it gets
+as wide as that, in this order: columns without content go; columns named by `spare` go, the first one first, until the
+rest fits with its texts wrapped; texts wrap below each other within their column. A last line names the columns that
+went with `spare`. So name there what a reader misses least, and never the column that tells rows apart.
+
+Text beside tables is left to the terminal, which wraps it without breaking what is copied, such as a command.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
+import shutil
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Final, TextIO
 
-from gpuprov.cli.live import DIM, GREEN, PLAIN, RED, YELLOW
+from gpuprov.cli.live import DIM, GREEN, PLAIN, RED, YELLOW, can_show
 from gpuprov.core.printable import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 BOLD = "\x1b[1m"
 GAP = "  "
@@ -19,6 +33,7 @@ COLOURS = {
     "passed": GREEN,
     "idle": GREEN,
     "running": GREEN,
+    "ready": GREEN,
     "done": GREEN,
     "warn": YELLOW,
     "warning": YELLOW,
@@ -33,33 +48,126 @@ COLOURS = {
     "skip": DIM,
     "cancelled": DIM,
 }
+_TEXT: Final = 32  # characters that a column of text keeps while spare columns are still shown
+_PIECES: Final = re.compile(r"[^\s,]*,\s*|[^\s,]+\s*")  # of a text, which may be broken between them
+_LEAST: Final = 6  # characters that every column keeps
 
 
-def render_table(headers: Sequence[str], rows: Sequence[Sequence[object]], *, colour: bool = False) -> str:
+@dataclass(frozen=True, kw_only=True)
+class Screen:
+    """What stdout is for a table: `columns` is None in a pipe, which gets all columns whatever their width."""
+
+    colour: bool = False
+    columns: int | None = None
+
+
+PIPE: Final = Screen()
+
+
+def screen_of(stream: TextIO, environment: Mapping[str, str]) -> Screen:
+    """The terminal's width and colours; `COLUMNS` overrides the width."""
+    if not stream.isatty():
+        return PIPE
+    return Screen(colour=can_show(stream, environment), columns=shutil.get_terminal_size().columns)
+
+
+def render_table(
+    headers: Sequence[str], rows: Sequence[Sequence[object]], *, screen: Screen = PIPE, spare: Sequence[str] = ()
+) -> str:
     """Lay out rows under headers; a cell that is empty or None is shown as `-`.
 
     Args:
         headers: One for each column.
         rows: Cells, in the order of the headers.
-        colour: Whether the reader is a terminal (`Session.colour`).
+        screen: Where it is shown (`Session.screen`).
+        spare: Headers of columns that a narrow terminal leaves out, the first one first.
     """
     cells = [[_cell(value) for value in row] for row in rows]
-    widths = [max(len(line[column]) for line in (list(headers), *cells)) for column in range(len(headers))]
-    lines = [_line(headers, widths, style=BOLD if colour else "")]
-    lines += [_line(row, widths, colours=COLOURS if colour else {}) for row in cells]
+    table = [_Column(header, [row[place] for row in cells]) for place, header in enumerate(headers)]
+    shown, left_out = _choose(table, screen.columns, spare)
+    _narrow(shown, screen.columns)
+    lines = _lines(shown, [column.header for column in shown], [BOLD if screen.colour else ""] * len(shown))
+    for row in zip(*(column.cells for column in shown), strict=True):
+        lines += _lines(shown, row, [COLOURS.get(cell, "") if screen.colour else "" for cell in row])
+    if left_out:
+        note = f"not shown: {', '.join(left_out)}; for all columns, append: | cat"
+        lines.append(f"{DIM}{note}{PLAIN}" if screen.colour else note)
     return "\n".join(lines)
+
+
+class _Column:
+    """The cells below a header, and how wide they are shown."""
+
+    def __init__(self, header: str, cells: Sequence[str]) -> None:
+        self.header = header
+        self.cells = cells
+        self.width = max(map(len, (header, *cells)))
+        pieces = [len(piece.rstrip()) for text in (header, *cells) for piece in _PIECES.findall(text)]
+        self.least = min(self.width, max(_TEXT, *pieces))
+
+    @property
+    def empty(self) -> bool:
+        """Whether there are rows, and none has anything here."""
+        return bool(self.cells) and all(cell == EMPTY for cell in self.cells)
+
+    def wrap(self, text: str) -> list[str]:
+        """The lines of a cell, broken behind blanks and commas, or else anywhere."""
+        if len(text) <= self.width:
+            return [text]
+        lines = [""]
+        for piece in _PIECES.findall(text):
+            left = piece
+            while len(lines[-1]) + len(left.rstrip()) > self.width:
+                if lines[-1]:
+                    lines.append("")
+                else:
+                    lines[-1], left = left[: self.width], left[self.width :]
+            lines[-1] += left
+        return [line.rstrip() for line in lines]
+
+
+def _choose(table: Sequence[_Column], columns: int | None, spare: Sequence[str]) -> tuple[list[_Column], list[str]]:
+    """The columns to show, and the headers of those with content that are left out."""
+    shown = list(table)
+    if columns is None or _total(column.width for column in shown) <= columns:
+        return shown, []
+    shown = [column for place, column in enumerate(table) if place == 0 or not column.empty]
+    left_out: list[str] = []
+    for header in spare:
+        if _total(column.least for column in shown) <= columns:
+            break
+        left_out += [column.header for column in shown if column.header == header]
+        shown = [column for column in shown if column.header != header]
+    return shown, left_out
+
+
+def _narrow(shown: Sequence[_Column], columns: int | None) -> None:
+    """Take width from the widest text, and only then from what has no blanks to break it at."""
+    while columns is not None and _total(column.width for column in shown) > columns:
+        wide = [column for column in shown if column.width > column.least]
+        wide = wide or [column for column in shown if column.width > _LEAST]
+        if not wide:
+            return
+        max(wide, key=lambda column: column.width).width -= 1
+
+
+def _total(widths: Iterable[int]) -> int:
+    each = list(widths)
+    return sum(each) + len(GAP) * (len(each) - 1)
+
+
+def _lines(shown: Sequence[_Column], texts: Sequence[str], styles: Sequence[str]) -> list[str]:
+    """A row: one line, or more where texts are wrapped."""
+    wrapped = [column.wrap(text) for column, text in zip(shown, texts, strict=True)]
+    lines = []
+    for parts in zip_longest(*wrapped, fillvalue=""):
+        line = []
+        for column, part, style in zip(shown, parts, styles, strict=True):
+            padded = part if column is shown[-1] else part.ljust(column.width)
+            line.append(f"{style}{padded}{PLAIN}" if style and part else padded)
+        lines.append(GAP.join(line).rstrip())
+    return lines
 
 
 def _cell(value: object) -> str:
     return EMPTY if value is None else printable(" ".join(str(value).split()), lines=False) or EMPTY
-
-
-def _line(
-    cells: Sequence[str], widths: Sequence[int], *, style: str = "", colours: dict[str, str] | None = None
-) -> str:
-    parts = []
-    for position, (cell, width) in enumerate(zip(cells, widths, strict=True)):
-        padded = cell if position == len(cells) - 1 else cell.ljust(width)
-        start = style or (colours or {}).get(cell, "")
-        parts.append(f"{start}{padded}{PLAIN}" if start else padded)
-    return GAP.join(parts).rstrip()

@@ -1,19 +1,36 @@
-"""Every verb: the module that serves it, and its line in `--help`.
+"""Every verb: where it is, and its line in `--help`.
 
-A verb's module is imported only when the verb is invoked; it offers a click command named `command`.
+A verb's module is imported only when the verb is invoked.
 """
 
 from __future__ import annotations
 
+import importlib
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True)
 class Verb:
-    """One verb, or a group of verbs where `module` is None; a verb with others below it is both."""
+    """One verb, or a group of verbs where `place` is None; a verb with others below it is both.
 
-    module: str | None
+    Attributes:
+        place: Its module and its name there, such as `gpuprov.cli.node:stop`; the name may be left out for `command`.
+        help: One line.
+    """
+
+    place: str | None
     help: str
+
+    @property
+    def module(self) -> str | None:
+        """The module that serves it."""
+        return None if self.place is None else self.place.partition(":")[0]
+
+    def load(self) -> Any:  # noqa: ANN401 - a click.Command, which this module does not import
+        """Import the module, and return the command."""
+        module, _, name = (self.place or "").partition(":")
+        return getattr(importlib.import_module(module), name or "command")
 
 
 VERBS: dict[str, Verb] = {
@@ -22,7 +39,7 @@ VERBS: dict[str, Verb] = {
     "cluster up": Verb("gpuprov.cli.cluster_up", "Create, grow, shrink or repair a cluster."),
     "cluster plan": Verb("gpuprov.cli.cluster_plan", "Show what `cluster up` would change."),
     "cluster status": Verb("gpuprov.cli.cluster_status", "Show nodes, GPUs, Slurm and health."),
-    "cluster down": Verb("gpuprov.cli.cluster_down", "Remove a cluster and everything that belongs to it."),
+    "cluster down": Verb("gpuprov.cli.cluster_down:down", "Remove a cluster and everything that belongs to it."),
     "verify": Verb("gpuprov.cli.verify", "Verify that every node works."),
     "smoke": Verb("gpuprov.cli.smoke", "Run a smoke kernel in nodes, or on this machine with --local."),
     "run": Verb("gpuprov.cli.run", "Run a command in a container with GPUs of its own."),
@@ -53,20 +70,20 @@ VERBS: dict[str, Verb] = {
     "gpus": Verb("gpuprov.cli.gpus", "Show the GPUs of this host and of other hosts, and their holders."),
     "hardware": Verb("gpuprov.cli.hardware", "Show the processors and GPUs of this host and of the nodes."),
     "list": Verb("gpuprov.cli.list", "List the nodes of all clusters."),
-    "show": Verb("gpuprov.cli.show", "Show all details of a node."),
-    "start": Verb("gpuprov.cli.start", "Start nodes."),
-    "stop": Verb("gpuprov.cli.stop", "Stop nodes."),
-    "rm": Verb("gpuprov.cli.rm", "Remove nodes."),
-    "exec": Verb("gpuprov.cli.exec", "Run a command in a node."),
-    "shell": Verb("gpuprov.cli.shell", "Open a shell in a node."),
-    "ssh": Verb("gpuprov.cli.ssh", "Log in to a node over ssh."),
-    "cp": Verb("gpuprov.cli.cp", "Copy files between this host and a node."),
-    "logs": Verb("gpuprov.cli.logs", "Show a node's console output."),
+    "show": Verb("gpuprov.cli.node:show", "Show all details of a node."),
+    "start": Verb("gpuprov.cli.node:start", "Start nodes."),
+    "stop": Verb("gpuprov.cli.node:stop", "Stop nodes."),
+    "rm": Verb("gpuprov.cli.node:rm", "Remove nodes."),
+    "exec": Verb("gpuprov.cli.enter:execute", "Run a command in a node."),
+    "shell": Verb("gpuprov.cli.enter:shell", "Open a shell in a node."),
+    "ssh": Verb("gpuprov.cli.enter:ssh", "Log in to a node over ssh."),
+    "cp": Verb("gpuprov.cli.enter:cp", "Copy files between this host and a node."),
+    "logs": Verb("gpuprov.cli.node:logs", "Show a node's console output."),
     "clone": Verb("gpuprov.cli.clone", "Copy a stopped node into a new one."),
-    "snapshot": Verb("gpuprov.cli.snapshot", "Take a snapshot of a node."),
-    "restore": Verb("gpuprov.cli.restore", "Restore a node to a snapshot."),
-    "expose": Verb("gpuprov.cli.expose", "Forward a port of the host to a node."),
-    "unexpose": Verb("gpuprov.cli.unexpose", "Stop forwarding a port."),
+    "snapshot": Verb("gpuprov.cli.node:snapshot", "Take a snapshot of a node."),
+    "restore": Verb("gpuprov.cli.node:restore", "Restore a node to a snapshot."),
+    "expose": Verb("gpuprov.cli.node:expose", "Forward a port of the host to a node."),
+    "unexpose": Verb("gpuprov.cli.node:unexpose", "Stop forwarding a port."),
     "play": Verb("gpuprov.cli.play", "Run an Ansible playbook on nodes, or on any hosts."),
     "inventory": Verb("gpuprov.cli.inventory", "Print all nodes as an Ansible inventory."),
     "example": Verb(None, "Write examples to start from."),

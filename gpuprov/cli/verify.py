@@ -132,7 +132,7 @@ def _show(session: Session, report: Report, files: dict[str, ReportFile], error:
     _write(files, report)
     for file in files.values():
         session.reporter.note(f"written: {file.path}")
-    text = render_report(report, colour=session.colour)
+    text = render_report(report, screen=session.screen)
     return show_result(session, report, text, error, 0 if report.passed else 1)
 
 

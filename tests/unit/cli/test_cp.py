@@ -6,7 +6,7 @@ import click
 import pytest
 from click.shell_completion import CompletionItem
 
-from gpuprov.cli import cp
+from gpuprov.cli import enter
 from gpuprov.cli.main import main
 from gpuprov.drivers.base import File
 
@@ -17,13 +17,15 @@ if TYPE_CHECKING:
 
 
 def offered(text: str) -> list[tuple[str, str]]:
-    items = cp.complete_place(click.Context(cp.command), click.Argument(["source"]), text)
+    items = enter.complete_place(click.Context(enter.cp), click.Argument(["source"]), text)
     assert all(isinstance(item, CompletionItem) for item in items)
     return [(item.value, item.type) for item in items]
 
 
 def test_names_are_completed_up_to_the_colon_and_else_files(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cp, "complete_nodes", lambda _c, _p, text: [n for n in ("c000", "c001") if n.startswith(text)])
+    monkeypatch.setattr(
+        enter, "complete_nodes", lambda _c, _p, text: [n for n in ("c000", "c001") if n.startswith(text)]
+    )
     assert offered("c00") == [("c000:", "plain"), ("c001:", "plain")]
     assert offered("res") == [("res", "file")]
     assert offered("./c0") == [("./c0", "file")]

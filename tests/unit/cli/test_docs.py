@@ -80,10 +80,22 @@ def test_every_exit_code_is_documented() -> None:
     assert documented == {kind.exit_code for kind in kinds} | {0, EXIT_UNEXPECTED, EXIT_INTERRUPTED}
 
 
+def anchors(page: Path) -> set[str]:
+    """Of its headings, as GitHub makes them."""
+    heads = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
+    plain = [re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", head).lower() for head in heads]
+    return {re.sub(r"[^\w\- ]", "", head).strip().replace(" ", "-") for head in plain}
+
+
 def test_links_between_documents_lead_somewhere() -> None:
-    for page in (*DOCS.glob("*.md"), *DOCS.parent.glob("*.md")):
-        for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
-            assert "://" in target or (page.parent / target).exists(), f"{page.name}: {target}"
+    top = DOCS.parent
+    for page in (*DOCS.glob("*.md"), *top.glob("*.md"), *top.glob("roles/*/*.md"), *top.glob("examples/*/*.md")):
+        for target, anchor in re.findall(r"\]\(([^)#]*)#?([^)]*)\)", page.read_text()):
+            if "://" in target:
+                continue
+            there = page.parent / target.strip() if target else page
+            assert there.exists(), f"{page.name}: {target}"
+            assert not anchor or anchor in anchors(there), f"{page.name}: {target}#{anchor}"
 
 
 def test_documents_name_only_verbs_that_exist() -> None:

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpuprov.cli import exec as exec_
-from gpuprov.cli import ssh
+from gpuprov.cli import enter
 from gpuprov.cli.main import main
 from gpuprov.cli.parameters import given_command
 
@@ -39,7 +38,7 @@ def test_a_command_is_taken_as_typed(typed: tuple[str, ...], command: tuple[str,
         (("c000", "ls"), (None, ("ls",))),
     ],
 )
-@pytest.mark.parametrize("verb", [exec_.command, ssh.command])
+@pytest.mark.parametrize("verb", [enter.execute, enter.ssh])
 def test_options_may_stand_on_both_sides_of_the_node(
     verb: click.Command, typed: tuple[str, ...], parsed: tuple[str | None, tuple[str, ...]]
 ) -> None:

@@ -15,7 +15,7 @@ import pytest
 from gpuprov.cli.live import Live, RunningPhase, can_show, render_running
 from gpuprov.cli.progress_lines import Plain
 from gpuprov.cli.runlog import KEPT_LOGS, Both, RunLog, log_folder
-from gpuprov.cli.tables import render_table
+from gpuprov.cli.tables import PIPE, Screen, render_table, screen_of
 from gpuprov.core.rollback import AGAIN, Rollback
 
 if TYPE_CHECKING:
@@ -201,9 +201,82 @@ def test_a_cell_of_several_lines_stays_one_row() -> None:
 
 def test_colour_changes_no_widths() -> None:
     rows = [("ok", "kernel"), ("fail", "subnet")]
-    coloured = render_table(("STATUS", "CHECK"), rows, colour=True)
+    coloured = render_table(("STATUS", "CHECK"), rows, screen=Screen(colour=True))
     assert "\x1b[31m" in coloured
     assert re.sub(r"\x1b\[\d*m", "", coloured) == render_table(("STATUS", "CHECK"), rows)
+
+
+UUID = f"GPU-{'0' * 36}"
+WIDE = (
+    ("GPU", "MODEL", "PCI", "UUID", "LOST", "HELD BY"),
+    (
+        (
+            "0",
+            "SIMULATED NVIDIA H100 80GB HBM3",
+            "0000:51:00.0",
+            f"GPU-{'0' * 36}",
+            None,
+            "c000 (lxd lab), c001 (lxd b)",
+        ),
+        (
+            "1",
+            "NVIDIA H100 80GB HBM3",
+            "0000:52:00.0",
+            f"GPU-{'1' * 36}",
+            "",
+            "nvidia0,nvidia1,nvidia2,nvidia3,nvidia4",
+        ),
+    ),
+)
+SPARE = ("UUID", "PCI", "MODEL")
+
+
+def test_a_pipe_gets_all_columns_and_a_line_for_each_row() -> None:
+    assert screen_of(io.StringIO(), {"TERM": "xterm"}) == PIPE
+    table = render_table(*WIDE, spare=SPARE).splitlines()
+    assert len(table) == 3
+    assert table == render_table(*WIDE).splitlines()
+    assert max(map(len, table)) == 139
+
+
+def test_a_terminal_gets_the_columns_that_fit_and_is_told_of_the_others() -> None:
+    assert render_table(*WIDE, spare=SPARE, screen=Screen(columns=139)) == render_table(*WIDE)
+    assert render_table(*WIDE, spare=SPARE, screen=Screen(columns=138)).splitlines()[0].split() == [
+        *("GPU", "MODEL", "PCI", "UUID", "HELD", "BY"),  # what no row has goes first, and is no loss
+    ]
+    assert render_table(*WIDE, spare=SPARE, screen=Screen(columns=80)).splitlines() == [
+        "GPU  MODEL                            HELD BY",
+        "0    SIMULATED NVIDIA H100 80GB HBM3  c000 (lxd lab), c001 (lxd b)",
+        "1    NVIDIA H100 80GB HBM3            nvidia0,nvidia1,nvidia2,nvidia3,nvidia4",
+        "not shown: UUID, PCI; for all columns, append: | cat",
+    ]
+
+
+@pytest.mark.parametrize("columns", [40, 60, 79, 80, 100, 120])
+@pytest.mark.parametrize("spare", [(), SPARE])
+def test_no_line_of_a_table_is_wider_than_the_terminal(columns: int, spare: tuple[str, ...]) -> None:
+    table = render_table(*WIDE, spare=spare, screen=Screen(columns=columns))
+    note = "not shown"  # which the terminal wraps
+    assert max(len(line) for line in table.splitlines() if not line.startswith(note)) <= columns
+    if not spare:  # nothing is lost, only wrapped
+        plain = re.sub(r"\s", "", table)
+        assert sorted(plain) == sorted(re.sub(r"\s", "", render_table(*(WIDE if columns > 138 else _without_lost()))))
+
+
+def _without_lost() -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
+    headers, rows = WIDE
+    return (*headers[:4], headers[5]), [(*row[:4], row[5]) for row in rows]
+
+
+def test_text_wraps_within_its_column_with_its_colour() -> None:
+    rows = [("fail", "a list of files, and more of them", "x")]
+    table = render_table(("STATUS", "EVIDENCE", "NODE"), rows, screen=Screen(colour=True, columns=32))
+    assert re.sub(r"\x1b\[\d*m", "", table).splitlines() == [
+        "STATUS  EVIDENCE            NODE",
+        "fail    a list of files,    x",
+        "        and more of them",
+    ]
+    assert table.count("\x1b[31m") == 1
 
 
 def test_logs_of_root_and_of_others() -> None:

@@ -107,7 +107,7 @@ def test_bad_arguments(
 @pytest.mark.parametrize("document", [None, {}, {"results": []}, {"results": [{}]}, {"results": [{"rate": 3}]}])
 def test_a_document_without_measures_leaves_the_cells_empty(document: dict[str, Any] | None) -> None:
     result = SmokeResult(place="c000", verdict="fail", simulated=False, evidence="e", fix="f", document=document)
-    assert render_results([result], colour=False).splitlines()[1].split() == [
+    assert render_results([result]).splitlines()[1].split() == [
         "c000",
         "0",
         "fail",

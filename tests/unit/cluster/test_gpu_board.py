@@ -80,7 +80,7 @@ def test_both_engines_the_queue_and_what_the_host_does_not_show(tmp_path: Path) 
     neighbours = Neighbours(FakeHost(folder=tmp_path, observe=lambda _mode: HOST, engines=tuple(doors)))
     with neighbours.queue.join(render_ticket(LeaseRequest(node="x", sharing="exclusive", count=2))):
         board = look_at_gpus(HOST, neighbours)
-    text = render_board(board, colour=False)
+    text = render_board(board)
     lines = text.splitlines()
     assert lines[1].endswith("shared     c[000-001] (lxd lab stopped)")
     assert "exclusive  job-1 (docker lab stopped)" in lines[2]
@@ -106,7 +106,7 @@ def test_free_gpus_mig_instances_and_a_gpu_split_into_nothing() -> None:
     host = split_host()
     assert [row.uuid for row in build_rows(host, ())] == ["MIG-1", "GPU-b"]
     board = GpuBoard(host=host, leases=())
-    text = render_board(board, colour=False).splitlines()
+    text = render_board(board).splitlines()
     assert text[1].split()[:8] == ["0:0", "A100", "10.0", "GiB", "3", "0000:65:00.0", "gi7/ci0", "580"]
     assert text[1].endswith("MIG-1  free     -")
     assert "no instances" in text[2]
@@ -117,8 +117,8 @@ def test_free_gpus_mig_instances_and_a_gpu_split_into_nothing() -> None:
 
 def test_an_engine_that_does_not_answer_is_said() -> None:
     board = GpuBoard(host=HOST, leases=(), silent=DOWN)
-    assert "docker does not respond" in render_board(board, colour=False)
-    assert " unknown " in render_board(board, colour=False)  # not free: who knows
+    assert "docker does not respond" in render_board(board)
+    assert " unknown " in render_board(board)  # not free: who knows
     assert validated(board)["silent"][0]["fix"] == "start it"
 
 

@@ -78,7 +78,7 @@ def test_gpus_shows_it_with_its_holder(world: World) -> None:
     world.begin_with(2)
     nodes = observe_cluster(world.driver, "lab").nodes
     board = GpuBoard(host=lose(world.gpus, 0), leases=read_leases(nodes, engine="fake"))
-    text = render_board(board, colour=False)
+    text = render_board(board)
     assert "LOST: GPU 0 at" in text
     assert "held by c000" in text
     document = write(tell_board(board, host="h"))

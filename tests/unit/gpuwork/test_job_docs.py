@@ -1,4 +1,4 @@
-"""docs/jobs.md is true: its example is typed, and its tables and numbers are those of the program."""
+"""The pages on jobs are true: the example is typed, and tables and numbers are those of the program."""
 
 from __future__ import annotations
 
@@ -28,14 +28,17 @@ if TYPE_CHECKING:
 
     from tests.unit.gpuwork.conftest import Jobs
 
-PAGE = (Path(__file__).parents[3] / "docs/jobs.md").read_text()
+DOCS = Path(__file__).parents[3] / "docs"
+PAGE = (DOCS / "jobs-internals.md").read_text()
 TEXT = " ".join(PAGE.split())
-DECISIONS = " ".join((Path(__file__).parents[3] / "docs/decisions.md").read_text().split())
+USE = (DOCS / "jobs.md").read_text()
+WORKERS = " ".join((DOCS / "workers.md").read_text().split())
+DECISIONS = " ".join((DOCS / "decisions.md").read_text().split())
 
 
-def first_cells(heading: str) -> list[str]:
+def first_cells(heading: str, page: str = PAGE) -> list[str]:
     """The words in the first column of the table under a head."""
-    table = PAGE.partition(heading)[2].partition("\n\n")[0]
+    table = page.partition(heading)[2].partition("\n\n")[0]
     return re.findall(r"^\| `([a-z_]+)", table, re.MULTILINE)
 
 
@@ -61,7 +64,7 @@ def test_the_verbs_options_and_states_are_those_of_the_program() -> None:
         row = next(line for line in PAGE.splitlines() if line.startswith(f"| `{verb}"))
         options = {option for action in parser._actions for option in action.option_strings} - {"-h", "--help"}
         assert set(re.findall(r"--[a-z]+", row)) == options
-    assert first_cells("| State | Meaning |") == [*JobState.__args__]  # type: ignore[attr-defined]
+    assert first_cells("| State | Meaning |", USE) == [*JobState.__args__]  # type: ignore[attr-defined]
     assert f"default `{FOLDER}`" in TEXT
 
 
@@ -73,18 +76,19 @@ def test_the_exit_codes_are_those_of_the_program() -> None:
 
 def test_the_numbers_are_those_of_the_program() -> None:
     limits = ProjectLimits()
-    assert f"number of runs, at most {MOST_RUNS:,}" in TEXT
-    assert f"files larger than {limits.file_bytes // 1024**2} MiB" in TEXT
-    assert f"more than {limits.all_bytes // 1024**3} GiB or {limits.files:,} files" in TEXT
+    for text in (TEXT, " ".join(USE.split())):
+        assert f"number of runs, at most {MOST_RUNS:,}" in text
+        assert f"files larger than {limits.file_bytes // 1024**2} MiB" in text
+        assert f"more than {limits.all_bytes // 1024**3} GiB or {limits.files:,} files" in text
+        assert f"is tried again, {LOST_TRIES} times more than `" in text
+        assert f"SIGTERM and, after {child._GRACE_S:g} s, SIGKILL" in text
     assert f"at most {MOST_BYTES // 1024**2} MiB and {MOST_WORDS:,} words" in TEXT
-    assert f"is tried again, {LOST_TRIES} times more than `retries` allows" in TEXT
-    assert f"SIGTERM and, after {child._GRACE_S:g} s, SIGKILL" in TEXT
     assert f"of more than {MOST_LISTED:,}, those of the newest" in TEXT
     assert f"up to {PIECE_BYTES // 1024} KiB of a log" in TEXT
     assert f"or after {waiting.CANCEL_S:g} s with an error" in TEXT
     assert f"whoever starts it waits {one.PATIENCE_S:g} s for that" in TEXT
     assert f"dropped after {one.PATIENCE_S:g} s" in DECISIONS
     assert f"the workers that answer within {arguments.ANSWER_S} s, or S" in TEXT
-    assert f"It looks every {keeper.LOOK_S:g} s" in TEXT
-    assert f"an idle worker finds its run in {2 * keeper.LOOK_S:g} s" in TEXT, "it has to be idle for one of the two"
+    assert f"It looks every {keeper.LOOK_S:g} s" in WORKERS
+    assert f"an idle worker finds its run in {2 * keeper.LOOK_S:g} s" in WORKERS, "it has to be idle for one of the two"
     assert f"arrays of at most {CHUNK:,} tasks, below the default MaxArraySize of {MAX_ARRAY_SIZE:,}" in TEXT

@@ -1,4 +1,4 @@
-"""docs/jobs.md and setup.cfg are true of workers."""
+"""docs/workers.md and setup.cfg are true of workers."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from packaging.requirements import Requirement
 from gpuwork.broker import PING_TASK, RUN_TASK, no_celery
 from gpuwork.worker import arguments, tasks
 from gpuwork.worker.cli import _LEFT_S
-from tests.unit.gpuwork.test_job_docs import PAGE, TEXT
+from tests.unit.gpuwork.test_job_docs import TEXT, WORKERS
 
 ROOT = Path(__file__).parents[3]
+PAGE = (ROOT / "docs/workers.md").read_text()
 
 
 def test_the_options_and_tasks_of_a_worker_are_those_of_the_program(capsys: pytest.CaptureFixture[str]) -> None:
@@ -27,7 +28,7 @@ def test_the_options_and_tasks_of_a_worker_are_those_of_the_program(capsys: pyte
     source = Path(str(tasks.__file__)).read_text()
     names = {PING_TASK, RUN_TASK, *re.findall(r'name="(gpuwork\.[a-z]+)"', source)}
     assert set(re.findall(r"^\| `(gpuwork\.[a-z]+)`", PAGE, re.MULTILINE)) == names
-    assert f"waits up to {_LEFT_S:g} s for processes that a killed worker" in TEXT
+    assert f"waits up to {_LEFT_S:g} s for processes that a killed worker" in WORKERS
 
 
 def test_celery_is_in_the_extras_with_the_versions_that_are_told() -> None:

@@ -149,7 +149,7 @@ def test_a_copy_that_runs_is_told_as_one_that_can_open_the_node_s_gpu(world: Wor
     (device,) = gpu_paths(world.engine.nodes["c001"].devices)
     words = f"backup (lxd), a copy of c001, is running and can open {device} without a lease: fakectl stop backup"
     assert [str(use) for use in board.foreign] == [words]
-    assert words in render_board(board, colour=False)
+    assert words in render_board(board)
     document = write(tell_board(board, host="here"))
     validate({"version": 1, **document})
     (foreign,) = document["foreign"]
