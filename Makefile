@@ -45,8 +45,7 @@ up: who-may-run $(BIN)/gpuprov
 	$(BIN)/gpuprov cluster up  # four nodes; a cluster that is there keeps its number
 
 LEDGER := build/reliability.jsonl
-# Twice as many as there are CPUs: some tests wait.
-IN_PARALLEL := --processes $$(($$(nproc) < 8 ? 2 * $$(nproc) : 16))
+IN_PARALLEL := --numprocesses $$(nproc) --maxprocesses 16 --dist loadfile
 AN_ENGINE_EACH := --numprocesses 3 --dist loadscope
 test-long: TESTS := --long --ledger $(LEDGER)
 test-long: | qemu
@@ -82,7 +81,7 @@ gpu-proof:
 	$(PYTHON) -m benchmarks.gpu_proof "$(OUT)"
 
 unit: $(VENV)/.test
-	$(BIN)/python -m pytest $(IN_PARALLEL) -m 'not slow and not compile_gate' tests/unit
+	$(BIN)/python -m pytest $(IN_PARALLEL) -m 'not slow' tests/unit
 
 # Two halves of about the same length, which `make test` has run side by side, and beside what is downloaded.
 lint: lint-python lint-rest

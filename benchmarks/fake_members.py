@@ -19,12 +19,12 @@ import msgspec
 
 from benchmarks.many_hosts import members_of, offers_of, spec_of, underlay, whole_of
 from gpuprov import __version__
-from gpuprov.documents.inventory import tell_nodes
-from gpuprov.fleet.part.host_part import HostPart
-from gpuprov.fleet.part.told_part import fingerprint_of, tell_part, tell_record
-from gpuprov.host.remote.lines import PROTOCOL, Lines, render_line
-from gpuprov.host.remote.requests import MOST_REQUEST_BYTES
-from gpuprov.planes.across.rows import node_row
+from gpuprov.fleet.member.host_part import HostPart
+from gpuprov.fleet.member.told_part import fingerprint_of, tell_part, tell_record
+from gpuprov.lifecycle.inventory import tell_nodes
+from gpuprov.lifecycle.rows import node_row
+from gpuprov.link.lines import PROTOCOL, Lines, render_line
+from gpuprov.link.requests import MOST_REQUEST_BYTES
 from gpuprov.shapes.base import changed, encode, raw, read
 from gpuprov.shapes.lines import Hello, Request, Result
 from gpuprov.shapes.members import NOTHING, PlannedHost
@@ -48,8 +48,8 @@ MEMBER = """\
 #!{python} -IS
 import os, pathlib, sys
 sys.path[:0] = [{root!r}, {packages!r}]
-from gpuprov.host.remote.requests import Requests
-from gpuprov.host.remote.serve import take_streams
+from gpuprov.link.requests import Requests
+from gpuprov.link.serve import take_streams
 from gpuprov.shapes.base import raw
 from gpuprov.shapes.lines import Result
 host = sys.argv[sys.argv.index("--") + 1]

@@ -31,8 +31,8 @@ import yaml
 from gpuprov.cluster.images import node_recipe
 from gpuprov.drivers.base import LABEL_FINGERPRINT
 from gpuprov.gpu.observe import observe
-from gpuprov.planes.registry import plane_of
 from gpuprov.provision.wheels import render_download
+from gpuprov.roles.registry import role_of
 from gpuprov.shapes.cluster_spec import ClusterSpec
 from gpuprov.spec.suites import SUITES
 
@@ -187,7 +187,7 @@ def main() -> None:
     """Run everything, and leave nothing but the image."""
     spec = ClusterSpec()
     gpus = observe(root=Path("/"), mode="simulated")
-    recipe = node_recipe(spec, plane_of(spec.nodes.role).recipe, gpus, init="systemd")
+    recipe = node_recipe(spec, role_of(spec.nodes.role).recipe, gpus, init="systemd")
     with tempfile.TemporaryDirectory() as folder:
         bench = Bench(Path(folder), recipe, engine_packages())
         try:

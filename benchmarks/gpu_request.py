@@ -27,9 +27,9 @@ from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_FINGERPRINT, LABEL_GPUS, L
 from gpuprov.drivers.docker.connect import connect
 from gpuprov.drivers.docker.driver import DockerDriver
 from gpuprov.gpu.observe import SIMULATED_MAX
-from gpuprov.host.local import COUNT_VARIABLE, LocalHost
+from gpuprov.machine.local import COUNT_VARIABLE, LocalHost
 from gpuprov.shapes.gpu_order import GpuOrder
-from gpuprov.workflows.run_job import JobOrder, run_job
+from gpuprov.stories.run_job import JobOrder, run_job
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -29,14 +29,14 @@ from gpuprov.cluster.placement import Place, place_nodes
 from gpuprov.cluster.slices import slice_cluster
 from gpuprov.cluster.state import ClusterState
 from gpuprov.cluster.whole import dump_whole, parse_whole
-from gpuprov.documents.inventory import join_inventories, tell_nodes
 from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_FINGERPRINT, LABEL_GPUS, LABEL_ROLE, LABEL_SHARING, NodeState
 from gpuprov.gpu.allocate import Claims, Lease
 from gpuprov.gpu.observe import observe
-from gpuprov.host.overlay_link import OverlayLink
-from gpuprov.host.overlay_plan import OverlayRequest, plan_overlay
-from gpuprov.planes.across.rows import node_row
-from gpuprov.planes.slurm.files import Machine, render_slurm
+from gpuprov.lifecycle.inventory import join_inventories, tell_nodes
+from gpuprov.lifecycle.rows import node_row
+from gpuprov.machine.overlay.links import OverlayLink
+from gpuprov.machine.overlay.plan import OverlayRequest, plan_overlay
+from gpuprov.roles.slurm.files import Machine, render_slurm
 from gpuprov.shapes.base import changed, encode, read, write
 from gpuprov.shapes.cluster_spec import ClusterSpec, GpuSpec, HostSpec, NetworkSpec, NodesSpec
 from gpuprov.shapes.members import Offer, Room

@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import re
 import statistics
 import subprocess
 import sys
@@ -57,16 +56,6 @@ def kills_by_verb(rows: list[Row]) -> str:
     return table(headers, [*lines, ("all", "", *by_how, _survived(rows), "", _told(rows))])
 
 
-def kills_by_step(rows: list[Row]) -> str:
-    """Survived of tried, by the step at which it came; names of nodes are left out."""
-    lines: list[tuple[object, ...]] = []
-    for (engine, verb, step), kills in _group(
-        [{**row, "step": re.sub(r"^\S+:", "NODE:", row["step"])} for row in rows], "engine", "verb", "step"
-    ).items():
-        lines.append((engine, f"`{verb}`", step, _survived(kills)))
-    return table(("On", "Verb", "Step", "Survived of tried"), lines)
-
-
 def fake(rows: list[Row]) -> str:
     """Kills at every step and every pair of steps on the fake engine."""
     lines = []
@@ -102,14 +91,16 @@ def foreign(rows: list[Row]) -> str:
 
 
 def hostile(rows: list[Row]) -> str:
-    """What root in a node did, and whether gpuprov and the other nodes survived it, by engine."""
+    """Where root in a node misbehaved, and how many kinds gpuprov and the other nodes survived, by engine."""
     engines = sorted({row["engine"] for row in rows}, reverse=True)
+    placed = [{**row, "place": row["misbehaviour"].partition(":")[0]} for row in rows]
     lines = [
-        (what, *(_survived([row for row in tries if row["engine"] == engine]) for engine in engines))
-        for (what,), tries in sorted(_group(rows, "misbehaviour").items())
+        (place, *(_survived([row for row in tries if row["engine"] == engine]) for engine in engines))
+        for (place,), tries in sorted(_group(placed, "place").items())
     ]
     whole = (_survived([row for row in rows if row["engine"] == engine]) for engine in engines)
-    return table(("Misbehaviour", *engines), [*lines, (f"all {len(lines)} kinds", *whole)])
+    kinds = len({row["misbehaviour"] for row in rows})
+    return table(("Misbehaviour of", *engines), [*lines, (f"all {kinds} kinds", *whole)])
 
 
 def hostile_jobs(rows: list[Row]) -> str:
@@ -149,7 +140,6 @@ def suggestions(rows: list[Row]) -> str:
 
 TABLES: dict[str, tuple[str, Callable[[list[Row]], str]]] = {
     "kills": ("kill", kills_by_verb),
-    "steps": ("kill", kills_by_step),
     "fake": ("fake", fake),
     "races": ("race", races),
     "repairs": ("repair", repairs),

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from packaging.markers import Marker
 from packaging.tags import cpython_tags
-from packaging.utils import InvalidWheelFilename, parse_wheel_filename
+from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 
-from gpuprov.planes.worker.plane import WorkerPlane
 from gpuprov.provision.own_wheel import own_requirements
 from gpuprov.provision.recipe import REQUIREMENTS, TOOLKIT
-from gpuprov.provision.wheel_lock import LOCKS, OWN, PYTHONS, ROOT, TESTS, LockedPackage, package_name
+from gpuprov.provision.wheel_lock import LOCKS, OWN, PYTHONS, ROOT, TESTS, LockedPackage
 from gpuprov.provision.wheels import wheel_platforms
+from gpuprov.roles.worker.role import WorkerRole
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -41,7 +41,7 @@ def wanted_locks() -> dict[str, tuple[str, ...]]:
     config.read(_SETUP, encoding="utf-8")
     tests = filter(None, config["options.extras_require"]["test"].split("\n"))
     nodes = {
-        f"nodes-{cuda}": ("pip", *REQUIREMENTS[cuda], *TOOLKIT[cuda], *WorkerPlane.recipe.requirements, "pytest")
+        f"nodes-{cuda}": ("pip", *REQUIREMENTS[cuda], *TOOLKIT[cuda], *WorkerRole.recipe.requirements, "pytest")
         for cuda in REQUIREMENTS
     }
     return {OWN: (*own_requirements(), *_TOOLS), TESTS: (*own_requirements(), *_TOOLS, *tests), **nodes}
@@ -83,7 +83,7 @@ def parse_via(text: str) -> dict[str, tuple[str, ...]]:
     found: dict[str, set[str]] = {}
     for line in text.splitlines():
         if match := re.match(r"([a-z0-9-]+)==\S+.*?# via (.*)", line):
-            names = {package_name(name) for name in match[2].split(", ") if not name.startswith("-r ")}
+            names = {canonicalize_name(name) for name in match[2].split(", ") if not name.startswith("-r ")}
             found.setdefault(match[1], set()).update(names)
     return {name: tuple(sorted(names)) for name, names in found.items()}
 

@@ -34,11 +34,11 @@ from gpuprov.cli.main import main as run_gpuprov
 from gpuprov.core import group_files
 from gpuprov.core.errors import UsageError
 from gpuprov.core.reporter import Silent
-from gpuprov.host.folders import FolderLook
-from gpuprov.host.remote.ask import MemberRequest
-from gpuprov.host.remote.inventory import get_machine
-from gpuprov.host.remote.members import MemberProcesses
-from gpuprov.host.remote.places import Places, ensure_places
+from gpuprov.link.ask import MemberRequest
+from gpuprov.link.hosts_file import get_machine
+from gpuprov.link.members import MemberProcesses
+from gpuprov.link.places import Places, ensure_places
+from gpuprov.machine.folders import FolderLook
 from gpuprov.spec.shared_folder import ACCOUNT_UID
 from tests.conftest import Recording
 from tests.fakes.forked_programs import ForkedPrograms
@@ -50,8 +50,8 @@ from tests.unit.gpuwork.conftest import JOB, PANDAS, PARAMS
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from gpuprov.host.remote.machine import RemoteMachine
-    from gpuprov.host.remote.several import HostAnswer
+    from gpuprov.link.address import RemoteMachine
+    from gpuprov.link.several import HostAnswer
 
 HOSTS = ("hoff", "hinton")  # Slurm's controller is on the first one
 SHARED = "/data/lab"

@@ -30,9 +30,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from benchmarks.machine import describe
-from gpuprov.host.remote.connection import SshConnection
-from gpuprov.host.remote.inventory import get_machine
-from gpuprov.host.remote.places import ensure_places
+from gpuprov.link.connection import SshConnection
+from gpuprov.link.hosts_file import get_machine
+from gpuprov.link.places import ensure_places
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -6,6 +6,7 @@ import gc
 import json
 import os
 import signal
+from collections import Counter
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,15 +14,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpuprov.gpu.simulate import SEED
-from gpuprov.host.local import SEED_VARIABLE
+from gpuprov.machine.local import SEED_VARIABLE
 from tests.forwarding import bridges_let_through
 from tests.only_run import only_run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-
-pytest_plugins = ("tests.forked_run",)
 
 DRIVER = Path("/proc/driver/nvidia/version")
 WITHOUT_GPU = pytest.StashKey[int]()
@@ -45,12 +43,24 @@ def pytest_configure() -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    leave_for_long(items)
     if not config.getoption("--long"):
         leave_out(config, items, lambda item: item.get_closest_marker("long") is not None)
     if config.getoption("--counted"):
         leave_out(config, items, lambda item: "ledger" not in getattr(item, "fixturenames", ()))
     if not DRIVER.exists():
         config.stash[WITHOUT_GPU] = leave_out(config, items, lambda item: item.get_closest_marker("gpu") is not None)
+
+
+def leave_for_long(items: list[pytest.Item]) -> None:
+    """Of the cases of a test marked `sampled(N)`, one in N stays in `make test`, and the others are long."""
+    seen: Counter[str] = Counter()
+    for item in items:
+        if sampled := item.get_closest_marker("sampled"):
+            test = item.nodeid.partition("[")[0]
+            if seen[test] % sampled.args[0]:
+                item.add_marker(pytest.mark.long)
+            seen[test] += 1
 
 
 def pytest_collection() -> None:

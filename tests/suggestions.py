@@ -125,8 +125,6 @@ class Site:
     @property
     def sample(self) -> str:
         """The words as somebody may see them."""
-        if self.file == "cli/next_steps.py":
-            return self.text.replace("{name}", " lab").replace("{first}", "c001")
         return _EXPRESSION.sub(lambda found: _SAMPLES.get(found[1], "c001"), self.text)
 
     def covers(self, fix: str) -> bool:

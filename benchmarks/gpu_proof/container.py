@@ -30,7 +30,7 @@ from gpuprov.drivers.base import (
     NodeState,
 )
 from gpuprov.gpu.driver_mounts import plan_library_mounts
-from gpuprov.host.local import LocalHost
+from gpuprov.machine.local import LocalHost
 from gpuprov.verify.chain import judge_node
 from gpuprov.verify.request import Work, parse_answer, probe_argv
 

@@ -17,9 +17,9 @@ from gpuprov.core.errors import HostNotReady
 from gpuprov.core.reporter import Silent
 from gpuprov.core.rounds import every, watch_rounds
 from gpuprov.core.waiting import SystemClock
-from gpuprov.host.examine import examine_host
-from gpuprov.host.local import LocalHost
-from gpuprov.host.record import take_record
+from gpuprov.machine.examine import examine_host
+from gpuprov.machine.local import LocalHost
+from gpuprov.machine.record import take_record
 from gpuprov.shapes.base import changed, write
 from gpuprov.verify.chain import judge_host
 from gpuprov.verify.changes import Seen, change_of_cluster, compare

@@ -14,9 +14,9 @@ from gpuprov.cluster.images import node_recipe
 from gpuprov.cluster.services import init_of
 from gpuprov.core.errors import GpuprovError
 from gpuprov.core.execution import run
-from gpuprov.host.local import LocalHost
-from gpuprov.host.survey import survey
-from gpuprov.planes.registry import PLANES
+from gpuprov.machine.local import LocalHost
+from gpuprov.machine.survey import survey
+from gpuprov.roles.registry import ROLES
 from gpuprov.shapes.cluster_spec import ClusterSpec
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from gpuprov.core.execution import Completed
     from gpuprov.drivers.base import Driver
-    from gpuprov.host.base import Host
+    from gpuprov.machine.base import Host
 
 CLUSTER: Final = "gpu-proof"
 UP_S, VERIFY_S, DOWN_S = 60.0, 80.0, 40.0
@@ -55,7 +55,7 @@ def find_image(host: Host | None = None) -> NodeImage | None:
     spec = ClusterSpec()
 
     def roles_with_image(driver: Driver) -> list[str]:
-        recipes = {name: node_recipe(spec, plane.recipe, gpus, init=init_of(driver)) for name, plane in PLANES.items()}
+        recipes = {name: node_recipe(spec, role.recipe, gpus, init=init_of(driver)) for name, role in ROLES.items()}
         return [name for name, recipe in recipes.items() if find_built(driver, recipe)]
 
     for engine, roles in survey(host.engines, roles_with_image).answers.items():

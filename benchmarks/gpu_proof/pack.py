@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Final
 from zipfile import ZipFile
 
 from gpuprov.core.errors import GpuprovError
-from gpuprov.provision.plane_recipe import SHAPES
 from gpuprov.provision.recipe import REQUIREMENTS
+from gpuprov.provision.role_recipe import SHAPES
 from gpuprov.provision.rootfs import default_cache
 from gpuprov.provision.wheels import ensure_wheels
 

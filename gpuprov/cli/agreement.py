@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from gpuprov.cli.session import Session
     from gpuprov.cluster.shrinking import Shrinking
-    from gpuprov.workflows.replace_older import Replaceable
+    from gpuprov.lifecycle.replace_older import Replaceable
 
 
 def require_agreement(

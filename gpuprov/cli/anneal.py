@@ -33,7 +33,7 @@ _FILES: Final = (
 @command(*_FILES)
 def check(session: Session, /, **given: Any) -> Result:  # noqa: ANN401 - what click hands over, by name
     """Report all faults of models and configurations, each with its line. Nothing of a model is executed."""
-    from gpuprov.host.anneal_check import check_anneal
+    from gpuprov.project.anneal_check import check_anneal
     from gpuprov.shapes.anneal import AnnealChecked
 
     check_anneal(_read_files(given))
@@ -59,7 +59,7 @@ def run(session: Session, /, **given: Any) -> Result:  # noqa: ANN401 - what cli
     from msgspec import UNSET
 
     from gpuprov.core.report_file import ReportFile
-    from gpuprov.host.local_packages import require_charts
+    from gpuprov.project.local_packages import require_charts
     from gpuprov.shapes.base import changed
 
     _refuse_mixture(given)
@@ -82,7 +82,7 @@ def run(session: Session, /, **given: Any) -> Result:  # noqa: ANN401 - what cli
 
 def _run_in_cluster(session: Session, given: dict[str, Any], out: Path) -> AnnealRun:
     from gpuprov.core.waiting import SystemClock
-    from gpuprov.workflows.run_anneal import anneal_in_cluster
+    from gpuprov.stories.anneal import anneal_in_cluster
 
     return anneal_in_cluster(
         lambda: session.desk, session.cluster, _read_files(given), nodes=given["nodes"], out=out,
@@ -92,7 +92,7 @@ def _run_in_cluster(session: Session, given: dict[str, Any], out: Path) -> Annea
 
 def _run_here(session: Session, given: dict[str, Any], out: Path) -> AnnealRun:
     from gpuprov.cluster.host_gpus import get_gpus
-    from gpuprov.workflows.run_anneal import anneal_here
+    from gpuprov.stories.anneal import anneal_here
 
     host = get_gpus(session.host, given["gpu_mode"] or "auto", reporter=session.reporter)
     return anneal_here(_read_files(given), out=out, gpus=host, quiet=session.as_json)

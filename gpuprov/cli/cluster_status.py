@@ -26,7 +26,7 @@ def command(session: Session, cluster: str, engine: str | None) -> int:
     from gpuprov.cli.open_fleet import open_fleet
     from gpuprov.fleet.host_statuses import host_statuses
     from gpuprov.fleet.lost_service import tell_lost_service
-    from gpuprov.host.remote.several import part_error
+    from gpuprov.link.several import part_error
     from gpuprov.shapes.nodes import ClusterStatus
     from gpuprov.spec.shared_folder import SHARED
     from gpuprov.stories.status import look_at_cluster

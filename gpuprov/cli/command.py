@@ -12,10 +12,10 @@ import click
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from gpuprov.cli.documents import Shown
     from gpuprov.cli.session import Session
     from gpuprov.core.errors import GpuprovError
     from gpuprov.core.outcome import Outcome
-    from gpuprov.documents.envelope import Shown
     from gpuprov.fleet.done import Done
 
 

@@ -28,7 +28,7 @@ def command(session: Session, engine: Engine | None) -> int:
     Exits with 3 if a requirement for nodes is missing.
     """
     from gpuprov.core.errors import HostNotReady
-    from gpuprov.host.examine import examine_host
+    from gpuprov.machine.examine import examine_host
     from gpuprov.shapes.cluster_spec import ClusterSpec
 
     chosen = engine or engine_for_new(session.host)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from gpuprov.core.errors import GpuprovError
     from gpuprov.core.outcome import Outcome
     from gpuprov.drivers.base import Driver
-    from gpuprov.host.base import Host
+    from gpuprov.machine.base import Host
     from gpuprov.shapes.choices import Engine
     from gpuprov.shapes.outcome import Changes
 
@@ -59,7 +59,7 @@ def open_engine(host: Host, engine: str | None) -> Driver:
 
 def engine_for_new(host: Host) -> Engine:
     """The engine for what is new on a host, where none is said."""
-    from gpuprov.host.survey import default_engine
+    from gpuprov.machine.survey import default_engine
 
     return default_engine(host.engines)
 
@@ -80,7 +80,7 @@ def ask_engines(session: Session, engine: str | None, question: Callable[[Driver
         GpuprovError: No engine responds.
     """
     from gpuprov.cluster.find_engine import warn_of_silence
-    from gpuprov.host.survey import survey
+    from gpuprov.machine.survey import survey
 
     if engine:
         return [question(open_engine(session.host, engine))]

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from gpuprov.cli.session import Session
     from gpuprov.core.outcome import Outcome
     from gpuprov.drivers.base import Driver
-    from gpuprov.host.remote.machine import RemoteMachine
+    from gpuprov.link.address import RemoteMachine
 
 
 class NodeCommand(click.Command):
@@ -55,7 +55,7 @@ class NodeCommand(click.Command):
 )
 def execute(session: Session, node: str, argv: tuple[str, ...]) -> int:
     """Run a command in a node, with this terminal's input and output; exits with the command's status."""
-    from gpuprov.workflows.enter_node import run_in_node
+    from gpuprov.stories.enter_node import run_in_node
 
     wanted = given_command(argv)
     if not wanted:
@@ -66,7 +66,7 @@ def execute(session: Session, node: str, argv: tuple[str, ...]) -> int:
 @command(node_argument(), engine_option)
 def shell(session: Session, node: str) -> int:
     """Open root's login shell in a node."""
-    from gpuprov.workflows.enter_node import run_in_node
+    from gpuprov.stories.enter_node import run_in_node
 
     return _enter(session, node, ["shell", node], lambda driver: run_in_node(driver, node, ("bash", "--login")))
 
@@ -83,7 +83,7 @@ def ssh(session: Session, node: str, argv: tuple[str, ...]) -> int:
 
     A node of another host is reached from that host, with its key of the cluster.
     """
-    from gpuprov.workflows.enter_node import ssh_to_node
+    from gpuprov.stories.enter_node import ssh_to_node
 
     wanted = given_command(argv)
     words = ["ssh", node, *(("--", *wanted) if wanted else ())]
@@ -116,7 +116,7 @@ def cp(session: Session, source: str, target: str) -> Outcome:
     """
     from gpuprov.cluster.copy_ends import parse_end, refuse_same_side
     from gpuprov.fleet.where import reach_node
-    from gpuprov.workflows.copy_files import copy_files
+    from gpuprov.stories.copy_files import copy_files
 
     ends = parse_end(source), parse_end(target)
     refuse_same_side(*ends)
@@ -144,7 +144,7 @@ def _enter(session: Session, node: str, words: Sequence[str], run: Callable[[Dri
 
 def _run_on_host(session: Session, machine: RemoteMachine, words: Sequence[str]) -> int:
     from gpuprov.cli.open_fleet import way_to_hosts
-    from gpuprov.host.remote.install_paths import PROGRAM
+    from gpuprov.link.install_paths import PROGRAM
 
     said = {"--quiet": session.quiet, "--verbose": session.verbose, "--json": session.as_json}
     flags = [flag for flag, given in said.items() if given]

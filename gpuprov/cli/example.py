@@ -28,7 +28,7 @@ def lab(_session: Session, folder: Path) -> Outcome:
     FOLDER is created; if it exists, it must be empty. Its README describes how to set up the hosts over ssh with
     `gpuprov play`.
     """
-    from gpuprov.workflows.write_example import write_lab
+    from gpuprov.stories.example import write_lab
 
     return write_lab(folder)
 
@@ -39,7 +39,7 @@ def program(session: Session, folder: Path) -> Outcome:
 
     FOLDER is created; if it exists, it must be empty. Its README has the commands that check and run it.
     """
-    from gpuprov.workflows.write_example import write_program
+    from gpuprov.stories.example import write_program
 
     outcome = write_program(folder)
     where = shlex.quote(str(folder))

@@ -6,17 +6,17 @@ import errno
 import tempfile
 from typing import TYPE_CHECKING, Any
 
+from gpuprov.cli.documents import plain
 from gpuprov.cli.session import tell
 from gpuprov.core.error_document import error_document, error_parts
 from gpuprov.core.errors import UsageError
 from gpuprov.core.excerpt import shorten
 from gpuprov.core.exhaustion import explain_exhaustion
-from gpuprov.documents.envelope import plain
 
 if TYPE_CHECKING:
+    from gpuprov.cli.documents import Shown
     from gpuprov.cli.session import Session
     from gpuprov.core.errors import GpuprovError
-    from gpuprov.documents.envelope import Shown
 
 EXIT_UNEXPECTED = 70  # EX_SOFTWARE of sysexits.h: none of the codes that mean something here
 

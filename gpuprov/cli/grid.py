@@ -52,7 +52,7 @@ def run(session: Session, /, **given: Any) -> Result | int:  # noqa: ANN401 - wh
     Jobs run on a frozen copy of the project.
     """
     from gpuprov.shapes.job_order import JobOrder
-    from gpuprov.workflows.grids import run_grid
+    from gpuprov.stories.grids import run_grid
 
     project = get_folder(given["project"])
     faults: list[Fault] = []
@@ -120,9 +120,9 @@ def _at_most_here(number: int | None, faults: list[Fault]) -> int:
 
 
 def _run_here(session: Session, project: Path, order: GridOrder, *, at_most: int) -> int:
-    from gpuprov.host.local_packages import find_gpus
+    from gpuprov.project.local_packages import find_gpus
     from gpuprov.shapes.grids import GridLocal
-    from gpuprov.workflows.grids import run_grid_here
+    from gpuprov.stories.grids import run_grid_here
 
     code = run_grid_here(project, order, at_most=at_most, gpus=find_gpus(session.host), quiet=session.as_json)
     if session.as_json and code in (0, 1):
@@ -146,7 +146,7 @@ def status(session: Session, project: str) -> Result:
     Missing are the combinations of values that have no run that is done, waits or runs: `grid run` would submit them.
     """
     from gpuprov.shapes.base import changed
-    from gpuprov.workflows.grids import look_at_grid
+    from gpuprov.stories.grids import look_at_grid
 
     found = look_at_grid(lambda: session.desk, session.cluster, get_folder(project))
     document = changed(found, host=session.host.name, cluster=session.cluster)
@@ -192,7 +192,7 @@ def results(session: Session, project: str, html: str | None, lowest: str | None
     from gpuprov.render.grid_order import choose_goal, order_rows
     from gpuprov.shapes.base import changed
     from gpuprov.shapes.grids import GridResults
-    from gpuprov.workflows.grids import read_grid
+    from gpuprov.stories.grids import read_grid
 
     folder = get_folder(project)
     file = None if html is None else ReportFile(html, option="--html")
@@ -216,9 +216,9 @@ def results(session: Session, project: str, html: str | None, lowest: str | None
 def _write_page(session: Session, file: ReportFile, *, project: Path, table: GridListed, goal: Goal | None) -> None:
     from datetime import datetime, timezone
 
-    from gpuprov.host.local_packages import lacks_charts
+    from gpuprov.project.local_packages import lacks_charts
     from gpuprov.render.grid_page import render_page
-    from gpuprov.workflows.grids import read_grid_series
+    from gpuprov.stories.grids import read_grid_series
 
     lacks = lacks_charts()
     series = read_grid_series(session.desk, session.cluster, project)
@@ -265,7 +265,7 @@ def pull(session: Session, project: str) -> Result:
     Runs that are there already are left as they are, and so are other files.
     """
     from gpuprov.shapes.base import changed
-    from gpuprov.workflows.grids import pull_grid
+    from gpuprov.stories.grids import pull_grid
 
     pulled = pull_grid(session.desk, session.cluster, get_folder(project), reporter=session.reporter)
     before = f"; {pulled.here} were there before" if pulled.here else ""
@@ -278,7 +278,7 @@ def cancel(session: Session, project: str) -> Result:
     """End the runs of PROJECT that wait or run, and show their jobs once they have ended."""
     from gpuprov.cli.jobs_table import render_jobs
     from gpuprov.shapes.jobs import Jobs
-    from gpuprov.workflows.grids import cancel_grid
+    from gpuprov.stories.grids import cancel_grid
 
     folder = get_folder(project)
     jobs = cancel_grid(session.desk, session.cluster, folder)

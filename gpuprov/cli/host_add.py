@@ -29,8 +29,8 @@ def command(session: Session, /, *, name: str, engine: Engine | None, **way: str
     out are as they were. A host key that nobody has seen is accepted and shown; one that has changed is refused.
     """
     from gpuprov.cli.engine import show_outcome
-    from gpuprov.host.remote.inventory import resolve_machine
-    from gpuprov.host.remote.places import ensure_places
+    from gpuprov.link.hosts_file import resolve_machine
+    from gpuprov.link.places import ensure_places
     from gpuprov.stories.hosts import AddOrder, add_host
 
     places = ensure_places()

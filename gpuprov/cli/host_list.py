@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from gpuprov.cli.session import Session
-    from gpuprov.host.remote.several import HostAnswer
+    from gpuprov.link.several import HostAnswer
     from gpuprov.shapes.host import Host, KnownHost
 
 HEADERS = ("HOST", "ADDRESS", "STATUS", "ENGINES", "NODES", "GPUS", "FREE", "MODEL")
@@ -27,9 +27,9 @@ def command(session: Session) -> int:
     """
     from gpuprov.cli.failure import fail
     from gpuprov.core.errors import GpuprovError
-    from gpuprov.host.remote.inventory import read_machines
-    from gpuprov.host.remote.places import ensure_places
-    from gpuprov.host.remote.several import require_all
+    from gpuprov.link.hosts_file import read_machines
+    from gpuprov.link.places import ensure_places
+    from gpuprov.link.several import require_all
     from gpuprov.shapes.host import Hosts
     from gpuprov.stories.hosts import look_at_hosts
 
@@ -53,7 +53,7 @@ def command(session: Session) -> int:
 
 
 def _tell(answer: HostAnswer) -> KnownHost:
-    from gpuprov.host.remote.answers import read_answer
+    from gpuprov.link.answers import read_answer
     from gpuprov.shapes.base import of_object
     from gpuprov.shapes.error import ErrorParts
     from gpuprov.shapes.host import Host, KnownHost

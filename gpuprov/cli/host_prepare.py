@@ -38,7 +38,7 @@ def command(session: Session, engine: Engine | None, pool_size: int | None, *, r
     machine, it also builds the base of the first image.
     """
     from gpuprov.assets import get_asset
-    from gpuprov.workflows.prepare_host import HostOrder, own_program, prepare_host, variables_for
+    from gpuprov.lifecycle.prepare_host import HostOrder, own_program, prepare_host, variables_for
 
     chosen = engine or engine_for_new(session.host)
     order = HostOrder(

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def command(session: Session, name: str, *, forget: bool) -> None:
     """Remove gpuprov from a host that has no nodes, and forget the host. Its engine and images stay."""
     from gpuprov.cli.engine import show_outcome
-    from gpuprov.host.remote.places import ensure_places
+    from gpuprov.link.places import ensure_places
     from gpuprov.stories.hosts import remove_host
 
     show_outcome(session, remove_host(name, ensure_places(), forget=forget, reporter=session.reporter))

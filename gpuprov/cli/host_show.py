@@ -9,7 +9,7 @@ import click
 if TYPE_CHECKING:
     from gpuprov.cli.session import Session
     from gpuprov.cli.tables import Screen
-    from gpuprov.host.remote.machine import RemoteMachine
+    from gpuprov.link.address import RemoteMachine
     from gpuprov.shapes.engine import EngineCluster
     from gpuprov.shapes.host import Host
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 @click.pass_obj
 def command(session: Session, name: str) -> None:
     """Show a host: its engines, nodes, GPUs and their holders, room and kernel limits. Changes nothing."""
-    from gpuprov.host.remote.answers import read_answer
-    from gpuprov.host.remote.inventory import get_machine
-    from gpuprov.host.remote.places import ensure_places
+    from gpuprov.link.answers import read_answer
+    from gpuprov.link.hosts_file import get_machine
+    from gpuprov.link.places import ensure_places
     from gpuprov.shapes.host import Host
     from gpuprov.stories.hosts import ask_host
 

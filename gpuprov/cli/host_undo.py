@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def command(session: Session, engine: Engine | None) -> None:
     """Revert what `host prepare` created, and nothing else; packages are kept. Needs root."""
     from gpuprov.assets import get_asset
-    from gpuprov.workflows.prepare_host import HostOrder, undo_host, variables_for
+    from gpuprov.lifecycle.prepare_host import HostOrder, undo_host, variables_for
 
     chosen = engine or engine_for_new(session.host)
     order = HostOrder(roles_path=get_asset("roles"), engine=chosen, variables=variables_for(chosen, os.environ))

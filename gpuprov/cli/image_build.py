@@ -35,10 +35,10 @@ def command(session: Session, /, packages: tuple[str, ...], **options: object) -
     """Build the node image if the engine does not have it."""
     from gpuprov.cluster.host_gpus import get_gpus
     from gpuprov.core.outcome import Outcome
-    from gpuprov.planes.registry import load_draft
+    from gpuprov.lifecycle.standalone_image import build_image
+    from gpuprov.roles.registry import load_draft
     from gpuprov.shapes.cluster_spec import ClusterSpec
     from gpuprov.spec.draft import Draft
-    from gpuprov.workflows.standalone_image import build_image
 
     file = cast("Path | None", options["file"])
     draft = load_draft(file) if file is not None else Draft(spec=ClusterSpec(), engine_open=True)

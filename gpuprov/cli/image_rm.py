@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from gpuprov.cli.session import Session
     from gpuprov.core.outcome import Outcome
     from gpuprov.drivers.base import Driver
-    from gpuprov.host.base import Host
+    from gpuprov.machine.base import Host
 
 
 @click.command()
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def command(session: Session, name: str, engine: str | None) -> None:
     """Remove a node image, by name or by the first digits of its fingerprint. Nodes created from it are kept."""
     from gpuprov.cluster.retry_after_wait import act_on_engine
-    from gpuprov.workflows.standalone_image import remove_image
+    from gpuprov.lifecycle.standalone_image import remove_image
 
     def remove(driver: Driver, host: Host) -> Outcome:
         return remove_image(driver, name, host, reporter=session.reporter)

@@ -35,9 +35,9 @@ def jobs_argument() -> Callable[[Any], Any]:
 
 def complete_jobs(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
     """Ids of jobs that begin so, of the cluster that was typed, where it answers while somebody waits at a keyboard."""
-    from gpuprov.host.local import LocalHost
-    from gpuprov.host.survey import survey, survey_names
-    from gpuprov.planes.across.find_desk import get_desk
+    from gpuprov.lifecycle.find_controller import get_desk
+    from gpuprov.machine.local import LocalHost
+    from gpuprov.machine.survey import survey, survey_names
 
     cluster = context.params.get("cluster") or DEFAULT_CLUSTER
     engines = LocalHost().engines

@@ -20,7 +20,7 @@ def job_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(function)
     def command(*arguments: Any, drain: float | None, force: bool, **more: Any) -> Any:  # noqa: ANN401 - click's own
-        from gpuprov.planes.across.leaving import JobsPolicy
+        from gpuprov.lifecycle.leaving import JobsPolicy
 
         return function(*arguments, policy=JobsPolicy(force=force, drain_s=drain), **more)
 

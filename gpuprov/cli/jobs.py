@@ -41,7 +41,7 @@ def command(session: Session, interval_s: float | None, cluster: str, engine: st
     """
     from gpuprov.cli.jobs_table import render_all_jobs
     from gpuprov.shapes.base import changed
-    from gpuprov.workflows.jobs import all_jobs
+    from gpuprov.stories.jobs import all_jobs
 
     driver = open_desk(session, engine, cluster)
     if interval_s is not None:
@@ -59,7 +59,7 @@ def _watch(session: Session, driver: Driver, cluster: str, interval_s: float) ->
     from gpuprov.core.waiting import SystemClock
     from gpuprov.shapes.base import changed
     from gpuprov.shapes.jobs import JobsWatch
-    from gpuprov.workflows.jobs import watch_jobs
+    from gpuprov.stories.jobs import watch_jobs
 
     def first(listed: Jobs) -> None:
         document = changed(listed, host=session.host.name, cluster=cluster)

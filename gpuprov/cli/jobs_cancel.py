@@ -23,7 +23,7 @@ def command(session: Session, ids: tuple[str, ...], cluster: str, engine: str | 
     """End jobs that wait or run, and show them once they have ended; jobs that have ended stay as they are."""
     from gpuprov.cli.jobs_table import render_jobs
     from gpuprov.shapes.jobs import Jobs
-    from gpuprov.workflows.jobs import cancel_jobs
+    from gpuprov.stories.jobs import cancel_jobs
 
     jobs = cancel_jobs(open_desk(session, engine, cluster), cluster, ids)
     document = Jobs(host=session.host.name, cluster=cluster, jobs=jobs)

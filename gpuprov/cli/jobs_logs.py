@@ -29,7 +29,7 @@ def command(session: Session, job: str, cluster: str, engine: str | None, *, fol
     from gpuprov.cli.session import moment
     from gpuprov.core.waiting import SystemClock
     from gpuprov.shapes.base import changed
-    from gpuprov.workflows.jobs import read_job_log
+    from gpuprov.stories.jobs import read_job_log
 
     pieces: list[JobLog] = []
     shown = 0

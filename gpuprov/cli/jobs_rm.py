@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def command(session: Session, ids: tuple[str, ...], cluster: str, engine: str | None) -> None:
     """Remove submissions whose jobs have ended, with everything in their folders; they are no longer listed."""
     from gpuprov.shapes.jobs import Jobs
-    from gpuprov.workflows.jobs import remove_jobs
+    from gpuprov.stories.jobs import remove_jobs
 
     driver = open_desk(session, engine, cluster)
     with session.reporter.phase("remove"):

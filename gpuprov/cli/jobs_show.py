@@ -23,7 +23,7 @@ def command(session: Session, ids: tuple[str, ...], cluster: str, engine: str | 
     """Show all details of jobs: what was submitted, node, GPUs, tries, times, log, and why a job failed."""
     from gpuprov.cli.jobs_table import render_shown
     from gpuprov.shapes.base import changed
-    from gpuprov.workflows.jobs import show_jobs
+    from gpuprov.stories.jobs import show_jobs
 
     shown = show_jobs(open_desk(session, engine, cluster), cluster, ids)
     session.show(changed(shown, host=session.host.name, cluster=cluster), render_shown(shown))

@@ -32,7 +32,7 @@ def show_ended(session: Session, driver: Driver, cluster: str, ids: Sequence[str
     from gpuprov.cli.jobs_table import render_jobs
     from gpuprov.core.waiting import SystemClock
     from gpuprov.shapes.jobs import Jobs
-    from gpuprov.workflows.jobs import all_done, until_jobs_ended
+    from gpuprov.stories.jobs import all_done, until_jobs_ended
 
     jobs = until_jobs_ended(driver, cluster, ids, reporter=session.reporter, clock=SystemClock())
     document = Jobs(host=session.host.name, cluster=cluster, jobs=jobs)

@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TextIO
 
+from gpuprov.cli.progress_lines import QUICK_S
 from gpuprov.core.names import fold
 from gpuprov.core.printable import continued, printable
 
@@ -57,7 +58,7 @@ class Live:
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
-        """Show it running, then leave one line that says how it ended."""
+        """Show it running, then leave one line that says how it ended, unless it went well in a moment."""
         phase = RunningPhase(name=name, started_s=time.monotonic())
         ended = threading.Event()
         with self._lock:
@@ -65,16 +66,19 @@ class Live:
             self._redraw()
         ticker = threading.Thread(target=self._tick, args=(ended,), daemon=True)
         ticker.start()
-        mark = f"{RED}failed{PLAIN}"
+        failed = True
         try:
             yield
-            mark = f"{GREEN}done{PLAIN}"
+            failed = False
         finally:
             ended.set()
             ticker.join()
             with self._lock:
                 self._running.remove(phase)
-                self._redraw(f"{name} {mark} {DIM}{time.monotonic() - phase.started_s:.1f} s{PLAIN}")
+                seconds = time.monotonic() - phase.started_s
+                mark = f"{RED}failed" if failed else f"{GREEN}done"
+                left = [f"{name} {mark}{PLAIN} {DIM}{seconds:.1f} s{PLAIN}"] if failed or seconds >= QUICK_S else []
+                self._redraw(*left)
 
     def node(self, name: str, state: str) -> None:
         """Show the node's new state below its phase."""

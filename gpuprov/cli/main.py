@@ -19,7 +19,7 @@ from gpuprov.core.errors import GpuprovError, UsageError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from gpuprov.host.base import Host
+    from gpuprov.machine.base import Host
 
 EXIT_INTERRUPTED = 130
 _GARBAGE_AFTER = 100_000  # objects; with Python's 700, a short verb looks for garbage for a thirtieth of its time

@@ -1,41 +1,49 @@
-"""`gpuprov member`: what the gpuprov of another host starts here over ssh; not for people."""
+"""What other hosts' gpuprov starts here over ssh, and systemd at boot: member, member-tree, member-restore.
+
+They are not for people.
+"""
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from gpuprov.cli.command import command
+from gpuprov.shapes.choices import ENGINES
+
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from gpuprov.cli.session import Session
-    from gpuprov.host.remote.serve import MemberEnd
+    from gpuprov.core.outcome import Outcome
+    from gpuprov.link.serve import MemberEnd
     from gpuprov.shapes.lines import Request
 
 EXIT_INTERRUPTED = 130
 ASKED_OFTEN = ("cluster-nodes", "node-run")
+_PIECE = 65536
 
 
-@click.command(hidden=True)
-@click.pass_obj
-def command(session: Session) -> int:
+@command(hidden=True)
+def serve(session: Session) -> int:
     """Serve what another host's gpuprov requests, in JSON lines on stdin and stdout.
 
     It ends, and undoes what it has begun, as soon as nobody listens any more.
     """
     from gpuprov.core.error_document import error_parts
     from gpuprov.core.errors import GpuprovError
-    from gpuprov.host.remote.requests import Requests, Unanswered
-    from gpuprov.host.remote.serve import take_streams
+    from gpuprov.link.requests import Requests, Unanswered
+    from gpuprov.link.serve import take_streams
 
     requests = Requests(*take_streams())
     requests.greet(session.host.name)
     # They load much: after the greeting, and once for all requests
-    import gpuprov.fleet.part.serve  # noqa: F401
-    from gpuprov.host.survey import load_installed
+    import gpuprov.fleet.member.serve  # noqa: F401
+    from gpuprov.machine.survey import load_installed
 
     load_installed(session.host.engines)
     try:
@@ -62,7 +70,7 @@ def _serve(session: Session, end: MemberEnd, asked: Request) -> None:
     from gpuprov.core.error_document import error_parts
     from gpuprov.core.errors import GpuprovError
     from gpuprov.core.reporter import TimingReporter
-    from gpuprov.fleet.part.serve import read_order, serve_request
+    from gpuprov.fleet.member.serve import read_order, serve_request
 
     try:
         order = read_order(asked.verb, asked.document)
@@ -91,3 +99,58 @@ def _refuse(session: Session, end: MemberEnd, error: Exception, parts: Mapping[s
     session.log.error(error)
     end.error(parts)
     return int(parts["exit_code"])
+
+
+@command(click.option("--engine", type=click.Choice(ENGINES), required=True, help="Whose networks."), hidden=True)
+def restore(session: Session) -> Outcome:
+    """Restore isolation and overlays of an engine's networks; a second run changes nothing. Needs root."""
+    from gpuprov.lifecycle.restore_host import restore_host
+
+    return restore_host(session.engine or "", session.host, reporter=session.reporter)
+
+
+@command(
+    click.argument("way", type=click.Choice(["read", "write"])),
+    click.argument("engine", type=click.Choice(ENGINES)),
+    click.argument("node"),
+    click.argument("path"),
+    hidden=True,
+)
+def tree(session: Session, way: str, node: str, path: str) -> int:
+    """Pass a tar from a node of this host to stdout, or from stdin into the node; ends with a line of JSON on stderr.
+
+    An incomplete tar leaves nothing in the node.
+    """
+    from gpuprov.core.error_document import error_parts
+    from gpuprov.core.errors import GpuprovError
+    from gpuprov.link.serve import take_streams
+
+    reads, writes = take_streams()
+    said = ""
+    try:
+        driver = session.host.open(session.engine or "")
+        if way == "write":
+            driver.write_tree(node, path, _pieces(reads))
+        else:
+            said = driver.read_tree(node, path, lambda piece: _write(writes, piece))
+    except GpuprovError as error:
+        return _refuse_tree(session, error, error_parts(error))
+    sys.stderr.write(json.dumps({"said": said}) + "\n")
+    return 0
+
+
+def _refuse_tree(session: Session, error: Exception, parts: Mapping[str, Any]) -> int:
+    session.log.error(error)
+    sys.stderr.write(json.dumps(parts) + "\n")
+    return int(parts["exit_code"])
+
+
+def _pieces(descriptor: int) -> Iterator[bytes]:
+    while piece := os.read(descriptor, _PIECE):
+        yield piece
+
+
+def _write(descriptor: int, piece: bytes) -> None:
+    left = memoryview(piece)
+    while left:
+        left = left[os.write(descriptor, left) :]

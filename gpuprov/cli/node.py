@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from gpuprov.cli.session import Session
     from gpuprov.fleet.done import Done
-    from gpuprov.planes.across.leaving import JobsPolicy
+    from gpuprov.lifecycle.leaving import JobsPolicy
     from gpuprov.shapes.orders import Act
     from gpuprov.shapes.outcome import Changes
 
@@ -115,12 +115,12 @@ def expose(session: Session, node: str, node_port: int, port: int | None, listen
     The host is the one that has the node. The port can be reached from the host itself, and with `--listen 0.0.0.0`
     from every machine that reaches the host.
     """
-    from gpuprov.fleet.part.ports import serve_expose
+    from gpuprov.fleet.member.ports import serve_expose
     from gpuprov.fleet.where import serve_where_it_is
+    from gpuprov.lifecycle.expose import check_exposure
     from gpuprov.shapes.node import LOCALLY, Exposure
     from gpuprov.shapes.orders import ExposeOrder
     from gpuprov.shapes.outcome import Changes
-    from gpuprov.workflows.expose import check_exposure
 
     exposure = Exposure(
         host_port=node_port if port is None else port, node_port=node_port, listen=LOCALLY if listen is None else listen
@@ -133,7 +133,7 @@ def expose(session: Session, node: str, node_port: int, port: int | None, listen
 @command(node_argument(), click.argument("port", type=int), engine_option)
 def unexpose(session: Session, node: str, port: int) -> Result:
     """Stop forwarding a port of the host to a node."""
-    from gpuprov.fleet.part.ports import serve_unexpose
+    from gpuprov.fleet.member.ports import serve_unexpose
     from gpuprov.fleet.where import serve_where_it_is
     from gpuprov.shapes.orders import UnexposeOrder
     from gpuprov.shapes.outcome import Changes

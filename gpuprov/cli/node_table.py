@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from gpuprov.cli.tables import PIPE, render_table
 from gpuprov.core.names import fold
-from gpuprov.planes.registry import plane_of, planes_of
+from gpuprov.roles.registry import role_of, roles_of
 from gpuprov.shapes.cluster_spec import NodesSpec
 
 if TYPE_CHECKING:
@@ -14,12 +14,26 @@ if TYPE_CHECKING:
 
     from gpuprov.cli.tables import Screen
     from gpuprov.shapes.nodes import NodeRow
+    from gpuprov.shapes.verify import Report
 
 
-def render_nodes(rows: Sequence[NodeRow], *, screen: Screen = PIPE, spans: bool = False) -> str:
-    """One line for each node; a simulated GPU says so in its own cell. With `spans`, each has its host in it."""
-    planes = planes_of(row.role for row in rows if row.work) or (plane_of(NodesSpec().role),)
-    work = "/".join(plane.title.upper() for plane in planes)
+def render_nodes(
+    rows: Sequence[NodeRow], *, screen: Screen = PIPE, spans: bool = False, report: Report | None = None
+) -> str:
+    """One line for each node; a simulated GPU says so in its own cell.
+
+    Args:
+        rows: The nodes.
+        screen: Where it is shown.
+        spans: Whether each line has the node's host in it.
+        report: What `verify` has found: its verdicts stand in place of the health of nodes if all are healthy.
+    """
+    verdicts = {node.node: node.verdict for node in report.nodes} if report else {}
+    told: dict[str, list[object]] = {"VERDICT": [verdicts.get(row.name) for row in rows]} if report else {}
+    if not report or any(row.health != "ok" for row in rows):
+        told["HEALTH"] = [row.health for row in rows]
+    roles = roles_of(row.role for row in rows if row.work) or (role_of(NodesSpec().role),)
+    work = "/".join(role.title.upper() for role in roles)
     return render_table(
         (
             "NODE",
@@ -31,7 +45,7 @@ def render_nodes(rows: Sequence[NodeRow], *, screen: Screen = PIPE, spans: bool 
             "SHARING",
             "ROLE",
             work,
-            "HEALTH",
+            *told,
         ),
         [
             (
@@ -44,9 +58,9 @@ def render_nodes(rows: Sequence[NodeRow], *, screen: Screen = PIPE, spans: bool 
                 row.sharing,
                 row.role,
                 row.work,
-                row.health,
+                *last,
             )
-            for row in rows
+            for row, *last in zip(rows, *told.values(), strict=True)
         ],
         screen=screen,
     )

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver
     from gpuprov.fleet.fleet import Fleet
-    from gpuprov.host.remote.hosts import HostsBySsh
-    from gpuprov.host.remote.machine import RemoteMachine
+    from gpuprov.link.address import RemoteMachine
+    from gpuprov.link.hosts import HostsBySsh
 
 
 def open_fleet(
@@ -40,15 +40,15 @@ def open_fleet(
 
 def remembered_hosts() -> Mapping[str, RemoteMachine]:
     """Those that `host add` has remembered."""
-    from gpuprov.host.remote.inventory import read_machines
-    from gpuprov.host.remote.places import ensure_places
+    from gpuprov.link.hosts_file import read_machines
+    from gpuprov.link.places import ensure_places
 
     return read_machines(ensure_places().inventory)
 
 
 def way_to_hosts(session: Session, reporter: Reporter | None = None) -> HostsBySsh:
     """By ssh; what hosts say of their progress, `reporter` is told, or else the session's."""
-    from gpuprov.host.remote.hosts import HostsBySsh
+    from gpuprov.link.hosts import HostsBySsh
 
     return HostsBySsh(members=session.members, reporter=reporter or session.reporter)
 

@@ -80,8 +80,8 @@ def given_command(argv: tuple[str, ...]) -> tuple[str, ...]:
 
 def complete_nodes(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
     """Names of nodes that begin so, on every engine that answers while somebody waits at a keyboard."""
-    from gpuprov.host.local import LocalHost
-    from gpuprov.host.survey import survey_names
+    from gpuprov.machine.local import LocalHost
+    from gpuprov.machine.survey import survey_names
 
     found = survey_names(LocalHost().engines, timeout_s=COMPLETION_S)
     return sorted(name for names in found.values() for name in names if name.startswith(incomplete))

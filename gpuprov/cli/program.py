@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from gpuprov.cli.session import Session
     from gpuprov.cli.tables import Screen
-    from gpuprov.planes.work.queue_page import NodePage
+    from gpuprov.roles.work.queue_page import NodePage
     from gpuprov.shapes.programs import ListedProgram
 
 PORT: Final = 8787
@@ -66,7 +66,7 @@ def check(session: Session, program: str, data: str | None, settings: tuple[str,
 
     Compares its header with its Python structures, and compiles it, with the compilers of this host. Prints its hash.
     """
-    from gpuprov.host.program_check import check_program
+    from gpuprov.project.program_check import check_program
     from gpuprov.shapes.programs import ProgramCheck
     from gpuprov.spec.program_order import ProgramOrder
 
@@ -99,10 +99,10 @@ def run(session: Session, /, **given: Any) -> int:  # noqa: ANN401 - what click 
     """
     from gpuprov.core.report_file import ReportFile
     from gpuprov.core.waiting import SystemClock
-    from gpuprov.host.local_packages import find_gpus, require_charts
+    from gpuprov.project.local_packages import find_gpus, require_charts
     from gpuprov.shapes.program_runs import ProgramRun
     from gpuprov.spec.program_order import ProgramOrder
-    from gpuprov.workflows.programs import run_program, run_program_here
+    from gpuprov.stories.programs import run_program, run_program_here
 
     folder, data = get_folder(given["program"]), _get_data(given["data"])
     order = ProgramOrder(program=folder, data=data, settings=given["settings"], workers=given["workers"])
@@ -134,7 +134,7 @@ def run(session: Session, /, **given: Any) -> int:  # noqa: ANN401 - what click 
 def list_(session: Session) -> Result:
     """List the programs that are registered in a cluster, and the kinds of GPU for which they are built."""
     from gpuprov.shapes.programs import ProgramList
-    from gpuprov.workflows.programs import list_programs
+    from gpuprov.stories.programs import list_programs
 
     programs = list_programs(session.desk, session.cluster)
     document = ProgramList(host=session.host.name, cluster=session.cluster, programs=programs)
@@ -153,7 +153,7 @@ def render_programs(programs: Sequence[ListedProgram], *, screen: Screen = PIPE)
 def remove(session: Session, program: str) -> Result:
     """Remove a registered program, named by its hash or the first 6 characters or more, and what was built from it."""
     from gpuprov.shapes.programs import ProgramList
-    from gpuprov.workflows.programs import remove_program
+    from gpuprov.stories.programs import remove_program
 
     row = remove_program(session.desk, session.cluster, program)
     document = ProgramList(host=session.host.name, cluster=session.cluster, programs=(row,))
@@ -165,8 +165,8 @@ def page(session: Session, port: int) -> None:
     """Let a browser on this host open Dask's page of the run that is under way, until Ctrl-C. Prints the address."""
     from gpuprov.core.relay import HERE
     from gpuprov.shapes.program_runs import ProgramPage
-    from gpuprov.workflows.programs import get_run_page
-    from gpuprov.workflows.queue_page import serve_page
+    from gpuprov.stories.programs import get_run_page
+    from gpuprov.stories.queue_page import serve_page
 
     def ready(page: NodePage) -> None:
         address = f"http://{HERE}:{port}/status"

@@ -14,16 +14,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
+QUICK_S = 1.0  # a phase that ends sooner, and well, is not worth a line
 PROGRESS_S = 15.0  # of silence, after which a phase says how far it is
 
 
 class Plain:
-    """Writes one line for each phase that begins or ends, or takes long, and each note and warning.
+    """Writes a line where a phase takes more than a moment, ends, or takes long, and for each note and warning.
 
     Args:
         stream: Where to.
         quiet: Only warnings.
-        verbose: Also each step of each node.
+        verbose: Also quick phases, and each step of each node.
     """
 
     def __init__(self, stream: TextIO, *, quiet: bool = False, verbose: bool = False) -> None:
@@ -36,10 +37,11 @@ class Plain:
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
-        """Say that it begins, how far it is where nothing else is said for long, and how it ended."""
+        """Say that it goes on, how far it is where nothing else is said for long, and how it ended."""
         started = time.monotonic()
         self._step = ""
-        self._say(f"{name} ...")
+        if self._verbose:
+            self._say(f"{name} ...")
         ended = threading.Event()
         ticker = threading.Thread(target=self._tick, args=(name, started, ended), daemon=True)
         ticker.start()
@@ -50,7 +52,9 @@ class Plain:
         finally:
             ended.set()
             ticker.join()
-            self._say(f"{name} {end} ({time.monotonic() - started:.1f} s)")
+            seconds = time.monotonic() - started
+            if self._verbose or end == "failed" or seconds >= QUICK_S:
+                self._say(f"{name} {end} ({seconds:.1f} s)")
 
     def node(self, name: str, state: str) -> None:
         """Say it when verbose; else where the phase takes long."""
@@ -67,6 +71,10 @@ class Plain:
         self._write(f"warning: {continued(text)}\n")
 
     def _tick(self, name: str, started: float, ended: threading.Event) -> None:
+        if not self._verbose:
+            if ended.wait(QUICK_S):
+                return
+            self._say(f"{name} ...")
         written = self._written
         while not ended.wait(PROGRESS_S):
             if written == self._written:

@@ -13,7 +13,7 @@ from gpuprov.cli.options import page_port_option
 
 if TYPE_CHECKING:
     from gpuprov.cli.session import Session
-    from gpuprov.planes.work.queue_page import QueuePage
+    from gpuprov.roles.work.queue_page import QueuePage
 
 PORT: Final = 5555
 
@@ -30,7 +30,7 @@ def command(session: Session, port: int, cluster: str, engine: str | None) -> No
     """
     from gpuprov.core.relay import HERE
     from gpuprov.shapes.queue_page import QueuePage as Shown
-    from gpuprov.workflows.queue_page import relay_queue_page
+    from gpuprov.stories.queue_page import relay_queue_page
 
     def ready(page: QueuePage) -> None:
         told = Shown(

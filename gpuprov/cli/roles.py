@@ -1,4 +1,4 @@
-"""`--role`: the planes' registry says which there are."""
+"""`--role`: the roles' registry says which there are."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gpuprov.planes.registry import ROLES
+from gpuprov.roles.registry import ROLE_NAMES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -15,5 +15,5 @@ if TYPE_CHECKING:
 def role_option(text: str, *, default: str | None = None) -> Callable[[Any], Any]:
     """What nodes are for."""
     return click.option(
-        "--role", type=click.Choice(ROLES), default=default, show_default=default is not None, help=text
+        "--role", type=click.Choice(ROLE_NAMES), default=default, show_default=default is not None, help=text
     )

@@ -39,7 +39,7 @@ _BROKEN_PIPE = 128 + 13  # what a shell says of a command that nobody reads any 
 def command(session: Session, /, argv: tuple[str, ...], engine: str, gpu_mode: str | None, **wanted: object) -> int:
     """Run a command in a container, with GPUs of its own; exits with the command's status."""
     from gpuprov.spec.mounts import parse_mount
-    from gpuprov.workflows.run_job import JobOrder, run_job
+    from gpuprov.stories.run_job import JobOrder, run_job
 
     given = given_command(argv)
     if not given:

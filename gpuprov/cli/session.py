@@ -10,21 +10,21 @@ from datetime import datetime, timezone
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from gpuprov.cli.documents import of_round, with_durations
 from gpuprov.cli.live import Live, can_show
-from gpuprov.cli.progress_lines import Plain
+from gpuprov.cli.progress_lines import QUICK_S, Plain
 from gpuprov.cli.runlog import Both, RunLog, log_folder
 from gpuprov.cli.stdout import takes_all_letters
 from gpuprov.cli.tables import Screen, screen_of
 from gpuprov.core.printable import printable, printable_json
 from gpuprov.core.reporter import TimingReporter
-from gpuprov.documents.envelope import of_round, with_durations
 
 if TYPE_CHECKING:
-    from gpuprov.documents.envelope import Shown
+    from gpuprov.cli.documents import Shown
     from gpuprov.drivers.base import Driver
     from gpuprov.fleet.fleet import Fleet
-    from gpuprov.host.base import Host
-    from gpuprov.host.remote.members import MemberProcesses
+    from gpuprov.link.members import MemberProcesses
+    from gpuprov.machine.base import Host
 
 
 class Session:
@@ -61,15 +61,15 @@ class Session:
     @cached_property
     def host(self) -> Host:
         """The machine that verbs are about."""
-        from gpuprov.host.local import LocalHost
+        from gpuprov.machine.local import LocalHost
 
         return self._host or LocalHost()
 
     @cached_property
     def members(self) -> MemberProcesses:
         """The gpuprov of other hosts, kept from request to request."""
-        from gpuprov.host.remote.members import MemberProcesses
-        from gpuprov.host.remote.places import ensure_places
+        from gpuprov.link.members import MemberProcesses
+        from gpuprov.link.places import ensure_places
 
         return MemberProcesses(ensure_places())
 
@@ -102,12 +102,13 @@ class Session:
         sys.stdout.write(self._as_json(document) if self.as_json else f"{printable(text.rstrip(), styles=True)}\n")
 
     def end(self, exit_code: int) -> None:
-        """Say on stderr how long each phase took, when there was more than one, and complete the log."""
+        """Say on stderr how long each phase took, where several took more than a moment, and complete the log."""
         if "reporter" not in self.__dict__:  # nothing was done: --help, --version
             return
         self.log.note(f"exit code {exit_code}")
         phases = self.reporter.phases
-        if len(phases) > 1 and not self.quiet and not self.as_json:
+        long = self.verbose or sum(phase.seconds for phase in phases) >= QUICK_S
+        if len(phases) > 1 and long and not self.quiet and not self.as_json:
             parts = [f"{phase.name} {phase.seconds:.1f} s" for phase in phases]
             tell(f"durations: {', '.join(parts)}\n")
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from gpuprov.cli.documents import Shown
     from gpuprov.cli.session import Session
     from gpuprov.core.errors import GpuprovError
-    from gpuprov.documents.envelope import Shown
 
 
 def show_result(session: Session, document: Shown, text: str, error: GpuprovError | None, code: int = 0) -> int:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
+from gpuprov.cli.command import Result, command
 from gpuprov.cli.engine import cluster_option, engine_option, gpu_mode_option
 from gpuprov.cli.parameters import complete_nodes
 from gpuprov.cli.tables import PIPE, render_table
@@ -21,27 +22,26 @@ if TYPE_CHECKING:
     from gpuprov.shapes.smoke_run import KernelName, SmokeResult
 
 
-@click.command()
-@click.argument("kernel", type=click.Choice(["matmul", "anneal", "membw"]))
-@click.argument("nodes", nargs=-1, shell_complete=complete_nodes)
-@click.option("--size", help="matmul: rows. anneal: side length, a power of two. membw: bytes, such as 16K or 1G.")
-@click.option("--seconds", type=float, help="Repeat for at least this long.")
-@click.option("--local", is_flag=True, help="Run on this machine, without an engine.")
-@gpu_mode_option
-@cluster_option
-@engine_option
-@click.pass_obj
-def command(session: Session, /, **given: Any) -> int:  # noqa: ANN401 - what click hands over, by name
+@command(
+    click.argument("kernel", type=click.Choice(["matmul", "anneal", "membw"])),
+    click.argument("nodes", nargs=-1, shell_complete=complete_nodes),
+    click.option("--size", help="matmul: rows. anneal: side length, a power of two. membw: bytes, such as 16K or 1G."),
+    click.option("--seconds", type=float, help="Repeat for at least this long."),
+    click.option("--local", is_flag=True, help="Run on this machine, without an engine."),
+    gpu_mode_option,
+    cluster_option,
+    engine_option,
+)
+def smoke(session: Session, /, **given: Any) -> Result:  # noqa: ANN401 - what click hands over, by name
     """Run a smoke kernel in NODES, or in every running node that holds a GPU; exits with 1 if one fails.
 
     With --local, run it on this machine with gpuprov's Python, in which numba-cuda must be installed.
     """
-    from gpuprov.cli.open_fleet import open_fleet
     from gpuprov.cluster.host_gpus import get_gpus
     from gpuprov.fleet.here import open_cluster_here
     from gpuprov.shapes.smoke_run import SmokeRun
+    from gpuprov.stories.smoke import smoke_local, smoke_nodes
     from gpuprov.verify.smoke_result import SmokeOrder
-    from gpuprov.workflows.smoke import smoke_local, smoke_nodes
 
     kernel = cast("KernelName", given["kernel"])
     _refuse_mixture(kernel, given)
@@ -51,11 +51,11 @@ def command(session: Session, /, **given: Any) -> int:  # noqa: ANN401 - what cl
         results = (smoke_local(order, get_gpus(session.host, given["gpu_mode"] or "auto", reporter=session.reporter)),)
     else:
         nodes = expand_names(",".join(given["nodes"])) if given["nodes"] else None
-        driver = open_cluster_here(open_fleet(session, given["engine"]), given["cluster"])
-        results = smoke_nodes(driver, given["cluster"], order, nodes=nodes, reporter=session.reporter)
+        driver = open_cluster_here(session.fleet, session.cluster)
+        results = smoke_nodes(driver, session.cluster, order, nodes=nodes, reporter=session.reporter)
     document = SmokeRun(host=session.host.name, kernel=kernel, results=results)
-    session.show(document, render_results(results, screen=session.screen))
-    return 0 if all(result.passed for result in results) else 1
+    code = 0 if all(result.passed for result in results) else 1
+    return Result(document=document, text=render_results(results, screen=session.screen), code=code)
 
 
 def render_results(results: Sequence[SmokeResult], *, screen: Screen = PIPE) -> str:

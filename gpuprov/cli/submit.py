@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from gpuprov.cli.session import Session
     from gpuprov.drivers.base import Driver
     from gpuprov.shapes.job_order import JobOrder
-    from gpuprov.workflows.jobs import ProjectChoice
+    from gpuprov.stories.jobs import ProjectChoice
 
 _COMMAND: Final = "gpuprov.command"  # what stands behind `--`
 
@@ -74,7 +74,7 @@ def command(context: click.Context, /, **given: Any) -> int:  # noqa: ANN401 - w
     A function: gpuprov submit app.tasks:train -a units=128
     """
     from gpuprov.shapes.base import changed
-    from gpuprov.workflows.jobs import submit_jobs
+    from gpuprov.stories.jobs import submit_jobs
 
     session: Session = context.obj
     cluster = given["cluster"]
@@ -97,7 +97,7 @@ def command(context: click.Context, /, **given: Any) -> int:  # noqa: ANN401 - w
 
 def _wait(session: Session, driver: Driver, cluster: str, job: str, *, cancel: bool) -> int:
     from gpuprov.cli.jobs_wait import show_ended
-    from gpuprov.workflows.jobs import cancel_jobs, describe_left
+    from gpuprov.stories.jobs import cancel_jobs, describe_left
 
     session.reporter.note(f"submitted {job}")
     try:
@@ -179,7 +179,7 @@ def _arguments(texts: Sequence[str]) -> dict[str, object]:
 
 
 def _project(given: dict[str, Any]) -> ProjectChoice:
-    from gpuprov.workflows.jobs import ProjectChoice
+    from gpuprov.stories.jobs import ProjectChoice
 
     named: str | None = given["project"]
     if given["no_project"]:

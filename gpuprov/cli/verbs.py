@@ -34,14 +34,14 @@ class Verb:
 
 
 VERBS: dict[str, Verb] = {
-    "create-node": Verb("gpuprov.cli.create_node", "Add a node."),
+    "create-node": Verb("gpuprov.cli.create_node:create", "Add a node."),
     "cluster": Verb(None, "Bring clusters up, show them, take them down."),
-    "cluster up": Verb("gpuprov.cli.cluster_up", "Create, grow, shrink or repair a cluster."),
-    "cluster plan": Verb("gpuprov.cli.cluster_plan", "Show what `cluster up` would change."),
+    "cluster up": Verb("gpuprov.cli.cluster:up", "Create, grow, shrink or repair a cluster."),
+    "cluster plan": Verb("gpuprov.cli.cluster:plan", "Show what `cluster up` would change."),
     "cluster status": Verb("gpuprov.cli.cluster_status", "Show nodes, GPUs, Slurm and health."),
-    "cluster down": Verb("gpuprov.cli.cluster_down:down", "Remove a cluster and everything that belongs to it."),
-    "verify": Verb("gpuprov.cli.verify", "Verify that every node works."),
-    "smoke": Verb("gpuprov.cli.smoke", "Run a smoke kernel in nodes, or on this machine with --local."),
+    "cluster down": Verb("gpuprov.cli.cluster:down", "Remove a cluster and everything that belongs to it."),
+    "verify": Verb("gpuprov.cli.verify:verify", "Verify that every node works."),
+    "smoke": Verb("gpuprov.cli.smoke:smoke", "Run a smoke kernel in nodes, or on this machine with --local."),
     "run": Verb("gpuprov.cli.run", "Run a command in a container with GPUs of its own."),
     "submit": Verb("gpuprov.cli.submit", "Submit a command or a function as jobs of a cluster."),
     "jobs": Verb("gpuprov.cli.jobs", "List the jobs of a cluster; show, follow, cancel or wait for some."),
@@ -79,20 +79,20 @@ VERBS: dict[str, Verb] = {
     "ssh": Verb("gpuprov.cli.enter:ssh", "Log in to a node over ssh."),
     "cp": Verb("gpuprov.cli.enter:cp", "Copy files between this host and a node."),
     "logs": Verb("gpuprov.cli.node:logs", "Show a node's console output."),
-    "clone": Verb("gpuprov.cli.clone", "Copy a stopped node into a new one."),
+    "clone": Verb("gpuprov.cli.create_node:clone", "Copy a stopped node into a new one."),
     "snapshot": Verb("gpuprov.cli.node:snapshot", "Take a snapshot of a node."),
     "restore": Verb("gpuprov.cli.node:restore", "Restore a node to a snapshot."),
     "expose": Verb("gpuprov.cli.node:expose", "Forward a port of the host to a node."),
     "unexpose": Verb("gpuprov.cli.node:unexpose", "Stop forwarding a port."),
-    "play": Verb("gpuprov.cli.play", "Run an Ansible playbook on nodes, or on any hosts."),
-    "inventory": Verb("gpuprov.cli.inventory", "Print all nodes as an Ansible inventory."),
+    "play": Verb("gpuprov.cli.ansible:play", "Run an Ansible playbook on nodes, or on any hosts."),
+    "inventory": Verb("gpuprov.cli.ansible:inventory", "Print all nodes as an Ansible inventory."),
     "example": Verb(None, "Write examples to start from."),
     "example lab": Verb("gpuprov.cli.example:lab", "Write an inventory of lab hosts and its playbook."),
     "example program": Verb("gpuprov.cli.example:program", "Write a CUDA program that sums a column."),
     "doctor": Verb("gpuprov.cli.doctor", "List what the host lacks; changes nothing."),
-    "explain": Verb("gpuprov.cli.explain", "Explain a log line or a check, and its fix."),
-    "record": Verb("gpuprov.cli.record", "Print this host's GPU facts, for replay or a bug report."),
-    "bundle": Verb("gpuprov.cli.bundle", "Collect logs, facts and versions for a bug report, without secrets."),
+    "explain": Verb("gpuprov.cli.machine:explain", "Explain a log line or a check, and its fix."),
+    "record": Verb("gpuprov.cli.machine:record", "Print this host's GPU facts, for replay or a bug report."),
+    "bundle": Verb("gpuprov.cli.machine:bundle", "Collect logs, facts and versions for a bug report, without secrets."),
     "host": Verb(None, "Prepare this machine for nodes, or add other hosts."),
     "host add": Verb("gpuprov.cli.host_add", "Add a host that ssh reaches: install gpuprov, prepare an engine."),
     "host list": Verb("gpuprov.cli.host_list", "List the hosts that were added."),
@@ -106,14 +106,14 @@ VERBS: dict[str, Verb] = {
     "image build": Verb("gpuprov.cli.image_build", "Build the node image if it does not exist."),
     "image list": Verb("gpuprov.cli.image_list", "List the node images."),
     "image rm": Verb("gpuprov.cli.image_rm", "Remove a node image."),
-    "completion": Verb("gpuprov.cli.completion", "Print the shell completion script."),
+    "completion": Verb("gpuprov.cli.machine:completion", "Print the shell completion script."),
 }
 
 # Verbs that gpuprov itself starts on other hosts, or systemd at boot; no list, page or completion shows them
 HIDDEN: dict[str, Verb] = {
-    "member": Verb("gpuprov.cli.member", "Serve a request of another host's gpuprov."),
-    "member-restore": Verb("gpuprov.cli.member_restore", "Restore what a reboot removed from networks."),
-    "member-tree": Verb("gpuprov.cli.member_tree", "Copy files between a node and another host's gpuprov."),
+    "member": Verb("gpuprov.cli.member:serve", "Serve a request of another host's gpuprov."),
+    "member-restore": Verb("gpuprov.cli.member:restore", "Restore what a reboot removed from networks."),
+    "member-tree": Verb("gpuprov.cli.member:tree", "Copy files between a node and another host's gpuprov."),
 }
 
 # The sections of `gpuprov --help` and of docs/commands.md: the everyday ones first

@@ -8,52 +8,60 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from gpuprov.cli.command import Result, command
 from gpuprov.cli.engine import cluster_option, engine_option
 from gpuprov.cli.parameters import complete_nodes, seconds_up_to
-from gpuprov.cli.show_result import show_result
+from gpuprov.cli.tables import PIPE, render_table
 from gpuprov.core.errors import HostNotReady, UsageError
 from gpuprov.core.names import expand_names
+from gpuprov.core.printable import continued
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from gpuprov.cli.session import Session
+    from gpuprov.cli.tables import Screen
     from gpuprov.core.errors import GpuprovError
     from gpuprov.core.report_file import ReportFile
     from gpuprov.shapes.verify import Report
+    from gpuprov.shapes.watch import Change
 
 LONGEST_WATCH_S = 7 * 86400.0
 LONGEST_WORK_S = 3600.0
+CLUSTER_WORDS = {"error": "cannot be checked", "ok": "responds again"}
 
 
-@click.command()
-@click.argument("nodes", nargs=-1, shell_complete=complete_nodes)
-@click.option(
-    "--level", type=click.Choice(["quick", "full"]), default="quick", show_default=True, help="Extent of the checks."
+@command(
+    click.argument("nodes", nargs=-1, shell_complete=complete_nodes),
+    click.option(
+        "--level",
+        type=click.Choice(["quick", "full"]),
+        default="quick",
+        show_default=True,
+        help="Extent of the checks.",
+    ),
+    click.option(
+        "--seconds",
+        type=float,
+        callback=seconds_up_to(LONGEST_WORK_S),
+        help="Run each kernel for this long, at the full level.",
+    ),
+    click.option("--junit", metavar="FILE", help="Also write the report as JUnit XML."),
+    click.option("--html", metavar="FILE", help="Also write the report as one HTML file, with charts."),
+    click.option(
+        "--watch",
+        "interval_s",
+        type=float,
+        metavar="SECONDS",
+        callback=seconds_up_to(LONGEST_WATCH_S),
+        help="Repeat every N seconds and report only changes, until Ctrl-C.",
+    ),
+    cluster_option,
+    engine_option,
 )
-@click.option(
-    "--seconds",
-    type=float,
-    callback=seconds_up_to(LONGEST_WORK_S),
-    help="Run each kernel for this long, at the full level.",
-)
-@click.option("--junit", metavar="FILE", help="Also write the report as JUnit XML.")
-@click.option("--html", metavar="FILE", help="Also write the report as one HTML file, with charts.")
-@click.option(
-    "--watch",
-    "interval_s",
-    type=float,
-    metavar="SECONDS",
-    callback=seconds_up_to(LONGEST_WATCH_S),
-    help="Repeat every N seconds and report only changes, until Ctrl-C.",
-)
-@cluster_option
-@engine_option
-@click.pass_obj
-def command(session: Session, /, **wanted: Any) -> int:  # noqa: ANN401 - click's options
+def verify(session: Session, /, **wanted: Any) -> Result | int:  # noqa: ANN401 - click's options
     """Verify that nodes work: devices, NVML, kernels, networks, batch system. Exits with 1 if a check fails."""
-    from gpuprov.cli.changes import tell_changes
-    from gpuprov.cli.open_fleet import open_fleet, way_to_hosts
+    from gpuprov.cli.open_fleet import way_to_hosts
     from gpuprov.core.reporter import Silent
     from gpuprov.core.rounds import every
     from gpuprov.core.waiting import SystemClock
@@ -64,12 +72,12 @@ def command(session: Session, /, **wanted: Any) -> int:  # noqa: ANN401 - click'
     if seconds is not None and level != "full":
         raise _refuse("--seconds requires the full level", f"--level {level}", f"--level full --seconds {seconds:g}")
     files, work, names = _open_files(wanted), Work(level=level, seconds=seconds), _expand(wanted["nodes"])
-    fleet, cluster = open_fleet(session, wanted["engine"]), wanted["cluster"]
+    fleet, cluster = session.fleet, session.cluster
     if interval_s is None:
         verified = verify_nodes(fleet, cluster, names, work)
         for line in verified.notes:
             session.reporter.note(line)
-        return _show(session, verified.report, files, verified.error)
+        return _result(session, verified.report, files, verified.error)
     quiet = replace(fleet, connect=partial(way_to_hosts, session, Silent()))
     rounds, told = every(interval_s, SystemClock()), partial(tell_changes, session)
     watch_nodes(quiet, cluster, names, work, keep=_writer(session, files), rounds=rounds, tell=told)
@@ -126,14 +134,50 @@ def _write(files: dict[str, ReportFile], report: Report) -> None:
         files["--html"].write(render_html(report, made_at=datetime.now(timezone.utc)))
 
 
-def _show(session: Session, report: Report, files: dict[str, ReportFile], error: GpuprovError | None = None) -> int:
-    from gpuprov.cli.verify_table import render_report
-
+def _result(
+    session: Session, report: Report, files: dict[str, ReportFile], error: GpuprovError | None = None
+) -> Result:
     _write(files, report)
     for file in files.values():
         session.reporter.note(f"written: {file.path}")
     text = render_report(report, screen=session.screen)
-    return show_result(session, report, text, error, 0 if report.passed else 1)
+    return Result(document=report, text=text, error=error, code=0 if report.passed else 1)
+
+
+def render_report(report: Report, *, screen: Screen = PIPE) -> str:
+    """One row for each node without the long last column, then each problem with its fix, then the count."""
+    from gpuprov.verify.report import problem_lines, summary, table_headers, table_rows
+
+    table = render_table(table_headers(report)[:-1], [row[:-1] for row in table_rows(report)], screen=screen)
+    return "\n".join([table, *problem_lines(report), summary(report)])
+
+
+def tell_changes(session: Session, changes: Sequence[Change]) -> None:
+    """Say what has changed, on stdout and in the log: lines for people, one JSON document a line for programs."""
+    from gpuprov.cli.session import moment
+    from gpuprov.shapes.watch import Watch
+
+    at = moment()
+    lines = [line for change in changes for line in render_change(change)]
+    text = "\n".join(f"{at} {line}" for line in lines)
+    session.show_round(Watch(at=at, host=session.host.name, changes=tuple(changes)), text, at=at)
+    for line in lines:
+        session.log.note(line)
+
+
+def render_change(change: Change) -> list[str]:
+    """A line for the verdict, then one for each check that has changed."""
+    from gpuprov.verify.report import SIMULATED
+
+    if not change.node:
+        return [f"the cluster {CLUSTER_WORDS[change.after]}{f': {change.error}' if change.error else ''}"]
+    mark = f" {SIMULATED}" if change.simulated else ""
+    step = change.after if change.before == change.after else f"{change.before} -> {change.after}"
+    lines = [f"{change.node}: {step}{mark}"]
+    for check in change.problems:
+        lines.append(continued(f"{change.node}:   {check.id}: {check.status}: {check.evidence}"))
+        lines += [f"{change.node}:     fix: {check.fix}"] if check.fix else []
+    return lines + [f"{change.node}:   {name}: pass" for name in change.well]
 
 
 def _refuse(what: str, evidence: str, instead: str) -> UsageError:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from gpuprov.cluster.state import ClusterState
     from gpuprov.drivers.base import Driver
-    from gpuprov.host.base import Host
+    from gpuprov.machine.base import Host
 
 MOST_BESIDE: Final = 16  # nodes of other hosts that each node tries to reach
 

@@ -32,7 +32,7 @@ from gpuprov.drivers.base import (
     File,
     NodeRequest,
 )
-from gpuprov.host.facts import free_bytes, nearest_folder
+from gpuprov.machine.facts import free_bytes, nearest_folder
 from gpuprov.provision.kept_bases import import_name
 from gpuprov.provision.package_versions import ASK_VERSIONS, dump_versions
 from gpuprov.provision.payload import payload_stamp
@@ -290,7 +290,7 @@ def _play(driver: Driver, recipe: Recipe) -> Play:
             "cuda_requirements": list(recipe.requirements),
             "cuda_stamp": payload_stamp(recipe.requirements, [recipe.smoke_kernels]),
         },
-        **{role: dict(given) for role, given in recipe.plane.variables(recipe.init).items()},
+        **{role: dict(given) for role, given in recipe.role.variables(recipe.init).items()},
     }
     uses = {role: RoleUse(name=role, variables=variables.get(role, {})) for role in recipe.roles}
     slow = uses.pop(SLOW_ROLE)
@@ -312,7 +312,7 @@ def _labels(driver: Driver, recipe: Recipe, record: RecipeRecord) -> dict[str, s
         LABEL_IMAGE: recipe.base,
         LABEL_VERSION: __version__,
         LABEL_PACKAGES: dump_versions(_ask(driver, ASK_VERSIONS)),
-        **{label: _ask(driver, line) for label, line in recipe.plane.labels.items()},
+        **{label: _ask(driver, line) for label, line in recipe.role.labels.items()},
     }
 
 

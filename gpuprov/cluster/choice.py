@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from gpuprov.core.errors import NotOurs, UsageError
 from gpuprov.core.names import BRIDGES
-from gpuprov.host.findings import takes
+from gpuprov.machine.findings import takes
 from gpuprov.shapes.base import changed
 from gpuprov.spec.addressing import node_name
 from gpuprov.spec.draft import PREFIX
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from gpuprov.cluster.taken import Taken
     from gpuprov.drivers.networks import NetworkRequest
-    from gpuprov.host.links import Link
+    from gpuprov.machine.links import Link
     from gpuprov.shapes.cluster_spec import ClusterSpec
     from gpuprov.spec.draft import Draft
 

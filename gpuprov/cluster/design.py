@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from gpuprov.cluster.placement import Place
     from gpuprov.gpu.access import AccessKind
     from gpuprov.gpu.models import Gpu
-    from gpuprov.shapes.choices import Role, Sharing
+    from gpuprov.shapes.choices import RoleName, Sharing
     from gpuprov.shapes.cluster_spec import ClusterSpec
     from gpuprov.shapes.node import Attachment
 
@@ -67,7 +67,7 @@ class NodeDesign:
 
     cluster: str
     name: str
-    role: Role
+    role: RoleName
     attachments: tuple[Attachment, ...]
     gpus: tuple[str, ...]
     sharing: Sharing

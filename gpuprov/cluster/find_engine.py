@@ -10,7 +10,7 @@ from gpuprov.cluster.find_node import absent_node
 from gpuprov.cluster.state import observe_cluster
 from gpuprov.core.errors import NoEngine, NotAllowed, UsageError
 from gpuprov.drivers.base import LABEL_CLUSTER
-from gpuprov.host.survey import survey
+from gpuprov.machine.survey import survey
 from gpuprov.shapes.choices import ENGINES
 
 if TYPE_CHECKING:
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from gpuprov.core.errors import GpuprovError
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver, NodeState
-    from gpuprov.host.base import Host
-    from gpuprov.host.survey import EngineDoor, Survey
+    from gpuprov.machine.base import Host
+    from gpuprov.machine.survey import EngineDoor, Survey
 
     Words = tuple[str, str]  # what an engine has, ours and foreign; empty where it has nothing
 

@@ -10,7 +10,7 @@ from gpuprov.core.errors import GpuprovError
 if TYPE_CHECKING:
     from gpuprov.core.disk import Disk
     from gpuprov.drivers.base import Driver
-    from gpuprov.host.base import Host
+    from gpuprov.machine.base import Host
 
 
 def find_full_disks(driver: Driver, host: Host, folder: str) -> tuple[str, ...]:

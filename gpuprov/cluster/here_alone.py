@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from gpuprov.cluster.state import observe_cluster
 from gpuprov.cluster.whole import recorded_host
-from gpuprov.host.survey import survey
+from gpuprov.machine.survey import survey
 
 if TYPE_CHECKING:
     from gpuprov.drivers.base import Driver
-    from gpuprov.host.base import Host
+    from gpuprov.machine.base import Host
 
 
 def is_here_alone(host: Host, name: str) -> bool:

@@ -43,9 +43,9 @@ if TYPE_CHECKING:
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver
     from gpuprov.gpu.models import HostGpus
-    from gpuprov.host.base import Host
-    from gpuprov.provision.plane_recipe import Init, PlaneRecipe
+    from gpuprov.machine.base import Host
     from gpuprov.provision.recipe import Recipe
+    from gpuprov.provision.role_recipe import Init, RoleRecipe
     from gpuprov.shapes.engine import ImageState
 
 # The builder's own: apart from what clusters have by default, perhaps on another engine.
@@ -179,9 +179,9 @@ def get_named_image(driver: Driver, name: str) -> ImageState:
     return image
 
 
-def node_recipe(spec: ClusterSpec, plane: PlaneRecipe, host: HostGpus, *, init: Init) -> Recipe:
+def node_recipe(spec: ClusterSpec, role: RoleRecipe, host: HostGpus, *, init: Init) -> Recipe:
     """What goes into the image."""
-    return recipe_for(spec, plane, image_wheels(host), init=init)
+    return recipe_for(spec, role, image_wheels(host), init=init)
 
 
 def build_site(spec: ClusterSpec, driver: Driver) -> BuildSite:

@@ -15,7 +15,7 @@ from gpuprov.core.lock import describe_process
 from gpuprov.core.process import is_gone
 from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_PROCESS, LABEL_ROLE, ROLE_JOB
 from gpuprov.gpu.allocate import Claims, Lease, LeaseRequest
-from gpuprov.host.survey import survey
+from gpuprov.machine.survey import survey
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from gpuprov.cluster.foreign_gpus import ForeignUse
     from gpuprov.core.queue import Ticket
     from gpuprov.drivers.base import Driver, NodeState
-    from gpuprov.host.base import Host
-    from gpuprov.host.survey import EngineDoor, Survey
+    from gpuprov.machine.base import Host
+    from gpuprov.machine.survey import EngineDoor, Survey
 
 
 def read_leases(nodes: Iterable[NodeState], *, engine: str) -> tuple[Lease, ...]:

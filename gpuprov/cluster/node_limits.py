@@ -11,7 +11,7 @@ from gpuprov.core.names import fold
 from gpuprov.core.units import GIB, MIB
 from gpuprov.drivers.base import LABEL_LIMITS
 from gpuprov.drivers.label_text import read_object
-from gpuprov.host.kernel_limits import compare_processes
+from gpuprov.machine.kernel_limits import compare_processes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -46,7 +46,7 @@ class Copied:
 
     Attributes:
         source: Name of the stopped node.
-        forget: Shell lines by which the copy gives up its source's part in a plane.
+        forget: Shell lines by which the copy gives up its source's part in a role.
     """
 
     source: str
@@ -112,7 +112,7 @@ def create_nodes(
 
 
 def image_labels(image: ImageState, kept: Iterable[str]) -> dict[str, str]:
-    """What a node remembers of its image: name, recipe, and those labels of it that the node's plane reads."""
+    """What a node remembers of its image: name, recipe, and those labels of it that the node's role reads."""
     return {LABEL_IMAGE: image.name, **{key: image.labels[key] for key in (LABEL_RECIPE, *kept) if key in image.labels}}
 
 

@@ -17,10 +17,10 @@ from gpuprov.drivers.networks import NetworkState
 from gpuprov.drivers.node_files import PIECE_BYTES, read_in_pieces, write_whole
 from gpuprov.drivers.node_trees import ITEM, WHOLE, look_in_node
 from gpuprov.drivers.tars import pack
-from gpuprov.host.remote.answers import read_answer, strictly
-from gpuprov.host.remote.ask import MemberRequest
-from gpuprov.host.remote.install_paths import PROGRAM
-from gpuprov.host.remote.several import told_by
+from gpuprov.link.answers import read_answer, strictly
+from gpuprov.link.ask import MemberRequest
+from gpuprov.link.install_paths import PROGRAM
+from gpuprov.link.several import told_by
 from gpuprov.shapes.base import of_object
 from gpuprov.shapes.members import ClusterNodes, NodeRun, ToldNetwork, ToldNode
 from gpuprov.shapes.node import Mount
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 
     from gpuprov.drivers.base import Driver, PathKind
     from gpuprov.drivers.node_files import Execute
-    from gpuprov.host.base import Host
-    from gpuprov.host.remote.hosts import Hosts
-    from gpuprov.host.remote.machine import RemoteMachine
+    from gpuprov.link.address import RemoteMachine
+    from gpuprov.link.hosts import Hosts
+    from gpuprov.machine.base import Host
     from gpuprov.shapes.base import Told
     from gpuprov.shapes.choices import Engine
     from gpuprov.shapes.orders import Order

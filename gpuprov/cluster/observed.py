@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from gpuprov.drivers.base import Driver
     from gpuprov.gpu.allocate import Claims
     from gpuprov.gpu.models import HostGpus
-    from gpuprov.host.base import Host
+    from gpuprov.machine.base import Host
     from gpuprov.shapes.engine import ImageState
 
 

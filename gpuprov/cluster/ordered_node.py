@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from gpuprov.cluster.placement import Place
     from gpuprov.cluster.state import ClusterState
     from gpuprov.drivers.base import NodeState
-    from gpuprov.shapes.choices import Role
+    from gpuprov.shapes.choices import RoleName
     from gpuprov.shapes.node_order import NodeOrder
 
 
@@ -99,7 +99,7 @@ def first_draft(order: NodeOrder) -> Draft:
     return Draft(spec=spec, left=CHOOSABLE - {PREFIX} if usual else CHOOSABLE)
 
 
-def with_order(spec: ClusterSpec, role: Role, order: NodeOrder | None) -> ClusterSpec:
+def with_order(spec: ClusterSpec, role: RoleName, order: NodeOrder | None) -> ClusterSpec:
     """The cluster's spec with the role of one node and what was ordered for it; None where nothing was."""
     if role != spec.nodes.role:  # the others' backup is none of theirs
         spec = changed(spec, slurm=changed(spec.slurm, backup=None))

@@ -7,14 +7,14 @@ from ipaddress import AddressValueError, IPv4Address
 from typing import TYPE_CHECKING, Final
 
 from gpuprov.core.errors import HostNotReady, UsageError
-from gpuprov.host.overlay_plan import OverlayRequest
+from gpuprov.machine.overlay.plan import OverlayRequest
 from gpuprov.shapes.cluster_spec import MTU_LEAST
 from gpuprov.spec.overlay import overlay_bytes, vni_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from gpuprov.host.tunnel_plan import TunnelRequest
+    from gpuprov.machine.overlay.tunnel_plan import TunnelRequest
     from gpuprov.shapes.cluster_spec import ClusterSpec, HostSpec
 
 _SSH_PARTS: Final = 4  # the other end's address and port, this one's address and port

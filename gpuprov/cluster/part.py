@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from gpuprov.cluster.placement import Place
     from gpuprov.cluster.state import ClusterState
     from gpuprov.drivers.base import Driver
-    from gpuprov.host.overlay_plan import OverlayRequest
+    from gpuprov.machine.overlay.plan import OverlayRequest
     from gpuprov.shapes.cluster_spec import ClusterSpec
     from gpuprov.shapes.whole import Member
 

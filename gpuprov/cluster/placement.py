@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
     from gpuprov.gpu.allocate import Claims, Lease
     from gpuprov.gpu.models import HostGpus
-    from gpuprov.shapes.choices import Role
+    from gpuprov.shapes.choices import RoleName
     from gpuprov.shapes.cluster_spec import ClusterSpec, Strategy
     from gpuprov.shapes.members import Offer
     from gpuprov.shapes.node import Mount
 
-    Mounts = Mapping[Role | tuple[Role, str], tuple[Mount, ...]]
+    Mounts = Mapping[RoleName | tuple[RoleName, str], tuple[Mount, ...]]
 
 NODE_ROOM_BYTES = 64 * MIB  # a copy-on-write clone with its logs and spool
 _TOLD = 10  # hosts in an error

@@ -11,8 +11,8 @@ from gpuprov.spec.shared_folder import ACCOUNT_UID, own_place
 if TYPE_CHECKING:
     from gpuprov.cluster.state import ClusterState
     from gpuprov.drivers.base import Driver
-    from gpuprov.host.base import Host
-    from gpuprov.host.folders import FolderLook
+    from gpuprov.machine.base import Host
+    from gpuprov.machine.folders import FolderLook
 
 
 def describe_kept(host: Host, state: ClusterState) -> str:

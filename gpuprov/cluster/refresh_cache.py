@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from gpuprov.cluster.build_image import BuildTools
     from gpuprov.core.reporter import Reporter
-    from gpuprov.host.base import Host
+    from gpuprov.machine.base import Host
     from gpuprov.provision.recipe import Recipe
 
 

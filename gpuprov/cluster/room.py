@@ -9,7 +9,7 @@ from gpuprov.cluster.node_limits import choose_limits
 from gpuprov.cluster.placement import NODE_ROOM_BYTES
 from gpuprov.core.errors import HostNotReady
 from gpuprov.core.units import GIB, MIB
-from gpuprov.host.kernel_limits import LIMITS
+from gpuprov.machine.kernel_limits import LIMITS
 from gpuprov.shapes.members import Room
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from gpuprov.cluster.node_limits import GivenLimits
     from gpuprov.drivers.base import Driver
-    from gpuprov.host.base import Host
+    from gpuprov.machine.base import Host
 
 
 def refuse_without_room(driver: Driver, host: Host, *, nodes: int) -> None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from gpuprov.cluster.share import SharePlan
     from gpuprov.core.rollback import Rollback
     from gpuprov.drivers.base import Driver
-    from gpuprov.host.base import Host
+    from gpuprov.machine.base import Host
     from gpuprov.shapes.cluster_spec import ClusterSpec
     from gpuprov.spec.shared_folder import ServiceFolder
 

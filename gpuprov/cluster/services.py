@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from gpuprov.drivers.base import Driver, ExecResult
-    from gpuprov.provision.plane_recipe import Init
+    from gpuprov.provision.role_recipe import Init
 
 BOOTED = frozenset({"running", "degraded"})
 DOWN = ("inactive", "failed", "down:")
@@ -199,7 +199,7 @@ def give_identity(driver: Driver, name: str, *, forget: str) -> None:
     Args:
         driver: Reaches the node.
         name: The node.
-        forget: Shell lines by which it gives up its source's part in a plane.
+        forget: Shell lines by which it gives up its source's part in a role.
     """
     verbs = _VERBS[init_of(driver)]
     script = f"{verbs.new_identity.strip()}\n{forget}\n{verbs.settle}"

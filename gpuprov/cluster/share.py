@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from gpuprov.cluster.design import NodeDesign
     from gpuprov.cluster.observed import Observed
     from gpuprov.core.rollback import Rollback
-    from gpuprov.host.base import Host
-    from gpuprov.host.folders import FolderLook
+    from gpuprov.machine.base import Host
+    from gpuprov.machine.folders import FolderLook
 
 AS_ROOT = "run the command as root"
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from gpuprov.core.errors import UsageError
 from gpuprov.core.names import check_cluster_name
-from gpuprov.host.folders import MARK
+from gpuprov.machine.folders import MARK
 from gpuprov.shapes.base import text_of
 from gpuprov.shapes.members import ShareLook
 from gpuprov.spec.serialize import load_spec_json
@@ -16,7 +16,7 @@ from gpuprov.spec.shared_folder import ACCOUNT, folder_of
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from gpuprov.host.base import Host
+    from gpuprov.machine.base import Host
     from gpuprov.shapes.orders import ShareOrder
 
 MARK_DIGITS: Final = 32

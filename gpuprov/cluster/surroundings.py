@@ -16,8 +16,8 @@ from gpuprov.cluster.network_plan import network_requests
 from gpuprov.cluster.taken import Holder, Taken
 from gpuprov.core.errors import UsageError
 from gpuprov.drivers.base import LABEL_BEGUN, LABEL_CLUSTER, LABEL_SPEC
-from gpuprov.host.links import Link
-from gpuprov.host.survey import survey
+from gpuprov.machine.links import Link
+from gpuprov.machine.survey import survey
 from gpuprov.spec.serialize import load_spec_json
 from gpuprov.spec.shared_folder import SHARED, folder_of, overlaps
 from gpuprov.spec.spec_error import SpecError
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from gpuprov.core.errors import GpuprovError
     from gpuprov.drivers.base import Driver, NodeState
     from gpuprov.drivers.networks import NetworkState
-    from gpuprov.host.base import Host
+    from gpuprov.machine.base import Host
     from gpuprov.shapes.cluster_spec import ClusterSpec
     from gpuprov.spec.draft import Draft
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from gpuprov.host.links import Link
+    from gpuprov.machine.links import Link
 
 
 @dataclass(frozen=True, kw_only=True)

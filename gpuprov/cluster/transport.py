@@ -67,10 +67,10 @@ def open_transport_to(host: str, engine: str) -> Transport:
     """
     from gpuprov.cluster.nodes_elsewhere import NodesElsewhere
     from gpuprov.core.reporter import Silent
-    from gpuprov.host.remote.hosts import HostsBySsh
-    from gpuprov.host.remote.inventory import get_machine
-    from gpuprov.host.remote.members import MemberProcesses
-    from gpuprov.host.remote.places import ensure_places
+    from gpuprov.link.hosts import HostsBySsh
+    from gpuprov.link.hosts_file import get_machine
+    from gpuprov.link.members import MemberProcesses
+    from gpuprov.link.places import ensure_places
 
     places = ensure_places()
     hosts = HostsBySsh(members=MemberProcesses(places), reporter=Silent())

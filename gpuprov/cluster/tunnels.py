@@ -6,14 +6,14 @@ from ipaddress import IPv4Network
 from typing import TYPE_CHECKING, Final
 
 from gpuprov.core.errors import UsageError
-from gpuprov.host.tunnel_plan import TUNNEL_PREFIX, TunnelPeer, TunnelRequest, tunnel_network
+from gpuprov.machine.overlay.tunnel_plan import TUNNEL_PREFIX, TunnelPeer, TunnelRequest, tunnel_network
 from gpuprov.shapes.whole import TunnelEnd
 from gpuprov.spec.overlay import VXLAN_BYTES, vni_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from gpuprov.host.links import Link
+    from gpuprov.machine.links import Link
     from gpuprov.shapes.cluster_spec import ClusterSpec
 
 _BLOCKS: Final = tuple(map(IPv4Network, ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16")))

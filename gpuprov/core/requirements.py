@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+_NUMBERS: Final = re.compile(r"\D{0,40}(\d{1,18}(?:\.\d{1,18}){0,9})", re.ASCII)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,13 +80,10 @@ def least_kernel() -> str:
 
 def older(version: str, least: str) -> bool:
     """Whether a version of numbers and dots is older than another; one without numbers is not known to be."""
-    numbers = _numbers(version)  # what follows the numbers is not compared
-    return bool(numbers) and numbers < _numbers(least)
+    from packaging.version import Version  # late, for the sake of `gpuprov --help`
 
-
-def _numbers(version: str) -> tuple[int, ...]:
-    found = re.match(r"\D*([\d.]*)", version)
-    return tuple(int(part) for part in (found[1] if found else "").split(".") if part)
+    found = _NUMBERS.match(version)  # what follows the numbers is not compared
+    return found is not None and Version(found[1]) < Version(least)
 
 
 @cache

@@ -16,15 +16,15 @@ from gpuprov.cluster.slices import slice_cluster
 from gpuprov.core.errors import Unreachable, UsageError
 from gpuprov.fleet.find_hosted import look_at_spanning, machine_of, refuse_doubles
 from gpuprov.fleet.hosts_leaving import find_leaving
-from gpuprov.fleet.part.told_part import fingerprint_of
+from gpuprov.fleet.member.told_part import fingerprint_of
 from gpuprov.fleet.planned_part import PlannedPart, read_planned_part
 from gpuprov.fleet.settle import settle_spanning
 from gpuprov.fleet.share import prove_new_share, prove_share
 from gpuprov.fleet.tunnel_keys import with_tunnels
-from gpuprov.host.remote.ask import MemberRequest
-from gpuprov.host.remote.several import part_error, read_each
-from gpuprov.planes.base import Crew
-from gpuprov.planes.registry import PLANES, check_spec, plane_of
+from gpuprov.link.ask import MemberRequest
+from gpuprov.link.several import part_error, read_each
+from gpuprov.roles.base import Crew
+from gpuprov.roles.registry import ROLES, check_spec, role_of
 from gpuprov.shapes.base import changed, raw
 from gpuprov.shapes.cluster_spec import PlacementSpec
 from gpuprov.shapes.members import NOTHING
@@ -40,9 +40,9 @@ if TYPE_CHECKING:
     from gpuprov.core.reporter import Reporter
     from gpuprov.fleet.hosted_cluster import SpanningCluster
     from gpuprov.fleet.hosts_leaving import LeavingHosts
-    from gpuprov.host.remote.hosts import Hosts
-    from gpuprov.host.remote.machine import RemoteMachine
-    from gpuprov.planes.across.leaving import JobsPolicy
+    from gpuprov.lifecycle.leaving import JobsPolicy
+    from gpuprov.link.address import RemoteMachine
+    from gpuprov.link.hosts import Hosts
     from gpuprov.shapes.cluster_spec import ClusterSpec, HostSpec
     from gpuprov.shapes.whole import Member, WholeCluster
     from gpuprov.spec.draft import Draft
@@ -158,9 +158,9 @@ def agree_with_hosts(order: HostsUpOrder, hosts: Hosts, reporter: Reporter) -> A
         whole = begun.whole.with_hosts({host: one.mine for host, one in planned.items()}).changed_from(before)
         # A changed spec counts as well, else nobody could tell which host has the newest one
         whole = changed(whole, serial=max(whole.serial, before.serial + (spec != seen.spec)))
-        PLANES.refuse_crew(Crew(spec=spec, members=whole.reachable_members()))
-        head = plane_of(spec.nodes.role).head_name(spec)
-        first = whole.homes.get(head or "", "")
+        ROLES.refuse_crew(Crew(spec=spec, members=whole.reachable_members()))
+        controller = role_of(spec.nodes.role).controller_name(spec)
+        first = whole.homes.get(controller or "", "")
         secrets = sorted(planned, key=lambda host: host != first)
         secret = next((planned[host].secret for host in secrets if planned[host].secret), b"")
         lines = {**leaving.lines, **{host: one.lines for host, one in planned.items()}}

@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING
 
 from gpuprov.core.errors import GpuprovError
 from gpuprov.core.silence_limit import QUESTION_S, scaled_limit_s
-from gpuprov.fleet.part.told_part import fingerprint_of, read_record
-from gpuprov.host.remote.ask import MemberRequest
-from gpuprov.host.remote.several import told_by
+from gpuprov.fleet.member.told_part import fingerprint_of, read_record
+from gpuprov.link.ask import MemberRequest
+from gpuprov.link.several import told_by
 from gpuprov.shapes.orders import RecordOrder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from gpuprov.fleet.part.host_part import HostPart
-    from gpuprov.host.remote.hosts import Hosts
-    from gpuprov.host.remote.machine import RemoteMachine
+    from gpuprov.fleet.member.host_part import HostPart
+    from gpuprov.link.address import RemoteMachine
+    from gpuprov.link.hosts import Hosts
     from gpuprov.shapes.cluster_spec import ClusterSpec
     from gpuprov.shapes.whole import WholeCluster
 

@@ -128,6 +128,6 @@ class PlannedUp:
 def _error(failed: Mapping[str, GpuprovError], *, asked: int, lack: str = "", besides: str = "") -> GpuprovError | None:
     if not failed:
         return None
-    from gpuprov.host.remote.several import part_error  # which loads much
+    from gpuprov.link.several import part_error  # which loads much
 
     return part_error(failed, of=asked, what=lack, besides=besides)

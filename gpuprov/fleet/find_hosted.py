@@ -12,11 +12,11 @@ from gpuprov.core.errors import GpuprovError, HostNotReady, NoEngine, PartDone, 
 from gpuprov.core.silence_limit import QUESTION_S, scaled_limit_s
 from gpuprov.fleet.cluster_records import ClusterRecords
 from gpuprov.fleet.hosted_cluster import SpanningCluster
-from gpuprov.fleet.part.told_part import read_host_part
-from gpuprov.host.remote.answers import read_answer
-from gpuprov.host.remote.ask import MemberRequest
-from gpuprov.host.remote.machine import RemoteMachine
-from gpuprov.host.remote.several import away_since, part_error, read_each
+from gpuprov.fleet.member.told_part import read_host_part
+from gpuprov.link.address import RemoteMachine
+from gpuprov.link.answers import read_answer
+from gpuprov.link.ask import MemberRequest
+from gpuprov.link.several import away_since, part_error, read_each
 from gpuprov.shapes.nodes import NodeRow, Nodes
 from gpuprov.shapes.orders import ListOrder, PartOrder
 from gpuprov.shapes.outcome import Changes
@@ -24,9 +24,9 @@ from gpuprov.shapes.outcome import Changes
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from gpuprov.fleet.part.host_part import HostPart
-    from gpuprov.host.remote.hosts import HostAnswers, Hosts
-    from gpuprov.host.remote.several import HostAnswer
+    from gpuprov.fleet.member.host_part import HostPart
+    from gpuprov.link.hosts import HostAnswers, Hosts
+    from gpuprov.link.several import HostAnswer
     from gpuprov.shapes.base import Told
     from gpuprov.shapes.cluster_spec import ClusterSpec, HostSpec
 

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from gpuprov.core.reporter import Reporter
-    from gpuprov.host.base import Host
-    from gpuprov.host.remote.hosts import Hosts
-    from gpuprov.host.remote.machine import RemoteMachine
+    from gpuprov.link.address import RemoteMachine
+    from gpuprov.link.hosts import Hosts
+    from gpuprov.machine.base import Host
 
 HERE = "this machine"
 
@@ -41,7 +41,7 @@ class FleetAnswers(Generic[Answer]):
         """The error of a verb that not all hosts have answered; None where all have."""
         if not self.failed:
             return None
-        from gpuprov.host.remote.several import part_error
+        from gpuprov.link.several import part_error
 
         return part_error(self.failed, of=len(self.answers) + len(self.failed))
 
@@ -94,7 +94,7 @@ class Fleet:
         """Those of the nodes that this machine has; all, as far as it matters, where this machine alone is meant."""
         if not self.others:
             return set(names)
-        from gpuprov.host.survey import survey
+        from gpuprov.machine.survey import survey
 
         doors = [door for door in self.here.engines if door.installed()]
         seen = survey(doors, lambda driver: {name for name in names if driver.find_node(name) is not None})
@@ -127,9 +127,9 @@ def ask_others(
     question: Question[Asked, Answer], order: Asked, others: Mapping[str, RemoteMachine], hosts: Hosts
 ) -> FleetAnswers[Answer]:
     """Ask these hosts alone."""
-    from gpuprov.host.remote.answers import read_answer
-    from gpuprov.host.remote.ask import MemberRequest
-    from gpuprov.host.remote.several import away_since, read_each
+    from gpuprov.link.answers import read_answer
+    from gpuprov.link.ask import MemberRequest
+    from gpuprov.link.several import away_since, read_each
 
     request = MemberRequest(order=order, total_s=scaled_limit_s(question.total_s))
     answers = hosts.ask(dict.fromkeys(others.values(), request))

@@ -10,9 +10,9 @@ from gpuprov.core.names import fold
 from gpuprov.core.silence_limit import QUESTION_S, scaled_limit_s
 from gpuprov.fleet.cluster_records import ClusterRecords
 from gpuprov.fleet.find_hosted import machine_of, put_together, several_have
-from gpuprov.host.remote.answers import read_answer
-from gpuprov.host.remote.ask import MemberRequest
-from gpuprov.host.remote.several import part_error, read_each
+from gpuprov.link.answers import read_answer
+from gpuprov.link.ask import MemberRequest
+from gpuprov.link.several import part_error, read_each
 from gpuprov.shapes.base import raw
 from gpuprov.shapes.members import FoundParts, PartOfHost
 from gpuprov.shapes.orders import FindOrder
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from gpuprov.core.errors import GpuprovError
     from gpuprov.fleet.hosted_cluster import SpanningCluster
-    from gpuprov.host.remote.hosts import HostAnswers, Hosts
-    from gpuprov.host.remote.machine import RemoteMachine
+    from gpuprov.link.address import RemoteMachine
+    from gpuprov.link.hosts import HostAnswers, Hosts
     from gpuprov.shapes.base import Told
 
 

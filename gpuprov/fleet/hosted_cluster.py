@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from gpuprov.core.errors import GpuprovError, Unreachable
-from gpuprov.planes.registry import plane_of
+from gpuprov.roles.registry import role_of
 from gpuprov.shapes.base import changed
 from gpuprov.shapes.nodes import NodeRow, RowStatus
 from gpuprov.spec.shared_folder import folder_of
@@ -14,8 +14,8 @@ from gpuprov.spec.shared_folder import folder_of
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from gpuprov.fleet.part.host_part import HostPart
-    from gpuprov.host.remote.machine import RemoteMachine
+    from gpuprov.fleet.member.host_part import HostPart
+    from gpuprov.link.address import RemoteMachine
     from gpuprov.shapes.cluster_spec import ClusterSpec
     from gpuprov.shapes.whole import Member, WholeCluster
 
@@ -94,13 +94,13 @@ class SpanningCluster:
 
 
 def with_word(row: NodeRow, words: Mapping[str, str]) -> NodeRow:
-    """A node with the word that its plane on another host has for it."""
+    """A node with the word that its role on another host has for it."""
     if row.work or row.name not in words:
         return row
     word = words[row.name]
-    plane = plane_of(row.role)
-    bad = row.is_well and not plane.is_ready(word)
-    return changed(row, work=word, health=f"{plane.title} reports {word}: gpuprov cluster up" if bad else row.health)
+    role = role_of(row.role)
+    bad = row.is_well and not role.is_ready(word)
+    return changed(row, work=word, health=f"{role.title} reports {word}: gpuprov cluster up" if bad else row.health)
 
 
 def untold_hosts(seen: SpanningCluster) -> dict[str, GpuprovError]:
@@ -111,16 +111,16 @@ def untold_hosts(seen: SpanningCluster) -> dict[str, GpuprovError]:
     return {host: seen.failed.get(host, away) for host in seen.machines if host not in seen.parts}
 
 
-def head_of(seen: SpanningCluster) -> str | None:
+def controller_of(seen: SpanningCluster) -> str | None:
     """The node that gives work now: the usual one, unless that is away and one that takes its place is not.
 
     None where the nodes need none.
     """
-    heads = plane_of(seen.spec.nodes.role).head_names(seen.spec) if seen.spec else ()
+    controllers = role_of(seen.spec.nodes.role).controller_names(seen.spec) if seen.spec else ()
     running = {row.name for part in seen.parts.values() for row in part.rows if row.status == "running"}
-    return next((head for head in heads if head in running), next(iter(heads), None))
+    return next((controller for controller in controllers if controller in running), next(iter(controllers), None))
 
 
-def host_of_head(seen: SpanningCluster) -> str:
+def host_of_controller(seen: SpanningCluster) -> str:
     """The host of the node that gives work; any host where no node does; empty where none answers."""
-    return seen.whole.homes.get(head_of(seen) or "", next(iter(seen.parts), ""))
+    return seen.whole.homes.get(controller_of(seen) or "", next(iter(seen.parts), ""))

@@ -10,9 +10,9 @@ from gpuprov.core.outcome import Outcome
 from gpuprov.core.rollback import AGAIN
 from gpuprov.fleet.done import Done
 from gpuprov.fleet.find_hosted import lines_of
-from gpuprov.fleet.hosted_cluster import host_of_head
-from gpuprov.host.remote.ask import MemberRequest
-from gpuprov.host.remote.several import failure_of, read_each
+from gpuprov.fleet.hosted_cluster import host_of_controller
+from gpuprov.link.ask import MemberRequest
+from gpuprov.link.several import failure_of, read_each
 from gpuprov.shapes.base import changed
 from gpuprov.shapes.orders import DownOrder
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from gpuprov.core.errors import GpuprovError
     from gpuprov.fleet.hosted_cluster import SpanningCluster
-    from gpuprov.host.remote.hosts import Hosts
-    from gpuprov.planes.across.leaving import JobsPolicy
+    from gpuprov.lifecycle.leaving import JobsPolicy
+    from gpuprov.link.hosts import Hosts
 
 
 def down_over_hosts(seen: SpanningCluster, hosts: Hosts, policy: JobsPolicy) -> Done:
@@ -40,7 +40,7 @@ def down_over_hosts(seen: SpanningCluster, hosts: Hosts, policy: JobsPolicy) -> 
         force=policy.force,
         drain_s=policy.drain_s,
     )
-    first = host_of_head(seen)
+    first = host_of_controller(seen)
     others = [host for host in seen.parts if host != first]
     lines: list[str] = []
     failed = dict(seen.failed)

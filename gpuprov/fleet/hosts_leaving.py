@@ -9,11 +9,11 @@ from gpuprov.core.errors import UsageError
 from gpuprov.core.names import fold
 from gpuprov.core.silence_limit import QUESTION_S, scaled_limit_s
 from gpuprov.fleet.find_hosted import lines_of, machine_of
-from gpuprov.host.remote.answers import read_answer
-from gpuprov.host.remote.ask import MemberRequest
-from gpuprov.host.remote.machine import RemoteMachine
-from gpuprov.host.remote.several import failure_of, told_by
-from gpuprov.planes.registry import plane_of
+from gpuprov.link.address import RemoteMachine
+from gpuprov.link.answers import read_answer
+from gpuprov.link.ask import MemberRequest
+from gpuprov.link.several import failure_of, told_by
+from gpuprov.roles.registry import role_of
 from gpuprov.shapes.members import PartOfHost
 from gpuprov.shapes.orders import DownOrder, PartOrder
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from gpuprov.core.reporter import Reporter
     from gpuprov.fleet.hosted_cluster import SpanningCluster
-    from gpuprov.host.remote.hosts import Hosts
-    from gpuprov.planes.across.leaving import JobsPolicy
+    from gpuprov.lifecycle.leaving import JobsPolicy
+    from gpuprov.link.hosts import Hosts
     from gpuprov.shapes.cluster_spec import ClusterSpec
     from gpuprov.shapes.whole import WholeCluster
 
@@ -67,7 +67,7 @@ def find_leaving(
     if not left:
         return LeavingHosts()
     nodes = {host: tuple(member.name for member in seen.whole.on(host)) for host in left}
-    _refuse_head(spec, seen, nodes)
+    _refuse_controller(spec, seen, nodes)
     machines = {
         host: known.get(host)
         or (machine_of(recorded[host], known) if host in recorded else RemoteMachine(name=host, address=host))
@@ -95,14 +95,14 @@ def find_leaving(
     return LeavingHosts(nodes=nodes, machines=there)
 
 
-def _refuse_head(spec: ClusterSpec, seen: SpanningCluster, nodes: Mapping[str, tuple[str, ...]]) -> None:
-    plane = plane_of(spec.nodes.role)
-    head = plane.head_name(spec)
-    home = next((host for host, names in nodes.items() if head in names), None)
+def _refuse_controller(spec: ClusterSpec, seen: SpanningCluster, nodes: Mapping[str, tuple[str, ...]]) -> None:
+    role = role_of(spec.nodes.role)
+    controller = role.controller_name(spec)
+    home = next((host for host, names in nodes.items() if controller in names), None)
     if home is not None:
         raise UsageError(
-            f"{home} cannot be taken out of hosts: it has {head}, which the other nodes of cluster {seen.name} need",
-            evidence=f"{head} runs the {plane.title} service, with its queue",
+            f"{home} cannot be taken out of hosts: the other nodes of cluster {seen.name} need its node {controller}",
+            evidence=f"{controller} runs the {role.title} service, with its queue",
             fix=f"keep {home} in hosts; or remove the whole cluster: gpuprov cluster down {seen.name}",
         )
 

@@ -15,7 +15,6 @@ from gpuprov.cluster.lost_nodes import lost_nodes_line
 from gpuprov.cluster.plan import beyond_record
 from gpuprov.core.errors import GpuprovError, TimedOut
 from gpuprov.core.outcome import Outcome
-from gpuprov.fleet.absent_hosts import tell_absence
 from gpuprov.fleet.agree import (
     Agreed,
     HostsUpOrder,
@@ -24,16 +23,17 @@ from gpuprov.fleet.agree import (
     requests_of_parts,
 )
 from gpuprov.fleet.done import BroughtUp, PlannedUp
-from gpuprov.fleet.hold import HoldThere
 from gpuprov.fleet.hosted_cluster import with_word
 from gpuprov.fleet.hosts_leaving import remove_leaving
 from gpuprov.fleet.lost_service import tell_lost_service
+from gpuprov.fleet.out_of_service import HoldThere
 from gpuprov.fleet.ready import ask_ready
 from gpuprov.fleet.tunnel_keys import exchange_keys
+from gpuprov.fleet.unreachable_hosts import tell_absence
 from gpuprov.fleet.verify_hosts import verify_over_hosts
-from gpuprov.host.remote.answers import read_answer
-from gpuprov.host.remote.several import read_each
-from gpuprov.planes.registry import plane_of
+from gpuprov.link.answers import read_answer
+from gpuprov.link.several import read_each
+from gpuprov.roles.registry import role_of
 from gpuprov.shapes.orders import MemberUpOrder
 from gpuprov.shapes.outcome import ClusterUp
 from gpuprov.spec.overlay import unencrypted_warning
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from gpuprov.cluster.shrinking import Shrinking
     from gpuprov.core.reporter import Reporter
     from gpuprov.fleet.hosted_cluster import SpanningCluster
-    from gpuprov.host.remote.hosts import Hosts
+    from gpuprov.link.hosts import Hosts
     from gpuprov.shapes.nodes import NodeRow
     from gpuprov.shapes.verify import Report
 
@@ -75,7 +75,7 @@ def up_over_hosts(order: HostsUpOrder, hosts: Hosts, *, reporter: Reporter) -> B
         reporter.warn(warning)
     keyed = exchange_keys(agreed.whole, seen, hosts)
     agreed = replace(agreed, whole=keyed.changed_from(agreed.whole))
-    secret = agreed.secret or plane_of(spec.nodes.role).new_secret()
+    secret = agreed.secret or role_of(spec.nodes.role).new_secret()
     with reporter.phase("hosts"):
         done = _work_without_jobs(order, agreed, hosts, secret, reporter)
     with reporter.phase("ready"):
@@ -157,7 +157,7 @@ def _work_without_jobs(order: HostsUpOrder, agreed: Agreed, hosts: Hosts, secret
     there, policy, leaving = HoldThere(agreed.seen, hosts, reporter), order.policy, agreed.leaving
     gone = agreed.gone
     reached = {*agreed.seen.parts, *leaving.machines} - {there.home}
-    names = [one.name for one in gone if one.host in reached and plane_of(one.role).has_services]
+    names = [one.name for one in gone if one.host in reached and role_of(one.role).has_services]
     held = bool(names) and there.take(names, policy, lost=True)
     done = None
     try:
@@ -173,7 +173,7 @@ def _work_without_jobs(order: HostsUpOrder, agreed: Agreed, hosts: Hosts, secret
 
 
 def _wait_ready(agreed: Agreed, done: _Done, hosts: Hosts, reporter: Reporter) -> Mapping[str, str]:
-    """Wait until the nodes of the hosts that did their part take work; returns their plane's words.
+    """Wait until the nodes of the hosts that did their part take work; returns their role's words.
 
     Where that host does not answer any more, this is noted as its failure: what the others did is told. So it is where
     another host failed, for that is often why nodes are not ready.
@@ -182,19 +182,19 @@ def _wait_ready(agreed: Agreed, done: _Done, hosts: Hosts, reporter: Reporter) -
         TimedOut: With each node's last state.
     """
     spec, whole = agreed.spec, agreed.whole
-    plane = plane_of(spec.nodes.role)
+    role = role_of(spec.nodes.role)
     names = [member.name for member in whole.members if member.host in done.rows]
-    if not plane.has_services or not names:
+    if not role.has_services or not names:
         return {}
-    heads = plane.head_names(spec) or names[:1]
+    controllers = role.controller_names(spec) or names[:1]
     running = {row.name for rows in done.rows.values() for row in rows if row.status == "running"}
-    head = next((one for one in heads if one in running), heads[0])
-    home = whole.homes.get(head, "")
+    controller = next((one for one in controllers if one in running), controllers[0])
+    home = whole.homes.get(controller, "")
     if home not in done.rows:
         if home not in agreed.seen.away:
             reporter.warn(
-                f"nodes were not waited for: {head} with the {plane.title} service is on {home}, which did not do its "
-                f"part; no node of cluster {spec.name} takes new jobs unless {head} runs"
+                f"nodes were not waited for: {controller} with the {role.title} service is on {home}, which did not do "
+                f"its part; no node of cluster {spec.name} takes new jobs unless {controller} runs"
             )
         return {}
     try:

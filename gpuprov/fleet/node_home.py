@@ -19,10 +19,10 @@ from gpuprov.fleet.find_hosted import (
     refuse_doubles,
     refuse_untold,
 )
-from gpuprov.fleet.hosted_cluster import host_of_head
+from gpuprov.fleet.hosted_cluster import host_of_controller
 from gpuprov.gpu.allocate import TOO_FEW
-from gpuprov.host.remote.answers import read_answer
-from gpuprov.host.remote.ask import MemberRequest
+from gpuprov.link.answers import read_answer
+from gpuprov.link.ask import MemberRequest
 from gpuprov.shapes.base import changed, raw
 from gpuprov.shapes.cluster_spec import PlacementSpec
 from gpuprov.shapes.members import Sought
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 
     from gpuprov.fleet.hosted_cluster import SpanningCluster
     from gpuprov.fleet.hosted_order import HostedOrder
-    from gpuprov.host.remote.hosts import Hosts
-    from gpuprov.host.remote.machine import RemoteMachine
-    from gpuprov.host.remote.several import HostAnswer
+    from gpuprov.link.address import RemoteMachine
+    from gpuprov.link.hosts import Hosts
+    from gpuprov.link.several import HostAnswer
     from gpuprov.shapes.members import Offer
 
 
@@ -90,7 +90,7 @@ def _without_secret(answer: HostAnswer, secrets: dict[str, bytes]) -> HostAnswer
 
 def get_secret(seen: SpanningCluster, secrets: Mapping[str, bytes]) -> bytes:
     """What the cluster's nodes share, as the host of the node that gives work has it, or else another one."""
-    first = host_of_head(seen)
+    first = host_of_controller(seen)
     found = sorted(((host != first, secret) for host, secret in secrets.items() if secret), key=lambda one: one[0])
     return found[0][1] if found else b""
 

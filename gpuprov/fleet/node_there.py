@@ -14,14 +14,14 @@ from gpuprov.core.rollback import AGAIN
 from gpuprov.fleet.done import Done
 from gpuprov.fleet.find_hosted import lines_of
 from gpuprov.fleet.found_nodes import locate_nodes, refuse_absent
-from gpuprov.fleet.hosted_cluster import host_of_head, untold_hosts
+from gpuprov.fleet.hosted_cluster import host_of_controller, untold_hosts
 from gpuprov.fleet.hosted_order import HostedOrder
 from gpuprov.fleet.node_home import choose_host, find_another, get_secret, seek_hosts
 from gpuprov.fleet.ready import wait_ready_there
-from gpuprov.host.remote.answers import read_answer
-from gpuprov.host.remote.ask import MemberRequest
-from gpuprov.host.remote.several import read_each, told_by
-from gpuprov.planes.registry import plane_of
+from gpuprov.link.answers import read_answer
+from gpuprov.link.ask import MemberRequest
+from gpuprov.link.several import read_each, told_by
+from gpuprov.roles.registry import role_of
 from gpuprov.shapes.base import raw
 from gpuprov.shapes.members import Created
 from gpuprov.shapes.node_order import NodeOrder
@@ -32,10 +32,10 @@ if TYPE_CHECKING:
 
     from gpuprov.core.reporter import Reporter
     from gpuprov.fleet.hosted_cluster import SpanningCluster
-    from gpuprov.host.remote.hosts import Hosts
-    from gpuprov.host.remote.machine import RemoteMachine
+    from gpuprov.lifecycle.create_node import CloneOrder
+    from gpuprov.link.address import RemoteMachine
+    from gpuprov.link.hosts import Hosts
     from gpuprov.shapes.whole import WholeCluster
-    from gpuprov.workflows.create_node import CloneOrder
 
 
 def create_over_hosts(
@@ -116,7 +116,7 @@ def _create_beside(order: HostedOrder, seen: SpanningCluster, hosts: Hosts, secr
         changed += chain.from_iterable(told_all.values())
         failed |= refused
         role = next((one.role for one in whole.members if one.name == order.node.name), None)
-        if role and plane_of(role).has_services and host_of_head(seen) not in refused:
+        if role and role_of(role).has_services and host_of_controller(seen) not in refused:
             changed += wait_ready_there(seen, [order.node.name], hosts, reporter)
     return Done(
         outcome=Outcome(changed=tuple(changed)),

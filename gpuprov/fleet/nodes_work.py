@@ -14,13 +14,13 @@ from gpuprov.core.names import fold
 from gpuprov.core.outcome import Outcome
 from gpuprov.fleet.done import Done
 from gpuprov.fleet.find_hosted import lines_of
-from gpuprov.fleet.hold import HoldThere
 from gpuprov.fleet.hosted_cluster import untold_hosts
+from gpuprov.fleet.out_of_service import HoldThere
 from gpuprov.fleet.ready import wait_ready_there
-from gpuprov.host.remote.ask import MemberRequest
-from gpuprov.host.remote.several import read_each
-from gpuprov.planes.across.leaving import JobsPolicy
-from gpuprov.planes.registry import plane_of
+from gpuprov.lifecycle.leaving import JobsPolicy
+from gpuprov.link.ask import MemberRequest
+from gpuprov.link.several import read_each
+from gpuprov.roles.registry import role_of
 from gpuprov.shapes.base import changed
 from gpuprov.shapes.orders import TellOrder
 
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from gpuprov.core.reporter import Reporter
     from gpuprov.fleet.found_nodes import FoundNodes
     from gpuprov.fleet.hosted_cluster import SpanningCluster
-    from gpuprov.host.remote.hosts import Hosts
-    from gpuprov.host.remote.machine import RemoteMachine
+    from gpuprov.link.address import RemoteMachine
+    from gpuprov.link.hosts import Hosts
     from gpuprov.shapes.orders import NodesOrder
     from gpuprov.shapes.whole import WholeCluster
 
@@ -82,7 +82,7 @@ class _Work:
         self._heard = False  # whether the hosts have said what became of the nodes
         self._spans = bool(seen.spec and seen.spec.hosts)
         self._there = HoldThere(seen, hosts, reporter)
-        self._head = self._there.home if self._spans else ""
+        self._controller = self._there.home if self._spans else ""
 
     @property
     def _gone(self) -> set[str]:
@@ -95,24 +95,24 @@ class _Work:
         if self._order.act != "rm" or spec is None or not self._spans or force:
             return
         names = self._found.homes
-        plane = plane_of(spec.nodes.role)
-        staying = [one.name for one in self._seen.whole.members if one.role == plane.name and one.name not in names]
-        for head in plane.head_names(spec) if staying else ():
-            if head not in names:
+        role = role_of(spec.nodes.role)
+        staying = [one.name for one in self._seen.whole.members if one.role == role.name and one.name not in names]
+        for controller in role.controller_names(spec) if staying else ():
+            if controller not in names:
                 continue
             raise UsageError(
-                f"{head} has the {plane.title} service of cluster {spec.name}"
-                + ("" if head == plane.head_name(spec) else ", as the backup that its spec names"),
+                f"{controller} has the {role.title} service of cluster {spec.name}"
+                + ("" if controller == role.controller_name(spec) else ", as the backup that its spec names"),
                 evidence=f"its other nodes: {fold(staying)}",
                 fix=f"remove the whole cluster: gpuprov cluster down {spec.name}",
             )
 
     def hold(self) -> bool:
         """Hold the nodes where the node that gives work is elsewhere; returns whether that was to be done, and was."""
-        if self._order.act not in _LEAVING or not self._spans or self.homes == [self._head]:
+        if self._order.act not in _LEAVING or not self._spans or self.homes == [self._controller]:
             return False
         nodes = [row for row in self._seen.rows if row.name in self._found.homes]
-        if not any(plane_of(row.role).has_services for row in nodes):
+        if not any(role_of(row.role).has_services for row in nodes):
             return False
         policy = JobsPolicy(force=self._order.force, drain_s=self._order.drain_s)
         return self._there.take([row.name for row in nodes], policy, lost=self._order.act in _LOST)
@@ -141,7 +141,7 @@ class _Work:
 
     def wait_ready(self) -> None:
         """Wait until started nodes take work."""
-        if self._spans and self._gone and self.homes != [self._head]:
+        if self._spans and self._gone and self.homes != [self._controller]:
             self.changed += wait_ready_there(self._seen, sorted(self._gone), self._hosts, self._reporter)
 
     def release(self) -> None:

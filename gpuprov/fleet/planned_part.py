@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from gpuprov.host.remote.answers import read_answer, strictly
+from gpuprov.link.answers import read_answer, strictly
 from gpuprov.shapes.members import PlannedHost
 
 if TYPE_CHECKING:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpuprov.core.names import fold
-from gpuprov.fleet.hosted_cluster import head_of, host_of_head
-from gpuprov.host.remote.answers import read_answer
-from gpuprov.host.remote.ask import MemberRequest
-from gpuprov.host.remote.several import told_by
+from gpuprov.fleet.hosted_cluster import controller_of, host_of_controller
+from gpuprov.link.answers import read_answer
+from gpuprov.link.ask import MemberRequest
+from gpuprov.link.several import told_by
 from gpuprov.shapes.members import PartOfHost
 from gpuprov.shapes.orders import ReadyOrder
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     from gpuprov.core.reporter import Reporter
     from gpuprov.fleet.hosted_cluster import SpanningCluster
-    from gpuprov.host.remote.hosts import Hosts
-    from gpuprov.host.remote.machine import RemoteMachine
+    from gpuprov.link.address import RemoteMachine
+    from gpuprov.link.hosts import Hosts
 
 
 def ask_ready(cluster: str, nodes: Sequence[str], machine: RemoteMachine, hosts: Hosts) -> PartOfHost:
@@ -38,12 +38,14 @@ def wait_ready_there(seen: SpanningCluster, names: Sequence[str], hosts: Hosts, 
     Raises:
         GpuprovError: They take no work.
     """
-    head, home = head_of(seen), host_of_head(seen)
-    if head is None:
+    controller, home = controller_of(seen), host_of_controller(seen)
+    if controller is None:
         return []
     if home not in seen.parts:
-        reporter.warn(f"{home} with {head} does not answer: no new jobs start on {fold(list(names))} until it does")
+        reporter.warn(
+            f"{home} with {controller} does not answer: no new jobs start on {fold(list(names))} until it does"
+        )
         return []
-    nodes = list(dict.fromkeys([head, *names]))
+    nodes = list(dict.fromkeys([controller, *names]))
     told = ask_ready(seen.name, nodes, seen.machines[home], hosts)
     return [f"{home}: {line}" for line in told.changed or ()]

@@ -20,10 +20,10 @@ from gpuprov.cluster.share_look import (
 )
 from gpuprov.core.errors import UsageError
 from gpuprov.core.silence_limit import QUESTION_S, scaled_limit_s
-from gpuprov.host.remote.answers import read_answer
-from gpuprov.host.remote.ask import MemberRequest
-from gpuprov.host.remote.several import part_error, read_each
-from gpuprov.planes.registry import PLANES, plane_of
+from gpuprov.link.answers import read_answer
+from gpuprov.link.ask import MemberRequest
+from gpuprov.link.several import part_error, read_each
+from gpuprov.roles.registry import ROLES, role_of
 from gpuprov.shapes.base import raw
 from gpuprov.shapes.members import ShareLook
 from gpuprov.shapes.orders import ShareOrder
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from gpuprov.core.reporter import Reporter
     from gpuprov.fleet.hosted_cluster import SpanningCluster
-    from gpuprov.host.remote.hosts import Hosts
+    from gpuprov.link.hosts import Hosts
     from gpuprov.shapes.cluster_spec import ClusterSpec
     from gpuprov.shapes.orders import ShareAct
 
@@ -47,7 +47,7 @@ def prove_new_share(spec: ClusterSpec, seen: SpanningCluster, hosts: Hosts, repo
     """
     folder = folder_of(spec)
     if not folder:
-        if plane_of(spec.nodes.role).shares and seen.spec is None and not said:
+        if role_of(spec.nodes.role).shares and seen.spec is None and not said:
             reporter.note(
                 f"the nodes of cluster {spec.name} share no folder, so `gpuprov submit` and `grid` cannot be used; to "
                 f"have one, {SHARING_HOSTS} and name it: gpuprov cluster up --share FOLDER"
@@ -81,7 +81,7 @@ class _Where:
 
 def _folders(spec: ClusterSpec) -> list[_Where]:
     """The folder that all nodes share, and those beside it for services."""
-    beside = [_Where(folder=one.source, uid=one.uid, account=one.account) for one in PLANES.service_folders(spec)]
+    beside = [_Where(folder=one.source, uid=one.uid, account=one.account) for one in ROLES.service_folders(spec)]
     shared = folder_of(spec)
     return [_Where(folder=shared, uid=ACCOUNT_UID, account=ACCOUNT), *beside] if shared else []
 

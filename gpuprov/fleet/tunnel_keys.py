@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpuprov.cluster.tunnels import agree_tunnels
-from gpuprov.host.remote.answers import read_answer
-from gpuprov.host.remote.ask import MemberRequest
-from gpuprov.host.remote.several import part_error, read_each
+from gpuprov.link.answers import read_answer
+from gpuprov.link.ask import MemberRequest
+from gpuprov.link.several import part_error, read_each
 from gpuprov.shapes.base import changed
 from gpuprov.shapes.members import OverlayKey
 from gpuprov.shapes.orders import KeyOrder
@@ -18,7 +18,7 @@ from gpuprov.spec.overlay import vni_of
 
 if TYPE_CHECKING:
     from gpuprov.fleet.hosted_cluster import SpanningCluster
-    from gpuprov.host.remote.hosts import Hosts
+    from gpuprov.link.hosts import Hosts
     from gpuprov.shapes.base import Told
     from gpuprov.shapes.cluster_spec import ClusterSpec
     from gpuprov.shapes.whole import WholeCluster

@@ -12,9 +12,9 @@ from gpuprov.core.errors import GpuprovError, HostNotReady, UsageError
 from gpuprov.core.excerpt import excerpt
 from gpuprov.core.names import fold
 from gpuprov.fleet.done import VerifiedHosts
-from gpuprov.host.remote.answers import read_answer, strictly
-from gpuprov.host.remote.ask import MemberRequest, OtherVersion
-from gpuprov.host.remote.several import told_by
+from gpuprov.link.answers import read_answer, strictly
+from gpuprov.link.ask import MemberRequest, OtherVersion
+from gpuprov.link.several import told_by
 from gpuprov.shapes.base import changed
 from gpuprov.shapes.orders import VerifyOrder
 from gpuprov.shapes.verify import Between, Check, NodeReport, Report
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from gpuprov.fleet.hosted_cluster import SpanningCluster
-    from gpuprov.host.remote.hosts import Hosts
-    from gpuprov.host.remote.machine import RemoteMachine
-    from gpuprov.host.remote.several import HostAnswer
+    from gpuprov.link.address import RemoteMachine
+    from gpuprov.link.hosts import Hosts
+    from gpuprov.link.several import HostAnswer
     from gpuprov.shapes.base import Told
     from gpuprov.shapes.choices import AccessName
     from gpuprov.shapes.whole import Member

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from gpuprov.drivers.base import Driver
     from gpuprov.fleet.fleet import Fleet
     from gpuprov.fleet.questions.question import Question
-    from gpuprov.host.base import Host
-    from gpuprov.host.remote.machine import RemoteMachine
+    from gpuprov.link.address import RemoteMachine
+    from gpuprov.machine.base import Host
     from gpuprov.shapes.base import Shape
     from gpuprov.shapes.orders import OneNodeOrder
 
@@ -64,9 +64,9 @@ def serve_where_it_is(
     machine = find_host(fleet, order.node)
     if machine is None:
         return serve(order, fleet.here, fleet.reporter)
-    from gpuprov.host.remote.answers import read_answer
-    from gpuprov.host.remote.ask import MemberRequest
-    from gpuprov.host.remote.several import told_by
+    from gpuprov.link.answers import read_answer
+    from gpuprov.link.ask import MemberRequest
+    from gpuprov.link.several import told_by
 
     (told,) = fleet.connect().work({machine: MemberRequest(order=order, total_s=total_s)})
     return read_answer(answer, told_by(told), machine.name)
@@ -102,6 +102,6 @@ def reach_desk(fleet: Fleet, cluster: str) -> Driver:
     seen = find_over_hosts(fleet, cluster)
     if seen is None:
         return open_cluster_here(fleet, cluster)
-    from gpuprov.fleet.desk import desk_of
+    from gpuprov.fleet.controller import desk_of
 
     return desk_of(seen, fleet.connect())

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import configparser
 import hashlib
-import re
 import zipfile
 from importlib import metadata
 from typing import TYPE_CHECKING, Final, get_args
@@ -24,18 +23,20 @@ _COLLECTION: Final = "ansible_collections/gpuprov/cluster"
 _ALONE: Final = ("lab.yml", "tasks")  # what lies beside the folders of get_asset
 _WHEEL: Final = "Wheel-Version: 1.0\nGenerator: gpuprov\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
 _SCRIPTS: Final = "[console_scripts]\ngpuprov=gpuprov.cli.main:main\n"
-_EXTRA: Final = re.compile(r";.*\bextra\b")
 _EPOCH: Final = (1980, 1, 1, 0, 0, 0)
 
 
 def own_requirements() -> tuple[str, ...]:
     """The Python packages that gpuprov needs, as pip writes them."""
+    from packaging.requirements import Requirement
+
     setup = PACKAGE.parent / "setup.cfg"
     if setup.is_file():  # a checkout may be ahead of what was installed from it
         config = configparser.ConfigParser()
         config.read(setup, encoding="utf-8")
         return tuple(filter(None, config["options"]["install_requires"].split("\n")))
-    return tuple(line for line in metadata.requires("gpuprov") or () if not _EXTRA.search(line))
+    lines = metadata.requires("gpuprov") or ()
+    return tuple(line for line in lines if "extra" not in str(Requirement(line).marker))
 
 
 def own_fingerprint(files: Mapping[str, Path]) -> str:

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Final, Literal
 from gpuprov.assets import get_brought
 from gpuprov.core.errors import GpuprovError
 from gpuprov.core.fingerprint import fingerprint, short
-from gpuprov.provision.plane_recipe import WORKERS
 from gpuprov.provision.recipe import REQUIREMENTS, hash_folder, source_files
+from gpuprov.provision.role_recipe import WORKERS
 from gpuprov.provision.rootfs import default_cache
 from gpuprov.provision.wheels import ensure_wheels
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from gpuprov.assets import get_asset, get_brought
 from gpuprov.core.fingerprint import fingerprint
 from gpuprov.provision.kept_bases import Base
-from gpuprov.provision.plane_recipe import PlaneRecipe
 from gpuprov.provision.role_packages import find_packages
+from gpuprov.provision.role_recipe import RoleRecipe
 from gpuprov.provision.user_roles import hash_role
 from gpuprov.provision.wheel_lock import hash_locks
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from gpuprov.gpu.wheels import CudaWheels
-    from gpuprov.provision.plane_recipe import Init
+    from gpuprov.provision.role_recipe import Init
     from gpuprov.shapes.cluster_spec import ClusterSpec, ImageSpec
 
 
@@ -58,8 +58,8 @@ class Recipe:
         roles_path: The folder with the roles.
         smoke_kernels: The folder of that package.
         init: What starts the services of a node.
-        plane: What the plane of its nodes adds.
-        brought: The folders of the packages that the plane brings.
+        role: What the role of its nodes adds.
+        brought: The folders of the packages that the role brings.
         own_roles: Folders of the user's own roles, applied last.
     """
 
@@ -69,7 +69,7 @@ class Recipe:
     roles_path: Path
     smoke_kernels: Path
     init: Init = "systemd"
-    plane: PlaneRecipe = field(default_factory=PlaneRecipe)
+    role: RoleRecipe = field(default_factory=RoleRecipe)
     brought: tuple[Path, ...] = ()
     own_roles: tuple[Path, ...] = ()
 
@@ -81,13 +81,13 @@ class Recipe:
     @property
     def roles(self) -> tuple[str, ...]:
         """Ansible roles of gpuprov's, in the order they are applied."""
-        return (*COMMON_ROLES, *self.plane.roles)
+        return (*COMMON_ROLES, *self.role.roles)
 
     @property
     def rootfs(self) -> Base:
         """What mmdebstrap installs: also what the roles would, which find it there. All of it is in the fingerprint."""
         packages = find_packages(self.roles_path, self.roles, init=self.init)
-        kind = "-".join((*self.plane.roles, self.init))
+        kind = "-".join((*self.role.roles, self.init))
         return Base(suite=self.base, packages=tuple(sorted({*ROOTFS_PACKAGES, *packages})), kind=kind)
 
     @property
@@ -104,7 +104,7 @@ class Recipe:
         templates = self.roles_path.parent / "templates"
         folders = [*(self.roles_path / role for role in self.roles), self.smoke_kernels, *self.brought]
         return {
-            "templates": [hash_folder(templates / name) for name in self.plane.templates],
+            "templates": [hash_folder(templates / name) for name in self.role.templates],
             "content": {folder.name: hash_folder(folder) for folder in folders},
             "own_roles": [[folder.name, hash_role(folder)] for folder in self.own_roles],
             "locked": hash_locks(("pip", *self.requirements)),
@@ -119,20 +119,20 @@ class Recipe:
                 "rootfs": ROOTFS_PACKAGES,
                 "packages": self.packages,
                 "requirements": self.requirements,
-                "variables": self.plane.variables(self.init),
+                "variables": self.role.variables(self.init),
                 **contents,
             }
         )
 
 
 def image_recipe(
-    spec: ImageSpec, *, plane: PlaneRecipe, wheels: CudaWheels, init: Init, roles_path: Path, smoke_kernels: Path
+    spec: ImageSpec, *, role: RoleRecipe, wheels: CudaWheels, init: Init, roles_path: Path, smoke_kernels: Path
 ) -> Recipe:
-    """The recipe of the image for nodes of a plane.
+    """The recipe of the image for nodes of a role.
 
     Args:
         spec: Base, and what its user adds.
-        plane: What the nodes' plane adds.
+        role: What the nodes' role adds.
         wheels: CUDA's Python packages that serve the host; `none` for simulated GPUs.
         init: What starts the services of a node: `systemd` where the engine can run it.
         roles_path: The folder with the roles.
@@ -142,14 +142,14 @@ def image_recipe(
         base=spec.base,
         packages=tuple(sorted({*spec.packages, *(TOOLKIT_PACKAGES if spec.toolkit else ())})),
         requirements=(
-            *(*REQUIREMENTS[wheels], *plane.requirements, *(TOOLKIT[wheels] if spec.toolkit else ())),
+            *(*REQUIREMENTS[wheels], *role.requirements, *(TOOLKIT[wheels] if spec.toolkit else ())),
             *sorted(set(spec.python)),
         ),
         roles_path=roles_path,
         smoke_kernels=smoke_kernels,
         init=init,
-        plane=plane,
-        brought=tuple(map(get_brought, plane.brings)),
+        role=role,
+        brought=tuple(map(get_brought, role.brings)),
         own_roles=tuple(map(Path, spec.roles)),
     )
 
@@ -170,11 +170,11 @@ def source_files(folder: Path) -> Iterable[Path]:
     return sorted(path for path in files if "__pycache__" not in path.parts and path.suffix != ".md")
 
 
-def recipe_for(spec: ClusterSpec, plane: PlaneRecipe, wheels: CudaWheels, *, init: Init) -> Recipe:
-    """What goes into the image of nodes of a plane, on hosts with these packages of CUDA's."""
+def recipe_for(spec: ClusterSpec, role: RoleRecipe, wheels: CudaWheels, *, init: Init) -> Recipe:
+    """What goes into the image of nodes of a role, on hosts with these packages of CUDA's."""
     return image_recipe(
         spec.image,
-        plane=plane,
+        role=role,
         wheels=wheels,
         init=init,
         roles_path=get_asset("roles"),

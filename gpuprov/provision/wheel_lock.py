@@ -7,7 +7,6 @@ supports, on x86_64 and aarch64. Nodes with CUDA 12 need other versions than nod
 from __future__ import annotations
 
 import hashlib
-import re
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -18,6 +17,8 @@ from gpuprov.core.fingerprint import fingerprint
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+
+    from packaging.requirements import Requirement
 
 LOCKS: Final = Path(__file__).parent / "wheel_locks"
 OWN: Final = "gpuprov"
@@ -30,10 +31,7 @@ OTHER_FILES: Final = (
     "that with which this release was made: python3 -m pip config list"
 )
 _HASH: Final = "    --hash="
-_PIN: Final = re.compile(r"(?P<name>[a-z0-9-]+)==(?P<version>[^ ;]+)(?: ; (?P<marker>.+?))? \\")
-_PYTHON: Final = re.compile(r'python_version == "([0-9.]+)"')
-_NAME: Final = re.compile(r"[A-Za-z0-9._-]+")
-_EXTRA: Final = re.compile(r"\[.*?\]")
+_MORE: Final = " \\"  # at the end of a line that goes on
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,7 +57,7 @@ class LockedPackage:
             f"{self.name}=={self.version}{f' ; {marker}' if marker else ''}",
             *(_HASH + one for one in self.hashes),
         ]
-        return " \\\n".join(lines) + "\n" + (f"{VIA}{', '.join(self.via)}\n" if self.via else "")
+        return f"{_MORE}\n".join(lines) + "\n" + (f"{VIA}{', '.join(self.via)}\n" if self.via else "")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,43 +74,47 @@ class WheelLock:
 
     def roots_include(self, requirements: Iterable[str]) -> bool:
         """Whether it was made for all of them."""
-        return {*requirements} <= {*self.roots}
+        return _parsed(requirements) <= _parsed(self.roots)
 
     def closure(self, requirements: Iterable[str], python: str | None = None) -> tuple[LockedPackage, ...]:
         """The packages that some of its roots need on a Python; None for all of them."""
         there = [one for one in self.packages if python is None or not one.pythons or python in one.pythons]
-        wanted = {package_name(requirement) for requirement in requirements}
+        from packaging.utils import canonicalize_name
+
+        wanted: set[str] = {canonicalize_name(requirement.name) for requirement in _parsed(requirements)}
         while more := {one.name for one in there if one.name not in wanted and not wanted.isdisjoint(one.via)}:
             wanted |= more
         return tuple(package for package in there if package.name in wanted)
 
 
-def package_name(requirement: str) -> str:
-    """The name of a package, in the form in which names are compared."""
-    found = _NAME.match(requirement)
-    return re.sub(r"[-_.]+", "-", found[0] if found else "").lower()
+def _parsed(requirements: Iterable[str]) -> set[Requirement]:
+    """As they are compared: pip and setuptools put blanks and versions in another order than we do."""
+    from packaging.requirements import Requirement
+
+    return {Requirement(text) for text in requirements}
 
 
 def parse_lock(text: str) -> WheelLock:
     """Read a file of locks."""
+    from packaging.requirements import Requirement
+
     roots, packages = [], []
-    pin: re.Match[str] | None = None
+    pin: Requirement | None = None
     hashes: list[str] = []
     for line in [*text.splitlines(), ""]:
         if line.startswith(_HASH):
-            hashes.append(line.removeprefix(_HASH).removesuffix(" \\"))
+            hashes.append(line.removeprefix(_HASH).removesuffix(_MORE))
         elif line.startswith(ROOT):
             roots.append(line.removeprefix(ROOT))
         else:
             via = tuple(line.removeprefix(VIA).split(", ")) if line.startswith(VIA) else ()
             if pin:
-                pythons = tuple(_PYTHON.findall(pin["marker"] or ""))
+                marker, version = pin.marker, str(pin.specifier).removeprefix("==")
+                pythons = tuple(python for python in PYTHONS if marker and marker.evaluate({"python_version": python}))
                 packages.append(
-                    LockedPackage(
-                        name=pin["name"], version=pin["version"], pythons=pythons, hashes=tuple(hashes), via=via
-                    )
+                    LockedPackage(name=pin.name, version=version, pythons=pythons, hashes=tuple(hashes), via=via)
                 )
-            pin, hashes = _PIN.fullmatch(line), []
+            pin, hashes = (Requirement(line.removesuffix(_MORE)) if line.endswith(_MORE) else None), []
     return WheelLock(roots=tuple(roots), packages=tuple(packages))
 
 
@@ -127,8 +129,9 @@ def find_lock(requirements: Sequence[str], python: str | None = None) -> WheelLo
     if python is not None and python not in PYTHONS:
         return None
     locks = [load_lock(path.stem) for path in sorted(LOCKS.glob("*.txt")) if path.stem != TESTS]
-    best = max(locks, key=lambda lock: len({*requirements} & {*lock.roots}), default=None)
-    return best if best and not {*requirements}.isdisjoint(best.roots) else None
+    wanted = _parsed(requirements)
+    best = max(locks, key=lambda lock: len(wanted & _parsed(lock.roots)), default=None)
+    return best if best and not wanted.isdisjoint(_parsed(best.roots)) else None
 
 
 def hash_locks(requirements: Sequence[str]) -> str:
@@ -143,10 +146,12 @@ def require_hashes(wheels: Iterable[Path], locked: Iterable[LockedPackage]) -> N
     Raises:
         HostNotReady: One is another file than that of the index with which the release was made.
     """
+    from packaging.utils import parse_wheel_filename
+
     known = {(package.name, package.version): package.hashes for package in locked}
     for wheel in sorted(wheels):
-        name, version, *_ = wheel.name.split("-")
-        hashes = known.get((package_name(name), version))
+        name, version, *_ = parse_wheel_filename(wheel.name)
+        hashes = known.get((name, str(version)))
         if hashes is None:
             continue
         found = f"sha256:{hashlib.sha256(wheel.read_bytes()).hexdigest()}"

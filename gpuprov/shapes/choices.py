@@ -9,7 +9,7 @@ AccessName = Literal["none", "raw", "simulated", "cdi", "nvidia-runtime"]
 Engine = Literal["lxd", "incus", "docker"]
 GpuMode = Literal["auto", "real", "simulated"]
 Network = Literal["both", "nat", "private"]
-Role = str  # which there are, planes/registry.py says
+RoleName = str  # which there are, roles/registry.py says
 
 ENGINES: Final[tuple[Engine, ...]] = get_args(Engine)
 DEFAULT_ENGINE: Final[Engine] = "lxd"  # for what is new

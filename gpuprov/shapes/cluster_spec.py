@@ -15,7 +15,7 @@ from gpuprov.shapes.choices import (
     DEFAULT_PRIVATE_BRIDGE,
     Engine,
     GpuMode,
-    Role,
+    RoleName,
     Sharing,
 )
 from gpuprov.shapes.gpu_order import GpuOrder
@@ -107,7 +107,7 @@ class NodesSpec(Shape, frozen=True, kw_only=True):
             extra={"allowed": "1 to 40 of a-z, 0-9 and -; starts with a letter"},
         ),
     ] = "c"
-    role: Role = "slurm"
+    role: RoleName = "slurm"
     privileged: bool = False
     cpus: Amount | None = None
     memory_gib: Amount | None = None

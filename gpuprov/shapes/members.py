@@ -101,7 +101,7 @@ class PartOfHost(Document, frozen=True, kw_only=True, tag="gpuprov.host-part/v1"
         known_as: Its name in the cluster, as recorded; empty where nothing is.
         exists: Whether anything of the cluster is there.
         record: Fingerprint of what is recorded of the whole cluster, which `record` tells; empty where nothing is.
-        words: Node to its plane's word for it, also for nodes on other hosts.
+        words: Node to its role's word for it, also for nodes on other hosts.
         offer: For how many more nodes there is room; null if that was not asked.
         address: On the network between the hosts; empty if that was not asked.
         mtu: Of the link with that address.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import field
 
 from gpuprov.shapes.base import Shape
-from gpuprov.shapes.choices import GpuMode, Network, Role
+from gpuprov.shapes.choices import GpuMode, Network, RoleName
 from gpuprov.shapes.cluster_spec import MountSpec
 from gpuprov.shapes.gpu_order import GpuOrder
 
@@ -27,7 +27,7 @@ class NodeOrder(Shape, frozen=True, kw_only=True):
     name: str
     cluster: str
     address: str | None = None
-    role: Role | None = None
+    role: RoleName | None = None
     gpus: GpuOrder = field(default_factory=GpuOrder)
     environment: tuple[str, ...] = ()
     image: str | None = None

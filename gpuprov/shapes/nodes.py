@@ -33,7 +33,7 @@ class NodeRow(Shape, frozen=True, kw_only=True):
         devices: Their device nodes.
         sharing: `exclusive` or `shared`; empty where it holds no GPU.
         simulated: Whether its GPUs are simulated.
-        work: The word of its plane for it, whichever plane that is, such as `idle`; empty where there is none.
+        work: The word of its role for it, whichever role that is, such as `idle`; empty where there is none.
         health: `ok`; `old image` with what that lacks, or what is wrong, and the command that mends it; of a copy of a
             node, which node it is a copy of; empty for what else gpuprov did not make.
         limits: What it may use of its host.

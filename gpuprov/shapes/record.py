@@ -1,4 +1,4 @@
-"""`record`: the facts of a host from which its GPUs are told; host/record.py takes them."""
+"""`record`: the facts of a host from which its GPUs are told; machine/record.py takes them."""
 
 from __future__ import annotations
 

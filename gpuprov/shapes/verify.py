@@ -19,7 +19,7 @@ Severity = Literal["critical", "warning"]
 Level = Literal["quick", "full"]
 CheckId = Annotated[str, Meta(pattern=r"^[a-z0-9-]{1,64}\Z")]
 Series = tuple[tuple[float, float], ...]
-LAYERS = ("node", "driver", "devices", "nvml", "cuda", "kernels", "network")  # those of planes follow
+LAYERS = ("node", "driver", "devices", "nvml", "cuda", "kernels", "network")  # those of roles follow
 STATUSES: tuple[CheckStatus, ...] = ("pass", "warn", "fail", "skip", "unknown")
 
 
@@ -213,7 +213,7 @@ class Report(Document, frozen=True, kw_only=True, tag="gpuprov.verify/v1"):
 
     @property
     def layers(self) -> tuple[str, ...]:
-        """The columns of its table: those of every node, then those of planes that were asked something."""
+        """The columns of its table: those of every node, then those of roles that were asked something."""
         asked = (check.layer for node in self.nodes for check in node.checks if check.status != "skip")
         return tuple(dict.fromkeys((*LAYERS, *asked)))
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class AnnealOrder:
-    """Models and how they are annealed, not checked yet (host/anneal_check.py).
+    """Models and how they are annealed, not checked yet (project/anneal_check.py).
 
     Attributes:
         models: Their files, absolute.

@@ -33,7 +33,7 @@ def check_project_name(name: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class GridOrder:
-    """Which runs of a project there are to be, not checked yet (host/grid_check.py).
+    """Which runs of a project there are to be, not checked yet (project/grid_check.py).
 
     Attributes:
         reps: How many good runs of each combination.

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class ProgramOrder:
-    """A run of a CUDA program, not checked yet (host/program_check.py).
+    """A run of a CUDA program, not checked yet (project/program_check.py).
 
     Attributes:
         program: The folder.

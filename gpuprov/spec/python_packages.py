@@ -16,35 +16,30 @@ PACKAGES_MAX: Final = 200
 FORM: Final = "NAME, NAME[EXTRA] or NAME with versions, such as torch==2.* or numpy>=1.26,<3"
 _LENGTH_MAX: Final = 200
 _FILE_MAX: Final = 64 * 1024  # bytes
-_NAME: Final = r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?"
-_NUMBERS: Final = r"(?:[0-9]+!)?[0-9]+(?:\.[0-9]+)*"
-# https://packaging.python.org/en/latest/specifications/version-specifiers/, in the form in which it is normalised
-_VERSION: Final = rf"{_NUMBERS}(?:(?:a|b|rc)[0-9]+)?(?:\.post[0-9]+)?(?:\.dev[0-9]+)?"
-_LOCAL: Final = r"(?:\+[a-z0-9]+(?:[._-][a-z0-9]+)*)?"
-_CLAUSE: Final = (
-    rf"(?:(?:==|!=) *(?:{_NUMBERS}\.\*|{_VERSION}{_LOCAL})|(?:<=|>=|<|>) *{_VERSION}"
-    rf"|~= *(?=(?:[0-9]+!)?[0-9]+\.[0-9]){_VERSION})"
-)
-_REQUIREMENT: Final = re.compile(
-    rf"{_NAME}(?: *\[ *{_NAME}(?: *, *{_NAME})* *\])?(?: *{_CLAUSE}(?: *, *{_CLAUSE})*)?", re.ASCII
-)
+_ANY_TEXT: Final = "==="  # compares letters: what follows need not be a version
 _COMMENT: Final = re.compile(r"(?:^|\s)#.*")
 
 
 def find_package_problem(text: str) -> str:
     """What is wrong with a Python package; empty if nothing is."""
+    from packaging.requirements import InvalidRequirement, Requirement  # late, for the sake of `gpuprov --help`
+
     shown = f"{text[:80]!r}"
     if len(text) > _LENGTH_MAX:
         return f"{shown} is longer than {_LENGTH_MAX} characters"
-    if _REQUIREMENT.fullmatch(text):
-        return ""
     if text.startswith("-"):
         return f"{shown} is an option of pip; set an index in pip's own configuration on the host"
-    if ";" in text:
-        return f"{shown} has a marker, which pip would compare with the host's Python instead of the node's"
     if "://" in text or "@" in text or "/" in text:
         return f"{shown} is a URL or a path; only packages of the index can be installed"
-    return f"{shown} is not a Python package"
+    if ";" in text:
+        return f"{shown} has a marker, which pip would compare with the host's Python instead of the node's"
+    try:
+        clauses = Requirement(text).specifier
+    except InvalidRequirement:
+        clauses = None
+    if clauses is None or text != text.strip() or any(clause.operator == _ANY_TEXT for clause in clauses):
+        return f"{shown} is not a Python package"
+    return ""
 
 
 def read_requirements(path: Path) -> tuple[tuple[str, ...], list[str]]:

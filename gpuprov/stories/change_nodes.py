@@ -22,7 +22,7 @@ def change_nodes(fleet: Fleet, order: NodesOrder) -> Done:
     """
     found = _find_elsewhere(fleet, order)
     if found is None:
-        from gpuprov.fleet.part.nodes import serve_nodes
+        from gpuprov.fleet.member.nodes import serve_nodes
 
         done = serve_nodes(order, fleet.here, fleet.reporter)
         return Done(outcome=Outcome(changed=done.changed))

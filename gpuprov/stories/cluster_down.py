@@ -14,7 +14,7 @@ from gpuprov.core.outcome import Outcome
 from gpuprov.fleet.done import Done
 from gpuprov.fleet.here import find_over_hosts
 from gpuprov.fleet.hosts_down import down_over_hosts
-from gpuprov.workflows.cluster_down import DownLosses, cluster_down, foresee_losses
+from gpuprov.lifecycle.cluster_down import DownLosses, cluster_down, foresee_losses
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from gpuprov.drivers.base import Driver
     from gpuprov.fleet.fleet import Fleet
     from gpuprov.fleet.hosted_cluster import SpanningCluster
-    from gpuprov.host.base import Host
-    from gpuprov.planes.across.leaving import JobsPolicy
+    from gpuprov.lifecycle.leaving import JobsPolicy
+    from gpuprov.machine.base import Host
 
     Agree = Callable[[DownLosses], None]
 

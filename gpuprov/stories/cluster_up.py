@@ -13,7 +13,7 @@ from gpuprov.core.errors import UsageError
 from gpuprov.core.names import name_cluster
 from gpuprov.core.outcome import Outcome
 from gpuprov.fleet.here import find_over_hosts
-from gpuprov.planes.across.cluster_order import resolve_engine, resolve_name, resolve_spanning, resolve_spec
+from gpuprov.lifecycle.cluster_order import resolve_engine, resolve_name, resolve_spanning, resolve_spec
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from gpuprov.fleet.agree import HostsUpOrder
     from gpuprov.fleet.done import BroughtUp, PlannedUp
     from gpuprov.fleet.fleet import Fleet
-    from gpuprov.host.base import Host
-    from gpuprov.planes.across.cluster_order import ClusterOrder
+    from gpuprov.lifecycle.cluster_order import ClusterOrder
+    from gpuprov.lifecycle.cluster_up import UpOrder
+    from gpuprov.lifecycle.replace_older import Replaceable
+    from gpuprov.machine.base import Host
     from gpuprov.spec.draft import Draft
-    from gpuprov.workflows.cluster_up import UpOrder
-    from gpuprov.workflows.replace_older import Replaceable
 
     Found = tuple[Driver, Draft, ClusterState]
 
@@ -61,9 +61,9 @@ def plan_cluster(fleet: Fleet, order: ClusterOrder, asking: Asking = NOBODY, *, 
         tell_before: Whether the nodes as they are now are told.
     """
     from gpuprov.fleet.done import PlannedUp
-    from gpuprov.planes.across.rows import state_rows
-    from gpuprov.workflows.cluster_up import preview_up
-    from gpuprov.workflows.replace_older import find_replaceable
+    from gpuprov.lifecycle.cluster_up import preview_up
+    from gpuprov.lifecycle.replace_older import find_replaceable
+    from gpuprov.lifecycle.rows import state_rows
 
     over_hosts = _order_over_hosts(fleet, order, asking)
     if over_hosts is not None:
@@ -72,8 +72,10 @@ def plan_cluster(fleet: Fleet, order: ClusterOrder, asking: Asking = NOBODY, *, 
         return look_and_plan_over_hosts(over_hosts, fleet.connect(), reporter=fleet.reporter)
     driver, draft, seen = found = _settle(fleet, order)
     preview = preview_up(driver, _order_here(found, order, asking), fleet.here, reporter=fleet.reporter)
-    for line in filter(None, (preview.choice, preview.shared)):
-        fleet.reporter.note(line)
+    if preview.choice:
+        fleet.reporter.node("networks", preview.choice)
+    if preview.shared:
+        fleet.reporter.note(preview.shared)
     replaced = find_replaceable(driver, seen, draft.spec).lines if order.renew else ()
     return PlannedUp(
         lines=(*preview.changes, *replaced),
@@ -117,9 +119,9 @@ def _up_here(
     fleet: Fleet, found: Found, order: ClusterOrder, asking: Asking, host: Host, *, tell_before: bool
 ) -> BroughtUp:
     from gpuprov.fleet.done import BroughtUp
-    from gpuprov.planes.across.rows import state_rows
-    from gpuprov.workflows.cluster_up import cluster_up
-    from gpuprov.workflows.replace_older import replace_older
+    from gpuprov.lifecycle.cluster_up import cluster_up
+    from gpuprov.lifecycle.replace_older import replace_older
+    from gpuprov.lifecycle.rows import state_rows
 
     driver, draft, seen = found
     spec, before = draft.spec, state_rows(driver, seen) if tell_before else ()
@@ -142,7 +144,7 @@ def _settle(fleet: Fleet, order: ClusterOrder) -> Found:
 
 
 def _order_here(found: Found, order: ClusterOrder, asking: Asking) -> UpOrder:
-    from gpuprov.workflows.cluster_up import UpOrder
+    from gpuprov.lifecycle.cluster_up import UpOrder
 
     _, draft, seen = found
     return UpOrder(
@@ -172,7 +174,7 @@ def _agreed_loss(found: Found, order: ClusterOrder, asking: Asking) -> Shrinking
 
 def _agreed(fleet: Fleet, found: Found, asking: Asking) -> bool:
     """Whether nodes are to be replaced; False where none has an older image."""
-    from gpuprov.workflows.replace_older import find_replaceable
+    from gpuprov.lifecycle.replace_older import find_replaceable
 
     driver, draft, seen = found
     replaceable = find_replaceable(driver, seen, draft.spec)

@@ -9,7 +9,7 @@ from gpuprov.fleet.done import Done
 if TYPE_CHECKING:
     from gpuprov.fleet.fleet import Fleet
     from gpuprov.fleet.hosted_order import HostedOrder
-    from gpuprov.workflows.create_node import CloneOrder
+    from gpuprov.lifecycle.create_node import CloneOrder
 
 
 def create_node(fleet: Fleet, order: HostedOrder) -> Done:
@@ -25,7 +25,7 @@ def create_node(fleet: Fleet, order: HostedOrder) -> Done:
         done = create_over_hosts(order, fleet.others, fleet.connect(), reporter=fleet.reporter)
         if done is not None:
             return done
-    from gpuprov.fleet.part.create import make_node
+    from gpuprov.fleet.member.create import make_node
 
     _, outcome = make_node(order.node, fleet.here, engine=order.engine, wait_s=order.wait_s, reporter=fleet.reporter)
     return Done(outcome=outcome)
@@ -42,6 +42,6 @@ def clone_node(fleet: Fleet, order: CloneOrder) -> Done:
         from gpuprov.fleet.node_there import clone_over_hosts
 
         return clone_over_hosts(order, fleet.others, fleet.connect(), reporter=fleet.reporter)
-    from gpuprov.fleet.part.create import copy_node
+    from gpuprov.fleet.member.create import copy_node
 
     return Done(outcome=copy_node(order, fleet.here, engine=fleet.engine, reporter=fleet.reporter))

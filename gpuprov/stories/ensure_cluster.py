@@ -6,21 +6,21 @@ from typing import TYPE_CHECKING, Literal
 
 from gpuprov.cluster.retry_after_wait import act_on_engine
 from gpuprov.cluster.state import observe_cluster
-from gpuprov.documents.module_result import BeforeAfter
 from gpuprov.fleet.find_hosted import find_spanning, machine_of
 from gpuprov.fleet.here import find_over_hosts
 from gpuprov.fleet.hosts_down import down_over_hosts
-from gpuprov.planes.across.cluster_order import resolve_engine, resolve_name, resolve_spanning
-from gpuprov.planes.across.rows import state_rows
+from gpuprov.lifecycle.before_after import BeforeAfter
+from gpuprov.lifecycle.cluster_down import cluster_down
+from gpuprov.lifecycle.cluster_order import resolve_engine, resolve_name, resolve_spanning
+from gpuprov.lifecycle.rows import state_rows
 from gpuprov.stories.cluster_up import bring_up, plan_cluster
-from gpuprov.workflows.cluster_down import cluster_down
 
 if TYPE_CHECKING:
     from gpuprov.drivers.base import Driver
     from gpuprov.fleet.fleet import Fleet
     from gpuprov.fleet.hosted_cluster import SpanningCluster
-    from gpuprov.host.base import Host
-    from gpuprov.planes.across.cluster_order import ClusterOrder
+    from gpuprov.lifecycle.cluster_order import ClusterOrder
+    from gpuprov.machine.base import Host
 
 ClusterGoal = Literal["present", "absent"]
 

@@ -8,7 +8,6 @@ from gpuprov.cluster.retry_after_wait import act_on_cluster
 from gpuprov.cluster.told_gpus import board_of
 from gpuprov.core.errors import UsageError
 from gpuprov.core.names import check_node_name, name_cluster
-from gpuprov.documents.module_result import BeforeAfter
 from gpuprov.fleet.find_hosted import find_spanning
 from gpuprov.fleet.fleet import ask_others
 from gpuprov.fleet.found_nodes import locate_nodes, refuse_absent
@@ -18,10 +17,11 @@ from gpuprov.fleet.node_home import get_host_for
 from gpuprov.fleet.node_there import create_over_hosts
 from gpuprov.fleet.nodes_work import change_nodes_there
 from gpuprov.fleet.questions.gpus import GPUS
-from gpuprov.planes.across.leaving import SPARE_JOBS
+from gpuprov.lifecycle import ensure
+from gpuprov.lifecycle.before_after import BeforeAfter
+from gpuprov.lifecycle.ensure import asks_for_gpus, gpu_differences, refuse_differences, word_differences
+from gpuprov.lifecycle.leaving import SPARE_JOBS
 from gpuprov.shapes.orders import GpusOrder, NodesOrder
-from gpuprov.workflows import ensure
-from gpuprov.workflows.ensure import asks_for_gpus, gpu_differences, refuse_differences, word_differences
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
     from gpuprov.core.reporter import Reporter
     from gpuprov.fleet.fleet import Fleet
     from gpuprov.fleet.hosted_cluster import SpanningCluster
-    from gpuprov.host.remote.hosts import Hosts
-    from gpuprov.host.remote.machine import RemoteMachine
-    from gpuprov.planes.across.leaving import JobsPolicy
+    from gpuprov.lifecycle.ensure import NodeGoal
+    from gpuprov.lifecycle.leaving import JobsPolicy
+    from gpuprov.link.address import RemoteMachine
+    from gpuprov.link.hosts import Hosts
     from gpuprov.shapes.node_order import NodeOrder
     from gpuprov.shapes.nodes import NodeRow
     from gpuprov.shapes.orders import Act
-    from gpuprov.workflows.ensure import NodeGoal
 
 _DONE: Final = {"rm": "removed", "start": "started", "stop": "stopped"}
 

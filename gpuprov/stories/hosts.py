@@ -15,15 +15,15 @@ from gpuprov.core.own_folders import make_own_folder
 from gpuprov.core.reporter import Silent
 from gpuprov.core.silence_limit import scaled_limit_s
 from gpuprov.core.units import GIB
-from gpuprov.host.remote.answers import read_answer
-from gpuprov.host.remote.ask import MemberRequest, ask_member
-from gpuprov.host.remote.bare_host import install_there, look_at_bare_host, remove_there
-from gpuprov.host.remote.connection import SshConnection
-from gpuprov.host.remote.install_paths import PLACE
-from gpuprov.host.remote.inventory import forget_machine, read_machines, remember_machine
-from gpuprov.host.remote.members import MemberProcesses
-from gpuprov.host.remote.several import ask_hosts, told_by
-from gpuprov.host.remote.ssh_failure import NotInstalled
+from gpuprov.link.answers import read_answer
+from gpuprov.link.ask import MemberRequest, ask_member
+from gpuprov.link.bare_host import install_there, look_at_bare_host, remove_there
+from gpuprov.link.connection import SshConnection
+from gpuprov.link.hosts_file import forget_machine, read_machines, remember_machine
+from gpuprov.link.install_paths import PLACE
+from gpuprov.link.members import MemberProcesses
+from gpuprov.link.several import ask_hosts, told_by
+from gpuprov.link.ssh_failure import NotInstalled
 from gpuprov.provision.own_wheel import own_files, own_fingerprint, own_requirements, pack_wheel
 from gpuprov.provision.rootfs import default_cache
 from gpuprov.provision.wheels import ensure_wheels
@@ -36,10 +36,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from gpuprov.core.reporter import Reporter
-    from gpuprov.host.remote.bare_host import BareHost
-    from gpuprov.host.remote.machine import RemoteMachine
-    from gpuprov.host.remote.places import Places
-    from gpuprov.host.remote.several import HostAnswer
+    from gpuprov.link.address import RemoteMachine
+    from gpuprov.link.bare_host import BareHost
+    from gpuprov.link.places import Places
+    from gpuprov.link.several import HostAnswer
     from gpuprov.shapes.base import Told
 
 ROOM_BYTES: Final = GIB

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from gpuprov.documents.inventory import join_inventories
 from gpuprov.fleet.questions.inventory import INVENTORY
+from gpuprov.lifecycle.inventory import join_inventories
 from gpuprov.shapes.orders import InventoryOrder
 
 if TYPE_CHECKING:
-    from gpuprov.documents.inventory import Inventory
     from gpuprov.fleet.fleet import Fleet
+    from gpuprov.lifecycle.inventory import Inventory
 
 _NO_NODES: Final = (
     "no cluster {0} with nodes is found, so the inventory is empty\n"

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from gpuprov.fleet.here import find_over_hosts, observe_here
 from gpuprov.fleet.hosted_cluster import SpanningCluster
-from gpuprov.fleet.part.host_part import look_at_part, with_disks
-from gpuprov.host.remote.machine import RemoteMachine
+from gpuprov.fleet.member.host_part import look_at_part, with_disks
+from gpuprov.link.address import RemoteMachine
 from gpuprov.shapes.whole import WholeCluster
 
 if TYPE_CHECKING:

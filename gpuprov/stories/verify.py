@@ -13,9 +13,9 @@ from gpuprov.core.reporter import Silent
 from gpuprov.core.rounds import watch_rounds
 from gpuprov.fleet.done import VerifiedHosts
 from gpuprov.fleet.here import find_over_hosts, observe_here, open_cluster_here
-from gpuprov.planes.across.image_age import find_older, older_notes
+from gpuprov.lifecycle import verify as one_host
+from gpuprov.lifecycle.image_age import find_older, older_notes
 from gpuprov.verify.changes import Seen, change_of_cluster, compare
-from gpuprov.workflows import verify as one_host
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -131,7 +131,7 @@ def _look_at_hosts(
     before: Seen | None,
 ) -> Seen:
     """One round over hosts."""
-    from gpuprov.fleet import absent_hosts
+    from gpuprov.fleet import unreachable_hosts as absent_hosts
     from gpuprov.fleet.find_hosted import require_spanning
     from gpuprov.fleet.verify_hosts import verify_over_hosts
 

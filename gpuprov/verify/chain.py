@@ -74,7 +74,7 @@ _UNLOOKED: tuple[Rule, ...] = tuple(
 
 
 def rules_of(level: Level, more: tuple[Rule, ...] = ()) -> tuple[Rule, ...]:
-    """The checks that a level asks, those of planes (`more`) last; the quick ones are asked at every level."""
+    """The checks that a level asks, those of roles (`more`) last; the quick ones are asked at every level."""
     return tuple(rule for rule in (*CHAIN, *more) if rule.level == "quick" or level == "full")
 
 
@@ -103,7 +103,7 @@ def judge_node(
         seen: What it is.
         level: How hard it was asked to work.
         host: What was found on its host.
-        more: The checks of planes.
+        more: The checks of roles.
     """
     return _judge(rules_of(level, more), expected, seen, below=host.checks if host else ())
 

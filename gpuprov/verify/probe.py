@@ -397,7 +397,7 @@ def start_kernels(wanted: Facts) -> Facts:
 
 
 def start_questions(questions: Facts, simulation: Facts | None) -> Facts:
-    """Start the commands of a plane, by fact and name; an argument may stand for the simulation."""
+    """Start the commands of a role, by fact and name; an argument may stand for the simulation."""
     answered = json.dumps(simulation)
     return {
         fact: {

@@ -80,7 +80,7 @@ def probe_argv(expected: Expectation, *, part_timeout_s: float, work: Work, ques
         expected: What the node must be.
         part_timeout_s: What the kernels may take.
         work: How hard they work.
-        questions: Commands of the node's plane, by the fact that is made of them and by name (planes/base.py).
+        questions: Commands of the node's role, by the fact that is made of them and by name (roles/base.py).
     """
     parameters = {
         "devices": [[device.path, device.major, device.minor] for device in expected.devices],

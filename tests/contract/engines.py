@@ -36,10 +36,10 @@ from gpuprov.drivers.lxd.ending import remove_instance
 from gpuprov.drivers.lxd.members import pool_of_nodes
 from gpuprov.drivers.networks import NetworkRequest
 from gpuprov.drivers.registry import open_driver
-from gpuprov.planes.registry import PLAIN
 from gpuprov.provision.kept_bases import import_name
 from gpuprov.provision.recipe import image_recipe
 from gpuprov.provision.rootfs import default_cache, ensure_rootfs
+from gpuprov.roles.registry import PLAIN
 from gpuprov.shapes.cluster_spec import ImageSpec
 from gpuprov.shapes.node import Attachment
 from tests.fakes.driver import FakeDriver
@@ -213,7 +213,7 @@ def import_plain_base(driver: Driver) -> str:
     roles, kernels = get_asset("roles"), get_asset("smoke_kernels")
     init = init_of(driver)
     recipe = image_recipe(
-        ImageSpec(), plane=PLAIN.recipe, wheels="none", init=init, roles_path=roles, smoke_kernels=kernels
+        ImageSpec(), role=PLAIN.recipe, wheels="none", init=init, roles_path=roles, smoke_kernels=kernels
     )
     with one_at_a_time():
         rootfs = ensure_rootfs(recipe.rootfs, cache=default_cache())

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpuprov.host.folders import LocalFolders
+from gpuprov.machine.folders import LocalFolders
 from gpuprov.shapes.node import Mount
 from gpuprov.spec.shared_folder import ACCOUNT_UID, SHARED
 

@@ -12,8 +12,8 @@ import pytest
 from gpuprov.core.errors import EngineError, TimedOut, UsageError
 from gpuprov.core.waiting import Wait
 from gpuprov.drivers.base import File
-from gpuprov.host.incoming_files import IncomingFiles
-from gpuprov.host.outgoing_files import OutgoingFiles
+from gpuprov.project.incoming_files import IncomingFiles
+from gpuprov.project.outgoing_files import OutgoingFiles
 from tests.contract.engines import FIND_PROCESS, refused
 
 if TYPE_CHECKING:

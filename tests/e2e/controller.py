@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from gpuprov.host.remote.inventory import read_machines
-from gpuprov.host.remote.places import ensure_places
+from gpuprov.link.hosts_file import read_machines
+from gpuprov.link.places import ensure_places
 from tests.e2e.several_machines import several_machines
 
 if TYPE_CHECKING:

@@ -174,7 +174,7 @@ _WRONG_FACTS = r'{"kernels": {}, "nvml": [1e999, {"a": NaN}], "devices": -1, "ne
 _WORD = "/root/kept-yes x | head -c 10000000 | tr -d '\\n'"
 LONG_WORD = f"#!{KEPT_SHELL}\n{_WORD}"
 LONG_STATE = f"#!{KEPT_SHELL}\nprintf '%s ' \"$(uname -n)\"; {_WORD}; echo ' root none'"
-# As COLUMNS in planes/slurm/words.py
+# As COLUMNS in roles/slurm/words.py
 _JOB = "printf '%-32s%-4s%-2s%-64s%-32s%-160s%-40s%-40s' 17 R 1 c000 alice '?' x train"
 MANY_JOBS = f'#!{KEPT_SHELL}\n/root/kept-yes "$({_JOB})" | head -c 15000000'
 

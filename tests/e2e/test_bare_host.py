@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from gpuprov.drivers.registry import REGISTRY
-from gpuprov.host.installed_packages import find_installed
+from gpuprov.machine.installed_packages import find_installed
 from tests.e2e.killing import Blow
 from tests.e2e.lives import counted
 
@@ -47,8 +47,8 @@ ACT = """
 import json, sys
 from gpuprov.assets import get_asset
 from gpuprov.core.reporter import Silent
-from gpuprov.host.local import LocalHost
-from gpuprov.workflows.prepare_host import HostOrder, prepare_host, undo_host
+from gpuprov.machine.local import LocalHost
+from gpuprov.lifecycle.prepare_host import HostOrder, prepare_host, undo_host
 
 class Notes(Silent):
     def note(self, text):
@@ -66,8 +66,8 @@ import json, subprocess, sys
 from dataclasses import replace
 from gpuprov.assets import get_asset
 from gpuprov.core.reporter import Silent
-from gpuprov.host.local import LocalHost
-from gpuprov.workflows.prepare_host import HostOrder, prepare_host, undo_host
+from gpuprov.machine.local import LocalHost
+from gpuprov.lifecycle.prepare_host import HostOrder, prepare_host, undo_host
 
 class Notes(Silent):
     def note(self, text):
@@ -94,8 +94,8 @@ from pathlib import Path
 from gpuprov.assets import get_asset
 from gpuprov.core.errors import PlaybookError
 from gpuprov.core.reporter import Silent
-from gpuprov.host.local import LocalHost
-from gpuprov.workflows.prepare_host import HostOrder, prepare_host, undo_host
+from gpuprov.machine.local import LocalHost
+from gpuprov.lifecycle.prepare_host import HostOrder, prepare_host, undo_host
 request = HostOrder(roles_path=get_asset("roles"), pool_size_gib=5, variables=(("host_pool_name", "bare"),))
 
 def kill():
@@ -123,8 +123,8 @@ from pathlib import Path
 from gpuprov.assets import get_asset
 from gpuprov.core.errors import HostNotReady
 from gpuprov.core.reporter import Silent
-from gpuprov.host.local import LocalHost
-from gpuprov.workflows.prepare_host import HostOrder, prepare_host, undo_host
+from gpuprov.machine.local import LocalHost
+from gpuprov.lifecycle.prepare_host import HostOrder, prepare_host, undo_host
 request = HostOrder(roles_path=get_asset("roles"), engine=sys.argv[1], variables=(("host_pool_name", "bare"),))
 left = Path(f"/var/lib/{sys.argv[1]}/storage-pools/bare")
 left.mkdir(parents=True)

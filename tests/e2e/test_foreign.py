@@ -16,8 +16,8 @@ import pytest
 from gpuprov.cluster.images import node_recipe
 from gpuprov.core.fingerprint import short
 from gpuprov.core.group_files import LOCK_FOLDER
-from gpuprov.host.local import LocalHost
-from gpuprov.planes.registry import PLAIN
+from gpuprov.machine.local import LocalHost
+from gpuprov.roles.registry import PLAIN
 from gpuprov.shapes.cluster_spec import ClusterSpec, ImageSpec, NodesSpec
 from tests.e2e.conftest import lxd, output
 from tests.e2e.places import MARK

@@ -24,8 +24,8 @@ from pathlib import Path
 from gpuprov.assets import get_asset
 from gpuprov.core.reporter import Silent
 from gpuprov.drivers.forward_rules import end_passage, let_through
-from gpuprov.host.local import LocalHost
-from gpuprov.workflows.prepare_host import HostOrder, prepare_host
+from gpuprov.machine.local import LocalHost
+from gpuprov.lifecycle.prepare_host import HostOrder, prepare_host
 
 folder, first, second = sys.argv[1:]
 MORE = {"gpbr2": "192.0.4", "lab0": "192.0.5"}

@@ -28,7 +28,7 @@ HOLD = """
 import sys, time
 from gpuprov.core.errors import GpuprovError
 from gpuprov.core.reporter import Silent
-from gpuprov.host.local import LocalHost
+from gpuprov.machine.local import LocalHost
 sys.argv = ["gpuprov", "\\x1b[2J\\nerror: all is lost"]
 try:
     with LocalHost().lock(Silent()):

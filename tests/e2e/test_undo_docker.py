@@ -20,9 +20,9 @@ from gpuprov.core.reporter import Silent
 from gpuprov.core.waiting import Wait
 from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_FINGERPRINT, LABEL_ROLE, LABEL_VERSION, NodeRequest
 from gpuprov.drivers.registry import open_driver
-from gpuprov.host.local import LocalHost
+from gpuprov.machine.local import LocalHost
 from gpuprov.shapes.node import CharDevice
-from gpuprov.workflows.prepare_host import HostOrder, undo_host
+from gpuprov.lifecycle.prepare_host import HostOrder, undo_host
 from tests.contract.engines import write_rootfs
 
 folder = Path(sys.argv[1])

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpuprov.host.local import SEED_VARIABLE
+from gpuprov.machine.local import SEED_VARIABLE
 from tests.e2e.killing import DUMPS
 from tests.e2e.places import EVERY_GPU
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tests.e2e.places import Place
 
 ROOT = Path(__file__).parents[2]
-# The last version before planes and hosts. All simulated UUIDs began with the same digits in it, on every machine.
+# The last version before roles and hosts. All simulated UUIDs began with the same digits in it, on every machine.
 EARLIER = "65a8d5ebe326be620614da7e623702ff5fbb6797"
 SEED = "0ddba11a"
 SEEDED = f"GPU-{SEED}"

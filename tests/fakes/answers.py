@@ -22,8 +22,8 @@ class Late(bytes):
 def http(status: int, body: str, *, length: int | None = None, kind: str = "application/json") -> bytes:
     """An answer; one whose `length` is more than its body breaks off."""
     size = len(body.encode()) if length is None else length
-    head = f"Content-Type: {kind}\r\nContent-Length: {size}\r\nConnection: close"
-    return f"HTTP/1.1 {status} X\r\n{head}\r\n\r\n{body}".encode()
+    controller = f"Content-Type: {kind}\r\nContent-Length: {size}\r\nConnection: close"
+    return f"HTTP/1.1 {status} X\r\n{controller}\r\n\r\n{body}".encode()
 
 
 @contextmanager
@@ -68,8 +68,8 @@ def _read_request(connection: socket.socket) -> None:
     got = b""
     while b"\r\n\r\n" not in got:
         got += connection.recv(65536) or b"\r\n\r\n"
-    head, _, body = got.partition(b"\r\n\r\n")
-    lines = head.lower().split(b"\r\n")
+    controller, _, body = got.partition(b"\r\n\r\n")
+    lines = controller.lower().split(b"\r\n")
     size = next((int(line.partition(b":")[2]) for line in lines if line.startswith(b"content-length:")), 0)
     while len(body) < size:
         body += connection.recv(65536)

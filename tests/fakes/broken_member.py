@@ -8,16 +8,16 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from gpuprov import __version__
-from gpuprov.host.remote.lines import PROTOCOL, render_line
-from gpuprov.host.remote.ssh_failure import SSH_FAILED, explain_ssh
+from gpuprov.link.lines import PROTOCOL, render_line
+from gpuprov.link.ssh_failure import SSH_FAILED, explain_ssh
 from gpuprov.shapes.lines import Hello, NodeSaid
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from gpuprov.core.errors import Unreachable
-    from gpuprov.host.remote.machine import RemoteMachine
-    from gpuprov.host.remote.places import Places
+    from gpuprov.link.address import RemoteMachine
+    from gpuprov.link.places import Places
 
 PATIENCE_S: Final = 0.02
 _CLOSED: Final = "client_loop: send disconnect: Broken pipe"

@@ -1,12 +1,12 @@
-"""The chain of a node with the checks of every plane, as `verify` asks it."""
+"""The chain of a node with the checks of every role, as `verify` asks it."""
 
 from __future__ import annotations
 
 from functools import partial
 
-from gpuprov.planes.registry import checks_of_planes
+from gpuprov.roles.registry import checks_of_roles
 from gpuprov.verify import chain
 
-CHAIN = (*chain.CHAIN, *checks_of_planes())
-judge_node = partial(chain.judge_node, more=checks_of_planes())
-rules_of = partial(chain.rules_of, more=checks_of_planes())
+CHAIN = (*chain.CHAIN, *checks_of_roles())
+judge_node = partial(chain.judge_node, more=checks_of_roles())
+rules_of = partial(chain.rules_of, more=checks_of_roles())

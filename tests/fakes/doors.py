@@ -8,7 +8,7 @@ from threading import Event
 from typing import TYPE_CHECKING, Any
 
 from gpuprov.core.errors import HostNotReady
-from gpuprov.host.survey import EngineDoor
+from gpuprov.machine.survey import EngineDoor
 
 if TYPE_CHECKING:
     from gpuprov.drivers.base import Driver

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from gpuprov.core.disk import Usage
 from gpuprov.core.errors import HostNotReady
-from gpuprov.host.folders import FolderLook
+from gpuprov.machine.folders import FolderLook
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

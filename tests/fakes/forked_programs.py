@@ -85,7 +85,7 @@ class ForkedPrograms:
     def check_here(
         self, argv: Sequence[str], *, timeout_s: float, environment: Mapping[str, str], stdin: str, **_: object
     ) -> Completed:
-        """In place of `run` in host/order_check.py, whose argv is `PYTHON [-S] -m MODULE ...`."""
+        """In place of `run` in project/order_check.py, whose argv is `PYTHON [-S] -m MODULE ...`."""
         module = argv.index("-m") + 1
         env = {**os.environ, **environment}
         done = self.run(argv[module:], env=env, stdin=stdin.encode(), limit_s=timeout_s)

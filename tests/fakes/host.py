@@ -15,8 +15,8 @@ from gpuprov.core.lock import host_lock, image_lock, image_lock_if_free
 from gpuprov.core.queue import Queue
 from gpuprov.core.reporter import Silent
 from gpuprov.fleet.fleet import Fleet
-from gpuprov.host.kernel_limits import LIMITS
-from gpuprov.host.overlay_link import alias_of
+from gpuprov.machine.kernel_limits import LIMITS
+from gpuprov.machine.overlay.links import alias_of
 from gpuprov.verify.models import Observation
 from tests.fakes.doors import door_of
 from tests.fakes.folders import FakeFolders
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver
     from gpuprov.gpu.models import HostGpus
-    from gpuprov.host.base import Host
-    from gpuprov.host.links import Link
-    from gpuprov.host.overlay_plan import OverlayRequest
-    from gpuprov.host.remote.hosts import Hosts
-    from gpuprov.host.survey import EngineDoor
+    from gpuprov.link.hosts import Hosts
+    from gpuprov.machine.base import Host
+    from gpuprov.machine.links import Link
+    from gpuprov.machine.overlay.plan import OverlayRequest
+    from gpuprov.machine.survey import EngineDoor
     from gpuprov.shapes.choices import GpuMode
     from tests.fakes.world import World
 

@@ -24,9 +24,9 @@ NODES_PER_HOST = 2
 _CALL = """
 import json, pathlib, sys
 from gpuprov.core.errors import GpuprovError
-from gpuprov.host import overlay
-from gpuprov.host.overlay_plan import OverlayRequest
-from gpuprov.host.tunnel import TunnelKeys
+from gpuprov.machine.overlay import end as overlay
+from gpuprov.machine.overlay.plan import OverlayRequest
+from gpuprov.machine.overlay.tunnel import TunnelKeys
 asked = json.loads(sys.argv[2])
 arguments = [OverlayRequest(**{**asked, "peers": tuple(asked["peers"])})] if isinstance(asked, dict) else asked
 more = {}
@@ -118,7 +118,7 @@ class Namespace:
         return started
 
     def call(self, function: str, argument: object) -> Any:
-        """Call a function of gpuprov.host.overlay there."""
+        """Call a function of gpuprov.machine.overlay.end there."""
         return json.loads(self.ask(sys.executable, "-c", _CALL, function, json.dumps(argument)))
 
 

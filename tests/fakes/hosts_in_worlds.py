@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from gpuprov.core.errors import GpuprovError, Unreachable
 from gpuprov.fleet.fleet import Fleet
-from gpuprov.fleet.part.serve import read_order, serve_request
+from gpuprov.fleet.member.serve import read_order, serve_request
 from gpuprov.gpu.observe import observe
-from gpuprov.host.remote.ask import OtherVersion
-from gpuprov.host.remote.machine import RemoteMachine
-from gpuprov.host.remote.several import HostAnswer
-from gpuprov.host.survey import EngineDoor
+from gpuprov.link.address import RemoteMachine
+from gpuprov.link.ask import OtherVersion
+from gpuprov.link.several import HostAnswer
+from gpuprov.machine.survey import EngineDoor
 from gpuprov.shapes.base import raw, write
 from tests.fakes.host import FakeHost
 from tests.fakes.places import NOWHERE
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     import pytest
 
     from gpuprov.gpu.models import HostGpus
-    from gpuprov.host.base import Host
-    from gpuprov.host.remote.ask import MemberRequest
+    from gpuprov.link.ask import MemberRequest
+    from gpuprov.machine.base import Host
     from gpuprov.shapes.choices import GpuMode
     from tests.conftest import Recording
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from gpuprov.drivers.base import ExecResult
 from gpuprov.drivers.node_trees import ITEM
 from gpuprov.fleet.questions.hardware import PROGRAM as HARDWARE
-from gpuprov.planes.work.work_place import (
+from gpuprov.roles.work.work_place import (
     ANNEALS,
     FOLDER,
     GRIDS,
@@ -195,7 +195,7 @@ def give_jobs(world: World, folder: Path, monkeypatch: pytest.MonkeyPatch, progr
             return ""
         return before_read(driver, name, path, take)
 
-    monkeypatch.setattr("gpuprov.host.order_check.run", programs.check_here)
+    monkeypatch.setattr("gpuprov.project.order_check.run", programs.check_here)
     monkeypatch.setattr(FakeDriver, "write_tree", write_tree)
     monkeypatch.setattr(FakeDriver, "read_tree", read_tree)
     return jobs

@@ -17,8 +17,8 @@ from gpuprov.cli.main import main
 from gpuprov.core.errors import HostNotReady
 from gpuprov.core.outcome import Outcome
 from gpuprov.core.reporter import Silent
-from gpuprov.fleet.part import serve as member
-from gpuprov.host.survey import EngineDoor
+from gpuprov.fleet.member import serve as member
+from gpuprov.machine.survey import EngineDoor
 from tests.fakes.world import World
 
 

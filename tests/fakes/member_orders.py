@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
-from gpuprov.fleet.part.serve import read_order, serve_request
+from gpuprov.fleet.member.serve import read_order, serve_request
 from gpuprov.shapes.base import raw
 from gpuprov.shapes.orders import Order
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from gpuprov.core.reporter import Reporter
-    from gpuprov.host.base import Host
+    from gpuprov.machine.base import Host
     from gpuprov.shapes.base import Shape
 
 

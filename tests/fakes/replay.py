@@ -14,7 +14,7 @@ from gpuprov.gpu.device_nodes import NodeStat
 from gpuprov.gpu.lost import LostGpu
 from gpuprov.gpu.nvml import LIBRARY_NOT_FOUND, NvmlFailed, read_nvml
 from gpuprov.gpu.simulate import SimulatedNvml
-from gpuprov.host.record import MODESET, SCHEMA
+from gpuprov.machine.record import MODESET, SCHEMA
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from gpuprov.core.names import expand_names
 from gpuprov.drivers.base import ExecResult
-from gpuprov.planes.slurm.words import FORMAT, HELD
+from gpuprov.roles.slurm.words import FORMAT, HELD
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -135,15 +135,15 @@ def install_ssh(folder: Path, monkeypatch: pytest.MonkeyPatch) -> FakeSsh:
 
 def scripted_member(*steps: str) -> str:
     """The command of a program that says hello and then does these steps of Python, with `say` and `hear`."""
-    head = f"""
+    controller = f"""
 import json, sys, time
 sys.path.insert(0, {str(ROOT)!r})
 from gpuprov import __version__
-from gpuprov.host.remote.lines import PROTOCOL
+from gpuprov.link.lines import PROTOCOL
 def say(kind, **content):
     print(json.dumps({{"kind": kind, **content}}), flush=True)
 def hear():
     return json.loads(sys.stdin.readline())
 say("hello", protocol=PROTOCOL, version=__version__, host="there")
 """
-    return f"exec {shlex.quote(sys.executable)} -c {shlex.quote(head + chr(10).join(steps))}"
+    return f"exec {shlex.quote(sys.executable)} -c {shlex.quote(controller + chr(10).join(steps))}"

@@ -27,10 +27,10 @@ TUNNEL = ("10.77.0.1", "10.77.0.2", "10.77.0.3")
 _CALL = """
 import json, pathlib, sys
 from gpuprov.core.errors import GpuprovError
-from gpuprov.host import overlay
-from gpuprov.host.overlay_plan import OverlayRequest
-from gpuprov.host.tunnel import TunnelKeys
-from gpuprov.host.tunnel_plan import TunnelPeer, TunnelRequest
+from gpuprov.machine.overlay import end as overlay
+from gpuprov.machine.overlay.plan import OverlayRequest
+from gpuprov.machine.overlay.tunnel import TunnelKeys
+from gpuprov.machine.overlay.tunnel_plan import TunnelPeer, TunnelRequest
 what, keys, asked = sys.argv[1], TunnelKeys(pathlib.Path(sys.argv[2])), json.loads(sys.argv[3])
 try:
     if what == "key":
@@ -50,12 +50,12 @@ print(json.dumps(told))
 _FORGE = """
 import socket, struct, sys
 def ip(source, target, payload, protocol=17):
-    head = struct.pack("!BBHHHBBH4s4s", 0x45, 0, 20 + len(payload), 0, 0, 64, protocol, 0,
+    controller = struct.pack("!BBHHHBBH4s4s", 0x45, 0, 20 + len(payload), 0, 0, 64, protocol, 0,
                        socket.inet_aton(source), socket.inet_aton(target))
-    total = sum(struct.unpack("!10H", head))
+    total = sum(struct.unpack("!10H", controller))
     total = (total & 0xFFFF) + (total >> 16)
     total = (total & 0xFFFF) + (total >> 16)
-    return head[:10] + struct.pack("!H", 0xFFFF ^ total) + head[12:] + payload
+    return controller[:10] + struct.pack("!H", 0xFFFF ^ total) + controller[12:] + payload
 def udp(port, payload):
     return struct.pack("!HHHH", 4000, port, 8 + len(payload), 0) + payload
 inner = b"\\xff" * 6 + b"\\x02\\0\\0\\0\\0\\x63" + b"\\x08\\0" + ip("10.0.5.99", "10.0.5.255", udp(9999, b"to all"))

@@ -19,21 +19,21 @@ from gpuprov.core.errors import EngineError, GpuprovError, HostNotReady, PartDon
 from gpuprov.core.names import expand_names
 from gpuprov.core.rollback import AGAIN, REPEAT
 from gpuprov.drivers.base import LABEL_GPUS, ExecResult
-from gpuprov.host.remote.inventory import remember_machine
-from gpuprov.host.remote.places import ensure_places
+from gpuprov.link.hosts_file import remember_machine
+from gpuprov.link.places import ensure_places
 from gpuprov.shapes.hardware import Machine
 from tests.conftest import Recording
 from tests.fakes.hosts_in_worlds import HostsInWorlds, keep_keys_below
 from tests.schemas import validate
-from tests.unit.host.hosts import see_host
+from tests.unit.machine.hosts import see_host
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from gpuprov.core.reporter import Reporter
-    from gpuprov.host.remote.ask import MemberRequest
-    from gpuprov.host.remote.machine import RemoteMachine
-    from gpuprov.host.remote.several import HostAnswer
+    from gpuprov.link.address import RemoteMachine
+    from gpuprov.link.ask import MemberRequest
+    from gpuprov.link.several import HostAnswer
     from tests.fakes.engine import Command
     from tests.fakes.world import World
 
@@ -176,7 +176,7 @@ class TypedCluster:
     def _enter(self, patch: pytest.MonkeyPatch) -> None:
         patch.setenv("XDG_DATA_HOME", str(self._folder / "data"))
         patch.setenv("XDG_CONFIG_HOME", str(self._folder / "config"))
-        patch.setattr("gpuprov.host.remote.hosts.HostsBySsh", self.hosts.reached)
+        patch.setattr("gpuprov.link.hosts.HostsBySsh", self.hosts.reached)
         patch.setattr("gpuprov.fleet.questions.hardware.ask_this_machine", lambda: MACHINE)
 
     def _placeless(self, line: str) -> list[str]:

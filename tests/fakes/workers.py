@@ -7,9 +7,9 @@ import subprocess
 from typing import TYPE_CHECKING
 
 from gpuprov.drivers.base import ExecResult
-from gpuprov.planes.work.queue_page import PROGRAM
-from gpuprov.planes.work.work_place import FOLDER, desk_argv
-from gpuprov.planes.worker.facts import BROKER, DEFINITIONS, FLOWER, GPUS
+from gpuprov.roles.work.queue_page import PROGRAM
+from gpuprov.roles.work.work_place import FOLDER, desk_argv
+from gpuprov.roles.worker.facts import BROKER, DEFINITIONS, FLOWER, GPUS
 
 if TYPE_CHECKING:
     from pathlib import Path

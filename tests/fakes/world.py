@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any
 from gpuprov.cluster.images import node_recipe
 from gpuprov.drivers.base import LABEL_ACCOUNT, LABEL_FINGERPRINT, LABEL_RECIPE, LABEL_SPEC
 from gpuprov.gpu.observe import observe
-from gpuprov.planes.registry import PLANES, ROLES
-from gpuprov.planes.slurm.munge import LABEL_MUNGE_OWNER
+from gpuprov.lifecycle.cluster_down import cluster_down
+from gpuprov.lifecycle.cluster_up import UpOrder, cluster_up
+from gpuprov.lifecycle.create_node import create_node
 from gpuprov.provision.recipe_record import dump_recipe_record, record_recipe
+from gpuprov.roles.registry import ROLE_NAMES, ROLES
+from gpuprov.roles.slurm.munge import LABEL_MUNGE_OWNER
 from gpuprov.shapes.base import changed
 from gpuprov.shapes.cluster_spec import ClusterSpec, GpuSpec, NodesSpec
 from gpuprov.spec.serialize import dump_spec, load_spec_json
 from gpuprov.spec.shared_folder import ACCOUNT_UID
-from gpuprov.workflows.cluster_down import cluster_down
-from gpuprov.workflows.cluster_up import UpOrder, cluster_up
-from gpuprov.workflows.create_node import create_node
 from tests.fakes.driver import FakeDriver
 from tests.fakes.engine import FakeEngine, FakeImage
 from tests.fakes.host import FakeHost
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from gpuprov.core.outcome import Outcome
     from gpuprov.drivers.base import ExecResult
     from gpuprov.gpu.models import HostGpus
+    from gpuprov.lifecycle.cluster_up import UpResult
     from gpuprov.shapes.choices import Sharing
     from gpuprov.shapes.records import RecipeRecord
-    from gpuprov.workflows.cluster_up import UpResult
     from tests.conftest import Recording
     from tests.fakes.engine import Command
 
@@ -65,8 +65,8 @@ def simulated_gpus(root: Path) -> HostGpus:
     if not _GPUS:
         gpus = observe(root=root, mode="simulated", simulated_count=4)
         _GPUS.append(pickle.dumps(gpus))
-        for role in ROLES:
-            recipe = node_recipe(ClusterSpec(), PLANES[role].recipe, gpus, init="systemd")
+        for role in ROLE_NAMES:
+            recipe = node_recipe(ClusterSpec(), ROLES[role].recipe, gpus, init="systemd")
             _RECORDS[role] = record_recipe(recipe, recipe.hash_contents())
     found: HostGpus = pickle.loads(_GPUS[0])
     return found
@@ -95,7 +95,7 @@ class World:
         self.gpus = simulated_gpus(root)
         self.host = FakeHost(folder=root, observe=lambda _mode: self.gpus)
         self.reporter = reporter
-        for role in ROLES:
+        for role in ROLE_NAMES:
             self.engine.images[role] = FakeImage(
                 id=role,
                 name=f"gpuprov-image-{role}",

@@ -16,9 +16,9 @@ from gpuprov.cluster import waiting_for_gpus
 from gpuprov.core import group_files, lock
 from gpuprov.core.execution import Completed, run
 from gpuprov.gpu import information
-from gpuprov.host import survey
-from gpuprov.host.remote.places import Places
-from gpuprov.planes.across import changing
+from gpuprov.lifecycle import changing
+from gpuprov.link.places import Places
+from gpuprov.machine import survey
 from gpuprov.provision import recipe
 from tests.fakes.forked_programs import ForkedPrograms
 from tests.fakes.ssh import install_ssh
@@ -116,7 +116,7 @@ def bare_python(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.fixture(scope="session")
 def world_member(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., str]]:
     """The shell command of a gpuprov on a host whose root is a folder: world_member(root, name, nodes=0)."""
-    imported = ["gpuprov.cli.main", "gpuprov.cli.member", "gpuprov.fleet.part.serve", "tests.fakes.world"]
+    imported = ["gpuprov.cli.main", "gpuprov.cli.member", "gpuprov.fleet.member.serve", "tests.fakes.world"]
     started: list[ForkedPrograms] = []  # by the first test that needs it
 
     def command(root: Path, name: str, *, nodes: int = 0) -> str:

@@ -13,12 +13,14 @@ import yaml
 
 from gpuprov.core.names import BRIDGES
 from gpuprov.core.units import GIB, MIB
-from gpuprov.planes.slurm.facts import ready_states, slurm_facts
+from gpuprov.lifecycle.prepare_host import HostOrder
+from gpuprov.roles.slurm.facts import ready_states, slurm_facts
 from gpuprov.shapes.choices import DEFAULT_BRIDGE, DEFAULT_CLUSTER, DEFAULT_PRIVATE_BRIDGE
 from gpuprov.shapes.cluster_spec import ImageSpec, NodesSpec
 from gpuprov.spec.suites import SUITES
-from gpuprov.workflows.prepare_host import HostOrder
 from tests.sources import nodes_of, parsed
+
+pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
 MODULES = "ansible_collections/gpuprov/cluster/plugins/modules"
@@ -46,7 +48,6 @@ def test_the_module_image_builds_what_a_spec_that_says_nothing_has() -> None:
         assert module.ARGUMENTS[option]["default"] == documented[option]["default"] == default
 
 
-@pytest.mark.slow
 def test_no_suite_and_no_role_is_named_twice() -> None:
     homes: dict[str, set[str]] = {name: set() for name in (*SUITES, NodesSpec().role)}
     for path in sorted((ROOT / "gpuprov").rglob("*.py")):
@@ -56,7 +57,7 @@ def test_no_suite_and_no_role_is_named_twice() -> None:
     usual = {"shapes/cluster_spec.py"}  # what a spec that says nothing has
     assert homes.pop(ImageSpec().base) == {"spec/suites.py", *usual}
     # The role has the name of its key in documents and specs, of its checks' layer and fact, and of a folder.
-    words = {f"planes/slurm/{name}.py" for name in ("facts", "checks", "questions", "words")} | {"shapes/nodes.py"}
+    words = {f"roles/slurm/{name}.py" for name in ("facts", "checks", "questions", "words")} | {"shapes/nodes.py"}
     words |= {"shapes/job_run.py", "spec/serialize.py"}
     assert homes.pop(NodesSpec().role) <= usual | words
     assert set(map(frozenset, homes.values())) == {frozenset({"spec/suites.py"})}
@@ -69,7 +70,6 @@ def test_the_role_that_prepares_a_host_means_the_same_bridge() -> None:
     assert DEFAULT_BRIDGE.startswith(BRIDGES)
 
 
-@pytest.mark.slow
 def test_no_default_name_and_no_unit_stands_twice() -> None:
     found = []
     for path in sorted(chain.from_iterable((ROOT / folder).rglob("*.py") for folder in ("gpuprov", "gpuwork"))):

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from gpuprov.planes.registry import load_draft
+from gpuprov.roles.registry import load_draft
 from gpuprov.shapes.choices import DEFAULT_CLUSTER
 from tests.suggestions import parse
 
@@ -84,7 +84,7 @@ def test_its_commands_act_on_its_own_cluster(path: Path) -> None:
         if argv[:2] == ["cluster", "up"]:
             assert str(said["file"]) in (f"examples/{path.parent.name}/cluster.yaml", "cluster.yaml")
         elif argv[:2] == ["cluster", "down"]:
-            assert said["name"] == name
+            assert said["cluster"] == name
         elif "cluster" in said and not said.get("local"):
             assert said["cluster"] == name, argv
         nodes = [word for word in argv if re.match(r"[a-z-]+\d{3}(:|$)", word)]

@@ -6,8 +6,8 @@ import subprocess
 
 import pytest
 
-from gpuprov.planes.slurm.jobs import ends_with
-from gpuprov.planes.slurm.words import parse_jobs, parse_words
+from gpuprov.roles.slurm.jobs import ends_with
+from gpuprov.roles.slurm.words import parse_jobs, parse_words
 from tests.e2e.hostile import LONG_STATE, LONG_WORD, MANY_JOBS
 
 READ_BYTES = 16_000_000  # a command that prints more is ended

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
-from gpuprov.host.local_packages import EXTRAS, extra_requirements
+from gpuprov.project.local_packages import EXTRAS, extra_requirements
 
 ROOT = Path(__file__).parents[2]
 PAGES = {path.relative_to(ROOT): path.read_text() for path in (*ROOT.glob("docs/*.md"), *ROOT.glob("examples/*/*.md"))}

@@ -1,4 +1,4 @@
-"""What a name says holds everywhere: one meaning for each, roles known by planes alone, this machine read by hosts."""
+"""What a name says holds everywhere: one meaning for each, roles known by roles alone, this machine read by hosts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpuprov.planes.registry import ROLES
+from gpuprov.roles.registry import ROLE_NAMES
 from tests.sources import nodes_of, parsed
 
 if TYPE_CHECKING:
@@ -23,7 +23,9 @@ NEIGHBOURS = ("gpuwork", "smoke_kernels")  # import nothing from gpuprov
 # Each means the same wherever it stands.
 # May look at the machine that they run on, besides hosts.
 LOOKING = {
-    "gpuprov/host/": "a host is what this machine is read through",
+    "gpuprov/machine/": "a host is what this machine is read through",
+    "gpuprov/link/bare_program.py": "it runs on a host that has Python alone",
+    "gpuprov/project/": "a folder of this machine's user, whatever the host",
     "gpuprov/drivers/": "an engine's daemon is on this machine, and so are its bridges and devices",
     "gpuprov/gpu/facts.py": "roles run it as a program on the host that it is about",
     "gpuprov/verify/probe.py": "runs in a node",
@@ -44,7 +46,7 @@ LOOKING = {
 LOOKING_BELOW = {
     **LOOKING,
     "gpuprov/gpu/": "GPUs are read below a host's root",
-    "gpuprov/workflows/parts/bundle_host.py": "a bundle describes a host, by its root",
+    "gpuprov/machine/bundle.py": "a bundle describes a host, by its root",
 }
 # What a module that is called pure may import though it acts.
 SHIPPED = "reads what is shipped with gpuprov, which never changes"
@@ -53,12 +55,12 @@ ACTING = {
     "gpuprov/core/catalogue.py": SHIPPED,
     "gpuprov/core/requirements.py": SHIPPED,
     "gpuprov/gpu/xids.py": SHIPPED,
-    "gpuprov/planes/slurm/facts.py": SHIPPED,
+    "gpuprov/roles/slurm/facts.py": SHIPPED,
     "gpuprov/verify/program.py": SHIPPED,
     "gpuprov/verify/request.py": SHIPPED,
-    "gpuprov/core/process.py": "planes/slurm/words.py asks whether a process still lives, and says so",
-    "gpuprov/planes/base.py": "for its types; what acts are methods that planes override",
-    "gpuprov/planes/slurm/words.py": "asks whether a process still lives, and says so",
+    "gpuprov/core/process.py": "roles/slurm/words.py asks whether a process still lives, and says so",
+    "gpuprov/roles/base.py": "for its types; what acts are methods that roles override",
+    "gpuprov/roles/slurm/words.py": "asks whether a process still lives, and says so",
 }
 ACTS = {
     *("read_text", "read_bytes", "write_text", "write_bytes", "exists", "is_file", "is_dir", "iterdir", "glob"),
@@ -94,7 +96,7 @@ def compared_roles(tree: ast.Module) -> Iterator[str]:
                 side.elts if isinstance(side, (ast.Tuple, ast.List, ast.Set)) else [side]
                 for side in ([node.left, *node.comparators] if isinstance(node, ast.Compare) else [node.value])
             )
-            if any(isinstance(part, ast.Constant) and part.value in ROLES for part in parts):
+            if any(isinstance(part, ast.Constant) and part.value in ROLE_NAMES for part in parts):
                 yield ast.unparse(node)
 
 
@@ -146,6 +148,7 @@ LONG = {
 MOST_LINES = 60
 
 
+@pytest.mark.slow
 def test_functions_are_short() -> None:
     benchmarks = {str(path.relative_to(ROOT)): parsed(path) for path in (ROOT / "benchmarks").rglob("*.py")}
     found = {
@@ -188,10 +191,10 @@ def test_what_is_called_pure_does_not_act_nor_import_what_acts() -> None:
     assert ACTING.keys() == set(chain.from_iterable(used.values())), "no exception outlives its reason"
 
 
-PLANES = ("gpuprov/planes/plain.py", "gpuprov/planes/slurm/", "gpuprov/planes/worker/")
+ROLES = ("gpuprov/roles/plain.py", "gpuprov/roles/slurm/", "gpuprov/roles/worker/")
 
 RULES = {
-    "roles are compared by planes alone": (compared_roles, dict.fromkeys(PLANES, "planes are what roles are")),
+    "roles are compared by roles alone": (compared_roles, dict.fromkeys(ROLES, "roles are what roles are")),
     "this machine is read by hosts alone": (absolute_looks, LOOKING),
     "a root is read by those that hosts hand it to": (looks_below, LOOKING_BELOW),
 }

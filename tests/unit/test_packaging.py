@@ -17,11 +17,11 @@ from gpuprov import __version__
 from gpuprov.assets import get_asset
 from gpuprov.core.errors import HostNotReady, UsageError
 from gpuprov.core.reporter import Silent
-from gpuprov.host.remote.ask import MemberRequest, ask_member
-from gpuprov.host.remote.bare_host import install_there, look_at_bare_host, remove_there
-from gpuprov.host.remote.connection import SshConnection
-from gpuprov.host.remote.machine import RemoteMachine
-from gpuprov.host.remote.places import Places
+from gpuprov.link.address import RemoteMachine
+from gpuprov.link.ask import MemberRequest, ask_member
+from gpuprov.link.bare_host import install_there, look_at_bare_host, remove_there
+from gpuprov.link.connection import SshConnection
+from gpuprov.link.places import Places
 from gpuprov.provision.own_wheel import own_files, own_requirements, pack_wheel
 from gpuprov.provision.wheels import ensure_wheels
 from gpuprov.stories.hosts import ROOM_BYTES
@@ -176,6 +176,16 @@ def test_installed_it_runs_from_another_folder(installed: Path) -> None:
     for name, path in assets.items():
         assert path.is_relative_to(installed), "the copy in the wheel, not the checkout"
         assert files_below(path) == files_below(ROOT / name)
+
+
+@pytest.mark.slow
+def test_installed_it_knows_the_hashes_of_all_that_it_needs(installed: Path) -> None:
+    """`host add` brings no others; setuptools writes requirements down in another way than setup.cfg."""
+    code = (
+        "from gpuprov.provision.own_wheel import own_requirements; from gpuprov.provision.wheel_lock import find_lock; "
+        "print(find_lock(own_requirements()).roots_include(own_requirements()))"
+    )
+    assert call(installed / "venv/bin/python", "-c", code, cwd=installed) == "True\n"
 
 
 @pytest.mark.slow

@@ -39,9 +39,9 @@ FOUND = {
 WAITING = {
     "side_by_side.py: wait_for_it": "what it waits for was given its limit",
     "base.py: wait_ready": "plain nodes are ready at once",
-    "plane.py: wait_ready": "daemons.py and services.py of the plane have the limit",
-    "nodes_work.py: wait_ready": "each host has the limit of its plane",
-    "ready.py: wait_ready_there": "the host has that of its plane",
+    "role.py: wait_ready": "daemons.py and services.py of the role have the limit",
+    "nodes_work.py: wait_ready": "each host has the limit of its role",
+    "ready.py: wait_ready_there": "the host has that of its role",
 }
 OPEN = {"get_command": "overrides click's"}
 

@@ -27,12 +27,12 @@ from gpuprov.drivers.docker.last_words import last_words_of as last_words_of_con
 from gpuprov.drivers.lxd.api import LxdApi
 from gpuprov.drivers.lxd.family import KIN, Kin
 from gpuprov.drivers.lxd.start_log import explain_start, last_words_of, parse_lxc_errors
-from gpuprov.planes.slurm import daemons
 from gpuprov.provision.events import parse_event
 from gpuprov.provision.kept_bases import Base
 from gpuprov.provision.playbook import TaskFailed
 from gpuprov.provision.rootfs import ensure_rootfs
 from gpuprov.provision.wheels import ensure_wheels
+from gpuprov.roles.slurm import daemons
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -338,6 +338,7 @@ TABLE: dict[str, tuple[Callable[..., None], str]] = {
 OF_TOOLS = ("mmdebstrap", "pip", "nft")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("failure", TABLE)
 def test_the_cause_is_in_the_message(failure: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     provoke, words = TABLE[failure]

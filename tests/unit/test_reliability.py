@@ -36,7 +36,6 @@ LEDGER: list[dict[str, Any]] = [
 ]
 LINES = (
     "| lxd | `cluster up` | 1 of 2 |  |  | 1 of 1 | 2 of 3 | 3.0 s (2.0 to 4.0) | 1 |",
-    "| lxd | `cluster up` | NODE: creating | 1 of 1 |",
     "| rm | 26 | 570 |",
     "| 2 cluster up | lxd | 2 | 1 did it, 1 unchanged; or 2 did it |",
     "| the power is cut | 1 | 9.5 s |",

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpuprov.core.errors import HostNotReady, NotAllowed
+from gpuprov.core.requirements import older
 from gpuprov.drivers.registry import prepare_command
 from gpuprov.drivers.sockets import group_of_socket, socket_places
 
@@ -127,7 +128,7 @@ def require_api(version: Mapping[str, object]) -> str:
         HostNotReady: it does not know the oldest API that works.
     """
     api = str(version.get("ApiVersion", "0"))
-    if tuple(map(int, api.split("."))) < tuple(map(int, OLDEST_API.split("."))):
+    if older(api, OLDEST_API):
         raise HostNotReady(
             f"docker {version.get('Version', '?')} is too old",
             evidence=f"it supports API {api}; the oldest supported version is {OLDEST_API} (Docker 20.10)",

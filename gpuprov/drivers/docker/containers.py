@@ -212,7 +212,7 @@ def _make(
     command: Sequence[str],
     suffix: str,
 ) -> str:
-    version = tuple(map(int, api.client.api_version.split(".")))
+    version = str(api.client.api_version)
     body = documents.render_container(
         blueprint,
         labels,

@@ -8,6 +8,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from gpuprov.core.fingerprint import short
+from gpuprov.core.requirements import older
 from gpuprov.core.units import GIB
 from gpuprov.drivers.base import ENDED_FIRST, LABEL_CLUSTER, LABEL_FINGERPRINT, LABEL_SELF, NodeState
 from gpuprov.drivers.docker.blueprint import NODE_LABEL, Blueprint, describe_settings, dump_blueprint, parse_blueprint
@@ -36,7 +37,7 @@ LABELS_OF = "gpuprov-docker.labels-of"  # id of the network or container that a 
 LABELS_SERIAL = "gpuprov-docker.serial"
 BRIDGE_OPTION = "com.docker.network.bridge.name"
 _PARENT = "parent"  # option of a macvlan network
-MAC_EACH_API = (1, 44)  # from here on every interface can have the MAC address that is asked for
+MAC_EACH_API = "1.44"  # from here on every interface can have the MAC address that is asked for
 
 _PREFIX = "gpuprov."
 _SERIAL = re.compile(r"[0-9]{1,9}", re.ASCII)
@@ -73,7 +74,7 @@ def render_container(
     image: str,
     command: Sequence[str],
     host_paths: Mapping[str, str],
-    api: tuple[int, ...],
+    api: str,
 ) -> Document:
     """The body that makes a container, on the first of its networks.
 
@@ -102,7 +103,7 @@ def render_container(
         "HostConfig": _render_host_config(blueprint, host_paths),
         "NetworkingConfig": {"EndpointsConfig": {nic.network: render_endpoint(nic, api=api) for nic in first}},
     }
-    if first and api < MAC_EACH_API:
+    if first and older(api, MAC_EACH_API):
         body["MacAddress"] = first[0].mac
     return body
 
@@ -167,10 +168,10 @@ def render_gpu_environment(blueprint: Blueprint) -> dict[str, str]:
     return {"NVIDIA_VISIBLE_DEVICES": ",".join(gpus.uuids), "NVIDIA_DRIVER_CAPABILITIES": "compute,utility"}
 
 
-def render_endpoint(attachment: Attachment, *, api: tuple[int, ...]) -> Document:
+def render_endpoint(attachment: Attachment, *, api: str) -> Document:
     """A container's place on a network; an older engine derives the MAC of a second interface from its address."""
     endpoint: Document = {"IPAMConfig": {"IPv4Address": attachment.address.partition("/")[0]}}
-    if api >= MAC_EACH_API:
+    if not older(api, MAC_EACH_API):
         endpoint |= {
             "MacAddress": attachment.mac,
             "DriverOpts": {"com.docker.network.endpoint.ifname": attachment.interface},

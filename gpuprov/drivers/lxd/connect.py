@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import re
 import urllib.parse
 from importlib import import_module
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from gpuprov.core.errors import HostNotReady, NotAllowed
+from gpuprov.core.requirements import older
 from gpuprov.core.silence_limit import silence_limit_s
 from gpuprov.drivers.lxd.family import KIN
 from gpuprov.drivers.registry import prepare_command
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from gpuprov.drivers.lxd.driver import LxdDriver
     from gpuprov.shapes.choices import Engine
-_VERSION: Final = re.compile(r"(\d{1,6})\.(\d{1,6})")
 
 
 def load() -> None:
@@ -69,8 +68,7 @@ def require_version(engine: Engine, version: str) -> None:
         HostNotReady: It is older.
     """
     kin = KIN[engine]
-    numbers = _VERSION.match(version)
-    if numbers and tuple(map(int, numbers.groups())) < tuple(map(int, kin.oldest.split("."))):
+    if older(version, kin.oldest):
         raise HostNotReady(
             f"{kin.title} {version} is too old",
             evidence=f"the oldest supported version is {kin.oldest}",

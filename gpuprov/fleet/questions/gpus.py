@@ -14,7 +14,7 @@ from gpuprov.shapes.orders import GpusOrder
 
 if TYPE_CHECKING:
     from gpuprov.core.reporter import Reporter
-    from gpuprov.host.base import Host
+    from gpuprov.machine.base import Host
 
 
 def _answer(order: GpusOrder, host: Host, reporter: Reporter) -> BoardOfHost:

@@ -15,7 +15,7 @@ from gpuprov.core.names import check_cluster_name
 from gpuprov.core.side_by_side import ask_side_by_side, questions_at_once
 from gpuprov.core.silence_limit import QUESTION_S, scaled_limit_s
 from gpuprov.fleet.questions.question import Question
-from gpuprov.host.order_check import ask_here
+from gpuprov.project.order_check import ask_here
 from gpuprov.shapes.base import read
 from gpuprov.shapes.hardware import Hardware, Machine, MachineHardware, NodeHardware
 from gpuprov.shapes.orders import HardwareOrder
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver
-    from gpuprov.host.base import Host
+    from gpuprov.machine.base import Host
 
 
 ANSWER_S: Final = 60.0

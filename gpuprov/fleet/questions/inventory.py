@@ -6,10 +6,10 @@ from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from gpuprov.core.errors import UsageError
-from gpuprov.documents.inventory import tell_nodes
 from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_ROLE, ROLE_JOB
 from gpuprov.fleet.questions.question import Question
-from gpuprov.host.survey import survey
+from gpuprov.lifecycle.inventory import tell_nodes
+from gpuprov.machine.survey import survey
 from gpuprov.shapes.base import changed
 from gpuprov.shapes.inventory import HostInventory
 from gpuprov.shapes.orders import InventoryOrder
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from gpuprov.core.errors import GpuprovError
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import NodeState
-    from gpuprov.host.base import Host
+    from gpuprov.machine.base import Host
 
 
 def _answer(order: InventoryOrder, host: Host, _reporter: Reporter) -> HostInventory:

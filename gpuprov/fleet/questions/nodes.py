@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Final
 
 from gpuprov.cluster.find_engine import warn_of_silence
 from gpuprov.fleet.questions.question import Question
-from gpuprov.host.survey import survey
-from gpuprov.planes.across.rows import list_rows
+from gpuprov.lifecycle.rows import list_rows
+from gpuprov.machine.survey import survey
 from gpuprov.shapes.nodes import Nodes
 from gpuprov.shapes.orders import ListOrder
 
 if TYPE_CHECKING:
     from gpuprov.core.reporter import Reporter
-    from gpuprov.host.base import Host
+    from gpuprov.machine.base import Host
 
 
 def _answer(order: ListOrder, host: Host, reporter: Reporter) -> Nodes:

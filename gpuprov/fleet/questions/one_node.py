@@ -13,7 +13,7 @@ from gpuprov.shapes.orders import LogsOrder, ShowOrder
 
 if TYPE_CHECKING:
     from gpuprov.core.reporter import Reporter
-    from gpuprov.host.base import Host
+    from gpuprov.machine.base import Host
 
 
 def _show(order: ShowOrder, host: Host, reporter: Reporter) -> Node:

@@ -44,6 +44,7 @@ def test_a_new_cluster_is_planned_with_every_node_on_its_host(tmp_path: Path) ->
     assert lines == [f"h{number // GPUS:04d}: create node {name}" for number, name in enumerate(NODES)]
 
 
+@pytest.mark.slow
 def test_hosts_in_a_process_each_answer_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     programs = write_members(FakeHosts(2), tmp_path)
     monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")

@@ -28,9 +28,9 @@ from gpuprov.core.execution import GRACE_S, KILLED_S, Completed
 from gpuprov.drivers.base import LABEL_FINGERPRINT
 from gpuprov.gpu.driver_files import read_driver_files
 from gpuprov.gpu.models import MigInstance
-from gpuprov.host.local import LocalHost
-from gpuprov.host.survey import ANSWER_S
-from gpuprov.planes.registry import PLANES
+from gpuprov.machine.local import LocalHost
+from gpuprov.machine.survey import ANSWER_S
+from gpuprov.roles.registry import ROLES
 from gpuprov.shapes.cluster_spec import ClusterSpec
 from gpuprov.shapes.verify import Check, NodeReport
 from gpuprov.verify.probe import look_at_driver
@@ -554,7 +554,7 @@ def test_an_image_for_simulated_gpus_is_no_image_for_real_ones(tmp_path: Path) -
     spec = ClusterSpec()
 
     def build(role: str, gpus: HostGpus) -> None:
-        recipe = node_recipe(spec, PLANES[role].recipe, gpus, init=init_of(driver))
+        recipe = node_recipe(spec, ROLES[role].recipe, gpus, init=init_of(driver))
         driver.engine.images[role] = FakeImage(id=role, name=role, labels={LABEL_FINGERPRINT: recipe.fingerprint})
 
     build("slurm", simulated)

@@ -10,7 +10,7 @@ import pytest
 from benchmarks.gpu_proof.lent import Lent, find_lent, leave_out_withheld, tell_withheld
 from gpuprov.verify.chain import judge_host
 from gpuprov.verify.models import Expectation
-from tests.unit.host.hosts import see_real_host
+from tests.unit.machine.hosts import see_real_host
 
 if TYPE_CHECKING:
     from pathlib import Path

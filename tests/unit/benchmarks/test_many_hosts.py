@@ -16,7 +16,7 @@ from benchmarks.many_hosts import (
     whole_of,
 )
 from gpuprov.cluster.placement import place_nodes
-from gpuprov.planes.registry import ROLES
+from gpuprov.roles.registry import ROLE_NAMES
 from gpuprov.spec.addressing import node_name
 from gpuprov.spec.validate import find_problems
 
@@ -25,7 +25,7 @@ HOSTS = 3
 
 def test_every_gpu_of_every_host_is_offered_once_and_held_once() -> None:
     spec, empty, full = spec_of(HOSTS), members_of(HOSTS, empty=True), members_of(HOSTS, empty=False)
-    assert find_problems(spec, roles=ROLES) == []
+    assert find_problems(spec, roles=ROLE_NAMES) == []
     offers = offers_of(spec, empty)
     assert [(offer.more, offer.free, offer.lack) for offer in offers] == [(GPUS, GPUS, "")] * HOSTS
     assert told(offers) == offers

@@ -8,16 +8,18 @@ import tarfile
 from typing import TYPE_CHECKING
 from zipfile import ZipFile
 
+import pytest
+
 from benchmarks.gpu_proof import pack as packer
 from benchmarks.gpu_proof.parts import ROOT
 from gpuprov.core.errors import HostNotReady
-from gpuprov.provision.plane_recipe import SHAPES
+from gpuprov.provision.role_recipe import SHAPES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    import pytest
+pytestmark = pytest.mark.slow
 
 LINUX = "py3-none-manylinux_2_17_x86_64"
 EVERYWHERE: dict[str, Sequence[str]] = {

@@ -10,7 +10,7 @@ import pytest
 from gpuprov.cli import verbs
 from gpuprov.cli.main import main
 from gpuprov.core.errors import HostNotReady
-from gpuprov.host.survey import EngineDoor
+from gpuprov.machine.survey import EngineDoor
 from tests.fakes.forked_programs import ForkedPrograms
 
 if TYPE_CHECKING:

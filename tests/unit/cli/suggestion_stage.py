@@ -12,7 +12,6 @@ from gpuprov.cli.main import main
 from gpuprov.cluster.build_image import OWNER
 from gpuprov.cluster.known_hosts import parse_host_key
 from gpuprov.core.errors import EngineError, GpuprovError, TimedOut
-from gpuprov.documents.inventory import tell_nodes
 from gpuprov.drivers.base import (
     BUILDER,
     LABEL_ADDRESS,
@@ -27,10 +26,11 @@ from gpuprov.drivers.base import (
 from gpuprov.drivers.calls import Call, Output
 from gpuprov.drivers.capabilities import require_capability
 from gpuprov.drivers.foreign import name_taken
-from gpuprov.host.survey import EngineDoor
+from gpuprov.lifecycle.bundle import cluster_parts, node_parts
+from gpuprov.lifecycle.ensure import ensure_node
+from gpuprov.lifecycle.inventory import tell_nodes
+from gpuprov.machine.survey import EngineDoor
 from gpuprov.shapes.base import changed
-from gpuprov.workflows.ensure import ensure_node
-from gpuprov.workflows.parts.bundle_nodes import cluster_parts, node_parts
 from tests.fakes.engine import FakeNode
 from tests.fakes.orders import node_order
 from tests.fakes.slurm import said

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpuprov.core.errors import TimedOut
-from gpuprov.fleet.absent_hosts import sound_nodes
 from gpuprov.fleet.done import VerifiedHosts
-from gpuprov.host.survey import EngineDoor
+from gpuprov.fleet.unreachable_hosts import sound_nodes
+from gpuprov.machine.survey import EngineDoor
 from gpuprov.shapes.verify import Check, NodeReport, Report
 from tests.fakes.doors import door_without
 from tests.fakes.slurm import Drain
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from tests.fakes.slurm import SlurmInNodes
     from tests.fakes.world import World
     from tests.unit.cli.test_spanning import Typing
+
+pytestmark = pytest.mark.slow
 
 __all__ = ["lab"]
 LOST = {"c002", "c003"}
@@ -41,7 +43,6 @@ def lose(lab: Typing, *, seconds: float) -> SlurmInNodes:
     return slurm
 
 
-@pytest.mark.slow
 def test_nodes_of_a_host_that_is_away_for_long_are_down_with_the_reason(lab: Typing) -> None:
     slurm = lose(lab, seconds=31)
     told = lab.json("cluster", "up", "--no-verify", expect=AWAY)
@@ -133,7 +134,7 @@ def test_a_watch_marks_and_resumes_only_nodes_that_are_sound(lab: Typing, monkey
         seen.append(set(slurm.down))
 
     monkeypatch.setattr("gpuprov.core.rounds.every", rounds)
-    monkeypatch.setattr("gpuprov.fleet.absent_hosts.sound_nodes", lambda _report: ("c002",))
+    monkeypatch.setattr("gpuprov.fleet.unreachable_hosts.sound_nodes", lambda _report: ("c002",))
     lab.type("verify", "--watch", "1")
     assert seen == [LOST, {"c003"}], "nothing runs in nodes of a fake engine, so that no node passes by itself"
 
@@ -144,7 +145,7 @@ def test_a_slurm_that_does_not_answer_is_a_warning_and_no_loss(lab: Typing, monk
     def hang(*_: object, **__: object) -> str:
         raise TimedOut("sinfo has not answered", evidence="15 s", fix="")
 
-    monkeypatch.setattr("gpuprov.planes.slurm.absence.ask_words", hang)
+    monkeypatch.setattr("gpuprov.roles.slurm.unreachable.ask_words", hang)
     assert len(lab.json("cluster", "up", "--no-verify", expect=AWAY)["nodes"]) == 4
     assert "Slurm does not know yet which hosts are away or back: sinfo has not answered: 15 s" in lab.errors
     assert slurm.down == set()

@@ -145,7 +145,7 @@ def test_a_spec_that_another_run_has_recorded_counts(place: Place, capsys: pytes
 
 
 def test_it_counts_for_the_module_too(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gpuprov.host.local.LocalHost", lambda: place.world.host)
+    monkeypatch.setattr("gpuprov.machine.local.LocalHost", lambda: place.world.host)
     place.meanwhile.append(lambda: up_with_three(place))
     said = act("cluster", gpus_per_node=1)
     assert [node["name"] for node in said["nodes"]] == ["c000", "c001", "c002"]
@@ -156,7 +156,7 @@ def test_it_counts_for_the_module_too(place: Place, monkeypatch: pytest.MonkeyPa
 def test_the_module_finds_a_cluster_that_has_come_to_another_engine(
     place: Place, state: str, nodes: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gpuprov.host.local.LocalHost", lambda: place.world.host)
+    monkeypatch.setattr("gpuprov.machine.local.LocalHost", lambda: place.world.host)
     place.meanwhile.append(place.move)
     assert act("cluster", state=state)["changed"]
     assert not place.lxd.nodes
@@ -166,7 +166,7 @@ def test_the_module_finds_a_cluster_that_has_come_to_another_engine(
 def test_the_module_removes_an_image_that_has_come_to_another_engine(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gpuprov.host.local.LocalHost", lambda: place.world.host)
+    monkeypatch.setattr("gpuprov.machine.local.LocalHost", lambda: place.world.host)
     place.meanwhile.append(place.move)
     assert act("image", state="absent", name="gpuprov-image-worker")["changes"] == [
         "removed image gpuprov-image-worker"

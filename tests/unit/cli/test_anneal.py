@@ -280,7 +280,7 @@ def test_what_cannot_be_is_refused_in_words(name: str, annealing: Annealing) -> 
 def test_a_plot_without_matplotlib_is_refused_before_anything_runs(
     annealing: Annealing, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gpuprov.host.local_packages.find_spec", lambda _name: None)
+    monkeypatch.setattr("gpuprov.project.local_packages.find_spec", lambda _name: None)
     said = annealing.refused("run", "line.py", "--plot", "best.svg", code=3)
     assert said.startswith("--plot needs matplotlib; nothing was run")
     assert said.endswith("-m pip install 'gpuprov[charts]'")
@@ -292,7 +292,7 @@ def test_ctrl_c_leaves_the_jobs_and_says_how_to_end_them(annealing: Annealing, m
         raise KeyboardInterrupt
 
     annealing.jobs.slurm.hold()
-    monkeypatch.setattr("gpuprov.planes.work.job_desk.JobDesk.wait", interrupt)
+    monkeypatch.setattr("gpuprov.roles.work.job_controller.JobDesk.wait", interrupt)
     annealing("run", "line.py", "--conf", "run.yaml", code=130)
     assert "1 is waiting; to end it: gpuprov jobs cancel 1" in annealing.said.err
     assert len(annealing.jobs.orders()) == 1

@@ -15,9 +15,9 @@ from gpuprov.drivers.base import LABEL_SPEC
 from gpuprov.shapes.base import changed
 from gpuprov.shapes.cluster_spec import NodesSpec, WorkerSpec
 from gpuprov.spec.validate import check_spec
-from gpuprov.workflows.bundle import Sources, make_bundle
+from gpuprov.stories.bundle import Sources, make_bundle
 from gpuwork.broker import hide_password
-from tests.unit.workflows.test_bundle import new_file
+from tests.unit.stories.test_bundle import new_file
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpuprov.cli.main import main
-from tests.unit.workflows.test_older_images import newer
+from tests.unit.lifecycle.test_older_images import newer
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,6 +26,16 @@ def test_a_second_run_prints_the_table_once(typed: Typed, capsys: pytest.Capture
     assert "unchanged" in shown
 
 
+def test_nodes_that_were_verified_are_in_one_table(typed: Typed, capsys: pytest.CaptureFixture[str]) -> None:
+    typed.world.begin_with(1)
+    shown = typed((*UP[:-1], "--role", "slurm"), capsys, codes=(0, 1)).splitlines()
+    (header,) = (line for line in shown if line.startswith("NODE"))
+    assert header.split()[-1] in ("VERDICT", "HEALTH")
+    assert "VERDICT" in header
+    assert [sum(line.startswith(f"{name} ") for line in shown) for name in ("c000", "c001")] == [1, 1]
+    assert sum(line.startswith("2 nodes: ") for line in shown) == 1
+
+
 @pytest.mark.parametrize(("role", "phases"), [("slurm", 1), ("plain", 0)])
 def test_a_plain_cluster_has_no_phase_of_slurm(
     typed: Typed, capsys: pytest.CaptureFixture[str], role: str, phases: int
@@ -33,7 +43,7 @@ def test_a_plain_cluster_has_no_phase_of_slurm(
     typed.world.begin_with(1)
     typed.world.empty()
     capsys.readouterr()
-    assert main([*UP, "--role", role], host=typed.world.host) == 0
+    assert main([*UP, "--role", role, "-v"], host=typed.world.host) == 0
     said = capsys.readouterr().err
     assert sum(line.startswith("nodes ...") for line in said.splitlines()) == 1
     assert sum(line.startswith("slurm ...") for line in said.splitlines()) == phases
@@ -93,6 +103,7 @@ def test_a_word_that_is_no_folder_is_refused(typed: Typed, capsys: pytest.Captur
     assert typed.world.names == []
 
 
+@pytest.mark.slow
 def test_nodes_with_an_older_image_are_told_of_and_replaced_once_somebody_agrees(
     typed: Typed, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

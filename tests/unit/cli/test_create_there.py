@@ -14,15 +14,17 @@ from gpuprov.core.reporter import Silent
 from gpuprov.drivers.base import LABEL_ORDER
 from gpuprov.fleet.hosted_order import HostedOrder
 from gpuprov.fleet.node_there import create_over_hosts
-from gpuprov.host.remote.several import HostAnswer
+from gpuprov.lifecycle.remove_nodes import remove_nodes
+from gpuprov.link.several import HostAnswer
 from gpuprov.shapes.node_order import NodeOrder
-from gpuprov.workflows.remove_nodes import remove_nodes
 from tests.unit.cli.test_nodes_there import conf_of_all, lab, states, verbs, world
 from tests.unit.cli.test_spanning import AWAY
 
 if TYPE_CHECKING:
     from gpuprov.drivers.base import File
     from tests.unit.cli.test_spanning import Typing
+
+pytestmark = pytest.mark.slow
 
 __all__ = ["lab"]
 

@@ -14,11 +14,11 @@ from gpuprov.cluster.order_label import read_label, read_order, write_order
 from gpuprov.core.report_file import ReportFile
 from gpuprov.drivers import base
 from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_ORDER, LABEL_SPEC, NodeState
-from gpuprov.planes.slurm.munge import LABEL_MUNGE_OWNER
+from gpuprov.roles.slurm.munge import LABEL_MUNGE_OWNER
 from gpuprov.shapes.base import changed
 from gpuprov.shapes.node_order import NodeOrder
 from gpuprov.spec.serialize import dump_spec
-from gpuprov.workflows.bundle import Sources, make_bundle
+from gpuprov.stories.bundle import Sources, make_bundle
 from tests.fakes.orders import node_order
 
 if TYPE_CHECKING:
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
     from tests.fakes.world import World
     from tests.unit.cli.conftest import Typed
+
+pytestmark = pytest.mark.slow
 
 LABELS = sorted({value for name, value in vars(base).items() if name.startswith("LABEL_")} | {LABEL_MUNGE_OWNER})
 DAMAGED_SPECS = {
@@ -69,7 +71,7 @@ VALUES = (
 @pytest.fixture
 def lab(typed: Typed, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Typed:
     """A cluster of two Slurm nodes and one from create-node; ssh and exec only say what they would run."""
-    monkeypatch.setattr("gpuprov.workflows.enter_node.run_attached", lambda argv: int(not argv))
+    monkeypatch.setattr("gpuprov.stories.enter_node.run_attached", lambda argv: int(not argv))
     (tmp_path / "lab.yaml").write_text("version: gpuprov/v1\nname: lab\nnodes: {count: 2}\ngpus: {mode: simulated}\n")
     typed(("cluster", "up", "-f", str(tmp_path / "lab.yaml"), "--no-verify"), capsys)
     typed(("create-node", "web", "--role", "plain", "--gpu-mode", "simulated"), capsys)
@@ -148,8 +150,7 @@ def test_a_job_on_a_node_is_still_seen(lab: Typed, capsys: pytest.CaptureFixture
     "seed",
     [
         *range(4),
-        *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(4, 12)),
-        *(pytest.param(seed, marks=pytest.mark.long) for seed in range(12, 40)),
+        *(pytest.param(seed, marks=pytest.mark.long) for seed in range(4, 40)),
     ],
 )
 def test_random_labels_break_no_way_out(
@@ -184,7 +185,7 @@ def test_random_labels_break_no_way_out(
     assert lab.world.names == []
 
 
-@pytest.mark.parametrize("commands", [1, pytest.param(len(READING), marks=pytest.mark.slow)])
+@pytest.mark.parametrize("commands", [1, pytest.param(len(READING), marks=pytest.mark.long)])
 def test_a_damaged_cluster_label_hides_no_other_cluster(
     lab: Typed, capsys: pytest.CaptureFixture[str], commands: int
 ) -> None:

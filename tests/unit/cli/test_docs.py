@@ -82,9 +82,9 @@ def test_every_exit_code_is_documented() -> None:
 
 def anchors(page: Path) -> set[str]:
     """Of its headings, as GitHub makes them."""
-    heads = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
-    plain = [re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", head).lower() for head in heads]
-    return {re.sub(r"[^\w\- ]", "", head).strip().replace(" ", "-") for head in plain}
+    controllers = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
+    plain = [re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", controller).lower() for controller in controllers]
+    return {re.sub(r"[^\w\- ]", "", controller).strip().replace(" ", "-") for controller in plain}
 
 
 def test_links_between_documents_lead_somewhere() -> None:

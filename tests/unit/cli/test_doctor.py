@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpuprov.cli.main import main
-from gpuprov.host import examine as doctor
+from gpuprov.machine import examine as doctor
 from gpuprov.shapes.base import write
 from gpuprov.shapes.doctor import Doctor, HostFinding, Need
 
 if TYPE_CHECKING:
     from gpuprov.core.reporter import Reporter
-    from gpuprov.host.base import Host
+    from gpuprov.machine.base import Host
     from gpuprov.shapes.cluster_spec import ClusterSpec
 
 GOOD = HostFinding(id="kernel", status="ok", evidence="Linux 6.1")

@@ -17,9 +17,9 @@ from gpuprov.cli.main import main
 from gpuprov.cli.verbs import VERBS
 from gpuprov.core.outcome import Outcome
 from gpuprov.drivers.base import ExecResult
-from gpuprov.host.remote.inventory import remember_machine
-from gpuprov.host.remote.machine import RemoteMachine
-from gpuprov.host.remote.places import ensure_places
+from gpuprov.link.address import RemoteMachine
+from gpuprov.link.hosts_file import remember_machine
+from gpuprov.link.places import ensure_places
 from gpuprov.provision.events import HostStats
 from gpuprov.provision.site import HostResult, SiteResult
 from tests.fakes.jobs_in_nodes import JobsInNodes, give_jobs
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from tests.fakes.world import World
     from tests.twice import Argv
     from tests.unit.cli.conftest import Typed
+
+pytestmark = pytest.mark.slow
 
 PAGE = (DOCS / "documents.md").read_text()
 ROW = re.compile(r"^\| `(gpuprov\.[a-z-]+/v1)` \| ([^|]*) \| \[[a-z-]+\]\(([a-z-]+)\.schema\.json\)", re.MULTILINE)
@@ -83,8 +85,6 @@ MORE: tuple[tuple[str, Argv], ...] = (
     ("bundle", ("bundle", "{folder}/bundle.tar.gz")),
 )
 CASES = (*((verb, twice.argv) for verb, twice in TWICE.items() if "fake" in twice.where), *MORE)
-SLOW = ("anneal run", "program run")  # they import numba, or compile
-MARKED = [pytest.param(*case, marks=[pytest.mark.slow] if case[0] in SLOW else []) for case in CASES]
 LAST = {
     "verify": {0, 1},
     "cluster up": {0, 1},
@@ -128,7 +128,6 @@ def test_every_verb_has_a_document_or_is_known_to_print_none() -> None:
     assert set(re.findall(r"`([a-z]+)`", sentence.partition("print")[0])) == STREAMS
 
 
-@pytest.mark.slow
 def test_what_a_verb_prints_has_to_name_its_host() -> None:
     """Where a program in nodes prints the same, without a host, a key that gpuprov alone writes needs the name."""
     printed = {name: SCHEMAS[name] for name, _, _ in ROW.findall(PRINTED)}
@@ -185,12 +184,12 @@ def made_up(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> 
     """What needs root or Ansible is made up; a watch has three rounds, and other GPUs in the third."""
     for name in ("prepare_host", "undo_host"):
         outcome = Outcome(changed=("installed lxd",))
-        monkeypatch.setattr(f"gpuprov.workflows.prepare_host.{name}", lambda *_, outcome=outcome, **__: outcome)
+        monkeypatch.setattr(f"gpuprov.lifecycle.prepare_host.{name}", lambda *_, outcome=outcome, **__: outcome)
     outcome = Outcome(changed=("installed gpuprov",))
     monkeypatch.setattr("gpuprov.stories.hosts.add_host", lambda *_, **__: outcome)
     stats = HostStats(host="c000", ok=1, changed=0, failed=0, unreachable=0, skipped=0)
     result = SiteResult(hosts=(HostResult(stats=stats),), changes=())
-    monkeypatch.setattr("gpuprov.workflows.run_playbook.run_playbook", lambda *_, **__: result)
+    monkeypatch.setattr("gpuprov.stories.run_playbook.run_playbook", lambda *_, **__: result)
     monkeypatch.setattr("gpuprov.core.relay.Relay.__init__", lambda *_, **__: None)
     monkeypatch.setattr("gpuprov.core.relay.Relay.serve", press_ctrl_c)
     monkeypatch.setattr("gpuprov.core.relay.Relay.close", lambda _relay: None)
@@ -250,7 +249,7 @@ def answer_for_programs(verb: str, desk: Callable[[], JobsInNodes], monkeypatch:
     if verb in PROGRAM_ANSWERS:
         told = {"version": 1, **PROGRAM_ANSWERS[verb]}
         desk().say = lambda _: ExecResult(exit_code=0, stdout=json.dumps(told), stderr="")
-        monkeypatch.setattr("gpuprov.workflows.queue_page._require_answer", lambda *_: None)
+        monkeypatch.setattr("gpuprov.stories.queue_page._require_answer", lambda *_: None)
 
 
 @pytest.fixture
@@ -291,7 +290,7 @@ def printed(
     return type_it
 
 
-@pytest.mark.parametrize(("verb", "argv"), MARKED, ids=lambda value: value if isinstance(value, str) else "")
+@pytest.mark.parametrize(("verb", "argv"), CASES, ids=lambda value: value if isinstance(value, str) else "")
 def test_what_a_verb_prints_is_as_its_schema_says(
     verb: str, argv: Argv, printed: Callable[[str, Argv], list[dict[str, Any]]]
 ) -> None:
@@ -322,7 +321,6 @@ def test_documents_about_nodes_and_gpus_name_their_host(
         assert {row["host"] for row in document["nodes"]} == {"here"}
 
 
-@pytest.mark.slow
 def test_every_json_part_of_a_bundle_is_as_its_schema_says(
     world: World, printed: Callable[[str, Argv], list[dict[str, Any]]]
 ) -> None:

@@ -11,7 +11,7 @@ from gpuprov.core.errors import UsageError
 def given(*texts: str) -> tuple[str, ...]:
     options = [word for text in texts for word in ("-e", text)]
     ran: tuple[str, ...] = run.command.make_context("run", [*options, "--", "true"]).params["variables"]
-    created = create_node.command.make_context("create-node", ["c009", *options]).params["variables"]
+    created = create_node.create.make_context("create-node", ["c009", *options]).params["variables"]
     assert ran == created
     return ran
 

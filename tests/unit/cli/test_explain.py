@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from gpuprov.cli.explain import complete_ids
+from gpuprov.cli.machine import complete_ids
 from gpuprov.cli.main import main
 
 if TYPE_CHECKING:

@@ -346,7 +346,7 @@ def test_the_page_begins_with_the_table_and_has_a_chart_for_each_series(
     assert "coloured by lr SIMULATED" in (tmp_path / "page.html").read_text()
     assert "SIMULATED" in grid.said.err
     assert grid.document("results")["simulated"] is True
-    monkeypatch.setattr("gpuprov.host.local_packages.find_spec", lambda _name: None)
+    monkeypatch.setattr("gpuprov.project.local_packages.find_spec", lambda _name: None)
     grid("results", "--html", str(tmp_path / "page.html"))
     page = (tmp_path / "page.html").read_text()
     assert "<td>param_001</td>" in page
@@ -479,6 +479,7 @@ def test_a_project_that_is_none_is_refused(files: dict[str, str | None], words: 
     assert grid.untouched
 
 
+@pytest.mark.slow
 def test_a_folder_that_cannot_name_a_grid_can_still_be_run_here(grid: Grid) -> None:
     odd = grid.project.with_name("My Project")
     grid.project.rename(odd)
@@ -563,7 +564,7 @@ def test_what_nobody_heard_the_end_of_says_where_to_look(held: Grid) -> None:
 
 def test_unknown_limits_are_refused_before_anything_is_copied(held: Grid, monkeypatch: pytest.MonkeyPatch) -> None:
     unknown = SpecError("the spec cannot be read", problems=(), fix="gpuprov cluster up")
-    monkeypatch.setattr("gpuprov.planes.across.find_desk._limits", lambda _state: unknown)
+    monkeypatch.setattr("gpuprov.lifecycle.find_controller._limits", lambda _state: unknown)
     assert held.document("run", code=2)["error"]["what"] == "the spec cannot be read"
     assert held.untouched
 

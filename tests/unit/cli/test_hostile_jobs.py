@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from tests.fakes.jobs_in_nodes import JobsInNodes
     from tests.unit.cli.conftest import Typed
 
+pytestmark = pytest.mark.slow
+
 MOST = 15_000  # characters that a verb shows
 LIMIT_S = 20.0
 VERBS = {
@@ -109,7 +111,7 @@ COMPLAINTS = ("", FORGED, HOSTILE * 100_000)
 def hostile(typed: Typed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, programs: ForkedPrograms) -> JobsInNodes:
     """Two nodes, of which one answers what a test says."""
     typed.world.begin_with(2)
-    monkeypatch.setattr("gpuprov.workflows.jobs.judge_order", lambda *_: ())  # it starts a process each time
+    monkeypatch.setattr("gpuprov.stories.jobs.judge_order", lambda *_: ())  # it starts a process each time
     (tmp_path / "jobs").mkdir()
     jobs = give_jobs(typed.world, tmp_path / "jobs", monkeypatch, programs)
     jobs.share()
@@ -130,6 +132,7 @@ def say(
     return code, out, err
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("as_json", [False, True])
 @pytest.mark.parametrize("answer", GARBAGE)
 def test_what_is_no_answer_is_quoted_and_bounded(

@@ -10,17 +10,19 @@ import pytest
 from gpuprov.cli.main import main
 from gpuprov.core.errors import EngineError, TimedOut
 from gpuprov.drivers.base import ExecResult
-from gpuprov.planes.slurm import daemons
+from gpuprov.roles.slurm import daemons
 from tests.fakes.slurm import FakeJob, said
 from tests.own_time import own_time
 from tests.unit.cli.test_hostile_words import FORGED, HOSTILE, is_harmless, own_lines
-from tests.unit.planes.test_slurm_words import line
+from tests.unit.roles.test_slurm_words import line
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tests.fakes.engine import Command
     from tests.unit.cli.conftest import Typed
+
+pytestmark = pytest.mark.slow
 
 MOST = 15_000  # characters that a verb shows
 LIMIT_S = 5.0
@@ -81,7 +83,7 @@ ANSWERS = {
 def hostile(request: pytest.FixtureRequest, typed: Typed, monkeypatch: pytest.MonkeyPatch) -> Typed:
     """Three nodes, a job on the last one, and a controller one of whose programs is root's."""
     monkeypatch.setattr(daemons, "_READY_BUDGET_S", 0.05)
-    monkeypatch.setattr("gpuprov.planes.across.leaving.SETTLE_S", 0.05)
+    monkeypatch.setattr("gpuprov.lifecycle.leaving.SETTLE_S", 0.05)
     world = typed.world
     world.begin_with(3)
     program, answer = ANSWERS[request.param]

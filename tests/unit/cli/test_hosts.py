@@ -9,9 +9,9 @@ import pytest
 
 from gpuprov.cli.main import main
 from gpuprov.core.outcome import Outcome
-from gpuprov.host.remote.inventory import remember_machine
-from gpuprov.host.remote.machine import RemoteMachine
-from gpuprov.host.remote.places import Places, ensure_places
+from gpuprov.link.address import RemoteMachine
+from gpuprov.link.hosts_file import remember_machine
+from gpuprov.link.places import Places, ensure_places
 from tests.fakes.ssh import install_ssh
 from tests.schemas import validate
 
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
     from gpuprov.stories.hosts import AddOrder
     from tests.fakes.ssh import FakeSsh
+
+pytestmark = pytest.mark.slow
 
 AWAY = "ssh: connect to host away.example port 22: No route to host"
 
@@ -36,7 +38,7 @@ def ssh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeSsh:
 def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Places:
     (tmp_path / "run").mkdir()
     places = Places(config=tmp_path / "config/gpuprov", runtime=tmp_path / "run")
-    monkeypatch.setattr("gpuprov.host.remote.places.ensure_places", lambda: places)
+    monkeypatch.setattr("gpuprov.link.places.ensure_places", lambda: places)
     return places
 
 
@@ -59,7 +61,6 @@ def test_without_hosts_it_says_how_to_add_one(ssh: FakeSsh, places: Places, caps
     assert not places.inventory.exists()
 
 
-@pytest.mark.slow
 def test_hosts_are_listed_with_those_that_are_away(
     ssh: FakeSsh, known: Callable[..., None], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -139,7 +140,7 @@ def test_a_folder_for_connections_that_others_can_enter_is_refused(
     run = tmp_path / "r"
     (run / "gpuprov-ssh").mkdir(parents=True)
     (run / "gpuprov-ssh").chmod(mode)
-    monkeypatch.setattr("gpuprov.host.remote.places._LONGEST_FOLDER", 500)
+    monkeypatch.setattr("gpuprov.link.places._LONGEST_FOLDER", 500)
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(run))
     assert main(["host", "list"]) == 3
     assert "is not a folder of uid" in capsys.readouterr().err

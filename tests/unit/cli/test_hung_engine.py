@@ -13,8 +13,8 @@ from gpuprov.cli.main import main
 from gpuprov.cluster.find_engine import engine_of_cluster, engine_of_nodes, find_elsewhere
 from gpuprov.core.errors import UsageError
 from gpuprov.core.reporter import Silent
-from gpuprov.host import survey as module
-from gpuprov.host.local import LocalHost
+from gpuprov.machine import survey as module
+from gpuprov.machine.local import LocalHost
 from gpuprov.stories.inventory import read_inventory
 from tests.conftest import Recording
 from tests.fakes.doors import AnswersOfTheRest, HungEngine, door_of, door_without
@@ -23,7 +23,7 @@ from tests.fakes.host import fleet_of
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from gpuprov.host.survey import EngineDoor
+    from gpuprov.machine.survey import EngineDoor
     from tests.fakes.world import World
 
 

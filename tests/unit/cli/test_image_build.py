@@ -26,7 +26,7 @@ def built(monkeypatch: pytest.MonkeyPatch) -> list[ClusterSpec]:
         specs.append(spec)
         return EnsuredImage(image=driver.list_images()[0], built=fresh)
 
-    monkeypatch.setattr("gpuprov.workflows.standalone_image.build_image", build)
+    monkeypatch.setattr("gpuprov.lifecycle.standalone_image.build_image", build)
     return specs
 
 

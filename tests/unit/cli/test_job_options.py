@@ -8,7 +8,7 @@ import pytest
 
 from gpuprov.cli.main import main
 from gpuprov.core.outcome import Outcome
-from gpuprov.planes.across.leaving import JobsPolicy
+from gpuprov.lifecycle.leaving import JobsPolicy
 from tests.fakes.slurm import FakeJob
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def test_the_policy_is_what_was_typed(
         heard.append(policy)
         return Outcome()
 
-    monkeypatch.setattr("gpuprov.fleet.part.nodes.stop_nodes", stop)
+    monkeypatch.setattr("gpuprov.fleet.member.nodes.stop_nodes", stop)
     busy(["stop", "c001", *options], capsys)
     assert [(one.force, one.drain_s) for one in heard] == [(policy.force, policy.drain_s)]
 

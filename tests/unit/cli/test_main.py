@@ -31,6 +31,10 @@ def only_log(logs: Path) -> str:
     return path.read_text()
 
 
+def last_log(logs: Path) -> str:
+    return max(logs.glob("*.log")).read_text()
+
+
 def test_version(capsys: pytest.CaptureFixture[str], logs: Path) -> None:
     assert main(["--version"]) == 0
     assert capsys.readouterr() == (f"gpuprov {__version__}\n", "")
@@ -38,7 +42,7 @@ def test_version(capsys: pytest.CaptureFixture[str], logs: Path) -> None:
 
 
 def test_a_verb_shows_its_result_on_stdout_and_its_progress_on_stderr(
-    verb: AddVerb, capsys: pytest.CaptureFixture[str], logs: Path
+    verb: AddVerb, capsys: pytest.CaptureFixture[str], logs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def command(session: Session) -> None:
         with session.reporter.phase("first"):
@@ -49,12 +53,16 @@ def test_a_verb_shows_its_result_on_stdout_and_its_progress_on_stderr(
 
     verb(command)
     assert main(["try"]) == 0
+    assert capsys.readouterr() == ("c000\n", "  as before\n"), "what took a moment is not worth a line"
+    for module in ("progress_lines", "session"):
+        monkeypatch.setattr(f"gpuprov.cli.{module}.QUICK_S", 0.0)
+    assert main(["try"]) == 0
     out, err = capsys.readouterr()
     assert out == "c000\n"
     assert re.search(r"first done \(\d+\.\d s\)", err)
     assert "c000" not in err, "steps of nodes are for -v"
     assert re.search(r"^durations: first \d+\.\d s, second \d+\.\d s$", err, re.MULTILINE)
-    log = only_log(logs)
+    log = last_log(logs)
     assert "c000: starting" in log
     assert log.endswith("exit code 0\n")
 

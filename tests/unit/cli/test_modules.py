@@ -21,7 +21,7 @@ from gpuprov.spec.serialize import load_spec_json
 from tests.fakes.slurm import FakeJob
 from tests.schemas import validate
 from tests.unit.cli.module_stage import MODULES, act
-from tests.unit.host.hosts import see_host
+from tests.unit.machine.hosts import see_host
 
 if TYPE_CHECKING:
     from tests.fakes.engine import Command
@@ -35,7 +35,7 @@ STRANGER = {"path": "/dev/nvidia1", "kind": "char", "major": 195, "minor": 1, "o
 @pytest.fixture(autouse=True)
 def host(typed: Typed, monkeypatch: pytest.MonkeyPatch) -> None:
     """The modules run on the fake engine's host."""
-    monkeypatch.setattr("gpuprov.host.local.LocalHost", lambda: typed.world.host)
+    monkeypatch.setattr("gpuprov.machine.local.LocalHost", lambda: typed.world.host)
 
 
 def as_list(rows: list[dict[str, Any]]) -> dict[str, Any]:

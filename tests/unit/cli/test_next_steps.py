@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpuprov.cli.next_steps import next_steps
+from gpuprov.cli.cluster import next_steps
 from gpuprov.shapes.cluster_spec import ClusterSpec, NodesSpec
 from gpuprov.shapes.nodes import NodeRow
 

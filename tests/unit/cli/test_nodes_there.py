@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from tests.fakes.world import World
     from tests.unit.cli.test_spanning import Typing
 
+pytestmark = pytest.mark.slow
+
 CONF = "/etc/slurm/slurm.conf"
 
 

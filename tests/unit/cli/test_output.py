@@ -43,7 +43,7 @@ class Terminal(io.StringIO):
 
 def test_plain_writes_a_line_for_begin_end_note_and_warning() -> None:
     stream = io.StringIO()
-    plain = Plain(stream)
+    plain = Plain(stream, verbose=True)
     with plain.phase("nodes"):
         plain.node("c000", "starting")
         plain.note("as before")
@@ -52,12 +52,33 @@ def test_plain_writes_a_line_for_begin_end_note_and_warning() -> None:
         raise ValueError("x")
     assert re.sub(r"\d+\.\d s", "T", stream.getvalue()).splitlines() == [
         "nodes ...",
+        "  c000: starting",
         "  as before",
         "nodes done (T)",
         "warning: look",
         "slurm ...",
         "slurm failed (T)",
     ]
+
+
+def test_plain_says_nothing_of_a_phase_that_goes_well_in_a_moment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gpuprov.cli.progress_lines.QUICK_S", 100.0)
+    stream = io.StringIO()
+    plain = Plain(stream)
+    with plain.phase("copy"):
+        plain.node("c000", "copying")
+    assert stream.getvalue() == ""
+    with pytest.raises(ValueError, match="x"), plain.phase("slurm"):
+        raise ValueError("x")
+    assert stream.getvalue().startswith("slurm failed (")
+
+
+def test_plain_says_that_a_phase_goes_on_after_a_moment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gpuprov.cli.progress_lines.QUICK_S", 0.01)
+    stream = Said()
+    with Plain(stream).phase("copy"):
+        stream.wait_for("copy ...\n")
+    assert stream.getvalue().splitlines()[-1].startswith("copy done (")
 
 
 class Said(io.StringIO):
@@ -80,6 +101,7 @@ class Said(io.StringIO):
 
 def test_plain_says_how_far_a_phase_is_that_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gpuprov.cli.progress_lines.PROGRESS_S", 0.01)
+    monkeypatch.setattr("gpuprov.cli.progress_lines.QUICK_S", 0.01)
     stream = Said()
     plain = Plain(stream)
     with plain.phase("base"):
@@ -129,9 +151,13 @@ def test_an_undo_goes_on_though_nobody_listens(reporter: type[Plain | Live]) -> 
     assert undone == ["c001", "c000"]
 
 
-def test_live_leaves_finished_phases_and_redraws_the_running_one() -> None:
+def test_live_leaves_finished_phases_and_redraws_the_running_one(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = Terminal()
     live = Live(terminal)
+    with live.phase("plan"):
+        pass
+    assert terminal.screen() == [], "which went well in a moment"
+    monkeypatch.setattr("gpuprov.cli.live.QUICK_S", 0.0)
     with live.phase("networks"):
         live.node("gpbr0", "made")
     with pytest.raises(ValueError, match="x"):  # noqa: SIM117 - the screen is looked at between the two

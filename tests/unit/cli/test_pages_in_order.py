@@ -17,8 +17,8 @@ from gpuprov.cli.main import main
 from gpuprov.cli.session import Session
 from gpuprov.cluster.images import node_recipe
 from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_FINGERPRINT, LABEL_RECIPE, LABEL_ROLE
-from gpuprov.planes.registry import PLANES, load_draft
 from gpuprov.provision.recipe_record import dump_recipe_record, record_recipe
+from gpuprov.roles.registry import ROLES, load_draft
 from gpuprov.shapes.choices import DEFAULT_CLUSTER
 from gpuprov.spec.shared_folder import SHARED
 from tests.fakes.engine import FakeImage
@@ -117,7 +117,7 @@ def give_images(world: World, checkout: Path) -> None:
         if not path.read_text().startswith("version: gpuprov/v1") and path.name != "lab.yaml":
             continue
         spec = load_draft(path).spec
-        recipe = node_recipe(spec, PLANES[spec.nodes.role].recipe, world.gpus, init="systemd")
+        recipe = node_recipe(spec, ROLES[spec.nodes.role].recipe, world.gpus, init="systemd")
         record = record_recipe(recipe, recipe.hash_contents())
         labels = {LABEL_FINGERPRINT: record.fingerprint, LABEL_RECIPE: dump_recipe_record(record)}
         beside = world.engine.images[spec.nodes.role].labels
@@ -137,7 +137,7 @@ def look(world: World) -> set[tuple[str, str]]:
 def says_so(line: Line, lost: set[tuple[str, str]]) -> bool:
     """Whether a command names what `lab` loses by it; fewer nodes than another page made do not count."""
     if line.argv[:2] == ("cluster", "down"):
-        return parse(list(line.argv))["name"] in (None, DEFAULT_CLUSTER)
+        return parse(list(line.argv))["cluster"] in (None, DEFAULT_CLUSTER)
     return line.argv[0] in ("rm", "stop") and {name for name, _what in lost} <= set(line.argv)
 
 
@@ -166,6 +166,7 @@ class Reader:
         return False
 
 
+@pytest.mark.slow
 def test_all_pages_in_order_keep_the_usual_cluster(
     typed: Typed, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

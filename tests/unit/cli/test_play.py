@@ -21,7 +21,7 @@ AWAY = HostResult(stats=HostStats(host="c001", ok=0, changed=0, failed=0, unreac
 
 def give(monkeypatch: pytest.MonkeyPatch, *hosts: HostResult, log: Path | None = None) -> None:
     result = SiteResult(hosts=hosts, changes=(CHANGE,), log=log)
-    monkeypatch.setattr("gpuprov.workflows.run_playbook.run_playbook", lambda *_, **__: result)
+    monkeypatch.setattr("gpuprov.stories.run_playbook.run_playbook", lambda *_, **__: result)
 
 
 def test_a_host_that_fails_is_in_the_table_and_an_error_of_three_parts(
@@ -65,7 +65,7 @@ def test_it_runs_on_one_cluster_unless_told_otherwise(
         asked.append(site)
         return SiteResult(hosts=(WELL,), changes=())
 
-    monkeypatch.setattr("gpuprov.workflows.run_playbook.run_site", run)
+    monkeypatch.setattr("gpuprov.stories.run_playbook.run_site", run)
     (tmp_path / "site.yml").touch()
     assert main(["play", str(tmp_path / "site.yml"), *options]) == 0
     (site,) = asked

@@ -14,8 +14,8 @@ import pytest
 from gpuprov.cli.main import main
 from gpuprov.core.relay import Relay
 from gpuprov.drivers.base import ExecResult
-from gpuprov.planes.work.program_desk import ProgramDesk
 from gpuprov.render.program_chart import place_groups
+from gpuprov.roles.work.program_controller import ProgramDesk
 from gpuprov.shapes.program_runs import ChartGroup
 from tests.fakes.jobs_in_nodes import give_jobs
 from tests.fakes.programs import CUDA, ROOT, write_program, write_table
@@ -170,7 +170,7 @@ def test_ctrl_c_cancels_the_jobs_and_removes_the_data(
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("gpuprov.planes.work.program_desk.ProgramDesk.look", interrupt)
+    monkeypatch.setattr("gpuprov.roles.work.program_controller.ProgramDesk.look", interrupt)
     types("program", "run", write_program(tmp_path / "p"), "--data", tmp_path / "t.csv", code=130)
     assert "cancelling jobs 1" in types.err
     (run,) = (types.jobs.folder / "programs/.runs").iterdir()
@@ -198,7 +198,7 @@ def test_jobs_that_end_without_a_result_leave_no_data(
 
     cancelled: list[int] = []
     monkeypatch.setattr(ProgramDesk, "look", look_once_cancelled)
-    monkeypatch.setattr("gpuprov.workflows.programs.ROUNDS", 1)
+    monkeypatch.setattr("gpuprov.stories.programs.ROUNDS", 1)
     types("program", "run", write_program(tmp_path / "p"), "--data", tmp_path / "t.csv", code=4)
     assert "the jobs of the run ended without a result" in types.err
     assert left_of_the_run(types) == []
@@ -251,7 +251,7 @@ def test_the_page_of_a_run_is_relayed(types: Typing, monkeypatch: pytest.MonkeyP
         raise KeyboardInterrupt
 
     monkeypatch.setattr(Relay, "serve", serve)
-    monkeypatch.setattr("gpuprov.workflows.queue_page._require_answer", lambda *_: None)
+    monkeypatch.setattr("gpuprov.stories.queue_page._require_answer", lambda *_: None)
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         free = taken.getsockname()[1]

@@ -20,12 +20,12 @@ import pytest
 from gpuprov.cli.main import main
 from gpuprov.core.relay import Relay
 from gpuprov.drivers.base import File
-from gpuprov.planes.across.find_desk import get_queue_page
-from gpuprov.planes.worker.facts import BROKER, FLOWER
-from gpuprov.planes.worker.files import page_password
+from gpuprov.lifecycle.find_controller import get_queue_page
+from gpuprov.lifecycle.start_stop import stop_nodes
+from gpuprov.roles.worker.facts import BROKER, FLOWER
+from gpuprov.roles.worker.files import page_password
 from gpuprov.shapes.cluster_spec import NodesSpec, WorkerSpec
-from gpuprov.workflows.queue_page import _require_answer
-from gpuprov.workflows.start_stop import stop_nodes
+from gpuprov.stories.queue_page import _require_answer
 from tests.fakes.driver import FakeDriver
 from tests.schemas import validate
 

@@ -12,8 +12,8 @@ from gpuprov.cli.main import main
 from gpuprov.cli.verbs import VERBS
 from gpuprov.cluster.build_image import EnsuredImage
 from gpuprov.core.errors import UsageError
-from gpuprov.host import survey as module
-from gpuprov.host.survey import EngineDoor
+from gpuprov.machine import survey as module
+from gpuprov.machine.survey import EngineDoor
 from tests.fakes.doors import AnswersOfTheRest, HungEngine, door_of, door_without
 from tests.unit.cli.module_stage import act
 
@@ -124,16 +124,17 @@ def place(
     def check(argv: Sequence[str], *, environment: Mapping[str, str], **options: Any) -> Completed:
         return programs.check_here(argv, environment={**environment, **without_compilers}, **options)
 
-    monkeypatch.setattr("gpuprov.host.order_check.run", check)
+    monkeypatch.setattr("gpuprov.project.order_check.run", check)
     world.begin_with(2)
     lxd = world.driver
     lxd.name = "lxd"
     world.host.engines = (door_of(lxd), silent)
     monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setattr("gpuprov.workflows.enter_node.run_attached", lambda _argv: 0)
+    monkeypatch.setattr("gpuprov.stories.enter_node.run_attached", lambda _argv: 0)
     return world
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("verb", ASKING)
 def test_a_verb_that_finds_what_it_wants_names_it(place: World, verb: str, capfd: pytest.CaptureFixture[str]) -> None:
     main(["-q", *verb.split(), *ASKING[verb][0]], host=place.host)
@@ -196,6 +197,7 @@ def test_hardware_of_this_host_alone_names_it(place: World, capfd: pytest.Captur
     assert "docker is not running" in said or "docker does not respond" in said, said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("verb", GONE)
 def test_a_verb_that_does_not_find_it_fails_and_names_it(
     place: World, verb: str, capfd: pytest.CaptureFixture[str]
@@ -209,10 +211,11 @@ def test_a_verb_that_does_not_find_it_fails_and_names_it(
     assert place.engine.dump() == before
 
 
+@pytest.mark.slow
 def test_the_module_image_names_it_where_no_other_engine_has_the_image(
     place: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gpuprov.host.local.LocalHost", lambda: place.host)
+    monkeypatch.setattr("gpuprov.machine.local.LocalHost", lambda: place.host)
     with pytest.raises(UsageError, match="there is no image nothing on the engines that respond") as told:
         act("image", state="absent", name="nothing")
     assert "docker is not running" in told.value.evidence or "docker does not respond" in told.value.evidence

@@ -8,7 +8,7 @@ import pytest
 from gpuprov.cli.main import main
 from gpuprov.cli.smoke import render_results
 from gpuprov.shapes.smoke_run import SmokeResult
-from gpuprov.workflows import smoke
+from gpuprov.stories import smoke
 
 if TYPE_CHECKING:
     from gpuprov.verify.smoke_result import SmokeOrder

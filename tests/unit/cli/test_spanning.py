@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from gpuprov.gpu.models import HostGpus
     from tests.conftest import Recording
 
+pytestmark = pytest.mark.slow
+
 SPEC = """\
 version: gpuprov/v1
 hosts: [{name: hoff, internal_ip: 192.0.2.11}, {name: hinton, internal_ip: 192.0.2.12}]
@@ -75,8 +77,8 @@ def at_the_controller(
 def test_up_shows_one_table_with_the_host_of_each_node(lab: Typing) -> None:
     assert any("hinton: create node c003" in line for line in lab.type("cluster", "plan", "-f", lab.file).splitlines())
     shown = lab.type("cluster", "up", "-f", lab.file, "--no-verify")
-    head = next(line for line in shown.splitlines() if line.startswith("NODE"))
-    assert head.split()[:3] == ["NODE", "HOST", "STATUS"]
+    controller = next(line for line in shown.splitlines() if line.startswith("NODE"))
+    assert controller.split()[:3] == ["NODE", "HOST", "STATUS"]
     assert [line.split()[:2] for line in shown.splitlines() if line.startswith("c00")] == [
         ["c000", "hoff"],
         ["c001", "hoff"],

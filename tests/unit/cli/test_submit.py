@@ -17,8 +17,8 @@ from gpuprov.cli.root import root
 from gpuprov.core.errors import EngineError, TimedOut
 from gpuprov.core.group_files import LOCK_NAME, Gates
 from gpuprov.drivers.base import LABEL_SPEC, ExecResult
-from gpuprov.host.local import LocalHost
-from gpuprov.host.survey import EngineDoor
+from gpuprov.machine.local import LocalHost
+from gpuprov.machine.survey import EngineDoor
 from gpuprov.shapes.base import changed, read
 from gpuprov.shapes.cluster_spec import JobsSpec
 from gpuprov.shapes.submitter import Submitter
@@ -153,7 +153,7 @@ def test_runs_of_a_sweep_have_numbers_and_slurm_is_told_the_options(held: Desk) 
 
 def test_who_submitted_is_shown_and_a_claim_is_called_one(held: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     told: dict[str, str | None] = {"name": "alice", "host": "hoff", "known_by": "login", "ssh_from": "192.0.2.7"}
-    monkeypatch.setattr("gpuprov.planes.work.node_program.get_submitter", lambda _: read(Submitter, told))
+    monkeypatch.setattr("gpuprov.roles.work.node_program.get_submitter", lambda _: read(Submitter, told))
     held("submit", "--no-project", "--", "true")
     told |= {"known_by": "claim", "ssh_from": None}
     held("submit", "--no-project", "--count", "2", "--", "true")
@@ -241,7 +241,7 @@ def test_the_exit_code_of_a_wait_says_whether_all_is_done(desk: Desk) -> None:
 
 
 def test_a_wait_that_takes_long_is_many_short_ones(held: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gpuprov.workflows.jobs.WAIT_S", 0)
+    monkeypatch.setattr("gpuprov.stories.jobs.WAIT_S", 0)
     held("submit", "--no-project", "--", "true")
     waits = 0
 
@@ -262,7 +262,7 @@ def test_a_wait_that_takes_long_is_many_short_ones(held: Desk, monkeypatch: pyte
             held.jobs.say = found if waits < 3 else None
 
     held.jobs.say = end
-    monkeypatch.setattr("gpuprov.workflows.jobs.RETRY_S", 0.0)
+    monkeypatch.setattr("gpuprov.stories.jobs.RETRY_S", 0.0)
     assert "lost" in held("jobs", "wait", "1", code=1)
     assert "gone; asking again" in held.said.err
 
@@ -462,7 +462,7 @@ def test_a_project_that_changes_meanwhile_is_not_submitted(held: Desk, monkeypat
             change()
             return ["train.py"]
 
-        monkeypatch.setattr("gpuprov.workflows.jobs.judge_order", check)
+        monkeypatch.setattr("gpuprov.stories.jobs.judge_order", check)
         what, evidence, _ = held.refused("submit", "--", "true")
         assert what == "the project changed while it was copied; nothing was submitted"
         assert evidence.startswith(f"{file}: {words}")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from gpuprov.host import submitter as here
+from gpuprov.machine import submitter as here
 from gpuprov.shapes.base import read, write
 from gpuprov.shapes.submitter import VARIABLE, Submitter
 from gpuwork.jobs import submitter as in_nodes

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpuprov.core.catalogue import load_catalogue
-from gpuprov.planes.slurm import daemons
+from gpuprov.roles.slurm import daemons
 from tests.fakes.driver import FakeDriver
 from tests.suggestions import Site, commands, find_sites, parse
 
@@ -27,6 +26,8 @@ from tests.unit.cli.suggestion_stage import (
     Stage,
 )
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[3]
 HOST_KEY = b"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGtra2tra2tra2tra2tra2tra2tra2tra2tra2tra2tr\n"
 # Verbs that tests of their own run: here their commands are parsed only
@@ -42,8 +43,8 @@ PARSED = {
 
 @pytest.fixture
 def stage(typed: Typed, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Stage:
-    monkeypatch.setattr("gpuprov.workflows.enter_node.run_attached", lambda argv: int(not argv))
-    monkeypatch.setattr("gpuprov.workflows.enter_node.ensure_ssh_key", lambda _cluster: "ssh-ed25519 AAAA x")
+    monkeypatch.setattr("gpuprov.stories.enter_node.run_attached", lambda argv: int(not argv))
+    monkeypatch.setattr("gpuprov.stories.enter_node.ensure_ssh_key", lambda _cluster: "ssh-ed25519 AAAA x")
     monkeypatch.setattr(daemons, "_READY_BUDGET_S", 0.1)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "data/gpuprov/lab").mkdir(parents=True, exist_ok=True)
@@ -56,13 +57,6 @@ def stage(typed: Typed, capsys: pytest.CaptureFixture[str], tmp_path: Path, monk
     file = tmp_path / "lab.yaml"
     file.write_text("version: gpuprov/v1\nname: lab\nnodes: {count: 2}\ngpus: {mode: simulated}\n")
     return Stage(typed, capsys, file)
-
-
-def some_and_all(found: Sequence[tuple[object, ...]]) -> Iterator[object]:
-    """One in four by lot; the others are slow tests."""
-    quick = random.Random(len(found)).sample(range(len(found)), len(found) // 4)
-    for number, values in enumerate(found):
-        yield pytest.param(*values, marks=() if number in quick else pytest.mark.slow)
 
 
 def act(stage: Stage, steps: Sequence[Argv | Callable[[Stage], object]]) -> None:
@@ -80,7 +74,8 @@ def site_of(case: Case) -> Site:
     return min(found, key=lambda site: len(str(site)))
 
 
-@pytest.mark.parametrize("case", [*some_and_all([(case,) for case in CASES])], ids=str)
+@pytest.mark.sampled(4)
+@pytest.mark.parametrize("case", CASES, ids=str)
 def test_what_is_suggested_helps(case: Case, stage: Stage, ledger: Ledger) -> None:
     act(stage, case.before)
     if case.told:
@@ -138,7 +133,8 @@ def entries() -> Iterator[tuple[str, str]]:
                 yield name, situation
 
 
-@pytest.mark.parametrize(("name", "situation"), [*some_and_all([*entries()])])
+@pytest.mark.sampled(4)
+@pytest.mark.parametrize(("name", "situation"), [*entries()])
 def test_what_the_catalogue_says_helps(name: str, situation: str, stage: Stage, ledger: Ledger) -> None:
     act(stage, (*LAB, *STATES.get(name, ())))
     entry, uuid = load_catalogue()[name], stage.world.gpus.gpus[0].uuid

@@ -71,8 +71,8 @@ def test_help_loads_no_verb_and_no_sdk(arguments: list[str]) -> None:
 BRIEF = """
 import sys
 from gpuprov.cli.main import main
-from gpuprov.host import survey
-from gpuprov.host.local import LocalHost
+from gpuprov.machine import survey
+from gpuprov.machine.local import LocalHost
 
 class Empty:
     name = "lxd"
@@ -90,17 +90,18 @@ for verb in sys.argv[1].split(","):
 
 
 NEVER = (
-    *("fleet.find_hosted", "fleet.part.serve", "workflows.cluster_up", "cluster.build_image"),
-    *("host.overlay", "host.remote.connection", "host.links", "provision.playbook", "verify.probe"),
+    *("fleet.find_hosted", "fleet.member.serve", "lifecycle.cluster_up", "cluster.build_image"),
+    *("machine.overlay.end", "link.connection", "machine.links", "provision.playbook", "verify.probe"),
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("verbs", "never"),
     [
         ("list,show c000,gpus,jobs", NEVER),
-        ("list", (*NEVER, "planes.registry")),
-        ("cluster status", (*NEVER, "planes.work.job_desk", "spec.load", "spec.validate")),
+        ("list", (*NEVER, "roles.registry")),
+        ("cluster status", (*NEVER, "roles.work.job_controller", "spec.load", "spec.validate")),
     ],
 )
 def test_verbs_that_only_show_load_neither_stories_that_change_nor_those_over_hosts(
@@ -110,9 +111,10 @@ def test_verbs_that_only_show_load_neither_stories_that_change_nor_those_over_ho
     require_unloaded(tmp_path, verbs, *HEAVY[:-1], *own_modules(never))
 
 
+@pytest.mark.slow
 def test_verbs_that_change_nodes_of_this_machine_load_nothing_of_other_hosts(tmp_path: Path) -> None:
     one = "start c000,stop c000,rm c000,snapshot c000 kept,restore c000 kept,clone c000 c001,create-node c000 --gpus 0"
-    over_hosts = ("find_hosted", "found_nodes", "nodes_work", "node_home", "node_there", "part.serve")
+    over_hosts = ("find_hosted", "found_nodes", "nodes_work", "node_home", "node_there", "member.serve")
     require_unloaded(tmp_path, one, *own_modules(f"fleet.{name}" for name in over_hosts))
 
 

@@ -65,7 +65,7 @@ class Nodes:
 @pytest.fixture
 def workflow(monkeypatch: pytest.MonkeyPatch) -> Workflow:
     workflow = Workflow()
-    monkeypatch.setattr("gpuprov.workflows.verify.verify_cluster", workflow)
+    monkeypatch.setattr("gpuprov.lifecycle.verify.verify_cluster", workflow)
     monkeypatch.setattr("gpuprov.stories.verify.open_cluster_here", lambda *_: Nodes())
     nodes = cast("Driver", Nodes())
     monkeypatch.setattr("gpuprov.stories.verify.observe_here", lambda *_: (nodes, observe_cluster(nodes, "lab")))

@@ -27,11 +27,11 @@ from gpuprov.core.errors import EngineError, GpuprovError, HostNotReady, NotOurs
 from gpuprov.core.fingerprint import short
 from gpuprov.core.reporter import Silent
 from gpuprov.drivers.base import BUILDER, LABEL_FINGERPRINT, LABEL_IMAGE, LABEL_PACKAGES, ExecResult, File, NodeRequest
-from gpuprov.planes.registry import PLANES
 from gpuprov.provision.events import TaskEvent
 from gpuprov.provision.package_versions import ASK_VERSIONS, read_versions
 from gpuprov.provision.playbook import Play, PlayResult, TaskFailed
 from gpuprov.provision.recipe import Recipe
+from gpuprov.roles.registry import ROLES
 from gpuprov.shapes.node import Attachment
 from gpuwork import where
 from tests.fakes.driver import FakeDriver
@@ -127,7 +127,7 @@ def workshop(tmp_path: Path) -> Workshop:
         base="bookworm",
         packages=("git",),
         requirements=("numpy",),
-        plane=PLANES["slurm"].recipe,
+        role=ROLES["slurm"].recipe,
         roles_path=tmp_path / "roles",
         smoke_kernels=tmp_path / "kernels",
         brought=(tmp_path / "gpuwork",),
@@ -457,6 +457,7 @@ def undisturbed(workshop: Workshop) -> dict[str, object]:
     return wanted
 
 
+@pytest.mark.slow
 def test_a_build_killed_at_every_step(workshop: Workshop, undisturbed: dict[str, object], ledger: Ledger) -> None:
     steps = 0
     while killed(workshop, steps + 1):
@@ -466,6 +467,7 @@ def test_a_build_killed_at_every_step(workshop: Workshop, undisturbed: dict[str,
     ledger.add("fake", verb="image build", steps=steps, pairs=0)
 
 
+@pytest.mark.slow
 def test_a_build_killed_at_some_pairs_of_steps(workshop: Workshop, undisturbed: dict[str, object]) -> None:
     dice = random.Random("image build")
     for _ in range(SAMPLED_PAIRS):

@@ -10,7 +10,7 @@ from gpuprov.cluster.choice import choose, describe_choice, refuse_taken_network
 from gpuprov.cluster.network_plan import network_requests
 from gpuprov.cluster.taken import Holder, Taken
 from gpuprov.core.errors import NotOurs, UsageError
-from gpuprov.host.links import Link
+from gpuprov.machine.links import Link
 from gpuprov.shapes.base import changed
 from gpuprov.shapes.cluster_spec import ClusterSpec, NetworkSpec, NodesSpec, OverlaySpec
 from gpuprov.spec.draft import CHOOSABLE, NETWORK_VALUES, Draft

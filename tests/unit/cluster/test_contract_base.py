@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from gpuprov.cluster.images import node_recipe
 from gpuprov.cluster.services import init_of
 from gpuprov.gpu.observe import observe
-from gpuprov.planes.registry import PLAIN
 from gpuprov.provision.kept_bases import Base, import_name
+from gpuprov.roles.registry import PLAIN
 from gpuprov.shapes.cluster_spec import ClusterSpec
 from tests.contract import engines
 from tests.fakes.driver import FakeDriver

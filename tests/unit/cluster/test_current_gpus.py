@@ -15,8 +15,8 @@ from gpuprov.core.errors import UsageError
 from gpuprov.core.reporter import Silent
 from gpuprov.drivers.base import LABEL_GPUS
 from gpuprov.gpu.observe import observe
-from gpuprov.workflows.cluster_up import preview_changes
-from gpuprov.workflows.verify import verify_cluster
+from gpuprov.lifecycle.cluster_up import preview_changes
+from gpuprov.lifecycle.verify import verify_cluster
 from tests.fakes.places import NOWHERE
 
 if TYPE_CHECKING:

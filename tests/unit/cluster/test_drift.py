@@ -10,9 +10,9 @@ import pytest
 from gpuprov.cluster.drift import changed_settings
 from gpuprov.core.errors import UsageError
 from gpuprov.drivers.base import LABEL_ROLE, File
+from gpuprov.lifecycle.cluster_up import preview_changes
 from gpuprov.shapes.base import changed
 from gpuprov.shapes.node import CharDevice, Mount, Setting
-from gpuprov.workflows.cluster_up import preview_changes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -126,6 +126,7 @@ CASES: dict[str, tuple[Callable[[World], object], str, set[str]]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_drift_is_named_repaired_and_said(world: World, case: str) -> None:
     change, words, kinds = CASES[case]

@@ -14,7 +14,7 @@ from gpuprov.cluster.state import observe_cluster
 from gpuprov.cluster.surroundings import Surroundings
 from gpuprov.core.errors import NotOurs, UsageError
 from gpuprov.drivers.networks import NetworkState
-from gpuprov.planes.across.rows import list_rows
+from gpuprov.lifecycle.rows import list_rows
 from gpuprov.shapes.base import changed
 from gpuprov.shapes.cluster_spec import ClusterSpec, HostSpec
 from gpuprov.spec.draft import CHOOSABLE, Draft

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from gpuprov.drivers.base import NodeState
     from gpuprov.drivers.networks import NetworkState
-    from gpuprov.host.survey import EngineDoor
+    from gpuprov.machine.survey import EngineDoor
 
 engine_of_nodes = partial(find_engine.engine_of_nodes, reporter=Silent())
 engine_of_cluster = partial(find_engine.engine_of_cluster, reporter=Silent())

@@ -7,11 +7,11 @@ from gpuprov.cluster.state import EngineState
 from gpuprov.cluster.whole import dump_whole
 from gpuprov.drivers.base import LABEL_BEGUN, LABEL_CLUSTER, LABEL_MEMBERS, LABEL_REPLACED, LABEL_SPEC
 from gpuprov.drivers.networks import NetworkState
+from gpuprov.lifecycle.remove_nodes import clusters_of_gone
 from gpuprov.shapes.cluster_spec import ClusterSpec, NodesSpec
 from gpuprov.shapes.records import Replacement
 from gpuprov.shapes.whole import Member, WholeCluster
 from gpuprov.spec.serialize import dump_spec
-from gpuprov.workflows.remove_nodes import clusters_of_gone
 
 WEB = Member(name="web", address="", private_address="10.0.5.9", role="plain", host="hinton")
 NETWORKS = [

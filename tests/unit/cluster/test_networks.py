@@ -14,11 +14,11 @@ from gpuprov.cluster.state import observe_cluster
 from gpuprov.core.errors import EngineError, UsageError
 from gpuprov.core.rollback import AGAIN, Rollback
 from gpuprov.drivers.base import LABEL_HOST_PORTS, LABEL_SPEC
+from gpuprov.lifecycle.cluster_up import preview_changes
+from gpuprov.lifecycle.start_stop import start_nodes
 from gpuprov.shapes.base import changed
 from gpuprov.shapes.cluster_spec import ClusterSpec
 from gpuprov.shapes.node import Attachment
-from gpuprov.workflows.cluster_up import preview_changes
-from gpuprov.workflows.start_stop import start_nodes
 from tests.fakes.driver import FakeDriver
 
 if TYPE_CHECKING:

@@ -9,12 +9,12 @@ import pytest
 from gpuprov.cluster.node_limits import GivenLimits, choose_limits, crowding_line, given_limits
 from gpuprov.core.units import GIB
 from gpuprov.drivers.base import LABEL_LIMITS, NodeState
-from gpuprov.planes.slurm.files import Machine
+from gpuprov.lifecycle.cluster_up import UpOrder, preview_up
+from gpuprov.roles.slurm.files import Machine
 from gpuprov.shapes.base import changed
 from gpuprov.shapes.cluster_spec import NetworkSpec, NodesSpec
 from gpuprov.shapes.engine import EngineFacts
 from gpuprov.shapes.node import NodeLimits
-from gpuprov.workflows.cluster_up import UpOrder, preview_up
 
 if TYPE_CHECKING:
     from tests.fakes.world import World

@@ -12,15 +12,15 @@ from gpuprov.cluster.nodes_elsewhere import NodesElsewhere, unpack_bytes
 from gpuprov.core.errors import EngineError, HostNotReady
 from gpuprov.drivers.base import Unreadable
 from gpuprov.drivers.calls import MOST_OUTPUT_BYTES
-from gpuprov.host.remote.machine import RemoteMachine
-from gpuprov.host.remote.several import HostAnswer
+from gpuprov.link.address import RemoteMachine
+from gpuprov.link.several import HostAnswer
 from gpuprov.shapes.node import Mount
 from gpuprov.shapes.orders import NodeRunOrder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from gpuprov.host.remote.ask import MemberRequest
+    from gpuprov.link.ask import MemberRequest
 
 HOFF = RemoteMachine(name="hoff", address="192.0.2.11")
 MOUNT = {"source": "/data", "target": "/shared", "read_only": False}

@@ -8,7 +8,7 @@ import pytest
 
 from gpuprov.cluster.overlay_request import agree_mtu, request_overlay, underlay_address
 from gpuprov.core.errors import HostNotReady, UsageError
-from gpuprov.host.overlay_plan import OverlayRequest
+from gpuprov.machine.overlay.plan import OverlayRequest
 from gpuprov.shapes.base import changed
 from gpuprov.shapes.cluster_spec import ClusterSpec, HostSpec, NetworkSpec, OverlaySpec
 

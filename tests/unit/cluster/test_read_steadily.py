@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpuprov.core.errors import EngineError, GpuprovError, TimedOut, UsageError
-from gpuprov.planes.across.changing import read_steadily
+from gpuprov.lifecycle.changing import read_steadily
 
 if TYPE_CHECKING:
     from tests.fakes.world import World

@@ -12,7 +12,7 @@ from gpuprov.cluster.build_image import FRESH_TOOLS, BuildTools
 from gpuprov.cluster.images import node_recipe
 from gpuprov.cluster.refresh_cache import refresh_cache
 from gpuprov.core.errors import HostNotReady
-from gpuprov.planes.registry import PLANES
+from gpuprov.roles.registry import ROLES
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -60,7 +60,7 @@ def wheels(_requirements: object, *, cache: Path, **_: object) -> list[Path]:
 
 def test_the_parts_of_an_image_are_made_anew_and_older_ones_go(world: World, looked: list[str], tmp_path: Path) -> None:
     cache = old_cache(tmp_path / "cache")
-    recipe = node_recipe(world.spec(1), PLANES["slurm"].recipe, world.gpus, init="systemd")
+    recipe = node_recipe(world.spec(1), ROLES["slurm"].recipe, world.gpus, init="systemd")
     tools = BuildTools(rootfs=rootfs, wheels=wheels)
     changed = refresh_cache(recipe, world.host, reporter=world.reporter, cache=cache, tools=tools)
     assert looked == ["bookworm", "trixie"]
@@ -81,7 +81,7 @@ def test_where_a_part_cannot_be_made_nothing_old_goes(world: World, looked: list
         raise HostNotReady("no mirror", evidence="refused", fix="apt-get update")
 
     cache = old_cache(tmp_path / "cache")
-    recipe = node_recipe(world.spec(1), PLANES["slurm"].recipe, world.gpus, init="systemd")
+    recipe = node_recipe(world.spec(1), ROLES["slurm"].recipe, world.gpus, init="systemd")
     with pytest.raises(HostNotReady, match="no mirror"):
         refresh_cache(
             recipe, world.host, reporter=world.reporter, cache=cache, tools=BuildTools(rootfs=fail, wheels=wheels)

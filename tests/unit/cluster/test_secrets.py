@@ -8,8 +8,8 @@ import pytest
 from gpuprov.cluster import secrets
 from gpuprov.core.errors import EngineError, HostNotReady, NotAllowed, UsageError
 from gpuprov.drivers.networks import NetworkRequest
-from gpuprov.host.survey import EngineDoor
-from gpuprov.workflows.cluster_down import cluster_down
+from gpuprov.lifecycle.cluster_down import cluster_down
+from gpuprov.machine.survey import EngineDoor
 from tests.fakes.doors import door_of
 from tests.fakes.driver import FakeDriver
 from tests.fakes.engine import FakeEngine

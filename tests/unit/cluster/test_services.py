@@ -69,11 +69,11 @@ def test_what_is_left_of_a_boot_is_as_much_as_can_be_where_nobody_says() -> None
     assert services.undone_of_boot(driver(BareDriver, []), "c000") == sys.maxsize
 
 
-def test_a_copy_gets_a_key_and_an_id_and_no_part_in_its_plane_under_either_init() -> None:
+def test_a_copy_gets_a_key_and_an_id_and_no_part_in_its_role_under_either_init() -> None:
     for kind, other in ((FakeDriver, "sv "), (BareDriver, "systemctl")):
         said: list[str] = []
-        services.give_identity(driver(kind, said), "c000", forget="rm -f /etc/plane")
-        assert "rm -f /etc/plane" in said[0]
+        services.give_identity(driver(kind, said), "c000", forget="rm -f /etc/role")
+        assert "rm -f /etc/role" in said[0]
         assert "/etc/machine-id" in said[0]
         assert other not in said[0]
 

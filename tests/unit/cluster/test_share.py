@@ -6,7 +6,7 @@ import pytest
 
 from gpuprov.cluster.share import judge_folder
 from gpuprov.core.errors import GpuprovError, HostNotReady, UsageError
-from gpuprov.host.folders import FolderKind, FolderLook
+from gpuprov.machine.folders import FolderKind, FolderLook
 
 FOLDER, OWNER = "/data/results", 1_059_400
 

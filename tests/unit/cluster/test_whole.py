@@ -14,8 +14,8 @@ from gpuprov.cluster.state import observe_cluster
 from gpuprov.cluster.whole import dump_whole, newest_whole, parse_whole, recorded_host, recorded_whole
 from gpuprov.core.errors import EngineError
 from gpuprov.drivers.base import LABEL_HOST, LABEL_MEMBERS, LABEL_SPEC
-from gpuprov.planes.registry import ROLES
-from gpuprov.planes.slurm.files import Machine, render_slurm
+from gpuprov.roles.registry import ROLE_NAMES
+from gpuprov.roles.slurm.files import Machine, render_slurm
 from gpuprov.shapes.base import changed
 from gpuprov.shapes.cluster_spec import (
     ClusterSpec,
@@ -75,12 +75,12 @@ def test_a_host_carries_out_the_spec_with_its_own_engine_and_by_the_private_netw
 def test_a_host_checks_the_sources_of_mounts_that_another_cannot(tmp_path: Path) -> None:
     mounts = (MountSpec(source="/data", target="/data"),)
     spec = changed(SPEC, nodes=changed(SPEC.nodes, mounts=mounts))
-    assert find_problems(spec, roles=ROLES, root=tmp_path) == []
-    assert [one.where for one in find_problems(spec_alone(spec), roles=ROLES, root=tmp_path)] == [
+    assert find_problems(spec, roles=ROLE_NAMES, root=tmp_path) == []
+    assert [one.where for one in find_problems(spec_alone(spec), roles=ROLE_NAMES, root=tmp_path)] == [
         "nodes.mounts[0].source"
     ]
     (tmp_path / "data").mkdir()
-    assert find_problems(spec_alone(spec), roles=ROLES, root=tmp_path) == []
+    assert find_problems(spec_alone(spec), roles=ROLE_NAMES, root=tmp_path) == []
 
 
 def test_docker_s_private_network_is_put_on_the_overlay_s_bridge() -> None:

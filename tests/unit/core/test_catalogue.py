@@ -13,9 +13,9 @@ import pytest
 import gpuprov.verify
 from gpuprov.cli.verbs import VERBS
 from gpuprov.core.catalogue import FIELDS, find_entries, find_fix, load_catalogue
-from gpuprov.host import examine as doctor
-from gpuprov.host import findings as host_findings
-from gpuprov.host import gpu_findings, role_needs
+from gpuprov.machine import examine as doctor
+from gpuprov.machine import findings as host_findings
+from gpuprov.machine import gpu_findings, role_needs
 from gpuprov.verify.chain import BETWEEN_CHAIN, HOST_CHAIN
 from tests.fakes.chain import CHAIN
 from tests.sources import nodes_of, parsed
@@ -202,6 +202,7 @@ def test_what_is_no_failure_has_no_entry(line: str) -> None:
     assert find_entries(line, CATALOGUE) == ()
 
 
+@pytest.mark.slow
 def test_each_line_of_a_long_log_is_explained_once() -> None:
     lines = [line for _, line in PASTED["known"]]
     quiet = [f"step {number}: all is well" for number in range(1000)]

@@ -44,10 +44,10 @@ REQUEST = NodeRequest(
     cpus=2,
     memory_bytes=1 << 30,
 )
-OLD, NEW = (1, 41), (1, 44)
+OLD, NEW = "1.41", "1.44"
 
 
-def render(request: NodeRequest = REQUEST, *, api: tuple[int, ...] = OLD, **changes: Any) -> dict[str, Any]:
+def render(request: NodeRequest = REQUEST, *, api: str = OLD, **changes: Any) -> dict[str, Any]:
     blueprint = Blueprint(**{**vars(plan_blueprint(request, uid="u1")), **changes})
     return documents.render_container(
         blueprint,

@@ -57,7 +57,7 @@ def instances(found: list[dict[str, Any]]) -> bytes:
 def container(name: str, labels: dict[str, str]) -> dict[str, Any]:
     request = NodeRequest(name=name, image="i", labels=labels)
     blueprint = plan_blueprint(request, uid="u1")
-    body = documents.render_container(blueprint, labels, image="i", command=["true"], host_paths={}, api=(1, 41))
+    body = documents.render_container(blueprint, labels, image="i", command=["true"], host_paths={}, api="1.41")
     return {"Id": name, "Names": [f"/{name}"], "State": "running", "Labels": body["Labels"], "Created": 1}
 
 

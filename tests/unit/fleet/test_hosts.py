@@ -15,15 +15,15 @@ import pytest
 
 from gpuprov.core.errors import HostNotReady, PartDone, Unreachable, UsageError
 from gpuprov.core.waiting import Wait
-from gpuprov.host.remote.answers import read_answer
-from gpuprov.host.remote.ask import MemberRequest, ask_member
-from gpuprov.host.remote.connection import SshConnection
-from gpuprov.host.remote.hosts import HostsBySsh
-from gpuprov.host.remote.install_paths import PROGRAM
-from gpuprov.host.remote.lines import Lines, render_line
-from gpuprov.host.remote.machine import RemoteMachine
-from gpuprov.host.remote.members import MemberProcesses
-from gpuprov.host.remote.several import require_all, work_on_hosts
+from gpuprov.link.address import RemoteMachine
+from gpuprov.link.answers import read_answer
+from gpuprov.link.ask import MemberRequest, ask_member
+from gpuprov.link.connection import SshConnection
+from gpuprov.link.hosts import HostsBySsh
+from gpuprov.link.install_paths import PROGRAM
+from gpuprov.link.lines import Lines, render_line
+from gpuprov.link.members import MemberProcesses
+from gpuprov.link.several import require_all, work_on_hosts
 from gpuprov.shapes.base import raw, write
 from gpuprov.shapes.cluster_spec import ClusterSpec, GpuSpec, NodesSpec
 from gpuprov.shapes.host import Host
@@ -52,12 +52,14 @@ if TYPE_CHECKING:
 
     from msgspec import Raw
 
-    from gpuprov.host.remote.places import Places
-    from gpuprov.host.remote.several import HostAnswer
+    from gpuprov.link.places import Places
+    from gpuprov.link.several import HostAnswer
     from gpuprov.shapes.lines import AnyLine
     from gpuprov.shapes.orders import Order
     from tests.conftest import Recording
     from tests.fakes.ssh import FakeSsh
+
+pytestmark = pytest.mark.slow
 
 NAMES = ("hebb", "hoff")
 UP = write(MemberUpOrder(cluster="lab", spec=raw("{}")))
@@ -97,7 +99,6 @@ def test_a_host_says_what_it_is_and_has_under_the_name_that_it_is_given(
     assert abs(look.clock_s - time.time()) < 60
 
 
-@pytest.mark.slow
 def test_requests_are_served_by_the_stories_of_that_host(
     serve: Callable[..., RemoteMachine], places: Places, recording: Recording
 ) -> None:
@@ -123,7 +124,6 @@ def test_requests_are_served_by_the_stories_of_that_host(
     assert any("c000" in line for line in read_answer(Changes, gone, "hoff").changed)
 
 
-@pytest.mark.slow
 def test_a_host_that_an_answer_names_is_asked_beside_those_that_are_silent(
     ssh: FakeSsh, places: Places, recording: Recording, tmp_path: Path
 ) -> None:
@@ -186,7 +186,6 @@ def test_what_cannot_be_served_is_refused(
     assert why in caught.value.evidence
 
 
-@pytest.mark.slow
 def test_a_host_that_is_away_holds_up_nobody(ssh: FakeSsh, places: Places, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GPUPROV_SILENCE_S", "150")  # half of all limits: a host has 5 s to begin
     for name in NAMES:
@@ -219,7 +218,6 @@ def test_a_host_that_is_away_holds_up_nobody(ssh: FakeSsh, places: Places, monke
     assert not list(places.runtime.glob("away.away"))
 
 
-@pytest.mark.slow
 def test_on_ctrl_c_every_host_undoes_what_it_began(
     ssh: FakeSsh, places: Places, recording: Recording, tmp_path: Path
 ) -> None:
@@ -281,7 +279,7 @@ def test_a_member_whose_controller_is_gone_undoes_and_frees_its_lock(
 def test_nothing_but_the_protocol_comes_on_its_stdout() -> None:
     code = (
         "import os, sys\n"
-        "from gpuprov.host.remote.serve import MemberEnd, take_streams\n"
+        "from gpuprov.link.serve import MemberEnd, take_streams\n"
         "_, out = take_streams()\n"
         "end = MemberEnd(out)\n"
         "print('a library prints'); sys.stdout.flush(); os.system('echo a child prints; cat')\n"

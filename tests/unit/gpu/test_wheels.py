@@ -11,8 +11,8 @@ from gpuprov.gpu.facts import gpus_document
 from gpuprov.gpu.models import Gpu, HostGpus
 from gpuprov.gpu.observe import observe
 from gpuprov.gpu.wheels import explain_unserved, find_wheels, image_wheels
-from gpuprov.planes.registry import PLAIN
 from gpuprov.provision.recipe import REQUIREMENTS
+from gpuprov.roles.registry import PLAIN
 from gpuprov.shapes.cluster_spec import ClusterSpec
 from tests.fakes.places import NOWHERE
 

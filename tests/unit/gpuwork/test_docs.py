@@ -1,4 +1,4 @@
-"""The examples of docs/grids.md are typed, and its tables and numbers are those of the program."""
+"""The examples of the pages on grids are typed, and their tables and numbers are those of the program."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from gpuwork.grid.check import MOST_COMBINATIONS, MOST_NAMES
 from gpuwork.memory_kills import KILLED
 from gpuwork.project_files import ProjectLimits
 
-PAGE = (Path(__file__).parents[3] / "docs/grids.md").read_text()
+DOCS = Path(__file__).parents[3] / "docs"
+PAGE = (DOCS / "grids.md").read_text()
+INTERNALS = (DOCS / "grids-internals.md").read_text()
 STAMP = "2026-11-22-16-40-12"
 FILE = re.compile(r"(?:^|With this )`([a-z/]+\.(?:py|yaml))`:\n\n((?:    .*\n|\n)+)", re.MULTILINE)
 TYPED = re.compile(r"^    \$ python3 -m gpuwork\.grid (.+)\n((?:    [^$\n].*\n)+)", re.MULTILINE)
@@ -58,23 +60,23 @@ def test_the_examples_are_right(
 
 def test_the_verbs_and_options_are_those_of_the_program() -> None:
     verbs = build_parser()[1].choices
-    table = re.findall(r"^\| `([a-z]+) [A-Z N]+` \| [^|]+ \|(.*)\|$", PAGE, re.MULTILINE)
+    table = re.findall(r"^\| `([a-z]+) [A-Z N]+` \| [^|]+ \|(.*)\|$", INTERNALS, re.MULTILINE)
     documented = {verb: set(re.findall(r"--[a-z-]+", options)) for verb, options in table}
     there = {
         verb: {option for action in parser._actions for option in action.option_strings if len(option) > 2} - {"--help"}
         for verb, parser in verbs.items()
     }
     assert documented == there
-    explained = re.findall(r"^\| `(--[a-z-]+)", PAGE, re.MULTILINE)
+    explained = re.findall(r"^\| `(--[a-z-]+)", INTERNALS, re.MULTILINE)
     assert sorted(explained) == sorted(set().union(*there.values()))
 
 
 def test_the_exit_codes_and_limits_are_those_of_the_program() -> None:
-    codes = re.findall(r"(?:Exit codes: |· )(\d+) ", PAGE.replace("\n", " "))
+    codes = re.findall(r"(?:Exit codes: |· )(\d+) ", INTERNALS.replace("\n", " "))
     errors = (Refused.exit_code, StoreError.exit_code, Elsewhere.exit_code)
     assert [*map(int, codes)] == [0, cli.EXIT_FAILED, *errors, KILLED, cli.EXIT_INTERRUPTED]
     limits = ProjectLimits()
-    text = PAGE.replace("\n", " ")
+    text = INTERNALS.replace("\n", " ")
     assert f"larger than {limits.file_bytes // 1024**2} MiB" in text
     assert f"more than {limits.all_bytes // 1024**3} GiB or {limits.files:,} files" in text
     assert f"more than {MOST_NAMES:,} parameters, and more than {MOST_COMBINATIONS:,} combinations" in text

@@ -43,6 +43,7 @@ IN_THE_WAY = ("a FIFO", "a folder", "a link to itself", "a link to /dev/zero", "
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="a job's account is another one than root")
 
 
+@pytest.mark.slow
 @as_root
 @pytest.mark.parametrize(("place", "state"), FOUND)
 def test_a_state_that_was_found_hurts_nobody_else(place: str, state: str) -> None:
@@ -56,6 +57,8 @@ GRID_PLACES = (
 )  # fmt: skip
 
 
+@pytest.mark.sampled(4)
+@pytest.mark.slow
 @pytest.mark.parametrize("place", GRID_PLACES)
 @pytest.mark.parametrize("state", [state for state in STATES if state != "a device" or os.geteuid() == 0])
 def test_a_state_in_the_folder_of_a_grid_hurts_no_other_run(place: str, state: str) -> None:
@@ -86,6 +89,7 @@ def test_an_alias_in_the_values_of_a_grid_is_not_followed(tmp_path: Path) -> Non
         read_values(tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("state", [state for state in STATES if state != "a device" or os.geteuid() == 0])
 def test_a_state_in_the_store_of_programs_hurts_no_other_program(state: str) -> None:
     good, bad = "1" * 64, "2" * 64

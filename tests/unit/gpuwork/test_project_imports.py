@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpuprov.host.project_imports import ask_imports
+from gpuprov.project.imports import ask_imports
 from gpuwork.project_imports import MOST_BYTES, find_imports
 
 if TYPE_CHECKING:

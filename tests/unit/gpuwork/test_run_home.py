@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpuprov.fleet.questions.hardware import PROGRAM as HARDWARE
-from gpuprov.planes.registry import PLANES
-from gpuprov.planes.work.queue_page import PROGRAM as RELAY
-from gpuprov.planes.work.work_place import desk_argv, text_argv
+from gpuprov.roles.registry import ROLES
+from gpuprov.roles.work.queue_page import PROGRAM as RELAY
+from gpuprov.roles.work.work_place import desk_argv, text_argv
 from gpuprov.spec.shared_folder import ACCOUNT, SHARED
 from gpuwork.jobs.one import run_one
 from gpuwork.jobs.slurm import render_run_script
@@ -24,6 +24,8 @@ from gpuwork.worker.project import load_app
 if TYPE_CHECKING:
     from gpuprov.shapes.job_run import JobRun
     from tests.unit.gpuwork.conftest import Jobs
+
+pytestmark = pytest.mark.slow
 
 PYTHON = "/usr/bin/python3"  # one that is no virtual environment, which has no packages of its user
 CUSTOM = "import os; open(os.environ['MARK'], 'a').write('customized\\n')\n"
@@ -100,7 +102,7 @@ def test_what_gpuprov_and_services_start_is_isolated() -> None:
 
 
 def test_root_of_a_node_reads_nothing_by_a_name_that_jobs_can_replace_with_a_link() -> None:
-    told = [plane.diagnostics() for plane in PLANES.values()]
+    told = [role.diagnostics() for role in ROLES.values()]
     lines = [line for one in told for text in (*one.node.values(), one.cluster) for line in text.split(";")]
     shared = [line.strip() for line in lines if SHARED in line]
     assert shared

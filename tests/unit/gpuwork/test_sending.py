@@ -120,6 +120,7 @@ def test_a_broker_that_never_confirms_is_an_error(line: Line) -> None:
         send(line)
 
 
+@pytest.mark.slow
 def test_a_broker_that_does_not_confirm_gets_all(monkeypatch: pytest.MonkeyPatch) -> None:
     app = make_app("memory://")
     send_runs(app, "7", range(RUNS))

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from gpuprov.assets import get_asset
-from gpuprov.planes.registry import PLANES
-from gpuprov.provision.plane_recipe import PlaneRecipe
 from gpuprov.provision.recipe import REQUIREMENTS, Recipe, image_recipe
+from gpuprov.provision.role_recipe import RoleRecipe
+from gpuprov.roles.registry import ROLES
 from gpuprov.shapes.cluster_spec import ImageSpec
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from gpuprov.gpu.wheels import CudaWheels
 
-PLAIN, SLURM = PlaneRecipe(), PlaneRecipe(roles=("slurm",))
+PLAIN, SLURM = RoleRecipe(), RoleRecipe(roles=("slurm",))
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def recipe(tmp_path: Path) -> Recipe:
     (tmp_path / "kernels" / "a.py").write_text("a\n")
     return image_recipe(
         ImageSpec(packages=("vim", "git", "vim")),
-        plane=SLURM,
+        role=SLURM,
         wheels="none",
         init="systemd",
         roles_path=tmp_path / "roles",
@@ -38,10 +38,10 @@ def recipe(tmp_path: Path) -> Recipe:
     )
 
 
-def image_of(plane: PlaneRecipe, like: Recipe) -> Recipe:
+def image_of(role: RoleRecipe, like: Recipe) -> Recipe:
     return image_recipe(
         ImageSpec(),
-        plane=plane,
+        role=role,
         wheels="none",
         init="systemd",
         roles_path=like.roles_path,
@@ -62,7 +62,7 @@ def test_the_same_recipe_has_the_same_fingerprint_wherever_it_lies(recipe: Recip
         {"base": "trixie"},
         {"packages": ("git",)},
         {"requirements": ("numba-cuda",)},
-        {"plane": PLAIN},
+        {"role": PLAIN},
     ],
 )
 def test_every_part_of_the_recipe_counts(recipe: Recipe, change: dict[str, object]) -> None:
@@ -90,8 +90,8 @@ def test_what_python_compiled_and_documentation_and_other_roles_do_not_count(rec
     assert recipe.fingerprint == before
 
 
-def test_what_a_plane_brings_counts_and_is_what_ships_with_gpuprov(recipe: Recipe, tmp_path: Path) -> None:
-    brings = image_of(PlaneRecipe(roles=("slurm",), brings=("gpuwork",)), recipe)
+def test_what_a_role_brings_counts_and_is_what_ships_with_gpuprov(recipe: Recipe, tmp_path: Path) -> None:
+    brings = image_of(RoleRecipe(roles=("slurm",), brings=("gpuwork",)), recipe)
     assert brings.brought == (get_asset("gpuwork"),)
     (tmp_path / "gpuwork").mkdir()
     own = replace(brings, brought=(tmp_path / "gpuwork",))
@@ -101,33 +101,33 @@ def test_what_a_plane_brings_counts_and_is_what_ships_with_gpuprov(recipe: Recip
     assert len(seen) == 4
 
 
-def test_what_a_plane_s_roles_are_told_and_the_templates_they_read_count(recipe: Recipe) -> None:
+def test_what_a_role_s_roles_are_told_and_the_templates_they_read_count(recipe: Recipe) -> None:
     template = recipe.roles_path.parent / "templates" / "broker" / "port.j2"
     template.parent.mkdir(parents=True)
     template.write_text("4369\n")
-    reads = replace(recipe, plane=PlaneRecipe(templates=("broker",)))
+    reads = replace(recipe, role=RoleRecipe(templates=("broker",)))
     seen = {recipe.fingerprint, reads.fingerprint}
     template.write_text("4370\n")
     seen.add(reads.fingerprint)
-    told = replace(reads, plane=replace(reads.plane, with_init=("broker",)))
+    told = replace(reads, role=replace(reads.role, with_init=("broker",)))
     assert len(seen | {told.fingerprint}) == 4
 
 
-def test_a_plane_names_the_templates_that_its_roles_read() -> None:
-    for role, plane in PLANES.items():
-        files = chain.from_iterable((get_asset("roles") / name).rglob("*.yml") for name in plane.recipe.roles)
+def test_a_role_names_the_templates_that_its_roles_read() -> None:
+    for name, role in ROLES.items():
+        files = chain.from_iterable((get_asset("roles") / part).rglob("*.yml") for part in role.recipe.roles)
         read = {*chain.from_iterable(re.findall(r"/templates/(\w+)", file.read_text()) for file in files)}
-        assert read == set(plane.recipe.templates), role
+        assert read == set(role.recipe.templates), name
 
 
 def test_packages_have_no_order_and_no_doubles(recipe: Recipe) -> None:
     assert recipe.packages == ("git", "vim")
 
 
-def test_the_user_s_python_packages_are_added_to_cuda_s_and_the_plane_s(recipe: Recipe) -> None:
+def test_the_user_s_python_packages_are_added_to_cuda_s_and_the_role_s(recipe: Recipe) -> None:
     spec = ImageSpec(python=("torch==2.*", "numpy<3", "torch==2.*"))
     folders = {"roles_path": recipe.roles_path, "smoke_kernels": recipe.smoke_kernels}
-    made = image_recipe(spec, plane=PlaneRecipe(requirements=("celery",)), wheels="cu13", init="systemd", **folders)
+    made = image_recipe(spec, role=RoleRecipe(requirements=("celery",)), wheels="cu13", init="systemd", **folders)
     assert made.requirements == (*REQUIREMENTS["cu13"], "celery", "numpy<3", "torch==2.*")
 
 
@@ -135,7 +135,7 @@ def test_the_toolkit_makes_an_image_of_its_own(recipe: Recipe) -> None:
     folders = {"roles_path": recipe.roles_path, "smoke_kernels": recipe.smoke_kernels}
 
     def made(wheels: CudaWheels, *, toolkit: bool) -> Recipe:
-        return image_recipe(ImageSpec(toolkit=toolkit), plane=PLAIN, wheels=wheels, init="systemd", **folders)
+        return image_recipe(ImageSpec(toolkit=toolkit), role=PLAIN, wheels=wheels, init="systemd", **folders)
 
     for wheels, compiler in (("none", "distributed"), ("cu12", "nvidia-cuda-nvrtc-cu12"), ("cu13", "nvidia-cuda-nvcc")):
         wheels = cast("CudaWheels", wheels)

@@ -7,10 +7,10 @@ import re
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 from benchmarks.renew_locks import wanted_locks
 from gpuprov.core.errors import HostNotReady
-from gpuprov.planes.registry import PLANES
 from gpuprov.provision.own_wheel import own_requirements
 from gpuprov.provision.payload import PAYLOADS
 from gpuprov.provision.recipe import REQUIREMENTS, TOOLKIT
@@ -26,11 +26,12 @@ from gpuprov.provision.wheel_lock import (
     parse_lock,
     require_hashes,
 )
+from gpuprov.roles.registry import ROLES
 
 IMAGES = [
-    ("pip", *REQUIREMENTS[cuda], *plane.recipe.requirements, *toolkit)
+    ("pip", *REQUIREMENTS[cuda], *role.recipe.requirements, *toolkit)
     for cuda in REQUIREMENTS
-    for plane in PLANES.values()
+    for role in ROLES.values()
     for toolkit in ((), TOOLKIT[cuda])
 ]
 INSTALLED = [*IMAGES, *(("pip", *requirements) for requirements, _ in PAYLOADS.values()), ("pip", *own_requirements())]
@@ -67,6 +68,16 @@ def test_a_python_that_no_lock_was_made_for_has_none() -> None:
     assert find_lock(REQUIREMENTS["none"], "3.99") is None
     assert find_lock(["unknown"]) is None
     assert hash_locks(["unknown"]) == ""
+
+
+def test_what_setuptools_wrote_down_has_the_same_lock() -> None:
+    """Installed from a wheel, gpuprov reads its requirements from there: without blanks, and in another order."""
+    written = tuple(str(Requirement(text)) for text in own_requirements())
+    assert written != own_requirements()
+    lock = find_lock(written, "3.11")
+    assert lock is not None
+    assert lock.roots_include(written)
+    assert hash_locks(written) == hash_locks(own_requirements())
 
 
 def test_make_uses_hashes_on_the_same_pythons() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuprov.planes.worker.facts import FLOWER, PAGE_SERVICE
+from gpuprov.roles.worker.facts import FLOWER, PAGE_SERVICE
 from gpuprov.spec.shared_folder import ACCOUNT
 
 ROLE = Path(__file__).parents[3] / "roles/broker"

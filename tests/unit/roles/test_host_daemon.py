@@ -12,9 +12,9 @@ import yaml
 
 from gpuprov.core.reporter import Silent
 from gpuprov.core.silence_limit import SILENCE_S
+from gpuprov.lifecycle.prepare_host import START_S, translate_failure
 from gpuprov.provision.playbook import Play, RoleUse, TaskFailed, run_play
 from gpuprov.provision.targets import Target
-from gpuprov.workflows.prepare_host import START_S, translate_failure
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -11,7 +11,7 @@ import pytest
 
 from gpuprov.cli.main import main
 from gpuprov.core.reporter import Silent
-from gpuprov.host.kept_bridges import BRIDGES
+from gpuprov.machine.overlay.kept_bridges import BRIDGES
 from gpuprov.provision.playbook import Play, RoleUse, run_play
 from gpuprov.provision.targets import Target
 

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 import yaml
 
-from gpuprov.planes.worker.facts import BROKER, DEFINITIONS, GPUS, PORT
-from gpuprov.planes.worker.files import broker_files, hash_password
-from gpuprov.planes.worker.password import BROKER_FILE
+from gpuprov.roles.worker.facts import BROKER, DEFINITIONS, GPUS, PORT
+from gpuprov.roles.worker.files import broker_files, hash_password
+from gpuprov.roles.worker.password import BROKER_FILE
 from gpuprov.spec.shared_folder import ACCOUNT, ACCOUNT_UID, SHARED
 from gpuwork.broker_file import read_broker
 
@@ -54,6 +54,7 @@ def modes(folder: Path) -> dict[str, int]:
     return {path.name: stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()}
 
 
+@pytest.mark.slow
 @AS_ROOT
 def test_the_password_is_made_once_and_only_what_is_wrong_is_written_again(tmp_path: Path) -> None:
     folder = tmp_path / "gpuwork"

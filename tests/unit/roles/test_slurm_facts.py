@@ -13,9 +13,9 @@ import pytest
 import yaml
 
 from gpuprov.core.units import MIB
-from gpuprov.planes.slurm.checks import usable_states
-from gpuprov.planes.slurm.facts import ready_states, slurm_facts, slurm_path
-from gpuprov.planes.slurm.files import Machine
+from gpuprov.roles.slurm.checks import usable_states
+from gpuprov.roles.slurm.facts import ready_states, slurm_facts, slurm_path
+from gpuprov.roles.slurm.files import Machine
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

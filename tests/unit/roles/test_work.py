@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 import yaml
 
-from gpuprov.planes.registry import PLANES
+from gpuprov.roles.registry import ROLES
 from gpuprov.spec.shared_folder import ACCOUNT, ACCOUNT_UID, SHARED
 
-ROLES = Path(__file__).parents[3] / "roles"
-ROLE = ROLES / "work"
+ANSIBLE = Path(__file__).parents[3] / "roles"
+ROLE = ANSIBLE / "work"
 PEOPLE = range(1000, 60_000)  # of Debian; people get numbers from the lower end
 MANY_PEOPLE = 50_000
 
@@ -27,7 +27,7 @@ def load(path: str) -> Any:
 
 @pytest.mark.parametrize("init", ["systemd", "runit"])
 def test_the_number_of_the_account_is_gpuprov_s_with_every_init(init: Any) -> None:
-    recipe = PLANES["slurm"].recipe
+    recipe = ROLES["slurm"].recipe
     assert recipe.variables(init)["work"] == {"work_uid": ACCOUNT_UID}
     assert "work_uid" not in load("defaults/main.yml")
     text = "".join(path.read_text() for path in ROLE.rglob("*.yml"))
@@ -51,7 +51,7 @@ def test_user_and_group_have_the_name_the_number_and_a_login_shell() -> None:
 
 
 def test_gpuwork_looks_for_jobs_in_the_folder_that_nodes_share() -> None:
-    program = ROLES.parent / "gpuwork"
+    program = ANSIBLE.parent / "gpuwork"
     places = {found for path in program.rglob("*.py") for found in re.findall(r'"(/shared[^"]*)"', path.read_text())}
     assert places
     assert {place.split("/")[1] for place in places} == {SHARED[1:]}

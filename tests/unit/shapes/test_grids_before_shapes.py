@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gpuprov.planes.work.grid_answers import read_combinations, read_table
+from gpuprov.roles.work.grid_answers import read_combinations, read_table
 from gpuprov.shapes.base import Record, read, write
 from gpuprov.shapes.grids import GridChecked, GridDone, GridListed, GridPrepared, GridSeries, GridSubmission
 from gpuwork.grid.store import list_params, read_done

@@ -67,7 +67,7 @@ PART = PartOfHost(
 )
 
 
-def test_the_word_of_a_plane_stands_under_slurm() -> None:
+def test_the_word_of_a_role_stands_under_slurm() -> None:
     told = write(Nodes(host="here", nodes=(ROW,)))
     assert told["nodes"][0]["slurm"] == "idle"
     assert "work" not in told["nodes"][0]

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from gpuprov.planes.work.job_answers import read_jobs, read_log_piece, read_shown
-from gpuprov.planes.work.node_program import parse_answer
+from gpuprov.roles.work.job_answers import read_jobs, read_log_piece, read_shown
+from gpuprov.roles.work.node_program import parse_answer
 from gpuprov.shapes.base import Shape, read, write
 from gpuprov.shapes.error import Error
 from gpuprov.shapes.faults import Fault

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from gpuprov.core.errors import UsageError
-from gpuprov.fleet.part.serve import VERBS, read_order
+from gpuprov.fleet.member.serve import VERBS, read_order
 from gpuprov.shapes.base import encode, raw, text_of, write
 from gpuprov.shapes.orders import CreateOrder, KeyOrder, MemberPlanOrder, NodeRunOrder, TellOrder
 from gpuprov.shapes.whole import Member, WholeCluster

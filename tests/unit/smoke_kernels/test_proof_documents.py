@@ -15,7 +15,7 @@ from benchmarks.gpu_proof.page import proof_document
 from benchmarks.gpu_proof.parts import Place, plan_parts
 from benchmarks.gpu_proof.run import Result
 from gpuprov.core.execution import Completed
-from gpuprov.host.local import LocalHost
+from gpuprov.machine.local import LocalHost
 from gpuprov.shapes.base import read
 from gpuprov.shapes.gpu_proof import GpuProof, GpuProofPart
 from gpuprov.shapes.kernel_rates import KernelRates
@@ -27,6 +27,8 @@ from tests.unit.smoke_kernels.test_benchmark import LOADED
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+pytestmark = pytest.mark.slow
 
 PART = "gpuprov.gpu-proof-part/v1"
 GPU = {

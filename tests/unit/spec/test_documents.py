@@ -10,7 +10,7 @@ import pytest
 import yaml
 from msgspec import structs
 
-from gpuprov.planes.registry import ROLES
+from gpuprov.roles.registry import ROLE_NAMES
 from gpuprov.shapes.base import Shape, changed
 from gpuprov.shapes.cluster_spec import ClusterSpec, GpuSpec, HostSpec, MountSpec, NodesSpec, OverlaySpec, PlacementSpec
 from gpuprov.spec.draft import CHOOSABLE
@@ -66,7 +66,7 @@ def test_every_choice_is_documented() -> None:
                 allowed = documented()[f"{section}.{name}".lstrip(".")][1]
                 assert allowed == ", ".join(f"`{value}`" for value in values)
     assert choices == 6
-    assert documented()["nodes.role"][1] == ", ".join(f"`{role}`" for role in ROLES)
+    assert documented()["nodes.role"][1] == ", ".join(f"`{role}`" for role in ROLE_NAMES)
 
 
 def test_the_option_for_each_criterion_is_in_the_row_of_its_key() -> None:
@@ -78,12 +78,12 @@ def test_the_option_for_each_criterion_is_in_the_row_of_its_key() -> None:
 
 def test_the_example_has_every_key_at_its_default(tmp_path: Path) -> None:
     own = ClusterSpec(name="example", nodes=NodesSpec(prefix="example-"))
-    draft = load_draft(EXAMPLE, roles=ROLES)
+    draft = load_draft(EXAMPLE, roles=ROLE_NAMES)
     assert draft.spec == own
     assert draft.left == CHOOSABLE - {"nodes.prefix"}
     text = re.sub(r"^( *)# (\w+: )", r"\1\2", EXAMPLE.read_text(), flags=re.MULTILINE)
     (tmp_path / "all.yaml").write_text(text)
-    assert load_draft(tmp_path / "all.yaml", roles=ROLES).spec == changed(own, share=True)
+    assert load_draft(tmp_path / "all.yaml", roles=ROLE_NAMES).spec == changed(own, share=True)
     written = yaml.safe_load(text)
     assert written.pop("version") == "gpuprov/v1"
     assert set(paths(written)) == set(expected(ClusterSpec))
@@ -101,7 +101,7 @@ def test_the_example_for_hosts_in_a_comment_is_right(tmp_path: Path) -> None:
     text = EXAMPLE.read_text().replace("hosts: []", "hosts:").replace("#   - {name", "   - {name")
     path = tmp_path / "lab.yaml"
     path.write_text(text)
-    hosts = load_draft(path, root=tmp_path, roles=ROLES).spec.hosts
+    hosts = load_draft(path, root=tmp_path, roles=ROLE_NAMES).spec.hosts
     assert hosts == (HostSpec(name="hoff", address="192.0.2.11", user="root"),)
 
 
@@ -110,7 +110,7 @@ def test_the_example_for_mounts_in_a_comment_is_right(tmp_path: Path) -> None:
     text = EXAMPLE.read_text().replace("mounts: []", "mounts:").replace("#   - {source", "   - {source")
     path = tmp_path / "lab.yaml"
     path.write_text(text)
-    mounts = load_draft(path, root=tmp_path, roles=ROLES).spec.nodes.mounts
+    mounts = load_draft(path, root=tmp_path, roles=ROLE_NAMES).spec.nodes.mounts
     assert mounts == (MountSpec(source="/srv/data", target="/data", read_only=True),)
 
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from gpuprov.core.fingerprint import fingerprint
-from gpuprov.documents.engine_state import spec_document
-from gpuprov.planes.registry import ROLES
+from gpuprov.lifecycle.engine_state import spec_document
+from gpuprov.roles.registry import ROLE_NAMES
 from gpuprov.shapes.base import changed
 from gpuprov.shapes.cluster_spec import (
     ClusterSpec,
@@ -50,7 +50,7 @@ TWO = ClusterSpec(hosts=(HostSpec(name="hoff"), HostSpec(name="hinton")))
 
 
 def test_hosts_are_read() -> None:
-    spec = read_draft(TEXT, name="lab.yaml", roles=ROLES).spec
+    spec = read_draft(TEXT, name="lab.yaml", roles=ROLE_NAMES).spec
     hoff = HostSpec(
         name="hoff", address="192.0.2.11", user="root", port=2222, identity_file="~/.ssh/lab",
         proxy_jump="ops@gate.example:2200,inner", internal_ip="10.9.0.11", engine="incus", nodes=4,
@@ -74,7 +74,7 @@ hosts:
 unreachable: {after_s: soon}
 """
     with pytest.raises(SpecError) as caught:
-        read_draft(text, name="lab.yaml", roles=ROLES)
+        read_draft(text, name="lab.yaml", roles=ROLE_NAMES)
     assert [in_spec(problem).partition(" (")[0] for problem in caught.value.problems] == [
         "hosts[0].name: line 3: is 'Hoff'",
         "hosts[0].address: line 3: is '-oProxyCommand=x'",
@@ -84,7 +84,7 @@ unreachable: {after_s: soon}
     ]
     text = text.replace("prot: 22", "nodes: 2").replace("{address", "{name: c, address").replace("soon", "1")
     with pytest.raises(SpecError) as caught:
-        read_draft(text, name="lab.yaml", roles=ROLES)
+        read_draft(text, name="lab.yaml", roles=ROLE_NAMES)
     assert [(problem.where, problem.line) for problem in caught.value.problems] == [
         ("hosts[0].name", 3),
         ("hosts[0].address", 3),
@@ -143,7 +143,7 @@ def fixed(*counts: int | None, total: int = 4) -> ClusterSpec:
     ],
 )
 def test_what_cannot_be_of_hosts_is_refused_under_its_path(path: str, spec: ClusterSpec) -> None:
-    found = find_problems(spec, roles=ROLES)
+    found = find_problems(spec, roles=ROLE_NAMES)
     assert [problem.where for problem in found] == [path]
     assert all(problem.allowed for problem in found)
 
@@ -161,7 +161,7 @@ def test_what_cannot_be_of_hosts_is_refused_under_its_path(path: str, spec: Clus
     ],
 )
 def test_what_can_be_of_hosts_passes(spec: ClusterSpec) -> None:
-    check_spec(spec, roles=ROLES)
+    check_spec(spec, roles=ROLE_NAMES)
 
 
 RECORDED = (Path(__file__).parent / "data" / "spec_without_hosts.json").read_text().strip()
@@ -174,7 +174,7 @@ def test_a_cluster_without_hosts_is_recorded_as_before() -> None:
     assert load_spec_json(RECORDED, cluster="lab") == spec
     assert "overlay" not in json.dumps(spec_document("lab", spec, host="here"))
     assert {"hosts", "placement", "unreachable"} <= set(json.loads(dump_spec(TWO)))
-    for one in (spec, TWO, read_draft(TEXT, name="lab.yaml", roles=ROLES).spec):
+    for one in (spec, TWO, read_draft(TEXT, name="lab.yaml", roles=ROLE_NAMES).spec):
         assert validate(json.loads(json.dumps(spec_document("lab", one, host="here")))) == "gpuprov.cluster-spec/v1"
 
 

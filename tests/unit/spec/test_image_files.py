@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuprov.planes.registry import ROLES
+from gpuprov.roles.registry import ROLE_NAMES
 from gpuprov.shapes.cluster_spec import ImageSpec
 from gpuprov.spec.image_files import take_in_files
 from gpuprov.spec.load import load_draft
@@ -25,7 +25,7 @@ def lab(tmp_path: Path) -> Path:
 def load(lab: Path, image: str) -> ImageSpec:
     path = lab / "lab.yaml"
     path.write_text(f"version: gpuprov/v1\nimage: {image}\n")
-    return load_draft(path, roles=ROLES).spec.image
+    return load_draft(path, roles=ROLE_NAMES).spec.image
 
 
 def refused(lab: Path, image: str) -> list[str]:
@@ -42,7 +42,7 @@ def test_a_spec_says_by_itself_what_its_files_said(lab: Path, monkeypatch: pytes
     assert load(lab, image) == wanted
     assert load(lab, image.replace("needs.txt", f"{lab}/needs.txt")) == wanted
     monkeypatch.chdir(lab)
-    spec = load_draft("lab.yaml", roles=ROLES).spec
+    spec = load_draft("lab.yaml", roles=ROLE_NAMES).spec
     assert spec.image == wanted
     (lab / "needs.txt").unlink()
     assert load_spec_json(dump_spec(spec), cluster=spec.name) == spec

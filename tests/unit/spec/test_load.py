@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gpuprov.planes.registry import ROLES
+from gpuprov.roles.registry import ROLE_NAMES
 from gpuprov.shapes.cluster_spec import ClusterSpec, GpuSpec, MountSpec, NodesSpec
 from gpuprov.spec.load import load_draft, read_draft
 from gpuprov.spec.spec_error import SpecError, in_spec
@@ -17,12 +17,12 @@ CASES = json.loads((DATA / "bad_specs.json").read_text())
 
 def refused(text: str) -> SpecError:
     with pytest.raises(SpecError) as caught:
-        read_draft(text, name="lab.yaml", roles=ROLES)
+        read_draft(text, name="lab.yaml", roles=ROLE_NAMES)
     return caught.value
 
 
 def test_the_shortest_spec_is_the_default_cluster() -> None:
-    assert read_draft("version: gpuprov/v1\n", name="lab.yaml", roles=ROLES).spec == ClusterSpec()
+    assert read_draft("version: gpuprov/v1\n", name="lab.yaml", roles=ROLE_NAMES).spec == ClusterSpec()
 
 
 def test_what_is_given_is_read(tmp_path: Path) -> None:
@@ -39,7 +39,7 @@ nodes:
 gpus: {per_node: 0, sharing: exclusive, mode: simulated}
 image: {packages: [vim, htop]}
 """
-    spec = read_draft(text, name="lab.yaml", root=tmp_path, roles=ROLES).spec
+    spec = read_draft(text, name="lab.yaml", root=tmp_path, roles=ROLE_NAMES).spec
     mounts = (MountSpec(source="/srv", target="/data", read_only=False),)
     assert spec.nodes == NodesSpec(count=2, role="plain", memory_gib=8, privileged=True, mounts=mounts)
     assert spec.gpus == GpuSpec(per_node=0, sharing="exclusive", mode="simulated")
@@ -48,9 +48,9 @@ image: {packages: [vim, htop]}
 
 def test_an_anchor_may_be_used_again() -> None:
     text = "version: gpuprov/v1\nimage: {packages: &few [vim]}\n"
-    assert read_draft(text, name="lab.yaml", roles=ROLES).spec.image.packages == ("vim",)
+    assert read_draft(text, name="lab.yaml", roles=ROLE_NAMES).spec.image.packages == ("vim",)
     text = "version: gpuprov/v1\nname: &it lab\nnodes: {prefix: *it}\n"
-    assert read_draft(text, name="lab.yaml", roles=ROLES).spec.nodes.prefix == "lab"
+    assert read_draft(text, name="lab.yaml", roles=ROLE_NAMES).spec.nodes.prefix == "lab"
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case["id"] for case in CASES])
@@ -85,7 +85,7 @@ def test_an_expansion_bomb_is_refused_quickly() -> None:
 def test_a_file_is_read(tmp_path: Path) -> None:
     path = tmp_path / "lab.yaml"
     path.write_text("version: gpuprov/v1\nname: mine\n")
-    assert load_draft(path, roles=ROLES).spec.name == "mine"
+    assert load_draft(path, roles=ROLE_NAMES).spec.name == "mine"
 
 
 @pytest.mark.parametrize("content", [None, b"\xff\xfe\x00"], ids=["absent", "not text"])
@@ -94,9 +94,9 @@ def test_a_file_that_cannot_be_read_is_an_error_that_names_it(tmp_path: Path, co
     if content is not None:
         path.write_bytes(content)
     with pytest.raises(SpecError, match=str(path)):
-        load_draft(path, roles=ROLES)
+        load_draft(path, roles=ROLE_NAMES)
 
 
 def test_a_folder_is_no_spec(tmp_path: Path) -> None:
     with pytest.raises(SpecError, match="Is a directory"):
-        load_draft(tmp_path, roles=ROLES)
+        load_draft(tmp_path, roles=ROLE_NAMES)

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 TAKEN = (
     "submitit", "torch==2.*", "torch == 2.5.1+cu121", "numpy>=1.26,<3", "Pillow", "zope.interface", "a",
     "hydra-core~=1.3", "optuna[optional, redis]>=4", "x!=1.0.dev3", "x==1!2.0rc1.post4", "typing_extensions<=4.12",
+    "torch==2,", "torch (>=2, <3)", "torch==v2",
 )  # fmt: skip
 REFUSED = {
     "": "is not a Python package",
@@ -24,6 +25,8 @@ REFUSED = {
     "git+https://x/y": "is a URL or a path",
     "./torch.whl": "is a URL or a path",
     "../x": "is a URL or a path",
+    "torch @ file:///x": "is a URL or a path",
+    "torch==2\n": "is not a Python package",
     "torch; python_version<'3.12'": "has a marker",
     "torch 2": "is not a Python package",
     "torch=2": "is not a Python package",
@@ -31,7 +34,6 @@ REFUSED = {
     "torch==": "is not a Python package",
     "torch>=2.*": "is not a Python package",
     "torch~=2": "is not a Python package",
-    "torch==2,": "is not a Python package",
     "torch==latest": "is not a Python package",
     "torch==2 --hash=sha256:00": "is not a Python package",
     "torch==2 \\": "is not a Python package",

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from gpuprov.planes.registry import ROLES
+from gpuprov.roles.registry import ROLE_NAMES
 from gpuprov.shapes.base import changed
 from gpuprov.shapes.cluster_spec import ClusterSpec, GpuSpec, ImageSpec, MountSpec, NetworkSpec, NodesSpec, SlurmSpec
 from gpuprov.spec.spec_error import SpecError
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def paths(spec: ClusterSpec, root: Path = Path("/")) -> list[str]:
-    return [problem.where for problem in find_problems(spec, root=root, roles=ROLES)]
+    return [problem.where for problem in find_problems(spec, root=root, roles=ROLE_NAMES)]
 
 
 def with_values(section: str, **values: Any) -> ClusterSpec:
@@ -28,7 +28,7 @@ def with_values(section: str, **values: Any) -> ClusterSpec:
 
 
 def test_the_defaults_are_right() -> None:
-    check_spec(ClusterSpec(), roles=ROLES)
+    check_spec(ClusterSpec(), roles=ROLE_NAMES)
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_the_defaults_are_right() -> None:
     ],
 )
 def test_what_can_be_passes(spec: ClusterSpec) -> None:
-    check_spec(spec, roles=ROLES)
+    check_spec(spec, roles=ROLE_NAMES)
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,7 @@ def test_what_can_be_passes(spec: ClusterSpec) -> None:
     ],
 )
 def test_what_cannot_be_is_refused_under_its_path(path: str, spec: ClusterSpec) -> None:
-    found = find_problems(spec, roles=ROLES)
+    found = find_problems(spec, roles=ROLE_NAMES)
     assert path in [problem.where for problem in found]
     assert all(problem.allowed for problem in found)
 
@@ -160,7 +160,7 @@ def test_the_nodes_must_fit_into_both_subnets() -> None:
 
 
 def test_a_name_that_is_none_is_told_without_the_value() -> None:
-    (problem,) = find_problems(with_values("nodes", environment=("DB-PASSWORD=two words",)), roles=ROLES)
+    (problem,) = find_problems(with_values("nodes", environment=("DB-PASSWORD=two words",)), roles=ROLE_NAMES)
     assert (problem.where, problem.message) == ("nodes.environment[0]", "'DB-PASSWORD' is not a valid variable")
 
 
@@ -187,7 +187,7 @@ def test_a_role_is_looked_up_on_the_host_and_no_two_have_one_name(tmp_path: Path
         (tmp_path / folder / "tasks").mkdir(parents=True)
         (tmp_path / folder / "tasks/main.yml").touch()
     assert paths(with_values("image", roles=("/a/motd",)), tmp_path) == []
-    (problem,) = find_problems(with_values("image", roles=("/a/motd", "/b/motd")), root=tmp_path, roles=ROLES)
+    (problem,) = find_problems(with_values("image", roles=("/a/motd", "/b/motd")), root=tmp_path, roles=ROLE_NAMES)
     assert (problem.where, problem.message) == ("image.roles[1]", "'/b/motd' has the name of image.roles[0]")
 
 
@@ -206,7 +206,7 @@ def test_every_problem_is_reported_at_once() -> None:
         slurm=SlurmSpec(partition="", controller=301),
     )
     with pytest.raises(SpecError) as caught:
-        check_spec(spec, roles=ROLES)
+        check_spec(spec, roles=ROLE_NAMES)
     found = [problem.where for problem in caught.value.problems]
     assert sorted(found) == [
         "gpus.per_node", "image.base", "name", "nodes.count", "nodes.prefix", "slurm.controller", "slurm.partition",

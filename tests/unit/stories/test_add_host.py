@@ -19,11 +19,11 @@ import pytest
 from msgspec import structs
 
 from gpuprov.core.errors import GpuprovError, HostNotReady, Unreachable, UsageError
-from gpuprov.host.remote.bare_host import BareHost
-from gpuprov.host.remote.inventory import read_machines
-from gpuprov.host.remote.machine import RemoteMachine
-from gpuprov.host.remote.places import Places
-from gpuprov.host.remote.ssh_failure import ChangedKey
+from gpuprov.link.address import RemoteMachine
+from gpuprov.link.bare_host import BareHost
+from gpuprov.link.hosts_file import read_machines
+from gpuprov.link.places import Places
+from gpuprov.link.ssh_failure import ChangedKey
 from gpuprov.shapes.base import changed
 from gpuprov.stories import hosts as story
 from gpuprov.stories.hosts import AddOrder, add_host, find_unfit, remove_host
@@ -139,7 +139,7 @@ def test_what_was_killed_at_any_step_is_gone_on_with(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The remote program kills its own process when it says a step; each run finds what the one before has left."""
-    program = Path(story.__file__).parents[1] / "host/remote/bare_program.py"
+    program = Path(story.__file__).parents[1] / "link/bare_program.py"
     source = program.read_text()
     for step in ("copying", "creating the environment", "installing", "Installing collected"):
         killing = source.replace(
@@ -373,7 +373,7 @@ def test_a_controller_that_is_killed_while_it_copies_leaves_what_was_there(
     """The remote program ends with its input."""
     add()
     before = (host / "opt/gpuprov/current").readlink()
-    program = Path(story.__file__).parents[1] / "host/remote/bare_program.py"
+    program = Path(story.__file__).parents[1] / "link/bare_program.py"
     argv = [sys.executable, "-I", str(program), str(host / "opt/gpuprov"), "install", "another"]
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as running:
         assert running.stdout

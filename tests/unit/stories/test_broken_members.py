@@ -18,12 +18,12 @@ import pytest
 from gpuprov.core.errors import GpuprovError, HostNotReady, PartDone
 from gpuprov.fleet.find_hosted import find_spanning
 from gpuprov.fleet.hosts_down import down_over_hosts
-from gpuprov.host.remote import ask as ask_module
-from gpuprov.host.remote import members
-from gpuprov.host.remote.lines import render_line
-from gpuprov.host.remote.places import Places
-from gpuprov.host.remote.several import ask_hosts
-from gpuprov.planes.across.leaving import SPARE_JOBS
+from gpuprov.lifecycle.leaving import SPARE_JOBS
+from gpuprov.link import ask as ask_module
+from gpuprov.link import members
+from gpuprov.link.lines import render_line
+from gpuprov.link.places import Places
+from gpuprov.link.several import ask_hosts
 from gpuprov.shapes.base import changed, raw
 from gpuprov.shapes.lines import Result
 from tests.fakes.broken_member import BREAKS, HELLO, PATIENCE_S, PROGRESS, BrokenConnection
@@ -35,9 +35,9 @@ from tests.unit.stories.test_kills_over_hosts import STORIES, HostsWithFaults, L
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from gpuprov.host.remote.ask import MemberRequest
-    from gpuprov.host.remote.machine import RemoteMachine
-    from gpuprov.host.remote.several import HostAnswer
+    from gpuprov.link.address import RemoteMachine
+    from gpuprov.link.ask import MemberRequest
+    from gpuprov.link.several import HostAnswer
     from tests.conftest import Recording
     from tests.fakes.broken_member import Break
 
@@ -210,6 +210,7 @@ def break_and_go_on(lab: BreakingLab, told: Told, step: int, ends: Break) -> Non
     assert not STORIES[told.name].verb(lab), where
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.slow
 def test_broken_at_each_kind_of_step(lab: BreakingLab, told: Told) -> None:
     steps = told.one_of_each_kind()

@@ -9,9 +9,9 @@ import pytest
 from gpuprov.core.errors import GpuprovError, UsageError
 from gpuprov.fleet.cluster_records import ClusterRecords
 from gpuprov.fleet.find_hosted import require_spanning
-from gpuprov.fleet.part.host_part import HostPart
-from gpuprov.fleet.part.serve import serve_request
-from gpuprov.fleet.part.told_part import fingerprint_of
+from gpuprov.fleet.member.host_part import HostPart
+from gpuprov.fleet.member.serve import serve_request
+from gpuprov.fleet.member.told_part import fingerprint_of
 from gpuprov.shapes.orders import MemberPlanOrder
 from tests.fakes.hosts_in_worlds import HostsInWorlds, keep_keys_below
 from tests.unit.stories.test_hosts_up import NAMES, Controller
@@ -19,10 +19,12 @@ from tests.unit.stories.test_hosts_up import NAMES, Controller
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from gpuprov.host.remote.ask import MemberRequest
-    from gpuprov.host.remote.hosts import HostAnswers
-    from gpuprov.host.remote.machine import RemoteMachine
+    from gpuprov.link.address import RemoteMachine
+    from gpuprov.link.ask import MemberRequest
+    from gpuprov.link.hosts import HostAnswers
     from tests.conftest import Recording
+
+pytestmark = pytest.mark.slow
 
 
 class Counting:

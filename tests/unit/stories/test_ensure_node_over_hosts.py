@@ -15,6 +15,8 @@ from tests.unit.cli.test_nodes_there import conf_of_all, lab, world
 if TYPE_CHECKING:
     from tests.unit.cli.test_spanning import Typing
 
+pytestmark = pytest.mark.slow
+
 __all__ = ["lab"]
 
 
@@ -22,9 +24,9 @@ __all__ = ["lab"]
 def controller(lab: Typing, monkeypatch: pytest.MonkeyPatch) -> None:
     """The module runs where the verbs are typed."""
     hosts = lab.hosts
-    monkeypatch.setattr("gpuprov.host.local.LocalHost", lambda: hosts.controller)
-    monkeypatch.setattr("gpuprov.host.remote.inventory.read_machines", lambda _inventory: hosts.machines)
-    monkeypatch.setattr("gpuprov.host.remote.hosts.HostsBySsh", lambda **_: hosts)
+    monkeypatch.setattr("gpuprov.machine.local.LocalHost", lambda: hosts.controller)
+    monkeypatch.setattr("gpuprov.link.hosts_file.read_machines", lambda _inventory: hosts.machines)
+    monkeypatch.setattr("gpuprov.link.hosts.HostsBySsh", lambda **_: hosts)
 
 
 def nodes(lab: Typing) -> dict[str, str]:

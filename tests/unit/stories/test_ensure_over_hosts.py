@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from gpuprov.core.errors import HostNotReady, PartDone
-from gpuprov.planes.across.cluster_order import ClusterOrder
+from gpuprov.lifecycle.cluster_order import ClusterOrder
 from gpuprov.stories.ensure_cluster import ensure_cluster
 from tests.unit.cli.test_spanning import lab
 
 if TYPE_CHECKING:
-    from gpuprov.documents.module_result import BeforeAfter
+    from gpuprov.lifecycle.before_after import BeforeAfter
     from gpuprov.stories.ensure_cluster import ClusterGoal
     from tests.unit.cli.test_spanning import Typing
+
+pytestmark = pytest.mark.slow
 
 __all__ = ["lab"]
 
@@ -30,7 +32,6 @@ def names(found: BeforeAfter) -> tuple[list[str], list[str]]:
     return [row.name for row in found.before], [row.name for row in found.after]
 
 
-@pytest.mark.slow
 def test_it_is_made_once_grown_and_removed(lab: Typing) -> None:
     file = Path(lab.file)
     planned = ensure(lab, file=file, check=True)

@@ -9,7 +9,7 @@ import pytest
 
 from gpuprov.core.errors import UsageError
 from gpuprov.fleet.hosts_up import look_and_plan_over_hosts, up_over_hosts
-from gpuprov.planes.across.leaving import JobsPolicy
+from gpuprov.lifecycle.leaving import JobsPolicy
 from gpuprov.shapes.base import changed
 from tests.fakes.slurm import FakeJob
 from tests.unit.stories.test_hosts_up import files, lab
@@ -17,6 +17,8 @@ from tests.unit.stories.test_hosts_up import files, lab
 if TYPE_CHECKING:
     from gpuprov.fleet.agree import HostsUpOrder
     from tests.unit.stories.test_hosts_up import Controller
+
+pytestmark = pytest.mark.slow
 
 __all__ = ["lab"]
 
@@ -63,7 +65,6 @@ def test_drain_waits_where_jobs_run_on_another_host(lab: Controller) -> None:
     assert lab.hosts.worlds["hinton"].names == []
 
 
-@pytest.mark.slow
 def test_a_host_that_is_left_out_is_emptied_and_its_nodes_are_made_elsewhere(lab: Controller) -> None:
     lab.up()
     order = only(lab, "hoff")

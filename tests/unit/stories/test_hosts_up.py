@@ -20,7 +20,8 @@ from gpuprov.fleet.hosts_up import look_and_plan_over_hosts, up_over_hosts
 from gpuprov.fleet.node_there import create_over_hosts
 from gpuprov.fleet.nodes_work import change_nodes_there
 from gpuprov.fleet.verify_hosts import verify_over_hosts
-from gpuprov.planes.across.leaving import SPARE_JOBS
+from gpuprov.lifecycle.leaving import SPARE_JOBS
+from gpuprov.lifecycle.remove_nodes import remove_nodes
 from gpuprov.shapes.base import changed
 from gpuprov.shapes.cluster_spec import (
     ClusterSpec,
@@ -35,7 +36,6 @@ from gpuprov.shapes.cluster_spec import (
 from gpuprov.shapes.node_order import NodeOrder
 from gpuprov.shapes.orders import NodesOrder
 from gpuprov.spec.draft import CHOOSABLE, Draft
-from gpuprov.workflows.remove_nodes import remove_nodes
 from tests.fakes.faults import Killed
 from tests.fakes.hosts_in_worlds import SINCE, HostsInWorlds, keep_keys_below
 
@@ -45,8 +45,10 @@ if TYPE_CHECKING:
 
     from gpuprov.fleet.done import BroughtUp
     from gpuprov.fleet.hosted_cluster import SpanningCluster
-    from gpuprov.host.remote.several import HostAnswer
+    from gpuprov.link.several import HostAnswer
     from tests.conftest import Recording
+
+pytestmark = pytest.mark.slow
 
 NAMES = ("hoff", "hinton")
 

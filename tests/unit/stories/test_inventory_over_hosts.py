@@ -15,13 +15,13 @@ from gpuprov.cluster.nodes_elsewhere import NodesElsewhere
 from gpuprov.cluster.transport import DriverTransport
 from gpuprov.core.errors import EngineError, HostNotReady, UsageError
 from gpuprov.core.reporter import Silent
-from gpuprov.documents.inventory import Inventory, join_inventories
 from gpuprov.drivers import node_files
 from gpuprov.drivers.base import ExecResult, Unreadable
 from gpuprov.drivers.calls import Output
 from gpuprov.drivers.node_files import PIECE_BYTES
 from gpuprov.fleet.questions.inventory import INVENTORY
-from gpuprov.host.remote.answers import read_answer
+from gpuprov.lifecycle.inventory import Inventory, join_inventories
+from gpuprov.link.answers import read_answer
 from gpuprov.shapes.base import write
 from gpuprov.shapes.inventory import HostInventory
 from gpuprov.shapes.orders import InventoryOrder

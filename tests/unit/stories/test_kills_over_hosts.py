@@ -1,6 +1,6 @@
 """Stories over hosts, killed at every request and every step of an engine: the next run gives what one alone does.
 
-The quick tests take some steps by lot, the slow one every step.
+`make test` takes some steps by lot, `make test-long` every step.
 """
 
 from __future__ import annotations
@@ -14,23 +14,23 @@ import pytest
 
 from gpuprov.fleet.find_hosted import find_spanning
 from gpuprov.fleet.hosts_down import down_over_hosts
-from gpuprov.planes.across.leaving import SPARE_JOBS
-from gpuprov.planes.slurm import daemons as slurm
+from gpuprov.lifecycle.leaving import SPARE_JOBS
+from gpuprov.roles.slurm import daemons as slurm
 from tests.fakes.faults import Faults, Killed
 from tests.fakes.hosts_in_worlds import HostsInWorlds, keep_keys_below
+from tests.unit.lifecycle.test_kills_fake import look
 from tests.unit.stories.test_hosts_up import NAMES, Controller
-from tests.unit.workflows.test_kills_fake import look
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from gpuprov.host.remote.ask import MemberRequest
-    from gpuprov.host.remote.machine import RemoteMachine
-    from gpuprov.host.remote.several import HostAnswer
+    from gpuprov.link.address import RemoteMachine
+    from gpuprov.link.ask import MemberRequest
+    from gpuprov.link.several import HostAnswer
     from tests.conftest import Recording
 
-SAMPLES = 4
+SAMPLES = 8
 READINGS = ("facts", "find_node", "list_images", "list_networks", "list_nodes", "pull")
 
 
@@ -164,7 +164,7 @@ def test_killed_at_some_steps(lab: Lab, told: tuple[str, dict[str, Any], int]) -
         check(lab, STORIES[name], wanted, where)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_killed_at_every_step(lab: Lab, told: tuple[str, dict[str, Any], int]) -> None:
     name, wanted, _ = told
     tried = 0

@@ -25,10 +25,10 @@ from gpuprov.drivers.base import LABEL_GPUS, LABEL_HOST, LABEL_MEMBERS, LABEL_SP
 from gpuprov.fleet.find_hosted import machine_of
 from gpuprov.gpu.allocate import Claims
 from gpuprov.gpu.observe import observe
-from gpuprov.host.remote.connection import SshConnection
-from gpuprov.host.remote.machine import RemoteMachine
-from gpuprov.planes.across.files import Reading, gather_files
-from gpuprov.planes.base import Crew
+from gpuprov.lifecycle.files import Reading, gather_files
+from gpuprov.link.address import RemoteMachine
+from gpuprov.link.connection import SshConnection
+from gpuprov.roles.base import Crew
 from gpuprov.shapes.base import read, write
 from gpuprov.shapes.cluster_spec import ClusterSpec, GpuSpec, HostSpec, NodesSpec, PlacementSpec
 from gpuprov.shapes.members import Offer
@@ -40,7 +40,7 @@ from tests.fakes.world import World
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from gpuprov.host.remote.places import Places
+    from gpuprov.link.places import Places
     from gpuprov.shapes.cluster_spec import Strategy
     from gpuprov.shapes.whole import WholeCluster
     from tests.conftest import Recording

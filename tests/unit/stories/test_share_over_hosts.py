@@ -14,8 +14,8 @@ from gpuprov.fleet.agree import HostsUpOrder
 from gpuprov.fleet.find_hosted import find_spanning
 from gpuprov.fleet.hosts_down import down_over_hosts
 from gpuprov.fleet.hosts_up import look_and_plan_over_hosts, up_over_hosts
-from gpuprov.host.folders import FolderLook
-from gpuprov.planes.across.leaving import SPARE_JOBS
+from gpuprov.lifecycle.leaving import SPARE_JOBS
+from gpuprov.machine.folders import FolderLook
 from gpuprov.shapes.base import changed
 from gpuprov.shapes.cluster_spec import ClusterSpec, GpuSpec, HostSpec, NodesSpec, PlacementSpec, WorkerSpec
 from gpuprov.spec.draft import CHOOSABLE, Draft
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from gpuprov.fleet.done import BroughtUp
     from gpuprov.fleet.hosted_cluster import SpanningCluster
     from tests.conftest import Recording
+
+pytestmark = pytest.mark.slow
 
 NAMES = ("hoff", "hinton")
 FOLDER = "/data/lab"

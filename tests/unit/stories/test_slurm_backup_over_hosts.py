@@ -8,16 +8,16 @@ import pytest
 
 from gpuprov.core.errors import UsageError
 from gpuprov.fleet.agree import HostsUpOrder
-from gpuprov.fleet.desk import desk_of
+from gpuprov.fleet.controller import desk_of
 from gpuprov.fleet.find_hosted import find_spanning
 from gpuprov.fleet.found_nodes import locate_nodes
-from gpuprov.fleet.hosted_cluster import head_of, host_of_head
+from gpuprov.fleet.hosted_cluster import controller_of, host_of_controller
 from gpuprov.fleet.hosts_down import down_over_hosts
 from gpuprov.fleet.hosts_up import up_over_hosts
 from gpuprov.fleet.lost_service import tell_lost_service
 from gpuprov.fleet.nodes_work import change_nodes_there
-from gpuprov.host.folders import FolderLook
-from gpuprov.planes.across.leaving import SPARE_JOBS
+from gpuprov.lifecycle.leaving import SPARE_JOBS
+from gpuprov.machine.folders import FolderLook
 from gpuprov.shapes.base import changed
 from gpuprov.shapes.cluster_spec import ClusterSpec, GpuSpec, HostSpec, NodesSpec, PlacementSpec, SlurmSpec
 from gpuprov.shapes.orders import NodesOrder
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from gpuprov.fleet.hosted_cluster import SpanningCluster
     from gpuprov.shapes.orders import Act
     from tests.conftest import Recording
+
+pytestmark = pytest.mark.slow
 
 NAMES = ("hoff", "hinton")
 SHARE, STATE = "/data/lab", "/data/lab.slurm"
@@ -99,7 +101,7 @@ def test_the_two_nodes_have_one_folder_that_was_proven(lab: Lab) -> None:
     assert lab.kept() == ["c000", "c002"]
     assert lab.hosts.worlds["hoff"].host.folders.marks == {}, "no mark is left"
     assert lab.up().outcome.changed == ()
-    assert (head_of(lab.find()), host_of_head(lab.find())) == ("c000", "hoff")
+    assert (controller_of(lab.find()), host_of_controller(lab.find())) == ("c000", "hoff")
 
 
 def test_another_folder_on_one_host_is_refused(lab: Lab) -> None:
@@ -134,7 +136,7 @@ def test_without_the_controllers_host_the_backups_host_is_asked(lab: Lab) -> Non
     lab.up()
     lab.lose("hoff")
     seen = lab.find()
-    assert (head_of(seen), host_of_head(seen)) == ("c002", "hinton")
+    assert (controller_of(seen), host_of_controller(seen)) == ("c002", "hinton")
     assert {row.name: row.work for row in seen.rows}["c003"] == "idle"
     assert getattr(desk_of(seen, lab.hosts), "host", "") == "hinton"
     slurm = lab.hosts.worlds["hinton"].slurm
@@ -182,9 +184,9 @@ def test_it_is_said_which_node_has_the_place_of_a_lost_controller(lab: Lab) -> N
 def test_a_stopped_controller_on_a_host_that_answers_is_passed_over(lab: Lab) -> None:
     lab.up()
     lab.hosts.worlds["hoff"].engine.nodes["c000"].status = "stopped"
-    assert (head_of(lab.find()), host_of_head(lab.find())) == ("c002", "hinton")
+    assert (controller_of(lab.find()), host_of_controller(lab.find())) == ("c002", "hinton")
     assert lab.change("start", "c000").failed == {}
-    assert head_of(lab.find()) == "c000"
+    assert controller_of(lab.find()) == "c000"
 
 
 def test_down_asks_who_knows_the_jobs_and_empties_the_folder(lab: Lab) -> None:

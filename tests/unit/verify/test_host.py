@@ -15,7 +15,7 @@ from gpuprov.verify.models import Expectation
 from gpuprov.verify.report import problem_lines, summary, table_rows
 from tests.fakes.chain import CHAIN, judge_node
 from tests.fakes.places import NOWHERE
-from tests.unit.host.hosts import GATEWAY, NOTHING, RUNNING, SERVICES, see_host, see_real_host
+from tests.unit.machine.hosts import GATEWAY, NOTHING, RUNNING, SERVICES, see_host, see_real_host
 
 if TYPE_CHECKING:
     from collections.abc import Callable

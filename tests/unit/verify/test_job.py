@@ -14,10 +14,12 @@ import pytest
 
 from gpuprov.gpu.observe import observe
 from gpuprov.gpu.simulate import node_document
-from gpuprov.planes.slurm.job import render_uuid
-from gpuprov.planes.slurm.questions import job_program
+from gpuprov.roles.slurm.job import render_uuid
+from gpuprov.roles.slurm.questions import job_program
 from gpuprov.verify.checks.nvml import wheel_major
 from tests.fakes.places import NOWHERE
+
+pytestmark = pytest.mark.slow
 
 STUB = Path(__file__).parents[2] / "native" / "cuda_stub.c"
 STEM = "GPU-abababab-abab-abab-abab-ababababab"

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from gpuprov.gpu.kernel_log import parse_log
-from gpuprov.host import look as host_look
+from gpuprov.machine import look as host_look
 from gpuprov.verify.chain import judge_host
 from gpuprov.verify.checks.driver import facts_of
 from gpuprov.verify.models import Expectation
 from tests.fakes.chain import judge_node
 from tests.fakes.forked_programs import ForkedPrograms
 from tests.unit.gpu.conftest import RecordedHost
-from tests.unit.host.hosts import see_real_host
+from tests.unit.machine.hosts import see_real_host
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -271,6 +271,7 @@ def test_a_question_without_an_answer(library: Library, build_case: Build, code:
     assert f"(code {code})" in checks["nvml-remap-pending"].evidence
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("code", [15, 16, 999])
 def test_a_question_that_shows_that_the_gpu_is_gone(library: Library, build_case: Build, code: int) -> None:
     faults = {"STUB_FAIL": "nvmlDeviceGetPersistenceMode", "STUB_FAIL_CODE": str(code), "STUB_FAIL_GPU": "1"}

@@ -182,12 +182,12 @@ def test_a_part_that_breaks_says_so_and_the_others_go_on(monkeypatch: pytest.Mon
     assert json.loads(json.dumps(facts)) == facts
 
 
-@pytest.mark.parametrize("part", ["plane", "kernels"])
+@pytest.mark.parametrize("part", ["role", "kernels"])
 def test_a_program_that_is_not_there_breaks_its_own_part_only(monkeypatch: pytest.MonkeyPatch, part: str) -> None:
     monkeypatch.setenv("PATH", "/nonexistent")
     monkeypatch.setattr(probe, "ask_nvml", lambda _: {"gpus": []})
     wanted: dict[str, dict[str, Any]] = {
-        "plane": {"questions": {"plane": {"show": {"argv": ["scontrol"], "timeout_s": 1}}}},
+        "role": {"questions": {"role": {"show": {"argv": ["scontrol"], "timeout_s": 1}}}},
         "kernels": {"kernels": {"names": ["matmul"], "options": [], "environment": {}, "timeout_s": 1}},
     }
     facts = probe.gather({**QUIET, **wanted[part]})

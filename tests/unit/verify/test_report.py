@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from gpuprov.planes.registry import checks_of_planes
+from gpuprov.roles.registry import checks_of_roles
 from gpuprov.shapes.base import write
 from gpuprov.shapes.verify import LAYERS, Report
 from gpuprov.verify.chain import BETWEEN_CHAIN, HOST_CHAIN
@@ -109,7 +109,7 @@ def test_every_check_and_every_key_is_documented(report: Report) -> None:
         *((rule.id, rule.layer, rule.needs) for rule in BETWEEN_CHAIN),
         *((rule.id, rule.layer, rule.needs) for rule in CHAIN),
     ]
-    assert {rule.layer for rule in CHAIN} == {*LAYERS, *(check.layer for check in checks_of_planes())}
+    assert {rule.layer for rule in CHAIN} == {*LAYERS, *(check.layer for check in checks_of_roles())}
     document = write(report)
     for keys in (document, document["nodes"][0], document["nodes"][0]["checks"][0]):
         assert all(f"`{key}`" in text for key in keys if key != "version")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from gpuprov.planes.registry import checks_of_planes
+from gpuprov.roles.registry import checks_of_roles
 from gpuprov.shapes.base import changed, write
 from gpuprov.shapes.verify import LAYERS, GpuRate, GpuSamples, KnownGood, Measured, NodeReport, Report, Sample
 from gpuprov.verify import models
@@ -47,7 +47,7 @@ def real(build_case: Build) -> dict[str, Any]:
 
 def test_the_host_is_in_the_form_of_a_node(build_case: Build) -> None:
     from gpuprov.verify.chain import judge_host
-    from tests.unit.host.hosts import GATEWAY, see_host, see_real_host
+    from tests.unit.machine.hosts import GATEWAY, see_host, see_real_host
 
     node = judge_node(*build_case({"base": "real"}))
     expected = models.Expectation(node="host", status="running", access="raw", gateway=GATEWAY, host="h")
@@ -73,6 +73,7 @@ def test_the_envelope_of_the_command_line_is_valid(real: dict[str, Any]) -> None
     validate({"version": 1, **real, "seconds": {"verify": 1.5}})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["id"])
 def test_every_failing_report_is_valid(case: dict[str, Any], build_case: Build) -> None:
     node = judge_node(*build_case(case), case.get("level", "full"))
@@ -83,6 +84,6 @@ def test_every_failing_report_is_valid(case: dict[str, Any], build_case: Build) 
     validate(one(changed(node, checks=others)))
 
 
-def test_the_shape_knows_the_layers_of_planes() -> None:
+def test_the_shape_knows_the_layers_of_roles() -> None:
     before = BEFORE["verify.schema.json"]["$defs"]["check"]["properties"]["layer"]["enum"]
-    assert tuple(before) == (*LAYERS, *dict.fromkeys(check.layer for check in checks_of_planes()))
+    assert tuple(before) == (*LAYERS, *dict.fromkeys(check.layer for check in checks_of_roles()))

@@ -11,7 +11,7 @@ import pytest
 
 from gpuprov.gpu.observe import observe
 from gpuprov.gpu.simulate import node_document
-from gpuprov.planes.slurm.questions import ask_slurm, job_program
+from gpuprov.roles.slurm.questions import ask_slurm, job_program
 from gpuprov.verify.models import Expectation, Peer
 from gpuprov.verify.request import SIMULATION, Work, parse_answer, probe_argv
 from tests.fakes.chain import judge_node
@@ -50,7 +50,7 @@ def test_only_what_makes_sense_is_asked() -> None:
     assert asked["network"] == {}
 
 
-def test_planes_and_networks_are_asked_where_there_are_any() -> None:
+def test_roles_and_networks_are_asked_where_there_are_any() -> None:
     peers = (Peer(name="c001", address="10.0.3.3", private_address="10.0.5.2"),)
     expected = Expectation(node="c000", status="running", role="slurm", peers=peers, gateway="10.0.3.1")
     asked = parameters(expected, {"slurm": ask_slurm(expected, timeout_s=9)})
@@ -82,7 +82,7 @@ def test_no_argument_is_longer_than_linux_allows() -> None:
 def test_the_probe_runs_as_it_is_sent_and_the_simulated_nvml_answers_with_the_lease(tmp_path: Path) -> None:
     expected = simulated(4)
     say = {"argv": [sys.executable, "-c", "import sys; print(sys.argv[1])", SIMULATION], "timeout_s": 20}
-    argv = probe_argv(expected, part_timeout_s=0.2, work=Work(level="full"), questions={"plane": {"say": say}})
+    argv = probe_argv(expected, part_timeout_s=0.2, work=Work(level="full"), questions={"role": {"say": say}})
     done = subprocess.run(
         [sys.executable, *argv[1:]], capture_output=True, text=True, check=False, cwd=tmp_path, timeout=60
     )
@@ -91,7 +91,7 @@ def test_the_probe_runs_as_it_is_sent_and_the_simulated_nvml_answers_with_the_le
     assert [gpu["uuid"] for gpu in seen.facts["nvml"]["gpus"]] == list(expected.gpus)
     assert {attempt["minor"] for attempt in seen.facts["mknod"]} == {1, 253}
     assert seen.facts["devices"] == {}
-    told = json.loads(seen.facts["plane"]["say"]["stdout"])
+    told = json.loads(seen.facts["role"]["say"]["stdout"])
     assert [gpu["uuid"] for gpu in told["document"]["gpus"]] == list(expected.gpus)
     assert list(seen.facts["samples"]["gpus"]) == list(expected.gpus), seen.facts["samples"]
     row = seen.facts["samples"]["gpus"][expected.gpus[0]][0]

@@ -1,4 +1,4 @@
-"""docs/anneal.md and the program say the same."""
+"""The pages on annealing and the program say the same."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gpuwork.anneal.predecessor.worker import ACTORS
 from gpuwork.anneal.settings import NAMES
 from gpuwork.errors import Elsewhere, Refused, StoreError, TimedOut
 
-PAGE = (Path(__file__).parents[4] / "docs/anneal.md").read_text()
+PAGE = "".join((Path(__file__).parents[4] / f"docs/{page}.md").read_text() for page in ("anneal", "anneal-internals"))
 
 
 def section(title: str) -> str:

@@ -75,6 +75,7 @@ def test_faults_are_told_before_anything_is_written(project: Path, capsys: pytes
     assert not (project / "out").exists()
 
 
+@pytest.mark.slow
 def test_checking_needs_neither_numba_nor_numpy(project: Path, bare_python: str) -> None:
     argv = [bare_python, "-m", "gpuwork.anneal", "check", str(project / "line.py"), "--conf", str(project / "run.yaml")]
     assert subprocess.run(argv, cwd=ROOT, check=True, capture_output=True).stdout == b"no faults\n"

@@ -114,11 +114,11 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):  # type: i
         from gpuprov.core.names import check_cluster_name
         from gpuprov.core.reporter import Silent
         from gpuprov.fleet.fleet import Fleet
-        from gpuprov.host.local import LocalHost
-        from gpuprov.host.remote.hosts import HostsBySsh
-        from gpuprov.host.remote.inventory import read_machines
-        from gpuprov.host.remote.members import MemberProcesses
-        from gpuprov.host.remote.places import ensure_places
+        from gpuprov.link.hosts import HostsBySsh
+        from gpuprov.link.hosts_file import read_machines
+        from gpuprov.link.members import MemberProcesses
+        from gpuprov.link.places import ensure_places
+        from gpuprov.machine.local import LocalHost
         from gpuprov.shapes.base import write
         from gpuprov.stories.inventory import read_inventory
 

@@ -13,10 +13,10 @@ from ansible.module_utils.basic import AnsibleModule
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from gpuprov.documents.module_result import BeforeAfter
     from gpuprov.fleet.fleet import Fleet
-    from gpuprov.host.remote.hosts import HostsBySsh
-    from gpuprov.host.remote.machine import RemoteMachine
+    from gpuprov.lifecycle.before_after import BeforeAfter
+    from gpuprov.link.address import RemoteMachine
+    from gpuprov.link.hosts import HostsBySsh
     from gpuprov.shapes.gpu_order import GpuOrder
     from gpuprov.shapes.verify import Report
 
@@ -106,10 +106,10 @@ def asked_gpus(wanted: Mapping[str, Any], per_node: str) -> GpuOrder:
 
 def ask_by_ssh(reporter: ModuleReporter) -> tuple[Mapping[str, RemoteMachine], HostsBySsh]:
     """The hosts that C(gpuprov host add) has remembered for this user, and how they are asked."""
-    from gpuprov.host.remote.hosts import HostsBySsh
-    from gpuprov.host.remote.inventory import read_machines
-    from gpuprov.host.remote.members import MemberProcesses
-    from gpuprov.host.remote.places import ensure_places
+    from gpuprov.link.hosts import HostsBySsh
+    from gpuprov.link.hosts_file import read_machines
+    from gpuprov.link.members import MemberProcesses
+    from gpuprov.link.places import ensure_places
 
     places = ensure_places()
     members = MemberProcesses(places)
@@ -120,7 +120,7 @@ def ask_by_ssh(reporter: ModuleReporter) -> tuple[Mapping[str, RemoteMachine], H
 def fleet_of(module: Module, engine: str | None = None) -> Fleet:
     """This machine and the hosts that this user has added, or the engine of this machine that is said."""
     from gpuprov.fleet.fleet import Fleet
-    from gpuprov.host.local import LocalHost
+    from gpuprov.machine.local import LocalHost
 
     listener = ModuleReporter(module)
     known, hosts = ask_by_ssh(listener)

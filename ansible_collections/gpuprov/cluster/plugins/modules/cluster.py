@@ -148,8 +148,8 @@ ARGUMENTS: dict[str, Any] = {
 
 def act(module: Module) -> dict[str, Any]:
     """Bring the cluster to its state."""
-    from gpuprov.planes.across.cluster_order import ClusterOrder, read_share
-    from gpuprov.planes.across.leaving import JobsPolicy
+    from gpuprov.lifecycle.cluster_order import ClusterOrder, read_share
+    from gpuprov.lifecycle.leaving import JobsPolicy
     from gpuprov.shapes.base import write
     from gpuprov.stories.ensure_cluster import ensure_cluster
 

@@ -100,7 +100,7 @@ if TYPE_CHECKING:
 
     from gpuprov.cluster.gpu_board import GpuBoard
     from gpuprov.core.errors import GpuprovError
-    from gpuprov.host.base import Host
+    from gpuprov.machine.base import Host
 
 ARGUMENTS: dict[str, Any] = {"engine": ENGINE, "gpu_mode": GPU_MODE}
 
@@ -108,7 +108,7 @@ ARGUMENTS: dict[str, Any] = {"engine": ENGINE, "gpu_mode": GPU_MODE}
 def act(module: Module) -> dict[str, Any]:
     """Look at the host, at the hosts that were added, and at the leases."""
     from gpuprov.cluster.told_gpus import about_boards
-    from gpuprov.host.local import LocalHost
+    from gpuprov.machine.local import LocalHost
 
     here, engine = LocalHost(), module.params["engine"]
     alone, boards, silences = _look(module, here)

@@ -112,10 +112,10 @@ def act(module: Module) -> dict[str, Any]:
     from gpuprov.cluster.find_engine import engine_of_image
     from gpuprov.cluster.host_gpus import get_gpus
     from gpuprov.cluster.retry_after_wait import act_on_engine
-    from gpuprov.host.local import LocalHost
-    from gpuprov.host.survey import default_engine
+    from gpuprov.lifecycle.ensure import ensure_image_absent, ensure_image_built
+    from gpuprov.machine.local import LocalHost
+    from gpuprov.machine.survey import default_engine
     from gpuprov.shapes.cluster_spec import ClusterSpec, ImageSpec, NodesSpec
-    from gpuprov.workflows.ensure import ensure_image_absent, ensure_image_built
 
     wanted = module.params
     host = LocalHost()

@@ -159,7 +159,7 @@ ARGUMENTS: dict[str, Any] = {
 def act(module: Module) -> dict[str, Any]:
     """Bring the node to its state."""
     from gpuprov.core.names import check_cluster_name
-    from gpuprov.planes.across.leaving import JobsPolicy
+    from gpuprov.lifecycle.leaving import JobsPolicy
     from gpuprov.shapes.base import write
     from gpuprov.shapes.node_order import NodeOrder
     from gpuprov.spec.mounts import parse_mount

@@ -1,0 +1,241 @@
+"""Verbs of clusters: up, plan, down; and the spec that the first two work on."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import click
+
+from gpuprov.cli.agreement import agree_to_renew, asks_to_shrink, require_agreement
+from gpuprov.cli.command import Result, command
+from gpuprov.cli.engine import cluster_argument, engine_option, gpu_mode_option
+from gpuprov.cli.gpu_options import cluster_gpu_options, typed_gpus
+from gpuprov.cli.job_options import job_options
+from gpuprov.cli.parameters import checked_cluster
+from gpuprov.cli.roles import role_option
+from gpuprov.shapes.choices import DEFAULT_CLUSTER
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from gpuprov.cli.session import Session
+    from gpuprov.fleet.done import Done
+    from gpuprov.lifecycle.cluster_down import DownLosses
+    from gpuprov.lifecycle.cluster_order import ClusterOrder
+    from gpuprov.lifecycle.leaving import JobsPolicy
+    from gpuprov.shapes.choices import GpuMode, RoleName
+    from gpuprov.shapes.cluster_spec import ClusterSpec
+    from gpuprov.shapes.nodes import NodeRow
+
+
+def spec_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The options that say what is ordered."""
+    for option in reversed(
+        (
+            click.option(
+                "-f", "--file", type=click.Path(path_type=Path), help="Spec file, gpuprov/v1 YAML (docs/spec.md)."
+            ),
+            click.option("-n", "--count", type=int, help="Number of nodes."),
+            click.option(
+                "--name",
+                callback=checked_cluster,
+                help=f"Name of the cluster.  [default: the spec's, or {DEFAULT_CLUSTER}]",
+            ),
+            role_option("Purpose of the new nodes."),
+            click.option(
+                "--bridge", metavar="NAME", help="Bridge of the NAT network of a new cluster.  [default: a free one]"
+            ),
+            click.option("--subnet", help="Subnet of that network, such as 10.9.3.0/24.  [default: a free one]"),
+            cluster_gpu_options,
+            click.option(
+                "--share",
+                is_flag=False,
+                flag_value="true",
+                metavar="[FOLDER]",
+                help="Let the nodes share a folder of the host as /shared; over hosts, one that all have mounted.  "
+                "[default folder, on one host: /srv/gpuprov/NAME]",
+            ),
+            click.option(
+                "--prune", is_flag=True, help="Also remove nodes from create-node or clone that the spec does not have."
+            ),
+            click.option(
+                "--renew",
+                is_flag=True,
+                help="Also replace nodes that have an older image, one after the other; running jobs are waited for.",
+            ),
+            gpu_mode_option,
+            engine_option,
+        )
+    ):
+        function = option(function)
+    return function
+
+
+@command(
+    spec_options,
+    click.option("--keep-on-failure", is_flag=True, help="If the run fails, keep what it created, for inspection."),
+    click.option(
+        "--verify/--no-verify",
+        default=True,
+        help="Verify the nodes once they are up, if more than limits of jobs changed.",
+    ),
+    click.option(
+        "--yes",
+        is_flag=True,
+        help="Do not ask before --renew replaces nodes, or nodes or the shared folder go because the file says less.",
+    ),
+    job_options,
+)
+def up(session: Session, /, *, policy: JobsPolicy, **wanted: object) -> Result:
+    """Create, grow, shrink or repair a cluster.
+
+    Without -f, the command starts from the spec that is recorded with the cluster; options override it. Nodes beyond
+    the count are removed, but not those that create-node or clone added, unless --prune is given. If nodes or the
+    shared folder would go because the file says less than the cluster has, it asks on a terminal, and needs --yes
+    elsewhere. Refused while jobs run on nodes that it would remove or restart.
+    """
+    from msgspec import UNSET
+
+    from gpuprov.cli.node_table import render_nodes
+    from gpuprov.cli.open_fleet import open_fleet
+    from gpuprov.fleet.host_statuses import host_statuses
+    from gpuprov.shapes.outcome import ClusterUp
+    from gpuprov.stories.cluster_up import Asking, bring_up
+
+    asking = Asking(
+        shrink=asks_to_shrink(session, wanted),
+        renew=None if wanted["yes"] else partial(agree_to_renew, session),
+        gives_up=wanted["file"] is not None,
+    )
+    result = bring_up(open_fleet(session), cluster_order(session, wanted, policy), asking)
+    changed, spans = result.outcome.changed, bool(result.spec.hosts)
+    text = ["\n".join(changed) or ("" if result.error else "unchanged")]
+    if result.rows:
+        text += ["", render_nodes(result.rows, screen=session.screen, spans=spans, report=result.report)]
+    if result.report is not None:
+        from gpuprov.verify.report import problem_lines, summary
+
+        text += [*([] if result.rows else [""]), *problem_lines(result.report), summary(result.report)]
+    if result.rows:
+        text += ["", next_steps(result.spec, result.rows)]
+    hosts = (host.name for host in result.spec.hosts)
+    document = ClusterUp(
+        host=session.host.name,
+        changed=changed,
+        verify=result.report or UNSET,
+        nodes=result.rows,
+        hosts=host_statuses(hosts, result.failed, result.away) if spans else UNSET,
+    )
+    return Result(document=document, text="\n".join(text), error=result.error, code=0 if result.passed else 1)
+
+
+@command(spec_options)
+def plan(session: Session, /, **wanted: object) -> Result:
+    """Show what `cluster up` with the same options would change; changes nothing."""
+    from msgspec import UNSET
+
+    from gpuprov.cli.open_fleet import open_fleet
+    from gpuprov.shapes.outcome import Plan
+    from gpuprov.stories.cluster_up import Asking, plan_cluster
+
+    asking = Asking(gives_up=wanted["file"] is not None)
+    planned = plan_cluster(open_fleet(session), cluster_order(session, wanted), asking)
+    document = Plan(
+        host=session.host.name,
+        plan=planned.lines,
+        kept=planned.kept,
+        older=planned.older,
+        shared=planned.shared or UNSET,
+        unlimited=planned.unlimited or UNSET,
+    )
+    nothing = "nothing to do but to replace nodes" if planned.older else "nothing to do: the cluster matches its spec"
+    lines = (*(planned.lines or (nothing,)), *planned.kept, *planned.older, *planned.unlimited)
+    return Result(document=document, text="\n".join(lines), error=planned.error)
+
+
+@command(
+    cluster_argument,
+    job_options,
+    click.option("--purge", is_flag=True, help="Also remove the folder that the nodes shared, with all its contents."),
+    click.option("--yes", is_flag=True, help="Do not ask. Jobs still need --drain or --force."),
+    engine_option,
+)
+def down(session: Session, policy: JobsPolicy, *, purge: bool, yes: bool) -> Done:
+    """Remove a cluster: its nodes and their data, its networks, NAT rules and keys. Images are kept.
+
+    On a terminal, it says what will be lost and asks for the cluster's name. Elsewhere, it needs --yes. Refused while
+    jobs run or wait.
+    """
+    from gpuprov.stories.cluster_down import take_down
+
+    name = session.cluster
+    options = f"{f' --engine {session.engine}' if session.engine else ''}{' --purge' if purge else ''}"
+    again = f"gpuprov cluster down {name}{options} --yes"
+
+    def agree(losses: DownLosses) -> None:
+        if losses.busy and session.interactive:
+            raise losses.busy
+        more = ", with --drain to wait for the jobs, or with --force to end them" if losses.busy else ""
+        if losses.lines:
+            require_agreement(
+                session,
+                name,
+                f"the cluster {name} would be removed",
+                losses.lines,
+                kept=f"the cluster {name} is kept",
+                fix=f"{again}{more}",
+            )
+
+    return take_down(
+        session.fleet,
+        name,
+        policy,
+        purge=purge,
+        agree=None if yes else agree,
+        look_inside=session.interactive,
+    )
+
+
+def cluster_order(session: Session, options: Mapping[str, object], policy: JobsPolicy | None = None) -> ClusterOrder:
+    """The cluster that these options ask for."""
+    from gpuprov.lifecycle import cluster_order as workflow
+    from gpuprov.lifecycle.leaving import SPARE_JOBS
+
+    return workflow.ClusterOrder(
+        file=cast("Path | None", options["file"]),
+        name=cast("str | None", options["name"]),
+        count=cast("int | None", options["count"]),
+        role=cast("RoleName | None", options["role"]),
+        gpus=typed_gpus(options),
+        gpu_mode=cast("GpuMode | None", options["gpu_mode"]),
+        bridge=cast("str | None", options["bridge"]),
+        subnet=cast("str | None", options["subnet"]),
+        share=workflow.read_share(cast("str | None", options["share"])),
+        prune=bool(options["prune"]),
+        renew=bool(options["renew"]),
+        verify=bool(options.get("verify")),
+        keep_on_failure=bool(options.get("keep_on_failure")),
+        engine=session.engine,
+        policy=policy or SPARE_JOBS,
+    )
+
+
+def next_steps(spec: ClusterSpec, rows: Sequence[NodeRow]) -> str:
+    """A few commands that work on the cluster as it is: in nodes that run, with jobs where one of them gives work."""
+    from gpuprov.core.names import name_cluster
+    from gpuprov.roles.registry import roles_of
+
+    if not rows:
+        return ""
+    running = [row.name for row in rows if row.status == "running"]
+    lines = ["next:"]
+    for role in roles_of(row.role for row in rows if row.name in running):
+        controllers = role.controller_names(spec)
+        if not controllers or any(controller in running for controller in controllers):
+            names = [row.name for row in rows if row.role == role.name and row.name in running]
+            lines += [f"  {step}" for step in role.next_steps(spec, names)]
+    lines += [f"  gpuprov shell {name}" for name in running[:1]]
+    lines += ["  gpuprov cluster status", "  gpuprov cluster down"]
+    return name_cluster("\n".join(lines), spec.name)

@@ -1,0 +1,1 @@
+"""What is done with nodes whatever their role, which the registry knows."""

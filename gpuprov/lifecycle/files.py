@@ -1,0 +1,208 @@
+"""The files of a cluster's nodes, those of their roles included, and which of them running nodes lack."""
+
+from __future__ import annotations
+
+import hashlib
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from gpuprov.cluster.files import present_member, render_hosts
+from gpuprov.cluster.node_variables import variable_files
+from gpuprov.cluster.whole import recorded_host, recorded_whole
+from gpuprov.core.errors import EngineError, GpuprovError, TimedOut
+from gpuprov.core.names import fold
+from gpuprov.drivers.base import LABEL_ROLE, ROLE_JOB
+from gpuprov.roles.base import Crew, spec_of
+from gpuprov.roles.registry import roles_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+
+    from gpuprov.cluster.design import NodeDesign
+    from gpuprov.cluster.state import ClusterState
+    from gpuprov.drivers.base import Driver, File
+    from gpuprov.roles.base import Render, Role
+    from gpuprov.shapes.engine import ImageState
+    from gpuprov.shapes.whole import Member
+
+_WORKERS = 8
+_COMMAND_BUDGET_S = 15.0
+_LOOK = """
+for path; do  # what is not a regular file is not opened: sha256sum would wait for a FIFO
+    [ ! -f "$path" ] || [ -L "$path" ] || { sha256sum -- "$path"; stat -c "%a %u:%g %n" -- "$path"; }
+done
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FilesSaid:
+    """What a node said of files: the paths that it was asked for, and lines."""
+
+    paths: frozenset[str]
+    lines: frozenset[str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """What was read from a cluster's nodes.
+
+    Attributes:
+        state: The cluster as it was; under the lock, as it is.
+        secrets: By role what it read, or why it could not.
+        files: By running node what it said of its files.
+    """
+
+    state: ClusterState
+    secrets: Mapping[str, bytes | GpuprovError]
+    files: Mapping[str, FilesSaid] = field(default_factory=dict)
+
+    def without(self, names: Collection[str]) -> Reading:
+        """The same for nodes that have changed since: their files are to be read again."""
+        return replace(self, files={name: said for name, said in self.files.items() if name not in names})
+
+    def with_secret(self, role: str, secret: bytes) -> Reading:
+        """The same with what a controller has said; where it has said nothing, what was read stays."""
+        return replace(self, secrets={**self.secrets, role: secret}) if secret else self
+
+    def secret(self, role: str) -> bytes:
+        """What a role read; empty where it had no nodes.
+
+        Raises:
+            GpuprovError: It could not.
+        """
+        found = self.secrets.get(role, b"")
+        if isinstance(found, GpuprovError):
+            raise found
+        return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileSet:
+    """The files of a cluster's nodes.
+
+    Attributes:
+        crew: The nodes.
+        hosts: /etc/hosts, the same on all of them.
+        roles: Those of the nodes, in the registry's order.
+        rendering: By role, what renders its files for a member.
+        variables: By node of this host.
+    """
+
+    crew: Crew
+    hosts: File
+    roles: tuple[Role, ...]
+    rendering: Mapping[str, Render]
+    variables: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+    def of(self, name: str) -> tuple[File, ...]:
+        """What is kept up to date on a node; who may log in is its user's to change after the first boot."""
+        member = next(member for member in self.crew.members if member.name == name)
+        variables = variable_files(self.variables.get(name, {}), simulated=member.simulated)
+        render = self.rendering.get(member.role)
+        return (self.hosts, *variables, *(render(member) if render else ()))
+
+
+def gather_files(
+    driver: Driver,
+    crew: Crew,
+    state: ClusterState,
+    images: Mapping[str, ImageState],
+    reading: Reading | None = None,
+    *,
+    designs: Sequence[NodeDesign] = (),
+) -> FileSet:
+    """Find what the files are made from, such as keys in the nodes; changes nothing.
+
+    Args:
+        driver: The engine.
+        crew: The cluster's nodes as they are to be.
+        state: The cluster as it is.
+        images: Of new nodes, by role.
+        reading: What was read from nodes before; None to read them now.
+        designs: Of nodes that are new, or may be changed.
+    """
+    roles = roles_of(member.role for member in crew.members)
+    rendering = {}
+    for role in roles:
+        read = partial(role.read_secret, driver, state) if reading is None else partial(reading.secret, role.name)
+        rendering[role.name] = role.gather_files(driver, crew, state, images.get(role.name), read)
+    hosts = render_hosts(crew.spec.name, crew.members)
+    variables = {node.name: node.environment for node in state.nodes}
+    variables |= {design.name: design.environment for design in designs}
+    return FileSet(crew=crew, hosts=hosts, roles=roles, rendering=rendering, variables=variables)
+
+
+def present_crew(state: ClusterState, more: Sequence[Member] = ()) -> Crew:
+    """The nodes of a cluster as they are, and `more` on this host; those on other hosts as recorded."""
+    nodes = [node for node in state.nodes if node.complete and node.labels.get(LABEL_ROLE) != ROLE_JOB]
+    here = (*map(present_member, nodes), *more)
+    whole = recorded_whole(state)
+    if whole is None:
+        return Crew(spec=spec_of(state), members=tuple(sorted(here, key=lambda member: member.name)))
+    host = recorded_host(state)
+    cpus, memory_bytes = next(((known.cpus, known.memory_bytes) for known in whole.on(host)), (0, 0))
+    whole = whole.with_host(host, here, cpus=cpus, memory_bytes=memory_bytes)
+    return Crew(spec=spec_of(state), members=whole.reachable_members())
+
+
+def look_at_files(driver: Driver, names: Iterable[str], files: Callable[[str], Sequence[File]]) -> dict[str, FilesSaid]:
+    """What each running node says of its files; one that does not answer has none of them."""
+
+    def look(name: str) -> tuple[str, FilesSaid]:
+        paths = [file.path for file in files(name)]
+        argv = ["sh", "-c", _LOOK, "sh", *paths]
+        try:
+            said = driver.run(name, argv, timeout_s=_COMMAND_BUDGET_S).stdout.splitlines()
+        except (EngineError, TimedOut):
+            said = []
+        return name, FilesSaid(paths=frozenset(paths), lines=frozenset(said))
+
+    with ThreadPoolExecutor(_WORKERS) as pool:
+        return dict(pool.map(look, names))
+
+
+def find_stale(
+    driver: Driver,
+    names: Iterable[str],
+    files: Callable[[str], Sequence[File]],
+    reading: Reading | None = None,
+) -> dict[str, tuple[File, ...]]:
+    """The files that each running node lacks, or has otherwise; nodes with all of them are left out.
+
+    Args:
+        driver: Reaches the nodes.
+        names: The nodes.
+        files: Those of a node.
+        reading: What was read from nodes before; the others are read now.
+    """
+    names = list(names)
+    wanted = {name: files(name) for name in names}
+    known = {
+        name: said
+        for name, said in (reading.files if reading else {}).items()
+        if name in wanted and said.paths >= {file.path for file in wanted[name]}
+    }
+    known |= look_at_files(driver, [name for name in names if name not in known], files)
+    stale = {
+        name: tuple(file for file in wanted[name] if not set(_describe(file)) <= known[name].lines) for name in names
+    }
+    return {name: lacking for name, lacking in stale.items() if lacking}
+
+
+def _describe(file: File) -> tuple[str, str]:
+    """What `_LOOK` prints of a file that is as it should be."""
+    digest = hashlib.sha256(file.content).hexdigest()
+    return f"{digest}  {file.path}", f"{file.mode:o} {file.uid}:{file.gid} {file.path}"
+
+
+def renewal_lines(roles: Sequence[Role], stale: Mapping[str, Sequence[File]]) -> tuple[str, ...]:
+    """Lines of a plan or an outcome: one for each set of files, with the nodes that lack them."""
+    marks = {path: words for role in roles for path, words in role.marks.items()}
+    nodes: dict[str, list[str]] = {}
+    for name, files in stale.items():
+        paths = ", ".join(file.path for file in files if file.path not in marks)
+        alone = ", ".join(marks[file.path] for file in files if file.path in marks)
+        nodes.setdefault(f"renew {paths}" if paths else alone, []).append(name)
+    return tuple(f"{change} on {fold(names)}" for change, names in nodes.items())

@@ -1,0 +1,95 @@
+"""Where a cluster takes jobs, and where the page of its queue is, whatever its nodes are for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from gpuprov.cluster.held_gpus import leased_uuids
+from gpuprov.cluster.state import observe_cluster, pick_nodes
+from gpuprov.cluster.whole import members_elsewhere
+from gpuprov.core.errors import UsageError
+from gpuprov.core.names import name_cluster
+from gpuprov.drivers.base import LABEL_ROLE
+from gpuprov.roles.registry import roles_of
+from gpuprov.shapes.cluster_spec import ClusterSpec, JobsSpec
+
+if TYPE_CHECKING:
+    from gpuprov.cluster.state import ClusterState
+    from gpuprov.drivers.base import Driver
+    from gpuprov.roles.base import Role
+    from gpuprov.roles.work.job_controller import JobDesk
+    from gpuprov.roles.work.queue_page import QueuePage
+    from gpuprov.spec.spec_error import SpecError
+
+
+def get_desk(driver: Driver, cluster: str, *, verb: str = "gpuprov jobs") -> JobDesk:
+    """The desk of the first of its roles that has one; no lock is held.
+
+    Args:
+        driver: The engine.
+        cluster: Name of the cluster.
+        verb: What the user typed.
+
+    Raises:
+        UsageError: There is no such cluster, or its nodes take no jobs (now).
+        EngineError: What takes them is missing.
+    """
+    state, roles = roles_of_cluster(driver, cluster, verb=verb)
+    for role in roles:
+        desk = role.job_desk(driver, state)
+        if desk is not None:
+            folder, room = state.shared_folder, partial(role.job_room, driver, state)
+            return replace(desk, defaults=_limits(state), folder=folder, find_room=room)
+    raise UsageError(
+        f"the nodes of cluster {cluster} take no jobs",
+        evidence=f"their roles: {', '.join(role.name for role in roles)}",
+        fix=name_cluster("create nodes that do: gpuprov cluster up --role slurm", cluster),
+    )
+
+
+def _limits(state: ClusterState) -> JobsSpec | SpecError:
+    """What jobs of the cluster get; nothing where it was never brought up, and an error where nobody can tell."""
+    if isinstance(state.recorded, ClusterSpec):
+        return state.recorded.jobs
+    return state.recorded or JobsSpec()
+
+
+def count_gpus(driver: Driver, cluster: str) -> int:
+    """The GPUs that running nodes here and nodes of other hosts hold; 1 where there are none.
+
+    So many jobs with a GPU run side by side.
+    """
+    state = observe_cluster(driver, cluster)
+    here = sum(len(leased_uuids(node)) for node in state.nodes if node.status == "running")
+    return max(1, here + sum(len(member.gpus) for member in members_elsewhere(state)))
+
+
+def roles_of_cluster(driver: Driver, cluster: str, *, verb: str) -> tuple[ClusterState, tuple[Role, ...]]:
+    """A cluster as it is, and what its nodes are for; the verb is what the user typed.
+
+    Raises:
+        UsageError: There is no such cluster, or it has no nodes.
+    """
+    state = observe_cluster(driver, cluster)
+    return state, tuple(roles_of(node.labels.get(LABEL_ROLE, "") for node in pick_nodes(state, None, verb=verb)))
+
+
+def get_queue_page(driver: Driver, cluster: str) -> QueuePage:
+    """The page of the first of the cluster's roles that has one; no lock is held.
+
+    Raises:
+        UsageError: There is no such cluster, or it has no such page (now).
+        EngineError: The node that would show it cannot.
+    """
+    state, roles = roles_of_cluster(driver, cluster, verb="gpuprov queue page")
+    for role in roles:
+        page = role.queue_page(driver, state)
+        if page is not None:
+            return page
+    raise UsageError(
+        f"cluster {cluster} has no queue with a page",
+        evidence=f"its nodes are for: {', '.join(role.name for role in roles)}; workers have one",
+        fix=name_cluster("list its jobs: gpuprov jobs", cluster),
+    )

@@ -1,1 +1,0 @@
-"""What is done with nodes whatever their plane, which the registry knows."""

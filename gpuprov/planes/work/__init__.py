@@ -1,1 +1,0 @@
-"""The programs of `gpuwork` in nodes: what they are asked, and what they answer; knows no plane."""

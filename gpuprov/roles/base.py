@@ -1,0 +1,446 @@
+"""A role is what a node is for: the batch system or the queue that gives it work, or nothing but the node itself.
+
+`nodes.role` in a spec names the role of a cluster's nodes, and a label that of each node. Roles differ in the object
+that this class describes and nowhere else: no other module compares a role's name. roles/registry.py lists them all.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING, ClassVar
+
+from gpuprov.core.errors import EngineError
+from gpuprov.core.printable import printable
+from gpuprov.core.side_by_side import each
+from gpuprov.drivers.base import LABEL_ORDER
+from gpuprov.provision.role_recipe import RoleRecipe
+from gpuprov.shapes.cluster_spec import ClusterSpec, NodesSpec
+from gpuprov.spec.spec_error import SpecError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+
+    from gpuprov.cluster.state import ClusterState
+    from gpuprov.core.reporter import Reporter
+    from gpuprov.drivers.base import Driver, File, NodeState
+    from gpuprov.provision.role_recipe import Init
+    from gpuprov.roles.work.job_controller import JobDesk
+    from gpuprov.roles.work.job_room import JobRoom
+    from gpuprov.roles.work.queue_page import QueuePage
+    from gpuprov.shapes.engine import ImageState
+    from gpuprov.shapes.whole import Member
+    from gpuprov.spec.rule import SpecRule
+    from gpuprov.spec.shared_folder import ServiceFolder
+    from gpuprov.verify.models import Expectation, Rule
+
+    FilesOf = Callable[[str], Sequence[File]]
+    Secret = Callable[[], bytes]
+    Render = Callable[[Member], tuple[File, ...]]
+
+
+RELEASED = "resume {}: a killed gpuprov run left it drained"
+
+
+def without_started(lines: Iterable[str], started: Collection[str]) -> tuple[str, ...]:
+    """Lines of changes, but for what a killed run left of nodes that were stopped: whoever stops a node drains it."""
+    own = {RELEASED.format(name) for name in started}
+    return tuple(line for line in lines if line not in own)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SecretFile:
+    """A file with a key in a node; root in the node can put anything else in its place.
+
+    Attributes:
+        path: Of the file.
+        least_bytes: That it has.
+        most_bytes: The same.
+        pattern: What it begins with, the key as the first group; None where the file is the key.
+    """
+
+    path: str
+    least_bytes: int
+    most_bytes: int
+    pattern: re.Pattern[bytes] | None = None
+
+    def key_in(self, content: bytes) -> bytes | None:
+        """The key in what was found in the file; None where that cannot be one."""
+        if not self.least_bytes <= len(content) <= self.most_bytes:
+            return None
+        found = self.pattern.match(content) if self.pattern else None
+        return found[1] if found else None if self.pattern else content
+
+
+@dataclass(frozen=True, kw_only=True)
+class Crew:
+    """The nodes of a cluster as roles see them.
+
+    Attributes:
+        spec: What was asked for.
+        members: Every node of the cluster, of whatever role, by name.
+        controller: The node that gives work now; None where that is to be found out.
+    """
+
+    spec: ClusterSpec
+    members: tuple[Member, ...]
+    controller: str | None = None
+
+    def of(self, role: str) -> tuple[Member, ...]:
+        """The members of one role."""
+        return tuple(member for member in self.members if member.role == role)
+
+
+@dataclass(frozen=True, kw_only=True)
+class QueueFolder:
+    """Where a controller keeps on its own disk what it knows of jobs, and how that gets onto the disk of another one.
+
+    Attributes:
+        path: The folder.
+        user: Whose it is.
+        service: What writes there.
+        arrival: A script that the service runs as root before it starts, where it is there.
+        version: A shell line that prints the version of what writes there.
+        count: A shell line that prints how many jobs or messages it has; nothing where the service does not say.
+    """
+
+    path: str
+    user: str
+    service: str
+    arrival: str
+    version: str
+    count: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ready:
+    """Nodes that take work, unless somebody keeps one from it.
+
+    Attributes:
+        words: The role's word for each node, as `Role.states` gives it.
+        undone: One line for each thing that a killed run had left, and that was undone.
+    """
+
+    words: Mapping[str, str] = field(default_factory=dict)
+    undone: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Diagnostics:
+    """What a bundle collects.
+
+    Attributes:
+        node: Shell lines that are run in each node of the role, by the name of the part.
+        cluster: A shell line that is run in one node, for the role as a whole; empty for none.
+    """
+
+    node: Mapping[str, str] = field(default_factory=dict)
+    cluster: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Departure:
+    """Nodes of a cluster whose processes are about to end.
+
+    Attributes:
+        nodes: All of them, of whatever role.
+        lost: Those of them whose disk goes as well, or becomes an older one.
+    """
+
+    nodes: tuple[str, ...]
+    lost: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """Somebody's work that ends with nodes.
+
+    Attributes:
+        id: As the role's own commands take it.
+        user: Whose it is; `?` where nobody can tell.
+        name: What its user calls it.
+        place: The nodes that it is on, as people write them; empty while it waits.
+        ending: Whether it has been told to end, and only its last processes are left.
+    """
+
+    id: str
+    user: str = "?"
+    name: str = "?"
+    place: str = ""
+    ending: bool = False
+
+    def __str__(self) -> str:
+        where = f"on {self.place}" if self.place else "waiting"
+        return printable(f"{self.id} of {self.user} ({self.name}) {where}", lines=False)
+
+
+class Role:
+    """What nodes of one role have besides being nodes. What a role does not override is right for plain nodes.
+
+    Attributes:
+        name: As `nodes.role` and the label write it.
+        title: As people call it, in tables and phases.
+        has_services: Whether services of its own run in nodes, which have to read files and get ready.
+        first_network: Whether its nodes find each other on the first network, so that each must be on it.
+        shares: Whether its nodes share a folder, where their cluster has one.
+        recipe: What it adds to the image of its nodes.
+        secret_files: Files in its nodes that no bundle may show.
+        marks: Files that record what was applied, each with the words for a node that lacks nothing else.
+        rules: For the values of a spec that only it reads.
+        queue: Of its controller; None where it has none.
+    """
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    has_services: ClassVar[bool] = False
+    first_network: ClassVar[bool] = False
+    shares: ClassVar[bool] = False
+    recipe: ClassVar[RoleRecipe] = RoleRecipe()
+    secret_files: ClassVar[tuple[SecretFile, ...]] = ()
+    marks: ClassVar[Mapping[str, str]] = MappingProxyType({})
+    rules: ClassVar[tuple[SpecRule, ...]] = ()
+    queue: ClassVar[QueueFolder | None] = None
+
+    def checks(self) -> tuple[Rule, ...]:
+        """What `verify` asks of its nodes; on nodes of other roles each is skipped."""
+        return ()
+
+    def service_folder(self, spec: ClusterSpec) -> ServiceFolder | None:
+        """A folder of the host in which a service keeps what it knows; None where a node's disk has it."""
+        return None
+
+    def forgets(self, recorded: ClusterSpec, wanted: ClusterSpec) -> bool:
+        """Whether what is known of jobs is lost where a cluster becomes another one."""
+        return False
+
+    def refuse_joining(self, node: str, spec: ClusterSpec, state: ClusterState) -> None:
+        """Refuse a new node that could not take part.
+
+        Raises:
+            UsageError: The cluster has nothing that it could join.
+        """
+
+    def controller_name(self, spec: ClusterSpec) -> str | None:
+        """The node that the others need, such as the one with the controller; None where they need none."""
+        return None
+
+    def controller_names(self, spec: ClusterSpec) -> tuple[str, ...]:
+        """That node, and those that take its place where it is away, in their order."""
+        controller = self.controller_name(spec)
+        return () if controller is None else (controller,)
+
+    def slowest(self, spec: ClusterSpec) -> str | None:
+        """The node whose services take much longer to start than the others', which is therefore started first."""
+        return None
+
+    def begins_with(self, node: str, spec: ClusterSpec) -> bool:
+        """Whether a cluster of such nodes can begin with this one alone."""
+        return True
+
+    def refuse_crew(self, crew: Crew) -> None:
+        """Refuse nodes that could not work together.
+
+        Raises:
+            UsageError: One that the others need is missing, or is of another role.
+        """
+
+    def read_secret(self, driver: Driver, state: ClusterState) -> bytes:
+        """Read from its nodes the secret that they share; empty where there is none yet. The host's lock is not held.
+
+        Raises:
+            EngineError: A node that must be read cannot be.
+        """
+        return b""
+
+    def new_secret(self) -> bytes:
+        """A secret for nodes that share none yet; empty where they need none."""
+        return b""
+
+    def gather_files(
+        self, driver: Driver, crew: Crew, state: ClusterState, image: ImageState | None, secret: Secret
+    ) -> Render:
+        """Find what its files are made from; returns the pure function that renders a member's files.
+
+        Args:
+            driver: The engine.
+            crew: The cluster's nodes as they are to be.
+            state: The cluster as it is.
+            image: Of the role's new nodes; None where there are none.
+            secret: Gives what `read_secret` read, or raises what that raised.
+
+        Raises:
+            UsageError: The image was not built for this role.
+        """
+        return lambda _member: ()
+
+    def refuse_removing(self, state: ClusterState, names: Sequence[str]) -> None:
+        """Refuse to remove nodes for good that others need which stay.
+
+        Raises:
+            UsageError: The nodes that stay could not work without one of them.
+        """
+
+    def abandoned(self, driver: Driver, state: ClusterState) -> tuple[str, ...]:
+        """The nodes that a run of gpuprov held and that was killed before it released them, as far as one can tell."""
+        return ()
+
+    def hold(self, driver: Driver, state: ClusterState, names: Sequence[str]) -> tuple[str, ...]:
+        """Have no more work begin on nodes until `release`, also that of a later process where this one is killed.
+
+        What somebody else keeps from work stays his.
+
+        Returns:
+            What `abandoned` would have, before.
+
+        Raises:
+            GpuprovError: It could not be done.
+        """
+        return ()
+
+    def jobs(self, driver: Driver, state: ClusterState, departure: Departure) -> tuple[Job, ...]:
+        """The work that would end with nodes.
+
+        Raises:
+            GpuprovError: Nobody can tell.
+        """
+        return ()
+
+    def end_jobs(
+        self, driver: Driver, state: ClusterState, departure: Departure, jobs: Sequence[Job]
+    ) -> tuple[str, ...]:
+        """Have it known at once that these end; returns the ids of those that will run again.
+
+        Raises:
+            GpuprovError: It could not be said.
+        """
+        return ()
+
+    def release(
+        self, driver: Driver, state: ClusterState, *, running: Sequence[str] = (), stopped: Sequence[str] = ()
+    ) -> tuple[str, ...]:
+        """Undo `hold` for the nodes that are still there; returns their names.
+
+        Args:
+            driver: The engine.
+            state: The cluster as it is now: a node that does not run takes work once it is started.
+            running: Nodes on other hosts that run.
+            stopped: Nodes on other hosts that do not.
+
+        Raises:
+            GpuprovError: It could not be done.
+        """
+        return ()
+
+    def mark_away(
+        self, driver: Driver, state: ClusterState, names: Sequence[str], *, host: str, since: str
+    ) -> tuple[str, ...]:
+        """Have no work begin on nodes of another host, which does not answer; ends none. Returns a line for each.
+
+        Raises:
+            GpuprovError: It could not be said.
+        """
+        return ()
+
+    def mark_back(self, driver: Driver, state: ClusterState, names: Sequence[str]) -> tuple[str, ...]:
+        """Undo `mark_away` where nobody has said anything else since; returns a line for each node.
+
+        Raises:
+            GpuprovError: It could not be said.
+        """
+        return ()
+
+    def can_apply(self, state: ClusterState) -> bool:
+        """Whether running nodes can be brought to new files now."""
+        return True
+
+    def apply(self, driver: Driver, crew: Crew, stale: Mapping[str, Sequence[File]], files: FilesOf) -> None:
+        """Write files into running nodes, and have the services that read them read them again.
+
+        Args:
+            driver: The engine.
+            crew: The nodes that run.
+            stale: By node of this role, the files that it lacks or has otherwise.
+            files: All files of a node as they are to be.
+        """
+        each(lambda name: driver.push(name, stale[name]), list(stale))
+
+    def wait_ready(self, driver: Driver, crew: Crew, reporter: Reporter) -> Ready:
+        """Wait until its running nodes take work.
+
+        Raises:
+            TimedOut: With each node's last state.
+        """
+        return Ready()
+
+    def states(self, driver: Driver, state: ClusterState) -> dict[str, str]:
+        """Its word for each node, such as `idle`; nodes of which it knows nothing are left out."""
+        return {}
+
+    def is_ready(self, word: str) -> bool:
+        """Whether a node with that word takes or runs work."""
+        return True
+
+    def forget(self, init: Init) -> str:
+        """Shell lines by which a running copy of a node gives up its source's part in the role."""
+        return ""
+
+    def questions(self, expected: Expectation, *, timeout_s: float) -> dict[str, dict[str, object]]:
+        """Commands whose output its checks read, by name; each has `argv` and `timeout_s` (verify/probe.py)."""
+        return {}
+
+    def diagnostics(self) -> Diagnostics:
+        """What a bug report needs of it."""
+        return Diagnostics()
+
+    def diagnosed_node(self, state: ClusterState) -> NodeState:
+        """The node in which the line for the whole role runs.
+
+        Raises:
+            EngineError: There is none.
+        """
+        raise EngineError(
+            f"the role {self.name} has no controller node",
+            evidence=f"cluster {state.name}",
+            fix="gpuprov cluster status",
+        )
+
+    def job_desk(self, driver: Driver, state: ClusterState) -> JobDesk | None:
+        """Where its users hand in jobs and ask for them; None where its nodes take none.
+
+        Raises:
+            UsageError: It takes none now.
+            EngineError: The node that would is missing.
+        """
+        return None
+
+    def job_room(self, driver: Driver, state: ClusterState) -> JobRoom | None:
+        """What a job can have of the nodes of a cluster that takes some; None where nobody can tell."""
+        return None
+
+    def queue_page(self, driver: Driver, state: ClusterState) -> QueuePage | None:
+        """Where its queue shows itself to a browser; None where it has no such page.
+
+        Raises:
+            UsageError: It has none now.
+            EngineError: The node that would show it cannot.
+        """
+        return None
+
+    def next_steps(self, spec: ClusterSpec, nodes: Sequence[str]) -> tuple[str, ...]:
+        """What to type next on a cluster that has these nodes of it; the caller names the cluster."""
+        return ()
+
+
+def spec_of(state: ClusterState) -> ClusterSpec:
+    """The cluster's recorded spec, or that which it was begun with; for looking at its nodes.
+
+    Where the record cannot be read, the nodes' names tell what `cluster up` calls them. Nothing may be written from
+    that, and `state.spec` refuses.
+    """
+    begun = state.settled or ClusterSpec(name=state.name)
+    if not isinstance(state.recorded, SpecError):
+        return begun
+    own = sorted(node.name for node in state.nodes if node.complete and LABEL_ORDER not in node.labels)
+    prefixes = [match[1] for name in own if (match := re.fullmatch(r"(.+)[0-9]{3}", name))]
+    return ClusterSpec(name=state.name, nodes=NodesSpec(prefix=prefixes[0])) if prefixes else begun

@@ -1,0 +1,121 @@
+"""Whether Slurm has the node, counts its GPUs and runs a job on one."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any
+
+from gpuprov.roles.leftovers import judge_left
+from gpuprov.roles.slurm.facts import NAME, ready_states
+from gpuprov.verify.checks.driver import NO_GPU, facts_of
+from gpuprov.verify.finding import failed, not_asked, passed, unknown
+from gpuprov.verify.models import Rule
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from gpuprov.verify.models import Expectation, Finding, Observation
+
+_HARMLESS = ("COMPLETING", "PLANNED", "DYNAMIC_NORM", "CLOUD")  # flags behind a state, as in IDLE+PLANNED
+_NO_SLURM = f"the node's role is not {NAME}"
+_BUSY = ("busy", "Unable to allocate resources", "Immediate execution impossible")
+
+
+def parse_node(line: str) -> dict[str, str]:
+    """The values of `scontrol --oneliner show node`; text after `Reason=` runs to the end."""
+    head, _, reason = line.strip().partition(" Reason=")
+    words = (word.partition("=") for word in head.split())
+    values = {name: value for name, equals, value in words if equals}
+    return {**values, "Reason": reason} if reason else values
+
+
+def parse_gpus(gres: str) -> int:
+    """GPUs in a Gres value: `gpu:1`, `gpu:h100:2(S:0-1)`, `(null)`."""
+    return sum(int(number) for number in re.findall(r"(?:^|,)gpu:(?:[^:,()]+:)?(\d+)", gres))
+
+
+def usable_states() -> frozenset[str]:
+    """The words of `ready_states` as scontrol writes them, without those that are flags there."""
+    return frozenset(state.upper() for state in ready_states()) - frozenset(_HARMLESS)
+
+
+def judge_state(expected: Expectation, seen: Observation) -> Finding:
+    """The controller has the node, and jobs may run on it."""
+    if expected.role != NAME:
+        return not_asked(_NO_SLURM)
+    show = facts_of(seen, "slurm")["show"]
+    if show["timed_out"]:
+        return unknown(f"no response from the controller within {show['seconds']:.0f} s")
+    if show["exit_code"]:
+        return failed(f"scontrol: {(show['stderr'] or show['stdout']).strip()[-300:]}")
+    values = parse_node(show["stdout"])
+    state = values.get("State", "")
+    base, *flags = state.split("+")
+    if base not in usable_states() or any(flag not in _HARMLESS for flag in flags):
+        reason = f", reason: {values['Reason']}" if "Reason" in values else ""
+        return failed(f"Slurm reports {state or 'no state'}{reason}")
+    return passed(state.lower())
+
+
+def judge_gres(expected: Expectation, seen: Observation) -> Finding:
+    """The controller counts as many GPUs as the node holds."""
+    if expected.role != NAME:
+        return not_asked(_NO_SLURM)
+    counted = parse_gpus(parse_node(facts_of(seen, "slurm")["show"]["stdout"]).get("Gres", ""))
+    if counted != len(expected.gpu_paths):
+        return failed(f"Slurm counts {counted} GPUs, but the node has {len(expected.gpu_paths)}")
+    return passed(f"gpu:{counted}")
+
+
+def judge_job(expected: Expectation, seen: Observation) -> Finding:
+    """A job that asks for the node's GPUs runs on it and sees those of the lease, by UUID."""
+    if expected.role != NAME or not expected.gpu_paths:
+        return not_asked(NO_GPU if expected.role == NAME else _NO_SLURM)
+    job = facts_of(seen, "slurm")["job"]
+    if job["timed_out"]:
+        return unknown(f"the job did not finish within {job['seconds']:.0f} s")
+    if job["exit_code"]:
+        said = job["stderr"].strip()[-300:] or f"exit status {job['exit_code']}"
+        state = parse_node(facts_of(seen, "slurm")["show"]["stdout"]).get("State", "")
+        busy = state.startswith(("MIXED", "ALLOCATED")) and any(word in said for word in _BUSY)
+        return not_asked(f"busy with other jobs: {said}") if busy else failed(f"srun: {said}")
+    return _judge_said(expected, json.loads(job["stdout"]))
+
+
+def judge_left_by_jobs(expected: Expectation, seen: Observation) -> Finding:
+    """No process of a job outlived it."""
+    if expected.role != NAME:
+        return not_asked(_NO_SLURM)
+    return judge_left(facts_of(seen, "slurm")["left"])
+
+
+def _judge_said(expected: Expectation, said: Mapping[str, Any]) -> Finding:
+    """What the job printed, against the lease."""
+    name, visible = said["node"], said["visible"]
+    if name != expected.node or not visible[:1].isdigit():
+        evidence = f"the job ran on {name or 'nothing'} with CUDA_VISIBLE_DEVICES={visible or '(not set)'}"
+        return failed(evidence, "wrong")
+    mark = "SIMULATED " if expected.simulated else ""
+    if any(uuid.startswith("MIG-") for uuid in expected.gpus):
+        return passed(f"the job has CUDA_VISIBLE_DEVICES={visible}; CUDA shows a process only one MIG instance")
+    if said["problem"]:
+        return failed(f"the job has CUDA_VISIBLE_DEVICES={visible} and sees no GPU: {mark}{said['problem']}", "wrong")
+    if sorted(said["uuids"]) != sorted(expected.gpus):
+        seen_there = ", ".join(said["uuids"]) or "none"
+        return failed(f"the job sees {mark}{seen_there}, but the node holds {', '.join(expected.gpus)}", "wrong")
+    return passed(f"the job has CUDA_VISIBLE_DEVICES={visible}: {mark}{', '.join(said['uuids'])}")
+
+
+RULES = (
+    Rule(id="slurm-state", layer="slurm", needs=("network-gateway",), judge=judge_state, fact="slurm"),
+    Rule(id="slurm-gres", layer="slurm", needs=("slurm-state",), judge=judge_gres, fact="slurm"),
+    Rule(
+        id="slurm-job",
+        layer="slurm",
+        needs=("slurm-gres", "nvml-uuids", "cuda-init"),
+        judge=judge_job,
+        fact="slurm",
+    ),
+    Rule(id="slurm-leftovers", layer="slurm", needs=("slurm-state",), judge=judge_left_by_jobs, fact="slurm"),
+)

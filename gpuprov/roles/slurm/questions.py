@@ -1,0 +1,29 @@
+"""What `verify` asks Slurm in a node, for roles/slurm/checks.py to judge."""
+
+from __future__ import annotations
+
+from importlib import resources
+from typing import TYPE_CHECKING
+
+from gpuprov.roles.leftovers import ask_left
+from gpuprov.verify.request import SIMULATION
+
+if TYPE_CHECKING:
+    from gpuprov.verify.models import Expectation
+
+_JOB = ("srun", "--immediate=5", "--quiet", "--job-name=gpuprov-verify", "-n1", "-N1")
+
+
+def ask_slurm(expected: Expectation, *, timeout_s: float) -> dict[str, dict[str, object]]:
+    """The controller's line about the node, a job that holds its GPUs and says what it sees, and what jobs left."""
+    gres = [f"--gres=gpu:{len(expected.gpu_paths)}"] if expected.gpu_paths else []
+    job = [*_JOB, f"--nodelist={expected.node}", *gres, "python3", "-I", "-c", job_program(), SIMULATION]
+    show = ["scontrol", "--oneliner", "show", "node", expected.node]
+    left = ask_left("SLURM_JOB_ID", running=f"squeue -h -o %A -t R,S,CF,CG -w {expected.node}", timeout_s=timeout_s)
+    asked = {name: {"argv": argv, "timeout_s": timeout_s} for name, argv in (("show", show), ("job", job))}
+    return {**asked, "left": left}
+
+
+def job_program() -> str:
+    """For `python3 -c` inside a Slurm job, with the simulation as the one argument."""
+    return (resources.files("gpuprov.roles.slurm") / "job.py").read_text(encoding="utf-8")

@@ -1,0 +1,1 @@
+"""The programs of `gpuwork` in nodes: what they are asked, and what they answer; knows no role."""

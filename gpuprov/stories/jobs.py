@@ -1,0 +1,267 @@
+"""`submit`, `jobs` and the verbs below it: what a cluster is given to run, and what becomes of it; holds no lock."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from gpuprov.cluster.full_disks import find_full_disks
+from gpuprov.core.errors import EngineError, GpuprovError, TimedOut, Unreachable, UsageError
+from gpuprov.core.names import name_cluster
+from gpuprov.core.rounds import watch_rounds
+from gpuprov.lifecycle.find_controller import get_desk
+from gpuprov.project.imports import ask_imports
+from gpuprov.project.order_check import NOTHING, judge_order
+from gpuprov.project.outgoing_files import OutgoingProject
+from gpuprov.roles.work.job_changes import compare_jobs
+from gpuprov.roles.work.node_contents import require_imports
+from gpuprov.shapes.job_order import NUMBER
+from gpuprov.shapes.jobs import JobChange
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from pathlib import Path
+
+    from gpuprov.core.reporter import Reporter
+    from gpuprov.core.waiting import Clock
+    from gpuprov.drivers.base import Driver
+    from gpuprov.machine.base import Host
+    from gpuprov.roles.work.job_controller import JobDesk
+    from gpuprov.shapes.job_order import JobOrder
+    from gpuprov.shapes.jobs import Job, JobLog, Jobs, JobsShown, JobSubmitted
+
+
+WAIT_S: Final = 20  # that the program in the node waits by itself, before it is asked again
+PATIENCE_S: Final = 120.0  # for a node or a batch system that is being restarted
+RETRY_S: Final = 5.0
+FOLLOW_S: Final = 1.0
+MOST_LOG_BYTES: Final = 4_000_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProjectChoice:
+    """The folder whose files go with the jobs; None for none.
+
+    Attributes:
+        folder: An absolute path.
+        chosen: Whether the user named it; else it is the current folder.
+    """
+
+    folder: Path | None
+    chosen: bool = False
+
+
+def submit_jobs(  # noqa: PLR0913 - what is run, where, and with whose files
+    connect: Callable[[], Driver],
+    cluster: str,
+    order: JobOrder,
+    project: ProjectChoice,
+    *,
+    host: Host,
+    home: Path,
+    reporter: Reporter,
+) -> JobSubmitted:
+    """Check the order and its project on this host, copy the project into a node, and hand the jobs in there.
+
+    Args:
+        connect: Opens the engine, once nothing is wrong with the order.
+        cluster: Name of the cluster.
+        order: What is to be run.
+        project: The folder that goes with it.
+        host: Has the folder that the cluster's nodes share.
+        home: The user's.
+        reporter: Is told what goes on.
+
+    Raises:
+        UsageError: The order or the project is wrong, or the cluster takes no such jobs; nothing was submitted.
+        SpecError: Nobody can tell what jobs of the cluster get by default; nothing was copied.
+        EngineError: The node or its role refused.
+        TimedOut: It did not end; the error says how to see whether it was submitted.
+    """
+    if not project.chosen:
+        _refuse_home(project.folder, home)
+    names = judge_order(order, project.folder)
+    _warn_of_numbers(order, reporter)
+    driver = connect()
+    desk = get_desk(driver, cluster, verb="gpuprov submit")
+    order = desk.accepted(order)
+    if order.function is not None and project.folder is not None:
+        require_imports(desk, ask_imports(project.folder, names, order.function.partition(":")[0]))
+    with ExitStack() as until_submitted:
+        place = None
+        if project.folder is not None:
+            outgoing = OutgoingProject(project.folder, names)
+            with reporter.phase("copy"):
+                place = until_submitted.enter_context(desk.holding(outgoing.tar()))
+        try:
+            with reporter.phase("submit"):
+                submitted = desk.submit(order, place)
+        except KeyboardInterrupt:
+            reporter.warn(name_cluster("see whether it was submitted: gpuprov jobs", cluster))
+            raise
+    _tidy(desk, reporter)
+    for line in find_full_disks(driver, host, desk.folder):
+        reporter.warn(line)
+    return submitted
+
+
+def _tidy(desk: JobDesk, reporter: Reporter) -> None:
+    try:
+        removed = dict.fromkeys(job.id.partition(".")[0] for job in desk.tidy())
+    except GpuprovError as error:
+        reporter.warn(f"what jobs left longer ago than jobs.keep was not removed: {error.what}: {error.evidence}")
+        return
+    if removed:
+        reporter.note(f"removed jobs that ended longer ago than jobs.keep: {', '.join(removed)}")
+
+
+def _refuse_home(folder: Path | None, home: Path) -> None:
+    """Nobody means all that they have by a project."""
+    if folder is not None and folder.resolve() in (home.resolve(), *home.resolve().parents):
+        raise UsageError(
+            f"the current folder is not a project; {NOTHING}",
+            evidence=f"{folder} {'is' if folder.resolve() == home.resolve() else 'holds'} your home",
+            fix="cd into the project, name its folder with --project, or use none: gpuprov submit --no-project",
+        )
+
+
+def _warn_of_numbers(order: JobOrder, reporter: Reporter) -> None:
+    if order.count is not None and order.count > 1 and not order.numbered:
+        reporter.warn(f"all {order.count} runs are the same: {NUMBER}, the number of a run, is not used")
+    if order.count is None and order.numbered:
+        reporter.warn(f"{NUMBER} stays as it is: it becomes the number of a run with --count only")
+
+
+def all_jobs(driver: Driver, cluster: str) -> Jobs:
+    """All jobs of a cluster, or those of the newest submissions."""
+    return get_desk(driver, cluster).list_jobs()
+
+
+def watch_jobs(
+    driver: Driver,
+    cluster: str,
+    *,
+    rounds: Iterable[None],
+    first: Callable[[Jobs], object],
+    tell: Callable[[Sequence[JobChange]], object],
+) -> None:
+    """Look once in each round; the first one is shown whole, later ones only where something has changed.
+
+    Raises:
+        GpuprovError: The first round could not be done.
+    """
+    watch_rounds(
+        lambda _before: get_desk(driver, cluster).list_jobs(),
+        compare_jobs,
+        rounds=rounds,
+        first=first,
+        tell=tell,
+        trouble=lambda error: JobChange(kind="error" if error else "recovered", text=error or None),
+    )
+
+
+def show_jobs(driver: Driver, cluster: str, ids: Sequence[str]) -> JobsShown:
+    """Some jobs, and what was asked for.
+
+    Raises:
+        UsageError: There is no such job.
+    """
+    return get_desk(driver, cluster).show(ids)
+
+
+def read_job_log(
+    driver: Driver,
+    cluster: str,
+    job: str,
+    *,
+    follow: bool,
+    take: Callable[[JobLog], object],
+    clock: Clock,
+) -> None:
+    """Hand on the end of a job's log, piece by piece, and with `follow` what comes until the job has ended.
+
+    Args:
+        driver: The engine.
+        cluster: Name of the cluster.
+        job: Its id.
+        follow: Whether to wait for more.
+        take: Gets the pieces; the first one begins behind what is left out.
+        clock: Where time comes from.
+
+    Raises:
+        UsageError: There is no such job, or there are several of that id.
+    """
+    desk = get_desk(driver, cluster)
+    piece = desk.read_log(job, 0)
+    end = piece.size
+    if end > MOST_LOG_BYTES:
+        piece = desk.read_log(job, end - MOST_LOG_BYTES)
+    take(piece)
+    while not piece.whole and (follow or piece.next < end):
+        before = piece.next
+        piece = desk.read_log(job, before)
+        if piece.text or piece.whole:
+            take(piece)
+        if piece.next == before:
+            if not follow:  # half a character stands at the end
+                return
+            clock.sleep(FOLLOW_S)
+
+
+def cancel_jobs(driver: Driver, cluster: str, ids: Sequence[str]) -> tuple[Job, ...]:
+    """End jobs, waiting or running; what has ended stays as it is.
+
+    Raises:
+        UsageError: There is no such job; nothing was cancelled.
+        TimedOut: Some had not ended in time.
+    """
+    return get_desk(driver, cluster).cancel(ids)
+
+
+def remove_jobs(driver: Driver, cluster: str, ids: Sequence[str]) -> tuple[Job, ...]:
+    """Remove all that submissions have, and return the jobs that they were.
+
+    Raises:
+        UsageError: There is no such job, or it has not ended; nothing was removed.
+    """
+    return get_desk(driver, cluster).remove(ids)
+
+
+def describe_left(driver: Driver, cluster: str, job: str) -> str:
+    """What becomes of a job that nobody waits for any more, and how to end it."""
+    left = get_desk(driver, cluster).describe_left(job)
+    return name_cluster(f"{left}; to end it: gpuprov jobs cancel {job}", cluster)
+
+
+def until_jobs_ended(
+    driver: Driver, cluster: str, ids: Sequence[str], *, reporter: Reporter, clock: Clock
+) -> tuple[Job, ...]:
+    """The jobs, as soon as all have ended; a node or batch system that is away for a short time is waited for.
+
+    Raises:
+        UsageError: There is no such job.
+        GpuprovError: Nobody could tell for `PATIENCE_S`.
+    """
+    desk = get_desk(driver, cluster)
+    heard_s: float | None = None
+    with reporter.phase(f"wait for {', '.join(ids)}"):
+        while True:
+            try:
+                jobs = desk.wait(ids, limit_s=WAIT_S)
+            except (EngineError, TimedOut, Unreachable) as error:
+                if heard_s is None or clock.now_s() - heard_s > PATIENCE_S:
+                    raise
+                reporter.warn(f"{error.what}; asking again")
+                clock.sleep(RETRY_S)
+                with suppress(GpuprovError):  # another node may have its place
+                    desk = get_desk(driver, cluster)
+                continue
+            heard_s = clock.now_s()
+            if jobs is not None:
+                return jobs
+
+
+def all_done(jobs: Iterable[Job]) -> bool:
+    """Whether every job ended with status 0."""
+    return all(job.state == "done" for job in jobs)

@@ -1,0 +1,214 @@
+"""`run`: one command in a container of its own, with GPUs of its own, and nothing left of it at the end."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from gpuprov.cluster.build_image import find_built
+from gpuprov.cluster.design import design_node
+from gpuprov.cluster.host_gpus import get_gpus, with_offers
+from gpuprov.cluster.images import get_named_image, node_recipe
+from gpuprov.cluster.leases import Neighbours, is_orphan, read_leases
+from gpuprov.cluster.placement import Place
+from gpuprov.cluster.room import ask_limits
+from gpuprov.cluster.services import init_of
+from gpuprov.cluster.waiting_for_gpus import Turn, when_free
+from gpuprov.core.process import describe_owner
+from gpuprov.core.side_by_side import ask_side_by_side
+from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_IMAGE, LABEL_PROCESS, LABEL_ROLE, ROLE_JOB
+from gpuprov.drivers.capabilities import require_capability
+from gpuprov.gpu.allocate import allocate
+from gpuprov.gpu.order import GpuDefault, resolve_order
+from gpuprov.gpu.simulator import simulator_environment
+from gpuprov.lifecycle.standalone_image import build_image
+from gpuprov.roles.registry import PLAIN, check_spec
+from gpuprov.shapes.base import changed
+from gpuprov.shapes.cluster_spec import ClusterSpec, MountSpec, NodesSpec
+from gpuprov.shapes.gpu_order import GpuOrder
+from gpuprov.spec.variables import read_variables
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from gpuprov.cluster.node_limits import GivenLimits
+    from gpuprov.cluster.waiting_for_gpus import Patience
+    from gpuprov.core.reporter import Reporter
+    from gpuprov.drivers.base import Driver, NodeRequest, NodeState, Stream
+    from gpuprov.gpu.allocate import Claims, LeaseRequest
+    from gpuprov.gpu.models import Gpu, HostGpus
+    from gpuprov.machine.base import Host
+    from gpuprov.shapes.choices import GpuMode
+    from gpuprov.shapes.engine import ImageState
+
+JOBS: Final = "(jobs)"  # no cluster can have this name: a job belongs to none
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobOrder:
+    """What `run` was asked for.
+
+    Attributes:
+        argv: The command; it is not looked up in a shell.
+        image: Name of an image of gpuprov's or of the engine's; None for gpuprov's own, built if need be.
+        environment: Variables, each as KEY=VALUE; some ask for GPUs.
+    """
+
+    argv: tuple[str, ...]
+    gpus: GpuOrder = field(default_factory=GpuOrder)
+    image: str | None = None
+    environment: tuple[str, ...] = ()
+    mounts: tuple[MountSpec, ...] = ()
+    gpu_mode: GpuMode = "auto"
+
+    def spec(self) -> ClusterSpec:
+        """The job as the one node of a cluster, checked.
+
+        Raises:
+            SpecError: A variable or a mount is none.
+        """
+        spec = ClusterSpec(nodes=NodesSpec(count=1, role=PLAIN.name, environment=self.environment, mounts=self.mounts))
+        check_spec(spec)
+        return changed(spec, name=JOBS)
+
+    def request(self, name: str, host: HostGpus) -> LeaseRequest:
+        """The GPUs: none where nothing is said of them, and of its own where nothing is said of sharing.
+
+        Raises:
+            UsageError: It is nonsense, names what is not there, or contradicts itself.
+        """
+        some = self.gpus != GpuOrder(per_node=self.gpus.per_node)
+        default = GpuDefault(count=1 if some else 0, sharing="exclusive")
+        return resolve_order(self.gpus, read_variables(self.environment), host, default, node=name)
+
+
+def run_job(
+    driver: Driver,
+    order: JobOrder,
+    host: Host,
+    *,
+    patience: Patience,
+    write: Callable[[Stream, bytes], object],
+    reporter: Reporter,
+) -> int:
+    """Run the command, hand on what it writes, and return its exit status; container and leases end with it.
+
+    Jobs of processes that were killed are removed first: nobody hears what they say.
+
+    Args:
+        driver: The engine.
+        order: The job.
+        host: The machine.
+        patience: How long to wait for GPUs that others hold.
+        write: Gets what the command writes, as it comes, and which stream it is.
+        reporter: Is told what goes on before the command starts.
+
+    Raises:
+        NotCapable: The engine has no jobs.
+        UsageError: What is asked for cannot be, or the GPUs are taken; nothing was changed.
+        TimedOut: The GPUs could not be had for as long as one was ready to wait.
+    """
+    require_capability(driver, "jobs")
+    gpus = with_offers(driver, get_gpus(host, order.gpu_mode, reporter=reporter))
+    turn = Turn(neighbours=Neighbours(host), engine=driver.name)
+    request = order.request(f"job-{secrets.token_hex(4)}", gpus)
+    job = _Job(spec=order.spec(), request=request, gpus=gpus, limits=ask_limits(driver, host, nodes=1))
+
+    def look() -> None:
+        if patience.wait_s is None:
+            job.decide(*_observe(driver, turn))
+
+    image = _image(driver, order, host, gpus, before_build=look, reporter=reporter)
+
+    def attempt(turn: Turn) -> int:
+        with ExitStack() as until_started:
+            until_started.enter_context(host.lock(reporter))
+            wanted = _prepare(driver, job, image, turn, host=host.name, reporter=reporter)
+
+            def started() -> None:
+                until_started.close()
+                turn.end()
+
+            return driver.run_job(wanted, order.argv, started=started, write=write)
+
+    def try_on(turn: Turn) -> None:
+        job.decide(driver.list_nodes(), turn.claims())
+
+    return when_free(patience, turn, look=try_on, attempt=attempt, reporter=reporter)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Job:
+    """The one node of a cluster that a job is, and what it requests of the host's GPUs."""
+
+    spec: ClusterSpec
+    request: LeaseRequest
+    gpus: HostGpus
+    limits: Callable[[], GivenLimits]
+
+    def decide(self, nodes: Sequence[NodeState], claims: Claims) -> tuple[Gpu, ...]:
+        """The GPUs that it gets; what jobs of killed processes hold is free.
+
+        Raises:
+            UsageError: They are taken.
+        """
+        there = read_leases((node for node in nodes if not is_orphan(node)), engine=claims.engine)
+        return allocate(self.gpus, there, [self.request], claims=claims)[self.request.node]
+
+    def container(self, leased: tuple[Gpu, ...], claims: Claims, image: ImageState, *, host: str) -> NodeRequest:
+        """What the driver needs to make its container with these GPUs."""
+        place = Place(host=host, gpus=self.gpus, leases=(), claims=claims, limits=self.limits)
+        sharing = self.request.sharing
+        design = design_node(self.spec, self.request.node, attachments=(), gpus=leased, sharing=sharing, place=place)
+        labels = {LABEL_ROLE: ROLE_JOB, LABEL_CLUSTER: JOBS, LABEL_IMAGE: image.name}
+        wanted = design.request(image.id, labels={**labels, LABEL_PROCESS: describe_owner(os.getpid())})
+        kernels = simulator_environment(simulated=design.access == "simulated")
+        return replace(wanted, environment={**kernels, **wanted.environment})
+
+
+def _prepare(driver: Driver, job: _Job, image: ImageState, turn: Turn, *, host: str, reporter: Reporter) -> NodeRequest:
+    """Under the host's lock: decide which GPUs it gets, and remove what killed processes left."""
+    nodes, claimed = _observe(driver, turn)
+    leased = job.decide(nodes, claimed)
+    wanted = job.container(leased, claimed, image, host=host)
+    _sweep(driver, nodes, reporter=reporter)
+    if leased:
+        reporter.note(f"{wanted.name} has {', '.join(f'GPU {gpu.label} {gpu.uuid}' for gpu in leased)}")
+    return wanted
+
+
+def _observe(driver: Driver, turn: Turn) -> tuple[list[NodeState], Claims]:
+    """This engine's nodes, and meanwhile what the others hold."""
+    questions: list[Callable[[], Any]] = [driver.list_nodes, turn.claims]
+    nodes, claimed = ask_side_by_side(questions, workers=2)
+    return nodes, claimed
+
+
+def _image(
+    driver: Driver,
+    order: JobOrder,
+    host: Host,
+    gpus: HostGpus,
+    *,
+    before_build: Callable[[], None],
+    reporter: Reporter,
+) -> ImageState:
+    """The one that is named, or gpuprov's own; a build takes a minute, which who is refused need not wait for."""
+    if order.image is not None:
+        return get_named_image(driver, order.image)
+    spec = ClusterSpec(nodes=NodesSpec(role=PLAIN.name))
+    found = find_built(driver, node_recipe(spec, PLAIN.recipe, gpus, init=init_of(driver)))
+    if found is None:
+        before_build()
+        found = build_image(driver, spec, host, gpus, reporter=reporter).image
+    return found
+
+
+def _sweep(driver: Driver, nodes: Sequence[NodeState], *, reporter: Reporter) -> None:
+    for node in nodes:
+        if is_orphan(node):
+            reporter.warn(f"removing {node.name}: the gpuprov run that it belonged to was killed")
+            driver.delete_node(node.name)

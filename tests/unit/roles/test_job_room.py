@@ -1,0 +1,45 @@
+"""What no node of a cluster has is refused, with the most that one has."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpuprov.core.errors import UsageError
+from gpuprov.core.units import GIB, MIB
+from gpuprov.roles.work.job_room import JobRoom, NodeRoom
+from gpuprov.shapes.job_order import JobOrder
+
+ROOM = JobRoom(
+    cluster="lab", nodes=(NodeRoom(gpus=1, memory_bytes=30 * GIB + 5), NodeRoom(gpus=2, memory_bytes=8 * GIB))
+)
+WORKERS = JobRoom(cluster="lab", nodes=(NodeRoom(gpus=1), NodeRoom(gpus=1)), unit="worker", has_memory=False)
+NONE = JobRoom(cluster="lab", nodes=(NodeRoom(gpus=0, memory_bytes=972 * MIB),))
+
+
+@pytest.mark.parametrize(
+    ("room", "gpus", "memory", "words"),
+    [
+        (ROOM, 3, None, "no node of lab has 3 GPUs (most: 2)"),
+        (ROOM, 1, 900 * GIB, "no node of lab has 900 GiB of memory (most: 30 GiB)"),
+        (ROOM, 2, 9 * GIB, "no node of lab has 9 GiB of memory and 2 GPUs (most: 8 GiB with 2 GPUs)"),
+        (NONE, 1, None, "no node of lab has a GPU (most: 0)"),
+        (NONE, 0, GIB, "no node of lab has 1 GiB of memory (most: 972 MiB)"),
+        (WORKERS, 2, None, "no worker of lab has 2 GPUs (most: 1)"),
+        (WORKERS, 1, GIB, "jobs of lab cannot ask for memory; nothing was submitted"),
+    ],
+)
+def test_what_no_node_has_is_refused(room: JobRoom, gpus: int, memory: int | None, words: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        room.require(JobOrder(command=("true",), gpus=gpus, memory_bytes=memory))
+    assert refused.value.what == words
+
+
+@pytest.mark.parametrize(("room", "gpus", "memory"), [(ROOM, 2, 8 * GIB), (ROOM, 0, 30 * GIB), (WORKERS, 1, None)])
+def test_what_a_node_has_is_accepted(room: JobRoom, gpus: int, memory: int | None) -> None:
+    room.require(JobOrder(command=("true",), gpus=gpus, memory_bytes=memory))
+
+
+def test_workers_of_a_program_that_would_wait_for_each_other_are_refused() -> None:
+    ROOM.require_side_by_side(3)
+    with pytest.raises(UsageError, match=r"lab cannot have 4 workers of a program at once \(most: 3\)"):
+        ROOM.require_side_by_side(4)

@@ -1,0 +1,57 @@
+"""How long Slurm is waited for: as long as one more node gets ready within the limit."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, cast
+
+import pytest
+
+from gpuprov.core.errors import TimedOut
+from gpuprov.core.reporter import Silent
+from gpuprov.drivers.base import ExecResult
+from gpuprov.roles.slurm import daemons
+from gpuprov.roles.slurm.words import NodeWord
+from tests.fakes.driver import FakeDriver
+
+if TYPE_CHECKING:
+    from gpuprov.drivers.base import Driver
+
+NODES = [f"c{number:03d}" for number in range(5)]
+EACH_S = 0.12
+
+
+class Slow:
+    """A cluster whose nodes get ready one after the other, as far as `most` of them."""
+
+    capabilities = FakeDriver.capabilities
+
+    def __init__(self, most: int) -> None:
+        self.most, self.began_s = most, time.monotonic()
+
+    def run(self, _name: str, _argv: list[str], **_limits: object) -> ExecResult:
+        return ExecResult(exit_code=0, stdout="", stderr="")
+
+    def words(self, _driver: Driver, _controller: str) -> dict[str, NodeWord]:
+        ready = min(self.most, int((time.monotonic() - self.began_s) / EACH_S))
+        states = ["idle" if place < ready else "down*" for place in range(len(NODES))]
+        return {name: NodeWord(state=state, user="", reason="none") for name, state in zip(NODES, states, strict=True)}
+
+
+def wait(cluster: Slow, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    monkeypatch.setattr(daemons, "_READY_BUDGET_S", 1.5 * EACH_S)
+    monkeypatch.setattr(daemons, "node_words", cluster.words)
+    return daemons.wait_ready(cast("Driver", cluster), "c000", NODES, Silent())[0]
+
+
+@pytest.mark.slow
+def test_nodes_that_get_ready_one_after_the_other_are_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert set(wait(Slow(len(NODES)), monkeypatch).values()) == {"idle"}
+
+
+@pytest.mark.slow
+def test_one_that_never_does_ends_the_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(TimedOut) as caught:
+        wait(Slow(len(NODES) - 1), monkeypatch)
+    assert "'c004': 'down*'" in caught.value.evidence
+    assert "export GPUPROV_SILENCE_S=1200" in caught.value.fix
