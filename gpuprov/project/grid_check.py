@@ -33,7 +33,6 @@ def check_grid(
     project: Path,
     jobs: JobOrder | None,
     *,
-    faults: Sequence[Fault] = (),
     here: Mapping[str, str] | None = None,
     python: str = sys.executable,
 ) -> GridChecked:
@@ -43,7 +42,6 @@ def check_grid(
         order: What of it.
         project: Its folder.
         jobs: What its runs get, without their command; None if they are not to be submitted.
-        faults: Of what was typed; told with all others.
         here: The environment of its runs, if they are to be on this machine.
         python: The interpreter.
 
@@ -55,7 +53,7 @@ def check_grid(
     more = () if here is None else ("--here",)
     argv = ("-m", "gpuwork.grid", "check", str(project), *order.choice, *more)
     checked = read(GridChecked, ask_here(argv, python=python, environment=here))
-    faults = (*faults, *checked.faults)
+    faults = (*order.faults, *checked.faults)
     if jobs is not None:
         faults = (*check_order(changed(jobs, command=(_SPARE,), count=1), None, python=python).faults, *faults)
     faults = (*_reps_faults(order, len(checked.combinations or ())), *faults)

@@ -89,7 +89,7 @@ def put_in_page(svg: str, label: str) -> str:
 def set_title(axes: Axes, text: str, *, simulated: bool = False) -> None:
     """A title in as many lines as it needs."""
     words = f"{text} {SIMULATED}" if simulated else text
-    width = axes.figure.get_size_inches()[0]
+    width = axes.figure.bbox.width / axes.figure.dpi
     axes.set_title(textwrap.fill(printable(words, lines=False), int(width * _CHARACTERS)))
 
 

@@ -89,17 +89,20 @@ def heat_map_of(name: str, runs: Sequence[DrawnRun], parameters: Sequence[str]) 
     mean = "mean of " if any(len(values) > 1 for values in cells.values()) else ""
     title = f"{name}: {mean}last values by {across} and {up}"
 
+    lowest, *_, highest = sorted(map(fmean, cells.values()))
+    bright = lowest + 0.6 * (highest - lowest)  # from here on, cells are light
+
     def paint(figure: Figure) -> None:
         axes = figure.subplots()
         set_title(axes, title, simulated=any(run.simulated for run in runs))
         label_axes(axes, across, up)
         axes.grid(visible=False)
-        mesh = axes.pcolormesh(means, cmap="viridis", edgecolors="face")
+        axes.pcolormesh(means, cmap="viridis", edgecolors="face")
         axes.set_xticks([place + 0.5 for place in range(len(columns))], columns, rotation=30 * _are_long(columns))
         axes.set_yticks([place + 0.5 for place in range(len(rows))], rows)
         for (x, y), values in cells.items():
             place = (columns.index(x) + 0.5, rows.index(y) + 0.5)
-            is_dark = float(mesh.norm(fmean(values))) < 0.6  # noqa: PLR2004  (of viridis)
+            is_dark = fmean(values) < bright
             axes.text(*place, f"{fmean(values):.4g}", ha="center", va="center", color="#fff" if is_dark else "#010203")
 
     height = max(_HEIGHT, 1.2 + _CELL * len(rows))

@@ -14,9 +14,7 @@ import pytest
 from gpuprov.cli.main import main
 from gpuprov.core.relay import Relay
 from gpuprov.drivers.base import ExecResult
-from gpuprov.render.program_chart import place_groups
 from gpuprov.roles.work.program_controller import ProgramDesk
-from gpuprov.shapes.program_runs import ChartGroup
 from tests.fakes.jobs_in_nodes import give_jobs
 from tests.fakes.programs import CUDA, ROOT, write_program, write_table
 from tests.schemas import validate
@@ -274,13 +272,3 @@ def test_a_node_without_the_program_is_told(types: Typing) -> None:
     types.jobs.say = lambda _: ExecResult(exit_code=1, stdout="", stderr="python3: No module named gpuwork\n")
     document = types.document("hardware")
     assert {one["reason"] for one in document["nodes"]} == {"python3: No module named gpuwork"}
-
-
-def test_points_lie_within_the_chart() -> None:
-    groups = [
-        ChartGroup(label="a", points=((-3, 1e9), (5, -1e9)), marked=False),
-        ChartGroup(label="b", points=(), marked=True),
-    ]
-    drawn = place_groups(groups)
-    assert all(56 <= x <= 624 and 10 <= y <= 458 for group in drawn.groups for x, y in group.points)
-    assert place_groups([]).groups == ()
