@@ -7,7 +7,7 @@ import json
 import os
 import signal
 from collections import Counter
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -111,6 +111,14 @@ def alone_on_engines() -> Iterator[None]:
     """This machine's engines are this run's alone, and the bridges that tests make there lead to the outside."""
     with only_run(), bridges_let_through():
         yield
+
+
+def share_engines(config: pytest.Config) -> None:
+    """Have the engines for this run alone, and let its processes share them."""
+    stack = ExitStack()
+    config.add_cleanup(stack.close)
+    stack.enter_context(alone_on_engines())
+    os.environ[SHARED] = "yes"
 
 
 @pytest.fixture(scope="session")

@@ -79,6 +79,7 @@ TWICE: dict[str, Twice] = {
     "host undo": Twice(kind="changes", argv=("host", "undo"), where=()),  # tests/e2e/test_bare_host.py
     "play": Twice(kind="changes", argv=("play", "{play}", "--cluster", "{cluster}"), where=("real",)),
     "cluster plan": Twice(kind="reads", argv=("cluster", "plan", "--name", "{cluster}")),
+    "cluster list": Twice(kind="reads", argv=("cluster", "list")),
     "cluster status": Twice(kind="reads", argv=("cluster", "status", "{cluster}")),
     "gpus": Twice(kind="reads", argv=("gpus", *_SIMULATED)),
     "run": Twice(kind="acts", argv=("run", "--", "true"), where=()),  # tests/e2e/test_gpus.py

@@ -63,7 +63,7 @@ def spec_options(function: Callable[..., Any]) -> Callable[..., Any]:
             click.option(
                 "--renew",
                 is_flag=True,
-                help="Also replace nodes that have an older image, one after the other; running jobs are waited for.",
+                help="Also replace nodes that have an older image, one after the other; waits for running jobs.",
             ),
             gpu_mode_option,
             engine_option,

@@ -96,7 +96,7 @@ restore = _changing(
     "restore",
     "Restore a node to a snapshot; later changes are lost. Refused while jobs run there.",
     node_argument(),
-    node_argument("label", new=True),
+    node_argument("label"),
 )
 
 

@@ -42,7 +42,9 @@ class _BeforeCommand(click.Command):
 
 @click.command(cls=_BeforeCommand)
 @click.argument("words", metavar="[FUNCTION]", nargs=-1)
-@click.option("-a", "--argument", "arguments", multiple=True, metavar="NAME=VALUE", help="Of the function; repeatable.")
+@click.option(
+    "-a", "--argument", "arguments", multiple=True, metavar="NAME=VALUE", help="Argument of the function; repeatable."
+)
 @click.option("--project", metavar="DIR", help="Folder whose files the jobs get.  [default: the current folder]")
 @click.option("--no-project", is_flag=True, help="Submit a bare command, without files.")
 @click.option("--name", metavar="NAME", help="Name of the jobs.  [default: the command or the function]")

@@ -50,6 +50,7 @@ COLOURS = {
 }
 _TEXT: Final = 32  # characters that a column of text keeps while spare columns are still shown
 _PIECES: Final = re.compile(r"[^\s,]*,\s*|[^\s,]+\s*")  # of a text, which may be broken between them
+_ITEMS: Final = re.compile(r"(?:(?!, ).)+(?:, )?")
 _LEAST: Final = 6  # characters that every column keeps
 
 
@@ -102,8 +103,8 @@ class _Column:
         self.header = header
         self.cells = cells
         self.width = max(map(len, (header, *cells)))
-        pieces = [len(piece.rstrip()) for text in (header, *cells) for piece in _PIECES.findall(text)]
-        self.least = min(self.width, max(_TEXT, *pieces))
+        self.longest = max(len(piece.rstrip()) for text in (header, *cells) for piece in _PIECES.findall(text))
+        self.least = min(self.width, max(_TEXT, self.longest))
 
     @property
     def empty(self) -> bool:
@@ -111,11 +112,13 @@ class _Column:
         return bool(self.cells) and all(cell == EMPTY for cell in self.cells)
 
     def wrap(self, text: str) -> list[str]:
-        """The lines of a cell, broken behind blanks and commas, or else anywhere."""
+        """The lines of a cell, broken behind items of a list, or else behind words, or else anywhere."""
         if len(text) <= self.width:
             return [text]
         lines = [""]
-        for piece in _PIECES.findall(text):
+        items = _ITEMS.findall(text)
+        is_list = ";" not in text and all(len(item.rstrip()) <= min(self.width, _TEXT) for item in items)
+        for piece in items if is_list else _PIECES.findall(text):
             left = piece
             while len(lines[-1]) + len(left.rstrip()) > self.width:
                 if lines[-1]:
@@ -142,9 +145,10 @@ def _choose(table: Sequence[_Column], columns: int | None, spare: Sequence[str])
 
 
 def _narrow(shown: Sequence[_Column], columns: int | None) -> None:
-    """Take width from the widest text, and only then from what has no blanks to break it at."""
+    """Take width from the widest text, then from short texts, and last from words, which are broken then."""
     while columns is not None and _total(column.width for column in shown) > columns:
         wide = [column for column in shown if column.width > column.least]
+        wide = wide or [column for column in shown if column.width > column.longest]
         wide = wide or [column for column in shown if column.width > _LEAST]
         if not wide:
             return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import datetime, timezone
 from typing import Final
 
 MIB: Final = 1024**2
@@ -13,6 +14,8 @@ _SIZE: Final = re.compile(r"([0-9]{1,6}(?:\.[0-9]{1,3})?) ?([KMGT]i?B|B)", re.AS
 _POWERS: Final = {"k": 1, "m": 2, "g": 3, "t": 4}
 _DURATION: Final = re.compile(r"([0-9]{1,7})(s|m|h)?", re.ASCII)
 _SECONDS: Final = {"s": 1, "m": 60, "h": HOUR_S}
+_AGES: Final = (("d", 86400), ("h", HOUR_S), ("min", 60))
+_MOMENT: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d", re.ASCII)
 
 
 def parse_size_bytes(text: str) -> int | None:
@@ -29,3 +32,20 @@ def parse_duration_s(text: str) -> int | None:
     """Seconds of `90`, `10m` or `8h`; None where that is no time."""
     found = _DURATION.fullmatch(text.strip())
     return int(found[1]) * _SECONDS[found[2] or "s"] if found else None
+
+
+def describe_age(seconds: float) -> str:
+    """How long ago, in one unit that people count in: `40 s`, `12 min`, `5 h`, `3 d`."""
+    for unit, length in _AGES:
+        if seconds >= length:
+            return f"{int(seconds // length)} {unit}"
+    return f"{max(0, int(seconds))} s"
+
+
+def age_of(moment: str, now: float) -> str:
+    """The same of a moment as `2026-11-27T19:20:33Z`, with or without parts of a second; empty where it is none."""
+    found = _MOMENT.match(moment)
+    if not found:
+        return ""
+    then = datetime.strptime(found[0], "%Y-%m-%dT%H:%M:%S").replace(tzinfo=timezone.utc)
+    return describe_age(now - then.timestamp())

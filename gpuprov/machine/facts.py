@@ -51,11 +51,11 @@ class EngineView:
     """The engine as this user sees it, or the error that says why not.
 
     Attributes:
-        isolated: Of our networks, whether the host refuses connections from elsewhere, as far as that can be told.
+        isolated: Of our networks, whether the host refuses connections from elsewhere, if known.
         guarded: The same of whether their nodes reach no more of the host than they may.
         refused: Packets of their nodes to the host that were refused.
         node_limits: What each of our nodes may use of the host.
-        disk: The space of its storage; None where it does not tell.
+        disk: The space of its storage; None if it is not reported.
         usage: Who uses the most of that, where it is scarce.
         shared_folders: Folders of the host that our nodes share, each with its cluster.
     """
@@ -80,7 +80,7 @@ class HostFacts:
     Attributes:
         links: IPv4 networks in use; None where `ip` is missing.
         loose_pairs: Pairs of links that a killed engine left, and nobody uses; None where `ip` is missing or fails.
-        lxcfs: Where it is mounted for nodes; None where that cannot be told.
+        lxcfs: Where it is mounted for nodes; None if unknown.
         forward_rules: What `iptables -S` says of FORWARD and DOCKER-USER; None where it cannot be read.
         limits: The kernel's limits that nodes share, by check; None where one cannot be read.
         subuid: Lines of /etc/subuid; None where there is no such file.

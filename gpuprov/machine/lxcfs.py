@@ -27,7 +27,7 @@ class LxcfsMount:
 
 
 def find_lxcfs(root: Path) -> tuple[LxcfsMount, ...] | None:
-    """Every lxcfs for nodes of this machine; None where it cannot be told, as with that of LXD's snap."""
+    """Every lxcfs for nodes of this machine; None if unknown, as with that of LXD's snap."""
     try:
         mountinfo = (root / "proc/self/mountinfo").read_text(encoding="utf-8", errors="replace")
     except OSError:

@@ -82,7 +82,7 @@ class IncomingFiles:
                 (above / name).mkdir(0o700)
                 self._place = _opened(stack, above / name, flags)
                 if self._place.stat().st_uid != os.geteuid():
-                    raise PermissionError(errno.EPERM, "somebody else replaced the new folder")
+                    raise PermissionError(errno.EPERM, "another process replaced the new folder")
             except OSError as error:
                 raise self._unwritten(self._target, error) from error
             stack.callback(shutil.rmtree, above / name, ignore_errors=True)

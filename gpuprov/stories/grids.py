@@ -98,8 +98,8 @@ def run_grid_here(project: Path, order: GridOrder, *, at_most: int, gpus: HostGp
         project: The folder, which also gets the runs.
         order: What of it is asked for.
         at_most: How many runs at once.
-        gpus: Of this machine, as far as they are known.
-        quiet: Whether stdout is somebody else's.
+        gpus: Of this machine, if known.
+        quiet: Whether stdout belongs to the caller's output.
 
     Raises:
         UsageError: The project or what is asked for is wrong; nothing was run.

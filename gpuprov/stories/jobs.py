@@ -110,7 +110,7 @@ def _tidy(desk: JobDesk, reporter: Reporter) -> None:
     try:
         removed = dict.fromkeys(job.id.partition(".")[0] for job in desk.tidy())
     except GpuprovError as error:
-        reporter.warn(f"what jobs left longer ago than jobs.keep was not removed: {error.what}: {error.evidence}")
+        reporter.warn(f"results older than jobs.keep were not removed: {error.what}: {error.evidence}")
         return
     if removed:
         reporter.note(f"removed jobs that ended longer ago than jobs.keep: {', '.join(removed)}")
@@ -237,7 +237,7 @@ def describe_left(driver: Driver, cluster: str, job: str) -> str:
 def until_jobs_ended(
     driver: Driver, cluster: str, ids: Sequence[str], *, reporter: Reporter, clock: Clock
 ) -> tuple[Job, ...]:
-    """The jobs, as soon as all have ended; a node or batch system that is away for a short time is waited for.
+    """The jobs, as soon as all have ended; a node or batch system that is unreachable for a short time is waited for.
 
     Raises:
         UsageError: There is no such job.

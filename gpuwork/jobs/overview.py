@@ -201,7 +201,7 @@ def list_begun(submission: Submission) -> set[str]:
     """The numbers of the runs that have a folder.
 
     Raises:
-        StoreError: That cannot be told.
+        StoreError: That cannot be determined.
     """
     runs = submission.folder / RUNS
     try:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tests.e2e.places import Place
 
 EXAMPLES = Path(__file__).parents[2] / "examples/anneal"
-QUICK = {("lxd", "slurm"), ("docker", "worker")}
+QUICK = {("lxd", "slurm")}
 
 
 class Annealing:

@@ -94,6 +94,8 @@ def test_submitit_learns_that_a_job_was_killed(shop: Shop) -> None:
     assert said == ["CANCELLED", "CANCELLED", "RUNNING"]
 
 
+@pytest.mark.long  # submitit again, below Hydra
+@pytest.mark.long  # submitit once more, below Hydra
 @on_slurm
 def test_hydra_runs_every_combination_as_a_job(shop: Shop) -> None:
     shop.bring("hydra", EXAMPLES / "hydra")

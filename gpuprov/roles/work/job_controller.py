@@ -81,7 +81,7 @@ class JobDesk(NodeProgram):
 
         Raises:
             SpecError: Nobody can tell what the defaults are.
-            GpuprovError: It was refused, or nobody can tell whether it was submitted.
+            GpuprovError: It was refused, or it is unknown whether it was submitted.
         """
         asked = encode(changed(self.filled(order), project=project))
         with telling_where_to_look(self.cluster):

@@ -51,7 +51,9 @@ if TYPE_CHECKING:
 
 GRID = str(Path(__file__).parents[2] / "data/grid")
 CASES = (
-    Case(site="cli/cluster_status.py: create them", before=(), argv=("cluster", "status"), cures=True),
+    Case(site="fleet/clusters.py: create it", before=(), argv=("cluster", "status"), cures=True),
+    Case(site="cli/list.py: create them", before=(*LAB, ("rm", "c000", "c001", "web")), argv=("cluster", "status")),
+    Case(site="cli/list.py: no clusters", before=(), argv=("cluster", "list"), cures=True),
     Case(site="cli/job_ids.py: list the jobs", argv=("jobs", "show", "last")),
     Case(site="cli/submit.py: a command:", argv=("submit",)),
     Case(site="cli/submit.py: write the command's arguments", argv=("submit", "-a", "lr=1", "--", "true")),
@@ -336,6 +338,8 @@ CASES = (
 REASONS = {
     "lifecycle/rows.py: processes used up": "a node without processes: tests/unit/lifecycle/test_rows.py",
     "core/exhaustion.py: gpuprov stop {node} --force": "a node without processes: tests/contract/test_limits.py",
+    "cli/gpus.py: gpuprov cluster status": "the verb of what fleet/clusters.py says",
+    "cli/list.py: gpuprov cluster status": "the verb of what fleet/clusters.py says",
     "cli/stdout.py": "a stdout that cannot be written: tests/unit/cli/test_odd_worlds.py",
     "cluster/built_images.py: gpuprov cluster up --renew": "a refreshed image: tests/unit/cluster/test_build_image.py",
     "cluster/image_updates.py": "a note of image list: tests/unit/cluster/test_image_updates.py",
@@ -387,7 +391,7 @@ REASONS = {
     "drivers/registry.py": "prepares this machine: tests/e2e/test_bare_host.py",
     "project/incoming_files.py": "more than a node may give: tests/unit/project/test_incoming_files.py",
     "cli/host_list.py": "adds another machine: tests/unit/cli/test_hosts.py",
-    "link/": "another machine is away, or lacks something: tests/unit/link, tests/unit/lifecycle",
+    "link/": "another machine is unreachable, or lacks something: tests/unit/link, tests/unit/lifecycle",
     "stories/hosts.py": "another machine lacks something or has nodes: tests/unit/stories/test_add_host.py",
     "fleet/member/serve.py": "another version has asked: tests/unit/fleet/test_hosts.py",
     "machine/survey.py": "an engine is silent: tests/unit/cli/test_hung_engine.py",
@@ -395,7 +399,8 @@ REASONS = {
     "lifecycle/leaving.py": "jobs that have ended and do not go away",
     "roles/slurm/daemons.py: {name} is": "a node that somebody drained: tests/unit/lifecycle",
     "lifecycle/remove_nodes.py": "what could not be done after rm --force: tests/unit/lifecycle",
-    "roles/controlled.py: gpuprov rm {head}": "a part of the fix that has a case",
+    "roles/controlled.py: gpuprov rm {controller}": "a part of the fix that has a case",
+    "roles/controlled.py: {f'gpuprov rm {controller}": "the same, with its other part",
     "roles/controlled.py: name another node": "it needs another file: test_slurm_backup.py moves the backup",
     "lifecycle/find_controller.py: gpuprov queue page": "the verb of what cluster/state.py says",
     "lifecycle/find_controller.py: list its jobs": "nodes without such a page: tests/unit/cli/test_queue_page.py",
@@ -442,7 +447,7 @@ REASONS = {
     "fleet/found_nodes.py": "nodes of other hosts: tests/unit/cli/test_nodes_there.py",
     "fleet/nodes_work.py": "nodes of other hosts: tests/unit/cli/test_nodes_there.py",
     "cluster/tunnels.py": "a host that nobody knows yet: tests/unit/cluster/test_tunnels.py",
-    "fleet/controller.py": "the host of the broker is away: tests/unit/cli/test_jobs_over_hosts.py",
+    "fleet/controller.py": "the host of the broker is unreachable: tests/unit/cli/test_jobs_over_hosts.py",
     "fleet/share.py": "a cluster over hosts: tests/unit/stories/test_share_over_hosts.py",
     "fleet/settle.py": "a cluster over hosts: tests/unit/stories/test_hosts_up.py",
     "stories/inventory.py": "nodes of one cluster: tests/unit/stories/test_inventory_over_hosts.py",

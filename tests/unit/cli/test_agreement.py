@@ -72,7 +72,7 @@ def test_yes_does_not_end_jobs(busy: Typed, capsys: pytest.CaptureFixture[str]) 
     assert "--yes, with --drain to wait for the jobs, or with --force to end them" in said
     assert main([*DOWN, "--yes"], host=busy.world.host) == 2
     said = capsys.readouterr().err
-    assert "jobs would end" in said
+    assert "there are jobs on" in said
     assert "--drain to wait for them, or with --force to end them" in said
     assert busy.world.names == ["c000", "c001"]
     busy([*DOWN, "--yes", "--force"], capsys)

@@ -34,6 +34,7 @@ ASKING: dict[str, tuple[list[str], list[str] | None]] = {
     "create-node": (["web", "--cluster", "lab", "--role", "plain", "--gpus", "0"], None),
     "cluster up": (["--no-verify"], None),
     "cluster plan": ([], None),
+    "cluster list": ([], None),
     "cluster status": (["lab"], ["other"]),
     "cluster down": (["lab", "--yes"], ["other"]),
     "verify": ([], ["--cluster", "other"]),

@@ -558,7 +558,7 @@ def test_a_disk_that_is_nearly_full_is_told_of_and_nothing_fails_for_it(held: De
     assert "full" not in held.said.err
     held.world.engine.free_bytes = 10 << 30
     assert held(*quiet) == "2\n"
-    told = "warning: the storage of lxd is 90 % full: 10.0 GiB of 100.0 GiB free; who uses it: gpuprov doctor"
+    told = "warning: the storage of lxd is 90 % full: 10.0 GiB of 100.0 GiB free; see what uses it: gpuprov doctor"
     assert told in held.said.err
     held("cluster", "status")
     assert told in held.said.err

@@ -86,7 +86,7 @@ def test_the_numbers_are_those_of_the_program() -> None:
     assert f"of more than {MOST_LISTED:,}, those of the newest" in TEXT
     assert f"up to {PIECE_BYTES // 1024} KiB of a log" in TEXT
     assert f"or after {waiting.CANCEL_S:g} s with an error" in TEXT
-    assert f"whoever starts it waits {one.PATIENCE_S:g} s for that" in TEXT
+    assert f"the program waits {one.PATIENCE_S:g} s for that" in TEXT
     assert f"dropped after {one.PATIENCE_S:g} s" in DECISIONS
     assert f"the workers that answer within {arguments.ANSWER_S} s, or S" in TEXT
     assert f"It looks every {keeper.LOOK_S:g} s" in WORKERS

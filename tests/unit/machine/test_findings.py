@@ -269,7 +269,7 @@ def test_an_engine_without_copy_on_write_or_room() -> None:
 
 
 @pytest.mark.parametrize(
-    ("away", "status", "fix"), [((), "ok", ""), (("m2",), "warn", "start the members that are away: m2")]
+    ("away", "status", "fix"), [((), "ok", ""), (("m2",), "warn", "start the members that are unreachable: m2")]
 )
 def test_an_engine_that_is_a_member_of_a_cluster(away: tuple[str, ...], status: str, fix: str) -> None:
     cluster = EngineCluster(member="m1", members=("m1", "m2"), away=away)
