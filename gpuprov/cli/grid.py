@@ -249,7 +249,7 @@ def render_results(table: GridListed, goal: Goal | None, *, screen: Screen) -> s
         )
         for run in runs
     ]
-    spare = ("SECONDS", *(name.removeprefix(LAST) for name in reversed(others)), "REASON", *reversed(varied))
+    spare = ("SECONDS", "REASON", *(name.removeprefix(LAST) for name in reversed(others)), *reversed(varied))
     if not any(run["run.reason"] for run in runs):
         headers, rows = headers[:-1], [row[:-1] for row in rows]
     lines = [render_table(headers, rows, screen=screen, spare=spare)]
