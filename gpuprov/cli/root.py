@@ -56,6 +56,9 @@ class VerbGroup(click.Group):
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
+            short = VERBS[self._path].digits if self._path in VERBS else ""
+            if short and args[0][:1].isdigit():
+                return short, self.get_command(ctx, short), args
             from difflib import get_close_matches
 
             near = get_close_matches(args[0], self.list_commands(ctx), n=1)

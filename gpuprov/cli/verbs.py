@@ -17,10 +17,12 @@ class Verb:
     Attributes:
         place: Its module and its name there, such as `gpuprov.cli.node:stop`; the name may be left out for `command`.
         help: One line.
+        digits: The verb below it that is meant where an id follows, such as 7.
     """
 
     place: str | None
     help: str
+    digits: str = ""
 
     @property
     def module(self) -> str | None:
@@ -44,15 +46,20 @@ VERBS: dict[str, Verb] = {
     "verify": Verb("gpuprov.cli.verify:verify", "Verify that every node works."),
     "smoke": Verb("gpuprov.cli.smoke:smoke", "Run a smoke kernel in nodes, or on this machine with --local."),
     "run": Verb("gpuprov.cli.run", "Run a command in a container with GPUs of its own."),
-    "submit": Verb("gpuprov.cli.submit", "Submit a command or a function as jobs of a cluster."),
-    "jobs": Verb("gpuprov.cli.jobs", "List the jobs of a cluster; show, follow, cancel or wait for some."),
-    "jobs show": Verb("gpuprov.cli.jobs_show", "Show all details of jobs."),
-    "jobs logs": Verb("gpuprov.cli.jobs_logs", "Show what a job printed."),
-    "jobs cancel": Verb("gpuprov.cli.jobs_cancel", "End jobs."),
-    "jobs rm": Verb("gpuprov.cli.jobs_rm", "Remove what ended jobs left."),
-    "jobs wait": Verb("gpuprov.cli.jobs_wait", "Wait until jobs have ended."),
+    "submit": Verb("gpuprov.cli.submit:submit", "Submit a command or a function as jobs of a cluster."),
+    "jobs": Verb(
+        "gpuprov.cli.jobs:listing",
+        "List the jobs of a cluster; show, follow, cancel, wait for or copy some.",
+        digits="show",
+    ),
+    "jobs show": Verb("gpuprov.cli.jobs:show", "Show all details of jobs."),
+    "jobs logs": Verb("gpuprov.cli.jobs:logs", "Show what a job printed."),
+    "jobs cancel": Verb("gpuprov.cli.jobs:cancel", "End jobs."),
+    "jobs pull": Verb("gpuprov.cli.jobs:pull", "Copy what jobs printed and wrote to here."),
+    "jobs rm": Verb("gpuprov.cli.jobs:remove", "Remove what ended jobs left."),
+    "jobs wait": Verb("gpuprov.cli.jobs:wait", "Wait until jobs have ended."),
     "queue": Verb(None, "Look at the queue of a cluster's workers."),
-    "queue page": Verb("gpuprov.cli.queue_page", "Let a browser open the page of the queue, until Ctrl-C."),
+    "queue page": Verb("gpuprov.cli.queue_page:page", "Let a browser open the page of the queue, until Ctrl-C."),
     "grid": Verb(None, "Run parameter grids as jobs of a cluster."),
     "grid run": Verb("gpuprov.cli.grid:run", "Submit the runs of a grid that are missing."),
     "grid status": Verb("gpuprov.cli.grid:status", "Show which runs are done, failed, under way and missing."),

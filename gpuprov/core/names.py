@@ -19,7 +19,7 @@ CLUSTER = re.compile(r"[a-z]([a-z0-9-]{0,30}[a-z0-9])?", re.ASCII)
 _OF_CLUSTER = {
     r"\bgpuprov cluster (up|plan)\b": "--name ",
     r"\bgpuprov cluster (down|status)\b": "",
-    r"\bgpuprov (verify|smoke [a-z]+|submit|jobs(?: (?:show|logs|cancel|wait))?)\b": "--cluster ",
+    r"\bgpuprov (verify|smoke [a-z]+|submit|jobs(?: (?:show|logs|cancel|wait|pull|rm))?)\b": "--cluster ",
     r"\bgpuprov (grid [a-z]+|queue page|program (?:run|list|rm|page)|hardware)\b": "--cluster ",
 }
 _NAME = re.compile(r"[a-z]([a-z0-9-]{0,61}[a-z0-9])?", re.ASCII)

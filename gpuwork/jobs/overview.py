@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
     from pathlib import Path
 
-    from gpuprov.shapes.jobs import JobState
+    from gpuprov.shapes.choices import JobState
     from gpuwork.jobs.batch import Batch, Find
     from gpuwork.jobs.store import Submission
 

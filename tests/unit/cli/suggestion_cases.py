@@ -336,6 +336,10 @@ CASES = (
 
 # Sites without a case; their commands are parsed
 REASONS = {
+    "cli/jobs.py: gpuprov jobs rm": "where nobody can be asked: tests/unit/cli/test_submit.py",
+    "project/pulled_job.py": "a node that sends no run: tests/unit/project/test_pulled_job.py",
+    "stories/jobs.py: results will be": "what to type later: tests/unit/cli/test_submit.py",
+    "stories/pull_job.py": "a job that has not ended: tests/unit/cli/test_submit.py",
     "lifecycle/rows.py: processes used up": "a node without processes: tests/unit/lifecycle/test_rows.py",
     "core/exhaustion.py: gpuprov stop {node} --force": "a node without processes: tests/contract/test_limits.py",
     "cli/gpus.py: gpuprov cluster status": "the verb of what fleet/clusters.py says",

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpuprov.shapes.base import write
+from gpuprov.shapes.choices import JobState
 from gpuprov.shapes.job_order import JobOrder
-from gpuprov.shapes.jobs import JobState
 from gpuprov.shapes.limits import MOST_RUNS, MOST_WORDS, PIECE_BYTES
 from gpuwork import child
 from gpuwork.errors import Refused, SlurmError, StoreError, TimedOut
