@@ -22,7 +22,6 @@ def open_fleet(
     """This machine and the hosts that were added; none is asked yet.
 
     Args:
-        session: Of this run.
         engine: The one that was typed; this machine alone is meant then.
         here_alone: Whether it is without that, too.
         reporter: Is told of what goes on; the session's where None.

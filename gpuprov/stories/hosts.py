@@ -65,9 +65,7 @@ def add_host(order: AddOrder, places: Places, *, reporter: Reporter) -> Outcome:
     """Have a host ready for nodes; a second run changes nothing, and goes on where a killed one ended.
 
     Args:
-        order: What is asked for.
         places: Where connections, host keys and the inventory are.
-        reporter: Is told what goes on.
 
     Raises:
         Unreachable: ssh does not come through; its words are the evidence.
@@ -183,10 +181,8 @@ def remove_host(name: str, places: Places, *, forget: bool, reporter: Reporter) 
     The engine stays as it is, with its images. `host undo` there reverts what `host prepare` did.
 
     Args:
-        name: The host.
         places: Where connections, host keys and the inventory are.
         forget: Leave the host as it is, also with nodes, and unreachable.
-        reporter: Is told what goes on.
 
     Raises:
         UsageError: It has nodes.
