@@ -28,15 +28,12 @@ MODULES_OF_ONE_CLUSTER = (
 ALONE = (
     "exhaustion",  # bounded times, which a wait for the host's lock is not
     "foreign",
-    "forward",
     "gpus",  # which GPUs are free
-    "image_contents",  # which images there are
     "kills",  # loose links of the whole machine
     "lock",
     "races",
     "repair",  # a power cut
     "silent_engine",
-    "undo_docker",
     "work_faults",  # kills the engine
 )
 # Of a module's tests, by what they run on, those that are not long: what differs there from where all of them run.
