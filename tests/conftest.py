@@ -6,7 +6,8 @@ import gc
 import json
 import os
 import signal
-from contextlib import contextmanager, nullcontext
+from collections import Counter
+from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,9 +20,6 @@ from tests.only_run import only_run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-
-pytest_plugins = ("tests.forked_run",)
 
 DRIVER = Path("/proc/driver/nvidia/version")
 WITHOUT_GPU = pytest.StashKey[int]()
@@ -45,12 +43,24 @@ def pytest_configure() -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    leave_for_long(items)
     if not config.getoption("--long"):
         leave_out(config, items, lambda item: item.get_closest_marker("long") is not None)
     if config.getoption("--counted"):
         leave_out(config, items, lambda item: "ledger" not in getattr(item, "fixturenames", ()))
     if not DRIVER.exists():
         config.stash[WITHOUT_GPU] = leave_out(config, items, lambda item: item.get_closest_marker("gpu") is not None)
+
+
+def leave_for_long(items: list[pytest.Item]) -> None:
+    """Of the cases of a test marked `sampled(N)`, one in N stays in `make test`, and the others are long."""
+    seen: Counter[str] = Counter()
+    for item in items:
+        if sampled := item.get_closest_marker("sampled"):
+            test = item.nodeid.partition("[")[0]
+            if seen[test] % sampled.args[0]:
+                item.add_marker(pytest.mark.long)
+            seen[test] += 1
 
 
 def pytest_collection() -> None:
@@ -101,6 +111,14 @@ def alone_on_engines() -> Iterator[None]:
     """This machine's engines are this run's alone, and the bridges that tests make there lead to the outside."""
     with only_run(), bridges_let_through():
         yield
+
+
+def share_engines(config: pytest.Config) -> None:
+    """Have the engines for this run alone, and let its processes share them."""
+    stack = ExitStack()
+    config.add_cleanup(stack.close)
+    stack.enter_context(alone_on_engines())
+    os.environ[SHARED] = "yes"
 
 
 @pytest.fixture(scope="session")

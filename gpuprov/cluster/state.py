@@ -221,9 +221,8 @@ def pick_nodes(state: ClusterState, names: Sequence[str] | None, *, verb: str) -
     if not there:
         evidence = f"other clusters: {', '.join(others)}" if others else "no instance has its label"
         near = find_nearest(state.name, others)
-        fix = "gpuprov list" if others else name_cluster("gpuprov cluster up -n 4", state.name)
-        fix = f"{verb} --cluster {near}" if near else fix
-        raise UsageError(
-            f"the cluster {state.name} has no nodes{ask_back([state.name], others)}", evidence=evidence, fix=fix
-        )
+        chosen = near or (others[0] if len(others) == 1 else "NAME")
+        fix = f"{verb} --cluster {chosen}" if others else name_cluster("gpuprov cluster up -n 4", state.name)
+        what = f"the cluster {state.name} has no nodes{ask_back([state.name], others)}"
+        raise UsageError(what, evidence=evidence, fix=fix)
     return tuple(node for node in state.nodes if names is None or node.name in names)

@@ -5,15 +5,19 @@ from __future__ import annotations
 import math
 import posixpath
 import re
-from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, ClassVar, Final
 
-from msgspec import Meta, field
+from msgspec import UNSET, Meta, UnsetType, field
 
 from gpuprov.shapes.base import Record
 from gpuprov.shapes.limits import DEEPEST, FREE_NAME, LEAST_BYTES, LONGEST_S, MOST_BYTES, MOST_RUNS, MOST_WORDS
 from gpuprov.shapes.words import PYTHON_NAME, Path
 
+_VARIABLE: Final = re.compile(r"[A-Za-z_]\w*=")
+_INTERPRETER: Final = re.compile(r"python[0-9.]*|pypy[0-9.]*|(?:ba|da|z|k)?sh")
+_CODE: Final = re.compile(r"-[A-Za-z]*c|-")
+_WITH_VALUE: Final = ("-W", "-X")
 NUMBER = "{n}"  # is the number of the run, where there is a count
 Runs = Annotated[int, Meta(ge=1, le=MOST_RUNS)]
 TimeLimit = Annotated[int, Meta(ge=1, le=LONGEST_S, extra={"allowed": f"1 to {LONGEST_S:,} seconds"})]
@@ -38,6 +42,10 @@ Command = Annotated[
     tuple[str, ...],
     Meta(max_length=MOST_WORDS, extra={"allowed": 'a list of words, such as ["python3", "train.py"]'}),
 ]
+After = Annotated[
+    tuple[Annotated[str, Meta(pattern=r"^[1-9][0-9]{0,8}\Z")], ...],
+    Meta(min_length=1, max_length=100, extra={"allowed": "ids of submissions, such as 7, 100 at most"}),
+]
 Arguments = Annotated[
     Mapping[str, Any], Meta(max_length=MOST_WORDS, extra={"allowed": 'an object, such as {"units": 128}'})
 ]
@@ -58,6 +66,7 @@ class JobOrder(Record, frozen=True, kw_only=True, tag="gpuprov.job-order/v1"):
         memory_bytes: Asked of Slurm for a run.
         gpus: For a run.
         retries: How many more tries a run that fails gets.
+        after: Ids of submissions of which all runs have to be done before these begin.
     """
 
     may_omit: ClassVar[bool] = True
@@ -72,6 +81,7 @@ class JobOrder(Record, frozen=True, kw_only=True, tag="gpuprov.job-order/v1"):
     memory_bytes: Memory | None = None
     gpus: Annotated[int, Meta(ge=0, le=64)] = 1
     retries: Annotated[int, Meta(ge=0, le=100)] = 0
+    after: After | UnsetType = UNSET
 
     def __post_init__(self) -> None:
         """Refuse arguments that could not be written again."""
@@ -85,8 +95,8 @@ class JobOrder(Record, frozen=True, kw_only=True, tag="gpuprov.job-order/v1"):
 
     @property
     def title(self) -> str:
-        """What its jobs are called."""
-        return self.name or re.sub(r"[^A-Za-z0-9._:-]", "_", self.function or posixpath.basename(self.command[0]))[:64]
+        """What its jobs are called: the function, the script, the module or the command."""
+        return self.name or re.sub(r"[^A-Za-z0-9._:-]", "_", self.function or name_of_command(self.command))[:64]
 
     @property
     def numbered(self) -> bool:
@@ -108,6 +118,27 @@ class JobOrder(Record, frozen=True, kw_only=True, tag="gpuprov.job-order/v1"):
 
     def _numbered(self, text: str, number: int) -> str:
         return text.replace(NUMBER, str(number)) if self.count else text
+
+
+def name_of_command(command: Sequence[str]) -> str:
+    """What people call a command: what an interpreter runs, or else the program."""
+    words = list(command)
+    while words[1:] and (posixpath.basename(words[0]) == "env" or _VARIABLE.match(words[0])):
+        words.pop(0)
+    program = posixpath.basename(words[0])
+    if not _INTERPRETER.fullmatch(program):
+        return program
+    rest = iter(words[1:])
+    for word in rest:
+        if word == "-m":
+            return next(rest, program)
+        if word in _WITH_VALUE:
+            next(rest, None)
+        elif _CODE.fullmatch(word):
+            break
+        elif not word.startswith("-"):
+            return posixpath.basename(word) or program
+    return program
 
 
 def is_plain(value: object, depth: int = 0) -> bool:

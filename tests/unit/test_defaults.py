@@ -20,6 +20,8 @@ from gpuprov.shapes.cluster_spec import ImageSpec, NodesSpec
 from gpuprov.spec.suites import SUITES
 from tests.sources import nodes_of, parsed
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 MODULES = "ansible_collections/gpuprov/cluster/plugins/modules"
 MANY = 3  # states in one list, which is then one of those in which a node takes jobs
@@ -46,7 +48,6 @@ def test_the_module_image_builds_what_a_spec_that_says_nothing_has() -> None:
         assert module.ARGUMENTS[option]["default"] == documented[option]["default"] == default
 
 
-@pytest.mark.slow
 def test_no_suite_and_no_role_is_named_twice() -> None:
     homes: dict[str, set[str]] = {name: set() for name in (*SUITES, NodesSpec().role)}
     for path in sorted((ROOT / "gpuprov").rglob("*.py")):
@@ -69,7 +70,6 @@ def test_the_role_that_prepares_a_host_means_the_same_bridge() -> None:
     assert DEFAULT_BRIDGE.startswith(BRIDGES)
 
 
-@pytest.mark.slow
 def test_no_default_name_and_no_unit_stands_twice() -> None:
     found = []
     for path in sorted(chain.from_iterable((ROOT / folder).rglob("*.py") for folder in ("gpuprov", "gpuwork"))):

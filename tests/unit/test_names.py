@@ -148,6 +148,7 @@ LONG = {
 MOST_LINES = 60
 
 
+@pytest.mark.slow
 def test_functions_are_short() -> None:
     benchmarks = {str(path.relative_to(ROOT)): parsed(path) for path in (ROOT / "benchmarks").rglob("*.py")}
     found = {

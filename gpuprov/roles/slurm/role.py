@@ -275,7 +275,7 @@ class SlurmRole(ControlledRole):
         )
 
     def job_desk(self, driver: Driver, state: ClusterState) -> JobDesk:
-        """The controller's node, or its backup where that is away."""
+        """The controller's node, or its backup where that is unreachable."""
         from gpuprov.roles.work.job_controller import JobDesk  # here, for tables of nodes start sooner without
 
         node = self.diagnosed_node(state)
@@ -285,7 +285,7 @@ class SlurmRole(ControlledRole):
                 evidence=f"{node.name} runs Slurm's controller",
                 fix=f"start it: gpuprov start {node.name}",
             )
-        require_shared(node, state.name)
+        require_shared(node, state.name, spans=recorded_whole(state) is not None)
         return JobDesk(driver=driver, node=node.name, cluster=state.name)
 
     def job_room(self, driver: Driver, state: ClusterState) -> JobRoom:

@@ -22,6 +22,11 @@ PROJECTS: Final = "/opt/gpuprov-project-"  # root's, until the program has froze
 _LACKS: Final = (f"user {ACCOUNT} does not exist", "No module named")
 
 
+def runs_of(submission: str) -> str:
+    """Where the nodes have the runs of a submission."""
+    return f"{FOLDER}/{submission}/runs"
+
+
 def desk_argv(*arguments: str) -> list[str]:
     """The command by which a node's root runs the program for jobs as the account."""
     return _argv("gpuwork.jobs", "--folder", FOLDER, *arguments)
@@ -55,8 +60,13 @@ def _python_argv(*arguments: str) -> list[str]:
     return ["runuser", "-u", ACCOUNT, "--", "env", f"HOME={HOME}", "python3", "-I", *arguments]
 
 
-def require_shared(node: NodeState, cluster: str) -> None:
+def require_shared(node: NodeState, cluster: str, *, spans: bool) -> None:
     """Refuse a node that does not have the folder that all nodes share.
+
+    Args:
+        node: Of the cluster.
+        cluster: Its name.
+        spans: Whether it is on several hosts, which must share a folder first.
 
     Raises:
         UsageError: Nothing is mounted there.
@@ -65,7 +75,7 @@ def require_shared(node: NodeState, cluster: str) -> None:
         raise UsageError(
             f"cluster {cluster} has no shared folder for jobs",
             evidence=f"{node.name} has no mount at {SHARED}",
-            fix=name_cluster("gpuprov cluster up --share", cluster),
+            fix=name_cluster(f"gpuprov cluster up --share{' FOLDER' if spans else ''}", cluster),
         )
 
 

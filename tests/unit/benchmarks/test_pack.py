@@ -8,6 +8,8 @@ import tarfile
 from typing import TYPE_CHECKING
 from zipfile import ZipFile
 
+import pytest
+
 from benchmarks.gpu_proof import pack as packer
 from benchmarks.gpu_proof.parts import ROOT
 from gpuprov.core.errors import HostNotReady
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    import pytest
+pytestmark = pytest.mark.slow
 
 LINUX = "py3-none-manylinux_2_17_x86_64"
 EVERYWHERE: dict[str, Sequence[str]] = {

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from gpuprov.link.places import Places
     from tests.fakes.ssh import FakeSsh
 
+pytestmark = pytest.mark.slow
+
 HOSTS = "all: {children: {lab: {children: {gpu_hosts: {hosts: {hoff: {ansible_host: 192.0.2.11}}}}}}}\n"
 PAGE = Path(__file__).parents[3] / "docs/benchmarks.md"
 
@@ -51,6 +53,5 @@ def test_a_question_is_timed_once_the_connection_is_open(ssh: FakeSsh, places: P
     assert len(ssh.calls()) == 1
 
 
-@pytest.mark.slow
 def test_the_page_has_the_counts_of_now(tmp_path: Path) -> None:
     assert render(count(TYPED, tmp_path)) in PAGE.read_text()

@@ -1,4 +1,4 @@
-"""A host that is away for long: its nodes get no work, and again some once it is back."""
+"""A host that is unreachable for long: its nodes get no work, and again some once it is back."""
 
 from __future__ import annotations
 
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from tests.fakes.world import World
     from tests.unit.cli.test_spanning import Typing
 
+pytestmark = pytest.mark.slow
+
 __all__ = ["lab"]
 LOST = {"c002", "c003"}
 
@@ -41,7 +43,6 @@ def lose(lab: Typing, *, seconds: float) -> SlurmInNodes:
     return slurm
 
 
-@pytest.mark.slow
 def test_nodes_of_a_host_that_is_away_for_long_are_down_with_the_reason(lab: Typing) -> None:
     slurm = lose(lab, seconds=31)
     told = lab.json("cluster", "up", "--no-verify", expect=AWAY)
@@ -146,7 +147,7 @@ def test_a_slurm_that_does_not_answer_is_a_warning_and_no_loss(lab: Typing, monk
 
     monkeypatch.setattr("gpuprov.roles.slurm.unreachable.ask_words", hang)
     assert len(lab.json("cluster", "up", "--no-verify", expect=AWAY)["nodes"]) == 4
-    assert "Slurm does not know yet which hosts are away or back: sinfo has not answered: 15 s" in lab.errors
+    assert "Slurm does not know yet which hosts are unreachable or back: sinfo has not answered: 15 s" in lab.errors
     assert slurm.down == set()
 
 

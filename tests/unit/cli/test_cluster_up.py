@@ -103,6 +103,7 @@ def test_a_word_that_is_no_folder_is_refused(typed: Typed, capsys: pytest.Captur
     assert typed.world.names == []
 
 
+@pytest.mark.slow
 def test_nodes_with_an_older_image_are_told_of_and_replaced_once_somebody_agrees(
     typed: Typed, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

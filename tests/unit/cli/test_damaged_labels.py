@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from tests.fakes.world import World
     from tests.unit.cli.conftest import Typed
 
+pytestmark = pytest.mark.slow
+
 LABELS = sorted({value for name, value in vars(base).items() if name.startswith("LABEL_")} | {LABEL_MUNGE_OWNER})
 DAMAGED_SPECS = {
     "newer": '{"version":"gpuprov/v2","name":"lab","racks":[]}',
@@ -148,8 +150,7 @@ def test_a_job_on_a_node_is_still_seen(lab: Typed, capsys: pytest.CaptureFixture
     "seed",
     [
         *range(4),
-        *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(4, 12)),
-        *(pytest.param(seed, marks=pytest.mark.long) for seed in range(12, 40)),
+        *(pytest.param(seed, marks=pytest.mark.long) for seed in range(4, 40)),
     ],
 )
 def test_random_labels_break_no_way_out(
@@ -184,7 +185,7 @@ def test_random_labels_break_no_way_out(
     assert lab.world.names == []
 
 
-@pytest.mark.parametrize("commands", [1, pytest.param(len(READING), marks=pytest.mark.slow)])
+@pytest.mark.parametrize("commands", [1, pytest.param(len(READING), marks=pytest.mark.long)])
 def test_a_damaged_cluster_label_hides_no_other_cluster(
     lab: Typed, capsys: pytest.CaptureFixture[str], commands: int
 ) -> None:

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from tests.twice import Argv
     from tests.unit.cli.conftest import Typed
 
+pytestmark = pytest.mark.slow
+
 PAGE = (DOCS / "documents.md").read_text()
 ROW = re.compile(r"^\| `(gpuprov\.[a-z-]+/v1)` \| ([^|]*) \| \[[a-z-]+\]\(([a-z-]+)\.schema\.json\)", re.MULTILINE)
 PRINTED, _, OTHERS = PAGE.partition("These documents are not printed by a verb:")
@@ -57,7 +59,7 @@ MORE: tuple[tuple[str, Argv], ...] = (
     ("jobs show", ("jobs", "show", "1")),
     ("jobs logs", ("jobs", "logs", "1")),
     ("jobs cancel", ("jobs", "cancel", "1")),
-    ("jobs rm", ("jobs", "rm", "1")),
+    ("jobs rm", ("jobs", "rm", "1", "--yes")),
     ("jobs wait", ("jobs", "wait", "1")),
     ("queue page", ("queue", "page")),
     ("grid run", ("grid", "run", "--local", "--first-only", "{folder}/Project")),
@@ -83,8 +85,6 @@ MORE: tuple[tuple[str, Argv], ...] = (
     ("bundle", ("bundle", "{folder}/bundle.tar.gz")),
 )
 CASES = (*((verb, twice.argv) for verb, twice in TWICE.items() if "fake" in twice.where), *MORE)
-SLOW = ("anneal run", "program run")  # they import numba, or compile
-MARKED = [pytest.param(*case, marks=[pytest.mark.slow] if case[0] in SLOW else []) for case in CASES]
 LAST = {
     "verify": {0, 1},
     "cluster up": {0, 1},
@@ -128,7 +128,6 @@ def test_every_verb_has_a_document_or_is_known_to_print_none() -> None:
     assert set(re.findall(r"`([a-z]+)`", sentence.partition("print")[0])) == STREAMS
 
 
-@pytest.mark.slow
 def test_what_a_verb_prints_has_to_name_its_host() -> None:
     """Where a program in nodes prints the same, without a host, a key that gpuprov alone writes needs the name."""
     printed = {name: SCHEMAS[name] for name, _, _ in ROW.findall(PRINTED)}
@@ -291,7 +290,7 @@ def printed(
     return type_it
 
 
-@pytest.mark.parametrize(("verb", "argv"), MARKED, ids=lambda value: value if isinstance(value, str) else "")
+@pytest.mark.parametrize(("verb", "argv"), CASES, ids=lambda value: value if isinstance(value, str) else "")
 def test_what_a_verb_prints_is_as_its_schema_says(
     verb: str, argv: Argv, printed: Callable[[str, Argv], list[dict[str, Any]]]
 ) -> None:
@@ -322,7 +321,6 @@ def test_documents_about_nodes_and_gpus_name_their_host(
         assert {row["host"] for row in document["nodes"]} == {"here"}
 
 
-@pytest.mark.slow
 def test_every_json_part_of_a_bundle_is_as_its_schema_says(
     world: World, printed: Callable[[str, Argv], list[dict[str, Any]]]
 ) -> None:

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from tests.fakes.jobs_in_nodes import JobsInNodes
     from tests.unit.cli.conftest import Typed
 
+pytestmark = pytest.mark.slow
+
 MOST = 15_000  # characters that a verb shows
 LIMIT_S = 20.0
 VERBS = {
@@ -33,7 +35,7 @@ VERBS = {
     "logs": ["jobs", "logs", "7"],
     "follow": ["jobs", "logs", "7", "--follow"],
     "cancel": ["jobs", "cancel", "7"],
-    "rm": ["jobs", "rm", "7"],
+    "rm": ["jobs", "rm", "7", "--yes"],
     "wait": ["jobs", "wait", "7"],
 }
 JOB: dict[str, Any] = {
@@ -130,6 +132,7 @@ def say(
     return code, out, err
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("as_json", [False, True])
 @pytest.mark.parametrize("answer", GARBAGE)
 def test_what_is_no_answer_is_quoted_and_bounded(

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from tests.fakes.engine import Command
     from tests.unit.cli.conftest import Typed
 
+pytestmark = pytest.mark.slow
+
 MOST = 15_000  # characters that a verb shows
 LIMIT_S = 5.0
 MANY = 12_000  # more jobs than are looked at

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from gpuprov.stories.hosts import AddOrder
     from tests.fakes.ssh import FakeSsh
 
+pytestmark = pytest.mark.slow
+
 AWAY = "ssh: connect to host away.example port 22: No route to host"
 
 
@@ -59,7 +61,6 @@ def test_without_hosts_it_says_how_to_add_one(ssh: FakeSsh, places: Places, caps
     assert not places.inventory.exists()
 
 
-@pytest.mark.slow
 def test_hosts_are_listed_with_those_that_are_away(
     ssh: FakeSsh, known: Callable[..., None], capsys: pytest.CaptureFixture[str]
 ) -> None:

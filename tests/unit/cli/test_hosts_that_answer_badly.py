@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
     from tests.unit.cli.test_spanning import Typing
 
+pytestmark = pytest.mark.slow
+
 __all__ = ["lab"]
 
 BADLY = "hinton gave an unexpected answer"
@@ -49,7 +51,6 @@ def test_status_shows_what_the_others_have(up: Typing, by: Callable[[dict[str, A
     assert [host["status"] for host in told["hosts"]] == ["ready", "error"]
 
 
-@pytest.mark.slow
 def test_list_gpus_and_hardware_show_what_the_others_have(up: Typing) -> None:
     spoil(up, "list", "gpus", "hardware")
     assert {node["host"] for node in up.json("list", expect=AWAY)["nodes"]} == {"hoff"}

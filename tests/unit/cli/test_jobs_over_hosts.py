@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from tests.fakes.forked_programs import ForkedPrograms
     from tests.fakes.jobs_in_nodes import JobsInNodes
 
+pytestmark = pytest.mark.slow
+
 SPEC = """\
 version: gpuprov/v1
 hosts: [{name: hoff, internal_ip: 192.0.2.11}, {name: hinton, internal_ip: 192.0.2.12}]
@@ -110,7 +112,6 @@ def lab(bare: Lab, monkeypatch: pytest.MonkeyPatch, programs: ForkedPrograms) ->
     bare.jobs.finish()
 
 
-@pytest.mark.slow
 def test_a_command_goes_with_its_project_to_the_host_of_the_controller(lab: Lab) -> None:
     (lab.project / "train.py").write_text("import sys; print('trained', sys.argv[1:])")
     assert lab("submit", "--gpus", "0", "--", "python3", "train.py", "--lr", "0.1") == "1\n"
@@ -131,7 +132,6 @@ def test_a_command_goes_with_its_project_to_the_host_of_the_controller(lab: Lab)
     assert row["submitter"]["host"] == os.uname().nodename, "where it was typed"
 
 
-@pytest.mark.slow
 def test_errors_and_exit_codes_are_those_of_one_host(lab: Lab) -> None:
     assert "there is no such job" in lab.document("jobs", "show", "7", code=2)["error"]["what"]
     lab("submit", "--gpus", "0", "--wait", "--", "false", code=1)
@@ -169,7 +169,6 @@ def test_the_host_of_the_controller_away_is_said(lab: Lab) -> None:
     assert f"c000 would be asked, on hoff\nhoff is unreachable since {SINCE}" in error["evidence"]
 
 
-@pytest.mark.slow
 def test_a_grid_is_run_asked_for_and_pulled(lab: Lab) -> None:
     (lab.project / "src").mkdir()
     for name, text in {"src/params.py": PARAMS, "src/job.py": JOB, "pandas.py": PANDAS}.items():
@@ -237,7 +236,6 @@ def run_on_c001(bare: Lab, *, looks: int) -> list[list[str]]:
     return held
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("verb", [("stop", "c001"), ("rm", "c001"), ("cluster", "down", "lab", "--yes")])
 def test_workers_of_another_host_take_no_runs_while_their_node_is_drained(bare: Lab, verb: tuple[str, ...]) -> None:
     bare.up("worker")

@@ -46,6 +46,7 @@ def ways(path: str) -> list[list[str]]:
     return [*typed, *([*words, name, LONG] for name in sorted(names))]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", [path for path, verb in VERBS.items() if verb.module])
 def test_it_is_echoed_in_part(path: str, typed: Typed, logs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for argv in ways(path):

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from gpuprov.machine.base import Host
     from tests.fakes.world import World
 
+pytestmark = pytest.mark.slow
+
 STDOUT, STDERR = 1, 2
 LOST, UNREAD = 3, 1
 VERBS = {
@@ -109,6 +111,7 @@ def run_in(world: Callable[[], None], argv: list[str], host: Host | None, said: 
     return in_child(act, said)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("odd", WORLDS)
 def test_every_verb_ends_in_words_in_an_odd_world(world: World, logs: Path, tmp_path: Path, odd: str) -> None:
     world.begin_with(2)
@@ -170,7 +173,6 @@ def test_a_full_disk_is_one_and_another_device_is_none(tmp_path: Path) -> None:
     assert "df -h" not in explain_lost_result(full, "/dev/full").fix
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("tail", "code"), [(">&-", 0), (">/dev/full", LOST), ("| true; exit ${PIPESTATUS[0]}", UNREAD)]
 )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 from gpuprov.core.errors import HostNotReady
 from tests.unit.cli.test_nodes_there import lab, verbs, world
 from tests.unit.cli.test_spanning import AWAY
@@ -12,6 +14,8 @@ if TYPE_CHECKING:
     from gpuprov.gpu.models import HostGpus
     from gpuprov.shapes.choices import GpuMode
     from tests.unit.cli.test_spanning import Typing
+
+pytestmark = pytest.mark.slow
 
 __all__ = ["lab"]
 UP = ("cluster", "up", "--no-verify")

@@ -166,6 +166,7 @@ class Reader:
         return False
 
 
+@pytest.mark.slow
 def test_all_pages_in_order_keep_the_usual_cluster(
     typed: Typed, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

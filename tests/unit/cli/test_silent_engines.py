@@ -34,6 +34,7 @@ ASKING: dict[str, tuple[list[str], list[str] | None]] = {
     "create-node": (["web", "--cluster", "lab", "--role", "plain", "--gpus", "0"], None),
     "cluster up": (["--no-verify"], None),
     "cluster plan": ([], None),
+    "cluster list": ([], None),
     "cluster status": (["lab"], ["other"]),
     "cluster down": (["lab", "--yes"], ["other"]),
     "verify": ([], ["--cluster", "other"]),
@@ -43,7 +44,8 @@ ASKING: dict[str, tuple[list[str], list[str] | None]] = {
     "jobs show": (["1"], ["1", "--cluster", "other"]),
     "jobs logs": (["1"], ["1", "--cluster", "other"]),
     "jobs cancel": (["1"], ["1", "--cluster", "other"]),
-    "jobs rm": (["1"], ["1", "--cluster", "other"]),
+    "jobs pull": (["1"], ["1", "--cluster", "other"]),
+    "jobs rm": (["1", "--yes"], ["1", "--yes", "--cluster", "other"]),
     "jobs wait": (["1"], ["1", "--cluster", "other"]),
     "queue page": ([], ["--cluster", "other"]),
     **{
@@ -134,6 +136,7 @@ def place(
     return world
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("verb", ASKING)
 def test_a_verb_that_finds_what_it_wants_names_it(place: World, verb: str, capfd: pytest.CaptureFixture[str]) -> None:
     main(["-q", *verb.split(), *ASKING[verb][0]], host=place.host)
@@ -196,6 +199,7 @@ def test_hardware_of_this_host_alone_names_it(place: World, capfd: pytest.Captur
     assert "docker is not running" in said or "docker does not respond" in said, said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("verb", GONE)
 def test_a_verb_that_does_not_find_it_fails_and_names_it(
     place: World, verb: str, capfd: pytest.CaptureFixture[str]
@@ -209,6 +213,7 @@ def test_a_verb_that_does_not_find_it_fails_and_names_it(
     assert place.engine.dump() == before
 
 
+@pytest.mark.slow
 def test_the_module_image_names_it_where_no_other_engine_has_the_image(
     place: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,6 +25,8 @@ from tests.unit.cli.suggestion_stage import (
     Case,
     Stage,
 )
+
+pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[3]
 HOST_KEY = b"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGtra2tra2tra2tra2tra2tra2tra2tra2tra2tra2tr\n"
@@ -58,13 +59,6 @@ def stage(typed: Typed, capsys: pytest.CaptureFixture[str], tmp_path: Path, monk
     return Stage(typed, capsys, file)
 
 
-def some_and_all(found: Sequence[tuple[object, ...]]) -> Iterator[object]:
-    """One in four by lot; the others are slow tests."""
-    quick = random.Random(len(found)).sample(range(len(found)), len(found) // 4)
-    for number, values in enumerate(found):
-        yield pytest.param(*values, marks=() if number in quick else pytest.mark.slow)
-
-
 def act(stage: Stage, steps: Sequence[Argv | Callable[[Stage], object]]) -> None:
     for step in steps:
         if callable(step):
@@ -80,7 +74,8 @@ def site_of(case: Case) -> Site:
     return min(found, key=lambda site: len(str(site)))
 
 
-@pytest.mark.parametrize("case", [*some_and_all([(case,) for case in CASES])], ids=str)
+@pytest.mark.sampled(4)
+@pytest.mark.parametrize("case", CASES, ids=str)
 def test_what_is_suggested_helps(case: Case, stage: Stage, ledger: Ledger) -> None:
     act(stage, case.before)
     if case.told:
@@ -138,7 +133,8 @@ def entries() -> Iterator[tuple[str, str]]:
                 yield name, situation
 
 
-@pytest.mark.parametrize(("name", "situation"), [*some_and_all([*entries()])])
+@pytest.mark.sampled(4)
+@pytest.mark.parametrize(("name", "situation"), [*entries()])
 def test_what_the_catalogue_says_helps(name: str, situation: str, stage: Stage, ledger: Ledger) -> None:
     act(stage, (*LAB, *STATES.get(name, ())))
     entry, uuid = load_catalogue()[name], stage.world.gpus.gpus[0].uuid

@@ -43,6 +43,7 @@ def parse(argv: Argv) -> None:
     command.make_context("gpuprov", list(argv), obj=Session())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("verb", [verb for verb, twice in TWICE.items() if "fake" in twice.where])
 def test_the_second_run(verb: str, typed: Typed, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     spec = tmp_path / "spec.yaml"

@@ -95,6 +95,7 @@ NEVER = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("verbs", "never"),
     [
@@ -110,6 +111,7 @@ def test_verbs_that_only_show_load_neither_stories_that_change_nor_those_over_ho
     require_unloaded(tmp_path, verbs, *HEAVY[:-1], *own_modules(never))
 
 
+@pytest.mark.slow
 def test_verbs_that_change_nodes_of_this_machine_load_nothing_of_other_hosts(tmp_path: Path) -> None:
     one = "start c000,stop c000,rm c000,snapshot c000 kept,restore c000 kept,clone c000 c001,create-node c000 --gpus 0"
     over_hosts = ("find_hosted", "found_nodes", "nodes_work", "node_home", "node_there", "member.serve")

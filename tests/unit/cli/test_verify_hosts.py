@@ -6,6 +6,8 @@ import json
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
+import pytest
+
 from tests.fakes.hosts_in_worlds import SINCE
 from tests.unit.cli.test_spanning import AWAY, lab
 
@@ -14,11 +16,11 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Any
 
-    import pytest
-
     from gpuprov.drivers.base import ExecResult
     from tests.fakes.engine import Command
     from tests.unit.cli.test_spanning import Typing
+
+pytestmark = pytest.mark.slow
 
 __all__ = ["lab"]
 BETWEEN = [

@@ -457,6 +457,7 @@ def undisturbed(workshop: Workshop) -> dict[str, object]:
     return wanted
 
 
+@pytest.mark.slow
 def test_a_build_killed_at_every_step(workshop: Workshop, undisturbed: dict[str, object], ledger: Ledger) -> None:
     steps = 0
     while killed(workshop, steps + 1):
@@ -466,6 +467,7 @@ def test_a_build_killed_at_every_step(workshop: Workshop, undisturbed: dict[str,
     ledger.add("fake", verb="image build", steps=steps, pairs=0)
 
 
+@pytest.mark.slow
 def test_a_build_killed_at_some_pairs_of_steps(workshop: Workshop, undisturbed: dict[str, object]) -> None:
     dice = random.Random("image build")
     for _ in range(SAMPLED_PAIRS):

@@ -16,6 +16,8 @@ from gpuprov.core.waiting import Wait
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[3]
 
 BUILDS = """
@@ -81,6 +83,7 @@ def programs(folder: Path) -> list[str]:
     return [line for line in lines if str(folder / "bin") in line]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.skipif(os.getuid() != 0, reason="a user's mmdebstrap has namespaces of its own")
 @pytest.mark.parametrize(
     ("running", "number"),

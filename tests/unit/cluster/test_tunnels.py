@@ -39,6 +39,7 @@ def test_every_host_has_an_address_and_without_encryption_none() -> None:
     assert ends_of(spec_of(encryption="none")) == []
 
 
+@pytest.mark.slow
 def test_addresses_are_free_on_all_hosts_and_not_those_of_nodes() -> None:
     assert ends_of(spec_of("hoff"), (), "10.0.0.0/16")[0][1].startswith("10.158.")
     assert ends_of(spec_of("hoff", vni=5))[0][1] != "10.0.5.1", "the private subnet of nodes"

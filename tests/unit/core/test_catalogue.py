@@ -202,6 +202,7 @@ def test_what_is_no_failure_has_no_entry(line: str) -> None:
     assert find_entries(line, CATALOGUE) == ()
 
 
+@pytest.mark.slow
 def test_each_line_of_a_long_log_is_explained_once() -> None:
     lines = [line for _, line in PASTED["known"]]
     quiet = [f"step {number}: all is well" for number in range(1000)]

@@ -66,6 +66,7 @@ def test_a_silent_command_is_ended_and_its_last_words_are_told() -> None:
     assert "I: installing" in caught.value.evidence
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "code",

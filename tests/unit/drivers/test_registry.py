@@ -24,6 +24,8 @@ from gpuprov.shapes.choices import DEFAULT_ENGINE, ENGINES
 if TYPE_CHECKING:
     from gpuprov.shapes.choices import Engine
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[3]
 PATIENCE_S = 60
 

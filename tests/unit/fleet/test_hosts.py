@@ -59,6 +59,8 @@ if TYPE_CHECKING:
     from tests.conftest import Recording
     from tests.fakes.ssh import FakeSsh
 
+pytestmark = pytest.mark.slow
+
 NAMES = ("hebb", "hoff")
 UP = write(MemberUpOrder(cluster="lab", spec=raw("{}")))
 ANSWERS = scripted_member("hear()", "say('result', document={})")
@@ -97,7 +99,6 @@ def test_a_host_says_what_it_is_and_has_under_the_name_that_it_is_given(
     assert abs(look.clock_s - time.time()) < 60
 
 
-@pytest.mark.slow
 def test_requests_are_served_by_the_stories_of_that_host(
     serve: Callable[..., RemoteMachine], places: Places, recording: Recording
 ) -> None:
@@ -123,7 +124,6 @@ def test_requests_are_served_by_the_stories_of_that_host(
     assert any("c000" in line for line in read_answer(Changes, gone, "hoff").changed)
 
 
-@pytest.mark.slow
 def test_a_host_that_an_answer_names_is_asked_beside_those_that_are_silent(
     ssh: FakeSsh, places: Places, recording: Recording, tmp_path: Path
 ) -> None:
@@ -186,7 +186,6 @@ def test_what_cannot_be_served_is_refused(
     assert why in caught.value.evidence
 
 
-@pytest.mark.slow
 def test_a_host_that_is_away_holds_up_nobody(ssh: FakeSsh, places: Places, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GPUPROV_SILENCE_S", "150")  # half of all limits: a host has 5 s to begin
     for name in NAMES:
@@ -219,7 +218,6 @@ def test_a_host_that_is_away_holds_up_nobody(ssh: FakeSsh, places: Places, monke
     assert not list(places.runtime.glob("away.away"))
 
 
-@pytest.mark.slow
 def test_on_ctrl_c_every_host_undoes_what_it_began(
     ssh: FakeSsh, places: Places, recording: Recording, tmp_path: Path
 ) -> None:

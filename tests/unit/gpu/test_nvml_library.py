@@ -11,6 +11,8 @@ import pytest
 
 from gpuprov.gpu.nvml import NvmlFailed, read_nvml_in_time
 
+pytestmark = pytest.mark.slow
+
 STUB = Path(__file__).parents[2] / "native" / "nvml_stub.c"
 
 
@@ -84,7 +86,6 @@ def test_an_optional_reading_may_be_unsupported(library: Path) -> None:
     assert [gpu["memory_bytes"] for gpu in answer["gpus"]] == [None, None]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("function", "call"),
     [
@@ -98,7 +99,6 @@ def test_a_driver_that_hangs_has_failed_in_time_and_it_is_said_where(library: Pa
     assert (answer["code"], answer["text"]) == (10, f"{call}: no response within 1 s (NVML code 10)")
 
 
-@pytest.mark.slow
 def test_a_gpu_that_hangs_leaves_the_others(library: Path) -> None:
     answer = read(library, limit_s=2.0, STUB_COUNT="3", STUB_HANG="nvmlDeviceGetMinorNumber", STUB_FAIL_GPU="1")
     assert [gpu["index"] for gpu in answer["gpus"]] == [0, 2]

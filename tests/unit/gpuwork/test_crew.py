@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
     from tests.fakes.worker_bed import WorkerBed
 
+pytestmark = pytest.mark.slow
+
 # What the stand-in for a worker does: it writes down who it is, and obeys its leash.
 WORKER = """
 import pathlib, os, sys
@@ -81,7 +83,6 @@ def test_a_killed_crew_takes_its_workers_with_it(tmp_path: Path, start: Callable
     wait_until(lambda: not [line for line in seen(tmp_path) if lives(line.split()[0])], "they live on", limit_s=5)
 
 
-@pytest.mark.slow
 def test_a_node_without_a_gpu_waits_for_one(tmp_path: Path, start: Callable[..., subprocess.Popen[bytes]]) -> None:
     process = start("stay")
     wait_until(lambda: "this node has no GPU in" in (tmp_path / "said").read_text(), "it says so")
@@ -92,7 +93,6 @@ def test_a_node_without_a_gpu_waits_for_one(tmp_path: Path, start: Callable[...,
     assert process.wait(10) == 0
 
 
-@pytest.mark.slow
 def test_a_worker_that_is_killed_is_started_again(
     tmp_path: Path, start: Callable[..., subprocess.Popen[bytes]]
 ) -> None:
@@ -124,7 +124,6 @@ def test_the_pause_grows_while_a_worker_ends_at_once_and_only_then() -> None:
     assert pauses == [1, 2, 4, 8, 10, 1, 2]
 
 
-@pytest.mark.slow
 def test_real_workers_answer_and_end_with_a_killed_crew(bed: WorkerBed, tmp_path: Path) -> None:
     (tmp_path / "gpus").write_text("GPU-0001\nGPU-0002\n")
     (tmp_path / "sitecustomize.py").write_text("from tests.fakes.brokerfolder import register\nregister()\n")

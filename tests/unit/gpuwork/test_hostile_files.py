@@ -43,6 +43,7 @@ IN_THE_WAY = ("a FIFO", "a folder", "a link to itself", "a link to /dev/zero", "
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="a job's account is another one than root")
 
 
+@pytest.mark.slow
 @as_root
 @pytest.mark.parametrize(("place", "state"), FOUND)
 def test_a_state_that_was_found_hurts_nobody_else(place: str, state: str) -> None:
@@ -56,6 +57,8 @@ GRID_PLACES = (
 )  # fmt: skip
 
 
+@pytest.mark.sampled(4)
+@pytest.mark.slow
 @pytest.mark.parametrize("place", GRID_PLACES)
 @pytest.mark.parametrize("state", [state for state in STATES if state != "a device" or os.geteuid() == 0])
 def test_a_state_in_the_folder_of_a_grid_hurts_no_other_run(place: str, state: str) -> None:
@@ -86,6 +89,7 @@ def test_an_alias_in_the_values_of_a_grid_is_not_followed(tmp_path: Path) -> Non
         read_values(tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("state", [state for state in STATES if state != "a device" or os.geteuid() == 0])
 def test_a_state_in_the_store_of_programs_hurts_no_other_program(state: str) -> None:
     good, bad = "1" * 64, "2" * 64
@@ -183,7 +187,7 @@ def test_a_number_is_given_although_a_job_took_the_highest_one(tmp_path: Path) -
 
 def test_a_lock_that_is_never_let_go_ends_a_submission(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gpuwork.shared_folder._STORE_S", 0.1)
-    with locked(tmp_path), pytest.raises(Exception, match="somebody else has been writing here"), locked(tmp_path):
+    with locked(tmp_path), pytest.raises(Exception, match="another process has been writing here"), locked(tmp_path):
         pass
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpuprov.shapes.base import write
+from gpuprov.shapes.choices import JobState
 from gpuprov.shapes.job_order import JobOrder
-from gpuprov.shapes.jobs import JobState
 from gpuprov.shapes.limits import MOST_RUNS, MOST_WORDS, PIECE_BYTES
 from gpuwork import child
 from gpuwork.errors import Refused, SlurmError, StoreError, TimedOut
@@ -54,7 +54,7 @@ def test_the_example_is_right(held: Jobs, make: Callable[..., Path]) -> None:
 
 def test_the_keys_of_an_order_are_those_of_the_program() -> None:
     keys = first_cells("| Key | Value | Default |")
-    assert sorted(keys) == sorted(write(JobOrder(command=("x",))).keys() - {"schema", "version"})
+    assert sorted(keys) == sorted(write(JobOrder(command=("x",), after=("1",))).keys() - {"schema", "version"})
 
 
 def test_the_verbs_options_and_states_are_those_of_the_program() -> None:
@@ -86,7 +86,7 @@ def test_the_numbers_are_those_of_the_program() -> None:
     assert f"of more than {MOST_LISTED:,}, those of the newest" in TEXT
     assert f"up to {PIECE_BYTES // 1024} KiB of a log" in TEXT
     assert f"or after {waiting.CANCEL_S:g} s with an error" in TEXT
-    assert f"whoever starts it waits {one.PATIENCE_S:g} s for that" in TEXT
+    assert f"the program waits {one.PATIENCE_S:g} s for that" in TEXT
     assert f"dropped after {one.PATIENCE_S:g} s" in DECISIONS
     assert f"the workers that answer within {arguments.ANSWER_S} s, or S" in TEXT
     assert f"It looks every {keeper.LOOK_S:g} s" in WORKERS

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
     from tests.unit.gpuwork.conftest import Jobs
 
+pytestmark = pytest.mark.slow
+
 UUID = "GPU-5fd4f087-86f3-0b8f-8f46-1234567890ab"
 
 
@@ -74,7 +76,6 @@ def test_each_run_has_its_number(held: Jobs) -> None:
         run(folder, 3)
 
 
-@pytest.mark.slow
 def test_a_run_that_fails_is_tried_as_often_as_it_may_and_keeps_its_log(held: Jobs) -> None:
     folder = held.submitted("sh", "-c", "echo try; echo no luck >&2; exit 7", retries=2)
     record = run(folder)
@@ -103,7 +104,6 @@ def test_why_a_run_failed(held: Jobs, command: list[str], words: str) -> None:
     assert (record.state, record.reason) == ("failed", words)
 
 
-@pytest.mark.slow
 def test_a_command_that_is_always_killed_is_tried_some_more_and_then_failed(held: Jobs) -> None:
     folder = held.submitted("sh", "-c", "echo here; kill -KILL $$")
     record = run(folder)
@@ -122,7 +122,6 @@ def test_a_program_that_is_always_killed_is_failed_too(held: Jobs) -> None:
     assert not (folder / "runs/0/log.txt").exists()
 
 
-@pytest.mark.slow
 def test_a_try_that_takes_too_long_is_ended_and_counts_as_failed(held: Jobs) -> None:
     folder = held.submitted("sh", "-c", "echo began; sleep 600", time_limit_s=1)
     record = run(folder)
@@ -162,7 +161,6 @@ def stopped(folder: Path, before: Callable[[], None]) -> tuple[JobRun, list[str]
     return ended[0], pids
 
 
-@pytest.mark.slow
 def test_cancel_ends_the_whole_group_within_ten_seconds(held: Jobs, monkeypatch: pytest.MonkeyPatch) -> None:
     assert 2 * child._GRACE_S <= 10, "what ignores SIGTERM, and what hangs after SIGKILL"
     monkeypatch.setattr(child, "_GRACE_S", 0.3)
@@ -190,7 +188,6 @@ def test_a_run_is_not_cancelled_while_a_process_of_it_lives(held: Jobs, monkeypa
     assert (record.state, record.reason) == ("cancelled", None)
 
 
-@pytest.mark.slow
 def test_a_run_that_is_stopped_and_not_cancelled_has_no_end_and_goes_on_later(
     held: Jobs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -216,7 +213,6 @@ def test_a_run_that_waits_for_its_next_try_has_not_ended(held: Jobs) -> None:
     assert (row["state"], row["tries"], row["ended"], row["exit_status"]) == ("done", 2, record.ended, 0)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("trap", ["", "trap 'exit 0' TERM;", "trap 'exit 1' TERM;"])
 def test_a_command_that_had_the_signal_first_was_stopped_and_is_neither_done_nor_failed(
     held: Jobs, monkeypatch: pytest.MonkeyPatch, trap: str
@@ -242,7 +238,6 @@ def test_a_cancelled_run_does_not_begin(held: Jobs) -> None:
     assert not (folder / "runs/1/work").exists()
 
 
-@pytest.mark.slow
 def test_one_process_at_a_time_works_on_a_run(held: Jobs, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(one, "PATIENCE_S", 0.3)
     folder = held.submitted("sh", "-c", "touch pids; sleep 600")
@@ -272,7 +267,6 @@ def test_what_a_killed_try_left_running_is_ended_before_the_next_begins(held: Jo
     other.wait(10)
 
 
-@pytest.mark.slow
 def test_a_run_of_which_something_lives_on_another_node_is_not_begun_again(
     held: Jobs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -294,7 +288,6 @@ def test_a_run_of_which_something_lives_on_another_node_is_not_begun_again(
     assert (record.state, record.tries, record.lost) == ("done", 2, 1)
 
 
-@pytest.mark.slow
 def test_a_run_on_a_leash_ends_with_whoever_holds_it(held: Jobs) -> None:
     folder = held.submitted("sh", "-c", "echo $$ >part; mv part pids; sleep 600")
     argv = program_argv("gpuwork.jobs.one", str(folder), "0", one.LEASHED)
@@ -336,7 +329,6 @@ def test_a_mark_is_seen_soon_by_whoever_runs_the_command() -> None:
     assert CANCEL_LOOK_S + STOP_LOOK_S <= 0.3 + 1e-9
 
 
-@pytest.mark.slow
 def test_a_run_that_is_marked_as_cancelled_ends_although_nobody_signals_it(held: Jobs) -> None:
     folder = held.submitted("sh", "-c", "touch pids; sleep 600")
     ended: list[JobRun] = []
@@ -394,7 +386,6 @@ def test_a_frozen_copy_that_was_changed_is_not_run(held: Jobs, make: Callable[..
 TASKS = "def train(units, *, rate=0.1, **rest):\n    print(repr(units), rate, len(rest))\n    assert units != 13\n"
 
 
-@pytest.mark.slow
 def test_a_function_is_called_with_its_arguments(held: Jobs, make: Callable[..., Path]) -> None:
     project = make({"app/tasks.py": TASKS, "app/__init__.py": ""})
     order = {"project": str(project), "function": "app.tasks:train"}
@@ -407,7 +398,6 @@ def test_a_function_is_called_with_its_arguments(held: Jobs, make: Callable[...,
     assert "Traceback" in log_of(folder, 13)
 
 
-@pytest.mark.slow
 def test_what_is_still_being_submitted_is_waited_for(held: Jobs) -> None:
     folder = held.submitted("true")
     there, away = folder / "submitted.json", folder / "away.json"

@@ -6,11 +6,15 @@ import ast
 from pathlib import Path
 from typing import get_args
 
+import pytest
+
 from gpuprov.shapes.job_run import System
 from gpuwork.jobs.slurm import Slurm
 from gpuwork.jobs.system import TRAITS
 from gpuwork.jobs.workers import Workers
 from tests.sources import nodes_of, parsed
+
+pytestmark = pytest.mark.slow
 
 GPUWORK = Path(__file__).parents[3] / "gpuwork"
 

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
     Begin = Callable[..., subprocess.Popen[bytes]]
 
+pytestmark = pytest.mark.slow
+
 NODE = f"node-{os.getpid()}"
 JOB = str(900000 + os.getpid())
 MARKS = {"SLURM_JOB_ID": JOB, "SLURMD_NODENAME": NODE}

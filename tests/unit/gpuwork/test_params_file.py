@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from gpuwork.grid.draft import GridDraft
     from gpuwork.grid.params_file import Evaluated
 
+pytestmark = pytest.mark.slow
+
 
 def never() -> Evaluated:
     raise AssertionError("this file need not be run")

@@ -27,7 +27,7 @@ ROOT = Path(__file__).parents[3]
 ENV = {**os.environ, "PYTHONPATH": str(ROOT)}
 UUID = "GPU-5fd4f087-86f3-0b8f-8f46-1234567890ab"
 
-pytestmark = pytest.mark.usefixtures("in_bare_python")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("in_bare_python")]
 
 
 class Typed:
@@ -58,7 +58,6 @@ def start(*arguments: str | Path) -> subprocess.Popen[str]:
     return subprocess.Popen(argv, env=ENV, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
-@pytest.mark.slow
 def test_the_known_answers_of_the_lab(make: Callable[..., Path], typed: Typed, tmp_path: Path) -> None:
     project = make()
     share = tmp_path / "share"
@@ -99,7 +98,6 @@ def test_the_known_answers_of_the_lab(make: Callable[..., Path], typed: Typed, t
     assert not (project / "runs").exists()
 
 
-@pytest.mark.slow
 def test_one_deleted_result_is_exactly_one_run(make: Callable[..., Path], typed: Typed) -> None:
     project = make()
     typed("run", project, "--local")
@@ -113,7 +111,6 @@ def test_one_deleted_result_is_exactly_one_run(make: Callable[..., Path], typed:
     assert [row["param_name"] for row in rows] == [f"param_{number:03d}" for number in range(1, 7)]
 
 
-@pytest.mark.slow
 def test_minimal_and_first_only(make: Callable[..., Path], typed: Typed) -> None:
     project = make()
     assert typed("run", project, "--local", "--minimal") == "1 run: 1 done\n"
@@ -148,7 +145,6 @@ def main(param2val):
 """
 
 
-@pytest.mark.slow
 def test_a_run_that_fails_does_not_stop_the_others_and_is_made_again(make: Callable[..., Path], typed: Typed) -> None:
     project = make({"grid.yaml": "grid: {how: [raise, kill, return, work]}\n", "job.py": FAILING})
     assert typed("run", project, "--local", code=1) == "4 runs: 1 done, 3 failed\n"
@@ -359,7 +355,7 @@ def pids_of(project: Path) -> list[str]:
     return path.read_text().split()
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow), signal.SIGHUP])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_ends_the_run_with_all_its_processes(make: Callable[..., Path], number: signal.Signals) -> None:
     job = SLEEPING if number == signal.SIGTERM else SLEEPING_LIGHTLY
     project = make({"grid.yaml": "grid: {wait: [true]}\n", "job.py": job})
@@ -373,7 +369,6 @@ def test_a_signal_ends_the_run_with_all_its_processes(make: Callable[..., Path],
     assert not list((project / "runs").glob("*/*/done.json"))
 
 
-@pytest.mark.slow
 def test_one_ends_as_a_group_too_and_is_made_again_in_its_folder(make: Callable[..., Path], typed: Typed) -> None:
     project = make({"grid.yaml": "grid: {wait: [true]}\n", "job.py": SLEEPING_LIGHTLY})
     folder = json.loads(typed("prepare", project))["folder"]
@@ -426,7 +421,6 @@ def test_a_project_is_not_taken_for_a_part_of_python(make: Callable[..., Path]) 
     assert (done.stdout, done.returncode) == ("1 run: 1 done\n", 0), done.stderr
 
 
-@pytest.mark.slow
 def test_two_at_once_make_every_run_once(make: Callable[..., Path], typed: Typed) -> None:
     job = "import time\ndef main(param2val):\n    time.sleep(0.3)\n"
     project = make({"grid.yaml": "grid: {x: [1, 2, 3, 4, 5, 6]}\n", "job.py": job})
@@ -438,7 +432,6 @@ def test_two_at_once_make_every_run_once(make: Callable[..., Path], typed: Typed
     assert typed("run", project, "--local") == "0 runs\n"
 
 
-@pytest.mark.slow
 def test_a_run_that_is_killed_again_and_again_has_one_end(make: Callable[..., Path], typed: Typed) -> None:
     job = "import time\ndef main(param2val):\n    time.sleep(0.2)\n    return {'answer': 42}\n"
     project = make({"grid.yaml": "grid: {x: [1]}\n", "job.py": job})

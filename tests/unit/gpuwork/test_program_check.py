@@ -98,6 +98,7 @@ def test_a_header_that_lies_is_told_field_by_field(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("code", "said"),
@@ -134,6 +135,7 @@ def test_a_module_tells_all_its_faults(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("old", "new", "said"),
@@ -150,6 +152,7 @@ def test_a_structure_that_is_odd_is_told(old: str, new: str, said: str, tmp_path
     assert [line.startswith(f"columns.py: {said}") for line in found] == [True], found
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("code", "said"),

@@ -41,7 +41,8 @@ def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path / "temporary"))
 
 
-@pytest.mark.parametrize(("workers", "iterations"), [(1, 3), (2, 1), (3, 3), (5, 2)])
+@pytest.mark.sampled(4)
+@pytest.mark.parametrize(("workers", "iterations"), [(3, 3), (1, 3), (2, 1), (5, 2)])
 def test_the_sums_are_the_same_on_any_number_of_workers(
     workers: int, iterations: int, programs: Programs, tmp_path: Path
 ) -> None:
@@ -83,6 +84,7 @@ def test_registered_and_built_once(programs: Programs, tmp_path: Path) -> None:
     assert "names no program" in programs("rm", first["program"]["hash"], code=2)["error"]["what"]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("rows", [1, 2])
 def test_fewer_rows_than_workers(rows: int, programs: Programs, tmp_path: Path) -> None:
     program = write_program(tmp_path / "p")

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from gpuprov.shapes.job_run import JobRun
     from tests.unit.gpuwork.conftest import Jobs
 
+pytestmark = pytest.mark.slow
+
 PYTHON = "/usr/bin/python3"  # one that is no virtual environment, which has no packages of its user
 CUSTOM = "import os; open(os.environ['MARK'], 'a').write('customized\\n')\n"
 PLANT = "import pathlib, site; place = pathlib.Path(site.getusersitepackages()); place.mkdir(parents=True)\n"

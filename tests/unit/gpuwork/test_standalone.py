@@ -9,7 +9,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.sources import nodes_of, parsed
+
+pytestmark = pytest.mark.slow
 
 PACKAGE = Path(__file__).parents[3] / "gpuwork"
 MODULES = sorted(PACKAGE.rglob("*.py"))

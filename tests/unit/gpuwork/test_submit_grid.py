@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from tests.fakes.worker_bed import WorkerBed
     from tests.unit.gpuwork.conftest import Jobs
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[3]
 TEXT = (ROOT / "gpuwork/submit_grid.py").read_text()
 ORDER = {

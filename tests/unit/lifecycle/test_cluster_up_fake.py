@@ -483,6 +483,7 @@ def steps_of_an_untroubled_run(world: World) -> int:
     return count
 
 
+@pytest.mark.slow
 @EVERY
 def test_a_run_that_is_killed_anywhere_is_repaired_by_the_next(world: World, every: int) -> None:
     count = steps_of_an_untroubled_run(world)
@@ -501,6 +502,7 @@ def test_a_run_that_is_killed_anywhere_is_repaired_by_the_next(world: World, eve
     assert count > 20
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.slow  # the quick one is test_killed_at_some_steps
 @pytest.mark.parametrize(("before", "after"), [(2, 3), (3, 2)])
 def test_a_change_that_is_killed_anywhere_is_repaired_by_the_next_run(
@@ -530,6 +532,7 @@ def test_a_change_that_is_killed_anywhere_is_repaired_by_the_next_run(
         assert world.up(after).unchanged
 
 
+@pytest.mark.slow
 @EVERY
 def test_an_engine_that_dies_anywhere_is_an_error_and_the_next_run_repairs(world: World, every: int) -> None:
     count = steps_of_an_untroubled_run(world)

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from gpuprov.shapes.cluster_spec import ClusterSpec
     from tests.fakes.world import World
 
+pytestmark = pytest.mark.slow
+
 LACK = "lacks numpy==1.26"
 STATE = "/var/lib/slurm/slurmctld/job_state"
 

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
     Act = Callable[[], Outcome]
 
+pytestmark = pytest.mark.slow
+
 REPEATS = (1, 2, *(pytest.param(number, marks=pytest.mark.long) for number in range(3, 21)))
 READ_S = 1.0  # far more than a reader needs, far less than any lock is held here
 HOLD = """
@@ -124,7 +126,6 @@ def test_ten_for_one_address(networks: World, ledger: Ledger, _time: int) -> Non
     assert all(winner in error.evidence for error in finish.refused)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("_time", REPEATS)
 def test_ten_that_do_not_care_have_ten_addresses(networks: World, ledger: Ledger, _time: int) -> None:
     finish = Finish([partial(networks.create, f"web{number}", role="plain") for number in range(10)])

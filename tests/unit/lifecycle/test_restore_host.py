@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from tests.conftest import Recording
     from tests.unit.cli.test_spanning import Typing
 
+pytestmark = pytest.mark.slow
+
 __all__ = ["lab"]
 
 

@@ -292,6 +292,7 @@ BAD: dict[str, tuple[dict[str, str], type[GpuprovError], str]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ["lxd", "incus", "docker"])
 @pytest.mark.parametrize("case", BAD)
 def test_bad_input(machine: Machine, case: str, engine: str) -> None:

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from tests.conftest import Recording
     from tests.fakes.ssh import FakeSsh
 
+pytestmark = pytest.mark.slow
+
 LOOK = MemberRequest(order=odd_order("look", x=1))
 ADDRESS = "192.0.2.11"
 
@@ -204,7 +206,6 @@ def test_a_connection_that_breaks_is_told_apart_from_a_host_that_is_away(
     assert caught.value.evidence == "Shared connection to hoff closed."
 
 
-@pytest.mark.slow
 def test_a_silent_host_is_given_up_within_its_limit(
     ssh: FakeSsh, hoff: SshConnection, recording: Recording, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -217,7 +218,6 @@ def test_a_silent_host_is_given_up_within_its_limit(
     assert "no response within 1 s" in caught.value.evidence
 
 
-@pytest.mark.slow
 def test_one_that_falls_silent_is_given_up_and_one_that_beats_is_not(
     ssh: FakeSsh, hoff: SshConnection, recording: Recording, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -230,7 +230,6 @@ def test_one_that_falls_silent_is_given_up_and_one_that_beats_is_not(
     assert ask_member(hoff, LOOK, reporter=recording) == raw("{}")
 
 
-@pytest.mark.slow
 def test_a_question_has_a_limit_although_it_beats(ssh: FakeSsh, hoff: SshConnection, recording: Recording) -> None:
     beats = "while True: say('beat'); time.sleep(0.1)"
     ssh.reach(ADDRESS, member=scripted_member("hear()", beats))
@@ -240,7 +239,6 @@ def test_a_question_has_a_limit_although_it_beats(ssh: FakeSsh, hoff: SshConnect
     assert time.monotonic() - began_s < 3.0
 
 
-@pytest.mark.slow
 def test_who_is_stopped_closes_the_input_and_waits_for_the_undo(
     ssh: FakeSsh, hoff: SshConnection, recording: Recording, tmp_path: Path
 ) -> None:
@@ -269,7 +267,6 @@ def test_who_is_stopped_closes_the_input_and_waits_for_the_undo(
     assert (tmp_path / "undone").exists()
 
 
-@pytest.mark.slow
 def test_ctrl_c_is_the_same(ssh: FakeSsh, hoff: SshConnection, recording: Recording, tmp_path: Path) -> None:
     ssh.reach(
         ADDRESS,

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from tests.conftest import Recording
     from tests.fakes.ssh import FakeSsh
 
+pytestmark = pytest.mark.slow
+
 ADDRESS = "192.0.2.11"
 LOOK = MemberRequest(order=LookOrder())
 ANSWER = "hear(); say('result', document={'by': os.getpid()})"
@@ -107,7 +109,6 @@ def test_one_that_says_more_than_its_answer_is_refused(ask: Any, ssh: FakeSsh) -
         ask()
 
 
-@pytest.mark.slow
 def test_one_that_is_kept_and_falls_silent_is_given_up_as_soon_as_one_that_does_not_begin(
     ask: Any, ssh: FakeSsh, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -21,6 +21,8 @@ from gpuprov.shapes.outcome import Changes
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+pytestmark = pytest.mark.slow
+
 REQUEST = render_line(Request(verb="up", host="hoff", document=raw("{}")))
 WORK = """
 import os, signal, sys, time
@@ -106,7 +108,6 @@ def test_both_ends_closed_interrupt_it_once(member: subprocess.Popen[bytes], tmp
     assert (tmp_path / "undone").read_text() == "0"
 
 
-@pytest.mark.slow
 def test_silence_ends_it_and_beats_keep_it(member: subprocess.Popen[bytes], tmp_path: Path) -> None:
     assert member.stdin
     for _ in range(6):
@@ -149,7 +150,6 @@ def test_one_that_failed_serves_the_next(idle: subprocess.Popen[bytes]) -> None:
     ask_short(idle)
 
 
-@pytest.mark.slow
 def test_one_that_is_asked_nothing_more_ends_in_silence(idle: subprocess.Popen[bytes]) -> None:
     ask_short(idle)
     assert idle.wait(20) == 0

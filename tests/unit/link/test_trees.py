@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from tests.conftest import Recording
     from tests.fakes.ssh import FakeSsh
 
+pytestmark = pytest.mark.slow
+
 ADDRESS = "192.0.2.11"
 PLACE = ("lxd", "c000", "/opt/project")
 
@@ -65,7 +67,6 @@ def test_what_is_written_comes_whole_and_can_be_read_again(ssh: FakeSsh, hoff: S
     assert b"".join(came) == content
 
 
-@pytest.mark.slow
 def test_a_whole_gpuprov_there_serves_it(
     ssh: FakeSsh, hoff: SshConnection, tmp_path: Path, world_member: Callable[..., str]
 ) -> None:
@@ -79,7 +80,6 @@ def test_a_whole_gpuprov_there_serves_it(
         read_tree_there(hoff, ("lxd", "c009", "/opt/project"), lambda _: None)
 
 
-@pytest.mark.slow
 def test_nodes_there_are_asked_over_the_protocol_and_that_leaves_no_log(
     ssh: FakeSsh, members: MemberProcesses, hoff: SshConnection, tmp_path: Path, recording: Recording,
     world_member: Callable[..., str],
@@ -135,7 +135,6 @@ def test_a_copy_without_its_last_line_has_failed(ssh: FakeSsh, hoff: SshConnecti
         read_tree_there(hoff, PLACE, lambda _: None)
 
 
-@pytest.mark.slow
 def test_a_host_that_is_away_or_falls_silent_is_not_waited_for(
     ssh: FakeSsh, hoff: SshConnection, monkeypatch: pytest.MonkeyPatch
 ) -> None:

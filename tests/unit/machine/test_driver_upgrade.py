@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from gpuprov.gpu.models import DriverFiles, HostGpus
     from tests.fakes.world import World
 
+pytestmark = pytest.mark.slow
+
 OLD, NEW = "580.95.05", "590.44.01"
 LIBRARIES = "/usr/lib/x86_64-linux-gnu"
 
@@ -90,6 +92,7 @@ CASES: dict[str, tuple[Callable[[HostGpus], HostGpus], str]] = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("status", ["running", "stopped"])
 @pytest.mark.parametrize("case", CASES)
 def test_another_driver_is_named_and_met(gpus: World, case: str, status: str) -> None:
@@ -146,7 +149,7 @@ def test_an_engine_that_replaces_nodes_meets_it_when_no_job_runs(gpus: World, mo
     meet(gpus, upgraded(gpus.gpus))
     gpus.slurm.jobs["c001"] = "17"
     before = gpus.engine.dump()
-    with pytest.raises(UsageError, match=r"jobs would end with c\[000-002\],web"):
+    with pytest.raises(UsageError, match=r"there are jobs on c\[000-002\],web"):
         gpus.up(3)
     assert gpus.engine.dump() == before
     gpus.slurm.jobs.clear()

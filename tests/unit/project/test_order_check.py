@@ -12,6 +12,8 @@ from gpuprov.project.order_check import judge_order
 from gpuprov.shapes.job_order import JobOrder
 from gpuprov.spec.grid_order import GridOrder
 
+pytestmark = pytest.mark.slow
+
 GRID = Path(__file__).parents[2] / "data/grid"
 
 

@@ -35,6 +35,7 @@ def test_any_other_label_is_none(label: str) -> None:
     assert read_versions(label) is None
 
 
+@pytest.mark.slow
 def test_a_label_that_grows_is_cut_off() -> None:
     assert read_versions(base64.b64encode(zlib.compress(b"x" * 50_000_000)).decode()) is None
 

@@ -105,6 +105,7 @@ def test_check_changes_nothing_and_a_run_that_ends_well_leaves_nothing(tmp_path:
     assert list(scratch.iterdir()) == []
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 @pytest.mark.parametrize(

@@ -15,6 +15,8 @@ import pytest
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[3]
 SHIPPED = ROOT / "roles/base/files/rootfs/usr/lib/python3/dist-packages"
 SOURCES = {

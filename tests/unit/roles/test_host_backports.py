@@ -70,6 +70,7 @@ def test_incus_and_nothing_else_comes_from_backports_of_the_machine_s_own_mirror
     assert enable(tmp_path) == ()
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("sources", "mirror"),
     [

@@ -83,6 +83,7 @@ def refused(tmp_path: Path, socket: Path, distribution: str, **more: object) -> 
     return error
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("packaged", [False, True])
 @pytest.mark.parametrize("distribution", ["Debian", "Ubuntu"])
 def test_an_incus_that_responds_is_used_as_it_is(
@@ -119,6 +120,7 @@ CLUSTERED = {"metadata": {"environment": {"server_version": "6.0.4", "server_clu
 MEMBERS = {"metadata": ["/1.0/cluster/members/m1", "/1.0/cluster/members/m2"]}
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.usefixtures("programs")
 @pytest.mark.parametrize(
     ("pools", "more", "usable"),

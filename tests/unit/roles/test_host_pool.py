@@ -76,6 +76,7 @@ def test_seven_gib_suffice_although_packages_take_some_of_them(
     assert [made["config"]["size"] for made in server.created] == ["5GiB"]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("free_gib", [4.0, 6.9])
 @pytest.mark.parametrize("ran_before", [False, True])
 def test_less_is_refused_before_anything_is_made(
@@ -92,6 +93,7 @@ def test_less_is_refused_before_anything_is_made(
     assert server.created == []
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("free_gib", "size_gib", "made_gib"), [(27.3, 0, 23), (500.0, 0, 100), (27.3, 25, 25)])
 def test_the_size_follows_the_room_unless_it_is_said(
     tmp_path: Path,

@@ -265,6 +265,7 @@ def test_an_engine_that_is_gone_leaves_no_process_id(folder: Path) -> None:
     assert (folder / "devices").is_dir(), "nobody said that no node needs them"
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("name", "answers"),
     [("docker", {CONTAINERS: []}), ("lxd", {POOLS: {"metadata": []}}), ("incus", {POOLS: {"metadata": []}})],

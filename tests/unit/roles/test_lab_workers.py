@@ -54,6 +54,7 @@ def modes(folder: Path) -> dict[str, int]:
     return {path.name: stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()}
 
 
+@pytest.mark.slow
 @AS_ROOT
 def test_the_password_is_made_once_and_only_what_is_wrong_is_written_again(tmp_path: Path) -> None:
     folder = tmp_path / "gpuwork"

@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[3]
 ROLE = ROOT / "roles/worker"
 WORKER = 990  # an account of the system
 PERSON = 1234
-pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="makes files of several accounts")
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(os.geteuid() != 0, reason="makes files of several accounts")]
 
 
 @pytest.fixture

@@ -98,6 +98,7 @@ def test_whole_characters_in_halves_are_json() -> None:
     assert parse_json('["\\ud83d\\ude00", "\\\\ud800"]') == ["\N{GRINNING FACE}", "\\ud800"]
 
 
+@pytest.mark.slow
 def test_a_key_twice_among_many_takes_linear_time() -> None:
     with pytest.raises(ValueError, match="twice: 7"):
         parse_json(json.dumps({str(n): 1 for n in range(100_000)})[:-1] + ', "7": 1}')

@@ -36,6 +36,7 @@ def test_no_key_was_lost_or_made_optional(name: str) -> None:
         assert set(before["required"]) - ADDED <= set(schema["required"])
 
 
+@pytest.mark.slow
 def test_meanings_are_those_of_the_docstrings(tmp_path: Path) -> None:
     write_schemas(tmp_path)
     told = json.loads((tmp_path / "verify.schema.json").read_text())

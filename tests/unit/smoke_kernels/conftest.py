@@ -19,10 +19,6 @@ finally:
         os.environ["NUMBA_ENABLE_CUDASIM"] = _before
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "compile_gate: compiles every kernel to machine code, no GPU needed")
-
-
 @pytest.fixture(autouse=True)
 def _simulator() -> None:
     assert backend.SIMULATED, "numba was imported without the simulator before these tests were collected"

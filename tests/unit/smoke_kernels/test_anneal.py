@@ -207,6 +207,7 @@ def test_a_size_that_one_replica_cannot_take(size: int) -> None:
         run_anneal(Options(size=size, one_replica=True))
 
 
+@pytest.mark.slow
 def test_a_spin_that_heals_is_caught_by_the_trace() -> None:
     """What a kernel traces is what numpy traces (tests above), so numpy may show what the trace sees."""
     problem = build_problem(ProblemKey(size=16, sweeps=64, seed=1))

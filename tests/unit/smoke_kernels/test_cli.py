@@ -182,6 +182,7 @@ def test_without_a_gpu_the_error_has_three_parts_and_exit_code_3() -> None:
     assert set(document["error"]) == {"what", "evidence", "remedy"}
 
 
+@pytest.mark.slow
 def test_without_numba_the_error_says_what_to_install(tmp_path: Path) -> None:
     (tmp_path / "numba").mkdir()
     (tmp_path / "numba" / "__init__.py").write_text("raise ModuleNotFoundError(\"No module named 'numba'\")\n")
@@ -252,6 +253,7 @@ def test_bad_arguments_give_json_to_who_asked_for_it(capsys: pytest.CaptureFixtu
     assert_three_parts(output.err)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_a_wrong_result_is_exit_code_1(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, kernel: str

@@ -54,6 +54,7 @@ def test_rounding_twice_or_in_another_order_is_another_result(factors: Factors) 
     assert not np.array_equal(fused_product(left[:, ::-1], right[::-1]), fused_product(left, right))
 
 
+@pytest.mark.slow
 def test_the_product_has_a_place_in_the_proof_of_matmul() -> None:
     result = run_matmul(Options(size=16, repeats=1))
     assert result.proof is not None

@@ -166,6 +166,7 @@ class _IdleKernel:
         self.launches += 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first_idle", [1, pytest.param(0, marks=pytest.mark.slow)])
 def test_a_stale_output_buffer_is_caught(monkeypatch: pytest.MonkeyPatch, first_idle: int) -> None:
     monkeypatch.setattr(device, "matmul_kernel", lambda tile: _IdleKernel(tile, first_idle=first_idle))
@@ -177,6 +178,7 @@ def test_a_stale_output_buffer_is_caught(monkeypatch: pytest.MonkeyPatch, first_
     assert ("repeats" in failed) == (first_idle == 1)
 
 
+@pytest.mark.slow
 def test_a_size_beyond_the_table_is_computed_and_says_so() -> None:
     result = run_matmul(Options(size=9, seed=4, repeats=1))
     assert result.passed

@@ -19,6 +19,8 @@ from smoke_kernels.regenerate import membw_entry
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+pytestmark = pytest.mark.slow
+
 QUICK = Options(quick=True, repeats=2)
 
 

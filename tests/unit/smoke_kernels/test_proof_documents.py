@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+pytestmark = pytest.mark.slow
+
 PART = "gpuprov.gpu-proof-part/v1"
 GPU = {
     "index": 0,

@@ -24,6 +24,8 @@ from smoke_kernels.multiprocessors import Census
 from smoke_kernels.options import Options
 from tests.unit.smoke_kernels.spoiling import Spoiling
 
+pytestmark = pytest.mark.slow
+
 
 def test_no_sum_is_rounded_in_any_order() -> None:
     left, right = tensor_factors(256, seed=1)

@@ -210,6 +210,7 @@ def break_and_go_on(lab: BreakingLab, told: Told, step: int, ends: Break) -> Non
     assert not STORIES[told.name].verb(lab), where
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.slow
 def test_broken_at_each_kind_of_step(lab: BreakingLab, told: Told) -> None:
     steps = told.one_of_each_kind()

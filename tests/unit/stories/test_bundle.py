@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from tests.fakes.engine import Command
     from tests.fakes.world import World
 
+pytestmark = pytest.mark.slow
+
 TOKEN = "tok-1234567890"
 
 
@@ -266,7 +268,6 @@ def test_an_engine_that_hangs_is_named_and_holds_up_nothing(
     assert "fake/nodes/c000/journal.txt" in collected.parts
 
 
-@pytest.mark.slow
 def test_one_that_hangs_in_the_midst_costs_a_part(
     world: World, sources: Sources, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from gpuprov.link.hosts import HostAnswers
     from tests.conftest import Recording
 
+pytestmark = pytest.mark.slow
+
 
 class Counting:
     """The hosts of a cluster that is up; counts who is asked for a record.

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from gpuprov.stories.ensure_cluster import ClusterGoal
     from tests.unit.cli.test_spanning import Typing
 
+pytestmark = pytest.mark.slow
+
 __all__ = ["lab"]
 
 ALL = ["c000", "c001", "c002", "c003"]
@@ -30,7 +32,6 @@ def names(found: BeforeAfter) -> tuple[list[str], list[str]]:
     return [row.name for row in found.before], [row.name for row in found.after]
 
 
-@pytest.mark.slow
 def test_it_is_made_once_grown_and_removed(lab: Typing) -> None:
     file = Path(lab.file)
     planned = ensure(lab, file=file, check=True)

@@ -1,6 +1,6 @@
 """Stories over hosts, killed at every request and every step of an engine: the next run gives what one alone does.
 
-The quick tests take some steps by lot, the slow one every step.
+`make test` takes some steps by lot, `make test-long` every step.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from gpuprov.link.several import HostAnswer
     from tests.conftest import Recording
 
-SAMPLES = 4
+SAMPLES = 8
 READINGS = ("facts", "find_node", "list_images", "list_networks", "list_nodes", "pull")
 
 
@@ -164,7 +164,7 @@ def test_killed_at_some_steps(lab: Lab, told: tuple[str, dict[str, Any], int]) -
         check(lab, STORIES[name], wanted, where)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_killed_at_every_step(lab: Lab, told: tuple[str, dict[str, Any], int]) -> None:
     name, wanted, _ = told
     tried = 0

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from gpuprov.fleet.hosted_cluster import SpanningCluster
     from tests.conftest import Recording
 
+pytestmark = pytest.mark.slow
+
 NAMES = ("hoff", "hinton")
 FOLDER = "/data/lab"
 NAS = "nfs4 nas:/lab"

@@ -59,6 +59,7 @@ def places(document: Any) -> Iterator[tuple[Any, Any]]:
         yield from places(value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("base", ["real", "simulated"])
 def test_any_part_may_be_anything(base: str) -> None:
     facts = json.loads((DATA / f"{base}.json").read_text())

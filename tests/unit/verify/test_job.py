@@ -19,6 +19,8 @@ from gpuprov.roles.slurm.questions import job_program
 from gpuprov.verify.checks.nvml import wheel_major
 from tests.fakes.places import NOWHERE
 
+pytestmark = pytest.mark.slow
+
 STUB = Path(__file__).parents[2] / "native" / "cuda_stub.c"
 STEM = "GPU-abababab-abab-abab-abab-ababababab"
 

@@ -271,6 +271,7 @@ def test_a_question_without_an_answer(library: Library, build_case: Build, code:
     assert f"(code {code})" in checks["nvml-remap-pending"].evidence
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("code", [15, 16, 999])
 def test_a_question_that_shows_that_the_gpu_is_gone(library: Library, build_case: Build, code: int) -> None:
     faults = {"STUB_FAIL": "nvmlDeviceGetPersistenceMode", "STUB_FAIL_CODE": str(code), "STUB_FAIL_GPU": "1"}

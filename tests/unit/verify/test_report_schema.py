@@ -73,6 +73,7 @@ def test_the_envelope_of_the_command_line_is_valid(real: dict[str, Any]) -> None
     validate({"version": 1, **real, "seconds": {"verify": 1.5}})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["id"])
 def test_every_failing_report_is_valid(case: dict[str, Any], build_case: Build) -> None:
     node = judge_node(*build_case(case), case.get("level", "full"))

@@ -20,6 +20,8 @@ from gpuwork.anneal.troubles import find_troubles
 from gpuwork.errors import Refused
 from tests.unit.gpuwork.anneal.conftest import LINE, anneal, changed, prepare_run
 
+pytestmark = pytest.mark.slow
+
 ACKLEY = (Path(__file__).parents[4] / "examples/anneal/ackley.py").read_text()
 
 
@@ -29,7 +31,6 @@ def energies(model: str, states: Any, real: Any) -> list[Any]:
     return [real(space["evaluate"](state)) for state in states]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("distribution", ["uniform", "normal"])
 @pytest.mark.parametrize("precision", ["float32", "float64"])
 def test_the_value_of_every_chain_is_the_energy_of_its_state_bit_for_bit(precision: str, distribution: str) -> None:
@@ -41,7 +42,6 @@ def test_the_value_of_every_chain_is_the_energy_of_its_state_bit_for_bit(precisi
     assert len(np.unique(found.values)) == 16, "each chain is one of its own"
 
 
-@pytest.mark.slow
 def test_a_rejected_move_leaves_the_state_as_it_was() -> None:
     # The first move is accepted, the second rejected, and the others go on from the first. Who binds a name in place of
     # copying elements goes on from the rejected one.
@@ -53,7 +53,6 @@ def test_a_rejected_move_leaves_the_state_as_it_was() -> None:
     assert found.states[:, 0].tolist() == [0.0] * 16
 
 
-@pytest.mark.slow
 def test_the_best_state_is_kept_not_the_last() -> None:
     model = changed("return e_new < e_old or rnd < math.exp((e_old - e_new) / temp)", "return True")
     model = changed("new_state[0] = state[0] + randoms[0] - 0.5", "new_state[0] = abs(step - 7.0)", model)
@@ -63,7 +62,6 @@ def test_the_best_state_is_kept_not_the_last() -> None:
     assert found.trace[-1].tolist() == [1.0] * 4
 
 
-@pytest.mark.slow
 def test_a_move_begins_from_the_state_whatever_was_rejected_before() -> None:
     # Each move adds to what it finds in new_state, and the ninth is the only one that is accepted, if any
     model = changed("new_state[0] = state[0] + randoms[0] - 0.5", "new_state[0] += 1.0")
@@ -86,7 +84,6 @@ def test_any_number_of_chains_stays_within_its_arrays(count: int) -> None:
     assert np.isfinite(found.values).all()
 
 
-@pytest.mark.slow
 def test_the_result_depends_on_neither_launches_nor_blocks_nor_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = anneal(thread_count=12, max_steps=90).chains
     again = anneal(thread_count=12, max_steps=90).chains
@@ -112,7 +109,6 @@ def test_no_two_chains_share_a_random_stream() -> None:
     assert far.tobytes() not in {one.tobytes() for one in streams}
 
 
-@pytest.mark.slow
 def test_random_numbers_are_those_of_numba() -> None:
     # Its functions are compiled for the CPU here; with the simulator it has to be told not to.
     random = pytest.importorskip("numba.cuda.random")
@@ -185,7 +181,6 @@ def test_a_chain_at_the_target_stops_the_others_of_its_part_at_the_same_steps_ea
     assert again.states.tobytes() == found.chains.states.tobytes()
 
 
-@pytest.mark.slow
 def test_a_chain_whose_model_breaks_is_told_and_the_others_stay() -> None:
     good = anneal(thread_count=6).chains
     broken = changed(
@@ -205,7 +200,6 @@ def test_a_chain_whose_model_breaks_is_told_and_the_others_stay() -> None:
     assert np.isnan(found.chains.values[bad]).all()
 
 
-@pytest.mark.slow
 def test_nan_and_minus_infinity_are_no_energies() -> None:
     for bad in ("math.nan", "-math.inf"):
         model = changed(
@@ -233,7 +227,6 @@ def test_a_temperature_that_is_nan_is_told() -> None:
     assert "cool returned NaN" in find_troubles(found.chains, found.settings)[0].message
 
 
-@pytest.mark.slow
 def test_a_model_that_never_cools_is_warned_about_and_has_its_values() -> None:
     found = anneal(changed("return old_temp * 0.99", "return old_temp"), thread_count=3)
     troubles = find_troubles(found.chains, found.settings)
@@ -243,7 +236,6 @@ def test_a_model_that_never_cools_is_warned_about_and_has_its_values() -> None:
     assert find_troubles(anneal().chains, anneal().settings) == []
 
 
-@pytest.mark.slow
 def test_a_value_that_is_never_finite_is_told() -> None:
     found = anneal(changed("return state[0] * state[0] + state[1]", "return math.inf"))
     messages = [one.message for one in find_troubles(found.chains, found.settings)]
@@ -322,7 +314,6 @@ def test_chains_that_end_early_keep_none_waiting() -> None:
     assert "syncthreads" not in Path(chains_module.__file__).with_name("kernel.py").read_text()
 
 
-@pytest.mark.slow
 def test_the_trace_has_the_best_values_at_the_same_steps_for_all_chains() -> None:
     found = anneal(max_steps=1000, thread_count=70).chains
     assert found.sampled_steps.tolist() == list(range(0, 1001, 10))
@@ -332,7 +323,6 @@ def test_the_trace_has_the_best_values_at_the_same_steps_for_all_chains() -> Non
     assert found.trace[-1].tolist() == found.values[:64].tolist()
 
 
-@pytest.mark.slow
 def test_the_known_answer() -> None:
     settings = {"thread_count": 16, "max_steps": 10_000, "initial_temp": 10, "random_seed": -919}
     found = anneal(ACKLEY, **settings).chains
@@ -340,7 +330,6 @@ def test_the_known_answer() -> None:
     assert found.values.tolist() == energies(ACKLEY, found.states, np.float32)
 
 
-@pytest.mark.slow
 def test_the_known_answer_of_rastrigin() -> None:
     model = (Path(__file__).parents[4] / "examples/anneal/rastrigin.py").read_text()
     found = anneal(model, thread_count=16, max_steps=5000, initial_temp=10, random_seed=-919).chains

@@ -42,6 +42,7 @@ def test_a_run_from_files_to_results(project: Path, capsys: pytest.CaptureFixtur
     said = capsys.readouterr()
     best = read_npz(project / "out/line/best.npz")
     assert f"line: best {float(best['values'][0])!r} of chain {best['chains'][0]}, 6 chains SIMULATED" in said.out
+    assert "; all of it in out/line/best.json" in said.out
     found = read_npz(project / "out/line/all.npz")
     assert found["values"].min() == best["values"][0]
     assert found["states"][best["chains"][0]].tolist() == best["states"][0].tolist()
@@ -74,6 +75,7 @@ def test_faults_are_told_before_anything_is_written(project: Path, capsys: pytes
     assert not (project / "out").exists()
 
 
+@pytest.mark.slow
 def test_checking_needs_neither_numba_nor_numpy(project: Path, bare_python: str) -> None:
     argv = [bare_python, "-m", "gpuwork.anneal", "check", str(project / "line.py"), "--conf", str(project / "run.yaml")]
     assert subprocess.run(argv, cwd=ROOT, check=True, capture_output=True).stdout == b"no faults\n"

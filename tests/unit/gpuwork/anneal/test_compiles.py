@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = [pytest.mark.compile_gate, pytest.mark.slow]
+pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[4]
 EXAMPLES = sorted((ROOT / "examples/anneal").glob("*.py"))
@@ -59,6 +59,7 @@ SETTINGS: tuple[dict[str, object], ...] = (
 )
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("path", "settings"), [*zip(EXAMPLES, cycle(SETTINGS))], ids=[path.stem for path in EXAMPLES])
 def test_it_compiles(path: Path, settings: dict[str, object]) -> None:
     environment = {name: value for name, value in os.environ.items() if name != "NUMBA_ENABLE_CUDASIM"}

@@ -21,6 +21,8 @@ from tests.hostile_jobs import STATES, folder_for_all
 if TYPE_CHECKING:
     from gpuprov.shapes.anneal import Run
 
+pytestmark = pytest.mark.slow
+
 DATA = Path(__file__).parents[3] / "data/anneal_before_shapes/runs"
 OF_RUN = ("order.json", "model.py", "")  # without these it is no run, and the folder is refused
 OF_PART = ("parts", "parts/0", "parts/0/result.json", "parts/0/progress.json", "parts/0/failure.json", "parts/0/.lock")
@@ -62,6 +64,7 @@ def look(folder: Path, place: str, state: str, capsys: pytest.CaptureFixture[str
     return {run.name: run for run in read(AnnealShown, said).runs}
 
 
+@pytest.mark.sampled(4)
 @states
 def test_a_state_of_a_part_hurts_no_other_run(state: str, capsys: pytest.CaptureFixture[str]) -> None:
     for place in (*OF_PART, *OF_RESULT):
