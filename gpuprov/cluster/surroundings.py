@@ -102,12 +102,12 @@ class Surroundings:
         Who adds a node expects it in a cluster that exists: a name may have been left out or mistyped.
         """
         name = self._state.name
-        clusters = {
-            (label, seen.engine)
+        held = [
+            (labels.get(LABEL_CLUSTER, ""), seen.engine)
             for seen in self._others
-            for label in (item.labels.get(LABEL_CLUSTER, "") for item in (*seen.networks, *seen.our_nodes))
-            if CLUSTER.fullmatch(label)
-        }
+            for labels in (*(one.labels for one in seen.networks), *(one.labels for one in seen.our_nodes))
+        ]
+        clusters = {(label, engine) for label, engine in held if CLUSTER.fullmatch(label)}
         if not clusters:
             return ""
         there = ", ".join(f"{label} ({engine})" for label, engine in sorted(clusters))
