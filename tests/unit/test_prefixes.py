@@ -18,23 +18,6 @@ if TYPE_CHECKING:
 PURE = ("plan", "render", "parse", "judge", "decide")
 # Through these a function reaches an engine, a host, or other hosts.
 REACHING = re.compile(r"\b(Driver|Host|Hosts|HostFolders|Reporter)\b")
-NOTHING = re.compile(
-    r"\bNone\b|^(bool|str|tuple|list|dict|set|frozenset|Mapping|Sequence|Collection|Iterable|Iterator)\b"
-)
-# What they return says itself how much was found.
-FOUND = {
-    "find_activity": "of a process that has ended there is none",
-    "find_drift": "may have no difference in it",
-    "find_leaving": "may have no host in it",
-    "find_replaceable": "may have no node in it",
-    "find_room": "may be room for no node",
-    "find_socket": "always one; nobody may listen there",
-    "find_stuck": "may have no process in it",
-    "find_toolkit": "each part of it may be missing",
-    "find_where": "always somewhere; its GPUs may be none",
-    "find_work_below": "may have no process in it",
-    "find_work_of_tasks": "may have no process in it",
-}
 # Have no limit of their own in sight.
 WAITING = {
     "side_by_side.py: wait_for_it": "what it waits for was given its limit",
@@ -43,7 +26,6 @@ WAITING = {
     "nodes_work.py: wait_ready": "each host has the limit of its role",
     "ready.py: wait_ready_there": "the host has that of its role",
 }
-OPEN = {"get_command": "overrides click's"}
 
 
 def functions(*prefixes: str, own: bool = True) -> Iterator[tuple[str, ast.FunctionDef]]:
@@ -55,31 +37,11 @@ def functions(*prefixes: str, own: bool = True) -> Iterator[tuple[str, ast.Funct
                 yield path, node
 
 
-def returned(node: ast.FunctionDef) -> str:
-    """What a function returns, as it is written."""
-    return ast.unparse(node.returns) if node.returns else ""
-
-
 def is_impure(node: ast.FunctionDef) -> bool:
     """Whether it acts, or is handed what reaches outside."""
     arguments = [*node.args.args, *node.args.kwonlyargs]
     types = [ast.unparse(argument.annotation) for argument in arguments if argument.annotation]
     return any(map(REACHING.search, types)) or any(acts(ast.Module(body=[node], type_ignores=[])))
-
-
-def finds_always(node: ast.FunctionDef) -> bool:
-    """Whether it cannot say that there is nothing."""
-    return not NOTHING.search(returned(node))
-
-
-def may_get_none(node: ast.FunctionDef) -> bool:
-    """Whether it may return None."""
-    return bool(re.search(r"\bNone\b", returned(node)))
-
-
-def returns_nothing(node: ast.FunctionDef) -> bool:
-    """Whether it returns None, always."""
-    return returned(node) == "None"
 
 
 def waits_for_ever(node: ast.FunctionDef) -> bool:
@@ -94,20 +56,6 @@ def test_what_is_called_pure_does_not_act() -> None:
     assert found == []
 
 
-def test_what_finds_can_say_that_there_is_nothing() -> None:
-    found = {node.name for _, node in functions("find", own=False) if finds_always(node)}
-    assert found == FOUND.keys()
-
-
-def test_what_gets_raises_where_there_is_nothing() -> None:
-    found = {node.name for _, node in functions("get", own=False) if may_get_none(node)}
-    assert found == OPEN.keys()
-
-
-def test_what_ensures_says_what_changed_or_what_is_there() -> None:
-    assert [f"{path}: {node.name}" for path, node in functions("ensure") if returns_nothing(node)] == []
-
-
 def test_what_waits_has_a_limit() -> None:
     found = {f"{Path(path).name}: {node.name}" for path, node in functions("wait", own=False) if waits_for_ever(node)}
     assert found == WAITING.keys()
@@ -119,9 +67,6 @@ def test_what_waits_has_a_limit() -> None:
         (is_impure, "def plan_x(driver: Driver) -> X: ..."),
         (is_impure, "def plan_x(hosts: Hosts | None) -> X: ..."),
         (is_impure, "def render_x() -> str: return str(os.getpid())"),
-        (finds_always, "def find_x() -> X: ..."),
-        (may_get_none, "def get_x() -> X | None: ..."),
-        (returns_nothing, "def ensure_x() -> None: ..."),
         (waits_for_ever, "def wait_x(nodes: Names) -> None: ..."),
     ],
 )
@@ -135,10 +80,6 @@ def test_a_name_that_breaks_its_promise_is_seen(breaks: Callable[[ast.FunctionDe
     ("breaks", "text"),
     [
         (is_impure, "def plan_x(gpus: HostGpus) -> X: return X(gpus)"),
-        (finds_always, "def find_x() -> X | None: ..."),
-        (finds_always, "def find_x() -> tuple[X, ...]: ..."),
-        (may_get_none, "def get_x() -> X: ..."),
-        (returns_nothing, "def ensure_x() -> tuple[str, ...]: ..."),
         (waits_for_ever, "def wait_x(timeout_s: float) -> None: ..."),
         (waits_for_ever, "def wait_x() -> None: ask(limit_s=_READY_S)"),
     ],
