@@ -7,7 +7,7 @@
 # make clean  remove what make made in this folder; clusters stay (gpuprov cluster down)
 
 .DELETE_ON_ERROR:
-.PHONY: up who-may-run test test-long engines reliability gpu-proof
+.PHONY: up who-may-run test test-long every-unit images engines reliability gpu-proof
 .PHONY: locks lint lint-python lint-rest unit qemu wireguard redis clean
 .DEFAULT_GOAL := up
 
@@ -46,17 +46,24 @@ up: who-may-run $(BIN)/gpuprov
 
 LEDGER := build/reliability.jsonl
 IN_PARALLEL := --numprocesses $$(nproc) --maxprocesses 16 --dist loadfile
-AN_ENGINE_EACH := --numprocesses 3 --dist loadscope
+# An engine each in tests/contract, a group each in tests/e2e (tests/e2e/groups.py): one computes while another waits.
+SIDE_BY_SIDE := --numprocesses 3 --dist loadscope
 test-long: TESTS := --long --ledger $(LEDGER)
 test-long: | qemu
 test test-long: | wireguard redis
-	@$(MAKE) --no-print-directory --jobs 3 --output-sync engines lint $(VENV)/cu12/.test
 	@mkdir -p $(dir $(LEDGER)) && rm -f $(LEDGER)
-	$(BIN)/python -m pytest $(TESTS) $(IN_PARALLEL) tests/unit
-	$(BIN)/python -m pytest $(TESTS) $(AN_ENGINE_EACH) --durations 5 tests/contract
-	$(BIN)/python -m pytest $(TESTS) --ignore tests/unit --ignore tests/contract --durations 20 --durations-min 5 tests
+	@$(MAKE) --no-print-directory --jobs 4 --output-sync images every-unit TESTS='$(TESTS)'
+	$(BIN)/python -m pytest $(TESTS) $(SIDE_BY_SIDE) --durations 5 tests/contract
+	$(BIN)/python -m pytest $(TESTS) $(SIDE_BY_SIDE) -m 'not alone' --durations 20 --durations-min 5 tests/e2e
+	$(BIN)/python -m pytest $(TESTS) -m 'alone or gpu' --durations 20 --durations-min 5 tests/e2e tests/gpu
 
-# Beside what is checked and downloaded: most of it is waiting for packages.
+every-unit: lint $(VENV)/cu12/.test
+	$(BIN)/python -m pytest $(TESTS) $(IN_PARALLEL) tests/unit
+
+# Beside what is checked, and the unit tests: much of it is waiting for packages.
+images: engines
+	@[ "$$(id -u)" != 0 ] || $(BIN)/python -m tests.ready_images
+
 engines: $(VENV)/.test
 	@if [ "$$(id -u)" = 0 ]; then for engine in lxd incus docker; do \
 			echo $(BIN)/gpuprov host prepare --engine $$engine; $(BIN)/gpuprov host prepare --engine $$engine || \

@@ -47,7 +47,7 @@ def watching() -> Iterator[None]:
 
 
 def statuses() -> set[str]:
-    """What `cluster status` says of the second host's nodes; it exits with a code of its own where a host is away."""
+    """What `cluster status` says of the second host's nodes; its exit code tells an unreachable host."""
     argv = (GPUPROV, "--json", "cluster", "status", NAME)
     said = subprocess.run(argv, check=False, capture_output=True, text=True, stdin=subprocess.DEVNULL).stdout
     return {node["status"] for node in json.loads(said)["nodes"] if node["name"] in ("b002", "b003")}

@@ -46,7 +46,6 @@ def run_group(  # noqa: PLR0913  (what a process is, and when it ends)
     Whatever is left of the group when the command has ended is ended too.
 
     Args:
-        argv: The command.
         cwd: Where it begins.
         env: All of its environment.
         log: The file for stdout and stderr.

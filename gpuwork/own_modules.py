@@ -19,7 +19,6 @@ def import_own(module: str, *folders: str) -> ModuleType:
     its own first module; the others stay Python's, as other packages need them. No module of the project runs twice.
 
     Args:
-        module: Its name.
         folders: Where modules of the project are.
     """
     sys.path[:] = dict.fromkeys((*folders, *sys.path))

@@ -31,7 +31,6 @@ def find_imports(project: Path, files: Collection[str], module: str) -> dict[str
     Python looks, and what is too large, tells nothing.
 
     Args:
-        project: Its folder.
         files: What belongs to it, relative to the folder.
         module: Where it begins, such as `src.job`.
     """

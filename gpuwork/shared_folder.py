@@ -55,7 +55,7 @@ def _held(lock: Path, inode: int) -> StoreError:
         found = next(iter(holders), None)
     if found is None:
         return StoreError(
-            "somebody else has been writing here for minutes",
+            "another process has been writing here for minutes",
             evidence=f"{lock} is locked by a process of another node than {node}",
             fix=f"grep :{inode} /proc/locks; the same in the other nodes, as root; the fifth word is the process",
         )
@@ -63,7 +63,7 @@ def _held(lock: Path, inode: int) -> StoreError:
     with suppress(OSError):
         words = Path(f"/proc/{found}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
     return StoreError(
-        "somebody else has been writing here for minutes",
+        "another process has been writing here for minutes",
         evidence=f"{lock} is locked by process {found} on {node}: {ascii(words.strip())[1:-1][:100]}",
         fix=f"ps -fp {found}; if it is no `gpuprov submit` that works: kill {found}",
     )

@@ -31,7 +31,6 @@ def open_regular(path: Path, flags: int = os.O_RDONLY, *, within: Path | None = 
     """A handle of a regular file; OSError for whatever else is there.
 
     Args:
-        path: The file.
         flags: Of `os.open`.
         within: A folder above it, below which no component of the path may be a link either.
     """

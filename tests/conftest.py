@@ -7,7 +7,7 @@ import json
 import os
 import signal
 from collections import Counter
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -53,7 +53,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def leave_for_long(items: list[pytest.Item]) -> None:
-    """Of the cases of a test marked `sampled(N)`, one in N stays in `make test`, on each engine; the others are long."""
+    """Of the cases of a test marked `sampled(N)`, one in N is in `make test`, on each engine; the others are long."""
     seen: Counter[tuple[str, object]] = Counter()
     for item in items:
         if sampled := item.get_closest_marker("sampled"):
@@ -112,6 +112,14 @@ def alone_on_engines() -> Iterator[None]:
     """This machine's engines are this run's alone, and the bridges that tests make there lead to the outside."""
     with only_run(), bridges_let_through():
         yield
+
+
+def share_engines(config: pytest.Config) -> None:
+    """Have the engines for this run alone, and let its processes share them."""
+    stack = ExitStack()
+    config.add_cleanup(stack.close)
+    stack.enter_context(alone_on_engines())
+    os.environ[SHARED] = "yes"
 
 
 @pytest.fixture(scope="session")

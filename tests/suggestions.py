@@ -73,6 +73,7 @@ _SAMPLES = {
     "verb": "show",
     "grid_verb": "status",
     "job": "7",
+    "typed": "7",
     "self._kind": "bundle",
     "instead": "--level full",
     "'' if recorded else ' -n 4'": " -n 4",

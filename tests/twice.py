@@ -79,6 +79,7 @@ TWICE: dict[str, Twice] = {
     "host undo": Twice(kind="changes", argv=("host", "undo"), where=()),  # tests/e2e/test_bare_host.py
     "play": Twice(kind="changes", argv=("play", "{play}", "--cluster", "{cluster}"), where=("real",)),
     "cluster plan": Twice(kind="reads", argv=("cluster", "plan", "--name", "{cluster}")),
+    "cluster list": Twice(kind="reads", argv=("cluster", "list")),
     "cluster status": Twice(kind="reads", argv=("cluster", "status", "{cluster}")),
     "gpus": Twice(kind="reads", argv=("gpus", *_SIMULATED)),
     "run": Twice(kind="acts", argv=("run", "--", "true"), where=()),  # tests/e2e/test_gpus.py
@@ -90,7 +91,7 @@ TWICE: dict[str, Twice] = {
     "jobs show": Twice(kind="reads", argv=("jobs", "show", "1"), where=()),
     "jobs logs": Twice(kind="reads", argv=("jobs", "logs", "1"), where=()),
     "jobs cancel": Twice(kind="acts", argv=("jobs", "cancel", "1"), where=()),
-    "jobs rm": Twice(kind="acts", argv=("jobs", "rm", "1"), where=()),
+    "jobs rm": Twice(kind="acts", argv=("jobs", "rm", "1", "--yes"), where=()),
     "jobs wait": Twice(kind="reads", argv=("jobs", "wait", "1"), where=()),
     "queue page": Twice(kind="reads", argv=("queue", "page"), where=()),  # tests/unit/cli/test_queue_page.py
     # tests/unit/cli/test_grid.py

@@ -30,7 +30,7 @@ def require_agreement(
         would: What is about to be done, in a sentence.
         losses: What goes with it, one line for each.
         kept: What is said where something else is typed.
-        fix: What to type where nobody can be asked.
+        fix: What to type where no user can be asked.
 
     Raises:
         UsageError: There is no terminal, or something else was typed; nothing was changed.

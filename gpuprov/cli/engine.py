@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
-from gpuprov.cli.parameters import checked_cluster
+from gpuprov.cli.parameters import complete_clusters
+from gpuprov.cli.settings import implied_cluster, implied_engine
 from gpuprov.cli.show_result import show_result
 from gpuprov.shapes.choices import DEFAULT_CLUSTER, DEFAULT_ENGINE, ENGINES
 
@@ -21,12 +23,12 @@ if TYPE_CHECKING:
     from gpuprov.shapes.choices import Engine
     from gpuprov.shapes.outcome import Changes
 
-Answer = TypeVar("Answer")
 WHERE_NONE_IS_SAID = f"{DEFAULT_ENGINE}, or incus if it is installed and LXD is not"
 
 engine_option: Callable[[Any], Any] = click.option(
     "--engine",
     type=click.Choice(ENGINES),
+    callback=implied_engine,
     help=f"Engine that runs the nodes.  [default: the engine that has them; for new nodes {WHERE_NONE_IS_SAID}]",
 )
 host_engine_option: Callable[[Any], Any] = click.option(
@@ -39,17 +41,23 @@ cluster_option: Callable[[Any], Any] = click.option(
     default=DEFAULT_CLUSTER,
     show_default=True,
     metavar="NAME",
-    callback=checked_cluster,
+    callback=implied_cluster,
+    shell_complete=complete_clusters,
     help="Name of the cluster.",
 )
 cluster_argument: Callable[[Any], Any] = click.argument(
-    "cluster", metavar="[NAME]", default=DEFAULT_CLUSTER, callback=checked_cluster
+    "cluster", metavar="[NAME]", default=DEFAULT_CLUSTER, callback=implied_cluster, shell_complete=complete_clusters
 )
 gpu_mode_option: Callable[[Any], Any] = click.option(
     "--gpu-mode",
     type=click.Choice(["auto", "real", "simulated"]),
     help="If the host has no GPU, simulate (auto) or refuse (real); or always simulate.  [default: auto]",
 )
+
+
+def is_typed(option: str) -> bool:
+    """Whether the user has said it, and it is no default."""
+    return click.get_current_context().get_parameter_source(option) is not ParameterSource.DEFAULT
 
 
 def open_engine(host: Host, engine: str | None) -> Driver:
@@ -71,23 +79,6 @@ def open_engine_of_image(session: Session, engine: str | None, image: str) -> Dr
     if engine:
         return open_engine(session.host, engine)
     return engine_of_image(image, session.host.engines, reporter=session.reporter)
-
-
-def ask_engines(session: Session, engine: str | None, question: Callable[[Driver], Answer]) -> list[Answer]:
-    """What the engine that was asked for answers, or else what all do; those that are silent are named.
-
-    Raises:
-        GpuprovError: No engine responds.
-    """
-    from gpuprov.cluster.find_engine import warn_of_silence
-    from gpuprov.machine.survey import survey
-
-    if engine:
-        return [question(open_engine(session.host, engine))]
-    seen = survey(session.host.engines, question)
-    seen.require_answer()
-    warn_of_silence(seen.errors, session.reporter)
-    return list(seen.answers.values())
 
 
 def show_changes(session: Session, changes: Changes) -> None:

@@ -56,7 +56,7 @@ def gpu_options(function: Callable[..., Any]) -> Callable[..., Any]:
                 multiple=True,
                 metavar="KEY[=VALUE]",
                 callback=_variables,
-                help="Set an environment variable; without VALUE, to what it is here; repeatable.",
+                help="Set an environment variable; without VALUE, to its value in this shell; repeatable.",
             ),
             click.option(
                 "--wait",

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from gpuprov.shapes.gpus import GpuChange, Holder
 
 _HEADERS = ("GPU", "MODEL", "MEMORY", "MINOR", "PCI", "MIG", "DRIVER", "UUID", "SHARING", "HELD BY")
+_SPARE = ("UUID", "PCI", "DRIVER", "MINOR", "MIG", "MEMORY")
 _WORDS = {
     "came": "appeared",
     "gone": "disappeared",
@@ -34,7 +35,7 @@ def render_board(board: GpuBoard, *, screen: Screen = PIPE) -> str:
     """One line for each GPU, then who waits and who does not answer."""
     unheld = "unknown" if board.silent else "free"
     rows = [_cells(row, board.host, unheld) for row in board.rows]
-    lines = [render_table(_HEADERS, rows, screen=screen) if rows else f"no GPUs: {board.host.reason}"]
+    lines = [render_table(_HEADERS, rows, screen=screen, spare=_SPARE) if rows else f"no GPUs: {board.host.reason}"]
     return "\n".join([*lines, *_said_besides(board)])
 
 
@@ -47,7 +48,9 @@ def render_boards(boards: Mapping[str, GpuBoard], *, screen: Screen = PIPE) -> s
         rows += [(host, *_cells(row, board.host, unheld)) for row in board.rows]
         lines += [f"{host}: {line}" for line in _said_besides(board)]
         lines += [] if board.rows else [f"{host}: no GPUs: {board.host.reason}"]
-    return "\n".join([*([render_table(("HOST", *_HEADERS), rows, screen=screen)] if rows else ()), *lines])
+    return "\n".join(
+        [*([render_table(("HOST", *_HEADERS), rows, screen=screen, spare=_SPARE)] if rows else ()), *lines]
+    )
 
 
 def _said_besides(board: GpuBoard) -> list[str]:

@@ -1,45 +1,51 @@
-"""`gpuprov gpus`."""
+"""What there is to compute with: gpus, hardware."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import click
 
-from gpuprov.cli.engine import gpu_mode_option
+from gpuprov.cli.command import Result, command
+from gpuprov.cli.engine import cluster_option, engine_option, gpu_mode_option, is_typed
 from gpuprov.cli.parameters import seconds_up_to
-from gpuprov.cli.show_result import show_result
+from gpuprov.cli.tables import PIPE, Screen, render_table
+from gpuprov.core.names import fold
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from gpuprov.cli.session import Session
     from gpuprov.cluster.gpu_board import GpuBoard
+    from gpuprov.fleet.fleet import Fleet, FleetAnswers
     from gpuprov.shapes.choices import GpuMode
     from gpuprov.shapes.gpus import GpuChange
+    from gpuprov.shapes.hardware import Hardware, HostHardware, Machine, NodeHardware
 
 INTERVAL_S: Final = 2.0
 LONGEST_INTERVAL_S: Final = 7 * 86400.0
+_HEADERS: Final = ("MACHINE", "PROCESSOR", "THREADS", "GPU", "CC", "MULTIPROCESSORS", "BLOCK SIZE", "REASON")
+_SPARE: Final = ("MULTIPROCESSORS", "BLOCK SIZE", "THREADS")
 
 
-@click.command()
-@click.option(
-    "--watch",
-    "interval_s",
-    type=float,
-    is_flag=False,
-    flag_value=INTERVAL_S,
-    metavar="[SECONDS]",
-    callback=seconds_up_to(LONGEST_INTERVAL_S),
-    help=f"Repeat every N seconds (default {INTERVAL_S:g}) and report only changes, until Ctrl-C.",
+@command(
+    click.option(
+        "--watch",
+        "interval_s",
+        type=float,
+        is_flag=False,
+        flag_value=INTERVAL_S,
+        metavar="[SECONDS]",
+        callback=seconds_up_to(LONGEST_INTERVAL_S),
+        help=f"Repeat every N seconds (default {INTERVAL_S:g}) and report only changes, until Ctrl-C.",
+    ),
+    gpu_mode_option,
 )
-@gpu_mode_option
-@click.pass_obj
-def command(session: Session, interval_s: float | None, gpu_mode: str | None) -> int:
+def gpus(session: Session, interval_s: float | None, gpu_mode: str | None) -> Result | None:
     """Show the GPUs and their holders on all engines; changes nothing.
 
     Those of this machine if it has an engine, and of all hosts that were added. With --watch or --gpu-mode, those of
-    this machine alone.
+    this machine alone. A narrow terminal gets the columns that fit.
     """
     from gpuprov.cli.gpu_table import render_board, render_boards
     from gpuprov.cli.open_fleet import open_fleet
@@ -51,18 +57,18 @@ def command(session: Session, interval_s: float | None, gpu_mode: str | None) ->
     mode = cast("GpuMode", gpu_mode or "auto")
     if interval_s is not None:
         _watch(session, interval_s, mode)
-        return 0
+        return None
     fleet = open_fleet(session, here_alone=gpu_mode is not None)
     told = fleet.ask(GPUS, GpusOrder(mode=mode))
     told.require_answer()
     boards = {host: board_of(board) for host, board in told.answers.items()}
     if fleet.others:
-        hosts = host_statuses(fleet.others, told.failed, told.away)
+        hosts = host_statuses(fleet.known, told.failed, told.away)
         document = tell_boards(boards, hosts, host=session.host.name)
-        return show_result(session, document, render_boards(boards, screen=session.screen), told.error, 0)
+        return Result(document=document, text=render_boards(boards, screen=session.screen), error=told.error)
     (board,) = boards.values()
-    session.show(tell_board(board, host=session.host.name), render_board(board, screen=session.screen))
-    return 0
+    text = render_board(board, screen=session.screen)
+    return Result(document=tell_board(board, host=session.host.name), text=text)
 
 
 def _watch(session: Session, interval_s: float, mode: GpuMode) -> None:
@@ -92,3 +98,83 @@ def _watch(session: Session, interval_s: float, mode: GpuMode) -> None:
         session.show_round(GpusWatch(at=at, host=session.host.name, changes=tuple(changes)), text, at=at)
 
     watch_gpus(look, rounds=every(interval_s, SystemClock()), first=first, tell=tell)
+
+
+@command(cluster_option, engine_option)
+def hardware(session: Session) -> Result:
+    """Show the processors and GPUs of this host and of the cluster's running nodes, as CUDA's driver reports them.
+
+    If hosts were added, also those of the hosts, and of the nodes on them, unless the cluster is on this machine alone.
+    --engine shows those of this machine alone.
+
+    BLOCK SIZE is a number of threads for a block that suits most kernels.
+    """
+    from msgspec import UNSET
+
+    from gpuprov.fleet.questions.hardware import HARDWARE
+    from gpuprov.shapes.hardware import Hardware
+    from gpuprov.shapes.orders import HardwareOrder
+
+    fleet = session.fleet.of_cluster(session.cluster)
+    told = fleet.ask(HARDWARE, HardwareOrder(cluster=session.cluster, engine=session.engine or ""))
+    if fleet.name_here in told.failed:
+        raise told.failed[fleet.name_here]
+    own = told.answers[fleet.name_here].hardware
+    rows = [*_rows(own.machine, own)]
+    for host, found in told.answers.items():
+        rows += [] if host == fleet.name_here else _rows(host, found.hardware)
+        rows += _rows_of_nodes(found.nodes)
+    nodes = tuple(node for found in told.answers.values() for node in found.nodes)
+    document = Hardware(
+        host=session.host.name, hardware=own, nodes=nodes, hosts=_hosts(fleet, told) if fleet.others else UNSET
+    )
+    if not nodes and is_typed("cluster"):
+        _warn_of_absence(session)
+    return Result(document=document, text=render_hardware(rows, screen=session.screen), error=told.error)
+
+
+def _warn_of_absence(session: Session) -> None:
+    """Say that the cluster that was typed does not exist, or that its nodes are stopped."""
+    from gpuprov.fleet.clusters import find_absence
+
+    absence = find_absence(session.fleet, session.cluster, verb="gpuprov cluster status")
+    words = f"{absence.what}; {absence.evidence}" if absence else f"no node of cluster {session.cluster} is running"
+    session.reporter.warn(words)
+
+
+def render_hardware(rows: Sequence[tuple[Any, ...]], *, screen: Screen = PIPE) -> str:
+    """A line for each GPU of each machine; at a terminal, a reason that several machines have is said once, below."""
+    if screen.columns is None:
+        return render_table(_HEADERS, rows, screen=screen)
+    reasons: dict[str, list[str]] = {}
+    for row in rows:
+        if row[-1]:
+            reasons.setdefault(str(row[-1]), []).append(str(row[0]))
+    table = render_table(_HEADERS[:-1], [row[:-1] for row in rows], screen=screen, spare=_SPARE)
+    return "\n".join([table, *(f"{fold(machines)}: {reason}" for reason, machines in reasons.items())])
+
+
+def _hosts(fleet: Fleet, told: FleetAnswers[Hardware]) -> tuple[HostHardware, ...]:
+    from msgspec import structs
+
+    from gpuprov.fleet.host_statuses import host_statuses
+    from gpuprov.shapes.hardware import HostHardware
+
+    machines = {host: found.hardware for host, found in told.answers.items()}
+    statuses = host_statuses(fleet.known, told.failed, told.away)
+    return tuple(HostHardware(**structs.asdict(one), hardware=machines.get(one.name)) for one in statuses)
+
+
+def _rows_of_nodes(nodes: Sequence[NodeHardware]) -> Iterator[tuple[Any, ...]]:
+    for one in nodes:
+        yield from _rows(one.node, one.hardware) if one.hardware else [(one.node, *[None] * 6, one.reason)]
+
+
+def _rows(name: str, machine: Machine) -> Iterator[tuple[Any, ...]]:
+    own = (name, machine.cpu, machine.threads)
+    if not machine.gpus:
+        yield (*own, *[None] * 4, machine.reason)
+    for gpu in machine.gpus:
+        shown = f"{'SIMULATED ' if machine.simulated else ''}{gpu.name or gpu.uuid}"
+        numbers = (gpu.compute_capability, gpu.multiprocessors, gpu.block_size_hint)
+        yield (*own, shown, *numbers, None if gpu.name else machine.reason)

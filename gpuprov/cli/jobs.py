@@ -1,59 +1,242 @@
-"""`gpuprov jobs`."""
+"""`gpuprov jobs` and the verbs below it."""
 
 from __future__ import annotations
 
+from datetime import datetime, timezone
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
 
+from gpuprov.cli.command import Result, command
 from gpuprov.cli.engine import cluster_option, engine_option
-from gpuprov.cli.open_fleet import open_desk
+from gpuprov.cli.job_ids import job_argument, jobs_argument
 from gpuprov.cli.parameters import LONGEST_WAIT_S, seconds_up_to
+from gpuprov.shapes.choices import JOB_STATES
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from gpuprov.cli.session import Session
-    from gpuprov.drivers.base import Driver
-    from gpuprov.shapes.jobs import JobChange, Jobs
+    from gpuprov.roles.work.job_choice import JobChoice
+    from gpuprov.shapes.jobs import Job, JobChange, JobLog, Jobs
 
 INTERVAL_S: Final = 2.0
+MOST_LAST: Final = 10_000
 
 
-@click.command()
-@click.option(
-    "--watch",
-    "interval_s",
-    type=float,
-    is_flag=False,
-    flag_value=INTERVAL_S,
-    metavar="[SECONDS]",
-    callback=seconds_up_to(float(LONGEST_WAIT_S)),
-    help=f"Repeat every N seconds (default {INTERVAL_S:g}) and report only changes, until Ctrl-C.",
+@command(
+    click.option("--state", "states", type=click.Choice(JOB_STATES), multiple=True, help="Only these; repeatable."),
+    click.option("--last", type=click.IntRange(1, MOST_LAST), metavar="N", help="Only the newest N submissions."),
+    click.option(
+        "--watch",
+        "interval_s",
+        type=float,
+        is_flag=False,
+        flag_value=INTERVAL_S,
+        metavar="[SECONDS]",
+        callback=seconds_up_to(float(LONGEST_WAIT_S)),
+        help=f"Repeat every N seconds (default {INTERVAL_S:g}) and report only changes, until Ctrl-C.",
+    ),
+    cluster_option,
+    engine_option,
 )
-@cluster_option
-@engine_option
-@click.pass_obj
-def command(session: Session, interval_s: float | None, cluster: str, engine: str | None) -> None:
+def listing(session: Session, interval_s: float | None, states: tuple[str, ...], last: int | None) -> Result | None:
     """List the jobs of a cluster: those that wait, run, or have ended.
 
+    A terminal shows a row for each submission, and `gpuprov jobs ID` all runs of one; a pipe gets a row for each run.
     The id of a submission, such as 7, stands for all of its runs; 7.3 is run 3 of it.
     """
-    from gpuprov.cli.jobs_table import render_all_jobs
-    from gpuprov.shapes.base import changed
+    from gpuprov.roles.work.job_choice import JobChoice
     from gpuprov.stories.jobs import all_jobs
 
-    driver = open_desk(session, engine, cluster)
+    choice = JobChoice(states=frozenset(states), last=last)
     if interval_s is not None:
-        _watch(session, driver, cluster, interval_s)
-        return
-    listed = all_jobs(driver, cluster)
-    document = changed(listed, host=session.host.name, cluster=cluster)
-    session.show(document, render_all_jobs(listed, screen=session.screen))
+        _watch(session, interval_s, choice)
+        return None
+    listed = choice.of(all_jobs(session.desk, session.cluster))
+    return Result(document=listed, text=_render(session, listed))
 
 
-def _watch(session: Session, driver: Driver, cluster: str, interval_s: float) -> None:
-    from gpuprov.cli.jobs_table import render_all_jobs, render_job_change
+@command(jobs_argument(), cluster_option, engine_option)
+def show(session: Session, ids: tuple[str, ...]) -> Result:
+    """Show all details of jobs: what was submitted, node, GPUs, tries, times, log, and why a job failed.
+
+    `gpuprov jobs ID` is short for it.
+    """
+    from gpuprov.cli.jobs_table import render_shown
+    from gpuprov.stories.jobs import show_jobs
+
+    shown = show_jobs(session.desk, session.cluster, ids)
+    return Result(document=shown, text=render_shown(shown, _names(session, shown.jobs), _now(), screen=session.screen))
+
+
+@command(
+    job_argument(),
+    click.option("--follow", is_flag=True, help="Show what the job prints until it has ended, or until Ctrl-C."),
+    click.option("--tail", type=click.IntRange(1), metavar="N", help="Begin with the last N lines."),
+    cluster_option,
+    engine_option,
+)
+def logs(session: Session, job: str, tail: int | None, *, follow: bool) -> Result | None:
+    """Show what a job printed in all of its tries; of a long log the last 4 MB.
+
+    What a line overwrites with a carriage return, such as a progress bar, is left out. With --follow and --json, each
+    line is a document with a part of the log, as the job printed it.
+    """
+    from gpuprov.cli.session import moment
+    from gpuprov.core.overwritten import Overwritten
+    from gpuprov.core.waiting import SystemClock
+    from gpuprov.shapes.base import changed
+    from gpuprov.stories.jobs import read_job_log
+
+    pieces: list[JobLog] = []
+    shown = 0
+    lines = Overwritten()
+
+    def take(piece: JobLog) -> None:
+        nonlocal shown
+        start = piece.start or 0
+        if start > shown and tail is None:
+            session.reporter.warn(f"of {piece.size} bytes, the first {start} are left out")
+        shown = piece.next
+        if follow and session.as_json:
+            session.show_round(changed(piece, host=session.host.name, cluster=session.cluster), "", at=moment())
+        elif session.as_json:
+            pieces.append(piece)
+        else:
+            session.show_part(lines.take(piece.text))
+
+    def wait(reason: str) -> None:
+        session.reporter.note(f"{job} waits: {reason}")
+
+    clock = SystemClock()
+    read_job_log(session.desk, session.cluster, job, follow=follow, tail=tail, take=take, wait=wait, clock=clock)
+    if not pieces:
+        return None
+    text = "".join(piece.text for piece in pieces)
+    return Result(document=changed(pieces[-1], start=pieces[0].start, text=text), text="")
+
+
+@command(
+    job_argument(),
+    click.argument("to", metavar="[DEST]", required=False, type=click.Path(path_type=Path)),
+    cluster_option,
+    engine_option,
+)
+def pull(session: Session, job: str, to: Path | None) -> Result:
+    """Copy what a job printed and wrote into the folder DEST, job-ID in the current folder by default.
+
+    There is `log.txt`, and the files of the run in `work`; of a submission with --count, a folder for each run. Runs
+    that have not ended are left out. Runs that are there already stay as they are, so the command can be repeated.
+    """
+    from gpuprov.core.units import render_size
+    from gpuprov.stories.pull_job import pull_job
+
+    pulled = pull_job(session.desk, session.cluster, job, to or Path(f"job-{job}"), reporter=session.reporter)
+    runs = f"{len(pulled.jobs)} run{'' if len(pulled.jobs) == 1 else 's'}"
+    more = "; ".join(
+        f"{count} {words}"
+        for count, words in (
+            (pulled.here, "there before"),
+            (pulled.open, "not ended and left out"),
+            (pulled.links, "link was left out" if pulled.links == 1 else "links were left out"),
+        )
+        if count
+    )
+    files = f"{pulled.files} file{'' if pulled.files == 1 else 's'}"
+    text = f"copied {runs} to {pulled.folder}: {files}, {render_size(pulled.bytes)}"
+    return Result(document=pulled, text=f"{text}; {more}" if more else text)
+
+
+@command(jobs_argument(), cluster_option, engine_option)
+def cancel(session: Session, ids: tuple[str, ...]) -> Result:
+    """End jobs that wait or run, and show them once they have ended; jobs that have ended stay as they are."""
+    from gpuprov.stories.jobs import cancel_jobs
+
+    return _of_jobs(session, cancel_jobs(session.desk, session.cluster, ids))
+
+
+@command(
+    jobs_argument(),
+    click.option("--yes", is_flag=True, help="Do not ask."),
+    cluster_option,
+    engine_option,
+)
+def remove(session: Session, ids: tuple[str, ...], *, yes: bool) -> Result:
+    """Remove submissions whose jobs have ended, with everything in their folders; they are no longer listed.
+
+    On a terminal, it says what will be lost and asks. Elsewhere, it needs --yes.
+    """
+    from gpuprov.cli.agreement import require_agreement
+    from gpuprov.core.names import name_cluster
+    from gpuprov.shapes.jobs import Jobs
+    from gpuprov.stories.jobs import describe_results, remove_jobs
+
+    typed = " ".join(ids)
+    if not yes:
+        require_agreement(
+            session,
+            "yes",
+            "the records and the results of jobs would be removed",
+            describe_results(session.desk, session.cluster, ids),
+            kept="no job was removed",
+            fix=name_cluster(f"gpuprov jobs rm {typed} --yes", session.cluster),
+        )
+    with session.reporter.phase("remove"):
+        jobs = remove_jobs(session.desk, session.cluster, ids)
+    return Result(document=Jobs(jobs=jobs), text=f"removed: {', '.join(dict.fromkeys(job.submission for job in jobs))}")
+
+
+@command(jobs_argument(), cluster_option, engine_option)
+def wait(session: Session, ids: tuple[str, ...]) -> Result:
+    """Wait until jobs have ended, and show them; exits with 1 if not all are done. Ctrl-C ends only the wait."""
+    return wait_for(session, ids)
+
+
+def wait_for(session: Session, ids: Sequence[str]) -> Result:
+    """The jobs, when they have ended."""
+    from gpuprov.core.waiting import SystemClock
+    from gpuprov.stories.jobs import all_done, until_jobs_ended
+
+    jobs = until_jobs_ended(session.desk, session.cluster, ids, reporter=session.reporter, clock=SystemClock())
+    return _of_jobs(session, jobs, code=0 if all_done(jobs) else 1)
+
+
+def _of_jobs(session: Session, jobs: tuple[Job, ...], *, code: int = 0) -> Result:
+    from gpuprov.cli.jobs_table import name_failures
+    from gpuprov.shapes.jobs import Jobs
+
+    document = Jobs(jobs=jobs)
+    reasons = name_failures(jobs) if session.screen.columns else ""
+    return Result(document=document, text=f"{_render(session, document)}\n{reasons}", code=code)
+
+
+def _render(session: Session, listed: Jobs) -> str:
+    """A row a submission for people, and a row a job for scripts."""
+    from gpuprov.cli.jobs_table import render_all_jobs, render_summary
+
+    if session.screen.columns is None:
+        return render_all_jobs(listed)
+    return render_summary(listed, _names(session, listed.jobs), _now(), screen=session.screen)
+
+
+def _names(session: Session, jobs: Sequence[Job]) -> Mapping[str, str]:
+    """Short names of the GPUs of jobs, for a terminal."""
+    uuids = {uuid for job in jobs for uuid in job.gpus}
+    if session.screen.columns is None or not uuids:
+        return {}
+    from gpuprov.stories.gpu_names import name_gpus
+
+    return name_gpus(uuids, session.fleet)
+
+
+def _now() -> datetime:
+    return datetime.now(timezone.utc)
+
+
+def _watch(session: Session, interval_s: float, choice: JobChoice) -> None:
+    from gpuprov.cli.jobs_table import render_job_change
     from gpuprov.cli.session import moment
     from gpuprov.core.rounds import every
     from gpuprov.core.waiting import SystemClock
@@ -62,13 +245,14 @@ def _watch(session: Session, driver: Driver, cluster: str, interval_s: float) ->
     from gpuprov.stories.jobs import watch_jobs
 
     def first(listed: Jobs) -> None:
-        document = changed(listed, host=session.host.name, cluster=cluster)
-        session.show_round(document, render_all_jobs(listed, screen=session.screen), at=moment())
+        document = changed(listed, host=session.host.name, cluster=session.cluster)
+        session.show_round(document, _render(session, listed), at=moment())
 
     def tell(changes: Sequence[JobChange]) -> None:
         at = moment()
         text = "\n".join(f"{at} {render_job_change(change)}" for change in changes)
-        document = JobsWatch(host=session.host.name, cluster=cluster, changes=tuple(changes))
+        document = JobsWatch(host=session.host.name, cluster=session.cluster, changes=tuple(changes))
         session.show_round(document, text, at=at)
 
-    watch_jobs(driver, cluster, rounds=every(interval_s, SystemClock()), first=first, tell=tell)
+    rounds = every(interval_s, SystemClock())
+    watch_jobs(session.desk, session.cluster, rounds=rounds, choose=choice.of, first=first, tell=tell)

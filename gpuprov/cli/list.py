@@ -1,4 +1,4 @@
-"""`gpuprov list`."""
+"""What there is: list, cluster list, cluster status."""
 
 from __future__ import annotations
 
@@ -6,32 +6,32 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gpuprov.cli.engine import engine_option
-from gpuprov.cli.show_result import show_result
+from gpuprov.cli.command import Result, command
+from gpuprov.cli.engine import cluster_argument, engine_option
 from gpuprov.cli.tables import render_table
+from gpuprov.core.names import name_cluster
 
 if TYPE_CHECKING:
     from gpuprov.cli.session import Session
     from gpuprov.shapes.nodes import NodeRow
 
 
-@click.command()
-@click.option("--all", "everything", is_flag=True, help="Include instances that gpuprov did not create.")
-@engine_option
-@click.pass_obj
-def command(session: Session, everything: bool, engine: str | None) -> int:  # noqa: FBT001 - click's signature
+@command(
+    click.option("--all", "everything", is_flag=True, help="Include instances that gpuprov did not create."),
+    engine_option,
+)
+def list_nodes(session: Session, *, everything: bool) -> Result:
     """List the nodes of all clusters on all engines."""
-    from gpuprov.cli.open_fleet import open_fleet
     from gpuprov.drivers.base import ROLE_BUILDER
     from gpuprov.fleet.questions.nodes import NODES
     from gpuprov.shapes.nodes import Nodes
     from gpuprov.shapes.orders import ListOrder
 
-    fleet = open_fleet(session, engine)
-    told = fleet.ask(NODES, ListOrder(everything=everything, engine=engine or ""))
+    fleet = session.fleet
+    told = fleet.ask(NODES, ListOrder(everything=everything, engine=session.engine or ""))
     told.require_answer()
     rows = [row for nodes in told.answers.values() for row in nodes.nodes]
-    with_host = bool(fleet.others)
+    with_host = bool(fleet.known)
     cells = [
         (
             *(row.name, *((row.host,) if with_host else ()), _cluster(row), row.engine, row.role, row.status),
@@ -42,26 +42,81 @@ def command(session: Session, everything: bool, engine: str | None) -> int:  # n
     for row in rows:
         if row.role == ROLE_BUILDER:
             session.reporter.note(f"{row.name} in {row.engine} is {row.health}")
-    headers = (
-        "NODE",
-        *(("HOST",) if with_host else ()),
-        "CLUSTER",
-        "ENGINE",
-        "ROLE",
-        "STATUS",
-        "ADDRESS",
-        "PRIVATE",
-        "GPUS",
-    )
-    text = (
-        render_table(headers, cells, screen=session.screen)
-        if rows
-        else "no nodes; create some: gpuprov cluster up -n 4"
-    )
+    host = ("HOST",) if with_host else ()
+    headers = ("NODE", *host, "CLUSTER", "ENGINE", "ROLE", "STATUS", "ADDRESS", "PRIVATE", "GPUS")
+    text = render_table(headers, cells, screen=session.screen, spare=("PRIVATE", "ENGINE", "ROLE"))
     document = Nodes(host=session.host.name, nodes=tuple(rows))
-    return show_result(session, document, text, told.error, 0)
+    nothing = "no nodes; create some: gpuprov cluster up -n 4"
+    return Result(document=document, text=text if rows else nothing, error=told.error)
 
 
 def _cluster(row: NodeRow) -> str:
     """A copy of a node is in none; what it is stands in its health."""
     return f"({row.health.partition(';')[0]})" if row.health.startswith("a copy of") else row.cluster
+
+
+@command(engine_option)
+def list_clusters(session: Session) -> Result:
+    """List the clusters on all engines, and on the hosts that were added. Changes nothing."""
+    from gpuprov.fleet.clusters import ask_clusters
+    from gpuprov.shapes.nodes import Clusters
+
+    clusters, told = ask_clusters(session.fleet)
+    told.require_answer()
+    rows = [
+        (
+            *(one.name, ", ".join(one.hosts), ", ".join(one.engines), ", ".join(one.roles), one.nodes, one.running),
+            f"{one.gpus} SIMULATED" if one.simulated else one.gpus,
+        )
+        for one in clusters
+    ]
+    headers = ("CLUSTER", "HOSTS", "ENGINE", "ROLES", "NODES", "RUNNING", "GPUS")
+    text = render_table(headers, rows, screen=session.screen, spare=("ENGINE", "ROLES"))
+    document = Clusters(host=session.host.name, clusters=clusters)
+    nothing = "no clusters; create one: gpuprov cluster up -n 4"
+    return Result(document=document, text=text if rows else nothing, error=told.error)
+
+
+@command(cluster_argument, engine_option)
+def status(session: Session) -> Result:
+    """Show a cluster's nodes: address, GPU, sharing, role, state and health."""
+    from msgspec import UNSET
+
+    from gpuprov.cli.node_table import render_limits, render_nodes
+    from gpuprov.fleet.clusters import find_absence
+    from gpuprov.fleet.host_statuses import host_statuses
+    from gpuprov.fleet.lost_service import tell_lost_service
+    from gpuprov.link.several import part_error
+    from gpuprov.shapes.nodes import ClusterStatus
+    from gpuprov.spec.shared_folder import SHARED
+    from gpuprov.stories.status import look_at_cluster
+
+    seen = look_at_cluster(session.fleet, session.cluster)
+    for host, part in seen.parts.items():
+        place = f"{host}: " if seen.spans else ""
+        for line in part.copies:
+            session.reporter.note(f"{place}{line}")
+        for line in part.full_disks:
+            session.reporter.warn(f"{place}{line}")
+    rows, folder = seen.rows, seen.shared_folder
+    document = ClusterStatus(
+        host=session.host.name,
+        cluster=session.cluster,
+        shared_folder=folder or None,
+        nodes=rows,
+        hosts=host_statuses(seen.machines, seen.failed, seen.away) if seen.spans else UNSET,
+    )
+    if not rows and seen.spec is None and not seen.failed:
+        absence = find_absence(session.fleet, session.cluster, verb="gpuprov cluster status")
+        return Result(document=document, text="", error=absence)
+    none = name_cluster("create them: gpuprov cluster up -n 4", session.cluster)
+    text = (
+        f"{render_nodes(rows, screen=session.screen, spans=seen.spans)}\n\n"
+        f"{render_limits([row for row in rows if row.host not in seen.failed])}"
+        if rows
+        else f"cluster {session.cluster} has no nodes; {none}"
+    )
+    whose = "all hosts" if seen.spans else "the host"
+    text += f"\nshared folder: {folder} of {whose}, {SHARED} in the nodes" if folder else ""
+    error = part_error(seen.failed, of=len(seen.machines), besides=tell_lost_service(seen) if seen.spans else "")
+    return Result(document=document, text=text, error=error)

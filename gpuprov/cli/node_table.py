@@ -63,6 +63,7 @@ def render_nodes(
             for row, *last in zip(rows, *told.values(), strict=True)
         ],
         screen=screen,
+        spare=("SHARING", "PRIVATE", "ROLE", "ADDRESS"),
     )
 
 

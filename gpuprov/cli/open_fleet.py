@@ -22,7 +22,6 @@ def open_fleet(
     """This machine and the hosts that were added; none is asked yet.
 
     Args:
-        session: Of this run.
         engine: The one that was typed; this machine alone is meant then.
         here_alone: Whether it is without that, too.
         reporter: Is told of what goes on; the session's where None.
@@ -31,11 +30,22 @@ def open_fleet(
 
     return Fleet(
         here=session.host,
-        others={} if here_alone or engine else remembered_hosts(),
+        others={} if here_alone or engine else _remembered_or_unknown(),
         connect=partial(way_to_hosts, session, reporter),
         reporter=reporter or session.reporter,
         engine=engine or "",
     )
+
+
+def _remembered_or_unknown() -> Mapping[str, RemoteMachine]:
+    from gpuprov.core.errors import UsageError
+
+    try:
+        return remembered_hosts()
+    except UsageError as error:  # of the inventory: what this machine has can be used all the same
+        from gpuprov.fleet.fleet import UnknownHosts
+
+        return UnknownHosts(error)
 
 
 def remembered_hosts() -> Mapping[str, RemoteMachine]:

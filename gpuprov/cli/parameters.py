@@ -12,7 +12,9 @@ from gpuprov.core.names import check_cluster_name, check_node_name, expand_names
 from gpuprov.core.units import HOUR_S, parse_duration_s
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
+
+    from gpuprov.drivers.base import Driver
 
 COMPLETION_S = 1.0
 LONGEST_WAIT_S: Final = 7 * 86400
@@ -30,7 +32,7 @@ def node_argument(name: str = "node", *, new: bool = False) -> Callable[[Any], A
         name,
         metavar=name.upper(),
         callback=lambda _context, _parameter, value: check_node_name(value, what),
-        shell_complete=_nothing if new else complete_nodes,
+        shell_complete=_nothing if new else complete_snapshots if name == "label" else complete_nodes,
     )
 
 
@@ -85,6 +87,52 @@ def complete_nodes(_context: click.Context, _parameter: click.Parameter, incompl
 
     found = survey_names(LocalHost().engines, timeout_s=COMPLETION_S)
     return sorted(name for names in found.values() for name in names if name.startswith(incomplete))
+
+
+def complete_images(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Names of node images that begin so."""
+    return _complete(lambda driver: [image.name for image in driver.list_images()], incomplete)
+
+
+def complete_clusters(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Names of clusters that begin so."""
+    from gpuprov.drivers.base import LABEL_CLUSTER
+
+    return _complete(
+        lambda driver: [node.labels[LABEL_CLUSTER] for node in driver.list_nodes() if node.ours], incomplete
+    )
+
+
+def complete_hosts(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Names of hosts that were added that begin so."""
+    from gpuprov.cli.open_fleet import remembered_hosts
+    from gpuprov.core.errors import GpuprovError
+
+    try:
+        return sorted(name for name in remembered_hosts() if name.startswith(incomplete))
+    except GpuprovError:
+        return []
+
+
+def complete_snapshots(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Labels of snapshots that begin so, of the node that was typed before them."""
+    node = context.params.get("node")
+    if not node:
+        return []
+
+    def snapshots(driver: Driver) -> Sequence[str]:
+        found = driver.find_node(node)
+        return found.snapshots if found is not None and found.ours else ()
+
+    return _complete(snapshots, incomplete)
+
+
+def _complete(names: Callable[[Driver], Sequence[str]], incomplete: str) -> list[str]:
+    from gpuprov.machine.local import LocalHost
+    from gpuprov.machine.survey import survey
+
+    found = survey([door for door in LocalHost().engines if door.installed()], names, timeout_s=COMPLETION_S).answers
+    return sorted({name for answer in found.values() for name in answer if name.startswith(incomplete)})
 
 
 def _nothing(_context: click.Context, _parameter: click.Parameter, _incomplete: str) -> list[str]:

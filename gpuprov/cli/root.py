@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import click
 from click.core import ParameterSource
@@ -13,6 +13,12 @@ from gpuprov.cli.verbs import GROUPS, HIDDEN, VERBS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+
+_ABOUT: Final = """Turn a GPU machine into a cluster of GPU nodes, and verify that each node works.
+
+GPUPROV_ENGINE and GPUPROV_CLUSTER, or else `engine` and `cluster` in ~/.config/gpuprov/settings.yaml, stand for
+--engine and --cluster where these are not typed.
+"""
 
 
 class VerbGroup(click.Group):
@@ -56,6 +62,9 @@ class VerbGroup(click.Group):
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
+            short = VERBS[self._path].digits if self._path in VERBS else ""
+            if short and args[0][:1].isdigit():
+                return short, self.get_command(ctx, short), args
             from difflib import get_close_matches
 
             near = get_close_matches(args[0], self.list_commands(ctx), n=1)
@@ -73,7 +82,10 @@ class VerbGroup(click.Group):
 
 def root() -> click.Group:
     """The whole command line."""
-    group = VerbGroup("", help="Turn a GPU machine into a cluster of GPU nodes, and verify that each node works.")
+    group = VerbGroup(
+        "",
+        help=_ABOUT,
+    )
     group.params.append(_version_option())
     return group
 

@@ -89,7 +89,7 @@ class Session:
 
     @property
     def interactive(self) -> bool:
-        """Whether somebody can be asked."""
+        """Whether a user can be asked at this terminal."""
         return sys.stdin.isatty() and sys.stderr.isatty()
 
     @property

@@ -104,7 +104,7 @@ def explain_lost_result(error: OSError, place: str) -> HostNotReady:
     way = f"df -h {Path(place).parent}  # free some space there" if room else "append to the command: > FILE"
     return HostNotReady(
         "the result could not be written to stdout",
-        evidence=f"{place}: {error.strerror}; only the result is lost, what the command changed stays",
+        evidence=f"{place}: {error.strerror}; only the output is lost; the changes of the command stay",
         fix=f"{way}; see what is there before you repeat a command: gpuprov list; gpuprov jobs",
     )
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from gpuprov.cli.command import Result, command
 from gpuprov.cli.engine import cluster_option, engine_option
-from gpuprov.cli.open_fleet import open_desk
 from gpuprov.cli.run_options import memory_option, parse_time_limit, retries_option, time_option
 from gpuprov.core.errors import UsageError
 from gpuprov.core.excerpt import excerpt
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from gpuprov.cli.session import Session
-    from gpuprov.drivers.base import Driver
     from gpuprov.shapes.job_order import JobOrder
     from gpuprov.stories.jobs import ProjectChoice
 
@@ -40,28 +38,36 @@ class _BeforeCommand(click.Command):
         return [*super().collect_usage_pieces(ctx), "| -- COMMAND..."]
 
 
-@click.command(cls=_BeforeCommand)
-@click.argument("words", metavar="[FUNCTION]", nargs=-1)
-@click.option("-a", "--argument", "arguments", multiple=True, metavar="NAME=VALUE", help="Of the function; repeatable.")
-@click.option("--project", metavar="DIR", help="Folder whose files the jobs get.  [default: the current folder]")
-@click.option("--no-project", is_flag=True, help="Submit a bare command, without files.")
-@click.option("--name", metavar="NAME", help="Name of the jobs.  [default: the command or the function]")
-@click.option("--count", type=int, metavar="N", help="Number of runs; {n} becomes the number of each, from 0.")
-@click.option("--at-most", type=int, metavar="N", help="Number of runs at the same time; requires --count.")
-@time_option
-@retries_option
-@memory_option
-@click.option("--gpus", type=int, default=1, show_default=True, metavar="N", help="GPUs of each run.")
-@click.option("--wait", is_flag=True, help="Wait until the jobs have ended; exit with 1 if not all are done.")
-@click.option(
-    "--on-interrupt",
-    type=click.Choice(["leave", "cancel"]),
-    help="With --wait: what happens to the jobs on Ctrl-C.  [default: leave]",
+@command(
+    click.argument("words", metavar="[FUNCTION]", nargs=-1),
+    click.option(
+        "-a",
+        "--argument",
+        "arguments",
+        multiple=True,
+        metavar="NAME=VALUE",
+        help="Argument of the function; repeatable.",
+    ),
+    click.option("--project", metavar="DIR", help="Folder whose files the jobs get.  [default: the current folder]"),
+    click.option("--no-project", is_flag=True, help="Submit a bare command, without files."),
+    click.option("--name", metavar="NAME", help="Name of the jobs.  [default: the script, command or function]"),
+    click.option("--count", type=int, metavar="N", help="Number of runs; {n} becomes the number of each, from 0."),
+    click.option("--at-most", type=int, metavar="N", help="Number of runs at the same time; requires --count."),
+    time_option,
+    retries_option,
+    memory_option,
+    click.option("--gpus", type=int, default=1, show_default=True, metavar="N", help="GPUs of each run."),
+    click.option("--wait", is_flag=True, help="Wait until the jobs have ended; exit with 1 if not all are done."),
+    click.option(
+        "--on-interrupt",
+        type=click.Choice(["leave", "cancel"]),
+        help="With --wait: what happens to the jobs on Ctrl-C.  [default: leave]",
+    ),
+    cluster_option,
+    engine_option,
+    kind=_BeforeCommand,
 )
-@cluster_option
-@engine_option
-@click.pass_context
-def command(context: click.Context, /, **given: Any) -> int:  # noqa: ANN401 - what click hands over, by name
+def submit(session: Session, /, **given: Any) -> Result:  # noqa: ANN401 - what click hands over, by name
     """Submit a command, or a function of the project, to the cluster's batch system, and print the id of the job.
 
     Jobs run on a frozen copy of the project: the files of the current folder that git knows or would add, or else all
@@ -73,68 +79,81 @@ def command(context: click.Context, /, **given: Any) -> int:  # noqa: ANN401 - w
 
     A function: gpuprov submit app.tasks:train -a units=128
     """
-    from gpuprov.shapes.base import changed
     from gpuprov.stories.jobs import submit_jobs
 
-    session: Session = context.obj
-    cluster = given["cluster"]
-    order, project = _order(context.meta[_COMMAND], given), _project(given)
+    order, project = _order(click.get_current_context().meta[_COMMAND], given)
+    submitted = submit_jobs(
+        lambda: session.desk,
+        session.cluster,
+        order,
+        project,
+        host=session.host,
+        home=home_folder(),
+        reporter=session.reporter,
+    )
+    if given["wait"]:
+        return _wait(session, submitted.id, cancel=given["on_interrupt"] == "cancel")
+    return Result(document=submitted, text=submitted.id)
+
+
+def _wait(session: Session, job: str, *, cancel: bool) -> Result:
+    from gpuprov.cli.jobs import wait_for
+    from gpuprov.stories.jobs import cancel_jobs, describe_left
+
+    session.reporter.note(f"submitted {job}")
+    try:
+        return wait_for(session, [job])
+    except KeyboardInterrupt:
+        if cancel:
+            cancel_jobs(session.desk, session.cluster, [job])
+            session.reporter.warn(f"cancelled {job}")
+        else:
+            session.reporter.warn(describe_left(session.desk, session.cluster, job))
+        raise
+
+
+def _order(behind: Sequence[str], given: dict[str, Any]) -> tuple[JobOrder, ProjectChoice]:
+    """What is to be run, with whose files.
+
+    Raises:
+        UsageError: Something typed is wrong: all of it is told.
+    """
+    from gpuprov.core.all_faults import AllFaults
+    from gpuprov.project.order_check import NOTHING, judge_order
+    from gpuprov.shapes.job_order import JobOrder
+    from gpuprov.spec.gpu_order import parse_memory
+    from gpuprov.stories.jobs import ProjectChoice
+
+    faults = AllFaults()
+    function = faults.found(lambda: _function(given["words"], behind))
+    memory = given["memory"]
+    order = JobOrder(
+        command=tuple(behind),
+        function=function,
+        arguments=faults.found(lambda: _arguments(given["arguments"], given["words"])) or {},
+        name=given["name"],
+        count=given["count"],
+        at_most=given["at_most"],
+        time_limit_s=faults.found(lambda: parse_time_limit(given["time_limit"])),
+        memory_bytes=None if memory is None else faults.found(lambda: parse_memory(memory, "--memory")),
+        gpus=given["gpus"],
+        retries=given["retries"],
+    )
+    project = faults.found(lambda: _project(given)) or ProjectChoice(folder=None)
+    faults.found(lambda: _check_interrupt(given))
+    if faults and (function or behind):
+        faults.found(lambda: judge_order(order, project.folder))
+    faults.tell(NOTHING)
+    return order, project
+
+
+def _check_interrupt(given: dict[str, Any]) -> None:
     if given["on_interrupt"] and not given["wait"]:
         raise UsageError(
             "--on-interrupt requires --wait",
             evidence=f"--on-interrupt {given['on_interrupt']}",
             fix="add --wait, or omit --on-interrupt",
         )
-
-    connect = cache(partial(open_desk, session, given["engine"], cluster))
-    host, home = session.host, home_folder()
-    submitted = submit_jobs(connect, cluster, order, project, host=host, home=home, reporter=session.reporter)
-    if given["wait"]:
-        return _wait(session, connect(), cluster, submitted.id, cancel=given["on_interrupt"] == "cancel")
-    session.show(changed(submitted, host=session.host.name, cluster=cluster), submitted.id)
-    return 0
-
-
-def _wait(session: Session, driver: Driver, cluster: str, job: str, *, cancel: bool) -> int:
-    from gpuprov.cli.jobs_wait import show_ended
-    from gpuprov.stories.jobs import cancel_jobs, describe_left
-
-    session.reporter.note(f"submitted {job}")
-    try:
-        return show_ended(session, driver, cluster, [job])
-    except KeyboardInterrupt:
-        if cancel:
-            cancel_jobs(driver, cluster, [job])
-            session.reporter.warn(f"cancelled {job}")
-        else:
-            session.reporter.warn(describe_left(driver, cluster, job))
-        raise
-
-
-def _order(behind: Sequence[str], given: dict[str, Any]) -> JobOrder:
-    from gpuprov.shapes.job_order import JobOrder
-    from gpuprov.spec.gpu_order import parse_memory
-
-    function = _function(given["words"], behind)
-    if given["arguments"] and function is None:
-        raise UsageError(
-            "-a is for functions, not for commands",
-            evidence=f"-a {excerpt(given['arguments'][0])}",
-            fix="write the command's arguments after it: gpuprov submit -- python3 train.py --lr 0.1",
-        )
-    memory = given["memory"]
-    return JobOrder(
-        command=tuple(behind),
-        function=function,
-        arguments=_arguments(given["arguments"]),
-        name=given["name"],
-        count=given["count"],
-        at_most=given["at_most"],
-        time_limit_s=parse_time_limit(given["time_limit"]),
-        memory_bytes=None if memory is None else parse_memory(memory, "--memory"),
-        gpus=given["gpus"],
-        retries=given["retries"],
-    )
 
 
 def _function(words: Sequence[str], behind: Sequence[str]) -> str | None:
@@ -162,8 +181,15 @@ def _function(words: Sequence[str], behind: Sequence[str]) -> str | None:
     return words[0]
 
 
-def _arguments(texts: Sequence[str]) -> dict[str, object]:
+def _arguments(texts: Sequence[str], words: Sequence[str]) -> dict[str, object]:
     from gpuprov.spec.scalar import parse_scalar
+
+    if texts and not words:
+        raise UsageError(
+            "-a is for functions, not for commands",
+            evidence=f"-a {excerpt(texts[0])}",
+            fix="write the command's arguments after it: gpuprov submit -- python3 train.py --lr 0.1",
+        )
 
     arguments: dict[str, object] = {}
     for text in texts:

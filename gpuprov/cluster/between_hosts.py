@@ -29,9 +29,6 @@ def look_between(driver: Driver, state: ClusterState, host: Host, *, away: Colle
     """What `verify` looks at of this host beside the other ones; None for a cluster of one host alone.
 
     Args:
-        driver: The engine.
-        state: The cluster.
-        host: The machine.
         away: Hosts that are known not to answer, and are not tried.
     """
     name = recorded_host(state)

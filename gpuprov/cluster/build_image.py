@@ -120,10 +120,8 @@ def ensure_image(
     A build that is killed leaves a builder node and no image; the next one removes it.
 
     Args:
-        driver: The engine.
         recipe: What goes into it.
         site: Where it is built.
-        reporter: Is told what goes on.
         tools: What is used outside the engine.
         fresh: Whether to build another one of new packages, though the engine has one.
 

@@ -43,7 +43,7 @@ def remove_left_build(driver: Driver, networks: Iterable[NetworkState], reporter
     left = find_build_networks(networks)
     builder = find_builder(driver)
     if builder is not None or left:
-        reporter.note("removing what an interrupted image build left")
+        reporter.note("removing leftovers of an interrupted image build")
     if builder is not None:
         driver.delete_node(builder.name)
     for name in left:

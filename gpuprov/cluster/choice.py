@@ -132,7 +132,6 @@ def refuse_taken_networks(spec: ClusterSpec, requests: Collection[NetworkRequest
     """Refuse to make networks whose names or subnets something else has.
 
     Args:
-        spec: The cluster.
         requests: Its networks that are to be made.
         taken: What others have.
 

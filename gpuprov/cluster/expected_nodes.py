@@ -55,8 +55,6 @@ def expect_node(
     """Put together what is known of one node.
 
     Args:
-        node: The node.
-        state: Its cluster.
         host: GPUs of the host in the mode of the node's access; the error if they could not be told; None where the
             node holds none.
         beside: The cluster's running nodes on other hosts, which it reaches by the private network alone.

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def find_full_disks(driver: Driver, host: Host, folder: str) -> tuple[str, ...]:
-    """A sentence for each disk that is nearly full; none for what cannot be told.
+    """A sentence for each disk that is nearly full; none for disks that cannot be read.
 
     Args:
         driver: Tells its storage.
@@ -35,4 +35,4 @@ def describe_fullness(name: str, disk: Disk | None) -> str:
     if disk is None or disk.percent < NEARLY_FULL:
         return ""
     urgent = ", and work will soon fail" if disk.percent >= ALMOST_FULL else ""
-    return f"{name} is {disk.words}{urgent}; who uses it: gpuprov doctor"
+    return f"{name} is {disk.words}{urgent}; see what uses it: gpuprov doctor"

@@ -26,7 +26,7 @@ class ImageUpdates:
     """The security updates of an image.
 
     Attributes:
-        state: Whether it has all that were published; `unknown` where that cannot be told.
+        state: Whether it has all that were published; `unknown` if that cannot be determined.
         recorded: Whether the image says what is in it, as those of an earlier gpuprov do not.
         lacking: The packages that have an update.
         looked: When somebody last looked what was published, in seconds since the epoch; None for never.
@@ -68,7 +68,7 @@ def update_notes(found: Sequence[ImageUpdates], now: float) -> tuple[str, ...]:
     if earlier:
         notes.append(f"{earlier} of {len(found)} images are of an earlier gpuprov and do not say what they have")
     if any(updates.state == "unknown" and updates.recorded for updates in found):
-        notes.append(f"unknown: nobody has looked for security updates of the image's suite: {REFRESH}")
+        notes.append(f"unknown: security updates of the image's suite were never fetched: {REFRESH}")
     looked = min((updates.looked for updates in found if updates.looked is not None), default=None)
     if looked is not None and now - looked >= STALE_S:
         notes.append(f"security updates were last looked for {(now - looked) / DAY_S:.0f} days ago: {REFRESH}")

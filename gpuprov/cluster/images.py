@@ -84,7 +84,6 @@ def find_images(
     """The images that are there, by role, and what is missing.
 
     Args:
-        driver: The engine.
         recipes: What goes into them, by role.
         built: Those that this run has built: what they were made from may have changed since.
         host_ports: Ports of the host that a build may reach.

@@ -76,7 +76,6 @@ def create_nodes(
 
     Args:
         run: What the steps of this run share.
-        designs: The nodes.
         image: What they are made from.
         files: What each holds before its first boot, by name.
         labels: More labels for each, such as those that a node keeps of its image.
@@ -134,7 +133,6 @@ def repair_nodes(
     Returns what was forced, by node.
 
     Args:
-        driver: Reaches the nodes.
         designs: The designs of nodes that differ; their devices, mounts and labels are set.
         settings: Names of those whose settings differ as well.
         restart: Names of those that start again for their repair.

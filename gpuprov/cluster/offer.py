@@ -22,9 +22,7 @@ def make_offer(
     """What a host offers to new nodes as the spec describes them, or to a node of its own.
 
     Args:
-        spec: The cluster.
         state: The cluster's nodes on this host.
-        place: The host.
         room: What it has left.
         most: How many new nodes are of interest.
         order: The node of its own.

@@ -41,10 +41,8 @@ def design_ordered(order: NodeOrder, spec: ClusterSpec, state: ClusterState, pla
     """Lease GPUs on the host, choose addresses, and design the node around them.
 
     Args:
-        order: The node.
         spec: By which it is made.
         state: Its cluster, without an unfinished node of that name.
-        place: The host.
 
     Raises:
         UsageError: The GPUs or the address cannot be had.
@@ -63,7 +61,6 @@ def choose_addresses(
     """Its address by interface: that which was ordered, else that of its number, else the highest free one.
 
     Args:
-        order: The node.
         spec: Its cluster's.
         taken: Addresses in use (without prefix length), each with its holder.
         host: Where the node is to be, in a cluster over hosts.

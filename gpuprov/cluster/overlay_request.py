@@ -62,8 +62,8 @@ def agree_mtu(spec: ClusterSpec, underlays: Mapping[str, int]) -> int:
     if wanted > most or most < MTU_LEAST:
         raise HostNotReady(
             f"packets of {max(wanted, MTU_LEAST)} bytes do not fit into the overlay of cluster {spec.name}",
-            evidence=f"the network between the hosts has MTU {underlays[narrowest]} on {narrowest}, "
-            f"of which the overlay takes {headers}",
+            evidence=f"the network between the hosts has MTU {underlays[narrowest]} on {narrowest}; "
+            f"the overlay takes {headers} of it",
             fix=f"set network.overlay.mtu in the spec to {most} or less"
             if most >= MTU_LEAST
             else f"raise the MTU of that network to {MTU_LEAST + headers} or more",
@@ -81,7 +81,7 @@ def request_overlay(
     Args:
         spec: The whole cluster's.
         host: The host's name in it.
-        addresses: By host, its address on the network between them; those of hosts that are away as they were.
+        addresses: By host, its address on the network between them; those of hosts that are unreachable as they were.
         mtu: As `agree_mtu` says.
         has_bridge: Whether the host's engine has a bridge for the private network: capability `private-bridge`.
 

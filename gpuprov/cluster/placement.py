@@ -80,8 +80,8 @@ def place_nodes(
 ) -> dict[str, str]:
     """The host of each node; all of them, or an error.
 
-    A node that exists stays where it is, also on a host that is away. How many new ones a host gets follows from the
-    strategy; which ones, from the order of the hosts, so that each has consecutive numbers as far as possible.
+    A node that exists stays where it is, also on a host that is unreachable. How many new ones a host gets follows from
+    the strategy; which ones, from the order of the hosts, so that each has consecutive numbers as far as possible.
 
     Args:
         spec: The cluster.

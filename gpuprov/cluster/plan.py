@@ -176,11 +176,9 @@ def plan_cluster(  # noqa: PLR0913 - what is wanted, what is there, and what may
     they still match, its GPUs.
 
     Args:
-        spec: What is asked for.
         state: What is there.
         place: Where the nodes are to be.
         version: Of gpuprov.
-        expect: The engine.
         prune: Remove every node that the spec does not have.
         again: Nodes to remove and make again, as they are but for their image.
         gives_up: Do without the options of nodes that this version does not know.

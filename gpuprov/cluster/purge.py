@@ -31,8 +31,6 @@ def find_doomed(driver: Driver, host: Host, state: ClusterState) -> str:
     """The folder that goes with a cluster; empty where there is none. Changes nothing.
 
     Args:
-        driver: The engine.
-        host: The machine.
         state: The cluster, which may be gone already.
 
     Raises:

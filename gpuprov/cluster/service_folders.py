@@ -83,7 +83,7 @@ def look_and_plan_folders(
     Raises:
         UsageError: One cannot be used, it is another cluster's, or an earlier cluster has left something in it.
         HostNotReady: Only root can make it.
-        EngineError: The engine does not tell to whom it has to belong.
+        EngineError: The engine does not report the account that has to own it.
     """
     names = {design.name for design in designs}
     share = look_and_plan_share(observed, spec, designs)

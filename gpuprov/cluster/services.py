@@ -106,7 +106,7 @@ def boot_state(driver: Driver, name: str) -> str:
 
 
 def describe_boot(driver: Driver, name: str) -> str:
-    """What a boot that does not end still waits for; empty where that cannot be told."""
+    """What a boot that does not end still waits for; empty if unknown."""
     try:
         pending = _pending(driver, name)
     except GpuprovError as error:

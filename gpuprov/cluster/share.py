@@ -62,7 +62,7 @@ def look_and_plan_share(observed: Observed, spec: ClusterSpec, designs: Iterable
     Raises:
         UsageError: The folder cannot be used, it is another cluster's, or a node cannot share it.
         HostNotReady: Only root can make it.
-        EngineError: The engine does not tell to whom it has to belong.
+        EngineError: The engine does not report the account that has to own it.
     """
     folder = folder_of(spec)
     if not folder:

@@ -45,7 +45,7 @@ def look_at_share(order: ShareOrder, host: Host) -> ShareLook:
 
     Raises:
         UsageError: The folder has nothing to do with the cluster.
-        EngineError: The engine does not tell who the account is.
+        EngineError: The engine does not report the account's number.
         HostNotReady: A mark cannot be written or read.
     """
     spec = load_spec_json(text_of(order.spec), cluster=check_cluster_name(order.cluster))

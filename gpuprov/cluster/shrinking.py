@@ -54,7 +54,7 @@ class Shrinking:
         if others or without:
             raise UsageError(
                 f"{fold(others or without)} would {'be removed' if others else 'lose options'} as well",
-                evidence="the cluster was changed by somebody else meanwhile",
+                evidence="another run changed the cluster meanwhile",
                 fix="run the same command again",
             )
 

@@ -42,7 +42,6 @@ def slice_cluster(spec: ClusterSpec, placed: Mapping[str, str]) -> tuple[Slice, 
     """One slice for each host of the spec, in its order.
 
     Args:
-        spec: The whole cluster's.
         placed: The host of each node, as `place_nodes` gives it.
     """
     nodes: dict[str, list[str]] = {host.name: [] for host in spec.hosts}

@@ -27,7 +27,6 @@ def agree_tunnels(
     """The ends of all hosts of the spec; none where the overlay is not encrypted.
 
     Args:
-        spec: The whole cluster's.
         known: The ends as they were: an address stays that of its host.
         told: The public key that each host that answers has, empty where it has none.
         links: What the hosts have already.
@@ -80,8 +79,6 @@ def request_tunnel(
     """A host's end of the encrypted links; None where the overlay is not encrypted.
 
     Args:
-        spec: The whole cluster's.
-        host: The host's name in it.
         addresses: By host, its address on the network between them.
         ends: Those of all hosts.
         mtu: Of what the nodes send.

@@ -39,7 +39,7 @@ class CommandFailed(HostNotReady):
 
 
 class CommandStopped(HostNotReady):
-    """It was ended before its time, for the work that it was part of failed."""
+    """It was ended before its time, for another part of the same work failed."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -249,7 +249,7 @@ class _Attention:
             self._follower.hear(self._ear.new_lines(stdout, stderr))
             if self._follower.stop.is_set():
                 raise CommandStopped(
-                    "the command was ended", evidence="the work that it was part of failed", fix="try again"
+                    "the command was ended", evidence="another part of the same work failed", fix="try again"
                 )
         now_s, look_s = time.monotonic(), self._watch.look_s
         if look_s is None or now_s < self._next_look_s:

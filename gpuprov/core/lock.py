@@ -36,7 +36,7 @@ _DAY_S = 86400
 def host_lock(reporter: Reporter, *, gates: Gates | None = None, timeout_s: float | None = None) -> Iterator[bool]:
     """Hold the host lock for the block, and tell whether it had to be waited for; readers do not need it.
 
-    Who came first holds it first.
+    The lock is fair: runs get it in the order in which they asked for it.
 
     Args:
         reporter: Is told which run this one waits for.

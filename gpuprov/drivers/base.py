@@ -182,7 +182,7 @@ class Driver(Protocol):
         """Describe the engine; raises HostNotReady when it has no storage to put nodes on."""
 
     def disk(self) -> Disk | None:
-        """The space of the storage that nodes are on; None where the engine does not tell. Asks for nothing else."""
+        """The space of the storage that nodes are on; None if the engine does not report it. Asks for nothing else."""
 
     def usage(self) -> list[StorageUse]:
         """What each thing takes of that storage, foreign ones too, as far as it can be counted in a few seconds."""

@@ -20,7 +20,7 @@ class NetworkInUse(EngineError):
     """A network of ours cannot be removed while instances are on it; the evidence names them."""
 
     def __init__(self, name: str, users: Sequence[str]) -> None:
-        fix = "see whose they are: gpuprov list --all; those who have them can remove them or move them elsewhere"
+        fix = "list them: gpuprov list --all; their owners can remove them or move them elsewhere"
         super().__init__(f"the network {name} is in use", evidence=f"by {', '.join(sorted(users))}", fix=fix)
 
 

@@ -80,7 +80,7 @@ def released(bridge: str, labels: Mapping[str, str]) -> Iterator[None]:
 
 
 def _look() -> tuple[dict[str, Chain], str]:
-    """The chains that there are, and why they cannot be told."""
+    """The chains that there are, and why they are unknown."""
     if os.geteuid() != 0:
         return {}, "only root can read and set firewall rules"
     try:

@@ -106,8 +106,6 @@ def read_at_rest(look: Look, node: str, path: str, *, most_bytes: int) -> bytes:
 
     Args:
         look: Reads a path without following a link at its end, and no more than a byte over the limit.
-        node: Its name.
-        path: The file.
         most_bytes: The limit.
 
     Raises:
@@ -127,7 +125,6 @@ def write_in_node(execute: Execute, node: str, files: Sequence[File], *, then: s
 
     Args:
         execute: Runs a command in the node.
-        node: Its name.
         files: What to write.
         then: A shell line to run after that.
 

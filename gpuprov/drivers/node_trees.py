@@ -58,7 +58,7 @@ def look_in_node(execute: Execute, node: str, path: str) -> PathKind:
     """What stands at a path of a running node; links are followed, by the node and within it.
 
     Raises:
-        EngineError: The node does not tell.
+        EngineError: The node does not report it.
     """
     try:
         output = execute(Call(argv=["sh", "-c", _LOOK, "sh", path], cwd="/", timeout_s=READ_S, most_bytes=_SAID_BYTES))

@@ -53,7 +53,6 @@ def find_member(stream: IO[bytes], path: str | None = None, *, most_bytes: int) 
     """One file of a tar that is read as it comes; what is behind the file is not read, nor what is over the limit.
 
     Args:
-        stream: The tar.
         path: The file; the tar's first member where None.
         most_bytes: Of the file; a byte more is read, so that a larger one is known.
 

@@ -58,7 +58,7 @@ class HostsUpOrder:
         draft: The spec, which names hosts, with what was left open in it.
         known: The hosts that `host add` has remembered.
         policy: What becomes of jobs on nodes that have to leave.
-        found: The cluster as it was found a moment ago: who was away then is not waited for again.
+        found: The cluster as it was found a moment ago: who was unreachable then is not waited for again.
         confirm: Is asked before nodes or the folder go, and raises where they are not to; None where nobody is.
     """
 

@@ -1,7 +1,7 @@
 """What hosts have recorded of a whole cluster: of those that have recorded the same, one is asked.
 
-It says the same on all hosts but those that were away, and its size grows with their number: told by each, it would
-grow with the square.
+It says the same on all hosts but those that were unreachable, and its size grows with their number: told by each, it
+would grow with the square.
 """
 
 from __future__ import annotations

@@ -87,7 +87,7 @@ def look_for_spanning(
 def refuse_untold(seen: SpanningCluster, *, instead: str = "") -> None:
     """Refuse to take a cluster for absent that a host may have which does not say so.
 
-    As when `cluster down` was cut off: what is left of a cluster is on the host that is away.
+    As when `cluster down` was cut off: what is left of a cluster is on the host that is unreachable.
 
     Args:
         seen: What all hosts have said of it.
@@ -160,7 +160,7 @@ def look_at_spanning(
 ) -> SpanningCluster:
     """What these hosts have of a cluster and say besides, as they are ordered; changes nothing.
 
-    Hosts that were away when it was `found`, a moment ago, are not asked.
+    Hosts that were unreachable when it was `found`, a moment ago, are not asked.
     """
     away = {host: since for host, since in (found.away if found else {}).items() if host in machines}
     requests = {
@@ -238,7 +238,7 @@ def several_have(node: str, machines: Sequence[RemoteMachine]) -> UsageError:
     return UsageError(
         f"more than one host has a node {node}",
         evidence=", ".join(machine.name for machine in machines),
-        fix=f"run the command on the host of the one that is meant: {', or '.join(ways)}",
+        fix=f"run the command on the node's host: {', or '.join(ways)}",
     )
 
 

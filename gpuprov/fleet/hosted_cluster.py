@@ -112,7 +112,7 @@ def untold_hosts(seen: SpanningCluster) -> dict[str, GpuprovError]:
 
 
 def controller_of(seen: SpanningCluster) -> str | None:
-    """The node that gives work now: the usual one, unless that is away and one that takes its place is not.
+    """The node that gives work now: the usual one, unless that is unreachable and one that takes its place is not.
 
     None where the nodes need none.
     """

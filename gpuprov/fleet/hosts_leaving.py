@@ -111,8 +111,6 @@ def remove_leaving(leaving: LeavingHosts, cluster: str, policy: JobsPolicy, host
     """Remove all that the cluster has on them.
 
     Args:
-        leaving: The hosts.
-        cluster: Its name.
         policy: What becomes of jobs that are found there still.
         hosts: The way to them.
 

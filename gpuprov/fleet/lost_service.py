@@ -1,4 +1,4 @@
-"""What it means for jobs that the host of the node that gives them out is away."""
+"""What it means for jobs that the host of the node that gives them out is unreachable."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def tell_lost_service(seen: SpanningCluster) -> str:
-    """Whether nodes take new jobs while the host of the usual node is away; empty where that is not away."""
+    """Whether nodes take new jobs while the host of the usual node is unreachable; empty where that is not away."""
     if seen.spec is None:
         return ""
     role, homes = role_of(seen.spec.nodes.role), seen.whole.homes

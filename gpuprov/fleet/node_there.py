@@ -122,7 +122,7 @@ def _create_beside(order: HostedOrder, seen: SpanningCluster, hosts: Hosts, secr
         outcome=Outcome(changed=tuple(changed)),
         failed=failed,
         asked=len(seen.machines),
-        lack="hosts do not know the new node yet",
+        lack="the new node is not recorded on all hosts",
     )
 
 

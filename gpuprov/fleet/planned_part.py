@@ -41,7 +41,6 @@ def read_planned_part(told: Told, host: str, homes: Mapping[str, str]) -> Planne
 
     Args:
         told: As it came.
-        host: Its name.
         homes: The host on which each node is, or is to be.
 
     Raises:

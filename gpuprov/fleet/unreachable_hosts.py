@@ -32,7 +32,7 @@ def tell_absence(seen: SpanningCluster, hosts: Hosts, *, reporter: Reporter) -> 
 
 
 def tell_away(seen: SpanningCluster, hosts: Hosts, *, reporter: Reporter) -> tuple[str, ...]:
-    """Have no work begin on nodes of hosts that are away longer than the spec allows.
+    """Have no work begin on nodes of hosts that are unreachable longer than the spec allows.
 
     Args:
         seen: The cluster.
@@ -58,7 +58,7 @@ def tell_away(seen: SpanningCluster, hosts: Hosts, *, reporter: Reporter) -> tup
 def tell_back(
     seen: SpanningCluster, hosts: Hosts, *, reporter: Reporter, sound: Collection[str] | None = None
 ) -> tuple[str, ...]:
-    """Have nodes take work again whose hosts were away and answer; as `tell_away` does the opposite.
+    """Have nodes take work again whose hosts were unreachable and answer; as `tell_away` does the opposite.
 
     Args:
         seen: The cluster.
@@ -81,7 +81,7 @@ def tell_back(
 
 
 def _words(seen: SpanningCluster) -> Mapping[str, str]:
-    """What the role says of nodes on the host that gives them work; empty where that host is away."""
+    """What the role says of nodes on the host that gives them work; empty where that host is unreachable."""
     home = host_of_controller(seen)
     return seen.parts[home].words if home in seen.parts else {}
 
@@ -96,7 +96,7 @@ def _tell(seen: SpanningCluster, hosts: Hosts, order: AbsenceOrder, reporter: Re
         return tuple(lines_of(told_by(answer), home))
     except GpuprovError as error:
         title = role_of(seen.spec.nodes.role).title
-        reporter.warn(f"{title} does not know yet which hosts are away or back: {error.what}: {error.evidence}")
+        reporter.warn(f"{title} does not know yet which hosts are unreachable or back: {error.what}: {error.evidence}")
         return ()
 
 

@@ -51,7 +51,6 @@ def verify_over_hosts(
     """Have every host that answers verify its nodes, and compare the hosts; changes nothing.
 
     Args:
-        seen: The cluster.
         hosts: The way to its hosts.
         nodes: Names of those to check; none for all.
         work: How hard the kernels work.

@@ -53,7 +53,6 @@ def serve_where_it_is(
 
     Args:
         fleet: Where it may be.
-        order: What is asked.
         serve: How a host serves that.
         answer: What comes of it.
         total_s: How long another host may take to answer; None for work, which may take long while it goes on.

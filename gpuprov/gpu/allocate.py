@@ -29,7 +29,7 @@ class Lease:
         engine: That runs the node.
         cluster: It is part of.
         status: Such as `stopped`: it holds its GPUs all the same.
-        minors: Of the GPUs' devices in it; empty where its host does not tell them.
+        minors: Of the GPUs' devices in it; empty if its host does not report them.
     """
 
     node: str

@@ -48,7 +48,7 @@ def main(arguments: list[str], root: Path = Path("/")) -> int:
     """Print the document, or the error; the one argument is the mode.
 
     Returns:
-        0, or 3 where the host's GPUs cannot be told.
+        0, or 3 if the host's GPUs cannot be determined.
     """
     try:
         host = observe(

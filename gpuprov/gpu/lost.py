@@ -19,10 +19,10 @@ class LostGpu:
         why: In the driver's words.
         code: NVML's, where NVML says it.
         index: NVML's; None where NVML does not list it.
-        minor: The number in /dev/nvidia<minor>; None where nobody knows it.
-        pci: Its address; empty where nobody knows it.
-        uuid: Empty where nobody knows it.
-        model: Empty where nobody knows it.
+        minor: The number in /dev/nvidia<minor>; None if unknown.
+        pci: Its address; empty if unknown.
+        uuid: Empty if unknown.
+        model: Empty if unknown.
     """
 
     why: str

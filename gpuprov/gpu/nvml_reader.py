@@ -98,7 +98,7 @@ class _Reader:
             self._ask("nvmlShutdown", self._nvml.nvmlShutdown)
 
     def _list(self, count: int) -> tuple[list[Facts], list[Facts]]:
-        """All GPUs, and why those that fail cannot be told: one of them says nothing about the others."""
+        """All GPUs, and why the others cannot be read: one of them says nothing about the others."""
         gpus, lost = [], []
         for index in range(count):
             if index in self._left_out:

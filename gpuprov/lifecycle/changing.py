@@ -79,7 +79,6 @@ def changing(  # noqa: PLR0913 - where, what, and what is waited for and read fi
     the block, if they are still there.
 
     Args:
-        driver: The engine.
         host: Whose lock.
         look: Finds in all that the engine has what is to change, and refuses what cannot; changes nothing. It is
             called under the lock, and before where there are jobs to wait for: if it refuses then, nothing is held,
@@ -168,10 +167,7 @@ def read_steadily(driver: Driver, cluster: str, read: Callable[[], Seen], *, clo
     """Read, and where that fails because nodes come, go, start or stop meanwhile, read again.
 
     Args:
-        driver: The engine.
-        cluster: Name of the cluster.
         read: Changes nothing.
-        clock: Where time comes from.
 
     Raises:
         EngineError: The cluster changed each time; or reading failed for another reason.

@@ -156,9 +156,7 @@ def _remove_networks(driver: Driver, state: ClusterState, host: Host, reporter: 
                 try:
                     remove_left_build(driver, state.networks, reporter)
                 except EngineError as error:  # the cluster's own networks can go all the same
-                    reporter.warn(
-                        f"an interrupted image build left something that stays: {error.what}: {error.evidence}"
-                    )
+                    reporter.warn(f"leftovers of an interrupted image build remain: {error.what}: {error.evidence}")
         # What is recorded goes last: by it a controller finds what a killed run left on its hosts.
         networks = sorted(state.own_networks, key=lambda network: LABEL_SPEC in network.labels)
         return [network.name for network in networks if _remove_network(driver, network, reporter)]

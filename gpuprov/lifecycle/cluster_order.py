@@ -69,7 +69,6 @@ def resolve_engine(
     """The engine of that name, else the file's, else the one that has the cluster, else the default one.
 
     Args:
-        host: The machine.
         engine: Its name, where it is given.
         order: What is ordered.
         reporter: Is told of engines that are installed and do not answer.

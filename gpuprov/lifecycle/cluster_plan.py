@@ -128,7 +128,6 @@ def plan_up(order: PlanOrder, spec: ClusterSpec, observed: Observed, roles: Role
     """Compare, and refuse what clashes with the host.
 
     Args:
-        order: What is asked for.
         spec: The same with nothing left open.
         observed: What is there.
         roles: What nodes are for.

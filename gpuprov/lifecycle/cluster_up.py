@@ -140,12 +140,6 @@ class UpResult(Outcome):
 def cluster_up(driver: Driver, order: UpOrder, host: Host, *, reporter: Reporter) -> UpResult:
     """Ensure networks, image and nodes, have their roles take work, and prove them.
 
-    Args:
-        driver: The engine.
-        order: What is asked for.
-        host: The machine.
-        reporter: Is told what goes on.
-
     Raises:
         GpuprovError: Something refused or failed; what this run made is removed again.
     """

@@ -71,10 +71,6 @@ def create_node(
     One of its name that has no fingerprint is made again: a killed run left it, or it lost its label in service.
 
     Args:
-        driver: The engine.
-        order: The node.
-        host: The machine.
-        reporter: Is told what goes on.
         patience: How long to wait for GPUs that others hold.
         policy: What becomes of jobs on a node that is made again; by default it stays, and `rm` is named.
 

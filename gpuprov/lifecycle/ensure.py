@@ -48,11 +48,9 @@ def ensure_node(  # noqa: PLR0913 - what a module is given, and whom it tells
     """Bring a node to its goal.
 
     Args:
-        driver: The engine.
         order: The requested node; fields that are None are not compared with an existing node.
         goal: `present` (it runs), `stopped` or `absent`.
         host: The machine; its GPUs are asked for only where the answer counts.
-        reporter: Is told of phases.
         check: Say what would change, and change nothing.
         policy: What becomes of jobs on the node.
 

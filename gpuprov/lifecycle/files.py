@@ -116,9 +116,7 @@ def gather_files(
     """Find what the files are made from, such as keys in the nodes; changes nothing.
 
     Args:
-        driver: The engine.
         crew: The cluster's nodes as they are to be.
-        state: The cluster as it is.
         images: Of new nodes, by role.
         reading: What was read from nodes before; None to read them now.
         designs: Of nodes that are new, or may be changed.
@@ -172,8 +170,6 @@ def find_stale(
     """The files that each running node lacks, or has otherwise; nodes with all of them are left out.
 
     Args:
-        driver: Reaches the nodes.
-        names: The nodes.
         files: Those of a node.
         reading: What was read from nodes before; the others are read now.
     """

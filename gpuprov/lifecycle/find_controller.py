@@ -28,8 +28,6 @@ def get_desk(driver: Driver, cluster: str, *, verb: str = "gpuprov jobs") -> Job
     """The desk of the first of its roles that has one; no lock is held.
 
     Args:
-        driver: The engine.
-        cluster: Name of the cluster.
         verb: What the user typed.
 
     Raises:

@@ -36,8 +36,6 @@ def find_older(driver: Driver, state: ClusterState, spec: ClusterSpec | None = N
     """What the image of each node lacks that has an older one; nodes with an image of their own have none that is old.
 
     Args:
-        driver: The engine.
-        state: The cluster as it is.
         spec: What is asked for; None for what is recorded. Of what cannot be read, nothing is older.
     """
     wanted = spec or state.recorded

@@ -64,7 +64,7 @@ def can_keep(driver: Driver, name: str, queue: QueueFolder, image: ImageState) -
     """Whether what is in a new image reads what the old node has written; of the same release it does.
 
     Raises:
-        EngineError: The node does not tell.
+        EngineError: The node does not report it.
     """
     return _release(_ask(driver, name, queue.version)) == _release(image.labels.get(LABEL_QUEUE, ""))
 
@@ -73,7 +73,7 @@ def count_kept(driver: Driver, name: str, queue: QueueFolder) -> int:
     """How many jobs or messages the queue has.
 
     Raises:
-        EngineError: The node does not tell.
+        EngineError: The node does not report it.
     """
     said = _ask(driver, name, queue.count)
     if not _COUNT.fullmatch(said):

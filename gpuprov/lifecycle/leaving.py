@@ -68,7 +68,7 @@ def refuse_busy(driver: Driver, leaves: Sequence[Leave], policy: JobsPolicy) -> 
     """Refuse early what `leaving` would refuse, where nothing is to be changed yet.
 
     Raises:
-        UsageError: Somebody works on one of the nodes, or nobody can tell.
+        UsageError: Jobs run on one of the nodes, or that is unknown.
     """
     if not policy.force:
         try:
@@ -132,7 +132,7 @@ def leaving(
         A list to which is added, where nodes were `stopping`, a line for each node that a killed run had held.
 
     Raises:
-        UsageError: Somebody works on one of them, or nobody can tell, and the policy does not say to go on.
+        UsageError: Jobs run on one of them, or that is unknown, and the policy does not say to go on.
     """
     hold = Hold(driver, leaves, reporter, always=stopping)
     with hold:
@@ -153,7 +153,7 @@ def hold_elsewhere(driver: Driver, leave: Leave, policy: JobsPolicy, *, reporter
         reporter: Is told whose jobs end.
 
     Raises:
-        UsageError: Somebody works on one of them, or nobody can tell, and the policy does not say to go on.
+        UsageError: Jobs run on one of them, or that is unknown, and the policy does not say to go on.
         TimedOut: Jobs have not ended in time, and are not to end by force.
     """
     hold = Hold(driver, [leave], reporter, always=False)
@@ -268,7 +268,7 @@ def _busy(jobs: Sequence[Job], leaves: Sequence[Leave], policy: JobsPolicy) -> U
     fix = f"{REPEAT} with {wait}--force to end them"
     if policy.first:
         fix = f"{policy.first} --drain, or with --force to end them; then {REPEAT}"
-    return UsageError(f"jobs would end with {names_of(leaves)}", evidence=_listed(jobs), fix=fix)
+    return UsageError(f"there are jobs on {names_of(leaves)}", evidence=_listed(jobs), fix=fix)
 
 
 def _nobody_can_tell(error: GpuprovError, leaves: Sequence[Leave], policy: JobsPolicy) -> UsageError:

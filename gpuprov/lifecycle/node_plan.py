@@ -104,7 +104,7 @@ def _refuse_while_replaced(state: ClusterState) -> None:
         raise UsageError(
             f"no node can be added to cluster {state.name} now",
             evidence=f"{fold(ghosts)} was being replaced when a run of `cluster up --renew` was interrupted",
-            fix=name_cluster("let that end first: gpuprov cluster up", state.name),
+            fix=name_cluster("finish that first: gpuprov cluster up", state.name),
         )
 
 

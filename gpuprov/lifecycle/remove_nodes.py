@@ -39,10 +39,6 @@ def remove_nodes(
     """Remove nodes for good; one that is not there (any more) is no error, and is said.
 
     Args:
-        driver: The engine.
-        names: The nodes.
-        host: The machine.
-        reporter: Is told what goes on.
         policy: What becomes of jobs on them.
 
     Raises:

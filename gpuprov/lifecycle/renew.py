@@ -51,7 +51,6 @@ def renew_nodes(
     """Bring nodes that run to their files, have services read them, and wait until all nodes that run are ready.
 
     Args:
-        driver: Reaches the nodes.
         files: The files of the whole cluster.
         old: Nodes that run and may hold older files.
         reporter: Hears each node's state.
@@ -85,7 +84,6 @@ def renew_clusters(
     """After nodes came, went, started or stopped: bring the others' files to that; one line for each change.
 
     Args:
-        driver: Reaches the nodes.
         readings: What was read from them before, by cluster.
         reporter: Hears each node's state.
         networks_stay: Whether the networks are as they were when that was read; then they are not listed again.

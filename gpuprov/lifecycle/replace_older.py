@@ -80,12 +80,6 @@ def _turn(node: NodeState, spec: ClusterSpec) -> tuple[int, str]:
 def replace_older(driver: Driver, order: UpOrder, host: Host, *, reporter: Reporter) -> UpResult:
     """Bring a cluster to its spec, then replace its nodes that have an older image, and prove them.
 
-    Args:
-        driver: The engine.
-        order: What is asked for.
-        host: The machine.
-        reporter: Is told what goes on.
-
     Raises:
         GpuprovError: Something refused or failed; nodes that were replaced before stay, and the same command goes on.
     """

@@ -139,7 +139,7 @@ def refuse_lost_queue(driver: Driver, state: ClusterState, names: Sequence[str])
 
 def _meanwhile(name: str, evidence: str) -> EngineError:
     return EngineError(
-        f"{name} is not replaced: somebody else changed it meanwhile",
+        f"{name} is not replaced: another run changed it meanwhile",
         evidence=evidence,
         fix="run the same command again",
     )

@@ -100,7 +100,7 @@ def _mode(node: NodeState) -> GpuMode:
 
 
 def _observe_hosts(nodes: Sequence[NodeState], observe: ObserveGpus) -> dict[GpuMode, HostGpus | GpuprovError]:
-    """The host's GPUs by mode, or the error that says why they cannot be told."""
+    """The host's GPUs by mode, or the error that says why they are unknown."""
     return {mode: _try_observe(mode, observe) for mode in {_mode(node) for node in nodes if leased_uuids(node)}}
 
 

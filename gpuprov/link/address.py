@@ -26,7 +26,7 @@ class RemoteMachine:
         user: Who logs in.
         port: Of its sshd.
         identity_file: Path of a private key.
-        proxy_jump: A machine to go through.
+        proxy_jump: Jump host.
     """
 
     name: str

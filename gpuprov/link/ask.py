@@ -121,11 +121,6 @@ class MemberProcess:
         On Ctrl-C, or when `stop` is set, it is told to end, undoes what it has begun, and is waited for; a second
         Ctrl-C waits no longer.
 
-        Args:
-            request: What is asked.
-            reporter: Is told the progress; may be called from this thread alone.
-            stop: Ends it.
-
         Raises:
             Unreachable: The host does not let in, does not answer, or fell silent.
             NotInstalled: There is no gpuprov.

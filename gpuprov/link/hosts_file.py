@@ -66,7 +66,6 @@ def resolve_machine(path: Path, name: str, **given: Any) -> RemoteMachine:  # no
     """A host by its name: what is given of it, then what the inventory says, then the name as its address.
 
     Args:
-        path: The inventory.
         name: Of the host; it need not be there.
         given: Fields of RemoteMachine; None for those that are not given.
 

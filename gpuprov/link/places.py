@@ -32,7 +32,7 @@ class Places:
 
     Attributes:
         config: Holds the inventory of hosts and their host keys; a user may keep it in a repository.
-        runtime: Holds control sockets of ssh, and since when hosts are away; nobody else can enter it.
+        runtime: Holds control sockets of ssh, and since when hosts are unreachable; nobody else can enter it.
     """
 
     config: Path

@@ -1,4 +1,4 @@
-"""Requests to several hosts: all side by side, each with its own limit, and none waits for one that is away."""
+"""Requests to several hosts: all side by side, each with its own limit, and none waits for one that is unreachable."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def ask_hosts(
     reporter: Reporter,
     further: Further = lambda _answer: {},
 ) -> tuple[HostAnswer, ...]:
-    """Ask each host what changes nothing; one that is away has an answer too, which says so.
+    """Ask each host what changes nothing; one that is unreachable has an answer too, which says so.
 
     Args:
         requests: What each host is asked.
@@ -156,7 +156,7 @@ def part_error(
 
 
 def failure_of(answer: HostAnswer) -> GpuprovError:
-    """Why a host has no result; of one that is away also since when."""
+    """Why a host has no result; of one that is unreachable also since when."""
     error = answer.error
     if error is None:
         raise AssertionError(answer.machine.name)  # pragma: no cover - asked only where there is one

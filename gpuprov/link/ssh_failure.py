@@ -36,7 +36,6 @@ def explain_ssh(machine: RemoteMachine, stderr: str, *, known: str = "") -> Unre
     """Why ssh did not come through.
 
     Args:
-        machine: The host.
         stderr: All that ssh said.
         known: The fingerprint of its known host key, where that is known.
     """

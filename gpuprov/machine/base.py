@@ -29,7 +29,7 @@ class HostFolders(Protocol):
         """What stands at an absolute path; follows no link and changes nothing."""
 
     def disk(self, path: str) -> Disk | None:
-        """How full the disk of a folder is; None where nobody can tell in time."""
+        """How full the disk of a folder is; None if unknown in time."""
 
     def usage(self, path: str) -> Usage:
         """Who uses the most of a folder that nodes share, as far as can be counted in a few seconds."""
@@ -177,7 +177,7 @@ class Host(Protocol):
         """The same, with every simulated GPU there can be: a node may hold one that this user does not count."""
 
     def links(self) -> tuple[Link, ...] | None:
-        """The IPv4 networks in use there; None where they cannot be told."""
+        """The IPv4 networks in use there; None if unknown."""
 
     def interfaces(self) -> tuple[str, ...]:
         """Names of its network interfaces, those without an address too."""

@@ -180,7 +180,6 @@ class LocalFolders:
         """Leave small files in a folder, as the user to whom the folder belongs; marks that are old are removed.
 
         Args:
-            path: The folder.
             texts: What is in each file, by its name.
 
         Raises:

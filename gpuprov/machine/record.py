@@ -44,7 +44,6 @@ def take_record(root: Path, *, read: Callable[[], NvmlReading] = read_nvml_in_ti
 
     Args:
         root: Where /proc, /sys, /dev and /usr are looked up.
-        read: Asks NVML.
     """
     return {
         "schema": SCHEMA,

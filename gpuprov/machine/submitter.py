@@ -25,7 +25,6 @@ def get_submitter(
     """The account that logged in or runs this process; else, as a claim, who sudo says it is.
 
     Args:
-        host: Name of this machine.
         environment: Of this process; what it says is a claim.
         login: What the kernel keeps of who logged in, also over sudo and su.
         user: Of this process, if another one than its own is to be believed.

@@ -122,7 +122,6 @@ def survey(
     """Open all engines and ask each the question, in a thread of its own.
 
     Args:
-        doors: The engines.
         question: Changes nothing: an engine that is late is left alone with it.
         timeout_s: How long an engine has for both; None for ANSWER_S, but for PROBE_S if it hung a moment ago.
     """

@@ -34,7 +34,6 @@ def check_anneal(
         order: What is to be annealed.
         to_run: Whether settings that only a run needs must be there.
         here: The environment of the run, if that is to be on this machine.
-        python: The interpreter.
 
     Raises:
         UsageError: With every fault.

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Final
 
 from gpuprov.core.errors import HostNotReady, UsageError
 from gpuprov.core.printable import printable
+from gpuprov.shapes.anneal import BEST_FILE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
     from pathlib import Path
 
-FILES: Final = ("all.npz", "best.npz", "trace.npz")
+FILES: Final = ("all.npz", "best.npz", "trace.npz", BEST_FILE)
 _DEPTH: Final = 2
 
 

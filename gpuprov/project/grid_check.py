@@ -53,7 +53,7 @@ def check_grid(
     more = () if here is None else ("--here",)
     argv = ("-m", "gpuwork.grid", "check", str(project), *order.choice, *more)
     checked = read(GridChecked, ask_here(argv, python=python, environment=here))
-    faults = checked.faults
+    faults = (*order.faults, *checked.faults)
     if jobs is not None:
         faults = (*check_order(changed(jobs, command=(_SPARE,), count=1), None, python=python).faults, *faults)
     faults = (*_reps_faults(order, len(checked.combinations or ())), *faults)

@@ -21,7 +21,6 @@ def ask_imports(project: Path, files: Collection[str], module: str) -> Mapping[s
     """The packages beyond Python's own and the project's: name to `FILE:LINE`.
 
     Args:
-        project: Its folder.
         files: What belongs to it, relative to the folder.
         module: Where it begins, such as `src.job`.
 

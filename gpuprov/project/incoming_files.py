@@ -11,7 +11,7 @@ import os
 import secrets
 import shutil
 import threading
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -22,7 +22,7 @@ from gpuprov.drivers.node_files import unreadable
 from gpuprov.drivers.tar_stream import BadTar, TarStream
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from types import TracebackType
 
     from gpuprov.drivers.base import PathKind
@@ -45,12 +45,14 @@ class IncomingFiles:
         kind: What that was when it was looked at.
         target: The path that it gets; the folder above it exists, and a file there is replaced.
         wants: Whether something is written, by its path below the folder; None for everything.
+        quiet: Whether a link is only counted, by its path; None for no link.
 
     Attributes:
         files: How many files have come.
         total_bytes: Their sizes.
         skipped: What was left out, and why, in words; the first ones.
         left_out: How many those are altogether.
+        quiet: How many links were only counted.
     """
 
     def __init__(
@@ -61,10 +63,12 @@ class IncomingFiles:
         kind: PathKind,
         target: Path,
         wants: Callable[[tuple[str, ...]], bool] | None = None,
+        quiet: Callable[[tuple[str, ...]], bool] | None = None,
     ) -> None:
-        self.files = self.total_bytes = self.left_out = 0
+        self.files = self.total_bytes = self.left_out = self.quiet = 0
         self.skipped: list[str] = []
         self._node, self._path, self._kind, self._target, self._wants = node, path, kind, target, wants
+        self._is_quiet = quiet
         self._passed_over = False  # what comes now
         self._stream = TarStream(self._begin, self._write)
         self._entries = 0
@@ -82,7 +86,7 @@ class IncomingFiles:
                 (above / name).mkdir(0o700)
                 self._place = _opened(stack, above / name, flags)
                 if self._place.stat().st_uid != os.geteuid():
-                    raise PermissionError(errno.EPERM, "somebody else replaced the new folder")
+                    raise PermissionError(errno.EPERM, "another process replaced the new folder")
             except OSError as error:
                 raise self._unwritten(self._target, error) from error
             stack.callback(shutil.rmtree, above / name, ignore_errors=True)
@@ -145,6 +149,9 @@ class IncomingFiles:
         below = entry.parts if self._kind == "folder" else ()
         self._passed_over = self._wants is not None and not self._wants(below)
         if self._passed_over:
+            return
+        if entry.kind == "link" and self._is_quiet is not None and self._is_quiet(below):
+            self.quiet += 1
             return
         if entry.kind not in ("file", "folder"):
             self._skip("/".join(below), entry.kind)
@@ -244,6 +251,25 @@ class IncomingFiles:
             evidence=said,
             fix=f"check the permissions: ls -ld {printable(str(self._target.parent), lines=False)}",
         )
+
+
+@contextmanager
+def receiving_into(folder: Path) -> Iterator[Path]:
+    """A path for what comes, in a folder that is made for it; nothing is left there behind the block.
+
+    Raises:
+        OSError: The folder cannot be made.
+    """
+    was_there = folder.exists()
+    place = folder / f".pull-{secrets.token_hex(6)}"
+    folder.mkdir(exist_ok=True)
+    try:
+        yield place
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+        if not was_there:
+            with suppress(OSError):  # something was put into it
+                folder.rmdir()
 
 
 def name_left_out(skipped: Sequence[str], count: int) -> str:

@@ -48,7 +48,6 @@ def judge_order(order: JobOrder, project: Path | None, *, python: str = sys.exec
     Args:
         order: What is to be run.
         project: The folder; None for a command that needs none.
-        python: The interpreter.
 
     Raises:
         UsageError: With every fault.
@@ -86,7 +85,6 @@ def ask_here(
     Args:
         program: What follows the name of the interpreter; with `-S` it starts sooner, and finds no packages.
         stdin: What it is told.
-        python: The interpreter.
         limit_s: How long it may take.
         environment: What it finds there beside this process's own.
 

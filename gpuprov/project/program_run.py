@@ -28,7 +28,7 @@ def run_on_this_machine(order: ProgramOrder, gpus: HostGpus | None, *, python: s
 
     Args:
         order: What is asked for.
-        gpus: Of this machine, as far as they are known.
+        gpus: Of this machine, if known.
         python: The interpreter.
 
     Raises:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import secrets
-import shutil
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
 from gpuprov.core.errors import EngineError, HostNotReady, UsageError
 from gpuprov.core.printable import printable
 from gpuprov.core.report_file import ReportFile
 from gpuprov.core.units import MIB
+from gpuprov.project.incoming_files import receiving_into
 from gpuprov.shapes.grids import RUNS, VALUES
 
 if TYPE_CHECKING:
@@ -58,19 +57,12 @@ class PulledRuns:
     @contextmanager
     def receiving(self) -> Iterator[Path]:
         """A path for what comes, in the folder; nothing is left there behind the block."""
-        was_there = self.folder.exists()
-        place = self.folder / f".pull-{secrets.token_hex(6)}"
-        try:
-            self.folder.mkdir(exist_ok=True)
-        except OSError as error:
-            raise self._in_the_way(error.strerror or str(error)) from error
-        try:
+        with ExitStack() as stack:
+            try:
+                place = stack.enter_context(receiving_into(self.folder))
+            except OSError as error:
+                raise self._in_the_way(error.strerror or str(error)) from error
             yield place
-        finally:
-            shutil.rmtree(place, ignore_errors=True)
-            if not was_there:
-                with suppress(OSError):  # something was put into it
-                    self.folder.rmdir()
 
     def take_in(self, place: Path, names: Collection[str]) -> tuple[str, ...]:
         """Move runs from where they were received to their places; the names of those that came.

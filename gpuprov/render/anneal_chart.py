@@ -1,42 +1,39 @@
-"""The best values of chains over their steps as one SVG: drawn as the series of a grid are. Pure."""
+"""The best values of chains over their steps as one SVG, with an axis for each run: models have their own scales."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from gpuprov.assets import get_asset
-from gpuprov.render.grid_page import HEIGHT, LAYOUT, SIMULATED, WIDTH, DrawnCombination, chart_series
-from gpuprov.render.templates import render
+from gpuprov.render.figures import COLOURS, draw, label_axes, set_title
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from matplotlib.figure import Figure
+
     from gpuprov.shapes.anneal import Run
 
-SERIES: Final = "best value"
-_SCALE: Final = 2
-_TITLE: Final = 24  # pixels above each chart
+_WIDTH, _HEIGHT = 9.0, 3.2  # inches, of each run
 
 
 def render_anneal_chart(runs: Sequence[Run]) -> str:
-    """A chart for each run, with a line for each chain, all with the same axes."""
-    drawn = [
-        DrawnCombination(name=run.name, label=run.name, runs=len(chains), series={SERIES: chains})
-        for run, chains in ((run, tuple(one.points for one in run.series or ())) for run in runs)
-        if chains
-    ]
-    simulated = frozenset(run.name for run in runs if run.simulated)
-    charts = chart_series(SERIES, drawn, simulated)
-    return render(
-        get_asset("templates"),
-        "report/anneal.svg.j2",
-        charts=charts,
-        series=SERIES,
-        simulated=SIMULATED,
-        layout=LAYOUT,
-        title=_TITLE,
-        apart=HEIGHT + _TITLE,
-        width=WIDTH,
-        height=max(1, len(charts)) * (HEIGHT + _TITLE),
-        scale=_SCALE,
-    )
+    """A chart for each run, with a line for each chain."""
+
+    def paint(figure: Figure) -> None:
+        for axes, run in zip(figure.subplots(max(1, len(runs)), squeeze=False)[:, 0], runs, strict=False):
+            lines = [chain.points for chain in run.series or () if chain.points]
+            set_title(
+                axes, f"{run.name}: best value of {len(lines)} chain{'s' * (len(lines) != 1)}", simulated=run.simulated
+            )
+            label_axes(axes, "step", "best value")
+            for points in lines:
+                axes.plot(*zip(*points, strict=True), color=COLOURS[0], linewidth=0.9, alpha=0.6, marker=_mark(points))
+            if not lines:
+                axes.set(xticks=(), yticks=())
+                axes.text(0.5, 0.5, "no chain has a value", transform=axes.transAxes, ha="center")
+
+    return draw(paint, width=_WIDTH, height=_HEIGHT * max(1, len(runs)))
+
+
+def _mark(points: Sequence[tuple[float, float]]) -> str:
+    return "." if len(points) == 1 else ""

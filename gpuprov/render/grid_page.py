@@ -1,64 +1,52 @@
-"""The results of a grid as one HTML page: series side by side; no script, and nothing loaded from anywhere."""
+"""The results of a grid as one HTML page: the table, then a chart for each series; no script, nothing loaded."""
 
 from __future__ import annotations
 
-import math
 from collections import Counter
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from gpuprov.assets import get_asset
-from gpuprov.render.axes import LEFT, RIGHT, Tick, axes_around
+from gpuprov.render.figures import SIMULATED
+from gpuprov.render.grid_charts import DrawnRun, chart_of, heat_map_of
+from gpuprov.render.grid_order import (
+    LAST,
+    as_number,
+    order_rows,
+    parameters_of,
+    short_number,
+    values_by_combination,
+    varied_parameters,
+)
 from gpuprov.render.templates import render
+from gpuprov.shapes.grids import HEAD
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
     from datetime import datetime
 
-    from gpuprov.shapes.grids import Combination, GridListed, GridSeries
+    from gpuprov.render.grid_charts import Points
+    from gpuprov.render.grid_order import Goal
+    from gpuprov.shapes.grids import GridListed, GridSeries
 
-SIMULATED: Final = "SIMULATED"
-WIDTH, HEIGHT = 320, 150
 MOST_ROWS: Final = 1000
-LAYOUT: Final = {"width": WIDTH, "height": HEIGHT, "left": LEFT, "right": RIGHT}
+FEW_ROWS: Final = 15  # that are shown before charts; a click opens the others
 
 
-SeriesPoints = tuple[tuple[float, float], ...]
+def render_page(
+    project: str, table: GridListed, series: GridSeries, goal: Goal | None, *, made_at: datetime, no_charts: str = ""
+) -> str:
+    """The page.
 
-
-@dataclass(frozen=True, kw_only=True)
-class DrawnCombination:
-    """Series side by side with those of others.
-
-    Attributes:
-        label: What tells it from the others, such as `lr=0.1 units=64`.
-        runs: How many of its runs are done.
-        series: By the name of the series, the points of each run that are numbers.
+    Args:
+        project: The name of the project.
+        table: All runs.
+        series: Their series.
+        goal: What the best run, which comes first, is the best in.
+        made_at: Now.
+        no_charts: Why there are none; empty where they are drawn.
     """
-
-    name: str
-    label: str
-    runs: int
-    series: Mapping[str, tuple[SeriesPoints, ...]]
-
-
-@dataclass(frozen=True, kw_only=True)
-class SmallChart:
-    """A series of one combination; each line is as SVG's polyline wants it."""
-
-    label: str
-    runs: int
-    simulated: bool
-    lines: tuple[str, ...]
-    columns: tuple[Tick, ...]
-    rows: tuple[Tick, ...]
-
-
-def render_page(project: str, table: GridListed, series: GridSeries, *, made_at: datetime) -> str:
-    """The page."""
-    names = dict.fromkeys(name for one in series.combinations for name in one.series)
-    combinations = [*map(_with_numbers, series.combinations)]
-    drawn = [(name, chart_series(name, combinations, _simulated(table))) for name in names]
+    rows = table.rows if goal is None else order_rows(table, goal)
+    columns = ordered_columns(table)
+    places = [table.columns.index(column) for column in columns]
     return render(
         get_asset("templates"),
         "report/grid.html.j2",
@@ -66,64 +54,51 @@ def render_page(project: str, table: GridListed, series: GridSeries, *, made_at:
         made_at=made_at.strftime("%Y-%m-%d %H:%M:%S %Z"),
         simulated=SIMULATED,
         table=table,
+        goal=goal,
         states=Counter(run["run.state"] for run in table.runs),
-        rows=table.rows[:MOST_ROWS],
-        series=[(name, charts) for name, charts in drawn if charts],
+        columns=columns,
+        rows=[[short_number(row[place]) for place in places] for row in rows[:MOST_ROWS]],
+        few=FEW_ROWS,
+        charts=[] if no_charts else draw_charts(table, series),
+        no_charts=no_charts,
         left_out=series.left_out,
-        layout=LAYOUT,
     )
 
 
-def chart_series(
-    name: str, combinations: Sequence[DrawnCombination], simulated: frozenset[str]
-) -> tuple[SmallChart, ...]:
-    """A chart for each combination that has the series, all with the same axes."""
-    lines = {one.name: [points for points in one.series.get(name, ()) if points] for one in combinations}
-    points = [point for of_runs in lines.values() for run in of_runs for point in run]
-    if not points:
-        return ()
-    axes = axes_around(points, width=WIDTH, height=HEIGHT)
-
-    def line(run: SeriesPoints) -> str:
-        ends = run if len(run) > 1 else [(at, run[0][1]) for at in (axes.across[0], axes.across[-1])]  # as a level
-        return " ".join(f"{axes.x(at)},{axes.y(value)}" for at, value in ends)
-
-    return tuple(
-        SmallChart(
-            label=one.label or one.name,
-            runs=one.runs,
-            simulated=one.name in simulated,
-            lines=tuple(map(line, lines[one.name])),
-            columns=axes.columns,
-            rows=axes.rows,
-        )
-        for one in combinations
-        if lines[one.name]
-    )
+def draw_charts(table: GridListed, series: GridSeries) -> list[tuple[str, list[str]]]:
+    """The name of each series of numbers, and its charts."""
+    parameters, drawn = varied_parameters(table), runs_by_series(table, series)
+    charts = {name: (chart_of(name, runs, parameters), heat_map_of(name, runs, parameters)) for name, runs in drawn}
+    return [(name, [chart for chart in both if chart]) for name, both in charts.items()]
 
 
-def _simulated(table: GridListed) -> frozenset[str]:
-    return frozenset(run["param_name"] for run in table.runs if run["run.simulated"] == "True")
+def runs_by_series(table: GridListed, series: GridSeries) -> list[tuple[str, list[DrawnRun]]]:
+    """The runs of each series that have a number in it."""
+    cells = values_by_combination(table)
+    simulated = {run[HEAD[0]] for run in table.runs if run["run.simulated"] == "True"}
+    found: dict[str, list[DrawnRun]] = {name: [] for one in series.combinations for name in one.series}
+    for one in series.combinations:
+        values = {name: cells.get(one.name, {}).get(name, "") for name in parameters_of(table)}
+        for name, runs in one.series.items():
+            points = filter(None, map(_read_points, runs))
+            found[name] += [DrawnRun(values=values, points=each, simulated=one.name in simulated) for each in points]
+    return [(name, runs) for name, runs in found.items() if runs]
 
 
-def _with_numbers(told: Combination) -> DrawnCombination:
-    series = {name: tuple(map(_read_points, of_runs)) for name, of_runs in told.series.items()}
-    return DrawnCombination(name=told.name, label=told.label, runs=told.runs, series=series)
+def ordered_columns(table: GridListed) -> list[str]:
+    """What tells runs apart comes first, then what they gave, how they ended, and what all have in common."""
+    varied = varied_parameters(table)
+    told = (HEAD[0], *varied, *(name for name in table.columns if name.startswith(LAST)))
+    fixed = [name for name in parameters_of(table) if name not in varied]
+    about = [name for name in table.columns if name not in {*told, *fixed}]
+    return [*told, *about, *fixed]
 
 
-def _read_points(told: tuple[tuple[str, str], ...]) -> SeriesPoints:
+def _read_points(told: tuple[tuple[str, str], ...]) -> Points:
     """The points that are numbers; where an index is none, its place counts."""
     points = []
     for place, pair in enumerate(told):
-        index, value = map(_number, pair)
+        index, value = map(as_number, pair)
         if value is not None:
             points.append((float(place) if index is None else index, value))
     return tuple(sorted(points))
-
-
-def _number(text: str) -> float | None:
-    try:
-        number = float(text)
-    except ValueError:
-        return None
-    return number if math.isfinite(number) and abs(number) < 1e300 else None  # noqa: PLR2004 - a chart adds them up

@@ -158,7 +158,7 @@ class Job:
 
     Attributes:
         id: As the role's own commands take it.
-        user: Whose it is; `?` where nobody can tell.
+        user: Whose it is; `?` if unknown.
         name: What its user calls it.
         place: The nodes that it is on, as people write them; empty while it waits.
         ending: Whether it has been told to end, and only its last processes are left.
@@ -226,7 +226,7 @@ class Role:
         return None
 
     def controller_names(self, spec: ClusterSpec) -> tuple[str, ...]:
-        """That node, and those that take its place where it is away, in their order."""
+        """That node, and those that take its place where it is unreachable, in their order."""
         controller = self.controller_name(spec)
         return () if controller is None else (controller,)
 
@@ -415,7 +415,7 @@ class Role:
         return None
 
     def job_room(self, driver: Driver, state: ClusterState) -> JobRoom | None:
-        """What a job can have of the nodes of a cluster that takes some; None where nobody can tell."""
+        """What a job can have of the nodes of a cluster that takes some; None if unknown."""
         return None
 
     def queue_page(self, driver: Driver, state: ClusterState) -> QueuePage | None:

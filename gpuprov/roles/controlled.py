@@ -49,7 +49,7 @@ class ControlledRole(Role):
             there = f"which is not a {self.title} node" if state.node(controller) else "but there is no such node"
             raise UsageError(
                 f"cluster {spec.name} has no {self.controller_title} for {node} to join",
-                evidence=f"the {self.controller} would be {controller}, {there}",
+                evidence=f"its {self.controller} is {controller}, {there}",
                 fix=self._way_to_a_controller(state, controller),
             )
         stopped = [one for one in nodes if one.name == controller and one.status != "running"]
@@ -79,7 +79,7 @@ class ControlledRole(Role):
             raise UsageError(
                 f"cluster {spec.name} has no {part} for {self.title} nodes",
                 evidence=f"the {part} is {controller}, which {f'has role {role!r:.60}' if role else 'does not exist'}",
-                fix=f"{other}; or, if nobody needs {controller}: {again}" if role else again,
+                fix=f"{other}; or, if {controller} is not needed: {again}" if role else again,
             )
 
     def refuse_removing(self, state: ClusterState, names: Sequence[str]) -> None:
@@ -120,7 +120,7 @@ class ControlledRole(Role):
         if found is None:
             raise EngineError(
                 f"cluster {state.name} has no {self.controller_title}",
-                evidence=f"it would be {controller or 'any of its nodes'}, which does not exist",
+                evidence=f"there is no node {controller}" if controller else "it has no nodes",
                 fix=name_cluster("gpuprov cluster up", state.name),
             )
         return found

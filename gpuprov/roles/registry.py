@@ -125,6 +125,12 @@ def roles_of(names: Iterable[str]) -> tuple[Role, ...]:
     return tuple(role for role in ROLES.values() if role.name in present)
 
 
+def role_of_image(labels: Mapping[str, str]) -> str:
+    """What an image is for: the role that gives images the most of these labels, and none besides."""
+    recipes = {name: set(role.recipe.labels) for name, role in ROLES.items()}
+    return max((name for name, own in recipes.items() if own <= set(labels)), key=lambda name: len(recipes[name]))
+
+
 def checks_of_roles() -> tuple[Rule, ...]:
     """What `verify` asks of the nodes of each role, besides what it asks of all nodes."""
     return tuple(check for role in ROLES.values() for check in role.checks())

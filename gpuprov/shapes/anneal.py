@@ -16,6 +16,8 @@ from gpuprov.shapes.jobs import SubmissionId
 from gpuprov.shapes.limits import FREE_NAME, MOST_RUNS
 from gpuprov.shapes.words import Count, Hash, HostName, Word
 
+BEST_FILE = "best.json"  # in the folder of a run: what a person looks at first
+_MOST_PLACE = 5  # numbers of a state that a line has room for
 MOST_TOLD = 100  # troubles of a part; the others are counted
 Phase = Literal["compile", "divide", "run", "write"]
 PartState = Literal["waiting", "running", "done", "failed"]
@@ -129,6 +131,26 @@ class AnnealPart(Record, frozen=True, kw_only=True, tag="gpuprov.anneal-part/v1"
     errors: Count
     warnings: Count
     troubles: Annotated[tuple[Trouble, ...], Meta(max_length=MOST_TOLD)]
+
+
+class AnnealBest(Record, frozen=True, kw_only=True, tag="gpuprov.anneal-best/v1"):
+    """`best.json` in the folder of a run that is merged: the best of all chains.
+
+    Attributes:
+        name: Of the run.
+        value: Null, as all that follows, if no chain has a value.
+        chain: The number of the chain that had it.
+        steps: How many steps that chain did.
+        state: All numbers of its state; null for one that is not finite.
+        simulated: Whether any part ran on a simulated device.
+    """
+
+    name: RunName
+    value: float | None
+    chain: Count | None
+    steps: Count | None
+    state: tuple[float | None, ...] | None
+    simulated: bool
 
 
 class PartProgress(Shape, frozen=True, kw_only=True):
@@ -262,6 +284,15 @@ class Run(Shape, frozen=True, kw_only=True):
     troubles: tuple[Trouble, ...]
     parts: tuple[Part, ...]
     series: tuple[ChainSeries, ...] | UnsetType = UNSET
+
+    @property
+    def best_place(self) -> str:
+        """Where the best value is: the first numbers of its state, for people; empty where it is not known."""
+        if not self.best_state:
+            return ""
+        numbers = [f"{number:.6g}" for number in self.best_state[:_MOST_PLACE]]
+        more = ["..."] if len(self.best_state) > _MOST_PLACE else []
+        return f"({', '.join([*numbers, *more])})"
 
 
 class AnnealShown(Record, frozen=True, kw_only=True, tag="gpuprov.anneal-shown/v1"):

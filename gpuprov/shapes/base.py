@@ -102,7 +102,6 @@ def read(kind: type[Kind], told: bytes | str | Told) -> Kind:
     """A shape of what was told; raises ValueError, with the path of what is wrong, for anything else.
 
     Args:
-        kind: Which.
         told: JSON, or what was already parsed of it.
     """
     try:

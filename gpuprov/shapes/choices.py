@@ -9,9 +9,11 @@ AccessName = Literal["none", "raw", "simulated", "cdi", "nvidia-runtime"]
 Engine = Literal["lxd", "incus", "docker"]
 GpuMode = Literal["auto", "real", "simulated"]
 Network = Literal["both", "nat", "private"]
+JobState = Literal["waiting", "running", "done", "failed", "cancelled", "lost"]
 RoleName = str  # which there are, roles/registry.py says
 
 ENGINES: Final[tuple[Engine, ...]] = get_args(Engine)
+JOB_STATES: Final[tuple[JobState, ...]] = get_args(JobState)
 DEFAULT_ENGINE: Final[Engine] = "lxd"  # for what is new
 
 # What is meant where nothing is said

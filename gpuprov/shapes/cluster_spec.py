@@ -199,7 +199,7 @@ class SlurmSpec(Shape, frozen=True, kw_only=True):
     Attributes:
         controller: Number of the node that has the controller.
         partition: Name of the one partition.
-        backup: Name of the node that takes over where the controller's is away; null for none.
+        backup: Name of the node that takes over where the controller's is unreachable; null for none.
     """
 
     controller: Annotated[int, Meta(ge=0)] = 0
@@ -229,7 +229,7 @@ class JobsSpec(Shape, frozen=True, kw_only=True):
     Attributes:
         time: After which a try is ended, such as 12h; null for no limit.
         memory: That a node must have for a run, such as 4GiB; null where it does not matter.
-        keep: How long after its end `submit` leaves what a job wrote; null for as long as nobody removes it.
+        keep: How long after its end `submit` leaves what a job wrote; null: until it is removed.
     """
 
     now_and_then: ClassVar[frozenset[str]] = frozenset({"keep"})

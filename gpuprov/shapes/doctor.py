@@ -35,7 +35,7 @@ class Need(Shape, frozen=True, kw_only=True):
     Attributes:
         part: What is needed.
         least: The least version of it.
-        has: What the host has; null where that cannot be told, or where its GPUs are simulated.
+        has: What the host has; null if unknown, or where its GPUs are simulated.
         met: Whether that is enough; simulated GPUs have no driver, so nothing is said about one.
     """
 

@@ -100,9 +100,9 @@ class FoundNetwork(Shape, frozen=True, kw_only=True):
     Attributes:
         managed: Whether the engine made it.
         address: Of the host in it, with prefix length.
-        isolated: Whether the host refuses connections to its nodes from elsewhere; null where that cannot be told.
-        guarded: Whether its nodes reach no more of the host than they may; null where that cannot be told.
-        refused: Packets of its nodes to the host that were refused; null where that cannot be told.
+        isolated: Whether the host refuses connections to its nodes from elsewhere; null if unknown.
+        guarded: Whether its nodes reach no more of the host than they may; null if unknown.
+        refused: Packets of its nodes to the host that were refused; null if unknown.
         copy_of: Whose labels it has, where it was copied or renamed outside gpuprov.
         joinable: The cluster over hosts for which only other members of the engine's cluster have it; else empty.
     """

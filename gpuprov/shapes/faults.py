@@ -58,7 +58,6 @@ def find_faults(
     Args:
         kind: What it is to be; `allowed` in the `extra` of a Meta says in words what a value may be.
         told: What was written, as JSON has it; or with its lines, which faults then have.
-        file: Where.
         hide: Takes secrets out of a text before it is shown.
     """
     learn(kind)

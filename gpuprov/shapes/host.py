@@ -36,7 +36,7 @@ class Host(PartDocument, frozen=True, kw_only=True, tag="gpuprov.host/v1"):
         limits: The kernel's limits that nodes share, by check of `verify`; null where one cannot be read.
         nodes: Of all clusters and engines that respond.
         gpus: Null where there is a gpu_error.
-        gpu_error: Why the GPUs cannot be told.
+        gpu_error: Why the GPUs are unknown.
     """
 
     host: Word

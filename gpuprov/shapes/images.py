@@ -24,8 +24,21 @@ class ImageSecurity(Shape, frozen=True, kw_only=True):
     looked: str | None
 
 
+class ImageUsers(Shape, frozen=True, kw_only=True):
+    """The nodes of a cluster that were made from an image."""
+
+    cluster: str
+    nodes: tuple[str, ...]
+
+
 class ListedImage(Shape, frozen=True, kw_only=True):
-    """An image that gpuprov made."""
+    """An image that gpuprov made.
+
+    Attributes:
+        role: What it is for; empty if it does not say.
+        packages: Debian packages that were ordered besides those of the role.
+        users: Nodes of this host that were made from it.
+    """
 
     name: str
     engine: Engine
@@ -33,6 +46,9 @@ class ListedImage(Shape, frozen=True, kw_only=True):
     created: str
     labels: Mapping[str, str]
     security: ImageSecurity
+    role: str = ""
+    packages: tuple[str, ...] = ()
+    users: tuple[ImageUsers, ...] = ()
 
 
 class UnfinishedImage(Shape, frozen=True, kw_only=True):

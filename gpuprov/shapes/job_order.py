@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 import posixpath
 import re
-from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, ClassVar, Final
 
 from msgspec import Meta, field
 
@@ -14,6 +14,10 @@ from gpuprov.shapes.base import Record
 from gpuprov.shapes.limits import DEEPEST, FREE_NAME, LEAST_BYTES, LONGEST_S, MOST_BYTES, MOST_RUNS, MOST_WORDS
 from gpuprov.shapes.words import PYTHON_NAME, Path
 
+_VARIABLE: Final = re.compile(r"[A-Za-z_]\w*=")
+_INTERPRETER: Final = re.compile(r"python[0-9.]*|pypy[0-9.]*|(?:ba|da|z|k)?sh")
+_CODE: Final = re.compile(r"-[A-Za-z]*c|-")
+_WITH_VALUE: Final = ("-W", "-X")
 NUMBER = "{n}"  # is the number of the run, where there is a count
 Runs = Annotated[int, Meta(ge=1, le=MOST_RUNS)]
 TimeLimit = Annotated[int, Meta(ge=1, le=LONGEST_S, extra={"allowed": f"1 to {LONGEST_S:,} seconds"})]
@@ -85,8 +89,8 @@ class JobOrder(Record, frozen=True, kw_only=True, tag="gpuprov.job-order/v1"):
 
     @property
     def title(self) -> str:
-        """What its jobs are called."""
-        return self.name or re.sub(r"[^A-Za-z0-9._:-]", "_", self.function or posixpath.basename(self.command[0]))[:64]
+        """What its jobs are called: the function, the script, the module or the command."""
+        return self.name or re.sub(r"[^A-Za-z0-9._:-]", "_", self.function or name_of_command(self.command))[:64]
 
     @property
     def numbered(self) -> bool:
@@ -108,6 +112,27 @@ class JobOrder(Record, frozen=True, kw_only=True, tag="gpuprov.job-order/v1"):
 
     def _numbered(self, text: str, number: int) -> str:
         return text.replace(NUMBER, str(number)) if self.count else text
+
+
+def name_of_command(command: Sequence[str]) -> str:
+    """What people call a command: what an interpreter runs, or else the program."""
+    words = list(command)
+    while words[1:] and (posixpath.basename(words[0]) == "env" or _VARIABLE.match(words[0])):
+        words.pop(0)
+    program = posixpath.basename(words[0])
+    if not _INTERPRETER.fullmatch(program):
+        return program
+    rest = iter(words[1:])
+    for word in rest:
+        if word == "-m":
+            return next(rest, program)
+        if word in _WITH_VALUE:
+            next(rest, None)
+        elif _CODE.fullmatch(word):
+            break
+        elif not word.startswith("-"):
+            return posixpath.basename(word) or program
+    return program
 
 
 def is_plain(value: object, depth: int = 0) -> bool:

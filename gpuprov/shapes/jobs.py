@@ -9,13 +9,13 @@ from typing import Annotated, ClassVar, Literal
 from msgspec import UNSET, Meta, UnsetType
 
 from gpuprov.shapes.base import Document, Record, Shape
+from gpuprov.shapes.choices import JobState
 from gpuprov.shapes.faults import Fault
 from gpuprov.shapes.job_order import JobOrder
 from gpuprov.shapes.job_run import Gpu
 from gpuprov.shapes.submitter import Submitter
 from gpuprov.shapes.words import ExitStatus, Hash, HostName, Moment, Number, Path
 
-JobState = Literal["waiting", "running", "done", "failed", "cancelled", "lost"]
 ENDED: frozenset[JobState] = frozenset({"done", "failed", "cancelled", "lost"})
 LIVE: frozenset[JobState] = frozenset({"waiting", "running"})
 ChangeKind = Literal["new", "changed", "gone", "error", "recovered"]
@@ -73,6 +73,11 @@ class Job(Shape, frozen=True, kw_only=True):
     ended: Moment | None = None
     log: Path
     reason: str | None = None
+
+    @property
+    def submission(self) -> str:
+        """The id of what it was submitted with."""
+        return self.id.partition(".")[0]
 
 
 class Jobs(OfCluster, frozen=True, kw_only=True, tag="gpuprov.jobs/v1"):
@@ -150,6 +155,29 @@ class JobSubmitted(OfCluster, frozen=True, kw_only=True, tag="gpuprov.job-submit
 
     id: SubmissionId
     jobs: Annotated[tuple[JobId, ...], Meta(min_length=1)]
+
+
+class JobPulled(OfCluster, frozen=True, kw_only=True, tag="gpuprov.job-pulled/v1"):
+    """What `gpuprov jobs pull` prints.
+
+    Attributes:
+        folder: Path on this machine.
+        jobs: Ids of the runs that were copied.
+        here: How many runs were there before.
+        open: How many runs have not ended, and were left out.
+        files: How many were copied.
+        bytes: Their sizes.
+        links: How many links were left out.
+    """
+
+    id: JobId
+    folder: Path
+    jobs: tuple[JobId, ...]
+    here: Number
+    open: Number
+    files: Number
+    bytes: Bytes
+    links: Number
 
 
 class JobLog(OfCluster, frozen=True, kw_only=True, tag="gpuprov.job-log/v1"):

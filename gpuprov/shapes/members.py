@@ -106,7 +106,7 @@ class PartOfHost(Document, frozen=True, kw_only=True, tag="gpuprov.host-part/v1"
         address: On the network between the hosts; empty if that was not asked.
         mtu: Of the link with that address.
         tunnel_key: Its public key for the encrypted overlay; empty where it has none, or that was not asked.
-        copies: A sentence for each copy of a node that somebody else has made.
+        copies: A sentence for each copy of a node that gpuprov did not make.
         full_disks: A sentence for each disk that is nearly full, where that was asked.
         no_engine: Why it has no engine for the cluster; null where it has one.
         changed: In the answer to `ready`: a line for each change.

@@ -7,6 +7,7 @@ from itertools import chain
 from typing import Final, Literal
 
 from msgspec import UNSET, UnsetType, field
+from msgspec.structs import force_setattr
 
 from gpuprov.shapes.base import Document, Shape
 from gpuprov.shapes.error import ErrorParts
@@ -37,6 +38,7 @@ class NodeRow(Shape, frozen=True, kw_only=True):
         health: `ok`; `old image` with what that lacks, or what is wrong, and the command that mends it; of a copy of a
             node, which node it is a copy of; empty for what else gpuprov did not make.
         limits: What it may use of its host.
+        slurm: As `work`, whose name it was, until the next release.
     """
 
     name: Word
@@ -51,10 +53,14 @@ class NodeRow(Shape, frozen=True, kw_only=True):
     devices: tuple[Word, ...]
     sharing: Word
     simulated: bool
-    work: Word = field(name="slurm")
+    work: Word
     health: Words
     image: Word
     limits: NodeLimits = field(default_factory=NodeLimits)
+    slurm: Word = ""
+
+    def __post_init__(self) -> None:
+        force_setattr(self, "slurm", self.work)
 
     @property
     def is_well(self) -> bool:
@@ -98,6 +104,39 @@ class Nodes(Document, frozen=True, kw_only=True, tag="gpuprov.nodes/v1"):
 
     host: str
     nodes: tuple[NodeRow, ...]
+    error: ErrorParts | UnsetType = UNSET
+
+
+class ListedCluster(Shape, frozen=True, kw_only=True):
+    """A cluster that has nodes.
+
+    Attributes:
+        hosts: Those that have nodes of it.
+        running: How many of the nodes are running.
+        gpus: How many GPUs or MIG instances the nodes hold; one that several share counts once.
+        simulated: Whether these are simulated.
+    """
+
+    name: Word
+    hosts: tuple[Word, ...]
+    engines: tuple[Word, ...]
+    roles: tuple[Word, ...]
+    nodes: int
+    running: int
+    gpus: int
+    simulated: bool
+
+
+class Clusters(Document, frozen=True, kw_only=True, tag="gpuprov.clusters/v1"):
+    """The document of `gpuprov cluster list --json`: the clusters that have nodes, on every engine.
+
+    Attributes:
+        host: Name of the host.
+        error: There where some hosts did not answer.
+    """
+
+    host: str
+    clusters: tuple[ListedCluster, ...]
     error: ErrorParts | UnsetType = UNSET
 
 

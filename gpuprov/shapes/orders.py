@@ -182,7 +182,7 @@ class MemberUpOrder(ClusterOrder, frozen=True, kw_only=True):
     Attributes:
         cluster: The name in the spec.
         spec: What is asked of this host; of a cluster that spans hosts, the whole one.
-        left: Paths of values that nobody has said.
+        left: Paths of values that are not set.
         nodes: Of a cluster that spans hosts, those of the spec's nodes that this host is to have.
         whole: Of a cluster that spans hosts, the nodes of all hosts; null of others.
         record: Fingerprint of spec and whole, in place of them, where the host has recorded just these; else empty.
@@ -257,7 +257,7 @@ class ReadyOrder(ClusterOrder, frozen=True, kw_only=True):
 
 
 class AbsenceOrder(ClusterOrder, frozen=True, kw_only=True):
-    """Tell the service that gives work which hosts are away, and which nodes are back.
+    """Tell the service that gives work which hosts are unreachable, and which nodes are back.
 
     Attributes:
         away: Hosts that do not answer, each with the moment since when, in UTC.

@@ -40,7 +40,7 @@ class RecordedLoss(Shape, frozen=True, kw_only=True):
     """A GPU that NVML lists and cannot tell.
 
     Attributes:
-        pci: Empty where NVML does not tell it.
+        pci: Empty if NVML does not report it.
         code: Of NVML's error.
     """
 

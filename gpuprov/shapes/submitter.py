@@ -1,4 +1,4 @@
-"""Who hands jobs in, as far as that can be known.
+"""Who hands jobs in, if known.
 
 The folder of jobs belongs to the account of all jobs, so whoever can submit can write another name there.
 """

@@ -64,7 +64,7 @@ class WholeCluster(Shape, frozen=True, kw_only=True):
     """The nodes of all hosts, with what files say of them.
 
     Attributes:
-        serial: Counts the changes; a host that was away has a lower one than the others.
+        serial: Counts the changes; a host that was unreachable has a lower one than the others.
         members: Each with its host, and that host's CPUs and memory; by name.
         tunnels: Each host's end of the encrypted links between them; none where there are none.
     """

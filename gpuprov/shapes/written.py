@@ -64,7 +64,6 @@ def read_yaml(text: str | bytes, *, file: str, manner: Manner) -> tuple[Value | 
 
     Args:
         text: What is written.
-        file: Where.
         manner: How it is read.
     """
     import yaml

@@ -72,7 +72,6 @@ def free_number(network: NetworkSpec, taken: Mapping[str, str], *, host: int = 0
     no other one does, for they may look for one at the same time.
 
     Args:
-        network: The cluster's.
         taken: Addresses in use, each with its holder.
         host: The place of the node's host among all `hosts`.
         hosts: How many there are.

@@ -1,4 +1,4 @@
-"""A spec some of whose values nobody has said: bridges, subnets, the prefix of node names and the shared folder."""
+"""A spec with values that are not set: bridges, subnets, the prefix of node names and the shared folder."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Draft:
     Attributes:
         spec: With a preference where a value is open.
         left: Paths of the open values, some of CHOOSABLE.
-        engine_open: Whether nobody has said which engine it is for.
+        engine_open: Whether no engine is set.
     """
 
     spec: ClusterSpec

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from gpuprov.core.errors import UsageError
 from gpuprov.core.excerpt import excerpt
 from gpuprov.shapes.limits import FREE_NAME
+
+if TYPE_CHECKING:
+    from gpuprov.shapes.faults import Fault
 
 _NAME: Final = re.compile(FREE_NAME, re.ASCII)
 
@@ -36,11 +39,13 @@ class GridOrder:
         reps: How many good runs of each combination.
         minimal: One run, of the defaults and what is for debugging.
         first_only: Only the first combination.
+        faults: What is wrong with other options; told with the faults of the project.
     """
 
     reps: int = 1
     minimal: bool = False
     first_only: bool = False
+    faults: tuple[Fault, ...] = ()
 
     @property
     def choice(self) -> tuple[str, ...]:

@@ -99,7 +99,7 @@ def find_folder_problem(folder: str, cluster: str) -> str:
             f"must be written as /{folder.strip('/')}" if f"/{folder.strip('/')}" != folder else "is not a plain path"
         )
     if folder in _KEPT or str(path.parent) == "/home" or any(path.is_relative_to(closed) for closed in _CLOSED):
-        return "is a folder of the system, or somebody's home"
+        return "is a system folder or a home directory"
     if path.is_relative_to(PLACE) and folder != own_place(cluster):
         return f"is in {PLACE}, where each cluster has a folder of its own name"
     return ""

@@ -59,7 +59,6 @@ def check_spec(
     """Refuse an invalid spec.
 
     Args:
-        spec: The spec.
         roles: Those there are.
         rules: Of these roles, beside those of every spec.
         left: Paths of values that are still to be chosen, and not to be judged.

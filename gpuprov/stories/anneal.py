@@ -103,7 +103,7 @@ def anneal_in_cluster(  # noqa: PLR0913  (what is asked for, and who is told)
         raise
     failed = [one for one in jobs if one.state != "done"]
     for one in failed:
-        reporter.warn(f"job {one.id} {one.state}: {one.reason or 'no reason is known'}")
+        reporter.warn(f"job {one.id} {one.state}: {one.reason or 'the reason is unknown'}")
     results = _gather(anneal, folder, out, frozenset(run.name for run in prepared.runs), reporter=reporter)
     runs = anneal.look(folder, with_series=True)
     is_good = not failed and all(run.state == "done" and not run.errors for run in runs)
@@ -118,7 +118,7 @@ def anneal_here(order: AnnealOrder, *, out: Path, gpus: HostGpus, quiet: bool) -
         order: What is to be annealed.
         out: A new folder for the results.
         gpus: Of this machine; where they are simulated, numba's simulator runs the kernels.
-        quiet: Whether stdout is somebody else's.
+        quiet: Whether stdout belongs to the caller's output.
 
     Raises:
         UsageError: The models or what is asked for is wrong; nothing was run.

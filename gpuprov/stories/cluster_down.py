@@ -44,7 +44,7 @@ def take_down(
         name: The cluster.
         policy: What becomes of jobs.
         purge: Whether the folder that the nodes shared goes too.
-        agree: Is asked before anything goes, and raises where it is not to; None to ask nobody.
+        agree: Is asked before anything goes, and raises where it is not to; None asks no question.
         look_inside: Whether nodes are asked for programs of people first.
 
     Raises:

@@ -38,7 +38,7 @@ class Asking:
     """Who is asked before something is lost; each raises where that is not to be.
 
     Attributes:
-        shrink: Is asked before nodes or the folder go, by the cluster's name and what is lost; None to ask nobody.
+        shrink: Is asked before nodes or the folder go, by the cluster's name and what is lost; None asks no question.
         renew: Is asked before nodes are replaced.
         gives_up: Whether nodes may lose options that this version does not know.
     """

@@ -30,7 +30,6 @@ def copy_files(driver: Driver, source: CopyEnd, target: CopyEnd, *, reporter: Re
     """Copy one file or folder; the target is whole or is not there.
 
     Args:
-        driver: The engine.
         source: One end.
         target: The other end; one of the two is in a node.
         reporter: Is told what was left out.

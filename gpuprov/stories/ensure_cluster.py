@@ -29,8 +29,6 @@ def ensure_cluster(fleet: Fleet, order: ClusterOrder, goal: ClusterGoal, *, chec
     """Bring a cluster to its goal, and prove it where the order says so; with `check`, only say what would change.
 
     Args:
-        fleet: The hosts.
-        order: The cluster.
         goal: What is to become of it.
         check: Whether nothing is to be changed.
 

@@ -46,7 +46,6 @@ def ensure_node(
     """Bring a node to its goal: on this machine, or in a cluster over hosts.
 
     Args:
-        fleet: The hosts.
         order: The requested node; fields that are None are not compared with an existing node.
         goal: `present` (it runs), `stopped` or `absent`.
         check: Say what would change, and change nothing.
@@ -88,10 +87,8 @@ def ensure_node_over_hosts(  # noqa: PLR0913 - what a module is given, and whom 
     Args:
         order: The requested node; fields that are None are not compared with an existing node.
         goal: `present` (it runs), `stopped` or `absent`.
-        seen: The cluster.
         known: The hosts that `host add` has remembered.
         hosts: The way to hosts.
-        reporter: Is told what goes on.
         check: Say what would change, and change nothing.
         policy: What becomes of jobs on the node.
 

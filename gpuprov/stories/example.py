@@ -10,9 +10,10 @@ from gpuprov.core.errors import HostNotReady, UsageError
 from gpuprov.core.outcome import Outcome
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
-_FILES: Final = ("hosts.yml", "group_vars/lab.yml", "README.md")
+_LAB: Final = ("hosts.yml", "group_vars/lab.yml", "README.md")
 _PLAYBOOK: Final = """\
 ---
 # The playbook of the installed gpuprov, and where its reports go: below the folder in which this is run.
@@ -30,15 +31,34 @@ def write_lab(folder: Path) -> Outcome:
         UsageError: Something else is in the folder.
         HostNotReady: It cannot be written.
     """
-    wanted = _lab_files()
+    source = get_asset("inventories") / "./lab"
+    playbook = get_asset("roles").parent / "lab.yml"
+    files = {name: (source / name).read_bytes() for name in _LAB}
+    files["lab.yml"] = _PLAYBOOK.format(playbook=json.dumps(str(playbook))).encode()
+    return _write(folder, files, verb="gpuprov example lab")
+
+
+def write_program(folder: Path) -> Outcome:
+    """Write a CUDA program that sums a column; what is there already and the same is left.
+
+    Raises:
+        UsageError: Something else is in the folder.
+        HostNotReady: It cannot be written.
+    """
+    source = get_asset("templates") / "program"
+    files = {path.name: path.read_bytes() for path in sorted(source.iterdir()) if path.is_file()}
+    return _write(folder, files, verb="gpuprov example program")
+
+
+def _write(folder: Path, wanted: Mapping[str, bytes], *, verb: str) -> Outcome:
     try:
-        there = _read(folder)
+        there = _read(folder, wanted)
         foreign = sorted(name for name, content in there.items() if wanted.get(name) != content)
         if foreign:
             raise UsageError(
                 f"{folder} is not empty",
                 evidence=f"it has {foreign[0]}" + (f" and {len(foreign) - 1} more" if foreign[1:] else ""),
-                fix="name a new folder: gpuprov example lab FOLDER",
+                fix=f"name a new folder: {verb} FOLDER",
             )
         missing = [name for name in wanted if name not in there]
         for name in missing:
@@ -49,19 +69,12 @@ def write_lab(folder: Path) -> Outcome:
         raise HostNotReady(
             f"cannot write the example to {folder}",
             evidence=str(error),
-            fix=f"ls -ld {folder}; or name another folder: gpuprov example lab FOLDER",
+            fix=f"ls -ld {folder}; or name another folder: {verb} FOLDER",
         ) from error
     return Outcome(changed=tuple(f"wrote {folder / name}" for name in missing))
 
 
-def _lab_files() -> dict[str, bytes]:
-    source = get_asset("inventories") / "./lab"
-    playbook = get_asset("roles").parent / "lab.yml"
-    files = {name: (source / name).read_bytes() for name in _FILES}
-    return {**files, "lab.yml": _PLAYBOOK.format(playbook=json.dumps(str(playbook))).encode()}
-
-
-def _read(folder: Path) -> dict[str, bytes]:
+def _read(folder: Path, wanted: Mapping[str, bytes]) -> dict[str, bytes]:
     """What is below a folder, as far as it can be one of ours; anything else as nothing that is ours."""
     found: dict[str, bytes] = {}
     if not folder.is_symlink() and not folder.exists():
@@ -72,6 +85,6 @@ def _read(folder: Path) -> dict[str, bytes]:
         else:
             inside = {path.name: path}
         for name, file in inside.items():
-            known = name in (*_FILES, "lab.yml") and file.is_file() and not file.is_symlink()
+            known = name in wanted and file.is_file() and not file.is_symlink()
             found[name] = file.read_bytes() if known else b""
     return found

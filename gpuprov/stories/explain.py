@@ -35,7 +35,7 @@ def explain(text: str) -> tuple[Entry, ...]:
     if not entries:
         raise UsageError(
             f"there is no entry for {_shorten(text)!r}",
-            evidence="no line of it is in the catalogue, and it is no id that verify or doctor prints",
+            evidence="it is neither a known log line nor the id of a check of verify or doctor",
             fix="gpuprov doctor; gpuprov verify    # of a job: its log; of a GPU: sudo dmesg | grep NVRM",
         )
     return tuple(

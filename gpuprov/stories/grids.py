@@ -9,13 +9,11 @@ from typing import TYPE_CHECKING, Final
 
 from gpuprov.assets import get_asset
 from gpuprov.core.errors import UsageError
-from gpuprov.core.excerpt import LINE, excerpt
 from gpuprov.core.execution import run_attached
 from gpuprov.core.names import name_cluster
 from gpuprov.lifecycle.find_controller import get_desk
 from gpuprov.project.grid_check import check_grid, job_module
 from gpuprov.project.imports import ask_imports
-from gpuprov.project.incoming_files import IncomingFiles
 from gpuprov.project.local_packages import local_environment
 from gpuprov.project.outgoing_files import OutgoingProject
 from gpuprov.project.pulled_runs import TABLE, PulledRuns, only
@@ -26,6 +24,7 @@ from gpuprov.roles.work.grid_jobs import UNDER_WAY, find_submissions, jobs_by_ru
 from gpuprov.roles.work.grid_status import judge_runs
 from gpuprov.roles.work.grid_submitter import GridSubmitter
 from gpuprov.roles.work.node_contents import require_imports
+from gpuprov.roles.work.received import receive_tree
 from gpuprov.shapes.grids import GridPulled
 from gpuprov.spec.grid_order import GridOrder, check_project_name
 
@@ -47,7 +46,6 @@ _LOCAL: Final = (
     "import sys; sys.path[0] = sys.argv.pop(1); from gpuwork.grid.cli import main; del sys.path[0]; "
     "sys.exit(main(sys.argv[1:]))"
 )
-_CHANGES = "changed while it was read"  # tar's words about runs that have not ended, which are not kept
 
 
 def run_grid(
@@ -98,8 +96,8 @@ def run_grid_here(project: Path, order: GridOrder, *, at_most: int, gpus: HostGp
         project: The folder, which also gets the runs.
         order: What of it is asked for.
         at_most: How many runs at once.
-        gpus: Of this machine, as far as they are known.
-        quiet: Whether stdout is somebody else's.
+        gpus: Of this machine, if known.
+        quiet: Whether stdout belongs to the caller's output.
 
     Raises:
         UsageError: The project or what is asked for is wrong; nothing was run.
@@ -183,29 +181,14 @@ def pull_grid(driver: Driver, cluster: str, project: Path, *, reporter: Reporter
     with pulled.receiving() as place:
         target = pulled.open_table(BEGIN)
         if wanted:
-            files, total_bytes = _receive(desk, project.name, place, wanted, reporter)
+            got = receive_tree(desk, store_of(project.name), place, reporter, wants=only(wanted))
+            files, total_bytes = got.files, got.total_bytes
             came = pulled.take_in(place, wanted)
         target.write(render_csv(table))
     return GridPulled(
         cluster=cluster, project=project.name, folder=str(pulled.folder), table=str(pulled.folder / TABLE), runs=came,
         here=len(ended) - len(wanted), files=files, bytes=total_bytes,
     )  # fmt: skip
-
-
-def _receive(desk: GridDesk, name: str, place: Path, wanted: frozenset[str], reporter: Reporter) -> tuple[int, int]:
-    """Write the runs to a path; how many files, and their sizes."""
-    store = store_of(name)
-    with (
-        reporter.phase("copy"),
-        IncomingFiles(node=desk.node, path=store, kind="folder", target=place, wants=only(wanted)) as incoming,
-    ):
-        said = desk.driver.read_tree(desk.node, store, incoming.take)
-    if incoming.left_out_words:
-        reporter.warn(incoming.left_out_words)
-    odd = "\n".join(line for line in said.splitlines() if _CHANGES not in line)
-    if odd:
-        reporter.warn(f"{desk.node} reported while it was read: {excerpt(odd, LINE)}")
-    return incoming.files, incoming.total_bytes
 
 
 def get_desk_of(driver: Driver, cluster: str, project: Path, grid_verb: str) -> JobDesk:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from gpuprov.cluster.full_disks import find_full_disks
-from gpuprov.core.errors import EngineError, GpuprovError, TimedOut, Unreachable, UsageError
+from gpuprov.core.errors import EngineError, GpuprovError, HostNotReady, TimedOut, Unreachable, UsageError
 from gpuprov.core.names import name_cluster
 from gpuprov.core.rounds import watch_rounds
 from gpuprov.lifecycle.find_controller import get_desk
@@ -15,6 +15,7 @@ from gpuprov.project.imports import ask_imports
 from gpuprov.project.order_check import NOTHING, judge_order
 from gpuprov.project.outgoing_files import OutgoingProject
 from gpuprov.roles.work.job_changes import compare_jobs
+from gpuprov.roles.work.log_end import read_end
 from gpuprov.roles.work.node_contents import require_imports
 from gpuprov.shapes.job_order import NUMBER
 from gpuprov.shapes.jobs import JobChange
@@ -36,7 +37,6 @@ WAIT_S: Final = 20  # that the program in the node waits by itself, before it is
 PATIENCE_S: Final = 120.0  # for a node or a batch system that is being restarted
 RETRY_S: Final = 5.0
 FOLLOW_S: Final = 1.0
-MOST_LOG_BYTES: Final = 4_000_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,6 +100,8 @@ def submit_jobs(  # noqa: PLR0913 - what is run, where, and with whose files
         except KeyboardInterrupt:
             reporter.warn(name_cluster("see whether it was submitted: gpuprov jobs", cluster))
             raise
+    place, job = desk.place_of(submitted.id), submitted.id
+    reporter.note(name_cluster(f"results will be in {place}; to copy them here: gpuprov jobs pull {job}", cluster))
     _tidy(desk, reporter)
     for line in find_full_disks(driver, host, desk.folder):
         reporter.warn(line)
@@ -108,9 +110,9 @@ def submit_jobs(  # noqa: PLR0913 - what is run, where, and with whose files
 
 def _tidy(desk: JobDesk, reporter: Reporter) -> None:
     try:
-        removed = dict.fromkeys(job.id.partition(".")[0] for job in desk.tidy())
+        removed = dict.fromkeys(job.submission for job in desk.tidy())
     except GpuprovError as error:
-        reporter.warn(f"what jobs left longer ago than jobs.keep was not removed: {error.what}: {error.evidence}")
+        reporter.warn(f"results older than jobs.keep were not removed: {error.what}: {error.evidence}")
         return
     if removed:
         reporter.note(f"removed jobs that ended longer ago than jobs.keep: {', '.join(removed)}")
@@ -143,6 +145,7 @@ def watch_jobs(
     cluster: str,
     *,
     rounds: Iterable[None],
+    choose: Callable[[Jobs], Jobs],
     first: Callable[[Jobs], object],
     tell: Callable[[Sequence[JobChange]], object],
 ) -> None:
@@ -152,7 +155,7 @@ def watch_jobs(
         GpuprovError: The first round could not be done.
     """
     watch_rounds(
-        lambda _before: get_desk(driver, cluster).list_jobs(),
+        lambda _before: choose(get_desk(driver, cluster).list_jobs()),
         compare_jobs,
         rounds=rounds,
         first=first,
@@ -170,13 +173,15 @@ def show_jobs(driver: Driver, cluster: str, ids: Sequence[str]) -> JobsShown:
     return get_desk(driver, cluster).show(ids)
 
 
-def read_job_log(
+def read_job_log(  # noqa: PLR0913 - whose log, how much of it, and who is told
     driver: Driver,
     cluster: str,
     job: str,
     *,
     follow: bool,
+    tail: int | None,
     take: Callable[[JobLog], object],
+    wait: Callable[[str], object],
     clock: Clock,
 ) -> None:
     """Hand on the end of a job's log, piece by piece, and with `follow` what comes until the job has ended.
@@ -186,27 +191,37 @@ def read_job_log(
         cluster: Name of the cluster.
         job: Its id.
         follow: Whether to wait for more.
+        tail: How many lines to begin with; None for all.
         take: Gets the pieces; the first one begins behind what is left out.
+        wait: Is told why the job waits, whenever that is another reason.
         clock: Where time comes from.
 
     Raises:
         UsageError: There is no such job, or there are several of that id.
     """
     desk = get_desk(driver, cluster)
-    piece = desk.read_log(job, 0)
-    end = piece.size
-    if end > MOST_LOG_BYTES:
-        piece = desk.read_log(job, end - MOST_LOG_BYTES)
-    take(piece)
-    while not piece.whole and (follow or piece.next < end):
-        before = piece.next
-        piece = desk.read_log(job, before)
+    pieces = read_end(desk, job, tail=tail)
+    for piece in pieces:
+        take(piece)
+    piece, reason, asked_s = pieces[-1], "", None
+    while not piece.whole:
+        if piece.state == "waiting" and (asked_s is None or clock.now_s() - asked_s >= RETRY_S):
+            before, asked_s = reason, clock.now_s()
+            reason = _why_it_waits(desk, job)
+            if reason and reason != before:
+                wait(reason)
+        if not follow:
+            return
+        start = piece.next
+        piece = desk.read_log(job, start)
         if piece.text or piece.whole:
             take(piece)
-        if piece.next == before:
-            if not follow:  # half a character stands at the end
-                return
+        if piece.next == start and not piece.whole:
             clock.sleep(FOLLOW_S)
+
+
+def _why_it_waits(desk: JobDesk, job: str) -> str:
+    return next((one.reason or "for its turn" for one in desk.show([job]).jobs if one.state == "waiting"), "")
 
 
 def cancel_jobs(driver: Driver, cluster: str, ids: Sequence[str]) -> tuple[Job, ...]:
@@ -228,6 +243,26 @@ def remove_jobs(driver: Driver, cluster: str, ids: Sequence[str]) -> tuple[Job, 
     return get_desk(driver, cluster).remove(ids)
 
 
+def describe_results(driver: Driver, cluster: str, ids: Sequence[str]) -> list[str]:
+    """What goes with the records of submissions, a line for each.
+
+    Raises:
+        UsageError: There is no such job.
+    """
+    desk = get_desk(driver, cluster)
+    try:
+        shown = desk.show(ids)
+    except (EngineError, HostNotReady):  # a job has changed its records, and they can be removed all the same
+        return [f"{id_}: everything in {desk.place_of(id_)}" for id_ in ids]
+    found: dict[str, list[Job]] = {}
+    for job in shown.jobs:
+        found.setdefault(job.submission, []).append(job)
+    return [
+        f"{id_} ({jobs[0].name}): {len(jobs)} run{'' if len(jobs) == 1 else 's'}, everything in {desk.place_of(id_)}"
+        for id_, jobs in found.items()
+    ]
+
+
 def describe_left(driver: Driver, cluster: str, job: str) -> str:
     """What becomes of a job that nobody waits for any more, and how to end it."""
     left = get_desk(driver, cluster).describe_left(job)
@@ -237,7 +272,7 @@ def describe_left(driver: Driver, cluster: str, job: str) -> str:
 def until_jobs_ended(
     driver: Driver, cluster: str, ids: Sequence[str], *, reporter: Reporter, clock: Clock
 ) -> tuple[Job, ...]:
-    """The jobs, as soon as all have ended; a node or batch system that is away for a short time is waited for.
+    """The jobs, as soon as all have ended; a node or batch system that is unreachable for a short time is waited for.
 
     Raises:
         UsageError: There is no such job.

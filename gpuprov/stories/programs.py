@@ -110,7 +110,7 @@ def run_program_here(order: ProgramOrder, *, gpus: HostGpus | None, reporter: Re
 
     Args:
         order: What is asked for.
-        gpus: Of this machine, as far as they are known.
+        gpus: Of this machine, if known.
         reporter: Is told what goes on.
 
     Raises:

@@ -41,8 +41,6 @@ def relay_queue_page(
     """Let this host's 127.0.0.1 lead to the page of a cluster's queue, until KeyboardInterrupt.
 
     Args:
-        driver: The engine.
-        cluster: Name of the cluster.
         port: Of this host.
         host: This host.
         ready: Is called once the page can be opened.

@@ -99,9 +99,6 @@ def run_job(
     Jobs of processes that were killed are removed first: nobody hears what they say.
 
     Args:
-        driver: The engine.
-        order: The job.
-        host: The machine.
         patience: How long to wait for GPUs that others hold.
         write: Gets what the command writes, as it comes, and which stream it is.
         reporter: Is told what goes on before the command starts.

@@ -40,8 +40,6 @@ def smoke_nodes(
     """Run a kernel in nodes side by side.
 
     Args:
-        driver: The engine.
-        cluster: Name of the cluster.
         order: What to run.
         nodes: Names; None for every running node that holds a GPU.
         reporter: Is told when a node begins and ends.
@@ -99,7 +97,6 @@ def smoke_local(order: SmokeOrder, host: HostGpus, *, python: str = sys.executab
     Args:
         order: What to run.
         host: This machine's GPUs; where they are simulated, numba's simulator runs it.
-        python: The interpreter.
 
     Raises:
         UsageError: The kernel cannot take the size.

@@ -1,6 +1,6 @@
 """`verify`: the hosts of a cluster prove their nodes, this machine in process and others over ssh; once, or in rounds.
 
-Nothing is changed, but that a watch has no work begin on nodes of hosts that are away for long.
+Nothing is changed, but that a watch has no work begin on nodes of hosts that are unreachable for long.
 """
 
 from __future__ import annotations

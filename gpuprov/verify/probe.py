@@ -246,7 +246,7 @@ class Sampler:
 
 
 def sample(pynvml: Any, handle: Any) -> Facts:  # noqa: ANN401 - a module and a handle without types
-    """One moment of a GPU; None where it does not tell. Raises NVMLError when the GPU is gone."""
+    """One moment of a GPU; None if it is not reported. Raises NVMLError when the GPU is gone."""
     questions: dict[str, Callable[[], float]] = {
         "temperature_c": lambda: pynvml.nvmlDeviceGetTemperature(handle, pynvml.NVML_TEMPERATURE_GPU),
         "sm_clock_mhz": lambda: pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_SM),

@@ -113,7 +113,7 @@ def ask_p2p(pynvml: Any, gpus: list[Any]) -> list[Facts]:  # noqa: ANN401 - as a
 
 
 def list_gpus(pynvml: Any, count: int) -> tuple[list[Any], list[Facts], list[Facts]]:  # noqa: ANN401 - as above
-    """Handles and names of the GPUs that NVML tells, and why the others cannot be told."""
+    """Handles and names of the GPUs that NVML tells, and why the others cannot be read."""
     handles: list[Any] = []
     gpus: list[Facts] = []
     lost: list[Facts] = []

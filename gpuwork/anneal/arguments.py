@@ -35,7 +35,7 @@ def build_parser() -> tuple[argparse.ArgumentParser, argparse._SubParsersAction[
     _add_wanted(prepare)
     prepare.add_argument("--store", type=Path, required=True, metavar="FOLDER", help="that all nodes share")
     prepare.add_argument(
-        "--parts", type=_parts, default=1, metavar="N", help="into which chains are divided; default 1"
+        "--parts", type=_parts, default=1, metavar="N", help="number of parts of the chains; default 1"
     )
     part = verbs.add_parser("part", help="part number N of a prepared folder, unless it is done; for queues and sbatch")
     _add_folder(part)

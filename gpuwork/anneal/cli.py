@@ -9,7 +9,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from gpuprov.shapes.anneal import AnnealChecked, AnnealPrepared, AnnealShown, PreparedRun
+from gpuprov.shapes.anneal import BEST_FILE, AnnealChecked, AnnealPrepared, AnnealShown, PreparedRun
 from gpuprov.shapes.base import encode
 from gpuprov.shapes.error import Error
 from gpuwork.anneal.arguments import parse_arguments
@@ -116,6 +116,8 @@ def _report(run: AnnealedRun) -> int:
     mark = " SIMULATED" if told.simulated else ""
     best = "no chain has a value" if told.best is None else f"best {told.best!r} of chain {told.best_chain}"
     sys.stdout.write(f"{told.name}: {best}, {told.chains} chains{mark}, in {run.folder}\n")
+    if told.best_place:
+        sys.stdout.write(f"  at {told.best_place}; all of it in {run.folder / BEST_FILE}\n")
     return EXIT_FAILED if told.errors else EXIT_DONE
 
 

@@ -40,7 +40,6 @@ def run_parts_here(run: AnnealedRun, devices: Sequence[str], *, stop: Event, say
     """Run all parts of a run, and merge them.
 
     Args:
-        run: Which.
         devices: Of this machine, at least as many as the run has parts.
         stop: Ends it when it is set.
         say: Is told the best value whenever there is a better one.

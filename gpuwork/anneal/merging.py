@@ -30,7 +30,6 @@ def merge_within(run: AnnealedRun, *, part: int | None = None, text: bool = Fals
     """Merge what can be merged, within the time limit of the run.
 
     Args:
-        run: Which.
         part: That has just ended; None: all of it has to be merged.
         text: Also write text files.
         stop: Ends it when it is set.

@@ -46,7 +46,6 @@ def write_annealed_run(folder: Path, *, name: str, model: str, settings: AnnealS
 
     Args:
         folder: Of the run.
-        name: For people.
         model: The text of the model.
         settings: How it is annealed.
         parts: Into how many its chains are divided, at most.

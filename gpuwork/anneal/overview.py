@@ -32,7 +32,6 @@ def describe_run(run: AnnealedRun, *, with_series: bool = False) -> Run:
     """A run.
 
     Args:
-        run: Which.
         with_series: Also the best values over the steps, of 64 chains at most.
     """
     order = run.order

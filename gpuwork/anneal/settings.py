@@ -65,7 +65,6 @@ def find_conflicts(settings: AnnealSettings, written: Written, *, file: str) -> 
     Args:
         settings: All of them.
         written: Those that somebody wrote, each with its line.
-        file: Where.
     """
 
     def fault(name: str, message: str, allowed: str) -> Fault:

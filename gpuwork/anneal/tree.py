@@ -5,11 +5,14 @@ Whoever ends a part merges upwards as far as the other halves are there. What is
 
 from __future__ import annotations
 
+import math
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from gpuprov.shapes.anneal import BEST_FILE, AnnealBest
+from gpuprov.shapes.base import encode
 from gpuwork.anneal.arrays_file import write_arrays
 from gpuwork.anneal.part_record import RESULT, read_record
 from gpuwork.anneal.result import merge_results, read_result, write_result
@@ -152,11 +155,29 @@ def _write_whole(run: AnnealedRun, *, patience_s: float) -> None:
                 evidence=f"{len(result.chains)} chains, {run.order.settings.thread_count} were asked for",
                 fix=f"ls -lR {run.folder}",
             )
-        write_whole(run.folder, result)
+        records = [read_record(run.part(part)) for part in range(run.order.parts)]
+        simulated = any(record.simulated for record in records if record)
+        write_whole(run.folder, result, best_of(run.order.name, result, simulated=simulated))
 
 
-def write_whole(folder: Path, result: Result) -> None:
-    """`all.npz`, `trace.npz`, and `best.npz`, which is there once the others are."""
+def best_of(name: str, result: Result, *, simulated: bool) -> AnnealBest:
+    """The best of all chains of a run; nulls where none has a value."""
+    place = result.best
+    if place is None:
+        return AnnealBest(name=name, value=None, chain=None, steps=None, state=None, simulated=simulated)
+    numbers = map(float, result.states[place])
+    return AnnealBest(
+        name=name,
+        value=float(result.values[place]),
+        chain=int(result.chains[place]),
+        steps=int(result.steps[place]),
+        state=tuple(number if math.isfinite(number) else None for number in numbers),
+        simulated=simulated,
+    )
+
+
+def write_whole(folder: Path, result: Result, best: AnnealBest) -> None:
+    """`all.npz`, `trace.npz`, `best.json`, and `best.npz`, which is there once the others are."""
     reasons = np.array(REASONS)[result.status]
     write_arrays(
         folder / f"{ALL}.npz",
@@ -168,6 +189,7 @@ def write_whole(folder: Path, result: Result) -> None:
         },
     )
     write_arrays(folder / f"{TRACE}.npz", {name: getattr(result, name) for name in TRACE_KINDS})
+    write_file(folder / BEST_FILE, f"{encode(best).decode()}\n")
     place = result.best
     chosen = [] if place is None else [place]
     write_arrays(

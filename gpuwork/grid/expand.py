@@ -22,7 +22,6 @@ def expand_grid(grid: Grid, *, minimal: bool = False, first_only: bool = False) 
     """The values of each run, in the order in which they are written: the last name changes first.
 
     Args:
-        grid: What is asked for.
         minimal: One run, of the defaults and what is for debugging. A name without default has its first value.
         first_only: Only the first combination.
     """

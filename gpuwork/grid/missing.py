@@ -64,7 +64,6 @@ def plan_missing(
     A run that failed stays as it is and another is made; one that did not come to an end is made again in its folder.
 
     Args:
-        request: What is asked for.
         params: What is there.
         highest: The highest number of a combination that is taken.
         under_way: Names of runs that somebody has or will have at work.

@@ -134,7 +134,7 @@ def _entries(store: Path) -> list[Path]:
         raise StoreError(
             "the folder of the grid's runs cannot be read",
             evidence=f"{store} {what_is(store) or f'is a file: {error.strerror}'}",
-            fix=f"ls -ld {store}; if nobody needs what is there: mv {store} {store}.old",
+            fix=f"ls -ld {store}; if its content is not needed: mv {store} {store}.old",
         ) from error
 
 

@@ -105,7 +105,6 @@ def check_project(project: Path, *, here: bool = False) -> tuple[list[str], Sour
     """The files of a project, what it asks for, and everything that is wrong with it.
 
     Args:
-        project: Its folder.
         here: Whether it is to run on this machine.
 
     Raises:

@@ -24,7 +24,6 @@ def find_function_faults(
     """What is wrong with `MODULE:FUNCTION` and its arguments; a function that comes from elsewhere is believed.
 
     Args:
-        project: Its folder.
         names: Its files: one that is not copied cannot be run.
         function: As the order names it.
         arguments: Of the function.

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
     from pathlib import Path
 
-    from gpuprov.shapes.jobs import JobState
+    from gpuprov.shapes.choices import JobState
     from gpuwork.jobs.batch import Batch, Find
     from gpuwork.jobs.store import Submission
 
@@ -201,7 +201,7 @@ def list_begun(submission: Submission) -> set[str]:
     """The numbers of the runs that have a folder.
 
     Raises:
-        StoreError: That cannot be told.
+        StoreError: That cannot be determined.
     """
     runs = submission.folder / RUNS
     try:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 from gpuprov.shapes.base import changed
 
 if TYPE_CHECKING:
+    from gpuprov.shapes.choices import JobState
     from gpuprov.shapes.job_run import JobRun
-    from gpuprov.shapes.jobs import JobState
     from gpuwork.where import Where
 
 LOST_TRIES: Final = 3

@@ -212,7 +212,7 @@ def cancel_tasks(ids: Iterable[str]) -> None:
 def _full(order: JobOrder) -> SlurmError:
     return SlurmError(
         f"Slurm has no room for {order.runs:,} more jobs; nothing was submitted",
-        evidence="it remembers as many as MaxJobCount allows, also those that ended shortly before (MinJobAge)",
+        evidence="it holds at most MaxJobCount jobs, with those that ended within MinJobAge",
         fix="scontrol show config | grep -E 'MaxJobCount|MinJobAge'; squeue | wc -l",
     )
 

@@ -97,7 +97,7 @@ def _wait_for_broken(store: Path, broken: Mapping[str, StoreError]) -> list[Job]
         if time.monotonic() > until:
             raise TimedOut(
                 f"{len(living)} of {len(broken)} jobs that cannot be read had not ended after {CANCEL_S:g} s",
-                evidence=f"{', '.join(living[:_SHOWN])}: something of it holds {ALIVE}",
+                evidence=f"{', '.join(living[:_SHOWN])}: one of its processes holds {ALIVE}",
                 fix="python3 -m gpuwork.jobs list",
             )
         time.sleep(_SHORTEST_LOOK_S)

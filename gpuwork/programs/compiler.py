@@ -33,7 +33,6 @@ def compile_sources(argv: Sequence[str], *, folder: Path, limit_s: float = COMPI
     """Run a compiler; what it complains about, and nothing if it succeeded.
 
     Args:
-        argv: The command.
         folder: Where it begins; names of files are given relative to it.
         limit_s: How long it may take.
 

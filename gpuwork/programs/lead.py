@@ -45,7 +45,6 @@ def lead(run: RunFolder, *, gpus: Sequence[str | None], tell: Callable[[Progress
     """Lead a run, keep how it ended, and give its result.
 
     Args:
-        run: Its folder.
         gpus: For each worker that is started here, its `CUDA_VISIBLE_DEVICES`; None for what this process has.
         tell: Is told how far it is.
 

@@ -136,7 +136,6 @@ def wait_for_meeting(run: RunFolder, *, unlike: str | None = None, limit_s: floa
     """Where a run meets; None if it has ended.
 
     Args:
-        run: Its folder.
         unlike: The number of a scheduler that is gone.
         limit_s: How long to wait.
 

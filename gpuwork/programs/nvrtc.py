@@ -33,7 +33,6 @@ def main(library: str, source: str, name: str, kernels: str, target: str, *optio
 
     Args:
         library: Path of NVRTC.
-        source: The file.
         name: By which complaints call it.
         kernels: Names, with commas between.
         target: Such as `sm_61`.

@@ -1,14 +1,14 @@
 from __future__ import annotations
 
 import os
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
 from gpuprov.core.errors import HostNotReady
-from tests.conftest import SHARED, alone_on_engines
+from tests.conftest import share_engines
 from tests.contract.engines import Bench, DockerSite, FakeSite, LxdSite, Site, bridge
 
 if TYPE_CHECKING:
@@ -28,10 +28,7 @@ ENGINES = [pytest.param(name, marks=[] if name == "fake" else pytest.mark.engine
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_setupnodes(config: pytest.Config) -> None:
     """The processes of a parallel run, one for each engine, share what a run has alone."""
-    stack = ExitStack()
-    config.add_cleanup(stack.close)
-    stack.enter_context(alone_on_engines())
-    os.environ[SHARED] = "yes"
+    share_engines(config)
     for open_here in SITES.values():  # what a killed run left: in this one, another process may have that engine
         with suppress(HostNotReady):
             open_here().sweep()

@@ -14,8 +14,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.conftest import SHARED
-from tests.e2e.places import PLACES, Place, sweep
+from tests.conftest import SHARED, share_engines
+from tests.e2e.groups import (
+    ALONE,
+    OF_ONE_CLUSTER,
+    group_of,
+    is_sampled,
+    module_of,
+    others_of,
+    turn_of,
+)
+from tests.e2e.places import MARK, PLACES, Place, sweep
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -37,12 +46,41 @@ FOLDER = Path(__file__).parent
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "e2e: runs the installed command on a real engine; needs root")
+    config.addinivalue_line("markers", "alone: has the machine to itself, in a run of its own after all others")
 
 
+@pytest.hookimpl(tryfirst=True)  # before any are left out by their marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.is_relative_to(FOLDER):
             item.add_marker(pytest.mark.e2e)
+            module, call = module_of(item.nodeid), getattr(item, "callspec", None)
+            if call and not is_sampled(module, item.originalname, call.id):  # type: ignore[attr-defined]
+                item.add_marker(pytest.mark.long)
+            if module in ALONE or item.get_closest_marker("long"):
+                item.add_marker(pytest.mark.alone)
+    items.sort(key=lambda item: turn_of(module_of(item.nodeid)) if item.path.is_relative_to(FOLDER) else (-1, ""))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_setupnodes(config: pytest.Config) -> None:
+    """The processes of a parallel run share what a run has alone, and begin where nothing of a killed run is left."""
+    share_engines(config)
+    if os.geteuid() == 0:
+        sweep(*PLACES.values())
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """All tests of a group in one process; the groups in their order."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByGroup(LoadScopeScheduling):  # type: ignore[misc]
+        def _split_scope(self, nodeid: str) -> str:
+            return group_of(module_of(nodeid))
+
+    config.option.loadscopereorder = False
+    return ByGroup(config, log)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,21 +153,49 @@ class Gpuprov:
 
 
 class World:
-    """What must not change behind anybody's back: the engine's objects, and the host's links, rules and keys."""
+    """What must not change behind anybody's back: the engine's objects, and the host's links, rules and keys.
+
+    Other groups of these tests come and go meanwhile; what is theirs is not looked at.
+    """
 
     def __init__(self, keys: Path) -> None:
         self._keys = keys
+        self._others = others_of(OF_ONE_CLUSTER)
 
     def look(self) -> dict[str, object]:
         return {
-            "instances": {item["name"]: _stable(item) for item in lxd("instances?recursion=1") if _concerns_us(item)},
-            "networks": {item["name"]: item["config"] for item in lxd("networks?recursion=1") if _concerns_us(item)},
-            "profiles": lxd("profiles?recursion=1"),
-            "pools": [(item["name"], item["config"]) for item in lxd("storage-pools?recursion=1")],
-            "links": sorted(link["ifname"] for link in json.loads(output("ip", "-j", "link")) if "gpte" in str(link)),
-            "rules": [line for line in output("nft", "--stateless", "list", "ruleset").splitlines() if "gpte" in line],
+            "instances": {item["name"]: _stable(item) for item in self._ours("instances")},
+            "networks": {item["name"]: item["config"] for item in self._ours("networks")},
+            "profiles": [{**item, "used_by": ()} for item in lxd("profiles?recursion=1")],
+            "pools": [(item["name"], item["config"]) for item in self._ours("storage-pools")],
+            "links": links_of_tests(self._others),
+            "rules": rules_of_tests(self._others),
             "keys": sorted(str(path) for path in self._keys.rglob("*") if path.is_file()),
         }
+
+    def _ours(self, kind: str) -> list[dict[str, Any]]:
+        """What is of this group's clusters, and what is foreign to gpuprov."""
+        found = lxd(f"{kind}?recursion=1")
+        return [item for item in found if _concerns_us(item) and not self._is_theirs(item["name"], item["config"])]
+
+    def _is_theirs(self, name: str, config: dict[str, Any]) -> bool:
+        return any(place.has(name, config) or config.get(MARK) == place.cluster for place in self._others)
+
+
+def links_of_tests(others: list[Place]) -> list[str]:
+    """Links of the host that tests have made, but for those of others."""
+    found = [link for link in json.loads(output("ip", "-j", "link")) if "gpte" in str(link)]
+    return sorted(link["ifname"] for link in found if not any(place.is_in(str(link)) for place in others))
+
+
+def rules_of_tests(others: list[Place], *command: str) -> list[str]:
+    """Rules of the host for links of tests, but for those of others."""
+    lines = output(*(command or ("nft", "--stateless", "list", "ruleset"))).splitlines()
+    return [
+        line
+        for line in lines
+        if ("gpte" in line or "10.78." in line) and not any(place.is_in(line) for place in others)
+    ]
 
 
 def _stable(instance: dict[str, Any]) -> dict[str, object]:

@@ -6,6 +6,7 @@ A module asks for the fixture `place`; what a failed or killed run of it left is
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 from contextlib import suppress
@@ -119,10 +120,17 @@ class Place:
         owner = str(labels.get("user.gpuprov.cluster") or labels.get("gpuprov.cluster"))
         return owner == self.cluster or owner.startswith(f"{self.mark}-") or name.startswith(self.mark)
 
+    def is_in(self, text: str) -> bool:
+        """Whether the text has the name of one of its links, or one of its addresses."""
+        blocks = "|".join(str(_FIRST_BLOCK + _SUBNETS * self.number + subnet) for subnet in range(_SUBNETS))
+        return re.search(rf"\b{self.mark}(\d|[a-z]\d)|\b10\.78\.({blocks})\.", text) is not None
+
 
 PLACES = {name: Place(number=number) for number, name in enumerate(MODULES)}
 # one after the other, as no letter is left
-PLACES |= dict.fromkeys(("grid", "work_faults", "users_broker", "anneal", "program", "slurm_backup"), PLACES["work"])
+PLACES |= dict.fromkeys(("grid", "anneal", "program"), PLACES["suites"])
+PLACES |= dict.fromkeys(("work_faults", "slurm_backup"), PLACES["work"])
+PLACES |= dict.fromkeys(("users_broker",), PLACES["kills_incus"])
 PLACES |= dict.fromkeys(("work_limits", "full_share"), PLACES["image_contents"])
 PLACES |= dict.fromkeys(("hosts", "hosts_of_engines", "slurm_backup_hosts", "least_disk"), PLACES["fresh_machine"])
 

@@ -131,7 +131,7 @@ def test_no_shrink_under_a_running_job(gpuprov: Gpuprov, world: World) -> None:
     with job_on(gpuprov, "e000", "e003"):
         before = world.look()
         refused = gpuprov("cluster", "up", "--name", "gpte2e", "-n", "2", expect=2)
-        assert "jobs would end with e[002-003]" in refused.stderr
+        assert "there are jobs on e[002-003]" in refused.stderr
         assert "of root (sh) on e[000,003]" in refused.stderr
         assert "--drain" in refused.stderr
         assert world.look() == before

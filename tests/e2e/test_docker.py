@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from gpuprov.core.names import fold
-from tests.e2e.conftest import output
+from tests.e2e.conftest import links_of_tests, output, rules_of_tests
+from tests.e2e.groups import group_of, others_of
 from tests.e2e.places import PLACES
 from tests.e2e.test_bundle import secrets_of, unpack
 from tests.e2e.test_engine import wait_for_end
@@ -54,6 +55,7 @@ class DockerWorld:
     def __init__(self, client: Any, keys: Path) -> None:
         self.client = client
         self._keys = keys
+        self._others = others_of(group_of("docker"))
 
     def look(self) -> dict[str, object]:
         containers = [self.client.inspect_container(item["Id"]) for item in self.client.containers(all=True)]
@@ -69,13 +71,17 @@ class DockerWorld:
                 for item in self.client.networks()
                 if _concerns_us(item["Labels"]) and item["Name"] != "bridge"  # made anew when the engine starts
             },
-            "volumes": self.client.volumes()["Volumes"],
+            "volumes": [item for item in self.client.volumes()["Volumes"] or () if not self._is_theirs(item)],
             "images": sorted(tag for tag in images if not tag.startswith(IMAGES)),
-            "links": sorted(item["ifname"] for item in json.loads(output("ip", "-j", "link")) if "gpte" in str(item)),
-            "rules": [line for line in output("nft", "--stateless", "list", "ruleset").splitlines() if "gpte" in line],
-            "iptables": [line for line in output("iptables-save").splitlines() if "gpte" in line or "10.78." in line],
+            "links": links_of_tests(self._others),
+            "rules": rules_of_tests(self._others),
+            "iptables": rules_of_tests(self._others, "iptables-save"),
             "keys": sorted(str(path) for path in self._keys.rglob("*") if path.is_file()),
         }
+
+    def _is_theirs(self, volume: dict[str, Any]) -> bool:
+        """Whether it is another group's, which comes and goes meanwhile."""
+        return any(place.has(volume["Name"], volume["Labels"] or {}) for place in self._others)
 
 
 def _concerns_us(labels: dict[str, str] | None) -> bool:
@@ -102,7 +108,7 @@ def cluster(gpuprov: Gpuprov, bare: dict[str, object]) -> Iterator[Finished]:  #
 
 
 def states(gpuprov: Gpuprov) -> dict[str, str]:
-    return {row["name"]: row["slurm"] for row in gpuprov.json("cluster", "status", CLUSTER)["nodes"]}
+    return {row["name"]: row["work"] for row in gpuprov.json("cluster", "status", CLUSTER)["nodes"]}
 
 
 def wait_idle(gpuprov: Gpuprov, *, seconds: float = 30) -> None:
@@ -117,7 +123,7 @@ def test_up_makes_four_idle_nodes_that_verify_passes(gpuprov: Gpuprov, cluster: 
         f"create node {PLACE.node(n)} {PLACE.address(0, n + 2)} role slurm, 1 GPU shared (simulated)" for n in range(4)
     ]
     assert "SIMULATED" in cluster.stderr
-    assert [(row["engine"], row["slurm"], row["health"]) for row in document["nodes"]] == [("docker", "idle", "ok")] * 4
+    assert [(row["engine"], row["work"], row["health"]) for row in document["nodes"]] == [("docker", "idle", "ok")] * 4
     assert {check["status"] for node in document["verify"]["nodes"] for check in node["checks"]} <= {"pass", "skip"}
     assert document["verify"]["verdict"] == "pass"
     addresses = {"eth0": f"{PLACE.address(0, 3)}/24", "eth1": f"{PLACE.address(1, 2)}/24"}
@@ -211,6 +217,7 @@ def test_slurmd_starts_where_docker_gives_cgroup_2_alone(world: DockerWorld, tmp
     assert "slurmd started on" in said
 
 
+@pytest.mark.alone
 def test_nodes_outlive_a_restart_of_the_engine(gpuprov: Gpuprov, host: Callable[..., str]) -> None:
     if PID_FILE.exists():
         pid = int(PID_FILE.read_text())
@@ -264,7 +271,7 @@ def test_every_verb_on_nodes_works_or_names_what_docker_lacks(gpuprov: Gpuprov) 
         done = gpuprov("-q", verb, *argv, expect=expect, variables={"GPUPROV_SIMULATED_GPUS": "24"})
         return done.stderr if expect else done.stdout
 
-    do(*CREATE, "dkw0", "--gpus", "2", "--exclusive")
+    do(*CREATE, "dkw0", "--gpus", "gpu22,gpu23", "--exclusive")  # no other cluster of these tests has them
     assert do("exec", "dkw0", "--", "sh", "-c", "ls /dev/nvidia[0-9]* | wc -l").strip() == "2"
     do("exec", "dkw0", "--", "sh", "-c", "exit 7", expect=7)
     do("exec", "dkw0", "--", "no-such-command", expect=127)
@@ -452,7 +459,7 @@ def test_another_spec_restarts_nodes_by_name_and_not_under_a_job(
             before = world.look()
             refused = gpuprov(*up, expect=2)
             has_three_parts(refused)
-            assert f"jobs would end with {fold(NODES)}" in refused.stderr
+            assert f"there are jobs on {fold(NODES)}" in refused.stderr
             assert f"of root (sleep) on {NODES[1]}" in refused.stderr
             assert world.look() == before
             gpuprov.in_node(NODES[0], "scancel", "--user=root")

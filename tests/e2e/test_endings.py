@@ -84,7 +84,7 @@ def test_a_killed_up_is_completed_by_the_next(
         process.kill()
     gpuprov(*up)
     rows = gpuprov.json("cluster", "status", place.cluster)["nodes"]
-    assert [(row["name"], row["slurm"]) for row in rows] == [(place.node(n), "idle") for n in range(2)]
+    assert [(row["name"], row["work"]) for row in rows] == [(place.node(n), "idle") for n in range(2)]
 
 
 class MortalEngine:
@@ -158,4 +158,4 @@ def test_an_engine_that_dies_half_way(
     gpuprov(*up)  # what the dead engine could not undo is repaired
     assert names(world, place) == [place.node(0), place.node(1)]
     rows = gpuprov.json("cluster", "status", place.cluster)["nodes"]
-    assert {row["slurm"] for row in rows} == {"idle"}
+    assert {row["work"] for row in rows} == {"idle"}

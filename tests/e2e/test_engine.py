@@ -46,6 +46,7 @@ def restart_engine(gpuprov: Gpuprov, host: Callable[..., str]) -> None:
         pytest.skip("somebody else started this LXD: not ours to restart")
 
 
+@pytest.mark.alone
 def test_nodes_outlive_a_restart_of_the_engine(
     gpuprov: Gpuprov,
     host: Callable[..., str],

@@ -182,7 +182,7 @@ def test_a_cluster_of_one_host_is_on_that_member_alone(controller: Controller, q
 def test_a_cluster_over_two_members_is_one_slurm(controller: Controller, query: Query) -> None:
     nodes = controller.nodes("cluster", "up", "-f", controller.spec)
     homes = {"n000": "hoff", "n001": "hoff", "n002": "hinton", "n003": "hinton"}
-    assert {name: (node["host"], node["slurm"], node["health"]) for name, node in nodes.items()} == {
+    assert {name: (node["host"], node["work"], node["health"]) for name, node in nodes.items()} == {
         name: (host, "idle", "ok") for name, host in homes.items()
     }
     assert locations(query) == {name: MEMBERS[host] for name, host in homes.items()} | {
@@ -211,7 +211,7 @@ def test_a_member_that_is_lost_holds_nobody_up(controller: Controller, query: Qu
         assert status == {"n000": "running", "n001": "running", "n002": "unreachable", "n003": "unreachable"}
         assert controller.srun("n000", "-N2", "hostname") == ["n000", "n001"]
         controller("cluster", "up", "-f", controller.spec, expect=AWAY)
-        controller("rm", "n001", expect=AWAY)  # done, but for the files on the host that is away
+        controller("rm", "n001", expect=AWAY)  # done, but for the files on the host that is unreachable
         controller("create-node", "n001", "--cluster", "both", "--host", "hoff", expect=AWAY)
         controller.lab.machines["frege"].run("gpuprov", "list", "--all")
     finally:

@@ -94,6 +94,8 @@ def test_submitit_learns_that_a_job_was_killed(shop: Shop) -> None:
     assert said == ["CANCELLED", "CANCELLED", "RUNNING"]
 
 
+@pytest.mark.long  # submitit again, below Hydra
+@pytest.mark.long  # submitit once more, below Hydra
 @on_slurm
 def test_hydra_runs_every_combination_as_a_job(shop: Shop) -> None:
     shop.bring("hydra", EXAMPLES / "hydra")
@@ -109,6 +111,7 @@ def test_hydra_runs_every_combination_as_a_job(shop: Shop) -> None:
     assert {node for *_, node in found} <= shop.nodes
 
 
+@pytest.mark.long  # a shared file, as in tests/e2e/test_work.py
 @on_slurm
 def test_processes_of_optuna_share_a_study(shop: Shop) -> None:
     project = ("--project", str(EXAMPLES / "optuna"))

@@ -127,7 +127,7 @@ def small_docker(docker: object, monkeypatch: pytest.MonkeyPatch) -> Iterator[Dr
             yield open_driver("docker")
 
 
-@pytest.mark.parametrize("engine", ["lxd", "docker"])
+@pytest.mark.parametrize("engine", ["lxd", pytest.param("docker", marks=pytest.mark.long)])
 def test_an_engine_s_disk_that_fills_up_under_a_node(
     request: pytest.FixtureRequest, tmp_path: Path, engine: str
 ) -> None:
@@ -307,7 +307,9 @@ def failure(act: Callable[[], object]) -> tuple[GpuprovError, float]:
 LIMITS = {"garbage": 15.0, "slow": 15.0, "hangs": 15.0}
 
 
-@pytest.mark.parametrize("manner", LIMITS)
+@pytest.mark.parametrize(
+    "manner", [pytest.param(one, marks=() if one == "garbage" else pytest.mark.long) for one in LIMITS]
+)
 def test_an_index_of_wheels_that_does_not_serve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, manner: str) -> None:
     with mirror(manner, monkeypatch):
         error, seconds = failure(lambda: ensure_wheels(["numpy"], python="3.11", cache=tmp_path, silence_s=4.0))

@@ -284,7 +284,9 @@ def test_a_rule_in_another_chain_or_place_and_a_policy_are_seen() -> None:
 
 @pytest.mark.usefixtures("cluster", "foreigners")  # the first for the folder of keys, which stays
 @pytest.mark.parametrize("building", [False, pytest.param(True, marks=pytest.mark.long)])
-@pytest.mark.parametrize("engine", ["lxd", "docker", pytest.param("incus", marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    "engine", ["lxd", *(pytest.param(name, marks=pytest.mark.long) for name in ("docker", "incus"))]
+)
 def test_nothing_foreign_changes(
     gpuprov: Gpuprov,
     look: Callable[[], dict[str, object]],

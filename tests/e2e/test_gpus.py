@@ -240,6 +240,7 @@ def _create_only(two: TwoGpus, docker: Any) -> str:
     return job.name
 
 
+@pytest.mark.long  # tests/e2e/test_incus.py has one pool of three engines
 def test_docker_and_lxd_never_give_the_same_gpu(two: TwoGpus) -> None:
     name = f"{two.mark}-lxd"
     node = ("create-node", name, "--cluster", "gpte2e", "--role", "plain", "--gpu-mode", "simulated")
@@ -382,6 +383,7 @@ def get(address: str, page: str) -> Any:
         return json.load(answer)
 
 
+@pytest.mark.long  # the steps of it are the tests above
 def test_two_copies_of_the_example_stack_on_one_host_of_two_gpus(two: TwoGpus) -> None:
     before = two.containers()
     with stack(two, "a") as a, stack(two, "b") as b:

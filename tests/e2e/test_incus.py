@@ -93,12 +93,14 @@ def test_a_rule_and_a_key_that_others_changed_are_put_right(
     assert gpuprov.json("cluster", "plan", "--name", PLACE.cluster)["plan"] == []
 
 
+@pytest.mark.long  # tests/contract/test_networks.py
 def test_nodes_reach_the_outside_as_the_host(gpuprov: Gpuprov, outside: subprocess.Popen[str]) -> None:  # noqa: F811
     gpuprov.in_node(NODES[1], "python3", "-c", ASK, PLACE.address(3, 2))
     assert outside.stdout
     assert outside.stdout.readline() == f"{PLACE.address(3, 1)}\n"
 
 
+@pytest.mark.long  # tests/contract has each verb of a node on Incus
 def test_a_node_s_life(gpuprov: Gpuprov, incus: Callable[..., str]) -> None:
     name, copy = PLACE.node(3), PLACE.node(4)
     gpuprov("create-node", name, *CREATE, "--gpus", "gpu1")

@@ -115,10 +115,10 @@ def test_stop_names_the_job_and_ends_it_only_by_force(bay: Bay) -> None:
     assert bay.state(bay.victim).startswith("down")
     other = bay.submit("true", "-w", bay.victim)
     bay.gpuprov("start", bay.victim)
-    bay.wait(lambda: bay.job(other) == "COMPLETED", "a job on the node that was away")
+    bay.wait(lambda: bay.job(other) == "COMPLETED", "a job on the node that was unreachable")
 
 
-@pytest.mark.parametrize("verb", ["restore", "rm"])
+@pytest.mark.parametrize("verb", [pytest.param("restore", marks=pytest.mark.long), "rm"])
 def test_the_others_too_and_slurm_knows_at_once(bay: Bay, verb: str) -> None:
     bay.gpuprov("snapshot", bay.victim, "good")
     number = bay.start_long_job("--no-requeue")
@@ -149,7 +149,7 @@ def test_drain_waits_and_loses_nothing(bay: Bay) -> None:
     assert bay.rows()[bay.victim]["status"] == "stopped"
 
 
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
+@pytest.mark.parametrize("how", [pytest.param(signal.SIGINT, marks=pytest.mark.long), signal.SIGKILL])
 def test_a_drain_that_is_cut_off(bay: Bay, how: signal.Signals) -> None:
     """After Ctrl-C the node takes jobs again at once; after a kill, with the next `cluster up`, which says so."""
     bay.start_long_job()
@@ -167,6 +167,7 @@ def test_a_drain_that_is_cut_off(bay: Bay, how: signal.Signals) -> None:
     assert bay.state(bay.victim) in ("mixed", "allocated")
 
 
+@pytest.mark.long  # tests/unit/lifecycle/test_jobs_are_spared.py
 def test_an_administrator_s_drain_stays(bay: Bay) -> None:
     bay.slurm("scontrol", "update", f"nodename={bay.victim}", "state=drain", "reason=the fan is loud")
     try:
@@ -180,6 +181,7 @@ def test_an_administrator_s_drain_stays(bay: Bay) -> None:
         bay.slurm("scontrol", "update", f"nodename={bay.victim}", "state=resume")
 
 
+@pytest.mark.long  # tests/unit/lifecycle/test_jobs_are_spared.py
 def test_who_cannot_look_refuses_and_force_goes_on(bay: Bay) -> None:
     bay.slurm("systemctl", "stop", "slurmctld")
     try:
@@ -252,5 +254,5 @@ def insist(bay: Bay, argv: tuple[str, ...], *, patient: bool) -> None:
         if process.returncode == 0:
             return
         assert process.returncode == 2, stdout + stderr
-        assert "jobs would end with" in stderr
+        assert "there are jobs on" in stderr
         assert time.monotonic() < deadline_s

@@ -28,7 +28,12 @@ plain = life_of(engine="lxd", role="plain")
 nothing_is_left = sweeping("lxd")
 
 
-def test_a_round_of_kills(life: Life) -> None:
+def test_a_round_of_kills(plain: Life) -> None:
+    plain.die_half_way(SIGNALS)
+
+
+@pytest.mark.long  # tests/unit/lifecycle/test_kills_fake.py has every step of Slurm's nodes on a fake engine
+def test_a_round_of_kills_of_slurm_s_nodes(life: Life) -> None:
     life.die_half_way(SIGNALS)
 
 
@@ -39,6 +44,7 @@ def test_at_any_time(plain: Life, how: How, quarter: int) -> None:
     plain.die_at_any_time(how, quarter, LIVES)
 
 
+@pytest.mark.long
 def test_no_step_is_left_out(life: Life) -> None:
     assert longest(life) <= ROUNDS, "the rounds below would not come to the last steps"
 

@@ -18,6 +18,7 @@ plain = life_of(engine="docker", role="plain")
 nothing_is_left = sweeping("docker")
 
 
+@pytest.mark.long  # tests/contract/test_docker_kills.py has every request of a node's life
 def test_a_round_of_kills(life: Life) -> None:
     life.die_half_way(SIGNALS)
 

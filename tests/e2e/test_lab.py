@@ -182,6 +182,7 @@ DRIFT = (  # on which host, what somebody does there, and the task that repairs 
 )
 
 
+@pytest.mark.long  # two plays
 @pytest.mark.usefixtures("first")
 def test_what_somebody_changed_is_repaired_and_the_kernels_are_proved_again(lab: Lab) -> None:
     before = lab.report("bare1")
@@ -238,7 +239,7 @@ def test_a_host_that_is_away_is_named_and_healed_by_a_later_run(lab: Lab) -> Non
     try:
         play = lab.play(lab.inventory(lab.of("bare0", "bare1")), "--tags", "slurm,smoke", expect=5)
         assert play["hosts"]["bare0"]["status"] == "ok"
-        assert play["hosts"]["bare0"]["changed"] == 0  # the host that is away keeps its line in slurm.conf
+        assert play["hosts"]["bare0"]["changed"] == 0  # the host that is unreachable keeps its line in slurm.conf
         message = play["hosts"]["bare1"]["message"].splitlines()
         assert message[0] == "cannot reach bare1"
         assert message[-1] == f"fix: ssh root@{lab.addresses['bare1']}"
@@ -332,6 +333,7 @@ def test_each_bad_host_is_named_and_the_others_go_on(lab: Lab, place: Place) -> 
     assert said["rekeyed"][-1].endswith(f"ssh-keygen -R {lab.addresses['bare1']}")
 
 
+@pytest.mark.long  # four plays
 @pytest.mark.usefixtures("first")
 def test_workers_run_one_for_each_gpu_and_follow_their_code(lab: Lab) -> None:
     def log() -> list[str]:

@@ -176,7 +176,8 @@ def listeners(host: Callable[..., str]) -> set[tuple[str, str]]:
     return found
 
 
-@pytest.mark.parametrize("engine", ["lxd", "docker"])
+@pytest.mark.alone  # what listens on the whole machine
+@pytest.mark.parametrize("engine", ["lxd", pytest.param("docker", marks=pytest.mark.long)])
 def test_nothing_listens_outside_unless_exposed(
     gpuprov: Gpuprov, host: Callable[..., str], request: pytest.FixtureRequest, tmp_path: Path, engine: str
 ) -> None:
@@ -213,6 +214,7 @@ def command_lines(seen: set[bytes], ended: threading.Event) -> None:
         time.sleep(0.01)
 
 
+@pytest.mark.parametrize("ground", ["lxd", pytest.param("docker", marks=pytest.mark.long)], indirect=True)
 def test_secrets_are_in_their_places_only(gpuprov: Gpuprov, ground: Ground, host: Callable[..., str]) -> None:
     seen: set[bytes] = set()
     ended = threading.Event()

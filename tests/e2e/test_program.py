@@ -87,7 +87,9 @@ def test_kmeans_from_files_to_its_chart(programs: Programs, tmp_path: Path) -> N
     )["result"]
     assert sum(cluster["rows"] for cluster in document["result"]["clusters"]) == 300
     assert {worker["node"] for worker in document["workers"]} == {programs.place.node(0), programs.place.node(1)}
-    assert (tmp_path / "k.svg").read_text().count("<circle") == 300
+    drawn = (tmp_path / "k.svg").read_text()
+    assert ">centroids</text>" in drawn
+    assert drawn.count("<use ") >= 303, "a mark for each point and centroid"
     (row,) = programs.document("list")["programs"]
     assert (row["name"], row["built_for"]) == ("kmeans", ["standin"])
     store = Path("/srv/gpuprov") / programs.place.cluster / "programs"

@@ -96,6 +96,7 @@ def test_one_name(races: Races, turn: int) -> None:
     assert races.winner() == name
 
 
+@pytest.mark.long  # tests/unit/lifecycle/test_races.py
 @repeats
 def test_one_address(races: Races, turn: int) -> None:
     address = races.place.address(0, 70 + turn)
@@ -108,7 +109,8 @@ def test_one_address(races: Races, turn: int) -> None:
     assert all(winner in said for code, _, said in ends if code)
 
 
-@pytest.mark.parametrize("number", [FEW, pytest.param(50, marks=pytest.mark.long)])
+@pytest.mark.long  # tests/e2e/test_gpus.py has the last one of jobs
+@pytest.mark.parametrize("number", [FEW, 50])
 def test_the_last_exclusive_gpu(races: Races, number: int) -> None:
     names = [f"{races.place.mark}-gpu{n}" for n in range(number)]
     commands = [("create-node", name, "--gpus", "gpu63", "--exclusive", *races.more) for name in names]

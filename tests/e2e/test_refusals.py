@@ -19,7 +19,7 @@ UP = ("cluster", "up", "--name", "gpte2e")
 pytestmark = pytest.mark.usefixtures("cluster")
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture(scope="module", autouse=True)
 def nothing_changes(world: World, cluster: Finished) -> Iterator[None]:  # noqa: ARG001 - it is there before we look
     before = world.look()
     yield

@@ -75,7 +75,7 @@ class Ward:
 
     def states(self) -> dict[str, str]:
         rows = self.gpuprov.json("cluster", "status", self.place.cluster)["nodes"]
-        return {row["name"]: row["slurm"] for row in rows}
+        return {row["name"]: row["work"] for row in rows}
 
     @property
     def idle(self) -> dict[str, str]:

@@ -83,7 +83,8 @@ RENEWED = (
 )
 
 
-@pytest.mark.parametrize("engine", ["lxd", pytest.param("docker", marks=pytest.mark.long)])
+@pytest.mark.long  # the next one begins with such a cluster, too
+@pytest.mark.parametrize("engine", ["lxd", "docker"])
 def test_a_cluster_of_an_earlier_version(
     request: pytest.FixtureRequest, gpuprov: Gpuprov, earlier: Gpuprov, place: Place, tmp_path: Path, engine: str
 ) -> None:

@@ -262,7 +262,7 @@ def test_what_a_job_leaves_in_its_folders_is_a_row_and_hurts_no_other_job(desk: 
         lambda: desk("jobs").stdout, lambda said: "order.json is a FIFO" in said
     )
     desk("jobs", "cancel", job)
-    desk("jobs", "rm", job)
+    desk("jobs", "rm", job, "--yes")
     desk("jobs", "show", job, expect=2)
     assert other in desk("jobs").stdout
 

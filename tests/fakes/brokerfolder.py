@@ -2,7 +2,7 @@
 
 A message that was delivered and not acknowledged belongs to the connection that got it, as a lock on its file. It waits
 again when that connection is gone: the kernel frees a killed process's locks. While there is a file `down`, the broker
-is away: connections break, and none is made.
+is unreachable: connections break, and none is made.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class Channel(filesystem.Channel):  # type: ignore[misc]
     def check(self) -> None:
         if (self.folder / "down").exists():
             self.drop()
-            raise ConnectionResetError("the broker is away")
+            raise ConnectionResetError("the broker is unreachable")
 
     def drop(self) -> None:
         """The connection is gone."""
@@ -148,7 +148,7 @@ class Transport(filesystem.Transport):  # type: ignore[misc]
 
     def establish_connection(self) -> Any:
         if Path("/", self.client.virtual_host, "down").exists():
-            raise ConnectionRefusedError("the broker is away")
+            raise ConnectionRefusedError("the broker is unreachable")
         return super().establish_connection()
 
 

@@ -145,7 +145,7 @@ class FakeEngine:
         gone: Paths that the host has not got (any more): nothing that mounts one starts.
         stubborn: What an engine says that it had to force, by node.
         snapshot_pauses: Whether nodes stand still while a snapshot is taken.
-        first_user: Which user of the host root of a node is, in what is mounted; None where it does not tell.
+        first_user: Which user of the host root of a node is, in what is mounted; None if it is not reported.
         cluster: The cluster of its own that it is a member of.
         tars: What a node gives in place of a path's tar, by that path.
         lock: Held while the state changes.

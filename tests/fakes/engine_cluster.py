@@ -43,7 +43,7 @@ class EngineCluster:
     reach: Callable[[str, str], object] = lambda _member, _what: None
 
     def add_instance(self, name: str, member: str, **config: str) -> None:
-        """One of somebody's; of a member that is away, LXD tells the name and the location alone."""
+        """One of somebody's; of a member that is unreachable, LXD tells the name and the location alone."""
         document = {
             "name": name,
             "location": member,

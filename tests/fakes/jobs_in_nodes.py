@@ -189,7 +189,7 @@ def give_jobs(world: World, folder: Path, monkeypatch: pytest.MonkeyPatch, progr
             before(driver, name, path, tar)
 
     def read_tree(driver: FakeDriver, name: str, path: str, take: Callable[[bytes], object]) -> str:
-        if path.startswith((GRIDS, ANNEALS)) and path not in world.engine.tars:
+        if path.startswith((FOLDER, GRIDS, ANNEALS)) and path not in world.engine.tars:
             driver.reach("read_tree", name)
             take(jobs.read_tree(path))
             return ""

@@ -283,7 +283,7 @@ TABLE: dict[str, tuple[Callable[..., None], str]] = {
         partial(ansible_fails, msg="'apt-get install' failed: E: Unable to fetch"),
         "Unable to fetch",
     ),
-    "mmdebstrap: a mirror that is away": (
+    "mmdebstrap: a mirror that is unreachable": (
         partial(mmdebstrap_fails, said="I: chroot\nE: Failed to fetch http://deb.example/: Connection refused"),
         "Connection refused",
     ),
@@ -360,7 +360,7 @@ def test_the_cause_is_in_the_message(failure: str, tmp_path: Path, monkeypatch: 
 @pytest.mark.parametrize(
     ("failure", "fix"),
     [
-        ("mmdebstrap: a mirror that is away", "check whether this machine can reach the mirror: apt-get update"),
+        ("mmdebstrap: a mirror that is unreachable", "check whether this machine can reach the mirror: apt-get update"),
         ("mmdebstrap: a package that arrives broken", "check whether this machine can reach the mirror"),
         ("mmdebstrap: mount fails", "the mirror answers; check this machine: gpuprov doctor"),
         ("mmdebstrap: a script of a package that fails", "the mirror answers"),

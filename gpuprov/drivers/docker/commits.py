@@ -26,7 +26,6 @@ def commit(
     """Make an image of a container's file system; a running container is paused meanwhile.
 
     Args:
-        api: The engine.
         container: Running or not.
         tag: The image's, with its repository.
         hide: Keys of container labels that the image must not have.

@@ -242,7 +242,6 @@ def rebuild(
     Returns what was forced to stop it, if anything was.
 
     Args:
-        api: The engine.
         container: The present one.
         blueprint: The new configuration.
         command: The new one's main process.

@@ -56,7 +56,6 @@ def put_files(api: DockerApi, container: str, uid: str, files: Sequence[File], *
     """Write files into a container that does not run; missing parent folders are made, and are root's.
 
     Args:
-        api: The engine.
         container: Its identity.
         uid: Of its node.
         files: What to write.

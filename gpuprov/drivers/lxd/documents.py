@@ -268,7 +268,7 @@ def parse_instance(document: Mapping[str, Any]) -> NodeState:
 
 
 def parse_disk(seen: Mapping[str, Any]) -> Disk | None:
-    """The space of a storage pool; None where its driver does not tell."""
+    """The space of a storage pool; None if its driver does not report it."""
     space, inodes = seen["space"], seen.get("inodes") or {}
     if not space.get("total"):
         return None

@@ -115,7 +115,6 @@ def _with_reader_ended(
     """Do it; where it fails and LXD still reads a file of the instance, end that and do it again.
 
     Args:
-        api: The engine.
         name: The instance.
         act: What to do, within so many seconds.
         last_s: For the last attempt; None for as long as LXD reports progress.

@@ -1,8 +1,8 @@
 """Labels of networks, for each member of an engine's cluster: there, one network is on all members and has one config.
 
 Each member keeps its own in a profile that no instance uses, so that none writes over another's, and so that they can
-be changed while other members are away. A network of which no member has a profile has the labels in its config: those
-that it was made with, or all of them where it was made before the engine was in a cluster.
+be changed while other members are unreachable. A network of which no member has a profile has the labels in its config:
+those that it was made with, or all of them where it was made before the engine was in a cluster.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ def create_on_members(api: LxdApi, request: NetworkRequest) -> None:
     """Make a network of this member's, or take part in one of the same cluster over hosts.
 
     Raises:
-        EngineError: A member is away, or the name is taken.
+        EngineError: A member is unreachable, or the name is taken.
     """
     members = require_members(api, f"create the network {request.name}").members
     before = read_kept(api)
@@ -152,12 +152,12 @@ def require_members(api: LxdApi, deed: str) -> EngineCluster:
     """The engine's cluster, all members of which LXD needs to make or remove a network.
 
     Raises:
-        EngineError: One is away.
+        EngineError: One is unreachable.
     """
     cluster = read_members(api)
     if cluster.away:
         raise EngineError(
-            f"{api.kin.title} cannot {deed}: a member of its cluster is away",
+            f"{api.kin.title} cannot {deed}: a member of its cluster is unreachable",
             evidence=f"{', '.join(cluster.away)} of {', '.join(cluster.members)}; networks are on all members",
             fix=f"start {', '.join(cluster.away)}; see: {api.command} cluster list",
         )

@@ -47,7 +47,7 @@ def states_elsewhere(found: Iterable[Mapping[str, Any]], member: str) -> list[No
 
 
 def state_elsewhere(document: Mapping[str, Any]) -> NodeState:
-    """An instance of another member: its name is taken. If that member is away, LXD tells nothing else of it."""
+    """An instance of another member: its name is taken. If that member is unreachable, LXD tells nothing else of it."""
     status = documents.STATUSES.get(str(document.get("status", "")).lower(), "error")
     return NodeState(name=document["name"], status=status, host=document["location"], member=document["location"])
 

@@ -25,7 +25,6 @@ def wait_for_operation(
     """The operation once it has ended.
 
     Args:
-        api: The engine.
         look: Returns the operation as soon as it has ended, and after so many seconds as it is then.
         deed: What it does, in words.
         timeout_s: How long it may take; None for as long as it does not go without progress for the usual limit.

@@ -23,7 +23,7 @@ def owner_without_shift(api: LxdApi, uid: int, *, root: Path = Path("/")) -> int
     """The user of the host whom a mount shows whose owners are not mapped: all unprivileged nodes have one id map.
 
     Raises:
-        EngineError: The engine does not tell it.
+        EngineError: The engine does not report it.
     """
     found = find_in_instances(uid, list_here(api))
     if found is None:

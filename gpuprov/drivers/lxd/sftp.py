@@ -40,7 +40,7 @@ def look(api: LxdApi, name: str, path: str) -> PathEntry:
 
     Raises:
         Absent: Nothing does.
-        EngineError: LXD does not tell.
+        EngineError: LXD does not report it.
     """
     try:
         with socket.socket(socket.AF_UNIX) as connection:

@@ -77,7 +77,7 @@ def serve_key(order: KeyOrder, host: Host, reporter: Reporter) -> OverlayKey:
 
 
 def serve_absence(order: AbsenceOrder, host: Host, reporter: Reporter) -> Changes:
-    """Have nodes of hosts that are away kept, and those of hosts that are back take work again."""
+    """Have nodes of hosts that are unreachable kept, and those of hosts that are back take work again."""
     driver = engine_of_cluster(check_cluster_name(order.cluster), host.engines, reporter=reporter)
     return Changes(host=host.name, changed=tell_roles(driver, order))
 
@@ -164,7 +164,7 @@ def _recorded(order: MemberUpOrder, host: Host, reporter: Reporter) -> tuple[Clu
     if state.spec is None or fingerprint_of(state.spec, whole) != order.record:
         raise UsageError(
             f"cluster {order.cluster} has been changed from another machine",
-            evidence=f"{host.name} has recorded another state of it by now",
+            evidence=f"{host.name} has recorded another state meanwhile",
             fix=f"{AGAIN}; what there is now: gpuprov cluster status {order.cluster}",
         )
     return state.spec, whole

@@ -44,7 +44,7 @@ def look_for_more(driver: Driver, spec: ClusterSpec, host: Host, way: Way, *, re
     """What is there of a cluster, with what the host offers to more nodes, and how it is reached by the other hosts.
 
     Raises:
-        GpuprovError: Its GPUs or its address cannot be told.
+        GpuprovError: Its GPUs or its address are unknown.
     """
     gpus = with_offers(driver, get_gpus(host, spec.gpus.mode, reporter=reporter))
     found = observe_cluster(driver, spec.name)
@@ -75,7 +75,7 @@ def look_for_one(driver: Driver, order: NodeOrder, host: Host, *, reporter: Repo
     """What is there of the cluster of an ordered node, with what the host offers to it.
 
     Raises:
-        GpuprovError: Its GPUs cannot be told.
+        GpuprovError: Its GPUs are unknown.
     """
     found = observe_cluster(driver, order.cluster)
     seen = look_at_part(driver, found)

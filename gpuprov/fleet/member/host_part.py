@@ -42,7 +42,7 @@ class HostPart:
         tunnel_key: Its public key for the encrypted overlay; empty where it has none, or that was not asked.
         taken: What a new cluster has to keep clear of, where that was asked.
         shared_folder: Of this host, which its nodes share; empty for none, or where another host told.
-        copies: A sentence for each copy of a node that somebody else has made.
+        copies: A sentence for each copy of a node that gpuprov did not make.
         full_disks: A sentence for each disk that is nearly full, where that was asked.
     """
 

@@ -156,7 +156,7 @@ def refuse_other_key(request: TunnelRequest, keys: TunnelKeys) -> None:
     found = keys.find(request.cluster)
     if not request.key or found != request.key:
         raise HostNotReady(
-            f"the key of the encrypted overlay of cluster {request.cluster} is not the one that the hosts agreed on",
+            f"the key of the encrypted overlay of cluster {request.cluster} differs from the one on other hosts",
             evidence=f"the public key here is {found or 'none'}, they agreed on {request.key or 'none'}",
             fix="run the same command again",
         )

@@ -166,7 +166,6 @@ def restart_daemons(driver: Driver, controllers: Sequence[str], names: Iterable[
     slurmctld comes first: a slurmd that asks about nodes its controller does not know is refused.
 
     Args:
-        driver: Reaches the nodes.
         controllers: Those that run slurmctld, in Slurm's order.
         names: Those whose slurmd is to read the files.
         usual: The node of which the others are backups.

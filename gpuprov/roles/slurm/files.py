@@ -43,8 +43,6 @@ def render_slurm(spec: ClusterSpec, members: Sequence[Member], machine: Machine)
     and repaired.
 
     Args:
-        spec: The cluster.
-        members: The nodes.
         machine: This host, for members that do not say what theirs has.
     """
     nodes = [_describe(spec, member, machine) for member in members]

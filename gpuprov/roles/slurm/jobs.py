@@ -49,7 +49,7 @@ def ask_words(driver: Driver, controller: str) -> dict[str, NodeWord]:
 def hold(driver: Driver, controller: str, names: Collection[str]) -> tuple[str, ...]:
     """Drain those of the nodes that Slurm has and nobody has drained; returns all that a killed run had drained.
 
-    Those whose host is away take no jobs, and stay as they are: they are known by their reason.
+    Those whose host is unreachable take no jobs, and stay as they are: they are known by their reason.
 
     Raises:
         GpuprovError: Slurm does not answer, or refused.
@@ -142,8 +142,8 @@ def release_nodes(
 ) -> tuple[str, ...]:
     """Let nodes take jobs that gpuprov drained and no other process needs so; returns their names.
 
-    A node that is away is DOWN: Slurm would believe for a minute that it is there, and start jobs. It takes it back
-    when it registers.
+    A node that is unreachable is DOWN: Slurm would believe for a minute that it is there, and start jobs. It takes it
+    back when it registers.
 
     Raises:
         GpuprovError: Slurm does not answer, or refused.

@@ -275,7 +275,7 @@ class SlurmRole(ControlledRole):
         )
 
     def job_desk(self, driver: Driver, state: ClusterState) -> JobDesk:
-        """The controller's node, or its backup where that is away."""
+        """The controller's node, or its backup where that is unreachable."""
         from gpuprov.roles.work.job_controller import JobDesk  # here, for tables of nodes start sooner without
 
         node = self.diagnosed_node(state)

@@ -15,7 +15,7 @@ FORMAT = "%N %T %u %E"
 HELD = "drained by gpuprov; process "  # and which one: how a drain of ours is told from an administrator's
 AWAY = "gpuprov: host "  # and which one is unreachable since when: a node that is DOWN because of us
 _UNHEARD = "Not responding"  # Slurm's own word
-STOPPED = "stopped by gpuprov"  # for a node that is away; Slurm takes it back when it registers
+STOPPED = "stopped by gpuprov"  # for a node that is unreachable; Slurm takes it back when it registers
 STARTED = "running,completing,configuring,suspended,stopped,resizing,signaling,stage_out"
 WAITING = "pending"
 # Of `squeue --Format`: columns of a fixed width, so that no user's name for a job can be taken for another column.

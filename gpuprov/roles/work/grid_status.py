@@ -25,8 +25,6 @@ def judge_runs(project: str, table: GridListed, jobs: Mapping[str, Job], combina
     """What has become of each run.
 
     Args:
-        project: Its name.
-        table: All runs.
         jobs: The job of each run, by its name.
         combinations: The hash of the values of each combination that the project asks for now.
     """

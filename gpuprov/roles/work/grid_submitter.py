@@ -59,7 +59,7 @@ class GridSubmitter(NodeProgram):
             name: The project's name.
 
         Raises:
-            GpuprovError: It was refused, or nobody can tell whether it was submitted.
+            GpuprovError: It was refused, or it is unknown whether it was submitted.
         """
         asked = changed(jobs, name=name, command=run_command(PREPARED, jobs.retries), count=1)
         told = MissingRuns(project=project, store=store_of(name), options=order.arguments, jobs=FOLDER, order=asked)

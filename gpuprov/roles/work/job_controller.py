@@ -13,7 +13,7 @@ from gpuprov.core.silence_limit import scaled_limit_s
 from gpuprov.core.units import parse_duration_s
 from gpuprov.roles.work.job_answers import read_jobs, read_log_piece, read_shown, read_submitted
 from gpuprov.roles.work.node_program import ANSWER_S, NodeProgram, NotEnded
-from gpuprov.roles.work.work_place import desk_argv
+from gpuprov.roles.work.work_place import FOLDER, desk_argv
 from gpuprov.shapes.base import changed, encode
 from gpuprov.shapes.cluster_spec import JobsSpec
 from gpuprov.spec.job_order import fill_order
@@ -72,6 +72,11 @@ class JobDesk(NodeProgram):
         verb, job = found.groups()
         return f"gpuprov jobs {verb} {job}" if verb else "gpuprov jobs"
 
+    def place_of(self, submission: str) -> str:
+        """Where the folder of a submission is: on the host, or else in the nodes."""
+        number = submission.partition(".")[0]
+        return f"{self.folder}/jobs/{number}" if self.folder else f"{FOLDER}/{number} of the nodes"
+
     def submit(self, order: JobOrder, project: str | None) -> JobSubmitted:
         """Hand jobs in, with the cluster's defaults; they have their own copy of the project when this returns.
 
@@ -81,7 +86,7 @@ class JobDesk(NodeProgram):
 
         Raises:
             SpecError: Nobody can tell what the defaults are.
-            GpuprovError: It was refused, or nobody can tell whether it was submitted.
+            GpuprovError: It was refused, or it is unknown whether it was submitted.
         """
         asked = encode(changed(self.filled(order), project=project))
         with telling_where_to_look(self.cluster):

@@ -53,7 +53,6 @@ class ProgramDesk(NodeProgram):
         """Register a program and prepare a run of it; gives the run's folder in the nodes.
 
         Args:
-            order: What is asked for.
             program: The program's folder in the node, which is removed then.
             data: The folder in the node with the CSV file, which is removed too; None for none.
             workers: How many there are to be.

@@ -22,6 +22,11 @@ PROJECTS: Final = "/opt/gpuprov-project-"  # root's, until the program has froze
 _LACKS: Final = (f"user {ACCOUNT} does not exist", "No module named")
 
 
+def runs_of(submission: str) -> str:
+    """Where the nodes have the runs of a submission."""
+    return f"{FOLDER}/{submission}/runs"
+
+
 def desk_argv(*arguments: str) -> list[str]:
     """The command by which a node's root runs the program for jobs as the account."""
     return _argv("gpuwork.jobs", "--folder", FOLDER, *arguments)

@@ -47,7 +47,6 @@ def hold_workers(driver: Driver, asked: str, names: Collection[str], *, last: bo
     """Have no run begin on the workers of nodes; what another process keeps from work stays its.
 
     Args:
-        driver: Reaches the nodes.
         asked: A node with the shared folder, which runs.
         names: The nodes to hold.
         last: Whether no other node is left.

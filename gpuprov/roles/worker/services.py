@@ -43,7 +43,6 @@ def words_of_workers(driver: Driver, asked: str, expected: Mapping[str, int], *m
     """A word for each node, from what its workers say by the broker.
 
     Args:
-        driver: Reaches the nodes.
         asked: The node in which the question is put.
         expected: The number of workers of each node.
         more: Options of the question.

@@ -30,7 +30,7 @@ def test_hosts_in_one_process_answer_every_verb_as_members_do(tmp_path: Path) ->
         assert ask("plan, nothing to do", tmp_path)["plan"] == []
         told = ask("status", tmp_path)
         validate(told)
-        assert [(node["name"], node["slurm"]) for node in told["nodes"]] == [(name, "idle") for name in NODES]
+        assert [(node["name"], node["work"]) for node in told["nodes"]] == [(name, "idle") for name in NODES]
         assert [host["status"] for host in told["hosts"]] == ["ready"] * HOSTS
         assert sorted(ask("inventory", tmp_path)["_meta"]["hostvars"]) == NODES
         with pytest.raises(SystemExit, match="h0003"):  # nothing is measured where a host does not answer

@@ -1,4 +1,4 @@
-"""A host that is away for long: its nodes get no work, and again some once it is back."""
+"""A host that is unreachable for long: its nodes get no work, and again some once it is back."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def test_a_slurm_that_does_not_answer_is_a_warning_and_no_loss(lab: Typing, monk
 
     monkeypatch.setattr("gpuprov.roles.slurm.unreachable.ask_words", hang)
     assert len(lab.json("cluster", "up", "--no-verify", expect=AWAY)["nodes"]) == 4
-    assert "Slurm does not know yet which hosts are away or back: sinfo has not answered: 15 s" in lab.errors
+    assert "Slurm does not know yet which hosts are unreachable or back: sinfo has not answered: 15 s" in lab.errors
     assert slurm.down == set()
 
 

@@ -101,14 +101,17 @@ def test_a_run_in_a_cluster_is_divided_followed_and_fetched(annealing: Annealing
     best = read_npz(annealing.folder / "out/line/best.npz")
     assert best["values"].tolist() == [run["best"]] == [whole.values.min()]
     files = {path.name for path in (annealing.folder / "out/line").iterdir()}
-    assert files == {"all.npz", "best.npz", "trace.npz"}
+    assert files == {"all.npz", "best.npz", "trace.npz", "best.json"}
+    told = json.loads((annealing.folder / "out/line/best.json").read_text())
+    validate(told)
+    assert (told["value"], told["chain"], told["simulated"]) == (run["best"], run["best_chain"], True)
+    assert told["state"] == best["states"][0].tolist() == run["best_state"]
     (order,) = annealing.jobs.orders()
     assert (order["name"], order["count"], order["gpus"]) == ("anneal-line", 3, 1)
     assert order["time_limit_s"] == 12 * 3600, "the cluster's default"
     assert "SIMULATED" in annealing.said.err
     page = (annealing.folder / "best.svg").read_text()
-    assert page.count("<polyline") == 10
-    assert "10 chains SIMULATED" in page
+    assert ">line: best value of 10 chains SIMULATED</text>" in page
     assert annealing.jobs.held() == [], "what was copied for it is removed"
 
 
@@ -122,6 +125,8 @@ def test_a_cluster_divides_by_its_gpus_and_says_what_it_found(annealing: Anneali
     value = float(read_npz(folder / "line/best.npz")["values"][0])
     assert text.startswith(f"line: done, best {value!r} of chain ")
     assert f"7 chains SIMULATED, in {folder / 'line'}" in text
+    state = ", ".join(f"{number:.6g}" for number in read_npz(folder / "line/best.npz")["states"][0])
+    assert f"  at ({state}); all of it in {folder / 'line/best.json'}" in text
 
 
 @pytest.mark.slow
@@ -206,7 +211,7 @@ def test_local_runs_need_no_engine(annealing: Annealing) -> None:
     text = annealing(*argv, "--out", "out", "--plot", "best.svg")
     assert "line: best" in text
     assert "SIMULATED" in text
-    assert (annealing.folder / "best.svg").read_text().count("<polyline") == 10
+    assert "best value of 10 chains" in (annealing.folder / "best.svg").read_text()
     document = annealing.document(*argv, "--out", "more")
     assert (document["cluster"], document["job"], document["exit_code"]) == (None, None, 0)
     assert annealing.untouched
@@ -270,6 +275,16 @@ def test_what_cannot_be_is_refused_in_words(name: str, annealing: Annealing) -> 
     assert words in annealing.refused("run", *argv, code=code)
     assert not (annealing.jobs.folder / "anneal").exists()
     assert [path.name for path in annealing.folder.iterdir() if path.is_dir()] == []
+
+
+def test_a_plot_without_matplotlib_is_refused_before_anything_runs(
+    annealing: Annealing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gpuprov.project.local_packages.find_spec", lambda _name: None)
+    said = annealing.refused("run", "line.py", "--plot", "best.svg", code=3)
+    assert said.startswith("--plot needs matplotlib; nothing was run")
+    assert said.endswith("-m pip install 'gpuprov[charts]'")
+    assert annealing.untouched
 
 
 def test_ctrl_c_leaves_the_jobs_and_says_how_to_end_them(annealing: Annealing, monkeypatch: pytest.MonkeyPatch) -> None:

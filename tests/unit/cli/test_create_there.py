@@ -307,4 +307,4 @@ def test_a_host_that_is_away_does_not_learn_of_a_clone_and_that_is_said(lab: Typ
     lab.hosts.away = {"hoff"}
     told = lab.json("clone", "c003", "c009", expect=AWAY)
     assert any(line.startswith("hinton: created node c009") for line in told["changed"])
-    assert told["error"]["what"] == "hosts do not know the new node yet: hoff (1 of 2 hosts)"
+    assert told["error"]["what"] == "the new node is not recorded on all hosts: hoff (1 of 2 hosts)"

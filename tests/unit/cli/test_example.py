@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 
 import pytest
@@ -53,6 +54,27 @@ def test_a_folder_with_anything_else_is_refused_and_left_as_it_is(
     assert evidence == f"evidence: it has {name}"
     assert fix.endswith("gpuprov example lab FOLDER")
     assert written(folder) == {name: content}
+
+
+@pytest.mark.slow
+def test_a_program_is_written_that_runs_as_its_page_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["example", "program"]) == 0
+    (said,) = [line for line in capfd.readouterr().err.splitlines() if "next: " in line]
+    words = shlex.split(said.partition("next: gpuprov ")[2])
+    assert main(words) == 0
+    assert json.loads(capfd.readouterr().out) == {"column": 1, "rows": 5, "sum": 12.5}
+    monkeypatch.chdir(tmp_path / "program")
+    page = Path("README.md").read_text().splitlines()
+    commands = [shlex.split(line.strip(), comments=True)[1:] for line in page if line.startswith("    gpuprov ")]
+    assert [argv[0] for argv in commands] == ["program", "program", "cluster", "program", "cluster"]
+    assert main(commands[0]) == 0
+    assert main([*commands[2], "--help"]) == main([*commands[3], "--help"]) == 0
+    assert yaml.safe_load(Path("cluster.yaml").read_text())["image"] == {"toolkit": True}
+    assert main(["example", "program", "."]) == 0
+    assert "unchanged" in capfd.readouterr().out
 
 
 def test_a_folder_that_cannot_be_written_is_an_error_in_three_parts(

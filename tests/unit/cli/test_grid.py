@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 
 from gpuprov.cli.main import main
+from gpuprov.cli.tables import Screen
 from gpuprov.core.errors import TimedOut
 from gpuprov.drivers.base import ExecResult
 from gpuprov.shapes.cluster_spec import JobsSpec
@@ -326,20 +327,53 @@ def answer(name: str, **content: object) -> ExecResult:
 
 
 @pytest.mark.slow
-def test_the_page_has_the_series_side_by_side(grid: Grid, tmp_path: Path) -> None:
+def test_the_page_begins_with_the_table_and_has_a_chart_for_each_series(
+    grid: Grid, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     grid.run()
     grid("results", "--html", str(tmp_path / "page.html"))
     page = (tmp_path / "page.html").read_text()
     assert "SIMULATED" not in page
-    assert page.count("<polyline") == 12
-    assert page.count("<b>lr=0.1 num_hidden_units=64</b> n=1") == 2
+    assert page.index("<td>param_001</td>") < page.index("<svg ")
+    for series in ("precision", "recall"):
+        assert page.count(f">{series} of 6 runs, coloured by lr</text>") == 1
+        assert page.count(f">{series}: last values by lr and num_hidden_units</text>") == 1
+    assert page.count("<svg ") == 4
     assert "<script" not in page
     done = next(grid.store.glob("param_001/*/done.json"))
     done.write_text(done.read_text().replace('"simulated": false', '"simulated": true'))
     grid("results", "--html", str(tmp_path / "page.html"))
-    assert "n=1 SIMULATED" in (tmp_path / "page.html").read_text()
+    assert "coloured by lr SIMULATED" in (tmp_path / "page.html").read_text()
     assert "SIMULATED" in grid.said.err
     assert grid.document("results")["simulated"] is True
+    monkeypatch.setattr("gpuprov.project.local_packages.find_spec", lambda _name: None)
+    grid("results", "--html", str(tmp_path / "page.html"))
+    page = (tmp_path / "page.html").read_text()
+    assert "<td>param_001</td>" in page
+    assert "<svg " not in page
+    assert "-m pip install &#39;gpuprov[charts]&#39;" in page
+    assert "has no charts: matplotlib is not installed; next: " in grid.said.err
+
+
+@pytest.mark.slow
+def test_at_a_terminal_the_best_run_comes_first(grid: Grid, monkeypatch: pytest.MonkeyPatch) -> None:
+    grid.run()
+    in_pipe = grid("results")
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr("gpuprov.cli.session.Session.screen", Screen(columns=80))
+    text = grid("results")
+    assert text.splitlines()[0].split() == ["RUN", "lr", "num_hidden_units", "precision", "recall", "STATE", "SECONDS"]
+    assert text.splitlines()[1].startswith("param_001  0.1   64                0.8        0.7     done   ")
+    assert text.splitlines()[-1] == "the best first: highest precision"
+    assert max(map(len, text.splitlines())) <= 80
+    assert grid("results", "--lowest", "recall").endswith("the best first: lowest recall\n")
+    monkeypatch.undo()
+    assert grid("results") == in_pipe, "CSV in the order of the runs"
+    for options, words in (
+        (("--lowest", "loss"), "no run has a series 'loss'\nseries: precision, recall\n--lowest precision"),
+        (("--lowest", "recall", "--highest", "recall"), "--lowest and --highest exclude each other"),
+    ):
+        assert words in "\n".join(grid.refused("results", *options))
 
 
 @pytest.mark.slow
@@ -360,7 +394,9 @@ BAD: dict[str, tuple[str, tuple[str, ...], str]] = {
     "gpus 65": ("run", ("--gpus", "65"), "--gpus: is 65"),
     "retries": ("run", ("--retries", "101"), "--retries: is 101"),
     "time": ("run", ("--time", "soon"), "is not a valid duration"),
-    "memory": ("run", ("--memory", "8"), "--memory 20GiB"),
+    "memory": ("run", ("--memory", "8"), "--memory: '8' is not a valid amount of memory"),
+    "time and memory": ("run", ("--time", "soon", "--memory", "8", "--reps", "0"), "3 faults in the job"),
+    "time and gpus here": ("run", ("--local", "--time", "1h", "--gpus", "1"), "--time and --gpus are for runs in"),
     "time here": ("run", ("--local", "--time", "1h"), "--time is for runs in a cluster"),
     "gpus here": ("run", ("--local", "--gpus", "1"), "--gpus is for runs in a cluster"),
     "at most here": ("run", ("--local", "--at-most", "0"), "--at-most"),

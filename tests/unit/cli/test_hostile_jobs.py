@@ -35,7 +35,7 @@ VERBS = {
     "logs": ["jobs", "logs", "7"],
     "follow": ["jobs", "logs", "7", "--follow"],
     "cancel": ["jobs", "cancel", "7"],
-    "rm": ["jobs", "rm", "7"],
+    "rm": ["jobs", "rm", "7", "--yes"],
     "wait": ["jobs", "wait", "7"],
 }
 JOB: dict[str, Any] = {

@@ -137,7 +137,7 @@ def test_a_check_of_the_host_that_fails_says_its_own_fix(typed: Typed) -> None:
 def test_a_node_with_a_job_is_kept_without_force(typed: Typed, given: dict[str, Any]) -> None:
     typed.world.begin_with(2)
     typed.world.slurm.queue = [FakeJob(id="17", nodes="c001")]
-    with pytest.raises(UsageError, match="jobs would end with c001") as refused:
+    with pytest.raises(UsageError, match="there are jobs on c001") as refused:
         act("node", **given)
     assert "job 17 of alice (train)" in refused.value.evidence
     assert typed.world.engine.nodes["c001"].status == "running"
@@ -148,7 +148,7 @@ def test_a_cluster_with_a_job_is_kept_without_force(typed: Typed) -> None:
     typed.world.begin_with(2)
     typed.world.slurm.queue = [FakeJob(id="17", nodes="c001")]
     for given in ({"count": 1, "gpu_mode": "simulated"}, {"state": "absent"}):
-        with pytest.raises(UsageError, match="jobs would end with"):
+        with pytest.raises(UsageError, match="there are jobs on"):
             act("cluster", **given)
         assert typed.world.names == ["c000", "c001"]
     assert act("cluster", count=1, gpu_mode="simulated", force=True)["changed"]

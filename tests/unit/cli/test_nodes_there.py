@@ -50,7 +50,7 @@ def conf_of_all(lab: Typing) -> str:
 
 
 def states(lab: Typing) -> dict[str, str]:
-    return {node["name"]: node["slurm"] for node in lab.json("cluster", "status")["nodes"]}
+    return {node["name"]: node["work"] for node in lab.json("cluster", "status")["nodes"]}
 
 
 def verbs(lab: Typing) -> list[str]:

@@ -34,6 +34,7 @@ ASKING: dict[str, tuple[list[str], list[str] | None]] = {
     "create-node": (["web", "--cluster", "lab", "--role", "plain", "--gpus", "0"], None),
     "cluster up": (["--no-verify"], None),
     "cluster plan": ([], None),
+    "cluster list": ([], None),
     "cluster status": (["lab"], ["other"]),
     "cluster down": (["lab", "--yes"], ["other"]),
     "verify": ([], ["--cluster", "other"]),
@@ -43,7 +44,7 @@ ASKING: dict[str, tuple[list[str], list[str] | None]] = {
     "jobs show": (["1"], ["1", "--cluster", "other"]),
     "jobs logs": (["1"], ["1", "--cluster", "other"]),
     "jobs cancel": (["1"], ["1", "--cluster", "other"]),
-    "jobs rm": (["1"], ["1", "--cluster", "other"]),
+    "jobs rm": (["1", "--yes"], ["1", "--yes", "--cluster", "other"]),
     "jobs wait": (["1"], ["1", "--cluster", "other"]),
     "queue page": ([], ["--cluster", "other"]),
     **{

@@ -98,7 +98,7 @@ def test_nodes_with_an_older_image_are_told_of_over_hosts_and_replaced_by_hand(l
     assert lab.json(*plan)["older"] == older
     lab.type("cluster", "up", "-f", lab.file, "--no-verify")
     nodes = lab.json("cluster", "status")["nodes"]
-    assert {(node["health"], node["slurm"]) for node in nodes} == {("old image: lacks tqdm", "idle")}
+    assert {(node["health"], node["work"]) for node in nodes} == {("old image: lacks tqdm", "idle")}
     for verb in ("up", "plan"):
         lab.type("cluster", verb, "--renew", expect=2)
         assert "fix: replace them one by one: gpuprov rm NODE; gpuprov cluster up" in lab.errors
@@ -106,7 +106,7 @@ def test_nodes_with_an_older_image_are_told_of_over_hosts_and_replaced_by_hand(l
 
 def test_status_says_which_host_is_away_since_when(lab: Typing) -> None:
     lab.type("cluster", "up", "-f", lab.file, "--no-verify")
-    assert {node["slurm"] for node in lab.json("cluster", "status")["nodes"]} == {"idle"}
+    assert {node["work"] for node in lab.json("cluster", "status")["nodes"]} == {"idle"}
     lab.hosts.away = {"hinton"}
     told = lab.json("cluster", "status", expect=AWAY)
     assert [(host["name"], host["status"], host["away_since"]) for host in told["hosts"]] == [

@@ -337,10 +337,10 @@ def test_for_ids_of_jobs_an_engine_without_nodes_is_not_opened(world: World, mon
 def test_of_a_long_log_the_end_is_shown(desk: Desk) -> None:
     desk("submit", "--no-project", "--gpus", "0", "--wait", "--", "sh", "-c", "seq -w 0 799999")
     document = desk.document("jobs", "logs", "1")
-    assert (document["start"], document["size"], document["next"]) == (1_600_000, 5_600_000, 5_600_000)
+    assert (document["start"], document["size"], document["next"]) == (1_600_004, 5_600_000, 5_600_000)
     assert document["text"].splitlines()[-1] == "799999"
-    assert len(document["text"]) == 4_000_000
-    assert "of 5600000 bytes, the first 1600000 are left out" in desk.said.err
+    assert len(document["text"]) == 3_999_996
+    assert "of 5600000 bytes, the first 1600004 are left out" in desk.said.err
 
 
 def test_what_changes_is_told(held: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -558,8 +558,59 @@ def test_a_disk_that_is_nearly_full_is_told_of_and_nothing_fails_for_it(held: De
     assert "full" not in held.said.err
     held.world.engine.free_bytes = 10 << 30
     assert held(*quiet) == "2\n"
-    told = "warning: the storage of lxd is 90 % full: 10.0 GiB of 100.0 GiB free; who uses it: gpuprov doctor"
+    told = "warning: the storage of lxd is 90 % full: 10.0 GiB of 100.0 GiB free; see what uses it: gpuprov doctor"
     assert told in held.said.err
     held("cluster", "status")
     assert told in held.said.err
     assert "limits of c[000-001]: 2048 processes, 30.4 GiB of memory, all CPUs" in held.said.out
+
+
+@pytest.mark.slow
+def test_results_are_pulled_once_and_removed_after_a_question(desk: Desk, tmp_path: Path) -> None:
+    desk.write("train.py", "open('out.txt', 'w').write('42'); print('trained')")
+    desk("submit", "--gpus", "0", "--", "python3", "train.py")
+    assert "to copy them here: gpuprov jobs pull 1" in desk.said.err
+    desk("submit", "--gpus", "0", "--count", "2", "--no-project", "--", "echo", "{n}")
+    desk("jobs", "wait", "1", "2")
+    pulled = desk.document("jobs", "pull", "1", str(tmp_path / "one"))
+    assert (pulled["jobs"], pulled["links"]) == (["1"], 1)
+    assert (tmp_path / "one/work/out.txt").read_text() == "42"
+    assert sorted(path.name for path in (tmp_path / "one").iterdir()) == ["done.json", "log.txt", "work"]
+    assert "it exists" in desk.refused("jobs", "pull", "1", str(tmp_path / "one"))[1]
+    desk("jobs", "pull", "2.1", str(tmp_path / "second"))
+    assert (tmp_path / "second/log.txt").read_text() == "1\n"
+    assert "copied 2 runs" in desk("jobs", "pull", "2")
+    assert (desk.project / "job-2/0/log.txt").read_text() == "0\n"
+    assert desk("jobs", "pull", "2").endswith("0 files, 0 bytes; 2 there before\n")
+    _, evidence, fix = desk.refused("jobs", "rm", "2")
+    assert "2 (echo): 2 runs, everything in" in evidence
+    assert fix == "gpuprov jobs rm 2 --yes"
+    assert desk("jobs", "rm", "2", "--yes") == "removed: 2\n"
+    assert "no such job" in desk.refused("jobs", "rm", "2")[0]
+
+
+def test_what_has_not_ended_is_not_pulled_and_says_why_it_waits(held: Desk) -> None:
+    held("submit", "--no-project", "--", "true")
+    assert held.refused("jobs", "pull", "1")[::2] == (
+        "job 1 has not ended; nothing was copied",
+        "wait for it: gpuprov jobs wait 1",
+    )
+    assert held("jobs", "logs", "1") == ""
+    assert "1 waits: " in held.said.err
+    assert list(held.project.iterdir()) == []
+
+
+def test_an_id_alone_is_shown_and_jobs_are_chosen(held: Desk) -> None:
+    for count in ("1", "2"):
+        held("submit", "--no-project", "--count", count, "--", "echo", "{n}")
+    assert held("jobs", "2.1") == held("jobs", "show", "2.1")
+    assert [job["id"] for job in held.document("jobs", "--last", "1")["jobs"]] == ["2.0", "2.1"]
+    assert held.document("jobs", "--state", "done", "--state", "lost")["jobs"] == []
+
+
+def test_all_that_is_wrong_with_the_options_is_told_at_once(held: Desk) -> None:
+    wrong = ("--time", "soon", "--memory", "lots", "--count", "0", "--on-interrupt", "cancel", "-a", "x=1")
+    what, evidence, _ = held.refused("submit", *wrong, "--no-project", "--", "true")
+    assert what == "5 things are wrong with the command; nothing was submitted"
+    for word in ("--time", "lots", "--count", "--on-interrupt requires --wait", "-a is for functions"):
+        assert word in evidence

@@ -135,7 +135,7 @@ def test_watch_prints_changes_only_and_ends_with_130(
     workflow.answers = [
         report("pass", "pass"),
         report("pass", "pass"),
-        EngineError("LXD is away"),
+        EngineError("LXD is unreachable"),
         report("pass", "fail"),
         KeyboardInterrupt(),
     ]
@@ -144,7 +144,7 @@ def test_watch_prints_changes_only_and_ends_with_130(
     assert out == [
         "c000: absent -> pass SIMULATED",
         "c001: absent -> pass SIMULATED",
-        "the cluster cannot be checked: LXD is away",
+        "the cluster cannot be checked: LXD is unreachable",
         "the cluster responds again",
         "c001: pass -> fail SIMULATED",
         "c001:   device-open: fail: e",
@@ -195,7 +195,7 @@ def test_watch_as_json_is_a_document_a_line(workflow: Workflow, capsys: pytest.C
 def test_an_engine_that_goes_away_is_a_line_of_the_watch(
     workflow: Workflow, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    workflow.answers = [report("pass"), EngineError("LXD is away", evidence="e"), KeyboardInterrupt()]
+    workflow.answers = [report("pass"), EngineError("LXD is unreachable", evidence="e"), KeyboardInterrupt()]
     assert main(["verify", "--watch", "0.01", "--json"]) == EXIT_INTERRUPTED
     _, away = map(json.loads, capsys.readouterr().out.splitlines())
     assert validate(away) == "gpuprov.watch/v1"

@@ -153,7 +153,7 @@ def test_what_needs_a_restart_says_so_and_is_refused_under_a_job(world: World) -
     set_node(privileged=True)(world)
     assert "restart node c001" in preview_changes(world.driver, world.spec(3), world.host, reporter=world.reporter)
     world.slurm.jobs["c001"] = "17"
-    with pytest.raises(UsageError, match="jobs would end with c001"):
+    with pytest.raises(UsageError, match="there are jobs on c001"):
         world.up(3)
     world.slurm.jobs.clear()
     world.up(3)
@@ -185,7 +185,7 @@ def test_an_engine_that_replaces_nodes_restarts_them_by_name_and_not_under_a_job
             lambda: preview_changes(world.driver, world.spec(3), world.host, reporter=world.reporter),
             lambda: world.up(3),
         ):
-            with pytest.raises(UsageError, match="jobs would end with c001") as refused:
+            with pytest.raises(UsageError, match="there are jobs on c001") as refused:
                 run()
             assert refused.value.evidence == "job 17 of alice (train) on c001"
         assert world.engine.dump() == changed

@@ -18,8 +18,11 @@ FOLDER = "/srv/gpuprov/lab"
     ("free", "said"),
     [
         (16, ""),
-        (15, "it is 85 % full: 15.0 GiB of 100.0 GiB free; who uses it: gpuprov doctor"),
-        (5, "it is 95 % full: 5.0 GiB of 100.0 GiB free, and work will soon fail; who uses it: gpuprov doctor"),
+        (15, "it is 85 % full: 15.0 GiB of 100.0 GiB free; see what uses it: gpuprov doctor"),
+        (
+            5,
+            "it is 95 % full: 5.0 GiB of 100.0 GiB free, and work will soon fail; see what uses it: gpuprov doctor",
+        ),
     ],
 )
 def test_a_disk_is_told_of_before_it_is_full(free: int, said: str) -> None:

@@ -61,7 +61,7 @@ def test_what_to_do_is_said_once_for_all_images() -> None:
     assert lacking.startswith("1 of 4 images lack security updates (a, b, c, d, e, 2 more); to build a new one")
     assert lacking.endswith(": gpuprov image build --refresh")
     assert earlier == "1 of 4 images are of an earlier gpuprov and do not say what they have"
-    assert "nobody has looked" in unknown
+    assert "were never fetched" in unknown
     assert stale == "security updates were last looked for 40 days ago: sudo gpuprov host prepare --refresh"
     assert update_notes([ImageUpdates(state="current", looked=NOW)], NOW) == ()
     assert update_notes([], NOW) == ()

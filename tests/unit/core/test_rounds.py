@@ -46,15 +46,15 @@ def test_the_first_sight_is_shown_and_later_ones_told_where_they_differ() -> Non
 
 
 def test_a_later_round_that_fails_is_told_once_and_once_when_it_is_over() -> None:
-    away = HostNotReady("LXD is away", evidence="refused\ntwice", fix="start it")
+    away = HostNotReady("LXD is unreachable", evidence="refused\ntwice", fix="start it")
     assert follow(1, away, away, ValueError("odd"), 1, 1) == (
         [1],
-        [["LXD is away evidence: refused twice fix: start it"], ["recovered"]],
+        [["LXD is unreachable evidence: refused twice fix: start it"], ["recovered"]],
     )
     assert follow(1, ValueError("odd"), 2)[1] == [["unexpected ValueError: odd"], ["recovered", "1 to 2"]]
 
 
-@pytest.mark.parametrize("error", [HostNotReady("LXD is away"), ValueError("odd"), KeyboardInterrupt()])
+@pytest.mark.parametrize("error", [HostNotReady("LXD is unreachable"), ValueError("odd"), KeyboardInterrupt()])
 def test_a_first_round_that_fails_ends_it(error: BaseException) -> None:
     with pytest.raises(type(error)):
         follow(error)

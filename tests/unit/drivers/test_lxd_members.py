@@ -204,7 +204,7 @@ def test_networks_need_all_members_and_nothing_is_changed_without_one(cluster: F
     cluster.members["m2"] = False
     with pytest.raises(EngineError) as told:
         one.create_network(request(ALONE)) if verb == "create" else one.delete_network("gpbr0")
-    assert "a member of its cluster is away" in told.value.what
+    assert "a member of its cluster is unreachable" in told.value.what
     assert told.value.fix == "start m2; see: lxc cluster list"
     assert (cluster.networks, cluster.profiles) == before
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpuprov.shapes.base import write
+from gpuprov.shapes.choices import JobState
 from gpuprov.shapes.job_order import JobOrder
-from gpuprov.shapes.jobs import JobState
 from gpuwork.jobs.arguments import FOLDER, build_parser
 
 if TYPE_CHECKING:

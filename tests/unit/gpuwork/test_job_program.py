@@ -395,8 +395,8 @@ def test_a_slurm_that_talks_nonsense_is_told(held: Jobs, slurm: SlurmCommands, p
 
 def test_a_cancel_that_slurm_does_not_hear_keeps_what_waits_from_beginning(held: Jobs, slurm: SlurmCommands) -> None:
     held.submit("true")
-    slurm.said_by("scancel", "scancel: error: slurm is away\n", code=1)
-    assert "slurm is away" in held("cancel", "1", code=4)["error"]["evidence"]
+    slurm.said_by("scancel", "scancel: error: slurm is unreachable\n", code=1)
+    assert "slurm is unreachable" in held("cancel", "1", code=4)["error"]["evidence"]
     (row,) = held.rows()
     assert (row["state"], row["reason"]) == ("waiting", "is being cancelled")
     slurm.obey("scancel")

@@ -20,8 +20,8 @@ from tests.schemas import validate
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from gpuprov.shapes.choices import JobState
     from gpuprov.shapes.job_run import RunState
-    from gpuprov.shapes.jobs import JobState
 
 AT = "2026-11-22T16:40:12Z"
 HERE = Where(node="c001", gpus=("GPU-5fd4f087",), simulated=True, image="0123")

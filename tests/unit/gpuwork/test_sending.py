@@ -126,7 +126,9 @@ def test_a_broker_that_does_not_confirm_gets_all(monkeypatch: pytest.MonkeyPatch
     send_runs(app, "7", range(RUNS))
     with app.connection_for_read() as connection:
         assert app.amqp.queues["gpuwork"](connection.default_channel).queue_declare().message_count == RUNS
-    monkeypatch.setattr(app, "connection_for_write", lambda **_: (_ for _ in ()).throw(OSError("amqp://a:b@c is away")))
+    monkeypatch.setattr(
+        app, "connection_for_write", lambda **_: (_ for _ in ()).throw(OSError("amqp://a:b@c is unreachable"))
+    )
     with pytest.raises(BrokerError) as caught:
         send_runs(app, "7", [1])
     assert "a:b" not in caught.value.evidence

@@ -238,7 +238,7 @@ def test_a_ping_is_for_one_worker_alone(bed: WorkerBed) -> None:
 def test_workers_that_do_not_answer_are_not_listed(queued: Jobs, bed: WorkerBed) -> None:
     assert queued("workers", "--within", "1")["workers"] == []
     (bed.broker / "down").touch()
-    assert "the broker is away" in queued("workers", code=4)["error"]["evidence"]
+    assert "the broker is unreachable" in queued("workers", code=4)["error"]["evidence"]
     bed.url_file.unlink()
     assert (
         queued("workers", code=2)["error"]["what"] == "the jobs of this cluster run under Slurm: there are no workers"

@@ -156,7 +156,7 @@ def test_a_broker_that_goes_away_in_the_middle_of_a_run_does_not_begin_it_twice(
     (bed.broker / "down").touch()
     wait_until(lambda: all("Connection to broker lost" in bed.log(gpu) for gpu in (ONE, TWO)), bed.log())
     error = queued.submit("true", code=4)["error"]
-    assert "the broker is away" in error["evidence"]
+    assert "the broker is unreachable" in error["evidence"]
     assert [row["id"] for row in queued.rows()] == ["1"], "nothing was submitted"
     (bed.broker / "down").unlink()
     wait_until(lambda: count_messages(bed.broker, "gpuwork")[1] >= 1, "delivered again")

@@ -251,7 +251,7 @@ def test_nothing_is_built_for_who_would_be_refused(world: World) -> None:
     world.slurm.queue = [FakeJob(id="17", nodes="c001")]
     missing = Missing(world, leaves=True)
     with (
-        pytest.raises(UsageError, match="jobs would end with c001"),
+        pytest.raises(UsageError, match="there are jobs on c001"),
         changing(world.driver, world.host, missing.look, reporter=world.reporter),
     ):
         pass

@@ -156,7 +156,7 @@ def refused(world: World, verb: Verb, policy: JobsPolicy = SPARE_JOBS) -> Gpupro
 def test_a_job_is_named_and_its_node_stays(world: World, verb: Verb) -> None:
     world.slurm.queue = [ALICE]
     error = refused(world, verb)
-    assert error.what in ("jobs would end with c002", "jobs would end with c[000-002]")
+    assert error.what in ("there are jobs on c002", "there are jobs on c[000-002]")
     assert "job 17 of alice (train) on c[001-002]" in error.evidence
     assert "--drain" in error.fix
     assert "--force" in error.fix
@@ -173,7 +173,7 @@ def test_a_job_that_starts_between_the_plan_and_the_drain_is_seen(world: World, 
             world.slurm.queue.append(ALICE)
 
     world.slurm.on_drain = start
-    with pytest.raises(UsageError, match="jobs would end with"):
+    with pytest.raises(UsageError, match="there are jobs on"):
         verb(world, SPARE_JOBS)
     assert world.slurm.queue == started == [ALICE]
     assert world.engine.nodes["c002"].status == "running"
@@ -528,7 +528,7 @@ def test_what_would_be_lost_is_said_and_nothing_changes(world: World) -> None:
     world.slurm.queue = [FakeJob(id="20", state="PD", name="\x1b[31mred\nline")]
     world.engine.faults.clear()
     told = losses()
-    assert told.lines == (*nodes, "jobs would end with c[000-001]: job 20 of alice (\\x1b[31mred) waiting")
+    assert told.lines == (*nodes, "there are jobs on c[000-001]: job 20 of alice (\\x1b[31mred) waiting")
     assert told.busy
     for agreed in (JobsPolicy(force=True), JobsPolicy(drain_s=60.0)):
         assert losses(agreed) == DownLosses(lines=told.lines)

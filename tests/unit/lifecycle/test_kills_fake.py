@@ -64,7 +64,7 @@ def plain_source(world: World) -> None:
 
 
 def stopped(world: World) -> None:
-    """A node that was away while another came."""
+    """A node that was unreachable while another came."""
     world.begin_with(2)
     start_stop.stop_nodes(world.driver, ["c001"], world.host, reporter=world.reporter)
     world.create("web", role="plain")

@@ -60,7 +60,7 @@ def test_no_node_takes_the_place_of_one_that_is_to_come_back(world: World) -> No
     for name in ("c000", "c007"):  # it could have the addresses that the other one had
         with pytest.raises(UsageError, match="no node can be added to cluster lab now") as refused:
             world.create(name, role="slurm")
-        assert "let that end first: gpuprov cluster up" in refused.value.fix
+        assert "finish that first: gpuprov cluster up" in refused.value.fix
     world.up(spec=newer(world, 2))
     assert b"a queue" in world.engine.nodes["c000"].files["/etc/slurm/arrive.tar"].content
     world.create("c007", role="slurm")
@@ -107,7 +107,7 @@ def test_jobs_that_come_while_others_are_waited_for_are_not_lost_with_the_queue(
             world.slurm.queue[:] = [FakeJob(id="18", state="PD")]
 
     world.slurm.on_look = submit
-    with pytest.raises(UsageError, match="jobs would end with c000"):
+    with pytest.raises(UsageError, match="there are jobs on c000"):
         renew(world, spec)
     assert images(world)["c000"] == "gpuprov-image-slurm"
 

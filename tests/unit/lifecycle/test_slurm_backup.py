@@ -1,4 +1,4 @@
-"""A cluster whose Slurm controller has a backup: its folder, its files, and who is asked where the one is away."""
+"""A Slurm controller with a backup: its folder, its files, and who is asked where the controller is unreachable."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_the_backup_is_asked_while_the_controller_is_away(world: World) -> None:
     stop_nodes(world.driver, ["c002"], world.host, reporter=world.reporter)
     assert set(world.slurm.asked) == {"c001"}
     world.slurm.jobs["c001"] = "18"
-    with pytest.raises(UsageError, match="jobs would end with c001"):
+    with pytest.raises(UsageError, match="there are jobs on c001"):
         stop_nodes(world.driver, ["c001"], world.host, reporter=world.reporter)
     world.slurm.jobs.clear()
     kill(world, "c001")
@@ -162,10 +162,10 @@ def test_the_queue_has_to_be_empty_where_its_place_changes(world: World, before:
     up(world, before)
     world.slurm.queue.append(WAITING)
     files = {name: dict(node.files) for name, node in world.engine.nodes.items()}
-    with pytest.raises(UsageError, match="jobs would end with c") as caught:
+    with pytest.raises(UsageError, match="there are jobs on c") as caught:
         up(world, after)
     assert "17" in caught.value.evidence
-    with pytest.raises(UsageError, match="jobs would end with c"):
+    with pytest.raises(UsageError, match="there are jobs on c"):
         preview_changes(world.driver, wanted(world, after), world.host, reporter=Silent())
     assert {name: node.files for name, node in world.engine.nodes.items()} == files
     order = UpOrder(spec=wanted(world, after), policy=JobsPolicy(force=True))
@@ -189,10 +189,10 @@ def test_the_queue_goes_with_its_cluster_and_the_results_stay(world: World) -> N
 def test_down_names_jobs_that_wait(world: World) -> None:
     up(world)
     world.slurm.queue.append(WAITING)
-    with pytest.raises(UsageError, match="jobs would end"):
+    with pytest.raises(UsageError, match="there are jobs on"):
         world.down()
     kill(world, "c000")
-    with pytest.raises(UsageError, match="jobs would end"):
+    with pytest.raises(UsageError, match="there are jobs on"):
         world.down()
 
 

@@ -173,7 +173,7 @@ def test_watch_survives_an_engine_that_dies() -> None:
     nodes = Nodes(2)
 
     def die() -> None:
-        nodes.engine.faults.raise_at(EngineError("the engine is away"), lasting=True)
+        nodes.engine.faults.raise_at(EngineError("the engine is unreachable"), lasting=True)
 
     assert nodes.follow(die, lambda: None, nodes.engine.faults.clear, lambda: None) == [
         (1, None, "ok", "error"),
@@ -185,7 +185,7 @@ def test_watch_survives_an_engine_that_dies_while_nodes_are_checked() -> None:
     nodes = Nodes(2)
 
     def die() -> None:
-        nodes.engine.faults.raise_at(EngineError("the engine is away"), "run", lasting=True)
+        nodes.engine.faults.raise_at(EngineError("the engine is unreachable"), "run", lasting=True)
 
     assert nodes.follow(die, lambda: None, nodes.engine.faults.clear) == [
         (1, "c000", "pass", "unknown"),

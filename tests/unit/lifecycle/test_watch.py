@@ -197,7 +197,9 @@ def test_only_the_named_nodes_are_watched() -> None:
     assert world.asked == [["c000"], ["c000"]]
 
 
-@pytest.mark.parametrize("error", [EngineError("LXD is away", evidence="refused"), RuntimeError("nobody foresaw this")])
+@pytest.mark.parametrize(
+    "error", [EngineError("LXD is unreachable", evidence="refused"), RuntimeError("nobody foresaw this")]
+)
 def test_an_engine_that_goes_away_is_told_once_and_once_when_it_is_back(error: Exception) -> None:
     world = two()
 
@@ -222,7 +224,7 @@ def test_a_first_round_that_cannot_be_done_ends_with_its_error() -> None:
     with pytest.raises(UsageError):
         follow(two(), nodes=["c009"])
     with pytest.raises(EngineError):
-        follow(replace(two(), broken=EngineError("LXD is away")))
+        follow(replace(two(), broken=EngineError("LXD is unreachable")))
 
 
 def test_an_interruption_ends_it_at_once() -> None:

@@ -149,7 +149,7 @@ def test_an_engine_that_replaces_nodes_meets_it_when_no_job_runs(gpus: World, mo
     meet(gpus, upgraded(gpus.gpus))
     gpus.slurm.jobs["c001"] = "17"
     before = gpus.engine.dump()
-    with pytest.raises(UsageError, match=r"jobs would end with c\[000-002\],web"):
+    with pytest.raises(UsageError, match=r"there are jobs on c\[000-002\],web"):
         gpus.up(3)
     assert gpus.engine.dump() == before
     gpus.slurm.jobs.clear()

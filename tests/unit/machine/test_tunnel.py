@@ -228,6 +228,6 @@ def test_a_key_that_the_others_were_not_told_is_never_used(bench: Bench) -> None
     bench.keys.ensure("lab")
     request = bench.request()
     bench.key_file.write_text("another\n")
-    with pytest.raises(HostNotReady, match="not the one that the hosts agreed on"):
+    with pytest.raises(HostNotReady, match="differs from the one on other hosts"):
         ensure_overlay(request, bench.keys)
     assert bench.machine.said == []

@@ -84,7 +84,7 @@ def test_a_drain_keeps_work_from_the_node_while_it_waits_and_no_longer(world: Wo
 
 def test_a_node_that_is_refused_or_whose_drain_takes_too_long_takes_work_again(world: World) -> None:
     held = run_job(world, looks=10**6)
-    with pytest.raises(UsageError, match="jobs would end with c001"):
+    with pytest.raises(UsageError, match="there are jobs on c001"):
         stop_nodes(world.driver, ["c001"], world.host, reporter=world.reporter)
     with pytest.raises(TimedOut):
         remove_nodes(world.driver, ["c001"], world.host, reporter=world.reporter, policy=JobsPolicy(drain_s=0.01))

@@ -67,10 +67,10 @@ PART = PartOfHost(
 )
 
 
-def test_the_word_of_a_role_stands_under_slurm() -> None:
+def test_the_word_of_a_role_stands_under_its_earlier_name_too() -> None:
     told = write(Nodes(host="here", nodes=(ROW,)))
-    assert told["nodes"][0]["slurm"] == "idle"
-    assert "work" not in told["nodes"][0]
+    assert (told["nodes"][0]["work"], told["nodes"][0]["slurm"]) == ("idle", "idle")
+    assert changed(ROW, work="down").slurm == "down"
     assert read(Nodes, told).nodes == (ROW,)
 
 

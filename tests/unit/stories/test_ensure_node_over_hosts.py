@@ -93,7 +93,7 @@ def test_what_cannot_be_compared_there_is_told(monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.parametrize("state", ["stopped", "absent"])
 def test_a_node_with_a_job_is_kept_without_force(lab: Typing, state: str) -> None:
     world(lab, "hoff").slurm.queue.append(FakeJob(id="17", nodes="c003"))
-    with pytest.raises(UsageError, match="jobs would end with c003"):
+    with pytest.raises(UsageError, match="there are jobs on c003"):
         act("node", name="c003", state=state)
     assert world(lab, "hinton").engine.nodes["c003"].status == "running"
     assert act("node", name="c003", state=state, force=True)["changed"]
@@ -105,7 +105,7 @@ def test_a_host_that_is_away_fails_what_is_to_be_done_there(lab: Typing) -> None
         with pytest.raises(Unreachable, match="hinton is unreachable"):
             act("node", name="c003", state=state)
     assert not act("node", name="c001")["changed"]
-    with pytest.raises(PartDone, match="hosts do not know the new node yet: hinton"):
+    with pytest.raises(PartDone, match="the new node is not recorded on all hosts: hinton"):
         act("node", name="c009")
     assert nodes(lab)["c009"] == "hoff"
 

@@ -45,7 +45,7 @@ def test_a_job_that_only_the_controller_knows_keeps_them(lab: Controller) -> Non
     lab.up()
     slurm = lab.hosts.worlds["hoff"].slurm
     slurm.queue.append(FakeJob(id="7", nodes="c003"))
-    with pytest.raises(UsageError, match="jobs would end with"):
+    with pytest.raises(UsageError, match="there are jobs on"):
         lab.up(2)
     assert lab.hosts.worlds["hinton"].names == ["c002", "c003"]
     assert slurm.drains == {}
@@ -87,7 +87,7 @@ def test_a_host_that_is_left_out_is_emptied_and_its_nodes_are_made_elsewhere(lab
 def test_jobs_on_a_host_that_is_left_out_are_spared(lab: Controller) -> None:
     lab.up()
     lab.hosts.worlds["hoff"].slurm.queue.append(FakeJob(id="7", nodes="c002"))
-    with pytest.raises(UsageError, match="jobs would end with"):
+    with pytest.raises(UsageError, match="there are jobs on"):
         up_over_hosts(only(lab, "hoff"), lab.hosts, reporter=lab.reporter)
     assert lab.hosts.worlds["hinton"].names == ["c002", "c003"]
     assert lab.hosts.worlds["hoff"].slurm.drains == {}
@@ -97,7 +97,7 @@ def test_jobs_on_a_host_that_is_left_out_are_spared(lab: Controller) -> None:
 
 def test_the_host_of_the_controller_stays(lab: Controller) -> None:
     lab.up()
-    with pytest.raises(UsageError, match="hoff cannot be taken out of hosts: it has c000"):
+    with pytest.raises(UsageError, match=r"hoff cannot be taken out of hosts: .* its node c000"):
         up_over_hosts(only(lab, "hinton"), lab.hosts, reporter=lab.reporter)
     assert lab.hosts.worlds["hoff"].names == ["c000", "c001"]
 

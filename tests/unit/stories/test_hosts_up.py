@@ -520,7 +520,7 @@ def test_a_job_on_a_node_that_is_to_leave_is_spared_and_ends_by_force(lab: Contr
     slurm = lab.hosts.worlds["hoff"].slurm
     for world in lab.hosts.worlds.values():
         world.slurm.jobs = {"c003": "7"}
-    with pytest.raises(UsageError, match="jobs would end"):
+    with pytest.raises(UsageError, match="there are jobs on"):
         lab.up(2)
     assert sorted(lab.hosts.worlds["hinton"].engine.nodes) == ["c002", "c003"]
     assert slurm.drains == {}

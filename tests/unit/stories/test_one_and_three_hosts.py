@@ -141,21 +141,21 @@ GPUS_LOOKED_AT: Final = Differs(
 )
 SHRINKING_UNDER_A_JOB: Final = Differs(
     why="over hosts, the host of the node refuses, which cannot ask Slurm's controller whose the job is",
-    alone=("error: jobs would end with c002", "job 7 of alice (train) on c002"),
+    alone=("error: there are jobs on c002", "job 7 of alice (train) on c002"),
     hosts=(
         "error: nothing was changed: hosts refuse their part: (1 of 3 hosts)",
-        "jobs would end with c002: job 7 of ? (?) on c002",
+        "there are jobs on c002: job 7 of ? (?) on c002",
     ),
 )
 FIRST_TO_REFUSE: Final = Differs(
     why="the first host that has nodes refuses for its own",
-    alone=("error: jobs would end with c001", "error: jobs would end with c002"),
+    alone=("error: there are jobs on c001", "error: there are jobs on c002"),
 )
 LOSSES_UNDER_A_JOB: Final = Differs(
     why="over hosts, what is foreseen are nodes alone, not jobs",
     alone=(
         "fix: gpuprov cluster down lab --yes, with --drain to wait for the jobs, or with --force to end them",
-        *(f"jobs would end with c00{number}: job 7 of alice (train) on c002" for number in range(3)),
+        *(f"there are jobs on c00{number}: job 7 of alice (train) on c002" for number in range(3)),
     ),
     hosts=("fix: gpuprov cluster down lab --yes",),
 )
@@ -299,7 +299,8 @@ def test_questions_have_one_answer(lab: Both) -> None:
 
 
 def test_questions_about_a_cluster_that_is_nowhere(both: Both) -> None:
-    both.type("cluster status other", says="cluster other has no nodes; create them: gpuprov cluster up --name other")
+    both.type("cluster status other", code=2, says="create it: gpuprov cluster up --name other")
+    both.type("cluster list", says="no clusters; create one: gpuprov cluster up -n 4")
     both.type("list", says="no nodes; create some: gpuprov cluster up -n 4")
     both.type("gpus", says="free -")
     both.type("inventory --graph", says="|--@ungrouped:")
@@ -389,14 +390,14 @@ def test_a_file_that_says_less_takes_nothing_unasked(lab: Both) -> None:
 def test_nothing_is_taken_from_a_job(lab: Both) -> None:
     lab.queue(FakeJob(id="7", nodes="c002"))
     for words in ("stop c002", "rm c002"):
-        lab.type(words, code=2, says="error: jobs would end with c002")
+        lab.type(words, code=2, says="error: there are jobs on c002")
     lab.type(
         "cluster up -n 2 --no-verify",
         SHRINKING_UNDER_A_JOB,
         code=2,
         says="fix: repeat the command with --drain",
     )
-    lab.type("cluster down --yes", FIRST_TO_REFUSE, code=2, says="error: jobs would end with c000")
+    lab.type("cluster down --yes", FIRST_TO_REFUSE, code=2, says="error: there are jobs on c000")
     lab.type("cluster down", LOSSES_UNDER_A_JOB, code=2, says="error: the cluster lab would be removed")
     lab.type("cluster status", says="c002 running")
     lab.queue()

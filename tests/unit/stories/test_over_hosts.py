@@ -198,7 +198,7 @@ def test_any_host_tells_what_the_cluster_is_and_one_that_is_away_keeps_its_nodes
     assert (whole.serial, whole.homes["c000"], whole.homes["c005"]) == (2, "hoff", "hinton")
     assert parse_whole(dump_whole(whole), source="it").on("hoff")[0].cpus == 16
     both = Controller(members)
-    assert both.known() == whole, "the host that was away has an older record"
+    assert both.known() == whole, "the host that was unreachable has an older record"
     assert [plan.lines() for plan in both.up(spec_of(6)).values()] == [(), ()]
 
 

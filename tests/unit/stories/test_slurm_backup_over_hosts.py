@@ -143,7 +143,7 @@ def test_without_the_controllers_host_the_backups_host_is_asked(lab: Lab) -> Non
     slurm.jobs["c003"] = "17"
     lab.hosts.asked.clear()
     slurm.asked.clear()
-    with pytest.raises(UsageError, match="jobs would end with c003"):
+    with pytest.raises(UsageError, match="there are jobs on c003"):
         raise next(iter(lab.change("stop", "c003").failed.values()))
     assert set(slurm.asked) == {"c002"}
     slurm.jobs.clear()
@@ -178,7 +178,7 @@ def test_it_is_said_which_node_has_the_place_of_a_lost_controller(lab: Lab) -> N
     assert result.error is not None
     assert words in result.error.evidence.splitlines(), "up has started c002"
     lab.hosts.away = {"hinton"}
-    assert tell_lost_service(lab.find()) == "", "the backup is away, and not the controller"
+    assert tell_lost_service(lab.find()) == "", "the backup is unreachable, and not the controller"
 
 
 def test_a_stopped_controller_on_a_host_that_answers_is_passed_over(lab: Lab) -> None:
@@ -194,7 +194,7 @@ def test_down_asks_who_knows_the_jobs_and_empties_the_folder(lab: Lab) -> None:
     job = FakeJob(id="17", state="PD")
     for world in lab.hosts.worlds.values():
         world.slurm.queue.append(job)
-    with pytest.raises(UsageError, match="jobs would end"):
+    with pytest.raises(UsageError, match="there are jobs on"):
         down_over_hosts(lab.find(), lab.hosts, SPARE_JOBS)
     for world in lab.hosts.worlds.values():
         world.slurm.queue.clear()
@@ -210,7 +210,7 @@ def test_a_lost_controller_does_not_let_down_end_jobs_unannounced(lab: Lab) -> N
     lab.up()
     lab.hosts.worlds["hinton"].slurm.queue.append(FakeJob(id="17", state="PD"))
     lab.lose("hoff")
-    with pytest.raises(UsageError, match="jobs would end"):
+    with pytest.raises(UsageError, match="there are jobs on"):
         down_over_hosts(lab.find(), lab.hosts, SPARE_JOBS)
 
 

@@ -42,6 +42,7 @@ def test_a_run_from_files_to_results(project: Path, capsys: pytest.CaptureFixtur
     said = capsys.readouterr()
     best = read_npz(project / "out/line/best.npz")
     assert f"line: best {float(best['values'][0])!r} of chain {best['chains'][0]}, 6 chains SIMULATED" in said.out
+    assert "; all of it in out/line/best.json" in said.out
     found = read_npz(project / "out/line/all.npz")
     assert found["values"].min() == best["values"][0]
     assert found["states"][best["chains"][0]].tolist() == best["states"][0].tolist()

@@ -19,6 +19,7 @@ from tests.unit.gpuwork.anneal.conftest import LINE
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from gpuprov.shapes.anneal import AnnealBest
     from gpuwork.anneal.order import AnnealedRun
     from gpuwork.anneal.result import Result
 
@@ -58,10 +59,10 @@ def test_several_that_merge_at_once_write_the_whole_once(here: Path, monkeypatch
     run = run_in_two_parts(here)
     written = []
 
-    def write_slowly(folder: Path, found: Result) -> None:
+    def write_slowly(folder: Path, found: Result, best: AnnealBest) -> None:
         written.append(folder)
         threading.Event().wait(0.2)
-        write_whole(folder, found)
+        write_whole(folder, found, best)
 
     monkeypatch.setattr("gpuwork.anneal.tree.write_whole", write_slowly)
     with ThreadPoolExecutor(3) as pool:
