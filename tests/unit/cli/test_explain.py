@@ -42,7 +42,7 @@ def test_json(capsys: pytest.CaptureFixture[str]) -> None:
 def test_what_nobody_knows(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", "nothing of the sort"]) == 2
     error = capsys.readouterr().err
-    assert "no line of it is in the catalogue" in error
+    assert "it is neither a known log line" in error
     assert "fix: gpuprov doctor; gpuprov verify " in error
     assert main(["explain", ""]) == 2
     assert main(["explain"]) == 2

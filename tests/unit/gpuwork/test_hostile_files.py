@@ -187,7 +187,7 @@ def test_a_number_is_given_although_a_job_took_the_highest_one(tmp_path: Path) -
 
 def test_a_lock_that_is_never_let_go_ends_a_submission(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gpuwork.shared_folder._STORE_S", 0.1)
-    with locked(tmp_path), pytest.raises(Exception, match="somebody else has been writing here"), locked(tmp_path):
+    with locked(tmp_path), pytest.raises(Exception, match="another process has been writing here"), locked(tmp_path):
         pass
 
 

@@ -373,7 +373,7 @@ def test_a_controller_whose_role_was_changed_is_said(world: World) -> None:
     world.engine.nodes["c000"].labels[LABEL_ROLE] = "plain"
     with pytest.raises(UsageError, match="no controller") as caught:
         world.up(2)
-    assert caught.value.fix.endswith("; or, if nobody needs c000: gpuprov rm c000; gpuprov cluster up")
+    assert caught.value.fix.endswith("; or, if c000 is not needed: gpuprov rm c000; gpuprov cluster up")
 
 
 def test_a_role_that_the_nodes_of_a_cluster_do_not_have_is_not_recorded(world: World) -> None:

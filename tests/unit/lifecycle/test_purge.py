@@ -200,5 +200,5 @@ def test_what_an_image_build_left_keeps_no_network_of_a_cluster(world: World) ->
     stuck = EngineError("no", evidence="File exists", fix="look")
     world.engine.faults.raise_at(stuck, "delete_network", subject="gpbr998", lasting=True)
     assert "removed network gpbr0" in world.down().changed
-    assert [line for line in world.reporter.lines if line.startswith("warn an interrupted image build left")]
+    assert [line for line in world.reporter.lines if line.startswith("warn leftovers of an interrupted image build")]
     assert list(world.engine.networks) == ["gpbr998"]
