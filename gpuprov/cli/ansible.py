@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ import click
 
 from gpuprov.cli.command import Result, command
 from gpuprov.cli.parameters import checked_cluster
+from gpuprov.cli.settings import cluster_of
 from gpuprov.cli.tables import render_table
 from gpuprov.core.errors import UsageError
 from gpuprov.shapes.choices import DEFAULT_CLUSTER
@@ -122,7 +124,7 @@ def _cluster(inventories: tuple[str, ...], name: str, *, all_clusters: bool) -> 
             evidence="each says on which hosts the playbook runs",
             fix="keep one of them; --limit picks some of its hosts",
         )
-    return "" if all_clusters else name or DEFAULT_CLUSTER
+    return "" if all_clusters else name or cluster_of(os.environ) or DEFAULT_CLUSTER
 
 
 def _arguments(wanted: dict[str, Any]) -> tuple[str, ...]:

@@ -13,8 +13,8 @@ from gpuprov.cli.command import Result, command
 from gpuprov.cli.engine import cluster_argument, engine_option, gpu_mode_option
 from gpuprov.cli.gpu_options import cluster_gpu_options, typed_gpus
 from gpuprov.cli.job_options import job_options
-from gpuprov.cli.parameters import checked_cluster
 from gpuprov.cli.roles import role_option
+from gpuprov.cli.settings import implied_cluster
 from gpuprov.shapes.choices import DEFAULT_CLUSTER
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def spec_options(function: Callable[..., Any]) -> Callable[..., Any]:
             click.option("-n", "--count", type=int, help="Number of nodes."),
             click.option(
                 "--name",
-                callback=checked_cluster,
+                callback=implied_cluster,
                 help=f"Name of the cluster.  [default: the spec's, or {DEFAULT_CLUSTER}]",
             ),
             role_option("Purpose of the new nodes."),

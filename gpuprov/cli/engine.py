@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from gpuprov.cli.parameters import checked_cluster, complete_clusters
+from gpuprov.cli.parameters import complete_clusters
+from gpuprov.cli.settings import implied_cluster, implied_engine
 from gpuprov.cli.show_result import show_result
 from gpuprov.shapes.choices import DEFAULT_CLUSTER, DEFAULT_ENGINE, ENGINES
 
@@ -27,6 +28,7 @@ WHERE_NONE_IS_SAID = f"{DEFAULT_ENGINE}, or incus if it is installed and LXD is 
 engine_option: Callable[[Any], Any] = click.option(
     "--engine",
     type=click.Choice(ENGINES),
+    callback=implied_engine,
     help=f"Engine that runs the nodes.  [default: the engine that has them; for new nodes {WHERE_NONE_IS_SAID}]",
 )
 host_engine_option: Callable[[Any], Any] = click.option(
@@ -39,12 +41,12 @@ cluster_option: Callable[[Any], Any] = click.option(
     default=DEFAULT_CLUSTER,
     show_default=True,
     metavar="NAME",
-    callback=checked_cluster,
+    callback=implied_cluster,
     shell_complete=complete_clusters,
     help="Name of the cluster.",
 )
 cluster_argument: Callable[[Any], Any] = click.argument(
-    "cluster", metavar="[NAME]", default=DEFAULT_CLUSTER, callback=checked_cluster, shell_complete=complete_clusters
+    "cluster", metavar="[NAME]", default=DEFAULT_CLUSTER, callback=implied_cluster, shell_complete=complete_clusters
 )
 gpu_mode_option: Callable[[Any], Any] = click.option(
     "--gpu-mode",

@@ -63,7 +63,7 @@ def gpus(session: Session, interval_s: float | None, gpu_mode: str | None) -> Re
     told.require_answer()
     boards = {host: board_of(board) for host, board in told.answers.items()}
     if fleet.others:
-        hosts = host_statuses(fleet.others, told.failed, told.away)
+        hosts = host_statuses(fleet.known, told.failed, told.away)
         document = tell_boards(boards, hosts, host=session.host.name)
         return Result(document=document, text=render_boards(boards, screen=session.screen), error=told.error)
     (board,) = boards.values()
@@ -161,7 +161,7 @@ def _hosts(fleet: Fleet, told: FleetAnswers[Hardware]) -> tuple[HostHardware, ..
     from gpuprov.shapes.hardware import HostHardware
 
     machines = {host: found.hardware for host, found in told.answers.items()}
-    statuses = host_statuses(fleet.others, told.failed, told.away)
+    statuses = host_statuses(fleet.known, told.failed, told.away)
     return tuple(HostHardware(**structs.asdict(one), hardware=machines.get(one.name)) for one in statuses)
 
 

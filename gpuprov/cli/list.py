@@ -31,7 +31,7 @@ def list_nodes(session: Session, *, everything: bool) -> Result:
     told = fleet.ask(NODES, ListOrder(everything=everything, engine=session.engine or ""))
     told.require_answer()
     rows = [row for nodes in told.answers.values() for row in nodes.nodes]
-    with_host = bool(fleet.others)
+    with_host = bool(fleet.known)
     cells = [
         (
             *(row.name, *((row.host,) if with_host else ()), _cluster(row), row.engine, row.role, row.status),

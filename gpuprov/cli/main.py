@@ -13,6 +13,7 @@ import click
 from gpuprov.cli.failure import fail, fail_unexpectedly
 from gpuprov.cli.root import root
 from gpuprov.cli.session import Session, tell
+from gpuprov.cli.settings import name_what_is_implied
 from gpuprov.cli.stdout import flush_result, leave_streams, prepare_streams
 from gpuprov.core.errors import GpuprovError, UsageError
 
@@ -48,6 +49,7 @@ def _run(given: Sequence[str], host: Host | None) -> int:
     session = Session(host)
     # Known before parsing, so that a program that asked for JSON gets JSON about its bad arguments too.
     session.as_json = "--json" in (given[: given.index("--")] if "--" in given else given)
+    name_what_is_implied()
     try:
         code = root().main(given, prog_name="gpuprov", obj=session, standalone_mode=False)
         flush_result()

@@ -10,6 +10,7 @@ from gpuprov.cli.command import Result, command
 from gpuprov.cli.engine import engine_option
 from gpuprov.cli.job_options import job_options
 from gpuprov.cli.parameters import node_argument, nodes_argument
+from gpuprov.cli.tables import render_fields
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,14 +32,14 @@ def show(session: Session, node: str) -> Result:
     shown = ask_where_it_is(session.fleet, SHOW, ShowOrder(node=node, engine=session.engine or ""))
     state = shown.node
     lines = [f"{state.name}  {state.status}{'  privileged' if state.privileged else ''}"]
-    lines.append(f"  limits    {state.limits.words}")
-    lines += [f"  address   {interface} {address}" for interface, address in sorted(state.addresses.items())]
-    lines += [f"  device    {device.path} {device.major}:{device.minor}" for device in state.devices]
-    lines += [f"  mount     {m.source} on {m.target}{' read-only' if m.read_only else ''}" for m in state.mounts]
-    lines += [f"  port      {port.listen}:{port.host_port} to {port.node_port}" for port in state.exposed]
-    lines += [f"  snapshot  {name}" for name in state.snapshots]
-    lines += [f"  label     {key}={value}" for key, value in sorted(state.labels.items())]
-    return Result(document=shown, text="\n".join(lines))
+    fields = [("limits", state.limits.words)]
+    fields += [("address", f"{interface} {address}") for interface, address in sorted(state.addresses.items())]
+    fields += [("device", f"{device.path} {device.major}:{device.minor}") for device in state.devices]
+    fields += [("mount", f"{m.source} on {m.target}{' read-only' if m.read_only else ''}") for m in state.mounts]
+    fields += [("port", f"{port.listen}:{port.host_port} to {port.node_port}") for port in state.exposed]
+    fields += [("snapshot", name) for name in state.snapshots]
+    fields += [("label", f"{key}={value}") for key, value in sorted(state.labels.items())]
+    return Result(document=shown, text="\n".join([*lines, render_fields(fields, screen=session.screen)]))
 
 
 @command(node_argument(), engine_option)

@@ -30,11 +30,22 @@ def open_fleet(
 
     return Fleet(
         here=session.host,
-        others={} if here_alone or engine else remembered_hosts(),
+        others={} if here_alone or engine else _remembered_or_unknown(),
         connect=partial(way_to_hosts, session, reporter),
         reporter=reporter or session.reporter,
         engine=engine or "",
     )
+
+
+def _remembered_or_unknown() -> Mapping[str, RemoteMachine]:
+    from gpuprov.core.errors import UsageError
+
+    try:
+        return remembered_hosts()
+    except UsageError as error:  # of the inventory: what this machine has can be used all the same
+        from gpuprov.fleet.fleet import UnknownHosts
+
+        return UnknownHosts(error)
 
 
 def remembered_hosts() -> Mapping[str, RemoteMachine]:

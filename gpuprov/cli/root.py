@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import click
 from click.core import ParameterSource
@@ -13,6 +13,12 @@ from gpuprov.cli.verbs import GROUPS, HIDDEN, VERBS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+
+_ABOUT: Final = """Turn a GPU machine into a cluster of GPU nodes, and verify that each node works.
+
+GPUPROV_ENGINE and GPUPROV_CLUSTER, or else `engine` and `cluster` in ~/.config/gpuprov/settings.yaml, stand for
+--engine and --cluster where these are not typed.
+"""
 
 
 class VerbGroup(click.Group):
@@ -76,7 +82,10 @@ class VerbGroup(click.Group):
 
 def root() -> click.Group:
     """The whole command line."""
-    group = VerbGroup("", help="Turn a GPU machine into a cluster of GPU nodes, and verify that each node works.")
+    group = VerbGroup(
+        "",
+        help=_ABOUT,
+    )
     group.params.append(_version_option())
     return group
 

@@ -51,6 +51,7 @@ COLOURS = {
 _TEXT: Final = 32  # characters that a column of text keeps while spare columns are still shown
 _PIECES: Final = re.compile(r"[^\s,]*,\s*|[^\s,]+\s*")  # of a text, which may be broken between them
 _ITEMS: Final = re.compile(r"(?:(?!, ).)+(?:, )?")
+_NAME: Final = 10  # of a field
 _LEAST: Final = 6  # characters that every column keeps
 
 
@@ -96,6 +97,19 @@ def render_table(
     return "\n".join(lines)
 
 
+def render_fields(fields: Iterable[tuple[str, str]], *, screen: Screen = PIPE) -> str:
+    """A line for each name with its value; at a terminal, long values go on below themselves."""
+    lines = []
+    for name, value in fields:
+        head = f"  {name:<{_NAME}}"
+        if screen.columns is None or screen.columns <= 2 * len(head):
+            lines.append(f"{head}{value}")
+            continue
+        first, *more = _wrap(value, screen.columns - len(head))
+        lines += [f"{head}{first}", *(f"{' ' * len(head)}{part}" for part in more)]
+    return "\n".join(lines)
+
+
 class _Column:
     """The cells below a header, and how wide they are shown."""
 
@@ -113,20 +127,24 @@ class _Column:
 
     def wrap(self, text: str) -> list[str]:
         """The lines of a cell, broken behind items of a list, or else behind words, or else anywhere."""
-        if len(text) <= self.width:
-            return [text]
-        lines = [""]
-        items = _ITEMS.findall(text)
-        is_list = ";" not in text and all(len(item.rstrip()) <= min(self.width, _TEXT) for item in items)
-        for piece in items if is_list else _PIECES.findall(text):
-            left = piece
-            while len(lines[-1]) + len(left.rstrip()) > self.width:
-                if lines[-1]:
-                    lines.append("")
-                else:
-                    lines[-1], left = left[: self.width], left[self.width :]
-            lines[-1] += left
-        return [line.rstrip() for line in lines]
+        return _wrap(text, self.width)
+
+
+def _wrap(text: str, width: int) -> list[str]:
+    if len(text) <= width:
+        return [text]
+    lines = [""]
+    items = _ITEMS.findall(text)
+    is_list = ";" not in text and all(len(item.rstrip()) <= min(width, _TEXT) for item in items)
+    for piece in items if is_list else _PIECES.findall(text):
+        left = piece
+        while len(lines[-1]) + len(left.rstrip()) > width:
+            if lines[-1]:
+                lines.append("")
+            else:
+                lines[-1], left = left[:width], left[width:]
+        lines[-1] += left
+    return [line.rstrip() for line in lines]
 
 
 def _choose(table: Sequence[_Column], columns: int | None, spare: Sequence[str]) -> tuple[list[_Column], list[str]]:

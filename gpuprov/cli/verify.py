@@ -145,10 +145,17 @@ def _result(
 
 
 def render_report(report: Report, *, screen: Screen = PIPE) -> str:
-    """One row for each node without the long last column, then each problem with its fix, then the count."""
+    """One row for each node without the long last column, then each problem with its fix, then the count.
+
+    A narrow terminal leaves out layers without a problem.
+    """
     from gpuprov.verify.report import problem_lines, summary, table_headers, table_rows
 
-    table = render_table(table_headers(report)[:-1], [row[:-1] for row in table_rows(report)], screen=screen)
+    headers, rows = table_headers(report)[:-1], [row[:-1] for row in table_rows(report)]
+    layers = [layer.upper() for layer in report.layers]
+    found = {header: {row[headers.index(header)] for row in rows} for header in layers}
+    spare = [header for header in layers if header != headers[0] and found[header] <= {"pass", "skip"}]
+    table = render_table(headers, rows, screen=screen, spare=spare)
     return "\n".join([table, *problem_lines(report), summary(report)])
 
 

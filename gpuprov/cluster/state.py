@@ -217,8 +217,8 @@ def pick_nodes(state: ClusterState, names: Sequence[str] | None, *, verb: str) -
         raise UsageError(f"the cluster {state.name} has no node {', '.join(strangers)}", evidence=evidence, fix=fix)
     if not there:
         evidence = f"other clusters: {', '.join(others)}" if others else "no instance has its label"
-        near = get_close_matches(state.name, others, n=1)
-        fix = "gpuprov list" if others else name_cluster("gpuprov cluster up -n 4", state.name)
-        fix = f"{verb} --cluster {near[0]}" if near else fix
+        meant = get_close_matches(state.name, others, n=1) or others
+        fix = f"{verb} --cluster {meant[0] if len(meant) == 1 else 'NAME'}"
+        fix = fix if others else name_cluster("gpuprov cluster up -n 4", state.name)
         raise UsageError(f"the cluster {state.name} has no nodes", evidence=evidence, fix=fix)
     return tuple(node for node in state.nodes if names is None or node.name in names)

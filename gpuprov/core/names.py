@@ -48,9 +48,17 @@ def check_cluster_name(name: str) -> str:
     return name
 
 
+_implied = [DEFAULT_CLUSTER]  # of the process
+
+
+def imply_cluster(name: str) -> None:
+    """Say which cluster commands are about that name none; empty if nobody knows."""
+    _implied[0] = name
+
+
 def name_cluster(text: str, cluster: str) -> str:
     """Words with commands in them, such as a fix, with the cluster named in each that would else take the default."""
-    if cluster == DEFAULT_CLUSTER or not CLUSTER.fullmatch(cluster):  # a damaged label names none
+    if cluster == _implied[0] or not CLUSTER.fullmatch(cluster):  # a damaged label names none
         return text
     for commands, option in _OF_CLUSTER.items():
         text = re.sub(commands, rf"\g<0> {option}{cluster}", text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Generic
@@ -12,7 +13,7 @@ from gpuprov.core.silence_limit import scaled_limit_s
 from gpuprov.fleet.questions.question import Answer, Asked, Question
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from gpuprov.core.reporter import Reporter
     from gpuprov.link.address import RemoteMachine
@@ -55,6 +56,28 @@ class FleetAnswers(Generic[Answer]):
             raise self.error
 
 
+class UnknownHosts(Mapping[str, "RemoteMachine"]):
+    """Hosts whose inventory cannot be read: there are some, and whoever needs one is told what is wrong with it.
+
+    What this machine has is found before others are asked, so that a fault in the inventory does not keep it away.
+    """
+
+    def __init__(self, error: GpuprovError) -> None:
+        self.error = error
+
+    def __getitem__(self, name: str) -> RemoteMachine:
+        raise self.error
+
+    def __iter__(self) -> Iterator[str]:
+        raise self.error
+
+    def __contains__(self, name: object) -> bool:
+        return False
+
+    def __len__(self) -> int:
+        return 1
+
+
 @dataclass(frozen=True, kw_only=True)
 class Fleet:
     """All hosts of a user, or those that a command is about.
@@ -86,6 +109,11 @@ class Fleet:
         return replace(self, others={}) if is_here_alone(self.here, name) else self
 
     @property
+    def known(self) -> Mapping[str, RemoteMachine]:
+        """Those that were added, as far as they are known."""
+        return {} if isinstance(self.others, UnknownHosts) else self.others
+
+    @property
     def works_here(self) -> bool:
         """Whether nodes may be on this machine: it has an engine, or knows no other machine that has one."""
         return not self.others or any(door.installed() for door in self.here.engines)
@@ -106,7 +134,7 @@ class Fleet:
         if self.works_here or not question.needs_engine:
             ways.append(partial(self._ask_here, question, order))
         if self.others:
-            ways.append(lambda: ask_others(question, order, self.others, self.connect()))
+            ways.append(partial(self._ask_others, question, order))
         answers: dict[str, Answer] = {}
         failed: dict[str, GpuprovError] = {}
         away: dict[str, str] = {}
@@ -115,6 +143,11 @@ class Fleet:
             failed |= told.failed
             away |= told.away
         return FleetAnswers(answers=answers, failed=failed, away=away)
+
+    def _ask_others(self, question: Question[Asked, Answer], order: Asked) -> FleetAnswers[Answer]:
+        if isinstance(self.others, UnknownHosts):
+            return FleetAnswers(answers={}, failed={"the hosts that were added": self.others.error})
+        return ask_others(question, order, self.others, self.connect())
 
     def _ask_here(self, question: Question[Asked, Answer], order: Asked) -> FleetAnswers[Answer]:
         try:

@@ -19,7 +19,7 @@ from gpuprov.gpu.device_nodes import plan_device_nodes
 from gpuprov.gpu.driver_files import find_nvidia_cards
 from gpuprov.gpu.host_device_nodes import find_missing_links, stat_nodes
 from gpuprov.machine.links import find_loose_pairs
-from gpuprov.machine.lxcfs import find_lxcfs
+from gpuprov.machine.lxcfs import find_lxcfs, is_container
 from gpuprov.machine.survey import EngineDoor, survey
 from gpuprov.spec.shared_folder import SHARED
 
@@ -81,6 +81,7 @@ class HostFacts:
         links: IPv4 networks in use; None where `ip` is missing.
         loose_pairs: Pairs of links that a killed engine left, and nobody uses; None where `ip` is missing or fails.
         lxcfs: Where it is mounted for nodes; None if unknown.
+        contained: Whether this machine is a container itself.
         forward_rules: What `iptables -S` says of FORWARD and DOCKER-USER; None where it cannot be read.
         limits: The kernel's limits that nodes share, by check; None where one cannot be read.
         subuid: Lines of /etc/subuid; None where there is no such file.
@@ -103,6 +104,7 @@ class HostFacts:
     links: tuple[Link, ...] | None = ()
     loose_pairs: tuple[tuple[str, str], ...] | None = ()
     lxcfs: tuple[LxcfsMount, ...] | None = None
+    contained: bool = False
     forward_rules: tuple[str, ...] | None = ()
     limits: Mapping[str, int | None] = field(default_factory=dict)
     subuid: tuple[str, ...] | None = None
@@ -141,6 +143,7 @@ def gather_facts(host: Host, engine: str, *, gpu_mode: GpuMode) -> HostFacts:
         links=host.links(),
         loose_pairs=find_loose_pairs(),
         lxcfs=find_lxcfs(root),
+        contained=is_container(root),
         forward_rules=read_forward_rules(),
         limits=host.limits(),
         subuid=_lines(_read(root / "etc/subuid")),

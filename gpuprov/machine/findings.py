@@ -149,6 +149,9 @@ def judge_lxcfs(facts: HostFacts, engine: Engine) -> HostFinding:
         evidence = "; ".join(f"{mount.path}: {mount.error}" for mount in dead)
         own = "incus-packages" if dead[0].path.endswith("/incus-lxcfs") else ""  # of Incus's developers
         return HostFinding(id="lxcfs", status="fail", evidence=evidence, fix=find_fix(own, "lxcfs", engine=engine))
+    if not facts.lxcfs and facts.contained:
+        evidence = "it is not mounted, and not started in a container: nodes see the memory and CPUs of this one"
+        return HostFinding(id="lxcfs", status="info", evidence=evidence)
     if not facts.lxcfs:
         evidence = "it is not mounted: nodes that start see the memory and CPUs of the host"
         return HostFinding(id="lxcfs", status="warn", evidence=evidence, fix=find_fix("", "lxcfs", engine=engine))

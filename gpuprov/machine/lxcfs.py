@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _ANSWER_S: Final = 5.0
+_TOLD_BY: Final = ("run/systemd/container", ".dockerenv", "run/.containerenv")
 _SNAP = "var/snap/lxd"
 # Debian's and Incus's own packages mount it there. Those over files of /proc belong to an engine outside this machine.
 _MOUNT = re.compile(r"^(?:\S+ ){4}(/var/lib/(?:incus-)?lxcfs) .* - fuse\.lxcfs ", re.MULTILINE)
@@ -36,6 +37,11 @@ def find_lxcfs(root: Path) -> tuple[LxcfsMount, ...] | None:
     if not paths and (root / _SNAP).exists():
         return None
     return tuple(LxcfsMount(path=path, error=_refusal(root / path.lstrip("/"))) for path in paths)
+
+
+def is_container(root: Path) -> bool:
+    """Whether the machine is a container itself, as systemd, Docker and Podman tell; there, systemd starts no lxcfs."""
+    return any((root / path).exists() for path in _TOLD_BY)
 
 
 def parse_lxcfs(mountinfo: str) -> tuple[str, ...]:

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from gpuprov.link.places import Places
     from gpuprov.link.several import HostAnswer
     from gpuprov.shapes.base import Told
+    from gpuprov.shapes.nodes import NodeRow
 
 ROOM_BYTES: Final = GIB
 SKEW_S: Final = 60.0
@@ -209,20 +210,29 @@ def remove_host(name: str, places: Places, *, forget: bool, reporter: Reporter) 
 
 def _refuse_nodes(connection: SshConnection, reporter: Reporter) -> None:
     name = connection.machine.name
-    forget = f"to leave the host as it is, and forget it: gpuprov host remove {name} --forget"
     try:
         request = MemberRequest(order=ListOrder(), total_s=scaled_limit_s(LOOK_S))
         rows = read_answer(Nodes, ask_member(connection, request, reporter=reporter), name).nodes
     except NotInstalled:
         return  # a run was killed after it had removed it
     except Unreachable as error:
-        raise type(error)(error.what, evidence=error.evidence, fix=f"{error.fix}; {forget}") from error
+        raise type(error)(error.what, evidence=error.evidence, fix=f"{error.fix}; {_forgetting(name)}") from error
     if rows:
-        clusters = sorted({row.cluster for row in rows})
-        raise UsageError(
-            f"{name} still has nodes",
-            evidence=", ".join(
-                fold([row.name for row in rows if row.cluster == cluster]) + f" of {cluster}" for cluster in clusters
-            ),
-            fix=f"{forget}; if they are yours and no longer needed, on {name}: gpuprov cluster down {clusters[0]}",
-        )
+        raise still_has_nodes(name, rows)
+
+
+def still_has_nodes(name: str, rows: Sequence[NodeRow]) -> UsageError:
+    """The error of a host that has these nodes, with a command for each of their clusters."""
+    clusters = sorted({row.cluster for row in rows})
+    downs = "; ".join(f"gpuprov cluster down {cluster}" for cluster in clusters)
+    return UsageError(
+        f"{name} still has nodes",
+        evidence=", ".join(
+            f"{fold([row.name for row in rows if row.cluster == cluster])} of {cluster}" for cluster in clusters
+        ),
+        fix=f"{_forgetting(name)}; if they are yours and no longer needed, on {name}: {downs}",
+    )
+
+
+def _forgetting(name: str) -> str:
+    return f"to leave the host as it is, and forget it: gpuprov host remove {name} --forget"

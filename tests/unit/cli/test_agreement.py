@@ -206,7 +206,7 @@ def test_a_number_on_the_command_line_says_first_which_nodes_go_and_which_stay(
     lab: Typed, capsys: pytest.CaptureFixture[str]
 ) -> None:
     capsys.readouterr()
-    assert main(["cluster", "up", "--no-verify", "-n", "2"], host=lab.world.host) == 0
+    assert main(["-v", "cluster", "up", "--no-verify", "-n", "2"], host=lab.world.host) == 0
     said = capsys.readouterr().err
     assert "remove 1 node with all data on its disk: c002" in said
     assert "keep node web (from create-node); --prune removes it" in said

@@ -38,8 +38,8 @@ def table(*jobs: Job, older: int = 0) -> list[str]:
 
 
 def test_a_submission_is_a_row_that_says_what_people_ask_for() -> None:
-    head, one, many = table(JOB, *MANY)
-    assert head.split() == ["JOB", "NAME", "STATE", "NODE", "GPU", "AGO", "TOOK", "USER"]
+    controller, one, many = table(JOB, *MANY)
+    assert controller.split() == ["JOB", "NAME", "STATE", "NODE", "GPU", "AGO", "TOOK", "USER"]
     assert one.split() == ["7", "train.py", "done", "c000", "nvidia0", "3m", "1m05s", "ada"]
     assert "  18 done, 2 running  " in many
     assert many.split()[-5:] == ["c[000-001]", "nvidia0", "3m", "2m50s", "ada"]

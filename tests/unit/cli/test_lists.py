@@ -23,10 +23,13 @@ from gpuprov.lifecycle.list_images import find_users
 from gpuprov.roles.registry import ROLES, role_of_image
 from gpuprov.shapes.base import changed
 from gpuprov.shapes.nodes import NodeRow
+from gpuprov.stories.hosts import still_has_nodes
 from tests.fakes.engine import FakeNode
 from tests.unit.cluster.test_gpu_board import HOST
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tests.unit.cli.conftest import Typed
 
 NARROW = Screen(columns=80)
@@ -129,6 +132,33 @@ def test_clusters_are_listed_and_one_that_is_not_there_is_an_error(
     assert (document["nodes"], document["error"]["exit_code"]) == ([], 2)
     assert main(["hardware", "--cluster", "lap"], host=world.host) == 0
     assert "warning: there is no cluster lap; did you mean lab?" in capsys.readouterr().err
+
+
+def test_a_fault_in_the_inventory_of_hosts_keeps_nothing_of_this_machine_away(
+    typed: Typed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    typed.world.begin_with(2)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    inventory = tmp_path / "config/gpuprov/hosts.yml"
+    inventory.parent.mkdir(parents=True)
+    inventory.write_text("all: {hosts: {a: {ansible_port: x}}}\n")
+    for argv in (["show", "c000"], ["cluster", "status"], ["stop", "c001"]):  # no other host is needed
+        assert main(argv, host=typed.world.host) == 0, capsys.readouterr().err
+    for argv in (["list"], ["cluster", "list"], ["gpus"]):  # others might have more
+        capsys.readouterr()
+        assert main(argv, host=typed.world.host) == 7
+        said = capsys.readouterr()
+        assert "lab" in said.out
+        assert "cannot read the hosts" in said.err
+        assert f"fix: correct or move {inventory}" in said.err
+    assert main(["show", "c009"], host=typed.world.host) == 2
+    assert "cannot read the hosts" in capsys.readouterr().err
+
+
+def test_a_host_with_nodes_names_the_way_out_of_each_cluster() -> None:
+    error = still_has_nodes("hoff", [changed(NODE, name=f"{name}0", cluster=name) for name in ("c", "a", "b")])
+    assert error.evidence == "a0 of a, b0 of b, c0 of c"
+    assert error.fix.endswith("on hoff: gpuprov cluster down a; gpuprov cluster down b; gpuprov cluster down c")
 
 
 def test_images_say_who_uses_them_and_what_they_are_for() -> None:

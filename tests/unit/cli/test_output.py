@@ -15,7 +15,7 @@ import pytest
 from gpuprov.cli.live import Live, RunningPhase, can_show, render_running
 from gpuprov.cli.progress_lines import Plain
 from gpuprov.cli.runlog import KEPT_LOGS, Both, RunLog, log_folder
-from gpuprov.cli.tables import PIPE, Screen, render_table, screen_of
+from gpuprov.cli.tables import PIPE, Screen, render_fields, render_table, screen_of
 from gpuprov.core.rollback import AGAIN, Rollback
 
 if TYPE_CHECKING:
@@ -303,6 +303,16 @@ def test_text_wraps_within_its_column_with_its_colour() -> None:
         "        and more of them",
     ]
     assert table.count("\x1b[31m") == 1
+
+
+def test_long_values_of_fields_go_on_below_themselves() -> None:
+    fields = [("label", "a, " * 20 + "b"), ("port", "80")]
+    assert len(render_fields(fields).splitlines()) == 2
+    lines = render_fields(fields, screen=Screen(columns=40)).splitlines()
+    assert len(lines) > 2
+    assert max(map(len, lines)) <= 40
+    assert lines[0].startswith("  label     a,")
+    assert lines[1].startswith(" " * 12 + "a,")
 
 
 def test_logs_of_root_and_of_others() -> None:

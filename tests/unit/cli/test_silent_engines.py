@@ -44,6 +44,7 @@ ASKING: dict[str, tuple[list[str], list[str] | None]] = {
     "jobs show": (["1"], ["1", "--cluster", "other"]),
     "jobs logs": (["1"], ["1", "--cluster", "other"]),
     "jobs cancel": (["1"], ["1", "--cluster", "other"]),
+    "jobs pull": (["1"], ["1", "--cluster", "other"]),
     "jobs rm": (["1", "--yes"], ["1", "--yes", "--cluster", "other"]),
     "jobs wait": (["1"], ["1", "--cluster", "other"]),
     "queue page": ([], ["--cluster", "other"]),

@@ -27,7 +27,7 @@ from gpuprov.machine.findings import (
 )
 from gpuprov.machine.kernel_limits import LIMITS
 from gpuprov.machine.links import Link
-from gpuprov.machine.lxcfs import LxcfsMount
+from gpuprov.machine.lxcfs import LxcfsMount, is_container
 from gpuprov.machine.survey import Survey
 from gpuprov.shapes.base import changed
 from gpuprov.shapes.cluster_spec import ClusterSpec
@@ -35,6 +35,8 @@ from gpuprov.shapes.engine import EngineCluster, EngineFacts
 from gpuprov.shapes.node import NodeLimits
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from gpuprov.shapes.choices import Engine
     from gpuprov.shapes.doctor import HostFinding
 
@@ -406,3 +408,13 @@ def test_drop_with_rules_for_our_bridge_is_good() -> None:
 def test_rules_that_only_root_can_read_are_said_to_be_unknown() -> None:
     assert judge_forward(None, "gpbr0").status == "info"
     assert judge_forward((), "gpbr0").status == "ok"
+
+
+def test_in_a_container_nothing_is_proposed_for_an_lxcfs_that_systemd_does_not_start_there(tmp_path: Path) -> None:
+    assert not is_container(tmp_path)
+    (tmp_path / "run/systemd").mkdir(parents=True)
+    (tmp_path / "run/systemd/container").write_text("lxc\n")
+    assert is_container(tmp_path)
+    finding = judge_lxcfs(replace(GOOD, lxcfs=(), contained=True), "lxd")
+    assert (finding.status, finding.fix) == ("info", "")
+    assert judge_lxcfs(replace(GOOD, lxcfs=()), "lxd").status == "warn"
