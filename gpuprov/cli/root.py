@@ -8,7 +8,7 @@ import click
 from click.core import ParameterSource
 
 from gpuprov import __version__
-from gpuprov.cli.options import common_options
+from gpuprov.cli.options import HELP, common_options
 from gpuprov.cli.verbs import GROUPS, HIDDEN, VERBS
 
 if TYPE_CHECKING:
@@ -28,7 +28,13 @@ class VerbGroup(click.Group):
     """
 
     def __init__(self, path: str, *, help: str) -> None:  # noqa: A002 - click's own name for it
-        super().__init__(name=path or "gpuprov", help=help, params=common_options(), no_args_is_help=True)
+        super().__init__(
+            name=path or "gpuprov",
+            help=help,
+            params=common_options(),
+            no_args_is_help=True,
+            context_settings=HELP,
+        )
         self._path = path
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature

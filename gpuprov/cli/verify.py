@@ -145,7 +145,10 @@ def _result(
 
 
 def render_report(report: Report, *, screen: Screen = PIPE) -> str:
-    """One row for each node without the long last column (at a terminal, layers without a problem may lack), then each problem with its fix, then the count."""
+    """One row for each node without the long last column, then each problem with its fix, then the count.
+
+    A narrow terminal leaves out layers without a problem.
+    """
     from gpuprov.verify.report import problem_lines, summary, table_headers, table_rows
 
     headers, rows = table_headers(report)[:-1], [row[:-1] for row in table_rows(report)]
