@@ -62,3 +62,18 @@ def check_id(text: str) -> str:
             fix="list the jobs: gpuprov jobs",
         )
     return text
+
+
+def check_submission(text: str) -> str:
+    """Return the id if a submission can have it.
+
+    Raises:
+        UsageError: It cannot be one, or is that of one run.
+    """
+    if "." in check_id(text):
+        raise UsageError(
+            "a job follows all runs of another one",
+            evidence=f"{text} is one run",
+            fix=f"name the submission: --after {text.partition('.')[0]}",
+        )
+    return text

@@ -9,6 +9,7 @@ import click
 
 from gpuprov.cli.command import Result, command
 from gpuprov.cli.engine import cluster_option, engine_option
+from gpuprov.cli.job_ids import check_submission, complete_jobs
 from gpuprov.cli.run_options import memory_option, parse_time_limit, retries_option, time_option
 from gpuprov.core.errors import UsageError
 from gpuprov.core.excerpt import excerpt
@@ -56,6 +57,14 @@ class _BeforeCommand(click.Command):
     time_option,
     retries_option,
     memory_option,
+    click.option(
+        "--after",
+        multiple=True,
+        metavar="ID",
+        callback=lambda _context, _parameter, ids: tuple(dict.fromkeys(map(check_submission, ids))),
+        shell_complete=complete_jobs,
+        help="Begin when all runs of ID are done, and never if one is not; repeatable.",
+    ),
     click.option("--gpus", type=int, default=1, show_default=True, metavar="N", help="GPUs of each run."),
     click.option("--wait", is_flag=True, help="Wait until the jobs have ended; exit with 1 if not all are done."),
     click.option(
@@ -118,6 +127,8 @@ def _order(behind: Sequence[str], given: dict[str, Any]) -> tuple[JobOrder, Proj
     Raises:
         UsageError: Something typed is wrong: all of it is told.
     """
+    from msgspec import UNSET
+
     from gpuprov.core.all_faults import AllFaults
     from gpuprov.project.order_check import NOTHING, judge_order
     from gpuprov.shapes.job_order import JobOrder
@@ -138,6 +149,7 @@ def _order(behind: Sequence[str], given: dict[str, Any]) -> tuple[JobOrder, Proj
         memory_bytes=None if memory is None else faults.found(lambda: parse_memory(memory, "--memory")),
         gpus=given["gpus"],
         retries=given["retries"],
+        after=given["after"] or UNSET,
     )
     project = faults.found(lambda: _project(given)) or ProjectChoice(folder=None)
     faults.found(lambda: _check_interrupt(given))

@@ -66,5 +66,7 @@ def find_absence(fleet: Fleet, name: str, *, verb: str) -> GpuprovError | None:
     return UsageError(
         f"there is no cluster {name}" + (f"; did you mean {near[0]}?" if near else ""),
         evidence=f"clusters with nodes: {', '.join(names) or 'none'}",
-        fix=f"{verb} {near[0]}" if near else name_cluster("create it: gpuprov cluster up -n 4", name),
+        fix=f"{verb} {(near or names)[0]}"
+        if near or len(names) == 1
+        else name_cluster("create it: gpuprov cluster up -n 4", name),
     )

@@ -28,6 +28,7 @@ CHECK_S: Final = 300.0  # a project on a slow disk
 NOTHING: Final = "nothing was submitted"
 _SHOWN: Final = 20
 _TYPED: Final = {
+    "after": "--after",
     "at_most": "--at-most",
     "command": "COMMAND",
     "count": "--count",

@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Final
 
-from msgspec import Meta, field
+from msgspec import UNSET, Meta, UnsetType, field
 
 from gpuprov.shapes.base import Record
 from gpuprov.shapes.limits import DEEPEST, FREE_NAME, LEAST_BYTES, LONGEST_S, MOST_BYTES, MOST_RUNS, MOST_WORDS
@@ -42,6 +42,10 @@ Command = Annotated[
     tuple[str, ...],
     Meta(max_length=MOST_WORDS, extra={"allowed": 'a list of words, such as ["python3", "train.py"]'}),
 ]
+After = Annotated[
+    tuple[Annotated[str, Meta(pattern=r"^[1-9][0-9]{0,8}\Z")], ...],
+    Meta(min_length=1, max_length=100, extra={"allowed": "ids of submissions, such as 7, 100 at most"}),
+]
 Arguments = Annotated[
     Mapping[str, Any], Meta(max_length=MOST_WORDS, extra={"allowed": 'an object, such as {"units": 128}'})
 ]
@@ -62,6 +66,7 @@ class JobOrder(Record, frozen=True, kw_only=True, tag="gpuprov.job-order/v1"):
         memory_bytes: Asked of Slurm for a run.
         gpus: For a run.
         retries: How many more tries a run that fails gets.
+        after: Ids of submissions of which all runs have to be done before these begin.
     """
 
     may_omit: ClassVar[bool] = True
@@ -76,6 +81,7 @@ class JobOrder(Record, frozen=True, kw_only=True, tag="gpuprov.job-order/v1"):
     memory_bytes: Memory | None = None
     gpus: Annotated[int, Meta(ge=0, le=64)] = 1
     retries: Annotated[int, Meta(ge=0, le=100)] = 0
+    after: After | UnsetType = UNSET
 
     def __post_init__(self) -> None:
         """Refuse arguments that could not be written again."""

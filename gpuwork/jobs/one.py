@@ -20,6 +20,7 @@ from gpuwork.child import open_log, run_group
 from gpuwork.errors import Elsewhere, StoreError, WorkError
 from gpuwork.freeze import check_copy
 from gpuwork.jobs.crowding import Crowding, when_room
+from gpuwork.jobs.following import WAITS, judge
 from gpuwork.jobs.leftovers import TAG, VARIABLE, end_leftovers, tag_of
 from gpuwork.jobs.run_record import TryEnd, begin_try, end_try
 from gpuwork.jobs.shared_memory import drop_shared_memory
@@ -192,8 +193,13 @@ class _Run:
         if self._record.state == "running":  # whoever began this try was killed
             self._end(_judge_loss(self._folder))
         while self._record.state == "waiting":
+            verdict, why = judge(self._submission.folder.parent, self._order)
             if is_cancelled(self._submission, self._number):
                 self._end(TryEnd(kind="cancelled"))
+            elif verdict == "never":
+                self._end(TryEnd(kind="cancelled", reason=why))
+            elif verdict == WAITS and not self._submission.traits.holds_nodes:
+                raise Elsewhere(f"job {self._submission.id} {why}", evidence="it was started too early", fix="wait")
             elif stop.is_set():
                 break
             else:

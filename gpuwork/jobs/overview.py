@@ -9,6 +9,7 @@ from gpuprov.shapes.job_run import JobRun
 from gpuprov.shapes.jobs import ENDED, LIVE, Job
 from gpuwork.errors import Refused, StoreError
 from gpuwork.jobs.batch import Queued
+from gpuwork.jobs.following import MAY, judge
 from gpuwork.jobs.store import (
     ALIVE,
     CANCELLED,
@@ -177,6 +178,7 @@ def _jobs_of(submission: Submission, batch: Batch, find: Find, numbers: Collecti
     begun = list_begun(submission)
     all_cancelled = has_entry(submission.folder / CANCELLED)
     submitter = read_submitter(submission.folder)
+    verdict, why = judge(submission.folder.parent, submission.order)
     jobs = []
     for number in range(submission.order.runs) if numbers is None else numbers:
         run = submission.run_folder(number)
@@ -187,6 +189,8 @@ def _jobs_of(submission: Submission, batch: Batch, find: Find, numbers: Collecti
         if queued is None and record.state == "running" and is_alive(submission, number):
             queued = Queued(state="running")  # Slurm gave it up, but it lives
         state, reason = state_of_run(record, queued, cancelled=cancelled)
+        if not there and verdict != MAY and state in (*LIVE, "lost"):
+            state, reason = ("cancelled", why) if verdict == "never" else (state, why if state == "waiting" else reason)
         fault = find_record_fault(run) if there and record.state not in ENDED else None
         reason = "; ".join(filter(None, (fault, reason)))[:_REASON] or None
         if state == "lost":

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Final
 
 from gpuprov.shapes.jobs import LIVE
 from gpuwork.errors import Refused, StoreError
+from gpuwork.jobs.following import earlier_of, refuse_followed
 from gpuwork.jobs.overview import broken_job, list_live, pick_jobs
-from gpuwork.jobs.store import RUNS, list_ids, parse_id, writing
+from gpuwork.jobs.store import RUNS, list_ids, parse_id, read_submission, writing
 from gpuwork.jobs.waiting import find_broken
 from gpuwork.shared_folder import make_folder
 from gpuwork.untrusted_files import changed_s, make_way_for_folder, names_in, regain
@@ -53,6 +54,7 @@ def remove_submissions(store: Path, ids: Sequence[str], batch: Batch) -> list[Jo
             evidence=", ".join(f"{job.id} {job.state}" for job in live[:_SHOWN]),
             fix=f"python3 -m gpuwork.jobs cancel {number}",
         )
+    refuse_followed(store, ids)
     _remove(store, ids)
     return jobs
 
@@ -66,10 +68,20 @@ def remove_old(store: Path, before_s: float, batch: Batch) -> list[Job]:
     old = [number for number in list_ids(store) if number not in live and _changed_s(store / number) < before_s]
     jobs = _find_jobs(store, old[:_MOST_AT_ONCE], batch) if old else []
     unlisted = _numbers_of([job for job in jobs if job.state in LIVE])  # for lack of room, or by a mark that a job made
-    ended = [job for job in jobs if job.id.partition(".")[0] not in unlisted]
+    kept = {*unlisted, *_followed(store, live)}
+    ended = [job for job in jobs if job.submission not in kept]
     if ended:
         _remove(store, _numbers_of(ended))
     return ended
+
+
+def _followed(store: Path, live: Sequence[str]) -> set[str]:
+    """What submissions that have not ended follow, and have to find."""
+    found: set[str] = set()
+    for number in live:
+        with suppress(StoreError):
+            found.update(earlier_of(read_submission(store / number).order))
+    return found
 
 
 def _find_jobs(store: Path, ids: Sequence[str], batch: Batch) -> list[Job]:

@@ -16,6 +16,7 @@ from gpuprov.shapes.limits import MIB
 from gpuwork.errors import SlurmError
 from gpuwork.jobs.batch import Queued
 from gpuwork.jobs.command import ask
+from gpuwork.jobs.following import require_earlier
 from gpuwork.jobs.store import CHUNK, SCRIPT, SLURM, chunks_of
 from gpuwork.program import program_argv
 from gpuwork.record import end_of_log
@@ -68,8 +69,11 @@ class Slurm:
             SlurmError: Slurm does not answer, or refused; it has the arrays that were told of, and perhaps one more.
         """
         after = None
+        earlier = [
+            chunk.slurm for one in require_earlier(folder.parent, order, system=self.name) for chunk in one.told.chunks
+        ]
         for first, size in chunks_of(order.runs, CHUNK):
-            argv = sbatch_argv(order, folder, (first, size), after=after)
+            argv = sbatch_argv(order, folder, (first, size), after=after, earlier=earlier)
             try:
                 said = ask(argv, limit_s=SUBMIT_S)
             except SlurmError as error:
@@ -125,7 +129,9 @@ def render_run_script(folder: Path) -> str:
     )
 
 
-def sbatch_argv(order: JobOrder, folder: Path, chunk: tuple[int, int], *, after: int | None) -> list[str]:
+def sbatch_argv(
+    order: JobOrder, folder: Path, chunk: tuple[int, int], *, after: int | None, earlier: Sequence[int] = ()
+) -> list[str]:
     """The command that hands an array in.
 
     Args:
@@ -133,6 +139,7 @@ def sbatch_argv(order: JobOrder, folder: Path, chunk: tuple[int, int], *, after:
         folder: Of the submission.
         chunk: The number of the first run, and how many.
         after: The array that has to end before this one begins, so that no more runs than `at_most` are under way.
+        earlier: The arrays of which all tasks have to succeed before; Slurm drops this one if they do not.
     """
     first, size = chunk
     at_most = f"%{order.at_most}" if order.at_most else ""
@@ -145,8 +152,12 @@ def sbatch_argv(order: JobOrder, folder: Path, chunk: tuple[int, int], *, after:
         argv += [f"--time={-(-order.time_limit_s * (order.retries + 1) // _MINUTE_S) + 1}"]
     if order.memory_bytes is not None:
         argv += [f"--mem={-(-order.memory_bytes // MIB)}M"]
-    if after is not None:
-        argv += [f"--dependency=afterany:{after}"]
+    conditions = [":".join(("afterok", *map(str, earlier)))] if earlier else []
+    conditions += [f"afterany:{after}"] if after is not None else []
+    if conditions:
+        argv += [f"--dependency={','.join(conditions)}"]
+    if earlier:
+        argv += ["--kill-on-invalid-dep=yes"]
     return [*argv, str(folder / SCRIPT), str(first)]
 
 

@@ -15,6 +15,7 @@ from gpuprov.shapes.job_run import Chunk, JobSubmission
 from gpuwork.errors import Refused, refusal
 from gpuwork.freeze import freeze, hash_files
 from gpuwork.jobs.check import check_order
+from gpuwork.jobs.following import require_earlier
 from gpuwork.jobs.store import CODE, LOCK, ORDER, RUNS, Submission, check_store, next_number, write_submitted, writing
 from gpuwork.jobs.submitter import find_submitter, write_submitter
 from gpuwork.record import render, utc_moment
@@ -42,6 +43,7 @@ def submit(content: bytes, *, store: Path, batch: Batch) -> Submission:
     """
     order, names, code = _read(content, batch)
     check_store(store)
+    require_earlier(store, order, system=batch.name)
     with writing(store, failed=_NOTHING), ExitStack() as held:
         submission = _write((order, names, code), store, batch, held)
         chunks: list[Chunk] = []

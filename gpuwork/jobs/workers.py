@@ -15,6 +15,7 @@ from gpuprov.shapes.faults import Fault
 from gpuwork.broker import make_app, send_runs
 from gpuwork.broker_file import read_broker
 from gpuwork.jobs.batch import Queued
+from gpuwork.jobs.following import MAY, judge
 from gpuwork.jobs.order import FILE
 from gpuwork.jobs.store import ALIVE, NEXT, SLOTS, is_cancelled
 from gpuwork.shared_folder import is_free, try_lock, write_file
@@ -62,7 +63,9 @@ class Workers:
         Raises:
             BrokerError: The broker does not answer, or refused.
         """
-        send_runs(make_app(read_broker(self._broker)), folder.name, range(min(order.at_most or order.runs, order.runs)))
+        app = make_app(read_broker(self._broker))
+        if judge(folder.parent, order)[0] == MAY:  # else the end of what it follows hands it in
+            send_runs(app, folder.name, first_runs(order))
 
     def withdraw(self, chunks: Sequence[Chunk]) -> None:
         """Nothing: a worker that gets one of its runs finds no `submitted.json`."""
@@ -77,6 +80,11 @@ class Workers:
     def last_words(self, submission: Submission, number: int) -> str | None:  # noqa: ARG002
         """None: what waits is never lost."""
         return None
+
+
+def first_runs(order: JobOrder) -> range:
+    """The runs that are handed in at first; each that ends hands in the next."""
+    return range(min(order.at_most or order.runs, order.runs))
 
 
 def _find(submission: Submission, number: int) -> Queued | None:

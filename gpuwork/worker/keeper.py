@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from gpuprov.shapes.jobs import ENDED
 from gpuwork.broker import count_waiting, send_runs
 from gpuwork.errors import BrokerError, Elsewhere, StoreError
+from gpuwork.jobs.following import MAY, judge
 from gpuwork.jobs.overview import list_begun
 from gpuwork.jobs.store import is_cancelled, list_open, read_run_record, read_submission
 from gpuwork.jobs.workers import Workers, is_alive
@@ -87,6 +88,8 @@ class Keeper:
         """The runs that may begin and of which nothing lives; of a limited submission, as many as have a place."""
         if submission.told.system != Workers.name:
             self._over.add(submission.id)
+            return []
+        if judge(self._store, submission.order)[0] != MAY:
             return []
         begun = list_begun(submission)
         waiting, alive = [], 0

@@ -22,9 +22,10 @@ from gpuprov.shapes.jobs import ENDED
 from gpuprov.shapes.workers import Pong, Said
 from gpuwork.broker import PING_TASK, RUN_TASK, SAY, send_runs
 from gpuwork.errors import StoreError, WorkError
+from gpuwork.jobs.following import MAY, find_followers, judge
 from gpuwork.jobs.one import EXIT_STOPPED
 from gpuwork.jobs.store import CANCELLED, is_cancelled, is_held, read_run_record, read_submission
-from gpuwork.jobs.workers import take_next
+from gpuwork.jobs.workers import first_runs, take_next
 from gpuwork.machine import describe_machine
 from gpuwork.untrusted_files import has_entry
 from gpuwork.worker.gate import GATE_S
@@ -104,9 +105,17 @@ def make_run(app: Celery, runs: LeashedRuns, submission: object, number: object)
             following = take_next(told) if told.order.at_most else None
             if following is not None and not has_entry(told.folder / CANCELLED):
                 send_runs(app, told.id, [following])
+            _begin_followers(app, runs.store, id_)
         except WorkError as error:
             _LOG.warning("the next run of job %s was not submitted: %s", id_, error)
     return tell_end(runs.store / id_, number, status)
+
+
+def _begin_followers(app: Celery, store: Path, id_: str) -> None:
+    """Hand in what waited for the end of this submission, if that is what this run was."""
+    for follower in find_followers(store, [id_]):
+        if judge(store, follower.order)[0] == MAY:
+            send_runs(app, follower.id, first_runs(follower.order))
 
 
 def read_message(submission: object, number: object) -> tuple[str, int]:

@@ -152,7 +152,7 @@ def test_what_a_job_leaves_behind_ends_with_it_and_not_with_another(desk: Desk) 
     desk("verify", node)
 
 
-def test_a_command_of_a_project_runs_as_the_account_and_is_told(desk: Desk) -> None:
+def test_a_command_of_a_project_runs_as_the_account_and_is_told(desk: Desk, tmp_path: Path) -> None:
     job = desk.submit("--project", str(desk.project), "--", "python3", "train.py", "--lr", "0.1")
     desk("jobs", "wait", job)
     shown = desk.shown(job)
@@ -160,6 +160,9 @@ def test_a_command_of_a_project_runs_as_the_account_and_is_told(desk: Desk) -> N
     assert shown["node"] in (desk.place.node(0), desk.place.node(1))
     assert f"trained ['--lr', '0.1'] {ACCOUNT} {shown['node']}" in desk("jobs", "logs", job).stdout
     assert (desk.folder / "jobs" / job / "runs/0" / "work/result.txt").read_text() == "42"
+    desk("jobs", "pull", job, str(tmp_path / "back"))
+    assert (tmp_path / "back/work/result.txt").read_text() == "42"
+    assert "trained" in (tmp_path / "back/log.txt").read_text()
     ended = json.loads((desk.folder / "jobs" / job / "runs/0" / "done.json").read_text())
     node = desk.nodes()[shown["node"]]
     assert ended["image"] in node["image"], ended

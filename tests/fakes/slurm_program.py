@@ -106,7 +106,7 @@ def _find_wrong(options: list[str]) -> list[str]:
     known = re.compile(
         r"--(parsable|requeue|export=NONE|nodes=1|ntasks=1|open-mode=append|job-name=.+"
         r"|chdir=.+|output=.+|array=0-\d+(?:%\d+)?"
-        r"|gres=gpu:\d+|time=\d+|mem=\d+M|dependency=afterany:\d+)"
+        r"|gres=gpu:\d+|time=\d+|mem=\d+M|dependency=(?:afterok:[\d:]+,?)?(?:afterany:\d+)?|kill-on-invalid-dep=yes)"
     )
     return [option for option in options if not known.fullmatch(option)]
 

@@ -285,7 +285,7 @@ class SlurmRole(ControlledRole):
                 evidence=f"{node.name} runs Slurm's controller",
                 fix=f"start it: gpuprov start {node.name}",
             )
-        require_shared(node, state.name)
+        require_shared(node, state.name, spans=recorded_whole(state) is not None)
         return JobDesk(driver=driver, node=node.name, cluster=state.name)
 
     def job_room(self, driver: Driver, state: ClusterState) -> JobRoom:

@@ -60,8 +60,13 @@ def _python_argv(*arguments: str) -> list[str]:
     return ["runuser", "-u", ACCOUNT, "--", "env", f"HOME={HOME}", "python3", "-I", *arguments]
 
 
-def require_shared(node: NodeState, cluster: str) -> None:
+def require_shared(node: NodeState, cluster: str, *, spans: bool) -> None:
     """Refuse a node that does not have the folder that all nodes share.
+
+    Args:
+        node: Of the cluster.
+        cluster: Its name.
+        spans: Whether it is on several hosts, which must share a folder first.
 
     Raises:
         UsageError: Nothing is mounted there.
@@ -70,7 +75,7 @@ def require_shared(node: NodeState, cluster: str) -> None:
         raise UsageError(
             f"cluster {cluster} has no shared folder for jobs",
             evidence=f"{node.name} has no mount at {SHARED}",
-            fix=name_cluster("gpuprov cluster up --share", cluster),
+            fix=name_cluster(f"gpuprov cluster up --share{' FOLDER' if spans else ''}", cluster),
         )
 
 

@@ -297,7 +297,7 @@ class WorkerRole(ControlledRole):
         from gpuprov.roles.work.job_controller import JobDesk  # here, for tables of nodes start sooner without
 
         node = self._require_answering(state, "takes no jobs")
-        require_shared(node, state.name)
+        require_shared(node, state.name, spans=recorded_whole(state) is not None)
         return JobDesk(driver=driver, node=node.name, cluster=state.name)
 
     def job_room(self, driver: Driver, state: ClusterState) -> JobRoom:

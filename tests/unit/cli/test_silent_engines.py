@@ -44,6 +44,7 @@ ASKING: dict[str, tuple[list[str], list[str] | None]] = {
     "jobs show": (["1"], ["1", "--cluster", "other"]),
     "jobs logs": (["1"], ["1", "--cluster", "other"]),
     "jobs cancel": (["1"], ["1", "--cluster", "other"]),
+    "jobs pull": (["1"], ["1", "--cluster", "other"]),
     "jobs rm": (["1", "--yes"], ["1", "--yes", "--cluster", "other"]),
     "jobs wait": (["1"], ["1", "--cluster", "other"]),
     "queue page": ([], ["--cluster", "other"]),
@@ -92,6 +93,7 @@ NOT_ASKING = {
     "image build": "with a cluster's bridge; for a bridge of its own it does: below",
     "completion": "prints a script",
     "example lab": "writes files",
+    "example program": "writes files",
 }
 SECOND = ("cluster", "up", "--name", "two", "-n", "1", "--role", "plain", "--gpus-per-node", "0", "--no-verify")
 GONE = {verb: missing for verb, (_, missing) in ASKING.items() if missing is not None}

@@ -16,7 +16,7 @@ from tests.unit.gpuwork.conftest import render_order
 
 SCHEMA = "gpuprov.job-order/v1"
 KNOWN = "schema, version, command, function, arguments, project, name, count, at_most, time_limit_s, memory_bytes"
-KNOWN += ", gpus, retries"
+KNOWN += ", gpus, retries, after"
 
 
 def faults_of(content: bytes | dict[str, Any]) -> list[str]:
@@ -69,7 +69,7 @@ def test_the_number_of_a_run_is_a_number_where_it_is_all_of_an_argument() -> Non
 @pytest.mark.parametrize(
     ("order", "title"),
     [
-        (JobOrder(command=("/usr/bin/python3", "x")), "python3"),
+        (JobOrder(command=("/usr/bin/python3", "x")), "x"),
         (JobOrder(command=("ev\nil;|{n}",)), "ev_il___n_"),
         (JobOrder(function="app.tasks:train"), "app.tasks:train"),
         (JobOrder(command=("x",), name="sweep"), "sweep"),

@@ -151,7 +151,7 @@ def test_a_node_or_nodes_of_another_cluster_are_named_with_the_command_that_find
     with pytest.raises(UsageError) as caught:
         verify(Engine([engine.nodes[-1]]))
     assert caught.value.evidence == "other clusters: big"
-    assert caught.value.fix == "gpuprov list"  # it may be somebody else's
+    assert caught.value.fix == "gpuprov verify --cluster big"
     with pytest.raises(UsageError) as caught:
         verify(Engine([changed(engine.nodes[-1], labels={**labels(0), "gpuprov.cluster": "labb"})]))
     assert caught.value.fix == "gpuprov verify --cluster labb"
