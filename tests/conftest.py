@@ -53,11 +53,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def leave_for_long(items: list[pytest.Item]) -> None:
-    """Of the cases of a test marked `sampled(N)`, one in N stays in `make test`, and the others are long."""
-    seen: Counter[str] = Counter()
+    """Of the cases of a test marked `sampled(N)`, one in N is in `make test`, on each engine; the others are long."""
+    seen: Counter[tuple[str, object]] = Counter()
     for item in items:
         if sampled := item.get_closest_marker("sampled"):
-            test = item.nodeid.partition("[")[0]
+            call = getattr(item, "callspec", None)
+            test = item.nodeid.partition("[")[0], call and call.params.get("whole_bench")
             if seen[test] % sampled.args[0]:
                 item.add_marker(pytest.mark.long)
             seen[test] += 1

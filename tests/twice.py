@@ -113,6 +113,7 @@ TWICE: dict[str, Twice] = {
     "cp": Twice(kind="acts", argv=("cp", "/etc/hostname", "{p}001:/tmp/")),
     "logs": Twice(kind="reads", argv=("logs", "{p}000")),
     "example lab": Twice(kind="changes", argv=("example", "lab"), where=()),  # tests/unit/cli/test_example.py
+    "example program": Twice(kind="changes", argv=("example", "program"), where=()),  # the same
     "inventory": Twice(kind="reads", argv=("inventory",)),
     "image list": Twice(kind="reads", argv=("image", "list")),
     "explain": Twice(kind="reads", argv=("explain", "slurm-job")),

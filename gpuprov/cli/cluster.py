@@ -15,6 +15,9 @@ from gpuprov.cli.gpu_options import cluster_gpu_options, typed_gpus
 from gpuprov.cli.job_options import job_options
 from gpuprov.cli.roles import role_option
 from gpuprov.cli.settings import implied_cluster
+from gpuprov.core.errors import UsageError
+from gpuprov.core.excerpt import excerpt
+from gpuprov.core.names import CLUSTER
 from gpuprov.shapes.choices import DEFAULT_CLUSTER
 
 if TYPE_CHECKING:
@@ -73,6 +76,24 @@ def spec_options(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
+class _NamedByOption(click.Command):
+    """A word too many is the name that `cluster down` takes as an argument, or a number of nodes."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Say with which option it is meant."""
+        ctx.allow_extra_args = True
+        left = super().parse_args(ctx, args)
+        if left and not ctx.resilient_parsing:
+            word = excerpt(left[0])
+            option = f"-n {word}" if word.isdecimal() else f"--name {word}" if CLUSTER.fullmatch(word) else "--help"
+            raise UsageError(
+                f"{ctx.command_path} takes no argument {word}",
+                evidence=f"{ctx.get_usage().removeprefix('Usage: ')}; the cluster's name is an option",
+                fix=f"{ctx.command_path} {option}",
+            )
+        return left
+
+
 @command(
     spec_options,
     click.option("--keep-on-failure", is_flag=True, help="If the run fails, keep what it created, for inspection."),
@@ -87,6 +108,7 @@ def spec_options(function: Callable[..., Any]) -> Callable[..., Any]:
         help="Do not ask before --renew replaces nodes, or nodes or the shared folder go because the file says less.",
     ),
     job_options,
+    kind=_NamedByOption,
 )
 def up(session: Session, /, *, policy: JobsPolicy, **wanted: object) -> Result:
     """Create, grow, shrink or repair a cluster.
@@ -131,7 +153,7 @@ def up(session: Session, /, *, policy: JobsPolicy, **wanted: object) -> Result:
     return Result(document=document, text="\n".join(text), error=result.error, code=0 if result.passed else 1)
 
 
-@command(spec_options)
+@command(spec_options, kind=_NamedByOption)
 def plan(session: Session, /, **wanted: object) -> Result:
     """Show what `cluster up` with the same options would change; changes nothing."""
     from msgspec import UNSET

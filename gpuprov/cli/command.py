@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, Union
 
 import click
 
+from gpuprov.cli.options import HELP
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -66,6 +68,7 @@ def command(
         function: Callable[..., Any] = click.pass_obj(run)
         for parameter in reversed(parameters):
             function = parameter(function)
+        settings["context_settings"] = {**HELP, **settings.get("context_settings", {})}
         return click.command(cls=kind, **settings)(function)
 
     return make

@@ -11,6 +11,7 @@ from click.shell_completion import CompletionItem
 from gpuprov.cli.command import command
 from gpuprov.cli.engine import engine_option
 from gpuprov.cli.parameters import complete_nodes, given_command, node_argument
+from gpuprov.core.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -49,17 +50,24 @@ class NodeCommand(click.Command):
 @command(
     node_argument(),
     engine_option,
-    click.argument("argv", metavar="COMMAND...", nargs=-1, required=True, type=click.UNPROCESSED),
+    click.argument("argv", metavar="COMMAND...", nargs=-1, type=click.UNPROCESSED),
     kind=NodeCommand,
     context_settings={"allow_interspersed_args": False},
 )
 def execute(session: Session, node: str, argv: tuple[str, ...]) -> int:
-    """Run a command in a node, with this terminal's input and output; exits with the command's status."""
+    """Run a command in a node, with this terminal's input and output; exits with the command's status.
+
+    With --json, only errors of gpuprov are documents.
+    """
     from gpuprov.stories.enter_node import run_in_node
 
     wanted = given_command(argv)
     if not wanted:
-        raise click.UsageError("no command given after --")
+        raise UsageError(
+            f"no command is given for {node}",
+            evidence="NODE is followed by nothing",
+            fix=f"for a shell: gpuprov shell {node}; for a command: gpuprov exec {node} -- nvidia-smi",
+        )
     return _enter(session, node, ["exec", node, "--", *wanted], lambda driver: run_in_node(driver, node, wanted))
 
 

@@ -127,10 +127,10 @@ def show(session: Session, name: str) -> Result:
     places = ensure_places()
     machine = get_machine(places.inventory, name)
     look = read_answer(Host, ask_host(machine, places), name)
-    return Result(document=look, text=_render_host(machine, look, screen=session.screen))
+    return Result(document=look, text=_host_text(machine, look, screen=session.screen))
 
 
-def _render_host(machine: RemoteMachine, look: Host, *, screen: Screen) -> str:
+def _host_text(machine: RemoteMachine, look: Host, *, screen: Screen) -> str:
     from gpuprov.cli.gpu_table import render_board
     from gpuprov.cli.node_table import render_nodes
     from gpuprov.cluster.told_gpus import board_of

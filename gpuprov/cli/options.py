@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
@@ -11,6 +11,7 @@ from gpuprov.cli.session import Session
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+HELP: Final = {"help_option_names": ["-h", "--help"]}  # which commands below a group take over
 FC = TypeVar("FC", bound="Callable[..., Any] | click.Command")
 
 

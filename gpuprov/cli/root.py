@@ -8,11 +8,13 @@ import click
 from click.core import ParameterSource
 
 from gpuprov import __version__
-from gpuprov.cli.options import common_options
+from gpuprov.cli.options import HELP, common_options
 from gpuprov.cli.verbs import GROUPS, HIDDEN, VERBS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+
+    from click.shell_completion import CompletionItem
 
 _ABOUT: Final = """Turn a GPU machine into a cluster of GPU nodes, and verify that each node works.
 
@@ -28,7 +30,13 @@ class VerbGroup(click.Group):
     """
 
     def __init__(self, path: str, *, help: str) -> None:  # noqa: A002 - click's own name for it
-        super().__init__(name=path or "gpuprov", help=help, params=common_options(), no_args_is_help=True)
+        super().__init__(
+            name=path or "gpuprov",
+            help=help,
+            params=common_options(),
+            no_args_is_help=True,
+            context_settings=HELP,
+        )
         self._path = path
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
@@ -71,6 +79,14 @@ class VerbGroup(click.Group):
             if not near:
                 raise
             raise click.UsageError(f"{error.message} Did you mean '{near[0]}'?", ctx=ctx) from error
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """The verbs that begin so, from the table alone, and options."""
+        from click.shell_completion import CompletionItem
+
+        names = [name for name in self.list_commands(ctx) if name.startswith(incomplete)]
+        verbs = [CompletionItem(name, help=VERBS[f"{self._path} {name}".strip()].help) for name in names]
+        return [*verbs, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the verbs from the table alone, without importing them; those of gpuprov itself in sections."""

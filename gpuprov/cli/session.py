@@ -106,9 +106,8 @@ class Session:
         if "reporter" not in self.__dict__:  # nothing was done: --help, --version
             return
         self.log.note(f"exit code {exit_code}")
-        phases = self.reporter.phases
-        long = self.verbose or sum(phase.seconds for phase in phases) >= QUICK_S
-        if len(phases) > 1 and long and not self.quiet and not self.as_json:
+        phases = [phase for phase in self.reporter.phases if self.verbose or phase.seconds >= QUICK_S]
+        if len(phases) > 1 and not self.quiet and not self.as_json:
             parts = [f"{phase.name} {phase.seconds:.1f} s" for phase in phases]
             tell(f"durations: {', '.join(parts)}\n")
 

@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from gpuprov.cluster.built_images import match_images
-from gpuprov.cluster.find_node import absent_node
+from gpuprov.cluster.find_node import absent_nodes
 from gpuprov.cluster.state import observe_cluster
 from gpuprov.core.errors import NoEngine, NotAllowed, UsageError
 from gpuprov.drivers.base import LABEL_CLUSTER
@@ -53,7 +53,7 @@ def engine_of_nodes(
 
     chosen = _choose(f"node {', '.join(names)}", look, doors, reporter=reporter)
     if not absent_too and not any(node.name in names for _, there in listed.values() for node in there):
-        raise absent_node(names[0], [listed[engine] for engine in ENGINES if engine in listed])
+        raise absent_nodes(names, [listed[engine] for engine in ENGINES if engine in listed])
     return chosen
 
 

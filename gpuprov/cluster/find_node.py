@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from gpuprov.core.errors import UsageError
 from gpuprov.core.names import fold
+from gpuprov.core.nearest import ask_back
 from gpuprov.drivers.foreign import copies_of, describe_foreign, way_back
 
 if TYPE_CHECKING:
@@ -16,11 +17,11 @@ if TYPE_CHECKING:
 
 
 class AbsentNode(UsageError):
-    """Nothing has the name of a node."""
+    """Nothing has the names of nodes."""
 
-    def __init__(self, node: str, *, evidence: str, fix: str) -> None:
-        super().__init__(f"there is no node {node}", evidence=evidence, fix=fix)
-        self.node = node
+    def __init__(self, nodes: Sequence[str], meant: str, *, evidence: str, fix: str) -> None:
+        super().__init__(f"there is no node {fold(list(nodes))}{meant}", evidence=evidence, fix=fix)
+        self.nodes = tuple(nodes)
 
 
 def get_node(driver: Driver, name: str) -> NodeState:
@@ -34,14 +35,18 @@ def get_node(driver: Driver, name: str) -> NodeState:
 
 
 def nodes_named(driver: Driver, engine: EngineState, names: Iterable[str]) -> list[NodeState]:
-    """The same of several, in what was observed of the engine."""
-    return [_ours(driver, name, engine.nodes) for name in dict.fromkeys(names)]
+    """The same of several, in what was observed of the engine; all that are not there are named."""
+    named = dict.fromkeys(names)
+    absent = [name for name in named if engine.node(name) is None]
+    if absent:
+        raise absent_nodes(absent, [(driver, engine.nodes)])
+    return [_ours(driver, name, engine.nodes) for name in named]
 
 
 def _ours(driver: Driver, name: str, there: Sequence[NodeState]) -> NodeState:
     node = next((node for node in there if node.name == name), None)
     if node is None:
-        raise absent_node(name, [(driver, there)])
+        raise absent_nodes([name], [(driver, there)])
     if not node.ours:
         raise UsageError(
             f"there is no node {name}",
@@ -51,21 +56,22 @@ def _ours(driver: Driver, name: str, there: Sequence[NodeState]) -> NodeState:
     return node
 
 
-def absent_node(name: str, engines: Sequence[tuple[Driver, Sequence[NodeState]]]) -> AbsentNode:
-    """The error where nothing has that name; a copy of the node may be all that is left of it, or be the node, renamed.
+def absent_nodes(names: Sequence[str], engines: Sequence[tuple[Driver, Sequence[NodeState]]]) -> AbsentNode:
+    """The error where nothing has these names; a copy of a node may be all that is left of it, or be the node, renamed.
 
     Args:
-        name: The node.
+        names: The nodes.
         engines: Those that were asked, and all that each has.
     """
-    copies = [(copy, driver) for driver, there in engines for copy in copies_of(name, there)]
+    copies = [(copy, driver) for driver, there in engines for name in names for copy in copies_of(name, there)]
     ours = {driver.name: fold([node.name for node in there if node.ours]) for driver, there in engines}
     held = [
         f"nodes in {engine}: {nodes}" if len(ours) > 1 else f"nodes: {nodes}" for engine, nodes in ours.items() if nodes
     ]
     evidence = [*(f"{copy.name} is {describe_foreign(copy)}" for copy, _ in copies), *(held or ["nodes: none"])]
     back = way_back(copies[0][0], copies[0][1].command) if copies else None
-    return AbsentNode(name, evidence="; ".join(evidence), fix=back or "list the nodes: gpuprov list")
+    meant = ask_back(names, [node.name for _, there in engines for node in there if node.ours])
+    return AbsentNode(names, meant, evidence="; ".join(evidence), fix=back or "list the nodes: gpuprov list")
 
 
 def get_running(driver: Driver, name: str) -> NodeState:

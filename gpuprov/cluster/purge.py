@@ -24,7 +24,10 @@ def describe_kept(host: Host, state: ClusterState) -> str:
     way = (
         f"to remove it: gpuprov cluster down {state.name} --purge" if folder == own else "it is not gpuprov's to remove"
     )
-    return f"kept {folder}, the folder that the nodes shared; {way}"
+    whose = (
+        "the folder that the nodes shared" if state.shared_folder else "which an earlier cluster of that name has left"
+    )
+    return f"kept {folder}, {whose}; {way}"
 
 
 def find_doomed(driver: Driver, host: Host, state: ClusterState) -> str:

@@ -74,7 +74,7 @@ def act_on_nodes(
     try:
         return act_on_engine(host, find, act)
     except AbsentNode as error:
-        engine_of_nodes([error.node], host.engines, reporter=reporter)  # which names the nodes of all engines
+        engine_of_nodes(error.nodes, host.engines, reporter=reporter)  # which names the nodes of all engines
         raise
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from gpuprov.core.errors import UsageError
 from gpuprov.core.names import fold, name_cluster
+from gpuprov.core.nearest import ask_back, find_nearest
 from gpuprov.core.side_by_side import ask_side_by_side
 from gpuprov.drivers.base import LABEL_BEGUN, LABEL_CLUSTER, LABEL_GPUS, LABEL_ROLE, LABEL_SPEC
 from gpuprov.shapes.base import changed
@@ -211,14 +211,18 @@ def pick_nodes(state: ClusterState, names: Sequence[str] | None, *, verb: str) -
             if elsewhere
             else mine
         )
-        fix = f"{verb} --cluster {state.name} {there[0]}" if there else "gpuprov list"
+        near = find_nearest(strangers[0], there) or there[0] if there else ""
+        fix = f"{verb} --cluster {state.name} {near}" if near else "gpuprov list"
         if elsewhere:
             fix = f"{verb} --cluster {elsewhere[0]} {strangers[0]}"
-        raise UsageError(f"the cluster {state.name} has no node {', '.join(strangers)}", evidence=evidence, fix=fix)
+        meant = "" if elsewhere else ask_back(strangers, there)
+        what = f"the cluster {state.name} has no node {', '.join(strangers)}{meant}"
+        raise UsageError(what, evidence=evidence, fix=fix)
     if not there:
         evidence = f"other clusters: {', '.join(others)}" if others else "no instance has its label"
-        meant = get_close_matches(state.name, others, n=1) or others
-        fix = f"{verb} --cluster {meant[0] if len(meant) == 1 else 'NAME'}"
-        fix = fix if others else name_cluster("gpuprov cluster up -n 4", state.name)
-        raise UsageError(f"the cluster {state.name} has no nodes", evidence=evidence, fix=fix)
+        near = find_nearest(state.name, others)
+        chosen = near or (others[0] if len(others) == 1 else "NAME")
+        fix = f"{verb} --cluster {chosen}" if others else name_cluster("gpuprov cluster up -n 4", state.name)
+        what = f"the cluster {state.name} has no nodes{ask_back([state.name], others)}"
+        raise UsageError(what, evidence=evidence, fix=fix)
     return tuple(node for node in state.nodes if names is None or node.name in names)

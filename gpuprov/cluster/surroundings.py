@@ -15,6 +15,8 @@ from gpuprov.cluster.choice import choose, refuse_taken_networks
 from gpuprov.cluster.network_plan import network_requests
 from gpuprov.cluster.taken import Holder, Taken
 from gpuprov.core.errors import UsageError
+from gpuprov.core.names import CLUSTER
+from gpuprov.core.nearest import ask_back
 from gpuprov.drivers.base import LABEL_BEGUN, LABEL_CLUSTER, LABEL_SPEC
 from gpuprov.machine.links import Link
 from gpuprov.machine.survey import survey
@@ -93,6 +95,25 @@ class Surroundings:
         if known is not None:
             return draft.filled(known)
         return choose(draft, self.taken) if draft.left and not self._state.own_networks else draft.spec
+
+    def describe_new(self) -> str:
+        """That the cluster is a new one, and which ones there are besides, in a sentence; empty where there are none.
+
+        Who adds a node expects it in a cluster that exists: a name may have been left out or mistyped.
+        """
+        name = self._state.name
+        held = [
+            (labels.get(LABEL_CLUSTER, ""), seen.engine)
+            for seen in self._others
+            for labels in (*(one.labels for one in seen.networks), *(one.labels for one in seen.our_nodes))
+        ]
+        clusters = {(label, engine) for label, engine in held if CLUSTER.fullmatch(label)}
+        if not clusters:
+            return ""
+        there = ", ".join(f"{label} ({engine})" for label, engine in sorted(clusters))
+        meant = ask_back([name], {label for label, _ in clusters} - {name})
+        undo = f"to remove it: gpuprov cluster down {name} --engine {self._driver.name}"
+        return f"cluster {name} on {self._driver.name} is new; there are also {there}{meant}; {undo}"
 
     def refuse_taken_by_others(self, spec: ClusterSpec, *, private: bool = True) -> None:
         """Refuse networks that are to be made and that something else has; `private` where both are needed.

@@ -148,8 +148,9 @@ def _create(
     choice = describe_choice(first_draft(order), spec) if plan.networks.create and not state.spec else ""
     if choice:
         reporter.node("networks", choice)
-    if why_plain:
-        reporter.note(why_plain)
+    new = plan.observed.around.describe_new() if plan.networks.create and not state.exists else ""
+    for line in filter(None, (new, why_plain)):
+        reporter.note(line)
     isolated = isolate_networks(driver, open_networks(state.networks, {spec.name}), reporter=reporter)
     old = [node for node in state.nodes if node.complete]
     crew = replace(present_crew(state, [planned_member(design)]), spec=spec)

@@ -12,6 +12,7 @@ from gpuprov.cluster.nodes import boot_nodes, halt_nodes
 from gpuprov.cluster.shared_addresses import refuse_shared_addresses
 from gpuprov.cluster.state import EngineState
 from gpuprov.core.errors import UsageError
+from gpuprov.core.nearest import ask_back, find_nearest
 from gpuprov.core.outcome import Outcome, with_forced
 from gpuprov.lifecycle.changing import changing
 from gpuprov.lifecycle.leaving import SPARE_JOBS, leaving
@@ -135,9 +136,10 @@ def _get_with(driver: Driver, name: str, label: str) -> NodeState:
     """The node, which has this snapshot."""
     node = get_node(driver, name)
     if label not in node.snapshots:
+        near = find_nearest(label, node.snapshots) or (node.snapshots[-1] if node.snapshots else "")
         raise UsageError(
-            f"{name} has no snapshot {label}",
+            f"{name} has no snapshot {label}{ask_back([label], node.snapshots)}",
             evidence=f"snapshots: {', '.join(node.snapshots) or 'none'}",
-            fix=f"create one: gpuprov snapshot {name} {label}",
+            fix=f"gpuprov restore {name} {near}" if near else f"create one: gpuprov snapshot {name} {label}",
         )
     return node

@@ -84,7 +84,8 @@ def _requests(draft: GridDraft) -> Iterator[Fault]:
         bad = dict.fromkeys(filter(None, map(value_fault, values)))
         for message in bad:
             yield _fault(draft, title, name, entry, f"has a value that {message}", ALLOWED)
-        twice = [] if bad else [value for value, count in Counter(values).items() if count > 1]
+        good = Counter(value for value in values if not value_fault(value))
+        twice = [value for value, count in good.items() if count > 1]
         if twice:
             yield _fault(
                 draft, title, name, entry, f"lists a value more than once: {', '.join(map(repr, twice))[:200]}"

@@ -76,6 +76,7 @@ def test_a_clone_without_fingerprint_is_unfinished(bench: Bench) -> None:
     assert not state.complete
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("start", [True, False])
 def test_a_snapshot_brings_files_back(bench: Bench, start: bool) -> None:
     bench.need("snapshot")

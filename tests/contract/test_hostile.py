@@ -71,6 +71,7 @@ for n in range(2500):
     os.mkdir("dd"); os.chdir("dd")'; {SPARSE}"""
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("lines", [SPARSE, DEEP], ids=["sparse", "deep"])
 @pytest.mark.parametrize("running", [True, False])
 def test_holes_of_a_sparse_file_do_not_fill_the_disk_of_the_host(
@@ -159,6 +160,7 @@ def test_a_node_that_does_not_shut_down_is_killed_and_that_is_said(bench: Bench,
     assert bench.driver.stop_node(hostile) == ""
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("verb", "running"), [("stop", True), ("delete", True), ("delete", False)])
 def test_a_file_that_lxd_waits_for_holds_up_neither_a_stop_nor_a_removal(
     bench: Bench, hostile: str, monkeypatch: pytest.MonkeyPatch, verb: str, *, running: bool

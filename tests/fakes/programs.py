@@ -122,8 +122,18 @@ def write_table(path: Path, rows: int, columns: int, *, seed: int) -> list[float
     return [sum(column) for column in zip(*table, strict=True)]
 
 
+# Nothing here runs on a GPU, and nvcc takes as long as all the rest of a run. tests/unit/gpuwork/test_program_check.py
+# has what it compiles.
+WITHOUT_NVCC = """\
+import sys
+from gpuwork.programs import cli, toolkit
+toolkit._find_nvcc = lambda: None
+sys.exit(cli.main(sys.argv[1:]))
+"""
+
+
 class Programs:
-    """Types `python3 -m gpuwork.programs`; what it prints, as a document."""
+    """Types `python3 -m gpuwork.programs` where there is no nvcc; what it prints, as a document."""
 
     def __init__(self, folder: Path) -> None:
         self.store = folder / "store"
@@ -131,7 +141,7 @@ class Programs:
 
     def start(self, *arguments: str | Path) -> subprocess.Popen[str]:
         """Begin, and go on."""
-        argv = [sys.executable, "-m", "gpuwork.programs", "--store", str(self.store), *map(str, arguments)]
+        argv = [sys.executable, "-c", WITHOUT_NVCC, "--store", str(self.store), *map(str, arguments)]
         env = {**os.environ, "PYTHONPATH": str(ROOT)}
         return subprocess.Popen(argv, cwd=ROOT, env=env, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 

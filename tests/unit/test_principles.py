@@ -2,28 +2,17 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from configparser import ConfigParser
 from pathlib import Path
 
 import pytest
 
-from tests.sources import parsed
-
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "docs/principles.md").read_text()
-TOLD = tuple(ROOT / f"gpuprov/{floor}" for floor in ("lifecycle", "fleet", "stories"))
 WIDTH = 120
 PACKAGES = ("ansible_collections", "gpuprov", "gpuwork", "smoke_kernels")
 LONGEST = 500  # lines of a module
-FLOORS = tuple(f"gpuprov.{floor}." for floor in ("cluster", "gpu", "lifecycle", "machine", "roles"))
-VOCABULARY = {
-    "gpu/models.py",
-    "machine/base.py",
-    "roles/base.py",
-    "roles/registry.py",
-}  # types, and where they are listed
 
 
 def test_every_file_that_it_names_is_there() -> None:
@@ -40,43 +29,6 @@ def test_its_floors_are_those_that_are_enforced() -> None:
     layers = config["importlinter:contract:layers"]["layers"].split("\n")
     told = " ".join(floors[1].split()).replace("{", "").replace("}", "").replace("|", " | ")
     assert told == " > ".join(layer for layer in layers if layer)
-
-
-def test_each_story_is_told() -> None:
-    paths = {path for floor in TOLD for path in floor.rglob("*.py") if path.name != "__init__.py"}
-    stories = {path.name for path in paths}
-    assert stories - set(re.findall(r"`(?:[a-z_]+/)*([a-z_]+\.py)`", TEXT)) == set()
-
-
-def test_the_vocabulary_names_every_type_that_bears_one_of_its_words() -> None:
-    told = set(re.findall(r"`([A-Z][A-Za-z]+)`", TEXT.partition("## Words\n")[2].partition("\n## ")[0]))
-    trees = [parsed(path) for folder in ("gpuprov", "gpuwork") for path in (ROOT / folder).rglob("*.py")]
-    classes = {node.name for tree in trees for node in tree.body if isinstance(node, ast.ClassDef)}
-    assert told - classes == set()
-    bearing = {
-        name for name in classes if re.fullmatch(r"(?!_)\w*(Order|Request|Design|Lease|Access|Crew|Member)", name)
-    }
-    assert bearing - told == set()
-
-
-@pytest.mark.parametrize(
-    ("command", "story"),
-    [
-        ("cluster up", "lifecycle/cluster_up"),
-        ("create-node", "lifecycle/create_node"),
-        ("verify", "lifecycle/verify"),
-        ("run", "stories/run_job"),
-    ],
-)
-def test_the_files_of_a_command_are_those_that_its_story_enters(command: str, story: str) -> None:
-    told = TEXT.partition(f"### `{command}`\n")[2].partition("\n##")[0]
-    tree = ast.parse((ROOT / f"gpuprov/{story}.py").read_text())
-    entered = {
-        node.module.removeprefix("gpuprov.").replace(".", "/") + ".py"
-        for node in ast.walk(tree)
-        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith(FLOORS)
-    }
-    assert entered - VOCABULARY - set(re.findall(r"`([a-z_/]+\.py)`", told)) == set()
 
 
 @pytest.fixture(scope="module")

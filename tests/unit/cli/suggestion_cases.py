@@ -332,6 +332,12 @@ CASES = (
     Case(site="cluster/copy_ends.py: gpuprov cp", before=LAB, argv=("cp", "c000:/etc/hosts", "c001:/tmp")),
     Case(site="cluster/copy_ends.py: write the node", before=LAB, argv=("cp", "a", "b")),
     Case(site="lifecycle/start_stop.py: create one", argv=("restore", "c001", "kept"), cures=True),
+    Case(site="cli/enter.py: for a shell", argv=("exec", "c001")),
+    Case(
+        site="lifecycle/start_stop.py: gpuprov restore",
+        before=(*LAB, ("snapshot", "c001", "before")),
+        argv=("restore", "c001", "befor"),
+    ),
 )
 
 # Sites without a case; their commands are parsed
@@ -350,6 +356,7 @@ REASONS = {
     "stories/cluster_down.py": "a cluster that spans hosts: tests/unit/cli/test_spanning.py",
     "stories/verify.py": "a cluster that is nowhere: tests/unit/stories/test_one_and_three_hosts.py",
     "stories/cluster_up.py": "a cluster that spans hosts: tests/unit/cli/test_spanning.py",
+    "cluster/surroundings.py: to remove it": "a note: tests/unit/lifecycle/test_second_cluster.py",
     "cluster/order_label.py": "labels of a later version: tests/unit/cluster/test_recorded_orders.py",
     "cluster/replacements.py": "labels of a later version: tests/unit/lifecycle/test_older_images.py",
     "lifecycle/image_age.py": "nodes with an older image: tests/unit/lifecycle/test_older_images.py",

@@ -129,3 +129,21 @@ def test_nodes_with_an_older_image_are_told_of_and_replaced_once_somebody_agrees
     assert "replace node c000" in typed((*renew, "--yes"), capsys)
     assert "old image" not in typed(("cluster", "status"), capsys)
     assert "unchanged" in typed(renew, capsys), "there is nothing to ask about"
+
+
+@pytest.mark.parametrize(
+    ("verb", "word", "fix"),
+    [
+        ("up", "fe1", "gpuprov cluster up --name fe1"),
+        ("plan", "fe1", "gpuprov cluster plan --name fe1"),
+        ("up", "4", "gpuprov cluster up -n 4"),
+        ("up", "Fe_1", "gpuprov cluster up --help"),
+    ],
+)
+def test_a_word_too_many_is_taken_for_what_it_may_be(
+    capsys: pytest.CaptureFixture[str], verb: str, word: str, fix: str
+) -> None:
+    assert main(["cluster", verb, "--role", "plain", word]) == 2
+    said = capsys.readouterr().err
+    assert f"gpuprov cluster {verb} takes no argument {word}" in said
+    assert f"fix: {fix}\n" in said

@@ -51,6 +51,15 @@ def test_an_option_after_the_node_that_is_not_known_is_refused(capsys: pytest.Ca
     assert "No such option '-L'" in capsys.readouterr().err
 
 
-def test_no_command_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["exec", "c000", "--"]) == 2
-    assert "no command given" in capsys.readouterr().err
+@pytest.mark.parametrize("words", [("--",), ()])
+def test_no_command_is_a_usage_error(words: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["exec", "c000", *words]) == 2
+    said = capsys.readouterr().err
+    assert "no command is given for c000" in said
+    assert "gpuprov shell c000" in said
+
+
+@pytest.mark.parametrize("words", [("-h",), ("exec", "-h"), ("cluster", "up", "-h")])
+def test_help_has_a_short_name(words: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*words]) == 0
+    assert "Usage: gpuprov" in capsys.readouterr().out

@@ -93,6 +93,7 @@ NOT_ASKING = {
     "image build": "with a cluster's bridge; for a bridge of its own it does: below",
     "completion": "prints a script",
     "example lab": "writes files",
+    "example program": "writes files",
 }
 SECOND = ("cluster", "up", "--name", "two", "-n", "1", "--role", "plain", "--gpus-per-node", "0", "--no-verify")
 GONE = {verb: missing for verb, (_, missing) in ASKING.items() if missing is not None}

@@ -139,7 +139,11 @@ def test_completion_prints_a_script(shell: str, capsys: pytest.CaptureFixture[st
 
 
 def test_the_script_completes_verbs() -> None:
-    code = "import sys; from gpuprov.cli.main import main; sys.argv = ['gpuprov']; sys.exit(main([]))"
+    code = (
+        "import atexit, sys; from gpuprov.cli.main import main; sys.argv = ['gpuprov']\n"
+        "atexit.register(lambda: print(*(n for n in sys.modules if n in ('gpuprov.cli.cluster', 'msgspec'))))\n"
+        "sys.exit(main([]))"
+    )
     environment = {"_GPUPROV_COMPLETE": "bash_complete", "COMP_WORDS": "gpuprov clu", "COMP_CWORD": "1", "HOME": "/"}
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, env=environment, capture_output=True, text=True, check=False

@@ -105,17 +105,6 @@ def test_requirements_and_documents_name_them_all() -> None:
     ]
 
 
-@pytest.mark.parametrize("folder", ["gpuprov", "ansible_collections"])
-def test_nobody_else_spells_the_list(folder: str) -> None:
-    lists = re.compile(r"""["'\s\[(]lxd["']?, ?["']?(incus["']?, ?["']?)?docker\b""")
-    found = {str(path.relative_to(ROOT)) for path in (ROOT / folder).rglob("*.py") if lists.search(path.read_text())}
-    known = {"gpuprov/shapes/choices.py"} | {
-        f"ansible_collections/gpuprov/cluster/plugins/{place}.py"
-        for place in ("doc_fragments/gpuprov", "module_utils/serve")
-    }
-    assert found == {path for path in known if path.startswith(folder)}
-
-
 def test_an_engine_is_installed_where_its_daemon_is_also_outside_the_users_path(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,8 +9,6 @@ import jinja2
 import pytest
 import yaml
 
-import gpuprov
-from gpuprov.gpu import simulator
 from gpuprov.gpu.simulator import SIMULATOR_VARIABLE, simulator_environment
 
 ROOT = Path(__file__).parents[3]
@@ -20,13 +18,6 @@ ROLES = ROOT / "roles"
 def test_only_simulated_gpus_have_it() -> None:
     assert simulator_environment(simulated=True) == {SIMULATOR_VARIABLE: "1"}
     assert simulator_environment(simulated=False) == {}
-
-
-def test_no_other_module_of_gpuprov_spells_it() -> None:
-    package = Path(gpuprov.__file__).parent
-    assert [path for path in package.rglob("*.py") if SIMULATOR_VARIABLE in path.read_text()] == [
-        Path(simulator.__file__)
-    ]
 
 
 def test_who_knows_nothing_of_gpuprov_spells_it_alike() -> None:

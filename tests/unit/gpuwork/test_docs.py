@@ -8,12 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from gpuwork.errors import Elsewhere, Refused, StoreError
 from gpuwork.grid import cli
 from gpuwork.grid.arguments import build_parser
-from gpuwork.grid.check import MOST_COMBINATIONS, MOST_NAMES
-from gpuwork.memory_kills import KILLED
-from gpuwork.project_files import ProjectLimits
 
 DOCS = Path(__file__).parents[3] / "docs"
 PAGE = (DOCS / "grids.md").read_text()
@@ -69,14 +65,3 @@ def test_the_verbs_and_options_are_those_of_the_program() -> None:
     assert documented == there
     explained = re.findall(r"^\| `(--[a-z-]+)", INTERNALS, re.MULTILINE)
     assert sorted(explained) == sorted(set().union(*there.values()))
-
-
-def test_the_exit_codes_and_limits_are_those_of_the_program() -> None:
-    codes = re.findall(r"(?:Exit codes: |· )(\d+) ", INTERNALS.replace("\n", " "))
-    errors = (Refused.exit_code, StoreError.exit_code, Elsewhere.exit_code)
-    assert [*map(int, codes)] == [0, cli.EXIT_FAILED, *errors, KILLED, cli.EXIT_INTERRUPTED]
-    limits = ProjectLimits()
-    text = INTERNALS.replace("\n", " ")
-    assert f"larger than {limits.file_bytes // 1024**2} MiB" in text
-    assert f"more than {limits.all_bytes // 1024**3} GiB or {limits.files:,} files" in text
-    assert f"more than {MOST_NAMES:,} parameters, and more than {MOST_COMBINATIONS:,} combinations" in text

@@ -168,7 +168,7 @@ class Running:
             *("run", program, "--data", folder / "t.csv", "--workers", "3", "--set", "max_iterations=60")
         )
         self._temporary = folder / "temporary"
-        wait_until(lambda: len(self.find("gpuwork.programs.inside")) >= 4, "no program")
+        wait_until(lambda: len(self.find("gpuwork.programs.inside")) >= 4, "no program", limit_s=120)
         time.sleep(1)
 
     @property

@@ -69,6 +69,17 @@ def test_a_cluster_that_shared_nothing_says_nothing(world: World) -> None:
     assert not [line for line in purge(world).changed if "folder" in line]
 
 
+def test_a_folder_that_an_earlier_cluster_left_is_not_said_to_be_of_this_one(world: World) -> None:
+    up(world)
+    write(world)
+    world.down()
+    world.reporter.lines.clear()
+    world.up(1)
+    world.down()
+    assert kept(world) == []
+    assert f"kept {PLACE}, which an earlier cluster of that name has left" in str(world.reporter.lines)
+
+
 def test_purge_removes_the_folder_last_and_in_one_step(world: World) -> None:
     up(world)
     write(world)

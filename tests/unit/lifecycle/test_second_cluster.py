@@ -177,7 +177,16 @@ def test_create_node_follows_its_cluster_and_begins_one(machine: Machine) -> Non
     assert machine.addresses("docker")["web"] == "10.0.7.253/24"
     machine.create("login", cluster="three")
     assert machine.addresses()["login"] == "10.0.11.253/24"
-    assert "cluster three has gpbr4 instead of gpbr0" in str(machine.reporter.lines)
+    said = str(machine.reporter.lines)
+    assert "cluster three has gpbr4 instead of gpbr0" in said
+    assert "cluster three on lxd is new; there are also lab (lxd), two (docker); to remove it" in said
+    machine.reporter.lines.clear()
+    machine.create("weblab", cluster="lba")
+    assert "cluster lba on lxd is new; there are also lab (lxd), three (lxd), two (docker); did you mean lab?" in str(
+        machine.reporter.lines
+    )
+    machine.create("other", cluster="three")
+    assert "cluster three on lxd is new" not in str(machine.reporter.lines)
     machine.up(name="three")
     assert machine.addresses()["three-000"] == "10.0.11.2/24"
     assert machine.addresses()["login"] == "10.0.11.253/24"

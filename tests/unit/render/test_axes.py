@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpuprov.render.axes import BOTTOM, LEFT, RIGHT, TOP, Tick, axes_around, ticks
+from gpuprov.render.axes import ticks
 
 
 @pytest.mark.parametrize(
@@ -29,16 +29,3 @@ def test_they_hold_the_values_between_them(highest: float, lowest: float) -> Non
     assert found[0] - slack <= lowest < highest <= found[-1] + slack
     assert found[0] < found[-1]
     assert len(found) < 10
-
-
-def test_values_lie_between_the_margins() -> None:
-    axes = axes_around([(0.0, 10.0), (100.0, 30.0), (50.0, 20.0)], width=400, height=200)
-    assert (axes.x(0), axes.x(100), axes.x(50)) == (LEFT, 400 - RIGHT, (LEFT + 400 - RIGHT) / 2)
-    assert (axes.y(10), axes.y(30), axes.y(20)) == (200 - BOTTOM, TOP, (200 - BOTTOM + TOP) / 2)
-    assert axes.columns[0] == Tick(at=LEFT, label="0")
-    assert [tick.label for tick in axes.rows] == ["10", "15", "20", "25", "30"]
-
-
-def test_one_point_has_axes_too() -> None:
-    axes = axes_around([(3.0, 3.0)], width=400, height=200)
-    assert (axes.x(3.0), axes.y(3.0)) == (LEFT, 200 - BOTTOM)

@@ -6,12 +6,9 @@ import re
 from pathlib import Path
 
 from gpuprov.shapes.anneal_settings import AnnealSettings
-from gpuwork.anneal import cli
 from gpuwork.anneal.arguments import build_parser
 from gpuwork.anneal.contract import FUNCTIONS
-from gpuwork.anneal.predecessor.worker import ACTORS
 from gpuwork.anneal.settings import NAMES
-from gpuwork.errors import Elsewhere, Refused, StoreError, TimedOut
 
 PAGE = "".join((Path(__file__).parents[4] / f"docs/{page}.md").read_text() for page in ("anneal", "anneal-internals"))
 
@@ -47,13 +44,3 @@ def test_the_settings_and_their_defaults_are_those_of_the_program() -> None:
     for row, default in rows:
         if re.fullmatch(r"`?[0-9a-z.]+`?", default) and default != "none":
             assert str(getattr(settings, row.strip("`"))) == default.strip("`"), row
-
-
-def test_the_exit_codes_and_actors_are_those_of_the_program() -> None:
-    text = PAGE.replace("\n", " ").partition("Exit codes:")[2].partition("## ")[0]
-    codes = [*map(int, re.findall(r"(?:^| · ) ?(\d+) ", text))]
-    kinds = (Refused, StoreError, TimedOut, Elsewhere)
-    program = (cli.EXIT_DONE, cli.EXIT_FAILED, *(kind.exit_code for kind in kinds), cli.EXIT_INTERRUPTED)
-    assert codes == [*program, cli.EXIT_STOPPED]
-    served = section("A worker for a master of the predecessor")
-    assert re.findall(r"^\| `([a-z_]+)` \|(?: [^|]*)?\| [^|]* \|$", served, re.MULTILINE) == [*ACTORS]
