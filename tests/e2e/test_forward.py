@@ -10,6 +10,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -146,12 +147,12 @@ def act(folder: Path, first: str, second: str) -> dict[str, Any]:
 )
 def test_nodes_reach_each_other_and_the_outside_whichever_engine_came_first(
     gpuprov: Gpuprov,
-    tmp_path: Path,
     first: str,
     second: str,
 ) -> None:
     gpuprov("list", "--engine", "lxd")  # `host prepare` would start one that does not run, in the namespace of the test
-    seen = act(tmp_path, first, second)
+    with TemporaryDirectory(prefix="gpuprov") as folder:  # paths of sockets are short
+        seen = act(Path(folder), first, second)
     if first == "docker":
         assert (seen["beside"]["policy"], seen["beside"]["outside"]) == ("DROP", "lost"), "Docker turned forwarding on"
     else:
