@@ -92,7 +92,7 @@ def submit(session: Session, /, **given: Any) -> Result:  # noqa: ANN401 - what 
 
     order, project = _order(click.get_current_context().meta[_COMMAND], given)
     submitted = submit_jobs(
-        lambda: session.desk,
+        lambda: session.controller,
         session.cluster,
         order,
         project,
@@ -114,10 +114,10 @@ def _wait(session: Session, job: str, *, cancel: bool) -> Result:
         return wait_for(session, [job])
     except KeyboardInterrupt:
         if cancel:
-            cancel_jobs(session.desk, session.cluster, [job])
+            cancel_jobs(session.controller, session.cluster, [job])
             session.reporter.warn(f"cancelled {job}")
         else:
-            session.reporter.warn(describe_left(session.desk, session.cluster, job))
+            session.reporter.warn(describe_left(session.controller, session.cluster, job))
         raise
 
 
