@@ -55,7 +55,7 @@ def listing(session: Session, interval_s: float | None, states: tuple[str, ...],
         _watch(session, interval_s, choice)
         return None
     listed = choice.of(all_jobs(session.controller, session.cluster))
-    return Result(document=listed, text=_render(session, listed))
+    return Result(document=listed, text=_table(session, listed))
 
 
 @command(jobs_argument(), cluster_option, engine_option)
@@ -191,10 +191,10 @@ def remove(session: Session, ids: tuple[str, ...], *, yes: bool) -> Result:
 @command(jobs_argument(), cluster_option, engine_option)
 def wait(session: Session, ids: tuple[str, ...]) -> Result:
     """Wait until jobs have ended, and show them; exits with 1 if not all are done. Ctrl-C ends only the wait."""
-    return wait_for(session, ids)
+    return ended(session, ids)
 
 
-def wait_for(session: Session, ids: Sequence[str]) -> Result:
+def ended(session: Session, ids: Sequence[str]) -> Result:
     """The jobs, when they have ended."""
     from gpuprov.core.waiting import SystemClock
     from gpuprov.stories.jobs import all_done, until_jobs_ended
@@ -209,10 +209,10 @@ def _of_jobs(session: Session, jobs: tuple[Job, ...], *, code: int = 0) -> Resul
 
     document = Jobs(jobs=jobs)
     reasons = name_failures(jobs) if session.screen.columns else ""
-    return Result(document=document, text=f"{_render(session, document)}\n{reasons}", code=code)
+    return Result(document=document, text=f"{_table(session, document)}\n{reasons}", code=code)
 
 
-def _render(session: Session, listed: Jobs) -> str:
+def _table(session: Session, listed: Jobs) -> str:
     """A row a submission for people, and a row a job for scripts."""
     from gpuprov.cli.jobs_table import render_all_jobs, render_summary
 
@@ -246,7 +246,7 @@ def _watch(session: Session, interval_s: float, choice: JobChoice) -> None:
 
     def first(listed: Jobs) -> None:
         document = changed(listed, host=session.host.name, cluster=session.cluster)
-        session.show_round(document, _render(session, listed), at=moment())
+        session.show_round(document, _table(session, listed), at=moment())
 
     def tell(changes: Sequence[JobChange]) -> None:
         at = moment()

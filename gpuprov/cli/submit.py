@@ -106,12 +106,12 @@ def submit(session: Session, /, **given: Any) -> Result:  # noqa: ANN401 - what 
 
 
 def _wait(session: Session, job: str, *, cancel: bool) -> Result:
-    from gpuprov.cli.jobs import wait_for
+    from gpuprov.cli.jobs import ended
     from gpuprov.stories.jobs import cancel_jobs, describe_left
 
     session.reporter.note(f"submitted {job}")
     try:
-        return wait_for(session, [job])
+        return ended(session, [job])
     except KeyboardInterrupt:
         if cancel:
             cancel_jobs(session.controller, session.cluster, [job])
