@@ -92,6 +92,7 @@ TWICE: dict[str, Twice] = {
     "jobs logs": Twice(kind="reads", argv=("jobs", "logs", "1"), where=()),
     "jobs cancel": Twice(kind="acts", argv=("jobs", "cancel", "1"), where=()),
     "jobs rm": Twice(kind="acts", argv=("jobs", "rm", "1", "--yes"), where=()),
+    "jobs pull": Twice(kind="acts", argv=("jobs", "pull", "1"), where=()),
     "jobs wait": Twice(kind="reads", argv=("jobs", "wait", "1"), where=()),
     "queue page": Twice(kind="reads", argv=("queue", "page"), where=()),  # tests/unit/cli/test_queue_page.py
     # tests/unit/cli/test_grid.py

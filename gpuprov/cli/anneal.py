@@ -85,7 +85,7 @@ def _run_in_cluster(session: Session, given: dict[str, Any], out: Path) -> Annea
     from gpuprov.stories.anneal import anneal_in_cluster
 
     return anneal_in_cluster(
-        lambda: session.desk, session.cluster, _read_files(given), nodes=given["nodes"], out=out,
+        lambda: session.controller, session.cluster, _read_files(given), nodes=given["nodes"], out=out,
         reporter=session.reporter, clock=SystemClock(),
     )  # fmt: skip
 

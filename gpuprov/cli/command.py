@@ -50,7 +50,7 @@ def command(
     """Make a function a verb; its docstring is the help of the verb.
 
     The function gets the session first, then what was typed, by name. `--engine` and the cluster are in the session:
-    `session.engine`, `session.cluster`; and so is the way there: `session.fleet`, `session.desk`.
+    `session.engine`, `session.cluster`; and so is the way there: `session.fleet`, `session.controller`.
 
     Args:
         parameters: Options and arguments, in the order of `--help`.

@@ -67,7 +67,7 @@ def run(session: Session, /, **given: Any) -> Result | int:  # noqa: ANN401 - wh
         retries=given["retries"],
     )
     order = _order(given, faults)
-    submitted = run_grid(lambda: session.desk, session.cluster, project, order, jobs, reporter=session.reporter)
+    submitted = run_grid(lambda: session.controller, session.cluster, project, order, jobs, reporter=session.reporter)
     counted = _counted(submitted)
     if submitted.id is not None:
         session.reporter.note(counted)
@@ -148,7 +148,7 @@ def status(session: Session, project: str) -> Result:
     from gpuprov.shapes.base import changed
     from gpuprov.stories.grids import look_at_grid
 
-    found = look_at_grid(lambda: session.desk, session.cluster, get_folder(project))
+    found = look_at_grid(lambda: session.controller, session.cluster, get_folder(project))
     document = changed(found, host=session.host.name, cluster=session.cluster)
     return Result(document=document, text=render_status(found, screen=session.screen))
 
@@ -196,7 +196,7 @@ def results(session: Session, project: str, html: str | None, lowest: str | None
 
     folder = get_folder(project)
     file = None if html is None else ReportFile(html, option="--html")
-    table = read_grid(session.desk, session.cluster, folder)
+    table = read_grid(session.controller, session.cluster, folder)
     goal = choose_goal(table, lowest=lowest, highest=highest)
     if file is not None:
         _write_page(session, file, project=folder, table=table, goal=goal)
@@ -221,7 +221,7 @@ def _write_page(session: Session, file: ReportFile, *, project: Path, table: Gri
     from gpuprov.stories.grids import read_grid_series
 
     lacks = lacks_charts()
-    series = read_grid_series(session.desk, session.cluster, project)
+    series = read_grid_series(session.controller, session.cluster, project)
     file.write(render_page(project.name, table, series, goal, made_at=datetime.now(timezone.utc), no_charts=lacks))
     if lacks:
         session.reporter.warn(f"{file.path} has no charts: {lacks}")
@@ -267,7 +267,7 @@ def pull(session: Session, project: str) -> Result:
     from gpuprov.shapes.base import changed
     from gpuprov.stories.grids import pull_grid
 
-    pulled = pull_grid(session.desk, session.cluster, get_folder(project), reporter=session.reporter)
+    pulled = pull_grid(session.controller, session.cluster, get_folder(project), reporter=session.reporter)
     before = f"; {pulled.here} were there before" if pulled.here else ""
     text = f"copied {len(pulled.runs)} runs to {pulled.folder}: {pulled.files} files, {pulled.bytes} bytes{before}"
     return Result(document=changed(pulled, host=session.host.name), text=text)
@@ -281,6 +281,6 @@ def cancel(session: Session, project: str) -> Result:
     from gpuprov.stories.grids import cancel_grid
 
     folder = get_folder(project)
-    jobs = cancel_grid(session.desk, session.cluster, folder)
+    jobs = cancel_grid(session.controller, session.cluster, folder)
     text = render_jobs(jobs, screen=session.screen) if jobs else f"no run of {folder.name} is waiting or running"
     return Result(document=Jobs(jobs=jobs), text=text)

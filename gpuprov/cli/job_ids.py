@@ -35,7 +35,7 @@ def jobs_argument() -> Callable[[Any], Any]:
 
 def complete_jobs(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
     """Ids of jobs that begin so, of the cluster that was typed, where it answers while somebody waits at a keyboard."""
-    from gpuprov.lifecycle.find_controller import get_desk
+    from gpuprov.lifecycle.find_controller import get_controller
     from gpuprov.machine.local import LocalHost
     from gpuprov.machine.survey import survey, survey_names
 
@@ -43,7 +43,7 @@ def complete_jobs(context: click.Context, _parameter: click.Parameter, incomplet
     engines = LocalHost().engines
     named = survey_names(engines, timeout_s=COMPLETION_S)
     doors = [door for door in engines if named.get(door.name)]  # the SDKs of the others are not loaded
-    seen = survey(doors, lambda driver: get_desk(driver, cluster).list_jobs(), timeout_s=COMPLETION_S)
+    seen = survey(doors, lambda driver: get_controller(driver, cluster).list_jobs(), timeout_s=COMPLETION_S)
     return [job.id for found in seen.answers.values() for job in found.jobs if job.id.startswith(incomplete)]
 
 

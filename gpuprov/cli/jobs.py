@@ -54,8 +54,8 @@ def listing(session: Session, interval_s: float | None, states: tuple[str, ...],
     if interval_s is not None:
         _watch(session, interval_s, choice)
         return None
-    listed = choice.of(all_jobs(session.desk, session.cluster))
-    return Result(document=listed, text=_render(session, listed))
+    listed = choice.of(all_jobs(session.controller, session.cluster))
+    return Result(document=listed, text=_table(session, listed))
 
 
 @command(jobs_argument(), cluster_option, engine_option)
@@ -67,7 +67,7 @@ def show(session: Session, ids: tuple[str, ...]) -> Result:
     from gpuprov.cli.jobs_table import render_shown
     from gpuprov.stories.jobs import show_jobs
 
-    shown = show_jobs(session.desk, session.cluster, ids)
+    shown = show_jobs(session.controller, session.cluster, ids)
     return Result(document=shown, text=render_shown(shown, _names(session, shown.jobs), _now(), screen=session.screen))
 
 
@@ -111,7 +111,7 @@ def logs(session: Session, job: str, tail: int | None, *, follow: bool) -> Resul
         session.reporter.note(f"{job} waits: {reason}")
 
     clock = SystemClock()
-    read_job_log(session.desk, session.cluster, job, follow=follow, tail=tail, take=take, wait=wait, clock=clock)
+    read_job_log(session.controller, session.cluster, job, follow=follow, tail=tail, take=take, wait=wait, clock=clock)
     if not pieces:
         return None
     text = "".join(piece.text for piece in pieces)
@@ -133,7 +133,7 @@ def pull(session: Session, job: str, to: Path | None) -> Result:
     from gpuprov.core.units import render_size
     from gpuprov.stories.pull_job import pull_job
 
-    pulled = pull_job(session.desk, session.cluster, job, to or Path(f"job-{job}"), reporter=session.reporter)
+    pulled = pull_job(session.controller, session.cluster, job, to or Path(f"job-{job}"), reporter=session.reporter)
     runs = f"{len(pulled.jobs)} run{'' if len(pulled.jobs) == 1 else 's'}"
     more = "; ".join(
         f"{count} {words}"
@@ -154,7 +154,7 @@ def cancel(session: Session, ids: tuple[str, ...]) -> Result:
     """End jobs that wait or run, and show them once they have ended; jobs that have ended stay as they are."""
     from gpuprov.stories.jobs import cancel_jobs
 
-    return _of_jobs(session, cancel_jobs(session.desk, session.cluster, ids))
+    return _of_jobs(session, cancel_jobs(session.controller, session.cluster, ids))
 
 
 @command(
@@ -179,27 +179,27 @@ def remove(session: Session, ids: tuple[str, ...], *, yes: bool) -> Result:
             session,
             "yes",
             "the records and the results of jobs would be removed",
-            describe_results(session.desk, session.cluster, ids),
+            describe_results(session.controller, session.cluster, ids),
             kept="no job was removed",
             fix=name_cluster(f"gpuprov jobs rm {typed} --yes", session.cluster),
         )
     with session.reporter.phase("remove"):
-        jobs = remove_jobs(session.desk, session.cluster, ids)
+        jobs = remove_jobs(session.controller, session.cluster, ids)
     return Result(document=Jobs(jobs=jobs), text=f"removed: {', '.join(dict.fromkeys(job.submission for job in jobs))}")
 
 
 @command(jobs_argument(), cluster_option, engine_option)
 def wait(session: Session, ids: tuple[str, ...]) -> Result:
     """Wait until jobs have ended, and show them; exits with 1 if not all are done. Ctrl-C ends only the wait."""
-    return wait_for(session, ids)
+    return ended(session, ids)
 
 
-def wait_for(session: Session, ids: Sequence[str]) -> Result:
+def ended(session: Session, ids: Sequence[str]) -> Result:
     """The jobs, when they have ended."""
     from gpuprov.core.waiting import SystemClock
     from gpuprov.stories.jobs import all_done, until_jobs_ended
 
-    jobs = until_jobs_ended(session.desk, session.cluster, ids, reporter=session.reporter, clock=SystemClock())
+    jobs = until_jobs_ended(session.controller, session.cluster, ids, reporter=session.reporter, clock=SystemClock())
     return _of_jobs(session, jobs, code=0 if all_done(jobs) else 1)
 
 
@@ -209,10 +209,10 @@ def _of_jobs(session: Session, jobs: tuple[Job, ...], *, code: int = 0) -> Resul
 
     document = Jobs(jobs=jobs)
     reasons = name_failures(jobs) if session.screen.columns else ""
-    return Result(document=document, text=f"{_render(session, document)}\n{reasons}", code=code)
+    return Result(document=document, text=f"{_table(session, document)}\n{reasons}", code=code)
 
 
-def _render(session: Session, listed: Jobs) -> str:
+def _table(session: Session, listed: Jobs) -> str:
     """A row a submission for people, and a row a job for scripts."""
     from gpuprov.cli.jobs_table import render_all_jobs, render_summary
 
@@ -246,7 +246,7 @@ def _watch(session: Session, interval_s: float, choice: JobChoice) -> None:
 
     def first(listed: Jobs) -> None:
         document = changed(listed, host=session.host.name, cluster=session.cluster)
-        session.show_round(document, _render(session, listed), at=moment())
+        session.show_round(document, _table(session, listed), at=moment())
 
     def tell(changes: Sequence[JobChange]) -> None:
         at = moment()
@@ -255,4 +255,4 @@ def _watch(session: Session, interval_s: float, choice: JobChoice) -> None:
         session.show_round(document, text, at=at)
 
     rounds = every(interval_s, SystemClock())
-    watch_jobs(session.desk, session.cluster, rounds=rounds, choose=choice.of, first=first, tell=tell)
+    watch_jobs(session.controller, session.cluster, rounds=rounds, choose=choice.of, first=first, tell=tell)

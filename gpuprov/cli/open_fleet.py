@@ -63,8 +63,8 @@ def way_to_hosts(session: Session, reporter: Reporter | None = None) -> HostsByS
     return HostsBySsh(members=session.members, reporter=reporter or session.reporter)
 
 
-def open_desk(session: Session, engine: str | None, cluster: str) -> Driver:
+def open_controller(session: Session, engine: str | None, cluster: str) -> Driver:
     """The way to the nodes that take a cluster's jobs, here or on its hosts."""
-    from gpuprov.fleet.where import reach_desk
+    from gpuprov.fleet.where import reach_controller
 
-    return reach_desk(open_fleet(session, engine), cluster)
+    return reach_controller(open_fleet(session, engine), cluster)

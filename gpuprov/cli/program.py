@@ -113,7 +113,9 @@ def run(session: Session, /, **given: Any) -> int:  # noqa: ANN401 - what click 
     if cluster is None:
         job, result = None, run_program_here(order, gpus=find_gpus(session.host), reporter=session.reporter)
     else:
-        job, result = run_program(lambda: session.desk, cluster, order, reporter=session.reporter, clock=SystemClock())
+        job, result = run_program(
+            lambda: session.controller, cluster, order, reporter=session.reporter, clock=SystemClock()
+        )
     if result.simulated:
         session.reporter.warn("SIMULATED: workers had simulated GPUs, or none")
     text = json.dumps(result.result, indent=1)
@@ -136,7 +138,7 @@ def list_(session: Session) -> Result:
     from gpuprov.shapes.programs import ProgramList
     from gpuprov.stories.programs import list_programs
 
-    programs = list_programs(session.desk, session.cluster)
+    programs = list_programs(session.controller, session.cluster)
     document = ProgramList(host=session.host.name, cluster=session.cluster, programs=programs)
     return Result(document=document, text=render_programs(programs, screen=session.screen))
 
@@ -155,7 +157,7 @@ def remove(session: Session, program: str) -> Result:
     from gpuprov.shapes.programs import ProgramList
     from gpuprov.stories.programs import remove_program
 
-    row = remove_program(session.desk, session.cluster, program)
+    row = remove_program(session.controller, session.cluster, program)
     document = ProgramList(host=session.host.name, cluster=session.cluster, programs=(row,))
     return Result(document=document, text=f"removed: {row.name} {row.version}, {row.hash}")
 
@@ -175,7 +177,7 @@ def page(session: Session, port: int) -> None:
         sys.stdout.flush()
         session.reporter.note("until Ctrl-C")
 
-    driver = session.desk
+    driver = session.controller
     serve_page(
         *(driver, get_run_page(driver, session.cluster), session.cluster, port, session.host),
         verb="gpuprov program page", ready=ready, reporter=session.reporter,

@@ -39,4 +39,4 @@ def page(session: Session, port: int) -> None:
         sys.stdout.flush()
         session.reporter.note("until Ctrl-C")
 
-    relay_queue_page(session.desk, session.cluster, port, session.host, ready=ready, reporter=session.reporter)
+    relay_queue_page(session.controller, session.cluster, port, session.host, ready=ready, reporter=session.reporter)

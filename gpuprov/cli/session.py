@@ -81,11 +81,11 @@ class Session:
         return open_fleet(self, self.engine)
 
     @cached_property
-    def desk(self) -> Driver:
+    def controller(self) -> Driver:
         """The way to the nodes that take the cluster's jobs, here or on its hosts."""
-        from gpuprov.fleet.where import reach_desk
+        from gpuprov.fleet.where import reach_controller
 
-        return reach_desk(self.fleet, self.cluster)
+        return reach_controller(self.fleet, self.cluster)
 
     @property
     def interactive(self) -> bool:

@@ -92,7 +92,7 @@ def submit(session: Session, /, **given: Any) -> Result:  # noqa: ANN401 - what 
 
     order, project = _order(click.get_current_context().meta[_COMMAND], given)
     submitted = submit_jobs(
-        lambda: session.desk,
+        lambda: session.controller,
         session.cluster,
         order,
         project,
@@ -106,18 +106,18 @@ def submit(session: Session, /, **given: Any) -> Result:  # noqa: ANN401 - what 
 
 
 def _wait(session: Session, job: str, *, cancel: bool) -> Result:
-    from gpuprov.cli.jobs import wait_for
+    from gpuprov.cli.jobs import ended
     from gpuprov.stories.jobs import cancel_jobs, describe_left
 
     session.reporter.note(f"submitted {job}")
     try:
-        return wait_for(session, [job])
+        return ended(session, [job])
     except KeyboardInterrupt:
         if cancel:
-            cancel_jobs(session.desk, session.cluster, [job])
+            cancel_jobs(session.controller, session.cluster, [job])
             session.reporter.warn(f"cancelled {job}")
         else:
-            session.reporter.warn(describe_left(session.desk, session.cluster, job))
+            session.reporter.warn(describe_left(session.controller, session.cluster, job))
         raise
 
 

@@ -49,19 +49,16 @@ def _describe(name: str, nodes: Sequence[tuple[str, NodeRow]]) -> ListedCluster:
 
 
 def find_absence(fleet: Fleet, name: str, *, verb: str) -> GpuprovError | None:
-    """The error of a cluster that no host has, which names one like it; None where it exists, or may exist.
+    """The error of a cluster that hosts were asked for and do not have, with one like it; None if it exists.
 
     Args:
         fleet: Where it may be.
         name: The cluster.
         verb: What the user typed, without the name at its end.
     """
-    clusters, told = ask_clusters(fleet)
-    names = [one.name for one in clusters]
+    names = [one.name for one in ask_clusters(fleet)[0]]
     if name in names:
         return None
-    if told.error is not None:
-        return told.error
     near = get_close_matches(name, names, n=1)
     return UsageError(
         f"there is no cluster {name}" + (f"; did you mean {near[0]}?" if near else ""),

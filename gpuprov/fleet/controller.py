@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from gpuprov.link.hosts import Hosts
 
 
-def desk_of(seen: SpanningCluster, hosts: Hosts) -> Driver:
+def asked_of(seen: SpanningCluster, hosts: Hosts) -> Driver:
     """The nodes on the host whose node takes the jobs of a cluster that spans hosts.
 
     Raises:

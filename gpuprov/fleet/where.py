@@ -92,7 +92,7 @@ def reach_node(fleet: Fleet, node: str) -> Driver:
     return NodesElsewhere.as_driver(hosts, machine, row.cluster, row.engine)
 
 
-def reach_desk(fleet: Fleet, cluster: str) -> Driver:
+def reach_controller(fleet: Fleet, cluster: str) -> Driver:
     """A driver of the nodes on the host whose node takes the jobs of a cluster.
 
     Raises:
@@ -101,6 +101,6 @@ def reach_desk(fleet: Fleet, cluster: str) -> Driver:
     seen = find_over_hosts(fleet, cluster)
     if seen is None:
         return open_cluster_here(fleet, cluster)
-    from gpuprov.fleet.controller import desk_of
+    from gpuprov.fleet.controller import asked_of
 
-    return desk_of(seen, fleet.connect())
+    return asked_of(seen, fleet.connect())

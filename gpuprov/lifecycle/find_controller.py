@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from gpuprov.cluster.state import ClusterState
     from gpuprov.drivers.base import Driver
     from gpuprov.roles.base import Role
-    from gpuprov.roles.work.job_controller import JobDesk
+    from gpuprov.roles.work.job_controller import JobController
     from gpuprov.roles.work.queue_page import QueuePage
     from gpuprov.spec.spec_error import SpecError
 
 
-def get_desk(driver: Driver, cluster: str, *, verb: str = "gpuprov jobs") -> JobDesk:
-    """The desk of the first of its roles that has one; no lock is held.
+def get_controller(driver: Driver, cluster: str, *, verb: str = "gpuprov jobs") -> JobController:
+    """The controller of the first of its roles that has one; no lock is held.
 
     Args:
         verb: What the user typed.
@@ -36,10 +36,10 @@ def get_desk(driver: Driver, cluster: str, *, verb: str = "gpuprov jobs") -> Job
     """
     state, roles = roles_of_cluster(driver, cluster, verb=verb)
     for role in roles:
-        desk = role.job_desk(driver, state)
-        if desk is not None:
+        controller = role.job_controller(driver, state)
+        if controller is not None:
             folder, room = state.shared_folder, partial(role.job_room, driver, state)
-            return replace(desk, defaults=_limits(state), folder=folder, find_room=room)
+            return replace(controller, defaults=_limits(state), folder=folder, find_room=room)
     raise UsageError(
         f"the nodes of cluster {cluster} take no jobs",
         evidence=f"their roles: {', '.join(role.name for role in roles)}",

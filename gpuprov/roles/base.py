@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver, File, NodeState
     from gpuprov.provision.role_recipe import Init
-    from gpuprov.roles.work.job_controller import JobDesk
+    from gpuprov.roles.work.job_controller import JobController
     from gpuprov.roles.work.job_room import JobRoom
     from gpuprov.roles.work.queue_page import QueuePage
     from gpuprov.shapes.engine import ImageState
@@ -405,7 +405,7 @@ class Role:
             fix="gpuprov cluster status",
         )
 
-    def job_desk(self, driver: Driver, state: ClusterState) -> JobDesk | None:
+    def job_controller(self, driver: Driver, state: ClusterState) -> JobController | None:
         """Where its users hand in jobs and ask for them; None where its nodes take none.
 
         Raises:

@@ -15,14 +15,14 @@ from gpuprov.core.errors import EngineError, TimedOut
 from gpuprov.core.execution import run_attached
 from gpuprov.core.names import name_cluster
 from gpuprov.gpu.simulator import simulator_environment
-from gpuprov.lifecycle.find_controller import count_gpus, get_desk
+from gpuprov.lifecycle.find_controller import count_gpus, get_controller
 from gpuprov.project.anneal_check import check_anneal
 from gpuprov.project.annealed_files import make_place, only_results, refuse_old_results
 from gpuprov.project.incoming_files import IncomingFiles
 from gpuprov.project.local_packages import local_environment
 from gpuprov.project.order_check import ask_here
 from gpuprov.project.outgoing_files import OutgoingProject
-from gpuprov.roles.work.anneal_controller import AnnealDesk, anneal_store, part_command
+from gpuprov.roles.work.anneal_controller import AnnealController, anneal_store, part_command
 from gpuprov.shapes.anneal import AnnealRun, AnnealShown
 from gpuprov.shapes.base import read
 from gpuprov.shapes.job_order import JobOrder
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from gpuprov.core.waiting import Clock
     from gpuprov.drivers.base import Driver
     from gpuprov.gpu.models import HostGpus
-    from gpuprov.roles.work.job_controller import JobDesk
+    from gpuprov.roles.work.job_controller import JobController
     from gpuprov.shapes.anneal import Run
     from gpuprov.shapes.jobs import Job
     from gpuprov.spec.anneal_order import AnnealOrder
@@ -82,10 +82,10 @@ def anneal_in_cluster(  # noqa: PLR0913  (what is asked for, and who is told)
     refuse_old_results(out)
     driver = connect()
     verb = f"gpuprov anneal run {shlex.quote(str(order.models[0]))}"
-    desk = get_desk(driver, cluster, verb=verb)
-    desk.accepted(_job_order(order, "", 1))
+    controller = get_controller(driver, cluster, verb=verb)
+    controller.accepted(_job_order(order, "", 1))
     parts = nodes or count_gpus(driver, cluster)
-    anneal = AnnealDesk.beside(desk)
+    anneal = AnnealController.beside(controller)
     folder = anneal_store(f"{order.models[0].stem[:_MOST_TITLE]}-{secrets.token_hex(6)}")
     with ExitStack() as until_prepared:
         staged = until_prepared.enter_context(_staged(order))
@@ -94,12 +94,12 @@ def anneal_in_cluster(  # noqa: PLR0913  (what is asked for, and who is told)
         with reporter.phase("prepare"):
             arguments = order.arguments(*(tuple(f"{place}/{name}" for name in names) for names in _staged_names(order)))
             prepared = anneal.prepare(arguments, folder, parts=parts, project=place)
-    job = _submit(desk, order, folder, prepared.parts, reporter)
+    job = _submit(controller, order, folder, prepared.parts, reporter)
     reporter.note(f"submitted {job}")
     try:
-        jobs = _follow(desk, anneal, folder, job, reporter=reporter, clock=clock)
+        jobs = _follow(controller, anneal, folder, job, reporter=reporter, clock=clock)
     except KeyboardInterrupt:
-        reporter.warn(name_cluster(f"{desk.describe_left(job)}; to end it: gpuprov jobs cancel {job}", cluster))
+        reporter.warn(name_cluster(f"{controller.describe_left(job)}; to end it: gpuprov jobs cancel {job}", cluster))
         raise
     failed = [one for one in jobs if one.state != "done"]
     for one in failed:
@@ -166,12 +166,12 @@ def _staged(order: AnnealOrder) -> Iterator[Path]:
         yield Path(folder)
 
 
-def _submit(desk: JobDesk, order: AnnealOrder, folder: str, parts: int, reporter: Reporter) -> str:
+def _submit(controller: JobController, order: AnnealOrder, folder: str, parts: int, reporter: Reporter) -> str:
     try:
         with reporter.phase("submit"):
-            return desk.submit(_job_order(order, folder, parts), None).id
+            return controller.submit(_job_order(order, folder, parts), None).id
     except KeyboardInterrupt:
-        reporter.warn(name_cluster("see whether it was submitted: gpuprov jobs", desk.cluster))
+        reporter.warn(name_cluster("see whether it was submitted: gpuprov jobs", controller.cluster))
         raise
 
 
@@ -182,7 +182,7 @@ def _job_order(order: AnnealOrder, folder: str, parts: int) -> JobOrder:
 
 
 def _follow(
-    desk: JobDesk, anneal: AnnealDesk, folder: str, job: str, *, reporter: Reporter, clock: Clock
+    controller: JobController, anneal: AnnealController, folder: str, job: str, *, reporter: Reporter, clock: Clock
 ) -> tuple[Job, ...]:
     """The jobs, as soon as all have ended; better values are told meanwhile."""
     told: dict[str, float] = {}
@@ -190,7 +190,7 @@ def _follow(
     with reporter.phase("anneal"):
         while True:
             try:
-                jobs = desk.wait([job], limit_s=LOOK_S)
+                jobs = controller.wait([job], limit_s=LOOK_S)
                 _tell_bests(anneal.look(folder), told, reporter)
             except (EngineError, TimedOut) as error:
                 if clock.now_s() - heard_s > PATIENCE_S:
@@ -213,7 +213,9 @@ def _tell_bests(runs: tuple[Run, ...], told: dict[str, float], reporter: Reporte
             reporter.note(f"{run.name}: best {run.best:.9g} at step {step}, {ended} of {len(run.parts)} parts done")
 
 
-def _gather(anneal: AnnealDesk, folder: str, out: Path, names: frozenset[str], *, reporter: Reporter) -> Path | None:
+def _gather(
+    anneal: AnnealController, folder: str, out: Path, names: frozenset[str], *, reporter: Reporter
+) -> Path | None:
     """Merge the runs whose parts have all ended, and copy their results into a new folder; None where there is none."""
     if not any(all(part.state == "done" for part in run.parts) for run in anneal.look(folder)):
         return None

@@ -11,7 +11,7 @@ from gpuprov.assets import get_asset
 from gpuprov.core.errors import UsageError
 from gpuprov.core.execution import run_attached
 from gpuprov.core.names import name_cluster
-from gpuprov.lifecycle.find_controller import get_desk
+from gpuprov.lifecycle.find_controller import get_controller
 from gpuprov.project.grid_check import check_grid, job_module
 from gpuprov.project.imports import ask_imports
 from gpuprov.project.local_packages import local_environment
@@ -19,7 +19,7 @@ from gpuprov.project.outgoing_files import OutgoingProject
 from gpuprov.project.pulled_runs import TABLE, PulledRuns, only
 from gpuprov.render.grid_csv import BEGIN, render_csv
 from gpuprov.roles.work.grid_answers import run_name
-from gpuprov.roles.work.grid_controller import GridDesk, store_of
+from gpuprov.roles.work.grid_controller import GridController, store_of
 from gpuprov.roles.work.grid_jobs import UNDER_WAY, find_submissions, jobs_by_run
 from gpuprov.roles.work.grid_status import judge_runs
 from gpuprov.roles.work.grid_submitter import GridSubmitter
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver
     from gpuprov.gpu.models import HostGpus
-    from gpuprov.roles.work.job_controller import JobDesk
+    from gpuprov.roles.work.job_controller import JobController
     from gpuprov.shapes.grids import GridListed, GridSeries, GridStatus, GridSubmitted
     from gpuprov.shapes.job_order import JobOrder
     from gpuprov.shapes.jobs import Job
@@ -75,9 +75,9 @@ def run_grid(
     """
     name = check_project_name(project.name)
     files = check_grid(order, project, jobs).files
-    desk = get_desk_of(connect(), cluster, project, "run")
-    limited, submitter = desk.accepted(jobs), GridSubmitter.beside(desk)
-    require_imports(desk, ask_imports(project, files, job_module(files)))
+    controller = get_controller_of(connect(), cluster, project, "run")
+    limited, submitter = controller.accepted(jobs), GridSubmitter.beside(controller)
+    require_imports(controller, ask_imports(project, files, job_module(files)))
     with ExitStack() as until_submitted:
         with reporter.phase("copy"):
             place = until_submitted.enter_context(submitter.holding(OutgoingProject(project, files).tar()))
@@ -121,14 +121,14 @@ def look_at_grid(connect: Callable[[], Driver], cluster: str, project: Path) -> 
     """
     name = check_project_name(project.name)
     checked = check_grid(GridOrder(), project, None)
-    desk = get_desk_of(connect(), cluster, project, "status")
+    controller = get_controller_of(connect(), cluster, project, "status")
     combinations = checked.combinations
     if combinations is None:
-        beside = GridDesk.beside(desk)
+        beside = GridController.beside(controller)
         with beside.holding(OutgoingProject(project, checked.files).tar()) as place:
             combinations = beside.combinations(place)
-    found = find_submissions(desk, name)  # before the runs are read: one that ends meanwhile has its end then
-    table = GridDesk.beside(desk).table(name)
+    found = find_submissions(controller, name)  # before the runs are read: one that ends meanwhile has its end then
+    table = GridController.beside(controller).table(name)
     return judge_runs(name, table, jobs_by_run(found, table.submissions), combinations)
 
 
@@ -138,12 +138,12 @@ def read_grid(driver: Driver, cluster: str, project: Path) -> GridListed:
     Raises:
         UsageError: There are none.
     """
-    return read_runs(GridDesk.beside(get_desk_of(driver, cluster, project, "results")), project)
+    return read_runs(GridController.beside(get_controller_of(driver, cluster, project, "results")), project)
 
 
 def read_grid_series(driver: Driver, cluster: str, project: Path) -> GridSeries:
     """The series of a project's runs, thinned out."""
-    return GridDesk.beside(get_desk_of(driver, cluster, project, "results")).series(project.name)
+    return GridController.beside(get_controller_of(driver, cluster, project, "results")).series(project.name)
 
 
 def cancel_grid(driver: Driver, cluster: str, project: Path) -> tuple[Job, ...]:
@@ -155,12 +155,12 @@ def cancel_grid(driver: Driver, cluster: str, project: Path) -> tuple[Job, ...]:
     Raises:
         TimedOut: Some had not ended in time.
     """
-    desk = get_desk_of(driver, cluster, project, "cancel")
-    found = [one for one in find_submissions(desk, project.name) if one.is_under_way]
+    controller = get_controller_of(driver, cluster, project, "cancel")
+    found = [one for one in find_submissions(controller, project.name) if one.is_under_way]
     if not found:
         return ()
     ended = {job.id for submission in found for job in submission.jobs if job.state not in UNDER_WAY}
-    return tuple(job for job in desk.cancel([submission.id for submission in found]) if job.id not in ended)
+    return tuple(job for job in controller.cancel([submission.id for submission in found]) if job.id not in ended)
 
 
 def pull_grid(driver: Driver, cluster: str, project: Path, *, reporter: Reporter) -> GridPulled:
@@ -172,8 +172,8 @@ def pull_grid(driver: Driver, cluster: str, project: Path, *, reporter: Reporter
         TimedOut: Nothing moved any more.
     """
     pulled = PulledRuns(project)
-    desk = GridDesk.beside(get_desk_of(driver, cluster, project, "pull"))
-    table = read_runs(desk, project)
+    controller = GridController.beside(get_controller_of(driver, cluster, project, "pull"))
+    table = read_runs(controller, project)
     ended = [run_name(run) for run in table.runs if run["run.state"] != "open"]
     wanted = pulled.lacks(ended)
     files = total_bytes = 0
@@ -181,7 +181,7 @@ def pull_grid(driver: Driver, cluster: str, project: Path, *, reporter: Reporter
     with pulled.receiving() as place:
         target = pulled.open_table(BEGIN)
         if wanted:
-            got = receive_tree(desk, store_of(project.name), place, reporter, wants=only(wanted))
+            got = receive_tree(controller, store_of(project.name), place, reporter, wants=only(wanted))
             files, total_bytes = got.files, got.total_bytes
             came = pulled.take_in(place, wanted)
         target.write(render_csv(table))
@@ -191,27 +191,27 @@ def pull_grid(driver: Driver, cluster: str, project: Path, *, reporter: Reporter
     )  # fmt: skip
 
 
-def get_desk_of(driver: Driver, cluster: str, project: Path, grid_verb: str) -> JobDesk:
+def get_controller_of(driver: Driver, cluster: str, project: Path, grid_verb: str) -> JobController:
     """Where a cluster takes jobs; the verb is what the user typed.
 
     Raises:
         UsageError: The project cannot have a grid there, or the cluster takes no jobs.
     """
     check_project_name(project.name)
-    return get_desk(driver, cluster, verb=f"gpuprov grid {grid_verb} {shlex.quote(str(project))}")
+    return get_controller(driver, cluster, verb=f"gpuprov grid {grid_verb} {shlex.quote(str(project))}")
 
 
-def read_runs(desk: GridDesk, project: Path) -> GridListed:
+def read_runs(controller: GridController, project: Path) -> GridListed:
     """All runs of a project.
 
     Raises:
         UsageError: There are none.
     """
-    table = desk.table(project.name)
+    table = controller.table(project.name)
     if not table.rows:
         raise UsageError(
-            f"cluster {desk.cluster} has no runs of {project.name}",
+            f"cluster {controller.cluster} has no runs of {project.name}",
             evidence=f"{store_of(project.name)} in its nodes holds none",
-            fix=name_cluster(f"gpuprov grid run {shlex.quote(str(project))}", desk.cluster),
+            fix=name_cluster(f"gpuprov grid run {shlex.quote(str(project))}", controller.cluster),
         )
     return table

@@ -10,7 +10,7 @@ from gpuprov.cluster.full_disks import find_full_disks
 from gpuprov.core.errors import EngineError, GpuprovError, HostNotReady, TimedOut, Unreachable, UsageError
 from gpuprov.core.names import name_cluster
 from gpuprov.core.rounds import watch_rounds
-from gpuprov.lifecycle.find_controller import get_desk
+from gpuprov.lifecycle.find_controller import get_controller
 from gpuprov.project.imports import ask_imports
 from gpuprov.project.order_check import NOTHING, judge_order
 from gpuprov.project.outgoing_files import OutgoingProject
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from gpuprov.core.waiting import Clock
     from gpuprov.drivers.base import Driver
     from gpuprov.machine.base import Host
-    from gpuprov.roles.work.job_controller import JobDesk
+    from gpuprov.roles.work.job_controller import JobController
     from gpuprov.shapes.job_order import JobOrder
     from gpuprov.shapes.jobs import Job, JobLog, Jobs, JobsShown, JobSubmitted
 
@@ -84,33 +84,33 @@ def submit_jobs(  # noqa: PLR0913 - what is run, where, and with whose files
     names = judge_order(order, project.folder)
     _warn_of_numbers(order, reporter)
     driver = connect()
-    desk = get_desk(driver, cluster, verb="gpuprov submit")
-    order = desk.accepted(order)
+    controller = get_controller(driver, cluster, verb="gpuprov submit")
+    order = controller.accepted(order)
     if order.function is not None and project.folder is not None:
-        require_imports(desk, ask_imports(project.folder, names, order.function.partition(":")[0]))
+        require_imports(controller, ask_imports(project.folder, names, order.function.partition(":")[0]))
     with ExitStack() as until_submitted:
         place = None
         if project.folder is not None:
             outgoing = OutgoingProject(project.folder, names)
             with reporter.phase("copy"):
-                place = until_submitted.enter_context(desk.holding(outgoing.tar()))
+                place = until_submitted.enter_context(controller.holding(outgoing.tar()))
         try:
             with reporter.phase("submit"):
-                submitted = desk.submit(order, place)
+                submitted = controller.submit(order, place)
         except KeyboardInterrupt:
             reporter.warn(name_cluster("see whether it was submitted: gpuprov jobs", cluster))
             raise
-    place, job = desk.place_of(submitted.id), submitted.id
+    place, job = controller.place_of(submitted.id), submitted.id
     reporter.note(name_cluster(f"results will be in {place}; to copy them here: gpuprov jobs pull {job}", cluster))
-    _tidy(desk, reporter)
-    for line in find_full_disks(driver, host, desk.folder):
+    _tidy(controller, reporter)
+    for line in find_full_disks(driver, host, controller.folder):
         reporter.warn(line)
     return submitted
 
 
-def _tidy(desk: JobDesk, reporter: Reporter) -> None:
+def _tidy(controller: JobController, reporter: Reporter) -> None:
     try:
-        removed = dict.fromkeys(job.submission for job in desk.tidy())
+        removed = dict.fromkeys(job.submission for job in controller.tidy())
     except GpuprovError as error:
         reporter.warn(f"results older than jobs.keep were not removed: {error.what}: {error.evidence}")
         return
@@ -137,7 +137,7 @@ def _warn_of_numbers(order: JobOrder, reporter: Reporter) -> None:
 
 def all_jobs(driver: Driver, cluster: str) -> Jobs:
     """All jobs of a cluster, or those of the newest submissions."""
-    return get_desk(driver, cluster).list_jobs()
+    return get_controller(driver, cluster).list_jobs()
 
 
 def watch_jobs(
@@ -155,7 +155,7 @@ def watch_jobs(
         GpuprovError: The first round could not be done.
     """
     watch_rounds(
-        lambda _before: choose(get_desk(driver, cluster).list_jobs()),
+        lambda _before: choose(get_controller(driver, cluster).list_jobs()),
         compare_jobs,
         rounds=rounds,
         first=first,
@@ -170,7 +170,7 @@ def show_jobs(driver: Driver, cluster: str, ids: Sequence[str]) -> JobsShown:
     Raises:
         UsageError: There is no such job.
     """
-    return get_desk(driver, cluster).show(ids)
+    return get_controller(driver, cluster).show(ids)
 
 
 def read_job_log(  # noqa: PLR0913 - whose log, how much of it, and who is told
@@ -199,29 +199,29 @@ def read_job_log(  # noqa: PLR0913 - whose log, how much of it, and who is told
     Raises:
         UsageError: There is no such job, or there are several of that id.
     """
-    desk = get_desk(driver, cluster)
-    pieces = read_end(desk, job, tail=tail)
+    controller = get_controller(driver, cluster)
+    pieces = read_end(controller, job, tail=tail)
     for piece in pieces:
         take(piece)
     piece, reason, asked_s = pieces[-1], "", None
     while not piece.whole:
         if piece.state == "waiting" and (asked_s is None or clock.now_s() - asked_s >= RETRY_S):
             before, asked_s = reason, clock.now_s()
-            reason = _why_it_waits(desk, job)
+            reason = _why_it_waits(controller, job)
             if reason and reason != before:
                 wait(reason)
         if not follow:
             return
         start = piece.next
-        piece = desk.read_log(job, start)
+        piece = controller.read_log(job, start)
         if piece.text or piece.whole:
             take(piece)
         if piece.next == start and not piece.whole:
             clock.sleep(FOLLOW_S)
 
 
-def _why_it_waits(desk: JobDesk, job: str) -> str:
-    return next((one.reason or "for its turn" for one in desk.show([job]).jobs if one.state == "waiting"), "")
+def _why_it_waits(controller: JobController, job: str) -> str:
+    return next((one.reason or "for its turn" for one in controller.show([job]).jobs if one.state == "waiting"), "")
 
 
 def cancel_jobs(driver: Driver, cluster: str, ids: Sequence[str]) -> tuple[Job, ...]:
@@ -231,7 +231,7 @@ def cancel_jobs(driver: Driver, cluster: str, ids: Sequence[str]) -> tuple[Job, 
         UsageError: There is no such job; nothing was cancelled.
         TimedOut: Some had not ended in time.
     """
-    return get_desk(driver, cluster).cancel(ids)
+    return get_controller(driver, cluster).cancel(ids)
 
 
 def remove_jobs(driver: Driver, cluster: str, ids: Sequence[str]) -> tuple[Job, ...]:
@@ -240,7 +240,7 @@ def remove_jobs(driver: Driver, cluster: str, ids: Sequence[str]) -> tuple[Job, 
     Raises:
         UsageError: There is no such job, or it has not ended; nothing was removed.
     """
-    return get_desk(driver, cluster).remove(ids)
+    return get_controller(driver, cluster).remove(ids)
 
 
 def describe_results(driver: Driver, cluster: str, ids: Sequence[str]) -> list[str]:
@@ -249,23 +249,24 @@ def describe_results(driver: Driver, cluster: str, ids: Sequence[str]) -> list[s
     Raises:
         UsageError: There is no such job.
     """
-    desk = get_desk(driver, cluster)
+    controller = get_controller(driver, cluster)
     try:
-        shown = desk.show(ids)
+        shown = controller.show(ids)
     except (EngineError, HostNotReady):  # a job has changed its records, and they can be removed all the same
-        return [f"{id_}: everything in {desk.place_of(id_)}" for id_ in ids]
+        return [f"{id_}: everything in {controller.place_of(id_)}" for id_ in ids]
     found: dict[str, list[Job]] = {}
     for job in shown.jobs:
         found.setdefault(job.submission, []).append(job)
     return [
-        f"{id_} ({jobs[0].name}): {len(jobs)} run{'' if len(jobs) == 1 else 's'}, everything in {desk.place_of(id_)}"
+        f"{id_} ({jobs[0].name}): {len(jobs)} run{'' if len(jobs) == 1 else 's'}, "
+        f"everything in {controller.place_of(id_)}"
         for id_, jobs in found.items()
     ]
 
 
 def describe_left(driver: Driver, cluster: str, job: str) -> str:
     """What becomes of a job that nobody waits for any more, and how to end it."""
-    left = get_desk(driver, cluster).describe_left(job)
+    left = get_controller(driver, cluster).describe_left(job)
     return name_cluster(f"{left}; to end it: gpuprov jobs cancel {job}", cluster)
 
 
@@ -278,19 +279,19 @@ def until_jobs_ended(
         UsageError: There is no such job.
         GpuprovError: Nobody could tell for `PATIENCE_S`.
     """
-    desk = get_desk(driver, cluster)
+    controller = get_controller(driver, cluster)
     heard_s: float | None = None
     with reporter.phase(f"wait for {', '.join(ids)}"):
         while True:
             try:
-                jobs = desk.wait(ids, limit_s=WAIT_S)
+                jobs = controller.wait(ids, limit_s=WAIT_S)
             except (EngineError, TimedOut, Unreachable) as error:
                 if heard_s is None or clock.now_s() - heard_s > PATIENCE_S:
                     raise
                 reporter.warn(f"{error.what}; asking again")
                 clock.sleep(RETRY_S)
                 with suppress(GpuprovError):  # another node may have its place
-                    desk = get_desk(driver, cluster)
+                    controller = get_controller(driver, cluster)
                 continue
             heard_s = clock.now_s()
             if jobs is not None:

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Final
 from gpuprov.core.errors import EngineError, GpuprovError, TimedOut, UsageError
 from gpuprov.core.excerpt import excerpt
 from gpuprov.core.names import name_cluster
-from gpuprov.lifecycle.find_controller import count_gpus, get_desk
+from gpuprov.lifecycle.find_controller import count_gpus, get_controller
 from gpuprov.project.outgoing_files import OutgoingProject
 from gpuprov.project.program_check import check_program
 from gpuprov.project.program_run import run_on_this_machine
 from gpuprov.roles.work.node_contents import require_compiler
-from gpuprov.roles.work.program_controller import ProgramDesk, work_command
+from gpuprov.roles.work.program_controller import ProgramController, work_command
 from gpuprov.roles.work.queue_page import NodePage
 from gpuprov.shapes.error import Error
 from gpuprov.shapes.job_order import JobOrder
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from gpuprov.core.waiting import Clock
     from gpuprov.drivers.base import Driver
     from gpuprov.gpu.models import HostGpus
-    from gpuprov.roles.work.job_controller import JobDesk
+    from gpuprov.roles.work.job_controller import JobController
     from gpuprov.shapes.program_runs import ProgramResult
     from gpuprov.shapes.programs import ListedProgram
     from gpuprov.spec.program_order import ProgramOrder
@@ -60,14 +60,14 @@ def run_program(
     for words in checked.left_out:
         reporter.warn(f"not checked on this host: {words}")
     driver = connect()
-    desk = get_desk(driver, cluster, verb=f"gpuprov program run {shlex.quote(str(order.program))}")
-    programs = ProgramDesk.beside(desk)
+    controller = get_controller(driver, cluster, verb=f"gpuprov program run {shlex.quote(str(order.program))}")
+    programs = ProgramController.beside(controller)
     workers = order.workers or count_gpus(driver, cluster)
-    desk.accepted(JobOrder(gpus=1))
-    room = desk.find_room()
+    controller.accepted(JobOrder(gpus=1))
+    room = controller.find_room()
     if room is not None and order.workers:
         room.require_side_by_side(order.workers)
-    require_compiler(desk)
+    require_compiler(controller)
     with ExitStack() as until_prepared:
         with reporter.phase("copy"):
             place = until_prepared.enter_context(programs.holding(OutgoingProject(order.program, checked.files).tar()))
@@ -79,15 +79,15 @@ def run_program(
             run = programs.prepare(order, place, data, workers=workers)
     command = work_command(run)
     with _dropped_unless_submitted(programs, run), reporter.phase("submit"):
-        submitted = desk.submit(JobOrder(command=command, name=program.name, count=workers, gpus=1), None)
+        submitted = controller.submit(JobOrder(command=command, name=program.name, count=workers, gpus=1), None)
     reporter.note(f"{workers} workers: jobs {submitted.id}")
     try:
         with reporter.phase("iterate"):
-            result = _wait(desk, programs, run, submitted.id, reporter=reporter, clock=clock)
+            result = _wait(controller, programs, run, submitted.id, reporter=reporter, clock=clock)
     except KeyboardInterrupt:
         reporter.warn(f"cancelling jobs {submitted.id}")
         try:
-            desk.cancel([submitted.id])
+            controller.cancel([submitted.id])
         finally:
             programs.drop(run)
         raise
@@ -95,7 +95,7 @@ def run_program(
 
 
 @contextmanager
-def _dropped_unless_submitted(programs: ProgramDesk, run: str) -> Iterator[None]:
+def _dropped_unless_submitted(programs: ProgramController, run: str) -> Iterator[None]:
     """Have the data and the key of a run removed if the block fails: no job will do that."""
     try:
         yield
@@ -124,7 +124,7 @@ def run_program_here(order: ProgramOrder, *, gpus: HostGpus | None, reporter: Re
 
 
 def _wait(
-    desk: JobDesk, programs: ProgramDesk, run: str, job: str, *, reporter: Reporter, clock: Clock
+    controller: JobController, programs: ProgramController, run: str, job: str, *, reporter: Reporter, clock: Clock
 ) -> ProgramResult:
     """The result, as soon as the run has ended.
 
@@ -135,7 +135,7 @@ def _wait(
     heard_s, rounds = clock.now_s(), 0
     while True:
         try:
-            ended = rounds % ROUNDS == ROUNDS - 1 and all(one.state in _ENDED for one in desk.show([job]).jobs)
+            ended = rounds % ROUNDS == ROUNDS - 1 and all(one.state in _ENDED for one in controller.show([job]).jobs)
             look = programs.look(run)
         except (EngineError, TimedOut) as error:
             if clock.now_s() - heard_s > PATIENCE_S:
@@ -151,26 +151,26 @@ def _wait(
         if ended:
             with suppress(GpuprovError):
                 programs.drop(run)
-            raise _without_result(desk, job)
+            raise _without_result(controller, job)
         reporter.node(job, f"{look.progress.iterations} iterations" if look.progress else "waits for workers")
         rounds += 1
         clock.sleep(LOOK_S)
 
 
-def _without_result(desk: JobDesk, job: str) -> EngineError:
-    jobs = desk.show([job]).jobs
+def _without_result(controller: JobController, job: str) -> EngineError:
+    jobs = controller.show([job]).jobs
     shown = "; ".join(f"{one.id} {one.state}: {one.reason or 'no reason'}" for one in jobs[:5])
     job = jobs[0].id if jobs else job
     return EngineError(
         "the jobs of the run ended without a result",
         evidence=shown,
-        fix=name_cluster(f"gpuprov jobs logs {job}", desk.cluster),
+        fix=name_cluster(f"gpuprov jobs logs {job}", controller.cluster),
     )
 
 
 def list_programs(driver: Driver, cluster: str) -> tuple[ListedProgram, ...]:
     """All programs that are registered in a cluster."""
-    return ProgramDesk.beside(get_desk(driver, cluster, verb="gpuprov program list")).programs()
+    return ProgramController.beside(get_controller(driver, cluster, verb="gpuprov program list")).programs()
 
 
 def remove_program(driver: Driver, cluster: str, program: str) -> ListedProgram:
@@ -180,7 +180,7 @@ def remove_program(driver: Driver, cluster: str, program: str) -> ListedProgram:
         UsageError: There is none of that hash, or it is in use.
     """
     verb = f"gpuprov program rm {shlex.quote(excerpt(program))}"
-    return ProgramDesk.beside(get_desk(driver, cluster, verb=verb)).remove(program)
+    return ProgramController.beside(get_controller(driver, cluster, verb=verb)).remove(program)
 
 
 def get_run_page(driver: Driver, cluster: str) -> NodePage:
@@ -189,7 +189,7 @@ def get_run_page(driver: Driver, cluster: str) -> NodePage:
     Raises:
         UsageError: No run goes on, or Dask has no page.
     """
-    page = ProgramDesk.beside(get_desk(driver, cluster, verb="gpuprov program page")).page()
+    page = ProgramController.beside(get_controller(driver, cluster, verb="gpuprov program page")).page()
     if page is None:
         raise UsageError(
             f"no run of a program with a page is under way in cluster {cluster}",

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from gpuprov.core.errors import UsageError
 from gpuprov.core.names import name_cluster
-from gpuprov.lifecycle.find_controller import get_desk
+from gpuprov.lifecycle.find_controller import get_controller
 from gpuprov.project.pulled_job import PulledJob
 from gpuprov.roles.work.received import receive_tree
 from gpuprov.roles.work.work_place import runs_of
@@ -34,9 +34,9 @@ def pull_job(driver: Driver, cluster: str, job: str, to: Path, *, reporter: Repo
         EngineError: It could not be read or written, or goes over a limit.
         TimedOut: Nothing moved any more.
     """
-    desk = get_desk(driver, cluster, verb=f"gpuprov jobs pull {job}")
+    controller = get_controller(driver, cluster, verb=f"gpuprov jobs pull {job}")
     submission = job.partition(".")[0]
-    jobs = [one for one in desk.show([job]).jobs if one.submission == submission]
+    jobs = [one for one in controller.show([job]).jobs if one.submission == submission]
     is_one = "." in job or [one.id for one in jobs] == [job]
     ended = [one for one in jobs if one.state in ENDED]
     if not ended:
@@ -54,7 +54,9 @@ def pull_job(driver: Driver, cluster: str, job: str, to: Path, *, reporter: Repo
         runs = runs_of(submission)
         store = f"{runs}/{next(iter(wanted))}" if is_one else runs
         with pulled.receiving() as place:
-            got = receive_tree(desk, store, place, reporter, wants=pulled.wants(wanted), quiet=pulled.is_of_project)
+            got = receive_tree(
+                controller, store, place, reporter, wants=pulled.wants(wanted), quiet=pulled.is_of_project
+            )
             files, total_bytes, links = got.files, got.total_bytes, got.quiet
             came = pulled.take_in(place, wanted)
     return JobPulled(

@@ -182,7 +182,6 @@ DRIFT = (  # on which host, what somebody does there, and the task that repairs 
 )
 
 
-@pytest.mark.long  # two plays
 @pytest.mark.usefixtures("first")
 def test_what_somebody_changed_is_repaired_and_the_kernels_are_proved_again(lab: Lab) -> None:
     before = lab.report("bare1")
@@ -333,7 +332,6 @@ def test_each_bad_host_is_named_and_the_others_go_on(lab: Lab, place: Place) -> 
     assert said["rekeyed"][-1].endswith(f"ssh-keygen -R {lab.addresses['bare1']}")
 
 
-@pytest.mark.long  # four plays
 @pytest.mark.usefixtures("first")
 def test_workers_run_one_for_each_gpu_and_follow_their_code(lab: Lab) -> None:
     def log() -> list[str]:

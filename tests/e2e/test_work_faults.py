@@ -71,8 +71,9 @@ def queue(gpuprov: Gpuprov, place: Place) -> Iterator[Queue]:
     gpuprov("cluster", "down", place.cluster, "--force", "--purge", "--yes")
 
 
-@pytest.mark.long  # tests/e2e/test_work.py has one kill of each kind but the engine
-@pytest.mark.parametrize(("tasks", "kills"), [(200, 4), (10_000, 40)], ids=["few", "many"])
+@pytest.mark.parametrize(
+    ("tasks", "kills"), [(200, 4), pytest.param(10_000, 40, marks=pytest.mark.long)], ids=["few", "many"]
+)
 def test_every_task_ends_once_whatever_is_killed(queue: Queue, tasks: int, kills: int) -> None:
     order = ("--cluster", queue.place.cluster, "--no-project", "--retries", "0", "--count", str(tasks))
     job = queue.gpuprov("submit", *order, "--", *TASK).stdout.strip()

@@ -22,8 +22,8 @@ from gpuprov.roles.work.work_place import (
     PROGRAMS,
     PROJECTS,
     anneal_argv,
+    controller_argv,
     cuda_program_argv,
-    desk_argv,
     grid_argv,
     text_argv,
 )
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from tests.fakes.world import World
 
 ROOT = Path(__file__).parents[2]
-PROGRAM = tuple(desk_argv())
+PROGRAM = tuple(controller_argv())
 GRID = tuple(grid_argv())
 ANNEAL = tuple(anneal_argv())
 CUDA = tuple(cuda_program_argv())

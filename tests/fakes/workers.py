@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from gpuprov.drivers.base import ExecResult
 from gpuprov.roles.work.queue_page import PROGRAM
-from gpuprov.roles.work.work_place import FOLDER, desk_argv
+from gpuprov.roles.work.work_place import FOLDER, controller_argv
 from gpuprov.roles.worker.facts import BROKER, DEFINITIONS, FLOWER, GPUS
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from tests.fakes.engine import Command, FakeEngine, FakeNode
 
-_PROGRAM = tuple(desk_argv())
+_PROGRAM = tuple(controller_argv())
 _SHELL = ("runuser", "-u", "work", "--", "sh", "-c")
 
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from gpuprov.drivers.base import Driver
     from gpuprov.provision.role_recipe import Init
     from gpuprov.roles.base import Crew, Departure, FilesOf, Job, Render, Secret
-    from gpuprov.roles.work.job_controller import JobDesk
+    from gpuprov.roles.work.job_controller import JobController
     from gpuprov.roles.work.job_room import JobRoom
     from gpuprov.shapes.cluster_spec import ClusterSpec
     from gpuprov.shapes.engine import ImageState
@@ -274,9 +274,9 @@ class SlurmRole(ControlledRole):
             cluster="sinfo --Node --long; sinfo --list-reasons; scontrol show nodes; squeue --long",
         )
 
-    def job_desk(self, driver: Driver, state: ClusterState) -> JobDesk:
+    def job_controller(self, driver: Driver, state: ClusterState) -> JobController:
         """The controller's node, or its backup where that is unreachable."""
-        from gpuprov.roles.work.job_controller import JobDesk  # here, for tables of nodes start sooner without
+        from gpuprov.roles.work.job_controller import JobController  # here, for tables of nodes start sooner without
 
         node = self.diagnosed_node(state)
         if node.status != "running":
@@ -286,11 +286,11 @@ class SlurmRole(ControlledRole):
                 fix=f"start it: gpuprov start {node.name}",
             )
         require_shared(node, state.name, spans=recorded_whole(state) is not None)
-        return JobDesk(driver=driver, node=node.name, cluster=state.name)
+        return JobController(driver=driver, node=node.name, cluster=state.name)
 
     def job_room(self, driver: Driver, state: ClusterState) -> JobRoom:
         """As its configuration says it to Slurm, which takes no job that fits no node."""
-        from gpuprov.roles.work.job_room import JobRoom, NodeRoom  # as in `job_desk`
+        from gpuprov.roles.work.job_room import JobRoom, NodeRoom  # as in `job_controller`
 
         spec, whole = spec_of(state), recorded_whole(state)
         if whole is None:

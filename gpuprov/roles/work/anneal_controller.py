@@ -28,15 +28,15 @@ def part_command(folder: str) -> tuple[str, ...]:
     return ("python3", "-m", "gpuwork.anneal", "part", folder, "{n}")
 
 
-class AnnealDesk(NodeProgram):
+class AnnealController(NodeProgram):
     """The program for annealing, in the node that takes the jobs of its cluster."""
 
     work: ClassVar[str] = "annealing"
 
     @classmethod
-    def beside(cls, desk: NodeProgram) -> AnnealDesk:
+    def beside(cls, controller: NodeProgram) -> AnnealController:
         """In the same node."""
-        return cls(driver=desk.driver, node=desk.node, cluster=desk.cluster)
+        return cls(driver=controller.driver, node=controller.node, cluster=controller.cluster)
 
     def argv(self, *arguments: str) -> list[str]:
         """Each verb names its folder itself."""

@@ -25,15 +25,15 @@ def run_command(folder: str, retries: int) -> tuple[str, ...]:
     return ("python3", "-m", "gpuwork.grid", "one", folder, "{n}", *again)
 
 
-class GridDesk(NodeProgram):
+class GridController(NodeProgram):
     """The program for grids, in the node that takes the jobs of its cluster."""
 
     work: ClassVar[str] = "grids"
 
     @classmethod
-    def beside(cls, desk: NodeProgram) -> GridDesk:
+    def beside(cls, controller: NodeProgram) -> GridController:
         """In the same node."""
-        return cls(driver=desk.driver, node=desk.node, cluster=desk.cluster)
+        return cls(driver=controller.driver, node=controller.node, cluster=controller.cluster)
 
     def argv(self, *arguments: str) -> list[str]:
         """Each verb names its folder itself."""

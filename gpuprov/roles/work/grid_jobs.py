@@ -11,7 +11,7 @@ from gpuprov.shapes.grids import is_stamp
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from gpuprov.roles.work.job_controller import JobDesk
+    from gpuprov.roles.work.job_controller import JobController
     from gpuprov.shapes.jobs import Job, Submission
 
 UNDER_WAY: Final = ("waiting", "running")
@@ -38,18 +38,18 @@ class GridSubmission:
         return any(job.state in UNDER_WAY for job in self.jobs)
 
 
-def find_submissions(desk: JobDesk, name: str) -> tuple[GridSubmission, ...]:
+def find_submissions(controller: JobController, name: str) -> tuple[GridSubmission, ...]:
     """The submissions of a grid, the oldest first.
 
     Args:
-        desk: Where the cluster takes jobs.
+        controller: Where the cluster takes jobs.
         name: The project's.
     """
-    named = [job.id.partition(".")[0] for job in desk.list_jobs().jobs if job.name == name]
+    named = [job.id.partition(".")[0] for job in controller.list_jobs().jobs if job.name == name]
     ids = sorted(set(named), key=int)[-_MOST:]
     if not ids:
         return ()
-    shown = desk.show(ids)
+    shown = controller.show(ids)
     jobs: dict[str, list[Job]] = {}
     for job in shown.jobs:
         jobs.setdefault(job.id.partition(".")[0], []).append(job)

@@ -16,7 +16,7 @@ from gpuprov.shapes.base import changed, encode
 from gpuprov.shapes.grids import MissingRuns
 
 if TYPE_CHECKING:
-    from gpuprov.roles.work.job_controller import JobDesk
+    from gpuprov.roles.work.job_controller import JobController
     from gpuprov.shapes.grids import GridSubmitted
     from gpuprov.shapes.job_order import JobOrder
     from gpuprov.spec.grid_order import GridOrder
@@ -30,16 +30,16 @@ class GridSubmitter(NodeProgram):
     """The program that submits grids, in the node that takes the jobs of its cluster.
 
     Attributes:
-        desk: Where it takes them.
+        controller: Where it takes them.
     """
 
-    desk: JobDesk
+    controller: JobController
     work: ClassVar[str] = "grids"
 
     @classmethod
-    def beside(cls, desk: JobDesk) -> GridSubmitter:
+    def beside(cls, controller: JobController) -> GridSubmitter:
         """In the same node."""
-        return cls(driver=desk.driver, node=desk.node, cluster=desk.cluster, desk=desk)
+        return cls(driver=controller.driver, node=controller.node, cluster=controller.cluster, controller=controller)
 
     def argv(self, *arguments: str) -> list[str]:
         """Its text, so that nodes of an older image need not have it; its argument is for those who list processes."""
@@ -47,7 +47,7 @@ class GridSubmitter(NodeProgram):
 
     def translated(self, fix: str) -> str | None:
         """Its verbs are those of the programs for jobs and grids."""
-        return self.desk.translated(fix)
+        return self.controller.translated(fix)
 
     def submit(self, order: GridOrder, jobs: JobOrder, project: str, *, name: str) -> GridSubmitted:
         """Submit the runs that are missing; they have their own copy of the project when this returns.

@@ -13,7 +13,7 @@ from gpuprov.core.silence_limit import scaled_limit_s
 from gpuprov.core.units import parse_duration_s
 from gpuprov.roles.work.job_answers import read_jobs, read_log_piece, read_shown, read_submitted
 from gpuprov.roles.work.node_program import ANSWER_S, NodeProgram, NotEnded
-from gpuprov.roles.work.work_place import FOLDER, desk_argv
+from gpuprov.roles.work.work_place import FOLDER, controller_argv
 from gpuprov.shapes.base import changed, encode
 from gpuprov.shapes.cluster_spec import JobsSpec
 from gpuprov.spec.job_order import fill_order
@@ -46,7 +46,7 @@ def telling_where_to_look(cluster: str) -> Iterator[None]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class JobDesk(NodeProgram):
+class JobController(NodeProgram):
     """A node that takes jobs for its cluster.
 
     Attributes:
@@ -62,7 +62,7 @@ class JobDesk(NodeProgram):
 
     def argv(self, *arguments: str) -> list[str]:
         """With the folder of jobs."""
-        return desk_argv(*arguments)
+        return controller_argv(*arguments)
 
     def translated(self, fix: str) -> str | None:
         """Its verbs are those of `gpuprov jobs`."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from gpuprov.shapes.base import changed
 
 if TYPE_CHECKING:
-    from gpuprov.roles.work.job_controller import JobDesk
+    from gpuprov.roles.work.job_controller import JobController
     from gpuprov.shapes.jobs import JobLog
 
 MOST_LOG_BYTES: Final = 4_000_000
@@ -15,19 +15,19 @@ _FIRST_BYTES: Final = 65_536  # that are looked through for the last lines; more
 _MORE: Final = 8
 
 
-def read_end(desk: JobDesk, job: str, *, tail: int | None = None) -> list[JobLog]:
+def read_end(controller: JobController, job: str, *, tail: int | None = None) -> list[JobLog]:
     """The last 4 MB of a log, or its last lines; at least one piece.
 
     Raises:
         UsageError: There is no such job, or there are several of that id.
     """
-    first = desk.read_log(job, 0)
+    first = controller.read_log(job, 0)
     room = MOST_LOG_BYTES if tail is None else min(_FIRST_BYTES, MOST_LOG_BYTES)
     while True:
         begin = max(0, first.size - room)
-        pieces = [first] if begin == 0 else [desk.read_log(job, begin)]
+        pieces = [first] if begin == 0 else [controller.read_log(job, begin)]
         while pieces[-1].next < first.size and not pieces[-1].whole:
-            piece = desk.read_log(job, pieces[-1].next)
+            piece = controller.read_log(job, pieces[-1].next)
             if piece.next == pieces[-1].next:  # half a character stands at the end
                 break
             pieces.append(piece)

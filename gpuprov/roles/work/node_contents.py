@@ -36,38 +36,38 @@ print(json.dumps({"version": 1, "lacks": [] if shutil.which("g++") else ["g++"]}
 """
 
 
-def require_imports(desk: NodeProgram, imports: Mapping[str, str]) -> None:
+def require_imports(controller: NodeProgram, imports: Mapping[str, str]) -> None:
     """Refuse a project that imports what nodes do not have; a node that does not tell is believed to have it.
 
     Args:
-        desk: The node that takes the jobs; the others are made of the same image.
+        controller: The node that takes the jobs; the others are made of the same image.
         imports: Where each module is imported, by name.
 
     Raises:
         UsageError: With each place.
     """
-    lacking = _ask(desk, _MODULES, sorted(imports))
+    lacking = _ask(controller, _MODULES, sorted(imports))
     if lacking:
         lines = [f"{imports[name]}: {name}" for name in lacking[:_SHOWN]]
         more = [f"and {len(lacking) - _SHOWN} more"] if len(lacking) > _SHOWN else []
         many = f"module {lacking[0]}" if len(lacking) == 1 else f"{len(lacking)} modules"
         raise UsageError(
-            f"the nodes of {desk.cluster} do not have {many}, which the project imports; {NOTHING}",
+            f"the nodes of {controller.cluster} do not have {many}, which the project imports; {NOTHING}",
             evidence="\n".join([*map(excerpt, lines), *more]),
             fix=_renewed(f"image: {{python: [{', '.join(sorted(map(package_of, lacking[:_SHOWN])))}]}}"),
         )
 
 
-def require_compiler(desk: NodeProgram) -> None:
+def require_compiler(controller: NodeProgram) -> None:
     """Refuse a cluster whose nodes cannot build programs; a node that does not tell is believed to have a compiler.
 
     Raises:
         UsageError: And what to type.
     """
-    if _ask(desk, _COMPILER, ["g++"]):
+    if _ask(controller, _COMPILER, ["g++"]):
         raise UsageError(
-            f"the nodes of {desk.cluster} have no compilers for programs; {NOTHING}",
-            evidence=f"{desk.node} has no g++",
+            f"the nodes of {controller.cluster} have no compilers for programs; {NOTHING}",
+            evidence=f"{controller.node} has no g++",
             fix=_renewed("image: {toolkit: true}"),
         )
 
@@ -77,12 +77,14 @@ def _renewed(key: str) -> str:
     return f"write `{key}` into the cluster's spec, and renew its nodes: gpuprov cluster up -f SPEC --renew"
 
 
-def _ask(desk: NodeProgram, text: str, names: list[str]) -> list[str]:
+def _ask(controller: NodeProgram, text: str, names: list[str]) -> list[str]:
     """Which of these the node says that it lacks."""
     if not names:
         return []
     limit_s = scaled_limit_s(_ASK_S)
-    result = desk.driver.run(desk.node, text_argv(text), cwd="/", timeout_s=limit_s, stdin=json.dumps(names).encode())
+    result = controller.driver.run(
+        controller.node, text_argv(text), cwd="/", timeout_s=limit_s, stdin=json.dumps(names).encode()
+    )
     try:
         told = read(Lacks, result.stdout)
     except ValueError:

@@ -31,15 +31,15 @@ def work_command(run: str) -> tuple[str, ...]:
     return ("python3", "-m", "gpuwork.programs", "--store", PROGRAMS, "work", run, "{n}")
 
 
-class ProgramDesk(NodeProgram):
+class ProgramController(NodeProgram):
     """The program for CUDA programs, in the node that takes the jobs of its cluster."""
 
     work: ClassVar[str] = "programs"
 
     @classmethod
-    def beside(cls, desk: NodeProgram) -> ProgramDesk:
+    def beside(cls, controller: NodeProgram) -> ProgramController:
         """In the same node."""
-        return cls(driver=desk.driver, node=desk.node, cluster=desk.cluster)
+        return cls(driver=controller.driver, node=controller.node, cluster=controller.cluster)
 
     def argv(self, *arguments: str) -> list[str]:
         """With the store of the cluster."""

@@ -18,7 +18,7 @@ _CHANGES: Final = "changed while it was read"  # tar's words about runs that hav
 
 
 def receive_tree(
-    desk: NodeProgram,
+    controller: NodeProgram,
     folder: str,
     place: Path,
     reporter: Reporter,
@@ -29,7 +29,7 @@ def receive_tree(
     """Write what is wanted of a folder to a path, and say what was left out.
 
     Args:
-        desk: In the node.
+        controller: In the node.
         folder: Of the node.
         place: The path here.
         reporter: Is told.
@@ -42,12 +42,14 @@ def receive_tree(
     """
     with (
         reporter.phase("copy"),
-        IncomingFiles(node=desk.node, path=folder, kind="folder", target=place, wants=wants, quiet=quiet) as incoming,
+        IncomingFiles(
+            node=controller.node, path=folder, kind="folder", target=place, wants=wants, quiet=quiet
+        ) as incoming,
     ):
-        said = desk.driver.read_tree(desk.node, folder, incoming.take)
+        said = controller.driver.read_tree(controller.node, folder, incoming.take)
     if incoming.left_out_words:
         reporter.warn(incoming.left_out_words)
     odd = "\n".join(line for line in said.splitlines() if _CHANGES not in line)
     if odd:
-        reporter.warn(f"{desk.node} reported while it was read: {excerpt(odd, LINE)}")
+        reporter.warn(f"{controller.node} reported while it was read: {excerpt(odd, LINE)}")
     return incoming

@@ -27,7 +27,7 @@ def runs_of(submission: str) -> str:
     return f"{FOLDER}/{submission}/runs"
 
 
-def desk_argv(*arguments: str) -> list[str]:
+def controller_argv(*arguments: str) -> list[str]:
     """The command by which a node's root runs the program for jobs as the account."""
     return _argv("gpuwork.jobs", "--folder", FOLDER, *arguments)
 

@@ -10,10 +10,10 @@ from gpuprov.spec.shared_folder import ACCOUNT
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from gpuprov.roles.work.job_controller import JobDesk
+    from gpuprov.roles.work.job_controller import JobController
 
 
-def jobs_of_nodes(desk: JobDesk, names: Collection[str], *, queue: bool) -> tuple[Job, ...]:
+def jobs_of_nodes(controller: JobController, names: Collection[str], *, queue: bool) -> tuple[Job, ...]:
     """What runs on these nodes, or on one that nobody can tell; with `queue` also what waits for one.
 
     Raises:
@@ -21,6 +21,6 @@ def jobs_of_nodes(desk: JobDesk, names: Collection[str], *, queue: bool) -> tupl
     """
     return tuple(
         Job(id=job.id, user=ACCOUNT, name=job.name, place=job.node or "" if job.state == "running" else "")
-        for job in desk.list_live().jobs
+        for job in controller.list_live().jobs
         if (job.state == "running" and (job.node is None or job.node in names)) or (queue and job.state == "waiting")
     )

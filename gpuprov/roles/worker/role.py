@@ -21,7 +21,7 @@ from gpuprov.provision.role_recipe import RoleRecipe
 from gpuprov.roles.base import RELEASED, Departure, Diagnostics, QueueFolder, Ready, spec_of
 from gpuprov.roles.controlled import ControlledRole, apply_marked
 from gpuprov.roles.leftovers import ask_left
-from gpuprov.roles.work.work_place import desk_argv, require_shared
+from gpuprov.roles.work.work_place import controller_argv, require_shared
 from gpuprov.roles.worker import jobs, services
 from gpuprov.roles.worker import out_of_service as hold
 from gpuprov.roles.worker.facts import (
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver, File, NodeState
     from gpuprov.roles.base import Crew, FilesOf, Job, Render, Secret
-    from gpuprov.roles.work.job_controller import JobDesk
+    from gpuprov.roles.work.job_controller import JobController
     from gpuprov.roles.work.job_room import JobRoom
     from gpuprov.roles.work.queue_page import QueuePage
     from gpuprov.shapes.cluster_spec import ClusterSpec
@@ -173,7 +173,7 @@ class WorkerRole(ControlledRole):
 
     def abandoned(self, driver: Driver, state: ClusterState) -> tuple[str, ...]:
         """Those of its nodes that a process holds which is gone."""
-        asked = self._open_desk(driver, state)
+        asked = self._open_controller(driver, state)
         found = hold.abandoned_of(hold.list_held(driver, asked.node)) if asked else ()
         there = self._names(state)
         return tuple(name for name in found if name in there)
@@ -181,7 +181,7 @@ class WorkerRole(ControlledRole):
     def hold(self, driver: Driver, state: ClusterState, names: Sequence[str]) -> tuple[str, ...]:
         """Have their workers take no run; where no node runs, none begins anyhow."""
         there = self._names(state)
-        asked = self._open_desk(driver, state)
+        asked = self._open_controller(driver, state)
         if asked is None or not there & set(names):
             return ()
         last = self._all_go(state, Departure(nodes=tuple(names), lost=tuple(names)))
@@ -192,7 +192,7 @@ class WorkerRole(ControlledRole):
         self, driver: Driver, state: ClusterState, *, running: Sequence[str] = (), stopped: Sequence[str] = ()
     ) -> tuple[str, ...]:
         """Let them take runs; one that is stopped does so once it is started."""
-        asked = self._open_desk(driver, state)
+        asked = self._open_controller(driver, state)
         if asked is None:
             return ()
         released = hold.release_workers(driver, asked.node)
@@ -202,12 +202,14 @@ class WorkerRole(ControlledRole):
     def jobs(self, driver: Driver, state: ClusterState, departure: Departure) -> tuple[Job, ...]:
         """What runs there; where no node stays, also what waits."""
         there = {node.name for node in self._sharing(state)} | {member.name for member in self._elsewhere(state)}
-        desk = self._open_desk(driver, state) if there & set(departure.nodes) else None  # it tells of all hosts' nodes
-        if desk is None:
+        controller = (
+            self._open_controller(driver, state) if there & set(departure.nodes) else None
+        )  # it tells of all hosts' nodes
+        if controller is None:
             return ()
         queue = self._all_go(state, departure)
         beyond = [member.name for member in self._elsewhere(state)] if queue else []
-        return jobs.jobs_of_nodes(desk, (*departure.nodes, *beyond), queue=queue)
+        return jobs.jobs_of_nodes(controller, (*departure.nodes, *beyond), queue=queue)
 
     def end_jobs(
         self,
@@ -276,7 +278,7 @@ class WorkerRole(ControlledRole):
         timeout_s: float,
     ) -> dict[str, dict[str, object]]:
         """The workers that answer by the broker, the GPU that each one's work sees, the queues; what runs left."""
-        asked = {"workers": desk_argv("workers"), "queues": QUEUES_ARGV}
+        asked = {"workers": controller_argv("workers"), "queues": QUEUES_ARGV}
         questions = {name: {"argv": argv, "timeout_s": timeout_s} for name, argv in asked.items()}
         return {**questions, "left": ask_left("GPUWORK_RUN", timeout_s=timeout_s)}
 
@@ -292,17 +294,17 @@ class WorkerRole(ControlledRole):
             cluster="rabbitmqctl status; rabbitmqctl -p gpuwork list_queues name messages consumers",
         )
 
-    def job_desk(self, driver: Driver, state: ClusterState) -> JobDesk:
+    def job_controller(self, driver: Driver, state: ClusterState) -> JobController:
         """The broker's node, or any node that runs where the broker is the user's."""
-        from gpuprov.roles.work.job_controller import JobDesk  # here, for tables of nodes start sooner without
+        from gpuprov.roles.work.job_controller import JobController  # here, for tables of nodes start sooner without
 
         node = self._require_answering(state, "takes no jobs")
         require_shared(node, state.name, spans=recorded_whole(state) is not None)
-        return JobDesk(driver=driver, node=node.name, cluster=state.name)
+        return JobController(driver=driver, node=node.name, cluster=state.name)
 
     def job_room(self, driver: Driver, state: ClusterState) -> JobRoom:
         """A worker is for one GPU, and a job has one worker."""
-        from gpuprov.roles.work.job_room import JobRoom, NodeRoom  # as in `job_desk`
+        from gpuprov.roles.work.job_room import JobRoom, NodeRoom  # as in `job_controller`
 
         whole = recorded_whole(state)
         if whole is None:
@@ -347,12 +349,12 @@ class WorkerRole(ControlledRole):
             )
         return node
 
-    def _open_desk(self, driver: Driver, state: ClusterState) -> JobDesk | None:
+    def _open_controller(self, driver: Driver, state: ClusterState) -> JobController | None:
         """Any node that runs can tell of jobs, which are in the shared folder; None where none runs."""
-        from gpuprov.roles.work.job_controller import JobDesk  # as in `job_desk`
+        from gpuprov.roles.work.job_controller import JobController  # as in `job_controller`
 
         running = [node.name for node in self._sharing(state) if node.status == "running"]
-        return JobDesk(driver=driver, node=running[0], cluster=state.name) if running else None
+        return JobController(driver=driver, node=running[0], cluster=state.name) if running else None
 
     def _all_go(self, state: ClusterState, departure: Departure) -> bool:
         """Whether no node stays; of a cluster that spans hosts, those of the broker's host go first, and alone."""

@@ -50,11 +50,13 @@ def words_of_workers(driver: Driver, asked: str, expected: Mapping[str, int], *m
     Raises:
         GpuprovError: The broker does not answer.
     """
-    from gpuprov.roles.work.job_controller import JobDesk  # here, for tables of Slurm's nodes start sooner without
+    from gpuprov.roles.work.job_controller import (
+        JobController,  # here, for tables of Slurm's nodes start sooner without
+    )
 
-    desk = JobDesk(driver=driver, node=asked, cluster="")
+    controller = JobController(driver=driver, node=asked, cluster="")
     question = ("workers", "--expect", str(sum(expected.values())), *more)
-    return describe_workers(desk.ask(partial(read, Workers), *question).workers, expected)
+    return describe_workers(controller.ask(partial(read, Workers), *question).workers, expected)
 
 
 def describe_workers(answered: Iterable[Worker], expected: Mapping[str, int]) -> dict[str, str]:

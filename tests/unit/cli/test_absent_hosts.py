@@ -273,7 +273,7 @@ def test_an_engine_that_is_installed_and_silent_may_have_it(lab: Typing, case: s
 def test_where_no_host_has_an_engine_there_is_no_cluster(lab: Typing) -> None:
     for world in lab.hosts.worlds.values():
         world.host.engines = ()
-    assert lab.json("cluster", "status")["nodes"] == []
+    assert lab.json("cluster", "status", expect=2)["nodes"] == []
     lab.type("cluster", "up", expect=3)
     assert "error: lxd is not on this host" in lab.errors, "as for a cluster on this machine alone"
 

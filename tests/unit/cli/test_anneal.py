@@ -292,7 +292,7 @@ def test_ctrl_c_leaves_the_jobs_and_says_how_to_end_them(annealing: Annealing, m
         raise KeyboardInterrupt
 
     annealing.jobs.slurm.hold()
-    monkeypatch.setattr("gpuprov.roles.work.job_controller.JobDesk.wait", interrupt)
+    monkeypatch.setattr("gpuprov.roles.work.job_controller.JobController.wait", interrupt)
     annealing("run", "line.py", "--conf", "run.yaml", code=130)
     assert "1 is waiting; to end it: gpuprov jobs cancel 1" in annealing.said.err
     assert len(annealing.jobs.orders()) == 1

@@ -208,7 +208,7 @@ def made_up(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> 
 
 
 @pytest.fixture
-def desk(
+def controller(
     typed: Typed, cluster: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, programs: ForkedPrograms
 ) -> Iterator[Callable[[], JobsInNodes]]:
     """Has the cluster take jobs, with a Slurm that starts none."""
@@ -242,13 +242,13 @@ def have_a_host(
     return have
 
 
-def answer_for_programs(verb: str, desk: Callable[[], JobsInNodes], monkeypatch: pytest.MonkeyPatch) -> None:
+def answer_for_programs(verb: str, controller: Callable[[], JobsInNodes], monkeypatch: pytest.MonkeyPatch) -> None:
     """Have the node's program say what it would of a program; `check` finds no compilers, which need seconds."""
     if verb == "check":
         monkeypatch.setenv("PATH", "")
     if verb in PROGRAM_ANSWERS:
         told = {"version": 1, **PROGRAM_ANSWERS[verb]}
-        desk().say = lambda _: ExecResult(exit_code=0, stdout=json.dumps(told), stderr="")
+        controller().say = lambda _: ExecResult(exit_code=0, stdout=json.dumps(told), stderr="")
         monkeypatch.setattr("gpuprov.stories.queue_page._require_answer", lambda *_: None)
 
 
@@ -256,7 +256,7 @@ def answer_for_programs(verb: str, desk: Callable[[], JobsInNodes], monkeypatch:
 def printed(
     typed: Typed,
     cluster: dict[str, str],
-    desk: Callable[[], JobsInNodes],
+    controller: Callable[[], JobsInNodes],
     have_a_host: Callable[..., None],
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
@@ -269,16 +269,16 @@ def printed(
         if argv[0] == "host":
             have_a_host(known=argv[1] in ("list", "show"))
         if argv[0] == "grid":
-            desk()
+            controller()
         if argv[:2] in (("grid", "results"), ("grid", "pull")):
             typed(("grid", "run", argv[-1].format_map(cluster)), capsys)
         if argv[0] == "program":
-            answer_for_programs(argv[1], desk, monkeypatch)
+            answer_for_programs(argv[1], controller, monkeypatch)
         if argv[0] == "queue":
             typed(("cluster", "down", "lab", "--yes"), capsys)
             typed(("cluster", "up", "--role", "worker", "-n", "1", "--share", "--no-verify"), capsys)
         if argv[0] in ("jobs", "submit"):
-            jobs = desk()
+            jobs = controller()
             typed(("submit", "--no-project", "--", "true"), capsys)
             if argv[:2] in (("jobs", "wait"), ("jobs", "rm")):
                 jobs.lose("1")

@@ -18,7 +18,7 @@ from gpuprov.core.errors import EngineError, Unreachable
 from gpuprov.core.relay import Relay
 from gpuprov.drivers import node_trees
 from gpuprov.drivers.base import ExecResult, File
-from gpuprov.fleet.controller import desk_of
+from gpuprov.fleet.controller import asked_of
 from gpuprov.fleet.find_hosted import find_spanning
 from gpuprov.lifecycle.find_controller import count_gpus
 from gpuprov.machine.folders import FolderLook
@@ -260,7 +260,7 @@ def test_work_is_divided_by_the_gpus_of_all_hosts(bare: Lab) -> None:
     bare.up("worker")
     seen = find_spanning("lab", bare.hosts.machines, bare.hosts)
     assert seen is not None
-    driver = desk_of(seen, bare.hosts)
+    driver = asked_of(seen, bare.hosts)
     assert [node.name for node in driver.list_nodes()] == ["c000"], "the other one is on the other host"
     assert count_gpus(driver, "lab") == 2
 

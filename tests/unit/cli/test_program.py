@@ -14,7 +14,7 @@ import pytest
 from gpuprov.cli.main import main
 from gpuprov.core.relay import Relay
 from gpuprov.drivers.base import ExecResult
-from gpuprov.roles.work.program_controller import ProgramDesk
+from gpuprov.roles.work.program_controller import ProgramController
 from tests.fakes.jobs_in_nodes import give_jobs
 from tests.fakes.programs import CUDA, ROOT, write_program, write_table
 from tests.schemas import validate
@@ -168,7 +168,7 @@ def test_ctrl_c_cancels_the_jobs_and_removes_the_data(
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("gpuprov.roles.work.program_controller.ProgramDesk.look", interrupt)
+    monkeypatch.setattr("gpuprov.roles.work.program_controller.ProgramController.look", interrupt)
     types("program", "run", write_program(tmp_path / "p"), "--data", tmp_path / "t.csv", code=130)
     assert "cancelling jobs 1" in types.err
     (run,) = (types.jobs.folder / "programs/.runs").iterdir()
@@ -187,15 +187,15 @@ def test_jobs_that_end_without_a_result_leave_no_data(
 ) -> None:
     types.jobs.slurm.hold()
     write_table(tmp_path / "t.csv", 5, 2, seed=1)
-    look = ProgramDesk.look
+    look = ProgramController.look
 
-    def look_once_cancelled(desk: ProgramDesk, run: str) -> ProgramProgress:
+    def look_once_cancelled(controller: ProgramController, run: str) -> ProgramProgress:
         if left_of_the_run(types) and not cancelled:
             cancelled.append(main(("jobs", "cancel", "1"), host=types.world.host))
-        return look(desk, run)
+        return look(controller, run)
 
     cancelled: list[int] = []
-    monkeypatch.setattr(ProgramDesk, "look", look_once_cancelled)
+    monkeypatch.setattr(ProgramController, "look", look_once_cancelled)
     monkeypatch.setattr("gpuprov.stories.programs.ROUNDS", 1)
     types("program", "run", write_program(tmp_path / "p"), "--data", tmp_path / "t.csv", code=4)
     assert "the jobs of the run ended without a result" in types.err

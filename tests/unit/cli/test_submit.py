@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from tests.unit.cli.conftest import Typed
 
 
-class Desk:
+class Controller:
     """What is typed on a host whose cluster takes jobs."""
 
     def __init__(self, typed: Typed, jobs: JobsInNodes, capsys: pytest.CaptureFixture[str], project: Path) -> None:
@@ -70,13 +70,13 @@ class Desk:
 
 
 @pytest.fixture
-def desk(
+def controller(
     typed: Typed,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     programs: ForkedPrograms,
     capsys: pytest.CaptureFixture[str],
-) -> Iterator[Desk]:
+) -> Iterator[Controller]:
     """Two nodes, a project in the current folder, and a Slurm that runs what it is given."""
     typed.world.begin_with(2)
     (tmp_path / "jobs").mkdir()
@@ -86,54 +86,54 @@ def desk(
     (tmp_path / "project").mkdir()
     monkeypatch.chdir(tmp_path / "project")
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    yield Desk(typed, jobs, capsys, tmp_path / "project")
+    yield Controller(typed, jobs, capsys, tmp_path / "project")
     jobs.finish()
 
 
 @pytest.fixture
-def held(desk: Desk) -> Desk:
+def held(controller: Controller) -> Controller:
     """The same with a Slurm that starts nothing."""
-    desk.jobs.slurm.hold()
-    return desk
+    controller.jobs.slurm.hold()
+    return controller
 
 
 @pytest.mark.slow
-def test_a_command_is_submitted_from_the_current_folder_and_runs_on_its_files(desk: Desk) -> None:
-    desk.write("train.py", "import sys, helper; print(helper.WORD, sys.argv[1:])", mode=0o600)
-    desk.write("helper.py", "WORD = 'trained'")
-    desk.write("bin/go", "#!/bin/sh\nexec ./really/go\n", mode=0o700)
-    desk.write("lib/go", "#!/bin/sh\necho went\n", mode=0o755)
-    (desk.project / "really").symlink_to("lib")
-    assert desk("submit", "--gpus", "0", "--", "sh", "-c", "python3 train.py --lr 0.1; bin/go") == "1\n"
-    assert desk.jobs.held() == [], "the program has a copy of its own now"
-    desk("jobs", "wait", "1")
-    assert desk("jobs", "logs", "1") == "trained ['--lr', '0.1']\nwent\n"
-    (row,) = desk.document("jobs")["jobs"]
+def test_a_command_is_submitted_from_the_current_folder_and_runs_on_its_files(controller: Controller) -> None:
+    controller.write("train.py", "import sys, helper; print(helper.WORD, sys.argv[1:])", mode=0o600)
+    controller.write("helper.py", "WORD = 'trained'")
+    controller.write("bin/go", "#!/bin/sh\nexec ./really/go\n", mode=0o700)
+    controller.write("lib/go", "#!/bin/sh\necho went\n", mode=0o755)
+    (controller.project / "really").symlink_to("lib")
+    assert controller("submit", "--gpus", "0", "--", "sh", "-c", "python3 train.py --lr 0.1; bin/go") == "1\n"
+    assert controller.jobs.held() == [], "the program has a copy of its own now"
+    controller("jobs", "wait", "1")
+    assert controller("jobs", "logs", "1") == "trained ['--lr', '0.1']\nwent\n"
+    (row,) = controller.document("jobs")["jobs"]
     assert (row["id"], row["name"], row["state"], row["tries"], row["exit_status"]) == ("1", "sh", "done", 1, 0)
     assert row["node"] == os.uname().nodename
 
 
 @pytest.mark.slow
-def test_no_lock_is_taken_and_every_question_has_a_limit(desk: Desk) -> None:
+def test_no_lock_is_taken_and_every_question_has_a_limit(controller: Controller) -> None:
     limits = []
-    answer = desk.world.engine.answer
+    answer = controller.world.engine.answer
 
     def note(command: Command) -> ExecResult:
         limits.append(command.timeout_s)
         return answer(command)
 
-    desk.world.engine.answer = note
-    Gates(folder=desk.world.host.folder).file(LOCK_NAME).unlink(missing_ok=True)
-    desk("submit", "--gpus", "0", "--wait", "--", "true")
+    controller.world.engine.answer = note
+    Gates(folder=controller.world.host.folder).file(LOCK_NAME).unlink(missing_ok=True)
+    controller("submit", "--gpus", "0", "--wait", "--", "true")
     for verb in ("show", "logs", "cancel", "wait"):
-        desk("jobs", verb, "1")
-    desk("jobs")
+        controller("jobs", verb, "1")
+    controller("jobs")
     assert all(limits)
     assert len(limits) >= 7
-    assert not Gates(folder=desk.world.host.folder).file(LOCK_NAME).exists()
+    assert not Gates(folder=controller.world.host.folder).file(LOCK_NAME).exists()
 
 
-def test_runs_of_a_sweep_have_numbers_and_slurm_is_told_the_options(held: Desk) -> None:
+def test_runs_of_a_sweep_have_numbers_and_slurm_is_told_the_options(held: Controller) -> None:
     held.write("seed.py", "")
     options = ("--name", "sweep", "--count", "100", "--at-most", "8", "--time", "12h", "--retries", "2")
     document = held.document("submit", *options, "--memory", "8GiB", "--gpus", "1", "--", "python3", "seed.py", "{n}")
@@ -151,7 +151,7 @@ def test_runs_of_a_sweep_have_numbers_and_slurm_is_told_the_options(held: Desk) 
     assert [row["state"] for row in held.document("jobs", "cancel", "1")["jobs"]] == ["cancelled"] * 100
 
 
-def test_who_submitted_is_shown_and_a_claim_is_called_one(held: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_submitted_is_shown_and_a_claim_is_called_one(held: Controller, monkeypatch: pytest.MonkeyPatch) -> None:
     told: dict[str, str | None] = {"name": "alice", "host": "hoff", "known_by": "login", "ssh_from": "192.0.2.7"}
     monkeypatch.setattr("gpuprov.roles.work.node_program.get_submitter", lambda _: read(Submitter, told))
     held("submit", "--no-project", "--", "true")
@@ -170,7 +170,7 @@ def test_who_submitted_is_shown_and_a_claim_is_called_one(held: Desk, monkeypatc
     assert "by  " not in held("jobs", "show", "1", "2")
 
 
-def test_a_job_has_the_limits_of_the_spec_unless_its_own_are_given(held: Desk) -> None:
+def test_a_job_has_the_limits_of_the_spec_unless_its_own_are_given(held: Controller) -> None:
     held.world.record(jobs=JobsSpec(time="12h", memory="4GiB"))
     for options in ((), ("--time", "1m"), ("--memory", "200MiB")):
         held("submit", "--no-project", *options, "--", "true")
@@ -182,7 +182,7 @@ def test_a_job_has_the_limits_of_the_spec_unless_its_own_are_given(held: Desk) -
     assert "time      43200 s" in held("jobs", "show", "1")
 
 
-def test_submit_removes_what_ended_longer_ago_than_the_spec_keeps_it(held: Desk) -> None:
+def test_submit_removes_what_ended_longer_ago_than_the_spec_keeps_it(held: Controller) -> None:
     held.world.record(jobs=JobsSpec(keep="24h"))
     submit = ("submit", "--no-project", "--gpus", "0", "--", "true")
     for _ in range(4):
@@ -198,7 +198,7 @@ def test_submit_removes_what_ended_longer_ago_than_the_spec_keeps_it(held: Desk)
     assert [row["id"] for row in held.document("jobs")["jobs"]] == ["1", "3", "4", "5"]
 
 
-def test_nothing_is_submitted_without_the_limits_of_a_spec_that_cannot_be_read(held: Desk) -> None:
+def test_nothing_is_submitted_without_the_limits_of_a_spec_that_cannot_be_read(held: Controller) -> None:
     held.world.record(jobs=JobsSpec(time="12h"))
     network = held.world.engine.networks["gpbr0"]
     labels = {**network.labels, LABEL_SPEC: network.labels[LABEL_SPEC].replace('"jobs"', '"work"')}
@@ -212,35 +212,35 @@ def test_nothing_is_submitted_without_the_limits_of_a_spec_that_cannot_be_read(h
 
 
 @pytest.mark.slow
-def test_a_function_gets_its_arguments_as_yaml_reads_them(desk: Desk) -> None:
-    desk.write("app/tasks.py", "def train(**values):\n    print(sorted(values.items()))\n")
+def test_a_function_gets_its_arguments_as_yaml_reads_them(controller: Controller) -> None:
+    controller.write("app/tasks.py", "def train(**values):\n    print(sorted(values.items()))\n")
     values = ("a=128", "b=1e-3", "c=true", "d=no", "e=", "f='12'", "g=2026-01-01", "h={n}", "i=x=y", "j=-.5")
     given = [word for value in values for word in ("-a", value)]
-    desk("submit", "app.tasks:train", *given, "--count", "1", "--gpus", "0", "--wait")
+    controller("submit", "app.tasks:train", *given, "--count", "1", "--gpus", "0", "--wait")
     read = {"a": 128, "b": 0.001, "c": True, "d": "no", "e": None, "f": "12", "g": "2026-01-01", "h": 0}
-    assert desk("jobs", "logs", "1.0").strip() == str([*read.items(), ("i", "x=y"), ("j", -0.5)])
+    assert controller("jobs", "logs", "1.0").strip() == str([*read.items(), ("i", "x=y"), ("j", -0.5)])
 
 
 @pytest.mark.slow
-def test_a_bare_command_takes_no_files(desk: Desk) -> None:
-    desk.write("file", "")
-    desk("submit", "--no-project", "--gpus", "0", "--wait", "--", "ls")
-    assert desk("jobs", "logs", "1") == ""
-    assert desk.jobs.orders()[0]["project"] is None
-    assert "write_tree" not in [step for step, _ in desk.world.engine.faults.passed]
+def test_a_bare_command_takes_no_files(controller: Controller) -> None:
+    controller.write("file", "")
+    controller("submit", "--no-project", "--gpus", "0", "--wait", "--", "ls")
+    assert controller("jobs", "logs", "1") == ""
+    assert controller.jobs.orders()[0]["project"] is None
+    assert "write_tree" not in [step for step, _ in controller.world.engine.faults.passed]
 
 
 @pytest.mark.slow
-def test_the_exit_code_of_a_wait_says_whether_all_is_done(desk: Desk) -> None:
-    out = desk("submit", "--gpus", "0", "--wait", "--", "sh", "-c", "echo no luck; exit 3", code=1)
+def test_the_exit_code_of_a_wait_says_whether_all_is_done(controller: Controller) -> None:
+    out = controller("submit", "--gpus", "0", "--wait", "--", "sh", "-c", "echo no luck; exit 3", code=1)
     assert out.splitlines()[1].split()[:4] == ["1", "sh", "failed", "1"]
     assert "exit status 3: no luck" in out
-    assert "submitted 1" in desk.said.err
-    assert desk.document("jobs", "wait", "1", code=1)["jobs"][0]["exit_status"] == 3
-    assert "reason    exit status 3: no luck" in desk("jobs", "show", "1")
+    assert "submitted 1" in controller.said.err
+    assert controller.document("jobs", "wait", "1", code=1)["jobs"][0]["exit_status"] == 3
+    assert "reason    exit status 3: no luck" in controller("jobs", "show", "1")
 
 
-def test_a_wait_that_takes_long_is_many_short_ones(held: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wait_that_takes_long_is_many_short_ones(held: Controller, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gpuprov.stories.jobs.WAIT_S", 0)
     held("submit", "--no-project", "--", "true")
     waits = 0
@@ -268,7 +268,7 @@ def test_a_wait_that_takes_long_is_many_short_ones(held: Desk, monkeypatch: pyte
 
 
 @pytest.mark.parametrize(("wish", "state"), [((), "waiting"), (("--on-interrupt", "cancel"), "cancelled")])
-def test_ctrl_c_leaves_the_jobs_or_cancels_them(held: Desk, wish: Sequence[str], state: str) -> None:
+def test_ctrl_c_leaves_the_jobs_or_cancels_them(held: Controller, wish: Sequence[str], state: str) -> None:
     def interrupt(command: Command) -> ExecResult:
         held.jobs.say = None
         if "wait" in command.argv:
@@ -283,7 +283,7 @@ def test_ctrl_c_leaves_the_jobs_or_cancels_them(held: Desk, wish: Sequence[str],
     assert held.document("jobs")["jobs"][0]["state"] == state
 
 
-def test_ctrl_c_while_it_is_submitted_says_where_to_look(held: Desk) -> None:
+def test_ctrl_c_while_it_is_submitted_says_where_to_look(held: Controller) -> None:
     def interrupt(_command: Command) -> ExecResult:
         raise KeyboardInterrupt
 
@@ -295,17 +295,17 @@ def test_ctrl_c_while_it_is_submitted_says_where_to_look(held: Desk) -> None:
 
 
 @pytest.mark.slow
-def test_a_log_is_followed_until_the_job_has_ended(desk: Desk) -> None:
-    desk("submit", "--no-project", "--gpus", "0", "--", "sh", "-c", "echo one; sleep 1; echo two")
-    assert desk("jobs", "logs", "1", "--follow") == "one\ntwo\n"
-    pieces = [json.loads(line) for line in desk("--json", "jobs", "logs", "1", "--follow").splitlines()]
+def test_a_log_is_followed_until_the_job_has_ended(controller: Controller) -> None:
+    controller("submit", "--no-project", "--gpus", "0", "--", "sh", "-c", "echo one; sleep 1; echo two")
+    assert controller("jobs", "logs", "1", "--follow") == "one\ntwo\n"
+    pieces = [json.loads(line) for line in controller("--json", "jobs", "logs", "1", "--follow").splitlines()]
     assert [validate(piece) for piece in pieces] == ["gpuprov.job-log/v1"]
     assert (pieces[0]["text"], pieces[0]["whole"], pieces[0]["start"]) == ("one\ntwo\n", True, 0)
 
 
 @pytest.mark.parametrize(("typed_so_far", "offered"), [("", ["1", "2.0", "2.1"]), ("2.", ["2.0", "2.1"]), ("7", [])])
 def test_a_shell_completes_the_ids_of_jobs(
-    held: Desk, monkeypatch: pytest.MonkeyPatch, typed_so_far: str, offered: list[str]
+    held: Controller, monkeypatch: pytest.MonkeyPatch, typed_so_far: str, offered: list[str]
 ) -> None:
     held("submit", "--", "true")
     held("submit", "--count", "2", "--", "true")
@@ -334,16 +334,16 @@ def test_for_ids_of_jobs_an_engine_without_nodes_is_not_opened(world: World, mon
 
 
 @pytest.mark.slow
-def test_of_a_long_log_the_end_is_shown(desk: Desk) -> None:
-    desk("submit", "--no-project", "--gpus", "0", "--wait", "--", "sh", "-c", "seq -w 0 799999")
-    document = desk.document("jobs", "logs", "1")
+def test_of_a_long_log_the_end_is_shown(controller: Controller) -> None:
+    controller("submit", "--no-project", "--gpus", "0", "--wait", "--", "sh", "-c", "seq -w 0 799999")
+    document = controller.document("jobs", "logs", "1")
     assert (document["start"], document["size"], document["next"]) == (1_600_004, 5_600_000, 5_600_000)
     assert document["text"].splitlines()[-1] == "799999"
     assert len(document["text"]) == 3_999_996
-    assert "of 5600000 bytes, the first 1600004 are left out" in desk.said.err
+    assert "of 5600000 bytes, the first 1600004 are left out" in controller.said.err
 
 
-def test_what_changes_is_told(held: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_changes_is_told(held: Controller, monkeypatch: pytest.MonkeyPatch) -> None:
     def rounds(_interval_s: float, _clock: object) -> Iterator[None]:
         yield
         yield
@@ -413,7 +413,7 @@ BAD: dict[str, tuple[tuple[str, ...], str]] = {
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_what_cannot_be_is_refused_in_words(name: str, held: Desk) -> None:
+def test_what_cannot_be_is_refused_in_words(name: str, held: Controller) -> None:
     argv, words = BAD[name]
     held.write("file", "")
     what, evidence, fix = held.refused(*argv)
@@ -426,7 +426,7 @@ def test_what_cannot_be_is_refused_in_words(name: str, held: Desk) -> None:
     assert "write_tree" not in [step for step, _ in held.world.engine.faults.passed]
 
 
-def test_everything_wrong_is_told_at_once_and_nothing_is_copied(held: Desk) -> None:
+def test_everything_wrong_is_told_at_once_and_nothing_is_copied(held: Controller) -> None:
     held.write("app.py", "def train(units): pass\n")
     (held.project / "passwords").symlink_to("/etc/passwd")
     with (held.project / "huge.bin").open("wb") as file:
@@ -444,7 +444,7 @@ def test_everything_wrong_is_told_at_once_and_nothing_is_copied(held: Desk) -> N
     assert "list_nodes" not in [step for step, _ in held.world.engine.faults.passed], "not even the engine was asked"
 
 
-def test_a_project_that_changes_meanwhile_is_not_submitted(held: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_project_that_changes_meanwhile_is_not_submitted(held: Controller, monkeypatch: pytest.MonkeyPatch) -> None:
     file = held.write("train.py", "")
 
     def become_a_folder() -> None:
@@ -469,7 +469,7 @@ def test_a_project_that_changes_meanwhile_is_not_submitted(held: Desk, monkeypat
     assert (held.jobs.held(), held.jobs.orders()) == ([], [])
 
 
-def test_of_very_many_faults_the_first_are_shown(held: Desk) -> None:
+def test_of_very_many_faults_the_first_are_shown(held: Controller) -> None:
     for number in range(50):
         (held.project / f"link{number:02d}").symlink_to("/nowhere")
     what, evidence, _ = held.refused("submit", "--", "true")
@@ -480,7 +480,7 @@ def test_of_very_many_faults_the_first_are_shown(held: Desk) -> None:
 
 @pytest.mark.parametrize("place", ["home", "."])
 def test_a_home_is_no_project_unless_it_is_named(
-    place: str, held: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    place: str, held: Controller, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "home").mkdir()
     monkeypatch.chdir(tmp_path / place)
@@ -491,7 +491,7 @@ def test_a_home_is_no_project_unless_it_is_named(
     held("submit", "--project", ".", "--", "true")
 
 
-def test_a_cluster_that_takes_no_jobs_says_what_it_lacks(held: Desk) -> None:
+def test_a_cluster_that_takes_no_jobs_says_what_it_lacks(held: Controller) -> None:
     nodes = held.world.engine.nodes
     mounts = nodes["c000"].mounts
     nodes["c000"].mounts = ()
@@ -511,7 +511,7 @@ def test_a_cluster_that_takes_no_jobs_says_what_it_lacks(held: Desk) -> None:
     assert fix.endswith("gpuprov cluster up --role slurm")
 
 
-def test_a_submission_of_which_nobody_heard_the_end(held: Desk) -> None:
+def test_a_submission_of_which_nobody_heard_the_end(held: Controller) -> None:
     def late(_command: Command) -> ExecResult:
         raise TimedOut("it did not finish", evidence="no output", fix="gpuprov shell c000")
 
@@ -520,7 +520,7 @@ def test_a_submission_of_which_nobody_heard_the_end(held: Desk) -> None:
     assert held.jobs.held() == []
 
 
-def test_errors_of_the_program_keep_their_parts(held: Desk) -> None:
+def test_errors_of_the_program_keep_their_parts(held: Controller) -> None:
     assert held.refused("jobs", "show", "7") == (
         "there is no such job", "7 is not in /shared/jobs", "gpuprov jobs",
     )  # fmt: skip
@@ -543,7 +543,7 @@ def test_errors_of_the_program_keep_their_parts(held: Desk) -> None:
     assert "the shared folder does not exist" in held.refused("submit", "--no-project", "--", "true", code=3)[0]
 
 
-def test_what_is_odd_about_numbers_is_said(held: Desk) -> None:
+def test_what_is_odd_about_numbers_is_said(held: Controller) -> None:
     held("submit", "--no-project", "--count", "2", "--", "true")
     assert "all 2 runs are the same: {n}, the number of a run, is not used" in held.said.err
     held("submit", "--no-project", "--", "echo", "{n}")
@@ -552,7 +552,7 @@ def test_what_is_odd_about_numbers_is_said(held: Desk) -> None:
     assert "warning" not in held.said.err
 
 
-def test_a_disk_that_is_nearly_full_is_told_of_and_nothing_fails_for_it(held: Desk) -> None:
+def test_a_disk_that_is_nearly_full_is_told_of_and_nothing_fails_for_it(held: Controller) -> None:
     quiet = ("submit", "--no-project", "--gpus", "0", "--", "true")
     assert held(*quiet) == "1\n"
     assert "full" not in held.said.err
@@ -566,30 +566,30 @@ def test_a_disk_that_is_nearly_full_is_told_of_and_nothing_fails_for_it(held: De
 
 
 @pytest.mark.slow
-def test_results_are_pulled_once_and_removed_after_a_question(desk: Desk, tmp_path: Path) -> None:
-    desk.write("train.py", "open('out.txt', 'w').write('42'); print('trained')")
-    desk("submit", "--gpus", "0", "--", "python3", "train.py")
-    assert "to copy them here: gpuprov jobs pull 1" in desk.said.err
-    desk("submit", "--gpus", "0", "--count", "2", "--no-project", "--", "echo", "{n}")
-    desk("jobs", "wait", "1", "2")
-    pulled = desk.document("jobs", "pull", "1", str(tmp_path / "one"))
+def test_results_are_pulled_once_and_removed_after_a_question(controller: Controller, tmp_path: Path) -> None:
+    controller.write("train.py", "open('out.txt', 'w').write('42'); print('trained')")
+    controller("submit", "--gpus", "0", "--", "python3", "train.py")
+    assert "to copy them here: gpuprov jobs pull 1" in controller.said.err
+    controller("submit", "--gpus", "0", "--count", "2", "--no-project", "--", "echo", "{n}")
+    controller("jobs", "wait", "1", "2")
+    pulled = controller.document("jobs", "pull", "1", str(tmp_path / "one"))
     assert (pulled["jobs"], pulled["links"]) == (["1"], 1)
     assert (tmp_path / "one/work/out.txt").read_text() == "42"
     assert sorted(path.name for path in (tmp_path / "one").iterdir()) == ["done.json", "log.txt", "work"]
-    assert "it exists" in desk.refused("jobs", "pull", "1", str(tmp_path / "one"))[1]
-    desk("jobs", "pull", "2.1", str(tmp_path / "second"))
+    assert "it exists" in controller.refused("jobs", "pull", "1", str(tmp_path / "one"))[1]
+    controller("jobs", "pull", "2.1", str(tmp_path / "second"))
     assert (tmp_path / "second/log.txt").read_text() == "1\n"
-    assert "copied 2 runs" in desk("jobs", "pull", "2")
-    assert (desk.project / "job-2/0/log.txt").read_text() == "0\n"
-    assert desk("jobs", "pull", "2").endswith("0 files, 0 bytes; 2 there before\n")
-    _, evidence, fix = desk.refused("jobs", "rm", "2")
+    assert "copied 2 runs" in controller("jobs", "pull", "2")
+    assert (controller.project / "job-2/0/log.txt").read_text() == "0\n"
+    assert controller("jobs", "pull", "2").endswith("0 files, 0 bytes; 2 there before\n")
+    _, evidence, fix = controller.refused("jobs", "rm", "2")
     assert "2 (echo): 2 runs, everything in" in evidence
     assert fix == "gpuprov jobs rm 2 --yes"
-    assert desk("jobs", "rm", "2", "--yes") == "removed: 2\n"
-    assert "no such job" in desk.refused("jobs", "rm", "2")[0]
+    assert controller("jobs", "rm", "2", "--yes") == "removed: 2\n"
+    assert "no such job" in controller.refused("jobs", "rm", "2")[0]
 
 
-def test_what_has_not_ended_is_not_pulled_and_says_why_it_waits(held: Desk) -> None:
+def test_what_has_not_ended_is_not_pulled_and_says_why_it_waits(held: Controller) -> None:
     held("submit", "--no-project", "--", "true")
     assert held.refused("jobs", "pull", "1")[::2] == (
         "job 1 has not ended; nothing was copied",
@@ -600,7 +600,7 @@ def test_what_has_not_ended_is_not_pulled_and_says_why_it_waits(held: Desk) -> N
     assert list(held.project.iterdir()) == []
 
 
-def test_an_id_alone_is_shown_and_jobs_are_chosen(held: Desk) -> None:
+def test_an_id_alone_is_shown_and_jobs_are_chosen(held: Controller) -> None:
     for count in ("1", "2"):
         held("submit", "--no-project", "--count", count, "--", "echo", "{n}")
     assert held("jobs", "2.1") == held("jobs", "show", "2.1")
@@ -608,7 +608,7 @@ def test_an_id_alone_is_shown_and_jobs_are_chosen(held: Desk) -> None:
     assert held.document("jobs", "--state", "done", "--state", "lost")["jobs"] == []
 
 
-def test_all_that_is_wrong_with_the_options_is_told_at_once(held: Desk) -> None:
+def test_all_that_is_wrong_with_the_options_is_told_at_once(held: Controller) -> None:
     wrong = ("--time", "soon", "--memory", "lots", "--count", "0", "--on-interrupt", "cancel", "-a", "x=1")
     what, evidence, _ = held.refused("submit", *wrong, "--no-project", "--", "true")
     assert what == "5 things are wrong with the command; nothing was submitted"

@@ -14,7 +14,7 @@ import pytest
 from gpuprov.fleet.questions.hardware import PROGRAM as HARDWARE
 from gpuprov.roles.registry import ROLES
 from gpuprov.roles.work.queue_page import PROGRAM as RELAY
-from gpuprov.roles.work.work_place import desk_argv, text_argv
+from gpuprov.roles.work.work_place import controller_argv, text_argv
 from gpuprov.spec.shared_folder import ACCOUNT, SHARED
 from gpuwork.jobs.one import run_one
 from gpuwork.jobs.slurm import render_run_script
@@ -91,7 +91,7 @@ def test_a_function_of_a_project_is_called_by_a_python_that_heeds_its_variables(
 
 
 def test_what_gpuprov_and_services_start_is_isolated() -> None:
-    for argv in (desk_argv("list"), text_argv("pass"), RELAY, HARDWARE):
+    for argv in (controller_argv("list"), text_argv("pass"), RELAY, HARDWARE):
         assert argv[argv.index("python3") + 1] == "-I"
     roles = ("worker", "broker", "slurm", "base")
     files = [path for role in roles for path in ROOT.glob(f"roles/{role}/files/**/*")]

@@ -11,7 +11,7 @@ from gpuprov.cluster.state import observe_cluster
 from gpuprov.core.errors import UsageError
 from gpuprov.core.reporter import Silent
 from gpuprov.lifecycle.cluster_up import UpOrder, cluster_up, preview_changes
-from gpuprov.lifecycle.find_controller import get_desk
+from gpuprov.lifecycle.find_controller import get_controller
 from gpuprov.lifecycle.leaving import JobsPolicy
 from gpuprov.lifecycle.remove_nodes import remove_nodes
 from gpuprov.lifecycle.rows import state_rows
@@ -88,7 +88,7 @@ def test_the_backup_is_asked_while_the_controller_is_away(world: World) -> None:
     kill(world, "c000")
     rows = {row.name: row.work for row in state_rows(world.driver, observe_cluster(world.driver, "lab"))}
     assert rows["c002"] == "idle"
-    assert get_desk(world.driver, "lab").node == "c001"
+    assert get_controller(world.driver, "lab").node == "c001"
     stop_nodes(world.driver, ["c002"], world.host, reporter=world.reporter)
     assert set(world.slurm.asked) == {"c001"}
     world.slurm.jobs["c001"] = "18"
@@ -97,7 +97,7 @@ def test_the_backup_is_asked_while_the_controller_is_away(world: World) -> None:
     world.slurm.jobs.clear()
     kill(world, "c001")
     with pytest.raises(UsageError, match="takes no jobs now: c000 is stopped"):
-        get_desk(world.driver, "lab")
+        get_controller(world.driver, "lab")
 
 
 @pytest.mark.parametrize(("status", "told"), [("stopped", True), ("frozen", False)])

@@ -12,13 +12,13 @@ from gpuprov.roles.work.log_end import read_end
 from gpuprov.shapes.jobs import JobLog
 
 if TYPE_CHECKING:
-    from gpuprov.roles.work.job_controller import JobDesk
+    from gpuprov.roles.work.job_controller import JobController
 
 PIECE = 100
 
 
 @dataclass
-class Desk:
+class Controller:
     log: bytes
 
     def read_log(self, _job: str, start: int) -> JobLog:
@@ -30,7 +30,7 @@ class Desk:
 
 
 def end_of(log: str, tail: int | None = None) -> tuple[str, int | object]:
-    pieces = read_end(cast("JobDesk", Desk(log.encode())), "7", tail=tail)
+    pieces = read_end(cast("JobController", Controller(log.encode())), "7", tail=tail)
     return "".join(piece.text for piece in pieces), pieces[0].start
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from gpuprov.roles.work.node_program import NodeProgram
 
 
-def desk(said: str | None = None, **env: str) -> NodeProgram:
+def controller(said: str | None = None, **env: str) -> NodeProgram:
     """A node that says this, or what the program says here."""
 
     def run(_node: str, argv: Sequence[str], **given: Any) -> ExecResult:
@@ -35,7 +35,7 @@ def desk(said: str | None = None, **env: str) -> NodeProgram:
 
 def test_modules_that_a_node_lacks_are_refused_with_their_places() -> None:
     with pytest.raises(UsageError) as refused:
-        require_imports(desk(), {"pytest": "a.py:1", "no_such_module": "b.py:2", "json": "a.py:3"})
+        require_imports(controller(), {"pytest": "a.py:1", "no_such_module": "b.py:2", "json": "a.py:3"})
     assert refused.value.what.startswith("the nodes of lab do not have module no_such_module, which the project")
     assert refused.value.evidence == "b.py:2: no_such_module"
     assert "`image: {python: [no_such_module]}`" in (refused.value.fix or "")
@@ -44,15 +44,15 @@ def test_modules_that_a_node_lacks_are_refused_with_their_places() -> None:
 def test_a_module_is_lacked_and_its_package_is_installed() -> None:
     said = '{"version": 1, "lacks": ["cv2", "sklearn", "einops"]}'
     with pytest.raises(UsageError) as refused:
-        require_imports(desk(said), {"sklearn": "a.py:1", "cv2": "a.py:2", "einops": "a.py:3"})
+        require_imports(controller(said), {"sklearn": "a.py:1", "cv2": "a.py:2", "einops": "a.py:3"})
     assert refused.value.evidence == "a.py:2: cv2\na.py:3: einops\na.py:1: sklearn"
     assert "`image: {python: [einops, opencv-python-headless, scikit-learn]}`" in (refused.value.fix or "")
 
 
 @pytest.mark.parametrize("said", ["", "[]", "{}", '{"version": 1}', '{"version": 1, "lacks": ["other"]}', "[" * 10**5])
 def test_a_node_that_says_something_else_has_them(said: str) -> None:
-    require_imports(desk(said), {"torch": "a.py:1"})
-    require_compiler(desk(said))
+    require_imports(controller(said), {"torch": "a.py:1"})
+    require_compiler(controller(said))
 
 
 def test_a_project_without_imports_asks_nothing() -> None:
@@ -61,5 +61,5 @@ def test_a_project_without_imports_asks_nothing() -> None:
 
 def test_a_node_without_a_compiler_takes_no_program() -> None:
     with pytest.raises(UsageError) as refused:
-        require_compiler(desk(PATH="/no/where"))
+        require_compiler(controller(PATH="/no/where"))
     assert (refused.value.evidence, "image: {toolkit: true}" in (refused.value.fix or "")) == ("c000 has no g++", True)

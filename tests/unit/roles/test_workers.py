@@ -12,7 +12,7 @@ import pytest
 from gpuprov.cluster.state import observe_cluster
 from gpuprov.core.errors import EngineError, TimedOut, UsageError
 from gpuprov.drivers.base import LABEL_GPUS, ExecResult, File
-from gpuprov.lifecycle.find_controller import get_desk
+from gpuprov.lifecycle.find_controller import get_controller
 from gpuprov.lifecycle.remove_nodes import remove_nodes
 from gpuprov.lifecycle.start_stop import stop_nodes
 from gpuprov.roles.registry import ROLES
@@ -69,9 +69,9 @@ def test_jobs_of_workers_have_a_time_limit_of_the_spec_and_no_memory(world: Worl
     ]
     assert world.names == []
     up(world, jobs=JobsSpec(time="12h"))
-    assert get_desk(world.driver, "lab").defaults == JobsSpec(time="12h")
+    assert get_controller(world.driver, "lab").defaults == JobsSpec(time="12h")
     changed = up(world, jobs=JobsSpec(time="6h"))
-    assert get_desk(world.driver, "lab").defaults == JobsSpec(time="6h"), "a change is recorded"
+    assert get_controller(world.driver, "lab").defaults == JobsSpec(time="6h"), "a change is recorded"
     assert changed.changed == ("record jobs.time: 6h (until now 12h)",), "and nothing is restarted"
 
 
@@ -285,10 +285,10 @@ def test_a_job_keeps_its_node_and_what_waits_keeps_the_last_one(world: World, mo
 
 def test_a_broker_that_is_stopped_takes_no_jobs(world: World) -> None:
     up(world)
-    assert get_desk(world.driver, "lab").node == "c000"
+    assert get_controller(world.driver, "lab").node == "c000"
     stop_nodes(world.driver, ["c000"], world.host, reporter=world.reporter)
     with pytest.raises(UsageError, match="cluster lab takes no jobs now: c000 is stopped") as caught:
-        get_desk(world.driver, "lab")
+        get_controller(world.driver, "lab")
     assert caught.value.fix == "start it: gpuprov start c000"
 
 
@@ -304,7 +304,7 @@ def test_the_program_s_own_words_reach_the_user(world: World, monkeypatch: pytes
     answer = ExecResult(exit_code=1, stdout="", stderr="python3: No module named gpuwork")
     monkeypatch.setattr(type(world.workers), "__call__", lambda _self, _command: answer)
     with pytest.raises(EngineError, match="the image of c000 does not support jobs"):
-        get_desk(world.driver, "lab").list_jobs()
+        get_controller(world.driver, "lab").list_jobs()
 
 
 def test_nodes_that_an_early_gpuprov_called_workers_are_removed(world: World) -> None:

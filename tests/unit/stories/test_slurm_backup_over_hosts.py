@@ -8,7 +8,7 @@ import pytest
 
 from gpuprov.core.errors import UsageError
 from gpuprov.fleet.agree import HostsUpOrder
-from gpuprov.fleet.controller import desk_of
+from gpuprov.fleet.controller import asked_of
 from gpuprov.fleet.find_hosted import find_spanning
 from gpuprov.fleet.found_nodes import locate_nodes
 from gpuprov.fleet.hosted_cluster import controller_of, host_of_controller
@@ -138,7 +138,7 @@ def test_without_the_controllers_host_the_backups_host_is_asked(lab: Lab) -> Non
     seen = lab.find()
     assert (controller_of(seen), host_of_controller(seen)) == ("c002", "hinton")
     assert {row.name: row.work for row in seen.rows}["c003"] == "idle"
-    assert getattr(desk_of(seen, lab.hosts), "host", "") == "hinton"
+    assert getattr(asked_of(seen, lab.hosts), "host", "") == "hinton"
     slurm = lab.hosts.worlds["hinton"].slurm
     slurm.jobs["c003"] = "17"
     lab.hosts.asked.clear()
