@@ -98,9 +98,11 @@ def complete_clusters(_context: click.Context, _parameter: click.Parameter, inco
     """Names of clusters that begin so."""
     from gpuprov.drivers.base import LABEL_CLUSTER
 
-    return _complete(
-        lambda driver: [node.labels[LABEL_CLUSTER] for node in driver.list_nodes() if node.ours], incomplete
-    )
+    def clusters(driver: Driver) -> Sequence[str]:
+        found = [node.labels[LABEL_CLUSTER] for node in driver.list_nodes() if node.ours]
+        return [name for name in found if not name.startswith("(")]
+
+    return _complete(clusters, incomplete)
 
 
 def complete_hosts(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:

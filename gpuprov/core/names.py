@@ -73,7 +73,9 @@ def check_node_name(name: str, what: str = "node name") -> str:
     """
     if not _NAME.fullmatch(name):
         raise UsageError(
-            f"{name!r} is not a valid {what}", evidence=f"allowed: {RULE}", fix="choose a name such as c000"
+            f"{name!r} is not a valid {what}",
+            evidence=f"allowed: {RULE}",
+            fix="choose a name such as " + ("c000" if what == "node name" else "before-upgrade"),
         )
     return name
 

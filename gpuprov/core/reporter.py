@@ -61,6 +61,11 @@ class TimingReporter:
         """The phases that have ended, in the order they ended."""
         return tuple(self._phases)
 
+    @property
+    def warned(self) -> bool:
+        """Whether anything was warned of, such as an engine that does not respond."""
+        return bool(self._warnings)
+
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
         """Pass on, and take the time."""
