@@ -39,6 +39,8 @@ network: {{bridge: gpteb0, subnet: 10.78.3.0/24, private_bridge: gpteb1, private
 share: false
 """
 NODES = ("e000", "e001", "e002", "e003")
+ONE_CLUSTER = r"\bgpteb\d|\b10\.78\.[35]\."  # its links and addresses
+NOTHING = r"(?!)"
 BUDGET_S = 900.0  # the first `up` of a machine may have to build the image
 ANSWER_S = 120.0
 FOLDER = Path(__file__).parent
@@ -182,20 +184,20 @@ class World:
         return any(place.has(name, config) or config.get(MARK) == place.cluster for place in self._others)
 
 
-def links_of_tests(others: list[Place]) -> list[str]:
-    """Links of the host that tests have made, but for those of others."""
-    found = [link for link in json.loads(output("ip", "-j", "link")) if "gpte" in str(link)]
-    return sorted(link["ifname"] for link in found if not any(place.is_in(str(link)) for place in others))
+def links_of_tests(others: list[Place], *, besides: str = NOTHING) -> list[str]:
+    """Links of the host that tests have made, but for those of others, and those in which that pattern is found."""
+    found = [(link["ifname"], str(link)) for link in json.loads(output("ip", "-j", "link"))]
+    return sorted(name for name, text in found if "gpte" in text and not _is_of(text, others, besides))
 
 
-def rules_of_tests(others: list[Place], *command: str) -> list[str]:
-    """Rules of the host for links of tests, but for those of others."""
+def rules_of_tests(others: list[Place], *command: str, besides: str = NOTHING) -> list[str]:
+    """Rules of the host for links of tests; left out are the same as of links."""
     lines = output(*(command or ("nft", "--stateless", "list", "ruleset"))).splitlines()
-    return [
-        line
-        for line in lines
-        if ("gpte" in line or "10.78." in line) and not any(place.is_in(line) for place in others)
-    ]
+    return [line for line in lines if ("gpte" in line or "10.78." in line) and not _is_of(line, others, besides)]
+
+
+def _is_of(text: str, others: list[Place], besides: str) -> bool:
+    return any(place.is_in(text) for place in others) or re.search(besides, text) is not None
 
 
 def _stable(instance: dict[str, Any]) -> dict[str, object]:

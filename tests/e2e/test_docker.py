@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from gpuprov.core.names import fold
-from tests.e2e.conftest import links_of_tests, output, rules_of_tests
+from tests.e2e.conftest import ONE_CLUSTER, links_of_tests, output, rules_of_tests
 from tests.e2e.groups import group_of, others_of
 from tests.e2e.places import PLACES
 from tests.e2e.test_bundle import secrets_of, unpack
@@ -73,9 +73,9 @@ class DockerWorld:
             },
             "volumes": [item for item in self.client.volumes()["Volumes"] or () if not self._is_theirs(item)],
             "images": sorted(tag for tag in images if not tag.startswith(IMAGES)),
-            "links": links_of_tests(self._others),
-            "rules": rules_of_tests(self._others),
-            "iptables": rules_of_tests(self._others, "iptables-save"),
+            "links": links_of_tests(self._others, besides=ONE_CLUSTER),
+            "rules": rules_of_tests(self._others, besides=ONE_CLUSTER),
+            "iptables": rules_of_tests(self._others, "iptables-save", besides=ONE_CLUSTER),
             "keys": sorted(str(path) for path in self._keys.rglob("*") if path.is_file()),
         }
 

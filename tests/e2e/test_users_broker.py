@@ -76,4 +76,5 @@ def test_a_job_ends_once_though_its_worker_and_the_broker_are_killed(
     redis.start()
     gpuprov("jobs", "wait", "--cluster", cluster, job)
     (row,) = gpuprov.json("jobs", "show", "--cluster", cluster, job)["jobs"]
-    assert (row["state"], row["tries"]) == ("done", 2)
+    assert row["state"] == "done"
+    assert row["tries"] in (2, 3)  # the second worker may have had it when that was killed
