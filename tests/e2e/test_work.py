@@ -172,7 +172,7 @@ def test_a_command_of_a_project_runs_as_the_account_and_is_told(desk: Desk, tmp_
     assert job in desk("jobs").stdout
     Wait(what="a notification", timeout_s=30, fix=f"gpuprov jobs show {job}").until(
         lambda: desk.gpuprov.json(*desk.typed(("jobs", "show", job)))["submissions"][0].get("notified") or {},
-        lambda found: found.get("ok"),
+        lambda found: bool(found.get("ok")),
     )
     told = (desk.folder / "jobs" / job / "told").read_text()
     assert '"state": "done"' in told
