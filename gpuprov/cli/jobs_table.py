@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from gpuprov.cli.tables import Screen
+    from gpuprov.shapes.job_run import Notified
     from gpuprov.shapes.jobs import Job, JobChange, Jobs, JobsShown, Submission
     from gpuprov.shapes.submitter import Submitter
 
@@ -146,8 +147,14 @@ def _submission_lines(submission: Submission, submitter: Submitter | None) -> li
         "code": submission.code,
         "folder": submission.folder,
         "Slurm": ", ".join(map(str, submission.slurm)),
+        "notify": order.notify or None,
+        "notified": _notified(submission.notified or None),
     }
     return [f"{submission.id}  submitted {submission.submitted}", *_lines(asked)]
+
+
+def _notified(told: Notified | None) -> str | None:
+    return None if told is None else f"{told.at}, {'ok' if told.ok else f'failed: {told.reason}'}"
 
 
 def _submitter(told: Submitter) -> str:

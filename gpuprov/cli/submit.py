@@ -65,6 +65,11 @@ class _BeforeCommand(click.Command):
         shell_complete=complete_jobs,
         help="Begin when all runs of ID are done, and never if one is not; repeatable.",
     ),
+    click.option(
+        "--notify",
+        metavar="VALUE",
+        help="Post to this URL, or run this command in a node, once all runs have ended.",
+    ),
     click.option("--gpus", type=int, default=1, show_default=True, metavar="N", help="GPUs of each run."),
     click.option("--wait", is_flag=True, help="Wait until the jobs have ended; exit with 1 if not all are done."),
     click.option(
@@ -150,6 +155,7 @@ def _order(behind: Sequence[str], given: dict[str, Any]) -> tuple[JobOrder, Proj
         gpus=given["gpus"],
         retries=given["retries"],
         after=given["after"] or UNSET,
+        notify=UNSET if given["notify"] is None else given["notify"],
     )
     project = faults.found(lambda: _project(given)) or ProjectChoice(folder=None)
     faults.found(lambda: _check_interrupt(given))

@@ -36,6 +36,7 @@ _TYPED: Final = {
     "gpus": "--gpus",
     "memory_bytes": "--memory",
     "name": "--name",
+    "notify": "--notify",
     "project": "--project",
     "reps": "--reps",
     "retries": "--retries",

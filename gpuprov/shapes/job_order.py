@@ -46,6 +46,13 @@ After = Annotated[
     tuple[Annotated[str, Meta(pattern=r"^[1-9][0-9]{0,8}\Z")], ...],
     Meta(min_length=1, max_length=100, extra={"allowed": "ids of submissions, such as 7, 100 at most"}),
 ]
+Notify = Annotated[
+    str,
+    Meta(
+        pattern=r"^[^\x00-\x1f\x7f-\x9f]{1,1000}\Z",
+        extra={"allowed": "a URL that begins with http:// or https://, or a command; 1,000 characters at most"},
+    ),
+]
 Arguments = Annotated[
     Mapping[str, Any], Meta(max_length=MOST_WORDS, extra={"allowed": 'an object, such as {"units": 128}'})
 ]
@@ -67,6 +74,7 @@ class JobOrder(Record, frozen=True, kw_only=True, tag="gpuprov.job-order/v1"):
         gpus: For a run.
         retries: How many more tries a run that fails gets.
         after: Ids of submissions of which all runs have to be done before these begin.
+        notify: The URL of a webhook or a command, called once when all runs have ended.
     """
 
     may_omit: ClassVar[bool] = True
@@ -82,6 +90,7 @@ class JobOrder(Record, frozen=True, kw_only=True, tag="gpuprov.job-order/v1"):
     gpus: Annotated[int, Meta(ge=0, le=64)] = 1
     retries: Annotated[int, Meta(ge=0, le=100)] = 0
     after: After | UnsetType = UNSET
+    notify: Notify | UnsetType = UNSET
 
     def __post_init__(self) -> None:
         """Refuse arguments that could not be written again."""

@@ -76,3 +76,17 @@ class JobRun(Record, frozen=True, kw_only=True, tag="gpuprov.job-run/v1"):
     ended: Moment | None = None
     exit_status: ExitStatus | None = None
     reason: Annotated[str, Meta(max_length=1000)] | None = None
+
+
+class Notified(Shape, frozen=True, kw_only=True):
+    """What came of the command or webhook that a submission names for its end.
+
+    Attributes:
+        at: When it ended; when it began, if that is not recorded.
+        ok: Whether it succeeded.
+        reason: Why it failed.
+    """
+
+    at: Moment
+    ok: bool
+    reason: Annotated[str, Meta(max_length=1000)] | None

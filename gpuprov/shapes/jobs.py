@@ -12,7 +12,7 @@ from gpuprov.shapes.base import Document, Record, Shape
 from gpuprov.shapes.choices import JobState
 from gpuprov.shapes.faults import Fault
 from gpuprov.shapes.job_order import JobOrder
-from gpuprov.shapes.job_run import Gpu
+from gpuprov.shapes.job_run import Gpu, Notified
 from gpuprov.shapes.submitter import Submitter
 from gpuprov.shapes.words import ExitStatus, Hash, HostName, Moment, Number, Path
 
@@ -125,6 +125,7 @@ class Submission(Shape, frozen=True, kw_only=True):
         code: Hash of the project's files, and name of their frozen copy.
         folder: Its own, in the nodes.
         slurm: Ids of Slurm's arrays; empty for workers.
+        notified: What came of the order's `notify`; absent until it begins.
     """
 
     id: SubmissionId
@@ -133,6 +134,7 @@ class Submission(Shape, frozen=True, kw_only=True):
     folder: Path
     slurm: tuple[Annotated[int, Meta(ge=0, le=2**32)], ...]
     order: JobOrder
+    notified: Notified | UnsetType = UNSET
 
 
 class JobsShown(OfCluster, frozen=True, kw_only=True, tag="gpuprov.jobs-shown/v1"):

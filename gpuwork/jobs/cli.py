@@ -7,6 +7,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from msgspec import UNSET
+
 from gpuprov.shapes.base import encode, write
 from gpuprov.shapes.error import Error
 from gpuprov.shapes.jobs import ENDED, JobChecked, JobLog, Jobs, JobsShown, JobSubmitted
@@ -18,6 +20,7 @@ from gpuwork.broker_file import read_broker
 from gpuwork.errors import Refused, StoreError, WorkError
 from gpuwork.jobs.arguments import parse_arguments
 from gpuwork.jobs.log import read_piece
+from gpuwork.jobs.notification import read_notified
 from gpuwork.jobs.order import MOST_BYTES
 from gpuwork.jobs.overview import get_submission, list_jobs, list_live, pick_jobs
 from gpuwork.jobs.removal import remove_old, remove_submissions
@@ -97,6 +100,7 @@ def _describe(submission: Submission) -> Described:
         folder=str(submission.folder),
         slurm=tuple(chunk.slurm for chunk in submission.told.chunks),
         order=submission.order,
+        notified=read_notified(submission) or UNSET,
     )
 
 

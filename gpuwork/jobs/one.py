@@ -22,6 +22,7 @@ from gpuwork.freeze import check_copy
 from gpuwork.jobs.crowding import Crowding, when_room
 from gpuwork.jobs.following import WAITS, judge
 from gpuwork.jobs.leftovers import TAG, VARIABLE, end_leftovers, tag_of
+from gpuwork.jobs.notification import settle
 from gpuwork.jobs.run_record import TryEnd, begin_try, end_try
 from gpuwork.jobs.shared_memory import drop_shared_memory
 from gpuwork.jobs.store import (
@@ -88,6 +89,8 @@ def main(folder: str, number: str, leash: str = "") -> None:
     try:
         with on_signals(stop.set):
             record = run_one(Path(folder), int(number), stop=stop)
+            if leash != LEASHED:  # else whoever started this does it, and hands in the next run before
+                settle(Path(folder).parent, [Path(folder).name])
     except WorkError as error:
         sys.stderr.write(f"{error}\n")
         sys.exit(error.exit_code)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
+
+from msgspec import UNSET
 
 from gpuprov.shapes.base import parse_json
 from gpuprov.shapes.faults import Fault, find_faults, shown
@@ -12,7 +16,10 @@ from gpuprov.shapes.limits import DEEPEST, MIB
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from msgspec import UnsetType
+
 FILE: Final = "order"
+WEBHOOKS: Final = ("http://", "https://")
 MOST_BYTES: Final = MIB
 _MOST_WORD_BYTES: Final = 128 * 1024 - 1  # the kernel's limit for one argument
 
@@ -31,6 +38,7 @@ def parse_order(content: bytes) -> tuple[JobOrder | None, list[Fault]]:
         return None, [_fault("", "is not a JSON object")]
     good, faults = find_faults(JobOrder, told, file=FILE)
     faults += _command_faults(good.get("command", ()))
+    faults += _notify_faults(good.get("notify", UNSET))
     found = [*_argument_faults(good.get("arguments", {}))]
     order = JobOrder(**{**good, **({"arguments": {}} if found else {})})
     return order, [*faults, *found, *_together(told, order)]
@@ -57,6 +65,22 @@ def _command_faults(command: tuple[str, ...]) -> Iterator[Fault]:
         yield _fault("command", "has a NUL character")
     if any(len(word.encode()) > _MOST_WORD_BYTES for word in command):
         yield _fault("command", "has a word that is longer than the kernel allows", f"{_MOST_WORD_BYTES:,} bytes")
+
+
+def _notify_faults(value: str | UnsetType) -> Iterator[Fault]:
+    if value is UNSET:
+        return
+    allowed = "a URL, or a command"
+    try:
+        if not value.startswith(WEBHOOKS):
+            if not any(shlex.split(value)[:1]):
+                yield _fault("notify", "begins with an empty word", allowed)
+        elif not (value.isascii() and " " not in value and urlsplit(value).hostname and urlsplit(value).port != 0):
+            yield _fault("notify", "is a URL without a host, or has a character that a URL cannot have", allowed)
+        elif urlsplit(value).username is not None:
+            yield _fault("notify", "is a URL with a user name", allowed)
+    except ValueError as error:  # of shlex, and of a port or an address
+        yield _fault("notify", f"cannot be read: {error}", allowed)
 
 
 def _argument_faults(arguments: Mapping[str, Any]) -> Iterator[Fault]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from gpuprov.shapes.jobs import ENDED
 from gpuwork.errors import StoreError, TimedOut
+from gpuwork.jobs.notification import settle_aside
 from gpuwork.jobs.overview import broken_job, get_submission, list_begun, lives, pick_jobs
 from gpuwork.jobs.store import ALIVE, mark_cancelled, mark_folder, parse_id, writing
 
@@ -76,6 +77,7 @@ def cancel(store: Path, ids: Sequence[str], batch: Batch) -> list[Job]:
             mark_cancelled(submission, number)
     batch.cancel(asked)
     ended = wait_for(store, sound, batch, limit_s=CANCEL_S) if sound else []
+    settle_aside(store, list(dict.fromkeys(submission.id for submission, _ in asked)))
     return [*ended, *_wait_for_broken(store, broken)]
 
 

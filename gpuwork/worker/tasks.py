@@ -23,6 +23,7 @@ from gpuprov.shapes.workers import Pong, Said
 from gpuwork.broker import PING_TASK, RUN_TASK, SAY, send_runs
 from gpuwork.errors import StoreError, WorkError
 from gpuwork.jobs.following import MAY, find_followers, judge
+from gpuwork.jobs.notification import settle
 from gpuwork.jobs.one import EXIT_STOPPED
 from gpuwork.jobs.store import CANCELLED, is_cancelled, is_held, read_run_record, read_submission
 from gpuwork.jobs.workers import first_runs, take_next
@@ -108,6 +109,7 @@ def make_run(app: Celery, runs: LeashedRuns, submission: object, number: object)
             _begin_followers(app, runs.store, id_)
         except WorkError as error:
             _LOG.warning("the next run of job %s was not submitted: %s", id_, error)
+    settle(runs.store, [id_])
     return tell_end(runs.store / id_, number, status)
 
 

@@ -153,7 +153,8 @@ def test_what_a_job_leaves_behind_ends_with_it_and_not_with_another(desk: Desk) 
 
 
 def test_a_command_of_a_project_runs_as_the_account_and_is_told(desk: Desk, tmp_path: Path) -> None:
-    job = desk.submit("--project", str(desk.project), "--", "python3", "train.py", "--lr", "0.1")
+    tell = ("--notify", "sh -c 'cat >told; id -un >>told'")
+    job = desk.submit("--project", str(desk.project), *tell, "--", "python3", "train.py", "--lr", "0.1")
     desk("jobs", "wait", job)
     shown = desk.shown(job)
     assert (shown["state"], shown["exit_status"], shown["tries"]) == ("done", 0, 1), shown
@@ -169,6 +170,13 @@ def test_a_command_of_a_project_runs_as_the_account_and_is_told(desk: Desk, tmp_
     assert (shown["gpus"], shown["simulated"]) == (node["gpus"], True), shown
     assert desk.gpuprov.in_node(desk.controller, "ls", "/opt").strip() == ""
     assert job in desk("jobs").stdout
+    Wait(what="a notification", timeout_s=30, fix=f"gpuprov jobs show {job}").until(
+        lambda: desk.gpuprov.json(*desk.typed(("jobs", "show", job)))["submissions"][0].get("notified") or {},
+        lambda found: bool(found.get("ok")),
+    )
+    told = (desk.folder / "jobs" / job / "told").read_text()
+    assert '"state": "done"' in told
+    assert told.endswith(f"}}{ACCOUNT}\n")
 
 
 def test_a_package_in_the_project_is_used_and_results_are_fetched_as_the_pages_say(desk: Desk, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from gpuprov.cli.jobs_table import name_failures, render_shown, render_summary, 
 from gpuprov.cli.tables import Screen
 from gpuprov.shapes.base import changed
 from gpuprov.shapes.job_order import JobOrder
+from gpuprov.shapes.job_run import Notified
 from gpuprov.shapes.jobs import Job, Jobs, JobsShown, Submission
 from gpuprov.shapes.submitter import Submitter
 
@@ -100,3 +101,14 @@ def test_shown_runs_are_a_table_on_a_terminal_and_blocks_in_a_pipe() -> None:
     assert max(map(len, lines)) <= 80
     assert [line.split()[:4] for line in lines if line.startswith("8.19")] == [["8.19", "running", "c000", "nvidia0"]]
     assert len(render_shown(shown, {}, NOW).splitlines()) > 100
+
+
+def test_what_came_of_a_notification_is_shown() -> None:
+    order = JobOrder(command=("true",), notify="tell --to ada")
+    told = Notified(at=JOB.submitted, ok=False, reason="exit status 3: no luck")
+    made = Submission(
+        id="8", submitted=JOB.submitted, code=None, folder="/shared/jobs/8", slurm=(), order=order, notified=told
+    )
+    shown = render_shown(JobsShown(jobs=(), submissions=(made,)), {}, NOW)
+    assert "tell --to ada" in shown
+    assert f"{JOB.submitted}, failed: exit status 3: no luck" in shown

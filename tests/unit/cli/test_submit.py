@@ -426,19 +426,24 @@ def test_what_cannot_be_is_refused_in_words(name: str, held: Controller) -> None
     assert "write_tree" not in [step for step, _ in held.world.engine.faults.passed]
 
 
+NOTIFY = ("--notify", "sh -c 'echo")
+
+
 def test_everything_wrong_is_told_at_once_and_nothing_is_copied(held: Controller) -> None:
     held.write("app.py", "def train(units): pass\n")
     (held.project / "passwords").symlink_to("/etc/passwd")
     with (held.project / "huge.bin").open("wb") as file:
         file.truncate(5 * 1024**3)
-    what, evidence, fix = held.refused("submit", "app:train", "-a", "unit=1", "--gpus", "65", "--retries", "101")
-    assert what == "6 faults in the job; nothing was submitted"
+    what, evidence, fix = held.refused(
+        "submit", "app:train", "-a", "unit=1", "--gpus", "65", "--retries", "101", *NOTIFY
+    )
+    assert what == "7 faults in the job; nothing was submitted"
     lines = evidence.splitlines()
     assert [line.partition(":")[0] for line in lines] == [
-        *("--gpus", "--retries", "huge.bin", "passwords", "app.py", "app.py")
+        *("--gpus", "--retries", "--notify", "huge.bin", "passwords", "app.py", "app.py")
     ]
-    assert "is a link out of the project, to /etc/passwd" in lines[3]
-    assert "has 5120 MiB, more than 256 MiB" in lines[2]
+    assert "is a link out of the project, to /etc/passwd" in lines[4]
+    assert "has 5120 MiB, more than 256 MiB" in lines[3]
     assert "--no-project" in fix
     assert held.jobs.asked == []
     assert "list_nodes" not in [step for step, _ in held.world.engine.faults.passed], "not even the engine was asked"

@@ -42,7 +42,9 @@ def test_the_example_is_right(held: Jobs, make: Callable[..., Path]) -> None:
 
 def test_the_keys_of_an_order_are_those_of_the_program() -> None:
     keys = first_cells("| Key | Value | Default |")
-    assert sorted(keys) == sorted(write(JobOrder(command=("x",), after=("1",))).keys() - {"schema", "version"})
+    assert sorted(keys) == sorted(
+        write(JobOrder(command=("x",), after=("1",), notify="x")).keys() - {"schema", "version"}
+    )
 
 
 def test_the_verbs_options_and_states_are_those_of_the_program() -> None:
