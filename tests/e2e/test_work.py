@@ -176,7 +176,7 @@ def test_a_command_of_a_project_runs_as_the_account_and_is_told(desk: Desk, tmp_
     )
     told = (desk.folder / "jobs" / job / "told").read_text()
     assert '"state": "done"' in told
-    assert told.endswith(f"}}{ACCOUNT}\n")
+    assert told.endswith("}work\n")
 
 
 def test_a_package_in_the_project_is_used_and_results_are_fetched_as_the_pages_say(desk: Desk, tmp_path: Path) -> None:
