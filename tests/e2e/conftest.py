@@ -39,7 +39,7 @@ network: {{bridge: gpteb0, subnet: 10.78.3.0/24, private_bridge: gpteb1, private
 share: false
 """
 NODES = ("e000", "e001", "e002", "e003")
-ONE_CLUSTER = r"\bgpteb\d|\b10\.78\.[35]\."  # its links and addresses
+ONE_CLUSTER = r"\bgpteb0\b|\bgpteb1\b|\b10\.78\.[35]\."  # its links and addresses
 NOTHING = r"(?!)"
 BUDGET_S = 900.0  # the first `up` of a machine may have to build the image
 ANSWER_S = 120.0
