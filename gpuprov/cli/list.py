@@ -46,15 +46,13 @@ def list_nodes(session: Session, *, everything: bool) -> Result:
     headers = ("NODE", *host, "CLUSTER", "ENGINE", "ROLE", "STATUS", "ADDRESS", "PRIVATE", "GPUS")
     text = render_table(headers, cells, screen=session.screen, spare=("PRIVATE", "ENGINE", "ROLE"))
     document = Nodes(host=session.host.name, nodes=tuple(rows))
-    nothing = _none(session, "no nodes", "create some")
+    nothing = _none(session, "no nodes; create some: gpuprov cluster up -n 4")
     return Result(document=document, text=text if rows else nothing, error=told.error)
 
 
-def _none(session: Session, what: str, advice: str) -> str:
+def _none(session: Session, text: str) -> str:
     """An engine or a host that does not answer, of which the user was warned, may have some."""
-    return (
-        f"{what} where there is an answer" if session.reporter.warned else f"{what}; {advice}: gpuprov cluster up -n 4"
-    )
+    return f"{text.partition(';')[0]} where there is an answer" if session.reporter.warned else text
 
 
 def _cluster(row: NodeRow) -> str:
@@ -80,7 +78,7 @@ def list_clusters(session: Session) -> Result:
     headers = ("CLUSTER", "HOSTS", "ENGINE", "ROLES", "NODES", "RUNNING", "GPUS")
     text = render_table(headers, rows, screen=session.screen, spare=("ENGINE", "ROLES"))
     document = Clusters(host=session.host.name, clusters=clusters)
-    nothing = _none(session, "no clusters", "create one")
+    nothing = _none(session, "no clusters; create one: gpuprov cluster up -n 4")
     return Result(document=document, text=text if rows else nothing, error=told.error)
 
 
