@@ -79,6 +79,7 @@ MORE: tuple[tuple[str, Argv], ...] = (
     ("host undo", ("host", "undo")),
     ("play", ("play", "site.yml")),
     ("example lab", ("example", "lab", "{folder}/lab")),
+    ("example program", ("example", "program", "{folder}/program")),
     ("doctor", ("doctor",)),
     ("explain", ("explain", "NVRM: Xid 79")),
     ("record", ("record",)),
