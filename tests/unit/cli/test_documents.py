@@ -59,6 +59,7 @@ MORE: tuple[tuple[str, Argv], ...] = (
     ("jobs show", ("jobs", "show", "1")),
     ("jobs logs", ("jobs", "logs", "1")),
     ("jobs cancel", ("jobs", "cancel", "1")),
+    ("jobs pull", ("jobs", "pull", "1", "{folder}/pulled")),
     ("jobs rm", ("jobs", "rm", "1", "--yes")),
     ("jobs wait", ("jobs", "wait", "1")),
     ("queue page", ("queue", "page")),
