@@ -80,7 +80,7 @@ MORE: tuple[tuple[str, Argv], ...] = (
     ("host undo", ("host", "undo")),
     ("play", ("play", "site.yml")),
     ("example lab", ("example", "lab", "{folder}/lab")),
-    ("example program", ("example", "program", "{folder}/program")),
+    ("example program", ("example", "program", "{folder}/sum")),
     ("doctor", ("doctor",)),
     ("explain", ("explain", "NVRM: Xid 79")),
     ("record", ("record",)),
@@ -92,6 +92,7 @@ LAST = {
     "cluster up": {0, 1},
     "smoke": {1},
     "doctor": {0, 3},
+    "jobs pull": {2},  # it waits, and the error is a document too
     "jobs wait": {1},
     "queue page": {130},
     "program page": {130},
