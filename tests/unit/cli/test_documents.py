@@ -284,6 +284,7 @@ def printed(
             typed(("submit", "--no-project", "--", "true"), capsys)
         if argv[:2] == ("jobs", "pull"):
             typed(("jobs", "cancel", "1"), capsys)
+            (tmp_path / "jobs/shared/jobs/1/runs/0").mkdir(parents=True, exist_ok=True)
             if argv[:2] in (("jobs", "wait"), ("jobs", "rm")):
                 jobs.lose("1")
         filled = [part.format_map(cluster) for part in argv]
