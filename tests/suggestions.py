@@ -62,7 +62,7 @@ READERS = {
 # What may stand for an expression of the source; `c001` for any other
 _SAMPLES = {
     **dict.fromkeys(("kernel", "order.kernel", "self.kernel"), "matmul"),
-    **dict.fromkeys(("engine", "engines[-1]", "door.name", "holder.engine", "driver.name"), "lxd"),
+    **dict.fromkeys(("engine", "engines[-1]", "door.name", "holder.engine", "driver.name", "self._driver.name"), "lxd"),
     **dict.fromkeys(("owner", "spec.name", "state.name", "cluster", "report.cluster"), "lab"),
     "network.labels[LABEL_CLUSTER]": "lab",
     **dict.fromkeys(("__version__", "version", "machine or name", "xid", "order.gpus"), "79"),

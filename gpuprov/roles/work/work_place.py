@@ -75,7 +75,7 @@ def require_shared(node: NodeState, cluster: str, *, spans: bool) -> None:
         raise UsageError(
             f"cluster {cluster} has no shared folder for jobs",
             evidence=f"{node.name} has no mount at {SHARED}",
-            fix=name_cluster(f"gpuprov cluster up --share{' FOLDER' if spans else ''}", cluster),
+            fix=name_cluster("gpuprov cluster up --share FOLDER" if spans else "gpuprov cluster up --share", cluster),
         )
 
 

@@ -371,6 +371,7 @@ REASONS = {
     "stories/grids.py: gpuprov grid run": "a cluster without runs: tests/unit/cli/test_grid.py",
     "roles/work/job_controller.py": "what the program in a node says, or does not: tests/unit/cli/test_hostile_jobs.py",
     "roles/work/node_program.py": "what a program in a node says, or does not: tests/unit/cli/test_hostile_jobs.py",
+    "roles/work/work_place.py: gpuprov cluster up --share FOLDER": "over hosts: tests/unit/cli/test_jobs_over_hosts.py",
     "roles/work/work_place.py: gpuprov cluster down": "an image without jobs: tests/unit/cli/test_submit.py",
     "stories/jobs.py: gpuprov submit": "the verb of what cluster/state.py says",
     "stories/anneal.py: gpuprov anneal run": "the verb of what cluster/state.py says",
