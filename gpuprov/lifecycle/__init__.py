@@ -1,1 +1,1 @@
-"""What is done with nodes whatever their role, which the registry knows."""
+"""What one host does with a cluster and its nodes, whatever their role."""

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class Roles(dict[str, "Role"]):
-    """The roles, by role; what plans need of all of them together."""
+    """The roles, by name; what plans need of all of them together."""
 
     def mounts(self, spec: ClusterSpec) -> Mounts:
         """The folder that nodes share, by the roles whose nodes do; those of services, by role and name of a node."""
@@ -120,7 +120,7 @@ def find_role_images(
 
 
 def roles_of(names: Iterable[str]) -> tuple[Role, ...]:
-    """The roles of these roles, each once, in the order of the registry; a role that is not known has none."""
+    """The roles of these names, each once, in the order of the registry; unknown names are left out."""
     present = set(names)
     return tuple(role for role in ROLES.values() if role.name in present)
 

@@ -9,7 +9,7 @@ from typing import Any
 from gpuprov.assets import get_asset
 from gpuprov.drivers.base import File
 
-NAME = "slurm"  # of the role and its role
+NAME = "slurm"
 
 
 @cache

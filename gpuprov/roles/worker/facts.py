@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-NAME: Final = "worker"  # of the role and its role
+NAME: Final = "worker"
 FOLDER: Final = "/etc/gpuwork"
 BROKER: Final = f"{FOLDER}/broker"  # the URL
 GPUS: Final = f"{FOLDER}/gpus"  # a UUID a line

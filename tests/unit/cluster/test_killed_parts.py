@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-from contextlib import suppress
+import sys
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,7 @@ import pytest
 from gpuprov.core.waiting import Wait
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Iterator
 
 pytestmark = pytest.mark.slow
 
@@ -66,12 +67,16 @@ def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.fixture
-def start(workplace: Path, bare_python: str) -> Callable[[], subprocess.Popen[bytes]]:
-    """Starts a build."""
-    argv = [bare_python, "-c", BUILDS, str(workplace)]
+@contextmanager
+def build_in(workplace: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """A build, which is killed where the test fails: it waits as long as it is held."""
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
-    return lambda: subprocess.Popen(argv, stderr=subprocess.PIPE, env=env)
+    with subprocess.Popen([sys.executable, "-c", BUILDS, str(workplace)], stderr=subprocess.PIPE, env=env) as build:
+        try:
+            yield build
+        except BaseException:
+            build.kill()
+            raise
 
 
 def programs(folder: Path) -> list[str]:
@@ -98,13 +103,11 @@ def programs(folder: Path) -> list[str]:
         (("pip",), signal.SIGINT),
     ],
 )
-def test_a_build_is_killed_while_they_run(
-    workplace: Path, start: Callable[[], subprocess.Popen[bytes]], running: tuple[str, ...], number: signal.Signals
-) -> None:
+def test_a_build_is_killed_while_they_run(workplace: Path, running: tuple[str, ...], number: signal.Signals) -> None:
     for name in running:
         (workplace / f"hold-{name}").touch()
     made = {"mmdebstrap": "cache/rootfs-*.tar", "pip": "cache/wheels-*"}
-    with start() as build:
+    with build_in(workplace) as build:
         begun = Wait(what="all to have begun, and the rest to be done", timeout_s=30, fix="look", interval_s=0.02)
         begun.until(
             lambda: [
@@ -120,7 +123,7 @@ def test_a_build_is_killed_while_they_run(
     gone.until(lambda: programs(workplace), lambda left: not left)
     for name in running:
         (workplace / f"hold-{name}").unlink()
-    with start() as build:
+    with build_in(workplace) as build:
         _, said = build.communicate(timeout=30)
     assert build.returncode == 0, said
     names = sorted(path.name.partition("-")[0] for path in (workplace / "cache").iterdir())
