@@ -15,16 +15,17 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from gpuprov.core.errors import EngineError
+from gpuprov.core.errors import EngineError, HostNotReady
 from gpuprov.core.printable import printable
 from gpuprov.core.units import GIB
 from gpuprov.drivers.node_files import unreadable
 from gpuprov.drivers.tar_stream import BadTar, TarStream
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from types import TracebackType
 
+    from gpuprov.core.errors import GpuprovError
     from gpuprov.drivers.base import PathKind
     from gpuprov.drivers.tar_stream import TarEntry
 
@@ -254,15 +255,19 @@ class IncomingFiles:
 
 
 @contextmanager
-def receiving_into(folder: Path) -> Iterator[Path]:
+def receiving_into(folder: Path, in_the_way: Callable[[str], GpuprovError]) -> Iterator[Path]:
     """A path for what comes, in a folder that is made for it; nothing is left there behind the block.
 
-    Raises:
-        OSError: The folder cannot be made.
+    Args:
+        folder: Where it goes in the end.
+        in_the_way: Makes the error of a folder that cannot be made, from the reason.
     """
     was_there = folder.exists()
     place = folder / f".pull-{secrets.token_hex(6)}"
-    folder.mkdir(exist_ok=True)
+    try:
+        folder.mkdir(exist_ok=True)
+    except OSError as error:
+        raise in_the_way(error.strerror or str(error)) from error
     try:
         yield place
     finally:
@@ -270,6 +275,22 @@ def receiving_into(folder: Path) -> Iterator[Path]:
         if not was_there:
             with suppress(OSError):  # something was put into it
                 folder.rmdir()
+
+
+def move_runs(place: Path, folder: Path, names: Iterable[str]) -> None:
+    """Move runs from where they were received into their folder.
+
+    Raises:
+        HostNotReady: They cannot be moved.
+    """
+    try:
+        for name in names:
+            (place / name).rename(folder / name)
+    except OSError as error:
+        shown = printable(str(folder), lines=False)
+        raise HostNotReady(
+            f"the runs cannot be moved to {shown}", evidence=str(error), fix=f"ls -ld {shown} {shown}/*"
+        ) from error
 
 
 def name_left_out(skipped: Sequence[str], count: int) -> str:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack, contextmanager
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Final
 
-from gpuprov.core.errors import EngineError, HostNotReady, UsageError
+from gpuprov.core.errors import EngineError, UsageError
 from gpuprov.core.printable import printable
-from gpuprov.project.incoming_files import receiving_into
+from gpuprov.project.incoming_files import move_runs, receiving_into
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
+    from collections.abc import Callable, Collection
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
 RESULTS: Final = frozenset({"log.txt", "work", "done.json"})
@@ -55,18 +56,9 @@ class PulledJob:
         below = parts if self._is_one else parts[1:]
         return len(below) == len((_WORK, "NAME")) and below[0] == _WORK
 
-    @contextmanager
-    def receiving(self) -> Iterator[Path]:
-        """A path for what comes; nothing is left there behind the block."""
-        if self._is_one:
-            yield self.folder
-            return
-        with ExitStack() as stack:
-            try:
-                place = stack.enter_context(receiving_into(self.folder))
-            except OSError as error:
-                raise self._in_the_way(error.strerror or str(error)) from error
-            yield place
+    def receiving(self) -> AbstractContextManager[Path]:
+        """A path for what comes; of several runs, nothing is left there behind the block."""
+        return nullcontext(self.folder) if self._is_one else receiving_into(self.folder, self._in_the_way)
 
     def take_in(self, place: Path, numbers: Collection[str]) -> tuple[str, ...]:
         """Move runs from where they were received to their places; the numbers of those that came.
@@ -82,14 +74,7 @@ class PulledJob:
             raise EngineError(
                 "the node sent none of the runs", evidence="their folders are not there", fix="see them: gpuprov jobs"
             )
-        try:
-            for number in came:
-                (place / number).rename(self.folder / number)
-        except OSError as error:
-            shown = printable(str(self.folder), lines=False)
-            raise HostNotReady(
-                f"the runs cannot be moved to {shown}", evidence=str(error), fix=f"ls -ld {shown} {shown}/*"
-            ) from error
+        move_runs(place, self.folder, came)
         return came
 
     def _in_the_way(self, why: str) -> UsageError:

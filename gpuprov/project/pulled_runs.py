@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from gpuprov.core.errors import EngineError, HostNotReady, UsageError
+from gpuprov.core.errors import EngineError, UsageError
 from gpuprov.core.printable import printable
 from gpuprov.core.report_file import ReportFile
 from gpuprov.core.units import MIB
-from gpuprov.project.incoming_files import receiving_into
+from gpuprov.project.incoming_files import move_runs, receiving_into
 from gpuprov.shapes.grids import RUNS, VALUES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
+    from collections.abc import Callable, Collection
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
 TABLE: Final = "results.csv"
@@ -54,15 +55,9 @@ class PulledRuns:
                 raise self._in_the_way(f"{TABLE} was not written by an earlier pull")
         return ReportFile(str(path), option="runs", kind="table")
 
-    @contextmanager
-    def receiving(self) -> Iterator[Path]:
+    def receiving(self) -> AbstractContextManager[Path]:
         """A path for what comes, in the folder; nothing is left there behind the block."""
-        with ExitStack() as stack:
-            try:
-                place = stack.enter_context(receiving_into(self.folder))
-            except OSError as error:
-                raise self._in_the_way(error.strerror or str(error)) from error
-            yield place
+        return receiving_into(self.folder, self._in_the_way)
 
     def take_in(self, place: Path, names: Collection[str]) -> tuple[str, ...]:
         """Move runs from where they were received to their places; the names of those that came.
@@ -89,14 +84,9 @@ class PulledRuns:
         try:
             for param in new:
                 (self.folder / param).mkdir()
-                (place / param / VALUES).rename(self.folder / param / VALUES)
-            for name in came:
-                (place / name).rename(self.folder / name)
         except OSError as error:
-            shown = printable(str(self.folder), lines=False)
-            raise HostNotReady(
-                f"the runs cannot be moved to {shown}", evidence=str(error), fix=f"ls -ld {shown} {shown}/*"
-            ) from error
+            raise self._in_the_way(error.strerror or str(error)) from error
+        move_runs(place, self.folder, [*(f"{param}/{VALUES}" for param in new), *came])
         return tuple(came)
 
     def _in_the_way(self, why: str) -> UsageError:
