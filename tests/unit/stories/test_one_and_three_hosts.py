@@ -127,8 +127,13 @@ ABSENT_VERIFIED: Final = Differs(
 )
 NOTHING_TO_VERIFY: Final = Differs(
     why="over hosts, the evidence is where was looked, not which clusters there are",
-    alone=("other clusters: lab",),
-    hosts=("neither nor on hoff, hinton,",),
+    alone=("fix: gpuprov verify --cluster lab", "other clusters: lab"),
+    hosts=("fix: gpuprov list", "neither nor on hoff, hinton,"),
+)
+NO_FOLDER: Final = Differs(
+    why="several hosts must have the folder first",
+    alone=("fix: gpuprov cluster up --share",),
+    hosts=("fix: gpuprov cluster up --share FOLDER",),
 )
 SERVICE: Final = Differs(
     why="two texts for one refusal",
@@ -317,7 +322,7 @@ def test_verbs_on_one_node_find_it(lab: Both) -> None:
     lab.type("unexpose c001 17003", says="is no longer forwarded")
     lab.type("unexpose c001 17003", says="unchanged")
     lab.type("smoke matmul c001", NO_SMOKE)
-    lab.type("jobs", code=2, says="error: cluster lab has no shared folder for jobs")
+    lab.type("jobs", NO_FOLDER, code=2, says="error: cluster lab has no shared folder for jobs")
 
 
 def test_verify_passes_and_names_the_check_that_fails(lab: Both) -> None:
