@@ -68,7 +68,8 @@ def is_foreign(place: Path) -> bool:
     """Whether something else than ours is there."""
     if place.is_symlink() or (place.exists() and not place.is_dir()):
         return True
-    return place.is_dir() and not (place / MARK).is_file() and any(place.iterdir())
+    names = {path.name for path in place.iterdir()} if place.is_dir() else set()  # one look: another run may begin
+    return bool(names) and MARK not in names
 
 
 def install(place: Path, name: str) -> None:

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.slow
 
 PACKAGE = Path(__file__).parents[3] / "gpuwork"
 MODULES = sorted(PACKAGE.rglob("*.py"))
-ALLOWED = {*sys.stdlib_module_names, "gpuwork", "yaml"}
+ALLOWED = {*sys.stdlib_module_names, "gpuwork", "msgspec", "yaml"}
 SHAPES = PACKAGE.parent / "gpuprov/shapes"
 NUMPY = ("arrays_file", "backend", "chains", "compiled", "exchange", "kernel", "result", "streams", "tree", "troubles")
 OF_SOME = {
@@ -45,7 +45,7 @@ OF_SOME = {
 }
 
 
-def test_its_modules_import_the_standard_library_and_yaml_alone() -> None:
+def test_its_modules_import_the_standard_library_msgspec_and_yaml_alone() -> None:
     assert MODULES
     for path in MODULES:
         allowed = ALLOWED | OF_SOME.get(str(path.relative_to(PACKAGE)), set())
