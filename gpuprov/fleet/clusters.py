@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from gpuprov.core.errors import UsageError
 from gpuprov.core.names import name_cluster
+from gpuprov.core.nearest import ask_back, find_nearest
 from gpuprov.drivers.base import ROLE_BUILDER, ROLE_JOB
 from gpuprov.fleet.questions.nodes import NODES
 from gpuprov.shapes.nodes import ListedCluster, Nodes
@@ -59,11 +59,11 @@ def find_absence(fleet: Fleet, name: str, *, verb: str) -> GpuprovError | None:
     names = [one.name for one in ask_clusters(fleet)[0]]
     if name in names:
         return None
-    near = get_close_matches(name, names, n=1)
+    near = find_nearest(name, names)
     return UsageError(
-        f"there is no cluster {name}" + (f"; did you mean {near[0]}?" if near else ""),
+        f"there is no cluster {name}{ask_back([name], names)}",
         evidence=f"clusters with nodes: {', '.join(names) or 'none'}",
-        fix=f"{verb} {(near or names)[0]}"
+        fix=f"{verb} {near or names[0]}"
         if near or len(names) == 1
         else name_cluster("create it: gpuprov cluster up -n 4", name),
     )
