@@ -164,6 +164,15 @@ def test_it_is_named_once_where_its_networks_might_be_taken(
     assert capfd.readouterr().err.count("warning: docker is omitted") == 1
 
 
+@pytest.mark.parametrize(("argv", "nothing"), [(["list"], "no nodes"), (["cluster", "list"], "no clusters")])
+def test_a_list_without_its_answer_is_not_said_to_be_empty(
+    place: World, argv: list[str], nothing: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    place.engine.nodes.clear()
+    assert main(argv, host=place.host) == 0
+    assert capfd.readouterr().out == f"{nothing} where there is an answer\n"
+
+
 @pytest.mark.parametrize("verb", ["start", "stop"])
 def test_an_engine_that_is_named_is_not_asked_again_for_a_node_that_it_lacks(
     place: World, verb: str, capfd: pytest.CaptureFixture[str]
