@@ -35,9 +35,10 @@ class Gate:
             closed = is_last or is_held(self._store)
             if closed != self._is_closed:
                 self._is_closed = closed
-                if not is_last:
-                    _LOG.warning("this node is held: no work is taken" if closed else "this node takes work again")
                 turn = consumer.cancel_task_queue if closed else consumer.add_task_queue
                 for queue in self._queues:
                     consumer.call_soon(turn, queue)
+                if not is_last:  # said by the same part of Celery, once it is true: it may have listened for seconds
+                    said = "this node is held: no work is taken" if closed else "this node takes work again"
+                    consumer.call_soon(_LOG.warning, said)
             stop.wait(GATE_S)

@@ -17,11 +17,17 @@ ROOT = Path(__file__).parents[2]
 LEDGER = "build/reliability.jsonl"
 
 
+def make(*words: str) -> subprocess.CompletedProcess[str]:
+    """What `make` says, as a user types it: one that runs these tests hands its variables to each below it."""
+    env = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MAKEOVERRIDES", "MFLAGS")}
+    argv = ["make", "--no-print-directory", *words]
+    return subprocess.run(argv, check=True, capture_output=True, text=True, cwd=ROOT, env=env)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("target", ["test-long", "reliability"])
 def test_a_ledger_that_is_there_is_not_taken_for_tests(target: str, tmp_path: Path) -> None:
-    shown = subprocess.run(["make", "--dry-run", target], check=True, capture_output=True, text=True, cwd=ROOT).stdout
-    command = re.findall(r"-m pytest ([^;\n]*)", shown)[-1]
+    command = re.findall(r"-m pytest ([^;\n]*)", make("--dry-run", target).stdout)[-1]
     ledger = tmp_path / "ledger.jsonl"  # as the unit tests before it have left it
     ledger.touch()
     words = [str(ledger) if word == LEDGER else word for word in shlex.split(command)]
@@ -41,19 +47,15 @@ def test_a_clone_that_only_root_can_run_is_told_before_the_install(mode: int, tm
         if not folder.stat().st_mode & 1 and folder.stat().st_uid == os.getuid():
             folder.chmod(folder.stat().st_mode | 1)  # pytest's own, which others may not enter
     tmp_path.chmod(0o755)
-    argv = ["make", "--no-print-directory", "who-may-run", f"HERE={clone}"]
-    said = subprocess.run(argv, check=True, capture_output=True, text=True, cwd=ROOT).stderr
+    said = make("who-may-run", f"HERE={clone}").stderr
     closed = f"it needs {clone}, and other users may not enter {clone.parent};"
     assert (closed in said) is (mode == 0o700), said
-    shown = subprocess.run(["make", "--dry-run", "up"], check=True, capture_output=True, text=True, cwd=ROOT).stdout
+    shown = make("--dry-run", "up").stdout
     assert shown.index("only root will be able") < shown.index("host prepare")
 
 
 def test_a_cluster_that_is_there_keeps_its_nodes() -> None:
     """Its number is what it was given; a new one has four."""
-    shown = subprocess.run(
-        ["make", "--no-print-directory", "--dry-run", "up"], check=True, capture_output=True, text=True, cwd=ROOT
-    ).stdout
-    last = shlex.split(shown.splitlines()[-1], comments=True)
+    last = shlex.split(make("--dry-run", "up").stdout.splitlines()[-1], comments=True)
     assert last[1:] == ["cluster", "up"]
     assert ClusterSpec().nodes.count == 4
