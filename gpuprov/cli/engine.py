@@ -1,4 +1,4 @@
-"""What verbs that touch an engine share: its option, the way to it, and how an Outcome is shown."""
+"""What verbs that touch an engine share: its option, and the way to it."""
 
 from __future__ import annotations
 
@@ -7,21 +7,17 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from gpuprov.cli.parameters import complete_clusters
+from gpuprov.cli.options import complete_clusters
 from gpuprov.cli.settings import implied_cluster, implied_engine
-from gpuprov.cli.show_result import show_result
 from gpuprov.shapes.choices import DEFAULT_CLUSTER, DEFAULT_ENGINE, ENGINES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from gpuprov.cli.session import Session
-    from gpuprov.core.errors import GpuprovError
-    from gpuprov.core.outcome import Outcome
     from gpuprov.drivers.base import Driver
     from gpuprov.machine.base import Host
     from gpuprov.shapes.choices import Engine
-    from gpuprov.shapes.outcome import Changes
 
 WHERE_NONE_IS_SAID = f"{DEFAULT_ENGINE}, or incus if it is installed and LXD is not"
 
@@ -79,16 +75,3 @@ def open_engine_of_image(session: Session, engine: str | None, image: str) -> Dr
     if engine:
         return open_engine(session.host, engine)
     return engine_of_image(image, session.host.engines, reporter=session.reporter)
-
-
-def show_changes(session: Session, changes: Changes) -> None:
-    """One line for each change, or `unchanged`."""
-    session.show(changes, "\n".join(changes.changed) or "unchanged")
-
-
-def show_outcome(session: Session, outcome: Outcome, error: GpuprovError | None = None) -> int:
-    """One line for each change, or `unchanged`; then the error of the hosts that lack in it."""
-    from gpuprov.shapes.outcome import Changes
-
-    text = "\n".join(outcome.changed) or ("" if error else "unchanged")
-    return show_result(session, Changes(host=session.host.name, changed=outcome.changed), text, error, 0)

@@ -8,7 +8,7 @@ import click
 
 from gpuprov.cli.command import Result, command
 from gpuprov.cli.engine import cluster_option, engine_option, gpu_mode_option
-from gpuprov.cli.parameters import complete_nodes
+from gpuprov.cli.options import complete_nodes
 from gpuprov.cli.tables import PIPE, render_table
 from gpuprov.core.errors import UsageError
 from gpuprov.core.names import expand_names
