@@ -142,16 +142,16 @@ def hardware(session: Session) -> Result:
         host=session.host.name, hardware=own, nodes=nodes, hosts=_hosts(fleet, told) if fleet.others else UNSET
     )
     if not nodes and is_typed("cluster"):
-        _warn_of_absence(session)
+        _warn_of_missing(session)
     return Result(document=document, text=render_hardware(rows, screen=session.screen), error=told.error)
 
 
-def _warn_of_absence(session: Session) -> None:
+def _warn_of_missing(session: Session) -> None:
     """Say that the cluster that was typed does not exist, or that its nodes are stopped."""
-    from gpuprov.fleet.clusters import find_absence
+    from gpuprov.fleet.clusters import explain_missing
 
-    absence = find_absence(session.fleet, session.cluster, verb="gpuprov cluster status")
-    words = f"{absence.what}; {absence.evidence}" if absence else f"no node of cluster {session.cluster} is running"
+    missing = explain_missing(session.fleet, session.cluster, verb="gpuprov cluster status")
+    words = f"{missing.what}; {missing.evidence}" if missing else f"no node of cluster {session.cluster} is running"
     session.reporter.warn(words)
 
 

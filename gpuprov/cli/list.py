@@ -91,7 +91,7 @@ def status(session: Session) -> Result:
     """Show a cluster's nodes: address, GPU, sharing, role, state and health."""
     from msgspec import UNSET
 
-    from gpuprov.fleet.clusters import find_absence
+    from gpuprov.fleet.clusters import explain_missing
     from gpuprov.fleet.host_statuses import host_statuses
     from gpuprov.fleet.lost_service import tell_lost_service
     from gpuprov.link.several import part_error
@@ -115,8 +115,8 @@ def status(session: Session) -> Result:
         hosts=host_statuses(seen.machines, seen.failed, seen.away) if seen.spans else UNSET,
     )
     if not rows and seen.spec is None and not seen.failed:
-        absence = find_absence(session.fleet, session.cluster, verb="gpuprov cluster status")
-        return Result(document=document, text="", error=absence)
+        missing = explain_missing(session.fleet, session.cluster, verb="gpuprov cluster status")
+        return Result(document=document, text="", error=missing)
     none = name_cluster("create them: gpuprov cluster up -n 4", session.cluster)
     text = (
         f"{render_nodes(rows, screen=session.screen, spans=seen.spans)}\n\n"

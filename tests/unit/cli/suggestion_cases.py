@@ -418,7 +418,7 @@ REASONS = {
     "lifecycle/find_controller.py: gpuprov queue page": "the verb of what cluster/state.py says",
     "lifecycle/find_controller.py: list its jobs": "nodes without such a page: tests/unit/cli/test_queue_page.py",
     "cluster/full_disks.py": "a warning: tests/unit/cluster/test_full_disks.py",
-    "roles/worker/out_of_service.py": "a warning: tests/unit/roles/test_hold_workers.py",
+    "roles/worker/out_of_service.py": "a warning: tests/unit/roles/test_workers_out_of_service.py",
     "roles/worker/page.py": "a node that has lost its file: tests/unit/cli/test_queue_page.py",
     "roles/worker/role.py: list its jobs": "a broker of the user's: tests/unit/cli/test_queue_page.py",
     "stories/queue_page.py: gpuprov queue page": "a taken port: tests/unit/cli/test_queue_page.py",
