@@ -8,13 +8,13 @@ import click
 from click.core import ParameterSource
 
 from gpuprov.cli.options import complete_clusters
+from gpuprov.cli.session import Session
 from gpuprov.cli.settings import implied_cluster, implied_engine
 from gpuprov.shapes.choices import DEFAULT_CLUSTER, DEFAULT_ENGINE, ENGINES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from gpuprov.cli.session import Session
     from gpuprov.drivers.base import Driver
     from gpuprov.machine.base import Host
     from gpuprov.shapes.choices import Engine
@@ -44,11 +44,37 @@ cluster_option: Callable[[Any], Any] = click.option(
 cluster_argument: Callable[[Any], Any] = click.argument(
     "cluster", metavar="[NAME]", default=DEFAULT_CLUSTER, callback=implied_cluster, shell_complete=complete_clusters
 )
-gpu_mode_option: Callable[[Any], Any] = click.option(
+_gpu_mode_option: Callable[[Any], Any] = click.option(
     "--gpu-mode",
     type=click.Choice(["auto", "real", "simulated"]),
     help="If the host has no GPU, simulate (auto) or refuse (real); or always simulate.  [default: auto]",
 )
+
+
+def _simulate_such(context: click.Context, _parameter: click.Parameter, typed: str | None) -> None:
+    if typed and isinstance(context.obj, Session):
+        context.obj.gpu_profile = typed
+
+
+_gpu_profile_option: Callable[[Any], Any] = click.option(
+    "--gpu-profile",
+    metavar="NAME|FILE",
+    expose_value=False,
+    callback=_simulate_such,
+    help="Which GPUs this host simulates: h100x8, a100x4, gtx1080, t4x2, mixed, or the file of a recorded host.  "
+    "[default: four H100]",
+)
+
+
+def gpu_mode_option(function: Any) -> Any:  # noqa: ANN401 - click's own
+    """Whether GPUs are simulated, and which then; the session's host gets the profile."""
+    return _gpu_mode_option(_gpu_profile_option(function))
+
+
+def typed_gpu_option(session: Session, gpu_mode: str | None) -> str:
+    """What was typed of this host's GPUs, as it was typed; empty for nothing."""
+    profile = f"--gpu-profile {session.gpu_profile}" if session.gpu_profile else ""
+    return f"--gpu-mode {gpu_mode}" if gpu_mode else profile
 
 
 def is_typed(option: str) -> bool:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import click
 
 from gpuprov.cli.command import Result, command
-from gpuprov.cli.engine import cluster_option, engine_option, gpu_mode_option, is_typed
+from gpuprov.cli.engine import cluster_option, engine_option, gpu_mode_option, is_typed, typed_gpu_option
 from gpuprov.cli.options import seconds_up_to
 from gpuprov.cli.tables import PIPE, Screen, render_table
 from gpuprov.core.names import fold
@@ -59,8 +59,8 @@ _WORDS = {
 def gpus(session: Session, interval_s: float | None, gpu_mode: str | None) -> Result | None:
     """Show the GPUs and their holders on all engines; changes nothing.
 
-    Those of this machine if it has an engine, and of all hosts that were added. With --watch or --gpu-mode, those of
-    this machine alone. A narrow terminal gets the columns that fit.
+    Those of this machine if it has an engine, and of all hosts that were added. With --watch, --gpu-mode or
+    --gpu-profile, those of this machine alone. A narrow terminal gets the columns that fit.
     """
     from gpuprov.cli.session import open_fleet
     from gpuprov.cluster.told_gpus import board_of, tell_board, tell_boards
@@ -72,7 +72,7 @@ def gpus(session: Session, interval_s: float | None, gpu_mode: str | None) -> Re
     if interval_s is not None:
         _watch(session, interval_s, mode)
         return None
-    fleet = open_fleet(session, here_alone=gpu_mode is not None)
+    fleet = open_fleet(session, here_alone=bool(typed_gpu_option(session, gpu_mode)))
     told = fleet.ask(GPUS, GpusOrder(mode=mode))
     told.require_answer()
     boards = {host: board_of(board) for host, board in told.answers.items()}

@@ -43,6 +43,7 @@ class Session:
 
     Attributes:
         engine: The one that was typed.
+        gpu_profile: Of this machine's simulated GPUs, where it was typed.
         cluster: That which the verb is about; empty where it is about none.
     """
 
@@ -52,6 +53,7 @@ class Session:
         self.verbose = False
         self.as_json = False
         self.engine: str | None = None
+        self.gpu_profile = ""
         self.cluster = ""
 
     @cached_property
@@ -71,7 +73,7 @@ class Session:
         """The machine that verbs are about."""
         from gpuprov.machine.local import LocalHost
 
-        return self._host or LocalHost()
+        return self._host or LocalHost(gpu_profile=self.gpu_profile)
 
     @cached_property
     def members(self) -> MemberProcesses:
