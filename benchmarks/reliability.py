@@ -37,21 +37,22 @@ def table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 def kills_by_verb(rows: list[Row]) -> str:
     """Survived of tried, by engine and verb; every row of a ledger is a kill that was survived or not."""
     told = sum(row.get("told", 0) > 0 for row in rows)  # needed what doctor says, besides the next run
-    found = _group(rows, "engine", "verb")
     lines = [
         (
             engine,
             f"`{verb}`",
-            *(_survived([row for row in kills if row["how"] == how]) for how in HOWS),
             _survived(kills),
             _span([row["seconds"] for row in kills if row["survived"] and row["seconds"]]),  # 0: it was not timed
         )
-        for (engine, verb), kills in found.items()
+        for (engine, verb), kills in _group(rows, "engine", "verb").items()
     ]
-    by_how = (_survived([row for row in rows if row["how"] == how]) for how in HOWS)
-    signals = (how if how != "engine" else "SIGKILL to the engine" for how in HOWS)
-    whole = f"{_survived(rows)}; {told} with doctor's command"
-    return table(("On", "Verb", *signals, "All", "Next run"), [*lines, ("all", "", *by_how, whole, "")])
+    signals = [
+        f"{how if how != 'engine' else 'SIGKILL to the engine'} {_survived(tries)}"
+        for how in HOWS
+        if (tries := [row for row in rows if row["how"] == how])
+    ]
+    whole = f"{_survived(rows)}: {', '.join(signals)}; {told} with doctor's command"
+    return table(("On", "Verb", "Kills survived", "Next run"), [*lines, ("all", "", whole, "")])
 
 
 def fake(rows: list[Row]) -> str:
