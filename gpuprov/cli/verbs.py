@@ -77,6 +77,7 @@ VERBS: dict[str, Verb] = {
     "program page": Verb("gpuprov.cli.program:page", "Let a browser open Dask's page of a run, until Ctrl-C."),
     "gpus": Verb("gpuprov.cli.gpus:gpus", "Show the GPUs of this host and of other hosts, and their holders."),
     "hardware": Verb("gpuprov.cli.gpus:hardware", "Show the processors and GPUs of this host and of the nodes."),
+    "cdi": Verb("gpuprov.cli.gpus:cdi", "Describe this host's GPUs to engines that read CDI."),
     "list": Verb("gpuprov.cli.list:list_nodes", "List the nodes of all clusters."),
     "show": Verb("gpuprov.cli.node:show", "Show all details of a node."),
     "start": Verb("gpuprov.cli.node:start", "Start nodes."),
@@ -128,7 +129,7 @@ HIDDEN: dict[str, Verb] = {
 GROUPS: dict[str, tuple[str, ...]] = {
     "Clusters": ("cluster", "verify", "smoke"),
     "Jobs": ("submit", "jobs", "queue", "grid", "anneal", "program"),
-    "GPUs": ("run", "gpus", "hardware"),
+    "GPUs": ("run", "gpus", "hardware", "cdi"),
     "Nodes": (
         *("create-node", "list", "show", "start", "stop", "rm", "exec", "shell", "ssh", "cp", "logs"),
         *("clone", "snapshot", "restore", "expose", "unexpose"),

@@ -83,6 +83,7 @@ MORE: tuple[tuple[str, Argv], ...] = (
     ("doctor", ("doctor",)),
     ("explain", ("explain", "NVRM: Xid 79")),
     ("record", ("record",)),
+    ("cdi", ("cdi", "--gpu-mode", "simulated")),
     ("bundle", ("bundle", "{folder}/bundle.tar.gz")),
 )
 CASES = (*((verb, twice.argv) for verb, twice in TWICE.items() if "fake" in twice.where), *MORE)
