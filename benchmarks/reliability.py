@@ -78,8 +78,12 @@ def races(rows: list[Row]) -> str:
 
 def repairs(rows: list[Row]) -> str:
     """What was changed, how long the repair took."""
-    lines = [(what, _span([run["seconds"] for run in runs])) for (what,), runs in _group(rows, "what").items()]
-    return table(("What happened", "Time to repair"), lines)
+    times = [
+        (statistics.median(run["seconds"] for run in runs), what) for (what,), runs in _group(rows, "what").items()
+    ]
+    return table(
+        ("What happened", "Time to repair"), _together((what, f"{seconds:.0f} s") for seconds, what in sorted(times))
+    )
 
 
 def foreign(rows: list[Row]) -> str:
