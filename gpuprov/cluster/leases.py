@@ -13,7 +13,7 @@ from gpuprov.cluster.held_gpus import is_gpu_path, leased_uuids, sharing_of
 from gpuprov.core.excerpt import excerpt
 from gpuprov.core.lock import describe_process
 from gpuprov.core.process import is_gone
-from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_PROCESS, LABEL_ROLE, ROLE_JOB
+from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_DETACHED, LABEL_PROCESS, LABEL_ROLE, ROLE_JOB
 from gpuprov.gpu.allocate import Claims, Lease, LeaseRequest
 from gpuprov.machine.survey import survey
 
@@ -49,8 +49,10 @@ def read_leases(nodes: Iterable[NodeState], *, engine: str) -> tuple[Lease, ...]
 
 
 def is_orphan(node: NodeState) -> bool:
-    """Whether it is a job whose `gpuprov run` was killed."""
-    return node.labels.get(LABEL_ROLE) == ROLE_JOB and is_gone(node.labels.get(LABEL_PROCESS, ""))
+    """Whether it is a job whose `gpuprov run` was killed; one that is detached goes on without, once it was started."""
+    if node.labels.get(LABEL_ROLE) != ROLE_JOB or (LABEL_DETACHED in node.labels and node.complete):
+        return False
+    return is_gone(node.labels.get(LABEL_PROCESS, ""))
 
 
 @dataclass(frozen=True, kw_only=True)

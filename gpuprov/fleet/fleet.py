@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Generic
 
-from gpuprov.core.errors import GpuprovError
+from gpuprov.core.errors import GpuprovError, UsageError
 from gpuprov.core.side_by_side import ask_side_by_side
 from gpuprov.core.silence_limit import scaled_limit_s
 from gpuprov.fleet.questions.question import Answer, Asked, Question
@@ -134,7 +134,7 @@ class Fleet:
         if self.works_here or not question.needs_engine:
             ways.append(partial(self._ask_here, question, order))
         if self.others:
-            ways.append(partial(self._ask_others, question, order))
+            ways.append(partial(self.ask_others, question, order))
         answers: dict[str, Answer] = {}
         failed: dict[str, GpuprovError] = {}
         away: dict[str, str] = {}
@@ -144,7 +144,8 @@ class Fleet:
             away |= told.away
         return FleetAnswers(answers=answers, failed=failed, away=away)
 
-    def _ask_others(self, question: Question[Asked, Answer], order: Asked) -> FleetAnswers[Answer]:
+    def ask_others(self, question: Question[Asked, Answer], order: Asked) -> FleetAnswers[Answer]:
+        """Ask those that were added."""
         if isinstance(self.others, UnknownHosts):
             return FleetAnswers(answers={}, failed={"the hosts that were added": self.others.error})
         return ask_others(question, order, self.others, self.connect())
@@ -154,6 +155,21 @@ class Fleet:
             return FleetAnswers(answers={self.name_here: question.here(order, self.here, self.reporter)})
         except GpuprovError as error:
             return FleetAnswers(answers={}, failed={self.name_here: error})
+
+
+def require_added(name: str, known: Mapping[str, RemoteMachine]) -> RemoteMachine:
+    """The host that was added by that name.
+
+    Raises:
+        UsageError: None was.
+    """
+    if name not in known:
+        raise UsageError(
+            f"no host {name:.60} was added",
+            evidence=f"hosts: {', '.join(known) or 'none'}",
+            fix=f"gpuprov host add {name:.60} --address ADDRESS; or list them: gpuprov host list",
+        )
+    return known[name]
 
 
 def ask_others(

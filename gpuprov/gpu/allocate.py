@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from gpuprov.core.errors import HostNotReady, UsageError
-from gpuprov.core.names import fold
+from gpuprov.core.names import RUN_END, fold
 from gpuprov.gpu.models import Gpu
 
 if TYPE_CHECKING:
@@ -390,7 +390,8 @@ class _Board:
         if request.sharing == "exclusive":
             ways.append("--sharing shared")
         if holder is not None:
-            ways.append(f"ask whose GPU it is now: gpuprov show {holder.node} --engine {holder.engine}")
+            show = f"show {holder.node} --engine {holder.engine}" if not holder.node.endswith(RUN_END) else "run ps"
+            ways.append(f"ask whose GPU it is now: gpuprov {show}")
         return ", or ".join(ways)
 
     def _describe(self, unit: Gpu) -> str:

@@ -1,0 +1,125 @@
+"""The containers of `gpuprov run`, on this machine and on hosts that were added: start, find, stop and remove them."""
+
+from __future__ import annotations
+
+from itertools import chain
+from typing import TYPE_CHECKING
+
+from gpuprov.core.errors import UsageError
+from gpuprov.core.names import name_of_run
+from gpuprov.core.outcome import Outcome
+from gpuprov.fleet.done import Done
+from gpuprov.fleet.fleet import require_added
+from gpuprov.fleet.questions.runs import RUNS
+from gpuprov.lifecycle.runs import absent_runs, end_runs, look_at_runs
+from gpuprov.link.several import part_error
+from gpuprov.shapes.base import changed
+from gpuprov.shapes.run_order import RunsOrder
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gpuprov.fleet.fleet import Fleet
+    from gpuprov.link.address import RemoteMachine
+    from gpuprov.shapes.run_order import EndRunsOrder, RunOrder
+    from gpuprov.shapes.runs import Runs
+
+
+def begin_run(fleet: Fleet, order: RunOrder, host: str | None) -> Runs:
+    """Start one that goes on by itself, here or on a host that was added; returns it alone.
+
+    Raises:
+        UsageError: There is no such host, or it cannot be had as ordered; nothing was changed.
+        GpuprovError: It failed, here or there; nothing is left of it.
+    """
+    if host is None:
+        from gpuprov.fleet.member.runs import serve_run
+
+        return serve_run(order, fleet.here, fleet.reporter)
+    from gpuprov.link.answers import read_answer
+    from gpuprov.link.ask import MemberRequest
+    from gpuprov.link.several import told_by
+    from gpuprov.shapes.runs import Runs
+
+    machine = require_added(host, fleet.others)
+    (told,) = fleet.connect().work({machine: MemberRequest(order=order)})
+    return read_answer(Runs, told_by(told), machine.name)
+
+
+def find_host_of_run(fleet: Fleet, name: str) -> RemoteMachine | None:
+    """The host that has a container of `gpuprov run`; None where this machine has it.
+
+    Raises:
+        UsageError: No host that answers has it, or more than one.
+        PartDone: None that answers has it, and some do not answer.
+    """
+    return _locate(fleet, [name])[name_of_run(name)]
+
+
+def end_runs_anywhere(fleet: Fleet, order: EndRunsOrder) -> Done:
+    """Stop or remove containers, each on the machine that has it.
+
+    Raises:
+        UsageError: There is none of a name, or one that is to be removed runs; nothing was changed on its host.
+        PartDone: No host that answers has one, and some do not answer.
+    """
+    homes = _locate(fleet, order.names)
+    here = tuple(name for name, home in homes.items() if home is None)
+    lines: list[str] = []
+    if here:
+        lines += end_runs(changed(order, names=here), fleet.here, reporter=fleet.reporter).changed
+    there = {home: tuple(name for name, one in homes.items() if one == home) for home in homes.values() if home}
+    if not there:
+        return Done(outcome=_outcome(lines))
+    from gpuprov.fleet.find_hosted import lines_of
+    from gpuprov.link.ask import MemberRequest
+    from gpuprov.link.several import read_each
+
+    requests = {home: MemberRequest(order=changed(order, names=names)) for home, names in there.items()}
+    done, failed = read_each(fleet.connect().work(requests), lines_of)
+    lines += chain.from_iterable(done.values())
+    return Done(outcome=_outcome(lines), failed=failed, asked=len(there), lack="hosts did not do their part")
+
+
+def _outcome(lines: Sequence[str]) -> Outcome:
+    return Outcome(changed=tuple(lines))
+
+
+def _locate(fleet: Fleet, names: Sequence[str]) -> dict[str, RemoteMachine | None]:
+    """The host of each, by the name without the engine's ending; None for this machine, whose own come first.
+
+    Raises:
+        UsageError: A name is nowhere, or on more than one other host.
+        GpuprovError: It may be on a host that does not answer.
+    """
+    wanted = tuple(dict.fromkeys(map(name_of_run, names)))
+    if not fleet.others:
+        return dict.fromkeys(look_at_runs(fleet.here).get(wanted))
+    here = {row.name for row in look_at_runs(fleet.here).rows(host="")} if fleet.works_here else set()
+    homes: dict[str, RemoteMachine | None] = dict.fromkeys(name for name in wanted if name in here)
+    if len(homes) == len(wanted):
+        return homes
+    told = fleet.ask_others(RUNS, RunsOrder())
+    there: dict[str, list[str]] = {}
+    for host, runs in told.answers.items():
+        for row in runs.runs:
+            there.setdefault(row.name, []).append(host)
+    for name in wanted:
+        if len(there.get(name, ())) > 1 and name not in homes:
+            raise _several_have(name, [fleet.others[host] for host in there[name]])
+    homes |= {name: fleet.others[there[name][0]] for name in wanted if name not in homes and name in there}
+    absent = [name for name in wanted if name not in homes]
+    if absent:
+        what = f"no host that answers has a container {', '.join(absent)} of `gpuprov run`"
+        error = part_error(told.failed, of=len(told.answers) + len(told.failed), what=what)
+        raise error or absent_runs(absent, {*here, *there}, {})
+    return {name: homes[name] for name in wanted}
+
+
+def _several_have(name: str, machines: Sequence[RemoteMachine]) -> UsageError:
+    ways = [f"ssh {machine.destination} gpuprov run logs {name}" for machine in machines]
+    return UsageError(
+        f"more than one host has a container {name} of `gpuprov run`",
+        evidence=", ".join(machine.name for machine in machines),
+        fix=f"run the command on the container's host: {', or '.join(ways)}",
+    )
