@@ -83,6 +83,10 @@ TWICE: dict[str, Twice] = {
     "cluster status": Twice(kind="reads", argv=("cluster", "status", "{cluster}")),
     "gpus": Twice(kind="reads", argv=("gpus", *_SIMULATED)),
     "run": Twice(kind="acts", argv=("run", "--", "true"), where=()),  # tests/e2e/test_gpus.py
+    "run ps": Twice(kind="reads", argv=("run", "ps")),
+    "run logs": Twice(kind="reads", argv=("run", "logs", "train"), where=()),  # tests/unit/cli/test_run.py
+    "run stop": Twice(kind="changes", argv=("run", "stop", "train"), where=()),  # the same
+    "run rm": Twice(kind="acts", argv=("run", "rm", "train"), where=()),  # the same: the second time, it is an error
     "list": Twice(kind="reads", argv=("list", "--all")),
     "show": Twice(kind="reads", argv=("show", "{p}000")),
     # tests/unit/cli/test_submit.py: a cluster of `cluster up` has no shared folder for jobs

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from gpuprov.cli.tables import Screen
     from gpuprov.drivers.base import Stream
     from gpuprov.fleet.done import Done
+    from gpuprov.link.address import RemoteMachine
     from gpuprov.shapes.node import Exposure
     from gpuprov.shapes.run_order import RunOrder
     from gpuprov.shapes.runs import RunRow, Runs
@@ -93,7 +94,17 @@ def run(session: Session, /, argv: tuple[str, ...], **typed: Any) -> Result | in
         from gpuprov.stories.runs import begin_run
 
         return _begun(session, begin_run(session.fleet, order, typed["host"]))
-    return _in_foreground(session, order)
+    return _in_foreground(session, order) if typed["host"] is None else _on_host(session, order, typed["host"])
+
+
+def _on_host(session: Session, order: RunOrder, host: str) -> int:
+    from gpuprov.cli.enter import run_on_host
+    from gpuprov.stories.runs import run_there
+
+    def follow(machine: RemoteMachine, name: str) -> int:
+        return run_on_host(session, machine, ["run", "logs", "--follow", name])
+
+    return run_there(session.fleet, order, host, follow)
 
 
 def _in_foreground(session: Session, order: RunOrder) -> int:

@@ -3,26 +3,35 @@
 from __future__ import annotations
 
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from gpuprov.core.errors import UsageError
+from gpuprov.core.errors import HostNotReady, UsageError
 from gpuprov.core.names import name_of_run
 from gpuprov.core.outcome import Outcome
+from gpuprov.core.waiting import Wait
 from gpuprov.fleet.done import Done
-from gpuprov.fleet.fleet import require_added
+from gpuprov.fleet.find_hosted import lines_of
+from gpuprov.fleet.fleet import ask_others, require_added
+from gpuprov.fleet.member.runs import serve_run
 from gpuprov.fleet.questions.runs import RUNS
 from gpuprov.lifecycle.runs import absent_runs, end_runs, look_at_runs
-from gpuprov.link.several import part_error
+from gpuprov.link.answers import read_answer
+from gpuprov.link.ask import MemberRequest
+from gpuprov.link.several import part_error, read_each, told_by
 from gpuprov.shapes.base import changed
-from gpuprov.shapes.run_order import RunsOrder
+from gpuprov.shapes.run_order import EndRunsOrder, RunsOrder
+from gpuprov.shapes.runs import Runs
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from gpuprov.fleet.fleet import Fleet
     from gpuprov.link.address import RemoteMachine
-    from gpuprov.shapes.run_order import EndRunsOrder, RunOrder
-    from gpuprov.shapes.runs import Runs
+    from gpuprov.shapes.run_order import RunOrder
+
+_INTERRUPTED: Final = 130
+_KILLED: Final = 137
+_END_S: Final = 20.0
 
 
 def begin_run(fleet: Fleet, order: RunOrder, host: str | None) -> Runs:
@@ -33,17 +42,50 @@ def begin_run(fleet: Fleet, order: RunOrder, host: str | None) -> Runs:
         GpuprovError: It failed, here or there; nothing is left of it.
     """
     if host is None:
-        from gpuprov.fleet.member.runs import serve_run
-
         return serve_run(order, fleet.here, fleet.reporter)
-    from gpuprov.link.answers import read_answer
-    from gpuprov.link.ask import MemberRequest
-    from gpuprov.link.several import told_by
-    from gpuprov.shapes.runs import Runs
-
     machine = require_added(host, fleet.others)
     (told,) = fleet.connect().work({machine: MemberRequest(order=order)})
-    return read_answer(Runs, told_by(told), machine.name)
+    runs = read_answer(Runs, told_by(told), machine.name)
+    if len(runs.runs) != 1:
+        raise HostNotReady(
+            f"{machine.name} gave an unexpected answer", evidence=f"{len(runs.runs)} containers", fix="gpuprov run ps"
+        )
+    return runs
+
+
+def run_there(fleet: Fleet, order: RunOrder, host: str, follow: Callable[[RemoteMachine, str], int]) -> int:
+    """Run a command on a host that was added, and return its exit status; nothing is left of it.
+
+    It is left to the engine there, and followed from here: what its variables hold passes no command line, and where
+    the connection breaks, as by Ctrl-C, it is removed by another one.
+
+    Args:
+        follow: Shows what the container of that name writes until it ends; its exit status is 0 then.
+
+    Raises:
+        GpuprovError: As `begin_run` says, or the host does not answer any more: the container goes on then.
+    """
+    machine = require_added(host, fleet.others)
+    (row,) = begin_run(fleet, changed(order, detach=True), host).runs
+    status = _INTERRUPTED
+    try:
+        status = follow(machine, row.name)
+        return _end_of(fleet, machine, row.name) if status == 0 else max(status, _INTERRUPTED)
+    finally:
+        order_end = EndRunsOrder(act="rm", names=(row.name,), force=True)
+        told_by(*fleet.connect().work({machine: MemberRequest(order=order_end)}))
+
+
+def _end_of(fleet: Fleet, machine: RemoteMachine, name: str) -> int:
+    """The exit status of a command whose log has ended: its engine may know a moment later."""
+
+    def look() -> int | None:
+        told = ask_others(RUNS, RunsOrder(), {machine.name: machine}, fleet.connect())
+        told.require_answer()
+        return next((row.exit_code for row in told.answers[machine.name].runs if row.name == name), _KILLED)
+
+    wait = Wait(what=f"{name} to end", timeout_s=_END_S, fix=f"gpuprov run logs {name}", interval_s=0.2)
+    return wait.until(look, lambda code: code is not None) or 0
 
 
 def find_host_of_run(fleet: Fleet, name: str) -> RemoteMachine | None:
@@ -71,10 +113,6 @@ def end_runs_anywhere(fleet: Fleet, order: EndRunsOrder) -> Done:
     there = {home: tuple(name for name, one in homes.items() if one == home) for home in homes.values() if home}
     if not there:
         return Done(outcome=_outcome(lines))
-    from gpuprov.fleet.find_hosted import lines_of
-    from gpuprov.link.ask import MemberRequest
-    from gpuprov.link.several import read_each
-
     requests = {home: MemberRequest(order=changed(order, names=names)) for home, names in there.items()}
     done, failed = read_each(fleet.connect().work(requests), lines_of)
     lines += chain.from_iterable(done.values())

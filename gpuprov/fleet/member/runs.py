@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpuprov.cluster.waiting_for_gpus import Patience
-from gpuprov.core.errors import UsageError
+from gpuprov.core.errors import EngineError, UsageError
+from gpuprov.core.rollback import AGAIN
 from gpuprov.lifecycle.run_job import begin_job
 from gpuprov.lifecycle.runs import end_runs, look_at_runs
 from gpuprov.shapes.outcome import Changes
@@ -23,8 +24,10 @@ def serve_run(order: RunOrder, host: Host, reporter: Reporter) -> Runs:
         raise UsageError("the request for a container cannot be served", evidence="it is not detached", fix="--detach")
     driver = host.open(order.engine)
     name = begin_job(driver, order, host, patience=Patience(wait_s=order.wait_s), reporter=reporter)
-    rows = look_at_runs(host).rows(host=host.name)
-    return Runs(host=host.name, runs=tuple(row for row in rows if row.name == name))
+    rows = tuple(row for row in look_at_runs(host).rows(host=host.name) if row.name == name)
+    if not rows:
+        raise EngineError(f"{name} was removed as soon as it was started", evidence="no such container", fix=AGAIN)
+    return Runs(host=host.name, runs=rows)
 
 
 def serve_end_runs(order: EndRunsOrder, host: Host, reporter: Reporter) -> Changes:
