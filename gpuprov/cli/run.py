@@ -228,6 +228,7 @@ def _make_order(argv: tuple[str, ...], typed: Mapping[str, Any]) -> RunOrder:
         faults.found(lambda: parse_user(user))
     restart, tries = faults.found(lambda: parse_restart(typed["restart"])) or ("no", 0)
     faults.found(lambda: _refuse_contradictions(restart, typed))
+    faults.found(lambda: _refuse_profile(typed["host"]))
     faults.tell("nothing was started")
     return RunOrder(
         argv=command,
@@ -263,6 +264,16 @@ def _refuse_contradictions(restart: str, typed: Mapping[str, Any]) -> None:
             f"--restart {restart} requires --detach",
             evidence="without --detach, the container is removed when its command ends",
             fix="add --detach, or omit --restart",
+        )
+
+
+def _refuse_profile(host: str | None) -> None:
+    profile = click.get_current_context().obj.gpu_profile
+    if host is not None and profile:
+        raise UsageError(
+            "--gpu-profile is about this machine alone",
+            evidence=f"--gpu-profile {profile} with --host {host}",
+            fix="omit one of them; --gpu-mode simulated goes with --host",
         )
 
 

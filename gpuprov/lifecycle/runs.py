@@ -17,7 +17,7 @@ from gpuprov.machine.survey import survey
 from gpuprov.shapes.runs import RunRow
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from gpuprov.core.errors import GpuprovError
     from gpuprov.core.reporter import Reporter
@@ -126,22 +126,22 @@ class RunsHere:
         """All of them."""
         return tuple(_row(job, engine=driver.name, host=host) for driver, jobs in self.jobs for job in jobs)
 
+    @property
+    def by_name(self) -> dict[str, tuple[Driver, JobState]]:
+        """All of them, by the name that people use."""
+        return {name_of_run(job.node.name): (driver, job) for driver, jobs in self.jobs for job in jobs}
+
     def get(self, names: Sequence[str]) -> dict[str, tuple[Driver, JobState]]:
         """Those of these names; the engine's own name of one, as `docker ps` and `gpuprov gpus` show it, does as well.
 
         Raises:
             UsageError: There is none of a name.
         """
-        known = {job.node.name: (driver, job) for driver, jobs in self.jobs for job in jobs}
-        found = {}
-        for name in names:
-            one = known.get(node_of_run(name_of_run(name))) or known.get(name)
-            if one is not None:
-                found[name_of_run(name)] = one
-        absent = [name for name in names if name_of_run(name) not in found]
+        wanted, known = list(dict.fromkeys(map(name_of_run, names))), self.by_name
+        absent = [name for name in wanted if name not in known]
         if absent:
-            raise absent_runs(absent, map(name_of_run, known), self.errors)
-        return found
+            raise absent_runs(absent, known, self.errors)
+        return {name: known[name] for name in wanted}
 
 
 def look_at_runs(host: Host) -> RunsHere:
@@ -172,6 +172,14 @@ def absent_runs(names: Sequence[str], there: Iterable[str], errors: Mapping[str,
     )
 
 
+def note_absent(names: Sequence[str], there: Collection[str], *, reporter: Reporter) -> tuple[str, ...]:
+    """Those of the names that are there; the others are said."""
+    for name in names:
+        if name_of_run(name) not in there:
+            reporter.note(f"`gpuprov run` has no container {name}")
+    return tuple(name for name in names if name_of_run(name) in there)
+
+
 def show_run_log(
     host: Host, name: str, *, follow: bool, tail: int | None, write: Callable[[Stream, bytes], object]
 ) -> None:
@@ -187,10 +195,16 @@ def show_run_log(
 def end_runs(order: EndRunsOrder, host: Host, *, reporter: Reporter) -> Outcome:
     """Stop some, whose leases stay as long as they exist, or remove some with their leases.
 
+    One that is to be removed and is not there (any more) is no error, and is said.
+
     Raises:
         UsageError: There is none of a name, or one that is to be removed runs; nothing was changed.
     """
-    found = look_at_runs(host).get(order.names)
+    there = look_at_runs(host)
+    names = order.names
+    if order.act == "rm" and not there.errors:
+        names = note_absent(names, there.by_name, reporter=reporter)
+    found = there.get(names)
     faults = AllFaults()
     if order.act == "rm" and not order.force:
         for _, job in found.values():

@@ -14,7 +14,7 @@ from gpuprov.fleet.find_hosted import lines_of
 from gpuprov.fleet.fleet import ask_others, require_added
 from gpuprov.fleet.member.runs import serve_run
 from gpuprov.fleet.questions.runs import RUNS
-from gpuprov.lifecycle.runs import absent_runs, end_runs, look_at_runs
+from gpuprov.lifecycle.runs import absent_runs, end_runs, look_at_runs, note_absent
 from gpuprov.link.answers import read_answer
 from gpuprov.link.ask import MemberRequest
 from gpuprov.link.several import part_error, read_each, told_by
@@ -105,7 +105,7 @@ def end_runs_anywhere(fleet: Fleet, order: EndRunsOrder) -> Done:
         UsageError: There is none of a name, or one that is to be removed runs; nothing was changed on its host.
         PartDone: No host that answers has one, and some do not answer.
     """
-    homes = _locate(fleet, order.names)
+    homes = _locate(fleet, order.names, may_lack=order.act == "rm")
     here = tuple(name for name, home in homes.items() if home is None)
     lines: list[str] = []
     if here:
@@ -123,8 +123,11 @@ def _outcome(lines: Sequence[str]) -> Outcome:
     return Outcome(changed=tuple(lines))
 
 
-def _locate(fleet: Fleet, names: Sequence[str]) -> dict[str, RemoteMachine | None]:
+def _locate(fleet: Fleet, names: Sequence[str], *, may_lack: bool = False) -> dict[str, RemoteMachine | None]:
     """The host of each, by the name without the engine's ending; None for this machine, whose own come first.
+
+    Args:
+        may_lack: Whether one that is certainly nowhere is said and left out.
 
     Raises:
         UsageError: A name is nowhere, or on more than one other host.
@@ -132,7 +135,7 @@ def _locate(fleet: Fleet, names: Sequence[str]) -> dict[str, RemoteMachine | Non
     """
     wanted = tuple(dict.fromkeys(map(name_of_run, names)))
     if not fleet.others:
-        return dict.fromkeys(look_at_runs(fleet.here).get(wanted))
+        return dict.fromkeys(wanted)
     here = {row.name for row in look_at_runs(fleet.here).rows(host="")} if fleet.works_here else set()
     homes: dict[str, RemoteMachine | None] = dict.fromkeys(name for name in wanted if name in here)
     if len(homes) == len(wanted):
@@ -150,8 +153,9 @@ def _locate(fleet: Fleet, names: Sequence[str]) -> dict[str, RemoteMachine | Non
     if absent:
         what = f"no host that answers has a container {', '.join(absent)} of `gpuprov run`"
         error = part_error(told.failed, of=len(told.answers) + len(told.failed), what=what)
-        raise error or absent_runs(absent, {*here, *there}, {})
-    return {name: homes[name] for name in wanted}
+        if error or not may_lack:
+            raise error or absent_runs(absent, {*here, *there}, {})
+    return {name: homes[name] for name in note_absent(wanted, homes, reporter=fleet.reporter)}
 
 
 def _several_have(name: str, machines: Sequence[RemoteMachine]) -> UsageError:

@@ -71,8 +71,6 @@ MORE: tuple[tuple[str, Argv], ...] = (
     *((f"program {verb}", ("program", verb)) for verb in ("list", "page")),
     ("program rm", ("program", "rm", "0123456")),
     ("hardware", ("hardware",)),
-    ("run stop", ("run", "stop", "train")),
-    ("run rm", ("run", "rm", "train")),
     ("inventory", ("inventory", "--graph")),
     ("inventory", ("inventory", "--host", "c000")),
     *((f"host {verb}", ("host", verb, "hoff")) for verb in ("add", "show", "remove")),

@@ -172,13 +172,20 @@ def test_its_log_is_handed_on_with_both_streams(bay: Bay) -> None:
 def test_a_name_that_none_has_is_answered_with_those_there_are(bay: Bay) -> None:
     bay.begin()
     for act in (
-        lambda: bay.end("rm", "trian", "eval"),
+        lambda: bay.end("stop", "trian", "train"),
         lambda: show_run_log(bay.host, "trian", follow=False, tail=None, write=lambda *_: None),
     ):
         with pytest.raises(UsageError, match="did you mean train") as refused:
             act()
         assert "containers: train" in refused.value.evidence
     assert bay.leases() == ["train.run"]
+
+
+def test_one_that_is_removed_already_is_no_error_and_is_said(bay: Bay) -> None:
+    bay.begin()
+    assert bay.end("rm", "trian", "train", force=True) == ("removed train",)
+    assert "note `gpuprov run` has no container trian" in bay.world.reporter.lines
+    assert bay.end("rm", "train") == ()
 
 
 def test_an_engine_that_is_silent_may_have_it(bay: Bay) -> None:

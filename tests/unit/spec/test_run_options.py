@@ -22,7 +22,8 @@ def test_a_port_leads_from_this_host_alone_unless_an_address_is_named(text: str,
 
 
 @pytest.mark.parametrize(
-    "text", ["", "80", "80:", ":80:80", "0:80", "80:65536", "80:80/udp", "host:80:80", "::1:80:80", "8\u0660:80", "1:2\n"]
+    "text",
+    ["", "80", "80:", ":80:80", "0:80", "80:65536", "80:80/udp", "host:80:80", "::1:80:80", "8\u0660:80", "1:2\n"],
 )
 def test_what_is_no_port_is_refused_with_the_form(text: str) -> None:
     with pytest.raises(UsageError, match="is not") as refused:
