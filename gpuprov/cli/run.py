@@ -140,7 +140,7 @@ def ps(session: Session) -> Result:
     told.require_answer()
     rows = tuple(row for runs in told.answers.values() for row in runs.runs)
     text = render_runs(rows, screen=session.screen, with_host=bool(fleet.known))
-    nothing = "no containers of `gpuprov run`"
+    nothing = "no containers of `gpuprov run`" + (" where there is an answer" if session.reporter.warned else "")
     return Result(document=Runs(host=session.host.name, runs=rows), text=text if rows else nothing, error=told.error)
 
 
@@ -165,7 +165,9 @@ def logs(session: Session, name: str, tail: int | None, *, follow: bool) -> int:
         words = ["run", "logs", *(["--follow"] if follow else []), *tailed, name]
         return run_on_host(session, machine, words)
     try:
-        show_run_log(session.host, name, follow=follow, tail=tail, write=write_raw)
+        show_run_log(
+            session.host, name, follow=follow, tail=tail, write=_log_writer(session), reporter=session.reporter
+        )
     except BrokenPipeError:
         return _BROKEN_PIPE
     return 0
@@ -187,6 +189,25 @@ def rm(session: Session, names: tuple[str, ...], *, force: bool) -> Done:
     from gpuprov.stories.runs import end_runs_anywhere
 
     return end_runs_anywhere(session.fleet, EndRunsOrder(act="rm", names=names, force=force))
+
+
+def _log_writer(session: Session) -> Callable[[Stream, bytes], object]:
+    """Unchanged, but what goes to a terminal must not move its cursor, and may have colours."""
+    if session.screen.columns is None:
+        return write_raw
+    from codecs import getincrementaldecoder
+
+    from gpuprov.core.overwritten import Overwritten
+    from gpuprov.core.printable import printable
+
+    decoders = {stream: getincrementaldecoder("utf-8")("replace") for stream in _DESCRIPTORS}
+    lines = {stream: Overwritten() for stream in _DESCRIPTORS}
+
+    def write(stream: Stream, content: bytes) -> None:
+        text = lines[stream].take(decoders[stream].decode(content))
+        write_raw(stream, printable(text, styles=True).encode())
+
+    return write
 
 
 def write_raw(stream: Stream, content: bytes) -> None:

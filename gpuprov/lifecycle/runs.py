@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
+from gpuprov.cluster.find_engine import warn_of_silence
 from gpuprov.cluster.held_gpus import gpu_paths, leased_uuids
 from gpuprov.core.all_faults import AllFaults
 from gpuprov.core.errors import UsageError
@@ -144,14 +145,15 @@ class RunsHere:
         return {name: known[name] for name in wanted}
 
 
-def look_at_runs(host: Host) -> RunsHere:
-    """Ask all engines of a host, side by side.
+def look_at_runs(host: Host, *, reporter: Reporter) -> RunsHere:
+    """Ask all engines of a host, side by side; those that do not answer are named.
 
     Raises:
         GpuprovError: None answers.
     """
     seen = survey(host.engines, lambda driver: (driver, tuple(driver.list_jobs())))
     seen.require_answer()
+    warn_of_silence(seen.errors, reporter)
     return RunsHere(jobs=tuple(seen.answers.values()), errors=seen.errors)
 
 
@@ -181,14 +183,20 @@ def note_absent(names: Sequence[str], there: Collection[str], *, reporter: Repor
 
 
 def show_run_log(
-    host: Host, name: str, *, follow: bool, tail: int | None, write: Callable[[Stream, bytes], object]
+    host: Host,
+    name: str,
+    *,
+    follow: bool,
+    tail: int | None,
+    write: Callable[[Stream, bytes], object],
+    reporter: Reporter,
 ) -> None:
     """Hand on what one has written, and with `follow` what it writes until it ends.
 
     Raises:
         UsageError: There is none of that name.
     """
-    ((driver, job),) = look_at_runs(host).get([name]).values()
+    ((driver, job),) = look_at_runs(host, reporter=reporter).get([name]).values()
     driver.read_job_log(job.node.name, follow=follow, tail=tail, write=write)
 
 
@@ -200,7 +208,7 @@ def end_runs(order: EndRunsOrder, host: Host, *, reporter: Reporter) -> Outcome:
     Raises:
         UsageError: There is none of a name, or one that is to be removed runs; nothing was changed.
     """
-    there = look_at_runs(host)
+    there = look_at_runs(host, reporter=reporter)
     names = order.names
     if order.act == "rm" and not there.errors:
         names = note_absent(names, there.by_name, reporter=reporter)

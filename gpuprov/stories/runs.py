@@ -136,7 +136,7 @@ def _locate(fleet: Fleet, names: Sequence[str], *, may_lack: bool = False) -> di
     wanted = tuple(dict.fromkeys(map(name_of_run, names)))
     if not fleet.others:
         return dict.fromkeys(wanted)
-    here = {row.name for row in look_at_runs(fleet.here).rows(host="")} if fleet.works_here else set()
+    here = set(look_at_runs(fleet.here, reporter=fleet.reporter).by_name) if fleet.works_here else set()
     homes: dict[str, RemoteMachine | None] = dict.fromkeys(name for name in wanted if name in here)
     if len(homes) == len(wanted):
         return homes

@@ -24,7 +24,8 @@ def serve_run(order: RunOrder, host: Host, reporter: Reporter) -> Runs:
         raise UsageError("the request for a container cannot be served", evidence="it is not detached", fix="--detach")
     driver = host.open(order.engine)
     name = begin_job(driver, order, host, patience=Patience(wait_s=order.wait_s), reporter=reporter)
-    rows = tuple(row for row in look_at_runs(host).rows(host=host.name) if row.name == name)
+    there = look_at_runs(host, reporter=reporter).rows(host=host.name)
+    rows = tuple(row for row in there if row.name == name)
     if not rows:
         raise EngineError(f"{name} was removed as soon as it was started", evidence="no such container", fix=AGAIN)
     return Runs(host=host.name, runs=rows)

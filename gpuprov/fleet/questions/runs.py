@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from gpuprov.cluster.find_engine import warn_of_silence
 from gpuprov.fleet.questions.question import Question
 from gpuprov.lifecycle.runs import look_at_runs
 from gpuprov.shapes.run_order import RunsOrder
@@ -16,9 +15,7 @@ if TYPE_CHECKING:
 
 
 def _answer(_order: RunsOrder, host: Host, reporter: Reporter) -> Runs:
-    found = look_at_runs(host)
-    warn_of_silence(found.errors, reporter)
-    return Runs(host=host.name, runs=found.rows(host=host.name))
+    return Runs(host=host.name, runs=look_at_runs(host, reporter=reporter).rows(host=host.name))
 
 
 RUNS: Final = Question(order=RunsOrder, answer=Runs, here=_answer)

@@ -65,6 +65,16 @@ def test_logs_are_the_commands_own_streams(typed: Typed, capfd: pytest.CaptureFi
     assert (said.out, said.err) == ("python3 follow=True tail=3\n", "said on stderr\n")
 
 
+def test_a_log_does_not_move_the_cursor_of_a_terminal(
+    typed: Typed, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    typed((*TRAIN, "--", "10%\r20%\x1b[2J\x1b[31mred\x1b[0m"), capfd)
+    typed(("run", "logs", "train"), capfd)
+    monkeypatch.setattr("gpuprov.cli.session.screen_of", lambda *_: Screen(columns=80))
+    said = typed(("run", "logs", "train"), capfd)
+    assert said == "20%\\x1b[2J\x1b[31mred\x1b[0m follow=False tail=None\n"
+
+
 def test_a_verb_is_meant_by_its_name_alone(typed: Typed, capfd: pytest.CaptureFixture[str]) -> None:
     seen = []
     answer = typed.world.engine.answer

@@ -78,6 +78,10 @@ ASKING: dict[str, tuple[list[str], list[str] | None]] = {
     "image list": ([], None),
     "image rm": (["gpuprov-image-plain"], ["nothing"]),
     "run": (["--gpus", "1", "--engine", "lxd", "--", "true"], None),
+    "run ps": ([], None),
+    "run logs": (["train"], ["train"]),
+    "run stop": (["train"], ["train"]),
+    "run rm": (["train"], ["train"]),
 }
 NOT_ASKING = {
     "play": "its inventory does",
@@ -96,6 +100,7 @@ NOT_ASKING = {
     "example lab": "writes files",
     "example program": "writes files",
 }
+RUNS = (["run", "ps"], "no containers of `gpuprov run`")
 SECOND = ("cluster", "up", "--name", "two", "-n", "1", "--role", "plain", "--gpus-per-node", "0", "--no-verify")
 GONE = {verb: missing for verb, (_, missing) in ASKING.items() if missing is not None}
 
@@ -165,7 +170,7 @@ def test_it_is_named_once_where_its_networks_might_be_taken(
     assert capfd.readouterr().err.count("warning: docker is omitted") == 1
 
 
-@pytest.mark.parametrize(("argv", "nothing"), [(["list"], "no nodes"), (["cluster", "list"], "no clusters")])
+@pytest.mark.parametrize(("argv", "nothing"), [(["list"], "no nodes"), (["cluster", "list"], "no clusters"), RUNS])
 def test_a_list_without_its_answer_is_not_said_to_be_empty(
     place: World, argv: list[str], nothing: str, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -53,9 +53,12 @@ class Bay:
         order = EndRunsOrder(act=act, names=names, force=force)
         return end_runs(order, self.host, reporter=self.world.reporter).changed
 
+    def log(self, name: str, *, follow: bool = False, tail: int | None = None, write: Any = None) -> None:
+        show_run_log(self.host, name, follow=follow, tail=tail, write=write, reporter=self.world.reporter)
+
     @property
     def rows(self) -> tuple[RunRow, ...]:
-        return look_at_runs(self.host).rows(host="here")
+        return look_at_runs(self.host, reporter=self.world.reporter).rows(host="here")
 
     def leases(self) -> list[str]:
         return [lease.node for lease in leases.read_leases(self.world.driver.list_nodes(), engine="fake")]
@@ -165,7 +168,7 @@ def test_one_that_was_cut_off_before_its_start_is_removed_by_the_next(bay: Bay, 
 def test_its_log_is_handed_on_with_both_streams(bay: Bay) -> None:
     bay.begin()
     said: list[tuple[str, bytes]] = []
-    show_run_log(bay.host, "train", follow=True, tail=7, write=lambda stream, piece: said.append((stream, piece)))
+    bay.log("train", follow=True, tail=7, write=lambda stream, piece: said.append((stream, piece)))
     assert said == [("stdout", b"python3 train.py follow=True tail=7\n"), ("stderr", b"said on stderr\n")]
 
 
@@ -173,7 +176,7 @@ def test_a_name_that_none_has_is_answered_with_those_there_are(bay: Bay) -> None
     bay.begin()
     for act in (
         lambda: bay.end("stop", "trian", "train"),
-        lambda: show_run_log(bay.host, "trian", follow=False, tail=None, write=lambda *_: None),
+        lambda: bay.log("trian"),
     ):
         with pytest.raises(UsageError, match="did you mean train") as refused:
             act()
