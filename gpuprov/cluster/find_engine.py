@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from gpuprov.cluster.built_images import match_images
-from gpuprov.cluster.find_node import absent_nodes
+from gpuprov.cluster.find_node import absent_nodes, find_runs_named
 from gpuprov.cluster.state import observe_cluster
 from gpuprov.core.errors import NoEngine, NotAllowed, UsageError
 from gpuprov.drivers.base import LABEL_CLUSTER
@@ -48,8 +48,9 @@ def engine_of_nodes(
         listed[driver.name] = (driver, there)
         found = {node.name: node for node in there if node.name in names}
         ours = [name for name in names if name in found and found[name].ours]
-        words = f"{driver.name} has {', '.join(ours or found)}"
-        return (words, "") if ours else ("", words) if found else ("", "")
+        runs = find_runs_named(names, [node.name for node in there if node.ours])  # of which it says where to look
+        words = f"{driver.name} has {', '.join(ours or found or runs)}"
+        return (words, "") if ours else ("", words) if found or runs else ("", "")
 
     chosen = _choose(f"node {', '.join(names)}", look, doors, reporter=reporter)
     if not absent_too and not any(node.name in names for _, there in listed.values() for node in there):

@@ -389,9 +389,10 @@ class _Board:
             ways.append("wait for a GPU (create-node, run): --wait 10m")
         if request.sharing == "exclusive":
             ways.append("--sharing shared")
-        if holder is not None:
-            show = f"show {holder.node} --engine {holder.engine}" if not holder.node.endswith(RUN_END) else "run ps"
-            ways.append(f"ask whose GPU it is now: gpuprov {show}")
+        if holder is not None and holder.node.endswith(RUN_END):
+            ways.append("ask whose GPU it is now: gpuprov run ps")
+        elif holder is not None:
+            ways.append(f"ask whose GPU it is now: gpuprov show {holder.node} --engine {holder.engine}")
         return ", or ".join(ways)
 
     def _describe(self, unit: Gpu) -> str:
