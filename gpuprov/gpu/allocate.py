@@ -390,7 +390,7 @@ class _Board:
         if request.sharing == "exclusive":
             ways.append("--sharing shared")
         if holder is not None and holder.node.endswith(RUN_END):
-            ways.append("ask whose GPU it is now: gpuprov run ps")
+            ways.append("look whose container has it: gpuprov run ps")
         elif holder is not None:
             ways.append(f"ask whose GPU it is now: gpuprov show {holder.node} --engine {holder.engine}")
         return ", or ".join(ways)
