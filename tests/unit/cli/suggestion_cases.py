@@ -455,7 +455,6 @@ REASONS = {
     "fleet/out_of_service.py": "a warning: tests/unit/cli/test_nodes_there.py",
     "fleet/hosts_leaving.py": "a host that leaves: tests/unit/stories/test_hosts_leaving.py",
     "fleet/node_home.py": "a node of another host: tests/unit/cli/test_create_there.py",
-    "fleet/node_there.py": "a node of another host: tests/unit/cli/test_create_there.py",
     "stories/ensure_node.py": "a lost node: tests/unit/stories/test_ensure_node_over_hosts.py",
     "fleet/member/clusters.py": "another controller: tests/unit/stories/test_cluster_records.py",
     "fleet/member/ready.py": "another controller: tests/unit/fleet/test_hosts.py",
