@@ -128,6 +128,21 @@ class Fleet:
         seen = survey(doors, lambda driver: {name for name in names if driver.find_node(name) is not None})
         return {name for found in seen.answers.values() for name in found}
 
+    def refuse_silence_here(self, names: Sequence[str]) -> None:
+        """Refuse where nodes that no host has may be on an engine of this machine that does not answer.
+
+        Raises:
+            EngineError: There is one.
+        """
+        from gpuprov.cluster.find_engine import absent_beside_silence
+        from gpuprov.core.names import fold
+        from gpuprov.machine.survey import survey
+
+        seen = survey([door for door in self.here.engines if door.installed()], lambda driver: driver.name)
+        if seen.silent:
+            where = "on the engines and hosts that respond"
+            raise absent_beside_silence(f"node {fold(list(names))}", seen, where=where)
+
     def ask(self, question: Question[Asked, Answer], order: Asked) -> FleetAnswers[Answer]:
         """Ask all side by side. A machine without an engine that knows hosts does not answer what needs one."""
         ways: list[Callable[[], FleetAnswers[Answer]]] = []

@@ -11,7 +11,7 @@ import pytest
 from gpuprov.cli.main import main
 from gpuprov.cli.verbs import VERBS
 from gpuprov.cluster.build_image import EnsuredImage
-from gpuprov.core.errors import UsageError
+from gpuprov.core.errors import EngineError
 from gpuprov.machine import survey as module
 from gpuprov.machine.survey import EngineDoor
 from tests.fakes.doors import AnswersOfTheRest, HungEngine, door_of, door_without
@@ -221,8 +221,9 @@ def test_a_verb_that_does_not_find_it_fails_and_names_it(
     place: World, verb: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     before = place.engine.dump()
-    assert main([*verb.split(), *GONE[verb]], host=place.host) != 0
+    assert main([*verb.split(), *GONE[verb]], host=place.host) == EngineError.exit_code
     said = capfd.readouterr()
+    assert "docker does not answer: there is no" in said.err
     assert "on the engines that respond" in said.err
     assert "docker is not running" in said.err or "docker does not respond" in said.err
     assert said.out == ""
@@ -234,6 +235,6 @@ def test_the_module_image_names_it_where_no_other_engine_has_the_image(
     place: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("gpuprov.machine.local.LocalHost", lambda: place.host)
-    with pytest.raises(UsageError, match="there is no image nothing on the engines that respond") as told:
+    with pytest.raises(EngineError, match="there is no image nothing on the engines that respond") as told:
         act("image", state="absent", name="nothing")
     assert "docker is not running" in told.value.evidence or "docker does not respond" in told.value.evidence
