@@ -169,8 +169,13 @@ class VerbGroup(click.Group):
         from click.shell_completion import CompletionItem
 
         names = [name for name in self.list_commands(ctx) if name.startswith(incomplete)]
-        verbs = [CompletionItem(name, help=VERBS[f"{self._path} {name}".strip()].help) for name in names]
-        return [*verbs, *click.Command.shell_complete(self, ctx, incomplete)]
+        items = [CompletionItem(name, help=VERBS[f"{self._path} {name}".strip()].help) for name in names]
+        short = VERBS[self._path].digits if self._path in VERBS else ""
+        if short and (not incomplete or incomplete[0].isdigit()):
+            command = cast("click.Command", self.get_command(ctx, short))
+            (ids,) = (one for one in command.params if isinstance(one, click.Argument))
+            items += ids.shell_complete(ctx, incomplete)
+        return [*items, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the verbs from the table alone, without importing them; those of gpuprov itself in sections."""

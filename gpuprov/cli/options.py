@@ -225,7 +225,9 @@ def complete_jobs(context: click.Context, _parameter: click.Parameter, incomplet
     named = survey_names(engines, timeout_s=COMPLETION_S)
     doors = [door for door in engines if named.get(door.name)]  # the SDKs of the others are not loaded
     seen = survey(doors, lambda driver: get_controller(driver, cluster).list_jobs(), timeout_s=COMPLETION_S)
-    return [job.id for found in seen.answers.values() for job in found.jobs if job.id.startswith(incomplete)]
+    jobs = [job for found in seen.answers.values() for job in found.jobs]
+    ids = dict.fromkeys(id_ for job in jobs for id_ in (job.submission, job.id))
+    return [id_ for id_ in ids if id_.startswith(incomplete)]
 
 
 def check_id(text: str) -> str:

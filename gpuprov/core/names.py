@@ -19,10 +19,11 @@ CLUSTER = re.compile(r"[a-z]([a-z0-9-]{0,30}[a-z0-9])?", re.ASCII)
 
 _OF_CLUSTER = {
     r"\bgpuprov cluster (up|plan)\b": "--name ",
-    r"\bgpuprov cluster (down|status)\b": "",
+    r"\bgpuprov cluster (down|status)\b(?! [a-z])": "",
     r"\bgpuprov (verify|smoke [a-z]+|submit|jobs(?: (?:show|logs|cancel|wait|pull|rm))?)\b": "--cluster ",
-    r"\bgpuprov (grid [a-z]+|queue page|program (?:run|list|rm|page)|hardware)\b": "--cluster ",
+    r"\bgpuprov (grid [a-z]+|anneal run|queue page|program (?:run|list|rm|page)|hardware)\b": "--cluster ",
 }
+_UNNAMED = r"(?!(?:(?!\bgpuprov\b)[^;\n])*? --(?:name|cluster|help)\b)"  # in the same command
 _NAME = re.compile(r"[a-z]([a-z0-9-]{0,61}[a-z0-9])?", re.ASCII)
 _MADE_UP = re.compile(r"job-[0-9a-f]{8}", re.ASCII)
 _NUMBERED = re.compile(r"(.*?)([0-9]+)", re.ASCII)
@@ -59,11 +60,14 @@ def imply_cluster(name: str) -> None:
 
 
 def name_cluster(text: str, cluster: str) -> str:
-    """Words with commands in them, such as a fix, with the cluster named in each that would else take the default."""
+    """Words with commands in them, such as a fix, with the cluster named in each that would else take the default.
+
+    A command that names one already stays as it is, so what has been named can be given again.
+    """
     if cluster == _implied[0] or not CLUSTER.fullmatch(cluster):  # a damaged label names none
         return text
     for commands, option in _OF_CLUSTER.items():
-        text = re.sub(commands, rf"\g<0> {option}{cluster}", text)
+        text = re.sub(commands + _UNNAMED, rf"\g<0> {option}{cluster}", text)
     return text
 
 

@@ -355,6 +355,7 @@ REASONS = {
     "core/exhaustion.py: gpuprov stop {node} --force": "a node without processes: tests/contract/test_limits.py",
     "cli/gpus.py: gpuprov cluster status": "the verb of what fleet/clusters.py says",
     "cli/list.py: gpuprov cluster status": "the verb of what fleet/clusters.py says",
+    "cluster/surroundings.py: gpuprov create-node": "a slip: tests/unit/cli/test_agreement.py",
     "cli/stdout.py": "a stdout that cannot be written: tests/unit/cli/test_odd_worlds.py",
     "cluster/built_images.py: gpuprov cluster up --renew": "a refreshed image: tests/unit/cluster/test_build_image.py",
     "cluster/image_updates.py": "a note of image list: tests/unit/cluster/test_image_updates.py",
