@@ -130,6 +130,7 @@ TWICE: dict[str, Twice] = {
     "inventory": Twice(kind="reads", argv=("inventory",)),
     "image list": Twice(kind="reads", argv=("image", "list")),
     "explain": Twice(kind="reads", argv=("explain", "slurm-job")),
+    "kubernetes manifests": Twice(kind="reads", argv=("kubernetes", "manifests", "examples/stack/compose.yaml")),
     "completion": Twice(kind="reads", argv=("completion", "bash")),
     "verify": Twice(kind="reads", argv=("verify", "--cluster", "{cluster}"), where=("real",)),
     "doctor": Twice(kind="reads", argv=("doctor",), where=("real",)),

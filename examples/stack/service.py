@@ -1,121 +1,131 @@
-"""One service of the example stack, in its container: reports the GPUs that it sees, and asks others for theirs.
+"""One service of the example stack: who it is, which GPUs it sees, and calls to its neighbours.
 
-    GET /gpus               what this service sees: its GPUs as they are called in here, counted from 0
-    GET /callmeback/PEER    asks PEER to call this service back, and answers with what PEER was told then
-    GET /call/PEER          calls PEER's /gpus; what /callmeback asks of the other side
+    GET /             a page: this service, and the GPUs of all services of its stack
+    GET /cntname      its name
+    GET /task         what it does: trainer, policy or simulation
+    GET /gpus         the variables that begin with NVIDIA or HOUDINI, then what `nvidia-smi -L` prints
+    POST /callmeback  {"proto": "http", "host": "policy-0", "port": 9991, "path": "/gpus"}: what that address answers
 
-Standard library only. Usage: python3 service.py NAME PEERS, where PEERS is a folder that all services of a stack share:
-each writes its address there.
+Standard library only. Variables: TASK, PORT, and PEERS, the `name:port` of each service, with spaces between them.
 """
 
 # ruff: noqa: INP001 - a script, not part of a package
 from __future__ import annotations
 
-import errno
+import html
 import json
 import os
 import signal
 import socket
 import subprocess
 import sys
+import urllib.error
 import urllib.request
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
-from typing import Any
 
 BUDGET_S = 10
-SMI = ("nvidia-smi", "--query-gpu=uuid,name", "--format=csv,noheader")
+MOST_BYTES = 65536
+SMI = ("nvidia-smi", "-L")
+SHOWN = ("HOUDINI", "NVIDIA")
+TEXT = "text/plain; charset=utf-8"
+PAGE = "text/html; charset=utf-8"
+STYLE = "body{font:16px sans-serif;margin:2em}table{border-collapse:collapse}td,th{padding:.3em 1em;text-align:left}"
 
 
-def find_gpus(dev: Path = Path("/dev")) -> list[dict[str, Any]]:
-    """The GPUs in here, in the order in which CUDA counts them."""
-    minors = sorted(
-        int(path.name.removeprefix("nvidia"))
-        for path in dev.glob("nvidia*")
-        if path.name.removeprefix("nvidia").isdecimal()
-    )
-    opened = [try_to_open(dev / f"nvidia{minor}") for minor in minors]
-    if minors and all(word == "ENXIO" for word in opened):  # let in, and no driver behind: gpuprov's simulated GPUs
-        uuids = [f"SIMULATED-{minor % 128}" for minor in minors]  # its index on the host; the UUID is known there only
-        models = ["SIMULATED"] * len(minors)
-    else:
-        listed = ask_smi() if minors else []
-        uuids, models = [line[0] for line in listed], [line[1] for line in listed]
-    return [{"index": index, "uuid": uuid, "model": models[index]} for index, uuid in enumerate(uuids)]
-
-
-def try_to_open(path: Path) -> str:
-    """`ok`, or what the kernel says."""
+def list_gpus() -> str:
+    """One GPU a line, as the driver's tool names them; a sentence where there is none."""
     try:
-        os.close(os.open(path, os.O_RDWR))
-    except OSError as error:
-        return errno.errorcode.get(error.errno or 0, "?")
-    return "ok"
+        done = subprocess.run(SMI, capture_output=True, text=True, timeout=BUDGET_S, check=False)  # noqa: S603 - fixed
+    except FileNotFoundError:
+        return "no GPU: nvidia-smi is not here\n"
+    return done.stdout if done.returncode == 0 else f"no GPU: {done.stdout or done.stderr}"
 
 
-def ask_smi() -> list[list[str]]:
-    """UUID and model of each GPU, as the driver's own tool tells them."""
-    found = subprocess.run(SMI, capture_output=True, text=True, timeout=BUDGET_S, check=True)  # noqa: S603 - fixed
-    return [[part.strip() for part in line.split(",")] for line in found.stdout.splitlines()]
+def tell_gpus() -> str:
+    """What this service was given, and what it sees."""
+    lines = [f"{name}={value}" for name, value in sorted(os.environ.items()) if name.startswith(SHOWN)]
+    return "".join(f"{line}\n" for line in lines) + list_gpus()
 
 
-def fetch(address: str, path: str) -> dict[str, Any]:
-    """What another service answers."""
-    with urllib.request.urlopen(f"http://{address}{path}", timeout=BUDGET_S) as answer:
-        document: dict[str, Any] = json.load(answer)
-        return document
+def fetch(address: str) -> str:
+    """What an address answers."""
+    with urllib.request.urlopen(address, timeout=BUDGET_S) as answer:  # noqa: S310 - http or https, see `call_back`
+        return str(answer.read(MOST_BYTES).decode(errors="replace"))
 
 
-def make_handler(name: str, peers: Path) -> type[BaseHTTPRequestHandler]:
-    """The pages of service `name`."""
+def call_back(body: bytes) -> str:
+    """What the address in a request answers; ValueError where the request is not understood."""
+    wanted = json.loads(body)
+    if not isinstance(wanted, dict) or wanted.get("proto") not in ("http", "https"):
+        message = 'the body is {"proto": "http", "host": NAME, "port": NUMBER, "path": "/gpus"}'
+        raise ValueError(message)
+    host, port, path = str(wanted.get("host")), int(wanted.get("port", 0)), str(wanted.get("path", "/"))
+    return fetch(f"{wanted['proto']}://{host}:{port}/{path.lstrip('/')}")
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            """Answer one request."""
-            page, _, peer = self.path.lstrip("/").partition("/")
-            try:
-                document = self.answer(page, peer)
-            except (OSError, ValueError, subprocess.SubprocessError) as error:
-                self.send(HTTPStatus.BAD_GATEWAY, {"name": name, "error": str(error)})
-            else:
-                self.send(HTTPStatus.OK if document else HTTPStatus.NOT_FOUND, document or {"name": name})
 
-        def answer(self, page: str, peer: str) -> dict[str, Any]:
-            if page == "gpus":
-                return {"name": name, "gpus": find_gpus()}
-            if page in ("call", "callmeback") and peer.replace("-", "").isalnum():
-                address = (peers / peer).read_text()
-                said = fetch(address, "/gpus" if page == "call" else f"/call/{name}")
-                return {"name": name, "asked": peer, "answer": said}
-            return {}
+def render_page(name: str, peers: list[str]) -> str:
+    """Who holds what, asked now."""
+    rows = []
+    for peer in peers:
+        try:
+            told = fetch(f"http://{peer}/gpus")
+        except (OSError, ValueError) as error:
+            told = f"does not answer: {error}"
+        gpus = "<br>".join(html.escape(line) for line in told.splitlines() if not line.startswith(SHOWN))
+        rows.append(f"<tr><td>{html.escape(peer.partition(':')[0])}<td>{gpus}")
+    title = f"{html.escape(name)} of the example stack"
+    table = "<table><tr><th>Service<th>GPUs" + "".join(rows) + "</table>"
+    return f"<!doctype html><meta charset=utf-8><title>{title}</title><style>{STYLE}</style><h1>{title}</h1>{table}\n"
 
-        def send(self, status: HTTPStatus, document: dict[str, Any]) -> None:
-            body = json.dumps(document).encode()
-            self.send_response(status)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
 
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - its name there
-            """Say nothing; what is asked is nobody else's business."""
+class Service(BaseHTTPRequestHandler):
+    """The pages of this service."""
 
-    return Handler
+    def do_GET(self) -> None:
+        """Answer a question."""
+        name, peers = socket.gethostname(), os.environ.get("PEERS", "").split()
+        if self.path == "/":
+            self.send(HTTPStatus.OK, render_page(name, peers), PAGE)
+        elif self.path == "/cntname":
+            self.send(HTTPStatus.OK, f"{name}\n")
+        elif self.path == "/task":
+            self.send(HTTPStatus.OK, f"{os.environ.get('TASK', '')}\n")
+        elif self.path == "/gpus":
+            self.send(HTTPStatus.OK, tell_gpus())
+        else:
+            self.send(HTTPStatus.NOT_FOUND, "pages: / /cntname /task /gpus, and POST /callmeback\n")
+
+    def do_POST(self) -> None:
+        """Call another service."""
+        length = self.headers.get("Content-Length", "")
+        if self.path != "/callmeback" or not length.isdecimal() or int(length) > MOST_BYTES:
+            self.send(HTTPStatus.BAD_REQUEST, "POST /callmeback takes a JSON body of at most 64 KiB\n")
+            return
+        try:
+            self.send(HTTPStatus.OK, call_back(self.rfile.read(int(length))))
+        except OSError as error:
+            self.send(HTTPStatus.BAD_GATEWAY, f"{error}\n")
+        except (TypeError, ValueError) as error:
+            self.send(HTTPStatus.BAD_REQUEST, f"{error}\n")
+
+    def send(self, status: HTTPStatus, text: str, kind: str = TEXT) -> None:
+        """Send one answer."""
+        body = text.encode()
+        self.send_response(status)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - its name there
+        """Say nothing."""
 
 
 def main() -> None:
     """Serve until SIGTERM."""
-    name, peers = sys.argv[1], Path(sys.argv[2])
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    server = ThreadingHTTPServer(("", 0), make_handler(name, peers))
-    address = f"{socket.gethostbyname(socket.gethostname())}:{server.server_address[1]}"
-    unfinished = peers / f".{name}"
-    unfinished.write_text(address)
-    unfinished.replace(peers / name)
-    sys.stdout.write(f"{name} serves http://{address}/gpus\n")
-    sys.stdout.flush()
-    server.serve_forever()
+    ThreadingHTTPServer(("", int(os.environ["PORT"])), Service).serve_forever()
 
 
 if __name__ == "__main__":

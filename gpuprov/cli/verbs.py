@@ -110,6 +110,8 @@ VERBS: dict[str, Verb] = {
     "example program": Verb("gpuprov.cli.program:write_example", "Write a CUDA program that sums a column."),
     "doctor": Verb("gpuprov.cli.host:doctor", "List what the host lacks; changes nothing."),
     "explain": Verb("gpuprov.cli.machine:explain", "Explain a log line or a check, and its fix."),
+    "kubernetes": Verb(None, "Write what Kubernetes runs."),
+    "kubernetes manifests": Verb("gpuprov.cli.kubernetes:manifests", "Print manifests for a docker compose file."),
     "record": Verb("gpuprov.cli.machine:record", "Print this host's GPU facts, for replay or a bug report."),
     "bundle": Verb("gpuprov.cli.machine:bundle", "Collect logs, facts and versions for a bug report, without secrets."),
     "host": Verb(None, "Prepare this machine for nodes, or add other hosts."),
@@ -139,7 +141,7 @@ HIDDEN: dict[str, Verb] = {
 GROUPS: dict[str, tuple[str, ...]] = {
     "Clusters": ("cluster", "verify", "smoke"),
     "Jobs": ("submit", "jobs", "queue", "grid", "anneal", "program"),
-    "GPUs": ("run", "gpus", "hardware", "cdi"),
+    "GPUs": ("run", "gpus", "hardware", "kubernetes", "cdi"),
     "Nodes": (
         *("create-node", "list", "show", "start", "stop", "rm", "exec", "shell", "ssh", "cp", "logs"),
         *("clone", "snapshot", "restore", "expose", "unexpose"),

@@ -43,7 +43,7 @@ ROW = re.compile(r"^\| `(gpuprov\.[a-z-]+/v1)` \| ([^|]*) \| \[[a-z-]+\]\(([a-z-
 PRINTED, _, OTHERS = PAGE.partition("These documents are not printed by a verb:")
 STREAMS = {"exec", "run", "run logs", "shell", "ssh"}
 # Of no host, of many, for others to read (record), or read by Ansible as well (inventory).
-HOSTLESS = {"completion", "error", "explain", "hosts", "inventory", "record"}
+HOSTLESS = {"completion", "manifests", "error", "explain", "hosts", "inventory", "record"}
 # More than what tests/twice.py has for a verb that can be typed on the fake engine.
 MODEL = str(DOCS.parent / "examples/anneal/ackley.py")
 QUICK = ("--gpu-mode", "simulated", "--target", "100", "--out", "{folder}/out")

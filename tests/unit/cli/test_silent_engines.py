@@ -96,6 +96,7 @@ NOT_ASKING = {
     "host prepare": "makes one ready",
     "host undo": "of one engine",
     "image build": "with a cluster's bridge; for a bridge of its own it does: below",
+    "kubernetes manifests": "needs no engine",
     "completion": "prints a script",
     "example lab": "writes files",
     "example program": "writes files",
