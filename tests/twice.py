@@ -6,6 +6,7 @@ Each line is tried on two Slurm nodes: `{p}000` and `{p}001` of cluster `{cluste
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ class Twice:
         return Twice(kind=self.kind, argv=fill(self.argv), where=self.where, **filled)
 
 
+_COMPOSE = str(Path(__file__).parents[1] / "examples/stack/compose.yaml")
 _SIMULATED = ("--gpu-mode", "simulated")
 _UP = ("cluster", "up", "-f", "{spec}", "--no-verify")
 _PLAIN = ("--cluster", "{cluster}", "--role", "plain", *_SIMULATED)
@@ -130,7 +132,7 @@ TWICE: dict[str, Twice] = {
     "inventory": Twice(kind="reads", argv=("inventory",)),
     "image list": Twice(kind="reads", argv=("image", "list")),
     "explain": Twice(kind="reads", argv=("explain", "slurm-job")),
-    "kubernetes manifests": Twice(kind="reads", argv=("kubernetes", "manifests", "examples/stack/compose.yaml")),
+    "kubernetes manifests": Twice(kind="reads", argv=("kubernetes", "manifests", _COMPOSE)),
     "completion": Twice(kind="reads", argv=("completion", "bash")),
     "verify": Twice(kind="reads", argv=("verify", "--cluster", "{cluster}"), where=("real",)),
     "doctor": Twice(kind="reads", argv=("doctor",), where=("real",)),

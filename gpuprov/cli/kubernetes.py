@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from gpuprov.cli.command import Result, command
-from gpuprov.cli.folders import get_file
+from gpuprov.cli.options import get_file
 
 if TYPE_CHECKING:
     from gpuprov.cli.session import Session
