@@ -1,19 +1,15 @@
-"""GPUs as a resource, on real engines: jobs in Docker, nodes in LXD, a queue, and the example stack, twice."""
+"""GPUs as a resource, on real engines: jobs in Docker, nodes in LXD, and a queue."""
 
 from __future__ import annotations
 
 import json
-import os
 import re
 import signal
 import subprocess
-import sys
 import time
-import urllib.request
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -26,7 +22,6 @@ if TYPE_CHECKING:
     from tests.e2e.conftest import Finished, Gpuprov
     from tests.e2e.places import Place
 
-STACK = Path(__file__).parents[2] / "examples" / "stack" / "stack.py"
 HAS = re.compile(r"(job-[0-9a-f]{8}) has (.*)")
 MOST = 64
 BUDGET_S = 60.0
@@ -348,68 +343,3 @@ def test_watch_tells_who_takes_and_releases(two: TwoGpus) -> None:
         watch.send_signal(signal.SIGINT)
         watch.communicate(timeout=BUDGET_S)
         assert watch.returncode == 130
-
-
-# --- the example stack
-
-
-def environment(two: TwoGpus) -> dict[str, str]:
-    path = f"{two.gpuprov.program.parent}:{os.environ['PATH']}"
-    return {**two.gpuprov.environment, **two.variables, "PATH": path}
-
-
-@contextmanager
-def stack(two: TwoGpus, name: str) -> Iterator[dict[str, str]]:
-    """A copy of it; the address of each service."""
-    process = subprocess.Popen(
-        [sys.executable, str(STACK), name, "--image", two.image],
-        stdout=subprocess.PIPE,
-        text=True,
-        env=environment(two),
-    )
-    try:
-        assert process.stdout
-        lines = [process.stdout.readline().split() for _ in range(5)]
-        yield {words[0].removeprefix(f"{name}-"): words[2].removesuffix("/gpus") for words in lines}
-    finally:
-        process.terminate()
-        with suppress(subprocess.TimeoutExpired):
-            process.communicate(timeout=BUDGET_S)
-        process.kill()
-
-
-def get(address: str, page: str) -> Any:
-    with urllib.request.urlopen(f"{address}/{page}", timeout=BUDGET_S) as answer:
-        return json.load(answer)
-
-
-@pytest.mark.long  # the steps of it are the tests above
-def test_two_copies_of_the_example_stack_on_one_host_of_two_gpus(two: TwoGpus) -> None:
-    before = two.containers()
-    with stack(two, "a") as a, stack(two, "b") as b:
-        seen = {name: {service: get(at, "gpus")["gpus"] for service, at in copy.items()} for name, copy in
-                (("a", a), ("b", b))}  # fmt: skip
-        trainers = [seen[name].pop("trainer") for name in ("a", "b")]
-        assert [[gpu["index"] for gpu in gpus] for gpus in trainers] == [[0], [0]]
-        assert len({gpus[0]["uuid"] for gpus in trainers}) == 2
-        leased = {f"SIMULATED-{row['index']}": row["sharing"] for row in two("--json", "gpus").document["gpus"]}
-        assert [leased[gpus[0]["uuid"]] for gpus in trainers] == ["exclusive", "exclusive"]
-        rest: dict[str, list[object]] = {"policy-0": [], "policy-1": [], "simulation-0": [], "simulation-1": []}
-        assert seen == {"a": rest, "b": rest}
-        for copy, trainer in ((a, trainers[0]), (b, trainers[1])):
-            called = get(copy["trainer"], f"callmeback/{'a' if copy is a else 'b'}-policy-1")
-            assert called["answer"]["answer"]["gpus"] == trainer, "the policy called the trainer back"
-        third = subprocess.run(
-            [sys.executable, str(STACK), "c", "--image", two.image],
-            check=False,
-            capture_output=True,
-            text=True,
-            env={
-                **two.gpuprov.environment,
-                **two.variables,
-                "PATH": f"{two.gpuprov.program.parent}:{os.environ['PATH']}",
-            },
-        )
-        assert third.returncode == 2
-        assert third.stderr.count("(exclusive, docker)") >= 2
-    assert two.containers() == before
