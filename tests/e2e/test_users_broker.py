@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from tests.e2e.places import Place
 
 PORT = 26379
+LASTING = ("sh", "-c", "until [ -e /run/hit ]; do sleep 0.2; done")  # a job that ends after it was hit
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +64,7 @@ def test_work_and_its_checks_go_by_the_user_s_broker(
 def test_a_job_ends_once_though_its_worker_and_the_broker_are_killed(
     gpuprov: Gpuprov, place: Place, cluster: str, redis: RedisServer
 ) -> None:
-    job = gpuprov("submit", "--cluster", cluster, "--no-project", "--", "sleep", "5").stdout.strip()
+    job = gpuprov("submit", "--cluster", cluster, "--no-project", "--", *LASTING).stdout.strip()
 
     def state() -> str:
         (row,) = gpuprov.json("jobs", "show", "--cluster", cluster, job)["jobs"]
@@ -74,6 +75,8 @@ def test_a_job_ends_once_though_its_worker_and_the_broker_are_killed(
     for number in range(2):
         gpuprov("exec", place.node(number), "--", "sh", "-c", "pkill -KILL -f gpuwork[.]worker || true")
     redis.start()
+    for number in range(2):
+        gpuprov("exec", place.node(number), "--", "touch", "/run/hit")
     gpuprov("jobs", "wait", "--cluster", cluster, job)
     (row,) = gpuprov.json("jobs", "show", "--cluster", cluster, job)["jobs"]
     assert row["state"] == "done"
