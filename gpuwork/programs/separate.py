@@ -1,6 +1,6 @@
 """Separates CUDA source into what is for the device and what is for the host; lines stay where they are in both.
 
-For GPUs that nvcc does not know any more: NVRTC compiles the one, and g++ the other (docs/programs-internals.md, Older GPUs).
+For GPUs that nvcc does not know any more: NVRTC compiles the one, and g++ the other (docs/programs-internals.md).
 """
 
 from __future__ import annotations
