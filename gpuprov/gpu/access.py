@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from gpuprov.shapes.node import CharDevice, Mount
 
 CDI_KIND: Final = "nvidia.com/gpu"  # of a device, as engines and CDI files write it
-EngineAccess = Literal["cdi", "nvidia-runtime"]
 AccessKind = Literal["none", "raw", "simulated", "cdi", "nvidia-runtime"]
 
 

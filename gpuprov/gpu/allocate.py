@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from gpuprov.gpu.models import HostGpus
     from gpuprov.shapes.choices import Sharing
 
+CONTAINERS: Final = "(containers)"  # in place of a cluster, of what is no node and has leases all the same
 TOO_FEW: Final = "not enough GPUs"  # how the refusal begins, by which other machines know it
 
 
@@ -390,7 +391,9 @@ class _Board:
         if request.sharing == "exclusive":
             ways.append("--sharing shared")
         if holder is not None:
-            ways.append(f"ask whose GPU it is now: gpuprov show {holder.node} --engine {holder.engine}")
+            show = f"gpuprov show {holder.node} --engine {holder.engine}"
+            show = f"{holder.engine} inspect {holder.node}" if holder.cluster == CONTAINERS else show
+            ways.append(f"ask whose GPU it is now: {show}")
         return ", or ".join(ways)
 
     def _describe(self, unit: Gpu) -> str:
