@@ -7,7 +7,7 @@
 # make clean  remove what make made in this folder; clusters stay (gpuprov cluster down)
 
 .DELETE_ON_ERROR:
-.PHONY: up who-may-run test test-long every-unit images engines reliability gpu-proof
+.PHONY: up who-may-run test test-long every-unit contract images engines reliability gpu-proof
 .PHONY: locks lint lint-python lint-rest unit qemu wireguard redis clean
 .DEFAULT_GOAL := up
 
@@ -52,15 +52,17 @@ test-long: TESTS := --long --ledger $(LEDGER)
 test-long: | qemu
 test test-long: | wireguard redis
 	@mkdir -p $(dir $(LEDGER)) && rm -f $(LEDGER)
-	@$(MAKE) --no-print-directory --jobs 4 --output-sync images every-unit TESTS='$(TESTS)'
-	$(BIN)/python -m pytest $(TESTS) $(SIDE_BY_SIDE) --durations 5 tests/contract
+	@$(MAKE) --no-print-directory --jobs 4 --output-sync contract every-unit TESTS='$(TESTS)'
 	$(BIN)/python -m pytest $(TESTS) $(SIDE_BY_SIDE) -m 'not alone' --durations 20 --durations-min 5 tests/e2e
 	$(BIN)/python -m pytest $(TESTS) -m 'alone or gpu' --durations 20 --durations-min 5 tests/e2e tests/gpu
 
 every-unit: lint $(VENV)/cu12/.test
 	$(BIN)/python -m pytest $(TESTS) $(IN_PARALLEL) tests/unit
 
-# Beside what is checked, and the unit tests: much of it is waiting for packages.
+# Beside what is checked, and the unit tests: most of both is waiting, for packages and for engines.
+contract: images
+	$(BIN)/python -m pytest $(TESTS) $(SIDE_BY_SIDE) --durations 5 tests/contract
+
 images: engines
 	@[ "$$(id -u)" != 0 ] || $(BIN)/python -m tests.ready_images
 

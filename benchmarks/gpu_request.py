@@ -25,7 +25,7 @@ from gpuprov.core.reporter import Silent
 from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_FINGERPRINT, LABEL_GPUS, LABEL_ROLE, LABEL_SHARING, NodeRequest
 from gpuprov.drivers.docker.connect import connect
 from gpuprov.drivers.docker.driver import DockerDriver
-from gpuprov.gpu.observe import SIMULATED_MAX
+from gpuprov.gpu.simulated_hosts import SIMULATED_MAX
 from gpuprov.gpu.waiting_for_gpus import AT_ONCE
 from gpuprov.machine.local import COUNT_VARIABLE, LocalHost
 from gpuprov.shapes.gpu_order import GpuOrder

@@ -12,16 +12,14 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import platform
 import statistics
 import subprocess
 import sys
-import textwrap
 import time
 from collections import defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-from benchmarks.machine import describe
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -38,6 +36,7 @@ def table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 
 def kills_by_verb(rows: list[Row]) -> str:
     """Survived of tried, by engine and verb; every row of a ledger is a kill that was survived or not."""
+    told = sum(row.get("told", 0) > 0 for row in rows)  # needed what doctor says, besides the next run
     found = _group(rows, "engine", "verb")
     lines = [
         (
@@ -46,14 +45,13 @@ def kills_by_verb(rows: list[Row]) -> str:
             *(_survived([row for row in kills if row["how"] == how]) for how in HOWS),
             _survived(kills),
             _span([row["seconds"] for row in kills if row["survived"] and row["seconds"]]),  # 0: it was not timed
-            _told(kills),
         )
         for (engine, verb), kills in found.items()
     ]
     by_how = (_survived([row for row in rows if row["how"] == how]) for how in HOWS)
     signals = (how if how != "engine" else "SIGKILL to the engine" for how in HOWS)
-    headers = ("On", "Verb", *signals, "All", "Next run", "With doctor's command")
-    return table(headers, [*lines, ("all", "", *by_how, _survived(rows), "", _told(rows))])
+    whole = f"{_survived(rows)}; {told} with doctor's command"
+    return table(("On", "Verb", *signals, "All", "Next run"), [*lines, ("all", "", *by_how, whole, "")])
 
 
 def fake(rows: list[Row]) -> str:
@@ -69,24 +67,27 @@ def fake(rows: list[Row]) -> str:
 
 def races(rows: list[Row]) -> str:
     """How many times each race was run, and how it ended."""
-    lines = []
-    for (where, race), runs in _group(rows, "where", "race").items():
-        ends = sorted({_end(run) for run in runs})
-        lines.append((race, where, len(runs), "; or ".join(ends)))
-    return table(("Race", "On", "Runs", "Each time"), sorted(lines))
+    lines: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for (race, where), runs in _group(rows, "race", "where").items():
+        ends = "; or ".join(sorted({_end(run) for run in runs}))
+        lines[race, ends].append(f"{where} {len(runs)}")
+    return table(
+        ("Race", "Runs", "Each time"), sorted((race, ", ".join(where), ends) for (race, ends), where in lines.items())
+    )
 
 
 def repairs(rows: list[Row]) -> str:
     """What was changed, how long the repair took."""
-    lines = [
-        (what, len(runs), _span([run["seconds"] for run in runs])) for (what,), runs in _group(rows, "what").items()
-    ]
-    return table(("What happened", "Times", "Time to repair"), lines)
+    lines = [(what, _span([run["seconds"] for run in runs])) for (what,), runs in _group(rows, "what").items()]
+    return table(("What happened", "Time to repair"), lines)
 
 
 def foreign(rows: list[Row]) -> str:
     """Things of others that were compared, and how many of them changed."""
-    lines = [(row["engine"], row["life"], row["objects"], row["changed"]) for row in rows]
+    lines = [
+        (", ".join(row["engine"] for row in same), *found)
+        for found, same in _group(rows, "life", "objects", "changed").items()
+    ]
     return table(("Engine", "Life of a cluster", "Foreign things compared", "Changed"), lines)
 
 
@@ -94,10 +95,10 @@ def hostile(rows: list[Row]) -> str:
     """Where root in a node misbehaved, and how many kinds gpuprov and the other nodes survived, by engine."""
     engines = sorted({row["engine"] for row in rows}, reverse=True)
     placed = [{**row, "place": row["misbehaviour"].partition(":")[0]} for row in rows]
-    lines = [
+    lines = _together(
         (place, *(_survived([row for row in tries if row["engine"] == engine]) for engine in engines))
         for (place,), tries in sorted(_group(placed, "place").items())
-    ]
+    )
     whole = (_survived([row for row in rows if row["engine"] == engine]) for engine in engines)
     kinds = len({row["misbehaviour"] for row in rows})
     return table(("Misbehaviour of", *engines), [*lines, (f"all {kinds} kinds", *whole)])
@@ -115,7 +116,7 @@ def hostile_jobs(rows: list[Row]) -> str:
     common = [row for row in rows if row["place"].startswith("/")]
     slowest = f"{max(row['seconds'] for row in rows):.2f} s"
     headers = ("In place of a file", "of a submission", "of the folder of jobs", "Slowest verb")
-    return table(headers, [*lines, (f"all {len(lines)} states", _survived(own), _survived(common), slowest)])
+    return table(headers, [*_together(lines), (f"all {len(lines)} states", _survived(own), _survived(common), slowest)])
 
 
 def jobs(rows: list[Row]) -> str:
@@ -158,13 +159,20 @@ def _group(rows: Iterable[Row], *keys: str) -> dict[tuple[Any, ...], list[Row]]:
     return found
 
 
-def _told(kills: list[Row]) -> str:
-    """How many needed what doctor says, besides the next run."""
-    return str(sum(kill.get("told", 0) > 0 for kill in kills))
+def _together(lines: Iterable[tuple[str, ...]]) -> list[tuple[str, ...]]:
+    """One line for all that ended alike."""
+    alike: dict[tuple[str, ...], list[str]] = defaultdict(list)
+    for name, *found in lines:
+        alike[tuple(found)].append(name)
+    return [("; ".join(names), *found) for found, names in alike.items()]
 
 
 def _survived(kills: list[Row]) -> str:
-    return f"{sum(kill['survived'] for kill in kills)} of {len(kills)}" if kills else ""
+    """How many, and of how many if not all."""
+    survived = sum(kill["survived"] for kill in kills)
+    if not kills:
+        return ""
+    return str(survived) if survived == len(kills) else f"{survived} of {len(kills)}"
 
 
 def _span(seconds: list[float]) -> str:
@@ -182,11 +190,13 @@ def _end(run: Row) -> str:
 
 
 def describe_machine() -> str:
-    """A sentence about this machine, and the day; its lines fit a page of docs."""
+    """A line about this machine, and the day."""
     lxd, incus, docker = (_version(program, "--version") for program in ("lxd", "incus", "dockerd"))
-    machine = describe(f"LXD {lxd}", f"Incus {incus}", docker.partition(",")[0])
-    load = f"load {os.getloadavg()[2]:.0f} when this was written"
-    return textwrap.fill(f"{machine}; simulated GPUs, {load}. {time.strftime('%Y-%m-%d', time.gmtime())}.", 120)
+    engines = f"LXD {lxd}, Incus {incus}, {docker.partition(',')[0].replace(' version', '')}"
+    load = f"load {os.getloadavg()[2]:.0f} at the end"
+    return (
+        f"Linux {platform.release()}, {os.cpu_count()} CPUs, {load}; {engines}. {time.strftime('%F', time.gmtime())}."
+    )
 
 
 def _version(*argv: str) -> str:

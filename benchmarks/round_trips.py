@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from benchmarks.machine import describe
-from gpuprov.cli import open_fleet, session
+from gpuprov.cli import session
 from gpuprov.cli.main import main as run_gpuprov
 from gpuprov.core import group_files
 from gpuprov.core.errors import UsageError
@@ -167,8 +167,8 @@ def controller(folder: Path, names: Sequence[str] = HOSTS) -> Iterator[CountedHo
         for world in hosts.worlds.values():
             world.host.folders.there[SHARED] = FolderLook(kind="folder", at=SHARED, owner=ACCOUNT_UID)
             world.host.folders.marks = marks
-        patch.setattr(open_fleet, "remembered_hosts", lambda: hosts.machines)
-        patch.setattr(open_fleet, "way_to_hosts", lambda *_: hosts)
+        patch.setattr(session, "remembered_hosts", lambda: hosts.machines)
+        patch.setattr(session, "way_to_hosts", lambda *_: hosts)
         patch.setattr(session, "log_folder", lambda *_, **__: folder / "log")
         patch.setattr(group_files, "LOCK_FOLDER", folder / "lock")
         patch.setenv("HOME", str(folder / "home"))

@@ -26,7 +26,7 @@ BRIDGE, PRIVATE_BRIDGE = "gpbrn0", "gpbrn1"  # of the spec
 WORKERS = "8"  # as many as gpuprov has
 SETTLE_S = 2.0
 COLUMNS = (
-    *("Nodes", "`cluster up`", "a node", "LXD's own", "a node", "gpuprov's share"),
+    *("Nodes", "`cluster up`", "LXD's own", "gpuprov's share"),
     *("its CPU a node", "its size", "memory a node", "LXD's own"),
 )
 
@@ -98,7 +98,7 @@ def render(results: dict[int, list[tuple[Run, Run]]]) -> str:
         memory, own = (statistics.median(pair[side].nodes_bytes for pair in pairs) / count / MIB for side in (0, 1))
         share = 100 * (ours - plain) / ours
         rows.append(
-            f"| {count} | {ours:.2f} s | {ours / count:.2f} s | {plain:.2f} s | {plain / count:.2f} s | {share:.1f} % "
+            f"| {count} | {ours:.2f} s | {plain:.2f} s | {share:.1f} % "
             f"| {cpu / count:.3f} s | {peak / MIB:.0f} MiB | {memory:.0f} MiB | {own:.0f} MiB |"
         )
     return "\n".join(rows)

@@ -27,7 +27,7 @@ import pytest
 
 import gpuprov
 from benchmarks.round_trips import NOTHING_RUNS, controller
-from gpuprov.cli import open_fleet
+from gpuprov.cli import session
 from gpuprov.cli.main import main as run_gpuprov
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ def trace_all() -> dict[str, Trace]:
 
 def _trace_on_one(folder: Path) -> dict[str, Trace]:
     with controller(folder, THREE[:1]) as hosts, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(open_fleet, "remembered_hosts", dict)
+        patch.setattr(session, "remembered_hosts", dict)
         return {words: _type(hosts, line.split(), words, on=THREE[0]) for words, line in TYPED.items()}
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gpuprov.cli.root import root
+from gpuprov.cli.main import root
 from gpuprov.cli.session import Session
 from gpuprov.cli.verbs import VERBS
 from tests.sources import nodes_of, parsed

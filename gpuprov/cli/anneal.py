@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from gpuprov.cli.command import Result, command
-from gpuprov.cli.engine import cluster_option, engine_option, gpu_mode_option
+from gpuprov.cli.engine import cluster_option, engine_option, gpu_mode_option, typed_gpu_option
 from gpuprov.core.errors import UsageError
 from gpuprov.core.excerpt import LINE, excerpt
 
@@ -62,7 +62,7 @@ def run(session: Session, /, **given: Any) -> Result:  # noqa: ANN401 - what cli
     from gpuprov.project.local_packages import require_charts
     from gpuprov.shapes.base import changed
 
-    _refuse_mixture(given)
+    _refuse_mixture(given, typed_gpu_option(session, given["gpu_mode"]))
     plot = None if given["plot"] is None else ReportFile(given["plot"], option="--plot", kind="plot")
     if plot is not None:
         require_charts("--plot")
@@ -129,13 +129,13 @@ def render_anneal_runs(annealed: AnnealRun) -> str:
     return "\n".join(lines)
 
 
-def _refuse_mixture(given: dict[str, Any]) -> None:
+def _refuse_mixture(given: dict[str, Any], gpu_option: str) -> None:
     if given["local"] and given["nodes"] is not None:
         raise UsageError("--nodes is for runs in a cluster", evidence=f"--nodes {given['nodes']}, with --local",
                          fix="omit --nodes, or --local")  # fmt: skip
-    if given["gpu_mode"] and not given["local"]:
-        raise UsageError("--gpu-mode requires --local: the GPUs of nodes are fixed",
-                         evidence=f"--gpu-mode {given['gpu_mode']}", fix="omit --gpu-mode, or add --local")  # fmt: skip
+    if gpu_option and not given["local"]:
+        raise UsageError(f"{gpu_option.split(maxsplit=1)[0]} requires --local: the GPUs of nodes are fixed",
+                         evidence=gpu_option, fix=f"omit {gpu_option}, or add --local")  # fmt: skip
 
 
 def _read_files(given: Mapping[str, Any]) -> AnnealOrder:

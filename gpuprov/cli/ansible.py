@@ -1,4 +1,4 @@
-"""Verbs of Ansible: play, inventory."""
+"""Verbs of Ansible: play, inventory, example lab."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gpuprov.cli.command import Result, command
-from gpuprov.cli.parameters import checked_cluster
+from gpuprov.cli.options import checked_cluster, new_folder_argument
 from gpuprov.cli.settings import cluster_of
 from gpuprov.cli.tables import render_table
 from gpuprov.core.errors import UsageError
@@ -18,6 +18,7 @@ from gpuprov.shapes.choices import DEFAULT_CLUSTER
 
 if TYPE_CHECKING:
     from gpuprov.cli.session import Session
+    from gpuprov.core.outcome import Outcome
     from gpuprov.lifecycle.inventory import Inventory
     from gpuprov.provision.site import SiteResult
     from gpuprov.shapes.inventory import HostVariables
@@ -142,3 +143,15 @@ def _table(session: Session, result: SiteResult) -> str:
     ]
     headers = ("HOST", "STATUS", "OK", "CHANGED", "FAILED", "SKIPPED")
     return render_table(headers, rows, screen=session.screen) if rows else "no host was changed"
+
+
+@command(new_folder_argument("lab"))
+def write_lab(_session: Session, folder: Path) -> Outcome:
+    """Write an inventory of lab hosts, its variables and a playbook into FOLDER, by default named after the example.
+
+    FOLDER is created; if it exists, it must be empty. Its README describes how to set up the hosts over ssh with
+    `gpuprov play`.
+    """
+    from gpuprov.stories import example
+
+    return example.write_lab(folder)

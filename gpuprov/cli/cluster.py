@@ -12,8 +12,7 @@ from gpuprov.cli.agreement import agree_to_renew, asks_to_shrink, require_agreem
 from gpuprov.cli.command import Result, command
 from gpuprov.cli.engine import cluster_argument, engine_option, gpu_mode_option
 from gpuprov.cli.gpu_options import cluster_gpu_options, typed_gpus
-from gpuprov.cli.job_options import job_options
-from gpuprov.cli.roles import role_option
+from gpuprov.cli.options import job_options, role_option
 from gpuprov.cli.settings import implied_cluster
 from gpuprov.core.errors import UsageError
 from gpuprov.core.excerpt import excerpt
@@ -120,8 +119,8 @@ def up(session: Session, /, *, policy: JobsPolicy, **wanted: object) -> Result:
     """
     from msgspec import UNSET
 
-    from gpuprov.cli.node_table import render_nodes
-    from gpuprov.cli.open_fleet import open_fleet
+    from gpuprov.cli.list import render_nodes
+    from gpuprov.cli.session import open_fleet
     from gpuprov.fleet.host_statuses import host_statuses
     from gpuprov.shapes.outcome import ClusterUp
     from gpuprov.stories.cluster_up import Asking, bring_up
@@ -158,7 +157,7 @@ def plan(session: Session, /, **wanted: object) -> Result:
     """Show what `cluster up` with the same options would change; changes nothing."""
     from msgspec import UNSET
 
-    from gpuprov.cli.open_fleet import open_fleet
+    from gpuprov.cli.session import open_fleet
     from gpuprov.shapes.outcome import Plan
     from gpuprov.stories.cluster_up import Asking, plan_cluster
 

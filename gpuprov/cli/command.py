@@ -5,20 +5,20 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Union
+from typing import TYPE_CHECKING, Any, Final, Union
 
 import click
 
-from gpuprov.cli.options import HELP
+from gpuprov.cli.session import Session, Shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from gpuprov.cli.documents import Shown
-    from gpuprov.cli.session import Session
     from gpuprov.core.errors import GpuprovError
     from gpuprov.core.outcome import Outcome
     from gpuprov.fleet.done import Done
+
+HELP: Final = {"help_option_names": ["-h", "--help"]}  # which commands below a group take over
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,6 +72,23 @@ def command(
         return click.command(cls=kind, **settings)(function)
 
     return make
+
+
+def common_options() -> list[click.Parameter]:
+    """`-q`, `-v` and `--json`; each sets the session and none is handed to the verb."""
+    return [
+        _flag("quiet", ["-q", "--quiet"], "Show only warnings and errors."),
+        _flag("verbose", ["-v", "--verbose"], "Show every step of every node."),
+        _flag("as_json", ["--json", "as_json"], "Print the result as one JSON document."),
+    ]
+
+
+def _flag(name: str, declaration: list[str], text: str) -> click.Option:
+    def remember(ctx: click.Context, _: click.Parameter, value: bool) -> None:  # noqa: FBT001 - click's signature
+        if value:
+            setattr(ctx.ensure_object(Session), name, True)
+
+    return click.Option(declaration, is_flag=True, expose_value=False, is_eager=True, callback=remember, help=text)
 
 
 def _show(session: Session, answer: Answer) -> int:

@@ -9,8 +9,7 @@ import click
 from gpuprov.cli.command import command
 from gpuprov.cli.engine import cluster_option, engine_option, gpu_mode_option
 from gpuprov.cli.gpu_options import gpu_options, mount_option, typed_gpus
-from gpuprov.cli.parameters import node_argument
-from gpuprov.cli.roles import role_option
+from gpuprov.cli.options import node_argument, role_option
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -54,7 +53,7 @@ def create(session: Session, /, name: str, gpu_mode: str | None, **wanted: objec
     In a cluster that spans hosts, the node goes to a host that has the GPUs for it; other nodes are made on this
     machine.
     """
-    from gpuprov.cli.open_fleet import open_fleet
+    from gpuprov.cli.session import open_fleet
     from gpuprov.fleet.hosted_order import HostedOrder
     from gpuprov.shapes.node_order import NodeOrder
     from gpuprov.spec.mounts import parse_mount

@@ -1,4 +1,4 @@
-"""What verbs that touch an engine share: its option, the way to it, and how an Outcome is shown."""
+"""What verbs that touch an engine share: its option, and the way to it."""
 
 from __future__ import annotations
 
@@ -7,21 +7,17 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from gpuprov.cli.parameters import complete_clusters
+from gpuprov.cli.options import complete_clusters
+from gpuprov.cli.session import Session
 from gpuprov.cli.settings import implied_cluster, implied_engine
-from gpuprov.cli.show_result import show_result
 from gpuprov.shapes.choices import DEFAULT_CLUSTER, DEFAULT_ENGINE, ENGINES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from gpuprov.cli.session import Session
-    from gpuprov.core.errors import GpuprovError
-    from gpuprov.core.outcome import Outcome
     from gpuprov.drivers.base import Driver
     from gpuprov.machine.base import Host
     from gpuprov.shapes.choices import Engine
-    from gpuprov.shapes.outcome import Changes
 
 WHERE_NONE_IS_SAID = f"{DEFAULT_ENGINE}, or incus if it is installed and LXD is not"
 
@@ -48,11 +44,37 @@ cluster_option: Callable[[Any], Any] = click.option(
 cluster_argument: Callable[[Any], Any] = click.argument(
     "cluster", metavar="[NAME]", default=DEFAULT_CLUSTER, callback=implied_cluster, shell_complete=complete_clusters
 )
-gpu_mode_option: Callable[[Any], Any] = click.option(
+_gpu_mode_option: Callable[[Any], Any] = click.option(
     "--gpu-mode",
     type=click.Choice(["auto", "real", "simulated"]),
     help="If the host has no GPU, simulate (auto) or refuse (real); or always simulate.  [default: auto]",
 )
+
+
+def _simulate_such(context: click.Context, _parameter: click.Parameter, typed: str | None) -> None:
+    if typed and isinstance(context.obj, Session):
+        context.obj.gpu_profile = typed
+
+
+_gpu_profile_option: Callable[[Any], Any] = click.option(
+    "--gpu-profile",
+    metavar="NAME|FILE",
+    expose_value=False,
+    callback=_simulate_such,
+    help="Which GPUs this host simulates: h100x8, a100x4, gtx1080, t4x2, mixed, or the file of a recorded host.  "
+    "[default: four H100]",
+)
+
+
+def gpu_mode_option(function: Any) -> Any:  # noqa: ANN401 - click's own
+    """Whether GPUs are simulated, and which then; the session's host gets the profile."""
+    return _gpu_mode_option(_gpu_profile_option(function))
+
+
+def typed_gpu_option(session: Session, gpu_mode: str | None) -> str:
+    """What was typed of this host's GPUs, as it was typed; empty for nothing."""
+    profile = f"--gpu-profile {session.gpu_profile}" if session.gpu_profile else ""
+    return f"--gpu-mode {gpu_mode}" if gpu_mode else profile
 
 
 def is_typed(option: str) -> bool:
@@ -79,16 +101,3 @@ def open_engine_of_image(session: Session, engine: str | None, image: str) -> Dr
     if engine:
         return open_engine(session.host, engine)
     return engine_of_image(image, session.host.engines, reporter=session.reporter)
-
-
-def show_changes(session: Session, changes: Changes) -> None:
-    """One line for each change, or `unchanged`."""
-    session.show(changes, "\n".join(changes.changed) or "unchanged")
-
-
-def show_outcome(session: Session, outcome: Outcome, error: GpuprovError | None = None) -> int:
-    """One line for each change, or `unchanged`; then the error of the hosts that lack in it."""
-    from gpuprov.shapes.outcome import Changes
-
-    text = "\n".join(outcome.changed) or ("" if error else "unchanged")
-    return show_result(session, Changes(host=session.host.name, changed=outcome.changed), text, error, 0)

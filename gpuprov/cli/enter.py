@@ -10,7 +10,7 @@ from click.shell_completion import CompletionItem
 
 from gpuprov.cli.command import command
 from gpuprov.cli.engine import engine_option
-from gpuprov.cli.parameters import complete_nodes, given_command, node_argument
+from gpuprov.cli.options import complete_nodes, given_command, node_argument
 from gpuprov.core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ def _enter(session: Session, node: str, words: Sequence[str], run: Callable[[Dri
 
 
 def _run_on_host(session: Session, machine: RemoteMachine, words: Sequence[str]) -> int:
-    from gpuprov.cli.open_fleet import way_to_hosts
+    from gpuprov.cli.session import way_to_hosts
     from gpuprov.link.install_paths import PROGRAM
 
     said = {"--quiet": session.quiet, "--verbose": session.verbose, "--json": session.as_json}

@@ -6,16 +6,14 @@ import errno
 import tempfile
 from typing import TYPE_CHECKING, Any
 
-from gpuprov.cli.documents import plain
-from gpuprov.cli.session import tell
+from gpuprov.cli.session import plain, tell
 from gpuprov.core.error_document import error_document, error_parts
 from gpuprov.core.errors import UsageError
 from gpuprov.core.excerpt import shorten
 from gpuprov.core.exhaustion import explain_exhaustion
 
 if TYPE_CHECKING:
-    from gpuprov.cli.documents import Shown
-    from gpuprov.cli.session import Session
+    from gpuprov.cli.session import Session, Shown
     from gpuprov.core.errors import GpuprovError
 
 EXIT_UNEXPECTED = 70  # EX_SOFTWARE of sysexits.h: none of the codes that mean something here

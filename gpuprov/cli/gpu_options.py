@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from gpuprov.cli.parameters import duration
+from gpuprov.cli.options import duration
 from gpuprov.core.errors import UsageError
 from gpuprov.core.excerpt import excerpt
 from gpuprov.shapes.gpu_order import GpuOrder

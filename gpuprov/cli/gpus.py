@@ -1,4 +1,4 @@
-"""What there is to compute with: gpus, hardware."""
+"""What there is to compute with: gpus, hardware, and the table of GPUs, which `host show` shows too."""
 
 from __future__ import annotations
 
@@ -7,25 +7,40 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import click
 
 from gpuprov.cli.command import Result, command
-from gpuprov.cli.engine import cluster_option, engine_option, gpu_mode_option, is_typed
-from gpuprov.cli.parameters import seconds_up_to
+from gpuprov.cli.engine import cluster_option, engine_option, gpu_mode_option, is_typed, typed_gpu_option
+from gpuprov.cli.options import seconds_up_to
 from gpuprov.cli.tables import PIPE, Screen, render_table
 from gpuprov.core.names import fold
+from gpuprov.core.units import GIB
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from gpuprov.cli.session import Session
-    from gpuprov.cluster.gpu_board import GpuBoard
+    from gpuprov.cluster.gpu_board import GpuBoard, GpuRow
     from gpuprov.fleet.fleet import Fleet, FleetAnswers
+    from gpuprov.gpu.allocate import Lease
+    from gpuprov.gpu.lost import LostGpu
+    from gpuprov.gpu.models import Gpu, HostGpus
     from gpuprov.shapes.choices import GpuMode
-    from gpuprov.shapes.gpus import GpuChange
+    from gpuprov.shapes.gpus import GpuChange, Holder
     from gpuprov.shapes.hardware import Hardware, HostHardware, Machine, NodeHardware
 
 INTERVAL_S: Final = 2.0
 LONGEST_INTERVAL_S: Final = 7 * 86400.0
-_HEADERS: Final = ("MACHINE", "PROCESSOR", "THREADS", "GPU", "CC", "MULTIPROCESSORS", "BLOCK SIZE", "REASON")
-_SPARE: Final = ("MULTIPROCESSORS", "BLOCK SIZE", "THREADS")
+_HARDWARE: Final = ("MACHINE", "PROCESSOR", "THREADS", "GPU", "CC", "MULTIPROCESSORS", "BLOCK SIZE", "REASON")
+_HARDWARE_SPARE: Final = ("MULTIPROCESSORS", "BLOCK SIZE", "THREADS")
+_HEADERS = ("GPU", "MODEL", "MEMORY", "MINOR", "PCI", "MIG", "DRIVER", "UUID", "SHARING", "HELD BY")
+_SPARE = ("UUID", "PCI", "DRIVER", "MINOR", "MIG", "MEMORY")
+_WORDS = {
+    "came": "appeared",
+    "gone": "disappeared",
+    "error": "the GPUs cannot be read",
+    "recovered": "the GPUs can be read again",
+    "driver": "driver is now",
+    "silent": "does not respond; the GPUs that it holds are unknown",
+    "answers": "responds again",
+}
 
 
 @command(
@@ -44,11 +59,10 @@ _SPARE: Final = ("MULTIPROCESSORS", "BLOCK SIZE", "THREADS")
 def gpus(session: Session, interval_s: float | None, gpu_mode: str | None) -> Result | None:
     """Show the GPUs and their holders on all engines; changes nothing.
 
-    Those of this machine if it has an engine, and of all hosts that were added. With --watch or --gpu-mode, those of
-    this machine alone. A narrow terminal gets the columns that fit.
+    Those of this machine if it has an engine, and of all hosts that were added. With --watch, --gpu-mode or
+    --gpu-profile, those of this machine alone. A narrow terminal gets the columns that fit.
     """
-    from gpuprov.cli.gpu_table import render_board, render_boards
-    from gpuprov.cli.open_fleet import open_fleet
+    from gpuprov.cli.session import open_fleet
     from gpuprov.cluster.told_gpus import board_of, tell_board, tell_boards
     from gpuprov.fleet.host_statuses import host_statuses
     from gpuprov.fleet.questions.gpus import GPUS
@@ -58,7 +72,7 @@ def gpus(session: Session, interval_s: float | None, gpu_mode: str | None) -> Re
     if interval_s is not None:
         _watch(session, interval_s, mode)
         return None
-    fleet = open_fleet(session, here_alone=gpu_mode is not None)
+    fleet = open_fleet(session, here_alone=bool(typed_gpu_option(session, gpu_mode)))
     told = fleet.ask(GPUS, GpusOrder(mode=mode))
     told.require_answer()
     boards = {host: board_of(board) for host, board in told.answers.items()}
@@ -72,7 +86,6 @@ def gpus(session: Session, interval_s: float | None, gpu_mode: str | None) -> Re
 
 
 def _watch(session: Session, interval_s: float, mode: GpuMode) -> None:
-    from gpuprov.cli.gpu_table import render_board, render_gpu_change
     from gpuprov.cli.session import moment
     from gpuprov.cluster.gpu_board import look_at_gpus, watch_gpus
     from gpuprov.cluster.host_gpus import get_gpus
@@ -129,28 +142,28 @@ def hardware(session: Session) -> Result:
         host=session.host.name, hardware=own, nodes=nodes, hosts=_hosts(fleet, told) if fleet.others else UNSET
     )
     if not nodes and is_typed("cluster"):
-        _warn_of_absence(session)
+        _warn_of_missing(session)
     return Result(document=document, text=render_hardware(rows, screen=session.screen), error=told.error)
 
 
-def _warn_of_absence(session: Session) -> None:
+def _warn_of_missing(session: Session) -> None:
     """Say that the cluster that was typed does not exist, or that its nodes are stopped."""
-    from gpuprov.fleet.clusters import find_absence
+    from gpuprov.fleet.clusters import explain_missing
 
-    absence = find_absence(session.fleet, session.cluster, verb="gpuprov cluster status")
-    words = f"{absence.what}; {absence.evidence}" if absence else f"no node of cluster {session.cluster} is running"
+    missing = explain_missing(session.fleet, session.cluster, verb="gpuprov cluster status")
+    words = f"{missing.what}; {missing.evidence}" if missing else f"no node of cluster {session.cluster} is running"
     session.reporter.warn(words)
 
 
 def render_hardware(rows: Sequence[tuple[Any, ...]], *, screen: Screen = PIPE) -> str:
     """A line for each GPU of each machine; at a terminal, a reason that several machines have is said once, below."""
     if screen.columns is None:
-        return render_table(_HEADERS, rows, screen=screen)
+        return render_table(_HARDWARE, rows, screen=screen)
     reasons: dict[str, list[str]] = {}
     for row in rows:
         if row[-1]:
             reasons.setdefault(str(row[-1]), []).append(str(row[0]))
-    table = render_table(_HEADERS[:-1], [row[:-1] for row in rows], screen=screen, spare=_SPARE)
+    table = render_table(_HARDWARE[:-1], [row[:-1] for row in rows], screen=screen, spare=_HARDWARE_SPARE)
     return "\n".join([table, *(f"{fold(machines)}: {reason}" for reason, machines in reasons.items())])
 
 
@@ -178,3 +191,102 @@ def _rows(name: str, machine: Machine) -> Iterator[tuple[Any, ...]]:
         shown = f"{'SIMULATED ' if machine.simulated else ''}{gpu.name or gpu.uuid}"
         numbers = (gpu.compute_capability, gpu.multiprocessors, gpu.block_size_hint)
         yield (*own, shown, *numbers, None if gpu.name else machine.reason)
+
+
+def render_board(board: GpuBoard, *, screen: Screen = PIPE) -> str:
+    """One line for each GPU, then who waits and who does not answer."""
+    unheld = "unknown" if board.silent else "free"
+    rows = [_cells(row, board.host, unheld) for row in board.rows]
+    lines = [render_table(_HEADERS, rows, screen=screen, spare=_SPARE) if rows else f"no GPUs: {board.host.reason}"]
+    return "\n".join([*lines, *_said_besides(board)])
+
+
+def render_boards(boards: Mapping[str, GpuBoard], *, screen: Screen = PIPE) -> str:
+    """The same of several hosts, each line with its host."""
+    rows: list[tuple[object, ...]] = []
+    lines: list[str] = []
+    for host, board in boards.items():
+        unheld = "unknown" if board.silent else "free"
+        rows += [(host, *_cells(row, board.host, unheld)) for row in board.rows]
+        lines += [f"{host}: {line}" for line in _said_besides(board)]
+        lines += [] if board.rows else [f"{host}: no GPUs: {board.host.reason}"]
+    return "\n".join(
+        [*([render_table(("HOST", *_HEADERS), rows, screen=screen, spare=_SPARE)] if rows else ()), *lines]
+    )
+
+
+def _said_besides(board: GpuBoard) -> list[str]:
+    lines = [f"LOST: {gpu}{_holders_of(gpu, board)}" for gpu in board.host.lost]
+    lines += [str(use) for use in board.foreign]
+    lines += [f"waiting: {who}" for who in board.waiting]
+    lines += [
+        f"{engine} does not respond; the GPUs that it holds are unknown: {error.what}"
+        for engine, error in board.silent.items()
+    ]
+    return lines
+
+
+def _holders_of(gpu: LostGpu, board: GpuBoard) -> str:
+    held = [lease for lease in board.leases if gpu.uuid and gpu.uuid in lease.gpus]
+    return f"; held by {_fold(held)}" if held else ""
+
+
+def _cells(row: GpuRow, host: HostGpus, unheld: str) -> tuple[object, ...]:
+    holders = _fold(row.holders)
+    gpu = row.gpu
+    if gpu is None:
+        lost = any(gpu.uuid == row.uuid for gpu in host.lost)
+        return (
+            "",
+            "(lost)" if lost else "(not on this host)",
+            "",
+            "",
+            "",
+            "",
+            "",
+            row.uuid,
+            row.sharing or "",
+            holders,
+        )
+    memory = "" if gpu.memory_bytes is None else f"{gpu.memory_bytes / GIB:.1f} GiB"
+    return (
+        *(gpu.label, gpu.model, memory, gpu.minor, gpu.pci, _mig_word(gpu), host.driver_version),
+        *(row.uuid, row.sharing or unheld, holders),
+    )
+
+
+def _mig_word(gpu: Gpu) -> str:
+    if gpu.is_mig_instance:
+        return f"gi{gpu.mig[0].gpu_instance}/ci{gpu.mig[0].compute_instance}"
+    return "no instances" if gpu.mig_enabled else "off"
+
+
+def _fold(leases: Sequence[Lease | Holder]) -> str:
+    from gpuprov.gpu.allocate import fold_leases
+
+    return fold_leases(leases, _where)
+
+
+def _where(lease: Lease | Holder) -> str:
+    said = [lease.engine, lease.cluster, "" if lease.status == "running" else lease.status]
+    return " ".join(part for part in said if part)
+
+
+def render_gpu_change(change: GpuChange) -> str:
+    """A line for people."""
+    if change.holder is not None:
+        verb = "taken by" if change.kind == "held" else "released by"
+        return f"{_name(change)}: {verb} {_fold([change.holder])}, {change.holder.sharing}"
+    if change.kind in ("came", "gone"):
+        return f"{_name(change)}: {_WORDS[change.kind]}"
+    text = change.text or ""
+    if change.kind == "silent":
+        engine, _, why = text.partition(": ")
+        return f"{engine} {_WORDS['silent']}: {why}"
+    if change.kind == "answers":
+        return f"{text} {_WORDS['answers']}"
+    return f"{_WORDS[change.kind]}{': ' if change.kind == 'error' else ' '}{text}".rstrip(": ")
+
+
+def _name(change: GpuChange) -> str:
+    return f"GPU {change.label} {change.uuid}" if change.label else f"GPU {change.uuid}"

@@ -8,8 +8,14 @@ import click
 
 from gpuprov.cli.command import Result, command
 from gpuprov.cli.engine import cluster_option, engine_option
-from gpuprov.cli.folders import folder_argument, get_folder
-from gpuprov.cli.run_options import memory_option, parse_time_limit, retries_option, time_option
+from gpuprov.cli.options import (
+    folder_argument,
+    get_folder,
+    memory_option,
+    parse_time_limit,
+    retries_option,
+    time_option,
+)
 from gpuprov.cli.tables import render_table
 from gpuprov.core.errors import UsageError
 

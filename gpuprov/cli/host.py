@@ -9,7 +9,7 @@ import click
 
 from gpuprov.cli.command import Result, command
 from gpuprov.cli.engine import WHERE_NONE_IS_SAID, engine_for_new, host_engine_option
-from gpuprov.cli.parameters import complete_hosts
+from gpuprov.cli.options import complete_hosts
 from gpuprov.cli.tables import Screen, render_table
 from gpuprov.shapes.choices import ENGINES
 
@@ -131,8 +131,8 @@ def show(session: Session, name: str) -> Result:
 
 
 def _host_text(machine: RemoteMachine, look: Host, *, screen: Screen) -> str:
-    from gpuprov.cli.gpu_table import render_board
-    from gpuprov.cli.node_table import render_nodes
+    from gpuprov.cli.gpus import render_board
+    from gpuprov.cli.list import render_nodes
     from gpuprov.cluster.told_gpus import board_of
     from gpuprov.core.units import GIB
 

@@ -9,8 +9,7 @@ import click
 
 from gpuprov.cli.command import Result, command
 from gpuprov.cli.engine import engine_option, gpu_mode_option, open_engine, open_engine_of_image
-from gpuprov.cli.parameters import complete_images
-from gpuprov.cli.roles import role_option
+from gpuprov.cli.options import complete_images, role_option
 from gpuprov.cli.tables import PIPE, Screen, render_table
 from gpuprov.core.units import MIB
 from gpuprov.shapes.base import changed

@@ -1,7 +1,8 @@
-"""`gpuprov jobs` and the verbs below it."""
+"""`gpuprov jobs` and the verbs below it; `gpuprov queue page`."""
 
 from __future__ import annotations
 
+import sys
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -10,8 +11,7 @@ import click
 
 from gpuprov.cli.command import Result, command
 from gpuprov.cli.engine import cluster_option, engine_option
-from gpuprov.cli.job_ids import job_argument, jobs_argument
-from gpuprov.cli.parameters import LONGEST_WAIT_S, seconds_up_to
+from gpuprov.cli.options import LONGEST_WAIT_S, job_argument, jobs_argument, page_port_option, seconds_up_to
 from gpuprov.shapes.choices import JOB_STATES
 
 if TYPE_CHECKING:
@@ -19,10 +19,12 @@ if TYPE_CHECKING:
 
     from gpuprov.cli.session import Session
     from gpuprov.roles.work.job_choice import JobChoice
+    from gpuprov.roles.work.queue_page import QueuePage
     from gpuprov.shapes.jobs import Job, JobChange, JobLog, Jobs
 
 INTERVAL_S: Final = 2.0
 MOST_LAST: Final = 10_000
+QUEUE_PORT: Final = 5555
 
 
 @command(
@@ -256,3 +258,29 @@ def _watch(session: Session, interval_s: float, choice: JobChoice) -> None:
 
     rounds = every(interval_s, SystemClock())
     watch_jobs(session.controller, session.cluster, rounds=rounds, choose=choice.of, first=first, tell=tell)
+
+
+@command(page_port_option(QUEUE_PORT), cluster_option, engine_option)
+def page(session: Session, port: int) -> None:
+    """Let a browser on this host open the page of a cluster's queue (Flower), until Ctrl-C.
+
+    Prints the address, and the user and password that the page asks for.
+    """
+    from gpuprov.core.relay import HERE
+    from gpuprov.shapes.queue_page import QueuePage as Shown
+    from gpuprov.stories.queue_page import relay_queue_page
+
+    def ready(found: QueuePage) -> None:
+        told = Shown(
+            host=session.host.name,
+            cluster=session.cluster,
+            node=found.node,
+            address=f"http://{HERE}:{port}/",
+            user=found.user,
+            password=found.password,
+        )
+        session.show(told, f"address: {told.address}\nuser: {told.user}\npassword: {told.password}")
+        sys.stdout.flush()
+        session.reporter.note("until Ctrl-C")
+
+    relay_queue_page(session.controller, session.cluster, port, session.host, ready=ready, reporter=session.reporter)

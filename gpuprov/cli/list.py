@@ -1,4 +1,4 @@
-"""What there is: list, cluster list, cluster status."""
+"""What there is: list, cluster list, cluster status, and the table of nodes, which other verbs show too."""
 
 from __future__ import annotations
 
@@ -8,12 +8,16 @@ import click
 
 from gpuprov.cli.command import Result, command
 from gpuprov.cli.engine import cluster_argument, engine_option
-from gpuprov.cli.tables import render_table
-from gpuprov.core.names import name_cluster
+from gpuprov.cli.tables import PIPE, render_table
+from gpuprov.core.names import fold, name_cluster
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from gpuprov.cli.session import Session
+    from gpuprov.cli.tables import Screen
     from gpuprov.shapes.nodes import NodeRow
+    from gpuprov.shapes.verify import Report
 
 
 @command(
@@ -87,8 +91,7 @@ def status(session: Session) -> Result:
     """Show a cluster's nodes: address, GPU, sharing, role, state and health."""
     from msgspec import UNSET
 
-    from gpuprov.cli.node_table import render_limits, render_nodes
-    from gpuprov.fleet.clusters import find_absence
+    from gpuprov.fleet.clusters import explain_missing
     from gpuprov.fleet.host_statuses import host_statuses
     from gpuprov.fleet.lost_service import tell_lost_service
     from gpuprov.link.several import part_error
@@ -112,8 +115,8 @@ def status(session: Session) -> Result:
         hosts=host_statuses(seen.machines, seen.failed, seen.away) if seen.spans else UNSET,
     )
     if not rows and seen.spec is None and not seen.failed:
-        absence = find_absence(session.fleet, session.cluster, verb="gpuprov cluster status")
-        return Result(document=document, text="", error=absence)
+        missing = explain_missing(session.fleet, session.cluster, verb="gpuprov cluster status")
+        return Result(document=document, text="", error=missing)
     none = name_cluster("create them: gpuprov cluster up -n 4", session.cluster)
     text = (
         f"{render_nodes(rows, screen=session.screen, spans=seen.spans)}\n\n"
@@ -125,3 +128,69 @@ def status(session: Session) -> Result:
     text += f"\nshared folder: {folder} of {whose}, {SHARED} in the nodes" if folder else ""
     error = part_error(seen.failed, of=len(seen.machines), besides=tell_lost_service(seen) if seen.spans else "")
     return Result(document=document, text=text, error=error)
+
+
+def render_nodes(
+    rows: Sequence[NodeRow], *, screen: Screen = PIPE, spans: bool = False, report: Report | None = None
+) -> str:
+    """One line for each node; a simulated GPU says so in its own cell.
+
+    Args:
+        rows: The nodes.
+        screen: Where it is shown.
+        spans: Whether each line has the node's host in it.
+        report: What `verify` has found: its verdicts stand in place of the health of nodes if all are healthy.
+    """
+    from gpuprov.roles.registry import role_of, roles_of
+    from gpuprov.shapes.cluster_spec import NodesSpec
+
+    verdicts = {node.node: node.verdict for node in report.nodes} if report else {}
+    told: dict[str, list[object]] = {"VERDICT": [verdicts.get(row.name) for row in rows]} if report else {}
+    if not report or any(row.health != "ok" for row in rows):
+        told["HEALTH"] = [row.health for row in rows]
+    roles = roles_of(row.role for row in rows if row.work) or (role_of(NodesSpec().role),)
+    work = "/".join(role.title.upper() for role in roles)
+    return render_table(
+        (
+            "NODE",
+            *(("HOST",) if spans else ()),
+            "STATUS",
+            "ADDRESS",
+            "PRIVATE",
+            "GPU",
+            "SHARING",
+            "ROLE",
+            work,
+            *told,
+        ),
+        [
+            (
+                row.name,
+                *((row.host,) if spans else ()),
+                row.status,
+                row.address,
+                row.private_address,
+                _gpus(row),
+                row.sharing,
+                row.role,
+                row.work,
+                *last,
+            )
+            for row, *last in zip(rows, *told.values(), strict=True)
+        ],
+        screen=screen,
+        spare=("SHARING", "PRIVATE", "ROLE", "ADDRESS"),
+    )
+
+
+def render_limits(rows: Sequence[NodeRow]) -> str:
+    """What nodes may use of their hosts: a line for those that have the same limits."""
+    alike: dict[str, list[str]] = {}
+    for row in rows:
+        alike.setdefault(row.limits.words, []).append(row.name)
+    return "\n".join(f"limits of {fold(names)}: {words}" for words, names in alike.items())
+
+
+def _gpus(row: NodeRow) -> str:
+    names = ",".join(path.removeprefix("/dev/") for path in row.devices)
+    return f"{names} SIMULATED" if names and row.simulated else names

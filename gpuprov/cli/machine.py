@@ -103,7 +103,7 @@ def completion(session: Session, shell: Shell) -> Result:  # noqa: ARG001 - as a
     """
     from click.shell_completion import get_completion_class
 
-    from gpuprov.cli.root import root
+    from gpuprov.cli.main import root
     from gpuprov.shapes.explain import Completion
 
     kind = get_completion_class(shell)

@@ -1,4 +1,7 @@
-"""The program: run the verb, turn what it raises into words and an exit code."""
+"""The program: find the verb, run it, turn what it raises into words and an exit code.
+
+The tree of verbs is made from the table in verbs.py; a verb's module is imported when it is invoked.
+"""
 
 from __future__ import annotations
 
@@ -6,25 +9,35 @@ import gc
 import signal
 import sys
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import click
+from click.core import ParameterSource
 
+from gpuprov import __version__
+from gpuprov.cli.command import HELP, common_options
 from gpuprov.cli.failure import fail, fail_unexpectedly
-from gpuprov.cli.root import root
 from gpuprov.cli.session import Session, tell
 from gpuprov.cli.settings import name_what_is_implied
 from gpuprov.cli.stdout import flush_result, leave_streams, prepare_streams
+from gpuprov.cli.verbs import GROUPS, HIDDEN, VERBS
 from gpuprov.core.errors import GpuprovError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterable, Sequence
+
+    from click.shell_completion import CompletionItem
 
     from gpuprov.machine.base import Host
 
 EXIT_INTERRUPTED = 130
 _GARBAGE_AFTER = 100_000  # objects; with Python's 700, a short verb looks for garbage for a thirtieth of its time
 _MOMENT_S = 0.01
+_ABOUT: Final = """Turn a GPU machine into a cluster of GPU nodes, and verify that each node works.
+
+GPUPROV_ENGINE and GPUPROV_CLUSTER, or else `engine` and `cluster` in ~/.config/gpuprov/settings.yaml, stand for
+--engine and --cluster where these are not typed.
+"""
 
 
 def main(arguments: Sequence[str] | None = None, *, host: Host | None = None) -> int:
@@ -90,3 +103,123 @@ def _usage_error(error: click.ClickException) -> UsageError:
         evidence=context.get_usage().removeprefix("Usage: ") if context else "",
         fix=f"{path} --help",
     )
+
+
+class VerbGroup(click.Group):
+    """The verbs below `path`, such as `host`; the empty path is gpuprov itself.
+
+    A group that is a verb as well, such as `jobs`, does what its `command` does where no verb follows.
+    """
+
+    def __init__(self, path: str, *, help: str) -> None:  # noqa: A002 - click's own name for it
+        super().__init__(
+            name=path or "gpuprov",
+            help=help,
+            params=common_options(),
+            no_args_is_help=True,
+            context_settings=HELP,
+        )
+        self._path = path
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+        """The verbs directly below, in the table's order."""
+        depth = len(self._path.split())
+        return [
+            path.split()[-1]
+            for path in VERBS
+            if len(path.split()) == depth + 1 and path.split()[:depth] == self._path.split()
+        ]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        """Import the verb's module and return its command."""
+        path = f"{self._path} {cmd_name}".strip()
+        verb = VERBS.get(path) or HIDDEN.get(path)
+        if verb is None:
+            return None
+        if verb.place is None:
+            return VerbGroup(path, help=verb.help)
+        command = cast("click.Command", verb.load())
+        if any(other.startswith(f"{path} ") for other in VERBS):
+            return _as_group(path, command)
+        command.name = cmd_name
+        command.params += [option for option in common_options() if option.name not in _names(command.params)]
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The verb that was typed; of one that does not exist, which one is like it."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            short = VERBS[self._path].digits if self._path in VERBS else ""
+            if short and args[0][:1].isdigit():
+                return short, self.get_command(ctx, short), args
+            from difflib import get_close_matches
+
+            near = get_close_matches(args[0], self.list_commands(ctx), n=1)
+            if not near:
+                raise
+            raise click.UsageError(f"{error.message} Did you mean '{near[0]}'?", ctx=ctx) from error
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """The verbs that begin so, from the table alone, and options."""
+        from click.shell_completion import CompletionItem
+
+        names = [name for name in self.list_commands(ctx) if name.startswith(incomplete)]
+        verbs = [CompletionItem(name, help=VERBS[f"{self._path} {name}".strip()].help) for name in names]
+        return [*verbs, *click.Command.shell_complete(self, ctx, incomplete)]
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the verbs from the table alone, without importing them; those of gpuprov itself in sections."""
+        sections = {"Verbs": tuple(self.list_commands(ctx))} if self._path else GROUPS
+        for title, names in sections.items():
+            with formatter.section(title):
+                formatter.write_dl([(name, VERBS[f"{self._path} {name}".strip()].help) for name in names])
+
+
+def root() -> click.Group:
+    """The whole command line."""
+    group = VerbGroup(
+        "",
+        help=_ABOUT,
+    )
+    group.params.append(_version_option())
+    return group
+
+
+def _as_group(path: str, command: click.Command) -> VerbGroup:
+    """A verb with verbs below it; its own options are refused before one of these, which has them itself."""
+    group = VerbGroup(path, help=command.help or "")
+    own = [option for option in command.params if option.name not in _names(group.params)]
+    group.params += own
+    group.invoke_without_command, group.no_args_is_help = True, False
+    group.subcommand_metavar = "[COMMAND] [ARGS]..."
+    serve = cast("Callable[..., Any]", command.callback)
+
+    def begin(**given: Any) -> Any:  # noqa: ANN401 - click's own
+        context = click.get_current_context()
+        if context.invoked_subcommand is None:
+            return serve(**given)
+        for option in own:
+            if context.get_parameter_source(option.name or "") is ParameterSource.COMMANDLINE:
+                raise click.UsageError(f"{option.opts[-1]} goes after `{context.invoked_subcommand}`")
+        return None
+
+    group.callback = begin
+    return group
+
+
+def _version_option() -> click.Option:
+    def show(ctx: click.Context, _: click.Parameter, value: bool) -> None:  # noqa: FBT001 - click's signature
+        if value:
+            click.echo(f"gpuprov {__version__}")
+            ctx.exit()
+
+    return click.Option(
+        ["--version"], is_flag=True, expose_value=False, is_eager=True, callback=show, help="Show the version."
+    )
+
+
+def _names(params: Iterable[click.Parameter]) -> set[str | None]:
+    return {param.name for param in params}

@@ -8,8 +8,7 @@ import click
 
 from gpuprov.cli.command import Result, command
 from gpuprov.cli.engine import engine_option
-from gpuprov.cli.job_options import job_options
-from gpuprov.cli.parameters import node_argument, nodes_argument
+from gpuprov.cli.options import job_options, node_argument, nodes_argument
 from gpuprov.cli.tables import render_fields
 
 if TYPE_CHECKING:

@@ -1,8 +1,9 @@
-"""`gpuprov program`: check, run, list, rm, page."""
+"""`gpuprov program`: check, run, list, rm, page; `gpuprov example program`."""
 
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
@@ -10,8 +11,7 @@ import click
 
 from gpuprov.cli.command import Result, command
 from gpuprov.cli.engine import cluster_option, engine_option
-from gpuprov.cli.folders import folder_argument, get_file, get_folder
-from gpuprov.cli.options import page_port_option
+from gpuprov.cli.options import folder_argument, get_file, get_folder, new_folder_argument, page_port_option
 from gpuprov.cli.tables import PIPE, render_table
 from gpuprov.core.errors import UsageError
 from gpuprov.core.excerpt import excerpt
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from gpuprov.cli.session import Session
     from gpuprov.cli.tables import Screen
+    from gpuprov.core.outcome import Outcome
     from gpuprov.roles.work.queue_page import NodePage
     from gpuprov.shapes.programs import ListedProgram
 
@@ -182,3 +183,17 @@ def page(session: Session, port: int) -> None:
         *(driver, get_run_page(driver, session.cluster), session.cluster, port, session.host),
         verb="gpuprov program page", ready=ready, reporter=session.reporter,
     )  # fmt: skip
+
+
+@command(new_folder_argument("program"))
+def write_example(session: Session, folder: Path) -> Outcome:
+    """Write a CUDA program that sums a column of a table into FOLDER, by default named after the example.
+
+    FOLDER is created; if it exists, it must be empty. Its README has the commands that check and run it.
+    """
+    from gpuprov.stories.example import write_program
+
+    outcome = write_program(folder)
+    where = shlex.quote(str(folder))
+    session.reporter.note(f"next: gpuprov program run {where} --data {where}/data.csv --set column=1 --local")
+    return outcome

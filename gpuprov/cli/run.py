@@ -9,7 +9,7 @@ import click
 
 from gpuprov.cli.engine import gpu_mode_option, open_engine
 from gpuprov.cli.gpu_options import gpu_options, mount_option, patience, typed_gpus
-from gpuprov.cli.parameters import given_command
+from gpuprov.cli.options import given_command
 from gpuprov.cli.stdout import lost_output
 from gpuprov.shapes.choices import ENGINES
 

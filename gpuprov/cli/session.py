@@ -1,18 +1,17 @@
-"""What one run of the program shares: how much to say, to whom, and where the log is."""
+"""What one run of the program shares: how much to say, to whom, where the log is, and the way to the hosts."""
 
 from __future__ import annotations
 
 import json
 import os
 import sys
+from collections.abc import Mapping
 from contextlib import suppress
 from datetime import datetime, timezone
-from functools import cached_property
-from typing import TYPE_CHECKING
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Union
 
-from gpuprov.cli.documents import of_round, with_durations
-from gpuprov.cli.live import Live, can_show
-from gpuprov.cli.progress_lines import QUICK_S, Plain
+from gpuprov.cli.progress import QUICK_S, Live, Plain, can_show
 from gpuprov.cli.runlog import Both, RunLog, log_folder
 from gpuprov.cli.stdout import takes_all_letters
 from gpuprov.cli.tables import Screen, screen_of
@@ -20,11 +19,20 @@ from gpuprov.core.printable import printable, printable_json
 from gpuprov.core.reporter import TimingReporter
 
 if TYPE_CHECKING:
-    from gpuprov.cli.documents import Shown
+    from collections.abc import Iterable
+
+    from gpuprov.core.outcome import PhaseTiming
+    from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver
     from gpuprov.fleet.fleet import Fleet
+    from gpuprov.link.address import RemoteMachine
+    from gpuprov.link.hosts import HostsBySsh
     from gpuprov.link.members import MemberProcesses
     from gpuprov.machine.base import Host
+    from gpuprov.shapes.base import Shape
+
+Shown = Union[Mapping[str, object], "Shape"]
+VERSION = 1  # of each document: docs/documents.md
 
 
 class Session:
@@ -35,6 +43,7 @@ class Session:
 
     Attributes:
         engine: The one that was typed.
+        gpu_profile: Of this machine's simulated GPUs, where it was typed.
         cluster: That which the verb is about; empty where it is about none.
     """
 
@@ -44,6 +53,7 @@ class Session:
         self.verbose = False
         self.as_json = False
         self.engine: str | None = None
+        self.gpu_profile = ""
         self.cluster = ""
 
     @cached_property
@@ -63,7 +73,7 @@ class Session:
         """The machine that verbs are about."""
         from gpuprov.machine.local import LocalHost
 
-        return self._host or LocalHost()
+        return self._host or LocalHost(gpu_profile=self.gpu_profile)
 
     @cached_property
     def members(self) -> MemberProcesses:
@@ -76,8 +86,6 @@ class Session:
     @cached_property
     def fleet(self) -> Fleet:
         """This machine and the hosts that were added, or this machine alone with `--engine`; none is asked yet."""
-        from gpuprov.cli.open_fleet import open_fleet
-
         return open_fleet(self, self.engine)
 
     @cached_property
@@ -152,3 +160,69 @@ def tell(text: str) -> None:
     with suppress(OSError, ValueError):
         sys.stderr.write(printable(text))
         sys.stderr.flush()
+
+
+def plain(content: Shown) -> Mapping[str, object]:
+    """A document as JSON's values."""
+    if isinstance(content, Mapping):
+        return content
+    from gpuprov.shapes.base import write
+
+    return write(content)
+
+
+def with_durations(content: Shown, phases: Iterable[PhaseTiming]) -> dict[str, object]:
+    """The one document of a run."""
+    return {"version": VERSION, **plain(content), "seconds": {phase.name: round(phase.seconds, 3) for phase in phases}}
+
+
+def of_round(content: Shown, at: str) -> dict[str, object]:
+    """The document of one round of a watch."""
+    return {"version": VERSION, "at": at, **plain(content)}
+
+
+def open_fleet(
+    session: Session, engine: str | None = None, *, here_alone: bool = False, reporter: Reporter | None = None
+) -> Fleet:
+    """This machine and the hosts that were added; none is asked yet.
+
+    Args:
+        engine: The one that was typed; this machine alone is meant then.
+        here_alone: Whether it is without that, too.
+        reporter: Is told of what goes on; the session's where None.
+    """
+    from gpuprov.fleet.fleet import Fleet
+
+    return Fleet(
+        here=session.host,
+        others={} if here_alone or engine else _remembered_or_unknown(),
+        connect=partial(way_to_hosts, session, reporter),
+        reporter=reporter or session.reporter,
+        engine=engine or "",
+    )
+
+
+def _remembered_or_unknown() -> Mapping[str, RemoteMachine]:
+    from gpuprov.core.errors import UsageError
+
+    try:
+        return remembered_hosts()
+    except UsageError as error:  # of the inventory: what this machine has can be used all the same
+        from gpuprov.fleet.fleet import UnknownHosts
+
+        return UnknownHosts(error)
+
+
+def remembered_hosts() -> Mapping[str, RemoteMachine]:
+    """Those that `host add` has remembered."""
+    from gpuprov.link.hosts_file import read_machines
+    from gpuprov.link.places import ensure_places
+
+    return read_machines(ensure_places().inventory)
+
+
+def way_to_hosts(session: Session, reporter: Reporter | None = None) -> HostsBySsh:
+    """By ssh; what hosts say of their progress, `reporter` is told, or else the session's."""
+    from gpuprov.link.hosts import HostsBySsh
+
+    return HostsBySsh(members=session.members, reporter=reporter or session.reporter)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 
 from gpuprov.cli.command import Result, command
-from gpuprov.cli.engine import cluster_option, engine_option, gpu_mode_option
-from gpuprov.cli.parameters import complete_nodes
+from gpuprov.cli.engine import cluster_option, engine_option, gpu_mode_option, typed_gpu_option
+from gpuprov.cli.options import complete_nodes
 from gpuprov.cli.tables import PIPE, render_table
 from gpuprov.core.errors import UsageError
 from gpuprov.core.names import expand_names
@@ -44,7 +44,7 @@ def smoke(session: Session, /, **given: Any) -> Result:  # noqa: ANN401 - what c
     from gpuprov.verify.smoke_result import SmokeOrder
 
     kernel = cast("KernelName", given["kernel"])
-    _refuse_mixture(kernel, given)
+    _refuse_mixture(kernel, given, typed_gpu_option(session, given["gpu_mode"]))
     order = SmokeOrder(kernel=kernel, size=given["size"], seconds=given["seconds"])
     results: tuple[SmokeResult, ...]
     if given["local"]:
@@ -97,16 +97,16 @@ def _measure(result: Any) -> tuple[object, ...]:  # noqa: ANN401 - a node may sa
         return ("",) * 5
 
 
-def _refuse_mixture(kernel: str, given: Mapping[str, Any]) -> None:
+def _refuse_mixture(kernel: str, given: Mapping[str, Any], gpu_option: str) -> None:
     if given["local"] and given["nodes"]:
         raise UsageError(
             "--local runs on this machine, not in nodes",
             evidence=f"nodes: {' '.join(given['nodes'])}",
             fix=f"gpuprov smoke {kernel} --local",
         )
-    if given["gpu_mode"] and not given["local"]:
+    if gpu_option and not given["local"]:
         raise UsageError(
-            "--gpu-mode requires --local: the GPUs of nodes are fixed",
-            evidence=f"--gpu-mode {given['gpu_mode']}",
+            f"{gpu_option.split(maxsplit=1)[0]} requires --local: the GPUs of nodes are fixed",
+            evidence=gpu_option,
             fix=f"gpuprov smoke {kernel}",
         )

@@ -9,8 +9,14 @@ import click
 
 from gpuprov.cli.command import Result, command
 from gpuprov.cli.engine import cluster_option, engine_option
-from gpuprov.cli.job_ids import check_submission, complete_jobs
-from gpuprov.cli.run_options import memory_option, parse_time_limit, retries_option, time_option
+from gpuprov.cli.options import (
+    check_submission,
+    complete_jobs,
+    memory_option,
+    parse_time_limit,
+    retries_option,
+    time_option,
+)
 from gpuprov.core.errors import UsageError
 from gpuprov.core.excerpt import excerpt
 from gpuprov.core.own_folders import home_folder

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Final, TextIO
 
-from gpuprov.cli.live import DIM, GREEN, PLAIN, RED, YELLOW, can_show
+from gpuprov.cli.progress import DIM, GREEN, PLAIN, RED, YELLOW, can_show
 from gpuprov.core.printable import printable
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import click
 
 from gpuprov.cli.command import Result, command
 from gpuprov.cli.engine import cluster_option, engine_option
-from gpuprov.cli.parameters import complete_nodes, seconds_up_to
+from gpuprov.cli.options import complete_nodes, seconds_up_to
 from gpuprov.cli.tables import PIPE, render_table
 from gpuprov.core.errors import HostNotReady, UsageError
 from gpuprov.core.names import expand_names
@@ -61,7 +61,7 @@ CLUSTER_WORDS = {"error": "cannot be checked", "ok": "responds again"}
 )
 def verify(session: Session, /, **wanted: Any) -> Result | int:  # noqa: ANN401 - click's options
     """Verify that nodes work: devices, NVML, kernels, networks, batch system. Exits with 1 if a check fails."""
-    from gpuprov.cli.open_fleet import way_to_hosts
+    from gpuprov.cli.session import way_to_hosts
     from gpuprov.core.reporter import Silent
     from gpuprov.core.rounds import every
     from gpuprov.core.waiting import SystemClock

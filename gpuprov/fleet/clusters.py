@@ -48,7 +48,7 @@ def _describe(name: str, nodes: Sequence[tuple[str, NodeRow]]) -> ListedCluster:
     )
 
 
-def find_absence(fleet: Fleet, name: str, *, verb: str) -> GpuprovError | None:
+def explain_missing(fleet: Fleet, name: str, *, verb: str) -> GpuprovError | None:
     """The error of a cluster that hosts were asked for and do not have, with one like it; None if it exists.
 
     Args:

@@ -26,10 +26,10 @@ from gpuprov.fleet.done import BroughtUp, PlannedUp
 from gpuprov.fleet.hosted_cluster import with_word
 from gpuprov.fleet.hosts_leaving import remove_leaving
 from gpuprov.fleet.lost_service import tell_lost_service
-from gpuprov.fleet.out_of_service import HoldThere
+from gpuprov.fleet.out_of_service import OutOfServiceThere
 from gpuprov.fleet.ready import ask_ready
 from gpuprov.fleet.tunnel_keys import exchange_keys
-from gpuprov.fleet.unreachable_hosts import tell_absence
+from gpuprov.fleet.unreachable_hosts import tell_away_and_back
 from gpuprov.fleet.verify_hosts import verify_over_hosts
 from gpuprov.link.answers import read_answer
 from gpuprov.link.several import read_each
@@ -59,7 +59,7 @@ def up_over_hosts(order: HostsUpOrder, hosts: Hosts, *, reporter: Reporter) -> B
     _tell_losses(order, agreed.shrinking, reporter)
     seen, spec = agreed.seen, agreed.spec
     if not agreed.changes:
-        told = Outcome(changed=tell_absence(seen, hosts, reporter=reporter))
+        told = Outcome(changed=tell_away_and_back(seen, hosts, reporter=reporter))
         lost = tell_lost_service(seen)
         return BroughtUp(
             outcome=told,
@@ -80,7 +80,7 @@ def up_over_hosts(order: HostsUpOrder, hosts: Hosts, *, reporter: Reporter) -> B
         done = _work_without_jobs(order, agreed, hosts, secret, reporter)
     with reporter.phase("ready"):
         ready = _wait_ready(agreed, done, hosts, reporter)
-        done.changed += tell_absence(seen, hosts, reporter=reporter)
+        done.changed += tell_away_and_back(seen, hosts, reporter=reporter)
     report = None
     if order.verify and beyond_record(done.changed) and any(done.rows.values()):
         with reporter.phase("verify"):
@@ -154,22 +154,22 @@ def _work(order: HostsUpOrder, agreed: Agreed, hosts: Hosts, secret: bytes) -> _
 
 def _work_without_jobs(order: HostsUpOrder, agreed: Agreed, hosts: Hosts, secret: bytes, reporter: Reporter) -> _Done:
     """The same, with no job on nodes that leave a host without the node that gives work; hosts that leave are first."""
-    there, policy, leaving = HoldThere(agreed.seen, hosts, reporter), order.policy, agreed.leaving
+    there, policy, leaving = OutOfServiceThere(agreed.seen, hosts, reporter), order.policy, agreed.leaving
     gone = agreed.gone
     reached = {*agreed.seen.parts, *leaving.machines} - {there.home}
     names = [one.name for one in gone if one.host in reached and role_of(one.role).has_services]
-    held = bool(names) and there.take(names, policy, lost=True)
+    out = bool(names) and there.take(names, policy, lost=True)
     done = None
     try:
-        policy = replace(policy, force=True, drain_s=None) if held else policy
+        policy = replace(policy, force=True, drain_s=None) if out else policy
         removed = remove_leaving(leaving, agreed.spec.name, policy, hosts)
         done = _work(order, agreed, hosts, secret)
         done.changed[:0] = removed
         return done
     finally:
         failed = {*agreed.seen.parts, *leaving.machines} if done is None else set(done.failed)
-        if held and failed:
-            there.release(running=[one.name for one in gone if one.name in names and one.host in failed])
+        if out and failed:
+            there.put_back(running=[one.name for one in gone if one.name in names and one.host in failed])
 
 
 def _wait_ready(agreed: Agreed, done: _Done, hosts: Hosts, reporter: Reporter) -> Mapping[str, str]:

@@ -1,7 +1,7 @@
 """What is done with nodes of hosts: keep jobs away, have their hosts act, tell the other hosts.
 
 That the node which gives work, such as that of Slurm's controller, is on a third host makes no difference: nodes that
-are about to leave are held there first, and jobs are looked for there.
+are about to leave are taken out of service there first, and jobs are looked for there.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from gpuprov.core.outcome import Outcome
 from gpuprov.fleet.done import Done
 from gpuprov.fleet.find_hosted import lines_of
 from gpuprov.fleet.hosted_cluster import untold_hosts
-from gpuprov.fleet.out_of_service import HoldThere
+from gpuprov.fleet.out_of_service import OutOfServiceThere
 from gpuprov.fleet.ready import wait_ready_there
 from gpuprov.lifecycle.leaving import JobsPolicy
 from gpuprov.link.ask import MemberRequest
@@ -50,16 +50,16 @@ def change_nodes_there(found: FoundNodes, order: NodesOrder, hosts: Hosts, *, re
         return Done(outcome=Outcome())
     work = _Work(found.cluster, found, order, hosts, reporter)
     work.refuse()
-    held = work.hold()
+    out = work.take_out()
     try:
-        work.act(held=held)
+        work.act(out=out)
         if order.act == "rm":
-            work.tell(held=held)
+            work.tell(out=out)
         elif order.act == "start":
             work.wait_ready()
     finally:
-        if held:
-            work.release()
+        if out:
+            work.put_back()
     untold = untold_hosts(found.cluster) if order.act == "rm" else {}
     return Done(
         outcome=Outcome(changed=tuple(work.changed)),
@@ -81,7 +81,7 @@ class _Work:
         self._seen, self._found, self._order, self._hosts, self._reporter = seen, found, order, hosts, reporter
         self._heard = False  # whether the hosts have said what became of the nodes
         self._spans = bool(seen.spec and seen.spec.hosts)
-        self._there = HoldThere(seen, hosts, reporter)
+        self._there = OutOfServiceThere(seen, hosts, reporter)
         self._controller = self._there.home if self._spans else ""
 
     @property
@@ -107,8 +107,8 @@ class _Work:
                 fix=f"remove the whole cluster: gpuprov cluster down {spec.name}",
             )
 
-    def hold(self) -> bool:
-        """Hold the nodes where the node that gives work is elsewhere; returns whether that was to be done, and was."""
+    def take_out(self) -> bool:
+        """Take the nodes out of service where the controller is on another host; returns whether that was done."""
         if self._order.act not in _LEAVING or not self._spans or self.homes == [self._controller]:
             return False
         nodes = [row for row in self._seen.rows if row.name in self._found.homes]
@@ -117,11 +117,11 @@ class _Work:
         policy = JobsPolicy(force=self._order.force, drain_s=self._order.drain_s)
         return self._there.take([row.name for row in nodes], policy, lost=self._order.act in _LOST)
 
-    def act(self, *, held: bool) -> None:
-        """Have each host do it with its own nodes; where they are held, the other hosts learn of it meanwhile."""
-        whole = self._seen.whole.without(self._found.homes) if held and self._order.act == "rm" else None
+    def act(self, *, out: bool) -> None:
+        """Have each host do it with its own nodes; if they are out of service, the other hosts learn it meanwhile."""
+        whole = self._seen.whole.without(self._found.homes) if out and self._order.act == "rm" else None
         order = changed(self._order, cluster=self._seen.name, whole=whole)
-        order = changed(order, drain_s=None) if held else order
+        order = changed(order, drain_s=None) if out else order
         requests = {
             self._seen.machines[host]: MemberRequest(order=changed(order, nodes=self._found.on(host)))
             for host in self.homes
@@ -130,12 +130,12 @@ class _Work:
             requests |= self._tellings(whole, [host for host in self._seen.parts if host not in self.homes])
         self._do(requests)
 
-    def tell(self, *, held: bool) -> None:
+    def tell(self, *, out: bool) -> None:
         """Have all hosts know which nodes are left, unless they do."""
-        if not self._spans or not self._gone or (held and not self.failed):
+        if not self._spans or not self._gone or (out and not self.failed):
             return
         whole = self._seen.whole.without(self._gone)
-        if held:  # some hosts know already that nodes were to go which did not
+        if out:  # some hosts know already that nodes were to go which did not
             whole = changed(whole, serial=whole.serial + 1)
         self._do(self._tellings(whole, list(self._seen.parts)))
 
@@ -144,14 +144,14 @@ class _Work:
         if self._spans and self._gone and self.homes != [self._controller]:
             self.changed += wait_ready_there(self._seen, sorted(self._gone), self._hosts, self._reporter)
 
-    def release(self) -> None:
+    def put_back(self) -> None:
         """Let the nodes that are still there take jobs again."""
         verb, names = self._order.act, {*self._found.homes}
         done = self._gone if self._heard else set()  # after Ctrl-C nobody knows
         left = sorted(names - done if verb == "rm" else names)
         off = done if verb == "stop" else {row.name for row in self._seen.rows if row.status == "stopped"}
         stopped = [name for name in left if name in off]
-        self._there.release(running=[name for name in left if name not in stopped], stopped=stopped)
+        self._there.put_back(running=[name for name in left if name not in stopped], stopped=stopped)
 
     def _tellings(self, whole: WholeCluster, to: Sequence[str]) -> dict[RemoteMachine, MemberRequest]:
         request = MemberRequest(order=TellOrder(cluster=self._seen.name, whole=whole))

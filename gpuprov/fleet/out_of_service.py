@@ -10,7 +10,7 @@ from gpuprov.core.silence_limit import QUESTION_S, scaled_limit_s
 from gpuprov.fleet.hosted_cluster import host_of_controller
 from gpuprov.link.ask import MemberRequest
 from gpuprov.link.several import failure_of, told_by
-from gpuprov.shapes.orders import HoldOrder, ReleaseOrder
+from gpuprov.shapes.orders import InServiceOrder, OutOfServiceOrder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from gpuprov.link.hosts import Hosts
 
 
-class HoldThere:
-    """What keeps work from nodes of several hosts.
+class OutOfServiceThere:
+    """Nodes of several hosts that are out of service.
 
     Args:
         seen: The cluster.
@@ -35,7 +35,7 @@ class HoldThere:
         self.home = host_of_controller(seen)
 
     def take(self, names: Sequence[str], policy: JobsPolicy, *, lost: bool) -> bool:
-        """Hold them, wait for their jobs as the policy says, and refuse if some run; whether anybody could be asked.
+        """Take them out, wait for their jobs as the policy says, refuse if some run; False if nobody could be asked.
 
         Raises:
             GpuprovError: The host of the node that gives work refuses; the nodes take jobs again.
@@ -49,7 +49,7 @@ class HoldThere:
             return False
         stopped = {row.name for row in seen.rows if row.status == "stopped"}
         homes = seen.whole.homes
-        order = HoldOrder(
+        order = OutOfServiceOrder(
             cluster=seen.name,
             nodes=tuple(names),
             lost=tuple(names) if lost else (),
@@ -61,18 +61,18 @@ class HoldThere:
         try:
             (answer,) = self._hosts.work({seen.machines[self.home]: request})
             told_by(answer)
-        except (KeyboardInterrupt, Unreachable):  # it may hold them, and nobody has heard that
-            self.release(running=[name for name in names if name not in stopped])
+        except (KeyboardInterrupt, Unreachable):  # it may have taken them out, and nobody has heard that
+            self.put_back(running=[name for name in names if name not in stopped])
             raise
         return True
 
-    def release(self, *, running: Sequence[str], stopped: Sequence[str] = ()) -> None:
+    def put_back(self, *, running: Sequence[str], stopped: Sequence[str] = ()) -> None:
         """Let those that are still there take jobs again."""
         if not running and not stopped:
             return
         machine, why = self._seen.machines[self.home], f"{self.home} does not answer"
         if not self._hosts.is_away(machine):
-            order = ReleaseOrder(cluster=self._seen.name, running=tuple(running), stopped=tuple(stopped))
+            order = InServiceOrder(cluster=self._seen.name, running=tuple(running), stopped=tuple(stopped))
             request = MemberRequest(order=order, total_s=scaled_limit_s(QUESTION_S))
             (answer,) = self._hosts.work({machine: request})
             if answer.document is not None:

@@ -12,7 +12,7 @@ from gpuprov.fleet.hosted_cluster import host_of_controller
 from gpuprov.link.ask import MemberRequest
 from gpuprov.link.several import told_by
 from gpuprov.roles.registry import role_of
-from gpuprov.shapes.orders import AbsenceOrder
+from gpuprov.shapes.orders import UnreachableOrder
 from gpuprov.shapes.verify import LAYERS
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _FORM: Final = "%Y-%m-%dT%H:%M:%SZ"
 
 
-def tell_absence(seen: SpanningCluster, hosts: Hosts, *, reporter: Reporter) -> tuple[str, ...]:
+def tell_away_and_back(seen: SpanningCluster, hosts: Hosts, *, reporter: Reporter) -> tuple[str, ...]:
     """`tell_away` and `tell_back`."""
     return (*tell_away(seen, hosts, reporter=reporter), *tell_back(seen, hosts, reporter=reporter))
 
@@ -52,7 +52,7 @@ def tell_away(seen: SpanningCluster, hosts: Hosts, *, reporter: Reporter) -> tup
         >= seen.spec.unreachable.after_s
         and any(member.name in words for member in seen.whole.on(host))
     }
-    return _tell(seen, hosts, AbsenceOrder(cluster=seen.name, away=away), reporter)
+    return _tell(seen, hosts, UnreachableOrder(cluster=seen.name, away=away), reporter)
 
 
 def tell_back(
@@ -77,7 +77,7 @@ def tell_back(
         and words.get(member.name, "").startswith("down")
         and (sound is None or member.name in sound)
     ]
-    return _tell(seen, hosts, AbsenceOrder(cluster=seen.name, back=tuple(back)), reporter)
+    return _tell(seen, hosts, UnreachableOrder(cluster=seen.name, back=tuple(back)), reporter)
 
 
 def _words(seen: SpanningCluster) -> Mapping[str, str]:
@@ -86,7 +86,7 @@ def _words(seen: SpanningCluster) -> Mapping[str, str]:
     return seen.parts[home].words if home in seen.parts else {}
 
 
-def _tell(seen: SpanningCluster, hosts: Hosts, order: AbsenceOrder, reporter: Reporter) -> tuple[str, ...]:
+def _tell(seen: SpanningCluster, hosts: Hosts, order: UnreachableOrder, reporter: Reporter) -> tuple[str, ...]:
     if seen.spec is None or not (order.away or order.back):
         return ()
     home = host_of_controller(seen)

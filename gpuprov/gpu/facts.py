@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, cast
 from gpuprov.core.error_document import error_document, error_parts
 from gpuprov.core.errors import GpuprovError
 from gpuprov.gpu.document import gpu_document
-from gpuprov.gpu.observe import SIMULATED_MAX, observe, read_seed
+from gpuprov.gpu.observe import observe, read_seed
+from gpuprov.gpu.simulated_hosts import SIMULATED_MAX
 from gpuprov.gpu.type_name import gpu_type
 from gpuprov.gpu.wheels import explain_unserved, find_wheels
 

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from importlib import resources
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from gpuprov.core.errors import HostNotReady, UsageError
+from gpuprov.core.errors import HostNotReady
 from gpuprov.gpu.driver_files import find_nvidia_cards, read_driver_files
 from gpuprov.gpu.lost import LostGpu, describe_lost, find_lost_gpus
 from gpuprov.gpu.models import Gpu, HostGpus, MigInstance
 from gpuprov.gpu.nvml import LIBRARY_NOT_FOUND, TIMEOUT, NvmlFailed, read_nvml_in_time
 from gpuprov.gpu.platform import describe_virtual, find_platform
-from gpuprov.gpu.simulate import SEED, load_profiles, make_document
+from gpuprov.gpu.simulate import SEED
+from gpuprov.gpu.simulated_gpus import gpus_of
+from gpuprov.gpu.simulated_hosts import SimulatedHost, make_host
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from gpuprov.gpu.models import DriverFiles
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Gpu", "HostGpus", "MigInstance", "observe"]
 
-PROFILE: Final = "h100-sxm-80gb"
-SIMULATED_MAX: Final = 64
 # Where a driver is loaded, the low minors are real GPUs; a simulated one must never open one of those.
 _MINOR_BESIDE_REAL: Final = 128
 
@@ -47,7 +46,8 @@ def observe(
     *,
     root: Path,
     mode: GpuMode,
-    simulated_count: int = 4,
+    simulated_count: int | None = None,
+    profile: str = "",
     seed: str = SEED,
     read: Callable[[], NvmlReading] = read_nvml_in_time,
 ) -> HostGpus:
@@ -56,17 +56,19 @@ def observe(
     Args:
         root: Where /proc and /sys are looked up.
         mode: `auto` simulates where there is no driver, and only there.
-        simulated_count: How many to simulate.
+        simulated_count: How many to simulate; None for as many as the profile has.
+        profile: What is simulated: a name, or the file of a recorded host; empty for the usual host.
         seed: What their UUIDs begin with: eight hexadecimal digits, of this host alone.
         read: Asks NVML; tests hand in recorded answers.
 
     Raises:
         HostNotReady: A driver is there but does not work, or mode `real` finds none.
-        UsageError: `simulated_count` is out of range.
+        UsageError: `simulated_count` is out of range, or there is no such profile.
     """
     driver = read_driver_files(root)
+    simulated = SimulatedHost(profile=profile, count=simulated_count, seed=seed)
     if mode == "simulated":
-        return _simulate(simulated_count, seed, driver=driver, reason="requested by --gpu-mode simulated")
+        return _simulate(simulated, driver=driver, reason="requested by --gpu-mode simulated")
     if driver is not None:
         return _observe_real(root, driver, read)
     cards = find_nvidia_cards(root)
@@ -87,7 +89,7 @@ def observe(
             evidence=f"{reason}: no /proc/driver/nvidia/version",
             fix=f"{fix}; {_SIMULATE}",
         )
-    return _simulate(simulated_count, seed, driver=None, reason=reason)
+    return _simulate(simulated, driver=None, reason=reason)
 
 
 def read_seed(root: Path, *, name: str) -> str:
@@ -209,41 +211,14 @@ def _not_ready(exc: NvmlFailed, driver: DriverFiles) -> HostNotReady:
     )
 
 
-def _simulate(count: int, seed: str, *, driver: DriverFiles | None, reason: str) -> HostGpus:
-    if not 1 <= count <= SIMULATED_MAX:
-        raise UsageError(
-            f"cannot simulate {count} GPUs",
-            evidence=f"allowed: 1 to {SIMULATED_MAX}",
-            fix="GPUPROV_SIMULATED_GPUS=4",
-        )
-    with resources.as_file(resources.files("gpuprov.gpu") / "profiles.json") as path:  # a copy, where we run from a zip
-        profiles = load_profiles(path)
-    document = make_document(
-        profiles,
-        profile=PROFILE,
-        count=count,
-        first_minor=_MINOR_BESIDE_REAL if driver is not None else 0,
-        seed=seed,
-    )
+def _simulate(simulated: SimulatedHost, *, driver: DriverFiles | None, reason: str) -> HostGpus:
+    document = make_host(simulated, first_minor=_MINOR_BESIDE_REAL if driver is not None else 0)
     return HostGpus(
         simulated=True,
-        reason=reason,
+        reason=f"{reason}; profile {simulated.profile}" if simulated.profile else reason,
         driver_version=document["driver_version"],
         cuda_driver_version=document["cuda_driver_version"],
-        gpus=tuple(_from_document(gpu) for gpu in document["gpus"]),
+        gpus=gpus_of(document),
         driver=driver,
         document=document,
-    )
-
-
-def _from_document(gpu: Mapping[str, Any]) -> Gpu:
-    major, minor = gpu["compute_capability"]
-    return Gpu(
-        index=gpu["index"],
-        uuid=gpu["uuid"],
-        minor=gpu["minor"],
-        pci=gpu["pci"],
-        model=gpu["model"],
-        memory_bytes=gpu["memory_bytes"],
-        compute_capability=(major, minor),
     )

@@ -54,6 +54,16 @@ def simulated_uuid(index: int, *, seed: str = SEED) -> str:
     return f"GPU-{seed}-5151-4151-8151-{index:012x}"
 
 
+def pci_address(index: int) -> str:
+    """Address of simulated GPU `index`."""
+    return f"0000:{0x51 + index:02x}:00.0"
+
+
+def simulated_mig_uuid(index: int, part: Document, *, seed: str) -> str:
+    """UUID of an instance of simulated GPU `index`, which its two ids tell apart."""
+    return f"MIG-{seed}-5151-4151-8151-{index:04x}{part['gpu_instance']:04x}{part['compute_instance']:04x}"
+
+
 def load_profiles(path: str | Path) -> Document:
     """Read the profiles of known GPUs: name to what a healthy idle one answers."""
     profiles: Document = json.loads(Path(path).read_text(encoding="utf-8"))
@@ -63,16 +73,21 @@ def load_profiles(path: str | Path) -> Document:
 def make_document(profiles: Document, *, profile: str, count: int, first_minor: int = 0, seed: str = SEED) -> Document:
     """A host with `count` GPUs of one profile; the model's name says that they are simulated."""
     chosen = profiles["gpus"][profile]
-    gpus: list[Document] = []
-    for index in range(count):
-        gpu = copy.deepcopy(chosen)
-        gpu["uuid"] = simulated_uuid(index, seed=seed)
-        gpu["index"] = index
-        gpu["minor"] = first_minor + index
-        gpu["pci"] = f"0000:{0x51 + index:02x}:00.0"
-        gpu["model"] = f"SIMULATED {chosen['model']}"
-        gpus.append(gpu)
+    gpus = [simulated_gpu(chosen, index=index, minor=first_minor + index, seed=seed) for index in range(count)]
     return {**copy.deepcopy(profiles["driver"]), "simulated": True, "gpus": gpus}
+
+
+def simulated_gpu(known: Document, *, index: int, minor: int, seed: str) -> Document:
+    """One GPU that answers like a known one; its model's name says that it is simulated."""
+    gpu = copy.deepcopy(known)
+    gpu["uuid"] = simulated_uuid(index, seed=seed)
+    gpu["index"] = index
+    gpu["minor"] = minor
+    gpu.setdefault("pci", pci_address(index))
+    gpu["model"] = f"SIMULATED {known['model']}"
+    for part in gpu.get("mig", []):
+        part["uuid"] = simulated_mig_uuid(index, part, seed=seed)
+    return gpu
 
 
 def node_document(document: Document, uuids: list[str] | tuple[str, ...]) -> Document:

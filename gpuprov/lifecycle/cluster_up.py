@@ -39,7 +39,7 @@ from gpuprov.lifecycle.renew import renew_nodes
 from gpuprov.lifecycle.replacing import arrivals_of, end_replacing, mend_replacing, refuse_lost_queue
 from gpuprov.lifecycle.rows import found_rows
 from gpuprov.lifecycle.verify import verify_cluster
-from gpuprov.roles.base import RELEASED, without_started
+from gpuprov.roles.base import RESUMED, without_started
 from gpuprov.roles.registry import ROLES, check_spec, role_of, settle
 from gpuprov.spec.serialize import dump_spec
 
@@ -243,8 +243,8 @@ def _preview(driver: Driver, order: UpOrder, host: Host, gpus: HostGpus) -> tupl
 def _preview_files(driver: Driver, plan: UpPlan) -> tuple[str, ...]:
     files = gather_files(driver, plan.crew, plan.observed.state, {}, designs=plan.todo.members)
     running = [design.name for design in (*plan.todo.keep, *plan.todo.repair) if design.name not in plan.todo.start]
-    released = [RELEASED.format(name) for name in find_abandoned(driver, plan.observed.state) if name in running]
-    return (*renewal_lines(files.roles, find_stale(driver, running, files.of)), *released)
+    resumed = [RESUMED.format(name) for name in find_abandoned(driver, plan.observed.state) if name in running]
+    return (*renewal_lines(files.roles, find_stale(driver, running, files.of)), *resumed)
 
 
 def _preview_overlay(host: Host, plan: UpPlan) -> tuple[str, ...]:

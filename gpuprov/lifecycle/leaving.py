@@ -1,4 +1,4 @@
-"""Nodes leave without taking anybody's job along: hold them, look, act, let those that stay take work again."""
+"""Nodes leave without taking anybody's job along: take them out of service, look, act, put back those that stay."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from gpuprov.core.errors import GpuprovError, TimedOut, UsageError
 from gpuprov.core.rollback import REPEAT
 from gpuprov.core.waiting import Clock, SystemClock, Wait
-from gpuprov.lifecycle.out_of_service import Hold, names_of
+from gpuprov.lifecycle.out_of_service import OutOfService, names_of
 from gpuprov.roles.registry import ROLES
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def drained(
     Args:
         driver: The engine.
         look: Tells which nodes are about to leave; called only where there is something to wait for. Where it refuses,
-            nothing is held: another run may be making what is missing, and the look under the lock decides.
+            nothing is taken out: another run may be making what is missing, and the look under the lock decides.
         policy: What becomes of jobs.
         reporter: Is told for which jobs this waits.
 
@@ -105,11 +105,11 @@ def drained(
     leaves: Sequence[Leave] = ()
     with suppress(UsageError):
         leaves = look()
-    hold = Hold(driver, leaves, reporter)
-    with hold:
+    out = OutOfService(driver, leaves, reporter)
+    with out:
         with reporter.phase("drain"):
-            if _held(hold, policy, reporter=reporter):
-                _wait(driver, hold.leaves, policy, reporter=reporter)
+            if _taken_out(out, policy, reporter=reporter):
+                _wait(driver, out.leaves, policy, reporter=reporter)
         yield
 
 
@@ -129,22 +129,22 @@ def leaving(
         stopping: Whether the nodes stay, and nobody waits for them to be ready: they do not run afterwards, or go on.
 
     Yields:
-        A list to which is added, where nodes were `stopping`, a line for each node that a killed run had held.
+        A list which gets, where nodes were `stopping`, a line for each node that a killed run had left out of service.
 
     Raises:
         UsageError: Jobs run on one of them, or that is unknown, and the policy does not say to go on.
     """
-    hold = Hold(driver, leaves, reporter, always=stopping)
-    with hold:
-        if _held(hold, policy, reporter=reporter) and any(leave.ending.nodes for leave in leaves):
+    out = OutOfService(driver, leaves, reporter, always=stopping)
+    with out:
+        if _taken_out(out, policy, reporter=reporter) and any(leave.ending.nodes for leave in leaves):
             _settle(driver, leaves, policy, reporter=reporter)
-        yield hold.told
+        yield out.told
 
 
-def hold_elsewhere(driver: Driver, leave: Leave, policy: JobsPolicy, *, reporter: Reporter) -> None:
+def take_out_elsewhere(driver: Driver, leave: Leave, policy: JobsPolicy, *, reporter: Reporter) -> None:
     """Have no job start on nodes of other hosts, wait as the policy says, and refuse if a job runs there.
 
-    They stay held: whoever asks for this lets them take jobs again, unless they are gone.
+    They stay out of service: whoever asks for this puts them back, unless they are gone.
 
     Args:
         driver: The engine with the node that gives work.
@@ -156,21 +156,21 @@ def hold_elsewhere(driver: Driver, leave: Leave, policy: JobsPolicy, *, reporter
         UsageError: Jobs run on one of them, or that is unknown, and the policy does not say to go on.
         TimedOut: Jobs have not ended in time, and are not to end by force.
     """
-    hold = Hold(driver, [leave], reporter, always=False)
-    with hold:
-        if _held(hold, policy, reporter=reporter):
+    out = OutOfService(driver, [leave], reporter, always=False)
+    with out:
+        if _taken_out(out, policy, reporter=reporter):
             if policy.drain_s is not None:
                 with reporter.phase("drain"):
                     _wait(driver, [leave], policy, reporter=reporter)
             _settle(driver, [leave], policy, reporter=reporter)
 
 
-def _held(hold: Hold, policy: JobsPolicy, *, reporter: Reporter) -> bool:
-    """Keep work from the nodes; returns whether that was possible, where the policy says to go on without."""
+def _taken_out(out: OutOfService, policy: JobsPolicy, *, reporter: Reporter) -> bool:
+    """Take the nodes out of service; returns whether that was possible, where the policy says to go on without."""
     try:
-        hold.take()
+        out.take()
     except GpuprovError as error:
-        _go_on_blindly(error, hold.leaves, policy, reporter=reporter)
+        _go_on_blindly(error, out.leaves, policy, reporter=reporter)
         return False
     return True
 

@@ -1,4 +1,4 @@
-"""Nodes that are about to leave, and what keeps work from them meanwhile."""
+"""Nodes that are about to leave are taken out of service."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gpuprov.core.errors import GpuprovError, TimedOut
 from gpuprov.core.interrupts import to_its_end
 from gpuprov.core.names import fold
 from gpuprov.drivers.base import LABEL_CLUSTER
-from gpuprov.roles.base import RELEASED
+from gpuprov.roles.base import RESUMED
 from gpuprov.roles.registry import ROLES
 
 if TYPE_CHECKING:
@@ -67,14 +67,14 @@ def names_of(leaves: Sequence[Leave]) -> str:
 
 
 def find_abandoned(driver: Driver, state: ClusterState) -> tuple[str, ...]:
-    """The nodes that a killed run has left held, as far as one can tell."""
+    """The nodes that a killed run has left out of service, as far as one can tell."""
     with suppress(GpuprovError):
         return tuple(name for role in ROLES.values() for name in role.abandoned(driver, state))
     return ()
 
 
-class Hold:
-    """What keeps work from nodes, for as long as its block lasts; with `always`, no longer than that."""
+class OutOfService:
+    """Keeps nodes out of service for as long as its block lasts; with `always`, no longer than that."""
 
     def __init__(self, driver: Driver, leaves: Sequence[Leave], reporter: Reporter, *, always: bool = True) -> None:
         self.leaves = leaves
@@ -86,22 +86,22 @@ class Hold:
         self._begun = False
 
     def take(self) -> None:
-        """Keep work from the nodes.
+        """Take the nodes out of service.
 
         Raises:
             GpuprovError: It could not be done.
         """
         for leave in self.leaves:
             if leave.ending.nodes:
-                self._hold(leave)
+                self._take_out(leave)
             else:
                 self._find_abandoned(leave)
 
-    def _hold(self, leave: Leave) -> None:
+    def _take_out(self, leave: Leave) -> None:
         for role in (role for role in ROLES.values() if role.has_services):
             begun, self._begun = self._begun, True  # before: Ctrl-C may come when the role has done it
             try:
-                self._abandoned.update(role.hold(self._driver, leave.state, leave.ending.nodes))
+                self._abandoned.update(role.take_out_of_service(self._driver, leave.state, leave.ending.nodes))
             except GpuprovError as error:
                 self._begun = begun
                 if not isinstance(error, TimedOut):  # what does not answer is not asked again: the lock is held
@@ -112,7 +112,7 @@ class Hold:
         self._abandoned.update(find_abandoned(self._driver, leave.state))
         self._begun = self._begun or bool(self._abandoned)
 
-    def __enter__(self) -> Hold:  # noqa: PYI034 - Self needs Python 3.11
+    def __enter__(self) -> OutOfService:  # noqa: PYI034 - Self needs Python 3.11
         return self
 
     def __exit__(
@@ -121,16 +121,16 @@ class Hold:
         """Let the nodes that are there take work again."""
         if self._begun and (self._always or kind is not None):
             try:
-                to_its_end(self._release)
+                to_its_end(self._put_back)
             except GpuprovError as problem:
                 self._reporter.warn(
                     f"could not resume {names_of(self.leaves)}: {problem.what}: {problem.evidence}; "
                     "to resume them: gpuprov cluster up"
                 )
 
-    def _release(self) -> None:
+    def _put_back(self) -> None:
         for leave in self.leaves:
             state = observe_cluster(self._driver, leave.state.name)
             for role in ROLES.values():
-                released = role.release(self._driver, state, running=leave.elsewhere)
-                self.told += [RELEASED.format(name) for name in released if name in self._abandoned]
+                back = role.put_back_in_service(self._driver, state, running=leave.elsewhere)
+                self.told += [RESUMED.format(name) for name in back if name in self._abandoned]

@@ -19,7 +19,7 @@ from gpuprov.shapes.lines import AnyLine
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-PROTOCOL: Final = 6
+PROTOCOL: Final = 7
 BEAT_S: Final = 5.0
 SILENCE_S: Final = 30.0
 KEPT_S: Final = 10.0  # for how long a member that serves nothing is asked again; it ends after SILENCE_S

@@ -35,9 +35,9 @@ if TYPE_CHECKING:
     from gpuprov.shapes.choices import GpuMode
     from gpuprov.verify.models import Observation
 
-SIMULATED_COUNT = 4
 COUNT_VARIABLE = "GPUPROV_SIMULATED_GPUS"
 SEED_VARIABLE = "GPUPROV_SIMULATED_SEED"
+PROFILE_VARIABLE = "GPUPROV_GPU_PROFILE"
 _SEED_DIGITS = 8
 
 
@@ -47,7 +47,8 @@ class LocalHost:
 
     Attributes:
         root: Where /proc, /sys, /dev, /etc and /usr are looked up.
-        environment: Says how many simulated GPUs there are, and what their UUIDs are made from.
+        environment: Says which simulated GPUs there are, how many, and what their UUIDs are made from.
+        gpu_profile: Which simulated GPUs there are, where a user typed it.
         check: Called under the lock where another run had to be waited for, or always where `stale`.
         stale: Whether what was found before may be elsewhere by now.
         given_name: By which another machine knows it; its host name where empty.
@@ -58,6 +59,7 @@ class LocalHost:
     check: Callable[[], object] = lambda: None
     stale: bool = False
     given_name: str = ""
+    gpu_profile: str = ""
 
     @property
     def name(self) -> str:
@@ -108,15 +110,26 @@ class LocalHost:
 
     def gpus(self, mode: GpuMode) -> HostGpus:
         """As this user asks for them: GPUPROV_SIMULATED_GPUS says how many, where they are simulated."""
-        from gpuprov.gpu.observe import observe
-
-        return observe(root=self.root, mode=mode, simulated_count=self._simulated_count(), seed=self._seed())
+        found = self._observe(mode, self._simulated_count())
+        if self.gpu_profile and not found.simulated:
+            raise UsageError(
+                f"--gpu-profile {self.gpu_profile} is about simulated GPUs, and those of this host are real",
+                evidence=found.reason,
+                fix=f"add --gpu-mode simulated, or omit --gpu-profile {self.gpu_profile}",
+            )
+        return found
 
     def all_gpus(self, mode: GpuMode) -> HostGpus:
         """With every simulated GPU there can be."""
-        from gpuprov.gpu.observe import SIMULATED_MAX, observe
+        from gpuprov.gpu.simulated_hosts import SIMULATED_MAX
 
-        return observe(root=self.root, mode=mode, simulated_count=SIMULATED_MAX, seed=self._seed())
+        return self._observe(mode, SIMULATED_MAX)
+
+    def _observe(self, mode: GpuMode, count: int | None) -> HostGpus:
+        from gpuprov.gpu.observe import observe
+
+        profile = self.gpu_profile or self.environment.get(PROFILE_VARIABLE, "")
+        return observe(root=self.root, mode=mode, simulated_count=count, profile=profile, seed=self._seed())
 
     def links(self) -> tuple[Link, ...] | None:
         """As `ip` shows them."""
@@ -193,10 +206,10 @@ class LocalHost:
     def _gates(self) -> Gates:
         return Gates(groups=engine_groups())
 
-    def _simulated_count(self) -> int:
+    def _simulated_count(self) -> int | None:
         text = self.environment.get(COUNT_VARIABLE, "")
         if not text:
-            return SIMULATED_COUNT
+            return None
         if not text.isdecimal():
             raise UsageError(
                 f"{COUNT_VARIABLE}={text!r} is not a number of GPUs",

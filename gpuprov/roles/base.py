@@ -40,12 +40,12 @@ if TYPE_CHECKING:
     Render = Callable[[Member], tuple[File, ...]]
 
 
-RELEASED = "resume {}: a killed gpuprov run left it drained"
+RESUMED = "resume {}: a killed gpuprov run left it drained"
 
 
 def without_started(lines: Iterable[str], started: Collection[str]) -> tuple[str, ...]:
     """Lines of changes, but for what a killed run left of nodes that were stopped: whoever stops a node drains it."""
-    own = {RELEASED.format(name) for name in started}
+    own = {RESUMED.format(name) for name in started}
     return tuple(line for line in lines if line not in own)
 
 
@@ -282,11 +282,11 @@ class Role:
         """
 
     def abandoned(self, driver: Driver, state: ClusterState) -> tuple[str, ...]:
-        """The nodes that a run of gpuprov held and that was killed before it released them, as far as one can tell."""
+        """The nodes that a killed run of gpuprov has left out of service, as far as one can tell."""
         return ()
 
-    def hold(self, driver: Driver, state: ClusterState, names: Sequence[str]) -> tuple[str, ...]:
-        """Have no more work begin on nodes until `release`, also that of a later process where this one is killed.
+    def take_out_of_service(self, driver: Driver, state: ClusterState, names: Sequence[str]) -> tuple[str, ...]:
+        """Have no more work begin on nodes until `put_back_in_service`, also of a later process if this one is killed.
 
         What somebody else keeps from work stays his.
 
@@ -316,10 +316,10 @@ class Role:
         """
         return ()
 
-    def release(
+    def put_back_in_service(
         self, driver: Driver, state: ClusterState, *, running: Sequence[str] = (), stopped: Sequence[str] = ()
     ) -> tuple[str, ...]:
-        """Undo `hold` for the nodes that are still there; returns their names.
+        """Undo `take_out_of_service` for the nodes that are still there; returns their names.
 
         Args:
             driver: The engine.

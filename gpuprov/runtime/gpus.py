@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Final
 from gpuprov.core.errors import HostNotReady
 from gpuprov.gpu.device_numbers import number_devices, number_simulated
 from gpuprov.gpu.driver_places import NVIDIA_SMI, place_driver_files
-from gpuprov.gpu.observe import observe
+from gpuprov.gpu.models import HostGpus
 from gpuprov.gpu.order import VISIBLE
+from gpuprov.gpu.simulated_gpus import gpus_of
 from gpuprov.gpu.simulator import simulator_environment
 from gpuprov.runtime.edit import Additions
 from gpuprov.runtime.targets import is_folder
@@ -17,7 +18,7 @@ from gpuprov.runtime.targets import is_folder
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from gpuprov.gpu.models import Gpu, HostGpus
+    from gpuprov.gpu.models import Gpu
     from gpuprov.runtime.policy import Policy
 
 SIMULATED_LIST: Final = "/etc/simulated-gpus"  # which the simulated nvidia-smi reads
@@ -27,12 +28,24 @@ _OTHER_FOLDER: Final = "/usr/lib64"  # of distributions that know no folder for 
 
 
 def read_gpus(policy: Policy, *, root: Path = Path("/")) -> HostGpus:
-    """As `create-node` sees them.
+    """As `create-node` sees them; simulated ones only where there is no driver, and as `gate up` found them.
 
     Raises:
         HostNotReady: The driver does not work.
     """
-    return observe(root=root, mode=policy.mode, simulated_count=policy.simulated, seed=policy.seed)
+    document = policy.simulation
+    if document is None or (root / "proc/driver/nvidia/version").is_file():
+        from gpuprov.gpu.observe import observe  # takes as long to load as all else
+
+        return observe(root=root, mode="real")
+    return HostGpus(
+        simulated=True,
+        reason="no NVIDIA driver on this host",
+        driver_version=document["driver_version"],
+        cuda_driver_version=document["cuda_driver_version"],
+        gpus=gpus_of(document),
+        document=document,
+    )
 
 
 def render_additions(host: HostGpus, units: Sequence[Gpu], *, folder: Path, bundle: Path, rootfs: Path) -> Additions:

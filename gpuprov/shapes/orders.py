@@ -256,7 +256,7 @@ class ReadyOrder(ClusterOrder, frozen=True, kw_only=True):
     nodes: Names
 
 
-class AbsenceOrder(ClusterOrder, frozen=True, kw_only=True):
+class UnreachableOrder(ClusterOrder, frozen=True, kw_only=True):
     """Tell the service that gives work which hosts are unreachable, and which nodes are back.
 
     Attributes:
@@ -264,13 +264,13 @@ class AbsenceOrder(ClusterOrder, frozen=True, kw_only=True):
         back: Nodes of hosts that answer again.
     """
 
-    verb: ClassVar[str] = "absence"
+    verb: ClassVar[str] = "unreachable"
     away: Mapping[Word, Word] = {}
     back: Names = ()
 
 
-class HoldOrder(ClusterOrder, frozen=True, kw_only=True):
-    """Keep jobs from nodes that are about to leave; asked of the host of the node that gives work.
+class OutOfServiceOrder(ClusterOrder, frozen=True, kw_only=True):
+    """Take nodes that are about to leave out of service; asked of the host of the node that gives work.
 
     Attributes:
         nodes: All of them, also those on this host.
@@ -280,7 +280,7 @@ class HoldOrder(ClusterOrder, frozen=True, kw_only=True):
         drain_s: How long jobs are waited for; null not at all.
     """
 
-    verb: ClassVar[str] = "hold"
+    verb: ClassVar[str] = "out-of-service"
     nodes: Names
     lost: Names
     elsewhere: Names
@@ -288,15 +288,15 @@ class HoldOrder(ClusterOrder, frozen=True, kw_only=True):
     drain_s: Seconds | None = None
 
 
-class ReleaseOrder(ClusterOrder, frozen=True, kw_only=True):
-    """Let nodes of other hosts take jobs again.
+class InServiceOrder(ClusterOrder, frozen=True, kw_only=True):
+    """Put nodes of other hosts back in service.
 
     Attributes:
         running: Those that run.
         stopped: Those that do not.
     """
 
-    verb: ClassVar[str] = "release"
+    verb: ClassVar[str] = "in-service"
     running: Names
     stopped: Names
 

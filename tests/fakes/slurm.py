@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from gpuprov.core.names import expand_names
 from gpuprov.drivers.base import ExecResult
-from gpuprov.roles.slurm.words import FORMAT, HELD
+from gpuprov.roles.slurm.words import DRAINED, FORMAT
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -105,7 +105,7 @@ class SlurmInNodes:
     def forget_runs(self) -> None:
         """The processes of gpuprov that drained nodes are gone."""
         for drain in self.drains.values():
-            if drain.reason.startswith(HELD):
+            if drain.reason.startswith(DRAINED):
                 drain.reason = f"{drain.reason.rpartition(' ')[0]} 0"  # such a process began at another time
 
     def start(self, node: FakeNode) -> None:

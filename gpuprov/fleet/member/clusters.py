@@ -35,13 +35,13 @@ if TYPE_CHECKING:
     from gpuprov.machine.base import Host
     from gpuprov.shapes.cluster_spec import ClusterSpec
     from gpuprov.shapes.orders import (
-        AbsenceOrder,
         DownOrder,
         KeyOrder,
         MemberPlanOrder,
         MemberUpOrder,
         PartOrder,
         RecordOrder,
+        UnreachableOrder,
     )
 
 
@@ -76,7 +76,7 @@ def serve_key(order: KeyOrder, host: Host, reporter: Reporter) -> OverlayKey:
         return OverlayKey(key=host.overlays.ensure_key(name))
 
 
-def serve_absence(order: AbsenceOrder, host: Host, reporter: Reporter) -> Changes:
+def serve_unreachable(order: UnreachableOrder, host: Host, reporter: Reporter) -> Changes:
     """Have nodes of hosts that are unreachable kept, and those of hosts that are back take work again."""
     driver = engine_of_cluster(check_cluster_name(order.cluster), host.engines, reporter=reporter)
     return Changes(host=host.name, changed=tell_roles(driver, order))

@@ -18,7 +18,7 @@ from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_MEMBERS
 from gpuprov.fleet.member.host_part import look_at_part
 from gpuprov.fleet.member.told_part import tell_part
 from gpuprov.lifecycle.changing import changing
-from gpuprov.lifecycle.leaving import JobsPolicy, hold_elsewhere
+from gpuprov.lifecycle.leaving import JobsPolicy, take_out_elsewhere
 from gpuprov.lifecycle.out_of_service import Leave, NodesLeave
 from gpuprov.lifecycle.remove_nodes import remove_nodes
 from gpuprov.lifecycle.renew import renew_cluster
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from gpuprov.drivers.networks import NetworkState
     from gpuprov.fleet.member.host_part import HostPart
     from gpuprov.machine.base import Host
-    from gpuprov.shapes.orders import FindOrder, HoldOrder, NodesOrder, ReleaseOrder, TellOrder
+    from gpuprov.shapes.orders import FindOrder, InServiceOrder, NodesOrder, OutOfServiceOrder, TellOrder
     from gpuprov.shapes.whole import WholeCluster
 
 
@@ -67,21 +67,21 @@ def _named_by(network: NetworkState) -> set[str]:
     return set()
 
 
-def serve_hold(order: HoldOrder, host: Host, reporter: Reporter) -> Changes:
-    """Hold them; refused while jobs run there, unless they are to end."""
+def serve_out_of_service(order: OutOfServiceOrder, host: Host, reporter: Reporter) -> Changes:
+    """Take them out of service; refused while jobs run there, unless they are to end."""
     driver = engine_of_cluster(check_cluster_name(order.cluster), host.engines, reporter=reporter)
     departure = Departure(nodes=order.nodes, lost=order.lost)
     leave = Leave(state=observe_cluster(driver, order.cluster), departure=departure, elsewhere=order.elsewhere)
-    hold_elsewhere(driver, leave, _policy(order), reporter=reporter)
+    take_out_elsewhere(driver, leave, _policy(order), reporter=reporter)
     return Changes(host=host.name, changed=())
 
 
-def serve_release(order: ReleaseOrder, host: Host, reporter: Reporter) -> Changes:
-    """Undo `hold`."""
+def serve_in_service(order: InServiceOrder, host: Host, reporter: Reporter) -> Changes:
+    """Put nodes back in service."""
     driver = engine_of_cluster(check_cluster_name(order.cluster), host.engines, reporter=reporter)
     state = observe_cluster(driver, order.cluster)
     for role in ROLES.values():
-        role.release(driver, state, running=order.running, stopped=order.stopped)
+        role.put_back_in_service(driver, state, running=order.running, stopped=order.stopped)
     return Changes(host=host.name, changed=())
 
 
@@ -127,7 +127,7 @@ def _record(driver: Driver, state: ClusterState, whole: WholeCluster) -> None:
     driver.set_network_labels(network.name, {LABEL_MEMBERS: dump_whole(whole)})
 
 
-def _policy(order: HoldOrder | NodesOrder) -> JobsPolicy:
+def _policy(order: OutOfServiceOrder | NodesOrder) -> JobsPolicy:
     return JobsPolicy(force=order.force, drain_s=order.drain_s)
 
 

@@ -10,10 +10,10 @@ from gpuprov.roles.registry import roles_of
 
 if TYPE_CHECKING:
     from gpuprov.drivers.base import Driver
-    from gpuprov.shapes.orders import AbsenceOrder
+    from gpuprov.shapes.orders import UnreachableOrder
 
 
-def tell_roles(driver: Driver, order: AbsenceOrder) -> tuple[str, ...]:
+def tell_roles(driver: Driver, order: UnreachableOrder) -> tuple[str, ...]:
     """Tell them; returns a line for each node that is kept from work, or given some again.
 
     Raises:

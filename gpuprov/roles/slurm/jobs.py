@@ -16,7 +16,7 @@ from gpuprov.roles.slurm.words import (
     STARTED,
     STOPPED,
     WAITING,
-    hold_reason,
+    drain_reason,
     parse_jobs,
     parse_steps,
     parse_words,
@@ -46,7 +46,7 @@ def ask_words(driver: Driver, controller: str) -> dict[str, NodeWord]:
     return parse_words(run_slurm(driver, controller, ["sinfo", "-h", "-N", "-o", FORMAT]))
 
 
-def hold(driver: Driver, controller: str, names: Collection[str]) -> tuple[str, ...]:
+def take_out_of_service(driver: Driver, controller: str, names: Collection[str]) -> tuple[str, ...]:
     """Drain those of the nodes that Slurm has and nobody has drained; returns all that a killed run had drained.
 
     Those whose host is unreachable take no jobs, and stay as they are: they are known by their reason.
@@ -58,7 +58,7 @@ def hold(driver: Driver, controller: str, names: Collection[str]) -> tuple[str, 
     open_ones = [name for name in sorted(names) if name in words and not (words[name].drained or words[name].away)]
     if open_ones:
         nodes = f"nodename={','.join(open_ones)}"
-        run_slurm(driver, controller, ["scontrol", "update", nodes, "state=drain", f"reason={hold_reason()}"])
+        run_slurm(driver, controller, ["scontrol", "update", nodes, "state=drain", f"reason={drain_reason()}"])
     return tuple(name for name, word in words.items() if word.abandoned)
 
 
@@ -124,7 +124,7 @@ def end_jobs(driver: Driver, controller: str, names: Sequence[str], jobs: Sequen
     """
     here = [name for name in names if name in ask_words(driver, controller)]
     if here:
-        down = ["scontrol", "update", f"nodename={','.join(here)}", "state=down", f"reason={hold_reason()}"]
+        down = ["scontrol", "update", f"nodename={','.join(here)}", "state=down", f"reason={drain_reason()}"]
         run_slurm(driver, controller, down)
     ids = {job.id for job in jobs if job.id.replace("_", "").isdecimal()}
     if not ids:
@@ -137,7 +137,7 @@ def end_jobs(driver: Driver, controller: str, names: Sequence[str], jobs: Sequen
     return tuple(entry.job.id for entry in waiting if entry.job.id in ids)
 
 
-def release_nodes(
+def put_back_in_service(
     driver: Driver, controller: str, *, running: Collection[str], stopped: Collection[str]
 ) -> tuple[str, ...]:
     """Let nodes take jobs that gpuprov drained and no other process needs so; returns their names.
@@ -154,6 +154,6 @@ def release_nodes(
         resume(driver, controller, back)
     if away:
         nodes = f"nodename={','.join(away)}"
-        run_slurm(driver, controller, ["scontrol", "update", nodes, "state=down", f"reason={hold_reason()}"])
+        run_slurm(driver, controller, ["scontrol", "update", nodes, "state=down", f"reason={drain_reason()}"])
         run_slurm(driver, controller, ["scontrol", "update", nodes, "state=undrain", f"reason={STOPPED}"])
     return (*back, *away)

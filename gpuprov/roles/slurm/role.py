@@ -14,10 +14,9 @@ from gpuprov.core.side_by_side import each
 from gpuprov.core.units import MIB
 from gpuprov.drivers.base import LABEL_ACCOUNT, LABEL_QUEUE, File
 from gpuprov.provision.role_recipe import SHAPES, RoleRecipe
-from gpuprov.roles.base import RELEASED, Diagnostics, QueueFolder, Ready, spec_of
+from gpuprov.roles.base import RESUMED, Diagnostics, QueueFolder, Ready, spec_of
 from gpuprov.roles.controlled import ControlledRole, apply_marked
-from gpuprov.roles.slurm import backup, daemons, jobs, munge
-from gpuprov.roles.slurm import unreachable as absence
+from gpuprov.roles.slurm import backup, daemons, jobs, munge, unreachable
 from gpuprov.roles.slurm.backup import controller_name, controller_names, state_folder, state_place
 from gpuprov.roles.slurm.facts import NAME, job_programs, ready_states, slurm_path
 from gpuprov.roles.slurm.files import Machine, handover_files, render_slurm, usable_machine
@@ -155,10 +154,10 @@ class SlurmRole(ControlledRole):
         words = daemons.node_words(driver, controller) if controller else {}
         return tuple(name for name, word in words.items() if word.abandoned)
 
-    def hold(self, driver: Driver, state: ClusterState, names: Sequence[str]) -> tuple[str, ...]:
+    def take_out_of_service(self, driver: Driver, state: ClusterState, names: Sequence[str]) -> tuple[str, ...]:
         """Drain them; without a controller no job starts anyhow."""
         controller = self._asked(driver, state)
-        return jobs.hold(driver, controller, names) if controller else ()
+        return jobs.take_out_of_service(driver, controller, names) if controller else ()
 
     def jobs(self, driver: Driver, state: ClusterState, departure: Departure) -> tuple[Job, ...]:
         """Every job, also those that wait, where the queue goes; the processes where no controller runs."""
@@ -178,7 +177,7 @@ class SlurmRole(ControlledRole):
             return ()
         return jobs.end_jobs(driver, controller, departure.nodes, ending)
 
-    def release(
+    def put_back_in_service(
         self, driver: Driver, state: ClusterState, *, running: Sequence[str] = (), stopped: Sequence[str] = ()
     ) -> tuple[str, ...]:
         """Undrain them; where no controller runs, the first run that finds one does it."""
@@ -187,7 +186,7 @@ class SlurmRole(ControlledRole):
             return ()
         up = {node.name for node in state.nodes if node.status == "running"}
         down = {node.name for node in state.nodes} - up
-        return jobs.release_nodes(driver, controller, running=up | {*running}, stopped=down | {*stopped})
+        return jobs.put_back_in_service(driver, controller, running=up | {*running}, stopped=down | {*stopped})
 
     def _asked(self, driver: Driver, state: ClusterState) -> str | None:
         """The node to ask for jobs: a backup does not wait for a controller that is known to be stopped."""
@@ -201,12 +200,12 @@ class SlurmRole(ControlledRole):
     ) -> tuple[str, ...]:
         """DOWN, with the host as the reason."""
         controller = self.running_controller(state)
-        return absence.mark_away(driver, controller, names, host=host, since=since) if controller else ()
+        return unreachable.mark_away(driver, controller, names, host=host, since=since) if controller else ()
 
     def mark_back(self, driver: Driver, state: ClusterState, names: Sequence[str]) -> tuple[str, ...]:
         """Those with such a reason."""
         controller = self.running_controller(state)
-        return absence.mark_back(driver, controller, names) if controller else ()
+        return unreachable.mark_back(driver, controller, names) if controller else ()
 
     def can_apply(self, state: ClusterState) -> bool:
         """While a controller runs; whether one on another host does, nobody here knows, and the files are right."""
@@ -241,7 +240,7 @@ class SlurmRole(ControlledRole):
         if controller is None:
             return Ready()
         words, released = daemons.wait_ready(driver, controller, names, reporter)
-        return Ready(words=words, undone=tuple(RELEASED.format(name) for name in released))
+        return Ready(words=words, undone=tuple(RESUMED.format(name) for name in released))
 
     def states(self, driver: Driver, state: ClusterState) -> dict[str, str]:
         """Slurm's word for each node; empty while no controller runs."""

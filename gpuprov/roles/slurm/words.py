@@ -12,7 +12,7 @@ from gpuprov.roles.base import Job
 from gpuprov.spec.shared_folder import SHARED
 
 FORMAT = "%N %T %u %E"
-HELD = "drained by gpuprov; process "  # and which one: how a drain of ours is told from an administrator's
+DRAINED = "drained by gpuprov; process "  # and which one: how a drain of ours is told from an administrator's
 AWAY = "gpuprov: host "  # and which one is unreachable since when: a node that is DOWN because of us
 _UNHEARD = "Not responding"  # Slurm's own word
 STOPPED = "stopped by gpuprov"  # for a node that is unreachable; Slurm takes it back when it registers
@@ -93,7 +93,7 @@ class NodeWord:
     @property
     def _holder(self) -> str:
         """The process of gpuprov that drained it; empty if none did."""
-        return self.reason.removeprefix(HELD) if self.drained and self.reason.startswith(HELD) else ""
+        return self.reason.removeprefix(DRAINED) if self.drained and self.reason.startswith(DRAINED) else ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,9 +125,9 @@ def away_reason(host: str, since: str) -> str:
     return f"{AWAY}{host} unreachable since {since}"
 
 
-def hold_reason() -> str:
+def drain_reason() -> str:
     """Why this process drains nodes."""
-    return f"{HELD}{describe_owner(os.getpid())}"
+    return f"{DRAINED}{describe_owner(os.getpid())}"
 
 
 def parse_jobs(text: str) -> tuple[QueuedJob, ...]:

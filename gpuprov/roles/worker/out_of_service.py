@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _HELD: Final = f"{FOLDER}/.held"
 # What a job put into the place of the folder, or of a file in it, goes; a shell that opens a FIFO would wait
-_HOLD: Final = f"""\
+_TAKE_OUT: Final = f"""\
 [ -d {_HELD} ] && [ ! -L {_HELD} ] || rm -rf {_HELD}
 mkdir -p {_HELD} && chmod u+rwx {_HELD} && cd {_HELD} && owner=$1 && shift
 for name; do
@@ -37,35 +37,35 @@ cd {_HELD} 2>/dev/null || exit 0
 for name in *; do
     [ ! -f "$name" ] || [ -L "$name" ] || echo "$name $(head -n 1 "$name" | head -c 300)"
 done | head -c 100000"""
-_RELEASE: Final = f'cd {_HELD} && rm -rf -- "$@"'
+_PUT_BACK: Final = f'cd {_HELD} && rm -rf -- "$@"'
 _LAST: Final = " last"  # the whole cluster goes: should one of that name come, nobody has to be told
 _LINE: Final = re.compile(rf"([a-z0-9][a-z0-9-]{{0,62}}) ([!-~]+(?: [!-~]+){{4}}(?:{_LAST})?)")
 _BUDGET_S: Final = 15.0
 
 
-def hold_workers(driver: Driver, asked: str, names: Collection[str], *, last: bool) -> tuple[str, ...]:
-    """Have no run begin on the workers of nodes; what another process keeps from work stays its.
+def take_out(driver: Driver, asked: str, names: Collection[str], *, last: bool) -> tuple[str, ...]:
+    """Have no run begin on the workers of nodes; what another process took out of service stays so.
 
     Args:
         asked: A node with the shared folder, which runs.
-        names: The nodes to hold.
+        names: The nodes to take out of service.
         last: Whether no other node is left.
 
     Returns:
-        What a killed process had held.
+        What a killed process had left out of service.
 
     Raises:
         GpuprovError: It cannot be read or written there.
     """
-    held, own = list_held(driver, asked), describe_owner(os.getpid())
+    held, own = list_taken_out(driver, asked), describe_owner(os.getpid())
     free = [name for name in sorted(names) if name not in held or is_gone(held[name].removesuffix(_LAST))]
     if free:
-        _run(driver, asked, _HOLD, own + (_LAST if last else ""), *free)
+        _run(driver, asked, _TAKE_OUT, own + (_LAST if last else ""), *free)
     return abandoned_of(held)
 
 
-def list_held(driver: Driver, asked: str) -> dict[str, str]:
-    """The nodes that are held, and the process that holds each, in words.
+def list_taken_out(driver: Driver, asked: str) -> dict[str, str]:
+    """The nodes that are out of service, and the process that took out each, in words.
 
     Raises:
         GpuprovError: It cannot be read there.
@@ -75,13 +75,13 @@ def list_held(driver: Driver, asked: str) -> dict[str, str]:
 
 
 def abandoned_of(held: Mapping[str, str]) -> tuple[str, ...]:
-    """Those of the nodes whose holder was killed."""
-    return tuple(sorted(name for name, owner in held.items() if is_gone(owner)))  # who held all of them is none
+    """Those of the nodes whose process was killed."""
+    return tuple(sorted(name for name, owner in held.items() if is_gone(owner)))  # whoever took all of them out is none
 
 
 @dataclass(frozen=True, kw_only=True)
-class Released:
-    """Nodes that were held.
+class PutBack:
+    """Nodes that were out of service.
 
     Attributes:
         own: By this process, until now.
@@ -94,18 +94,18 @@ class Released:
     kept: Mapping[str, str] = field(default_factory=dict)
 
 
-def release_workers(driver: Driver, asked: str) -> Released:
-    """Let the workers take work that this process held, or one that was killed.
+def put_back(driver: Driver, asked: str) -> PutBack:
+    """Put the workers back in service that this process took out, or one that was killed.
 
     Raises:
         GpuprovError: It cannot be read or written there.
     """
-    held, own = list_held(driver, asked), describe_owner(os.getpid())
+    held, own = list_taken_out(driver, asked), describe_owner(os.getpid())
     owners = {name: owner.removesuffix(_LAST) for name, owner in sorted(held.items())}
     over = [name for name, owner in owners.items() if owner == own or is_gone(owner)]
     if over:
-        _run(driver, asked, _RELEASE, *over)
-    return Released(
+        _run(driver, asked, _PUT_BACK, *over)
+    return PutBack(
         own=tuple(name for name in over if held[name] == own),
         left=abandoned_of(held),
         kept={name: owner for name, owner in owners.items() if name not in over},
@@ -122,11 +122,11 @@ def warn_of_kept(kept: Mapping[str, str], names: Collection[str], asked: str, re
 
 
 def _run(driver: Driver, asked: str, script: str, *arguments: str) -> str:
-    argv: Sequence[str] = ["runuser", "-u", ACCOUNT, "--", "sh", "-c", script, "hold", *arguments]
+    argv: Sequence[str] = ["runuser", "-u", ACCOUNT, "--", "sh", "-c", script, "out-of-service", *arguments]
     result = driver.run(asked, argv, timeout_s=_BUDGET_S)
     if result.exit_code:
         raise EngineError(
-            "the workers of nodes cannot be held",
+            "the workers of nodes cannot be taken out of service",
             evidence=excerpt(f"{asked}: {result.stderr.strip() or f'exit status {result.exit_code}'}"),
             fix=f"gpuprov exec {asked} -- ls -ld {FOLDER} {_HELD}",
         )

@@ -18,12 +18,11 @@ from gpuprov.core.side_by_side import each
 from gpuprov.drivers.base import LABEL_ACCOUNT, LABEL_QUEUE
 from gpuprov.provision.role_recipe import WORKERS as REQUIREMENTS
 from gpuprov.provision.role_recipe import RoleRecipe
-from gpuprov.roles.base import RELEASED, Departure, Diagnostics, QueueFolder, Ready, spec_of
+from gpuprov.roles.base import RESUMED, Departure, Diagnostics, QueueFolder, Ready, spec_of
 from gpuprov.roles.controlled import ControlledRole, apply_marked
 from gpuprov.roles.leftovers import ask_left
 from gpuprov.roles.work.work_place import controller_argv, require_shared
-from gpuprov.roles.worker import jobs, services
-from gpuprov.roles.worker import out_of_service as hold
+from gpuprov.roles.worker import jobs, out_of_service, services
 from gpuprov.roles.worker.facts import (
     APPLIED,
     ARRIVAL,
@@ -172,32 +171,32 @@ class WorkerRole(ControlledRole):
         return render
 
     def abandoned(self, driver: Driver, state: ClusterState) -> tuple[str, ...]:
-        """Those of its nodes that a process holds which is gone."""
+        """Those of its nodes that are out of service, by a process that is gone."""
         asked = self._open_controller(driver, state)
-        found = hold.abandoned_of(hold.list_held(driver, asked.node)) if asked else ()
+        found = out_of_service.abandoned_of(out_of_service.list_taken_out(driver, asked.node)) if asked else ()
         there = self._names(state)
         return tuple(name for name in found if name in there)
 
-    def hold(self, driver: Driver, state: ClusterState, names: Sequence[str]) -> tuple[str, ...]:
+    def take_out_of_service(self, driver: Driver, state: ClusterState, names: Sequence[str]) -> tuple[str, ...]:
         """Have their workers take no run; where no node runs, none begins anyhow."""
         there = self._names(state)
         asked = self._open_controller(driver, state)
         if asked is None or not there & set(names):
             return ()
         last = self._all_go(state, Departure(nodes=tuple(names), lost=tuple(names)))
-        found = hold.hold_workers(driver, asked.node, there if last else there & set(names), last=last)
+        found = out_of_service.take_out(driver, asked.node, there if last else there & set(names), last=last)
         return tuple(name for name in found if name in there)
 
-    def release(
+    def put_back_in_service(
         self, driver: Driver, state: ClusterState, *, running: Sequence[str] = (), stopped: Sequence[str] = ()
     ) -> tuple[str, ...]:
         """Let them take runs; one that is stopped does so once it is started."""
         asked = self._open_controller(driver, state)
         if asked is None:
             return ()
-        released = hold.release_workers(driver, asked.node)
+        back = out_of_service.put_back(driver, asked.node)
         there = {node.name for node in state.nodes_of(NAME)} | {*running, *stopped}
-        return tuple(name for name in (*released.own, *released.left) if name in there)
+        return tuple(name for name in (*back.own, *back.left) if name in there)
 
     def jobs(self, driver: Driver, state: ClusterState, departure: Departure) -> tuple[Job, ...]:
         """What runs there; where no node stays, also what waits."""
@@ -250,12 +249,12 @@ class WorkerRole(ControlledRole):
             return Ready()
         first = next(iter(expected))
         asked = self.controller_name(crew.spec) or first
-        released = hold.release_workers(driver, first)
+        back = out_of_service.put_back(driver, first)
         words = {}
-        if asked in expected:  # else it is on another host, and so may be whoever holds nodes of this one
+        if asked in expected:  # else it is on another host, and so may be whoever took nodes of this one out of service
             words = services.await_workers(driver, asked, expected, reporter)
-            hold.warn_of_kept(released.kept, expected, first, reporter)
-        return Ready(words=words, undone=tuple(RELEASED.format(name) for name in released.left if name in expected))
+            out_of_service.warn_of_kept(back.kept, expected, first, reporter)
+        return Ready(words=words, undone=tuple(RESUMED.format(name) for name in back.left if name in expected))
 
     def states(self, driver: Driver, state: ClusterState) -> dict[str, str]:
         """How many of its workers answer for each node, of other hosts too; empty while the broker does not."""

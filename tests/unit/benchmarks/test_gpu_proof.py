@@ -19,7 +19,7 @@ from benchmarks.gpu_proof.node import DOWN_S, UP_S, VERIFY_S, NodeImage, find_im
 from benchmarks.gpu_proof.page import proof_document, render_page
 from benchmarks.gpu_proof.parts import Part, Place, count_gpus, explain_major, plan_parts
 from benchmarks.gpu_proof.run import Result, run_parts
-from gpuprov.cli.root import root
+from gpuprov.cli.main import root
 from gpuprov.cli.session import Session
 from gpuprov.cluster.images import node_recipe
 from gpuprov.cluster.services import init_of

@@ -54,7 +54,7 @@ CASES = (
     Case(site="fleet/clusters.py: create it", before=(), argv=("cluster", "status"), cures=True),
     Case(site="cli/list.py: create them", before=(*LAB, ("rm", "c000", "c001", "web")), argv=("cluster", "status")),
     Case(site="cli/list.py: no clusters", before=(), argv=("cluster", "list"), cures=True),
-    Case(site="cli/job_ids.py: list the jobs", argv=("jobs", "show", "last")),
+    Case(site="cli/options.py: list the jobs", argv=("jobs", "show", "last")),
     Case(site="cli/submit.py: a command:", argv=("submit",)),
     Case(site="cli/submit.py: write the command's arguments", argv=("submit", "-a", "lr=1", "--", "true")),
     Case(site="cli/submit.py: gpuprov submit app.tasks", argv=("submit", "app:train", "-a", "lr")),
@@ -342,6 +342,7 @@ CASES = (
 
 # Sites without a case; their commands are parsed
 REASONS = {
+    "gpu/simulated_hosts.py: gpuprov gpus": "a profile that there is not: tests/unit/gpu/test_simulated_hosts.py",
     "cli/jobs.py: gpuprov jobs rm": "where nobody can be asked: tests/unit/cli/test_submit.py",
     "project/pulled_job.py": "a node that sends no run: tests/unit/project/test_pulled_job.py",
     "stories/jobs.py: results will be": "what to type later: tests/unit/cli/test_submit.py",
@@ -381,7 +382,7 @@ REASONS = {
     "roles/work/job_room.py": "jobs that no node has room for: tests/unit/roles/test_job_room.py",
     "roles/work/node_contents.py": "nodes that lack packages: tests/unit/roles/test_node_contents.py",
     "stories/grids.py: see": "somebody who interrupts a submission: tests/unit/cli/test_submit.py",
-    "cli/example.py": "run as it is said: tests/unit/cli/test_example.py",
+    "cli/program.py: next": "run as it is said: tests/unit/cli/test_example.py",
     "cli/program.py": "the verb of what cluster/state.py says",
     "roles/work/program_controller.py": "what the program in a node says: tests/unit/cli/test_program.py",
     "stories/programs.py: gpuprov program": "the verb of what cluster/state.py says",
@@ -418,7 +419,7 @@ REASONS = {
     "lifecycle/find_controller.py: gpuprov queue page": "the verb of what cluster/state.py says",
     "lifecycle/find_controller.py: list its jobs": "nodes without such a page: tests/unit/cli/test_queue_page.py",
     "cluster/full_disks.py": "a warning: tests/unit/cluster/test_full_disks.py",
-    "roles/worker/out_of_service.py": "a warning: tests/unit/roles/test_hold_workers.py",
+    "roles/worker/out_of_service.py": "a warning: tests/unit/roles/test_workers_out_of_service.py",
     "roles/worker/page.py": "a node that has lost its file: tests/unit/cli/test_queue_page.py",
     "roles/worker/role.py: list its jobs": "a broker of the user's: tests/unit/cli/test_queue_page.py",
     "stories/queue_page.py: gpuprov queue page": "a taken port: tests/unit/cli/test_queue_page.py",

@@ -69,7 +69,7 @@ def test_nobody_is_told_before_the_time_that_the_spec_says(lab: Typing) -> None:
     slurm = lose(lab, seconds=5)
     lab.hosts.asked.clear()
     assert lab.json("cluster", "up", "--no-verify", expect=AWAY)["unchanged"]
-    assert (slurm.down, [verb for _, verb in lab.hosts.asked if verb == "absence"]) == (set(), [])
+    assert (slurm.down, [verb for _, verb in lab.hosts.asked if verb == "unreachable"]) == (set(), [])
 
 
 def test_nodes_that_slurm_hears_and_those_that_somebody_drained_stay_as_they_are(lab: Typing) -> None:
@@ -156,7 +156,7 @@ def test_the_host_of_the_controller_is_not_asked_while_it_is_away(lab: Typing) -
     lab.hosts.away, lab.hosts.since = {"hoff"}, ago(300)
     lab.hosts.asked.clear()
     lab.type("cluster", "up", "--no-verify", expect=AWAY)
-    assert "absence" not in [verb for _, verb in lab.hosts.asked]
+    assert "unreachable" not in [verb for _, verb in lab.hosts.asked]
 
 
 STALLED = (

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from gpuprov.cli import open_fleet
+from gpuprov.cli import session
 from gpuprov.cluster.state import observe_cluster
 from gpuprov.core.errors import Unreachable, UsageError
 from gpuprov.core.reporter import Silent
@@ -235,7 +235,7 @@ def test_hosts_that_only_the_spec_names_are_asked_too(lab: Typing, monkeypatch: 
     file = Path(lab.file)
     file.write_text(file.read_text().replace("hinton,", f"hinton, address: {machines['hinton'].address},"))
     lab.type("cluster", "up", "-f", lab.file, "--no-verify")
-    monkeypatch.setattr(open_fleet, "remembered_hosts", lambda: {"hoff": machines["hoff"]})
+    monkeypatch.setattr(session, "remembered_hosts", lambda: {"hoff": machines["hoff"]})
     lab.hosts.asked.clear()
     questions, honest = [], lab.hosts.ask
 

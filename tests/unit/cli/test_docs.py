@@ -9,8 +9,7 @@ import click
 import pytest
 
 from gpuprov.cli.failure import EXIT_UNEXPECTED
-from gpuprov.cli.main import EXIT_INTERRUPTED
-from gpuprov.cli.root import root
+from gpuprov.cli.main import EXIT_INTERRUPTED, root
 from gpuprov.cli.verbs import GROUPS, HIDDEN, VERBS
 from gpuprov.core.errors import GpuprovError
 from gpuprov.spec.gpu_order import CRITERIA

@@ -8,7 +8,7 @@ import pytest
 
 from gpuprov.cli import enter
 from gpuprov.cli.main import main
-from gpuprov.cli.parameters import given_command
+from gpuprov.cli.options import given_command
 
 if TYPE_CHECKING:
     import click

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpuprov.cli.live import Live
 from gpuprov.cli.main import main
-from gpuprov.cli.progress_lines import Plain
+from gpuprov.cli.progress import Live, Plain
 from gpuprov.cli.runlog import RunLog
 from gpuprov.cli.tables import render_table
 from gpuprov.core.errors import EngineError

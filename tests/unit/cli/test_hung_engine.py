@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 import pytest
 
-from gpuprov.cli import parameters
+from gpuprov.cli import options
 from gpuprov.cli.main import main
 from gpuprov.cluster.find_engine import engine_of_cluster, engine_of_nodes, find_elsewhere
 from gpuprov.core.errors import UsageError
@@ -71,7 +71,7 @@ def test_the_inventory_warns_in_three_parts(place: Place, capsys: pytest.Capture
 
 def test_completion_offers_what_answers(place: Place) -> None:
     command = click.Command("rm")
-    offered = parameters.complete_nodes(click.Context(command), click.Argument(["node"]), "c00")
+    offered = options.complete_nodes(click.Context(command), click.Argument(["node"]), "c00")
     assert offered == ["c000", "c001"]
     assert place.doors
 

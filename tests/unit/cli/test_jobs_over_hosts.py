@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from gpuprov.cli import open_fleet
+from gpuprov.cli import session
 from gpuprov.cli.main import main
 from gpuprov.core.errors import EngineError, Unreachable
 from gpuprov.core.relay import Relay
@@ -94,8 +94,8 @@ def bare(
         folders = world.host.folders
         folders.there["/data/lab"] = FolderLook(kind="folder", at="/data/lab", owner=ACCOUNT_UID)
         folders.marks = marks
-    monkeypatch.setattr(open_fleet, "remembered_hosts", lambda: hosts.machines)
-    monkeypatch.setattr(open_fleet, "way_to_hosts", lambda *_: hosts)
+    monkeypatch.setattr(session, "remembered_hosts", lambda: hosts.machines)
+    monkeypatch.setattr(session, "way_to_hosts", lambda *_: hosts)
     (tmp_path / "Project").mkdir()
     monkeypatch.chdir(tmp_path / "Project")
     monkeypatch.setenv("HOME", str(tmp_path / "home"))

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpuprov.cli.gpu_table import render_boards
-from gpuprov.cli.gpus import render_hardware
+from gpuprov.cli.gpus import render_boards, render_hardware
 from gpuprov.cli.image import render_images
+from gpuprov.cli.list import render_nodes
 from gpuprov.cli.main import main
-from gpuprov.cli.node_table import render_nodes
 from gpuprov.cli.tables import Screen
 from gpuprov.cluster.gpu_board import GpuBoard
 from gpuprov.core.units import age_of, describe_age

@@ -54,7 +54,7 @@ def test_a_verb_shows_its_result_on_stdout_and_its_progress_on_stderr(
     verb(command)
     assert main(["try"]) == 0
     assert capsys.readouterr() == ("c000\n", "  as before\n"), "what took a moment is not worth a line"
-    for module in ("progress_lines", "session"):
+    for module in ("progress", "session"):
         monkeypatch.setattr(f"gpuprov.cli.{module}.QUICK_S", 0.0)
     assert main(["try"]) == 0
     out, err = capsys.readouterr()

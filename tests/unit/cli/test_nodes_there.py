@@ -66,7 +66,7 @@ def test_a_removed_node_is_in_no_file_of_any_host(lab: Typing) -> None:
     wholes = [recorded_whole(observe_cluster(one.driver, "lab")) for one in lab.hosts.worlds.values()]
     assert wholes[0] == wholes[1]
     assert sorted(wholes[0].homes) == ["c000", "c001", "c002"] if wholes[0] else False
-    assert verbs(lab) == ["find", "hold", "nodes", "tell"]
+    assert verbs(lab) == ["find", "out-of-service", "nodes", "tell"]
     assert max(Counter(lab.hosts.asked).values()) == 1
     assert set(states(lab).values()) == {"idle"}
     assert "hinton: create node c003" in " ".join(lab.json("cluster", "up", "--no-verify")["changed"])
@@ -129,7 +129,7 @@ def test_no_job_starts_on_a_node_while_its_host_stops_it(lab: Typing) -> None:
 
 def test_a_node_that_stops_is_held_and_then_released(lab: Typing) -> None:
     lab.type("stop", "c003")
-    assert verbs(lab) == ["find", "hold", "nodes", "release"]
+    assert verbs(lab) == ["find", "out-of-service", "nodes", "in-service"]
 
 
 def test_a_node_is_not_held_for_one_that_is_not_there(lab: Typing) -> None:
@@ -158,7 +158,7 @@ def test_a_node_that_is_stopped_stays_as_slurm_has_it_where_the_command_is_refus
     assert (slurm.drains, slurm.reasons, seen) == ({}, before, [])
     lab.hosts.asked.clear()
     lab.type("rm", "c003")
-    assert verbs(lab) == ["find", "hold", "nodes", "tell"]
+    assert verbs(lab) == ["find", "out-of-service", "nodes", "tell"]
     assert seen == [], "it takes no jobs"
 
 

@@ -37,7 +37,7 @@ def test_hosts_are_asked_what_they_have_and_then_what_they_offer(lab: Typing) ->
     assert rounds_of(lab, *UP, "-n", "6") == ["part", "part", "plan", "up", "ready"]
     assert sorted(homes(lab).values()) == ["hinton"] * 3 + ["hoff"] * 3
     assert rounds_of(lab, "cluster", "plan", "-n", "2") == ["part", "part", "plan", "plan"]
-    assert rounds_of(lab, *UP, "-n", "4") == ["part", "part", "plan", "hold", "up", "ready"]
+    assert rounds_of(lab, *UP, "-n", "4") == ["part", "part", "plan", "out-of-service", "up", "ready"]
     assert rounds_of(lab, *UP) == ["part", "part", "plan"]
     assert rounds_of(lab, *UP, "-f", lab.file) == ["part", "plan"], "a file says what the cluster is to be"
 

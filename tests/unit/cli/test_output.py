@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpuprov.cli.live import Live, RunningPhase, can_show, render_running
-from gpuprov.cli.progress_lines import Plain
+from gpuprov.cli.progress import Live, Plain, RunningPhase, can_show, render_running
 from gpuprov.cli.runlog import KEPT_LOGS, Both, RunLog, log_folder
 from gpuprov.cli.tables import PIPE, Screen, render_fields, render_table, screen_of
 from gpuprov.core.rollback import AGAIN, Rollback
@@ -62,7 +61,7 @@ def test_plain_writes_a_line_for_begin_end_note_and_warning() -> None:
 
 
 def test_plain_says_nothing_of_a_phase_that_goes_well_in_a_moment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gpuprov.cli.progress_lines.QUICK_S", 100.0)
+    monkeypatch.setattr("gpuprov.cli.progress.QUICK_S", 100.0)
     stream = io.StringIO()
     plain = Plain(stream)
     with plain.phase("copy"):
@@ -74,7 +73,7 @@ def test_plain_says_nothing_of_a_phase_that_goes_well_in_a_moment(monkeypatch: p
 
 
 def test_plain_says_that_a_phase_goes_on_after_a_moment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gpuprov.cli.progress_lines.QUICK_S", 0.01)
+    monkeypatch.setattr("gpuprov.cli.progress.QUICK_S", 0.01)
     stream = Said()
     with Plain(stream).phase("copy"):
         stream.wait_for("copy ...\n")
@@ -100,8 +99,8 @@ class Said(io.StringIO):
 
 
 def test_plain_says_how_far_a_phase_is_that_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gpuprov.cli.progress_lines.PROGRESS_S", 0.01)
-    monkeypatch.setattr("gpuprov.cli.progress_lines.QUICK_S", 0.01)
+    monkeypatch.setattr("gpuprov.cli.progress.PROGRESS_S", 0.01)
+    monkeypatch.setattr("gpuprov.cli.progress.QUICK_S", 0.01)
     stream = Said()
     plain = Plain(stream)
     with plain.phase("base"):
@@ -157,7 +156,7 @@ def test_live_leaves_finished_phases_and_redraws_the_running_one(monkeypatch: py
     with live.phase("plan"):
         pass
     assert terminal.screen() == [], "which went well in a moment"
-    monkeypatch.setattr("gpuprov.cli.live.QUICK_S", 0.0)
+    monkeypatch.setattr("gpuprov.cli.progress.QUICK_S", 0.0)
     with live.phase("networks"):
         live.node("gpbr0", "made")
     with pytest.raises(ValueError, match="x"):  # noqa: SIM117 - the screen is looked at between the two

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from gpuprov.cli import open_fleet
+from gpuprov.cli import session
 from gpuprov.cli.main import main
 from gpuprov.core.errors import HostNotReady
 from gpuprov.shapes.hardware import Machine
@@ -68,8 +68,8 @@ def at_the_controller(
     """Of hoff and hinton, with a spec for a cluster over both."""
     keep_keys_below(tmp_path / "data", monkeypatch)
     hosts = HostsInWorlds(tmp_path, recording, ("hoff", "hinton"))
-    monkeypatch.setattr(open_fleet, "remembered_hosts", lambda: hosts.machines)
-    monkeypatch.setattr(open_fleet, "way_to_hosts", lambda *_: hosts)
+    monkeypatch.setattr(session, "remembered_hosts", lambda: hosts.machines)
+    monkeypatch.setattr(session, "way_to_hosts", lambda *_: hosts)
     (tmp_path / "lab.yaml").write_text(SPEC)
     return Typing(hosts, tmp_path / "lab.yaml", capsys)
 

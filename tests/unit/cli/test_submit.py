@@ -11,9 +11,8 @@ import click
 import pytest
 from click.shell_completion import ShellComplete
 
-from gpuprov.cli import job_ids
-from gpuprov.cli.main import main
-from gpuprov.cli.root import root
+from gpuprov.cli.main import main, root
+from gpuprov.cli.options import complete_jobs
 from gpuprov.core.errors import EngineError, TimedOut
 from gpuprov.core.group_files import LOCK_NAME, Gates
 from gpuprov.drivers.base import LABEL_SPEC, ExecResult
@@ -310,7 +309,7 @@ def test_a_shell_completes_the_ids_of_jobs(
     held("submit", "--", "true")
     held("submit", "--count", "2", "--", "true")
     monkeypatch.setattr(LocalHost, "engines", held.world.host.engines)  # completion has no session
-    monkeypatch.setattr(job_ids, "COMPLETION_S", 30.0)
+    monkeypatch.setattr("gpuprov.cli.options.COMPLETION_S", 30.0)
     complete = ShellComplete(root(), {}, "gpuprov", "_GPUPROV_COMPLETE")
     for verb in ("show", "logs", "cancel", "wait"):
         assert [item.value for item in complete.get_completions(["jobs", verb], typed_so_far)] == offered
@@ -328,8 +327,8 @@ def test_for_ids_of_jobs_an_engine_without_nodes_is_not_opened(world: World, mon
         return EngineDoor(name=name, open=enter, installed=lambda: True, names=lambda: nodes)
 
     monkeypatch.setattr(LocalHost, "engines", (door("lxd", "c000"), door("docker")))
-    monkeypatch.setattr(job_ids, "COMPLETION_S", 30.0)
-    assert job_ids.complete_jobs(click.Context(root()), click.Argument(["job"]), "") == []
+    monkeypatch.setattr("gpuprov.cli.options.COMPLETION_S", 30.0)
+    assert complete_jobs(click.Context(root()), click.Argument(["job"]), "") == []
     assert opened == ["lxd"]
 
 

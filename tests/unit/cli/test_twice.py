@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 import click
 import pytest
 
-from gpuprov.cli.main import main
-from gpuprov.cli.root import root
+from gpuprov.cli.main import main, root
 from gpuprov.cli.session import Session
 from gpuprov.cli.verbs import VERBS
 from gpuprov.core.group_files import LOCK_NAME, Gates

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 import click
 import pytest
 
-from gpuprov.cli.main import main
-from gpuprov.cli.root import root
+from gpuprov.cli.main import main, root
 from gpuprov.cli.verbs import VERBS
 
 if TYPE_CHECKING:

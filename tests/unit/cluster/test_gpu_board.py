@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import jsonschema
 import pytest
 
-from gpuprov.cli.gpu_table import render_board, render_gpu_change
+from gpuprov.cli.gpus import render_board, render_gpu_change
 from gpuprov.cluster.gpu_board import GpuBoard, build_rows, look_at_gpus, watch_gpus
 from gpuprov.cluster.leases import Neighbours
 from gpuprov.cluster.told_gpus import tell_board

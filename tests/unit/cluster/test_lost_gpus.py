@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpuprov.cli.gpu_table import render_board
+from gpuprov.cli.gpus import render_board
 from gpuprov.cluster.expected_nodes import expect_node
 from gpuprov.cluster.gpu_board import GpuBoard
 from gpuprov.cluster.held_gpus import leased_uuids

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 LOADED = """
 import sys
-from gpuprov.cli import parameters
-parameters.COMPLETION_S = 60.0
-offered = parameters.complete_nodes(None, None, "c")
+from gpuprov.cli import options
+options.COMPLETION_S = 60.0
+offered = options.complete_nodes(None, None, "c")
 print(offered, sorted({"pylxd", "docker", "requests", "urllib3"} & set(sys.modules)))
 """
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpuprov.cli.gpu_table import render_board
+from gpuprov.cli.gpus import render_board
 from gpuprov.cluster.gpu_board import look_at_gpus
 from gpuprov.cluster.held_gpus import gpu_paths
 from gpuprov.cluster.leases import Neighbours

@@ -11,11 +11,11 @@ from gpuprov.core.process import describe_owner
 from gpuprov.roles.base import Job
 from gpuprov.roles.slurm.jobs import ends_with
 from gpuprov.roles.slurm.words import (
-    HELD,
+    DRAINED,
     NodeWord,
     QueuedJob,
     away_reason,
-    hold_reason,
+    drain_reason,
     parse_jobs,
     parse_steps,
     parse_words,
@@ -23,8 +23,8 @@ from gpuprov.roles.slurm.words import (
 from gpuprov.shapes.job_order import JobOrder
 from gpuwork.jobs.slurm import sbatch_argv
 
-GONE = f"{HELD}{describe_owner(os.getpid()).rpartition(' ')[0]} 1"
-ELSEWHERE = f"{HELD}another-host boot pid:[1] 7 1"
+GONE = f"{DRAINED}{describe_owner(os.getpid()).rpartition(' ')[0]} 1"
+ELSEWHERE = f"{DRAINED}another-host boot pid:[1] 7 1"
 
 
 def line(
@@ -73,7 +73,7 @@ def test_who_drained_a_node(state: str, user: str, reason: str, abandoned: bool,
 
 
 def test_a_node_that_this_process_drained_is_its_own() -> None:
-    word = NodeWord(state="drained", user="root", reason=hold_reason())
+    word = NodeWord(state="drained", user="root", reason=drain_reason())
     assert (word.own, word.abandoned, word.kept) == (True, False, False)
 
 
@@ -92,7 +92,7 @@ OURS = away_reason("hinton", "2026-11-23T18:00:00Z")
         ("mixed*", "Unknown", "none", False, False),
         ("drained*", "carol", "the fan is loud", False, False),
         ("down*", "carol", "the fan is loud", False, False),
-        ("down*", "root", hold_reason(), False, False),
+        ("down*", "root", drain_reason(), False, False),
         ("idle", "root", OURS, False, False),
     ],
     ids=["unheard", "by Slurm", "ours", "ours, heard", "well", "with a job", "with jobs", "drained", "by a person",

@@ -182,7 +182,7 @@ def judge(lab: BreakingLab, told: Told, where: tuple[str, str, str, Break], erro
     elif verb == "down":
         assert isinstance(error, HostNotReady if host == HEAD and ends.newline else PartDone), where
         assert bool(lab.hosts.worlds[other].engine.nodes) == (host == HEAD), where
-    elif verb in ("plan", "hold"):
+    elif verb in ("plan", "out-of-service"):
         assert isinstance(error, HostNotReady), where
     if not ends.newline:
         assert re.search("is unreachable|connection to .* was lost", str(error)), where

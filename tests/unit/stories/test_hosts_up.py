@@ -461,7 +461,7 @@ def test_nodes_of_which_ctrl_c_ended_the_removal_take_jobs_again(lab: Controller
     lab.hosts.work = interrupted  # type: ignore[method-assign]
     with pytest.raises(KeyboardInterrupt):
         change_nodes_there(found, NodesOrder(act="rm", nodes=("c003",)), lab.hosts, reporter=lab.reporter)
-    assert asked[-2:] == [("hoff", "hold"), ("hoff", "release")]
+    assert asked[-2:] == [("hoff", "out-of-service"), ("hoff", "in-service")]
     lab.hosts.work = honest  # type: ignore[method-assign]
     assert {row.work for row in lab.find().rows} == {"idle"}
 
@@ -512,7 +512,7 @@ def test_nodes_that_leave_are_held_once_all_hosts_have_agreed(lab: Controller) -
     lab.hosts.worlds["hoff"].slurm.on_drain = held.append
     assert lab.up(2).error is None
     assert held == [("c002", "c003")]
-    assert verbs_of(lab, "hoff") == ["part", "plan", "hold", "up", "ready"]
+    assert verbs_of(lab, "hoff") == ["part", "plan", "out-of-service", "up", "ready"]
 
 
 def test_a_job_on_a_node_that_is_to_leave_is_spared_and_ends_by_force(lab: Controller) -> None:
@@ -534,7 +534,7 @@ def spoil_hold(lab: Controller, spoil: Callable[[HostAnswer], HostAnswer]) -> No
     honest = lab.hosts.work
 
     def work(requests: Any) -> Any:
-        held = any(request.verb == "hold" for request in requests.values())
+        held = any(request.verb == "out-of-service" for request in requests.values())
         return [spoil(answer) if held else answer for answer in honest(requests)]
 
     lab.hosts.work = work  # type: ignore[method-assign]
@@ -563,7 +563,7 @@ def test_nodes_take_jobs_again_where_nobody_heard_that_they_were_held(
     with pytest.raises(kind):
         change_nodes_there(found, order, lab.hosts, reporter=lab.reporter)
     assert held == [("c002", "c003"), ("c003",)]
-    assert verbs_of(lab, "hoff")[-3:] == ["find", "hold", "release"]
+    assert verbs_of(lab, "hoff")[-3:] == ["find", "out-of-service", "in-service"]
     assert lab.hosts.worlds["hoff"].slurm.drains == {}
     assert sorted(lab.hosts.worlds["hinton"].engine.nodes) == ["c002", "c003"]
 

@@ -188,7 +188,7 @@ def test_a_folder_in_which_nothing_can_be_written_is_told(world: World, monkeypa
     answer = world.workers.__class__.__call__
 
     def say(fake: Any, command: Any) -> ExecResult:
-        return full if "hold" in command.argv and len(command.argv) > 8 else answer(fake, command)
+        return full if "out-of-service" in command.argv and len(command.argv) > 8 else answer(fake, command)
 
     monkeypatch.setattr(world.workers.__class__, "__call__", say)
     with pytest.raises(UsageError, match="cannot tell whether jobs run on c001") as caught:
@@ -202,7 +202,7 @@ def test_a_folder_in_which_nothing_can_be_written_is_told(world: World, monkeypa
 def test_the_program_in_the_node_looks_for_the_same_file(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("platform.node", lambda: "c001")
     state = observe_cluster(world.driver, "lab")
-    ROLES["worker"].hold(world.driver, state, ["c001"])
+    ROLES["worker"].take_out_of_service(world.driver, state, ["c001"])
     assert is_held(world.workers.folder)
     monkeypatch.setattr("platform.node", lambda: "c002")
     assert not is_held(world.workers.folder)
