@@ -391,9 +391,10 @@ class _Board:
         if request.sharing == "exclusive":
             ways.append("--sharing shared")
         if holder is not None:
-            show = f"gpuprov show {holder.node} --engine {holder.engine}"
-            show = f"{holder.engine} inspect {holder.node}" if holder.cluster == CONTAINERS else show
-            ways.append(f"ask whose GPU it is now: {show}")
+            if holder.cluster == CONTAINERS:
+                ways.append(f"ask whose container it is: {holder.engine} inspect {holder.node}")
+            else:
+                ways.append(f"ask whose GPU it is now: gpuprov show {holder.node} --engine {holder.engine}")
         return ", or ".join(ways)
 
     def _describe(self, unit: Gpu) -> str:

@@ -50,7 +50,7 @@ def with_runtime(settings: Mapping[str, Any], places: Mapping[str, str], *, defa
     if default and taken != "runc":
         raise HostNotReady(
             f"the default runtime of Docker is {taken}",
-            evidence=f'daemon.json has "{_DEFAULT}": "{taken}", and gpuprov replaces nobody\'s runtime',
+            evidence=f'daemon.json has "{_DEFAULT}": "{taken}", which stays as it is',
             fix=f'remove "{_DEFAULT}" from daemon.json, or leave out --default and use --runtime {RUNTIME}',
         )
     names = OURS if default else (RUNTIME,)

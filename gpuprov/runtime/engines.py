@@ -78,7 +78,7 @@ def ask_engines(places: Iterable[Place], *, answer_s: float = ANSWER_S) -> Told:
                 leases += read_docker(answer)
             else:
                 leases += read_lxd(answer["metadata"], engine=engine)
-        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
             silent[engine] = EngineError(
                 f"{engine} does not respond",
                 evidence=str(error) or f"no response within {answer_s:g} s",

@@ -10,9 +10,9 @@ from gpuprov.core.errors import HostNotReady
 from gpuprov.runtime.engines import Place
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
-    from gpuprov.shapes.choices import GpuMode
 
 NAME: Final = "policy.json"
 VERSION: Final = 1
@@ -24,14 +24,11 @@ class Policy:
 
     Attributes:
         engines: To ask for leases.
-        simulated: How many GPUs there are where they are simulated.
-        seed: What their UUIDs begin with.
+        simulation: What the NVML of simulated GPUs answers; None where they are real.
     """
 
     engines: tuple[Place, ...]
-    mode: GpuMode = "auto"
-    simulated: int
-    seed: str
+    simulation: Mapping[str, Any] | None = None
 
 
 def render_policy(policy: Policy) -> str:

@@ -15,7 +15,6 @@ from gpuprov.core.outcome import Outcome
 from gpuprov.drivers.docker.connect import find_socket, require_socket
 from gpuprov.drivers.registry import is_installed
 from gpuprov.drivers.sockets import socket_places
-from gpuprov.gpu.observe import read_seed
 from gpuprov.machine.daemon_json import (
     DEFAULT_RUNTIME,
     OURS,
@@ -26,7 +25,6 @@ from gpuprov.machine.daemon_json import (
     without_runtime,
 )
 from gpuprov.machine.docker_daemon import find_daemon
-from gpuprov.machine.local import SIMULATED_COUNT
 from gpuprov.machine.runtime_program import HOOK, is_our_hook, program_for, remove_hook, write_hook
 from gpuprov.runtime.engines import Place
 from gpuprov.runtime.policy import Policy
@@ -42,8 +40,6 @@ if TYPE_CHECKING:
     from gpuprov.machine.base import Host
     from gpuprov.machine.docker_daemon import DockerDaemon
     from gpuprov.shapes.gate import GpusOption
-
-_SEED = slice(len("GPU-"), len("GPU-00000000"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -218,8 +214,7 @@ def _policy(host: Host, daemon: DockerDaemon) -> Policy:
         places.append(Place(engine="docker", sockets=sockets["docker"], installed=False))
     return Policy(
         engines=tuple(places),
-        simulated=len(gpus.gpus) if gpus.simulated else SIMULATED_COUNT,
-        seed=gpus.gpus[0].uuid[_SEED] if gpus.simulated else read_seed(host.root, name=host.name),
+        simulation=gpus.document,
     )
 
 
@@ -285,7 +280,7 @@ def _gpus_option(daemon: DockerDaemon) -> GpusOption:
         return "absent"
     if not is_our_hook(found):
         return "of NVIDIA"
-    return "works" if found.stat().st_ctime < daemon.begun_s else "after a restart"
+    return "works" if found.stat().st_mtime < daemon.begun_s else "after a restart"
 
 
 def _runtime_of(container: Mapping[str, Any]) -> str:
