@@ -37,32 +37,32 @@ def table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 def kills_by_verb(rows: list[Row]) -> str:
     """Survived of tried, by engine and verb; every row of a ledger is a kill that was survived or not."""
     told = sum(row.get("told", 0) > 0 for row in rows)  # needed what doctor says, besides the next run
-    found = _group(rows, "engine", "verb")
     lines = [
         (
             engine,
             f"`{verb}`",
-            *(_survived([row for row in kills if row["how"] == how]) for how in HOWS),
             _survived(kills),
             _span([row["seconds"] for row in kills if row["survived"] and row["seconds"]]),  # 0: it was not timed
         )
-        for (engine, verb), kills in found.items()
+        for (engine, verb), kills in _group(rows, "engine", "verb").items()
     ]
-    by_how = (_survived([row for row in rows if row["how"] == how]) for how in HOWS)
-    signals = (how if how != "engine" else "SIGKILL to the engine" for how in HOWS)
-    whole = f"{_survived(rows)}; {told} with doctor's command"
-    return table(("On", "Verb", *signals, "All", "Next run"), [*lines, ("all", "", *by_how, whole, "")])
+    signals = [
+        f"{how if how != 'engine' else 'SIGKILL to the engine'} {_survived(tries)}"
+        for how in HOWS
+        if (tries := [row for row in rows if row["how"] == how])
+    ]
+    whole = f"{_survived(rows)}: {', '.join(signals)}; {told} with doctor's command"
+    return table(("On", "Verb", "Kills survived", "Next run"), [*lines, ("all", "", whole, "")])
 
 
 def fake(rows: list[Row]) -> str:
     """Kills at every step and every pair of steps on the fake engine."""
-    lines = []
-    for (verb,), runs in _group(rows, "verb").items():
-        steps = max((run["steps"] for run in runs), default=0)
-        pairs = max((run["pairs"] for run in runs), default=0)
-        lines.append((verb, steps, pairs))
-    total = ("all", sum(line[1] for line in lines), sum(line[2] for line in lines))
-    return table(("Verb", "Kills at one step, all survived", "at two steps, all survived"), [*lines, total])
+    by_verb = _group(rows, "verb")
+    steps, pairs = (
+        sum(max((run[key] for run in runs), default=0) for runs in by_verb.values()) for key in ("steps", "pairs")
+    )
+    verbs = "; ".join(verb for (verb,) in by_verb)
+    return table(("Verbs", "Kills at one step, all survived", "at two steps, all survived"), [(verbs, steps, pairs)])
 
 
 def races(rows: list[Row]) -> str:
@@ -78,8 +78,12 @@ def races(rows: list[Row]) -> str:
 
 def repairs(rows: list[Row]) -> str:
     """What was changed, how long the repair took."""
-    lines = [(what, _span([run["seconds"] for run in runs])) for (what,), runs in _group(rows, "what").items()]
-    return table(("What happened", "Time to repair"), lines)
+    times = [
+        (statistics.median(run["seconds"] for run in runs), what) for (what,), runs in _group(rows, "what").items()
+    ]
+    return table(
+        ("What happened", "Time to repair"), _together((what, f"{seconds:.0f} s") for seconds, what in sorted(times))
+    )
 
 
 def foreign(rows: list[Row]) -> str:

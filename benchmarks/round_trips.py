@@ -209,10 +209,14 @@ def count(verbs: Mapping[str, str], folder: Path) -> dict[str, Count]:
 
 
 def render(counts: Mapping[str, Count]) -> str:
-    """The table."""
-    rows = [["Verb", "Connections to a host", "Round trips", "What is asked"], ["---"] * 4]
+    """The table: a row for all verbs that ask the same, by one connection to a host unless it says otherwise."""
+    alike: dict[Count, list[str]] = defaultdict(list)
     for words, found in counts.items():
-        rows.append([words, str(found.connections), str(len(found.rounds)), ", ".join(found.rounds)])
+        alike[found].append(words)
+    rows = [["Verb", "Round trips", "What is asked"], ["---"] * 3]
+    for found, verbs in alike.items():
+        more = f" ({found.connections} connections)" if found.connections > 1 else ""
+        rows.append(["; ".join(verbs), str(len(found.rounds)), ", ".join(found.rounds) + more])
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 

@@ -126,6 +126,7 @@ TWICE: dict[str, Twice] = {
     "completion": Twice(kind="reads", argv=("completion", "bash")),
     "verify": Twice(kind="reads", argv=("verify", "--cluster", "{cluster}"), where=("real",)),
     "doctor": Twice(kind="reads", argv=("doctor",), where=("real",)),
+    "cdi": Twice(kind="reads", argv=("cdi", *_SIMULATED), where=("real",)),
     "record": Twice(kind="reads", argv=("record",), where=("real",)),
     "bundle": Twice(kind="reads", argv=("bundle",), where=("real",)),
     "smoke": Twice(

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from gpuprov.cli.session import Session
     from gpuprov.cluster.gpu_board import GpuBoard, GpuRow
+    from gpuprov.core.outcome import Outcome
     from gpuprov.fleet.fleet import Fleet, FleetAnswers
     from gpuprov.gpu.allocate import Lease
     from gpuprov.gpu.lost import LostGpu
@@ -111,6 +112,32 @@ def _watch(session: Session, interval_s: float, mode: GpuMode) -> None:
         session.show_round(GpusWatch(at=at, host=session.host.name, changes=tuple(changes)), text, at=at)
 
     watch_gpus(look, rounds=every(interval_s, SystemClock()), first=first, tell=tell)
+
+
+@command(
+    click.option(
+        "--write", is_flag=True, help="Write /etc/cdi/gpuprov.json, which Docker and podman read. Needs root."
+    ),
+    gpu_mode_option,
+)
+def cdi(session: Session, *, write: bool, gpu_mode: str | None) -> Result | Outcome:
+    """Print this host's GPUs as a specification of CDI, the Container Device Interface.
+
+    Names of devices are indexes, UUIDs and `all`, of the kind nvidia.com/gpu; of simulated GPUs, gpuprov.sim/gpu.
+    """
+    from gpuprov.cluster.host_gpus import get_gpus
+    from gpuprov.core.outcome import Outcome
+    from gpuprov.gpu.access import CDI_FILE
+    from gpuprov.gpu.cdi_spec import make_cdi_spec, render_cdi_spec
+    from gpuprov.machine.cdi_file import write_cdi_file
+    from gpuprov.shapes.cdi import Cdi
+
+    host = get_gpus(session.host, cast("GpuMode", gpu_mode or "auto"), reporter=session.reporter)
+    spec = make_cdi_spec(host)
+    if write:
+        return Outcome(changed=write_cdi_file(session.host.root, spec))
+    document = Cdi(host=session.host.name, file=f"/{CDI_FILE}", simulated=host.simulated, spec=spec)
+    return Result(document=document, text=render_cdi_spec(spec))
 
 
 @command(cluster_option, engine_option)

@@ -82,6 +82,7 @@ VERBS: dict[str, Verb] = {
     "gate down": Verb("gpuprov.cli.gate:down", "Revert `gate up`; needs root."),
     "gate status": Verb("gpuprov.cli.gate:status", "Show the runtime and the containers that name it."),
     "gate check": Verb("gpuprov.cli.gate:check", "Run the runtime as Docker does, and say what it lacks."),
+    "cdi": Verb("gpuprov.cli.gpus:cdi", "Describe this host's GPUs to engines that read CDI."),
     "list": Verb("gpuprov.cli.list:list_nodes", "List the nodes of all clusters."),
     "show": Verb("gpuprov.cli.node:show", "Show all details of a node."),
     "start": Verb("gpuprov.cli.node:start", "Start nodes."),
@@ -133,7 +134,7 @@ HIDDEN: dict[str, Verb] = {
 GROUPS: dict[str, tuple[str, ...]] = {
     "Clusters": ("cluster", "verify", "smoke"),
     "Jobs": ("submit", "jobs", "queue", "grid", "anneal", "program"),
-    "GPUs": ("run", "gpus", "hardware", "gate"),
+    "GPUs": ("run", "gpus", "hardware", "cdi", "gate"),
     "Nodes": (
         *("create-node", "list", "show", "start", "stop", "rm", "exec", "shell", "ssh", "cp", "logs"),
         *("clone", "snapshot", "restore", "expose", "unexpose"),

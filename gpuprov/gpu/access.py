@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from gpuprov.shapes.node import CharDevice, Mount
 
 CDI_KIND: Final = "nvidia.com/gpu"  # of a device, as engines and CDI files write it
+CDI_FILE: Final = "etc/cdi/gpuprov.json"  # gpuprov's own
 AccessKind = Literal["none", "raw", "simulated", "cdi", "nvidia-runtime"]
 
 

@@ -25,6 +25,7 @@ from gpuprov.drivers.registry import REGISTRY, prepare_command
 from gpuprov.drivers.sockets import DIR_VARIABLES, socket_places
 from gpuprov.lifecycle.restore_host import restore_networks
 from gpuprov.machine.apt_progress import AptProgress
+from gpuprov.machine.cdi_file import renew_cdi_file
 from gpuprov.machine.earlier_packages import find_added, note_earlier
 from gpuprov.machine.installed_packages import find_installed
 from gpuprov.provision.playbook import Play, RoleUse, TaskFailed, run_play
@@ -122,7 +123,8 @@ def prepare_host(order: HostOrder, host: Host, *, reporter: Reporter, run: RunPl
         if parts is not None:
             _await_parts(made, reporter)
     refreshed = refresh_cache(_first_recipe(order, host), host, reporter=reporter) if order.refresh else ()
-    return replace(outcome, changed=(*outcome.changed, *restored, *refreshed))
+    renewed = renew_cdi_file(host, reporter=reporter)
+    return replace(outcome, changed=(*outcome.changed, *restored, *renewed, *refreshed))
 
 
 def _first_parts(order: HostOrder, host: Host, reporter: Reporter) -> ImageParts | None:

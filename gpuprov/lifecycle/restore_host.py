@@ -12,6 +12,7 @@ from gpuprov.core.errors import GpuprovError
 from gpuprov.core.outcome import Outcome
 from gpuprov.drivers.base import LABEL_CLUSTER
 from gpuprov.drivers.forward_rules import let_through
+from gpuprov.machine.cdi_file import renew_cdi_file
 from gpuprov.machine.survey import survey
 
 if TYPE_CHECKING:
@@ -21,7 +22,9 @@ if TYPE_CHECKING:
 
 
 def restore_host(engine: str, host: Host, *, reporter: Reporter) -> Outcome:
-    """Bring the networks of an engine's clusters to what their labels say; a second run changes nothing.
+    """Bring the networks of an engine's clusters to what their labels say, and CDI's file to the driver that is loaded.
+
+    A second run changes nothing.
 
     Raises:
         GpuprovError: The engine does not respond (yet), or something cannot be restored; the rest is. A cluster whose
@@ -29,7 +32,8 @@ def restore_host(engine: str, host: Host, *, reporter: Reporter) -> Outcome:
     """
     driver = host.open(engine)
     with host.lock(reporter):
-        return Outcome(changed=restore_networks(driver, host, reporter=reporter))
+        restored = restore_networks(driver, host, reporter=reporter)
+    return Outcome(changed=(*restored, *renew_cdi_file(host, reporter=reporter)))
 
 
 def restore_networks(driver: Driver, host: Host, *, reporter: Reporter) -> tuple[str, ...]:

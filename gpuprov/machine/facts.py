@@ -18,6 +18,7 @@ from gpuprov.gpu.cdi_files import find_cdi_versions
 from gpuprov.gpu.device_nodes import plan_device_nodes
 from gpuprov.gpu.driver_files import find_nvidia_cards
 from gpuprov.gpu.host_device_nodes import find_missing_links, stat_nodes
+from gpuprov.machine.cdi_file import is_outdated
 from gpuprov.machine.links import find_loose_pairs
 from gpuprov.machine.lxcfs import find_lxcfs, is_container
 from gpuprov.machine.survey import EngineDoor, survey
@@ -95,6 +96,7 @@ class HostFacts:
         gpu_nodes: What stat() says of each device node that the GPUs call for; absent ones are left out.
         gpu_unlinked: Those without a link in /dev/char.
         cdi_versions: CDI's files for NVIDIA GPUs, and the version of libcuda that each mounts.
+        cdi_outdated: Whether gpuprov's own describes other GPUs, or another driver, than there are.
     """
 
     kernel: str
@@ -117,6 +119,7 @@ class HostFacts:
     gpu_nodes: Mapping[str, NodeStat] = field(default_factory=dict)
     gpu_unlinked: tuple[CharDevice, ...] = ()
     cdi_versions: Mapping[str, str] = field(default_factory=dict)
+    cdi_outdated: bool = False
 
 
 def gather_facts(host: Host, engine: str, *, gpu_mode: GpuMode) -> HostFacts:
@@ -155,6 +158,7 @@ def gather_facts(host: Host, engine: str, *, gpu_mode: GpuMode) -> HostFacts:
         gpu_nodes=stat_nodes(root, devices),
         gpu_unlinked=find_missing_links(root, devices),
         cdi_versions=find_cdi_versions(root),
+        cdi_outdated=gpus is not None and is_outdated(root, gpus),
     )
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from gpuprov.core.catalogue import find_fix
 from gpuprov.core.errors import HostNotReady
-from gpuprov.gpu.access import decide_access
+from gpuprov.gpu.access import CDI_FILE, decide_access
 from gpuprov.gpu.device_nodes import find_wrong_nodes, plan_device_nodes
 from gpuprov.gpu.driver_mounts import plan_library_mounts
 from gpuprov.gpu.lost import describe_lost
@@ -47,7 +47,10 @@ def judge_host_gpus(facts: HostFacts) -> Iterator[HostFinding]:
     if facts.gpus.driver is not None:
         yield from judge_device_nodes(facts.gpus, facts.gpus.driver, facts.gpu_nodes)
         yield judge_host_libraries(facts.gpus.driver)
-        if facts.cdi_versions:
+        if facts.cdi_outdated:
+            evidence = f"/{CDI_FILE} does not describe the GPUs and the driver that are there now"
+            yield HostFinding(id="cdi", status="warn", evidence=evidence, fix=find_fix("own", "cdi"))
+        elif facts.cdi_versions:
             yield judge_cdi(facts.gpus.driver, facts.cdi_versions)
         if facts.cgroup == "v2" and facts.engine.facts and facts.engine.facts.systemd_cgroups:
             yield judge_links(facts.gpu_unlinked)

@@ -38,11 +38,11 @@ LEDGER: list[dict[str, Any]] = [
     {"kind": "suggestion", "error": "spec", "command": "gpuprov up", "helped": False, "where": "lxd"},
 ]
 LINES = (
-    "| lxd | `cluster up` | 1 of 2 |  |  | 1 | 2 of 3 | 3.0 s (2.0 to 4.0) |",
-    "| all |  | 1 of 2 |  |  | 1 | 2 of 3; 1 with doctor's command |  |",
+    "| lxd | `cluster up` | 2 of 3 | 3.0 s (2.0 to 4.0) |",
+    "| all |  | 2 of 3: SIGKILL 1 of 2, SIGKILL to the engine 1; 1 with doctor's command |  |",
     "| rm | 26 | 570 |",
     "| 2 cluster up | lxd 2 | 1 did it, 1 unchanged; or 2 did it |",
-    "| the power is cut | 9.5 s |",
+    "| the power is cut | 10 s |",
     "| lxd, docker | up | 700 | 0 |",
     "| the host key is a FIFO; the time limit is ignored | 1 | 0 of 1 |",
     "| the probe never ends | 1 |  |",

@@ -28,7 +28,9 @@ def test_what_is_asked_side_by_side_is_one_round(tmp_path: Path) -> None:
     assert found["run"].rounds == ("list", "exec")
     assert (found["list"].rounds, found["list"].connections) == (("list",), 1)
     lines = render(found).splitlines()
-    assert lines[2:4] == ["| new | 1 | 4 | part, plan, up, ready |", "| run | 1 | 2 | list, exec |"]
+    assert lines[2:4] == ["| new | 4 | part, plan, up, ready |", "| run | 2 | list, exec |"]
+    twice = {"a": replace(found["run"], connections=2), "b": replace(found["run"], connections=2)}
+    assert render(twice).splitlines()[2:] == ["| a; b | 2 | list, exec (2 connections) |"]
 
 
 def test_a_verb_that_fails_is_not_counted(tmp_path: Path) -> None:

@@ -342,6 +342,7 @@ CASES = (
 
 # Sites without a case; their commands are parsed
 REASONS = {
+    "machine/cdi_file.py": "a file in /etc/cdi: tests/unit/machine/test_cdi_file.py",
     "gpu/simulated_hosts.py: gpuprov gpus": "a profile that there is not: tests/unit/gpu/test_simulated_hosts.py",
     "cli/jobs.py: gpuprov jobs rm": "where nobody can be asked: tests/unit/cli/test_submit.py",
     "project/pulled_job.py": "a node that sends no run: tests/unit/project/test_pulled_job.py",

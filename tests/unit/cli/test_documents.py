@@ -85,6 +85,7 @@ MORE: tuple[tuple[str, Argv], ...] = (
     ("doctor", ("doctor",)),
     ("explain", ("explain", "NVRM: Xid 79")),
     ("record", ("record",)),
+    ("cdi", ("cdi", "--gpu-mode", "simulated")),
     ("bundle", ("bundle", "{folder}/bundle.tar.gz")),
 )
 GATE = Gate(

@@ -86,6 +86,7 @@ NOT_ASKING = {
     "anneal check": "needs no engine",
     "program check": "needs no engine",
     **dict.fromkeys(("host add", "host list", "host show", "host remove"), "asks other hosts, whose engines they tell"),
+    "cdi": "of GPUs only",
     "record": "of GPUs only",
     "bundle": "says what is missing in the archive",
     "host prepare": "makes one ready",
