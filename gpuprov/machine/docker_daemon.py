@@ -84,7 +84,7 @@ class DockerDaemon:
             fix=f"journalctl -u docker -n 20; dockerd says there what it does not like in {self.config}",
             interval_s=0.1,
         )
-        wait.until(self.info, until)
+        wait.until(lambda: {key: self.info().get(key) for key in ("Runtimes", "DefaultRuntime")}, until)
 
     def _ask(self, path: str) -> object:
         try:

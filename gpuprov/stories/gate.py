@@ -242,7 +242,8 @@ def _change(daemon: DockerDaemon, settings: _Settings, wanted: Mapping[str, Any]
     before = path.with_name(f"{path.name}.before-gpuprov")
     if settings.text is not None and settings.said == without_runtime(settings.said):
         before.write_text(settings.text, encoding="utf-8")
-    _replace(path, render_settings(wanted))
+    # dockerd takes over what is there, and keeps what it had of a key that is not
+    _replace(path, render_settings({"runtimes": {}, "default-runtime": "runc", **wanted}))
     names = set(wanted.get("runtimes", {})) & set(OURS)
     try:
         daemon.reload(
@@ -258,6 +259,7 @@ def _change(daemon: DockerDaemon, settings: _Settings, wanted: Mapping[str, Any]
         else:
             _replace(path, settings.text)
         raise
+    _replace(path, render_settings(wanted))
 
 
 def _replace(path: Path, text: str) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from gpuprov.core import group_files
+from gpuprov.core.errors import HostNotReady
 from gpuprov.gpu.allocate import Lease
 from gpuprov.runtime import create, records
 from gpuprov.runtime.create import REFUSED, main
@@ -80,7 +81,7 @@ def test_nodes_of_engines_are_respected_and_a_silent_one_is_not_passed_over(
     assert make("a", "GPUPROV_GPUS=1") == (0, "")
     assert held(tmp_path, "a") == [UUIDS[1]]
     assert json.loads((tmp_path / "leases/a").read_text())["name"] == "train"
-    silence = create.HostNotReady("lxd does not respond", evidence="no response within 2 s", fix="gpuprov doctor")
+    silence = HostNotReady("lxd does not respond", evidence="no response within 2 s", fix="gpuprov doctor")
     ENGINES_SAY[0] = Told(silent={"lxd": silence})
     status, log = make("b", "GPUPROV_GPUS=1")
     assert status == REFUSED
