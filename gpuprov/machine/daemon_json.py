@@ -26,7 +26,7 @@ def read_settings(text: str, *, path: Path) -> dict[str, Any]:
     """
     try:
         said = json.loads(text or "{}")
-        dict(said).get(_RUNTIMES, {}).keys()
+        said.get(_RUNTIMES, {}).keys()
     except (ValueError, TypeError, AttributeError, RecursionError) as error:
         raise HostNotReady(
             f"{path} cannot be read", evidence=str(error), fix=f"mend it: dockerd --validate --config-file {path}"
