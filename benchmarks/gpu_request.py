@@ -27,9 +27,10 @@ from gpuprov.drivers.docker.connect import connect
 from gpuprov.drivers.docker.driver import DockerDriver
 from gpuprov.gpu.simulated_hosts import SIMULATED_MAX
 from gpuprov.gpu.waiting_for_gpus import AT_ONCE
+from gpuprov.lifecycle.run_job import run_job
 from gpuprov.machine.local import COUNT_VARIABLE, LocalHost
 from gpuprov.shapes.gpu_order import GpuOrder
-from gpuprov.stories.run_job import JobOrder, run_job
+from gpuprov.shapes.run_order import RunOrder
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -81,7 +82,7 @@ def timed(act: Callable[[], object]) -> float:
 def measure(driver: DockerDriver, host: LocalHost, rounds: int) -> dict[str, list[float]]:
     """Each of the things to compare, in turn."""
     neighbours = Neighbours(host)
-    order = JobOrder(argv=("true",), gpus=GpuOrder(per_node="1", sharing="shared"), image=IMAGE, gpu_mode="simulated")
+    order = RunOrder(argv=("true",), gpus=GpuOrder(per_node="1", sharing="shared"), image=IMAGE, gpu_mode="simulated")
     client: Any = driver._api.client  # noqa: SLF001 - as above
 
     def ask() -> None:

@@ -50,6 +50,8 @@ _UP = ("cluster", "up", "-f", "{spec}", "--no-verify")
 _PLAIN = ("--cluster", "{cluster}", "--role", "plain", *_SIMULATED)
 _EXPOSED = ("{p}001", "8080", "--port", "17003")
 
+_TRAIN = ("run", "--name", "train", "--detach", "--engine", "lxd", "--image", "gpuprov-image-plain", "--", "true")
+
 TWICE: dict[str, Twice] = {
     "create-node": Twice(
         kind="changes", argv=("create-node", "{p}-web", *_PLAIN, "--gpus", "2"), after=(("rm", "{p}-web"),)
@@ -88,6 +90,16 @@ TWICE: dict[str, Twice] = {
     "cluster status": Twice(kind="reads", argv=("cluster", "status", "{cluster}")),
     "gpus": Twice(kind="reads", argv=("gpus", *_SIMULATED)),
     "run": Twice(kind="acts", argv=("run", "--", "true"), where=()),  # tests/e2e/test_gpus.py
+    "run ps": Twice(kind="reads", argv=("run", "ps")),
+    "run logs": Twice(kind="reads", argv=("run", "logs", "train"), where=()),  # tests/unit/cli/test_run.py
+    "run stop": Twice(
+        kind="changes",
+        argv=("run", "stop", "train"),
+        before=(_TRAIN,),
+        after=(("run", "rm", "train"),),
+        where=("fake",),
+    ),
+    "run rm": Twice(kind="changes", argv=("run", "rm", "--force", "train"), before=(_TRAIN,), where=("fake",)),
     "list": Twice(kind="reads", argv=("list", "--all")),
     "show": Twice(kind="reads", argv=("show", "{p}000")),
     # tests/unit/cli/test_submit.py: a cluster of `cluster up` has no shared folder for jobs

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import click
@@ -48,13 +49,17 @@ def create(session: Session, /, name: str, gpu_mode: str | None, **wanted: objec
     """Add a node, with addresses and GPUs, and register it with its cluster.
 
     The first node of a cluster that does not exist yet is a Slurm node if it is c000, the controller, and a plain node
-    otherwise. `gpuprov cluster up -n 4` adds the other nodes.
+    otherwise. `gpuprov cluster up -n 4` adds the other nodes. If the name of the cluster is like that of another one,
+    it asks on a terminal, and refuses elsewhere.
 
     In a cluster that spans hosts, the node goes to a host that has the GPUs for it; other nodes are made on this
     machine.
     """
+    from gpuprov.cli.agreement import require_agreement
     from gpuprov.cli.session import open_fleet
+    from gpuprov.cluster.surroundings import ClusterSlip
     from gpuprov.fleet.hosted_order import HostedOrder
+    from gpuprov.shapes.base import changed
     from gpuprov.shapes.node_order import NodeOrder
     from gpuprov.spec.mounts import parse_mount
     from gpuprov.stories.create_node import create_node
@@ -74,7 +79,15 @@ def create(session: Session, /, name: str, gpu_mode: str | None, **wanted: objec
     )
     host, wait_s = cast("str | None", wanted["host"]), cast("float | None", wanted["wait"])
     order = HostedOrder(node=node, host=host, engine=session.engine or "", wait_s=wait_s)
-    return create_node(open_fleet(session, session.engine if host is None else None), order)
+    fleet = open_fleet(session, session.engine if host is None else None)
+    try:
+        return create_node(fleet, order)
+    except ClusterSlip as slip:
+        if not session.interactive:
+            raise
+        kept = "no node was created"
+        require_agreement(session, session.cluster, slip.what, [slip.evidence], kept=kept, fix=slip.fix)
+    return create_node(fleet, replace(order, node=changed(node, new_cluster=True)))
 
 
 @command(

@@ -37,6 +37,7 @@ cluster_option: Callable[[Any], Any] = click.option(
     default=DEFAULT_CLUSTER,
     show_default=True,
     metavar="NAME",
+    is_eager=True,  # before ids and nodes: what is wrong with them names the cluster
     callback=implied_cluster,
     shell_complete=complete_clusters,
     help="Name of the cluster.",

@@ -146,11 +146,12 @@ def _enter(session: Session, node: str, words: Sequence[str], run: Callable[[Dri
 
     machine = find_host(session.fleet, node)
     if machine is not None:
-        return _run_on_host(session, machine, words)
+        return run_on_host(session, machine, words)
     return run(open_engine_of_node(node, session.engine or "", session.host, reporter=session.reporter))
 
 
-def _run_on_host(session: Session, machine: RemoteMachine, words: Sequence[str]) -> int:
+def run_on_host(session: Session, machine: RemoteMachine, words: Sequence[str]) -> int:
+    """Run the same command there, with this process's streams; returns its exit status."""
     from gpuprov.cli.session import way_to_hosts
     from gpuprov.link.install_paths import PROGRAM
 

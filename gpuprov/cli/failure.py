@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import re
 import tempfile
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ from gpuprov.core.error_document import error_document, error_parts
 from gpuprov.core.errors import UsageError
 from gpuprov.core.excerpt import shorten
 from gpuprov.core.exhaustion import explain_exhaustion
+from gpuprov.core.names import name_cluster
 
 if TYPE_CHECKING:
     from gpuprov.cli.session import Session, Shown
@@ -28,9 +30,18 @@ def fail(session: Session, error: GpuprovError, *, result: Shown | None = None, 
         result: The verb's own document, where there is one in spite of the error, which is put into it.
         text: The same result for people.
     """
+    _say_which(session, error)
     if text and not session.as_json:
         session.show({}, text)
     return _end(session, error, error_parts(error), words=str(error), result=result)
+
+
+def _say_which(session: Session, error: GpuprovError) -> None:
+    """Add where the name in question is from, if it was not typed; and name the cluster in the commands of the fix."""
+    error.fix = name_cluster(error.fix, session.cluster)
+    for name, source in session.implied.items():
+        if re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", error.what):
+            error.evidence = "; ".join(filter(None, (error.evidence, f"{name} is named by {source}")))
 
 
 def fail_unexpectedly(session: Session, error: Exception) -> int:

@@ -42,7 +42,16 @@ def _sharing(others: str) -> Callable[[Any], Any]:
 
 
 def gpu_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """What one node or job asks for in GPUs, `--env`, which may ask for some too, and `--wait`."""
+    """What one node asks for in GPUs, `--env`, which may ask for some too, and `--wait`."""
+    return _gpu_options(function, _variables)
+
+
+def container_gpu_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The same of a container; its variables are as they were typed."""
+    return _gpu_options(function, None)
+
+
+def _gpu_options(function: Callable[..., Any], variables: Callable[..., Any] | None) -> Callable[..., Any]:
     for option in reversed(
         (
             _WHICH,
@@ -55,7 +64,7 @@ def gpu_options(function: Callable[..., Any]) -> Callable[..., Any]:
                 "variables",
                 multiple=True,
                 metavar="KEY[=VALUE]",
-                callback=_variables,
+                callback=variables,
                 help="Set an environment variable; without VALUE, to its value in this shell; repeatable.",
             ),
             click.option(

@@ -75,9 +75,10 @@ def run(session: Session, /, **given: Any) -> Result | int:  # noqa: ANN401 - wh
     order = _order(given, faults)
     submitted = run_grid(lambda: session.controller, session.cluster, project, order, jobs, reporter=session.reporter)
     counted = _counted(submitted)
-    if submitted.id is not None:
-        session.reporter.note(counted)
-    return Result(document=submitted, text=counted if submitted.id is None else submitted.id)
+    session.reporter.note(counted)
+    if submitted.id is None and not session.as_json:
+        return 0
+    return Result(document=submitted, text=submitted.id or "")
 
 
 def _typed(faults: list[Fault], where: str, read: Callable[[], int | None]) -> int | None:

@@ -109,11 +109,8 @@ def logs(session: Session, job: str, tail: int | None, *, follow: bool) -> Resul
         else:
             session.show_part(lines.take(piece.text))
 
-    def wait(reason: str) -> None:
-        session.reporter.note(f"{job} waits: {reason}")
-
-    clock = SystemClock()
-    read_job_log(session.controller, session.cluster, job, follow=follow, tail=tail, take=take, wait=wait, clock=clock)
+    clock, note = SystemClock(), session.reporter.note
+    read_job_log(session.controller, session.cluster, job, follow=follow, tail=tail, take=take, note=note, clock=clock)
     if not pieces:
         return None
     text = "".join(piece.text for piece in pieces)
@@ -173,7 +170,7 @@ def remove(session: Session, ids: tuple[str, ...], *, yes: bool) -> Result:
     from gpuprov.cli.agreement import require_agreement
     from gpuprov.core.names import name_cluster
     from gpuprov.shapes.jobs import Jobs
-    from gpuprov.stories.jobs import describe_results, remove_jobs
+    from gpuprov.stories.jobs import NOTHING_REMOVED, describe_results, remove_jobs
 
     typed = " ".join(ids)
     if not yes:
@@ -182,7 +179,7 @@ def remove(session: Session, ids: tuple[str, ...], *, yes: bool) -> Result:
             "yes",
             "the records and the results of jobs would be removed",
             describe_results(session.controller, session.cluster, ids),
-            kept="no job was removed",
+            kept=NOTHING_REMOVED,
             fix=name_cluster(f"gpuprov jobs rm {typed} --yes", session.cluster),
         )
     with session.reporter.phase("remove"):

@@ -139,6 +139,8 @@ class VerbGroup(click.Group):
         if verb.place is None:
             return VerbGroup(path, help=verb.help)
         command = cast("click.Command", verb.load())
+        if verb.takes_command:
+            return CommandGroup(path, command)
         if any(other.startswith(f"{path} ") for other in VERBS):
             return _as_group(path, command)
         command.name = cmd_name
@@ -167,8 +169,13 @@ class VerbGroup(click.Group):
         from click.shell_completion import CompletionItem
 
         names = [name for name in self.list_commands(ctx) if name.startswith(incomplete)]
-        verbs = [CompletionItem(name, help=VERBS[f"{self._path} {name}".strip()].help) for name in names]
-        return [*verbs, *click.Command.shell_complete(self, ctx, incomplete)]
+        items = [CompletionItem(name, help=VERBS[f"{self._path} {name}".strip()].help) for name in names]
+        short = VERBS[self._path].digits if self._path in VERBS else ""
+        if short and (not incomplete or incomplete[0].isdigit()):
+            command = cast("click.Command", self.get_command(ctx, short))
+            (ids,) = (one for one in command.params if isinstance(one, click.Argument))
+            items += ids.shell_complete(ctx, incomplete)
+        return [*items, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the verbs from the table alone, without importing them; those of gpuprov itself in sections."""
@@ -176,6 +183,41 @@ class VerbGroup(click.Group):
         for title, names in sections.items():
             with formatter.section(title):
                 formatter.write_dl([(name, VERBS[f"{self._path} {name}".strip()].help) for name in names])
+
+
+class CommandGroup(VerbGroup):
+    """A verb that takes a command of any name, such as `run`; a verb below it is meant where its name comes first.
+
+    `gpuprov run ps` is the verb; in `gpuprov run -- ps` and `gpuprov run --gpus 1 ps`, it is the command.
+    """
+
+    def __init__(self, path: str, command: click.Command) -> None:
+        super().__init__(path, help=command.help or "")
+        self.callback, self.context_settings, self.no_args_is_help = command.callback, command.context_settings, False
+        self.params = [*command.params, *(one for one in self.params if one.name not in _names(command.params))]
+
+    def make_context(
+        self,
+        info_name: str | None,
+        args: list[str],
+        parent: click.Context | None = None,
+        **extra: Any,  # noqa: ANN401 - click's own
+    ) -> click.Context:
+        """Of a group where a verb below it is meant, and where a shell completes the first word."""
+        common = {name for option in common_options() for name in option.opts}
+        words = [word for word in args if word not in common]
+        first = words[0] if words else None
+        if first in self.list_commands(click.Context(self)) or (first is None and extra.get("resilient_parsing")):
+            group = VerbGroup(self._path, help=self.help or "")
+            group.params = [one for one in self.params if isinstance(one, click.Option)]
+            return group.make_context(info_name, args, parent, **extra)
+        return super().make_context(info_name, args, parent, **extra)
+
+    # What a command of its own does is that of no group
+    parse_args = click.Command.parse_args
+    invoke = click.Command.invoke
+    collect_usage_pieces = click.Command.collect_usage_pieces
+    shell_complete = click.Command.shell_complete
 
 
 def root() -> click.Group:

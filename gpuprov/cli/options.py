@@ -12,7 +12,7 @@ import click
 
 from gpuprov.core.errors import UsageError
 from gpuprov.core.excerpt import excerpt
-from gpuprov.core.names import check_cluster_name, check_node_name, expand_names
+from gpuprov.core.names import check_cluster_name, check_node_name, expand_names, is_run_name, name_of_run
 from gpuprov.core.units import HOUR_S, parse_duration_s
 from gpuprov.shapes.choices import DEFAULT_CLUSTER
 from gpuprov.shapes.limits import LONGEST_S
@@ -225,7 +225,9 @@ def complete_jobs(context: click.Context, _parameter: click.Parameter, incomplet
     named = survey_names(engines, timeout_s=COMPLETION_S)
     doors = [door for door in engines if named.get(door.name)]  # the SDKs of the others are not loaded
     seen = survey(doors, lambda driver: get_controller(driver, cluster).list_jobs(), timeout_s=COMPLETION_S)
-    return [job.id for found in seen.answers.values() for job in found.jobs if job.id.startswith(incomplete)]
+    jobs = [job for found in seen.answers.values() for job in found.jobs]
+    ids = dict.fromkeys(id_ for job in jobs for id_ in (job.submission, job.id))
+    return [id_ for id_ in ids if id_.startswith(incomplete)]
 
 
 def check_id(text: str) -> str:
@@ -266,7 +268,18 @@ def complete_nodes(_context: click.Context, _parameter: click.Parameter, incompl
     from gpuprov.machine.survey import survey_names
 
     found = survey_names(LocalHost().engines, timeout_s=COMPLETION_S)
-    return sorted(name for names in found.values() for name in names if name.startswith(incomplete))
+    nodes = {name for names in found.values() for name in names if not is_run_name(name)}
+    return sorted(name for name in nodes if name.startswith(incomplete))
+
+
+def complete_runs(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Names of containers of `gpuprov run` on this machine that begin so."""
+    from gpuprov.machine.local import LocalHost
+    from gpuprov.machine.survey import survey_names
+
+    found = survey_names(LocalHost().engines, timeout_s=COMPLETION_S)
+    runs = {name_of_run(name) for names in found.values() for name in names if is_run_name(name)}
+    return sorted(name for name in runs if name.startswith(incomplete))
 
 
 def complete_images(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:

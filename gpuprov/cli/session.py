@@ -45,6 +45,7 @@ class Session:
         engine: The one that was typed.
         gpu_profile: Of this machine's simulated GPUs, where it was typed.
         cluster: That which the verb is about; empty where it is about none.
+        implied: A name of an engine or cluster that was not typed, and where it is from.
     """
 
     def __init__(self, host: Host | None = None) -> None:
@@ -55,6 +56,7 @@ class Session:
         self.engine: str | None = None
         self.gpu_profile = ""
         self.cluster = ""
+        self.implied: dict[str, str] = {}
 
     @cached_property
     def log(self) -> RunLog:

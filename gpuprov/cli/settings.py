@@ -28,14 +28,22 @@ def implied_engine(context: click.Context, parameter: click.Parameter, typed: st
     """A callback of `--engine`: what was typed, or else what is implied; a spec file decides by itself."""
     if _is_settled(context, parameter):
         return typed
-    return _quiet_while_completing(context, lambda: engine_of(os.environ))
+    engine = _quiet_while_completing(context, lambda: engine_of(os.environ))
+    if engine and context.obj is not None:
+        context.obj.implied[engine] = _source(ENGINE)
+    return engine
 
 
 def implied_cluster(context: click.Context, parameter: click.Parameter, typed: str | None) -> str | None:
     """The same of `--cluster`, or of the name of a cluster."""
-    if _is_settled(context, parameter):
-        return None if typed is None else check_cluster_name(typed)
-    return _quiet_while_completing(context, lambda: cluster_of(os.environ)) or (typed and check_cluster_name(typed))
+    settled = _is_settled(context, parameter)
+    implied = None if settled else _quiet_while_completing(context, lambda: cluster_of(os.environ))
+    cluster = implied or (None if typed is None else check_cluster_name(typed))
+    if cluster and context.obj is not None:
+        context.obj.cluster = cluster  # what is wrong with the next argument names it
+        if implied:
+            context.obj.implied[implied] = _source(CLUSTER)
+    return cluster
 
 
 def engine_of(environment: Mapping[str, str]) -> str | None:
@@ -83,6 +91,11 @@ def name_what_is_implied() -> None:
 def settings_file(environment: Mapping[str, str]) -> Path:
     """Beside the inventory of hosts."""
     return own_folder("XDG_CONFIG_HOME", ".config", environment) / "gpuprov/settings.yaml"
+
+
+def _source(variable: str) -> str:
+    """Where a name that nobody typed is from."""
+    return variable if os.environ.get(variable) else str(settings_file(os.environ))
 
 
 def _is_settled(context: click.Context, parameter: click.Parameter) -> bool:

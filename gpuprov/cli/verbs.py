@@ -18,11 +18,13 @@ class Verb:
         place: Its module and its name there, such as `gpuprov.cli.node:stop`; the name may be left out for `command`.
         help: One line.
         digits: The verb below it that is meant where an id follows, such as 7.
+        takes_command: Whether what follows is a command of any name, unless it begins with a verb below it.
     """
 
     place: str | None
     help: str
     digits: str = ""
+    takes_command: bool = False
 
     @property
     def module(self) -> str | None:
@@ -45,7 +47,15 @@ VERBS: dict[str, Verb] = {
     "cluster down": Verb("gpuprov.cli.cluster:down", "Remove a cluster and everything that belongs to it."),
     "verify": Verb("gpuprov.cli.verify:verify", "Verify that every node works."),
     "smoke": Verb("gpuprov.cli.smoke:smoke", "Run a smoke kernel in nodes, or on this machine with --local."),
-    "run": Verb("gpuprov.cli.run", "Run a command in a container with GPUs of its own."),
+    "run": Verb(
+        "gpuprov.cli.run:run",
+        "Run a command in a container with GPUs of its own; list, stop and remove such.",
+        takes_command=True,
+    ),
+    "run ps": Verb("gpuprov.cli.run:ps", "List the containers of `gpuprov run`."),
+    "run logs": Verb("gpuprov.cli.run:logs", "Show what the command of a container printed."),
+    "run stop": Verb("gpuprov.cli.run:stop", "Stop containers; they keep their GPUs."),
+    "run rm": Verb("gpuprov.cli.run:rm", "Remove containers that have ended; their GPUs are free then."),
     "submit": Verb("gpuprov.cli.submit:submit", "Submit a command or a function as jobs of a cluster."),
     "jobs": Verb(
         "gpuprov.cli.jobs:listing",

@@ -6,9 +6,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from gpuprov.cluster.built_images import match_images
-from gpuprov.cluster.find_node import absent_nodes
+from gpuprov.cluster.find_node import absent_nodes, find_runs_named
 from gpuprov.cluster.state import observe_cluster
-from gpuprov.core.errors import NoEngine, NotAllowed, UsageError
+from gpuprov.core.errors import EngineError, NoEngine, NotAllowed, UsageError
 from gpuprov.drivers.base import LABEL_CLUSTER
 from gpuprov.machine.survey import survey
 from gpuprov.shapes.choices import ENGINES
@@ -39,6 +39,7 @@ def engine_of_nodes(
 
     Raises:
         UsageError: More than one has some of them, or none has.
+        EngineError: None has, and they may be on one that does not answer.
         HostNotReady: No engine answers.
     """
     listed: dict[str, tuple[Driver, Sequence[NodeState]]] = {}
@@ -48,8 +49,9 @@ def engine_of_nodes(
         listed[driver.name] = (driver, there)
         found = {node.name: node for node in there if node.name in names}
         ours = [name for name in names if name in found and found[name].ours]
-        words = f"{driver.name} has {', '.join(ours or found)}"
-        return (words, "") if ours else ("", words) if found else ("", "")
+        runs = find_runs_named(names, [node.name for node in there if node.ours])  # of which it says where to look
+        words = f"{driver.name} has {', '.join(ours or found or runs)}"
+        return (words, "") if ours else ("", words) if found or runs else ("", "")
 
     chosen = _choose(f"node {', '.join(names)}", look, doors, reporter=reporter)
     if not absent_too and not any(node.name in names for _, there in listed.values() for node in there):
@@ -76,7 +78,8 @@ def engine_of_cluster(name: str, doors: Sequence[EngineDoor], *, reporter: Repor
         creates: Whether it is to be made where no engine has it.
 
     Raises:
-        UsageError: More than one has a cluster of that name, or none has and it may be on one that does not answer.
+        UsageError: More than one has a cluster of that name.
+        EngineError: None has, and it may be on one that does not answer.
         HostNotReady: No engine answers.
     """
 
@@ -95,7 +98,8 @@ def observe_wherever(name: str, doors: Sequence[EngineDoor], *, reporter: Report
         reporter: Is told of engines that are installed and do not answer.
 
     Raises:
-        UsageError: More than one has a cluster of that name, or none has and it may be on one that does not answer.
+        UsageError: More than one has a cluster of that name.
+        EngineError: None has, and it may be on one that does not answer.
         HostNotReady: No engine answers.
     """
     states: dict[str, ClusterState] = {}
@@ -117,7 +121,8 @@ def engine_of_image(name: str, doors: Sequence[EngineDoor], *, reporter: Reporte
         reporter: Is told of engines that are installed and do not answer.
 
     Raises:
-        UsageError: More than one has, or none has and it may be on one that does not answer.
+        UsageError: More than one has.
+        EngineError: None has, and it may be on one that does not answer.
         HostNotReady: No engine answers.
     """
 
@@ -193,7 +198,8 @@ def decide_engine(what: str, holders: Mapping[str, str], seen: Survey[Any], *, c
         creates: Whether it is to be made where no engine has it.
 
     Raises:
-        UsageError: More than one has it, or none has and it may be on one that does not answer.
+        UsageError: More than one has it.
+        EngineError: None has, and it may be on one that does not answer.
         NoEngine: It is to be made on the default engine, which is not there, and nobody has it.
         HostNotReady: No engine answers, or the default one does not and it is to be made there.
     """
@@ -211,12 +217,27 @@ def decide_engine(what: str, holders: Mapping[str, str], seen: Survey[Any], *, c
             raise refusal if seen.errors else NoEngine(refusal.what, evidence=refusal.evidence, fix=refusal.fix)
         return seen.default
     seen.require_answer()
-    answering = [engine for engine in ENGINES if engine in seen.answers]
     if not seen.errors:
-        return answering[0]
+        return next(engine for engine in ENGINES if engine in seen.answers)
+    raise absent_beside_silence(what, seen)
+
+
+def absent_beside_silence(what: str, seen: Survey[Any], *, where: str = "on the engines that respond") -> GpuprovError:
+    """The error of what is on no engine that answers, while another one does not: it may be there.
+
+    Args:
+        what: Completes "there is no ...".
+        seen: Which engines answer, and which do not and why.
+        where: It is not there.
+    """
+    answering = [engine for engine in ENGINES if engine in seen.answers]
     said = {engine: f"{engine}: {error.what}: {error.evidence}" for engine, error in seen.errors.items()}
-    raise UsageError(
-        f"there is no {what} on the engines that respond",
-        evidence="; ".join(said.get(engine, engine) for engine in ENGINES if engine in said or engine in answering),
-        fix=f"{next(iter(seen.errors.values())).fix}; or query a single engine: --engine {answering[0]}",
-    )
+    evidence = "; ".join(said.get(engine, engine) for engine in ENGINES if engine in said or engine in answering)
+    fix = next(iter((seen.silent or seen.errors).values())).fix
+    single = f"; or query a single engine: --engine {answering[0]}" if answering else ""
+    if not seen.silent:  # to the others this user has no access, and nothing there
+        return UsageError(f"there is no {what} {where}", evidence=evidence, fix=f"{fix}{single}")
+    silent = " and ".join(seen.silent)
+    verb = "does" if len(seen.silent) == 1 else "do"
+    why = f"{silent} {verb} not answer: there is no {what} {where}"
+    return EngineError(why, evidence=evidence, fix=f"{fix}{single}")

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpuprov.core.errors import UsageError
-from gpuprov.core.names import fold
+from gpuprov.core.names import RUN_END, fold, node_of_run
 from gpuprov.core.nearest import ask_back
 from gpuprov.drivers.foreign import copies_of, describe_foreign, way_back
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from gpuprov.cluster.state import EngineState
     from gpuprov.drivers.base import Driver, NodeState
@@ -64,14 +64,27 @@ def absent_nodes(names: Sequence[str], engines: Sequence[tuple[Driver, Sequence[
         engines: Those that were asked, and all that each has.
     """
     copies = [(copy, driver) for driver, there in engines for name in names for copy in copies_of(name, there)]
-    ours = {driver.name: fold([node.name for node in there if node.ours]) for driver, there in engines}
+    runs = find_runs_named(names, [node.name for _, there in engines for node in there if node.ours])
+    ours = {driver.name: fold([node.name for node in there if is_node(node)]) for driver, there in engines}
     held = [
         f"nodes in {engine}: {nodes}" if len(ours) > 1 else f"nodes: {nodes}" for engine, nodes in ours.items() if nodes
     ]
     evidence = [*(f"{copy.name} is {describe_foreign(copy)}" for copy, _ in copies), *(held or ["nodes: none"])]
+    evidence = [*(f"{name} is a container of `gpuprov run`" for name in runs), *evidence]
     back = way_back(copies[0][0], copies[0][1].command) if copies else None
-    meant = ask_back(names, [node.name for _, there in engines for node in there if node.ours])
+    back = back or (f"gpuprov run ps; gpuprov run logs {runs[0]}" if runs else None)
+    meant = ask_back(names, [node.name for _, there in engines for node in there if is_node(node)])
     return AbsentNode(names, meant, evidence="; ".join(evidence), fix=back or "list the nodes: gpuprov list")
+
+
+def is_node(node: NodeState) -> bool:
+    """Whether it is ours, and no container of `gpuprov run` that goes on by itself, which has verbs of its own."""
+    return node.ours and not node.name.endswith(RUN_END)
+
+
+def find_runs_named(names: Iterable[str], there: Collection[str]) -> list[str]:
+    """Those of these names of no node that are names of containers of `gpuprov run`."""
+    return [name for name in names if node_of_run(name) in there]
 
 
 def get_running(driver: Driver, name: str) -> NodeState:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from gpuprov.cluster.foreign_gpus import find_foreign_uses
 from gpuprov.cluster.held_gpus import is_gpu_path, leased_uuids, sharing_of
 from gpuprov.core.process import is_gone
-from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_PROCESS, LABEL_ROLE, ROLE_JOB
+from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_DETACHED, LABEL_PROCESS, LABEL_ROLE, ROLE_JOB
 from gpuprov.gpu.allocate import Claims, Lease
 from gpuprov.gpu.tickets import read_waiting
 from gpuprov.machine.survey import survey
@@ -47,8 +47,10 @@ def read_leases(nodes: Iterable[NodeState], *, engine: str) -> tuple[Lease, ...]
 
 
 def is_orphan(node: NodeState) -> bool:
-    """Whether it is a job whose `gpuprov run` was killed."""
-    return node.labels.get(LABEL_ROLE) == ROLE_JOB and is_gone(node.labels.get(LABEL_PROCESS, ""))
+    """Whether it is a job whose `gpuprov run` was killed; one that is detached goes on without, once it was started."""
+    if node.labels.get(LABEL_ROLE) != ROLE_JOB or (LABEL_DETACHED in node.labels and node.complete):
+        return False
+    return is_gone(node.labels.get(LABEL_PROCESS, ""))
 
 
 @dataclass(frozen=True, kw_only=True)

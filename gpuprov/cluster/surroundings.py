@@ -16,7 +16,7 @@ from gpuprov.cluster.network_plan import network_requests
 from gpuprov.cluster.taken import Holder, Taken
 from gpuprov.core.errors import UsageError
 from gpuprov.core.names import CLUSTER
-from gpuprov.core.nearest import ask_back
+from gpuprov.core.nearest import ask_back, find_nearest
 from gpuprov.drivers.base import LABEL_BEGUN, LABEL_CLUSTER, LABEL_SPEC
 from gpuprov.machine.links import Link
 from gpuprov.machine.survey import survey
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from gpuprov.spec.draft import Draft
 
 _NUMBERED = re.compile(r"(.*[^0-9])[0-9]{3}", re.ASCII)
+_NUMBER = re.compile(r"-?[0-9]+", re.ASCII)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,6 +66,10 @@ class Holdings:
         yield from ((spec.name, folder_of(spec)) for spec in self.specs if folder_of(spec))
         for node in self.our_nodes:
             yield from ((node.labels[LABEL_CLUSTER], found.source) for found in node.mounts if found.target == SHARED)
+
+
+class ClusterSlip(UsageError):
+    """A new cluster's name is like that of another one: nothing was made."""
 
 
 class Surroundings:
@@ -101,19 +106,40 @@ class Surroundings:
 
         Who adds a node expects it in a cluster that exists: a name may have been left out or mistyped.
         """
-        name = self._state.name
+        name, clusters = self._state.name, self._other_clusters()
+        if not clusters:
+            return ""
+        there = ", ".join(f"{label} ({engine})" for label, engine in clusters)
+        meant = ask_back([name], {label for label, _ in clusters} - {name})
+        undo = f"to remove it: gpuprov cluster down {name} --engine {self._driver.name}"
+        return f"cluster {name} on {self._driver.name} is new; there are also {there}{meant}; {undo}"
+
+    def refuse_slip(self, node: str) -> None:
+        """Refuse to begin a cluster for a node where the name of another one is so like it that it may be meant.
+
+        Names that differ in their numbers alone, such as lab and lab2, are no slips.
+
+        Raises:
+            ClusterSlip: There is such a cluster.
+        """
+        name, clusters = self._state.name, self._other_clusters()
+        near = find_nearest(name, {label for label, _ in clusters} - {name})
+        if near and _NUMBER.sub("", near) != _NUMBER.sub("", name):
+            raise ClusterSlip(
+                f"there is no cluster {name}; did you mean {near}?",
+                evidence=f"clusters: {', '.join(f'{label} ({engine})' for label, engine in clusters)}",
+                fix=f"gpuprov create-node {node} --cluster {near}; "
+                f"or create a cluster of that name first: gpuprov cluster up -n 1 --name {name}",
+            )
+
+    def _other_clusters(self) -> list[tuple[str, str]]:
+        """Those of this host, each with its engine."""
         held = [
             (labels.get(LABEL_CLUSTER, ""), seen.engine)
             for seen in self._others
             for labels in (*(one.labels for one in seen.networks), *(one.labels for one in seen.our_nodes))
         ]
-        clusters = {(label, engine) for label, engine in held if CLUSTER.fullmatch(label)}
-        if not clusters:
-            return ""
-        there = ", ".join(f"{label} ({engine})" for label, engine in sorted(clusters))
-        meant = ask_back([name], {label for label, _ in clusters} - {name})
-        undo = f"to remove it: gpuprov cluster down {name} --engine {self._driver.name}"
-        return f"cluster {name} on {self._driver.name} is new; there are also {there}{meant}; {undo}"
+        return sorted({(label, engine) for label, engine in held if CLUSTER.fullmatch(label)})
 
     def refuse_taken_by_others(self, spec: ClusterSpec, *, private: bool = True) -> None:
         """Refuse networks that are to be made and that something else has; `private` where both are needed.

@@ -27,8 +27,12 @@ class AllFaults:
         try:
             return make()
         except UsageError as error:
-            self._errors.append(error)
+            self.add(error)
             return None
+
+    def add(self, error: UsageError) -> None:
+        """Keep it."""
+        self._errors.append(error)
 
     def tell(self, nothing: str) -> None:
         """Go on only if nothing was wrong.

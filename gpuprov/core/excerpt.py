@@ -61,10 +61,10 @@ def end_and_causes(text: str, most: int) -> str:
     return "\n".join([*(line for line in causes if line in first), "[...]", *end])
 
 
-def last_words(text: str, most: int = 5) -> str:
+def last_words(text: str, most: int = 5, *, width: int = WORDS) -> str:
     """The last lines of a log in which a node may have written anything: few, short and printable."""
     lines = [line for line in map(str.strip, text.splitlines()) if line]
-    return "\n".join(excerpt(line) for line in lines[-most:])
+    return "\n".join(excerpt(line, width) for line in lines[-most:])
 
 
 def _cut(text: str, limit: int) -> str:

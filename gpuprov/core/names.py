@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import secrets
 from itertools import groupby
 
 from gpuprov.core.errors import UsageError
@@ -18,11 +19,13 @@ CLUSTER = re.compile(r"[a-z]([a-z0-9-]{0,30}[a-z0-9])?", re.ASCII)
 
 _OF_CLUSTER = {
     r"\bgpuprov cluster (up|plan)\b": "--name ",
-    r"\bgpuprov cluster (down|status)\b": "",
+    r"\bgpuprov cluster (down|status)\b(?! [a-z])": "",
     r"\bgpuprov (verify|smoke [a-z]+|submit|jobs(?: (?:show|logs|cancel|wait|pull|rm))?)\b": "--cluster ",
-    r"\bgpuprov (grid [a-z]+|queue page|program (?:run|list|rm|page)|hardware)\b": "--cluster ",
+    r"\bgpuprov (grid [a-z]+|anneal run|queue page|program (?:run|list|rm|page)|hardware)\b": "--cluster ",
 }
+_UNNAMED = r"(?!(?:(?!\bgpuprov\b)[^;\n])*? --(?:name|cluster|help)\b)"  # in the same command
 _NAME = re.compile(r"[a-z]([a-z0-9-]{0,61}[a-z0-9])?", re.ASCII)
+_MADE_UP = re.compile(r"job-[0-9a-f]{8}", re.ASCII)
 _NUMBERED = re.compile(r"(.*?)([0-9]+)", re.ASCII)
 _SET = re.compile(r"([^\[\],]*)\[([^\[\]]*)\]([^\[\],]*)|[^\[\],]+", re.ASCII)
 _RANGE = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?", re.ASCII)
@@ -57,12 +60,51 @@ def imply_cluster(name: str) -> None:
 
 
 def name_cluster(text: str, cluster: str) -> str:
-    """Words with commands in them, such as a fix, with the cluster named in each that would else take the default."""
+    """Words with commands in them, such as a fix, with the cluster named in each that would else take the default.
+
+    A command that names one already stays as it is, so what has been named can be given again.
+    """
     if cluster == _implied[0] or not CLUSTER.fullmatch(cluster):  # a damaged label names none
         return text
     for commands, option in _OF_CLUSTER.items():
-        text = re.sub(commands, rf"\g<0> {option}{cluster}", text)
+        text = re.sub(commands + _UNNAMED, rf"\g<0> {option}{cluster}", text)
     return text
+
+
+RUN_END = ".run"  # of the engine's name of a container of `gpuprov run` with a name of its own: no node has a dot
+
+
+def node_of_run(name: str) -> str:
+    """What the engine calls the container of `gpuprov run` that has this name."""
+    return f"{name}{RUN_END}"
+
+
+def name_of_run(node: str) -> str:
+    """What people call it."""
+    return node.removesuffix(RUN_END)
+
+
+def is_run_name(node: str) -> bool:
+    """Whether an engine's name is that of a container of `gpuprov run`, with a name of its own or a made up one."""
+    return node.endswith(RUN_END) or _MADE_UP.fullmatch(node) is not None
+
+
+def make_up_run_name() -> str:
+    """For one without a name."""
+    return f"job-{secrets.token_hex(4)}"
+
+
+def check_run_name(name: str) -> str:
+    """Return the name if a container of `gpuprov run` can have it.
+
+    Raises:
+        UsageError: It breaks the rule.
+    """
+    if not _NAME.fullmatch(name):
+        raise UsageError(
+            f"--name {name!r} is not a valid name", evidence=f"allowed: {RULE}", fix="choose a name such as train"
+        )
+    return name
 
 
 def check_node_name(name: str, what: str = "node name") -> str:
@@ -71,6 +113,12 @@ def check_node_name(name: str, what: str = "node name") -> str:
     Raises:
         UsageError: It breaks the rule.
     """
+    if name.endswith(RUN_END) and _NAME.fullmatch(name_of_run(name)):
+        raise UsageError(
+            f"{name} is no node",
+            evidence="it is the name of a container of `gpuprov run`",
+            fix=f"gpuprov run ps; gpuprov run logs {name_of_run(name)}",
+        )
     if not _NAME.fullmatch(name):
         raise UsageError(
             f"{name!r} is not a valid {what}",

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from gpuprov.drivers.capabilities import Capability
     from gpuprov.drivers.networks import NetworkRequest, NetworkState
     from gpuprov.gpu.models import EngineAccess
+    from gpuprov.shapes.choices import Restart
     from gpuprov.shapes.engine import EngineFacts, ImageState, Origin
     from gpuprov.shapes.node import Attachment, CharDevice, Exposure, Mount, Settings
 
@@ -53,6 +54,7 @@ LABEL_LIMITS = "gpuprov.limits"  # JSON: limits that a node was given when it wa
 LABEL_ORDER = "gpuprov.order"  # JSON: what create-node or clone was asked for
 LABEL_SELF = "gpuprov.self"  # whose labels these are: a copy has them too, and another name; drivers write and read it
 LABEL_PROCESS = "gpuprov.process"  # of a job: the process whose command it is
+LABEL_DETACHED = "gpuprov.detached"  # on a job that goes on without that process, and stays when it has ended
 LABEL_FINGERPRINT = "gpuprov.fingerprint"  # written last: without it the thing is unfinished
 
 BUILDER = "gpuprov-build"  # one name, so that the next build finds what a killed one left
@@ -60,7 +62,7 @@ MOST_FILE_BYTES = 4_000_000
 READ_S = 10.0  # for a file of a node
 ENDED_FIRST = 500  # added to the score by which the kernel chooses whom to end where memory runs out
 ROLE_BUILDER = "builder"  # of the node in which an image is being made
-ROLE_JOB = "job"  # of a node that a command is, and that goes with it
+ROLE_JOB = "job"  # of a node that a command is
 
 Stream = Literal["stdout", "stderr"]
 PathKind = Literal["file", "folder", "other", "absent"]  # what stands at a path, links followed
@@ -90,6 +92,32 @@ class EngineGpus:
 
 
 @dataclass(frozen=True, kw_only=True)
+class JobTerms:
+    """How a job runs, besides what every node has.
+
+    Attributes:
+        detached: Whether it goes on without this process, and stays when it has ended, until it is removed.
+        restart: When the engine starts it again; `tries` times at most with `on-failure`, where that is no 0.
+        user: As whom, as the engine takes it; empty for the image's.
+        published: Ports of the host that lead into it.
+        unset: Variables of the image that it does not have.
+        reads: Whether it has a standard input, and `terminal` whether its streams are a terminal.
+    """
+
+    detached: bool = False
+    restart: Restart = "no"
+    tries: int = 0
+    user: str = ""
+    published: tuple[Exposure, ...] = ()
+    unset: tuple[str, ...] = ()
+    reads: bool = False
+    terminal: bool = False
+
+
+NO_TERMS = JobTerms()
+
+
+@dataclass(frozen=True, kw_only=True)
 class NodeRequest:
     """Everything the engine must know to make a node.
 
@@ -100,6 +128,7 @@ class NodeRequest:
         engine_gpus: GPUs that come neither by `devices` nor by `mounts`.
         gives_way: Whether the host's own programs have more of the CPUs where these are short, and live where memory
             runs out.
+        terms: Of a job.
     """
 
     name: str
@@ -117,6 +146,7 @@ class NodeRequest:
     environment: Mapping[str, str] = field(default_factory=dict)
     engine_gpus: EngineGpus | None = None
     host: str = ""
+    terms: JobTerms = NO_TERMS
 
 
 class NodeState(ShownNode, frozen=True, kw_only=True):
@@ -142,6 +172,25 @@ class NodeState(ShownNode, frozen=True, kw_only=True):
     def complete(self) -> bool:
         """Whether its creation ran to the end."""
         return LABEL_FINGERPRINT in self.labels
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobState:
+    """A job, and how far it is.
+
+    Attributes:
+        state: In the engine's word, such as `running`, `restarting` or `exited`.
+        words: The same with how long, such as `Up 5 minutes`.
+        exit_code: Of one that has ended.
+        created: When it was made, in UTC.
+    """
+
+    node: NodeState
+    state: str
+    words: str
+    command: str
+    created: str
+    exit_code: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -310,6 +359,23 @@ class Driver(Protocol):
 
         Raises:
             NotCapable: the engine has no jobs.
+        """
+
+    def begin_job(self, request: NodeRequest, argv: Sequence[str]) -> None:
+        """The same of a job that is detached: it returns once the command runs, which goes on by itself.
+
+        Where it cannot be started, nothing is left of it.
+        """
+
+    def list_jobs(self) -> list[JobState]:
+        """The jobs of both kinds; none where the engine has no such thing."""
+
+    def read_job_log(
+        self, name: str, *, follow: bool, tail: int | None, write: Callable[[Stream, bytes], object]
+    ) -> None:
+        """Hand on what a job has written: the last `tail` lines or all, and with `follow` until it ends or is killed.
+
+        Raises NotCapable where the engine has no jobs.
         """
 
     def attach_argv(

@@ -6,6 +6,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from gpuprov.cluster.find_node import AbsentNode
 from gpuprov.cluster.placement import on_several_hosts
 from gpuprov.cluster.whole import newest_whole
 from gpuprov.core.errors import GpuprovError, HostNotReady, NoEngine, PartDone, UsageError
@@ -225,8 +226,9 @@ def get_host_of_node(node: str, known: Mapping[str, RemoteMachine], hosts: Hosts
     if homes:
         raise several_have(node, [machine for machine, _ in homes])
     error = part_error(failed, of=len(answers), what=f"no host that answers has a node {node}")
-    raise error or UsageError(
-        f"there is no node {node}",
+    raise error or AbsentNode(
+        [node],
+        "",
         evidence=f"neither here nor on {', '.join(machine.name for machine in known.values())}",
         fix="list the nodes: gpuprov list",
     )

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Generic
 
-from gpuprov.core.errors import GpuprovError
+from gpuprov.core.errors import GpuprovError, UsageError
 from gpuprov.core.side_by_side import ask_side_by_side
 from gpuprov.core.silence_limit import scaled_limit_s
 from gpuprov.fleet.questions.question import Answer, Asked, Question
@@ -128,13 +128,28 @@ class Fleet:
         seen = survey(doors, lambda driver: {name for name in names if driver.find_node(name) is not None})
         return {name for found in seen.answers.values() for name in found}
 
+    def refuse_silence_here(self, names: Sequence[str]) -> None:
+        """Refuse where nodes that no host has may be on an engine of this machine that does not answer.
+
+        Raises:
+            EngineError: There is one.
+        """
+        from gpuprov.cluster.find_engine import absent_beside_silence
+        from gpuprov.core.names import fold
+        from gpuprov.machine.survey import survey
+
+        seen = survey([door for door in self.here.engines if door.installed()], lambda driver: driver.name)
+        if seen.silent:
+            where = "on the engines and hosts that respond"
+            raise absent_beside_silence(f"node {fold(list(names))}", seen, where=where)
+
     def ask(self, question: Question[Asked, Answer], order: Asked) -> FleetAnswers[Answer]:
         """Ask all side by side. A machine without an engine that knows hosts does not answer what needs one."""
         ways: list[Callable[[], FleetAnswers[Answer]]] = []
         if self.works_here or not question.needs_engine:
             ways.append(partial(self._ask_here, question, order))
         if self.others:
-            ways.append(partial(self._ask_others, question, order))
+            ways.append(partial(self.ask_others, question, order))
         answers: dict[str, Answer] = {}
         failed: dict[str, GpuprovError] = {}
         away: dict[str, str] = {}
@@ -144,7 +159,8 @@ class Fleet:
             away |= told.away
         return FleetAnswers(answers=answers, failed=failed, away=away)
 
-    def _ask_others(self, question: Question[Asked, Answer], order: Asked) -> FleetAnswers[Answer]:
+    def ask_others(self, question: Question[Asked, Answer], order: Asked) -> FleetAnswers[Answer]:
+        """Ask those that were added."""
         if isinstance(self.others, UnknownHosts):
             return FleetAnswers(answers={}, failed={"the hosts that were added": self.others.error})
         return ask_others(question, order, self.others, self.connect())
@@ -154,6 +170,21 @@ class Fleet:
             return FleetAnswers(answers={self.name_here: question.here(order, self.here, self.reporter)})
         except GpuprovError as error:
             return FleetAnswers(answers={}, failed={self.name_here: error})
+
+
+def require_added(name: str, known: Mapping[str, RemoteMachine]) -> RemoteMachine:
+    """The host that was added by that name.
+
+    Raises:
+        UsageError: None was.
+    """
+    if name not in known:
+        raise UsageError(
+            f"no host {name:.60} was added",
+            evidence=f"hosts: {', '.join(known) or 'none'}",
+            fix=f"gpuprov host add {name:.60} --address ADDRESS; or list them: gpuprov host list",
+        )
+    return known[name]
 
 
 def ask_others(

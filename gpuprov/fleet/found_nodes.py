@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from gpuprov.cluster.find_node import AbsentNode
 from gpuprov.core.errors import UsageError
 from gpuprov.core.names import fold
 from gpuprov.core.silence_limit import QUESTION_S, scaled_limit_s
@@ -122,12 +123,13 @@ def refuse_absent(names: Sequence[str], found: FoundNodes, known: Mapping[str, R
     """Refuse names that no host has.
 
     Raises:
-        UsageError: There are some.
+        AbsentNode: There are some.
     """
     absent = [name for name in names if name not in found.homes]
     if absent:
-        raise UsageError(
-            f"there is no {_nodes(absent)}",
+        raise AbsentNode(
+            absent,
+            "",
             evidence=f"neither here nor on {', '.join(known) or 'another host'}",
             fix="list the nodes: gpuprov list",
         )

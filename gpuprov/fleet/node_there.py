@@ -13,6 +13,7 @@ from gpuprov.core.outcome import Outcome
 from gpuprov.core.rollback import AGAIN
 from gpuprov.fleet.done import Done
 from gpuprov.fleet.find_hosted import lines_of
+from gpuprov.fleet.fleet import require_added
 from gpuprov.fleet.found_nodes import locate_nodes, refuse_absent
 from gpuprov.fleet.hosted_cluster import host_of_controller, untold_hosts
 from gpuprov.fleet.hosted_order import HostedOrder
@@ -50,12 +51,8 @@ def create_over_hosts(
             one may.
     """
     check_node_name(order.node.name)
-    if order.host is not None and order.host not in known:
-        raise UsageError(
-            f"no host {order.host:.60} was added",
-            evidence=f"hosts: {', '.join(known) or 'none'}",
-            fix=f"gpuprov host add {order.host:.60} --address ADDRESS; or list them: gpuprov host list",
-        )
+    if order.host is not None:
+        require_added(order.host, known)
     seen, secrets = seek_hosts(order, known, hosts)
     if seen.spec is None or not seen.spec.hosts:
         return None if order.host is None else _create_alone(order, known[order.host], hosts)

@@ -19,8 +19,10 @@ if TYPE_CHECKING:
     from gpuprov.fleet.fleet import Fleet
     from gpuprov.fleet.questions.question import Question
     from gpuprov.link.address import RemoteMachine
+    from gpuprov.link.hosts import Hosts
     from gpuprov.machine.base import Host
     from gpuprov.shapes.base import Shape
+    from gpuprov.shapes.nodes import NodeRow
     from gpuprov.shapes.orders import OneNodeOrder
 
 OfNode = TypeVar("OfNode", bound="OneNodeOrder")
@@ -32,13 +34,12 @@ def find_host(fleet: Fleet, node: str) -> RemoteMachine | None:
 
     Raises:
         UsageError: No host that answers has it, or more than one.
+        EngineError: None has it, and an engine of this machine does not answer.
         PartDone: None that answers has it, and some do not answer.
     """
     if fleet.find_here([node]):
         return None
-    from gpuprov.fleet.find_hosted import get_host_of_node
-
-    return get_host_of_node(node, fleet.others, fleet.connect())[0]
+    return _get_elsewhere(fleet, node, fleet.connect())[0]
 
 
 def serve_where_it_is(
@@ -85,11 +86,21 @@ def reach_node(fleet: Fleet, node: str) -> Driver:
     if fleet.find_here([node]):
         return open_engine_of_node(node, fleet.engine, fleet.here, reporter=fleet.reporter)
     from gpuprov.cluster.nodes_elsewhere import NodesElsewhere
-    from gpuprov.fleet.find_hosted import get_host_of_node
 
     hosts = fleet.connect()
-    machine, row = get_host_of_node(node, fleet.others, hosts)
+    machine, row = _get_elsewhere(fleet, node, hosts)
     return NodesElsewhere.as_driver(hosts, machine, row.cluster, row.engine)
+
+
+def _get_elsewhere(fleet: Fleet, node: str, hosts: Hosts) -> tuple[RemoteMachine, NodeRow]:
+    from gpuprov.cluster.find_node import AbsentNode
+    from gpuprov.fleet.find_hosted import get_host_of_node
+
+    try:
+        return get_host_of_node(node, fleet.others, hosts)
+    except AbsentNode:
+        fleet.refuse_silence_here([node])
+        raise
 
 
 def reach_controller(fleet: Fleet, cluster: str) -> Driver:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from gpuprov.core.errors import HostNotReady, UsageError
-from gpuprov.core.names import fold
+from gpuprov.core.names import RUN_END, fold
 from gpuprov.gpu.models import Gpu
 
 if TYPE_CHECKING:
@@ -390,11 +390,12 @@ class _Board:
             ways.append("wait for a GPU (create-node, run): --wait 10m")
         if request.sharing == "exclusive":
             ways.append("--sharing shared")
-        if holder is not None:
-            if holder.cluster == CONTAINERS:
-                ways.append(f"ask whose container it is: {holder.engine} inspect {holder.node}")
-            else:
-                ways.append(f"ask whose GPU it is now: gpuprov show {holder.node} --engine {holder.engine}")
+        if holder is not None and holder.cluster == CONTAINERS:
+            ways.append(f"ask whose container it is: {holder.engine} inspect {holder.node}")
+        elif holder is not None and holder.node.endswith(RUN_END):
+            ways.append("look whose container has it: gpuprov run ps")
+        elif holder is not None:
+            ways.append(f"ask whose GPU it is now: gpuprov show {holder.node} --engine {holder.engine}")
         return ", or ".join(ways)
 
     def _describe(self, unit: Gpu) -> str:

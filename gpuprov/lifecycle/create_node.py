@@ -75,6 +75,7 @@ def create_node(
         policy: What becomes of jobs on a node that is made again; by default it stays, and `rm` is named.
 
     Raises:
+        ClusterSlip: Its cluster would be new, and another one has a name like that.
         UsageError: The name, the address or the GPUs cannot be had, or a job runs on the node; nothing was changed.
         NotOurs: The name is taken by something foreign.
         TimedOut: The GPUs could not be had in the time that was given.
@@ -85,10 +86,16 @@ def create_node(
 
     left_over = f"run the same command again; to remove the node: gpuprov rm {order.name}"
 
+    def plan(observed: Observed) -> NodePlan | NodesLeave:
+        found = _plan(order, observed)
+        if not (order.new_cluster or order.agreed or isinstance(found, NodesLeave)) and _begins_cluster(found):
+            observed.around.refuse_slip(order.name)
+        return found
+
     def attempt(turn: Turn) -> Outcome:
         def look(engine: EngineState) -> NodePlan | NodesLeave:
             with reporter.phase("plan"):
-                found = _plan(order, observe(driver, host, engine, name, gpus, turn.claims()))
+                found = plan(observe(driver, host, engine, name, gpus, turn.claims()))
                 return found if isinstance(found, NodesLeave) else found.with_images()
 
         with (
@@ -104,7 +111,7 @@ def create_node(
             return outcome
 
     def try_on(turn: Turn) -> None:
-        _plan(order, observe(driver, host, observe_engine(driver), name, gpus, turn.claims()))
+        plan(observe(driver, host, observe_engine(driver), name, gpus, turn.claims()))
 
     turn = Turn(neighbours=Neighbours(host), engine=driver.name)
     return when_free(patience, turn, look=try_on, attempt=attempt, reporter=reporter)
@@ -135,6 +142,10 @@ def _plan(order: NodeOrder, observed: Observed) -> NodePlan | NodesLeave:
     return plan_node(order, observed, ROLES)
 
 
+def _begins_cluster(plan: NodePlan) -> bool:
+    return bool(plan.networks.create) and not plan.observed.state.exists
+
+
 def _create(
     run: NodeRun, order: NodeOrder, plan: NodePlan, host: Host, reading: Reading, policy: JobsPolicy
 ) -> Outcome:
@@ -148,7 +159,7 @@ def _create(
     choice = describe_choice(first_draft(order), spec) if plan.networks.create and not state.spec else ""
     if choice:
         reporter.node("networks", choice)
-    new = plan.observed.around.describe_new() if plan.networks.create and not state.exists else ""
+    new = plan.observed.around.describe_new() if _begins_cluster(plan) else ""
     for line in filter(None, (new, why_plain)):
         reporter.note(line)
     isolated = isolate_networks(driver, open_networks(state.networks, {spec.name}), reporter=reporter)

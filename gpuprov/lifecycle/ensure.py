@@ -19,6 +19,7 @@ from gpuprov.lifecycle.create_node import create_node, preview_node
 from gpuprov.lifecycle.leaving import SPARE_JOBS
 from gpuprov.lifecycle.rows import node_row
 from gpuprov.roles.registry import check_spec, role_recipe
+from gpuprov.shapes.base import changed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -111,6 +112,7 @@ def _provide(  # noqa: PLR0913 - a step of the story above, with all that it kno
     if node is None or not node.complete:
         if check:
             return (preview_node(driver, order, host, reporter=reporter, policy=policy),)
+        order = changed(order, new_cluster=True)  # a play is written on purpose
         return create_node(driver, order, host, reporter=reporter, policy=policy).changed
     wrong = _label_differences(order, node)
     if asks_for_gpus(order):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import product
 from typing import TYPE_CHECKING
 
-from gpuprov.cluster.find_node import nodes_named
+from gpuprov.cluster.find_node import find_runs_named, nodes_named
 from gpuprov.cluster.nodes import delete_nodes
 from gpuprov.cluster.replacements import read_replacements
 from gpuprov.cluster.whole import recorded_whole
@@ -44,6 +44,7 @@ def remove_nodes(
     Raises:
         UsageError: A job runs on one, nodes that would stay cannot work without one, or gpuprov did not make it.
     """
+    runs: list[str] = []
 
     def reads(engine: EngineState) -> set[str]:
         """Their clusters, and those that may have had the ones that are gone."""
@@ -51,6 +52,7 @@ def remove_nodes(
         return engine.clusters_of(names) | gone.intersection(node.labels.get(LABEL_CLUSTER) for node in engine.nodes)
 
     def look(engine: EngineState) -> NodesLeave:
+        runs[:] = find_runs_named(names, [node.name for node in engine.nodes])
         nodes = nodes_named(driver, engine, [name for name in names if engine.node(name)])
         present = tuple(node.name for node in nodes)
         return clusters_left(engine, nodes, Departure(nodes=present, lost=present))
@@ -59,7 +61,8 @@ def remove_nodes(
         present = [node.name for node in named.nodes]
         for name in dict.fromkeys(names):
             if name not in present:
-                reporter.note(f"there is no node {name}")
+                run = f"; for the container of `gpuprov run`: gpuprov run rm {name}" if name in runs else ""
+                reporter.note(f"there is no node {name}{run}")
         refusals = [_refusal(role, leave) for leave, role in product(named.leaves, ROLES.values())]
         for refusal in filter(None, refusals):
             if not policy.force:

@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from gpuprov.shapes.lines import AnyLine
     from gpuprov.shapes.orders import Order
 
+# How a fix begins that is about the command which was typed here, or about its options or its spec
+_TYPED_HERE: Final = (AGAIN, REPEAT, "change ", "choose ", "omit ", "request ", "set ", "use ")
 _LOOK_S: Final = 0.2  # how often one looks whether the request is to be ended
 _END_S: Final = 5.0  # for ssh to end after the member has
 PARTING_S: Final = 1.0  # for a member to end when nothing more is asked
@@ -278,10 +280,10 @@ class _Conversation:
         else:
             kind = _KINDS.get(said.exit_code, EngineError)
             fix = excerpt(said.fix, LINE)
-            if fix and not fix.startswith((AGAIN, REPEAT)):  # which means the command that was typed here
+            if fix and not fix.startswith(_TYPED_HERE):
                 fix = f"on {self._name}: {fix}"
         what = f"{self._name}: {excerpt(said.what, LINE)}"
-        return kind(what, evidence=last_words(said.evidence, most=40), fix=fix)
+        return kind(what, evidence=last_words(said.evidence, most=40, width=LINE), fix=fix)
 
     def _refuse_lateness(self) -> None:
         now_s = time.monotonic()

@@ -16,9 +16,10 @@ from gpuprov.drivers.base import LABEL_CLUSTER
 from gpuprov.drivers.forward_rules import read_forward_rules
 from gpuprov.gpu.cdi_files import find_cdi_versions
 from gpuprov.gpu.device_nodes import plan_device_nodes
-from gpuprov.gpu.driver_files import find_nvidia_cards
+from gpuprov.gpu.driver_files import find_nvidia_cards, loaded_version
 from gpuprov.gpu.host_device_nodes import find_missing_links, stat_nodes
 from gpuprov.machine.cdi_file import is_outdated
+from gpuprov.machine.judged_versions import find_judged_versions
 from gpuprov.machine.links import find_loose_pairs
 from gpuprov.machine.lxcfs import find_lxcfs, is_container
 from gpuprov.machine.survey import EngineDoor, survey
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
 
+    from gpuprov.core.advisories import Installed
     from gpuprov.core.disk import Disk
     from gpuprov.drivers.base import Driver
     from gpuprov.gpu.device_nodes import NodeStat
@@ -97,6 +99,7 @@ class HostFacts:
         gpu_unlinked: Those without a link in /dev/char.
         cdi_versions: CDI's files for NVIDIA GPUs, and the version of libcuda that each mounts.
         cdi_outdated: Whether gpuprov's own describes other GPUs, or another driver, than there are.
+        versions: What is installed of what the table of advisories is about.
     """
 
     kernel: str
@@ -120,6 +123,7 @@ class HostFacts:
     gpu_unlinked: tuple[CharDevice, ...] = ()
     cdi_versions: Mapping[str, str] = field(default_factory=dict)
     cdi_outdated: bool = False
+    versions: tuple[Installed, ...] = ()
 
 
 def gather_facts(host: Host, engine: str, *, gpu_mode: GpuMode) -> HostFacts:
@@ -159,6 +163,7 @@ def gather_facts(host: Host, engine: str, *, gpu_mode: GpuMode) -> HostFacts:
         gpu_unlinked=find_missing_links(root, devices),
         cdi_versions=find_cdi_versions(root),
         cdi_outdated=gpus is not None and is_outdated(root, gpus),
+        versions=find_judged_versions(root, driver=loaded_version(root) or ""),
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ipaddress import IPv4Network
 from typing import TYPE_CHECKING
 
+from gpuprov.core.advisories import find_holes, load_advisories
 from gpuprov.core.catalogue import find_fix
 from gpuprov.core.disk import NEARLY_FULL, ROOM_FOR_IMAGE_BYTES
 from gpuprov.core.names import fold
@@ -19,6 +20,7 @@ from gpuprov.shapes.doctor import HostFinding
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from gpuprov.core.advisories import Hole, Installed
     from gpuprov.machine.facts import HostFacts
     from gpuprov.machine.links import Link
     from gpuprov.machine.survey import Survey
@@ -54,7 +56,31 @@ def judge_facts(facts: HostFacts, spec: ClusterSpec) -> tuple[HostFinding, ...]:
         judge_isolation(facts, spec.engine),
         judge_loose_pairs(facts.loose_pairs),
         *judge_host_gpus(facts),
+        judge_versions(facts.versions),
     )
+
+
+def judge_versions(found: Sequence[Installed]) -> HostFinding:
+    """What is installed, held against the table of advisories."""
+    table = load_advisories()
+    holes = tuple(find_holes(table, found))
+    if not holes:
+        named = ", ".join(f"{one.product} {one.version}" for one in found) or "nothing that the table has is installed"
+        return HostFinding(id="advisories", status="ok", evidence=f"no hole known on {table.date}: {named}")
+    lines = []
+    for one in dict.fromkeys(hole.installed for hole in holes):
+        told = "; ".join(_describe_hole(hole, table.date) for hole in holes if hole.installed == one)
+        lines.append(f"{one.product} {one.version}: {told}")
+    packages = dict.fromkeys(hole.installed.package for hole in holes if hole.fixed and hole.installed.package)
+    place = "upgrade" if packages else "driver" if any(hole.fixed for hole in holes) else ""
+    fix = find_fix(place, "advisories", given=" ".join(packages))
+    return HostFinding(id="advisories", status="warn", evidence=". ".join(lines), fix=fix)
+
+
+def _describe_hole(hole: Hole, date: str) -> str:
+    unfixed = f"not fixed in Debian {hole.installed.debian} on {date}"
+    fixed = f"fixed in {', '.join(hole.fixed)}" if hole.fixed else unfixed
+    return f"{', '.join(hole.advisory.ids)} ({hole.advisory.what}), {fixed}"
 
 
 def judge_kernel_release(release: str) -> HostFinding:

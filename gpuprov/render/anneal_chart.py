@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpuprov.render.figures import COLOURS, draw, label_axes, set_title
+from gpuprov.render.figures import COLOURS, draw, label_axes, put_legend, set_title
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,13 +21,17 @@ def render_anneal_chart(runs: Sequence[Run]) -> str:
 
     def paint(figure: Figure) -> None:
         for axes, run in zip(figure.subplots(max(1, len(runs)), squeeze=False)[:, 0], runs, strict=False):
-            lines = [chain.points for chain in run.series or () if chain.points]
+            lines = {chain.chain: chain.points for chain in run.series or () if chain.points}
+            named = len(lines) <= len(COLOURS)
             set_title(
                 axes, f"{run.name}: best value of {len(lines)} chain{'s' * (len(lines) != 1)}", simulated=run.simulated
             )
             label_axes(axes, "step", "best value")
-            for points in lines:
-                axes.plot(*zip(*points, strict=True), color=COLOURS[0], linewidth=0.9, alpha=0.6, marker=_mark(points))
+            for number, points in lines.items():
+                colour, label = COLOURS[number % len(COLOURS)], f"chain {number}" if named else None
+                axes.plot(*zip(*points, strict=True), color=colour, label=label, linewidth=0.9, marker=_mark(points))
+            if len(lines) > 1:
+                put_legend(axes)
             if not lines:
                 axes.set(xticks=(), yticks=())
                 axes.text(0.5, 0.5, "no chain has a value", transform=axes.transAxes, ha="center")

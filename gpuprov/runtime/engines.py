@@ -25,10 +25,8 @@ _LXD: Final = "/1.0/instances?recursion=1"
 _OK: Final = b" 200 "
 _LXD_PREFIX: Final = "user."
 # The labels of nodes (drivers/base.py), which a test compares.
-GPUS, SHARING, CLUSTER, SELF, ROLE, PROCESS, JOB = (
-    *("gpuprov.gpus", "gpuprov.sharing", "gpuprov.cluster", "gpuprov.self", "gpuprov.role", "gpuprov.process"),
-    "job",
-)
+GPUS, SHARING, CLUSTER, SELF = "gpuprov.gpus", "gpuprov.sharing", "gpuprov.cluster", "gpuprov.self"
+ROLE, PROCESS, DETACHED, JOB = "gpuprov.role", "gpuprov.process", "gpuprov.detached", "job"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,7 +107,8 @@ def read_lxd(documents: Iterable[Mapping[str, Any]], *, engine: str) -> list[Lea
 def _lease(name: str, labels: Mapping[str, str], *, engine: str, status: str) -> list[Lease]:
     gpus = tuple(uuid for uuid in labels.get(GPUS, "").split(",") if uuid)
     is_copy = labels.get(SELF) not in (None, "", name)
-    killed = labels.get(ROLE) == JOB and status != "running" and is_gone(labels.get(PROCESS, ""))
+    attached = labels.get(ROLE) == JOB and DETACHED not in labels
+    killed = attached and status != "running" and is_gone(labels.get(PROCESS, ""))
     if not gpus or not labels.get(CLUSTER) or is_copy or killed:
         return []
     sharing = labels.get(SHARING, "shared")

@@ -10,9 +10,11 @@ Engine = Literal["lxd", "incus", "docker"]
 GpuMode = Literal["auto", "real", "simulated"]
 Network = Literal["both", "nat", "private"]
 JobState = Literal["waiting", "running", "done", "failed", "cancelled", "lost"]
+Restart = Literal["no", "on-failure", "unless-stopped", "always"]
 RoleName = str  # which there are, roles/registry.py says
 
 ENGINES: Final[tuple[Engine, ...]] = get_args(Engine)
+RESTARTS: Final[tuple[Restart, ...]] = get_args(Restart)
 JOB_STATES: Final[tuple[JobState, ...]] = get_args(JobState)
 DEFAULT_ENGINE: Final[Engine] = "lxd"  # for what is new
 

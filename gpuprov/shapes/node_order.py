@@ -21,6 +21,7 @@ class NodeOrder(Shape, frozen=True, kw_only=True):
         gpu_mode: Whether GPUs are real or simulated; no part of what the node is.
         source: A stopped node whose disk it is a copy of, instead of an image.
         agreed: Whether a controller asks, for a cluster that spans hosts; no part of what the node is either.
+        new_cluster: Whether it may begin a cluster although another one has a name like that; no part of the node.
         secret: What its nodes share, in base64, as that controller knows it.
     """
 
@@ -37,6 +38,7 @@ class NodeOrder(Shape, frozen=True, kw_only=True):
     source: str | None = None
     gpu_mode: GpuMode = "auto"
     agreed: bool = False
+    new_cluster: bool = False
     secret: str = ""
 
     def __repr__(self) -> str:

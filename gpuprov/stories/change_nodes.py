@@ -36,6 +36,7 @@ def _find_elsewhere(fleet: Fleet, order: NodesOrder) -> FoundNodes | None:
 
     Raises:
         UsageError: Some are here and some on other hosts.
+        EngineError: One may be on an engine of this machine that does not answer.
     """
     here = fleet.find_here(order.nodes)
     others = [name for name in order.nodes if name not in here]
@@ -55,6 +56,8 @@ def _find_elsewhere(fleet: Fleet, order: NodesOrder) -> FoundNodes | None:
         )
     if here:
         return None
+    if not found.homes.keys() >= set(others):
+        fleet.refuse_silence_here([name for name in others if name not in found.homes])
     if order.act != "rm":
         refuse_absent(others, found, fleet.others)
     for name in others:

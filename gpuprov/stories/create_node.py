@@ -16,6 +16,7 @@ def create_node(fleet: Fleet, order: HostedOrder) -> Done:
     """Make a node on the host that is said, or on one of those that its cluster spans, else on this machine.
 
     Raises:
+        ClusterSlip: Its cluster would be new, and another one has a name like that; nothing was changed.
         UsageError: It cannot be had as ordered; nothing was changed.
         GpuprovError: A host that may have the cluster does not answer, or it failed there.
     """
@@ -39,9 +40,14 @@ def clone_node(fleet: Fleet, order: CloneOrder) -> Done:
         GpuprovError: A host that may have it does not answer, or it failed there.
     """
     if order.source not in fleet.find_here([order.source]):
+        from gpuprov.cluster.find_node import AbsentNode
         from gpuprov.fleet.node_there import clone_over_hosts
 
-        return clone_over_hosts(order, fleet.others, fleet.connect(), reporter=fleet.reporter)
+        try:
+            return clone_over_hosts(order, fleet.others, fleet.connect(), reporter=fleet.reporter)
+        except AbsentNode:
+            fleet.refuse_silence_here([order.source])
+            raise
     from gpuprov.fleet.member.create import copy_node
 
     return Done(outcome=copy_node(order, fleet.here, engine=fleet.engine, reporter=fleet.reporter))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -21,7 +21,7 @@ from gpuprov.shapes.job_order import NUMBER
 from gpuprov.shapes.jobs import JobChange
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
     from gpuprov.core.reporter import Reporter
@@ -37,6 +37,7 @@ WAIT_S: Final = 20  # that the program in the node waits by itself, before it is
 PATIENCE_S: Final = 120.0  # for a node or a batch system that is being restarted
 RETRY_S: Final = 5.0
 FOLLOW_S: Final = 1.0
+NOTHING_REMOVED: Final = "no job was removed"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -181,7 +182,7 @@ def read_job_log(  # noqa: PLR0913 - whose log, how much of it, and who is told
     follow: bool,
     tail: int | None,
     take: Callable[[JobLog], object],
-    wait: Callable[[str], object],
+    note: Callable[[str], object],
     clock: Clock,
 ) -> None:
     """Hand on the end of a job's log, piece by piece, and with `follow` what comes until the job has ended.
@@ -193,7 +194,7 @@ def read_job_log(  # noqa: PLR0913 - whose log, how much of it, and who is told
         follow: Whether to wait for more.
         tail: How many lines to begin with; None for all.
         take: Gets the pieces; the first one begins behind what is left out.
-        wait: Is told why the job waits, whenever that is another reason.
+        note: Is told why the job waits, whenever that is another reason; and what it is if it ended without a word.
         clock: Where time comes from.
 
     Raises:
@@ -204,12 +205,14 @@ def read_job_log(  # noqa: PLR0913 - whose log, how much of it, and who is told
     for piece in pieces:
         take(piece)
     piece, reason, asked_s = pieces[-1], "", None
+    if piece.whole and not piece.size:
+        note(_why_it_is_empty(controller, job))
     while not piece.whole:
         if piece.state == "waiting" and (asked_s is None or clock.now_s() - asked_s >= RETRY_S):
             before, asked_s = reason, clock.now_s()
             reason = _why_it_waits(controller, job)
             if reason and reason != before:
-                wait(reason)
+                note(f"{job} waits: {reason}")
         if not follow:
             return
         start = piece.next
@@ -222,6 +225,12 @@ def read_job_log(  # noqa: PLR0913 - whose log, how much of it, and who is told
 
 def _why_it_waits(controller: JobController, job: str) -> str:
     return next((one.reason or "for its turn" for one in controller.show([job]).jobs if one.state == "waiting"), "")
+
+
+def _why_it_is_empty(controller: JobController, job: str) -> str:
+    ended = controller.show([job]).jobs[0]
+    why = f": {ended.reason}" if ended.reason else ""
+    return f"{job} printed nothing: {ended.state}{'' if ended.started else ' before it began'}{why}"
 
 
 def cancel_jobs(driver: Driver, cluster: str, ids: Sequence[str]) -> tuple[Job, ...]:
@@ -240,7 +249,9 @@ def remove_jobs(driver: Driver, cluster: str, ids: Sequence[str]) -> tuple[Job, 
     Raises:
         UsageError: There is no such job, or it has not ended; nothing was removed.
     """
-    return get_controller(driver, cluster).remove(ids)
+    controller = get_controller(driver, cluster)
+    with _saying(NOTHING_REMOVED):
+        return controller.remove(ids)
 
 
 def describe_results(driver: Driver, cluster: str, ids: Sequence[str]) -> list[str]:
@@ -251,7 +262,8 @@ def describe_results(driver: Driver, cluster: str, ids: Sequence[str]) -> list[s
     """
     controller = get_controller(driver, cluster)
     try:
-        shown = controller.show(ids)
+        with _saying(NOTHING_REMOVED):
+            shown = controller.show(ids)
     except (EngineError, HostNotReady):  # a job has changed its records, and they can be removed all the same
         return [f"{id_}: everything in {controller.place_of(id_)}" for id_ in ids]
     found: dict[str, list[Job]] = {}
@@ -262,6 +274,15 @@ def describe_results(driver: Driver, cluster: str, ids: Sequence[str]) -> list[s
         f"everything in {controller.place_of(id_)}"
         for id_, jobs in found.items()
     ]
+
+
+@contextmanager
+def _saying(nothing: str) -> Iterator[None]:
+    """Add to a refusal what was not done."""
+    try:
+        yield
+    except UsageError as error:
+        raise UsageError(f"{error.what}; {nothing}", evidence=error.evidence, fix=error.fix) from error
 
 
 def describe_left(driver: Driver, cluster: str, job: str) -> str:

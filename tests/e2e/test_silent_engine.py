@@ -24,7 +24,7 @@ def test_what_may_be_on_a_hung_engine_is_not_absent(
     argv: tuple[str, ...],
 ) -> None:
     with hung_engine(engine):
-        refused = gpuprov(*argv, expect=2)
+        refused = gpuprov(*argv, expect=4)
         has_three_parts(refused)
         assert "on the engines that respond" in refused.stderr
         assert f"{engine} does not respond" in refused.stderr

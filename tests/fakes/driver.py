@@ -11,7 +11,17 @@ from typing import TYPE_CHECKING, cast
 
 from gpuprov.core.disk import Disk, StorageUse
 from gpuprov.core.errors import EngineError, NotOurs
-from gpuprov.drivers.base import BUILDER, LABEL_CLUSTER, LABEL_FINGERPRINT, MOST_FILE_BYTES, READ_S
+from gpuprov.core.names import name_of_run
+from gpuprov.drivers.base import (
+    BUILDER,
+    LABEL_CLUSTER,
+    LABEL_FINGERPRINT,
+    LABEL_ROLE,
+    MOST_FILE_BYTES,
+    READ_S,
+    ROLE_JOB,
+    JobState,
+)
 from gpuprov.drivers.calls import Call
 from gpuprov.drivers.foreign import NetworkInUse, not_ours
 from gpuprov.drivers.networks import NetworkState
@@ -177,7 +187,7 @@ class FakeDriver(FakeTrees):
             node.labels[LABEL_FINGERPRINT] = request.labels[LABEL_FINGERPRINT]
 
     def _refuse_taken(self, name: str) -> None:
-        if not _NAME.fullmatch(name):
+        if not _NAME.fullmatch(name_of_run(name)):
             raise _error(f"{name!r} cannot be the name of an instance", "letters, digits and hyphens, 63 at most")
         if f"instance:{name}" in self.engine.images:
             raise _error(f"the name {name} is taken", "by an image")
@@ -347,6 +357,42 @@ class FakeDriver(FakeTrees):
             self.engine.nodes.pop(request.name, None)
         self.reach("run_job:done", request.name)
         return result.exit_code
+
+    def begin_job(self, request: NodeRequest, argv: Sequence[str]) -> None:
+        """A node that runs until it is stopped; what it has written is its command."""
+        labels = {key: value for key, value in request.labels.items() if key != LABEL_FINGERPRINT}
+        self.create_node(replace(request, labels=labels))
+        self.reach("begin_job", request.name)
+        with self.engine.lock:
+            node = self.engine.nodes[request.name]
+            node.labels, node.argv, node.terms = dict(request.labels), tuple(argv), request.terms
+            node.exposed, node.status = request.terms.published, "running"
+        self.reach("begin_job:done", request.name)
+
+    def list_jobs(self) -> list[JobState]:
+        """Nodes that are jobs by their role."""
+        return [
+            JobState(
+                node=node,
+                state="running" if node.status == "running" else "exited",
+                words="Up 5 minutes" if node.status == "running" else "Exited (0) 2 minutes ago",
+                command=" ".join(self.engine.nodes[node.name].argv),
+                created="2026-11-28T06:00:00Z",
+                exit_code=None if node.status == "running" else 0,
+            )
+            for node in self.list_nodes()
+            if node.labels.get(LABEL_ROLE) == ROLE_JOB
+        ]
+
+    def read_job_log(
+        self, name: str, *, follow: bool, tail: int | None, write: Callable[[Stream, bytes], object]
+    ) -> None:
+        """Its command, and a line on stderr."""
+        self.reach("read_job_log", name)
+        with self.engine.lock:
+            argv = self._ours(name).argv
+        write("stdout", f"{' '.join(argv)} follow={follow} tail={tail}\n".encode())
+        write("stderr", b"said on stderr\n")
 
     def attach_argv(
         self,

@@ -7,7 +7,7 @@ import threading
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_ROLE, ROLE_BUILDER, ExecResult, NodeState
+from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_ROLE, NO_TERMS, ROLE_BUILDER, ExecResult, JobTerms, NodeState
 from gpuprov.drivers.networks import NetworkState
 from gpuprov.shapes.engine import ImageState, Origin
 from gpuprov.shapes.node import NodeLimits, Setting
@@ -47,6 +47,8 @@ class FakeNode:
     processes: int | None = None
     environment: dict[str, str] = field(default_factory=dict)
     job: bool = False
+    argv: tuple[str, ...] = ()
+    terms: JobTerms = NO_TERMS
     made_as: str = ""
     member: str = ""
 

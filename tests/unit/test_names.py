@@ -53,6 +53,7 @@ LOOKING_BELOW = {
 SHIPPED = "reads what is shipped with gpuprov, which never changes"
 ACTING = {
     "gpuprov/assets.py": SHIPPED,
+    "gpuprov/core/advisories.py": SHIPPED,
     "gpuprov/core/catalogue.py": SHIPPED,
     "gpuprov/core/requirements.py": SHIPPED,
     "gpuprov/gpu/xids.py": SHIPPED,

@@ -54,7 +54,7 @@ class DockerApi:
             return answer.json()
 
     @contextmanager
-    def reading(self, path: str, /, *, timeout_s: float, **params: object) -> Iterator[Any]:
+    def reading(self, path: str, /, *, timeout_s: float | None, **params: object) -> Iterator[Any]:
         """GET something long as it comes: a file to read from, closed with the block wherever it was read to."""
         answer = self._request("get", path, params=params, stream=True, timeout=timeout_s)
         answer.raw.decode_content = True  # archives come compressed
@@ -131,6 +131,8 @@ def error_from(status: int, reason: str, request: str) -> EngineError:
 
 
 _FIXES = (
+    ("unable to find user", "name a user that the image has, or a number: --user 1000"),
+    ("unable to find group", "name a group that the image has, or a number: --user 1000:1000"),
     ("no space left", "free some space: docker system df; gpuprov image list"),
     ("pool overlaps", "choose other subnets: network.subnet and network.private_subnet in the spec; docker network ls"),
     (

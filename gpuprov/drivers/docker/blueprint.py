@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeVar
 
 from gpuprov.core.fingerprint import plain_fields
-from gpuprov.drivers.base import EngineGpus
+from gpuprov.drivers.base import NO_TERMS, EngineGpus, JobTerms
 from gpuprov.drivers.label_text import only_texts, read_object
 from gpuprov.shapes.base import Shape, read
 from gpuprov.shapes.node import Attachment, CharDevice, Exposure, Mount, Setting
@@ -35,7 +35,8 @@ class Blueprint:
         name: Of the node; while it is made or replaced, the container's own name has a suffix.
         uid: Of the node as long as it lives, whichever container it is.
         own_labels: Keys of the labels that are this node's; others were inherited from its image.
-        job: Whether its main process is a command, with which it goes.
+        job: Whether its main process is a command.
+        terms: How that runs; nobody reads them again.
     """
 
     name: str
@@ -52,6 +53,7 @@ class Blueprint:
     processes: int | None = None
     gives_way: bool = False
     job: bool = False
+    terms: JobTerms = NO_TERMS
 
     def with_devices(self, devices: Sequence[CharDevice], mounts: Sequence[Mount]) -> Blueprint:
         """The same node with other devices and mounts."""
@@ -93,7 +95,9 @@ def plan_blueprint(request: NodeRequest, *, uid: str, job: bool = False) -> Blue
         memory_bytes=request.memory_bytes,
         processes=request.processes,
         gives_way=request.gives_way,
+        exposed=request.terms.published,
         job=job,
+        terms=request.terms,
     )
 
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from gpuprov.core.errors import EngineError
+from gpuprov.core.names import name_of_run
 from gpuprov.core.silence_limit import more_patience, silence_limit_s
 from gpuprov.core.waiting import Wait
 from gpuprov.drivers.docker import documents, images, networks
@@ -22,6 +23,7 @@ from gpuprov.drivers.docker.api import Conflict, NotFound
 from gpuprov.drivers.docker.commits import commit
 from gpuprov.drivers.docker.devices import ensure_host_devices
 from gpuprov.drivers.docker.files import has_folder, kept_folder, put_files
+from gpuprov.drivers.docker.job_documents import add_terms, parse_job
 from gpuprov.drivers.endings import killed_words
 from gpuprov.drivers.foreign import name_taken, not_ours
 from gpuprov.shapes.base import changed
@@ -29,7 +31,7 @@ from gpuprov.shapes.base import changed
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from gpuprov.drivers.base import File, NodeState
+    from gpuprov.drivers.base import File, JobState, NodeState
     from gpuprov.drivers.docker.api import DockerApi
     from gpuprov.drivers.docker.blueprint import Blueprint
     from gpuprov.shapes.node import NodeStatus
@@ -74,6 +76,12 @@ def list_states(api: DockerApi) -> list[NodeState]:
         )
         found.append(_with_devices(api, document, state) if state.copy_of else state)
     return found
+
+
+def list_jobs(api: DockerApi) -> list[JobState]:
+    """Every job, by name."""
+    listed = documents.choose_containers(api.get("/containers/json", all=1)).values()
+    return sorted(filter(None, map(parse_job, listed)), key=lambda job: job.node.name)
 
 
 def _with_devices(api: DockerApi, document: Mapping[str, Any], copy: NodeState) -> NodeState:
@@ -136,7 +144,7 @@ def get_ours(api: DockerApi, name: str) -> Container:
 
 def refuse_taken(api: DockerApi, name: str) -> None:
     """Raise unless a container may have this name."""
-    if not _NAME.fullmatch(name):
+    if not _NAME.fullmatch(name_of_run(name)):
         raise EngineError(
             f"{name!r} is not a valid node name",
             evidence="allowed: letters, digits and hyphens, at most 63; starts with a letter",
@@ -221,6 +229,8 @@ def _make(
         host_paths=ensure_host_devices(blueprint.devices),
         api=version,
     )
+    if blueprint.job:
+        body = add_terms(body, blueprint.terms, blueprint.name)
     made = str(api.post("/containers/create", body, name=blueprint.name + suffix)["Id"])
     api.remember(made, blueprint.name)
     try:

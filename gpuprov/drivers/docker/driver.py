@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from gpuprov.core.disk import StorageUse
-    from gpuprov.drivers.base import File, PathKind
+    from gpuprov.drivers.base import File, JobState, PathKind
     from gpuprov.drivers.docker.api import DockerApi
     from gpuprov.drivers.docker.blueprint import Blueprint
     from gpuprov.drivers.node_files import Execute
@@ -270,6 +270,13 @@ class DockerDriver(TellsNoNetworkSettings):
         write: Callable[[Stream, bytes], object],
     ) -> int:
         """Run a command as the main process of a container that Docker removes."""
+        return jobs.run_made(self._api, self._make_job(request, argv), started=started, write=write)
+
+    def begin_job(self, request: NodeRequest, argv: Sequence[str]) -> None:
+        """Run a command as the main process of a container that stays."""
+        jobs.begin_made(self._api, self._make_job(request, argv))
+
+    def _make_job(self, request: NodeRequest, argv: Sequence[str]) -> str:
         self._refuse(request)
         blueprint = plan_blueprint(request, uid=containers.new_uid(), job=True)
         command = list(argv)
@@ -277,11 +284,20 @@ class DockerDriver(TellsNoNetworkSettings):
             command = ["/bin/sh", "-c", f'{apply_kept(blueprint.uid)}\nexec "$@"', "sh", *argv]
         create = partial(containers.create_job, self._api, blueprint, request.labels, image=request.image)
         try:
-            made = to_its_end(partial(create, command=command, files=request.files))
+            return to_its_end(partial(create, command=command, files=request.files))
         except KeyboardInterrupt:
             containers.remove(self._api, request.name)
             raise
-        return jobs.run_made(self._api, made, started=started, write=write)
+
+    def list_jobs(self) -> list[JobState]:
+        """The containers that are jobs."""
+        return [replace(job, node=changed(job.node, host=self.host)) for job in containers.list_jobs(self._api)]
+
+    def read_job_log(
+        self, name: str, *, follow: bool, tail: int | None, write: Callable[[Stream, bytes], object]
+    ) -> None:
+        """Hand on what a job has written."""
+        jobs.pass_log(self._api, containers.get_ours(self._api, name).id, follow=follow, tail=tail, write=write)
 
     def attach_argv(
         self, name: str, argv: Sequence[str], *, environment: Mapping[str, str], piped: bool = False

@@ -1,4 +1,4 @@
-"""Commands as main processes of containers that Docker removes when they end."""
+"""Commands as main processes of containers: Docker removes these when they end, or they are kept until they go."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from gpuprov.drivers.docker.api import DockerApi
 
 _GRACE_S = 10
+_LOG_S = 20.0  # for each piece of a log to arrive
+_PIECE = 65536
 _OUTPUT = {"stream": 1, "stdout": 1, "stderr": 1}
 
 
@@ -47,6 +49,30 @@ def run_made(
             "docker could not wait for the job", evidence=answer["Error"]["Message"], fix="gpuprov list --all"
         )
     return int(answer["StatusCode"])
+
+
+def begin_made(api: DockerApi, container: str) -> None:
+    """Start a made container that goes on by itself; one that does not start is removed."""
+    try:
+        api.post(f"/containers/{container}/start")
+    except BaseException:
+        containers.remove(api, container)
+        raise
+
+
+def pass_log(
+    api: DockerApi, container: str, *, follow: bool, tail: int | None, write: Callable[[Stream, bytes], object]
+) -> None:
+    """Hand on what a container has written, and with `follow` what it writes until it ends."""
+    asked = {"stdout": 1, "stderr": 1, "follow": int(follow), "tail": "all" if tail is None else tail}
+    terminal = api.get(f"/containers/{container}/json")["Config"]["Tty"]
+    with api.reading(f"/containers/{container}/logs", timeout_s=None if follow else _LOG_S, **asked) as log:
+        if terminal:  # one stream, as it is
+            for piece in log.stream(_PIECE):
+                write("stdout", piece)
+        else:
+            for stream, content in read_frames(log.read):
+                write(stream, content)
 
 
 def end(api: DockerApi, container: str) -> None:

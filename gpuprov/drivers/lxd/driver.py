@@ -17,10 +17,8 @@ from gpuprov.drivers.base import (
     File,
     NodeRequest,
     NodeState,
-    Stream,
 )
 from gpuprov.drivers.calls import Call
-from gpuprov.drivers.capabilities import Capability, require_capability
 from gpuprov.drivers.foreign import name_taken, not_ours
 from gpuprov.drivers.lxd import documents, images, members, networks, settings
 from gpuprov.drivers.lxd.again import NETWORK_CHANGES, TORN_COPY, act_again
@@ -36,6 +34,7 @@ from gpuprov.drivers.lxd.ports import why_unbound
 from gpuprov.drivers.lxd.remnants import links_of_node, list_links, remove_links, remove_unlisted_snapshots
 from gpuprov.drivers.lxd.start_log import explain_start, last_words_of, read_console
 from gpuprov.drivers.lxd.usage import pool_usage
+from gpuprov.drivers.no_jobs import HasNoJobs
 from gpuprov.drivers.node_files import read_at_rest, read_in_node, write_in_node
 from gpuprov.drivers.node_trees import look_in_node, read_tree, write_tree
 from gpuprov.shapes.base import changed
@@ -46,6 +45,7 @@ if TYPE_CHECKING:
 
     from gpuprov.core.disk import Disk, StorageUse
     from gpuprov.drivers.base import PathKind
+    from gpuprov.drivers.capabilities import Capability
     from gpuprov.drivers.lxd.api import Document, LxdApi
     from gpuprov.drivers.networks import NetworkRequest, NetworkState
     from gpuprov.drivers.node_files import Execute
@@ -56,7 +56,7 @@ _MADE_BY_ANOTHER = ("already", 'running a "create"', "UNIQUE constraint failed: 
 _PASSING = {TORN_COPY: 2, NETWORK_CHANGES: 25}
 
 
-class LxdDriver:
+class LxdDriver(HasNoJobs):
     """One LXD or Incus server."""
 
     capabilities: frozenset[Capability] = frozenset(
@@ -343,18 +343,6 @@ class LxdDriver:
         call = Call(argv=argv, environment=environment or {}, cwd=cwd, timeout_s=timeout_s, stdin=stdin)
         with last_words_of(self._api, name):
             return execute(self._api, name, call).text()
-
-    def run_job(
-        self,
-        request: NodeRequest,  # noqa: ARG002 - LXD starts the image's init and nothing else
-        argv: Sequence[str],  # noqa: ARG002
-        *,
-        started: Callable[[], object],  # noqa: ARG002
-        write: Callable[[Stream, bytes], object],  # noqa: ARG002
-    ) -> int:
-        """LXD has no such thing."""
-        require_capability(self, "jobs")
-        raise AssertionError  # pragma: no cover - it has not got it
 
     def attach_argv(
         self,

@@ -11,7 +11,7 @@ from gpuprov.cluster.share_look import look_at_share
 from gpuprov.core.errors import UsageError
 from gpuprov.core.excerpt import excerpt
 from gpuprov.core.names import check_cluster_name
-from gpuprov.fleet.member import clusters, create, nodes, ports
+from gpuprov.fleet.member import clusters, create, nodes, ports, runs
 from gpuprov.fleet.member.host_look import survey_host
 from gpuprov.fleet.member.ready import serve_ready
 from gpuprov.fleet.member.verify import serve_verify
@@ -20,12 +20,14 @@ from gpuprov.fleet.questions.hardware import HARDWARE
 from gpuprov.fleet.questions.inventory import INVENTORY
 from gpuprov.fleet.questions.nodes import NODES
 from gpuprov.fleet.questions.one_node import LOGS, SHOW
+from gpuprov.fleet.questions.runs import RUNS
 from gpuprov.lifecycle.prepare_host import HostOrder, own_program, prepare_host, variables_for
 from gpuprov.machine.survey import default_engine
 from gpuprov.shapes import orders
 from gpuprov.shapes.base import read
 from gpuprov.shapes.choices import ENGINES
 from gpuprov.shapes.outcome import Changes
+from gpuprov.shapes.run_order import EndRunsOrder, RunOrder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -99,7 +101,7 @@ def _run(order: orders.NodeRunOrder, host: Host, _reporter: Reporter) -> NodeRun
 
 _SERVED: Final[Mapping[type[Order], Serve]] = {
     orders.LookOrder: _look,
-    **{question.order: question.here for question in (NODES, GPUS, HARDWARE, INVENTORY, SHOW, LOGS)},
+    **{question.order: question.here for question in (NODES, GPUS, HARDWARE, INVENTORY, SHOW, LOGS, RUNS)},
     orders.PartOrder: clusters.serve_part,
     orders.RecordOrder: clusters.serve_record,
     orders.KeyOrder: clusters.serve_key,
@@ -122,5 +124,7 @@ _SERVED: Final[Mapping[type[Order], Serve]] = {
     orders.ShareOrder: _share,
     orders.ClusterNodesOrder: _nodes,
     orders.NodeRunOrder: _run,
+    RunOrder: runs.serve_run,
+    EndRunsOrder: runs.serve_end_runs,
 }
 VERBS: Final[Mapping[str, type[Order]]] = {kind.verb: kind for kind in _SERVED}

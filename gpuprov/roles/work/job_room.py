@@ -5,11 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from gpuprov.core.all_faults import AllFaults
 from gpuprov.core.errors import UsageError
 from gpuprov.core.names import name_cluster
 from gpuprov.core.units import GIB, MIB
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from gpuprov.shapes.job_order import JobOrder
 
 NOTHING: Final = "nothing was submitted"
@@ -49,10 +52,16 @@ class JobRoom:
         """Refuse what no node has.
 
         Raises:
-            UsageError: And how much there is at most.
+            UsageError: With all of it, and how much there is at most.
         """
+        faults = AllFaults()
+        for fault in self._find_faults(order):
+            faults.add(fault)
+        faults.tell(NOTHING)
+
+    def _find_faults(self, order: JobOrder) -> Iterator[UsageError]:
         if order.memory_bytes is not None and not self.has_memory:
-            raise UsageError(
+            yield UsageError(
                 f"jobs of {self.cluster} cannot ask for memory; {NOTHING}",
                 evidence=f"its jobs run on workers, which do not look at memory; asked: {_words(order.memory_bytes)}",
                 fix="omit --memory, and jobs.memory in the spec",
@@ -63,18 +72,18 @@ class JobRoom:
             more = f"gpuprov cluster up --gpus-per-node {order.gpus}"
             wanted = f"{order.gpus} GPUs" if order.gpus > 1 else "a GPU"
             other = "" if self.unit != "node" else f"; or give the nodes more: {name_cluster(more, self.cluster)}"
-            raise self._lacks(wanted, str(gpus), f"ask for less: {few}{other}")
+            yield self._lacks(wanted, str(gpus), f"ask for less: {few}{other}")
         memory = max((node.memory_bytes for node in self.nodes), default=0)
-        asked = order.memory_bytes or 0
+        asked = order.memory_bytes or 0 if self.has_memory else 0
         if asked > memory:
-            raise self._lacks(
+            yield self._lacks(
                 f"{_words(asked)} of memory", _words(memory), "ask for less, with --memory or jobs.memory in the spec"
             )
         with_both = [node.memory_bytes for node in self.nodes if node.gpus >= order.gpus]
-        if asked > max(with_both, default=asked):
+        if memory >= asked > max(with_both, default=asked):
             gpu = f"{order.gpus} GPU{'s' if order.gpus > 1 else ''}"
             most = f"{_words(max(with_both))} with {gpu}"
-            raise self._lacks(f"{_words(asked)} of memory and {gpu}", most, "ask for less, with --memory or --gpus")
+            yield self._lacks(f"{_words(asked)} of memory and {gpu}", most, "ask for less, with --memory or --gpus")
 
     def require_side_by_side(self, runs: int) -> None:
         """Refuse more runs with a GPU each than the nodes can have at once, where they wait for each other.

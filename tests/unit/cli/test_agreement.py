@@ -228,3 +228,22 @@ def test_nodes_that_were_made_after_the_question_stay(
     assert main(file_of(tmp_path, 2), host=lab.world.host) == 2
     assert "c[003-004] would be removed as well" in capsys.readouterr().err
     assert "c004" in lab.world.names
+
+
+def test_a_name_of_a_cluster_that_is_like_another_is_asked_back(
+    up: Typed, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    create = ["create-node", "web", "--cluster", "lba", "--role", "plain", "--gpus", "0"]
+    before = up.world.engine.dump()
+    assert main(create, host=up.world.host) == 2
+    said = capsys.readouterr().err
+    assert "error: there is no cluster lba; did you mean lab?\n" in said
+    assert "gpuprov create-node web --cluster lab" in said
+    assert "gpuprov cluster up -n 1 --name lba" in said
+    somebody = Terminal(monkeypatch, "lab")
+    assert main(create, host=up.world.host) == 2
+    assert "no node was created" in capsys.readouterr().err
+    assert up.world.engine.dump() == before
+    somebody.answer = "lba"
+    assert "created node web" in up(create, capsys)
+    assert somebody.asked == ["To go on, type lba"] * 2

@@ -42,7 +42,7 @@ pytestmark = pytest.mark.slow
 PAGE = (DOCS / "documents.md").read_text()
 ROW = re.compile(r"^\| `(gpuprov\.[a-z-]+/v1)` \| ([^|]*) \| \[[a-z-]+\]\(([a-z-]+)\.schema\.json\)", re.MULTILINE)
 PRINTED, _, OTHERS = PAGE.partition("These documents are not printed by a verb:")
-STREAMS = {"exec", "run", "shell", "ssh"}
+STREAMS = {"exec", "run", "run logs", "shell", "ssh"}
 # Of no host, of many, for others to read (record), or read by Ansible as well (inventory).
 HOSTLESS = {"completion", "error", "explain", "hosts", "inventory", "record"}
 # More than what tests/twice.py has for a verb that can be typed on the fake engine.
@@ -142,7 +142,7 @@ def test_every_verb_has_a_document_or_is_known_to_print_none() -> None:
     assert set(documented()) == leaves - STREAMS
     assert {verb for verb, _ in CASES} == leaves - STREAMS - {"jobs pull"}  # test_submit.py
     sentence = next(line for line in PRINTED.splitlines() if "print what their command prints" in line)
-    assert set(re.findall(r"`([a-z]+)`", sentence.partition("print")[0])) == STREAMS
+    assert set(re.findall(r"`([a-z ]+)`", sentence.partition("print")[0])) == STREAMS
 
 
 def test_what_a_verb_prints_has_to_name_its_host() -> None:

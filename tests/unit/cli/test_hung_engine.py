@@ -11,7 +11,7 @@ import pytest
 from gpuprov.cli import options
 from gpuprov.cli.main import main
 from gpuprov.cluster.find_engine import engine_of_cluster, engine_of_nodes, find_elsewhere
-from gpuprov.core.errors import UsageError
+from gpuprov.core.errors import EngineError
 from gpuprov.core.reporter import Silent
 from gpuprov.machine import survey as module
 from gpuprov.machine.local import LocalHost
@@ -90,6 +90,6 @@ def test_a_verb_finds_its_engine_among_those_that_answer(place: Place) -> None:
 def test_what_nobody_else_has_may_be_on_it(place: Place) -> None:
     incus = door_of(place.doors[0].open())
     incus = type(incus)(name="incus", open=incus.open, installed=incus.installed)
-    with pytest.raises(UsageError, match="no node c009 on the engines that respond") as caught:
+    with pytest.raises(EngineError, match="no node c009 on the engines that respond") as caught:
         engine_of_nodes(["c009"], [door_without("lxd", installed=False), incus, place.docker.door], reporter=Silent())
     assert caught.value.evidence.startswith("incus; docker: docker does not respond: no response within")

@@ -12,6 +12,7 @@ from gpuprov.cluster.whole import recorded_whole
 from gpuprov.core.errors import EngineError
 from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_MEMBERS
 from gpuprov.shapes.base import changed
+from tests.fakes.doors import door_without
 from tests.fakes.slurm import Drain, FakeJob
 from tests.unit.cli.test_spanning import AWAY, at_the_controller
 
@@ -237,6 +238,16 @@ def test_a_name_that_no_host_has(lab: Typing) -> None:
     assert "there is no node c009" in lab.errors
     assert world(lab, "hinton").engine.nodes["c003"].status == "running"
     assert lab.json("rm", "c009")["unchanged"]
+
+
+@pytest.mark.parametrize(
+    "argv", [("stop", "c009"), ("rm", "c009"), ("show", "c009"), ("exec", "c009", "true"), ("clone", "c009", "web")]
+)
+def test_a_name_that_no_host_has_may_be_on_an_engine_here_that_is_silent(lab: Typing, argv: tuple[str, ...]) -> None:
+    lab.hosts.controller.engines = (door_without("lxd", installed=True),)
+    lab.type(*argv, expect=EngineError.exit_code)
+    assert "error: lxd does not answer: there is no node c009 on the engines and hosts that respond" in lab.errors
+    assert "lxd: lxd is not running on this machine" in lab.errors
 
 
 def test_a_node_on_two_hosts_is_not_guessed(lab: Typing) -> None:

@@ -51,6 +51,39 @@ def test_typed_before_environment_before_file(
     assert main(["cluster", "status", "lab"], host=typed.world.host) == 0
 
 
+def test_an_error_says_where_the_name_is_from(
+    file: Path, typed: Typed, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    typed.world.begin_with(2)
+
+    def evidence(*argv: str) -> str:
+        assert main(list(argv), host=typed.world.host) != 0
+        return next(line for line in capsys.readouterr().err.splitlines() if line.startswith("evidence: "))
+
+    file.write_text("cluster: of-file\n")
+    assert evidence("cluster", "status").endswith(f"; of-file is named by {file}")
+    monkeypatch.setenv(CLUSTER, "of-env")
+    assert evidence("jobs").endswith("; of-env is named by GPUPROV_CLUSTER")
+    assert "named by" not in evidence("jobs", "--cluster", "of-hand")
+    monkeypatch.setenv(ENGINE, "incus")
+    assert evidence("show", "c000").endswith("; incus is named by GPUPROV_ENGINE")
+    assert "named by" not in evidence("show", "c000", "--engine", "incus")
+
+
+@pytest.mark.parametrize(
+    ("argv", "fix"),
+    [
+        (("jobs", "logs", "abc", "--cluster", "fe1"), "list the jobs: gpuprov jobs --cluster fe1"),
+        (("jobs", "wait", "1.x", "--cluster=fe1"), "list the jobs: gpuprov jobs --cluster fe1"),
+    ],
+)
+def test_a_fix_keeps_the_cluster_that_was_typed(
+    typed: Typed, argv: tuple[str, ...], fix: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(list(argv), host=typed.world.host) == 2
+    assert f"fix: {fix}\n" in capsys.readouterr().err
+
+
 def test_an_engine_likewise(file: Path, typed: Typed, monkeypatch: pytest.MonkeyPatch) -> None:
     typed.world.begin_with(2)
     file.write_text("engine: docker\n")

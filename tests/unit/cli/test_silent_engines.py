@@ -11,7 +11,7 @@ import pytest
 from gpuprov.cli.main import main
 from gpuprov.cli.verbs import VERBS
 from gpuprov.cluster.build_image import EnsuredImage
-from gpuprov.core.errors import UsageError
+from gpuprov.core.errors import EngineError
 from gpuprov.machine import survey as module
 from gpuprov.machine.survey import EngineDoor
 from tests.fakes.doors import AnswersOfTheRest, HungEngine, door_of, door_without
@@ -78,6 +78,10 @@ ASKING: dict[str, tuple[list[str], list[str] | None]] = {
     "image list": ([], None),
     "image rm": (["gpuprov-image-plain"], ["nothing"]),
     "run": (["--gpus", "1", "--engine", "lxd", "--", "true"], None),
+    "run ps": ([], None),
+    "run logs": (["train"], ["train"]),
+    "run stop": (["train"], ["train"]),
+    "run rm": (["train"], ["train"]),
 }
 NOT_ASKING = {
     "play": "its inventory does",
@@ -97,6 +101,7 @@ NOT_ASKING = {
     "example lab": "writes files",
     "example program": "writes files",
 }
+RUNS = (["run", "ps"], "no containers of `gpuprov run`")
 SECOND = ("cluster", "up", "--name", "two", "-n", "1", "--role", "plain", "--gpus-per-node", "0", "--no-verify")
 GONE = {verb: missing for verb, (_, missing) in ASKING.items() if missing is not None}
 
@@ -166,7 +171,7 @@ def test_it_is_named_once_where_its_networks_might_be_taken(
     assert capfd.readouterr().err.count("warning: docker is omitted") == 1
 
 
-@pytest.mark.parametrize(("argv", "nothing"), [(["list"], "no nodes"), (["cluster", "list"], "no clusters")])
+@pytest.mark.parametrize(("argv", "nothing"), [(["list"], "no nodes"), (["cluster", "list"], "no clusters"), RUNS])
 def test_a_list_without_its_answer_is_not_said_to_be_empty(
     place: World, argv: list[str], nothing: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -217,8 +222,9 @@ def test_a_verb_that_does_not_find_it_fails_and_names_it(
     place: World, verb: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     before = place.engine.dump()
-    assert main([*verb.split(), *GONE[verb]], host=place.host) != 0
+    assert main([*verb.split(), *GONE[verb]], host=place.host) == EngineError.exit_code
     said = capfd.readouterr()
+    assert "docker does not answer: there is no" in said.err
     assert "on the engines that respond" in said.err
     assert "docker is not running" in said.err or "docker does not respond" in said.err
     assert said.out == ""
@@ -230,6 +236,6 @@ def test_the_module_image_names_it_where_no_other_engine_has_the_image(
     place: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("gpuprov.machine.local.LocalHost", lambda: place.host)
-    with pytest.raises(UsageError, match="there is no image nothing on the engines that respond") as told:
+    with pytest.raises(EngineError, match="there is no image nothing on the engines that respond") as told:
         act("image", state="absent", name="nothing")
     assert "docker is not running" in told.value.evidence or "docker does not respond" in told.value.evidence

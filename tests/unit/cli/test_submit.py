@@ -302,7 +302,9 @@ def test_a_log_is_followed_until_the_job_has_ended(controller: Controller) -> No
     assert (pieces[0]["text"], pieces[0]["whole"], pieces[0]["start"]) == ("one\ntwo\n", True, 0)
 
 
-@pytest.mark.parametrize(("typed_so_far", "offered"), [("", ["1", "2.0", "2.1"]), ("2.", ["2.0", "2.1"]), ("7", [])])
+@pytest.mark.parametrize(
+    ("typed_so_far", "offered"), [("", ["1", "2", "2.0", "2.1"]), ("2.", ["2.0", "2.1"]), ("7", [])]
+)
 def test_a_shell_completes_the_ids_of_jobs(
     held: Controller, monkeypatch: pytest.MonkeyPatch, typed_so_far: str, offered: list[str]
 ) -> None:
@@ -311,8 +313,11 @@ def test_a_shell_completes_the_ids_of_jobs(
     monkeypatch.setattr(LocalHost, "engines", held.world.host.engines)  # completion has no session
     monkeypatch.setattr("gpuprov.cli.options.COMPLETION_S", 30.0)
     complete = ShellComplete(root(), {}, "gpuprov", "_GPUPROV_COMPLETE")
-    for verb in ("show", "logs", "cancel", "wait"):
+    for verb in ("show", "logs", "cancel", "wait", "rm", "pull"):
         assert [item.value for item in complete.get_completions(["jobs", verb], typed_so_far)] == offered
+    after_jobs = [item.value for item in complete.get_completions(["jobs"], typed_so_far)]
+    assert [word for word in after_jobs if word[:1].isdigit()] == offered
+    assert "show" in after_jobs or typed_so_far
     assert complete.get_completions(["jobs", "show", "--cluster", "two"], "") == []
 
 
@@ -618,3 +623,19 @@ def test_all_that_is_wrong_with_the_options_is_told_at_once(held: Controller) ->
     assert what == "5 things are wrong with the command; nothing was submitted"
     for word in ("--time", "lots", "--count", "--on-interrupt requires --wait", "-a is for functions"):
         assert word in evidence
+
+
+def test_the_log_of_a_job_that_never_began_says_so(held: Controller) -> None:
+    held("submit", "--no-project", "--", "true")
+    held("jobs", "cancel", "1")
+    assert held("jobs", "logs", "1") == ""
+    assert "1 printed nothing: cancelled before it began" in held.said.err
+
+
+@pytest.mark.parametrize("more", [(), ("--yes",)])
+def test_of_jobs_of_which_one_is_not_there_none_is_removed(held: Controller, more: tuple[str, ...]) -> None:
+    held("submit", "--no-project", "--", "true")
+    held("jobs", "cancel", "1")
+    what, _, _ = held.refused("jobs", "rm", "1", "99", *more)
+    assert what == "there is no such job; no job was removed"
+    assert [job["id"] for job in held.document("jobs")["jobs"]] == ["1"]

@@ -69,7 +69,7 @@ def test_the_second_run(verb: str, typed: Typed, tmp_path: Path, capsys: pytest.
     if twice.kind in ("changes", "ensures"):
         assert json.loads(second)["unchanged"] is True
         assert len(typed.world.steps()) == steps, "the second run has begun a change"
-        waits_for_none = twice.argv[0] in ("expose", "unexpose")
+        waits_for_none = twice.argv[0] in ("expose", "unexpose", "run")
         assert Gates(folder=tmp_path).file(LOCK_NAME).exists() is not waits_for_none, "who writes takes the lock"
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from gpuprov.cluster import find_engine
 from gpuprov.cluster.find_engine import find_elsewhere, observe_wherever
-from gpuprov.core.errors import HostNotReady, UsageError
+from gpuprov.core.errors import EngineError, HostNotReady, UsageError
 from gpuprov.core.reporter import Silent
 from gpuprov.drivers.base import NodeRequest
 from gpuprov.drivers.networks import NetworkRequest
@@ -107,16 +107,16 @@ def test_a_copy_of_the_node_on_another_engine_is_named() -> None:
 
 
 def test_an_engine_that_does_not_answer_is_not_passed_over_in_silence() -> None:
-    with pytest.raises(UsageError, match="there is no node c000 on the engines that respond") as caught:
+    with pytest.raises(EngineError, match="there is no node c000 on the engines that respond") as caught:
         engine_of_nodes(["c000"], opening(engine("docker", "w0"), installed=("lxd",)))
     assert caught.value.evidence == "lxd: lxd is not running on this machine: no socket; docker"
     assert caught.value.fix == "gpuprov host prepare; or query a single engine: --engine docker"
     beside = opening(engine("lxd"), installed=("docker",))
     for find in (engine_of_cluster, engine_of_image):
-        with pytest.raises(UsageError, match="on the engines that respond"):
+        with pytest.raises(EngineError, match="on the engines that respond"):
             find("lab", beside)
     for find, what in ((engine_of_cluster, "cluster lab"), (engine_of_image, "image slurm")):
-        with pytest.raises(UsageError, match=f"there is no {what} on the engines that respond"):
+        with pytest.raises(EngineError, match=f"there is no {what} on the engines that respond"):
             find(what.partition(" ")[2], opening(engine("docker"), installed=("lxd",)))
 
 
@@ -129,7 +129,7 @@ def test_what_is_gone_is_looked_for_on_the_one_engine_that_is_installed() -> Non
 
 def test_of_several_that_are_installed_none_that_is_silent_is_passed_over() -> None:
     assert engine_of_nodes(["c000"], opening(engine("docker"), engine("incus")), absent_too=True).name == "incus"
-    with pytest.raises(UsageError, match="on the engines that respond"):
+    with pytest.raises(EngineError, match="on the engines that respond"):
         engine_of_nodes(["c000"], opening(engine("docker"), installed=("incus",)))
 
 

@@ -124,5 +124,6 @@ def test_a_set_of_many_ranges_is_bounded_too() -> None:
 )  # fmt: skip
 def test_commands_name_another_cluster_than_the_default_one(words: str, named: str) -> None:
     assert name_cluster(words, "mine") == named
+    assert named in (words, name_cluster(named, "other")), "a command that names one stays"
     assert name_cluster(words, "lab") == words
     assert name_cluster(words, "no\\1 cluster") == words

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from gpuprov.cluster.state import observe_cluster
+from gpuprov.cluster.surroundings import ClusterSlip
 from gpuprov.core.errors import EngineError, GpuprovError, NotOurs, UsageError
 from gpuprov.core.reporter import Silent
 from gpuprov.drivers.base import LABEL_BEGUN, LABEL_ROLE, LABEL_SPEC
@@ -181,10 +182,19 @@ def test_create_node_follows_its_cluster_and_begins_one(machine: Machine) -> Non
     assert "cluster three has gpbr4 instead of gpbr0" in said
     assert "cluster three on lxd is new; there are also lab (lxd), two (docker); to remove it" in said
     machine.reporter.lines.clear()
-    machine.create("weblab", cluster="lba")
-    assert "cluster lba on lxd is new; there are also lab (lxd), three (lxd), two (docker); did you mean lab?" in str(
-        machine.reporter.lines
+    before = machine.worlds["lxd"].engine.dump()
+    with pytest.raises(ClusterSlip, match=r"there is no cluster lba; did you mean lab\?") as slip:
+        machine.create("weblab", cluster="lba")
+    assert slip.value.evidence == "clusters: lab (lxd), three (lxd), two (docker)"
+    assert slip.value.fix == (
+        "gpuprov create-node weblab --cluster lab; "
+        "or create a cluster of that name first: gpuprov cluster up -n 1 --name lba"
     )
+    assert machine.worlds["lxd"].engine.dump() == before
+    machine.create("another", cluster="lab2")  # a number more is no slip
+    machine.worlds["lxd"].reporter.lines.clear()
+    machine.create("weblab", cluster="lba", new_cluster=True)
+    assert "cluster lba on lxd is new; there are also lab (lxd), lab2 (lxd), three" in str(machine.reporter.lines)
     machine.create("other", cluster="three")
     assert "cluster three on lxd is new" not in str(machine.reporter.lines)
     machine.up(name="three")

@@ -78,7 +78,9 @@ def test_an_error_there_is_one_here_with_the_name_of_the_host(
     assert caught.value.fix == "on hoff: gpuprov doctor"
 
 
-@pytest.mark.parametrize("fix", ["run the same command again; or look", "repeat the command with --force"])
+@pytest.mark.parametrize(
+    "fix", ["run the same command again; or look", "repeat the command with --force", "request fewer nodes: -n 2"]
+)
 def test_the_command_to_run_again_is_the_one_that_was_typed_here(
     ssh: FakeSsh, hoff: SshConnection, recording: Recording, fix: str
 ) -> None:
@@ -87,6 +89,15 @@ def test_the_command_to_run_again_is_the_one_that_was_typed_here(
     with pytest.raises(UsageError) as caught:
         ask_member(hoff, LOOK, reporter=recording)
     assert caught.value.fix == fix
+
+
+def test_evidence_that_names_four_gpus_is_not_cut(ssh: FakeSsh, hoff: SshConnection, recording: Recording) -> None:
+    evidence = "; ".join(f"GPU {number} GPU-5d33a2c0-6f5f-4c5e-9d3a-7bafb9c0a1f{number}: held" for number in range(8))
+    script = f"say('error', what='too few', evidence={evidence!r}, fix='--sharing shared', exit_code=2)"
+    ssh.reach(ADDRESS, member=scripted_member("hear()", script))
+    with pytest.raises(UsageError) as caught:
+        ask_member(hoff, LOOK, reporter=recording)
+    assert caught.value.evidence == evidence
 
 
 def test_an_error_without_end_is_shortened(ssh: FakeSsh, hoff: SshConnection, recording: Recording) -> None:

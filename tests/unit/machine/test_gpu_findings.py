@@ -131,3 +131,9 @@ def test_a_lost_gpu_is_a_warning_that_names_it() -> None:
     assert (found.id, found.status) == ("nvidia-driver", "warn")
     assert "7 x NVIDIA H100" in found.evidence
     assert "1 of 8 GPUs is lost: GPU 3 at 0000:5d:00.0 (/dev/nvidia1): the handle of GPU 3" in found.evidence
+
+
+def test_an_outdated_file_of_our_own_is_written_again_by_us() -> None:
+    facts = replace(facts_of("one-gpu"), cdi_outdated=True, cdi_versions={"/etc/cdi/gpuprov.json": "1.0"})
+    (found,) = [finding for finding in judge_host_gpus(facts) if finding.id == "cdi"]
+    assert (found.status, found.fix.partition(" ")[2].partition("  ")[0]) == ("warn", "gpuprov cdi --write")

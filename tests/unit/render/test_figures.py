@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpuprov.render.anneal_chart import render_anneal_chart
-from gpuprov.render.figures import draw, put_in_page, put_legend, set_title
+from gpuprov.render.figures import COLOURS, draw, put_in_page, put_legend, set_title
 from gpuprov.render.program_chart import render_chart
 from gpuprov.shapes.anneal import ChainSeries, Run
+from gpuprov.shapes.base import changed
 from gpuprov.shapes.program_runs import Chart, ChartGroup
 
 if TYPE_CHECKING:
@@ -76,6 +77,18 @@ def test_each_model_has_an_axis_of_its_own() -> None:
         assert title in words
     assert "0.5" in words.split("large:")[0], "the axis of one is not that of the other"
     assert "8.0" in words.split("large:")[0].split("small:")[1]
+
+
+def test_chains_have_colours_and_names_of_their_own_as_far_as_colours_go() -> None:
+    def drawn(number: int) -> str:
+        series = tuple(ChainSeries(chain=chain, points=((0, chain), (1, 0))) for chain in range(number))
+        return render_anneal_chart([changed(run("many", 1), series=series)])
+
+    few = drawn(len(COLOURS))
+    assert all(colour in few for colour in COLOURS)
+    assert "chain 7" in words_in(few)
+    assert "fill: #ffffff" in few, "the paper, on which words are dark"
+    assert "chain 8" not in words_in(drawn(len(COLOURS) + 1))
 
 
 def test_a_page_has_its_own_colours_and_a_chart_has_no_name_twice() -> None:

@@ -34,6 +34,13 @@ def test_what_no_node_has_is_refused(room: JobRoom, gpus: int, memory: int | Non
     assert refused.value.what == words
 
 
+def test_all_that_no_node_has_is_told_at_once() -> None:
+    with pytest.raises(UsageError, match="2 things are wrong with the command; nothing was submitted") as refused:
+        WORKERS.require(JobOrder(command=("true",), gpus=3, memory_bytes=GIB))
+    assert "jobs of lab cannot ask for memory" in refused.value.evidence
+    assert "no worker of lab has 3 GPUs (most: 1)" in refused.value.evidence
+
+
 @pytest.mark.parametrize(("room", "gpus", "memory"), [(ROOM, 2, 8 * GIB), (ROOM, 0, 30 * GIB), (WORKERS, 1, None)])
 def test_what_a_node_has_is_accepted(room: JobRoom, gpus: int, memory: int | None) -> None:
     room.require(JobOrder(command=("true",), gpus=gpus, memory_bytes=memory))

@@ -29,6 +29,7 @@ def test_the_labels_are_those_of_nodes() -> None:
         engines.SELF,
     )
     assert (engines.ROLE, engines.PROCESS, engines.JOB) == (base.LABEL_ROLE, base.LABEL_PROCESS, base.ROLE_JOB)
+    assert base.LABEL_DETACHED == engines.DETACHED
 
 
 def test_a_node_holds_what_its_labels_say_and_a_copy_nothing() -> None:

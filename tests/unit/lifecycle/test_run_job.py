@@ -19,10 +19,11 @@ from gpuprov.drivers.capabilities import NotCapable
 from gpuprov.gpu.allocate import GpusTaken
 from gpuprov.gpu.observe import observe
 from gpuprov.gpu.waiting_for_gpus import Patience
+from gpuprov.lifecycle import run_job as job_workflow
 from gpuprov.lifecycle.remove_nodes import remove_nodes
-from gpuprov.stories import run_job as job_workflow
+from gpuprov.lifecycle.run_job import run_job
+from gpuprov.shapes.run_order import RunOrder
 from gpuprov.stories.inventory import read_inventory
-from gpuprov.stories.run_job import JobOrder, run_job
 from tests.fakes.doors import door_of
 from tests.fakes.driver import FakeDriver
 from tests.fakes.engine import Command, FakeNode
@@ -67,7 +68,7 @@ class Shop:
         here = FakeHost(folder=self.folder, observe=lambda _mode: self.gpus)
         return run_job(
             FakeDriver(self.world.engine),
-            JobOrder(argv=argv or ("true",), **nested(**given)),
+            RunOrder(argv=argv or ("true",), **nested(**given)),
             here,
             patience=Patience(wait_s=wait_s),
             write=self.write,

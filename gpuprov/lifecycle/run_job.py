@@ -1,12 +1,11 @@
-"""`run`: one command in a container of its own, with GPUs of its own, and nothing left of it at the end."""
+"""`run` on this host: one command in a container of its own, with GPUs of its own."""
 
 from __future__ import annotations
 
 import os
-import secrets
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from gpuprov.cluster.build_image import find_built
 from gpuprov.cluster.design import design_node
@@ -16,18 +15,28 @@ from gpuprov.cluster.leases import Neighbours, is_orphan, read_leases
 from gpuprov.cluster.placement import Place
 from gpuprov.cluster.room import ask_limits
 from gpuprov.cluster.services import init_of
+from gpuprov.core.names import make_up_run_name, name_of_run, node_of_run
 from gpuprov.core.process import describe_owner
 from gpuprov.core.side_by_side import ask_side_by_side
-from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_IMAGE, LABEL_PROCESS, LABEL_ROLE, ROLE_JOB
+from gpuprov.drivers.base import (
+    LABEL_CLUSTER,
+    LABEL_DETACHED,
+    LABEL_IMAGE,
+    LABEL_PROCESS,
+    LABEL_ROLE,
+    ROLE_JOB,
+    JobTerms,
+)
 from gpuprov.drivers.capabilities import require_capability
 from gpuprov.gpu.allocate import allocate
 from gpuprov.gpu.order import GpuDefault, resolve_order
 from gpuprov.gpu.simulator import simulator_environment
 from gpuprov.gpu.waiting_for_gpus import Turn, when_free
+from gpuprov.lifecycle.runs import refuse_taken
 from gpuprov.lifecycle.standalone_image import build_image
 from gpuprov.roles.registry import PLAIN, check_spec
 from gpuprov.shapes.base import changed
-from gpuprov.shapes.cluster_spec import ClusterSpec, MountSpec, NodesSpec
+from gpuprov.shapes.cluster_spec import ClusterSpec, NodesSpec
 from gpuprov.shapes.gpu_order import GpuOrder
 from gpuprov.spec.variables import read_variables
 
@@ -41,53 +50,16 @@ if TYPE_CHECKING:
     from gpuprov.gpu.models import Gpu, HostGpus
     from gpuprov.gpu.waiting_for_gpus import Patience
     from gpuprov.machine.base import Host
-    from gpuprov.shapes.choices import GpuMode
     from gpuprov.shapes.engine import ImageState
+    from gpuprov.shapes.run_order import RunOrder
 
+Result = TypeVar("Result")
 JOBS: Final = "(jobs)"  # no cluster can have this name: a job belongs to none
-
-
-@dataclass(frozen=True, kw_only=True)
-class JobOrder:
-    """What `run` was asked for.
-
-    Attributes:
-        argv: The command; it is not looked up in a shell.
-        image: Name of an image of gpuprov's or of the engine's; None for gpuprov's own, built if need be.
-        environment: Variables, each as KEY=VALUE; some ask for GPUs.
-    """
-
-    argv: tuple[str, ...]
-    gpus: GpuOrder = field(default_factory=GpuOrder)
-    image: str | None = None
-    environment: tuple[str, ...] = ()
-    mounts: tuple[MountSpec, ...] = ()
-    gpu_mode: GpuMode = "auto"
-
-    def spec(self) -> ClusterSpec:
-        """The job as the one node of a cluster, checked.
-
-        Raises:
-            SpecError: A variable or a mount is none.
-        """
-        spec = ClusterSpec(nodes=NodesSpec(count=1, role=PLAIN.name, environment=self.environment, mounts=self.mounts))
-        check_spec(spec)
-        return changed(spec, name=JOBS)
-
-    def request(self, name: str, host: HostGpus) -> LeaseRequest:
-        """The GPUs: none where nothing is said of them, and of its own where nothing is said of sharing.
-
-        Raises:
-            UsageError: It is nonsense, names what is not there, or contradicts itself.
-        """
-        some = self.gpus != GpuOrder(per_node=self.gpus.per_node)
-        default = GpuDefault(count=1 if some else 0, sharing="exclusive")
-        return resolve_order(self.gpus, read_variables(self.environment), host, default, node=name)
 
 
 def run_job(
     driver: Driver,
-    order: JobOrder,
+    order: RunOrder,
     host: Host,
     *,
     patience: Patience,
@@ -108,11 +80,45 @@ def run_job(
         UsageError: What is asked for cannot be, or the GPUs are taken; nothing was changed.
         TimedOut: The GPUs could not be had for as long as one was ready to wait.
     """
+
+    def run(wanted: NodeRequest, started: Callable[[], object]) -> int:
+        return driver.run_job(wanted, order.argv, started=started, write=write)
+
+    return _run(driver, order, host, run, patience=patience, reporter=reporter)
+
+
+def begin_job(driver: Driver, order: RunOrder, host: Host, *, patience: Patience, reporter: Reporter) -> str:
+    """Start the command and leave it to the engine: container and lease stay until `run rm`. Returns its name.
+
+    Raises:
+        GpuprovError: As `run_job` says; nothing is left then.
+    """
+
+    def begin(wanted: NodeRequest, started: Callable[[], object]) -> str:
+        driver.begin_job(wanted, order.argv)
+        started()
+        return name_of_run(wanted.name)
+
+    return _run(driver, order, host, begin, patience=patience, reporter=reporter)
+
+
+def _run(
+    driver: Driver,
+    order: RunOrder,
+    host: Host,
+    act: Callable[[NodeRequest, Callable[[], object]], Result],
+    *,
+    patience: Patience,
+    reporter: Reporter,
+) -> Result:
+    """Have a container of the order made by `act`, which holds the host's lock until it says that the command runs."""
     require_capability(driver, "jobs")
     gpus = with_offers(driver, get_gpus(host, order.gpu_mode, reporter=reporter))
     turn = Turn(neighbours=Neighbours(host), engine=driver.name)
-    request = order.request(f"job-{secrets.token_hex(4)}", gpus)
-    job = _Job(spec=order.spec(), request=request, gpus=gpus, limits=ask_limits(driver, host, nodes=1))
+    request, limits = _lease_request(order, gpus), ask_limits(driver, host, nodes=1)
+    job = _Job(order=order, spec=_spec(order), request=request, gpus=gpus, limits=limits)
+    if order.name or order.published:  # whom neither GPUs nor an image will help need not wait for them
+        refuse_taken(order, driver, driver.list_nodes(), host)
 
     def look() -> None:
         if patience.wait_s is None:
@@ -120,16 +126,16 @@ def run_job(
 
     image = _image(driver, order, host, gpus, before_build=look, reporter=reporter)
 
-    def attempt(turn: Turn) -> int:
+    def attempt(turn: Turn) -> Result:
         with ExitStack() as until_started:
             until_started.enter_context(host.lock(reporter))
-            wanted = _prepare(driver, job, image, turn, host=host.name, reporter=reporter)
+            wanted = _prepare(driver, job, image, turn, host=host, reporter=reporter)
 
             def started() -> None:
                 until_started.close()
                 turn.end()
 
-            return driver.run_job(wanted, order.argv, started=started, write=write)
+            return act(wanted, started)
 
     def try_on(turn: Turn) -> None:
         job.decide(driver.list_nodes(), turn.claims())
@@ -137,14 +143,56 @@ def run_job(
     return when_free(patience, turn, look=try_on, attempt=attempt, reporter=reporter)
 
 
+def _spec(order: RunOrder) -> ClusterSpec:
+    """The job as the one node of a cluster, checked.
+
+    Raises:
+        SpecError: A variable or a mount is none.
+    """
+    nodes = NodesSpec(count=1, role=PLAIN.name, environment=order.environment, mounts=order.mounts)
+    spec = ClusterSpec(nodes=nodes)
+    check_spec(spec)
+    return changed(spec, name=JOBS)
+
+
+def _lease_request(order: RunOrder, host: HostGpus) -> LeaseRequest:
+    """The GPUs: none where nothing is said of them, and of its own where nothing is said of sharing.
+
+    Raises:
+        UsageError: It is nonsense, names what is not there, or contradicts itself.
+    """
+    made_up = make_up_run_name()
+    named = order.name or order.detach
+    some = order.gpus != GpuOrder(per_node=order.gpus.per_node)
+    default = GpuDefault(count=1 if some else 0, sharing="exclusive")
+    node = node_of_run(order.name or made_up) if named else made_up
+    return resolve_order(order.gpus, read_variables(order.environment), host, default, node=node)
+
+
 @dataclass(frozen=True, kw_only=True)
 class _Job:
     """The one node of a cluster that a job is, and what it requests of the host's GPUs."""
 
+    order: RunOrder
     spec: ClusterSpec
     request: LeaseRequest
     gpus: HostGpus
     limits: Callable[[], GivenLimits]
+
+    @property
+    def terms(self) -> JobTerms:
+        """How it runs."""
+        order = self.order
+        return JobTerms(
+            detached=order.detach,
+            restart=order.restart,
+            tries=order.tries,
+            user=order.user,
+            published=order.published,
+            unset=order.unset,
+            reads=order.reads,
+            terminal=order.terminal,
+        )
 
     def decide(self, nodes: Sequence[NodeState], claims: Claims) -> tuple[Gpu, ...]:
         """The GPUs that it gets; what jobs of killed processes hold is free.
@@ -161,19 +209,23 @@ class _Job:
         sharing = self.request.sharing
         design = design_node(self.spec, self.request.node, attachments=(), gpus=leased, sharing=sharing, place=place)
         labels = {LABEL_ROLE: ROLE_JOB, LABEL_CLUSTER: JOBS, LABEL_IMAGE: image.name}
+        labels |= {LABEL_DETACHED: "yes"} if self.order.detach else {}
         wanted = design.request(image.id, labels={**labels, LABEL_PROCESS: describe_owner(os.getpid())})
         kernels = simulator_environment(simulated=design.access == "simulated")
-        return replace(wanted, environment={**kernels, **wanted.environment})
+        return replace(wanted, environment={**kernels, **wanted.environment}, terms=self.terms)
 
 
-def _prepare(driver: Driver, job: _Job, image: ImageState, turn: Turn, *, host: str, reporter: Reporter) -> NodeRequest:
+def _prepare(
+    driver: Driver, job: _Job, image: ImageState, turn: Turn, *, host: Host, reporter: Reporter
+) -> NodeRequest:
     """Under the host's lock: decide which GPUs it gets, and remove what killed processes left."""
     nodes, claimed = _observe(driver, turn)
+    refuse_taken(job.order, driver, nodes, host)
     leased = job.decide(nodes, claimed)
-    wanted = job.container(leased, claimed, image, host=host)
+    wanted = job.container(leased, claimed, image, host=host.name)
     _sweep(driver, nodes, reporter=reporter)
     if leased:
-        reporter.note(f"{wanted.name} has {', '.join(f'GPU {gpu.label} {gpu.uuid}' for gpu in leased)}")
+        reporter.note(f"{name_of_run(wanted.name)} has {', '.join(f'GPU {gpu.label} {gpu.uuid}' for gpu in leased)}")
     return wanted
 
 
@@ -186,7 +238,7 @@ def _observe(driver: Driver, turn: Turn) -> tuple[list[NodeState], Claims]:
 
 def _image(
     driver: Driver,
-    order: JobOrder,
+    order: RunOrder,
     host: Host,
     gpus: HostGpus,
     *,
