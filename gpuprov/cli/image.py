@@ -11,6 +11,7 @@ from gpuprov.cli.command import Result, command
 from gpuprov.cli.engine import engine_option, gpu_mode_option, open_engine, open_engine_of_image
 from gpuprov.cli.options import complete_images, role_option
 from gpuprov.cli.tables import PIPE, Screen, render_table
+from gpuprov.core.errors import UsageError
 from gpuprov.core.units import MIB
 from gpuprov.shapes.base import changed
 from gpuprov.shapes.cluster_spec import ImageSpec, NodesSpec
@@ -114,13 +115,57 @@ def _cells(image: ListedImage, version: str, now: float) -> tuple[object, ...]:
     )
 
 
-@command(click.argument("name", shell_complete=complete_images), engine_option)
-def rm(session: Session, name: str) -> Outcome:
-    """Remove a node image, by name or by the first digits of its fingerprint. Nodes created from it are kept."""
+@command(
+    click.argument("names", metavar="[NAMES]...", nargs=-1, shell_complete=complete_images),
+    click.option(
+        "--unused", is_flag=True, help="Remove all that no node was created from, but the current one of each role."
+    ),
+    click.option("--yes", is_flag=True, help="Do not ask before --unused removes images."),
+    engine_option,
+)
+def rm(session: Session, names: tuple[str, ...], *, unused: bool, yes: bool) -> Outcome:
+    """Remove node images, by name or by the first digits of a fingerprint. Nodes created from them are kept.
+
+    With --unused, it says on a terminal what will be removed and asks. Elsewhere, it needs --yes.
+    """
+    from gpuprov.core.outcome import Outcome
+
+    if unused == bool(names):
+        raise UsageError(
+            "--unused stands for the names of images" if unused else "there is no image to remove",
+            evidence=f"named: {', '.join(names) or 'none'}",
+            fix="gpuprov image rm NAME, or: gpuprov image rm --unused; names: gpuprov image list",
+        )
+    if unused:
+        images = _unused(session, yes=yes)
+        return Outcome(changed=tuple(line for name, engine in images for line in _remove(session, name, engine)))
+    return Outcome(changed=tuple(line for name in names for line in _remove(session, name, session.engine)))
+
+
+def _unused(session: Session, *, yes: bool) -> list[tuple[str, str]]:
+    """The unused images and their engines, once it is agreed that they go."""
+    from gpuprov.cli.agreement import require_agreement
+    from gpuprov.lifecycle.unused_images import find_unused
+
+    found = find_unused(session.host, session.engine or "", reporter=session.reporter)
+    images = [(name, engine) for engine, names in found.items() for name in names]
+    if images and not yes:
+        require_agreement(
+            session,
+            "yes",
+            "images that no node was created from would be removed",
+            [f"{name} in {engine}" for name, engine in images],
+            kept="no image was removed",
+            fix="gpuprov image rm --unused --yes",
+        )
+    return images
+
+
+def _remove(session: Session, name: str, engine: str | None) -> tuple[str, ...]:
     from gpuprov.cluster.retry_after_wait import act_on_engine
     from gpuprov.lifecycle.standalone_image import remove_image
 
     def remove(driver: Driver, host: Host) -> Outcome:
         return remove_image(driver, name, host, reporter=session.reporter)
 
-    return act_on_engine(session.host, lambda: open_engine_of_image(session, session.engine, name), remove)
+    return act_on_engine(session.host, lambda: open_engine_of_image(session, engine, name), remove).changed

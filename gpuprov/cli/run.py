@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -39,6 +40,8 @@ def _container_options(function: Callable[..., Any]) -> Callable[..., Any]:
     options = (
         click.option("--name", metavar="NAME", help="Name of the container.  [default: job- and 8 digits]"),
         click.option("-d", "--detach", is_flag=True, help="Print the name and leave the container running."),
+        click.option("-i", "--interactive", "reads", is_flag=True, help="Give the command this standard input."),
+        click.option("-t", "--tty", "terminal", is_flag=True, help="Give the command this terminal, mostly as -it."),
         container_gpu_options,
         click.option("--env-file", "env_files", multiple=True, metavar="FILE", help="Set the variables in a file."),
         click.option(
@@ -111,6 +114,18 @@ def _in_foreground(session: Session, order: RunOrder) -> int:
     from gpuprov.lifecycle.run_job import run_job
 
     driver = open_engine(session.host, order.engine)
+    if order.reads or order.terminal:
+        from gpuprov.core.execution import run_attached
+        from gpuprov.lifecycle.run_job import run_attached_job
+
+        return run_attached_job(
+            driver,
+            order,
+            session.host,
+            patience=patience(order.wait_s),
+            attach=run_attached,
+            reporter=session.reporter,
+        )
     try:
         return run_job(
             driver, order, session.host, patience=patience(order.wait_s), write=write_raw, reporter=session.reporter
@@ -249,6 +264,7 @@ def _make_order(argv: tuple[str, ...], typed: Mapping[str, Any]) -> RunOrder:
         faults.found(lambda: parse_user(user))
     restart, tries = faults.found(lambda: parse_restart(typed["restart"])) or ("no", 0)
     faults.found(lambda: _refuse_contradictions(restart, typed))
+    faults.found(lambda: _refuse_streams(typed))
     faults.found(lambda: _refuse_profile(typed["host"]))
     faults.tell("nothing was started")
     return RunOrder(
@@ -266,6 +282,8 @@ def _make_order(argv: tuple[str, ...], typed: Mapping[str, Any]) -> RunOrder:
         detach=typed["detach"],
         restart=restart,
         tries=tries,
+        reads=typed["reads"],
+        terminal=typed["terminal"],
         wait_s=typed["wait"],
     )
 
@@ -285,6 +303,29 @@ def _refuse_contradictions(restart: str, typed: Mapping[str, Any]) -> None:
             f"--restart {restart} requires --detach",
             evidence="without --detach, the container is removed when its command ends",
             fix="add --detach, or omit --restart",
+        )
+
+
+def _refuse_streams(typed: Mapping[str, Any]) -> None:
+    """Refuse a standard input or a terminal that the command cannot have."""
+    streams = " and ".join(name for name, key in (("-i", "reads"), ("-t", "terminal")) if typed[key])
+    if streams and typed["detach"]:
+        raise UsageError(
+            f"{streams} and --detach exclude each other",
+            evidence="a container that goes on by itself has nobody's terminal",
+            fix="omit one of them",
+        )
+    if streams and typed["host"] is not None:
+        raise UsageError(
+            f"{streams} and --host exclude each other",
+            evidence="the streams of a container of another host are not passed on",
+            fix="log in there, and run the command without --host",
+        )
+    if typed["terminal"] and not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise UsageError(
+            "-t requires a terminal",
+            evidence="standard input or standard output is none",
+            fix="omit -t; -i alone passes standard input on",
         )
 
 

@@ -129,7 +129,7 @@ VERBS: dict[str, Verb] = {
     "image": Verb(None, "Build, list and remove node images."),
     "image build": Verb("gpuprov.cli.image:build", "Build the node image if it does not exist."),
     "image list": Verb("gpuprov.cli.image:list_images", "List the node images."),
-    "image rm": Verb("gpuprov.cli.image:rm", "Remove a node image."),
+    "image rm": Verb("gpuprov.cli.image:rm", "Remove node images."),
     "completion": Verb("gpuprov.cli.machine:completion", "Print the shell completion script."),
 }
 

@@ -367,6 +367,13 @@ class Driver(Protocol):
         Where it cannot be started, nothing is left of it.
         """
 
+    def hold_job(self, request: NodeRequest, argv: Sequence[str]) -> list[str]:
+        """Make a job that does not run yet.
+
+        Returns the command line that runs it on this process's streams and ends with its status (the engine's own
+        client). The engine removes it then.
+        """
+
     def list_jobs(self) -> list[JobState]:
         """The jobs of both kinds; none where the engine has no such thing."""
 

@@ -31,6 +31,11 @@ class HasNoJobs:
         """Refused."""
         require_capability(self, "jobs")
 
+    def hold_job(self: Driver, request: NodeRequest, argv: Sequence[str]) -> list[str]:  # noqa: ARG002
+        """Refused."""
+        require_capability(self, "jobs")
+        raise AssertionError  # pragma: no cover - it has not got it
+
     def list_jobs(self) -> list[JobState]:
         """None."""
         return []

@@ -53,6 +53,14 @@ def find_older(driver: Driver, state: ClusterState, spec: ClusterSpec | None = N
     return dict(sorted(older.items()))
 
 
+def current_fingerprints(driver: Driver) -> set[str]:
+    """Those of the recipes that images of all roles have without packages of the user's."""
+    from gpuprov.roles.registry import ROLES
+
+    records = (_records(driver, ClusterSpec(), name) for name in ROLES)
+    return {record.fingerprint for of_role in records for record in of_role.values()}
+
+
 def older_lines(older: Mapping[str, str]) -> tuple[str, ...]:
     """One line for all nodes whose image lacks the same."""
     names: dict[str, list[str]] = {}

@@ -102,6 +102,38 @@ def begin_job(driver: Driver, order: RunOrder, host: Host, *, patience: Patience
     return _run(driver, order, host, begin, patience=patience, reporter=reporter)
 
 
+def run_attached_job(
+    driver: Driver,
+    order: RunOrder,
+    host: Host,
+    *,
+    patience: Patience,
+    attach: Callable[[Sequence[str]], int],
+    reporter: Reporter,
+) -> int:
+    """The same as `run_job` of a command that has this process's streams, or its terminal; returns its exit status.
+
+    Args:
+        attach: Runs a command line on this process's streams.
+
+    Raises:
+        GpuprovError: As `run_job` says.
+    """
+    made: list[str] = []
+
+    def hold(wanted: NodeRequest, started: Callable[[], object]) -> list[str]:
+        made.append(wanted.name)
+        client = driver.hold_job(wanted, order.argv)
+        started()  # its lease stands in the engine, and whose it is, too
+        return client
+
+    try:
+        return attach(_run(driver, order, host, hold, patience=patience, reporter=reporter))
+    finally:
+        for name in made:
+            driver.delete_node(name)
+
+
 def _run(
     driver: Driver,
     order: RunOrder,

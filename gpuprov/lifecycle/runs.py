@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from gpuprov.cluster.find_engine import warn_of_silence
+from gpuprov.cluster.find_engine import absent_beside_silence, warn_of_silence
 from gpuprov.cluster.held_gpus import gpu_paths, leased_uuids
 from gpuprov.core.all_faults import AllFaults
 from gpuprov.core.errors import UsageError
@@ -14,7 +14,7 @@ from gpuprov.core.names import name_of_run, node_of_run
 from gpuprov.core.nearest import ask_back
 from gpuprov.core.outcome import Outcome, with_forced
 from gpuprov.drivers.base import LABEL_ACCESS, LABEL_DETACHED, LABEL_IMAGE, LABEL_ROLE, LABEL_SHARING, ROLE_JOB
-from gpuprov.machine.survey import survey
+from gpuprov.machine.survey import Survey, survey
 from gpuprov.shapes.runs import RunRow
 
 if TYPE_CHECKING:
@@ -137,6 +137,7 @@ class RunsHere:
 
         Raises:
             UsageError: There is none of a name.
+            EngineError: Nor is there, and an engine does not answer.
         """
         wanted, known = list(dict.fromkeys(map(name_of_run, names))), self.by_name
         absent = [name for name in wanted if name not in known]
@@ -157,19 +158,21 @@ def look_at_runs(host: Host, *, reporter: Reporter) -> RunsHere:
     return RunsHere(jobs=tuple(seen.answers.values()), errors=seen.errors)
 
 
-def absent_runs(names: Sequence[str], there: Iterable[str], errors: Mapping[str, GpuprovError]) -> UsageError:
-    """The error where no container has these names.
+def absent_runs(names: Sequence[str], there: Iterable[str], errors: Mapping[str, GpuprovError]) -> GpuprovError:
+    """The error where no container has these names; one may be on an engine that does not answer.
 
     Args:
         names: What was typed.
         there: Names that some have.
         errors: Why engines do not answer.
     """
+    if errors:
+        seen = Survey[object](answers={}, errors=errors, absent={})
+        return absent_beside_silence(f"container {', '.join(names)} of `gpuprov run`", seen)
     known = sorted(there)
-    silent = [f"{engine}: {error.what}: {error.evidence}" for engine, error in errors.items()]
     return UsageError(
         f"`gpuprov run` has no container {', '.join(names)}{ask_back(names, known)}",
-        evidence="; ".join([f"containers: {', '.join(known) or 'none'}", *silent]),
+        evidence=f"containers: {', '.join(known) or 'none'}",
         fix="list them: gpuprov run ps; nodes: gpuprov list",
     )
 

@@ -136,7 +136,8 @@ def _locate(fleet: Fleet, names: Sequence[str], *, may_lack: bool = False) -> di
     wanted = tuple(dict.fromkeys(map(name_of_run, names)))
     if not fleet.others:
         return dict.fromkeys(wanted)
-    here = set(look_at_runs(fleet.here, reporter=fleet.reporter).by_name) if fleet.works_here else set()
+    mine = look_at_runs(fleet.here, reporter=fleet.reporter) if fleet.works_here else None
+    here = set(mine.by_name) if mine else set()
     homes: dict[str, RemoteMachine | None] = dict.fromkeys(name for name in wanted if name in here)
     if len(homes) == len(wanted):
         return homes
@@ -153,8 +154,9 @@ def _locate(fleet: Fleet, names: Sequence[str], *, may_lack: bool = False) -> di
     if absent:
         what = f"no host that answers has a container {', '.join(absent)} of `gpuprov run`"
         error = part_error(told.failed, of=len(told.answers) + len(told.failed), what=what)
-        if error or not may_lack:
-            raise error or absent_runs(absent, {*here, *there}, {})
+        silent = mine.errors if mine else {}
+        if error or silent or not may_lack:
+            raise error or absent_runs(absent, {*here, *there}, silent)
     return {name: homes[name] for name in note_absent(wanted, homes, reporter=fleet.reporter)}
 
 

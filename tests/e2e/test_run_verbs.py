@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import select
 import shlex
+import subprocess
 import time
 import urllib.request
 from contextlib import suppress
@@ -169,6 +172,34 @@ def test_logs_are_followed_until_the_end_and_by_both_streams(bay: Bay) -> None:
     assert bay.log("talk", "--tail", "1") == "three\n"
     assert bay.until("talk", "exited")["exit_code"] == 3
     bay("run", "rm", f"{bay.mark}-talk")
+
+
+def test_a_command_has_the_standard_input_or_the_terminal_of_who_types_it(bay: Bay) -> None:
+    words = [str(bay.gpuprov.program), "-q", "run", "--name", f"{bay.mark}-in", "--image", bay.image]
+    environment = {**bay.gpuprov.environment, "GPUPROV_SIMULATED_GPUS": "64"}
+    sorting = [*words, "-i", "--", "sh", "-c", "sort; exit 3"]
+    piped = subprocess.run(
+        sorting, input=b"b\na\n", capture_output=True, check=False, env=environment, timeout=BUDGET_S
+    )
+    assert (piped.returncode, piped.stdout) == (3, b"a\nb\n"), piped.stderr
+    ours, its = os.openpty()
+    asking = [*words, "-it", "--", "sh", "-c", "tty; read word; echo got $word; exec sleep 600"]
+    with subprocess.Popen(asking, stdin=its, stdout=its, stderr=its, env=environment) as process:
+        os.close(its)
+        _read_until(ours, "/dev/pts/0")
+        os.write(ours, b"this\n")
+        _read_until(ours, "got this")
+        os.write(ours, b"\x03")  # which ends the command
+        assert process.wait(BUDGET_S) == 130
+    os.close(ours)
+    assert f"{bay.mark}-in" not in [row["name"] for row in bay("--json", "run", "ps").document["runs"]]
+
+
+def _read_until(descriptor: int, words: str) -> None:
+    said = ""
+    while words not in said:
+        assert select.select([descriptor], [], [], BUDGET_S)[0], said
+        said += os.read(descriptor, 4096).decode()
 
 
 def test_a_name_is_no_node_s_and_a_command_may_be_called_as_a_verb(bay: Bay) -> None:

@@ -369,6 +369,13 @@ class FakeDriver(FakeTrees):
             node.exposed, node.status = request.terms.published, "running"
         self.reach("begin_job:done", request.name)
 
+    def hold_job(self, request: NodeRequest, argv: Sequence[str]) -> list[str]:
+        """A node that is not complete, and a command line that says what would run."""
+        labels = {key: value for key, value in request.labels.items() if key != LABEL_FINGERPRINT}
+        self.create_node(replace(request, labels=labels))
+        self.engine.nodes[request.name].terms = request.terms
+        return ["echo", request.name, *argv]
+
     def list_jobs(self) -> list[JobState]:
         """Nodes that are jobs by their role."""
         return [

@@ -276,6 +276,12 @@ class DockerDriver(TellsNoNetworkSettings):
         """Run a command as the main process of a container that stays."""
         jobs.begin_made(self._api, self._make_job(request, argv))
 
+    def hold_job(self, request: NodeRequest, argv: Sequence[str]) -> list[str]:
+        """Docker's own client starts it, told the daemon, for it follows contexts."""
+        self._make_job(request, argv)
+        reads = ["--interactive"] if request.terms.reads else []
+        return ["docker", "--host", self._api.address, "start", "--attach", *reads, request.name]
+
     def _make_job(self, request: NodeRequest, argv: Sequence[str]) -> str:
         self._refuse(request)
         blueprint = plan_blueprint(request, uid=containers.new_uid(), job=True)

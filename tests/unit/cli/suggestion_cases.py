@@ -356,6 +356,7 @@ REASONS = {
     "cli/gpus.py: gpuprov cluster status": "the verb of what fleet/clusters.py says",
     "cli/list.py: gpuprov cluster status": "the verb of what fleet/clusters.py says",
     "cluster/surroundings.py: gpuprov create-node": "a slip: tests/unit/cli/test_agreement.py",
+    "cli/image.py: gpuprov image rm": "where nobody can be asked, and no name: tests/unit/cli/test_image_rm.py",
     "cli/stdout.py": "a stdout that cannot be written: tests/unit/cli/test_odd_worlds.py",
     "cluster/built_images.py: gpuprov cluster up --renew": "a refreshed image: tests/unit/cluster/test_build_image.py",
     "cluster/image_updates.py": "a note of image list: tests/unit/cluster/test_image_updates.py",

@@ -158,7 +158,7 @@ def test_no_log_is_no_reason_to_fail(verb: AddVerb, capsys: pytest.CaptureFixtur
         (["jobs", "shw"], "No such command 'shw'. Did you mean 'show'?"),
         (["doctor", "--bogus"], "No such option '--bogus'"),
         (["completion", "tcsh"], "Invalid value"),
-        (["image", "rm"], "Missing argument"),
+        (["jobs", "logs"], "Missing argument"),
     ],
 )
 def test_bad_usage_has_three_parts_and_code_2(

@@ -11,7 +11,7 @@ import pytest
 from gpuprov.cli.main import main
 from gpuprov.cli.run import render_runs
 from gpuprov.cli.tables import Screen
-from gpuprov.drivers.base import LABEL_CLUSTER
+from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_GPUS
 from gpuprov.shapes.node import Exposure
 from gpuprov.shapes.runs import RunRow
 from tests.fakes.engine import FakeNode
@@ -131,6 +131,38 @@ def test_all_that_is_wrong_is_told_at_once(typed: Typed, capsys: pytest.CaptureF
     ):
         assert words in said
     assert typed.world.engine.dump() == before
+
+
+def test_with_a_standard_input_the_engine_s_client_runs_it_and_nothing_is_left(
+    typed: Typed, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = []
+
+    def attach(argv: list[str]) -> int:
+        (node,) = typed.world.engine.nodes.values()
+        seen.append((argv, node.terms.reads, node.terms.terminal, LABEL_GPUS in node.labels))
+        return 7
+
+    monkeypatch.setattr("gpuprov.core.execution.run_attached", attach)
+    typed(("run", "--name", "shell", "-i", "--gpus", "1", *IMAGE, "--", "bash"), capfd, codes=(7,))
+    assert seen == [(["echo", "shell.run", "bash"], True, False, True)]
+    assert typed.world.engine.nodes == {}
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("-it",), "-t requires a terminal"),
+        (("-i", "-d"), "-i and --detach exclude each other"),
+        (("-i", "--host", "hoff"), "-i and --host exclude each other"),
+    ],
+)
+def test_streams_that_it_cannot_have_are_refused(
+    typed: Typed, capsys: pytest.CaptureFixture[str], options: tuple[str, ...], words: str
+) -> None:
+    assert main(["run", *options, *IMAGE, "--", "bash"], host=typed.world.host) == 2
+    assert words in capsys.readouterr().err
+    assert typed.world.engine.nodes == {}
 
 
 @pytest.mark.parametrize(

@@ -48,6 +48,12 @@ def test_a_detached_one_stays_and_has_all_that_was_asked_for() -> None:
     assert "OF_IMAGE" in made["Env"], "without a value, Docker takes the image's away"
 
 
+def test_one_with_a_terminal_has_a_standard_input_that_ends_with_ours() -> None:
+    made = body(JobTerms(reads=True, terminal=True))
+    assert [made[key] for key in ("Tty", "OpenStdin", "StdinOnce", "AttachStdin")] == [True] * 4
+    assert made["HostConfig"]["AutoRemove"] is True
+
+
 def listed(state: str, status: str, *, job: bool = True) -> JobState | None:
     blueprint = plan_blueprint(REQUEST, uid="u1", job=job)
     return parse_job(

@@ -197,7 +197,7 @@ def test_an_engine_that_is_silent_may_have_it(bay: Bay) -> None:
 
     silent = door_of(FakeDriver(bay.world.engine))
     bay.host.engines = (*bay.host.engines, type(silent)(name="docker", open=fail, installed=lambda: True))
-    with pytest.raises(UsageError) as refused:
+    with pytest.raises(EngineError) as refused:
         bay.end("rm", "eval")
     assert "docker: docker does not respond: timed out" in refused.value.evidence
 
