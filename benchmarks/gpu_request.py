@@ -21,12 +21,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpuprov.cluster.leases import Neighbours
-from gpuprov.cluster.waiting_for_gpus import AT_ONCE
 from gpuprov.core.reporter import Silent
 from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_FINGERPRINT, LABEL_GPUS, LABEL_ROLE, LABEL_SHARING, NodeRequest
 from gpuprov.drivers.docker.connect import connect
 from gpuprov.drivers.docker.driver import DockerDriver
 from gpuprov.gpu.simulated_hosts import SIMULATED_MAX
+from gpuprov.gpu.waiting_for_gpus import AT_ONCE
 from gpuprov.lifecycle.run_job import run_job
 from gpuprov.machine.local import COUNT_VARIABLE, LocalHost
 from gpuprov.shapes.gpu_order import GpuOrder

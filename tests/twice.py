@@ -81,6 +81,11 @@ TWICE: dict[str, Twice] = {
     "host show": Twice(kind="reads", argv=("host", "show", "hoff"), where=()),  # the same
     "host prepare": Twice(kind="ensures", argv=("host", "prepare"), where=("real",)),
     "host undo": Twice(kind="changes", argv=("host", "undo"), where=()),  # tests/e2e/test_bare_host.py
+    # tests/e2e/test_gate.py
+    "gate up": Twice(kind="ensures", argv=("gate", "up"), where=()),
+    "gate down": Twice(kind="changes", argv=("gate", "down"), where=()),
+    "gate status": Twice(kind="reads", argv=("gate", "status"), where=()),
+    "gate check": Twice(kind="reads", argv=("gate", "check"), where=()),
     "play": Twice(kind="changes", argv=("play", "{play}", "--cluster", "{cluster}"), where=("real",)),
     "cluster plan": Twice(kind="reads", argv=("cluster", "plan", "--name", "{cluster}")),
     "cluster list": Twice(kind="reads", argv=("cluster", "list")),

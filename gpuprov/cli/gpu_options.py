@@ -16,7 +16,7 @@ from gpuprov.spec.gpu_order import CRITERIA, read_criteria
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from gpuprov.cluster.waiting_for_gpus import Patience
+    from gpuprov.gpu.waiting_for_gpus import Patience
 
 _ENV: Final = "--env KEY=VALUE"
 mount_option: Callable[[Any], Any] = click.option(
@@ -117,6 +117,6 @@ def _variables(_context: click.Context, _parameter: click.Parameter, texts: Sequ
 
 def patience(wait_s: float | None) -> Patience:
     """How long `--wait` says."""
-    from gpuprov.cluster.waiting_for_gpus import Patience
+    from gpuprov.gpu.waiting_for_gpus import Patience
 
     return Patience(wait_s=wait_s)

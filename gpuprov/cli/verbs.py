@@ -87,6 +87,11 @@ VERBS: dict[str, Verb] = {
     "program page": Verb("gpuprov.cli.program:page", "Let a browser open Dask's page of a run, until Ctrl-C."),
     "gpus": Verb("gpuprov.cli.gpus:gpus", "Show the GPUs of this host and of other hosts, and their holders."),
     "hardware": Verb("gpuprov.cli.gpus:hardware", "Show the processors and GPUs of this host and of the nodes."),
+    "gate": Verb(None, "Give GPUs of their own to containers that Docker starts."),
+    "gate up": Verb("gpuprov.cli.gate:up", "Have Docker know the runtime that leases GPUs; needs root."),
+    "gate down": Verb("gpuprov.cli.gate:down", "Revert `gate up`; needs root."),
+    "gate status": Verb("gpuprov.cli.gate:status", "Show the runtime and the containers that name it."),
+    "gate check": Verb("gpuprov.cli.gate:check", "Run the runtime as Docker does, and say what it lacks."),
     "cdi": Verb("gpuprov.cli.gpus:cdi", "Describe this host's GPUs to engines that read CDI."),
     "list": Verb("gpuprov.cli.list:list_nodes", "List the nodes of all clusters."),
     "show": Verb("gpuprov.cli.node:show", "Show all details of a node."),
@@ -141,7 +146,7 @@ HIDDEN: dict[str, Verb] = {
 GROUPS: dict[str, tuple[str, ...]] = {
     "Clusters": ("cluster", "verify", "smoke"),
     "Jobs": ("submit", "jobs", "queue", "grid", "anneal", "program"),
-    "GPUs": ("run", "gpus", "hardware", "kubernetes", "cdi"),
+    "GPUs": ("run", "gpus", "hardware", "cdi", "gate", "kubernetes"),
     "Nodes": (
         *("create-node", "list", "show", "start", "stop", "rm", "exec", "shell", "ssh", "cp", "logs"),
         *("clone", "snapshot", "restore", "expose", "unexpose"),

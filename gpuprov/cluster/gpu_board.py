@@ -69,7 +69,7 @@ def look_at_gpus(host: HostGpus, neighbours: Neighbours) -> GpuBoard:
     seen = neighbours.survey()
     return GpuBoard(
         host=host,
-        leases=tuple(chain.from_iterable(held.leases for held in seen.answers.values())),
+        leases=(*chain.from_iterable(held.leases for held in seen.answers.values()), *neighbours.containers()),
         foreign=tuple(chain.from_iterable(held.foreign for held in seen.answers.values())),
         waiting=tuple(f"{request.node} ({request.size}, {request.sharing})" for request in neighbours.waiting()),
         silent=seen.errors,

@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gpuprov.cluster.foreign_gpus import find_foreign_uses
 from gpuprov.cluster.held_gpus import is_gpu_path, leased_uuids, sharing_of
-from gpuprov.core.excerpt import excerpt
-from gpuprov.core.lock import describe_process
 from gpuprov.core.process import is_gone
 from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_DETACHED, LABEL_PROCESS, LABEL_ROLE, ROLE_JOB
-from gpuprov.gpu.allocate import Claims, Lease, LeaseRequest
+from gpuprov.gpu.allocate import Claims, Lease
+from gpuprov.gpu.tickets import read_waiting
 from gpuprov.machine.survey import survey
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from gpuprov.cluster.foreign_gpus import ForeignUse
-    from gpuprov.core.queue import Ticket
     from gpuprov.drivers.base import Driver, NodeState
+    from gpuprov.gpu.allocate import LeaseRequest
     from gpuprov.machine.base import Host
     from gpuprov.machine.survey import EngineDoor, Survey
 
@@ -64,11 +62,12 @@ class Held:
 
 
 class Neighbours:
-    """The engines of a host, and the queue of those who wait for its GPUs."""
+    """The engines of a host, its containers that are no nodes, and the queue of those who wait for its GPUs."""
 
     def __init__(self, host: Host) -> None:
         self.queue = host.queue
         self._doors = host.engines
+        self.containers = host.container_leases
         self._open: dict[str, Driver] = {}
 
     def survey(self, *, without: str = "") -> Survey[Held]:
@@ -88,7 +87,7 @@ class Neighbours:
             before: Number of one's own ticket; those that wait later need no respect.
         """
         others = self.survey(without=engine)
-        leases = tuple(chain.from_iterable(held.leases for held in others.answers.values()))
+        leases = (*chain.from_iterable(held.leases for held in others.answers.values()), *self.containers())
         return Claims(
             engine=engine,
             leases=leases,
@@ -99,8 +98,7 @@ class Neighbours:
 
     def waiting(self, *, before: int | None = None) -> tuple[LeaseRequest, ...]:
         """Who stands in the queue, the first one first; with `before`, only those ahead of that ticket."""
-        tickets = [ticket for ticket in self.queue.waiting() if before is None or ticket.number < before]
-        return tuple(request for ticket in tickets if (request := parse_ticket(ticket)) is not None)
+        return read_waiting(self.queue, before=before)
 
     def _reopen(self, door: EngineDoor) -> Driver:
         return self._open.pop(door.name, None) or door.open()  # after an error the next query reconnects
@@ -109,24 +107,3 @@ class Neighbours:
         nodes = driver.list_nodes()
         self._open[driver.name] = driver
         return Held(leases=read_leases(nodes, engine=driver.name), foreign=find_foreign_uses(driver, nodes))
-
-
-def render_ticket(request: LeaseRequest) -> str:
-    """A request as others in the queue read it; it waits under the name of this process."""
-    return json.dumps({**asdict(request), "node": describe_process()})
-
-
-def parse_ticket(ticket: Ticket) -> LeaseRequest | None:
-    """What another process waits for; None where it is written in another form."""
-    try:
-        said: dict[str, Any] = json.loads(ticket.text)
-        among = said["among"]
-        return LeaseRequest(
-            node=excerpt(str(said["node"])),
-            sharing="exclusive" if said["sharing"] == "exclusive" else "shared",
-            count=int(said["count"]),
-            wanted=tuple(excerpt(str(gpu)) for gpu in said["wanted"]),
-            among=None if among is None else tuple(excerpt(str(gpu)) for gpu in among),
-        )
-    except (ValueError, KeyError, TypeError, RecursionError):
-        return None

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import platform
+import time
 from pathlib import Path
 
 _PROC = Path("/proc")
@@ -39,6 +41,24 @@ def is_gone(owner: str, *, proc: Path = _PROC) -> bool:
         return namespace == _namespace(proc) and not (pid.isdecimal() and _lives(int(pid), began, proc))
     except OSError:
         return False
+
+
+def has_begun(pid: int, began: str, *, proc: Path = _PROC) -> bool:
+    """Whether a process lives that began at this moment, in the kernel's ticks since boot."""
+    try:
+        return _lives(pid, began, proc)
+    except OSError:
+        return False
+
+
+def begun_s(pid: int, *, proc: Path = _PROC) -> float:
+    """When a process began, in seconds since 1970.
+
+    Raises:
+        OSError: There is no such process.
+    """
+    uptime_s = float((proc / "uptime").read_text().split()[0])
+    return time.time() - uptime_s + int(_began(pid, proc)) / os.sysconf("SC_CLK_TCK")
 
 
 def _lives(pid: int, began: str, proc: Path) -> bool:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from gpuprov.core.disk import Disk, StorageUse
     from gpuprov.drivers.capabilities import Capability
     from gpuprov.drivers.networks import NetworkRequest, NetworkState
-    from gpuprov.gpu.access import EngineAccess
+    from gpuprov.gpu.models import EngineAccess
     from gpuprov.shapes.choices import Restart
     from gpuprov.shapes.engine import EngineFacts, ImageState, Origin
     from gpuprov.shapes.node import Attachment, CharDevice, Exposure, Mount, Settings

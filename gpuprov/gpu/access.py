@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 CDI_KIND: Final = "nvidia.com/gpu"  # of a device, as engines and CDI files write it
 CDI_FILE: Final = "etc/cdi/gpuprov.json"  # gpuprov's own
-EngineAccess = Literal["cdi", "nvidia-runtime"]
 AccessKind = Literal["none", "raw", "simulated", "cdi", "nvidia-runtime"]
 
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from gpuprov.gpu.models import HostGpus
     from gpuprov.shapes.choices import Sharing
 
+CONTAINERS: Final = "(containers)"  # in place of a cluster, of what is no node and has leases all the same
 TOO_FEW: Final = "not enough GPUs"  # how the refusal begins, by which other machines know it
 
 
@@ -389,7 +390,9 @@ class _Board:
             ways.append("wait for a GPU (create-node, run): --wait 10m")
         if request.sharing == "exclusive":
             ways.append("--sharing shared")
-        if holder is not None and holder.node.endswith(RUN_END):
+        if holder is not None and holder.cluster == CONTAINERS:
+            ways.append(f"ask whose container it is: {holder.engine} inspect {holder.node}")
+        elif holder is not None and holder.node.endswith(RUN_END):
             ways.append("look whose container has it: gpuprov run ps")
         elif holder is not None:
             ways.append(f"ask whose GPU it is now: gpuprov show {holder.node} --engine {holder.engine}")

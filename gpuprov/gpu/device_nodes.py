@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Literal
 
-from gpuprov.core.errors import HostNotReady
+from gpuprov.gpu.device_numbers import number_devices, number_simulated
 from gpuprov.shapes.node import CharDevice
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from gpuprov.gpu.device_numbers import DeviceNumbers
     from gpuprov.gpu.models import DriverFiles, Gpu
-
-NVIDIA_MAJOR: Final = 195
-CTL_MINOR: Final = 255
-MODESET_MINOR: Final = 254
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,39 +25,13 @@ class NodeStat:
 
 
 def plan_simulated_nodes(gpus: Sequence[Gpu], *, driver_loaded: bool) -> tuple[CharDevice, ...]:
-    """Device nodes with no driver behind them: open() says ENXIO where access is granted, EPERM where it is not.
-
-    Beside a loaded driver the control device is left out, because there it is the real one.
-    """
-    devices = [_gpu_node(minor) for minor in sorted({gpu.minor for gpu in gpus})]
-    if devices and not driver_loaded:
-        devices.append(_control_node())
-    return tuple(devices)
+    """As `number_simulated`, as a node is requested."""
+    return tuple(map(_device, number_simulated(gpus, driver_loaded=driver_loaded)))
 
 
 def plan_device_nodes(gpus: Sequence[Gpu], driver: DriverFiles) -> tuple[CharDevice, ...]:
-    """Device nodes for GPUs or MIG instances: GPUs, control, modeset if loaded, uvm, and the instances' capabilities.
-
-    Raises:
-        HostNotReady: nvidia-uvm or a MIG capability is not there; CUDA would fail in the node while nvidia-smi works.
-    """
-    if not gpus:
-        return ()
-    if driver.uvm_major is None:
-        raise HostNotReady(
-            "the kernel module nvidia-uvm is not loaded",
-            evidence="/proc/devices has no line nvidia-uvm; CUDA would fail (cuInit 999) while nvidia-smi works",
-            fix="nvidia-modprobe -u -c0",
-        )
-    devices = [_gpu_node(minor) for minor in sorted({gpu.minor for gpu in gpus})]
-    devices.append(_control_node())
-    if driver.modeset:
-        devices.append(CharDevice(path="/dev/nvidia-modeset", major=NVIDIA_MAJOR, minor=MODESET_MINOR))
-    devices.append(CharDevice(path="/dev/nvidia-uvm", major=driver.uvm_major, minor=0))
-    devices.append(CharDevice(path="/dev/nvidia-uvm-tools", major=driver.uvm_major, minor=1))
-    capabilities = {name for gpu in gpus if gpu.is_mig_instance for name in _capability_names(gpu)}
-    devices += [_capability_node(name, driver) for name in sorted(capabilities)]
-    return tuple(devices)
+    """As `number_devices`, as a node is requested; raises what that raises."""
+    return tuple(map(_device, number_devices(gpus, driver)))
 
 
 def find_wrong_nodes(devices: Sequence[CharDevice], found: Mapping[str, NodeStat]) -> tuple[str, ...]:
@@ -78,27 +49,5 @@ def find_wrong_nodes(devices: Sequence[CharDevice], found: Mapping[str, NodeStat
     return tuple(wrong)
 
 
-def _gpu_node(minor: int) -> CharDevice:
-    return CharDevice(path=f"/dev/nvidia{minor}", major=NVIDIA_MAJOR, minor=minor)
-
-
-def _control_node() -> CharDevice:
-    return CharDevice(path="/dev/nvidiactl", major=NVIDIA_MAJOR, minor=CTL_MINOR)
-
-
-def _capability_names(gpu: Gpu) -> tuple[str, str]:
-    """Names in mig-minors; `gpu<N>` there counts minors, as NVIDIA's container toolkit takes it, not indexes."""
-    part = gpu.mig[0]
-    instance = f"gpu{gpu.minor}/gi{part.gpu_instance}"
-    return f"{instance}/access", f"{instance}/ci{part.compute_instance}/access"
-
-
-def _capability_node(name: str, driver: DriverFiles) -> CharDevice:
-    minor = driver.caps_minors.get(name)
-    if minor is None or driver.caps_major is None:
-        raise HostNotReady(
-            f"the driver has no capability {name} for a MIG instance",
-            evidence=f"nvidia-caps major: {driver.caps_major}; mig-minors has {len(driver.caps_minors)} entries",
-            fix="nvidia-smi mig -lci; ls /proc/driver/nvidia/capabilities; modprobe nvidia",
-        )
-    return CharDevice(path=f"/dev/nvidia-caps/nvidia-cap{minor}", major=driver.caps_major, minor=minor, mode=0o444)
+def _device(numbers: DeviceNumbers) -> CharDevice:
+    return CharDevice(**asdict(numbers))

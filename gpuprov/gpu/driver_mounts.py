@@ -2,49 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from gpuprov.core.errors import HostNotReady
-from gpuprov.gpu.models import SONAMES, TRIPLETS
+from gpuprov.gpu.driver_places import place_driver_files
 from gpuprov.shapes.node import Mount
 
 if TYPE_CHECKING:
     from gpuprov.gpu.models import DriverFiles
 
-_REQUIRED: Final = ("libcuda", "libnvidia-ml", "libnvidia-ptxjitcompiler")
-
 
 def plan_library_mounts(driver: DriverFiles) -> tuple[Mount, ...]:
-    """Mounts that make CUDA and NVML work in a node in which nothing is run: no ldconfig, no links.
-
-    Each file appears in the loader's default folder twice: under the name programs load it by (libcuda.so.1), and
-    under its own, which shows the version and which parts of the driver ask for.
-
-    Raises:
-        HostNotReady: A library that CUDA needs is absent in the version of the kernel module.
-    """
-    sources: dict[str, str] = {}
-    for path in driver.libraries:
-        stem, _, version = path.rpartition("/")[2].partition(".so.")
-        if version == driver.version:
-            sources.setdefault(stem, path)
-    missing = [stem for stem in _REQUIRED if stem not in sources]
-    if missing:
-        raise HostNotReady(
-            f"the driver's library {missing[0]}.so.{driver.version} is not on this host",
-            evidence=f"kernel module {driver.version}; libraries found: {', '.join(driver.libraries) or 'none'}",
-            fix="reboot after a driver upgrade, or install the compute libraries in the version of the kernel module",
-        )
-    mounts: list[Mount] = []
-    for stem, source in sorted(sources.items()):
-        folder = _node_folder(source)
-        names = {SONAMES[stem].format(version=driver.version), f"{stem}.so.{driver.version}"}
-        mounts += [Mount(source=source, target=f"{folder}/{name}") for name in sorted(names)]
-    if driver.nvidia_smi:
-        mounts.append(Mount(source=driver.nvidia_smi, target="/usr/bin/nvidia-smi"))
-    return tuple(mounts)
-
-
-def _node_folder(source: str) -> str:
-    triplet = next((triplet for triplet in TRIPLETS if triplet in source), TRIPLETS[0])
-    return f"/usr/lib/{triplet}"
+    """As `place_driver_files`, as a node is requested; raises what that raises."""
+    return tuple(Mount(source=source, target=target) for target, source in place_driver_files(driver).items())

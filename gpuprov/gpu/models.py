@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from gpuprov.gpu.access import EngineAccess
     from gpuprov.gpu.lost import LostGpu
 
 # File stem to the name that programs load it by. The least that CUDA, NVML and nvidia-smi need.
@@ -22,6 +21,7 @@ SONAMES: Final = {
     "libnvidia-ptxjitcompiler": "libnvidia-ptxjitcompiler.so.1",
 }
 TRIPLETS: Final = ("x86_64-linux-gnu", "aarch64-linux-gnu")
+EngineAccess = Literal["cdi", "nvidia-runtime"]  # ways by which an engine hands GPUs in itself
 _SEEDED = len("GPU-00000000")  # behind it, the UUIDs of simulated GPUs are the same on every host
 
 

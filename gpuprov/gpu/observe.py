@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from gpuprov.core.errors import HostNotReady
 from gpuprov.gpu.driver_files import find_nvidia_cards, read_driver_files
@@ -13,10 +13,11 @@ from gpuprov.gpu.models import Gpu, HostGpus, MigInstance
 from gpuprov.gpu.nvml import LIBRARY_NOT_FOUND, TIMEOUT, NvmlFailed, read_nvml_in_time
 from gpuprov.gpu.platform import describe_virtual, find_platform
 from gpuprov.gpu.simulate import SEED
+from gpuprov.gpu.simulated_gpus import gpus_of
 from gpuprov.gpu.simulated_hosts import SimulatedHost, make_host
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from gpuprov.gpu.models import DriverFiles
@@ -217,32 +218,7 @@ def _simulate(simulated: SimulatedHost, *, driver: DriverFiles | None, reason: s
         reason=f"{reason}; profile {simulated.profile}" if simulated.profile else reason,
         driver_version=document["driver_version"],
         cuda_driver_version=document["cuda_driver_version"],
-        gpus=tuple(_from_document(gpu) for gpu in document["gpus"]),
+        gpus=gpus_of(document),
         driver=driver,
         document=document,
-    )
-
-
-def _from_document(gpu: Mapping[str, Any]) -> Gpu:
-    capability = gpu.get("compute_capability")
-    return Gpu(
-        index=gpu["index"],
-        uuid=gpu["uuid"],
-        minor=gpu["minor"],
-        pci=gpu["pci"],
-        model=gpu["model"],
-        memory_bytes=gpu.get("memory_bytes"),
-        compute_capability=(capability[0], capability[1]) if capability else None,
-        mig_enabled="mig" in gpu,
-        mig=tuple(_instance(position, part) for position, part in enumerate(gpu.get("mig", []))),
-    )
-
-
-def _instance(index: int, part: Mapping[str, Any]) -> MigInstance:
-    return MigInstance(
-        index=index,
-        uuid=part["uuid"],
-        gpu_instance=part["gpu_instance"],
-        compute_instance=part["compute_instance"],
-        memory_bytes=part["memory_bytes"],
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from gpuprov.core.errors import UsageError
 from gpuprov.core.units import GIB
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
     from gpuprov.gpu.models import Gpu, HostGpus
     from gpuprov.shapes.choices import Sharing
-    from gpuprov.shapes.gpu_order import GpuOrder
 
 VISIBLE: Final = "NVIDIA_VISIBLE_DEVICES"
 ENABLED: Final = "HOUDINI_GPU_ENABLED"
@@ -24,6 +23,22 @@ REQUESTED: Final = ("HOUDINI_GPU_REQUESTED", "HOUDINI_GPU_REQUEST")
 VARIABLES: Final = (VISIBLE, ENABLED, *REQUESTED)
 _WORDS: Final = {"true": True, "1": True, "false": False, "0": False}
 _NUMBER = re.compile(r"[0-9]{1,4}", re.ASCII)
+
+
+class GpuWish(Protocol):
+    """What was said of GPUs: a GpuOrder (shapes/gpu_order.py), or what a container's own words come to."""
+
+    @property
+    def per_node(self) -> int | str | None:
+        """How many, or which."""
+
+    @property
+    def sharing(self) -> Sharing | None:
+        """How they are to be held."""
+
+    @property
+    def criteria(self) -> Mapping[str, Any]:
+        """What each GPU has to meet."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,7 +85,7 @@ class _Statement:
 
 
 def resolve_order(
-    order: GpuOrder, environment: Mapping[str, str], host: HostGpus, default: GpuDefault, *, node: str
+    order: GpuWish, environment: Mapping[str, str], host: HostGpus, default: GpuDefault, *, node: str
 ) -> LeaseRequest:
     """Bring all that was said together: so many GPUs, or these, out of those.
 
@@ -107,12 +122,12 @@ def resolve_order(
     )
 
 
-def is_silent(order: GpuOrder, environment: Mapping[str, str]) -> bool:
+def is_silent(order: GpuWish, environment: Mapping[str, str]) -> bool:
     """Whether nothing is said about which GPUs and how many."""
     return order.per_node is None and not any(name in environment for name in VARIABLES)
 
 
-def describe_unfit(order: GpuOrder, gpus: Sequence[Gpu]) -> list[str]:
+def describe_unfit(order: GpuWish, gpus: Sequence[Gpu]) -> list[str]:
     """What these GPUs lack of what each has to meet, a sentence for each that does."""
     return [f"GPU {gpu.label} does not have {_criteria(order)}" for gpu in gpus if not _fits(gpu, order)]
 
@@ -126,7 +141,7 @@ def inner_environment(environment: Mapping[str, str]) -> dict[str, str]:
     return {**environment, VISIBLE: "void"} if VISIBLE in environment else dict(environment)
 
 
-def _options(order: GpuOrder, host: HostGpus) -> list[_Statement]:
+def _options(order: GpuWish, host: HostGpus) -> list[_Statement]:
     said = []
     if order.per_node is not None:
         chosen = parse_selection(str(order.per_node), host)
@@ -205,7 +220,7 @@ def _meaning(statement: _Statement) -> str:
 
 
 def _sharing(
-    order: GpuOrder, environment: Mapping[str, str], statements: Sequence[_Statement], default: GpuDefault
+    order: GpuWish, environment: Mapping[str, str], statements: Sequence[_Statement], default: GpuDefault
 ) -> Sharing:
     stated = next((one.sharing for one in statements if one.sharing), None)
     if stated is not None:
@@ -214,19 +229,19 @@ def _sharing(
     return "shared" if VISIBLE in environment and order.per_node is None else default.sharing
 
 
-def _among(order: GpuOrder, host: HostGpus) -> tuple[str, ...] | None:
+def _among(order: GpuWish, host: HostGpus) -> tuple[str, ...] | None:
     return tuple(unit.uuid for unit in host.units if _fits(unit, order)) if order.criteria else None
 
 
-def _fits(unit: Gpu, order: GpuOrder) -> bool:
+def _fits(unit: Gpu, order: GpuWish) -> bool:
     return all(_JUDGEMENTS[name].meets(unit, value) for name, value in order.criteria.items())
 
 
-def _criteria(order: GpuOrder) -> str:
+def _criteria(order: GpuWish) -> str:
     return " and ".join(_JUDGEMENTS[name].words(value) for name, value in order.criteria.items())
 
 
-def _fitting(named: Sequence[Gpu], among: Sequence[str], order: GpuOrder, host: HostGpus) -> tuple[Gpu, ...]:
+def _fitting(named: Sequence[Gpu], among: Sequence[str], order: GpuWish, host: HostGpus) -> tuple[Gpu, ...]:
     """All of them; of `all`, those that fit, at least one."""
     fitting = tuple(gpu for gpu in named if gpu.uuid in among)
     everything = str(order.per_node).strip() == "all"

@@ -30,12 +30,12 @@ from gpuprov.cluster.services import init_of
 from gpuprov.cluster.share import ensure_share
 from gpuprov.cluster.shared_addresses import refuse_shared_addresses
 from gpuprov.cluster.state import observe_engine
-from gpuprov.cluster.waiting_for_gpus import AT_ONCE, Turn, when_free
 from gpuprov.core.errors import UsageError
 from gpuprov.core.names import check_node_name
 from gpuprov.core.outcome import Outcome, with_forced
 from gpuprov.core.rollback import Rollback
 from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_ORDER, LABEL_ROLE
+from gpuprov.gpu.waiting_for_gpus import AT_ONCE, Turn, when_free
 from gpuprov.lifecycle.changing import changing, read_steadily
 from gpuprov.lifecycle.files import gather_files, present_crew
 from gpuprov.lifecycle.leaving import SPARE_JOBS, JobsPolicy, leaving, refuse_busy
@@ -48,9 +48,9 @@ from gpuprov.shapes.node_order import NodeOrder
 if TYPE_CHECKING:
     from gpuprov.cluster.observed import Observed
     from gpuprov.cluster.state import EngineState
-    from gpuprov.cluster.waiting_for_gpus import Patience
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver, NodeState
+    from gpuprov.gpu.waiting_for_gpus import Patience
     from gpuprov.lifecycle.files import Reading
     from gpuprov.lifecycle.node_plan import NodePlan
     from gpuprov.machine.base import Host

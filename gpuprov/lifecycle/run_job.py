@@ -15,7 +15,6 @@ from gpuprov.cluster.leases import Neighbours, is_orphan, read_leases
 from gpuprov.cluster.placement import Place
 from gpuprov.cluster.room import ask_limits
 from gpuprov.cluster.services import init_of
-from gpuprov.cluster.waiting_for_gpus import Turn, when_free
 from gpuprov.core.names import make_up_run_name, name_of_run, node_of_run
 from gpuprov.core.process import describe_owner
 from gpuprov.core.side_by_side import ask_side_by_side
@@ -32,6 +31,7 @@ from gpuprov.drivers.capabilities import require_capability
 from gpuprov.gpu.allocate import allocate
 from gpuprov.gpu.order import GpuDefault, resolve_order
 from gpuprov.gpu.simulator import simulator_environment
+from gpuprov.gpu.waiting_for_gpus import Turn, when_free
 from gpuprov.lifecycle.runs import refuse_taken
 from gpuprov.lifecycle.standalone_image import build_image
 from gpuprov.roles.registry import PLAIN, check_spec
@@ -44,11 +44,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from gpuprov.cluster.node_limits import GivenLimits
-    from gpuprov.cluster.waiting_for_gpus import Patience
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver, NodeRequest, NodeState, Stream
     from gpuprov.gpu.allocate import Claims, LeaseRequest
     from gpuprov.gpu.models import Gpu, HostGpus
+    from gpuprov.gpu.waiting_for_gpus import Patience
     from gpuprov.machine.base import Host
     from gpuprov.shapes.engine import ImageState
     from gpuprov.shapes.run_order import RunOrder

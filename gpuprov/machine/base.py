@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from gpuprov.core.queue import Queue
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver
+    from gpuprov.gpu.allocate import Lease
     from gpuprov.gpu.models import HostGpus
     from gpuprov.machine.folders import FolderLook
     from gpuprov.machine.links import Link
@@ -148,6 +149,9 @@ class Host(Protocol):
     @property
     def queue(self) -> Queue:
         """Who waits for its GPUs."""
+
+    def container_leases(self) -> tuple[Lease, ...]:
+        """What containers hold there that are no nodes and run by gpuprov's OCI runtime."""
 
     @property
     def folders(self) -> HostFolders:

@@ -17,9 +17,8 @@ from gpuprov.shapes.doctor import HostFinding
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from gpuprov.gpu.access import EngineAccess
     from gpuprov.gpu.device_nodes import NodeStat
-    from gpuprov.gpu.models import DriverFiles, HostGpus
+    from gpuprov.gpu.models import DriverFiles, EngineAccess, HostGpus
     from gpuprov.machine.facts import HostFacts
     from gpuprov.shapes.node import CharDevice
 

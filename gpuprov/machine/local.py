@@ -19,6 +19,7 @@ from gpuprov.drivers.sockets import engine_groups
 from gpuprov.machine.folders import LocalFolders
 from gpuprov.machine.kernel_limits import LIMITS
 from gpuprov.machine.survey import EngineDoor, open_in_time
+from gpuprov.runtime.records import read_container_leases
 from gpuprov.shapes.choices import ENGINES
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver
+    from gpuprov.gpu.allocate import Lease
     from gpuprov.gpu.models import HostGpus
     from gpuprov.machine.links import Link
     from gpuprov.machine.overlay.end import LocalOverlays
@@ -82,6 +84,10 @@ class LocalHost:
     def queue(self) -> Queue:
         """Beside the lock."""
         return Queue(self._gates())
+
+    def container_leases(self) -> tuple[Lease, ...]:
+        """From the records of the runtime."""
+        return read_container_leases(root=self.root)
 
     @property
     def folders(self) -> LocalFolders:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver
+    from gpuprov.gpu.allocate import Lease
     from gpuprov.gpu.models import HostGpus
     from gpuprov.link.hosts import Hosts
     from gpuprov.machine.base import Host
@@ -115,6 +116,7 @@ class FakeHost:
         folders: Those that nodes mount.
         overlays: Its ends of overlays.
         looks: What `verify` sees of it.
+        containers: What containers hold that are no nodes.
     """
 
     folder: Path
@@ -132,6 +134,7 @@ class FakeHost:
     folders: FakeFolders = field(default_factory=FakeFolders)
     overlays: FakeOverlays = field(default_factory=FakeOverlays)
     looks: Callable[[Mapping[str, Any] | None], Observation] = lambda _document: Observation(problem="not looked at")
+    containers: tuple[Lease, ...] = ()
 
     @property
     def queue(self) -> Queue:
@@ -177,6 +180,9 @@ class FakeHost:
 
         doors = tuple(replace(door, open=partial(connect, door)) for door in self.engines)
         return replace(self, name=name, engines=doors)
+
+    def container_leases(self) -> tuple[Lease, ...]:
+        return self.containers
 
     @contextmanager
     def lock(self, reporter: Reporter) -> Iterator[None]:

@@ -12,10 +12,9 @@ import msgspec
 import pytest
 import yaml
 
-from gpuprov.cluster import waiting_for_gpus
 from gpuprov.core import group_files, lock
 from gpuprov.core.execution import Completed, run
-from gpuprov.gpu import information
+from gpuprov.gpu import information, waiting_for_gpus
 from gpuprov.lifecycle import changing
 from gpuprov.link.places import Places
 from gpuprov.machine import survey

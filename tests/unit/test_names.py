@@ -28,6 +28,7 @@ LOOKING = {
     "gpuprov/project/": "a folder of this machine's user, whatever the host",
     "gpuprov/drivers/": "an engine's daemon is on this machine, and so are its bridges and devices",
     "gpuprov/gpu/facts.py": "roles run it as a program on the host that it is about",
+    "gpuprov/runtime/": "runs in place of runc, on the machine that it is about",
     "gpuprov/verify/probe.py": "runs in a node",
     "gpuprov/verify/questions.py": "runs in a node",
     "gpuprov/core/process.py": "looks at processes of its own",

@@ -22,7 +22,7 @@ from gpuprov.spec.overlay import is_overlay_bridge
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from gpuprov.gpu.access import EngineAccess
+    from gpuprov.gpu.models import EngineAccess
     from gpuprov.shapes.node import Attachment, CharDevice
 
 Document = dict[str, Any]

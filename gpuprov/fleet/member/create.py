@@ -11,11 +11,11 @@ from gpuprov.cluster.find_engine import engine_of_cluster
 from gpuprov.cluster.order_label import read_order_text
 from gpuprov.cluster.retry_after_wait import act_on_cluster, act_on_nodes
 from gpuprov.cluster.state import observe_cluster
-from gpuprov.cluster.waiting_for_gpus import Patience
 from gpuprov.core.errors import GpuprovError, NoEngine, UsageError
 from gpuprov.core.names import check_cluster_name
 from gpuprov.fleet.member.host_offer import look_for_one
 from gpuprov.fleet.member.told_part import tell_no_engine, tell_part
+from gpuprov.gpu.waiting_for_gpus import Patience
 from gpuprov.lifecycle.create_node import clone_node, create_node
 from gpuprov.roles.registry import role_of
 from gpuprov.shapes.base import changed, raw, text_of

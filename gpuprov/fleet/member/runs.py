@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpuprov.cluster.waiting_for_gpus import Patience
 from gpuprov.core.errors import EngineError, UsageError
 from gpuprov.core.rollback import AGAIN
+from gpuprov.gpu.waiting_for_gpus import Patience
 from gpuprov.lifecycle.run_job import begin_job
 from gpuprov.lifecycle.runs import end_runs, look_at_runs
 from gpuprov.shapes.outcome import Changes

@@ -22,6 +22,7 @@ from gpuprov.link.hosts_file import remember_machine
 from gpuprov.link.places import ensure_places
 from gpuprov.provision.events import HostStats
 from gpuprov.provision.site import HostResult, SiteResult
+from gpuprov.shapes.gate import Gate, GateCheck, GateContainer
 from tests.fakes.jobs_in_nodes import JobsInNodes, give_jobs
 from tests.fakes.programs import write_program
 from tests.fakes.ssh import install_ssh
@@ -77,6 +78,7 @@ MORE: tuple[tuple[str, Argv], ...] = (
     ("host list", ("host", "list")),
     ("host prepare", ("host", "prepare")),
     ("host undo", ("host", "undo")),
+    *((f"gate {verb}", ("gate", verb)) for verb in ("up", "down", "status", "check")),
     ("play", ("play", "site.yml")),
     ("example lab", ("example", "lab", "{folder}/lab")),
     ("example program", ("example", "program", "{folder}/sum")),
@@ -86,6 +88,18 @@ MORE: tuple[tuple[str, Argv], ...] = (
     ("cdi", ("cdi", "--gpu-mode", "simulated")),
     ("bundle", ("bundle", "{folder}/bundle.tar.gz")),
 )
+GATE = Gate(
+    host="here",
+    socket="/run/docker.sock",
+    config="/etc/docker/daemon.json",
+    registered=True,
+    default=False,
+    program="/var/lib/gpuprov/runtime/docker/gpuprov-runtime",
+    current=True,
+    gpus_option="works",
+    containers=(GateContainer(name="train", runtime="gpuprov", status="running", gpus=("GPU-1",)),),
+    checks=(GateCheck(name="engines", passed=False, evidence="lxd does not respond", fix="gpuprov doctor"),),
+)
 CASES = (*((verb, twice.argv) for verb, twice in TWICE.items() if "fake" in twice.where), *MORE)
 LAST = {
     "verify": {0, 1},
@@ -93,6 +107,7 @@ LAST = {
     "smoke": {1},
     "doctor": {0, 3},
     "jobs wait": {1},
+    "gate check": {3},
     "queue page": {130},
     "program page": {130},
 }  # exit codes where not 0 alone
@@ -189,6 +204,10 @@ def made_up(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> 
         monkeypatch.setattr(f"gpuprov.lifecycle.prepare_host.{name}", lambda *_, outcome=outcome, **__: outcome)
     outcome = Outcome(changed=("installed gpuprov",))
     monkeypatch.setattr("gpuprov.stories.hosts.add_host", lambda *_, **__: outcome)
+    for name in ("gate_up", "gate_down"):
+        monkeypatch.setattr(f"gpuprov.stories.gate.{name}", lambda *_, **__: Outcome(changed=("registered it",)))
+    for name in ("look_at_gate", "check_gate"):
+        monkeypatch.setattr(f"gpuprov.stories.gate.{name}", lambda *_, **__: GATE)
     stats = HostStats(host="c000", ok=1, changed=0, failed=0, unreachable=0, skipped=0)
     result = SiteResult(hosts=(HostResult(stats=stats),), changes=())
     monkeypatch.setattr("gpuprov.stories.run_playbook.run_playbook", lambda *_, **__: result)

@@ -11,13 +11,14 @@ import pytest
 
 from gpuprov.cli.gpus import render_board, render_gpu_change
 from gpuprov.cluster.gpu_board import GpuBoard, build_rows, look_at_gpus, watch_gpus
-from gpuprov.cluster.leases import Neighbours, render_ticket
+from gpuprov.cluster.leases import Neighbours
 from gpuprov.cluster.told_gpus import tell_board
 from gpuprov.core.errors import HostNotReady
 from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_GPUS, LABEL_SHARING
 from gpuprov.gpu.allocate import Lease, LeaseRequest
 from gpuprov.gpu.models import Gpu, HostGpus, MigInstance
 from gpuprov.gpu.observe import observe
+from gpuprov.gpu.tickets import render_ticket
 from gpuprov.shapes.base import write
 from gpuprov.shapes.gpus import GpusWatch
 from tests.fakes.doors import door_of

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from gpuprov.cluster.leases import parse_ticket, render_ticket
 from gpuprov.core.queue import Ticket
 from gpuprov.gpu.allocate import LeaseRequest
+from gpuprov.gpu.tickets import parse_ticket, render_ticket
 
 HOSTILE = "\x1b[2J\nroot waits\u202e" + "x" * 60_000
 

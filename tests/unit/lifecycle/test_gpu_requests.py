@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpuprov.cluster.waiting_for_gpus import Patience
 from gpuprov.core.errors import EngineError, GpuprovError, HostNotReady, TimedOut
 from gpuprov.core.group_files import Gates
 from gpuprov.core.queue import Queue
 from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_GPUS, LABEL_SHARING
 from gpuprov.gpu.allocate import GpusTaken
 from gpuprov.gpu.observe import observe
+from gpuprov.gpu.waiting_for_gpus import Patience
 from gpuprov.lifecycle.create_node import create_node
 from gpuprov.lifecycle.remove_nodes import remove_nodes
 from gpuprov.machine import survey
@@ -230,7 +230,7 @@ def test_who_waits_long_for_gpus_is_told_again(host: Host, monkeypatch: pytest.M
 
     host.ask("one", gpus="2")
     assert waits() == 1
-    monkeypatch.setattr("gpuprov.cluster.waiting_for_gpus.AGAIN_S", 0.01)
+    monkeypatch.setattr("gpuprov.gpu.waiting_for_gpus.AGAIN_S", 0.01)
     assert waits() > 1
 
 

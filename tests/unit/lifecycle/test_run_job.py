@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from gpuprov.cluster import leases
-from gpuprov.cluster.waiting_for_gpus import Patience
 from gpuprov.core.errors import EngineError, GpuprovError, TimedOut, UsageError
 from gpuprov.core.group_files import Gates
 from gpuprov.core.lock import host_lock
@@ -19,6 +18,7 @@ from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_GPUS, LABEL_PROCESS, LABEL
 from gpuprov.drivers.capabilities import NotCapable
 from gpuprov.gpu.allocate import GpusTaken
 from gpuprov.gpu.observe import observe
+from gpuprov.gpu.waiting_for_gpus import Patience
 from gpuprov.lifecycle import run_job as job_workflow
 from gpuprov.lifecycle.remove_nodes import remove_nodes
 from gpuprov.lifecycle.run_job import run_job

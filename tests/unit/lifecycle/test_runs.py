@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from gpuprov.cluster import leases
-from gpuprov.cluster.waiting_for_gpus import Patience
 from gpuprov.core.errors import EngineError, UsageError
 from gpuprov.core.names import check_node_name, node_of_run
 from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_PROCESS, LABEL_ROLE
 from gpuprov.drivers.capabilities import NotCapable
 from gpuprov.gpu.allocate import GpusTaken
+from gpuprov.gpu.waiting_for_gpus import Patience
 from gpuprov.lifecycle.remove_nodes import remove_nodes
 from gpuprov.lifecycle.run_job import begin_job, run_job
 from gpuprov.lifecycle.runs import end_runs, look_at_runs, show_run_log

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from gpuprov.cluster.leases import render_ticket
 from gpuprov.core.errors import EngineError, HostNotReady, TimedOut
 from gpuprov.core.waiting import SystemClock, Wait
 from gpuprov.gpu.allocate import GpusTaken
+from gpuprov.gpu.tickets import render_ticket
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from gpuprov.cluster.leases import Neighbours
-    from gpuprov.core.queue import QueuePlace
+    from gpuprov.core.queue import Queue, QueuePlace
     from gpuprov.core.reporter import Reporter
     from gpuprov.core.waiting import Clock
     from gpuprov.gpu.allocate import Claims
@@ -25,6 +24,17 @@ _LOOK_S = 0.3  # how often the first in the queue checks; later ones check less 
 _LOOK_MAX_S = 2.0
 
 
+class Neighbourhood(Protocol):
+    """The others of this host: who waits for its GPUs, and what they hold."""
+
+    @property
+    def queue(self) -> Queue:
+        """Of those who wait."""
+
+    def claims(self, engine: str, *, before: int | None = None) -> Claims:
+        """What a request to `engine` has to respect beside that engine's own nodes."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Turn:
     """Where a request stands, beside whom, and on which engine its GPUs are to be had.
@@ -33,7 +43,7 @@ class Turn:
         place: In the queue; None for who does not wait.
     """
 
-    neighbours: Neighbours
+    neighbours: Neighbourhood
     engine: str
     place: QueuePlace | None = None
 

@@ -1,0 +1,80 @@
+"""GPUs for containers that gpuprov does not start: gate up, down, status, check."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from gpuprov.cli.command import Result, command
+from gpuprov.cli.tables import render_table
+
+if TYPE_CHECKING:
+    from gpuprov.cli.session import Session
+    from gpuprov.core.outcome import Outcome
+    from gpuprov.shapes.gate import Gate
+
+
+@command(
+    click.option("--default", is_flag=True, help="Also run containers that name no runtime; without GPUs as before.")
+)
+def up(session: Session, *, default: bool) -> Outcome:
+    """Have Docker know the runtime `gpuprov`, which leases GPUs to any container that asks for some. Needs root.
+
+    Writes the runtime into daemon.json and has dockerd read it; containers go on. A second run changes nothing, or
+    brings the runtime up to date.
+    """
+    from gpuprov.stories.gate import gate_up
+
+    return gate_up(session.host, default=default, reporter=session.reporter)
+
+
+@command()
+def down(session: Session) -> Outcome:
+    """Revert what `gate up` did. Refused while containers name the runtime. Needs root."""
+    from gpuprov.stories.gate import gate_down
+
+    return gate_down(session.host, reporter=session.reporter)
+
+
+@command()
+def status(session: Session) -> Result:
+    """Show whether Docker knows the runtime, and the containers that name it. Changes nothing."""
+    from gpuprov.stories.gate import look_at_gate
+
+    gate = look_at_gate(session.host)
+    return Result(document=gate, text="\n".join(_lines(gate)))
+
+
+@command()
+def check(session: Session) -> Result:
+    """Run the runtime as Docker does, without a container, and say what it lacks. Changes nothing. Needs root.
+
+    Exits with 3 if something is missing.
+    """
+    from gpuprov.core.errors import HostNotReady
+    from gpuprov.stories.gate import check_gate
+
+    gate = check_gate(session.host)
+    checks = gate.checks or ()
+    rows = [("pass" if one.passed else "FAIL", one.name, one.evidence) for one in checks]
+    parts = [render_table(("STATUS", "CHECK", "EVIDENCE"), rows, screen=session.screen)]
+    fixes = [f"{one.name}: {one.fix}" for one in checks if one.fix]
+    parts += ["", "fixes:", *fixes] if fixes else []
+    code = 0 if all(one.passed for one in checks) else HostNotReady.exit_code
+    return Result(document=gate, text="\n".join(parts), code=code)
+
+
+def _lines(gate: Gate) -> list[str]:
+    known = "registered" if gate.registered else "not registered: sudo gpuprov gate up"
+    program = gate.program or "none"
+    if gate.program and not gate.current:
+        program += " (of another version: sudo gpuprov gate up)"
+    lines = [
+        f"runtime: {known}{', and the default' if gate.default else ''}",
+        f"program: {program}",
+        f"daemon: {gate.socket}, {gate.config}",
+        f"docker run --gpus: {gate.gpus_option}",
+    ]
+    held = [f"{one.name} ({one.status}): {', '.join(one.gpus) or 'no GPU'}" for one in gate.containers]
+    return [*lines, *(f"container: {line}" for line in held or ["none names the runtime"])]

@@ -1,0 +1,61 @@
+"""What `gpuprov gate up` compiles for the runtime: which engines to ask, and which GPUs there are."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from gpuprov.core.errors import HostNotReady
+from gpuprov.runtime.engines import Place
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+
+NAME: Final = "policy.json"
+VERSION: Final = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Policy:
+    """What holds for all containers of a daemon.
+
+    Attributes:
+        engines: To ask for leases.
+        simulation: What the NVML of simulated GPUs answers; None where they are real.
+    """
+
+    engines: tuple[Place, ...]
+    simulation: Mapping[str, Any] | None = None
+
+
+def render_policy(policy: Policy) -> str:
+    """As the runtime reads it."""
+    return json.dumps({"version": VERSION, **asdict(policy)}, indent=2, sort_keys=True) + "\n"
+
+
+def read_policy(folder: Path) -> Policy:
+    """The policy in the runtime's folder.
+
+    Raises:
+        HostNotReady: It is not there, or another gpuprov wrote it.
+    """
+    try:
+        said: dict[str, Any] = json.loads((folder / NAME).read_text(encoding="utf-8"))
+        _require_version(said.pop("version"))
+        places = [
+            Place(engine=one["engine"], sockets=tuple(one["sockets"]), installed=one["installed"])
+            for one in said.pop("engines")
+        ]
+        return Policy(engines=tuple(places), **said)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise HostNotReady(
+            "the runtime's policy cannot be read", evidence=f"{folder / NAME}: {error}", fix="sudo gpuprov gate up"
+        ) from error
+
+
+def _require_version(version: object) -> None:
+    if version != VERSION:
+        raise ValueError(f"it is of version {version}, not {VERSION}")

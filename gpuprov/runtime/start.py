@@ -1,0 +1,12 @@
+"""Where the runtime's Python begins: it has an empty environment, and finds packages in its own library alone."""
+
+from __future__ import annotations
+
+import sys
+
+if __name__ == "__main__":
+    library, *arguments = sys.argv[1:]
+    sys.path.insert(0, library)
+    from gpuprov.runtime.create import main
+
+    sys.exit(main(arguments))

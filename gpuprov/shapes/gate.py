@@ -1,0 +1,66 @@
+"""The runtime that gives GPUs to any container, as Docker has it."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import UNSET, UnsetType
+
+from gpuprov.shapes.base import Document, Shape
+from gpuprov.shapes.words import Word, Words
+
+GpusOption = Literal["works", "after a restart", "of NVIDIA", "absent"]
+
+
+class GateContainer(Shape, frozen=True, kw_only=True):
+    """A container that names the runtime.
+
+    Attributes:
+        gpus: UUIDs of the GPUs that it holds.
+    """
+
+    name: Word
+    runtime: Word
+    status: Word
+    gpus: tuple[Word, ...] = ()
+
+
+class GateCheck(Shape, frozen=True, kw_only=True):
+    """One thing that has to hold for the runtime to work.
+
+    Attributes:
+        fix: What to type where it does not.
+    """
+
+    name: Word
+    passed: bool
+    evidence: Words
+    fix: Words
+
+
+class Gate(Document, frozen=True, kw_only=True, tag="gpuprov.gate/v1"):
+    """The document of `gpuprov gate status --json`, and of `gate check`.
+
+    Attributes:
+        host: Name of the host.
+        socket: Of the daemon.
+        config: Its daemon.json.
+        registered: Whether the running daemon knows the runtime.
+        default: Whether it runs containers that name no runtime.
+        program: The program; empty where there is none.
+        current: Whether the program is that of this gpuprov.
+        gpus_option: Whether `docker run --gpus` reaches the runtime.
+        containers: Those that name the runtime, running or not.
+        checks: There in `gate check`.
+    """
+
+    host: str
+    socket: Word
+    config: Word
+    registered: bool
+    default: bool
+    program: str
+    current: bool
+    gpus_option: GpusOption
+    containers: tuple[GateContainer, ...]
+    checks: tuple[GateCheck, ...] | UnsetType = UNSET

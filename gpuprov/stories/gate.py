@@ -1,0 +1,293 @@
+"""`gate`: Docker knows the runtime that leases GPUs to any container, or no more; what there is of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from gpuprov.core.errors import EngineError, HostNotReady
+from gpuprov.core.execution import run
+from gpuprov.core.outcome import Outcome
+from gpuprov.drivers.docker.connect import find_socket, require_socket
+from gpuprov.drivers.registry import is_installed
+from gpuprov.drivers.sockets import socket_places
+from gpuprov.machine.daemon_json import (
+    DEFAULT_RUNTIME,
+    OURS,
+    RUNTIME,
+    read_settings,
+    render_settings,
+    with_runtime,
+    without_runtime,
+)
+from gpuprov.machine.docker_daemon import find_daemon
+from gpuprov.machine.runtime_program import HOOK, is_our_hook, program_for, remove_hook, write_hook
+from gpuprov.runtime.engines import Place
+from gpuprov.runtime.policy import Policy
+from gpuprov.shapes.base import changed
+from gpuprov.shapes.choices import ENGINES
+from gpuprov.shapes.gate import Gate, GateCheck, GateContainer
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from gpuprov.core.reporter import Reporter
+    from gpuprov.machine.base import Host
+    from gpuprov.machine.docker_daemon import DockerDaemon
+    from gpuprov.shapes.gate import GpusOption
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Settings:
+    """A daemon.json, as text and as what it says."""
+
+    path: Path
+    text: str | None
+    said: dict[str, Any]
+
+
+def gate_up(host: Host, *, default: bool, reporter: Reporter) -> Outcome:
+    """Have the daemon know the runtime; containers go on, and a second run changes nothing.
+
+    Args:
+        default: Whether it is to run containers that name no runtime.
+
+    Raises:
+        HostNotReady: Not root, or the daemon's settings stand in the way.
+    """
+    _require_root("up")
+    daemon = _find()
+    with host.lock(reporter):
+        settings = _read(daemon.config)
+        program = program_for(daemon.socket)
+        wanted = with_runtime(settings.said, program.places, default=default)
+        if daemon.flags:
+            raise HostNotReady(
+                f"dockerd was started with {' and '.join(daemon.flags)}",
+                evidence=f"it does not start where {daemon.config} says the same things",
+                fix=f"move them into {daemon.config}, restart dockerd, then: sudo gpuprov gate up",
+            )
+        lines = [*program.write(_policy(host, daemon), runc=_runc(daemon))]
+        if wanted != settings.said:
+            _change(daemon, settings, wanted)
+            lines.append(f"registered the runtime {RUNTIME} in {daemon.config}{', as the default' if default else ''}")
+        elif not _knows(daemon.info(), default=default):
+            daemon.reload(until=lambda info: _knows(info, default=default))
+            lines.append("had dockerd read its daemon.json again")
+        hook = write_hook(daemon.path)
+        if hook and hook[1]:
+            lines.append(f"made {hook[0]}, for docker run --gpus")
+    if _gpus_option(daemon) == "after a restart":
+        restart = "systemctl restart docker"
+        reporter.note(f"docker run --gpus works once dockerd has been restarted, which stops containers: {restart}")
+    return Outcome(changed=tuple(lines))
+
+
+def gate_down(host: Host, *, reporter: Reporter) -> Outcome:
+    """Have the daemon know the runtime no more.
+
+    Raises:
+        EngineError: Containers name it: they could not be started again.
+    """
+    _require_root("down")
+    daemon = _find()
+    with host.lock(reporter):
+        users = [one for one in daemon.containers() if _runtime_of(one) in OURS]
+        if users:
+            names = [_name_of(one) for one in users]
+            raise EngineError(
+                f"{len(users)} container{'s' if len(users) > 1 else ''} of Docker "
+                f"name{'s' if len(users) == 1 else ''} the runtime and could not be started without it",
+                evidence="; ".join(f"{_name_of(one)} ({_runtime_of(one)}, {one['State']['Status']})" for one in users),
+                fix=f"remove them first: docker rm -f {' '.join(names)}",
+            )
+        settings = _read(daemon.config)
+        wanted = without_runtime(settings.said)
+        lines = []
+        if wanted != settings.said:
+            _change(daemon, settings, wanted)
+            lines.append(f"removed the runtime {RUNTIME} from {daemon.config}")
+        lines += [*program_for(daemon.socket).remove(), *remove_hook(daemon.path)]
+    return Outcome(changed=tuple(lines))
+
+
+def look_at_gate(host: Host) -> Gate:
+    """What there is of it."""
+    daemon = _find()
+    info = daemon.info()
+    program = program_for(daemon.socket)
+    there = program.find()
+    held = {lease.node: lease.gpus for lease in host.container_leases()}
+    return Gate(
+        host=host.name,
+        socket=str(daemon.socket),
+        config=str(daemon.config),
+        registered=RUNTIME in (info.get("Runtimes") or {}),
+        default=info.get("DefaultRuntime") == DEFAULT_RUNTIME,
+        program=str(there or ""),
+        current=program.is_current(),
+        gpus_option=_gpus_option(daemon),
+        containers=tuple(
+            GateContainer(
+                name=_name_of(one),
+                runtime=_runtime_of(one),
+                status=str(one["State"]["Status"]),
+                gpus=held.get(_name_of(one), ()),
+            )
+            for one in daemon.containers()
+            if _runtime_of(one) in OURS
+        ),
+    )
+
+
+def check_gate(host: Host) -> Gate:
+    """The same, and whether it works as engines run it."""
+    gate = look_at_gate(host)
+    again = "sudo gpuprov gate up"
+    checks = [
+        _check("registered", gate.registered, f"dockerd at {gate.socket} knows {RUNTIME}", again),
+        _check("current", gate.current, gate.program or "there is no program", again),
+    ]
+    command = program_for(find_socket()).check_command()
+    if command:
+        answer = run(command, timeout_s=30, check=False)
+        try:
+            said: dict[str, Any] = json.loads(answer.stdout)
+        except ValueError:
+            said = {"what": f"exit {answer.exit_code}", "evidence": answer.stderr[-400:]}
+        checks += _judge(said)
+    return changed(gate, checks=tuple(checks))
+
+
+def _judge(said: Mapping[str, Any]) -> list[GateCheck]:
+    if "gpus" not in said:
+        parts = said.get("error", said)
+        evidence = f"{parts.get('what')}: {parts.get('evidence')}"
+        return [_check("answers", False, evidence, str(parts.get("fix") or "sudo gpuprov gate up"))]  # noqa: FBT003
+    silent = said["silent"]
+    kind = "SIMULATED GPUs" if said["simulated"] else "GPUs"
+    return [
+        _check("answers", bool(said["gpus"]), f"{said['gpus']} {kind}, in {said['seconds']} s", "gpuprov gpus"),
+        _check(
+            "engines",
+            not silent,
+            "; ".join(silent.values()) or f"all engines answer; leases: {len(said['leases'])}",
+            "gpuprov doctor",
+        ),
+    ]
+
+
+def _check(name: str, passed: object, evidence: str, fix: str) -> GateCheck:
+    return GateCheck(name=name, passed=bool(passed), evidence=evidence, fix="" if passed else fix)
+
+
+def _find() -> DockerDaemon:
+    place = find_socket()
+    require_socket(place)
+    return find_daemon(place)
+
+
+def _require_root(verb: str) -> None:
+    if os.geteuid() != 0:
+        raise HostNotReady(
+            f"gate {verb} changes Docker's settings and needs root",
+            evidence=f"uid {os.geteuid()}",
+            fix=f"sudo {sys.argv[0]} gate {verb}",
+        )
+
+
+def _policy(host: Host, daemon: DockerDaemon) -> Policy:
+    gpus = host.gpus("auto")
+    sockets = {engine: tuple(str(place) for place in socket_places(engine)) for engine in ENGINES}
+    places = [
+        Place(engine=engine, sockets=sockets[engine], installed=is_installed(engine))
+        for engine in ENGINES
+        if engine != "docker"
+    ]
+    places.append(Place(engine="docker", sockets=(str(daemon.socket),)))
+    if str(daemon.socket) not in sockets["docker"]:
+        places.append(Place(engine="docker", sockets=sockets["docker"], installed=False))
+    return Policy(
+        engines=tuple(places),
+        simulation=gpus.document,
+    )
+
+
+def _runc(daemon: DockerDaemon) -> Path:
+    named = str(((daemon.info().get("Runtimes") or {}).get("runc") or {}).get("path") or "runc")
+    found = daemon.find_program(named)
+    if found is None:
+        raise HostNotReady(
+            "Docker's runc cannot be found", evidence=f"{named} in {daemon.path}", fix="apt-get install runc"
+        )
+    return found
+
+
+def _read(path: Path) -> _Settings:
+    text = None
+    with suppress(FileNotFoundError):
+        text = path.read_text(encoding="utf-8")
+    return _Settings(path=path, text=text, said=read_settings(text or "", path=path))
+
+
+def _change(daemon: DockerDaemon, settings: _Settings, wanted: Mapping[str, Any]) -> None:
+    """Write daemon.json, keep a copy of what was there, and have it read; what the daemon does not take is put back."""
+    path = settings.path
+    path.parent.mkdir(parents=True, exist_ok=True)
+    before = path.with_name(f"{path.name}.before-gpuprov")
+    if settings.text is not None and settings.said == without_runtime(settings.said):
+        before.write_text(settings.text, encoding="utf-8")
+    # dockerd takes over what is there, and keeps what it had of a key that is not
+    _replace(path, render_settings({"runtimes": {}, "default-runtime": "runc", **wanted}))
+    names = set(wanted.get("runtimes", {})) & set(OURS)
+    try:
+        daemon.reload(
+            until=lambda info: (
+                names == set(info.get("Runtimes") or {}) & set(OURS)
+                and (info.get("DefaultRuntime") == DEFAULT_RUNTIME)
+                == (wanted.get("default-runtime") == DEFAULT_RUNTIME)
+            )
+        )
+    except BaseException:
+        if settings.text is None:
+            path.unlink(missing_ok=True)
+        else:
+            _replace(path, settings.text)
+        raise
+    _replace(path, render_settings(wanted))
+
+
+def _replace(path: Path, text: str) -> None:
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    draft.write_text(text, encoding="utf-8")
+    if path.exists():
+        draft.chmod(path.stat().st_mode & 0o777)
+    draft.replace(path)
+
+
+def _knows(info: Mapping[str, Any], *, default: bool) -> bool:
+    wanted = set(OURS) if default else {RUNTIME}
+    return wanted <= set(info.get("Runtimes") or {}) and (info.get("DefaultRuntime") == DEFAULT_RUNTIME) == default
+
+
+def _gpus_option(daemon: DockerDaemon) -> GpusOption:
+    """Dockerd looks for the hook when it starts, and never again."""
+    found = daemon.find_program(HOOK)
+    if found is None:
+        return "absent"
+    if not is_our_hook(found):
+        return "of NVIDIA"
+    return "works" if found.stat().st_mtime < daemon.begun_s else "after a restart"
+
+
+def _runtime_of(container: Mapping[str, Any]) -> str:
+    return str(container["HostConfig"].get("Runtime") or "")
+
+
+def _name_of(container: Mapping[str, Any]) -> str:
+    return str(container["Name"]).lstrip("/")

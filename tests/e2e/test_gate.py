@@ -1,0 +1,346 @@
+"""Containers of a real Docker that lease GPUs by the runtime: a dockerd of these tests' own, with a net of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from gpuprov.core.waiting import Wait
+from gpuprov.machine.runtime_program import HOOK, program_for, write_hook
+from gpuprov.runtime import records
+from tests.e2e.conftest import output
+from tests.e2e.test_exhaustion import daemon
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.e2e.conftest import Finished, Gpuprov
+
+IMAGE = "gpte-gate"
+PYTHON_IMAGE = "gpte-python"
+STACK = Path(__file__).parents[2] / "examples/stack/compose.yaml"
+PROGRAMS = ("dash", "sleep", "ls", "head", "env")
+GPUS = 4
+QUICK_S = 30.0
+LEASES = Path("/") / records.FOLDER
+
+
+def write_image(folder: Path, *, link: str = "") -> Path:
+    """A root file system with a shell; with `link`, its folder of libraries leads there."""
+    rootfs = folder / "rootfs"
+    for name in ("bin", "usr/bin", "tmp", "dev", "proc", "etc"):
+        (rootfs / name).mkdir(parents=True)
+    for program in PROGRAMS:
+        path = Path(shutil.which(program) or "").resolve()
+        shutil.copy(path, rootfs / "bin" / program)
+        for library in re.findall(r"(/\S+) \(0x", output("ldd", str(path))):
+            target = rootfs / library.lstrip("/")
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(Path(library).resolve(), target)
+    (rootfs / "bin/sh").symlink_to("dash")
+    if link:
+        shutil.rmtree(rootfs / "usr/bin")
+        (rootfs / "usr/bin").symlink_to(link)
+    return rootfs
+
+
+@dataclass
+class Gate:
+    """A Docker that knows the runtime.
+
+    Attributes:
+        folder: Of all that is its own.
+        command: gpuprov, of this Docker.
+    """
+
+    folder: Path
+    command: Gpuprov
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return {**os.environ, "DOCKER_HOST": f"unix://{self.folder}/sock"}
+
+    def docker(self, *argv: str, timeout_s: float = QUICK_S) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            ["docker", *argv],
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=timeout_s,
+            stdin=subprocess.DEVNULL,
+        )
+
+    def run(self, *argv: str, runtime: str = "gpuprov", image: str = IMAGE) -> subprocess.CompletedProcess[str]:
+        """`docker run` up to the image; its words follow `--`."""
+        own, _, inner = " ".join(argv).partition(" -- ")
+        named = ("--runtime", runtime) if runtime else ()
+        return self.docker("run", "--network", "none", *named, *own.split(), image, "sh", "-c", inner or "sleep 100")
+
+    def begin(self, name: str, *argv: str, **more: Any) -> subprocess.CompletedProcess[str]:
+        return self.run("-d", "--name", name, *argv, **more)
+
+    def gpuprov(self, *argv: str, expect: int = 0) -> Finished:
+        return self.command(*argv, expect=expect, variables={"DOCKER_HOST": f"unix://{self.folder}/sock"})
+
+    def holders(self) -> dict[str, int]:
+        """Names of containers to how many GPUs they hold, as `gpus` tells."""
+        told = self.gpuprov("--json", "gpus").document
+        names = [one["node"] for gpu in told["gpus"] for one in gpu["holders"] if one["cluster"] == "(containers)"]
+        return {name: names.count(name) for name in names}
+
+    def clear(self) -> None:
+        names = self.docker("ps", "-aq").stdout.split()
+        if names:
+            self.docker("rm", "-f", *names)
+        gone = Wait(what="all leases to end", timeout_s=5, fix="ls /run/gpuprov/leases", interval_s=0.1)
+        gone.until(records.read_records, lambda seen: not seen)
+
+
+@pytest.fixture(scope="module")
+def dockerd(gpuprov: Gpuprov, docker: object) -> Iterator[Gate]:  # noqa: ARG001 - it is installed
+    """It has a network namespace of its own: a Docker without a bridge removes the host's docker0."""
+    with TemporaryDirectory(prefix="gpte") as name:  # paths of sockets are short
+        folder = Path(name)
+        folder.chmod(0o755)
+        (folder / "bin").mkdir()
+        (folder / "daemon.json").write_text('{"labels": ["of=others"]}')
+        write_hook(f"{folder}/bin")
+        os.utime(folder / "bin" / HOOK, (0, 0))  # as after a restart of Docker
+        places = ("--data-root", f"{folder}/data", "--exec-root", f"{folder}/run", "--pidfile", f"{folder}/pid")
+        alone = ("--bridge", "none", "--iptables=false", "--ip-forward=false")
+        config = ("--config-file", f"{folder}/daemon.json", "--host", f"unix://{folder}/sock")
+        path = f"{folder}/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+        program, up = program_for(folder / "sock"), 'ip link set lo up; exec "$@"'
+        try:
+            with daemon("unshare", "--net", "sh", "-c", up, "sh", "dockerd", *places, *alone, *config, PATH=path):
+                there = Wait(what="the socket", timeout_s=30, fix="start it by hand")
+                there.until((folder / "sock").exists, bool)
+                gate = Gate(folder, gpuprov)
+                for image, link in ((IMAGE, ""), (f"{IMAGE}-link", "/proc/self/root/etc")):
+                    rootfs = write_image(folder / image, link=link)
+                    output("tar", "-C", str(rootfs), "-cf", f"{folder}/image.tar", ".")
+                    assert gate.docker("import", f"{folder}/image.tar", image).returncode == 0
+                yield gate
+                gate.clear()
+        finally:
+            program.remove()
+
+
+@pytest.fixture(scope="module")
+def registered(dockerd: Gate) -> Gate:
+    """As on a machine without other engines, whose nodes would hold some of the simulated GPUs."""
+    dockerd.gpuprov("gate", "up", "--default")
+    policy = program_for(dockerd.folder / "sock").folder / "policy.json"
+    said = json.loads(policy.read_text())
+    own = [place for place in said["engines"] if place["sockets"] == [f"{dockerd.folder}/sock"]]
+    policy.write_text(json.dumps({**said, "engines": own}))
+    return dockerd
+
+
+@pytest.fixture
+def gate(registered: Gate) -> Iterator[Gate]:
+    registered.clear()
+    yield registered
+    registered.clear()
+
+
+def test_up_merges_settings_and_is_done_once(gate: Gate) -> None:
+    settings = json.loads((gate.folder / "daemon.json").read_text())
+    assert settings["labels"] == ["of=others"]
+    assert settings["default-runtime"] == "gpuprov-default"
+    assert json.loads((gate.folder / "daemon.json.before-gpuprov").read_text()) == {"labels": ["of=others"]}
+    status = gate.gpuprov("--json", "gate", "status").document
+    assert (status["registered"], status["default"], status["current"]) == (True, True, True)
+    assert status["gpus_option"] == "works"
+    gate.gpuprov("gate", "check")
+
+
+def test_the_sequence_of_the_contract(gate: Gate) -> None:
+    for number in range(GPUS):
+        assert gate.begin(f"c{number}", "-e", "HOUDINI_GPU_REQUESTED=1").returncode == 0
+        devices = gate.docker("exec", f"c{number}", "ls", "/dev").stdout.split()
+        assert [name for name in devices if name.startswith("nvidia")] == [f"nvidia{number}", "nvidiactl"]
+    refused = gate.begin("late", "-e", "HOUDINI_GPU_REQUESTED=1")
+    assert refused.returncode != 0
+    assert "not enough GPUs for late" in refused.stderr
+    assert all(f"c{number} (exclusive, docker)" in refused.stderr for number in range(GPUS))
+    assert "GPUPROV_WAIT" in refused.stderr
+    assert gate.holders() == {f"c{number}": 1 for number in range(GPUS)}
+    gate.docker("rm", "-f", "c1")
+    assert gate.begin("again", "-e", "HOUDINI_GPU_REQUESTED=1").returncode == 0
+    assert "nvidia1\n" in gate.docker("exec", "again", "ls", "/dev").stdout
+    assert (
+        "No such device or address" in gate.docker("exec", "again", "head", "-c1", "/dev/nvidia1").stderr
+    )  # no driver: ENXIO
+    listed = gate.docker("exec", "again", "sh", "/usr/bin/nvidia-smi", "-L").stdout
+    assert re.fullmatch(r"GPU 0: SIMULATED \(UUID: GPU-\S+1\)\n", listed)
+
+
+def test_the_option_gpus_takes_free_ones_and_an_image_s_variable_none(gate: Gate) -> None:
+    assert gate.begin("first", "--gpus", "1", runtime="").returncode == 0
+    two = gate.run("--rm", "--gpus", "2", "-e", "NVIDIA_VISIBLE_DEVICES=all", "--", "ls /dev", runtime="")
+    assert [name for name in two.stdout.split() if "nvidia" in name] == ["nvidia1", "nvidia2", "nvidiactl"]
+    plain = gate.run("--rm", "-e", "NVIDIA_VISIBLE_DEVICES=all", "--", "ls /dev", runtime="")
+    assert (plain.returncode, "nvidia" in plain.stdout) == (0, False)
+    named = gate.run("--rm", "-e", "NVIDIA_VISIBLE_DEVICES=1,2", "--", "ls /dev")
+    assert [name for name in named.stdout.split() if "nvidia" in name] == ["nvidia1", "nvidia2", "nvidiactl"]
+
+
+@pytest.mark.parametrize("starts", [20, pytest.param(200, marks=pytest.mark.long)])
+def test_many_starts_at_once_for_the_last_gpus(gate: Gate, starts: int) -> None:
+    with ThreadPoolExecutor(20) as pool:
+        done = list(pool.map(lambda number: gate.begin(f"r{number}", "--gpus", "1", runtime=""), range(starts)))
+    winners = [number for number, one in enumerate(done) if one.returncode == 0]
+    assert len(winners) == GPUS, [one.stderr for one in done]
+    assert gate.holders() == {f"r{number}": 1 for number in winners}
+    assert len({gate.docker("exec", f"r{number}", "env").stdout.partition("DEVICES=")[2] for number in winners}) == 1
+    seen = {gate.docker("exec", f"r{number}", "ls", "/dev").stdout for number in winners}
+    assert len(seen) == GPUS
+
+
+def test_a_start_waits_for_a_gpu_that_comes_free(gate: Gate) -> None:
+    gate.begin("holder", "--gpus", str(GPUS))
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(gate.begin, "waits", "--gpus", "1", "-e", "GPUPROV_WAIT=60s")
+        time.sleep(2)
+        assert not waiting.done()
+        assert gate.docker("ps", timeout_s=5).returncode == 0
+        assert any("gpuprov-runtime" in line for line in gate.gpuprov("--json", "gpus").document["waiting"])
+        gate.docker("rm", "-f", "holder")
+        assert waiting.result(QUICK_S).returncode == 0
+    assert gate.holders() == {"waits": 1}
+    late = gate.run("--rm", "-e", f"GPUPROV_GPUS={GPUS}", "-e", "GPUPROV_WAIT=1s")
+    assert "waited 1 s for GPUs" in late.stderr
+
+
+@pytest.mark.parametrize("victim", ["start.py", "gpuprov-runtime-default"])
+def test_a_killed_runtime_keeps_no_gpu(gate: Gate, victim: str) -> None:
+    gate.begin("holder", "--gpus", str(GPUS))
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(gate.begin, "killed", "--gpus", "1", "-e", "GPUPROV_WAIT=60s", runtime="")
+        found: list[int] = []
+        while not found and not waiting.done():
+            found = [
+                pid for pid, words in processes() if any(victim in word for word in words) and "gpte" in str(words)
+            ]
+        os.kill(found[0], signal.SIGKILL)
+        refused = waiting.result(QUICK_S)
+    assert refused.returncode != 0
+    gate.docker("rm", "-f", "holder", "killed")
+    assert gate.run("--rm", "--gpus", str(GPUS), "--", "true", runtime="").returncode == 0
+
+
+def processes() -> Iterator[tuple[int, list[str]]]:
+    for entry in Path("/proc").iterdir():
+        with suppress(OSError):
+            if entry.name.isdecimal():
+                yield int(entry.name), (entry / "cmdline").read_bytes().decode(errors="replace").split("\0")
+
+
+def test_hostile_variables_and_images_change_nothing(gate: Gate) -> None:
+    evil = [f"-e {name}=/evil" for name in ("LD_PRELOAD", "PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "HOME")]
+    many = [f"-e V{number}=x" for number in range(300)]
+    done = gate.run("--rm", *evil, *many, "-e", "PATH=/bin", "--gpus", "1", "--", "ls /dev", runtime="")
+    assert "nvidia0" in done.stdout, done.stderr
+    before = sorted(Path("/etc").iterdir())
+    linked = gate.run("--rm", "--gpus", "1", "--", "true", runtime="", image=f"{IMAGE}-link")
+    assert "has no place for /usr/bin/nvidia-smi" in linked.stderr
+    assert sorted(Path("/etc").iterdir()) == before
+    assert gate.holders() == {}
+
+
+def test_a_restarted_container_and_a_stopped_one(gate: Gate) -> None:
+    gate.begin("one", "--gpus", "1")
+    gate.docker("restart", "-t", "0", "one")
+    assert gate.holders() == {"one": 1}
+    gate.docker("stop", "-t", "0", "one")
+    assert gate.holders() == {}
+
+
+def compose(gate: Gate, project: str, *argv: str) -> subprocess.CompletedProcess[str]:
+    """Debian's docker-compose, or the plugin of today's Docker."""
+    program = ["docker-compose"] if shutil.which("docker-compose") else ["docker", "compose"]
+    environment = {**gate.environment, "STACK_IMAGE": PYTHON_IMAGE, "COMPOSE_HTTP_TIMEOUT": "120"}
+    return subprocess.run(
+        [*program, "-f", str(STACK), "-p", project, *argv],
+        env=environment, capture_output=True, text=True, check=False, timeout=4 * QUICK_S,
+    )  # fmt: skip
+
+
+def ask(gate: Gate, project: str, page: str, body: str = "", *, service: str = "trainer:9993") -> str:
+    """What a service of a copy answers, asked from its trainer."""
+    (trainer,) = gate.docker("ps", "-q", "-f", f"label=com.docker.compose.project={project}",
+                             "-f", "label=com.docker.compose.service=trainer").stdout.split()  # fmt: skip
+    line = (
+        "import sys, urllib.request as u; print(u.urlopen(sys.argv[1], sys.argv[2].encode() or None).read().decode())"
+    )
+    return gate.docker("exec", trainer, "python3", "-c", line, f"http://{service}{page}", body).stdout
+
+
+def test_two_copies_of_the_example_stack(gate: Gate) -> None:
+    from tests.contract.engines import DockerSite
+
+    load = f"docker save {DockerSite().base_image()} | DOCKER_HOST=unix://{gate.folder}/sock docker load"
+    loaded = output("sh", "-c", load).split()[-1]
+    assert gate.docker("tag", loaded, PYTHON_IMAGE).returncode == 0
+    try:
+        with ThreadPoolExecutor(2) as pool:
+            done = list(pool.map(lambda project: compose(gate, project, "up", "-d"), ("gpu1", "gpu2")))
+        assert [one.returncode for one in done] == [0, 0], [one.stderr for one in done]
+        seen = [ask(gate, project, "/gpus") for project in ("gpu1", "gpu2")]
+        uuids = {match for one in seen for match in re.findall(r"GPU 0: SIMULATED \(UUID: (\S+)\)", one)}
+        assert len(uuids) == 2, seen
+        assert all("HOUDINI_GPU_REQUESTED=1\n" in one and "GPU 1" not in one for one in seen)
+        assert ask(gate, "gpu1", "/cntname", service="policy-2:9991") == "policy-2\n\n"
+        assert ask(gate, "gpu1", "/task", service="simulation-0:9992") == "simulation\n\n"
+        assert "no GPU" in ask(gate, "gpu2", "/gpus", service="policy-0:9991")
+        back = {"proto": "http", "host": "trainer", "port": 9993, "path": "/gpus"}
+        assert ask(gate, "gpu2", "/callmeback", json.dumps(back), service="policy-1:9991").strip() == seen[1].strip()
+        page = ask(gate, "gpu1", "/")
+        assert (page.count("<tr><td>"), sum(uuid in page for uuid in uuids)) == (7, 1)
+        gate.begin("rest", "--gpus", "2")
+        with ThreadPoolExecutor(1) as pool:  # it waits in the runtime: Docker does not repeat what was refused
+            third = pool.submit(compose, gate, "gpu3", "up", "-d", "trainer")
+            time.sleep(3)
+            assert not third.done()
+            compose(gate, "gpu1", "down", "-t", "1")
+            assert third.result(4 * QUICK_S).returncode == 0, third.result().stderr
+        assert len(re.findall("UUID", ask(gate, "gpu3", "/gpus"))) == 1
+    finally:
+        for project in ("gpu1", "gpu2", "gpu3"):
+            compose(gate, project, "down", "-t", "1")
+
+
+def test_a_restart_policy_does_not_repeat_a_refused_start(gate: Gate) -> None:
+    gate.begin("holder", "--gpus", str(GPUS))
+    assert gate.begin("late", "--restart", "always", "--gpus", "1").returncode != 0
+    gate.docker("rm", "-f", "holder")
+    time.sleep(2)
+    assert gate.docker("inspect", "-f", "{{.State.Status}}", "late").stdout == "created\n"
+    assert gate.docker("start", "late").returncode == 0
+
+
+def test_down_is_refused_while_containers_name_the_runtime(gate: Gate) -> None:
+    gate.begin("one")
+    refused = gate.gpuprov("gate", "down", expect=4)
+    assert "one (gpuprov, running)" in refused.stderr
+    gate.clear()
+    gate.gpuprov("gate", "down")
+    assert json.loads((gate.folder / "daemon.json").read_text()) == {"labels": ["of=others"]}
+    assert gate.gpuprov("gate", "down").stdout == "unchanged\n"
+    assert gate.run("--rm", "--", "true", runtime="").returncode == 0
+    assert not gate.gpuprov("--json", "gate", "status").document["registered"]

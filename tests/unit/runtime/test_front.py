@@ -1,0 +1,188 @@
+"""The sh front: which command lines and bundles reach Python, and what it hands on."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pytest
+
+from gpuprov.assets import PACKAGE
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.slow
+BODY = (PACKAGE / "runtime/front.sh").read_text()
+PLAIN = {"process": {"env": ["PATH=/bin"]}}
+ASKING = {"process": {"env": ["HOUDINI_GPU_REQUESTED=1"]}}
+
+
+@dataclass
+class Stage:
+    """A front between stand-ins for runc and Python, which write down how they were called."""
+
+    folder: Path
+
+    def prepare(self, *, status: int = 0, name: str = "gpuprov-runtime") -> None:
+        self._script("runc", f'printf "%s\\n" "$@" >{self.folder}/runc.args')
+        self._script("python", f'env >{self.folder}/python.env; printf "%s\\n" "$@" >{self.folder}/python.args', status)
+        head = {"FOLDER": "", "LIBRARY": "/lib-of-it", "LEASES": "leases", "RUNC": "runc", "PYTHON": "python"}
+        lines = [f"{key}={self.folder}/{place}" for key, place in head.items()]
+        front = self.folder / name
+        front.write_text("\n".join(["#!/bin/sh", *lines, BODY]))
+        front.chmod(0o755)
+        self.front = str(front)
+
+    def _script(self, name: str, body: str, status: int = 0) -> None:
+        path = self.folder / name
+        path.write_text(f"#!/bin/sh\n{body}\nexit {status}\n")
+        path.chmod(0o755)
+
+    def bundle(self, name: str, spec: object) -> Path:
+        bundle = self.folder / name
+        bundle.mkdir(exist_ok=True)
+        (bundle / "config.json").write_text(json.dumps(spec))
+        return bundle
+
+    def run(self, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
+        environment = {"PATH": "/usr/bin:/bin", **variables}
+        return subprocess.run(
+            [self.front, *words], cwd=self.folder, env=environment, capture_output=True, text=True, check=False
+        )
+
+    def said(self, name: str) -> list[str] | None:
+        path = self.folder / f"{name}.args"
+        return path.read_text().splitlines() if path.exists() else None
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Stage:
+    one = Stage(tmp_path)
+    one.prepare()
+    return one
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("create", "--bundle", "asking", "id"),
+        ("create", "--bundle=asking", "id"),
+        ("create", "-b", "asking", "id"),
+        ("create", "-b=asking", "id"),
+        ("--root", "/r", "--log", "/l", "--log-format", "json", "create", "--bundle", "asking", "id"),
+        ("--root=/r", "--log=/l", "create", "--no-pivot", "--bundle", "asking", "id"),
+        ("--debug", "--systemd-cgroup", "create", "--console-socket", "s", "--bundle", "asking", "id"),
+        ("--bundle", "asking", "create", "id"),
+        ("--rootless", "create", "create", "--bundle", "asking", "id"),
+    ],
+)
+def test_a_create_of_a_bundle_that_asks_reaches_python(stage: Stage, words: tuple[str, ...]) -> None:
+    stage.bundle("asking", ASKING)
+    assert stage.run(*words).returncode == 0
+    arguments = stage.said("python")
+    assert arguments is not None
+    assert arguments[:2] == ["-I", "-S"]
+    assert (arguments[6], arguments[8]) == ("asking", "id")
+    assert stage.said("runc") == [*words]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("state", "id"),
+        ("features",),
+        ("--version",),
+        ("kill", "create"),
+        ("delete", "--force", "create"),
+        ("run", "--bundle", "asking", "id"),
+        ("start", "--bundle", "create", "id"),
+        ("--log", "create", "state", "id"),
+        ("exec", "--process", "p.json", "id"),
+        ("create", "--bundle", "plain", "id"),
+        ("create", "--bundle", "absent", "id"),
+        ("unknown-verb", "create"),
+        (),
+    ],
+)
+def test_everything_else_is_handed_to_runc_as_it_came(stage: Stage, words: tuple[str, ...]) -> None:
+    stage.bundle("asking", ASKING)
+    stage.bundle("plain", PLAIN)
+    assert stage.run(*words).returncode == 0
+    assert stage.said("python") is None
+    assert stage.said("runc") == [*(words or ("",))]
+
+
+def test_a_bundle_may_be_called_create(stage: Stage) -> None:
+    stage.bundle("create", ASKING)
+    stage.run("create", "--bundle", "create", "id")
+    assert stage.said("python") is not None
+
+
+@pytest.mark.parametrize(
+    ("spec", "named", "default"),
+    [
+        (PLAIN, False, False),
+        (ASKING, True, True),
+        ({"process": {"env": ["HOUDINI_ENABLED=true"]}}, True, True),
+        ({"process": {"env": ["GPUPROV_GPUS=1"]}}, True, True),
+        ({"annotations": {"gpuprov.gpus": "1"}}, True, True),
+        ({"hooks": {"prestart": [{"path": "/usr/bin/nvidia-container-runtime-hook"}]}}, True, True),
+        ({"process": {"env": ["NVIDIA_VISIBLE_DEVICES=all"]}}, True, False),
+        ({"process": {"env": ["X=HOUDINI_ENABLED=true"]}}, False, False),
+    ],
+)
+def test_what_images_set_themselves_counts_only_where_the_runtime_was_named(
+    stage: Stage, spec: dict[str, object], *, named: bool, default: bool
+) -> None:
+    stage.bundle("b", spec)
+    stage.run("create", "--bundle", "b", "id")
+    assert (stage.said("python") is not None) == named
+    (stage.folder / "python.args").unlink(missing_ok=True)
+    stage.prepare(name="gpuprov-runtime-default")
+    stage.run("create", "--bundle", "b", "id")
+    assert (stage.said("python") is not None) == default
+
+
+def test_python_inherits_no_variable_and_runc_all(stage: Stage) -> None:
+    stage.bundle("asking", ASKING)
+    stage.run("create", "--bundle", "asking", "id", PYTHONPATH="/evil", PYTHONSTARTUP="/evil", HOME="/evil", FOO="bar")
+    inherited = (stage.folder / "python.env").read_text()
+    assert "evil" not in inherited
+    assert "FOO" not in inherited
+
+
+@pytest.mark.parametrize(("status", "lines"), [(3, 0), (1, 1), (139, 1)])
+def test_a_refusal_is_told_once_and_a_crash_as_well(stage: Stage, status: int, lines: int) -> None:
+    stage.prepare(status=status)
+    stage.bundle("asking", ASKING)
+    log = stage.folder / "log.json"
+    done = stage.run("--log", str(log), "create", "--bundle", "asking", "id")
+    assert done.returncode == 1
+    assert stage.said("runc") is None
+    told = [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
+    assert len(told) == lines
+    assert all(f"exit {status}" in one["msg"] and one["level"] == "error" for one in told)
+
+
+def test_without_python_a_container_that_asks_for_nothing_starts_all_the_same(stage: Stage) -> None:
+    (stage.folder / "python").unlink()
+    stage.bundle("plain", PLAIN)
+    stage.bundle("asking", ASKING)
+    assert stage.run("create", "--bundle", "plain", "id").returncode == 0
+    refused = stage.run("create", "--bundle", "asking", "id")
+    assert refused.returncode == 1
+    assert "gpuprov gate check" in refused.stderr
+
+
+def test_delete_removes_the_record_of_what_is_gone(stage: Stage) -> None:
+    leases = stage.folder / "leases"
+    leases.mkdir()
+    for name in ("one", "two"):
+        (leases / name).touch()
+    stage.run("delete", "--force", "one")
+    assert [path.name for path in leases.iterdir()] == ["two"]
+    stage.run("delete", "../leases/two")
+    assert [path.name for path in leases.iterdir()] == ["two"]
