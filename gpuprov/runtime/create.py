@@ -119,6 +119,9 @@ def create(call: Call) -> None:
     if asked is None:
         return
     policy = read_policy(call.folder)
+    docker = ask_engines([place for place in policy.engines if place.engine == "docker"])
+    if call.container in docker.nodes:
+        return  # it has its GPUs, and who makes it may hold the lock
     host = read_gpus(policy)
     request = resolve_order(
         asked, asked.environment, host, asked.default, node=str(spec.get("hostname") or call.container)

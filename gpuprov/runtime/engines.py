@@ -49,11 +49,13 @@ class Told:
 
     Attributes:
         names: Of Docker's containers, by id.
+        nodes: Ids of those that gpuprov made.
         silent: Why engines did not answer.
     """
 
     leases: tuple[Lease, ...] = ()
     names: Mapping[str, str] = field(default_factory=dict)
+    nodes: frozenset[str] = frozenset()
     silent: Mapping[str, GpuprovError] = field(default_factory=dict)
 
 
@@ -63,6 +65,7 @@ def ask_engines(places: Iterable[Place], *, answer_s: float = ANSWER_S) -> Told:
     lines = [(place.engine, _call(place, late_s)) for place in places]
     leases: list[Lease] = []
     names: dict[str, str] = {}
+    nodes: set[str] = set()
     silent: dict[str, GpuprovError] = {}
     for engine, line in lines:
         if line is None:
@@ -73,6 +76,7 @@ def ask_engines(places: Iterable[Place], *, answer_s: float = ANSWER_S) -> Told:
             answer = _read(line, late_s)
             if engine == "docker":
                 names |= {str(one["Id"]): str(one["Names"][0]).lstrip("/") for one in answer if one.get("Names")}
+                nodes |= {str(one["Id"]) for one in answer if (one.get("Labels") or {}).get(CLUSTER)}
                 leases += read_docker(answer)
             else:
                 leases += read_lxd(answer["metadata"], engine=engine)
@@ -82,7 +86,7 @@ def ask_engines(places: Iterable[Place], *, answer_s: float = ANSWER_S) -> Told:
                 evidence=str(error) or f"no response within {answer_s:g} s",
                 fix=f"check the engine: gpuprov doctor --engine {engine}",
             )
-    return Told(leases=tuple(leases), names=names, silent=silent)
+    return Told(leases=tuple(leases), names=names, nodes=frozenset(nodes), silent=silent)
 
 
 def read_docker(documents: Iterable[Mapping[str, Any]]) -> list[Lease]:

@@ -137,3 +137,9 @@ def test_without_its_policy_it_says_what_to_type(make: Callable[..., tuple[int, 
     status, log = make("a", "GPUPROV_GPUS=1")
     assert status == REFUSED
     assert "gpuprov gate up" in log
+
+
+def test_a_node_of_gpuprov_is_left_as_it_is(make: Callable[..., tuple[int, str]], tmp_path: Path) -> None:
+    ENGINES_SAY[0] = Told(nodes=frozenset({"a"}))
+    assert make("a", "HOUDINI_GPU_REQUESTED=1") == (0, "")
+    assert held(tmp_path, "a") == []
