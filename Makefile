@@ -8,7 +8,7 @@
 
 .DELETE_ON_ERROR:
 .PHONY: up who-may-run test test-long every-unit contract images engines reliability gpu-proof
-.PHONY: locks lint lint-python lint-rest unit qemu wireguard redis podman clean
+.PHONY: locks lint lint-python lint-rest unit qemu wireguard redis podman compose clean
 .DEFAULT_GOAL := up
 
 VENV := .venv
@@ -50,7 +50,7 @@ IN_PARALLEL := --numprocesses $$(nproc) --maxprocesses 16 --dist loadfile
 SIDE_BY_SIDE := --numprocesses 3 --dist loadscope
 test-long: TESTS := --long --ledger $(LEDGER)
 test-long: | qemu
-test test-long: | wireguard redis podman
+test test-long: | wireguard redis podman compose
 	@mkdir -p $(dir $(LEDGER)) && rm -f $(LEDGER)
 	@$(MAKE) --no-print-directory --jobs 4 --output-sync contract every-unit TESTS='$(TESTS)'
 	$(BIN)/python -m pytest $(TESTS) $(SIDE_BY_SIDE) -m 'not alone' --durations 20 --durations-min 5 tests/e2e
@@ -159,6 +159,10 @@ wireguard:
 # A broker of the user's, and that of a master of the predecessor. This package starts no service (tests/fakes).
 redis:
 	@[ "$$(id -u)" != 0 ] || command -v redis-check-rdb >/dev/null || { $(INSTALL) redis-tools; }
+
+# Drives the example stack.
+compose:
+	@[ "$$(id -u)" != 0 ] || command -v docker-compose >/dev/null || { $(INSTALL) docker-compose; }
 
 # Reads CDI's files, which Docker of Debian 12 does not.
 podman:
