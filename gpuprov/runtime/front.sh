@@ -1,3 +1,4 @@
+# shellcheck shell=sh disable=SC2154
 # What comes before is written by `gpuprov gate up`: FOLDER, LIBRARY, RUNC, PYTHON, LEASES.
 # This is run in place of runc. It hands over to runc at once, unless a container is made that asks for GPUs.
 verb='' id='' bundle=. root=/run/runc log='' takes=''
