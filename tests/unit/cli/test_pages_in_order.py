@@ -32,15 +32,18 @@ ROOT = Path(__file__).parents[3]
 # What is only parsed, and why a fake engine cannot show it
 LEFT_OUT = {
     "anneal run *": "needs jobs that run, or this machine's GPUs",
+    "cdi *": "writes for engines of this machine",
     "cluster up -f cluster.yaml": "a file that the reader writes",
     "cluster up -f hosts.yaml *": "needs other machines",
     "cluster up -f lab.yaml": "a file that the reader writes",
     "cluster up -f wide.yaml": "needs other machines",
     "cp *": "needs the files of nodes",
+    "gate *": "registers with Docker of this machine",
     "gpus --watch": "does not end",
     "grid *": "needs jobs that run, or this machine's packages",
     "host *": "changes this machine, or needs another one",
     "image build*": "downloads packages",
+    "image rm --unused": "removes what later pages use",
     "jobs *": "needs jobs that run",
     "play *": "needs a playbook of the reader",
     "program *": "needs jobs that run, or this machine's GPUs",
