@@ -239,7 +239,7 @@ def _change(daemon: DockerDaemon, settings: _Settings, wanted: Mapping[str, Any]
     """Write daemon.json, keep a copy of what was there, and have it read; what the daemon does not take is put back."""
     path = settings.path
     path.parent.mkdir(parents=True, exist_ok=True)
-    before = path.with_name(f"{path.name}.before-gpuprov")
+    before = _copy_of(path)
     if settings.text is not None and settings.said == without_runtime(settings.said):
         before.write_text(settings.text, encoding="utf-8")
     # dockerd takes over what is there, and keeps what it had of a key that is not
@@ -259,7 +259,26 @@ def _change(daemon: DockerDaemon, settings: _Settings, wanted: Mapping[str, Any]
         else:
             _replace(path, settings.text)
         raise
-    _replace(path, render_settings(wanted))
+    if names:
+        _replace(path, render_settings(wanted))
+    else:
+        _give_back(path, wanted)
+
+
+def _copy_of(path: Path) -> Path:
+    return path.with_name(f"{path.name}.before-gpuprov")
+
+
+def _give_back(path: Path, wanted: Mapping[str, Any]) -> None:
+    """Leave the file as it was before, to the letter, unless somebody has changed it since."""
+    before = _read(_copy_of(path))
+    if before.text is not None and before.said == wanted:
+        _replace(path, before.text)
+        before.path.unlink()
+    elif before.text is None and not wanted:
+        path.unlink()
+    else:
+        _replace(path, render_settings(wanted))
 
 
 def _replace(path: Path, text: str) -> None:

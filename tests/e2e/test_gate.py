@@ -33,6 +33,7 @@ IMAGE = "gpte-gate"
 PYTHON_IMAGE = "gpte-python"
 STACK = Path(__file__).parents[2] / "examples/stack/compose.yaml"
 PROGRAMS = ("dash", "sleep", "ls", "head", "env")
+OTHERS = '{"labels": ["of=others"]}'
 GPUS = 4
 QUICK_S = 30.0
 LEASES = Path("/") / records.FOLDER
@@ -117,7 +118,7 @@ def dockerd(gpuprov: Gpuprov, docker: object) -> Iterator[Gate]:  # noqa: ARG001
         folder = Path(name)
         folder.chmod(0o755)
         (folder / "bin").mkdir()
-        (folder / "daemon.json").write_text('{"labels": ["of=others"]}')
+        (folder / "daemon.json").write_text(OTHERS)
         write_hook(f"{folder}/bin")
         os.utime(folder / "bin" / HOOK, (0, 0))  # as after a restart of Docker
         places = ("--data-root", f"{folder}/data", "--exec-root", f"{folder}/run", "--pidfile", f"{folder}/pid")
@@ -340,7 +341,8 @@ def test_down_is_refused_while_containers_name_the_runtime(gate: Gate) -> None:
     assert "one (gpuprov, running)" in refused.stderr
     gate.clear()
     gate.gpuprov("gate", "down")
-    assert json.loads((gate.folder / "daemon.json").read_text()) == {"labels": ["of=others"]}
+    assert (gate.folder / "daemon.json").read_text() == OTHERS
+    assert not [*gate.folder.glob("daemon.json.*")]
     assert gate.gpuprov("gate", "down").stdout == "unchanged\n"
     assert gate.run("--rm", "--", "true", runtime="").returncode == 0
     assert not gate.gpuprov("--json", "gate", "status").document["registered"]
