@@ -79,11 +79,11 @@ def hosts_at(address: str) -> Iterator[None]:
         with socket.socket(socket.AF_UNIX) as channel:
             channel.connect(address)
             process = cast("Any", SimpleNamespace(poll=lambda: 0, wait=lambda _wait_s: 0))
-            stdin, stdout = (os.fdopen(os.dup(channel.fileno()), mode, buffering=0) for mode in ("wb", "rb"))
-            with stdin, stdout:
-                yield Exchange(Piped(process=process, stdin=stdin, stdout=stdout))
+            ends = [os.fdopen(os.dup(channel.fileno()), mode, buffering=0) for mode in ("wb", "rb")]
+            stdin, stdout = map(opened.enter_context, ends)
+            yield Exchange(Piped(process=process, stdin=stdin, stdout=stdout))
 
-    with mock.patch.object(SshConnection, "exchange", exchange):
+    with ExitStack() as opened, mock.patch.object(SshConnection, "exchange", exchange):
         yield
 
 

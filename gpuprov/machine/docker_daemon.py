@@ -131,13 +131,22 @@ def _peer(place: Path) -> int:
 
 
 def _all_daemons(proc: Path) -> list[int]:
-    """Every dockerd, if there is only one."""
+    """Every dockerd of root's that is not in a container, if there is only one."""
     found = []
     for entry in proc.iterdir():
         with suppress(OSError):
             if entry.name.isdecimal() and (entry / "comm").read_text().strip() == "dockerd":
-                found.append(int(entry.name))
+                of_root = entry.stat().st_uid == proc.stat().st_uid
+                if of_root and _space(entry) == _space(proc / "self"):
+                    found.append(int(entry.name))
     return found if len(found) == 1 else []
+
+
+def _space(entry: Path) -> str:
+    """The namespace of its processes."""
+    with suppress(FileNotFoundError):
+        return str((entry / "ns/pid").readlink())
+    return ""
 
 
 def _words(path: Path) -> list[str]:

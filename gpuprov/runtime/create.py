@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpuprov.core.errors import GpuprovError, HostNotReady, TimedOut
+from gpuprov.core.errors import GpuprovError, HostNotReady, PartDone, TimedOut
 from gpuprov.core.group_files import Gates
 from gpuprov.core.lock import host_lock
 from gpuprov.core.process import describe_owner, is_gone
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from gpuprov.runtime.request import Spec
 
 REFUSED = 3  # the exit code by which the front knows that it has been said why
-_MOST_BYTES = 50 * 2**20 - 1  # of config.json: what is larger is refused
+_MOST_BYTES = 8 * 2**20 - 1  # of config.json: what is larger is refused
 _WAYS = "wait for a GPU: -e GPUPROV_WAIT=10m, or share one: -e GPUPROV_SHARING=shared; who holds which: gpuprov gpus"
 
 
@@ -114,12 +114,16 @@ def create(call: Call) -> None:
     Raises:
         GpuprovError: It cannot have them.
     """
+    if call.container.startswith("."):
+        raise HostNotReady("this id is not possible here", evidence=call.container, fix="use one without the dot")
     spec = read_spec(call.config)
     asked = read_request(spec, named=call.named)
     if asked is None:
         return
     policy = read_policy(call.folder)
     docker = ask_engines([place for place in policy.engines if place.engine == "docker"])
+    for error in docker.silent.values():
+        raise error  # it may be a node, whose maker holds the lock
     if call.container in docker.nodes:
         return  # it has its GPUs, and who makes it may hold the lock
     host = read_gpus(policy)
@@ -133,7 +137,7 @@ def create(call: Call) -> None:
 
     def choose(turn: Turn) -> tuple[LeaseRequest, tuple[Gpu, ...]]:
         if is_gone(owner):
-            raise HostNotReady("the engine has ended the runtime", evidence=owner, fix="start the container again")
+            raise PartDone("the engine has ended the runtime", evidence=owner, fix="start the container again")
         claims = turn.claims()
         named = replace(request, node=others.names.get(call.container, request.node))
         (units,) = allocate(host, (), [named], claims=claims).values()

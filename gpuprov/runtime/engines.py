@@ -8,6 +8,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from gpuprov.core.docker_labels import parse_changed_labels
 from gpuprov.core.errors import EngineError
 from gpuprov.core.excerpt import excerpt
 from gpuprov.core.process import is_gone
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 ANSWER_S: Final = 2.0
 _MOST_BYTES: Final = 64_000_000
 _DOCKER: Final = "/v1.41/containers/json?all=1"
+_NETWORKS: Final = "/v1.41/networks"  # which hold labels that were changed
 _LXD: Final = "/1.0/instances?recursion=1"
 _OK: Final = b" 200 "
 _LXD_PREFIX: Final = "user."
@@ -62,39 +64,63 @@ class Told:
 def ask_engines(places: Iterable[Place], *, answer_s: float = ANSWER_S) -> Told:
     """Ask all side by side; each has the same time."""
     late_s = time.monotonic() + answer_s
-    lines = [(place.engine, _call(place, late_s)) for place in places]
+    lines = [
+        (place.engine, [_call(place, question, late_s) for question in _questions(place.engine)]) for place in places
+    ]
     leases: list[Lease] = []
     names: dict[str, str] = {}
     nodes: set[str] = set()
     silent: dict[str, GpuprovError] = {}
-    for engine, line in lines:
-        if line is None:
+    for engine, asked in lines:
+        if asked[0] is None:
             continue
         try:
-            if isinstance(line, OSError):
-                raise line
-            answer = _read(line, late_s)
+            answers = [_read(line, late_s) for line in asked]
             if engine == "docker":
-                names |= {str(one["Id"]): str(one["Names"][0]).lstrip("/") for one in answer if one.get("Names")}
-                nodes |= {str(one["Id"]) for one in answer if (one.get("Labels") or {}).get(CLUSTER)}
-                leases += read_docker(answer)
+                answer = answers[0]
+                called = {str(one["Id"]): str(one["Names"][0]).lstrip("/") for one in answer if one.get("Names")}
+                names |= called
+                nodes |= {str(one["Id"]) for one in answer if _is_node(one, called.get(str(one["Id"])))}
+                leases += read_docker(answer, parse_changed_labels(answers[1]))
             else:
-                leases += read_lxd(answer["metadata"], engine=engine)
+                leases += read_lxd(answers[0]["metadata"], engine=engine)
         except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
             silent[engine] = EngineError(
                 f"{engine} does not respond",
                 evidence=str(error) or f"no response within {answer_s:g} s",
                 fix=f"check the engine: gpuprov doctor --engine {engine}",
             )
+        finally:
+            for line in asked:
+                if isinstance(line, socket.socket):
+                    line.close()
     return Told(leases=tuple(leases), names=names, nodes=frozenset(nodes), silent=silent)
 
 
-def read_docker(documents: Iterable[Mapping[str, Any]]) -> list[Lease]:
-    """Leases of Docker's nodes; what was made from the image of a node has its labels, and another name."""
+def _questions(engine: str) -> tuple[str, ...]:
+    return (_DOCKER, _NETWORKS) if engine == "docker" else (_LXD,)
+
+
+def _is_node(document: Mapping[str, Any], name: str | None) -> bool:
+    """Whether gpuprov made the container: what has the labels of its image alone has another name."""
+    labels = document.get("Labels") or {}
+    return bool(labels.get(CLUSTER)) and labels.get(SELF) == name
+
+
+def read_docker(
+    documents: Iterable[Mapping[str, Any]], changed: Mapping[str, Mapping[str, str]] | None = None
+) -> list[Lease]:
+    """Leases of Docker's nodes; what was made from the image of a node has its labels, and another name.
+
+    Args:
+        documents: The containers.
+        changed: Labels that were changed later, by the id of the container.
+    """
     found = []
     for document in documents:
         name = str((document.get("Names") or ["?"])[0]).lstrip("/")
-        found += _lease(name, document.get("Labels") or {}, engine="docker", status=str(document.get("State", "")))
+        labels = {**(document.get("Labels") or {}), **(changed or {}).get(str(document.get("Id")), {})}
+        found += _lease(name, labels, engine="docker", status=str(document.get("State", "")))
     return found
 
 
@@ -128,7 +154,7 @@ def _lease(name: str, labels: Mapping[str, str], *, engine: str, status: str) ->
     ]
 
 
-def _call(place: Place, late_s: float) -> socket.socket | OSError | None:
+def _call(place: Place, question: str, late_s: float) -> socket.socket | OSError | None:
     """The connection with the question in it; None where the engine is not on this machine."""
     failure: OSError | None = OSError(f"no socket at {place.sockets[0]}") if place.installed else None
     for path in place.sockets:
@@ -136,7 +162,6 @@ def _call(place: Place, late_s: float) -> socket.socket | OSError | None:
         try:
             line.settimeout(max(0.01, late_s - time.monotonic()))
             line.connect(path)
-            question = _DOCKER if place.engine == "docker" else _LXD
             line.sendall(f"GET {question} HTTP/1.0\r\nHost: localhost\r\n\r\n".encode())
         except OSError as error:
             line.close()
@@ -147,7 +172,9 @@ def _call(place: Place, late_s: float) -> socket.socket | OSError | None:
     return failure
 
 
-def _read(line: socket.socket, late_s: float) -> Any:  # noqa: ANN401 - JSON
+def _read(line: socket.socket | OSError | None, late_s: float) -> Any:  # noqa: ANN401 - JSON
+    if not isinstance(line, socket.socket):
+        raise line or OSError("its socket is gone")
     pieces: list[bytes] = []
     size = 0
     with line:

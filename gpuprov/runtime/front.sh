@@ -1,6 +1,7 @@
 # shellcheck shell=sh disable=SC2154
 # What comes before is written by `gpuprov gate up`: FOLDER, LIBRARY, RUNC, PYTHON, LEASES.
 # This is run in place of runc. It hands over to runc at once, unless a container is made that asks for GPUs.
+[ -x "$RUNC" ] || RUNC=$(command -v runc) # a package may have moved it
 verb='' id='' bundle=. root=/run/runc log='' takes=''
 for word in "$@"; do
     if [ -n "$takes" ]; then

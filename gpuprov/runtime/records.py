@@ -123,6 +123,7 @@ def _read(path: Path) -> Record | None:
 
 
 def _counts(record: Record, root: Path) -> bool:
+    is_over = is_gone(record.process)  # before the look at the state, which that process writes before it ends
     for name, (pid, began) in _STATES.items():
         try:
             state = json.loads(_text(root / record.state.lstrip("/") / name))
@@ -132,7 +133,7 @@ def _counts(record: Record, root: Path) -> bool:
         except (OSError, ValueError, KeyError, TypeError, RecursionError):
             return True  # this user may not look, or it is written in another form: it takes nothing from anybody
         return has_begun(process, start) or _has_processes(state.get("cgroup_paths"))
-    return not is_gone(record.process)
+    return not is_over
 
 
 def _has_processes(groups: object) -> bool:

@@ -22,6 +22,7 @@ _MARKS: Final = (ENABLED, "HOUDINI_ENABLED")
 _TRUE: Final = frozenset({"true", "1"})
 _NOTHING: Final = frozenset({"", "void", "none"})
 _TIME: Final = re.compile(r"([0-9]{1,6})(s|m|h|)", re.ASCII)
+_LONGEST_S: Final = 86400.0  # others wait behind it, and images may set the variable
 _SECONDS: Final = {"": 1, "s": 1, "m": 60, "h": 3600}
 
 
@@ -106,7 +107,10 @@ def parse_wait(text: str | None) -> float | None:
     match = _TIME.fullmatch(text.strip())
     if match is None:
         raise UsageError(f"{WAIT}={text} is not a time", evidence="allowed: 90, 90s, 5m, 1h", fix=f"{WAIT}=5m")
-    return float(int(match[1]) * _SECONDS[match[2]])
+    wait_s = float(int(match[1]) * _SECONDS[match[2]])
+    if wait_s > _LONGEST_S:
+        raise UsageError(f"{WAIT}={text} is too long", evidence="allowed: at most 24h", fix=f"{WAIT}=24h")
+    return wait_s
 
 
 def _value(name: str, variables: Mapping[str, str], spec: Spec) -> str | None:

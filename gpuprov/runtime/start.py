@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 if __name__ == "__main__":
     library, *arguments = sys.argv[1:]
     sys.path.insert(0, library)
+    os.umask(0o022)  # whatever the engine's is: others read what is written
     from gpuprov.runtime.create import main
 
     sys.exit(main(arguments))

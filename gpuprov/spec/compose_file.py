@@ -88,6 +88,8 @@ class _Reader:
         self.faults: list[Fault] = []
         self._path = path
         self._environment = environment
+        self._filled: dict[int, tuple[Value, Value]] = {}
+        self._merged: dict[int, tuple[Value, Value]] = {}
 
     def read(self, name: str | None) -> Stack | None:
         text = self._content(self._path, _MOST_BYTES)
@@ -96,7 +98,7 @@ class _Reader:
         if value is None:
             self._fault(None, "", "describes no services") if not self.faults else None
             return None
-        top = self._fill_in(_merge(value))
+        top = self._fill_in(self._merge(value))
         if isinstance(top.content, dict):
             kept = {key: one for key, one in top.content.items() if not key.startswith("x-")}
             top = replace(top, content=kept)
@@ -117,14 +119,29 @@ class _Reader:
         return Service(
             name=name,
             image=told.image,
-            entrypoint=_words(told.entrypoint),
-            command=_words(told.command),
+            entrypoint=self._words(told.entrypoint, line, f"{where}.entrypoint"),
+            command=self._words(told.command, line, f"{where}.command"),
             variables=tuple(self._variables(told)),
-            ports=tuple(dict.fromkeys(map(_port, (*told.ports, *told.expose)))),
+            ports=tuple(self._ports(told, line, where)),
             files=tuple(self._files(told.volumes, line, where)),
             runtime=told.runtime,
             everywhere=told.deploy.mode == "global",
         )
+
+    def _words(self, told: tuple[str, ...] | str | None, line: int | None, where: str) -> tuple[str, ...]:
+        try:
+            return tuple(shlex.split(told)) if isinstance(told, str) else told or ()
+        except ValueError as error:
+            self._fault(line, where, str(error))
+            return ()
+
+    def _ports(self, told: ComposeService, line: int | None, where: str) -> Iterator[tuple[int, str]]:
+        for text in dict.fromkeys(str(port).rpartition(":")[2] for port in (*told.ports, *told.expose)):
+            number, _, protocol = text.partition("/")
+            if 0 < int(number) < 2**16:
+                yield int(number), protocol or "tcp"
+            else:
+                self._fault(line, f"{where}.ports", f"{number} is no port", "1 to 65535")
 
     def _variables(self, told: ComposeService) -> Iterator[tuple[str, str]]:
         if isinstance(told.environment, tuple):
@@ -144,7 +161,7 @@ class _Reader:
         for text in volumes:
             source, _, rest = text.partition(":")
             target = rest.removesuffix(":ro")
-            if not source.startswith("."):
+            if not source.startswith(".") or not self._is_beside(source):
                 allowed = "a file beside this one, ./FILE:TARGET:ro"
                 self._fault(line, f"{where}.volumes", f"{text!r} is no file that manifests can hold", allowed)
                 continue
@@ -152,8 +169,16 @@ class _Reader:
             if content is not None:
                 yield target, content
 
+    def _is_beside(self, source: str) -> bool:
+        folder = self._path.resolve().parent
+        return (folder / source).resolve().is_relative_to(folder)
+
     def _content(self, path: Path, most: int, line: int | None = None, where: str = "") -> str | None:
         try:
+            if not path.is_file():
+                path.stat()  # says why
+                self._fault(line, where, f"{path} is no file")
+                return None
             with path.open("rb") as file:
                 data = file.read(most + 1)
             if len(data) > most:
@@ -167,6 +192,12 @@ class _Reader:
         return None
 
     def _fill_in(self, value: Value) -> Value:
+        """A value with its variables; what aliases share is done once."""
+        if id(value) not in self._filled:
+            self._filled[id(value)] = value, self._fill_anew(value)
+        return self._filled[id(value)][1]
+
+    def _fill_anew(self, value: Value) -> Value:
         if isinstance(value.content, dict):
             return replace(value, content={key: self._fill_in(one) for key, one in value.content.items()})
         if isinstance(value.content, list):
@@ -175,6 +206,24 @@ class _Reader:
             filled = _VARIABLE.sub(lambda match: self._variable(match, value.line), value.content)
             return replace(value, content=filled)
         return value
+
+    def _merge(self, value: Value) -> Value:
+        """Keys of `<<` as keys of the mapping itself, which replaces what it has of its own."""
+        if id(value) not in self._merged:
+            self._merged[id(value)] = value, self._merge_anew(value)
+        return self._merged[id(value)][1]
+
+    def _merge_anew(self, value: Value) -> Value:
+        if isinstance(value.content, list):
+            return replace(value, content=[self._merge(one) for one in value.content])
+        if not isinstance(value.content, dict):
+            return value
+        content = {key: self._merge(one) for key, one in value.content.items()}
+        merged = content.pop("<<", None)
+        parts = merged.content if merged and isinstance(merged.content, list) else [merged] if merged else []
+        for part in parts:
+            content = {**(part.content if isinstance(part.content, dict) else {}), **content}
+        return replace(value, content=content)
 
     def _variable(self, match: re.Match[str], line: int | None) -> str:
         dollar, plain, braced, how, default = match.groups()
@@ -198,26 +247,3 @@ class _Reader:
 
     def _fault(self, line: int | None, where: str, message: str, allowed: str = "") -> None:
         self.faults.append(Fault(file=self._path.name, line=line, where=where, message=message, allowed=allowed))
-
-
-def _merge(value: Value) -> Value:
-    """Keys of `<<` as keys of the mapping itself, which replaces what it has of its own."""
-    if isinstance(value.content, list):
-        return replace(value, content=[_merge(one) for one in value.content])
-    if not isinstance(value.content, dict):
-        return value
-    content = {key: _merge(one) for key, one in value.content.items()}
-    merged = content.pop("<<", None)
-    parts = merged.content if merged and isinstance(merged.content, list) else [merged] if merged else []
-    for part in parts:
-        content = {**(part.content if isinstance(part.content, dict) else {}), **content}
-    return replace(value, content=content)
-
-
-def _words(told: tuple[str, ...] | str | None) -> tuple[str, ...]:
-    return tuple(shlex.split(told)) if isinstance(told, str) else told or ()
-
-
-def _port(told: int | str) -> tuple[int, str]:
-    number, _, protocol = str(told).rpartition(":")[2].partition("/")
-    return int(number), protocol or "tcp"

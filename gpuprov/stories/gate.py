@@ -65,6 +65,7 @@ def gate_up(host: Host, *, default: bool, reporter: Reporter) -> Outcome:
     with host.lock(reporter):
         settings = _read(daemon.config)
         program = program_for(daemon.socket)
+        default = default or settings.said.get("default-runtime") == DEFAULT_RUNTIME  # containers may name it by now
         wanted = with_runtime(settings.said, program.places, default=default)
         if daemon.flags:
             raise HostNotReady(
@@ -241,7 +242,7 @@ def _change(daemon: DockerDaemon, settings: _Settings, wanted: Mapping[str, Any]
     path.parent.mkdir(parents=True, exist_ok=True)
     before = _copy_of(path)
     if settings.text is not None and settings.said == without_runtime(settings.said):
-        before.write_text(settings.text, encoding="utf-8")
+        _replace(before, settings.text, like=path)
     # dockerd takes over what is there, and keeps what it had of a key that is not
     _replace(path, render_settings({"runtimes": {}, "default-runtime": "runc", **wanted}))
     names = set(wanted.get("runtimes", {})) & set(OURS)
@@ -281,11 +282,15 @@ def _give_back(path: Path, wanted: Mapping[str, Any]) -> None:
         _replace(path, render_settings(wanted))
 
 
-def _replace(path: Path, text: str) -> None:
+def _replace(path: Path, text: str, *, like: Path | None = None) -> None:
+    """Write it in one step, with the mode of what is there: it may hold passwords."""
+    model = like or path
+    mode = model.stat().st_mode & 0o777 if model.exists() else 0o644
     draft = path.with_name(f".{path.name}.{os.getpid()}")
-    draft.write_text(text, encoding="utf-8")
-    if path.exists():
-        draft.chmod(path.stat().st_mode & 0o777)
+    draft.unlink(missing_ok=True)
+    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600), "w") as file:
+        file.write(text)
+        os.fchmod(file.fileno(), mode)
     draft.replace(path)
 
 

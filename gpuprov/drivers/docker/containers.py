@@ -14,6 +14,7 @@ import secrets
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from gpuprov.core.docker_labels import parse_changed_labels
 from gpuprov.core.errors import EngineError
 from gpuprov.core.names import name_of_run
 from gpuprov.core.silence_limit import more_patience, silence_limit_s
@@ -64,7 +65,7 @@ class Container:
 def list_states(api: DockerApi) -> list[NodeState]:
     """Every node and foreign container, in three requests however many there are."""
     chosen = documents.choose_containers(api.get("/containers/json", all=1))
-    changed = documents.parse_changed_labels(api.get("/networks"))
+    changed = parse_changed_labels(api.get("/networks"))
     snapshots = images.list_snapshots(api)
     found = []
     for document in chosen.values():
@@ -106,7 +107,7 @@ def read_state(api: DockerApi, container: Container) -> NodeState:
     """The state of its node, with what Docker keeps elsewhere: labels that were changed, and snapshots."""
     return documents.parse_container(
         container.document,
-        labels=documents.parse_changed_labels(api.get("/networks")).get(container.id, {}),
+        labels=parse_changed_labels(api.get("/networks")).get(container.id, {}),
         snapshots=images.list_snapshots(api).get(container.blueprint.uid, ()),
     )
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import datetime as dt
 import ipaddress
-import re
 from typing import TYPE_CHECKING, Any
 
+from gpuprov.core.docker_labels import LABELS_OF, LABELS_SERIAL, PREFIX, parse_changed_labels
 from gpuprov.core.fingerprint import short
 from gpuprov.core.requirements import older
 from gpuprov.core.units import GIB
@@ -33,14 +33,10 @@ SNAPSHOTS = "gpuprov-snapshot"
 KEPT = "gpuprov-state"  # what containers stand on and no image list shows
 IMAGE_LABEL = "gpuprov-docker.image"  # the labels of a node image, or the imported base's, as JSON
 SNAPSHOT_LABEL = "gpuprov-docker.snapshot"
-LABELS_OF = "gpuprov-docker.labels-of"  # id of the network or container that a config-only network has labels of
-LABELS_SERIAL = "gpuprov-docker.serial"
 BRIDGE_OPTION = "com.docker.network.bridge.name"
 _PARENT = "parent"  # option of a macvlan network
 MAC_EACH_API = "1.44"  # from here on every interface can have the MAC address that is asked for
 
-_PREFIX = "gpuprov."
-_SERIAL = re.compile(r"[0-9]{1,9}", re.ASCII)
 _STATUSES: dict[str, NodeStatus] = {"running": "running", "created": "stopped", "exited": "stopped", "paused": "frozen"}
 _NO_NODE_NETWORKS = ("default", "bridge", "host", "none")
 _COPY_ON_WRITE = ("overlay2", "btrfs", "zfs", "overlayfs", "fuse-overlayfs", "stargz")
@@ -61,7 +57,7 @@ def blank(labels: Iterable[str]) -> dict[str, str]:
 
 def parse_labels(labels: Mapping[str, str]) -> dict[str, str]:
     """Ours among an object's labels; an empty value means unset."""
-    return {key: value for key, value in labels.items() if key.startswith(_PREFIX) and value and key != LABEL_SELF}
+    return {key: value for key, value in labels.items() if key.startswith(PREFIX) and value and key != LABEL_SELF}
 
 
 # --- containers
@@ -341,25 +337,6 @@ def render_changed_labels(subject: str, labels: Mapping[str, str], *, serial: in
         "CheckDuplicate": True,
         "Labels": {**labels, LABELS_OF: subject, LABELS_SERIAL: str(serial)},
     }
-
-
-def parse_changed_labels(documents: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, str]]:
-    """By the id of the object, the labels that were changed; an empty value unsets one."""
-    changed: dict[str, dict[str, str]] = {}
-    for document in sorted(filter(_holds_labels, documents), key=serial_of):
-        labels = {key: value for key, value in document["Labels"].items() if key.startswith(_PREFIX)}
-        changed.setdefault(document["Labels"][LABELS_OF], {}).update(labels)
-    return changed
-
-
-def serial_of(document: Mapping[str, Any]) -> int:
-    """Which of an object's changed labels came later; those of a damaged number came first."""
-    serial = document["Labels"].get(LABELS_SERIAL, "")
-    return int(serial) if _SERIAL.fullmatch(serial) else 0
-
-
-def _holds_labels(document: Mapping[str, Any]) -> bool:
-    return bool(document.get("ConfigOnly")) and LABELS_OF in (document.get("Labels") or {})
 
 
 def parse_networks(documents: Sequence[Mapping[str, Any]]) -> dict[str, tuple[str, NetworkState]]:

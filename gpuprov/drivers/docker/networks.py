@@ -6,6 +6,7 @@ import contextlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gpuprov.core.docker_labels import LABELS_OF, parse_changed_labels, serial_of
 from gpuprov.core.errors import EngineError, NotOurs
 from gpuprov.drivers.docker import documents
 from gpuprov.drivers.docker.api import NotFound
@@ -80,8 +81,8 @@ def set_network_labels(api: DockerApi, name: str, labels: Mapping[str, str], *, 
 def change_labels(api: DockerApi, subject: str, labels: Mapping[str, str]) -> None:
     """Keep changed labels of a network or container, in one step, then remove what they replace."""
     kept = [found for found in api.get("/networks") if _of(found) == subject]
-    before = documents.parse_changed_labels(kept).get(subject, {})
-    serial = 1 + max(map(documents.serial_of, kept), default=0)
+    before = parse_changed_labels(kept).get(subject, {})
+    serial = 1 + max(map(serial_of, kept), default=0)
     api.post("/networks/create", documents.render_changed_labels(subject, {**before, **labels}, serial=serial))
     _remove(api, kept)
 
@@ -105,7 +106,7 @@ def _remove(api: DockerApi, networks: list[documents.Document]) -> None:
 
 def _of(document: Mapping[str, object]) -> object:
     labels = document.get("Labels")
-    return labels.get(documents.LABELS_OF) if isinstance(labels, dict) else None
+    return labels.get(LABELS_OF) if isinstance(labels, dict) else None
 
 
 def _get_ours(api: DockerApi, name: str, root: Path) -> str:

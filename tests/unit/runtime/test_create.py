@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from gpuprov.core import group_files
-from gpuprov.core.errors import HostNotReady
+from gpuprov.core.errors import EngineError, HostNotReady
+from gpuprov.core.queue import Queue
 from gpuprov.gpu.allocate import Lease
 from gpuprov.runtime import create, records
 from gpuprov.runtime.create import REFUSED, main
@@ -65,6 +66,29 @@ def test_the_sequence_of_the_contract(make: Callable[..., tuple[int, str]], tmp_
     (tmp_path / "leases/b").unlink()
     assert make("d", "HOUDINI_GPU_REQUESTED=1") == (0, "")
     assert held(tmp_path, "d") == [UUIDS[1]]
+
+
+def test_a_wait_ends_with_the_engine_s_process(
+    make: Callable[..., tuple[int, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert make("a", "GPUPROV_GPUS=2") == (0, "")
+    looks = [False]  # then it is gone, and nobody is to wait for what nobody will start
+    monkeypatch.setattr(create, "is_gone", lambda _: not looks or looks.pop())
+    status, log = make("b", "GPUPROV_GPUS=1", "GPUPROV_WAIT=10h")
+    assert (status, "has ended the runtime" in log) == (REFUSED, True)
+    assert not [*Queue(group_files.Gates()).waiting()]
+
+
+def test_an_id_whose_record_nobody_would_read_is_refused(make: Callable[..., tuple[int, str]]) -> None:
+    status, log = make(".a", "GPUPROV_GPUS=1")
+    assert (status, "this id is not possible" in log) == (REFUSED, True)
+
+
+def test_a_silent_docker_ends_a_start_before_it_takes_the_lock(make: Callable[..., tuple[int, str]]) -> None:
+    """It might be a node, whose maker has the lock and waits for Docker."""
+    ENGINES_SAY[0] = Told(silent={"docker": EngineError("docker does not respond", evidence="2 s", fix="wait")})
+    status, log = make("a", "GPUPROV_GPUS=1")
+    assert (status, "docker does not respond" in log) == (REFUSED, True)
 
 
 def test_the_same_container_keeps_no_second_gpu(make: Callable[..., tuple[int, str]], tmp_path: Path) -> None:

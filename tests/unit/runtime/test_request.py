@@ -71,6 +71,7 @@ def test_requests(one: dict[str, Any], named: object, default: object) -> None:
         spec("GPUPROV_GPUS=GPU-nobody"),
         spec("GPUPROV_GPUS=1", "GPUPROV_SHARING=maybe"),
         spec("GPUPROV_GPUS=1", "GPUPROV_WAIT=soon"),
+        spec("GPUPROV_GPUS=1", "GPUPROV_WAIT=25h"),
         spec("NVIDIA_VISIBLE_DEVICES=0,1", "GPUPROV_GPUS=1", hooks=HOOK),
     ],
 )
