@@ -167,7 +167,7 @@ class World:
     def look(self) -> dict[str, object]:
         return {
             "instances": {item["name"]: _stable(item) for item in self._ours("instances")},
-            "networks": {item["name"]: item["config"] for item in self._ours("networks")},
+            "networks": {item["name"]: item["config"] for item in self._ours("networks") if item["managed"]},
             "profiles": [{**item, "used_by": ()} for item in lxd("profiles?recursion=1")],
             "pools": [(item["name"], item["config"]) for item in self._ours("storage-pools")],
             "links": links_of_tests(self._others),

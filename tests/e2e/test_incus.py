@@ -52,7 +52,8 @@ def pool() -> str:
 def networks() -> list[dict[str, Any]]:
     """Each of them; Incus lists who uses one in any order."""
     listed: list[dict[str, Any]] = lxd("networks?recursion=1", client="incus")
-    return [{**network, "used_by": sorted(network["used_by"] or ())} for network in listed]
+    managed = [network for network in listed if network["managed"]]  # others' links come and go
+    return [{**network, "used_by": sorted(network["used_by"] or ())} for network in managed]
 
 
 def look(gpuprov: Gpuprov) -> Dump:

@@ -28,3 +28,11 @@ def test_no_module_has_addresses_or_links_of_its_own() -> None:
             found = [address for address in re.findall(r"10\.78\.\d+\.", text) if address not in SHARED]
             assert not found, f"{path.name}: take them from tests/e2e/places.py"
             assert not re.findall(r"gpte(?!2e\b|b[01]\b|\b)\w*", text), f"{path.name}: take it from tests/e2e/places.py"
+
+
+def test_no_place_that_others_are_beside_has_a_mark_that_begins_their_names() -> None:
+    """What begins with its mark goes with it."""
+    beside = [
+        name for name, place in PLACES.items() if any(one.cluster.startswith(place.mark) for one in PLACES.values())
+    ]
+    assert beside == ["kills_incus"], "which has the machine to itself"
