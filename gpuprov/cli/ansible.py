@@ -52,7 +52,7 @@ _VALUES = ("limit", "tags", "vault_password_file")
     click.option("--check", is_flag=True, help="Change nothing; report what would change."),
     click.option("--diff", is_flag=True, help="Show the changes in files."),
 )
-def play(session: Session, /, playbook: Path, inventories: tuple[str, ...], **wanted: Any) -> Result:  # noqa: ANN401 - of click
+def play(session: Session, /, playbook: Path, inventories: tuple[str, ...], **wanted: Any) -> Result:  # noqa: ANN401
     """Run an Ansible playbook on the nodes of a cluster, or on the hosts of any inventory.
 
     Exits with 5 when a host fails.

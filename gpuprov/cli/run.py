@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -256,7 +257,7 @@ def _make_order(argv: tuple[str, ...], typed: Mapping[str, Any]) -> RunOrder:
     if name is not None:
         faults.found(lambda: check_run_name(name))
     mounts = [faults.found(lambda text=text: parse_mount(text)) for text in typed["mounts"]]  # type: ignore[misc]
-    published = [faults.found(lambda text=text: parse_publish(text)) for text in typed["published"]]  # type: ignore[misc]
+    published = [faults.found(partial(parse_publish, text)) for text in typed["published"]]
     exposures = tuple(exposure for exposure in published if exposure is not None)
     faults.found(lambda: refuse_same_port(exposures))
     variables, unset = faults.found(lambda: _variables(typed)) or ((), ())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from gpuprov.core.errors import GpuprovError, HostNotReady
+from gpuprov.core.whole_file import replace_file
 from gpuprov.gpu.access import CDI_FILE, CDI_KIND
 from gpuprov.gpu.cdi_files import FOLDERS, read_cdi_files
 from gpuprov.gpu.cdi_spec import make_cdi_spec, render_cdi_spec
@@ -39,13 +40,9 @@ def write_cdi_file(root: Path, spec: CdiSpec) -> tuple[str, ...]:
     text = render_cdi_spec(spec)
     if _read(path) == text:
         return ()
-    draft = path.with_suffix(".part")  # which no engine reads
     try:
         path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-        draft.unlink(missing_ok=True)
-        draft.write_text(text, encoding="utf-8")
-        draft.chmod(0o644)
-        draft.replace(path)
+        replace_file(path, text, mode=0o644)  # by a draft whose name no engine reads
     except OSError as error:
         raise HostNotReady(f"/{CDI_FILE} cannot be written", evidence=str(error), fix=WRITE) from error
     return (f"wrote /{CDI_FILE} with {len(spec.devices)} names of {spec.kind}",)

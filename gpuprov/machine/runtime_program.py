@@ -17,6 +17,7 @@ from gpuprov.assets import PACKAGE, get_asset
 from gpuprov.core.errors import HostNotReady
 from gpuprov.core.execution import run
 from gpuprov.core.fingerprint import fingerprint
+from gpuprov.core.whole_file import replace_file
 from gpuprov.machine.daemon_json import DEFAULT_RUNTIME, OURS, RUNTIME
 from gpuprov.runtime import records
 from gpuprov.runtime.gpus import SMI_NAME
@@ -232,8 +233,5 @@ def _write(path: Path, content: str, mode: int) -> bool:
     with suppress(OSError):
         if path.read_text(encoding="utf-8") == content and stat.S_IMODE(path.stat().st_mode) == mode:
             return False
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    draft.write_text(content, encoding="utf-8")
-    draft.chmod(mode)
-    draft.replace(path)
+    replace_file(path, content, mode=mode)
     return True

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 import time
 from contextlib import suppress
@@ -17,6 +16,7 @@ from gpuprov.core.lock import host_lock
 from gpuprov.core.process import describe_owner, is_gone
 from gpuprov.core.queue import Queue
 from gpuprov.core.reporter import Silent
+from gpuprov.core.whole_file import replace_file
 from gpuprov.gpu.allocate import Claims, GpusTaken, allocate
 from gpuprov.gpu.order import resolve_order
 from gpuprov.gpu.tickets import read_waiting
@@ -228,8 +228,8 @@ def _give(call: Call, spec: Spec, host: HostGpus, request: LeaseRequest, units: 
     write_record(record)
     make_targets(rootfs, additions.files)
     if host.simulated:
-        _replace(call.bundle / LIST_NAME, list_simulated(units), 0o644)
-    _replace(call.config, json.dumps(add_gpus(spec, additions)), call.config.stat().st_mode & 0o777)
+        replace_file(call.bundle / LIST_NAME, list_simulated(units), mode=0o644)
+    replace_file(call.config, json.dumps(add_gpus(spec, additions)), mode=call.config.stat().st_mode & 0o777)
 
 
 def engine_of(spec: Spec, state_root: Path) -> str:
@@ -237,13 +237,3 @@ def engine_of(spec: Spec, state_root: Path) -> str:
     if (spec.get("annotations") or {}).get("io.container.manager") == "libpod":
         return "podman"
     return "docker" if state_root.name == "moby" else "container"
-
-
-def _replace(path: Path, content: str, mode: int) -> None:
-    """Make or replace a file in one step."""
-    draft = path.with_name(f".gpuprov-{path.name}")
-    draft.unlink(missing_ok=True)
-    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600), "w") as file:
-        file.write(content)
-        os.fchmod(file.fileno(), mode)
-    draft.replace(path)

@@ -14,8 +14,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from gpuprov.core.errors import HostNotReady
 from gpuprov.core.excerpt import excerpt
 from gpuprov.core.process import has_begun, is_gone
+from gpuprov.core.whole_file import replace_file
 from gpuprov.gpu.allocate import CONTAINERS, Lease
 
 if TYPE_CHECKING:
@@ -70,10 +72,7 @@ def write_record(record: Record, *, root: Path = Path("/")) -> None:
     """Make or replace the record of a container; it is never seen half-written."""
     folder = root / FOLDER
     folder.mkdir(mode=0o755, parents=True, exist_ok=True)
-    draft = folder / f".{record.id}.{os.getpid()}"
-    draft.write_text(json.dumps(asdict(record)), encoding="utf-8")
-    draft.chmod(0o644)  # whatever the umask: who may use an engine and is not root reads it too
-    draft.replace(folder / record.id)
+    replace_file(folder / record.id, json.dumps(asdict(record)), mode=0o644)  # who may use an engine reads it too
 
 
 def drop_record(container: str, *, root: Path = Path("/")) -> None:
@@ -82,14 +81,24 @@ def drop_record(container: str, *, root: Path = Path("/")) -> None:
 
 
 def read_records(*, root: Path = Path("/")) -> tuple[Record, ...]:
-    """Those that count, by name."""
-    with contextlib.suppress(OSError):
-        folder = root / FOLDER
+    """Those that count, by name.
+
+    Raises:
+        HostNotReady: Nobody knows what containers hold: the folder cannot be read, or is another's.
+    """
+    folder = root / FOLDER
+    try:
         if folder.stat().st_uid not in (0, os.getuid()):
-            return ()
-        found = (_read(path) for path in folder.iterdir() if not path.name.startswith("."))
-        return tuple(sorted((one for one in found if one and _counts(one, root)), key=lambda one: one.name))
-    return ()
+            raise PermissionError(f"{folder} is not root's")
+        paths = [path for path in folder.iterdir() if not path.name.startswith(".")]
+    except FileNotFoundError:
+        return ()
+    except OSError as error:
+        raise HostNotReady(
+            "the leases of containers cannot be read", evidence=str(error), fix=f"ls -ld {folder}; sudo gpuprov gpus"
+        ) from error
+    found = map(_read, paths)
+    return tuple(sorted((one for one in found if one and _counts(one, root)), key=lambda one: one.name))
 
 
 def find_orphans(*, root: Path = Path("/")) -> tuple[str, ...]:

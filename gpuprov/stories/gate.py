@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from gpuprov.core.errors import EngineError, HostNotReady
 from gpuprov.core.execution import run
 from gpuprov.core.outcome import Outcome
+from gpuprov.core.whole_file import replace_file
 from gpuprov.drivers.docker.connect import find_socket, require_socket
 from gpuprov.drivers.registry import is_installed
 from gpuprov.drivers.sockets import socket_places
@@ -283,15 +284,9 @@ def _give_back(path: Path, wanted: Mapping[str, Any]) -> None:
 
 
 def _replace(path: Path, text: str, *, like: Path | None = None) -> None:
-    """Write it in one step, with the mode of what is there: it may hold passwords."""
+    """Write it with the mode of what is there: it may hold passwords."""
     model = like or path
-    mode = model.stat().st_mode & 0o777 if model.exists() else 0o644
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    draft.unlink(missing_ok=True)
-    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600), "w") as file:
-        file.write(text)
-        os.fchmod(file.fileno(), mode)
-    draft.replace(path)
+    replace_file(path, text, mode=model.stat().st_mode & 0o777 if model.exists() else 0o644)
 
 
 def _knows(info: Mapping[str, Any], *, default: bool) -> bool:

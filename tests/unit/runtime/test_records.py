@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from gpuprov.core.errors import HostNotReady
 from gpuprov.core.process import describe_owner
 from gpuprov.runtime.records import FOLDER, Record, drop_record, find_orphans, read_records, write_record
 
@@ -103,3 +104,13 @@ def test_a_removed_record_is_gone(tmp_path: Path) -> None:
     drop_record("c1", root=tmp_path)
     assert find_orphans(root=tmp_path) == ()
     assert read_records(root=tmp_path / "nowhere") == ()
+
+
+def test_leases_that_nobody_can_trust_are_unknown_and_not_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert read_records(root=tmp_path) == ()
+    (tmp_path / FOLDER).mkdir(parents=True)
+    monkeypatch.setattr(os, "getuid", lambda: 12345)
+    if (tmp_path / FOLDER).stat().st_uid == 0:
+        os.chown(tmp_path / FOLDER, 12346, -1)
+    with pytest.raises(HostNotReady, match="cannot be read"):
+        read_records(root=tmp_path)
