@@ -407,6 +407,7 @@ REASONS = {
     "runtime/create.py": "what a container is told: tests/unit/runtime/test_create.py",
     "runtime/engines.py": "an engine that does not answer: tests/unit/runtime/test_engines.py",
     "runtime/policy.py": "a runtime without its policy: tests/unit/runtime/test_create.py",
+    "runtime/records.py": "a folder that cannot be read: tests/unit/runtime/test_records.py",
     "core/execution.py": "a program is missing: tests/unit/core/test_execution.py",
     "core/report_file.py": "of a bundle: tests/unit/core/test_report_file.py",
     "drivers/docker/": "Docker has to say it: tests/e2e/test_docker.py",
