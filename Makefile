@@ -8,7 +8,7 @@
 
 .DELETE_ON_ERROR:
 .PHONY: up who-may-run test test-long every-unit contract images engines reliability gpu-proof
-.PHONY: locks lint lint-python lint-rest unit qemu wireguard redis podman compose clean
+.PHONY: locks lint lint-python lint-rest unit qemu wireguard redis podman compose tcc clean
 .DEFAULT_GOAL := up
 
 VENV := .venv
@@ -50,7 +50,7 @@ IN_PARALLEL := --numprocesses $$(nproc) --maxprocesses 16 --dist loadfile
 SIDE_BY_SIDE := --numprocesses 3 --dist loadscope
 test-long: TESTS := --long --ledger $(LEDGER)
 test-long: | qemu
-test test-long: | wireguard redis podman compose
+test test-long: | wireguard redis podman compose tcc
 	@mkdir -p $(dir $(LEDGER)) && rm -f $(LEDGER)
 	@$(MAKE) --no-print-directory --jobs 4 --output-sync contract every-unit TESTS='$(TESTS)'
 	$(BIN)/python -m pytest $(TESTS) $(SIDE_BY_SIDE) -m 'not alone' --durations 20 --durations-min 5 tests/e2e
@@ -167,6 +167,10 @@ compose:
 # Reads CDI's files, which Docker of Debian 12 does not.
 podman:
 	@[ "$$(id -u)" != 0 ] || command -v podman >/dev/null || { $(INSTALL) podman; }
+
+# Compiles the simulated NVML of containers where there is no other compiler.
+tcc:
+	@[ "$$(id -u)" != 0 ] || command -v cc >/dev/null || command -v tcc >/dev/null || { $(INSTALL) tcc; }
 
 CU12 := from gpuprov.provision.recipe import REQUIREMENTS; from gpuprov.provision.wheel_lock import load_lock; \
 	print(*(one.dump() for one in load_lock('nodes-cu12').closure(REQUIREMENTS['cu12'])), sep='')

@@ -22,11 +22,14 @@ def up(session: Session, *, default: bool) -> Outcome:
     """Have Docker know the runtime `gpuprov`, which leases GPUs to any container that asks for some. Needs root.
 
     Writes the runtime into daemon.json and has dockerd read it; containers go on. A second run changes nothing, or
-    brings the runtime up to date.
+    brings the runtime up to date. Where `docker run --gpus` needs a restart of Docker, it asks on a terminal.
     """
     from gpuprov.stories.gate import gate_up
 
-    return gate_up(session.host, default=default, reporter=session.reporter)
+    def agree(question: str) -> bool:
+        return session.interactive and click.confirm(question, err=True)
+
+    return gate_up(session.host, default=default, agree=agree, reporter=session.reporter)
 
 
 @command()

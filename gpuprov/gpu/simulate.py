@@ -112,9 +112,9 @@ class SimulatedNvml:
         self._devices: dict[int, Document] = {}
         self._xids = [(_gpu_handle(n), xid) for n, gpu in enumerate(document["gpus"]) for xid in gpu.get("xids", [])]
         for number, gpu in enumerate(document["gpus"]):
-            self._devices[_gpu_handle(number)] = {**gpu, "answers": _gpu_answers(gpu)}
+            self._devices[_gpu_handle(number)] = {**gpu, "answers": gpu_answers(gpu)}
             for position, part in enumerate(gpu.get("mig", [])):
-                self._devices[_gpu_handle(number) + position + 1] = {**part, "answers": _mig_answers(part, gpu)}
+                self._devices[_gpu_handle(number) + position + 1] = {**part, "answers": mig_answers(part, gpu)}
 
     def __getattr__(self, name: str) -> Function:
         """The C function of that name; AttributeError, as from ctypes, where this library has none."""
@@ -271,7 +271,8 @@ _HANDLERS = {
 }
 
 
-def _gpu_answers(gpu: Document) -> Document:
+def gpu_answers(gpu: Document) -> Document:
+    """What a GPU answers, by function name without `nvmlDeviceGet`."""
     domain, bus, rest = gpu["pci"].split(":")
     device = rest.partition(".")[0]
     answers: Document = {
@@ -298,7 +299,8 @@ def _gpu_answers(gpu: Document) -> Document:
     return {**answers, **gpu.get("answers", {})}
 
 
-def _mig_answers(part: Document, gpu: Document) -> Document:
+def mig_answers(part: Document, gpu: Document) -> Document:
+    """The same of a MIG instance."""
     return {
         "Name": f"{gpu['model']} MIG",
         "UUID": part["uuid"],

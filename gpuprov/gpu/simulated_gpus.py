@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from gpuprov.gpu.models import Gpu, MigInstance
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+LIBRARY: Final = "-"  # in place of a GPU, in the answers of a simulated NVML: what the library itself answers
 
 
 def gpus_of(document: Mapping[str, Any]) -> tuple[Gpu, ...]:

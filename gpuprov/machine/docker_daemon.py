@@ -35,6 +35,7 @@ class DockerDaemon:
         arguments: It was started with.
         path: Its folders of programs.
         begun_s: When it began, in seconds since 1970.
+        unit: That of systemd which runs it; empty if none does.
     """
 
     socket: Path
@@ -42,6 +43,7 @@ class DockerDaemon:
     arguments: tuple[str, ...]
     path: str
     begun_s: float
+    unit: str = ""
 
     @property
     def config(self) -> Path:
@@ -114,12 +116,22 @@ def find_daemon(place: Path, *, proc: Path = Path("/proc")) -> DockerDaemon:
                     arguments=tuple(arguments[1:]),
                     path=variables.get("PATH", _USUAL_PATH),
                     begun_s=begun_s(pid, proc=proc),
+                    unit=unit_of((proc / str(pid) / "cgroup").read_text()),
                 )
     raise HostNotReady(
         "the docker daemon's process cannot be found",
         evidence=f"nothing named dockerd is behind {place}",
         fix="ps -C dockerd; systemctl status docker",
     )
+
+
+def unit_of(groups: str) -> str:
+    """The service of systemd in which a process is, by its /proc/PID/cgroup; empty where there is none.
+
+    A user's own systemd has services too: below `user.slice`, and not meant.
+    """
+    names = [path.rpartition("/")[2] for path in groups.splitlines() if "/system.slice/" in path]
+    return next((name for name in names if name.endswith(".service")), "")
 
 
 def _peer(place: Path) -> int:

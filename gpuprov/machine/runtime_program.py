@@ -19,8 +19,9 @@ from gpuprov.core.execution import run
 from gpuprov.core.fingerprint import fingerprint
 from gpuprov.core.whole_file import replace_file
 from gpuprov.machine.daemon_json import DEFAULT_RUNTIME, OURS, RUNTIME
+from gpuprov.machine.simulated_nvml import write_nvml
 from gpuprov.runtime import records
-from gpuprov.runtime.gpus import SMI_NAME
+from gpuprov.runtime.gpus import NVML_NAME, SMI_NAME
 from gpuprov.runtime.policy import NAME, render_policy
 
 if TYPE_CHECKING:
@@ -68,6 +69,11 @@ class RuntimeProgram:
         """Whether it is that of this gpuprov."""
         return self.find() is not None and self._library.is_dir()
 
+    @property
+    def has_nvml(self) -> bool:
+        """Whether programs in containers can ask for simulated GPUs."""
+        return (self.folder / NVML_NAME).is_file()
+
     def check_command(self) -> list[str] | None:
         """What runs it without a container; None where it is not there as this gpuprov has it."""
         if not self.is_current():
@@ -102,6 +108,7 @@ class RuntimeProgram:
             written.append(_write(self.folder / NAME, render_policy(policy), 0o644))
             smi = get_asset("roles") / "base/files/nvidia-smi"
             written.append(_write(self.folder / SMI_NAME, smi.read_text(encoding="utf-8"), 0o755))
+            written.append(write_nvml(self.folder, policy.simulation, again=bool(changed)))
             if any(written) and not changed:
                 changed.append(f"updated the runtime in {self.folder}")
             for other in self.folder.glob("lib-*"):
@@ -195,7 +202,7 @@ def _sources() -> Iterator[tuple[str, Path]]:
     yield "gpuprov/__init__.py", PACKAGE / "__init__.py"
     for part in _PARTS:
         for path in sorted((PACKAGE / part).iterdir()):
-            if path.suffix in (".py", ".json"):
+            if path.suffix in (".py", ".json", ".c"):
                 yield f"gpuprov/{part}/{path.name}", path
     for name in _SHAPES:
         yield f"gpuprov/shapes/{name}", PACKAGE / "shapes" / name

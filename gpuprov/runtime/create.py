@@ -23,7 +23,7 @@ from gpuprov.gpu.tickets import read_waiting
 from gpuprov.gpu.waiting_for_gpus import Patience, Turn, when_free
 from gpuprov.runtime.edit import add_gpus, own_files
 from gpuprov.runtime.engines import ask_engines
-from gpuprov.runtime.gpus import LIST_NAME, list_simulated, read_gpus, render_additions
+from gpuprov.runtime.gpus import read_gpus, render_additions, write_simulated
 from gpuprov.runtime.policy import read_policy
 from gpuprov.runtime.records import Record, drop_record, find_orphans, read_records, write_record
 from gpuprov.runtime.request import read_request
@@ -228,7 +228,7 @@ def _give(call: Call, spec: Spec, host: HostGpus, request: LeaseRequest, units: 
     write_record(record)
     make_targets(rootfs, additions.files)
     if host.simulated:
-        replace_file(call.bundle / LIST_NAME, list_simulated(units), mode=0o644)
+        write_simulated(call.bundle, units, folder=call.folder)
     replace_file(call.config, json.dumps(add_gpus(spec, additions)), mode=call.config.stat().st_mode & 0o777)
 
 

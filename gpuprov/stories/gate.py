@@ -7,9 +7,10 @@ import os
 import sys
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from gpuprov.core.errors import EngineError, HostNotReady
+from gpuprov.core.excerpt import excerpt
 from gpuprov.core.execution import run
 from gpuprov.core.outcome import Outcome
 from gpuprov.core.whole_file import replace_file
@@ -28,19 +29,22 @@ from gpuprov.machine.daemon_json import (
 from gpuprov.machine.docker_daemon import find_daemon
 from gpuprov.machine.runtime_program import HOOK, is_our_hook, program_for, remove_hook, write_hook
 from gpuprov.runtime.engines import Place
+from gpuprov.runtime.gpus import NVML_NAME
 from gpuprov.runtime.policy import Policy
 from gpuprov.shapes.base import changed
 from gpuprov.shapes.choices import ENGINES
 from gpuprov.shapes.gate import Gate, GateCheck, GateContainer
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from gpuprov.core.reporter import Reporter
     from gpuprov.machine.base import Host
     from gpuprov.machine.docker_daemon import DockerDaemon
     from gpuprov.shapes.gate import GpusOption
+
+_RESTART_S: Final = 180.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,11 +56,12 @@ class _Settings:
     said: dict[str, Any]
 
 
-def gate_up(host: Host, *, default: bool, reporter: Reporter) -> Outcome:
+def gate_up(host: Host, *, default: bool, agree: Callable[[str], bool], reporter: Reporter) -> Outcome:
     """Have the daemon know the runtime; containers go on, and a second run changes nothing.
 
     Args:
         default: Whether it is to run containers that name no runtime.
+        agree: Asked whether to restart Docker, where only that makes `docker run --gpus` work.
 
     Raises:
         HostNotReady: Not root, or the daemon's settings stand in the way.
@@ -84,9 +89,13 @@ def gate_up(host: Host, *, default: bool, reporter: Reporter) -> Outcome:
         hook = write_hook(daemon.path)
         if hook and hook[1]:
             lines.append(f"made {hook[0]}, for docker run --gpus")
+    if host.gpus("auto").simulated and not program.has_nvml:
+        reporter.note(
+            f"programs in containers find no {NVML_NAME}, as this machine has no C compiler: "
+            "apt-get install tcc; sudo gpuprov gate up"
+        )
     if _gpus_option(daemon) == "after a restart":
-        restart = "systemctl restart docker"
-        reporter.note(f"docker run --gpus works once dockerd has been restarted, which stops containers: {restart}")
+        lines += _offer_restart(daemon, agree, reporter)
     return Outcome(changed=tuple(lines))
 
 
@@ -287,6 +296,18 @@ def _replace(path: Path, text: str, *, like: Path | None = None) -> None:
     """Write it with the mode of what is there: it may hold passwords."""
     model = like or path
     replace_file(path, text, mode=model.stat().st_mode & 0o777 if model.exists() else 0o644)
+
+
+def _offer_restart(daemon: DockerDaemon, agree: Callable[[str], bool], reporter: Reporter) -> list[str]:
+    running = [_name_of(one) for one in daemon.containers() if one["State"]["Status"] == "running"]
+    goes_on = daemon.info().get("LiveRestoreEnabled") or not running
+    stopped = "" if goes_on else f", which stops {excerpt(', '.join(running))}"
+    why = f"docker run --gpus works once dockerd has been restarted{stopped}"
+    if daemon.unit and agree(f"{why}. Restart it now?"):
+        run(["systemctl", "restart", daemon.unit], timeout_s=_RESTART_S)
+        return [f"restarted {daemon.unit}"]
+    reporter.note(f"{why}: systemctl restart {daemon.unit or 'docker'}")
+    return []
 
 
 def _knows(info: Mapping[str, Any], *, default: bool) -> bool:

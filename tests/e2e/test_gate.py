@@ -282,14 +282,29 @@ def compose(gate: Gate, project: str, *argv: str) -> subprocess.CompletedProcess
     )  # fmt: skip
 
 
-def ask(gate: Gate, project: str, page: str, body: str = "", *, service: str = "trainer:9993") -> str:
-    """What a service of a copy answers, asked from its trainer."""
+def in_trainer(gate: Gate, project: str, *argv: str) -> str:
+    """What a Python program prints in the trainer of a copy."""
     (trainer,) = gate.docker("ps", "-q", "-f", f"label=com.docker.compose.project={project}",
                              "-f", "label=com.docker.compose.service=trainer").stdout.split()  # fmt: skip
+    return gate.docker("exec", trainer, "python3", "-c", *argv).stdout
+
+
+def ask(gate: Gate, project: str, page: str, body: str = "", *, service: str = "trainer:9993") -> str:
+    """What a service of a copy answers, asked from its trainer."""
     line = (
         "import sys, urllib.request as u; print(u.urlopen(sys.argv[1], sys.argv[2].encode() or None).read().decode())"
     )
-    return gate.docker("exec", trainer, "python3", "-c", line, f"http://{service}{page}", body).stdout
+    return in_trainer(gate, project, line, f"http://{service}{page}", body)
+
+
+NVML = """
+import ctypes
+nvml, gpu, text = ctypes.CDLL("libnvidia-ml.so.1"), ctypes.c_void_p(), ctypes.create_string_buffer(96)
+assert [nvml.nvmlInit_v2(), nvml.nvmlDeviceGetHandleByIndex_v2(0, ctypes.byref(gpu))] == [0, 0]
+for ask in (nvml.nvmlDeviceGetName, nvml.nvmlDeviceGetUUID):
+    assert ask(gpu, text, 96) == 0
+    print(text.value.decode())
+"""
 
 
 def test_two_copies_of_the_example_stack(gate: Gate) -> None:
@@ -306,6 +321,8 @@ def test_two_copies_of_the_example_stack(gate: Gate) -> None:
         uuids = {match for one in seen for match in re.findall(r"GPU 0: SIMULATED \(UUID: (\S+)\)", one)}
         assert len(uuids) == 2, seen
         assert all("HOUDINI_GPU_REQUESTED=1\n" in one and "GPU 1" not in one for one in seen)
+        name, uuid = in_trainer(gate, "gpu1", NVML).splitlines()
+        assert (name.startswith("SIMULATED "), uuid in seen[0]) == (True, True)
         assert ask(gate, "gpu1", "/cntname", service="policy-2:9991") == "policy-2\n\n"
         assert ask(gate, "gpu1", "/task", service="simulation-0:9992") == "simulation\n\n"
         assert "no GPU" in ask(gate, "gpu2", "/gpus", service="policy-0:9991")
