@@ -9,7 +9,6 @@ import os
 import sys
 import time
 from contextlib import contextmanager
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -106,6 +105,8 @@ def describe_wait(ahead: tuple[Ticket, ...], *, now_s: float) -> str:
 
 
 def _since(since_s: float, now_s: float) -> str:
+    from datetime import datetime  # nearly always, nobody waits
+
     try:
         moment = datetime.fromtimestamp(since_s).astimezone()
     except (ValueError, OverflowError, OSError):

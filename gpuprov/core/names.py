@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import secrets
 from itertools import groupby
 
 from gpuprov.core.errors import UsageError
@@ -91,7 +90,9 @@ def is_run_name(node: str) -> bool:
 
 def make_up_run_name() -> str:
     """For one without a name."""
-    return f"job-{secrets.token_hex(4)}"
+    from secrets import token_hex  # loads hashlib and hmac
+
+    return f"job-{token_hex(4)}"
 
 
 def check_run_name(name: str) -> str:

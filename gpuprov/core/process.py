@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import platform
 import time
 from pathlib import Path
 
@@ -18,7 +17,7 @@ def describe_owner(pid: int, *, proc: Path = _PROC) -> str:
     Raises:
         OSError: There is no such process.
     """
-    return " ".join((platform.node() or "?", boot_id(proc=proc), _namespace(proc), str(pid), _began(pid, proc)))
+    return " ".join((os.uname().nodename or "?", boot_id(proc=proc), _namespace(proc), str(pid), _began(pid, proc)))
 
 
 def boot_id(*, proc: Path = _PROC) -> str:
@@ -32,7 +31,7 @@ def is_gone(owner: str, *, proc: Path = _PROC) -> bool:
     A process of another machine, or of a namespace that one cannot see into, may live.
     """
     parts = owner.split(" ")
-    if len(parts) != _PARTS or parts[0] != (platform.node() or "?"):
+    if len(parts) != _PARTS or parts[0] != (os.uname().nodename or "?"):
         return False
     _, boot, namespace, pid, began = parts
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import sys
 import time
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from gpuprov.gpu.allocate import LeaseRequest
     from gpuprov.gpu.models import Gpu, HostGpus
     from gpuprov.runtime.policy import Policy
-    from gpuprov.runtime.request import Spec
+    from gpuprov.runtime.request import Asked, Spec
 
 REFUSED = 3  # the exit code by which the front knows that it has been said why
 _MOST_BYTES = 8 * 2**20 - 1  # of config.json: what is larger is refused
@@ -153,7 +154,13 @@ def create(call: Call) -> None:
 
     reporter = Silent()
     turn = Turn(neighbours=others, engine="docker")
-    when_free(Patience(wait_s=asked.wait_s), turn, look=choose, attempt=attempt, reporter=reporter)
+    when_free(_patience(asked), turn, look=choose, attempt=attempt, reporter=reporter)
+
+
+def _patience(asked: Asked) -> Patience:
+    if asked.wait_s:
+        gc.enable()  # which start.py has switched off
+    return Patience(wait_s=asked.wait_s)
 
 
 def read_spec(config: Path) -> Spec:

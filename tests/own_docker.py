@@ -1,0 +1,238 @@
+"""A Docker of one's own beside the machine's, which can be killed and started again: for tests and benchmarks.
+
+Its leases and locks are its own as well, so that it and the machine's nodes do not take GPUs from each other.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+from gpuprov.core.waiting import Wait
+from gpuprov.machine.runtime_program import program_for
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+QUIET: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+GPUPROV = Path(sys.executable).with_name("gpuprov")
+OWN_PLACES = ("/run/gpuprov", "/var/lib/gpuprov/lock")
+PROGRAMS = ("dash", "sleep", "ls", "head", "env", "true")
+_LIMIT_S = 60.0
+
+
+class _Line(http.client.HTTPConnection):
+    def __init__(self, place: Path) -> None:
+        super().__init__("localhost", timeout=_LIMIT_S)
+        self._place = place
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(_LIMIT_S)
+        self.sock.connect(str(self._place))
+
+
+@dataclass
+class OwnDocker:
+    """A dockerd with a network and mounts of its own: one without a bridge removes the host's docker0.
+
+    Attributes:
+        folder: Of all that is its own.
+        spaces: The process that keeps its namespaces.
+        flags: Of dockerd, beside those that keep it apart.
+        path: Its folders of programs.
+    """
+
+    folder: Path
+    spaces: int
+    flags: tuple[str, ...] = ()
+    path: str = "/usr/sbin:/usr/bin:/sbin:/bin"
+    process: subprocess.Popen[bytes] | None = field(default=None, init=False)
+
+    @property
+    def socket(self) -> Path:
+        """Where it answers."""
+        return self.folder / "sock"
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """For programs that talk to it."""
+        return {**os.environ, "DOCKER_HOST": f"unix://{self.socket}"}
+
+    @property
+    def root(self) -> Path:
+        """The root of the file system as its programs see it."""
+        return Path(f"/proc/{self.spaces}/root")
+
+    @property
+    def _enter(self) -> tuple[str, ...]:
+        return ("nsenter", "--target", str(self.spaces), "--net", "--mount")
+
+    def start(self) -> None:
+        """Begin dockerd, and wait until it answers; in the namespaces of the one before."""
+        places = ("--data-root", f"{self.folder}/data", "--exec-root", f"{self.folder}/run")
+        config = ("--pidfile", f"{self.folder}/pid", "--config-file", f"{self.folder}/daemon.json")
+        alone = ("--bridge", "none", "--iptables=false", "--ip-forward=false", "--host", f"unix://{self.socket}")
+        with (self.folder / "log").open("ab") as log:
+            self.process = subprocess.Popen(
+                [*self._enter, "dockerd", *places, *config, *alone, *self.flags],
+                env={**os.environ, "PATH": self.path},
+                start_new_session=True,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
+        wait = Wait(what="the second Docker", timeout_s=_LIMIT_S, fix=f"cat {self.folder}/log", interval_s=0.1)
+        wait.until(self._answers, bool)
+
+    def stop(self, how: signal.Signals = signal.SIGTERM) -> None:
+        """End dockerd, its containerd and, unless it is killed or restores live, its containers."""
+        if self.process:
+            self.process.send_signal(how)
+            self.process.wait(timeout=_LIMIT_S)
+            self.process = None
+
+    def docker(self, *argv: str, timeout_s: float = _LIMIT_S) -> subprocess.CompletedProcess[str]:
+        """What the client says."""
+        return subprocess.run(
+            ["docker", *argv],
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=timeout_s,
+            stdin=subprocess.DEVNULL,
+        )
+
+    def gpuprov(self, *argv: str) -> subprocess.CompletedProcess[str]:
+        """What gpuprov says, where it is the machine's Docker."""
+        command = [*self._enter, str(GPUPROV), *argv]
+        return subprocess.run(
+            command, env=self.environment, capture_output=True, text=True, check=False, timeout=_LIMIT_S
+        )
+
+    def ask(self, method: str, path: str, body: object = None) -> Any:
+        """What it answers without the client: the document, or the error's text."""
+        with contextlib.closing(_Line(self.socket)) as line:
+            line.request(method, path, json.dumps(body or {}), {"Content-Type": "application/json"})
+            content = line.getresponse().read()
+        return json.loads(content) if content.strip() else None
+
+    def load_image(self, name: str, *, link: str = "") -> None:
+        """Have an image with a shell; with `link`, its folder of programs leads there."""
+        rootfs = write_image(self.folder / name, link=link)
+        archive = self.folder / "image.tar"
+        subprocess.run(["tar", "-C", str(rootfs), "-cf", str(archive), "."], check=True)
+        done = self.docker("import", str(archive), name)
+        assert done.returncode == 0, done.stderr
+        shutil.rmtree(rootfs)
+        archive.unlink()
+
+    def only_itself(self) -> None:
+        """As on a machine without other engines, whose nodes would hold some of the simulated GPUs."""
+        policy = program_for(self.socket).folder / "policy.json"
+        said = json.loads(policy.read_text())
+        own = [place for place in said["engines"] if place["sockets"] == [str(self.socket)]]
+        policy.write_text(json.dumps({**said, "engines": own}))
+
+    def _answers(self) -> bool:
+        if self.process and self.process.poll() is not None:
+            raise AssertionError((self.folder / "log").read_text()[-2000:])
+        with suppress(OSError, ValueError, http.client.HTTPException):
+            return "ID" in self.ask("GET", "/v1.41/info")
+        return False
+
+
+@contextmanager
+def own_docker(*flags: str, settings: str = "{}") -> Iterator[OwnDocker]:
+    """One that runs, until the end of the block; then nothing is left of it.
+
+    Args:
+        flags: Of dockerd.
+        settings: Its daemon.json.
+    """
+    with ExitStack() as stack:
+        name = stack.enter_context(TemporaryDirectory(prefix="gpte"))  # paths of sockets are short
+        folder = Path(name)
+        folder.chmod(0o755)
+        (folder / "bin").mkdir()
+        (folder / "daemon.json").write_text(settings)
+        own = f'mkdir -p "$place" "{folder}/own$place"; mount --bind "{folder}/own$place" "$place"'
+        script = f"for place in {' '.join(OWN_PLACES)}; do {own}; done; ip link set lo up; exec sleep infinity"
+        up = ("sh", "-ec", script)
+        spaces = stack.enter_context(subprocess.Popen(["unshare", "--net", "--mount", *up], **QUIET))
+        stack.callback(spaces.kill)
+        path = f"{folder}/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+        one = OwnDocker(folder=folder, spaces=spaces.pid, flags=flags, path=path)
+        stack.callback(program_for(one.socket).remove)
+        stack.callback(_end_all, folder)
+        wait = Wait(what="its namespaces", timeout_s=10, fix="unshare --net --mount true", interval_s=0.02)
+        wait.until(lambda: _words(spaces.pid)[0], lambda seen: seen == "sleep")
+        one.start()
+        stack.callback(one.stop)
+        stack.callback(_remove_containers, one)
+        yield one
+
+
+def write_image(folder: Path, *, link: str = "") -> Path:
+    """A root file system with a shell; with `link`, its folder of programs leads there."""
+    rootfs = folder / "rootfs"
+    for name in ("bin", "usr/bin", "tmp", "dev", "proc", "etc"):
+        (rootfs / name).mkdir(parents=True)
+    for program in PROGRAMS:
+        path = Path(shutil.which(program) or "").resolve()
+        shutil.copy(path, rootfs / "bin" / program)
+        linked = subprocess.run(["ldd", str(path)], capture_output=True, text=True, check=True).stdout
+        for library in re.findall(r"(/\S+) \(0x", linked):
+            target = rootfs / library.lstrip("/")
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(Path(library).resolve(), target)
+    (rootfs / "bin/sh").symlink_to("dash")
+    if link:
+        shutil.rmtree(rootfs / "usr/bin")
+        (rootfs / "usr/bin").symlink_to(link)
+    return rootfs
+
+
+def processes() -> Iterator[tuple[int, list[str]]]:
+    """Those of this machine, each with its command line."""
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal():
+            yield int(entry.name), _words(int(entry.name))
+
+
+def find_processes(*words: str) -> list[int]:
+    """Those whose command line has all of these words in it."""
+    return [pid for pid, line in processes() if all(word in " ".join(line) for word in words)]
+
+
+def _words(pid: int) -> list[str]:
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").split("\0")
+    return [""]
+
+
+def _remove_containers(one: OwnDocker) -> None:
+    if one.process and (names := one.docker("ps", "-aq").stdout.split()):
+        one.docker("rm", "-f", *names)
+
+
+def _end_all(folder: Path) -> None:
+    """What a killed dockerd has left: its containerd, shims and containers."""
+    states = [json.loads(path.read_text()) for path in (folder / "run").glob("runtime-runc/moby/*/state.json")]
+    for pid in (*find_processes(f"{folder}/"), *(int(state["init_process_pid"]) for state in states)):
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
