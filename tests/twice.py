@@ -60,6 +60,8 @@ TWICE: dict[str, Twice] = {
     ),
     "cluster up": Twice(kind="changes", argv=_UP, before=(("cluster", "down", "{cluster}", "--yes"),)),
     "cluster down": Twice(kind="changes", argv=("cluster", "down", "{cluster}", "--yes"), after=(_UP,)),
+    "cluster save": Twice(kind="acts", argv=("cluster", "save", "lab.tar"), where=()),  # tests/unit/cli/test_saved.py
+    "cluster restore": Twice(kind="acts", argv=("cluster", "restore", "lab.tar"), where=()),  # the same
     "start": Twice(kind="changes", argv=("start", "{p}001"), before=(("stop", "{p}001"),)),
     "stop": Twice(kind="changes", argv=("stop", "{p}001"), after=(("start", "{p}001"),)),
     "rm": Twice(kind="changes", argv=("rm", "{p}-old"), before=(("create-node", "{p}-old", *_PLAIN),)),

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from gpuprov.cli.session import Session
-    from gpuprov.fleet.done import Done
+    from gpuprov.core.outcome import Outcome
+    from gpuprov.fleet.done import BroughtUp, Done
     from gpuprov.lifecycle.cluster_down import DownLosses
     from gpuprov.lifecycle.cluster_order import ClusterOrder
     from gpuprov.lifecycle.leaving import JobsPolicy
@@ -117,12 +118,7 @@ def up(session: Session, /, *, policy: JobsPolicy, **wanted: object) -> Result:
     shared folder would go because the file says less than the cluster has, it asks on a terminal, and needs --yes
     elsewhere. Refused while jobs run on nodes that it would remove or restart.
     """
-    from msgspec import UNSET
-
-    from gpuprov.cli.list import render_nodes
     from gpuprov.cli.session import open_fleet
-    from gpuprov.fleet.host_statuses import host_statuses
-    from gpuprov.shapes.outcome import ClusterUp
     from gpuprov.stories.cluster_up import Asking, bring_up
 
     asking = Asking(
@@ -130,7 +126,17 @@ def up(session: Session, /, *, policy: JobsPolicy, **wanted: object) -> Result:
         renew=None if wanted["yes"] else partial(agree_to_renew, session),
         gives_up=wanted["file"] is not None,
     )
-    result = bring_up(open_fleet(session), cluster_order(session, wanted, policy), asking)
+    return _show(session, bring_up(open_fleet(session), cluster_order(session, wanted, policy), asking))
+
+
+def _show(session: Session, result: BroughtUp) -> Result:
+    """What changed, the nodes, what was found of them, and what to do next."""
+    from msgspec import UNSET
+
+    from gpuprov.cli.list import render_nodes
+    from gpuprov.fleet.host_statuses import host_statuses
+    from gpuprov.shapes.outcome import ClusterUp
+
     changed, spans = result.outcome.changed, bool(result.spec.hosts)
     text = ["\n".join(changed) or ("" if result.error else "unchanged")]
     if result.rows:
@@ -174,6 +180,37 @@ def plan(session: Session, /, **wanted: object) -> Result:
     nothing = "nothing to do but to replace nodes" if planned.older else "nothing to do: the cluster matches its spec"
     lines = (*(planned.lines or (nothing,)), *planned.kept, *planned.older, *planned.unlimited)
     return Result(document=document, text="\n".join(lines), error=planned.error)
+
+
+@command(
+    click.argument("file", type=click.Path()),
+    cluster_argument,
+    click.option("--shared", is_flag=True, help="Also save the files of the folder that the nodes share. Needs root."),
+    engine_option,
+)
+def save(session: Session, file: str, *, shared: bool) -> Outcome:
+    """Write what cannot be made again of a cluster to FILE: its spec, this user's ssh keys and, if asked, shared files.
+
+    FILE is an archive of tar. It is created, never overwritten, and only this user can read it: the spec may have
+    secrets. The cluster goes on meanwhile; files that jobs write may be saved half-written.
+    """
+    from gpuprov.core.report_file import ReportFile
+    from gpuprov.stories.saved_cluster import save_cluster
+
+    target = ReportFile(file, option="FILE", kind="cluster save", new=True)
+    return save_cluster(session.fleet, session.cluster, target, shared=shared)
+
+
+@command(click.argument("file", type=click.Path(path_type=Path)), engine_option)
+def restore(session: Session, file: Path) -> Result:
+    """Make a cluster as it was saved in FILE, on this machine or another one, and verify its nodes.
+
+    Refused if there is a cluster of its name, or if the folder that its nodes share has something in it.
+    """
+    from gpuprov.cli.session import open_fleet
+    from gpuprov.stories.saved_cluster import restore_cluster
+
+    return _show(session, restore_cluster(open_fleet(session), file, engine=session.engine))
 
 
 @command(

@@ -44,6 +44,8 @@ VERBS: dict[str, Verb] = {
     "cluster plan": Verb("gpuprov.cli.cluster:plan", "Show what `cluster up` would change."),
     "cluster list": Verb("gpuprov.cli.list:list_clusters", "List the clusters."),
     "cluster status": Verb("gpuprov.cli.list:status", "Show nodes, GPUs, Slurm and health."),
+    "cluster save": Verb("gpuprov.cli.cluster:save", "Write what cannot be made again of a cluster to a file."),
+    "cluster restore": Verb("gpuprov.cli.cluster:restore", "Make a cluster as it was saved."),
     "cluster down": Verb("gpuprov.cli.cluster:down", "Remove a cluster and everything that belongs to it."),
     "verify": Verb("gpuprov.cli.verify:verify", "Verify that every node works."),
     "smoke": Verb("gpuprov.cli.smoke:smoke", "Run a smoke kernel in nodes, or on this machine with --local."),

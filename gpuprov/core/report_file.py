@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from gpuprov.core.errors import HostNotReady, UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from io import BufferedWriter
 
 
@@ -49,10 +50,21 @@ class ReportFile:
         Raises:
             HostNotReady: The disk is full, the folder has gone, or a file that must be new is there since.
         """
+        with self.drafted() as draft, draft.open("r+b") as file:
+            file.write(content.encode() if isinstance(content, str) else content)
+
+    @contextlib.contextmanager
+    def drafted(self) -> Iterator[Path]:
+        """The same in pieces: an empty file to be written, which takes its place at the end of the block.
+
+        Raises:
+            HostNotReady: As `write`.
+        """
         try:
-            with self._open_draft() as file:
-                file.write(content.encode() if isinstance(content, str) else content)
-                file.flush()
+            with self._open_draft():
+                pass
+            yield self._draft
+            with self._draft.open("rb") as file:
                 os.fsync(file.fileno())
             if self._new:
                 os.link(self._draft, self._target)  # unlike a rename, refuses where something is
@@ -60,13 +72,14 @@ class ReportFile:
             else:
                 self._draft.replace(self._target)
         except OSError as error:
-            with contextlib.suppress(OSError):
-                self._draft.unlink()
             raise HostNotReady(
                 f"the {self._kind} could not be written to {self.path}",
                 evidence=str(error),
                 fix=f"df -h {self._target.parent}",
             ) from error
+        finally:
+            with contextlib.suppress(OSError):
+                self._draft.unlink()
 
     def same_as(self, other: ReportFile) -> bool:
         """Whether both are one file."""

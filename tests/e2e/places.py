@@ -132,6 +132,7 @@ PLACES |= dict.fromkeys(("grid", "anneal", "program"), PLACES["suites"])
 PLACES |= dict.fromkeys(("work_faults", "slurm_backup"), PLACES["work"])
 PLACES |= dict.fromkeys(("users_broker",), PLACES["repair"])  # its mark begins no other name, as `gpte2` does
 PLACES |= dict.fromkeys(("work_limits", "full_share"), PLACES["image_contents"])
+PLACES |= dict.fromkeys(("saved",), PLACES["second"])
 PLACES |= dict.fromkeys(("hosts", "hosts_of_engines", "slurm_backup_hosts", "least_disk"), PLACES["fresh_machine"])
 
 

@@ -346,6 +346,7 @@ REASONS = {
     "gpu/simulated_hosts.py: gpuprov gpus": "a profile that there is not: tests/unit/gpu/test_simulated_hosts.py",
     "fleet/fleet.py": "a host that was not added: tests/unit/cli/test_create_there.py",
     "lifecycle/runs.py": "a container that is not there: tests/unit/lifecycle/test_runs.py",
+    "stories/saved_cluster.py": "archives: tests/unit/cli/test_saved.py",
     "stories/runs.py": "a container on hosts: tests/unit/cli/test_run.py",
     "cli/jobs.py: gpuprov jobs rm": "where nobody can be asked: tests/unit/cli/test_submit.py",
     "project/pulled_job.py": "a node that sends no run: tests/unit/project/test_pulled_job.py",

@@ -50,6 +50,7 @@ MODEL = str(DOCS.parent / "examples/anneal/ackley.py")
 QUICK = ("--gpu-mode", "simulated", "--target", "100", "--out", "{folder}/out")
 MORE: tuple[tuple[str, Argv], ...] = (
     ("cluster up", ("cluster", "up", "-n", "3")),
+    ("cluster save", ("cluster", "save", "{folder}/lab.tar")),
     ("verify", ("verify",)),
     ("verify", ("verify", "--watch", "1")),
     ("gpus", ("gpus", "--watch", "1")),
@@ -140,7 +141,10 @@ def documented() -> dict[str, set[str]]:
 def test_every_verb_has_a_document_or_is_known_to_print_none() -> None:
     leaves = {verb for verb, about in VERBS.items() if about.module}
     assert set(documented()) == leaves - STREAMS
-    assert {verb for verb, _ in CASES} == leaves - STREAMS - {"jobs pull"}  # test_submit.py
+    assert {verb for verb, _ in CASES} == leaves - STREAMS - {
+        "jobs pull",
+        "cluster restore",
+    }  # test_submit.py, test_saved.py
     sentence = next(line for line in PRINTED.splitlines() if "print what their command prints" in line)
     assert set(re.findall(r"`([a-z ]+)`", sentence.partition("print")[0])) == STREAMS
 

@@ -33,6 +33,8 @@ ROOT = Path(__file__).parents[3]
 LEFT_OUT = {
     "anneal run *": "needs jobs that run, or this machine's GPUs",
     "cdi *": "writes for engines of this machine",
+    "cluster restore *": "the cluster is there",
+    "cluster save *": "writes files of the reader",
     "cluster up -f cluster.yaml": "a file that the reader writes",
     "cluster up -f hosts.yaml *": "needs other machines",
     "cluster up -f lab.yaml": "a file that the reader writes",

@@ -1,0 +1,45 @@
+"""A folder of this host in an archive: what nodes have left in it, by tar, which follows no link of theirs."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Final
+
+from gpuprov.core.execution import run
+from gpuprov.core.limits import Limits
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_LIMITS: Final = Limits(silence_s=120.0)
+IDS: Final = 65536  # of the users that a node has
+
+
+def pack_folder(folder: str, archive: Path, *, name: str) -> None:
+    """Add all that is in a folder to an archive of tar, below a name there.
+
+    Raises:
+        CommandFailed: Something cannot be read, or the disk is full.
+    """
+    renamed = f"--transform=flags=rSh;s,^\\.,{name},"
+    what = ["--append", "--one-file-system", "--numeric-owner", renamed, "--directory", folder, "."]
+    run(["tar", f"--file={archive}", *what], timeout_s=_LIMITS)
+
+
+def unpack_folder(archive: Path, folder: str, *, name: str, moved: int) -> None:
+    """Put what is below a name in an archive into a folder, with owners, modes and times.
+
+    Args:
+        moved: How much higher the numbers of the nodes' users are on this host than where it was packed.
+
+    Raises:
+        CommandFailed: The archive is damaged, or the disk is full.
+    """
+    what = ["--extract", "--same-owner", "--numeric-owner", "--preserve-permissions", "--strip-components=1"]
+    run(["tar", f"--file={archive}", *what, "--directory", folder, name], timeout_s=_LIMITS)
+    if moved:
+        for _, folders, files, here in os.fwalk(folder, follow_symlinks=False):
+            for entry in (*folders, *files):
+                seen = os.stat(entry, dir_fd=here, follow_symlinks=False)
+                user, group = max(0, seen.st_uid + moved), max(0, seen.st_gid + moved)
+                os.chown(entry, user, group, dir_fd=here, follow_symlinks=False)

@@ -1,0 +1,260 @@
+"""`cluster save` and `cluster restore`: what cannot be made again of a cluster, in one archive.
+
+The archive is one of tar: saved.json, the spec as a file of `cluster up -f`, this user's ssh keys, and where that is
+asked for, what is in the folder that the nodes share. Images and nodes are made anew.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import sys
+import tarfile
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import yaml
+
+from gpuprov import __version__
+from gpuprov.cluster.secrets import key_folder, remove_keys
+from gpuprov.core.errors import HostNotReady, UsageError
+from gpuprov.core.names import name_cluster
+from gpuprov.core.outcome import Outcome
+from gpuprov.core.own_folders import make_own_folder
+from gpuprov.core.whole_file import replace_file
+from gpuprov.fleet.clusters import ask_clusters
+from gpuprov.fleet.here import find_over_hosts, observe_here
+from gpuprov.lifecycle.cluster_order import ClusterOrder, resolve_engine
+from gpuprov.machine.packed_folder import pack_folder, unpack_folder
+from gpuprov.roles.registry import load_draft
+from gpuprov.shapes.base import parse_json, write
+from gpuprov.shapes.cluster_spec import API_VERSION
+from gpuprov.shapes.faults import find_faults
+from gpuprov.shapes.saved import SavedCluster
+from gpuprov.spec.serialize import plain_spec
+from gpuprov.spec.shared_folder import ACCOUNT_UID, folder_of
+from gpuprov.stories.cluster_up import bring_up
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from gpuprov.core.report_file import ReportFile
+    from gpuprov.drivers.base import Driver
+    from gpuprov.fleet.done import BroughtUp
+    from gpuprov.fleet.fleet import Fleet
+    from gpuprov.shapes.cluster_spec import ClusterSpec
+
+SAVED: Final = "saved.json"
+SPEC: Final = "spec.yaml"
+KEYS: Final = ("id_ed25519", "id_ed25519.pub")
+SHARED: Final = "shared"
+_MOST_BYTES: Final = 4 * 2**20  # of each of the first parts
+
+
+@dataclass(frozen=True, kw_only=True)
+class Archive:
+    """What was read of one.
+
+    Attributes:
+        texts: The first parts, by name.
+    """
+
+    path: Path
+    saved: SavedCluster
+    texts: dict[str, str]
+
+
+def save_cluster(fleet: Fleet, name: str, file: ReportFile, *, shared: bool) -> Outcome:
+    """Write the archive of a cluster; the cluster goes on meanwhile.
+
+    Args:
+        file: Is new, and only this user can read it.
+        shared: Whether to take the files of the folder that the nodes share.
+
+    Raises:
+        UsageError: There is no such cluster, or no such folder that could be taken.
+        GpuprovError: Its engine does not answer, or the file cannot be written.
+    """
+    spec, base, left = _look(fleet, name)
+    folder = folder_of(spec)
+    if shared:
+        _require_folder(spec, folder)
+        _require_root(f"cluster save --shared {file.path}", name)
+    saved = SavedCluster(
+        host=fleet.here.name,
+        cluster=name,
+        gpuprov=__version__,
+        saved=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        first_user=base,
+        shared=shared,
+    )
+    parts = {
+        SAVED: json.dumps(write(saved), indent=2),
+        SPEC: yaml.safe_dump({"version": API_VERSION, **plain_spec(spec)}, sort_keys=False, allow_unicode=True),
+    }
+    keys = [key_folder(name) / key for key in KEYS]
+    if all(os.access(key, os.R_OK) for key in keys):
+        parts |= {key.name: key.read_text(encoding="ascii") for key in keys}
+    with file.drafted() as draft:
+        with tarfile.open(draft, "w") as archive:
+            for part, text in parts.items():
+                _add(archive, part, text.encode())
+        if shared:
+            with fleet.reporter.phase("shared folder"):
+                pack_folder(folder, draft, name=SHARED)
+    for node in left:
+        fleet.reporter.note(f"{node} is not in the archive: it is from create-node or clone, and no part of the spec")
+    what = ["its spec", *(["ssh keys"] if KEYS[0] in parts else []), *([f"the files of {folder}"] if shared else [])]
+    return Outcome(changed=(f"saved cluster {name} to {file.path}: {', '.join(what)}",))
+
+
+def restore_cluster(fleet: Fleet, path: Path, *, engine: str | None) -> BroughtUp:
+    """Make a cluster as it was saved, and prove its nodes; what a run that fails has made is removed again.
+
+    Args:
+        path: The archive.
+        engine: Which is to have it, in place of the spec's.
+
+    Raises:
+        UsageError: It is no such archive, the cluster exists, or its folder is not empty; nothing was changed.
+        GpuprovError: Something refused or failed.
+    """
+    archive = read_archive(path)
+    name = archive.saved.cluster
+    if name in [one.name for one in ask_clusters(fleet)[0]]:
+        raise UsageError(
+            f"the cluster {name} exists, so it is not restored",
+            evidence=f"{path} was saved on {archive.saved.host} at {archive.saved.saved}",
+            fix=name_cluster("gpuprov cluster status", name) + f"; or remove it first: gpuprov cluster down {name}",
+        )
+    keys = key_folder(name)
+    had_keys = keys.exists()
+    make_own_folder(keys, variable="XDG_DATA_HOME")
+    order = ClusterOrder(file=keys / SPEC, engine=engine, verify=True)
+    unpacked: list[str] = []
+    try:
+        replace_file(keys / SPEC, archive.texts[SPEC], mode=0o600)
+        for key in KEYS:
+            if key in archive.texts and not had_keys:
+                replace_file(keys / key, archive.texts[key], mode=0o600)
+        if archive.saved.shared:
+            _unpack(fleet, archive, order, unpacked)
+        return bring_up(fleet, order)
+    except BaseException:
+        for folder in unpacked:
+            fleet.here.folders.set_aside(folder)
+            fleet.here.folders.clear(folder)
+        if not had_keys:
+            remove_keys(name)
+        raise
+    finally:
+        (keys / SPEC).unlink(missing_ok=True)
+
+
+def read_archive(path: Path) -> Archive:
+    """The parts of an archive but the folder.
+
+    Raises:
+        UsageError: It is none, or of another form.
+    """
+    try:
+        texts = _read_parts(path)
+        told = parse_json(texts[SAVED])
+    except (OSError, ValueError, KeyError, tarfile.TarError) as error:
+        raise _refuse(path, f"{type(error).__name__}: {error}") from error
+    if not isinstance(told, dict) or SPEC not in texts:
+        raise _refuse(path, f"{SAVED} is no object, or {SPEC} is missing")
+    values, faults = find_faults(SavedCluster, told, file=SAVED)
+    if faults:
+        raise _refuse(path, "\n".join(map(str, faults)))
+    return Archive(path=path, saved=SavedCluster(**values), texts=texts)
+
+
+def _read_parts(path: Path) -> dict[str, str]:
+    texts = {}
+    with tarfile.open(path, "r:") as archive:
+        for member in archive:
+            if member.name not in (SAVED, SPEC, *KEYS):
+                break  # the folder, which comes last
+            content = archive.extractfile(member) if member.isreg() and member.size <= _MOST_BYTES else None
+            if content is None:
+                raise ValueError(f"{member.name} is no file of at most {_MOST_BYTES} bytes")
+            texts[member.name] = content.read().decode()
+    return texts
+
+
+def _refuse(path: Path, evidence: str) -> UsageError:
+    return UsageError(
+        f"{path} is no archive of a cluster",
+        evidence=evidence,
+        fix="write one: gpuprov cluster save FILE",
+    )
+
+
+def _look(fleet: Fleet, name: str) -> tuple[ClusterSpec, int, list[str]]:
+    """The spec of a cluster, the first number of its nodes' users here, and the nodes that are not in the spec."""
+    seen = find_over_hosts(fleet, name)
+    if seen is not None and seen.spec is not None:
+        return seen.spec, 0, []
+    driver, state = observe_here(fleet, name)
+    spec = state.spec
+    if spec is None:
+        raise UsageError(
+            f"the cluster {name} has no spec to save",
+            evidence="it was never brought up: its nodes are from create-node" if state.nodes else "it does not exist",
+            fix=name_cluster("gpuprov cluster up", name),
+        )
+    ordered = {f"{spec.nodes.prefix}{number:03d}" for number in range(spec.nodes.count)}
+    return spec, _first_user(driver, spec), [node.name for node in state.nodes if node.name not in ordered]
+
+
+def _first_user(driver: Driver, spec: ClusterSpec) -> int:
+    return 0 if spec.nodes.privileged else driver.owner_on_host(0)
+
+
+def _require_folder(spec: ClusterSpec, folder: str) -> None:
+    if not folder or spec.hosts:
+        raise UsageError(
+            f"no files are saved with cluster {spec.name}",
+            evidence=f"its hosts share {folder}, which is on a file server" if folder else "its nodes share no folder",
+            fix=f"without --shared: gpuprov cluster save FILE {spec.name}",
+        )
+
+
+def _require_root(command: str, name: str) -> None:
+    if os.geteuid() != 0:
+        raise HostNotReady(
+            "the files that nodes share can only be saved and restored by root",
+            evidence=f"uid {os.geteuid()}",
+            fix=f"sudo {sys.argv[0]} {command} {name}".rstrip(),
+        )
+
+
+def _unpack(fleet: Fleet, archive: Archive, order: ClusterOrder, unpacked: list[str]) -> None:
+    """Put the files into the folder of the cluster that is about to be made; tells `unpacked` what is there then."""
+    _require_root(f"cluster restore {archive.path}", "")
+    spec = load_draft(order.file or archive.path).spec
+    folder, folders = folder_of(spec), fleet.here.folders
+    driver = resolve_engine(fleet.here, order.engine, order, reporter=fleet.reporter)
+    seen = folders.look(folder)
+    if seen.kind != "absent" and not (seen.kind == "folder" and seen.empty):
+        raise UsageError(
+            f"the files of cluster {spec.name} are not restored: {folder} has something in it",
+            evidence=f"{seen.at} is a {seen.kind} of user {seen.owner}",
+            fix=f"look at it, and move it away: sudo ls -la {folder}",
+        )
+    with fleet.reporter.phase("shared folder"):
+        owner = ACCOUNT_UID if spec.nodes.privileged else driver.owner_on_host(ACCOUNT_UID)
+        if seen.kind == "absent":
+            unpacked.append(folder)
+        folders.make(folder, owner=owner)
+        first_user = _first_user(driver, spec)
+        unpack_folder(archive.path, folder, name=SHARED, moved=first_user - archive.saved.first_user)
+
+
+def _add(archive: tarfile.TarFile, name: str, content: bytes) -> None:
+    member = tarfile.TarInfo(name)
+    member.size, member.mtime, member.mode = len(content), int(time.time()), 0o600
+    archive.addfile(member, io.BytesIO(content))

@@ -1,0 +1,36 @@
+"""A cluster is saved on one engine and restored on another: as on another host, its users have other numbers there."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.e2e.conftest import Gpuprov
+    from tests.e2e.places import Place
+
+OWNER = ("runuser", "-u", "work", "--")
+
+
+@pytest.mark.usefixtures("docker")
+def test_a_cluster_moves_with_its_files(gpuprov: Gpuprov, place: Place, tmp_path: Path) -> None:
+    spec, archive, node = tmp_path / "spec.yaml", tmp_path / "saved.tar", place.node(0)
+    spec.write_text(place.spec(count=1, share="true"))
+    gpuprov("cluster", "up", "-f", str(spec), "--no-verify")
+    gpuprov.in_node(node, *OWNER, "sh", "-c", "umask 077; echo 42 >/shared/answer; ln -s /etc/shadow /shared/link")
+    gpuprov.in_node(node, "sh", "-c", "umask 077; echo root >/shared/of-root")
+    said = gpuprov("cluster", "save", str(archive), place.cluster, "--shared").stdout
+    assert f"saved cluster {place.cluster} to {archive}: its spec, ssh keys, the files of " in said
+    refused = gpuprov("cluster", "restore", str(archive), expect=2).stderr
+    assert "exists" in refused
+    gpuprov("cluster", "down", place.cluster, "--yes", "--purge")
+
+    gpuprov("cluster", "restore", str(archive), "--engine", "docker")
+    assert gpuprov.in_node(node, *OWNER, "cat", "/shared/answer") == "42\n"
+    assert gpuprov.in_node(node, "stat", "-c", "%U %a", "/shared/of-root", "/shared/answer") == "root 600\nwork 600\n"
+    assert gpuprov.in_node(node, "readlink", "/shared/link") == "/etc/shadow\n"
+    assert gpuprov.in_node(node, *OWNER, "srun", "hostname").strip() == node
+    gpuprov("cluster", "down", place.cluster, "--yes", "--purge", "--engine", "docker")
