@@ -16,9 +16,11 @@ if TYPE_CHECKING:
 
 
 @command(
-    click.option("--default", is_flag=True, help="Also run containers that name no runtime; without GPUs as before.")
-)
-def up(session: Session, *, default: bool) -> Outcome:
+    click.option("--default", is_flag=True, help="Also run containers that name no runtime; without GPUs as before."),
+    click.option("--policy", metavar="FILE", help="What containers get and may not have (docs/gate.md); none for no "
+                 "policy any more.  [default: that of the last time]"),
+)  # fmt: skip
+def up(session: Session, *, default: bool, policy: str | None) -> Outcome:
     """Have Docker know the runtime `gpuprov`, which leases GPUs to any container that asks for some. Needs root.
 
     Writes the runtime into daemon.json and has dockerd read it; containers go on. A second run changes nothing, or
@@ -29,7 +31,7 @@ def up(session: Session, *, default: bool) -> Outcome:
     def agree(question: str) -> bool:
         return session.interactive and click.confirm(question, err=True)
 
-    return gate_up(session.host, default=default, agree=agree, reporter=session.reporter)
+    return gate_up(session.host, default=default, policy=policy, agree=agree, reporter=session.reporter)
 
 
 @command()
@@ -79,5 +81,28 @@ def _lines(gate: Gate) -> list[str]:
         f"daemon: {gate.socket}, {gate.config}",
         f"docker run --gpus: {gate.gpus_option}",
     ]
+    lines += [f"policy: {line}" for line in _policy_lines(gate)]
     held = [f"{one.name} ({one.status}): {', '.join(one.gpus) or 'no GPU'}" for one in gate.containers]
     return [*lines, *(f"container: {line}" for line in held or ["none names the runtime"])]
+
+
+def _policy_lines(gate: Gate) -> list[str]:
+    """What it says, without the values of variables."""
+    policy = gate.policy
+    if policy is None:
+        return [gate.policy_fault or "none"]
+    refuse, variables = policy.refuse, policy.variables
+    refused = [name for name in ("privileged", "devices", "capabilities") if getattr(refuse, name)]
+    refused += [f"the host's {name} namespace" for name in refuse.namespaces]
+    if refuse.mounts_outside is not None:
+        refused.append(f"mounts of the host outside {', '.join(refuse.mounts_outside) or '(nothing)'}")
+    parts = {
+        "touches": "everything" if policy.touch == "everything" else "containers that ask for GPUs",
+        "refuses": ", ".join(refused),
+        "mounts": ", ".join(f"{one.source} at {one.target}" for one in policy.mounts),
+        "sets": ", ".join(variables.set),
+        "forces": ", ".join(variables.force),
+        "user": "" if policy.user == "keep" else policy.user,
+        "GPUs for each project": "" if policy.gpus_per_project is None else str(policy.gpus_per_project),
+    }
+    return [f"{name} {value}" for name, value in parts.items() if value]

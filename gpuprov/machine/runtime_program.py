@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import shlex
 import shutil
 import stat
@@ -23,6 +24,9 @@ from gpuprov.machine.simulated_nvml import write_nvml
 from gpuprov.runtime import records
 from gpuprov.runtime.gpus import NVML_NAME, SMI_NAME
 from gpuprov.runtime.policy import NAME, render_policy
+from gpuprov.runtime.rules import NAME as RULES
+from gpuprov.shapes.base import encode, read
+from gpuprov.shapes.gate_policy import GatePolicy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,6 +45,7 @@ _PYTHONS: Final = ("/usr/bin/python3", "/usr/local/bin/python3")
 _OLDEST: Final = "import sys; sys.exit(sys.version_info < (3, 10))"
 _PROGRAM: Final = f"{RUNTIME}-runtime"
 _PROGRAMS: Final = {RUNTIME: _PROGRAM, DEFAULT_RUNTIME: f"{_PROGRAM}-default"}
+_HAS_RULES: Final = re.compile(r"^TOUCH=[a-z]", re.MULTILINE)
 _PARTS: Final = ("core", "gpu", "runtime")
 _SHAPES: Final = ("__init__.py", "choices.py")  # those without msgspec
 
@@ -81,8 +86,35 @@ class RuntimeProgram:
         script = str(self._library / "gpuprov/runtime/check.py")
         return ["env", "-i", str(find_python()), "-I", "-S", script, str(self._library), str(self.folder)]
 
-    def write(self, policy: Policy, *, runc: Path) -> tuple[str, ...]:
+    def find_rules(self) -> GatePolicy | None:
+        """The administrator's policy, as it is in force.
+
+        Raises:
+            HostNotReady: There is one, and nobody can say what it is.
+        """
+        front = self.find()
+        place = self.folder / RULES
+        try:
+            if place.exists():
+                return read(GatePolicy, place.read_bytes())
+            if front is None or not _HAS_RULES.search(front.read_text(encoding="utf-8")):
+                return None
+            why = "it is not there"
+        except (OSError, ValueError) as error:
+            why = str(error)
+        raise HostNotReady(
+            "the policy in force cannot be read",
+            evidence=f"{place}: {why}",
+            fix="sudo gpuprov gate up --policy FILE; without one from now on: sudo gpuprov gate up --policy none",
+        )
+
+    def write(self, policy: Policy, *, runc: Path, rules: GatePolicy | None = None) -> tuple[str, ...]:
         """Have it there as this gpuprov has it; returns a line for each change.
+
+        Args:
+            policy: What the runtime has to know of this machine.
+            runc: The program that makes containers.
+            rules: The administrator's policy; None for none.
 
         Raises:
             HostNotReady: It cannot be written, or no Python of the machine can run it.
@@ -100,11 +132,19 @@ class RuntimeProgram:
                 "RUNC": str(runc),
                 "PYTHON": str(python),
                 "LEASES": f"/{records.FOLDER}",
+                "TOUCH": rules.touch if rules else "",
+                "EXEC": "1" if rules and (rules.refuse.privileged or rules.refuse.capabilities) else "",
             }
             front = "".join(
                 ["#!/bin/sh\n", *(f"{name}={shlex.quote(value)}\n" for name, value in head.items()), _front()]
             )
+            place = self.folder / RULES
+            if rules is not None and _write(place, f"{encode(rules).decode()}\n", 0o644):
+                changed.append("put the policy into force")  # before the front that wants it
             written = [_write(self.folder / name, front, 0o755) for name in _PROGRAMS.values()]
+            if rules is None and place.exists():
+                place.unlink()
+                changed.append("removed the policy")
             written.append(_write(self.folder / NAME, render_policy(policy), 0o644))
             smi = get_asset("roles") / "base/files/nvidia-smi"
             written.append(_write(self.folder / SMI_NAME, smi.read_text(encoding="utf-8"), 0o755))

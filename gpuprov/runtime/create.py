@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpuprov.core.errors import GpuprovError, HostNotReady, PartDone, TimedOut
+from gpuprov.core.errors import GpuprovError, HostNotReady, PartDone, TimedOut, UsageError
+from gpuprov.core.excerpt import excerpt
 from gpuprov.core.group_files import Gates
 from gpuprov.core.lock import host_lock
 from gpuprov.core.process import describe_owner, is_gone
@@ -27,16 +28,18 @@ from gpuprov.runtime.engines import ask_engines
 from gpuprov.runtime.gpus import read_gpus, render_additions, write_simulated
 from gpuprov.runtime.policy import read_policy
 from gpuprov.runtime.records import Record, drop_record, find_orphans, read_records, write_record
-from gpuprov.runtime.request import read_request
+from gpuprov.runtime.request import is_marked, read_request
+from gpuprov.runtime.rules import EVERYTHING
 from gpuprov.runtime.targets import make_targets
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from gpuprov.gpu.allocate import LeaseRequest
     from gpuprov.gpu.models import Gpu, HostGpus
     from gpuprov.runtime.policy import Policy
     from gpuprov.runtime.request import Asked, Spec
+    from gpuprov.runtime.touched import Plan
 
 REFUSED = 3  # the exit code by which the front knows that it has been said why
 _MOST_BYTES = 8 * 2**20 - 1  # of config.json: what is larger is refused
@@ -54,6 +57,7 @@ class Call:
         state_root: Where runc keeps the state of its containers.
         log: File for what went wrong; empty for none.
         named: Whether the runtime was asked for by name.
+        touch: Whom a policy touches (rules.py); empty where there is none.
     """
 
     folder: Path
@@ -63,6 +67,7 @@ class Call:
     container: str
     log: str
     named: bool
+    touch: str = ""
 
     @property
     def config(self) -> Path:
@@ -71,12 +76,12 @@ class Call:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Do what can be done for one container.
+    """Do what can be done for one container, or for a process that is to enter one.
 
     Returns:
         0 to go on with runc; REFUSED where it was said why not.
     """
-    folder, front, bundle, root, container, log, named = arguments
+    folder, front, bundle, root, container, log, named, touch, process = arguments
     call = Call(
         folder=Path(folder),
         front=int(front),
@@ -85,10 +90,16 @@ def main(arguments: Sequence[str]) -> int:
         container=container,
         log=log,
         named=named == "1",
+        touch=touch,
     )
-    sys.argv = ["gpuprov-runtime", "create", container[:12]]  # how others read who waits
+    sys.argv = ["gpuprov-runtime", "exec" if process else "create", container[:12]]  # how others read who waits
     try:
-        create(call)
+        if process:
+            from gpuprov.runtime.enter import require_entry
+
+            require_entry(call.folder, Path(process), state=call.state_root / container, touch=call.touch)
+        else:
+            create(call)
     except GpuprovError as error:
         fix = _WAYS if isinstance(error, (GpusTaken, TimedOut)) else error.fix
         refuse(call.log, "; ".join(part for part in (error.what, error.evidence, fix) if part))
@@ -110,29 +121,53 @@ def refuse(log: str, why: str) -> None:
 
 
 def create(call: Call) -> None:
-    """Lease GPUs to the container and write them into its config.json; nothing if it asks for none.
+    """Lease GPUs to the container, follow the policy, and write both into its config.json.
+
+    Nothing if it asks for no GPUs, and no policy touches it.
 
     Raises:
-        GpuprovError: It cannot have them.
+        GpuprovError: It cannot have them, or the policy refuses it.
     """
     if call.container.startswith("."):
         raise HostNotReady("this id is not possible here", evidence=call.container, fix="use one without the dot")
-    spec = read_spec(call.config)
-    asked = read_request(spec, named=call.named)
-    if asked is None:
+    found = read_spec(call.config)
+    asked = read_request(found, named=call.named)
+    is_touched = call.touch == EVERYTHING or (bool(call.touch) and (asked is not None or is_marked(found)))
+    if asked is None and not is_touched:
         return
     policy = read_policy(call.folder)
+    plan = _plan(call, found, policy) if is_touched else None
+    if asked is None and (plan is None or plan.is_done(found)):
+        return
     docker = ask_engines([place for place in policy.engines if place.engine == "docker"])
     for error in docker.silent.values():
         raise error  # it may be a node, whose maker holds the lock
     if call.container in docker.nodes:
         return  # it has its GPUs, and who makes it may hold the lock
+    spec = found
+    if plan is not None:
+        spec = plan.carry_out(_rootfs(call, found))
+    limit = plan.rules.gpus_per_project if plan else None
+    if (asked is None or not _lease(call, spec, asked, policy, limit)) and spec != found:
+        _write(call, spec)
+
+
+def _plan(call: Call, found: Spec, policy: Policy) -> Plan:
+    from gpuprov.runtime.touched import plan_start  # which takes time to load, and few containers need
+
+    return plan_start(
+        found, folder=call.folder, container=call.container, data_root=policy.data_root, bundle=call.bundle
+    )
+
+
+def _lease(call: Call, spec: Spec, asked: Asked, policy: Policy, limit: int | None) -> bool:
+    """Lease GPUs and write them into config.json; tells whether there was anything to lease."""
     host = read_gpus(policy)
     request = resolve_order(
         asked, asked.environment, host, asked.default, node=str(spec.get("hostname") or call.container)
     )
     if not request.size:
-        return
+        return False
     owner = describe_owner(call.front)
     others = Others(policy, container=call.container)
 
@@ -142,6 +177,8 @@ def create(call: Call) -> None:
         claims = turn.claims()
         named = replace(request, node=others.names.get(call.container, request.node))
         (units,) = allocate(host, (), [named], claims=claims).values()
+        if limit is not None:
+            others.require_room(limit, [unit.uuid for unit in units])
         return named, units
 
     def attempt(turn: Turn) -> None:
@@ -155,6 +192,7 @@ def create(call: Call) -> None:
     reporter = Silent()
     turn = Turn(neighbours=others, engine="docker")
     when_free(_patience(asked), turn, look=choose, attempt=attempt, reporter=reporter)
+    return True
 
 
 def _patience(asked: Asked) -> Patience:
@@ -197,14 +235,17 @@ class Others:
     def __init__(self, policy: Policy, *, container: str) -> None:
         self.queue = Queue(Gates())
         self.names: Mapping[str, str] = {}
+        self._projects: Mapping[str, str] = {}
+        self._records: tuple[Record, ...] = ()
         self._policy = policy
         self._container = container
 
     def claims(self, engine: str, *, before: int | None = None) -> Claims:
         """What holds GPUs, and who came earlier."""
         told = ask_engines(self._policy.engines)
-        self.names = told.names
-        records = (record.lease for record in read_records() if record.id != self._container)
+        self.names, self._projects = told.names, told.projects
+        self._records = tuple(record for record in read_records() if record.id != self._container)
+        records = (record.lease for record in self._records)
         return Claims(
             engine=engine,
             leases=(*told.leases, *records),
@@ -212,10 +253,30 @@ class Others:
             silent=told.silent,
         )
 
+    def require_room(self, most: int, gpus: Collection[str]) -> None:
+        """Go on if the container's project may hold these GPUs besides those that it holds, as last seen.
+
+        A container without a project is one of its own. It is no GpusTaken: others would wait behind this request.
+
+        Raises:
+            UsageError: It may not.
+        """
+        project = self._projects.get(self._container)
+        beside = [one for one in self._records if project is not None and self._projects.get(one.id) == project]
+        held = {gpu for one in beside for gpu in one.gpus}
+        if len(held | {*gpus}) > most:
+            whose = "a container without a project" if project is None else f"the project {excerpt(project)}"
+            holders = f"; {len(held)} held by {', '.join(one.name for one in beside)}" if held else ""
+            raise UsageError(
+                f"the policy of this host refuses it: {whose} may hold {most} GPU{'s' if most != 1 else ''} at once",
+                evidence=f"gpus_per_project: {len(gpus)} more requested{holders}",
+                fix="end a container of the project, or ask for fewer GPUs",
+            )
+
 
 def _give(call: Call, spec: Spec, host: HostGpus, request: LeaseRequest, units: Sequence[Gpu], owner: str) -> None:
     """The record comes first: it counts from then on, and no more if this process ends before runc begins."""
-    rootfs = call.bundle / str((spec.get("root") or {}).get("path") or "rootfs")
+    rootfs = _rootfs(call, spec)
     additions = render_additions(host, units, folder=call.folder, bundle=call.bundle, rootfs=rootfs)
     additions = replace(
         additions,
@@ -236,7 +297,15 @@ def _give(call: Call, spec: Spec, host: HostGpus, request: LeaseRequest, units: 
     make_targets(rootfs, additions.files)
     if host.simulated:
         write_simulated(call.bundle, units, folder=call.folder)
-    replace_file(call.config, json.dumps(add_gpus(spec, additions)), mode=call.config.stat().st_mode & 0o777)
+    _write(call, add_gpus(spec, additions))
+
+
+def _rootfs(call: Call, spec: Spec) -> Path:
+    return call.bundle / str((spec.get("root") or {}).get("path") or "rootfs")
+
+
+def _write(call: Call, spec: Spec) -> None:
+    replace_file(call.config, json.dumps(spec), mode=call.config.stat().st_mode & 0o777)
 
 
 def engine_of(spec: Spec, state_root: Path) -> str:

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from gpuprov.runtime.request import Spec
 
 LEASE: Final = "gpuprov.lease"  # the annotation, which runc keeps in its state
-_BIND: Final = ("bind", "ro", "nosuid", "nodev", "rprivate")
+POLICY: Final = "gpuprov.policy"  # the annotation of what a policy touches
+CLOSED_MOUNT: Final = ("bind", "ro", "nosuid", "nodev", "rprivate")
+OPEN_MOUNT: Final = ("rbind", "rw", "nosuid", "nodev", "rprivate")  # of a policy's that can be written to
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,9 +41,9 @@ class Additions:
 def add_gpus(spec: Spec, additions: Additions) -> Spec:
     """The same with devices, their rules, mounts, variables and the annotation, and without NVIDIA's hook.
 
-    A bundle that was edited before is brought back first.
+    GPUs of an earlier `create` of the bundle are taken back first.
     """
-    edited = take_back(spec)
+    edited = take_back(spec, LEASE)
     linux = edited.setdefault("linux", {})
     paths = {device.path for device in additions.devices}
     linux["devices"] = [
@@ -72,14 +74,19 @@ def add_gpus(spec: Spec, additions: Additions) -> Spec:
     return edited
 
 
-def take_back(spec: Spec) -> Spec:
-    """A copy without what an earlier `create` of the same bundle added."""
+def take_back(spec: Spec, *names: str) -> Spec:
+    """A copy without what an earlier `create` of the same bundle added.
+
+    Args:
+        names: Of the annotations that tell of it; all without any.
+    """
     plain = copy.deepcopy(spec)
-    note = (plain.get("annotations") or {}).pop(LEASE, None)
+    annotations = plain.get("annotations") or {}
+    notes = [annotations.pop(name, None) or "{}" for name in names or (LEASE, POLICY)]
     try:
-        told = json.loads(note or "{}")
-        devices = [(one["path"], one["major"], one["minor"]) for one in told.get("devices", [])]
-        files = set(told.get("files", []))
+        told = [json.loads(note) for note in notes]
+        devices = [(one["path"], one["major"], one["minor"]) for note in told for one in note.get("devices", [])]
+        files = {file for note in told for file in note.get("files", [])}
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return plain
     linux = plain.get("linux") or {}
@@ -93,7 +100,7 @@ def take_back(spec: Spec) -> Spec:
         plain["mounts"] = [
             one
             for one in plain.get("mounts") or []
-            if one.get("destination") not in files or one.get("options") != list(_BIND)
+            if one.get("destination") not in files or one.get("options") not in (list(CLOSED_MOUNT), list(OPEN_MOUNT))
         ]
     return plain
 
@@ -104,12 +111,12 @@ def own_files(spec: Spec, files: Mapping[str, str]) -> dict[str, str]:
     Raises:
         HostNotReady: A folder that it mounts lies over their place: they would be made in that folder, on the host.
     """
-    targets = [str(one.get("destination", "")).rstrip("/") for one in take_back(spec).get("mounts") or []]
+    targets = [str(one.get("destination", "")).rstrip("/") for one in take_back(spec, LEASE).get("mounts") or []]
     covered = sorted({one for one in targets if one and any(file.startswith(f"{one}/") for file in files)})
     if covered:
         raise HostNotReady(
-            f"the container mounts {covered[0]}, where the driver's files have to be",
-            evidence=f"such as {next(file for file in files if file.startswith(covered[0]))}",
+            f"the container mounts {covered[0]}, where files of the host have to be",
+            evidence=f"such as {next(file for file in files if file.startswith(f'{covered[0]}/'))}",
             fix="mount it at another place; the driver's files need not be mounted",
         )
     return {target: source for target, source in files.items() if target not in targets}
@@ -136,4 +143,4 @@ def _key(rule: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 def _mount(source: str, target: str) -> dict[str, Any]:
-    return {"destination": target, "type": "bind", "source": source, "options": list(_BIND)}
+    return {"destination": target, "type": "bind", "source": source, "options": list(CLOSED_MOUNT)}

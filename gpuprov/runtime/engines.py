@@ -28,6 +28,7 @@ _OK: Final = b" 200 "
 _LXD_PREFIX: Final = "user."
 # The labels of nodes (drivers/base.py), which a test compares.
 GPUS, SHARING, CLUSTER, SELF = "gpuprov.gpus", "gpuprov.sharing", "gpuprov.cluster", "gpuprov.self"
+PROJECT: Final = "com.docker.compose.project"
 ROLE, PROCESS, DETACHED, JOB = "gpuprov.role", "gpuprov.process", "gpuprov.detached", "job"
 
 
@@ -52,12 +53,14 @@ class Told:
     Attributes:
         names: Of Docker's containers, by id.
         nodes: Ids of those that gpuprov made.
+        projects: Of compose, by id of the container.
         silent: Why engines did not answer.
     """
 
     leases: tuple[Lease, ...] = ()
     names: Mapping[str, str] = field(default_factory=dict)
     nodes: frozenset[str] = frozenset()
+    projects: Mapping[str, str] = field(default_factory=dict)
     silent: Mapping[str, GpuprovError] = field(default_factory=dict)
 
 
@@ -70,6 +73,7 @@ def ask_engines(places: Iterable[Place], *, answer_s: float = ANSWER_S) -> Told:
     leases: list[Lease] = []
     names: dict[str, str] = {}
     nodes: set[str] = set()
+    projects: dict[str, str] = {}
     silent: dict[str, GpuprovError] = {}
     for engine, asked in lines:
         if asked[0] is None:
@@ -80,6 +84,7 @@ def ask_engines(places: Iterable[Place], *, answer_s: float = ANSWER_S) -> Told:
                 answer = answers[0]
                 called = {str(one["Id"]): str(one["Names"][0]).lstrip("/") for one in answer if one.get("Names")}
                 names |= called
+                projects |= {str(one["Id"]): name for one in answer if (name := (one.get("Labels") or {}).get(PROJECT))}
                 nodes |= {str(one["Id"]) for one in answer if _is_node(one, called.get(str(one["Id"])))}
                 leases += read_docker(answer, parse_changed_labels(answers[1]))
             else:
@@ -94,7 +99,7 @@ def ask_engines(places: Iterable[Place], *, answer_s: float = ANSWER_S) -> Told:
             for line in asked:
                 if isinstance(line, socket.socket):
                     line.close()
-    return Told(leases=tuple(leases), names=names, nodes=frozenset(nodes), silent=silent)
+    return Told(leases=tuple(leases), names=names, nodes=frozenset(nodes), projects=projects, silent=silent)
 
 
 def _questions(engine: str) -> tuple[str, ...]:

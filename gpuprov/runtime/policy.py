@@ -25,9 +25,11 @@ class Policy:
     Attributes:
         engines: To ask for leases.
         simulation: What the NVML of simulated GPUs answers; None where they are real.
+        data_root: The folder of the daemon's volumes, and of its files for containers.
     """
 
     engines: tuple[Place, ...]
+    data_root: str = ""
     simulation: Mapping[str, Any] | None = None
 
 
@@ -52,7 +54,7 @@ def read_policy(folder: Path) -> Policy:
         return Policy(engines=tuple(places), **said)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise HostNotReady(
-            "the runtime's policy cannot be read", evidence=f"{folder / NAME}: {error}", fix="sudo gpuprov gate up"
+            "the runtime's settings cannot be read", evidence=f"{folder / NAME}: {error}", fix="sudo gpuprov gate up"
         ) from error
 
 

@@ -61,7 +61,7 @@ def read_request(spec: Spec, *, named: bool) -> Asked | None:
     said = {name: _value(name, variables, spec) for name in ANNOTATIONS}
     requested: dict[str, str] = {name: variables[name] for name in REQUESTED if name in variables}
     per_node = _one_of(said[COUNT], _selection_of_hook(spec, variables))
-    marked = named or any(variables.get(mark, "").strip().lower() in _TRUE for mark in _MARKS)
+    marked = named or is_marked(spec)
     visible = variables.get(VISIBLE, "").strip()
     environment = requested
     if per_node is None and not requested:
@@ -82,6 +82,12 @@ def read_request(spec: Spec, *, named: bool) -> Asked | None:
         default=GpuDefault(sharing="shared" if per_node == "all" else "exclusive"),
         wait_s=parse_wait(said[WAIT]),
     )
+
+
+def is_marked(spec: Spec) -> bool:
+    """Whether a variable says that the container is one of those that want GPUs, whatever they are."""
+    variables = read_variables(spec)
+    return any(variables.get(mark, "").strip().lower() in _TRUE for mark in _MARKS)
 
 
 def read_variables(spec: Spec) -> dict[str, str]:

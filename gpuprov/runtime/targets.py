@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from gpuprov.core.errors import HostNotReady
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
 
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -24,20 +24,35 @@ def make_targets(rootfs: Path, targets: Iterable[str]) -> None:
     """
     for target in targets:
         *folders, name = target.strip("/").split("/")
+        _make(rootfs, target, folders, name)
+
+
+def make_folders(rootfs: Path, targets: Iterable[str]) -> None:
+    """Have a plain folder at each path, and above it.
+
+    Raises:
+        HostNotReady: One of them is a link, or something else is there.
+    """
+    for target in targets:
+        _make(rootfs, target, target.strip("/").split("/"))
+
+
+def _make(rootfs: Path, target: str, folders: Sequence[str], name: str = "") -> None:
+    try:
+        held = os.open(rootfs, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            held = os.open(rootfs, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-            try:
-                for folder in folders:
-                    held = _enter(held, folder)
+            for folder in folders:
+                held = _enter(held, folder)
+            if name:
                 _ensure_file(held, name)
-            finally:
-                os.close(held)
-        except OSError as error:
-            raise HostNotReady(
-                f"the container has no place for {target}",
-                evidence=f"the image has something else than folders on its way: {error.strerror}: {error.filename}",
-                fix="use an image whose folder for libraries is no link",
-            ) from error
+        finally:
+            os.close(held)
+    except OSError as error:
+        raise HostNotReady(
+            f"the container has no place for {target}",
+            evidence=f"the image has something else than folders on its way: {error.strerror}: {error.filename}",
+            fix="use an image in which that folder is no link",
+        ) from error
 
 
 def is_folder(rootfs: Path, path: str) -> bool:

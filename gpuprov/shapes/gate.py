@@ -7,6 +7,7 @@ from typing import Literal
 from msgspec import UNSET, UnsetType
 
 from gpuprov.shapes.base import Document, Shape
+from gpuprov.shapes.gate_policy import GatePolicy
 from gpuprov.shapes.words import Word, Words
 
 GpusOption = Literal["works", "after a restart", "of NVIDIA", "absent"]
@@ -50,6 +51,8 @@ class Gate(Document, frozen=True, kw_only=True, tag="gpuprov.gate/v1"):
         program: The program; empty where there is none.
         current: Whether the program is that of this gpuprov.
         gpus_option: Whether `docker run --gpus` reaches the runtime.
+        policy: What containers get and may not have; null without one.
+        policy_fault: Why nobody can say what it is; empty otherwise.
         containers: Those that name the runtime, running or not.
         checks: There in `gate check`.
     """
@@ -62,5 +65,7 @@ class Gate(Document, frozen=True, kw_only=True, tag="gpuprov.gate/v1"):
     program: str
     current: bool
     gpus_option: GpusOption
+    policy: GatePolicy | None
+    policy_fault: Words
     containers: tuple[GateContainer, ...]
     checks: tuple[GateCheck, ...] | UnsetType = UNSET

@@ -7,6 +7,7 @@ import os
 import sys
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from gpuprov.core.errors import EngineError, HostNotReady
@@ -34,16 +35,18 @@ from gpuprov.runtime.policy import Policy
 from gpuprov.shapes.base import changed
 from gpuprov.shapes.choices import ENGINES
 from gpuprov.shapes.gate import Gate, GateCheck, GateContainer
+from gpuprov.spec.gate_policy import read_gate_policy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from pathlib import Path
 
     from gpuprov.core.reporter import Reporter
     from gpuprov.machine.base import Host
     from gpuprov.machine.docker_daemon import DockerDaemon
     from gpuprov.shapes.gate import GpusOption
 
+NO_POLICY: Final = "none"  # in place of a file
+_NEW_POLICY: Final = "sudo gpuprov gate up --policy FILE"
 _RESTART_S: Final = 180.0
 
 
@@ -56,17 +59,26 @@ class _Settings:
     said: dict[str, Any]
 
 
-def gate_up(host: Host, *, default: bool, agree: Callable[[str], bool], reporter: Reporter) -> Outcome:
+def gate_up(
+    host: Host, *, default: bool, policy: str | None = None, agree: Callable[[str], bool], reporter: Reporter
+) -> Outcome:
     """Have the daemon know the runtime; containers go on, and a second run changes nothing.
 
     Args:
+        host: This machine.
         default: Whether it is to run containers that name no runtime.
+        policy: The file that says what containers get and may not have; NO_POLICY for none, and None for that which
+            is in force.
         agree: Asked whether to restart Docker, where only that makes `docker run --gpus` work.
 
     Raises:
-        HostNotReady: Not root, or the daemon's settings stand in the way.
+        HostNotReady: Not root, or the daemon's settings stand in the way, or nobody knows which policy is in force.
+        SpecError: The policy has problems.
     """
     _require_root("up")
+    rules = None
+    if policy is not None and policy != NO_POLICY:
+        rules = read_gate_policy(Path(policy), is_there=lambda place: Path(place).exists())
     daemon = _find()
     with host.lock(reporter):
         settings = _read(daemon.config)
@@ -79,7 +91,9 @@ def gate_up(host: Host, *, default: bool, agree: Callable[[str], bool], reporter
                 evidence=f"it does not start where {daemon.config} says the same things",
                 fix=f"move them into {daemon.config}, restart dockerd, then: sudo gpuprov gate up",
             )
-        lines = [*program.write(_policy(host, daemon), runc=_runc(daemon))]
+        if policy is None:
+            rules = program.find_rules()
+        lines = [*program.write(_policy(host, daemon), runc=_runc(daemon), rules=rules)]
         if wanted != settings.said:
             _change(daemon, settings, wanted)
             lines.append(f"registered the runtime {RUNTIME} in {daemon.config}{', as the default' if default else ''}")
@@ -134,6 +148,11 @@ def look_at_gate(host: Host) -> Gate:
     program = program_for(daemon.socket)
     there = program.find()
     held = {lease.node: lease.gpus for lease in host.container_leases()}
+    policy, fault = None, ""
+    try:
+        policy = program.find_rules()
+    except HostNotReady as error:
+        fault = f"{error.what}: {error.evidence}"
     return Gate(
         host=host.name,
         socket=str(daemon.socket),
@@ -143,6 +162,8 @@ def look_at_gate(host: Host) -> Gate:
         program=str(there or ""),
         current=program.is_current(),
         gpus_option=_gpus_option(daemon),
+        policy=policy,
+        policy_fault=fault,
         containers=tuple(
             GateContainer(
                 name=_name_of(one),
@@ -163,6 +184,7 @@ def check_gate(host: Host) -> Gate:
     checks = [
         _check("registered", gate.registered, f"dockerd at {gate.socket} knows {RUNTIME}", again),
         _check("current", gate.current, gate.program or "there is no program", again),
+        _check("policy", not gate.policy_fault, gate.policy_fault or _policy_in_force(gate), _NEW_POLICY),
     ]
     command = program_for(find_socket()).check_command()
     if command:
@@ -173,6 +195,10 @@ def check_gate(host: Host) -> Gate:
             said = {"what": f"exit {answer.exit_code}", "evidence": answer.stderr[-400:]}
         checks += _judge(said)
     return changed(gate, checks=tuple(checks))
+
+
+def _policy_in_force(gate: Gate) -> str:
+    return f"touches {gate.policy.touch}" if gate.policy else "there is none"
 
 
 def _judge(said: Mapping[str, Any]) -> list[GateCheck]:
@@ -226,6 +252,7 @@ def _policy(host: Host, daemon: DockerDaemon) -> Policy:
     return Policy(
         engines=tuple(places),
         simulation=gpus.document,
+        data_root=str(daemon.info().get("DockerRootDir") or ""),
     )
 
 

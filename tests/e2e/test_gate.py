@@ -125,9 +125,10 @@ def dockerd(gpuprov: Gpuprov, docker: object) -> Iterator[Gate]:  # noqa: ARG001
         alone = ("--bridge", "none", "--iptables=false", "--ip-forward=false")
         config = ("--config-file", f"{folder}/daemon.json", "--host", f"unix://{folder}/sock")
         path = f"{folder}/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-        program, up = program_for(folder / "sock"), 'ip link set lo up; exec "$@"'
+        program = program_for(folder / "sock")
+        inside = ("unshare", "--net", "--mount", "sh", "-c", 'ip link set lo up; exec "$@"', "sh")
         try:
-            with daemon("unshare", "--net", "sh", "-c", up, "sh", "dockerd", *places, *alone, *config, PATH=path):
+            with daemon(*inside, "dockerd", *places, *alone, *config, PATH=path):
                 there = Wait(what="the socket", timeout_s=30, fix="start it by hand")
                 there.until((folder / "sock").exists, bool)
                 gate = Gate(folder, gpuprov)
@@ -145,11 +146,15 @@ def dockerd(gpuprov: Gpuprov, docker: object) -> Iterator[Gate]:  # noqa: ARG001
 def registered(dockerd: Gate) -> Gate:
     """As on a machine without other engines, whose nodes would hold some of the simulated GPUs."""
     dockerd.gpuprov("gate", "up", "--default")
-    policy = program_for(dockerd.folder / "sock").folder / "policy.json"
-    said = json.loads(policy.read_text())
-    own = [place for place in said["engines"] if place["sockets"] == [f"{dockerd.folder}/sock"]]
-    policy.write_text(json.dumps({**said, "engines": own}))
+    know_no_other_engine(dockerd)
     return dockerd
+
+
+def know_no_other_engine(gate: Gate) -> None:
+    policy = program_for(gate.folder / "sock").folder / "policy.json"
+    said = json.loads(policy.read_text())
+    own = [place for place in said["engines"] if place["sockets"] == [f"{gate.folder}/sock"]]
+    policy.write_text(json.dumps({**said, "engines": own}))
 
 
 @pytest.fixture
@@ -350,6 +355,95 @@ def test_a_restart_policy_does_not_repeat_a_refused_start(gate: Gate) -> None:
     time.sleep(2)
     assert gate.docker("inspect", "-f", "{{.State.Status}}", "late").stdout == "created\n"
     assert gate.docker("start", "late").returncode == 0
+
+
+POLICY = """\
+schema: gpuprov.gate-policy/v1
+version: 1
+touch: everything
+mounts: [{source: FOLDER/shared, target: /srv}]
+variables: {force: {A: "x=y z"}, set: {B: unset, PATH: none}}
+user: $HOUDINI_USER
+refuse:
+  privileged: true
+  namespaces: [pid, net, ipc, uts]
+  mounts_outside: [FOLDER/shared]
+  devices: true
+  capabilities: true
+gpus_per_project: 1
+"""
+
+
+@pytest.fixture
+def ruled(gate: Gate) -> Iterator[Gate]:
+    """With a policy in force."""
+    shared = gate.folder / "shared"
+    shared.mkdir(exist_ok=True)
+    (shared / "file").touch()
+    (gate.folder / "policy.yaml").write_text(POLICY.replace("FOLDER", str(gate.folder)))
+    gate.gpuprov("gate", "up", "--policy", f"{gate.folder}/policy.yaml")
+    know_no_other_engine(gate)
+    yield gate
+    gate.clear()
+    gate.gpuprov("gate", "up", "--policy", "none")
+    know_no_other_engine(gate)
+
+
+def test_a_policy_adds_and_refuses_what_docker_starts(ruled: Gate) -> None:
+    done = ruled.run("--rm", "-e", "A=1", "-e", "B=own", "-v", "named:/n", "--", "env; ls /srv", runtime="")
+    assert {"A=x=y z", "B=own", "file"} <= set(done.stdout.splitlines()), done
+    assert "PATH=none" not in done.stdout
+    options = ("--rm", "-e", "HOUDINI_USER=7:8", "--gpus", "1")
+    done = ruled.run(*options, "--", "echo >/srv/mine; ls /dev; env", runtime="")
+    assert "nvidia0" in done.stdout, done
+    assert not (ruled.folder / "shared/mine").exists()  # another user may not write there
+    evil = ("--opt", "type=none", "--opt", "o=bind", "--opt", "device=/etc")
+    assert ruled.docker("volume", "create", *evil, "evil").returncode == 0
+    link = ruled.folder / "link"
+    link.symlink_to("/etc")
+    for option, rule in (
+        ("--privileged", "refuse.privileged: every device of the host can be opened"),
+        ("-v /etc:/h", "refuse.mounts_outside: /etc at /h"),
+        (f"-v {link}:/h", f"refuse.mounts_outside: {link}, which leads to /etc, at /h"),
+        ("-v evil:/h", "refuse.mounts_outside: "),
+        ("--pid host --uts host", "refuse.namespaces: pid, uts"),
+        ("--device /dev/fuse", "refuse.devices: /dev/fuse"),
+        ("--cap-add SYS_ADMIN", "refuse.capabilities: CAP_SYS_ADMIN"),
+        ("-e HOUDINI_USER=root", "HOUDINI_USER=root is not a user"),
+    ):
+        refused = ruled.run("--rm", *option.split(), "--", "true", runtime="")
+        assert (refused.returncode, rule in refused.stderr) == (125, True), refused.stderr
+    assert ruled.docker("run", "--rm", "--network", "host", IMAGE, "ls").returncode == 125
+    assert ruled.holders() == {}
+
+
+def test_a_policy_judges_who_enters_and_how_much_a_project_holds(ruled: Gate) -> None:
+    project = ("--label", "com.docker.compose.project=one", "--gpus", "1")
+    assert ruled.begin("first", *project, runtime="").returncode == 0
+    refused = ruled.begin("second", *project, runtime="")
+    assert "the project one may hold 1 GPU at once" in refused.stderr
+    assert ruled.begin("other", "--gpus", "1", runtime="").returncode == 0
+    assert ruled.docker("exec", "first", "ls", "/srv").stdout == "file\n"
+    entered = ruled.docker("exec", "--privileged", "first", "ls")
+    assert entered.returncode != 0
+    assert "refuse.privileged: CAP_" in entered.stdout + entered.stderr
+    assert ruled.docker("restart", "-t", "0", "first").returncode == 0
+    assert ruled.holders() == {"first": 1, "other": 1}
+
+
+def test_a_policy_is_kept_until_it_is_replaced(ruled: Gate) -> None:
+    bad = ruled.folder / "bad.yaml"
+    bad.write_text("schema: gpuprov.gate-policy/v1\nversion: 1\ntouch: all\n")
+    assert "touch: line 3: is 'all'" in ruled.gpuprov("gate", "up", "--policy", str(bad), expect=2).stderr
+    ruled.gpuprov("gate", "up")
+    status = ruled.gpuprov("--json", "gate", "status").document
+    assert (status["policy"]["touch"], status["policy"]["gpus_per_project"]) == ("everything", 1)
+    rules = program_for(ruled.folder / "sock").folder / "rules.json"
+    rules.write_text("{")
+    assert "the policy cannot be read" in ruled.run("--rm", "--", "true", runtime="").stderr
+    assert "--policy none" in ruled.gpuprov("gate", "up", expect=3).stderr
+    ruled.gpuprov("gate", "up", "--policy", "none")
+    assert ruled.run("--rm", "-v", "/etc:/h", "--", "true", runtime="").returncode == 0
 
 
 def test_down_is_refused_while_containers_name_the_runtime(gate: Gate) -> None:

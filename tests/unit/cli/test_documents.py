@@ -23,6 +23,7 @@ from gpuprov.link.places import ensure_places
 from gpuprov.provision.events import HostStats
 from gpuprov.provision.site import HostResult, SiteResult
 from gpuprov.shapes.gate import Gate, GateCheck, GateContainer
+from gpuprov.shapes.gate_policy import GatePolicy, PolicyRefusals
 from tests.fakes.jobs_in_nodes import JobsInNodes, give_jobs
 from tests.fakes.programs import write_program
 from tests.fakes.ssh import install_ssh
@@ -98,6 +99,8 @@ GATE = Gate(
     program="/var/lib/gpuprov/runtime/docker/gpuprov-runtime",
     current=True,
     gpus_option="works",
+    policy=GatePolicy(touch="everything", refuse=PolicyRefusals(privileged=True, namespaces=("pid",))),
+    policy_fault="",
     containers=(GateContainer(name="train", runtime="gpuprov", status="running", gpus=("GPU-1",)),),
     checks=(GateCheck(name="engines", passed=False, evidence="lxd does not respond", fix="gpuprov doctor"),),
 )

@@ -17,6 +17,8 @@ from gpuprov.runtime.create import REFUSED, main
 from gpuprov.runtime.edit import LEASE
 from gpuprov.runtime.engines import Told
 from gpuprov.runtime.policy import Policy, render_policy
+from gpuprov.shapes.base import encode
+from gpuprov.shapes.gate_policy import GatePolicy, PolicyMount, PolicyRefusals, PolicyVariables
 from tests.unit.runtime.simulated import simulated_host
 
 if TYPE_CHECKING:
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
 
 UUIDS = [gpu.uuid for gpu in simulated_host(2).gpus]
 ENGINES_SAY = [Told()]
+TOUCHES: list[str | None] = [""]  # None for what the policy says
+OPEN = {"linux": {"resources": {"devices": [{"allow": True, "access": "rwm"}]}}}
 
 
 @pytest.fixture
@@ -34,6 +38,7 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple
     monkeypatch.setattr(records, "FOLDER", tmp_path / "leases")
     monkeypatch.setattr(create, "ask_engines", lambda _: ENGINES_SAY[0])
     ENGINES_SAY[0] = Told()
+    TOUCHES[0] = ""
     policy = Policy(engines=(), simulation=simulated_host(2).document)
     (tmp_path / "policy.json").write_text(render_policy(policy))
 
@@ -42,10 +47,23 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple
         (bundle / "rootfs").mkdir(parents=True, exist_ok=True)
         (bundle / "config.json").write_text(json.dumps({"process": {"env": list(env)}, **more}))
         log = bundle / "log"
-        status = main([str(tmp_path), str(os.getpid()), str(bundle), str(tmp_path / "moby"), name, str(log), "1"])
+        where = (str(tmp_path), str(os.getpid()), str(bundle), str(tmp_path / "moby"))
+        touch = json.loads((tmp_path / "rules.json").read_text())["touch"] if TOUCHES[0] is None else TOUCHES[0]
+        status = main([*where, name, str(log), "1", touch, ""])
         return status, log.read_text() if log.exists() else ""
 
     return one
+
+
+def put_policy(tmp_path: Path, **told: Any) -> None:
+    """Into force, as `gate up` does."""
+    (tmp_path / "rules.json").write_bytes(encode(GatePolicy(**told)))
+    TOUCHES[0] = None
+
+
+def spec_of(tmp_path: Path, name: str) -> dict[str, Any]:
+    spec: dict[str, Any] = json.loads((tmp_path / name / "config.json").read_text())
+    return spec
 
 
 def held(tmp_path: Path, name: str) -> list[str]:
@@ -142,7 +160,7 @@ def test_a_config_that_nobody_can_read_is_refused_in_words(
 ) -> None:
     make("a")
     (tmp_path / "a/config.json").write_text(content)
-    arguments = [str(tmp_path), str(os.getpid()), str(tmp_path / "a"), "/r", "a", str(tmp_path / "log"), "1"]
+    arguments = [str(tmp_path), str(os.getpid()), str(tmp_path / "a"), "/r", "a", str(tmp_path / "log"), "1", "", ""]
     assert main(arguments) == REFUSED
     assert "config.json cannot be used" in (tmp_path / "log").read_text()
 
@@ -167,3 +185,119 @@ def test_a_node_of_gpuprov_is_left_as_it_is(make: Callable[..., tuple[int, str]]
     ENGINES_SAY[0] = Told(nodes=frozenset({"a"}))
     assert make("a", "HOUDINI_GPU_REQUESTED=1") == (0, "")
     assert held(tmp_path, "a") == []
+
+
+FORCED = PolicyVariables(set={"LANG": "C"}, force={"A": "x=y\nz"})
+NO_DEVICES = PolicyRefusals(devices=True, mounts_outside=())
+
+
+def test_a_policy_for_everything_touches_what_asks_for_no_gpu(
+    make: Callable[..., tuple[int, str]], tmp_path: Path
+) -> None:
+    put_policy(tmp_path, touch="everything", variables=FORCED, refuse=NO_DEVICES)
+    assert make("a", "LANG=de", "A=1") == (0, "")
+    assert spec_of(tmp_path, "a") == {"process": {"env": ["LANG=de", "A=x=y\nz"]}}
+    status, log = make("b", **OPEN)
+    assert (status, "refuse.devices: every device" in log) == (REFUSED, True)
+    assert spec_of(tmp_path, "b") == {"process": {"env": []}, **OPEN}
+
+
+def test_a_policy_for_requests_touches_those_alone(make: Callable[..., tuple[int, str]], tmp_path: Path) -> None:
+    put_policy(tmp_path, variables=FORCED, refuse=NO_DEVICES)
+    assert make("a", "PATH=/", **OPEN) == (0, "")
+    assert spec_of(tmp_path, "a")["process"]["env"] == ["PATH=/"]
+    for env in ("GPUPROV_GPUS=1", "HOUDINI_ENABLED=true"):
+        status, log = make("b", env, **OPEN)
+        assert (status, "refuse.devices" in log) == (REFUSED, True)
+    assert make("c", "GPUPROV_GPUS=1") == (0, "")
+    assert held(tmp_path, "c") == [UUIDS[0]]
+    assert "A=x=y\nz" in spec_of(tmp_path, "c")["process"]["env"]
+
+
+def test_gpus_that_were_leased_before_are_no_devices_that_a_policy_refuses(
+    make: Callable[..., tuple[int, str]], tmp_path: Path
+) -> None:
+    (tmp_path / "srv").mkdir()
+    mounts = (PolicyMount(source=str(tmp_path / "srv"), target="/srv"),)
+    put_policy(tmp_path, touch="everything", refuse=NO_DEVICES, mounts=mounts)
+    assert make("a", "GPUPROV_GPUS=1") == (0, "")
+    first = spec_of(tmp_path, "a")
+    assert first["mounts"][0]["destination"] == "/srv"
+    assert (tmp_path / "a/rootfs/srv").is_dir()
+    again = {key: value for key, value in first.items() if key != "process"}
+    assert make("a", *first["process"]["env"], **again) == (0, "")
+    second = spec_of(tmp_path, "a")
+    assert [one["destination"] for one in second["mounts"]] == [one["destination"] for one in first["mounts"]]
+    assert second["linux"] == first["linux"]
+
+
+def test_a_forged_note_hides_nothing_from_a_policy(make: Callable[..., tuple[int, str]], tmp_path: Path) -> None:
+    """Docker 24 takes annotations from users: what one says is left out of the container, not out of the judgement."""
+    put_policy(tmp_path, touch="everything", refuse=NO_DEVICES)
+    evil = {
+        "destination": "/etc",
+        "type": "bind",
+        "source": "/etc",
+        "options": ["bind", "ro", "nosuid", "nodev", "rprivate"],
+    }
+    device = {"path": "/dev/nvidia0", "type": "c", "major": 195, "minor": 0}
+    note = json.dumps({"files": ["/etc"], "devices": [device]})
+    rule = {"allow": True, "type": "c", "major": 195, "minor": 0, "access": "rw"}
+    linux = {"devices": [device], "resources": {"devices": [rule]}}
+    assert make("a", annotations={LEASE: note, "gpuprov.policy": note}, mounts=[evil], linux=linux) == (0, "")
+    spec = spec_of(tmp_path, "a")
+    assert (spec["mounts"], spec["linux"]["devices"], spec["linux"]["resources"]["devices"]) == ([], [], [])
+
+
+def test_a_mount_of_the_policy_follows_no_link_of_the_image(
+    make: Callable[..., tuple[int, str]], tmp_path: Path
+) -> None:
+    (tmp_path / "srv").mkdir()
+    (tmp_path / "a/rootfs").mkdir(parents=True)
+    (tmp_path / "a/rootfs/home").symlink_to("/etc")
+    put_policy(tmp_path, touch="everything", mounts=(PolicyMount(source=str(tmp_path / "srv"), target="/home/x"),))
+    status, log = make("a")
+    assert (status, "no place for /home/x" in log) == (REFUSED, True)
+    (tmp_path / "srv").rmdir()
+    status, log = make("b")
+    assert (status, "which is not there" in log) == (REFUSED, True)
+
+
+def test_without_a_policy_that_can_be_read_only_whom_it_touches_is_refused(
+    make: Callable[..., tuple[int, str]],
+) -> None:
+    TOUCHES[0] = "requests"
+    assert make("a") == (0, "")
+    status, log = make("b", "GPUPROV_GPUS=1")
+    assert (status, "gate up --policy" in log) == (REFUSED, True)
+    TOUCHES[0] = "everything"
+    status, log = make("c")
+    assert (status, "gate up --policy" in log) == (REFUSED, True)
+
+
+def test_a_node_of_gpuprov_is_not_judged_and_docker_is_asked_only_where_something_would_change(
+    make: Callable[..., tuple[int, str]], tmp_path: Path
+) -> None:
+    put_policy(tmp_path, touch="everything", refuse=NO_DEVICES)
+    ENGINES_SAY[0] = Told(nodes=frozenset({"a"}))
+    assert make("a", **OPEN) == (0, "")
+    ENGINES_SAY[0] = Told(silent={"docker": EngineError("docker does not respond", evidence="2 s", fix="wait")})
+    assert make("b") == (0, "")
+    assert make("b", **OPEN)[0] == REFUSED
+
+
+def test_a_project_holds_at_most_so_many_gpus_at_once(make: Callable[..., tuple[int, str]], tmp_path: Path) -> None:
+    put_policy(tmp_path, gpus_per_project=1)
+    ENGINES_SAY[0] = Told(projects={"a": "one", "b": "one", "c": "two"}, names={"a": "trainer"})
+    assert make("a", "GPUPROV_GPUS=1") == (0, "")
+    status, log = make("b", "GPUPROV_GPUS=1", "GPUPROV_WAIT=10h")
+    assert status == REFUSED
+    assert all(words in log for words in ("the project one may hold 1 GPU at once", "1 held by trainer"))
+    assert make("c", "GPUPROV_GPUS=1") == (0, "")
+    (tmp_path / "leases/a").unlink()
+    assert make("b", "GPUPROV_GPUS=1")[0] == 0
+    (tmp_path / "leases/b").unlink()
+    (tmp_path / "leases/c").unlink()
+    status, log = make("d", "GPUPROV_GPUS=2")
+    assert (status, "a container without a project may hold 1 GPU" in log) == (REFUSED, True)
+    assert make("e", "GPUPROV_GPUS=1") == (0, "")

@@ -26,11 +26,12 @@ class Stage:
 
     folder: Path
 
-    def prepare(self, *, status: int = 0, name: str = "gpuprov-runtime") -> None:
+    def prepare(self, *, status: int = 0, name: str = "gpuprov-runtime", touch: str = "", judged: str = "") -> None:
         self._script("runc", f'printf "%s\\n" "$@" >{self.folder}/runc.args')
         self._script("python", f'env >{self.folder}/python.env; printf "%s\\n" "$@" >{self.folder}/python.args', status)
         head = {"FOLDER": "", "LIBRARY": "/lib-of-it", "LEASES": "leases", "RUNC": "runc", "PYTHON": "python"}
         lines = [f"{key}={self.folder}/{place}" for key, place in head.items()]
+        lines += [f"TOUCH='{touch}'", f"EXEC='{judged}'"]
         front = self.folder / name
         front.write_text("\n".join(["#!/bin/sh", *lines, BODY]))
         front.chmod(0o755)
@@ -186,3 +187,42 @@ def test_delete_removes_the_record_of_what_is_gone(stage: Stage) -> None:
     assert [path.name for path in leases.iterdir()] == ["two"]
     stage.run("delete", "../leases/two")
     assert [path.name for path in leases.iterdir()] == ["two"]
+
+
+def test_a_policy_for_everything_hands_each_create_to_python_and_nothing_else(stage: Stage) -> None:
+    stage.bundle("plain", PLAIN)
+    for touch, reached in (("requests", False), ("everything", True)):
+        stage.prepare(name="gpuprov-runtime-default", touch=touch)
+        stage.run("create", "--bundle", "plain", "id")
+        assert (stage.said("python") is not None) == reached
+    arguments = stage.said("python")
+    assert arguments is not None
+    assert arguments[10:] == ["0", "everything", ""]
+    (stage.folder / "python.args").unlink()
+    stage.run("start", "id", TOUCH="everything")
+    assert stage.said("python") is None
+
+
+@pytest.mark.parametrize(
+    ("capabilities", "judged", "reached"),
+    [
+        (["CAP_CHOWN", "CAP_AUDIT_WRITE"], "1", False),
+        (["CAP_CHOWN", "CAP_SYS_ADMIN"], "1", True),
+        (["CAP_CHOWNER"], "1", True),
+        (["CAP_SYS_ADMIN"], "", False),
+        ([], "1", False),
+    ],
+)
+def test_a_process_that_enters_is_judged_if_it_has_more_than_usual(
+    stage: Stage, capabilities: list[str], judged: str, *, reached: bool
+) -> None:
+    stage.prepare(judged=judged)
+    process = stage.folder / "process"
+    process.write_text(json.dumps({"capabilities": {"bounding": capabilities}}))
+    words = ("--root", "/r", "exec", "--process", str(process), "--detach", "--pid-file", "p", "id")
+    assert stage.run(*words).returncode == 0
+    arguments = stage.said("python")
+    assert (arguments is not None) == reached
+    assert stage.said("runc") == [*words]
+    if arguments is not None:
+        assert (arguments[7:9], arguments[12]) == (["/r", "id"], str(process))

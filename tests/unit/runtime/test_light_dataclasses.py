@@ -17,6 +17,7 @@ from gpuprov.assets import PACKAGE
 from gpuprov.machine.runtime_program import RuntimeProgram, find_python
 from gpuprov.runtime import light_dataclasses
 from gpuprov.runtime.policy import Policy
+from gpuprov.shapes.gate_policy import GatePolicy, PolicyRefusals, PolicyVariables
 from tests.unit.runtime.simulated import simulated_host
 
 if TYPE_CHECKING:
@@ -116,7 +117,8 @@ def test_only_the_one_form_is_used_in_what_the_runtime_may_load() -> None:
 def test_the_copied_runtime_gives_a_container_its_gpu(tmp_path: Path) -> None:
     """By Python as engines run it, from what was compiled beside the copy; the lock and the leases are the test's."""
     program = RuntimeProgram(folder=tmp_path / "program")
-    program.write(Policy(engines=(), simulation=simulated_host(2).document), runc=Path("/bin/true"))
+    rules = GatePolicy(variables=PolicyVariables(force={"A": "1"}), refuse=PolicyRefusals(devices=True))
+    program.write(Policy(engines=(), simulation=simulated_host(2).document), runc=Path("/bin/true"), rules=rules)
     (library,) = program.folder.glob("lib-*")
     compiled = {path: path.stat().st_mtime_ns for path in library.rglob("*.pyc")}
     assert library / f"gpuprov/runtime/__pycache__/create.{sys.implementation.cache_tag}.pyc" in compiled
@@ -126,9 +128,11 @@ def test_the_copied_runtime_gives_a_container_its_gpu(tmp_path: Path) -> None:
     start = library / "gpuprov/runtime/start.py"
     start.write_text(start.read_text().replace("    sys.exit(main(arguments))", OWN_PLACES))
     words = [str(library), str(program.folder), str(os.getpid()), str(bundle), str(tmp_path / "moby"), "one", "", "1"]
+    words += ["requests", ""]
     command = [str(find_python()), "-I", "-S", "-W", "error", str(start), *words, str(tmp_path)]
     done = subprocess.run(command, env={}, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
-    devices = [one["path"] for one in json.loads((bundle / "config.json").read_text())["linux"]["devices"]]
-    assert devices == ["/dev/nvidia0", "/dev/nvidiactl"]
+    spec = json.loads((bundle / "config.json").read_text())
+    assert [one["path"] for one in spec["linux"]["devices"]] == ["/dev/nvidia0", "/dev/nvidiactl"]
+    assert "A=1" in spec["process"]["env"]
     assert {path: path.stat().st_mtime_ns for path in library.rglob("*.pyc")} == compiled
