@@ -76,6 +76,11 @@ class _BeforeCommand(click.Command):
         metavar="VALUE",
         help="Post to this URL, or run this command in a node, once all runs have ended.",
     ),
+    click.option(
+        "--partition",
+        metavar="NAME",
+        help="Partition of Slurm that the jobs go to.  [default: that of the cluster's spec]",
+    ),
     click.option("--gpus", type=int, default=1, show_default=True, metavar="N", help="GPUs of each run."),
     click.option("--wait", is_flag=True, help="Wait until the jobs have ended; exit with 1 if not all are done."),
     click.option(
@@ -162,6 +167,7 @@ def _order(behind: Sequence[str], given: dict[str, Any]) -> tuple[JobOrder, Proj
         retries=given["retries"],
         after=given["after"] or UNSET,
         notify=UNSET if given["notify"] is None else given["notify"],
+        partition=UNSET if given["partition"] is None else given["partition"],
     )
     project = faults.found(lambda: _project(given)) or ProjectChoice(folder=None)
     faults.found(lambda: _check_interrupt(given))

@@ -37,6 +37,7 @@ _TYPED: Final = {
     "memory_bytes": "--memory",
     "name": "--name",
     "notify": "--notify",
+    "partition": "--partition",
     "project": "--project",
     "reps": "--reps",
     "retries": "--retries",

@@ -20,12 +20,13 @@ from gpuprov.shapes.choices import (
 )
 from gpuprov.shapes.gpu_order import GpuOrder
 from gpuprov.shapes.limits import NODES_MAX
-from gpuprov.shapes.words import HostName, Word
+from gpuprov.shapes.words import HostName, PartitionName, Word
 
 Strategy = Literal["spread", "pack", "fixed"]
 OverlayType = Literal["vxlan", "none"]
 Encryption = Literal["none", "wireguard"]
 DEFAULT_SHARE = False
+DEFAULT_PARTITION = "gpu"
 API_VERSION = "gpuprov/v1"
 LEAST_PROCESSES = 200  # what a node with systemd, Slurm and its jobs' own programs needs
 MTU_LEAST, MTU_MOST = 1280, 9166  # IPv6's least, and what a jumbo frame leaves a VXLAN
@@ -193,23 +194,38 @@ class ImageSpec(Shape, frozen=True, kw_only=True):
     toolkit: bool = False
 
 
+class PartitionSpec(Shape, frozen=True, kw_only=True):
+    """Nodes to which jobs are handed in under a name, and what holds for these jobs.
+
+    Attributes:
+        name: As `srun -p` takes it.
+        max_time: Of a job, such as 1h; null for no limit.
+        nodes: Names of its nodes; null for all.
+        oversubscribe: Whether jobs that ask for it (`srun --oversubscribe`) share CPUs.
+        default: Whether jobs that name no partition get this one; else the first does.
+    """
+
+    name: PartitionName
+    max_time: str | None = None
+    nodes: tuple[str, ...] | None = None
+    oversubscribe: bool = False
+    default: bool = False
+
+
 class SlurmSpec(Shape, frozen=True, kw_only=True):
     """The batch system; the controller is node number `controller`.
 
     Attributes:
         controller: Number of the node that has the controller.
-        partition: Name of the one partition.
+        partition: Name of the one partition, where there are no `partitions`.
+        partitions: All partitions; empty for one with all nodes.
         backup: Name of the node that takes over where the controller's is unreachable; null for none.
     """
 
+    now_and_then: ClassVar[frozenset[str]] = frozenset({"partitions"})
     controller: Annotated[int, Meta(ge=0)] = 0
-    partition: Annotated[
-        str,
-        Meta(
-            pattern=r"^[A-Za-z][A-Za-z0-9_-]{0,39}\Z",
-            extra={"allowed": "1 to 40 of A-Z, a-z, 0-9, _ and -; starts with a letter"},
-        ),
-    ] = "gpu"
+    partition: PartitionName = DEFAULT_PARTITION
+    partitions: tuple[PartitionSpec, ...] = ()
     backup: str | None = None
 
 

@@ -12,7 +12,7 @@ from msgspec import UNSET, Meta, UnsetType, field
 
 from gpuprov.shapes.base import Record
 from gpuprov.shapes.limits import DEEPEST, FREE_NAME, LEAST_BYTES, LONGEST_S, MOST_BYTES, MOST_RUNS, MOST_WORDS
-from gpuprov.shapes.words import PYTHON_NAME, Path
+from gpuprov.shapes.words import PYTHON_NAME, PartitionName, Path
 
 _VARIABLE: Final = re.compile(r"[A-Za-z_]\w*=")
 _INTERPRETER: Final = re.compile(r"python[0-9.]*|pypy[0-9.]*|(?:ba|da|z|k)?sh")
@@ -75,6 +75,7 @@ class JobOrder(Record, frozen=True, kw_only=True, tag="gpuprov.job-order/v1"):
         retries: How many more tries a run that fails gets.
         after: Ids of submissions of which all runs have to be done before these begin.
         notify: The URL of a webhook or a command, called once when all runs have ended.
+        partition: Slurm's, of which the run gets a node.
     """
 
     may_omit: ClassVar[bool] = True
@@ -91,6 +92,7 @@ class JobOrder(Record, frozen=True, kw_only=True, tag="gpuprov.job-order/v1"):
     retries: Annotated[int, Meta(ge=0, le=100)] = 0
     after: After | UnsetType = UNSET
     notify: Notify | UnsetType = UNSET
+    partition: PartitionName | UnsetType = UNSET
 
     def __post_init__(self) -> None:
         """Refuse arguments that could not be written again."""

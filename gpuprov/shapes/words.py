@@ -25,4 +25,12 @@ ExitStatus = Annotated[int, Meta(ge=0, le=255)]
 # A name of Python's, in any script, as Python and JSON Schema both read it
 _FIRST = r"[^\x00-@\[-^`{-\x7f]"
 PYTHON_NAME = rf"{_FIRST}[^\x00-/:-@\[-^`{{-\x7f]*"
+# Slurm takes a partition DEFAULT, in whatever case, for what the others begin with
+PartitionName = Annotated[
+    str,
+    Meta(
+        pattern=r"^(?![Dd][Ee][Ff][Aa][Uu][Ll][Tt]\Z)[A-Za-z][A-Za-z0-9_-]{0,39}\Z",
+        extra={"allowed": "1 to 40 of A-Z, a-z, 0-9, _ and -; starts with a letter; not DEFAULT"},
+    ),
+]
 HostName = Annotated[str, Meta(max_length=255)]

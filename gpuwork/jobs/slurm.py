@@ -11,6 +11,8 @@ import re
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, Literal
 
+from msgspec import UNSET
+
 from gpuprov.shapes.job_run import Chunk
 from gpuprov.shapes.limits import MIB
 from gpuwork.errors import SlurmError
@@ -146,6 +148,8 @@ def sbatch_argv(
     argv = ["sbatch", "--parsable", "--requeue", "--export=NONE", "--nodes=1", "--ntasks=1", "--open-mode=append"]
     argv += [f"--job-name={order.title}", f"--chdir={folder}", f"--output={folder / SLURM}/%A_%a.txt"]
     argv += [f"--array=0-{size - 1}{at_most}"]
+    if order.partition is not UNSET:
+        argv += [f"--partition={order.partition}"]
     if order.gpus:
         argv += [f"--gres=gpu:{order.gpus}"]
     if order.time_limit_s is not None:  # `one` ends each try; Slurm, what does not obey it

@@ -11,6 +11,8 @@ import os
 import time
 from typing import TYPE_CHECKING, Final
 
+from msgspec import UNSET
+
 from gpuprov.shapes.faults import Fault
 from gpuwork.broker import make_app, send_runs
 from gpuwork.broker_file import read_broker
@@ -50,6 +52,8 @@ class Workers:
             yield Fault(file=FILE, where="gpus", message=f"is {order.gpus}, but a worker has one GPU", allowed="0 or 1")
         if order.memory_bytes is not None:
             yield Fault(file=FILE, where="memory_bytes", message="is given, but workers do not limit memory")
+        if order.partition is not UNSET:
+            yield Fault(file=FILE, where="partition", message="is given, but workers have no partitions")
 
     def prepare(self, order: JobOrder, folder: Path) -> None:
         """Where runs take their places, if there are fewer of them than runs."""

@@ -15,6 +15,7 @@ from gpuprov.drivers.base import File
 from gpuprov.render.templates import render
 from gpuprov.roles.slurm.backup import controller_names, state_folder
 from gpuprov.roles.slurm.facts import slurm_facts, slurm_path
+from gpuprov.roles.slurm.partitions import describe_partitions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -54,7 +55,7 @@ def render_slurm(spec: ClusterSpec, members: Sequence[Member], machine: Machine)
         "controller": controller,
         **({"backup": backups[0], "state": kept.mount.target, **_handover_paths()} if backups and kept else {}),
         "nodes": nodes,
-        "partition": spec.slurm.partition,
+        "partitions": describe_partitions(spec, list(by_name)),
         "epilog": slurm_path("epilog"),
         "task_prolog": slurm_path("task_prolog"),
     }

@@ -11,13 +11,19 @@ from gpuprov.verify.request import SIMULATION
 if TYPE_CHECKING:
     from gpuprov.verify.models import Expectation
 
-_JOB = ("srun", "--immediate=5", "--quiet", "--job-name=gpuprov-verify", "-n1", "-N1")
+# The node may be in none of the partitions that a job gets that names none
+_JOB = (
+    "sh",
+    "-c",
+    'exec srun --partition="$(sinfo -h -n "$0" -o %R | paste -s -d ,)" --nodelist="$0" "$@"',
+)
+_OPTIONS = ("--immediate=5", "--quiet", "--job-name=gpuprov-verify", "-n1", "-N1")
 
 
 def ask_slurm(expected: Expectation, *, timeout_s: float) -> dict[str, dict[str, object]]:
     """The controller's line about the node, a job that holds its GPUs and says what it sees, and what jobs left."""
     gres = [f"--gres=gpu:{len(expected.gpu_paths)}"] if expected.gpu_paths else []
-    job = [*_JOB, f"--nodelist={expected.node}", *gres, "python3", "-I", "-c", job_program(), SIMULATION]
+    job = [*_JOB, expected.node, *_OPTIONS, *gres, "python3", "-I", "-c", job_program(), SIMULATION]
     show = ["scontrol", "--oneliner", "show", "node", expected.node]
     left = ask_left("SLURM_JOB_ID", running=f"squeue -h -o %A -t R,S,CF,CG -w {expected.node}", timeout_s=timeout_s)
     asked = {name: {"argv": argv, "timeout_s": timeout_s} for name, argv in (("show", show), ("job", job))}

@@ -16,7 +16,7 @@ from gpuprov.drivers.base import LABEL_ACCOUNT, LABEL_QUEUE, File
 from gpuprov.provision.role_recipe import SHAPES, RoleRecipe
 from gpuprov.roles.base import RESUMED, Diagnostics, QueueFolder, Ready, spec_of
 from gpuprov.roles.controlled import ControlledRole, apply_marked
-from gpuprov.roles.slurm import backup, daemons, jobs, munge, unreachable
+from gpuprov.roles.slurm import backup, daemons, jobs, munge, partitions, unreachable
 from gpuprov.roles.slurm.backup import controller_name, controller_names, state_folder, state_place
 from gpuprov.roles.slurm.facts import NAME, job_programs, ready_states, slurm_path
 from gpuprov.roles.slurm.files import Machine, handover_files, render_slurm, usable_machine
@@ -76,7 +76,7 @@ class SlurmRole(ControlledRole):
     )
     secret_files = (munge.KEY_FILE,)
     marks = MappingProxyType({slurm_path("applied_mark"): "restart Slurm"})
-    rules = backup.RULES
+    rules = (*backup.RULES, *partitions.RULES)
     queue = _QUEUE
 
     def checks(self) -> tuple[Rule, ...]:
@@ -98,8 +98,9 @@ class SlurmRole(ControlledRole):
         return state_folder(spec)
 
     def forgets(self, recorded: ClusterSpec, wanted: ClusterSpec) -> bool:
-        """Where slurmctld's state would be in another place: it is not taken along."""
-        return state_place(recorded) != state_place(wanted)
+        """Where slurmctld's state would be in another place: it is not taken along; or jobs lose their partition."""
+        names = [{one.name for one in partitions.partitions_of(spec)} for spec in (recorded, wanted)]
+        return state_place(recorded) != state_place(wanted) or not names[0] <= names[1]
 
     def refuse_crew(self, crew: Crew) -> None:
         """Nor has a backup any use on the controller's own host."""
@@ -300,10 +301,15 @@ class SlurmRole(ControlledRole):
             here = Machine(cpus=0, memory_bytes=0)
             members = [member for member in whole.members if member.role == NAME]
         nodes = tuple(
-            NodeRoom(gpus=len(member.devices), memory_bytes=usable_machine(spec, member, here).memory_mib * MIB)
+            NodeRoom(
+                gpus=len(member.devices),
+                memory_bytes=usable_machine(spec, member, here).memory_mib * MIB,
+                partitions=partitions.partitions_with(spec, member.name),
+            )
             for member in members
         )
-        return JobRoom(cluster=state.name, nodes=nodes)
+        names = tuple(one.name for one in partitions.partitions_of(spec))
+        return JobRoom(cluster=state.name, nodes=nodes, partitions=names)
 
     def next_steps(self, spec: ClusterSpec, nodes: Sequence[str]) -> tuple[str, ...]:
         """A job on every node, and one with a GPU; where the nodes share a folder, also what is handed in."""

@@ -5,13 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from msgspec import UNSET
+
 from gpuprov.core.all_faults import AllFaults
 from gpuprov.core.errors import UsageError
 from gpuprov.core.names import name_cluster
 from gpuprov.core.units import GIB, MIB
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from gpuprov.shapes.job_order import JobOrder
 
@@ -26,10 +28,12 @@ class NodeRoom:
     Attributes:
         gpus: How many.
         memory_bytes: How much.
+        partitions: That have it; none where there are none.
     """
 
     gpus: int
     memory_bytes: int = 0
+    partitions: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,12 +45,14 @@ class JobRoom:
         nodes: Of each node, or worker.
         unit: Which of both a job gets.
         has_memory: Whether they can be asked for memory.
+        partitions: The names of all, first that of jobs that name none; empty where there are none.
     """
 
     cluster: str
     nodes: tuple[NodeRoom, ...]
     unit: str = "node"
     has_memory: bool = True
+    partitions: tuple[str, ...] = ()
 
     def require(self, order: JobOrder) -> None:
         """Refuse what no node has.
@@ -55,31 +61,35 @@ class JobRoom:
             UsageError: With all of it, and how much there is at most.
         """
         faults = AllFaults()
-        for fault in self._find_faults(order):
+        named = None if order.partition is UNSET else order.partition
+        if named is not None and named not in self.partitions:
+            faults.add(self._no_partition(named))
+        nodes = self._nodes_of(named)
+        for fault in self._find_faults(order, nodes or self.nodes):
             faults.add(fault)
         faults.tell(NOTHING)
 
-    def _find_faults(self, order: JobOrder) -> Iterator[UsageError]:
+    def _find_faults(self, order: JobOrder, nodes: Sequence[NodeRoom]) -> Iterator[UsageError]:
         if order.memory_bytes is not None and not self.has_memory:
             yield UsageError(
                 f"jobs of {self.cluster} cannot ask for memory; {NOTHING}",
                 evidence=f"its jobs run on workers, which do not look at memory; asked: {_words(order.memory_bytes)}",
                 fix="omit --memory, and jobs.memory in the spec",
             )
-        gpus = max((node.gpus for node in self.nodes), default=0)
+        gpus = max((node.gpus for node in nodes), default=0)
         if order.gpus > gpus:
             few = "--gpus 0" if not gpus else f"--gpus {gpus}"
             more = f"gpuprov cluster up --gpus-per-node {order.gpus}"
             wanted = f"{order.gpus} GPUs" if order.gpus > 1 else "a GPU"
             other = "" if self.unit != "node" else f"; or give the nodes more: {name_cluster(more, self.cluster)}"
             yield self._lacks(wanted, str(gpus), f"ask for less: {few}{other}")
-        memory = max((node.memory_bytes for node in self.nodes), default=0)
+        memory = max((node.memory_bytes for node in nodes), default=0)
         asked = order.memory_bytes or 0 if self.has_memory else 0
         if asked > memory:
             yield self._lacks(
                 f"{_words(asked)} of memory", _words(memory), "ask for less, with --memory or jobs.memory in the spec"
             )
-        with_both = [node.memory_bytes for node in self.nodes if node.gpus >= order.gpus]
+        with_both = [node.memory_bytes for node in nodes if node.gpus >= order.gpus]
         if memory >= asked > max(with_both, default=asked):
             gpu = f"{order.gpus} GPU{'s' if order.gpus > 1 else ''}"
             most = f"{_words(max(with_both))} with {gpu}"
@@ -91,13 +101,27 @@ class JobRoom:
         Raises:
             UsageError: And how many they can have.
         """
-        gpus = sum(node.gpus for node in self.nodes)
+        gpus = sum(node.gpus for node in self._nodes_of(None))
         if runs > gpus:
             raise UsageError(
                 f"{self.cluster} cannot have {runs:,} workers of a program at once (most: {gpus}); {NOTHING}",
                 evidence=f"each has a GPU for itself, and the nodes hold {gpus}",
                 fix=f"--workers {gpus}, or omit it",
             )
+
+    def _nodes_of(self, named: str | None) -> tuple[NodeRoom, ...]:
+        """The nodes of a partition; None for that of jobs that name none."""
+        name = named or next(iter(self.partitions), None)
+        return tuple(node for node in self.nodes if name is None or name in node.partitions)
+
+    def _no_partition(self, named: str) -> UsageError:
+        return UsageError(
+            f"{self.cluster} has no partition {named}; {NOTHING}",
+            evidence=f"its partitions: {', '.join(self.partitions)}"
+            if self.partitions
+            else "its jobs run on workers, which have none",
+            fix=f"--partition {self.partitions[0]}, or omit it" if self.partitions else "omit --partition",
+        )
 
     def _lacks(self, wanted: str, most: str, fix: str) -> UsageError:
         many = f"{len(self.nodes)} {self.unit}{'' if len(self.nodes) == 1 else 's'}"

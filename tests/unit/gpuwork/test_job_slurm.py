@@ -49,6 +49,11 @@ def test_what_is_not_asked_for_is_not_said() -> None:
     assert argv[10:] == ["--array=0-0", "/shared/jobs/7/run.sh", "0"]
 
 
+def test_a_partition_is_handed_on() -> None:
+    argv = sbatch_argv(JobOrder(command=("true",), gpus=0, partition="short"), FOLDER, (0, 1), after=None)
+    assert argv[11:] == ["--partition=short", "/shared/jobs/7/run.sh", "0"]
+
+
 @pytest.mark.parametrize(
     ("runs", "chunks"),
     [

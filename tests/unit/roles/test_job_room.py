@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from gpuprov.core.errors import UsageError
@@ -14,6 +16,37 @@ ROOM = JobRoom(
 )
 WORKERS = JobRoom(cluster="lab", nodes=(NodeRoom(gpus=1), NodeRoom(gpus=1)), unit="worker", has_memory=False)
 NONE = JobRoom(cluster="lab", nodes=(NodeRoom(gpus=0, memory_bytes=972 * MIB),))
+
+
+PARTS = JobRoom(
+    cluster="lab",
+    nodes=(NodeRoom(gpus=1, partitions=("short",)), NodeRoom(gpus=4, partitions=("short", "long"))),
+    partitions=("long", "short"),
+)
+
+
+def test_a_job_goes_to_the_nodes_of_its_partition() -> None:
+    small = replace(PARTS, nodes=PARTS.nodes[:1])
+    PARTS.require(JobOrder(command=("true",), gpus=4))
+    small.require(JobOrder(command=("true",), partition="short"))
+    with pytest.raises(UsageError, match=r"no node of lab has 4 GPUs \(most: 1\)"):
+        small.require(JobOrder(command=("true",), gpus=4, partition="short"))
+    PARTS.require_side_by_side(4)
+    with pytest.raises(UsageError, match=r"most: 4"):
+        PARTS.require_side_by_side(5)
+
+
+@pytest.mark.parametrize(
+    ("room", "evidence", "fix"),
+    [
+        (PARTS, "its partitions: long, short", "--partition long, or omit it"),
+        (WORKERS, "its jobs run on workers, which have none", "omit --partition"),
+    ],
+)
+def test_a_partition_that_is_not_there_is_refused(room: JobRoom, evidence: str, fix: str) -> None:
+    with pytest.raises(UsageError, match="lab has no partition fast; nothing was submitted") as refused:
+        room.require(JobOrder(command=("true",), partition="fast"))
+    assert (refused.value.evidence, refused.value.fix) == (evidence, fix)
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from msgspec import convert
 
 from gpuprov.cluster.files import present_member, render_hosts
 from gpuprov.drivers.base import LABEL_ROLE
@@ -31,7 +32,7 @@ def test_files_are_as_recorded(case: Path) -> None:
     spec = ClusterSpec(
         name=given["name"],
         nodes=NodesSpec(**given["nodes"]),
-        slurm=SlurmSpec(**given["slurm"]),
+        slurm=convert(given["slurm"], SlurmSpec),
         share=given.get("share", False),
     )
     machine = Machine(**given["machine"])

@@ -12,7 +12,16 @@ from msgspec import structs
 
 from gpuprov.roles.registry import ROLE_NAMES
 from gpuprov.shapes.base import Shape, changed
-from gpuprov.shapes.cluster_spec import ClusterSpec, GpuSpec, HostSpec, MountSpec, NodesSpec, OverlaySpec, PlacementSpec
+from gpuprov.shapes.cluster_spec import (
+    ClusterSpec,
+    GpuSpec,
+    HostSpec,
+    MountSpec,
+    NodesSpec,
+    OverlaySpec,
+    PartitionSpec,
+    PlacementSpec,
+)
 from gpuprov.spec.draft import CHOOSABLE
 from gpuprov.spec.gpu_order import CRITERIA
 from gpuprov.spec.load import load_draft
@@ -45,6 +54,7 @@ def documented() -> dict[str, tuple[str, str]]:
 
 def test_every_key_is_documented_with_its_default() -> None:
     items = {**expected(MountSpec, "nodes.mounts[]."), **expected(HostSpec, "hosts[].")}
+    items |= expected(PartitionSpec, "slurm.partitions[].")
     keys = {"version": "required", **expected(ClusterSpec), **items}
     assert {key: default for key, (default, _) in documented().items()} == keys
 
