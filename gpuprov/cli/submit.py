@@ -81,7 +81,8 @@ class _BeforeCommand(click.Command):
         metavar="NAME",
         help="Partition of Slurm that the jobs go to.  [default: that of the cluster's spec]",
     ),
-    click.option("--gpus", type=int, default=1, show_default=True, metavar="N", help="GPUs of each run."),
+    click.option("--gpus", type=int, metavar="N", help="GPUs of each run.  [default: 1]"),
+    click.option("--shards", type=int, metavar="N", help="Shards of a GPU for each run, instead of GPUs."),
     click.option("--wait", is_flag=True, help="Wait until the jobs have ended; exit with 1 if not all are done."),
     click.option(
         "--on-interrupt",
@@ -153,7 +154,7 @@ def _order(behind: Sequence[str], given: dict[str, Any]) -> tuple[JobOrder, Proj
 
     faults = AllFaults()
     function = faults.found(lambda: _function(given["words"], behind))
-    memory = given["memory"]
+    memory, shards = given["memory"], given["shards"]
     order = JobOrder(
         command=tuple(behind),
         function=function,
@@ -163,10 +164,11 @@ def _order(behind: Sequence[str], given: dict[str, Any]) -> tuple[JobOrder, Proj
         at_most=given["at_most"],
         time_limit_s=faults.found(lambda: parse_time_limit(given["time_limit"])),
         memory_bytes=None if memory is None else faults.found(lambda: parse_memory(memory, "--memory")),
-        gpus=given["gpus"],
+        gpus=given["gpus"] if given["gpus"] is not None else int(shards is None),
         retries=given["retries"],
         after=given["after"] or UNSET,
         notify=UNSET if given["notify"] is None else given["notify"],
+        shards=UNSET if shards is None else shards,
         partition=UNSET if given["partition"] is None else given["partition"],
     )
     project = faults.found(lambda: _project(given)) or ProjectChoice(folder=None)

@@ -82,6 +82,7 @@ def expect_node(
         gateway=gateway_of(state) if _is_on(node, "eth0", LABEL_ADDRESS) else None,
         host=node.host,
         host_gpus=_count(node.labels.get(LABEL_HOST_GPUS, "")),
+        shards_per_gpu=(state.settled.slurm.shards_per_gpu or 0) if state.settled else 0,
     )
 
 

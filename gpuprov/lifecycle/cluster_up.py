@@ -215,6 +215,8 @@ def _warn(plan: UpPlan, reporter: Reporter) -> None:
     warn_of_silence(plan.observed.around.silent, reporter)
     if crowding := plan.crowding:
         reporter.warn(crowding)
+    for line in role_of(plan.spec.nodes.role).notes(plan.spec):
+        reporter.note(line)
 
 
 def _preview(driver: Driver, order: UpOrder, host: Host, gpus: HostGpus) -> tuple[UpPlan, UpPreview]:

@@ -41,6 +41,7 @@ _TYPED: Final = {
     "project": "--project",
     "reps": "--reps",
     "retries": "--retries",
+    "shards": "--shards",
     "time_limit_s": "--time",
 }
 

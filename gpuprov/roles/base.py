@@ -210,6 +210,10 @@ class Role:
         """A folder of the host in which a service keeps what it knows; None where a node's disk has it."""
         return None
 
+    def notes(self, spec: ClusterSpec) -> tuple[str, ...]:
+        """What whoever brings up a cluster, or asks what that would change, has to know of its spec: a line each."""
+        return ()
+
     def forgets(self, recorded: ClusterSpec, wanted: ClusterSpec) -> bool:
         """Whether what is known of jobs is lost where a cluster becomes another one."""
         return False

@@ -19,7 +19,7 @@ from gpuprov.shapes.choices import (
     Sharing,
 )
 from gpuprov.shapes.gpu_order import GpuOrder
-from gpuprov.shapes.limits import NODES_MAX
+from gpuprov.shapes.limits import MOST_SHARDS, NODES_MAX
 from gpuprov.shapes.words import HostName, PartitionName, Word
 
 Strategy = Literal["spread", "pack", "fixed"]
@@ -219,13 +219,15 @@ class SlurmSpec(Shape, frozen=True, kw_only=True):
         controller: Number of the node that has the controller.
         partition: Name of the one partition, where there are no `partitions`.
         partitions: All partitions; empty for one with all nodes.
+        shards_per_gpu: In how many shards Slurm counts each GPU, for jobs that share one; null for none.
         backup: Name of the node that takes over where the controller's is unreachable; null for none.
     """
 
-    now_and_then: ClassVar[frozenset[str]] = frozenset({"partitions"})
+    now_and_then: ClassVar[frozenset[str]] = frozenset({"partitions", "shards_per_gpu"})
     controller: Annotated[int, Meta(ge=0)] = 0
     partition: PartitionName = DEFAULT_PARTITION
     partitions: tuple[PartitionSpec, ...] = ()
+    shards_per_gpu: Annotated[int, Meta(ge=1, le=MOST_SHARDS)] | None = None
     backup: str | None = None
 
 

@@ -11,7 +11,16 @@ from typing import Annotated, Any, ClassVar, Final
 from msgspec import UNSET, Meta, UnsetType, field
 
 from gpuprov.shapes.base import Record
-from gpuprov.shapes.limits import DEEPEST, FREE_NAME, LEAST_BYTES, LONGEST_S, MOST_BYTES, MOST_RUNS, MOST_WORDS
+from gpuprov.shapes.limits import (
+    DEEPEST,
+    FREE_NAME,
+    LEAST_BYTES,
+    LONGEST_S,
+    MOST_BYTES,
+    MOST_RUNS,
+    MOST_SHARDS,
+    MOST_WORDS,
+)
 from gpuprov.shapes.words import PYTHON_NAME, PartitionName, Path
 
 _VARIABLE: Final = re.compile(r"[A-Za-z_]\w*=")
@@ -76,6 +85,7 @@ class JobOrder(Record, frozen=True, kw_only=True, tag="gpuprov.job-order/v1"):
         after: Ids of submissions of which all runs have to be done before these begin.
         notify: The URL of a webhook or a command, called once when all runs have ended.
         partition: Slurm's, of which the run gets a node.
+        shards: Shares of one GPU that Slurm counts for a run, instead of GPUs.
     """
 
     may_omit: ClassVar[bool] = True
@@ -93,6 +103,7 @@ class JobOrder(Record, frozen=True, kw_only=True, tag="gpuprov.job-order/v1"):
     after: After | UnsetType = UNSET
     notify: Notify | UnsetType = UNSET
     partition: PartitionName | UnsetType = UNSET
+    shards: Annotated[int, Meta(ge=1, le=MOST_SHARDS)] | UnsetType = UNSET
 
     def __post_init__(self) -> None:
         """Refuse arguments that could not be written again."""
@@ -108,6 +119,11 @@ class JobOrder(Record, frozen=True, kw_only=True, tag="gpuprov.job-order/v1"):
     def title(self) -> str:
         """What its jobs are called: the function, the script, the module or the command."""
         return self.name or re.sub(r"[^A-Za-z0-9._:-]", "_", self.function or name_of_command(self.command))[:64]
+
+    @property
+    def has_gpu(self) -> bool:
+        """Whether a run has a GPU, or a share of one."""
+        return bool(self.gpus) or self.shards is not UNSET
 
     @property
     def numbered(self) -> bool:

@@ -4,6 +4,7 @@ NODES_MAX = 253  # of a cluster: what a /24 holds next to the gateway
 MOST_RUNS = 10_000
 MOST_WORKERS = 1000  # of a program
 MOST_GPUS = 64  # of a machine
+MOST_SHARDS = 64  # of a GPU
 DEEPEST = 8  # so deep arguments and the values of a grid are nested
 PIECE_BYTES = 256 * 1024  # of a log, in one answer
 MOST_WORDS = 10_000

@@ -38,9 +38,9 @@ def plain_spec(spec: ClusterSpec) -> dict[str, Any]:
 def dump_spec(spec: ClusterSpec) -> str:
     """Write a spec with its defaults, so that a later change of them does not change what was asked for.
 
-    A spec without `nodes.processes`, `image.toolkit`, `slurm.backup`, `slurm.partitions`, `network.host_ports`, `jobs`
-    or `jobs.keep` is written as by gpuprov before it knew them: a difference is work. So is one without what each GPU
-    has to meet, except for the first keys of that kind.
+    A spec without `nodes.processes`, `image.toolkit`, `slurm.backup`, `slurm.partitions`, `slurm.shards_per_gpu`,
+    `network.host_ports`, `jobs` or `jobs.keep` is written as by gpuprov before it knew them: a difference is work. So
+    is one without what each GPU has to meet, except for the first keys of that kind.
     """
     plain = plain_spec(spec)
     if spec.nodes.processes is None:
@@ -53,6 +53,8 @@ def dump_spec(spec: ClusterSpec) -> str:
         del plain["slurm"]["backup"]
     if not spec.slurm.partitions:
         del plain["slurm"]["partitions"]
+    if spec.slurm.shards_per_gpu is None:
+        del plain["slurm"]["shards_per_gpu"]
     if not spec.network.host_ports:
         del plain["network"]["host_ports"]
     if spec.jobs == JobsSpec():

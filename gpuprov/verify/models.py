@@ -53,6 +53,7 @@ class Expectation:
         gateway: The host's address on the NAT network; None where there is no such network, or it is not on it.
         host: Name of the host that the node is on.
         host_gpus: Number of GPUs on the host's PCI bus when the node was made; 0 where nobody noted it.
+        shards_per_gpu: In how many shards Slurm is to count each of its GPUs; 0 for none.
     """
 
     node: str
@@ -74,6 +75,7 @@ class Expectation:
     gateway: str | None = None
     host: str = ""
     host_gpus: int = 0
+    shards_per_gpu: int = 0
 
     @property
     def simulated(self) -> bool:

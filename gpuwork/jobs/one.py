@@ -293,7 +293,7 @@ class _Run:
             return _NOT_FOUND if has_room else _NO_ROOM
 
     def _environment(self) -> dict[str, str]:
-        none = {} if self._order.gpus else {"CUDA_VISIBLE_DEVICES": "", SIMULATOR_VARIABLE: "0"}
+        none = {} if self._order.has_gpu else {"CUDA_VISIBLE_DEVICES": "", SIMULATOR_VARIABLE: "0"}
         quiet = {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONUNBUFFERED": "1"}
         return {**os.environ, **quiet, **none, "HOME": str(self._folder / HOME), VARIABLE: str(self._folder)}
 

@@ -54,6 +54,8 @@ def _together(told: Mapping[str, Any], order: JobOrder) -> Iterator[Fault]:
         yield _fault("project", "is missing", "the folder that has the function")
     if order.arguments and not told.get("function"):
         yield _fault("arguments", "is given without a function")
+    if order.shards is not UNSET and told.get("gpus"):
+        yield _fault("shards", "is given beside GPUs", "one of them")
     if order.at_most and not told.get("count"):
         yield _fault("at_most", "is given without a count")
 

@@ -150,7 +150,9 @@ def sbatch_argv(
     argv += [f"--array=0-{size - 1}{at_most}"]
     if order.partition is not UNSET:
         argv += [f"--partition={order.partition}"]
-    if order.gpus:
+    if order.shards is not UNSET:
+        argv += [f"--gres=shard:{order.shards}"]
+    elif order.gpus:
         argv += [f"--gres=gpu:{order.gpus}"]
     if order.time_limit_s is not None:  # `one` ends each try; Slurm, what does not obey it
         argv += [f"--time={-(-order.time_limit_s * (order.retries + 1) // _MINUTE_S) + 1}"]

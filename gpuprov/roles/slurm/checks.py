@@ -30,9 +30,9 @@ def parse_node(line: str) -> dict[str, str]:
     return {**values, "Reason": reason} if reason else values
 
 
-def parse_gpus(gres: str) -> int:
-    """GPUs in a Gres value: `gpu:1`, `gpu:h100:2(S:0-1)`, `(null)`."""
-    return sum(int(number) for number in re.findall(r"(?:^|,)gpu:(?:[^:,()]+:)?(\d+)", gres))
+def parse_gres(gres: str, name: str) -> int:
+    """How many of that name are in a Gres value: `gpu:1`, `gpu:h100:2(S:0-1),shard:h100:8(S:0-1)`, `(null)`."""
+    return sum(int(number) for number in re.findall(rf"(?:^|,){name}:(?:[^:,()]+:)?(\d+)", gres))
 
 
 def usable_states() -> frozenset[str]:
@@ -59,13 +59,16 @@ def judge_state(expected: Expectation, seen: Observation) -> Finding:
 
 
 def judge_gres(expected: Expectation, seen: Observation) -> Finding:
-    """The controller counts as many GPUs as the node holds."""
+    """The controller counts as many GPUs as the node holds, and their shards."""
     if expected.role != NAME:
         return not_asked(_NO_SLURM)
-    counted = parse_gpus(parse_node(facts_of(seen, "slurm")["show"]["stdout"]).get("Gres", ""))
-    if counted != len(expected.gpu_paths):
-        return failed(f"Slurm counts {counted} GPUs, but the node has {len(expected.gpu_paths)}")
-    return passed(f"gpu:{counted}")
+    gres, gpus = parse_node(facts_of(seen, "slurm")["show"]["stdout"]).get("Gres", ""), len(expected.gpu_paths)
+    counted, shards = parse_gres(gres, "gpu"), parse_gres(gres, "shard")
+    if counted != gpus:
+        return failed(f"Slurm counts {counted} GPUs, but the node has {gpus}")
+    if shards != gpus * expected.shards_per_gpu:
+        return failed(f"Slurm counts {shards} shards, but the node has {gpus * expected.shards_per_gpu}")
+    return passed(f"gpu:{counted}" + (f", shard:{shards}" if shards else ""))
 
 
 def judge_job(expected: Expectation, seen: Observation) -> Finding:

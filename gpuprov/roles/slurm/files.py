@@ -55,6 +55,7 @@ def render_slurm(spec: ClusterSpec, members: Sequence[Member], machine: Machine)
         "controller": controller,
         **({"backup": backups[0], "state": kept.mount.target, **_handover_paths()} if backups and kept else {}),
         "nodes": nodes,
+        "shards": spec.slurm.shards_per_gpu or 0,
         "partitions": describe_partitions(spec, list(by_name)),
         "epilog": slurm_path("epilog"),
         "task_prolog": slurm_path("task_prolog"),

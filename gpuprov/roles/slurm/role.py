@@ -16,7 +16,7 @@ from gpuprov.drivers.base import LABEL_ACCOUNT, LABEL_QUEUE, File
 from gpuprov.provision.role_recipe import SHAPES, RoleRecipe
 from gpuprov.roles.base import RESUMED, Diagnostics, QueueFolder, Ready, spec_of
 from gpuprov.roles.controlled import ControlledRole, apply_marked
-from gpuprov.roles.slurm import backup, daemons, jobs, munge, partitions, unreachable
+from gpuprov.roles.slurm import backup, daemons, jobs, munge, partitions, shards, unreachable
 from gpuprov.roles.slurm.backup import controller_name, controller_names, state_folder, state_place
 from gpuprov.roles.slurm.facts import NAME, job_programs, ready_states, slurm_path
 from gpuprov.roles.slurm.files import Machine, handover_files, render_slurm, usable_machine
@@ -76,7 +76,7 @@ class SlurmRole(ControlledRole):
     )
     secret_files = (munge.KEY_FILE,)
     marks = MappingProxyType({slurm_path("applied_mark"): "restart Slurm"})
-    rules = (*backup.RULES, *partitions.RULES)
+    rules = (*backup.RULES, *partitions.RULES, *shards.RULES)
     queue = _QUEUE
 
     def checks(self) -> tuple[Rule, ...]:
@@ -101,6 +101,10 @@ class SlurmRole(ControlledRole):
         """Where slurmctld's state would be in another place: it is not taken along; or jobs lose their partition."""
         names = [{one.name for one in partitions.partitions_of(spec)} for spec in (recorded, wanted)]
         return state_place(recorded) != state_place(wanted) or not names[0] <= names[1]
+
+    def notes(self, spec: ClusterSpec) -> tuple[str, ...]:
+        """What shards are not."""
+        return shards.shard_notes(spec)
 
     def refuse_crew(self, crew: Crew) -> None:
         """Nor has a backup any use on the controller's own host."""
@@ -305,6 +309,7 @@ class SlurmRole(ControlledRole):
                 gpus=len(member.devices),
                 memory_bytes=usable_machine(spec, member, here).memory_mib * MIB,
                 partitions=partitions.partitions_with(spec, member.name),
+                shards=(spec.slurm.shards_per_gpu or 0) if member.devices else 0,
             )
             for member in members
         )

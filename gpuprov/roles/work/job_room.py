@@ -29,11 +29,13 @@ class NodeRoom:
         gpus: How many.
         memory_bytes: How much.
         partitions: That have it; none where there are none.
+        shards: Of each of its GPUs; a job has those of one.
     """
 
     gpus: int
     memory_bytes: int = 0
     partitions: tuple[str, ...] = ()
+    shards: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,6 +85,10 @@ class JobRoom:
             wanted = f"{order.gpus} GPUs" if order.gpus > 1 else "a GPU"
             other = "" if self.unit != "node" else f"; or give the nodes more: {name_cluster(more, self.cluster)}"
             yield self._lacks(wanted, str(gpus), f"ask for less: {few}{other}")
+        shards = max((node.shards for node in nodes), default=0)
+        if order.shards is not UNSET and order.shards > shards:
+            less = f"--shards {shards}" if shards else "--gpus 1, or set slurm.shards_per_gpu in the spec"
+            yield self._lacks(f"{order.shards} shards of a GPU", str(shards), f"ask for less: {less}")
         memory = max((node.memory_bytes for node in nodes), default=0)
         asked = order.memory_bytes or 0 if self.has_memory else 0
         if asked > memory:

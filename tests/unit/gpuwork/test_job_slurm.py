@@ -54,6 +54,11 @@ def test_a_partition_is_handed_on() -> None:
     assert argv[11:] == ["--partition=short", "/shared/jobs/7/run.sh", "0"]
 
 
+def test_shards_take_the_place_of_gpus() -> None:
+    argv = sbatch_argv(JobOrder(command=("true",), shards=2), FOLDER, (0, 1), after=None)
+    assert argv[11:] == ["--gres=shard:2", "/shared/jobs/7/run.sh", "0"]
+
+
 @pytest.mark.parametrize(
     ("runs", "chunks"),
     [

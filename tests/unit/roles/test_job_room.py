@@ -36,6 +36,16 @@ def test_a_job_goes_to_the_nodes_of_its_partition() -> None:
         PARTS.require_side_by_side(5)
 
 
+def test_shards_of_a_job_are_those_of_one_gpu() -> None:
+    room = JobRoom(cluster="lab", nodes=(NodeRoom(gpus=2, shards=4), NodeRoom(gpus=0)))
+    room.require(JobOrder(command=("true",), gpus=0, shards=4))
+    with pytest.raises(UsageError, match=r"no node of lab has 5 shards of a GPU \(most: 4\)") as refused:
+        room.require(JobOrder(command=("true",), gpus=0, shards=5))
+    assert refused.value.fix == "ask for less: --shards 4"
+    with pytest.raises(UsageError, match=r"no node of lab has 1 shards of a GPU \(most: 0\)"):
+        ROOM.require(JobOrder(command=("true",), gpus=0, shards=1))
+
+
 @pytest.mark.parametrize(
     ("room", "evidence", "fix"),
     [
