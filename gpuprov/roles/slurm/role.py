@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from gpuprov.cluster.files import present_member
-from gpuprov.cluster.services import restart_well
+from gpuprov.cluster.services import reload_ssh, restart_well
 from gpuprov.cluster.whole import is_elsewhere, recorded_whole
 from gpuprov.core.errors import UsageError
 from gpuprov.core.side_by_side import each
@@ -20,6 +20,7 @@ from gpuprov.roles.slurm import backup, daemons, jobs, munge, partitions, shards
 from gpuprov.roles.slurm.backup import controller_name, controller_names, state_folder, state_place
 from gpuprov.roles.slurm.facts import NAME, job_programs, ready_states, slurm_path
 from gpuprov.roles.slurm.files import Machine, handover_files, render_slurm, usable_machine
+from gpuprov.roles.slurm.job_ssh import HOST_KEY, SERVER_FILE, ssh_files
 from gpuprov.roles.slurm.takeover import take_over
 from gpuprov.roles.work.work_place import require_shared
 from gpuprov.spec.shared_folder import ACCOUNT, ACCOUNT_UID
@@ -74,7 +75,7 @@ class SlurmRole(ControlledRole):
             LABEL_QUEUE: _QUEUE.version,
         },
     )
-    secret_files = (munge.KEY_FILE,)
+    secret_files = (munge.KEY_FILE, HOST_KEY)
     marks = MappingProxyType({slurm_path("applied_mark"): "restart Slurm"})
     rules = (*backup.RULES, *partitions.RULES, *shards.RULES)
     queue = _QUEUE
@@ -144,12 +145,13 @@ class SlurmRole(ControlledRole):
         present = munge.present_owners(state.nodes_of(NAME))
         of_new = munge.find_owner(state.nodes_of(NAME), image)
         key = (secret() or self.new_secret()) if of_new else b""
+        ssh = ssh_files(key, crew.of(NAME)) if key else ()
         # the image's slurmctld starts only where this is
         own = (File(path=slurm_path("controller_mark"), content=b""), *handover_files(crew.spec))
 
         def render(member: Member) -> tuple[File, ...]:
             keys = (munge.key_file(key, present.get(member.name, of_new)),) if key else ()
-            return (*files, *keys, *(own if member.name in controllers else ()))
+            return (*files, *keys, *ssh, *(own if member.name in controllers else ()))
 
         return render
 
@@ -232,6 +234,8 @@ class SlurmRole(ControlledRole):
 
         own = (f"{slurm_path('folder')}/", key)
         apply_marked(driver, stale, files, mark=slurm_path("applied_mark"), own=own, restart=restart)
+        told = [name for name, lacked in stale.items() if any(file.path == SERVER_FILE for file in lacked)]
+        each(lambda name: reload_ssh(driver, name), told)
 
     def wait_ready(self, driver: Driver, crew: Crew, reporter: Reporter) -> Ready:
         """Until every node takes jobs; where there is no controller, nobody can be asked.
