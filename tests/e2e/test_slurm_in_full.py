@@ -1,0 +1,137 @@
+"""Slurm's partitions, shards of GPUs, and ssh from node to node, on one cluster of two nodes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from gpuprov.core.waiting import Wait
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.e2e.conftest import Gpuprov
+    from tests.e2e.places import Place
+
+TOO_LONG = "Requested time limit is invalid (missing or exceeds some limit)"
+SLURM = """slurm:
+  shards_per_gpu: 2
+  partitions:
+    - {{name: short, max_time: 1h, nodes: [{first}]}}
+    - {{name: long, nodes: [{first}, {second}], oversubscribe: yes, default: yes}}
+"""
+LESS = "slurm: {partitions: [{name: long, oversubscribe: yes}]}\n"
+
+
+class Pair:
+    """A cluster of two nodes."""
+
+    def __init__(self, gpuprov: Gpuprov, place: Place) -> None:
+        self.gpuprov, self.place = gpuprov, place
+        self.first, self.second = place.node(0), place.node(1)
+        self.file = gpuprov.folder / "slurm-in-full.yaml"
+
+    def write(self, slurm: str) -> None:
+        self.file.write_text(self.place.spec(gpus="per_node: 1", share="true") + slurm)
+
+    def up(self, slurm: str, *argv: str, expect: int = 0) -> str:
+        self.write(slurm)
+        return self.gpuprov("cluster", "up", "-f", str(self.file), *argv, expect=expect).all
+
+    def srun(self, *argv: str) -> str:
+        return self.gpuprov.in_node(self.first, "srun", *argv).strip()
+
+    def batch(self, *argv: str, wrap: str) -> str:
+        command = ("sbatch", "--parsable", "--output=/dev/null", *argv, f"--wrap={wrap}")
+        return self.gpuprov.in_node(self.first, *command).strip()
+
+    def words(self, jobs: list[str]) -> list[str]:
+        said = self.gpuprov.in_node(self.first, "squeue", "-h", "--array", "-t", "all", "-o", "%i %T").splitlines()
+        words = dict(line.split() for line in said)
+        return [words[job] for job in jobs]
+
+    def wait_for(self, jobs: list[str], wanted: list[str]) -> None:
+        wait = Wait(what="jobs", timeout_s=60, fix="squeue", interval_s=0.5)
+        wait.until(lambda: self.words(jobs), lambda found: found == wanted)
+
+
+@pytest.fixture(scope="module")
+def pair(gpuprov: Gpuprov, place: Place, lxc: object) -> Iterator[Pair]:  # noqa: ARG001
+    made = Pair(gpuprov, place)
+    said = made.up(SLURM.format(first=made.first, second=made.second))
+    assert "Slurm counts shards, and fences nothing" in said
+    yield made
+    gpuprov("cluster", "down", place.cluster, "--force", "--purge", "--yes")
+
+
+def test_jobs_go_to_their_partition_and_one_that_is_too_long_is_refused(pair: Pair) -> None:
+    assert pair.srun("-p", "short", "hostname") == pair.first
+    assert sorted(pair.srun("-N2", "hostname").split()) == [pair.first, pair.second]
+    refused = pair.gpuprov("exec", pair.first, "--", "srun", "-p", "short", "-t", "2:00:00", "hostname", expect=1)
+    assert TOO_LONG in refused.stderr
+    submit = ("submit", "--cluster", pair.place.cluster, "--no-project")
+    pair.gpuprov(*submit, "--partition", "short", "--wait", "--", "hostname")
+    assert TOO_LONG in pair.gpuprov(*submit, "--partition", "short", "--time", "3h", "--", "true", expect=4).stderr
+    lacking = pair.gpuprov(*submit, "--partition", "none", "--", "true", expect=2)
+    assert "its partitions: long, short" in lacking.stderr
+
+
+def test_a_gpu_has_a_type_and_its_node_a_feature(pair: Pair) -> None:
+    assert pair.srun("-C", "h100", "--gres=gpu:h100:1", "sh", "-c", "echo $CUDA_VISIBLE_DEVICES") == "0"
+
+
+def test_so_many_jobs_run_on_a_gpu_as_it_has_shards(pair: Pair) -> None:
+    shard, gpu = (
+        ["--oversubscribe", f"--nodelist={pair.first}", f"--gres={kind}:1", "--mem=10"] for kind in ("shard", "gpu")
+    )
+    jobs = [pair.batch(*shard, wrap="sleep 600") for _ in range(3)]
+    jobs += [pair.batch(*gpu, wrap="sleep 600")]
+    pair.wait_for(jobs, ["RUNNING", "RUNNING", "PENDING", "PENDING"])
+    pair.gpuprov.in_node(pair.first, "scancel", jobs[0])
+    pair.wait_for(jobs[1:], ["RUNNING", "RUNNING", "PENDING"])
+    pair.gpuprov.in_node(pair.first, "scancel", jobs[1], jobs[2])
+    pair.wait_for(jobs[3:], ["RUNNING"])
+    pair.gpuprov.in_node(pair.first, "scancel", jobs[3])
+
+
+def test_a_partition_is_not_taken_from_under_jobs(pair: Pair) -> None:
+    job = pair.batch("-p", "short", wrap="sleep 600")
+    pair.wait_for([job], ["RUNNING"])
+    assert f"job {job} of root" in pair.up(LESS, "--no-verify", expect=2)
+    assert pair.words([job]) == ["RUNNING"]
+    pair.gpuprov.in_node(pair.first, "scancel", job)
+
+
+def test_accounts_get_from_node_to_node_and_root_does_not(pair: Pair) -> None:
+    ssh = "ssh -o BatchMode=yes"
+    as_work = ("runuser", "-u", "work", "--", "sh", "-c")
+    for name in (pair.second, f"{pair.second}-private", pair.place.address(0, 3)):
+        assert pair.gpuprov.in_node(pair.first, *as_work, f"{ssh} {name} 'id -un; hostname'").split() == [
+            "work",
+            pair.second,
+        ]
+    for command in (f"{ssh} {pair.second} true", f"runuser -u work -- {ssh} root@{pair.second} true"):
+        assert "Permission denied" in pair.gpuprov("exec", pair.first, "--", "sh", "-c", command, expect=255).stderr
+    address = pair.place.address(0, 3)
+    unknown = ("-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null")
+    outside = pair.gpuprov.start("--version", before=(*ssh.split(), *unknown, f"work@{address}"))
+    assert "Permission denied" in outside.communicate(timeout=60)[1]
+
+
+def test_what_a_job_starts_by_ssh_ends_with_it(pair: Pair) -> None:
+    left = "pgrep -u work -f '^sleep 6789'"
+    script = f"ssh -o BatchMode=yes {pair.second} 'setsid sleep 6789 >/dev/null 2>&1 </dev/null & sleep 1'; sleep 600"
+    submit = ("runuser", "-u", "work", "--", "sbatch", "--parsable", "-N2", "--chdir=/tmp", "--output=/dev/null")
+    job = pair.gpuprov.in_node(pair.first, *submit, "--wrap", script).strip()
+    wait = Wait(what="the process", timeout_s=60, fix="look at the node", interval_s=0.5)
+    look = ("exec", pair.second, "--", "sh", "-c", f"{left} || true")
+    wait.until(lambda: pair.gpuprov(*look).stdout, bool)
+    pair.gpuprov.in_node(pair.first, "scancel", job)
+    wait.until(lambda: pair.gpuprov(*look).stdout, lambda found: not found)
+
+
+def test_partitions_and_shards_go_as_they_came(pair: Pair) -> None:
+    assert "/etc/slurm/slurm.conf" in pair.up(LESS)
+    assert pair.gpuprov.in_node(pair.first, "sinfo", "-h", "-o", "%R %G").split() == ["long", "gpu:h100:1"]
+    assert "unchanged" in pair.up(LESS)
