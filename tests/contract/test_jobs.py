@@ -1,16 +1,18 @@
 from __future__ import annotations
 
+import subprocess
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
 from gpuprov.core.errors import EngineError
-from gpuprov.drivers.base import File
+from gpuprov.drivers.base import LABEL_ROLE, ROLE_JOB, File, JobTerms
 from gpuprov.drivers.capabilities import NotCapable
 from tests.contract.engines import Bench, refused
 
 if TYPE_CHECKING:
-    from gpuprov.drivers.base import NodeRequest, Stream
+    from gpuprov.drivers.base import JobState, NodeRequest, Stream
 
 
 class Heard:
@@ -103,3 +105,69 @@ def test_a_job_of_an_unknown_image(bench: Bench, heard: Heard) -> None:
         run(bench, request, "true", heard)
     assert bench.status(request.name) == "absent"
     assert not heard.started
+
+
+def detached(bench: Bench, line: str) -> str:
+    """The name of a job that goes on by itself."""
+    bench.need("jobs")
+    request = bench.request()
+    labels = {**request.labels, LABEL_ROLE: ROLE_JOB}
+    request = replace(request, labels=labels, terms=JobTerms(detached=True))
+    bench.driver.begin_job(request, ["sh", "-c", line])
+    return request.name
+
+
+def state_of(bench: Bench, name: str) -> JobState:
+    (found,) = (job for job in bench.driver.list_jobs() if job.node.name == name)
+    return found
+
+
+def test_a_detached_job_goes_on_by_itself_and_is_listed(bench: Bench) -> None:
+    name = detached(bench, "sleep 60")
+    job = state_of(bench, name)
+    assert (job.state, job.exit_code) == ("running", None)
+    assert "sleep 60" in job.command
+    assert job.node.labels[LABEL_ROLE] == ROLE_JOB
+    bench.driver.stop_node(name)
+    assert state_of(bench, name).state == "exited"
+    bench.driver.delete_node(name)
+    assert name not in [one.node.name for one in bench.driver.list_jobs()]
+
+
+def test_what_a_detached_job_has_written_is_read_afterwards(bench: Bench, heard: Heard) -> None:
+    if not bench.real:
+        pytest.skip("jobs of the fake print a line of its own")
+    name = detached(bench, "echo one; echo two; echo three >&2; exit 4")
+    bench.driver.read_job_log(name, follow=True, tail=None, write=heard.write)
+    assert heard.streams == {"stdout": b"one\ntwo\n", "stderr": b"three\n"}
+    last = Heard()
+    bench.driver.read_job_log(name, follow=False, tail=1, write=last.write)
+    assert sum(map(len, last.streams.values())) < sum(map(len, heard.streams.values()))
+    job = state_of(bench, name)
+    assert (job.state, job.exit_code) == ("exited", 4)
+
+
+def test_a_held_job_does_not_run_yet(bench: Bench) -> None:
+    bench.need("jobs")
+    request = bench.request()
+    argv = bench.driver.hold_job(request, ["sh", "-c", "echo ran; exit 5"])
+    assert bench.status(request.name) != "running"
+    assert request.name in argv
+    if bench.real:
+        done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
+        assert (done.returncode, done.stdout) == (5, "ran\n")
+
+
+def test_an_engine_without_jobs_has_none(bench: Bench) -> None:
+    if "jobs" in bench.driver.capabilities:
+        pytest.skip(f"{bench.driver.name} has jobs")
+    assert bench.driver.list_jobs() == []
+    request = bench.request()
+    for act in (
+        lambda: bench.driver.begin_job(request, ["true"]),
+        lambda: bench.driver.hold_job(request, ["true"]),
+        lambda: bench.driver.read_job_log("x", follow=False, tail=None, write=Heard().write),
+    ):
+        with refused(NotCapable):
+            act()
+    assert bench.status(request.name) == "absent"

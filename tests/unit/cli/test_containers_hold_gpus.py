@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from gpuprov.cli.main import main
-from gpuprov.gpu.allocate import Lease
-from gpuprov.runtime.records import CONTAINERS
+from gpuprov.gpu.allocate import CONTAINERS, Lease
 
 if TYPE_CHECKING:
     from tests.unit.cli.conftest import Typed
