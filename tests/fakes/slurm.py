@@ -18,6 +18,14 @@ if TYPE_CHECKING:
 
 CONF = "/etc/slurm/slurm.conf"
 MARK = "/etc/slurm/controller"
+MUNGE_KEY = "/etc/munge/munge.key"
+# Made of chance in each cluster, or following from what is
+OF_CHANCE = (
+    MUNGE_KEY,
+    "/etc/ssh/ssh_host_ecdsa_key",
+    "/etc/ssh/ssh_host_ecdsa_key.pub",
+    "/etc/ssh/ssh_known_hosts",
+)
 _STATES = {"PD": "pending", "R": "running", "CG": "completing"}
 
 

@@ -19,6 +19,7 @@ from gpuprov.lifecycle.leaving import JobsPolicy
 from gpuprov.roles.slurm import daemons as slurm
 from gpuprov.shapes.node import Exposure
 from tests.fakes.faults import Killed
+from tests.fakes.slurm import MUNGE_KEY, OF_CHANCE
 from tests.unit.lifecycle.test_older_images import newer, renew, with_state
 
 if TYPE_CHECKING:
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.slow
 
 CONF = "/etc/slurm/slurm.conf"
-MUNGE_KEY = "/etc/munge/munge.key"
 PAIRS = 12
 
 
@@ -123,13 +123,15 @@ STORIES = {
 
 
 def look(world: World) -> dict[str, Any]:
-    """All there is, apart from the bytes of the munge key, which are the same on every node."""
+    """All there is, apart from the bytes of keys, which are the same on every node."""
     dump = world.engine.dump()
     keys = set()
     for name, node in dump["nodes"].items():
         if MUNGE_KEY in node.files:
-            keys.add(node.files[MUNGE_KEY].content)
-            node.files[MUNGE_KEY] = replace(node.files[MUNGE_KEY], content=b"")
+            keys.add(tuple(node.files[path].content for path in OF_CHANCE if path in node.files))
+        for path in OF_CHANCE:
+            if path in node.files:
+                node.files[path] = replace(node.files[path], content=b"")
         if node.labels["gpuprov.role"] == "slurm" and node.status == "running":
             assert world.slurm.read[name] == node.files[CONF].content, f"the daemons of {name} have read another file"
     assert len(keys) <= 1
