@@ -69,7 +69,7 @@ BETWEEN_CHAIN: tuple[Rule, ...] = between.RULES
 _UNLOOKED: tuple[Rule, ...] = tuple(
     replace(rule, needs=("host-nvml",), judge=partial(_judge_unlooked, rule.judge))
     for rule in (*nvml.HEALTH_RULES, *memory.RULES, *limits.RULES, *links.RULES)
-    if rule.id not in ("nvml-processes", "nvml-p2p")
+    if rule.id not in ("nvml-processes", "nvml-p2p", "nvml-ecc-shared")
 )
 
 

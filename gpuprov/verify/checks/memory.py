@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
-from gpuprov.verify.checks.readings import LOOK, gpu_rule
+from gpuprov.verify.checks.readings import LOOK, gpu_rule, judge_each_gpu
 from gpuprov.verify.finding import failed, passed
+from gpuprov.verify.models import Rule
 
 if TYPE_CHECKING:
     from gpuprov.verify.checks.readings import Values
-    from gpuprov.verify.models import Finding
+    from gpuprov.verify.models import Expectation, Finding, Observation
 
 # NVML's recovery actions (field 230), each with the situation of its fix
 _RECOVERY = {
@@ -38,6 +40,23 @@ def look_at_ecc_mode(values: Values) -> Finding:
     if current != pending:
         return failed(f"ECC is {current}, but will be {pending} after the next reset")
     return passed(f"ECC is {current}")
+
+
+def look_at_ecc(values: Values, *, shared: bool) -> Finding:
+    """ECC is on where others use the GPU too: without it, a program can flip bits of theirs (GPUHammer).
+
+    Source: NVIDIA's security notice on Rowhammer, July 2025, which asks for system-level ECC on shared GPUs.
+    """
+    text = f"ECC is {'on' if values['ecc_mode'][0] else 'off'}"
+    if not shared:
+        return passed(f"{text}; no other node uses this GPU")
+    return passed(text) if values["ecc_mode"][0] else failed(f"{text}, and the node shares this GPU")
+
+
+def judge_shared_ecc(expected: Expectation, seen: Observation) -> Finding:
+    """By how the node holds its GPUs."""
+    look = partial(look_at_ecc, shared=expected.sharing != "exclusive")
+    return judge_each_gpu(("ecc_mode",), look, expected, seen)
 
 
 def look_at_uncorrected(values: Values) -> Finding:
@@ -89,6 +108,14 @@ RULES = (
     gpu_rule("nvml-ecc-sram", ("ecc_sram_exceeded",), look_at_sram),
     gpu_rule("nvml-ecc-corrected", ("ecc_corrected",), look_at_corrected, severity="warning"),
     gpu_rule("nvml-ecc-mode", ("ecc_mode",), look_at_ecc_mode, severity="warning"),
+    Rule(
+        id="nvml-ecc-shared",
+        layer="nvml",
+        needs=("nvml-uuids",),
+        judge=judge_shared_ecc,
+        fact="nvml",
+        severity="warning",
+    ),
     gpu_rule("nvml-retired-pages", ("retired_pending",), look_at_retired),
     gpu_rule("nvml-remap-failure", ("row_remap",), look_at_remap_failure),
     gpu_rule("nvml-remap-pending", ("row_remap",), look_at_remap_pending),
