@@ -88,6 +88,7 @@ TWICE: dict[str, Twice] = {
     "gate down": Twice(kind="changes", argv=("gate", "down"), where=()),
     "gate status": Twice(kind="reads", argv=("gate", "status"), where=()),
     "gate check": Twice(kind="reads", argv=("gate", "check"), where=()),
+    "gate explain": Twice(kind="reads", argv=("gate", "explain", "--", "docker", "run", "image"), where=()),
     "play": Twice(kind="changes", argv=("play", "{play}", "--cluster", "{cluster}"), where=("real",)),
     "cluster plan": Twice(kind="reads", argv=("cluster", "plan", "--name", "{cluster}")),
     "cluster list": Twice(kind="reads", argv=("cluster", "list")),

@@ -1,7 +1,9 @@
-"""GPUs for containers that gpuprov does not start: gate up, down, status, check."""
+"""GPUs for containers that gpuprov does not start: gate up, down, status, check, explain."""
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -12,7 +14,7 @@ from gpuprov.cli.tables import render_table
 if TYPE_CHECKING:
     from gpuprov.cli.session import Session
     from gpuprov.core.outcome import Outcome
-    from gpuprov.shapes.gate import Gate
+    from gpuprov.shapes.gate import Gate, GateExplanation
 
 
 @command(
@@ -68,6 +70,34 @@ def check(session: Session) -> Result:
     parts += ["", "fixes:", *fixes] if fixes else []
     code = 0 if all(one.passed for one in checks) else HostNotReady.exit_code
     return Result(document=gate, text="\n".join(parts), code=code)
+
+
+@command(
+    click.argument("argv", metavar="-- COMMAND", nargs=-1, type=click.UNPROCESSED),
+    context_settings={"allow_interspersed_args": False},
+)
+def explain(session: Session, argv: tuple[str, ...]) -> Result:
+    """Say what the runtime and the policy would do to a container of `docker run`, and by which rule. Starts nothing.
+
+    An option of docker run that gpuprov does not know is an error.
+    """
+    from gpuprov.stories.gate_explain import explain_start
+
+    told = explain_start(session.host, argv, environment=os.environ, folder=Path.cwd())
+    return Result(document=told, text="\n".join(_explained(told)))
+
+
+def _explained(told: GateExplanation) -> list[str]:
+    policy = "touches it" if told.touched else "does not touch it" if told.passes else "does not see it"
+    steps = [f"{step.rule}: {'refused: ' if step.refused else ''}{step.what}" for step in told.steps]
+    result = ("it starts" if told.starts else "it is refused") if told.passes else "not the gate's to say"
+    return [
+        f"runtime: {told.runtime}",
+        f"policy: {policy}",
+        *(steps or ["nothing is changed"] if told.passes else []),
+        *(f"not known here: {text}" for text in told.left),
+        f"result: {result}",
+    ]
 
 
 def _lines(gate: Gate) -> list[str]:

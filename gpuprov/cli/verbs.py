@@ -94,6 +94,7 @@ VERBS: dict[str, Verb] = {
     "gate down": Verb("gpuprov.cli.gate:down", "Revert `gate up`; needs root."),
     "gate status": Verb("gpuprov.cli.gate:status", "Show the runtime and the containers that name it."),
     "gate check": Verb("gpuprov.cli.gate:check", "Run the runtime as Docker does, and say what it lacks."),
+    "gate explain": Verb("gpuprov.cli.gate:explain", "Say what the runtime would do to a docker run; starts nothing."),
     "cdi": Verb("gpuprov.cli.gpus:cdi", "Describe this host's GPUs to engines that read CDI."),
     "list": Verb("gpuprov.cli.list:list_nodes", "List the nodes of all clusters."),
     "show": Verb("gpuprov.cli.node:show", "Show all details of a node."),

@@ -9,6 +9,7 @@ import socket
 import struct
 from contextlib import suppress
 from dataclasses import dataclass
+from http.client import HTTPException
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -89,14 +90,23 @@ class DockerDaemon:
         wait.until(lambda: {key: self.info().get(key) for key in ("Runtimes", "DefaultRuntime")}, until)
 
     def _ask(self, path: str) -> object:
-        try:
-            return cast("object", read_json(self.socket, path))
-        except (OSError, ValueError) as error:
-            raise HostNotReady(
-                "the docker daemon does not respond",
-                evidence=f"{self.socket}: {error}",
-                fix="gpuprov doctor --engine docker",
-            ) from error
+        return ask_daemon(self.socket, path)
+
+
+def ask_daemon(place: Path, path: str) -> object:
+    """What the daemon behind a socket answers, such as to `/v1.41/info`.
+
+    Raises:
+        HostNotReady: It does not respond.
+    """
+    try:
+        return cast("object", read_json(place, path))
+    except (OSError, ValueError, HTTPException) as error:
+        raise HostNotReady(
+            "the docker daemon does not respond",
+            evidence=f"{place}: {error}",
+            fix="gpuprov doctor --engine docker",
+        ) from error
 
 
 def find_daemon(place: Path, *, proc: Path = Path("/proc")) -> DockerDaemon:

@@ -69,3 +69,37 @@ class Gate(Document, frozen=True, kw_only=True, tag="gpuprov.gate/v1"):
     policy_fault: Words
     containers: tuple[GateContainer, ...]
     checks: tuple[GateCheck, ...] | UnsetType = UNSET
+
+
+class GateStep(Shape, frozen=True, kw_only=True):
+    """What the runtime does to a container.
+
+    Attributes:
+        rule: Its key in the policy; `gpus` for what is leased.
+        refused: Whether the container is not started for it.
+    """
+
+    rule: Word
+    what: Words
+    refused: bool
+
+
+class GateExplanation(Document, frozen=True, kw_only=True, tag="gpuprov.gate-explanation/v1"):
+    """The document of `gpuprov gate explain`.
+
+    Attributes:
+        host: Name of the host.
+        runtime: With which Docker starts the container.
+        passes: Whether that is the gate's.
+        touched: Whether the policy is about it.
+        starts: Whether nothing refuses it.
+        left: What only a start shows.
+    """
+
+    host: str
+    runtime: Word
+    passes: bool
+    touched: bool
+    starts: bool
+    steps: tuple[GateStep, ...]
+    left: tuple[Words, ...]

@@ -21,6 +21,7 @@ import pytest
 from gpuprov.core.waiting import Wait
 from gpuprov.machine.runtime_program import HOOK, program_for, write_hook
 from gpuprov.runtime import records
+from gpuprov.spec.docker_run import parse_docker_run
 from tests.e2e.conftest import output
 from tests.e2e.test_exhaustion import daemon
 
@@ -413,8 +414,20 @@ def test_a_policy_adds_and_refuses_what_docker_starts(ruled: Gate) -> None:
     ):
         refused = ruled.run("--rm", *option.split(), "--", "true", runtime="")
         assert (refused.returncode, rule in refused.stderr) == (125, True), refused.stderr
+        explained = ruled.gpuprov("gate", "explain", "--", "docker", "run", *option.split(), IMAGE).stdout
+        assert rule.replace(": ", ": refused: ") in explained or f"refused: {rule}" in explained
+        assert "result: it is refused" in explained
     assert ruled.docker("run", "--rm", "--network", "host", IMAGE, "ls").returncode == 125
     assert ruled.holders() == {}
+
+
+def test_each_option_of_docker_s_own_client_is_known(gate: Gate) -> None:
+    told = gate.docker("run", "--help").stdout + gate.docker("create", "--help").stdout
+    options = re.findall(r"^ {2,6}(?:(-\w), )?(--[a-z0-9-]+)( \w\S*)?(?:  |$)", told, re.MULTILINE)
+    assert len(options) > 150
+    forms = [(name, *(["x"] if kind else [])) for *names, kind in options for name in names if name]
+    words = [word for form in forms for word in form]
+    assert parse_docker_run(["docker", "run", *words, "image"]).image == "image"
 
 
 def test_a_policy_judges_who_enters_and_how_much_a_project_holds(ruled: Gate) -> None:

@@ -408,6 +408,8 @@ REASONS = {
     "runtime/create.py": "what a container is told: tests/unit/runtime/test_create.py",
     "runtime/engines.py": "an engine that does not answer: tests/unit/runtime/test_engines.py",
     "runtime/policy.py": "a runtime without its policy: tests/unit/runtime/test_create.py",
+    "spec/docker_run.py": "an odd command line: tests/unit/spec/test_docker_run.py",
+    "machine/docker_start.py": "the same: tests/unit/machine/test_docker_start.py",
     "runtime/enter.py": "a process that nobody can read: tests/unit/runtime/test_enter.py",
     "runtime/judge.py": "what a container is told: tests/unit/runtime/test_judge.py",
     "runtime/rules.py": "a policy that nobody can read: tests/unit/runtime/test_rules.py",

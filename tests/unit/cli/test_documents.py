@@ -22,7 +22,7 @@ from gpuprov.link.hosts_file import remember_machine
 from gpuprov.link.places import ensure_places
 from gpuprov.provision.events import HostStats
 from gpuprov.provision.site import HostResult, SiteResult
-from gpuprov.shapes.gate import Gate, GateCheck, GateContainer
+from gpuprov.shapes.gate import Gate, GateCheck, GateContainer, GateExplanation, GateStep
 from gpuprov.shapes.gate_policy import GatePolicy, PolicyRefusals
 from tests.fakes.jobs_in_nodes import JobsInNodes, give_jobs
 from tests.fakes.programs import write_program
@@ -81,6 +81,7 @@ MORE: tuple[tuple[str, Argv], ...] = (
     ("host prepare", ("host", "prepare")),
     ("host undo", ("host", "undo")),
     *((f"gate {verb}", ("gate", verb)) for verb in ("up", "down", "status", "check")),
+    ("gate explain", ("gate", "explain", "--", "docker", "run", "--gpus", "1", "image")),
     ("play", ("play", "site.yml")),
     ("example lab", ("example", "lab", "{folder}/lab")),
     ("example program", ("example", "program", "{folder}/sum")),
@@ -103,6 +104,15 @@ GATE = Gate(
     policy_fault="",
     containers=(GateContainer(name="train", runtime="gpuprov", status="running", gpus=("GPU-1",)),),
     checks=(GateCheck(name="engines", passed=False, evidence="lxd does not respond", fix="gpuprov doctor"),),
+)
+EXPLANATION = GateExplanation(
+    host="here",
+    runtime="gpuprov",
+    passes=True,
+    touched=True,
+    starts=False,
+    steps=(GateStep(rule="refuse.devices", what="/dev/fuse", refused=True),),
+    left=("which GPUs are free",),
 )
 CASES = (*((verb, twice.argv) for verb, twice in TWICE.items() if "fake" in twice.where), *MORE)
 LAST = {
@@ -215,6 +225,7 @@ def made_up(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> 
         monkeypatch.setattr(f"gpuprov.stories.gate.{name}", lambda *_, **__: Outcome(changed=("registered it",)))
     for name in ("look_at_gate", "check_gate"):
         monkeypatch.setattr(f"gpuprov.stories.gate.{name}", lambda *_, **__: GATE)
+    monkeypatch.setattr("gpuprov.stories.gate_explain.explain_start", lambda *_, **__: EXPLANATION)
     stats = HostStats(host="c000", ok=1, changed=0, failed=0, unreachable=0, skipped=0)
     result = SiteResult(hosts=(HostResult(stats=stats),), changes=())
     monkeypatch.setattr("gpuprov.stories.run_playbook.run_playbook", lambda *_, **__: result)

@@ -93,7 +93,7 @@ NOT_ASKING = {
     "cdi": "of GPUs only",
     "record": "of GPUs only",
     "bundle": "says what is missing in the archive",
-    **dict.fromkeys(("gate up", "gate down", "gate status", "gate check"), "of Docker alone"),
+    **dict.fromkeys(("gate up", "gate down", "gate status", "gate check", "gate explain"), "of Docker alone"),
     "host prepare": "makes one ready",
     "host undo": "of one engine",
     "image build": "with a cluster's bridge; for a bridge of its own it does: below",

@@ -1,0 +1,151 @@
+"""`gate explain`: what the runtime would do to a container, by the functions that do it; nothing is started."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
+
+from gpuprov.core.errors import GpuprovError
+from gpuprov.drivers.docker.connect import find_socket, require_socket
+from gpuprov.gpu.order import resolve_order
+from gpuprov.machine.daemon_json import OURS, RUNTIME
+from gpuprov.machine.docker_daemon import ask_daemon
+from gpuprov.machine.docker_start import Known, describe_start, volume_folder
+from gpuprov.machine.runtime_program import program_for
+from gpuprov.runtime.follow import follow_rules
+from gpuprov.runtime.gpus import read_gpus
+from gpuprov.runtime.judge import Step, judge
+from gpuprov.runtime.policy import read_policy
+from gpuprov.runtime.request import is_marked, read_request
+from gpuprov.runtime.rules import EVERYTHING, Rules, parse_rules
+from gpuprov.runtime.surroundings import observe_surroundings
+from gpuprov.shapes.base import encode
+from gpuprov.shapes.gate import GateExplanation, GateStep
+from gpuprov.spec.docker_run import parse_docker_run
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from gpuprov.machine.base import Host
+    from gpuprov.machine.docker_start import Start
+    from gpuprov.runtime.request import Asked
+
+_API: Final = "/v1.41"
+
+
+def explain_start(host: Host, words: Sequence[str], *, environment: Mapping[str, str], folder: Path) -> GateExplanation:
+    """What would come of `docker run ...`.
+
+    Args:
+        host: This machine.
+        words: The command line, from `docker`.
+        environment: Of whoever types it.
+        folder: In which it is typed.
+
+    Raises:
+        UsageError: It is no such command line, or has an option that gpuprov does not know.
+        HostNotReady: Docker does not respond, or what the runtime goes by cannot be read.
+    """
+    run = parse_docker_run(words)
+    socket = find_socket()
+    require_socket(socket)
+    info = _ask(socket, "/info")
+    runtime = run.last("runtime") or str(info.get("DefaultRuntime") or "")
+    if runtime not in OURS:
+        return _passed_by(host, runtime, wants_gpus=bool(run.last("gpus")))
+    image = _ask(socket, f"/images/{quote(run.image, safe='/:@')}/json").get("Config")
+    known = Known(
+        data_root=str(info.get("DockerRootDir") or ""),
+        features=tuple(map(str, info.get("SecurityOptions") or ())),
+        image=tuple(map(str, (image or {}).get("Env") or ())),
+        environment=environment,
+        folder=folder,
+    )
+    start = describe_start(run, known)
+    left = [] if image else [f"the variables of the image {run.image}, which is not on this host"]
+    program = program_for(socket).folder
+    policy = program_for(socket).find_rules()
+    rules = parse_rules(json.loads(encode(policy))) if policy else None
+    steps: list[Step] = []
+    asked = None
+    try:
+        asked = read_request(start.spec, named=runtime == RUNTIME)
+    except GpuprovError as error:
+        steps.append(_refusal("gpus", error))
+    touched = rules is not None and (
+        rules.touch == EVERYTHING or asked is not None or bool(steps) or is_marked(start.spec)
+    )
+    if rules is not None and touched:
+        steps += _follow(start, rules, socket, known)
+    if asked is not None:
+        steps.append(_lease(start, asked, program, rules.gpus_per_project if rules else None))
+        left.append("which GPUs are free")
+        if rules is not None and rules.gpus_per_project is not None and start.project:
+            left.append(
+                f"how many GPUs the project {start.project} holds; {rules.gpus_per_project} at once are allowed"
+            )
+    return GateExplanation(
+        host=host.name,
+        runtime=runtime,
+        passes=True,
+        touched=touched,
+        starts=not any(step.refused for step in steps),
+        steps=tuple(GateStep(rule=step.rule, what=step.what, refused=step.refused) for step in steps),
+        left=(*start.left, *left),
+    )
+
+
+def _passed_by(host: Host, runtime: str, *, wants_gpus: bool) -> GateExplanation:
+    """What another runtime starts."""
+    left = [f"what {runtime or 'another runtime'} does: the gate's runtime does not see the container"]
+    if wants_gpus:
+        left.append("whether --gpus works there: where NVIDIA's hook is the gate's stand-in, the start is refused")
+    return GateExplanation(
+        host=host.name, runtime=runtime, passes=False, touched=False, starts=True, steps=(), left=tuple(left)
+    )
+
+
+def _ask(socket: Path, path: str) -> Mapping[str, Any]:
+    told = ask_daemon(socket, f"{_API}{path}")
+    return told if isinstance(told, dict) else {}
+
+
+def _follow(start: Start, rules: Rules, socket: Path, known: Known) -> list[Step]:
+    """What the policy refuses and adds."""
+    allowed = rules.refuse.mounts_outside or ()
+    around = observe_surroundings(
+        start.spec, container="", data_root=known.data_root, allowed=allowed, bundle=known.folder
+    )
+    opened = [
+        name for name in start.volumes if (_ask(socket, f"/volumes/{quote(name)}").get("Options") or {}).get("device")
+    ]
+    folders = {volume_folder(around.data_root, name) for name in opened}
+    steps = [*judge(start.spec, rules.refuse, replace(around, mounted=around.mounted | folders))]
+    try:
+        return [*steps, *follow_rules(start.spec, rules)[1]]
+    except GpuprovError as error:
+        return [*steps, _refusal("policy", error)]
+
+
+def _lease(start: Start, asked: Asked, program: Path, limit: int | None) -> Step:
+    try:
+        gpus = read_gpus(read_policy(program))
+        node = str(start.spec["hostname"]) or "it"
+        request = resolve_order(asked, asked.environment, gpus, asked.default, node=node)
+    except GpuprovError as error:
+        return _refusal("gpus", error)
+    if limit is not None and request.size > limit:
+        return Step(rule="gpus_per_project", what=f"asks for {request.size} GPUs, of {limit} at once", refused=True)
+    kind = "SIMULATED GPU" if gpus.simulated else "GPU"
+    which = f": {', '.join(request.wanted)}" if request.wanted else ""
+    how = "of its own" if request.sharing == "exclusive" else "shared with others"
+    wait = f"; waits for up to {asked.wait_s:g} s" if asked.wait_s else ""
+    return Step(rule="gpus", what=f"{request.size} {kind}{'s' if request.size != 1 else ''} {how}{which}{wait}")
+
+
+def _refusal(rule: str, error: GpuprovError) -> Step:
+    what = "; ".join(part for part in (error.what, error.evidence, error.fix) if part)
+    return Step(rule=rule, what=" ".join(what.split()), refused=True)

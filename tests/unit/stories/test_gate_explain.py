@@ -1,0 +1,86 @@
+"""`gate explain`, with a runtime's folder of the test's own and a made-up daemon."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from gpuprov.machine.local import LocalHost
+from gpuprov.machine.runtime_program import RuntimeProgram
+from gpuprov.runtime.policy import Policy
+from gpuprov.shapes.gate_policy import GatePolicy, PolicyRefusals, PolicyVariables
+from gpuprov.stories import gate_explain
+from gpuprov.stories.gate_explain import explain_start
+from tests.unit.runtime.simulated import simulated_host
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from gpuprov.shapes.gate import GateExplanation
+
+pytestmark = pytest.mark.slow
+ANSWERS: dict[str, Any] = {
+    "/v1.41/info": {"DefaultRuntime": "gpuprov-default", "DockerRootDir": "/var/lib/docker"},
+    "/v1.41/images/image/json": {"Config": {"Env": ["NVIDIA_VISIBLE_DEVICES=all"]}},
+    "/v1.41/volumes/evil": {"Options": {"o": "bind", "device": "/etc"}},
+}
+RULES = GatePolicy(
+    touch="everything",
+    variables=PolicyVariables(force={"A": "1"}),
+    refuse=PolicyRefusals(privileged=True, mounts_outside=("/data",)),
+    gpus_per_project=2,
+)
+
+
+@pytest.fixture
+def explain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., GateExplanation]:
+    program = RuntimeProgram(folder=tmp_path / "runtime")
+    monkeypatch.setattr(gate_explain, "program_for", lambda _: program)
+    monkeypatch.setattr(gate_explain, "require_socket", lambda _: None)
+    monkeypatch.setattr(gate_explain, "ask_daemon", lambda _, path: ANSWERS.get(path, {"message": "no such thing"}))
+
+    def one(line: str, rules: GatePolicy | None = RULES) -> GateExplanation:
+        program.write(Policy(engines=(), simulation=simulated_host(4).document), runc=Path("/bin/true"), rules=rules)
+        before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
+        told = explain_start(LocalHost(), ["docker", "run", *line.split()], environment={}, folder=tmp_path)
+        assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before
+        return told
+
+    return one
+
+
+def steps(told: GateExplanation) -> dict[str, str]:
+    return {step.rule: step.what for step in told.steps}
+
+
+def test_each_rule_that_does_something_is_named(explain: Callable[..., GateExplanation]) -> None:
+    told = explain("--gpus 2 -v /data/x:/x image")
+    assert (told.runtime, told.touched, told.starts) == ("gpuprov-default", True, True)
+    assert steps(told) == {"variables.force": "A", "gpus": "2 SIMULATED GPUs of its own"}
+    told = explain("--privileged -v evil:/e -e GPUPROV_GPUS=3 image")
+    assert not told.starts
+    assert steps(told)["refuse.privileged"] == "every device of the host can be opened, /proc and /sys are open"
+    assert steps(told)["refuse.mounts_outside"] == "/var/lib/docker/volumes/evil/_data at /e"
+    assert steps(told)["gpus_per_project"] == "asks for 3 GPUs, of 2 at once"
+
+
+def test_without_a_policy_and_without_a_request_nothing_is_done(explain: Callable[..., GateExplanation]) -> None:
+    told = explain("--privileged image", None)
+    assert (told.touched, told.starts, told.steps, told.left) == (False, True, (), ())
+    assert steps(explain("--runtime gpuprov image", None))["gpus"].startswith(
+        "4 SIMULATED GPUs shared with others: GPU-"
+    )
+    assert "not on this host" in explain("--runtime gpuprov other", None).left[0]
+    told = explain("--privileged image", GatePolicy(refuse=PolicyRefusals(privileged=True)))
+    assert (told.touched, told.starts) == (False, True)
+    told = explain("-e GPUPROV_GPUS=9 image", None)
+    assert (told.starts, "fewer than 9" in steps(told)["gpus"]) == (False, True)
+    told = explain("--gpus 1 -e GPUPROV_GPUS=2 image")
+    assert (told.starts, "two things" in steps(told)["gpus"]) == (False, True)
+
+
+def test_another_runtime_is_not_the_gate_s_to_explain(explain: Callable[..., GateExplanation]) -> None:
+    told = explain("--runtime runc --privileged image")
+    assert (told.passes, told.touched, told.steps) == (False, False, ())
