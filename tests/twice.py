@@ -62,6 +62,17 @@ TWICE: dict[str, Twice] = {
     "cluster down": Twice(kind="changes", argv=("cluster", "down", "{cluster}", "--yes"), after=(_UP,)),
     "cluster save": Twice(kind="acts", argv=("cluster", "save", "lab.tar"), where=()),  # tests/unit/cli/test_saved.py
     "cluster restore": Twice(kind="acts", argv=("cluster", "restore", "lab.tar"), where=()),  # the same
+    "person add": Twice(
+        kind="changes",
+        argv=("person", "add", "ann", "--cluster", "{cluster}"),
+        after=(("person", "rm", "ann", "--cluster", "{cluster}"),),
+    ),
+    "person list": Twice(kind="reads", argv=("person", "list", "--cluster", "{cluster}")),
+    "person rm": Twice(
+        kind="changes",
+        argv=("person", "rm", "bob", "--cluster", "{cluster}"),
+        before=(("person", "add", "bob", "--cluster", "{cluster}"),),
+    ),
     "start": Twice(kind="changes", argv=("start", "{p}001"), before=(("stop", "{p}001"),)),
     "stop": Twice(kind="changes", argv=("stop", "{p}001"), after=(("start", "{p}001"),)),
     "rm": Twice(kind="changes", argv=("rm", "{p}-old"), before=(("create-node", "{p}-old", *_PLAIN),)),

@@ -11,7 +11,14 @@ import click
 
 from gpuprov.cli.command import Result, command
 from gpuprov.cli.engine import cluster_option, engine_option
-from gpuprov.cli.options import LONGEST_WAIT_S, job_argument, jobs_argument, page_port_option, seconds_up_to
+from gpuprov.cli.options import (
+    LONGEST_WAIT_S,
+    as_option,
+    job_argument,
+    jobs_argument,
+    page_port_option,
+    seconds_up_to,
+)
 from gpuprov.shapes.choices import JOB_STATES
 
 if TYPE_CHECKING:
@@ -40,10 +47,13 @@ QUEUE_PORT: Final = 5555
         callback=seconds_up_to(float(LONGEST_WAIT_S)),
         help=f"Repeat every N seconds (default {INTERVAL_S:g}) and report only changes, until Ctrl-C.",
     ),
+    as_option,
     cluster_option,
     engine_option,
 )
-def listing(session: Session, interval_s: float | None, states: tuple[str, ...], last: int | None) -> Result | None:
+def listing(
+    session: Session, interval_s: float | None, states: tuple[str, ...], last: int | None, person: str
+) -> Result | None:
     """List the jobs of a cluster: those that wait, run, or have ended.
 
     A terminal shows a row for each submission, and `gpuprov jobs ID` all runs of one; a pipe gets a row for each run.
@@ -54,14 +64,14 @@ def listing(session: Session, interval_s: float | None, states: tuple[str, ...],
 
     choice = JobChoice(states=frozenset(states), last=last)
     if interval_s is not None:
-        _watch(session, interval_s, choice)
+        _watch(session, interval_s, choice, person)
         return None
-    listed = choice.of(all_jobs(session.controller, session.cluster))
+    listed = choice.of(all_jobs(session.controller, session.cluster, person=person))
     return Result(document=listed, text=_table(session, listed))
 
 
-@command(jobs_argument(), cluster_option, engine_option)
-def show(session: Session, ids: tuple[str, ...]) -> Result:
+@command(jobs_argument(), as_option, cluster_option, engine_option)
+def show(session: Session, ids: tuple[str, ...], person: str) -> Result:
     """Show all details of jobs: what was submitted, node, GPUs, tries, times, log, and why a job failed.
 
     `gpuprov jobs ID` is short for it.
@@ -69,7 +79,7 @@ def show(session: Session, ids: tuple[str, ...]) -> Result:
     from gpuprov.cli.jobs_table import render_shown
     from gpuprov.stories.jobs import show_jobs
 
-    shown = show_jobs(session.controller, session.cluster, ids)
+    shown = show_jobs(session.controller, session.cluster, ids, person=person)
     return Result(document=shown, text=render_shown(shown, _names(session, shown.jobs), _now(), screen=session.screen))
 
 
@@ -77,10 +87,11 @@ def show(session: Session, ids: tuple[str, ...]) -> Result:
     job_argument(),
     click.option("--follow", is_flag=True, help="Show what the job prints until it has ended, or until Ctrl-C."),
     click.option("--tail", type=click.IntRange(1), metavar="N", help="Begin with the last N lines."),
+    as_option,
     cluster_option,
     engine_option,
 )
-def logs(session: Session, job: str, tail: int | None, *, follow: bool) -> Result | None:
+def logs(session: Session, job: str, tail: int | None, person: str, *, follow: bool) -> Result | None:
     """Show what a job printed in all of its tries; of a long log the last 4 MB.
 
     What a line overwrites with a carriage return, such as a progress bar, is left out. With --follow and --json, each
@@ -110,7 +121,17 @@ def logs(session: Session, job: str, tail: int | None, *, follow: bool) -> Resul
             session.show_part(lines.take(piece.text))
 
     clock, note = SystemClock(), session.reporter.note
-    read_job_log(session.controller, session.cluster, job, follow=follow, tail=tail, take=take, note=note, clock=clock)
+    read_job_log(
+        session.controller,
+        session.cluster,
+        job,
+        follow=follow,
+        tail=tail,
+        take=take,
+        note=note,
+        clock=clock,
+        person=person,
+    )
     if not pieces:
         return None
     text = "".join(piece.text for piece in pieces)
@@ -120,10 +141,11 @@ def logs(session: Session, job: str, tail: int | None, *, follow: bool) -> Resul
 @command(
     job_argument(),
     click.argument("to", metavar="[DEST]", required=False, type=click.Path(path_type=Path)),
+    as_option,
     cluster_option,
     engine_option,
 )
-def pull(session: Session, job: str, to: Path | None) -> Result:
+def pull(session: Session, job: str, to: Path | None, person: str) -> Result:
     """Copy what a job printed and wrote into the folder DEST, job-ID in the current folder by default.
 
     There is `log.txt`, and the files of the run in `work`; of a submission with --count, a folder for each run. Runs
@@ -132,7 +154,8 @@ def pull(session: Session, job: str, to: Path | None) -> Result:
     from gpuprov.core.units import render_size
     from gpuprov.stories.pull_job import pull_job
 
-    pulled = pull_job(session.controller, session.cluster, job, to or Path(f"job-{job}"), reporter=session.reporter)
+    place = to or Path(f"job-{job}")
+    pulled = pull_job(session.controller, session.cluster, job, place, reporter=session.reporter, person=person)
     runs = f"{len(pulled.jobs)} run{'' if len(pulled.jobs) == 1 else 's'}"
     more = "; ".join(
         f"{count} {words}"
@@ -148,21 +171,22 @@ def pull(session: Session, job: str, to: Path | None) -> Result:
     return Result(document=pulled, text=f"{text}; {more}" if more else text)
 
 
-@command(jobs_argument(), cluster_option, engine_option)
-def cancel(session: Session, ids: tuple[str, ...]) -> Result:
+@command(jobs_argument(), as_option, cluster_option, engine_option)
+def cancel(session: Session, ids: tuple[str, ...], person: str) -> Result:
     """End jobs that wait or run, and show them once they have ended; jobs that have ended stay as they are."""
     from gpuprov.stories.jobs import cancel_jobs
 
-    return _of_jobs(session, cancel_jobs(session.controller, session.cluster, ids))
+    return _of_jobs(session, cancel_jobs(session.controller, session.cluster, ids, person=person))
 
 
 @command(
     jobs_argument(),
     click.option("--yes", is_flag=True, help="Do not ask."),
+    as_option,
     cluster_option,
     engine_option,
 )
-def remove(session: Session, ids: tuple[str, ...], *, yes: bool) -> Result:
+def remove(session: Session, ids: tuple[str, ...], person: str, *, yes: bool) -> Result:
     """Remove submissions whose jobs have ended, with everything in their folders; they are no longer listed.
 
     On a terminal, it says what will be lost and asks. Elsewhere, it needs --yes.
@@ -172,33 +196,36 @@ def remove(session: Session, ids: tuple[str, ...], *, yes: bool) -> Result:
     from gpuprov.shapes.jobs import Jobs
     from gpuprov.stories.jobs import NOTHING_REMOVED, describe_results, remove_jobs
 
-    typed = " ".join(ids)
+    typed, whose = " ".join(ids), f" --as {person}" if person else ""
     if not yes:
         require_agreement(
             session,
             "yes",
             "the records and the results of jobs would be removed",
-            describe_results(session.controller, session.cluster, ids),
+            describe_results(session.controller, session.cluster, ids, person=person),
             kept=NOTHING_REMOVED,
-            fix=name_cluster(f"gpuprov jobs rm {typed} --yes", session.cluster),
+            fix=name_cluster(f"gpuprov jobs rm {typed} --yes", session.cluster) + whose,
         )
     with session.reporter.phase("remove"):
-        jobs = remove_jobs(session.controller, session.cluster, ids)
+        jobs = remove_jobs(session.controller, session.cluster, ids, person=person)
     return Result(document=Jobs(jobs=jobs), text=f"removed: {', '.join(dict.fromkeys(job.submission for job in jobs))}")
 
 
-@command(jobs_argument(), cluster_option, engine_option)
-def wait(session: Session, ids: tuple[str, ...]) -> Result:
+@command(jobs_argument(), as_option, cluster_option, engine_option)
+def wait(session: Session, ids: tuple[str, ...], person: str) -> Result:
     """Wait until jobs have ended, and show them; exits with 1 if not all are done. Ctrl-C ends only the wait."""
-    return ended(session, ids)
+    return ended(session, ids, person)
 
 
-def ended(session: Session, ids: Sequence[str]) -> Result:
+def ended(session: Session, ids: Sequence[str], person: str = "") -> Result:
     """The jobs, when they have ended."""
     from gpuprov.core.waiting import SystemClock
     from gpuprov.stories.jobs import all_done, until_jobs_ended
 
-    jobs = until_jobs_ended(session.controller, session.cluster, ids, reporter=session.reporter, clock=SystemClock())
+    clock = SystemClock()
+    jobs = until_jobs_ended(
+        session.controller, session.cluster, ids, reporter=session.reporter, clock=clock, person=person
+    )
     return _of_jobs(session, jobs, code=0 if all_done(jobs) else 1)
 
 
@@ -234,7 +261,7 @@ def _now() -> datetime:
     return datetime.now(timezone.utc)
 
 
-def _watch(session: Session, interval_s: float, choice: JobChoice) -> None:
+def _watch(session: Session, interval_s: float, choice: JobChoice, person: str) -> None:
     from gpuprov.cli.jobs_table import render_job_change
     from gpuprov.cli.session import moment
     from gpuprov.core.rounds import every
@@ -254,7 +281,9 @@ def _watch(session: Session, interval_s: float, choice: JobChoice) -> None:
         session.show_round(document, text, at=at)
 
     rounds = every(interval_s, SystemClock())
-    watch_jobs(session.controller, session.cluster, rounds=rounds, choose=choice.of, first=first, tell=tell)
+    watch_jobs(
+        session.controller, session.cluster, rounds=rounds, choose=choice.of, first=first, tell=tell, person=person
+    )
 
 
 @command(page_port_option(QUEUE_PORT), cluster_option, engine_option)

@@ -196,6 +196,15 @@ def parse_time_limit(text: str | None) -> int | None:
     return None if text is None else int(duration("--time", text, fix="--time 12h", most_s=LONGEST_S))
 
 
+as_option: Callable[[Any], Any] = click.option(
+    "--as",
+    "person",
+    default="",
+    metavar="NAME",
+    help="Act for this person of the cluster, if its spec has jobs.submit_as.",
+)
+
+
 def job_argument() -> Callable[[Any], Any]:
     """One job, handed on as `job`."""
     return click.argument(

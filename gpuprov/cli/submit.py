@@ -10,6 +10,7 @@ import click
 from gpuprov.cli.command import Result, command
 from gpuprov.cli.engine import cluster_option, engine_option
 from gpuprov.cli.options import (
+    as_option,
     check_submission,
     complete_jobs,
     memory_option,
@@ -89,6 +90,7 @@ class _BeforeCommand(click.Command):
         type=click.Choice(["leave", "cancel"]),
         help="With --wait: what happens to the jobs on Ctrl-C.  [default: leave]",
     ),
+    as_option,
     cluster_option,
     engine_option,
     kind=_BeforeCommand,
@@ -116,25 +118,26 @@ def submit(session: Session, /, **given: Any) -> Result:  # noqa: ANN401 - what 
         host=session.host,
         home=home_folder(),
         reporter=session.reporter,
+        person=given["person"],
     )
     if given["wait"]:
-        return _wait(session, submitted.id, cancel=given["on_interrupt"] == "cancel")
+        return _wait(session, submitted.id, given["person"], cancel=given["on_interrupt"] == "cancel")
     return Result(document=submitted, text=submitted.id)
 
 
-def _wait(session: Session, job: str, *, cancel: bool) -> Result:
+def _wait(session: Session, job: str, person: str, *, cancel: bool) -> Result:
     from gpuprov.cli.jobs import ended
     from gpuprov.stories.jobs import cancel_jobs, describe_left
 
     session.reporter.note(f"submitted {job}")
     try:
-        return ended(session, [job])
+        return ended(session, [job], person)
     except KeyboardInterrupt:
         if cancel:
-            cancel_jobs(session.controller, session.cluster, [job])
+            cancel_jobs(session.controller, session.cluster, [job], person=person)
             session.reporter.warn(f"cancelled {job}")
         else:
-            session.reporter.warn(describe_left(session.controller, session.cluster, job))
+            session.reporter.warn(describe_left(session.controller, session.cluster, job, person=person))
         raise
 
 

@@ -47,6 +47,10 @@ VERBS: dict[str, Verb] = {
     "cluster save": Verb("gpuprov.cli.cluster:save", "Write what cannot be made again of a cluster to a file."),
     "cluster restore": Verb("gpuprov.cli.cluster:restore", "Make a cluster as it was saved."),
     "cluster down": Verb("gpuprov.cli.cluster:down", "Remove a cluster and everything that belongs to it."),
+    "person": Verb(None, "Give people accounts in the nodes of a cluster."),
+    "person add": Verb("gpuprov.cli.person:add", "Give somebody an account in all nodes."),
+    "person list": Verb("gpuprov.cli.person:list_people", "List the people of a cluster."),
+    "person rm": Verb("gpuprov.cli.person:remove", "Take somebody's account out of all nodes."),
     "verify": Verb("gpuprov.cli.verify:verify", "Verify that every node works."),
     "smoke": Verb("gpuprov.cli.smoke:smoke", "Run a smoke kernel in nodes, or on this machine with --local."),
     "run": Verb(
@@ -147,7 +151,7 @@ HIDDEN: dict[str, Verb] = {
 
 # The sections of `gpuprov --help` and of docs/commands.md: the everyday ones first
 GROUPS: dict[str, tuple[str, ...]] = {
-    "Clusters": ("cluster", "verify", "smoke"),
+    "Clusters": ("cluster", "person", "verify", "smoke"),
     "Jobs": ("submit", "jobs", "queue", "grid", "anneal", "program"),
     "GPUs": ("run", "gpus", "hardware", "cdi", "gate", "kubernetes"),
     "Nodes": (

@@ -25,6 +25,7 @@ from gpuprov.drivers.base import (
     LABEL_FINGERPRINT,
     LABEL_IMAGE,
     LABEL_PACKAGES,
+    LABEL_PEOPLE,
     LABEL_RECIPE,
     LABEL_ROLE,
     LABEL_VERSION,
@@ -309,6 +310,7 @@ def _labels(driver: Driver, recipe: Recipe, record: RecipeRecord) -> dict[str, s
         LABEL_RECIPE: dump_recipe_record(record),
         LABEL_IMAGE: recipe.base,
         LABEL_VERSION: __version__,
+        LABEL_PEOPLE: "files",
         LABEL_PACKAGES: dump_versions(_ask(driver, ASK_VERSIONS)),
         **{label: _ask(driver, line) for label, line in recipe.role.labels.items()},
     }

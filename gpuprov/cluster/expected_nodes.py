@@ -6,18 +6,21 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from gpuprov.cluster.held_gpus import leased_uuids
+from gpuprov.cluster.people_files import keys_digest
 from gpuprov.core.errors import GpuprovError, HostNotReady
 from gpuprov.drivers.base import (
     LABEL_ACCESS,
     LABEL_ACCESS_REASON,
     LABEL_ADDRESS,
     LABEL_HOST_GPUS,
+    LABEL_PEOPLE,
     LABEL_PRIVATE_ADDRESS,
     LABEL_ROLE,
     LABEL_SHARING,
 )
 from gpuprov.gpu.device_nodes import plan_device_nodes, plan_simulated_nodes
 from gpuprov.gpu.simulate import node_document
+from gpuprov.shapes.cluster_spec import ClusterSpec
 from gpuprov.verify.checks.host import HOST
 from gpuprov.verify.models import Expectation, HostProblem, Peer
 
@@ -62,6 +65,8 @@ def expect_node(
     access = node.labels.get(LABEL_ACCESS, "none")
     uuids = leased_uuids(node)
     gpus = _expect_gpus(node.name, uuids, access, host)
+    recorded = state.recorded if LABEL_PEOPLE in node.labels else None
+    people = recorded.people if isinstance(recorded, ClusterSpec) else None
     return Expectation(
         node=node.name,
         cluster=state.name,
@@ -83,6 +88,8 @@ def expect_node(
         host=node.host,
         host_gpus=_count(node.labels.get(LABEL_HOST_GPUS, "")),
         shards_per_gpu=(state.settled.slurm.shards_per_gpu or 0) if state.settled else 0,
+        people=None if people is None else {person.name: person.uid for person in people},
+        people_keys=keys_digest(people or ()),
     )
 
 

@@ -10,7 +10,7 @@ from gpuprov.cluster.files import seed_files
 from gpuprov.cluster.order_label import renew_text
 from gpuprov.cluster.secrets import ensure_ssh_key, undo_new_keys
 from gpuprov.core.side_by_side import each
-from gpuprov.drivers.base import LABEL_FINGERPRINT, LABEL_IMAGE, LABEL_ORDER, LABEL_RECIPE, File
+from gpuprov.drivers.base import LABEL_FINGERPRINT, LABEL_IMAGE, LABEL_ORDER, LABEL_PEOPLE, LABEL_RECIPE, File
 from gpuprov.shapes.engine import ImageState
 from gpuprov.spec.addressing import gateway
 
@@ -111,8 +111,9 @@ def create_nodes(
 
 
 def image_labels(image: ImageState, kept: Iterable[str]) -> dict[str, str]:
-    """What a node remembers of its image: name, recipe, and those labels of it that the node's role reads."""
-    return {LABEL_IMAGE: image.name, **{key: image.labels[key] for key in (LABEL_RECIPE, *kept) if key in image.labels}}
+    """What a node remembers of its image: name, recipe, people, and those labels of it that the node's role reads."""
+    kept = (LABEL_RECIPE, LABEL_PEOPLE, *kept)
+    return {LABEL_IMAGE: image.name, **{key: image.labels[key] for key in kept if key in image.labels}}
 
 
 def image_of(node: NodeState) -> ImageState:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 LABEL_CLUSTER = "gpuprov.cluster"
 LABEL_ROLE = "gpuprov.role"
 LABEL_ACCOUNT = "gpuprov.account"  # number of the account that jobs run as, in an image; kept by the nodes made from it
+LABEL_PEOPLE = "gpuprov.people"  # of an image, kept by its nodes: they take accounts of people as files
 LABEL_GPUS = "gpuprov.gpus"
 LABEL_GPU_TYPES = "gpuprov.gpu-types"  # short names of the models of its GPUs, in order of minor
 LABEL_SHARING = "gpuprov.sharing"

@@ -19,7 +19,7 @@ from gpuprov.shapes.gpu_order import GpuOrder
 from gpuprov.spec.draft import CHOOSABLE, SHARE, Draft
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from gpuprov.cluster.state import ClusterState
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from gpuprov.drivers.base import Driver
     from gpuprov.machine.base import Host
     from gpuprov.shapes.choices import Engine, GpuMode, RoleName
+    from gpuprov.shapes.cluster_spec import PersonSpec
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +45,7 @@ class ClusterOrder:
         keep_on_failure: Whether what a run made that fails is left for a look; no part of the spec.
         engine: Which is to have it; over hosts, on those for which the spec names none.
         policy: What becomes of jobs on nodes that have to leave; no part of the spec either.
+        people: Makes the cluster's people from those that it has; raises where that cannot be.
     """
 
     file: Path | None = None
@@ -61,6 +63,7 @@ class ClusterOrder:
     keep_on_failure: bool = False
     engine: str | None = None
     policy: JobsPolicy = SPARE_JOBS
+    people: Callable[[Sequence[PersonSpec]], tuple[PersonSpec, ...]] | None = None
 
 
 def resolve_engine(
@@ -170,7 +173,8 @@ def _with_order(draft: Draft, order: ClusterOrder, asked: Mapping[str, Any]) -> 
     if order.gpu_mode is not None:
         gpus = changed(gpus, mode=order.gpu_mode)
     share = spec.share if order.share is None else order.share
-    spec = changed(spec, nodes=nodes, gpus=gpus, network=network, share=share)
+    people = spec.people if order.people is None else order.people(spec.people)
+    spec = changed(spec, nodes=nodes, gpus=gpus, network=network, share=share, people=people)
     said = {f"network.{key}" for key in asked} | ({SHARE} if order.share is not None else set())
     return replace(draft, spec=spec, left=draft.left - said)
 

@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING
 
 from gpuprov.cluster.files import present_member, render_hosts
 from gpuprov.cluster.node_variables import variable_files
+from gpuprov.cluster.people_files import is_about_people, people_files
 from gpuprov.cluster.whole import recorded_host, recorded_whole
-from gpuprov.core.errors import EngineError, GpuprovError, TimedOut
-from gpuprov.core.names import fold
-from gpuprov.drivers.base import LABEL_ROLE, ROLE_JOB
+from gpuprov.core.errors import EngineError, GpuprovError, TimedOut, UsageError
+from gpuprov.core.names import fold, name_cluster
+from gpuprov.drivers.base import LABEL_PEOPLE, LABEL_ROLE, ROLE_JOB
 from gpuprov.roles.base import Crew, spec_of
 from gpuprov.roles.registry import roles_of
+from gpuprov.spec.shared_folder import folder_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -88,6 +90,7 @@ class FileSet:
         roles: Those of the nodes, in the registry's order.
         rendering: By role, what renders its files for a member.
         variables: By node of this host.
+        with_people: The nodes of this host that take accounts of people.
     """
 
     crew: Crew
@@ -95,13 +98,22 @@ class FileSet:
     roles: tuple[Role, ...]
     rendering: Mapping[str, Render]
     variables: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    with_people: frozenset[str] = frozenset()
 
     def of(self, name: str) -> tuple[File, ...]:
         """What is kept up to date on a node; who may log in is its user's to change after the first boot."""
         member = next(member for member in self.crew.members if member.name == name)
         variables = variable_files(self.variables.get(name, {}), simulated=member.simulated)
         render = self.rendering.get(member.role)
-        return (self.hosts, *variables, *(render(member) if render else ()))
+        return (self.hosts, *variables, *self._people(member), *(render(member) if render else ()))
+
+    def _people(self, member: Member) -> tuple[File, ...]:
+        if member.name not in self.with_people:
+            return ()
+        shares = any(role.shares for role in self.roles if role.name == member.role)
+        spec = self.crew.spec
+        login = member.name == spec.slurm.login
+        return people_files(spec.people, shared=shares and bool(folder_of(spec)), login=login)
 
 
 def gather_files(
@@ -120,6 +132,9 @@ def gather_files(
         images: Of new nodes, by role.
         reading: What was read from nodes before; None to read them now.
         designs: Of nodes that are new, or may be changed.
+
+    Raises:
+        UsageError: The cluster has people, and the image of a node is older than accounts of people are.
     """
     roles = roles_of(member.role for member in crew.members)
     rendering = {}
@@ -129,7 +144,30 @@ def gather_files(
     hosts = render_hosts(crew.spec.name, crew.members)
     variables = {node.name: node.environment for node in state.nodes}
     variables |= {design.name: design.environment for design in designs}
-    return FileSet(crew=crew, hosts=hosts, roles=roles, rendering=rendering, variables=variables)
+    return FileSet(
+        crew=crew,
+        hosts=hosts,
+        roles=roles,
+        rendering=rendering,
+        variables=variables,
+        with_people=_find_with_people(crew, state, images),
+    )
+
+
+def _find_with_people(crew: Crew, state: ClusterState, images: Mapping[str, ImageState]) -> frozenset[str]:
+    """The nodes of this host, or that are to be on it, whose image takes accounts of people."""
+    labels = {node.name: node.labels for node in state.nodes if node.complete}
+    new = [member for member in crew.members if member.name not in labels and member.role in images]
+    labels |= {member.name: images[member.role].labels for member in new}
+    here = {member.name for member in crew.members} & labels.keys()
+    without = sorted(name for name in here if LABEL_PEOPLE not in labels[name])
+    if without and crew.spec.people:
+        raise UsageError(
+            f"{fold(without)} cannot have accounts of people",
+            evidence="the image was built by an earlier gpuprov",
+            fix=name_cluster("replace nodes with an older image: gpuprov cluster up --renew", crew.spec.name),
+        )
+    return frozenset(here - {*without})
 
 
 def present_crew(state: ClusterState, more: Sequence[Member] = ()) -> Crew:
@@ -198,7 +236,8 @@ def renewal_lines(roles: Sequence[Role], stale: Mapping[str, Sequence[File]]) ->
     marks = {path: words for role in roles for path, words in role.marks.items()}
     nodes: dict[str, list[str]] = {}
     for name, files in stale.items():
-        paths = ", ".join(file.path for file in files if file.path not in marks)
+        own = [file.path for file in files if file.path not in marks and not is_about_people(file)]
+        paths = ", ".join([*own, *(["people"] if any(map(is_about_people, files)) else [])])
         alone = ", ".join(marks[file.path] for file in files if file.path in marks)
         nodes.setdefault(f"renew {paths}" if paths else alone, []).append(name)
     return tuple(f"{change} on {fold(names)}" for change, names in nodes.items())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from gpuprov.cluster.held_gpus import leased_uuids
 from gpuprov.cluster.state import observe_cluster, pick_nodes
@@ -23,28 +23,50 @@ if TYPE_CHECKING:
     from gpuprov.roles.work.queue_page import QueuePage
     from gpuprov.spec.spec_error import SpecError
 
+_NAMED: Final = 20
 
-def get_controller(driver: Driver, cluster: str, *, verb: str = "gpuprov jobs") -> JobController:
+
+def get_controller(driver: Driver, cluster: str, *, verb: str = "gpuprov jobs", person: str = "") -> JobController:
     """The controller of the first of its roles that has one; no lock is held.
 
     Args:
         verb: What the user typed.
+        person: For whom the user acts; empty for the account of jobs.
 
     Raises:
-        UsageError: There is no such cluster, or its nodes take no jobs (now).
+        UsageError: There is no such cluster, its nodes take no jobs (now), or nobody may act for that person.
         EngineError: What takes them is missing.
     """
     state, roles = roles_of_cluster(driver, cluster, verb=verb)
     for role in roles:
         controller = role.job_controller(driver, state)
         if controller is not None:
+            if person:
+                _refuse_acting(state, role, person)
             folder, room = state.shared_folder, partial(role.job_room, driver, state)
-            return replace(controller, defaults=_limits(state), folder=folder, find_room=room)
+            return replace(controller, defaults=_limits(state), folder=folder, find_room=room, person=person)
     raise UsageError(
         f"the nodes of cluster {cluster} take no jobs",
         evidence=f"their roles: {', '.join(role.name for role in roles)}",
         fix=name_cluster("create nodes that do: gpuprov cluster up --role slurm", cluster),
     )
+
+
+def _refuse_acting(state: ClusterState, role: Role, person: str) -> None:
+    """Refuse to act for somebody, unless the cluster's spec lets those do so who may use the engine."""
+    what = f"nobody acts for {person} in cluster {state.name}"
+    spec = state.recorded if isinstance(state.recorded, ClusterSpec) else ClusterSpec(name=state.name)
+    names = [one.name for one in spec.people]
+    if person not in names:
+        add = name_cluster(f"gpuprov person list; gpuprov person add {person}", state.name)
+        raise UsageError(what, evidence=f"its people: {', '.join(sorted(names)[:_NAMED]) or 'none'}", fix=add)
+    if not role.has_people:
+        raise UsageError(
+            what, evidence=f"all jobs of {role.title} nodes run as one account", fix="omit --as; or use a Slurm cluster"
+        )
+    if not spec.jobs.submit_as:
+        fix = name_cluster("in the spec, jobs: {submit_as: true}; then gpuprov cluster up", state.name)
+        raise UsageError(what, evidence="its spec does not have jobs.submit_as", fix=f"{fix} -f FILE")
 
 
 def _limits(state: ClusterState) -> JobsSpec | SpecError:

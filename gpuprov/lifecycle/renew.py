@@ -8,10 +8,12 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from gpuprov.cluster.node_variables import SSH_FILE
+from gpuprov.cluster.people_files import is_about_people
 from gpuprov.cluster.services import reload_ssh
 from gpuprov.cluster.state import observe_cluster
 from gpuprov.core.side_by_side import each
 from gpuprov.lifecycle.files import find_stale, gather_files, present_crew, renewal_lines
+from gpuprov.lifecycle.people import settle_people
 from gpuprov.roles.registry import roles_of
 from gpuprov.spec.spec_error import SpecError
 
@@ -57,7 +59,10 @@ def renew_nodes(
         new: Nodes that run and were made with these files.
         reading: What was read from nodes before; the others are read now.
     """
-    stale = find_stale(driver, old, files.of, reading)
+    stale = found = find_stale(driver, old, files.of, reading)
+    settle_people(driver, stale, files.of, reporter=reporter)
+    stale = {name: tuple(file for file in files if not is_about_people(file)) for name, files in stale.items()}
+    stale = {name: lacking for name, lacking in stale.items() if lacking}
     words: dict[str, str] = {}
     undone: list[str] = []
     up = {*old, *new}
@@ -75,7 +80,7 @@ def renew_nodes(
         driver.push(name, stale[name])
     told = [name for name, lacking in stale.items() if any(file.path == SSH_FILE for file in lacking)]
     each(partial(reload_ssh, driver), told)
-    return Renewal(changed=(*renewal_lines(files.roles, stale), *undone), words=words)
+    return Renewal(changed=(*renewal_lines(files.roles, found), *undone), words=words)
 
 
 def renew_clusters(

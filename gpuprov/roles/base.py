@@ -184,6 +184,7 @@ class Role:
         has_services: Whether services of its own run in nodes, which have to read files and get ready.
         first_network: Whether its nodes find each other on the first network, so that each must be on it.
         shares: Whether its nodes share a folder, where their cluster has one.
+        has_people: Whether jobs run as the person who submits them.
         recipe: What it adds to the image of its nodes.
         secret_files: Files in its nodes that no bundle may show.
         marks: Files that record what was applied, each with the words for a node that lacks nothing else.
@@ -196,6 +197,7 @@ class Role:
     has_services: ClassVar[bool] = False
     first_network: ClassVar[bool] = False
     shares: ClassVar[bool] = False
+    has_people: ClassVar[bool] = False
     recipe: ClassVar[RoleRecipe] = RoleRecipe()
     secret_files: ClassVar[tuple[SecretFile, ...]] = ()
     marks: ClassVar[Mapping[str, str]] = MappingProxyType({})

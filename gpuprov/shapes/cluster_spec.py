@@ -69,6 +69,16 @@ Jumps = Annotated[
     str, Meta(pattern=rf"^{_JUMP}(,{_JUMP})*\Z", extra={"allowed": "[USER@]HOST[:PORT], more after commas"})
 ]
 
+PersonName = Annotated[
+    str,
+    Meta(
+        pattern=r"^[a-z][a-z0-9_-]{0,30}\Z",
+        extra={"allowed": "1 to 31 of a-z, 0-9, _ and -; starts with a letter"},
+    ),
+]
+NodeName = Annotated[str, Meta(pattern=r"^[a-z]([a-z0-9-]{0,61}[a-z0-9])?\Z", extra={"allowed": "the name of a node"})]
+LEAST_UID, MOST_UID = 1000, 59_399  # what Debian leaves to people, below the account of jobs
+
 
 class MountSpec(Shape, frozen=True, kw_only=True):
     """A folder of the host that appears in every node.
@@ -221,14 +231,16 @@ class SlurmSpec(Shape, frozen=True, kw_only=True):
         partitions: All partitions; empty for one with all nodes.
         shards_per_gpu: In how many shards Slurm counts each GPU, for jobs that share one; null for none.
         backup: Name of the node that takes over where the controller's is unreachable; null for none.
+        login: Name of the node to which people log in by ssh without a job; null for none.
     """
 
-    now_and_then: ClassVar[frozenset[str]] = frozenset({"partitions", "shards_per_gpu"})
+    now_and_then: ClassVar[frozenset[str]] = frozenset({"login", "partitions", "shards_per_gpu"})
     controller: Annotated[int, Meta(ge=0)] = 0
     partition: PartitionName = DEFAULT_PARTITION
     partitions: tuple[PartitionSpec, ...] = ()
     shards_per_gpu: Annotated[int, Meta(ge=1, le=MOST_SHARDS)] | None = None
     backup: str | None = None
+    login: NodeName | None = None
 
 
 class WorkerSpec(Shape, frozen=True, kw_only=True):
@@ -248,12 +260,14 @@ class JobsSpec(Shape, frozen=True, kw_only=True):
         time: After which a try is ended, such as 12h; null for no limit.
         memory: That a node must have for a run, such as 4GiB; null where it does not matter.
         keep: How long after its end `submit` leaves what a job wrote; null: until it is removed.
+        submit_as: Whether those who may use the engine act for people of the cluster, with `--as NAME`.
     """
 
-    now_and_then: ClassVar[frozenset[str]] = frozenset({"keep"})
+    now_and_then: ClassVar[frozenset[str]] = frozenset({"keep", "submit_as"})
     time: str | None = None
     memory: str | None = None
     keep: str | None = None
+    submit_as: bool = False
 
 
 class HostSpec(Shape, frozen=True, kw_only=True):
@@ -287,6 +301,24 @@ class HostSpec(Shape, frozen=True, kw_only=True):
         return self.address or self.name
 
 
+class PersonSpec(Shape, frozen=True, kw_only=True):
+    """Somebody who has an account in every node of the cluster.
+
+    Attributes:
+        name: Of the account, and of its group.
+        uid: Number of both, the same in all nodes.
+        keys: With which ssh lets them in, as in authorized_keys, without options.
+        account: A group of people, with a folder of its own where the nodes share one; null for none.
+        gpus: How many they may have at once, which Slurm's accounting holds them to; null for any.
+    """
+
+    name: PersonName
+    uid: Annotated[int, Meta(ge=LEAST_UID, le=MOST_UID, extra={"allowed": f"{LEAST_UID} to {MOST_UID}"})]
+    keys: tuple[str, ...] = ()
+    account: PersonName | None = None
+    gpus: Annotated[int, Meta(ge=0)] | None = None
+
+
 class PlacementSpec(Shape, frozen=True, kw_only=True):
     """How new nodes are placed on the hosts.
 
@@ -314,11 +346,12 @@ class ClusterSpec(Shape, frozen=True, kw_only=True):
         name: Of the cluster.
         engine: That runs its nodes.
         share: The folder of the host that all nodes share; true for a place of the cluster's own, false for none.
+        people: Who has an account in its nodes.
         hosts: The machines over which it spans; empty for this machine alone. In bundles, absent without hosts, as
             `placement`, `unreachable` and `network.overlay`.
     """
 
-    now_and_then: ClassVar[frozenset[str]] = frozenset({"hosts", "placement", "unreachable"})
+    now_and_then: ClassVar[frozenset[str]] = frozenset({"hosts", "people", "placement", "unreachable"})
     name: ClusterName = DEFAULT_CLUSTER
     engine: Engine = DEFAULT_ENGINE
     nodes: NodesSpec = field(default_factory=NodesSpec)
@@ -329,6 +362,7 @@ class ClusterSpec(Shape, frozen=True, kw_only=True):
     worker: WorkerSpec = field(default_factory=WorkerSpec)
     jobs: JobsSpec = field(default_factory=JobsSpec)
     share: bool | str = DEFAULT_SHARE
+    people: tuple[PersonSpec, ...] = ()
     hosts: tuple[HostSpec, ...] = ()
     placement: PlacementSpec = field(default_factory=PlacementSpec)
     unreachable: UnreachableSpec = field(default_factory=UnreachableSpec)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from functools import lru_cache
+from functools import lru_cache, reduce
 from typing import TYPE_CHECKING, cast
 
 from gpuprov.core.redact import hide_secrets
 from gpuprov.shapes.base import changed, parse_json, write
-from gpuprov.shapes.cluster_spec import API_VERSION, ClusterSpec, JobsSpec, WrittenSpec
+from gpuprov.shapes.cluster_spec import API_VERSION, ClusterSpec, WrittenSpec
 from gpuprov.shapes.faults import find_faults
 from gpuprov.spec.document import SPEC, problem
 from gpuprov.spec.gpu_order import CRITERIA
@@ -21,6 +21,20 @@ if TYPE_CHECKING:
     from gpuprov.shapes.faults import Fault
 
 _FIRST_CRITERIA = ("model", "memory_gib")
+# The first one that is above others comes first: it goes as a whole, or they do.
+_LATER = (
+    "nodes.processes",
+    "image.toolkit",
+    "slurm.backup",
+    "slurm.login",
+    "slurm.partitions",
+    "slurm.shards_per_gpu",
+    "network.host_ports",
+    "jobs",
+    "jobs.keep",
+    "jobs.submit_as",
+    "people",
+)
 _SHOWN = 5
 _LINE = 200  # characters
 _OF_HOSTS = ("hosts", "placement", "unreachable")  # and network.overlay: they say nothing where there are no hosts
@@ -38,29 +52,17 @@ def plain_spec(spec: ClusterSpec) -> dict[str, Any]:
 def dump_spec(spec: ClusterSpec) -> str:
     """Write a spec with its defaults, so that a later change of them does not change what was asked for.
 
-    A spec without `nodes.processes`, `image.toolkit`, `slurm.backup`, `slurm.partitions`, `slurm.shards_per_gpu`,
-    `network.host_ports`, `jobs` or `jobs.keep` is written as by gpuprov before it knew them: a difference is work. So
-    is one without what each GPU has to meet, except for the first keys of that kind.
+    A spec in which a key of `_LATER` has its default is written as by gpuprov before it knew that key: a difference is
+    work. So is one without what each GPU has to meet, except for the first keys of that kind.
     """
-    plain = plain_spec(spec)
-    if spec.nodes.processes is None:
-        del plain["nodes"]["processes"]
+    plain, usual = plain_spec(spec), write(ClusterSpec())
+    for path in _LATER:
+        *above, key = path.split(".")
+        part, default = (reduce(lambda one, name: one.get(name, {}), above, of) for of in (plain, usual))
+        if key in part and part[key] == default[key]:
+            del part[key]
     for name in CRITERIA.keys() - {*_FIRST_CRITERIA, *spec.gpus.criteria}:
         del plain["gpus"][name]
-    if not spec.image.toolkit:
-        del plain["image"]["toolkit"]
-    if spec.slurm.backup is None:
-        del plain["slurm"]["backup"]
-    if not spec.slurm.partitions:
-        del plain["slurm"]["partitions"]
-    if spec.slurm.shards_per_gpu is None:
-        del plain["slurm"]["shards_per_gpu"]
-    if not spec.network.host_ports:
-        del plain["network"]["host_ports"]
-    if spec.jobs == JobsSpec():
-        del plain["jobs"]
-    elif spec.jobs.keep is None:
-        del plain["jobs"]["keep"]
     return json.dumps({"version": API_VERSION, **plain}, sort_keys=True, separators=(",", ":"))
 
 

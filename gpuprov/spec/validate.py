@@ -20,6 +20,7 @@ from gpuprov.spec.addressing import capacity
 from gpuprov.spec.document import SPEC, problem
 from gpuprov.spec.host_ports import HOST_PORTS_RULE
 from gpuprov.spec.host_rules import HOST_RULES
+from gpuprov.spec.people import PEOPLE_RULES
 from gpuprov.spec.rule import SpecRule, any_of
 from gpuprov.spec.shared_folder import PLACE, SHARED, find_folder_problem
 from gpuprov.spec.spec_error import SpecError
@@ -329,5 +330,6 @@ RULES: tuple[SpecRule, ...] = (
     SpecRule(reads=("jobs.keep",), find=_job_keep),
     SpecRule(reads=("name", "share"), find=_share),
     SpecRule(reads=("share", "nodes.mounts"), find=_share_and_mounts),
+    *PEOPLE_RULES,
     *HOST_RULES,
 )

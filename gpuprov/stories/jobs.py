@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Final
 
 from gpuprov.cluster.full_disks import find_full_disks
 from gpuprov.core.errors import EngineError, GpuprovError, HostNotReady, TimedOut, Unreachable, UsageError
-from gpuprov.core.names import name_cluster
 from gpuprov.core.rounds import watch_rounds
 from gpuprov.lifecycle.find_controller import get_controller
 from gpuprov.project.imports import ask_imports
@@ -62,6 +61,7 @@ def submit_jobs(  # noqa: PLR0913 - what is run, where, and with whose files
     host: Host,
     home: Path,
     reporter: Reporter,
+    person: str = "",
 ) -> JobSubmitted:
     """Check the order and its project on this host, copy the project into a node, and hand the jobs in there.
 
@@ -73,6 +73,7 @@ def submit_jobs(  # noqa: PLR0913 - what is run, where, and with whose files
         host: Has the folder that the cluster's nodes share.
         home: The user's.
         reporter: Is told what goes on.
+        person: As whom the jobs run; empty for the account of jobs.
 
     Raises:
         UsageError: The order or the project is wrong, or the cluster takes no such jobs; nothing was submitted.
@@ -85,7 +86,7 @@ def submit_jobs(  # noqa: PLR0913 - what is run, where, and with whose files
     names = judge_order(order, project.folder)
     _warn_of_numbers(order, reporter)
     driver = connect()
-    controller = get_controller(driver, cluster, verb="gpuprov submit")
+    controller = get_controller(driver, cluster, verb="gpuprov submit", person=person)
     order = controller.accepted(order)
     if order.function is not None and project.folder is not None:
         require_imports(controller, ask_imports(project.folder, names, order.function.partition(":")[0]))
@@ -99,10 +100,10 @@ def submit_jobs(  # noqa: PLR0913 - what is run, where, and with whose files
             with reporter.phase("submit"):
                 submitted = controller.submit(order, place)
         except KeyboardInterrupt:
-            reporter.warn(name_cluster("see whether it was submitted: gpuprov jobs", cluster))
+            reporter.warn(controller.named("see whether it was submitted: gpuprov jobs"))
             raise
     place, job = controller.place_of(submitted.id), submitted.id
-    reporter.note(name_cluster(f"results will be in {place}; to copy them here: gpuprov jobs pull {job}", cluster))
+    reporter.note(controller.named(f"results will be in {place}; to copy them here: gpuprov jobs pull {job}"))
     _tidy(controller, reporter)
     for line in find_full_disks(driver, host, controller.folder):
         reporter.warn(line)
@@ -136,12 +137,12 @@ def _warn_of_numbers(order: JobOrder, reporter: Reporter) -> None:
         reporter.warn(f"{NUMBER} stays as it is: it becomes the number of a run with --count only")
 
 
-def all_jobs(driver: Driver, cluster: str) -> Jobs:
+def all_jobs(driver: Driver, cluster: str, *, person: str = "") -> Jobs:
     """All jobs of a cluster, or those of the newest submissions."""
-    return get_controller(driver, cluster).list_jobs()
+    return get_controller(driver, cluster, person=person).list_jobs()
 
 
-def watch_jobs(
+def watch_jobs(  # noqa: PLR0913 - whose, when, which, and who is told
     driver: Driver,
     cluster: str,
     *,
@@ -149,6 +150,7 @@ def watch_jobs(
     choose: Callable[[Jobs], Jobs],
     first: Callable[[Jobs], object],
     tell: Callable[[Sequence[JobChange]], object],
+    person: str = "",
 ) -> None:
     """Look once in each round; the first one is shown whole, later ones only where something has changed.
 
@@ -156,7 +158,7 @@ def watch_jobs(
         GpuprovError: The first round could not be done.
     """
     watch_rounds(
-        lambda _before: choose(get_controller(driver, cluster).list_jobs()),
+        lambda _before: choose(get_controller(driver, cluster, person=person).list_jobs()),
         compare_jobs,
         rounds=rounds,
         first=first,
@@ -165,13 +167,13 @@ def watch_jobs(
     )
 
 
-def show_jobs(driver: Driver, cluster: str, ids: Sequence[str]) -> JobsShown:
+def show_jobs(driver: Driver, cluster: str, ids: Sequence[str], *, person: str = "") -> JobsShown:
     """Some jobs, and what was asked for.
 
     Raises:
         UsageError: There is no such job.
     """
-    return get_controller(driver, cluster).show(ids)
+    return get_controller(driver, cluster, person=person).show(ids)
 
 
 def read_job_log(  # noqa: PLR0913 - whose log, how much of it, and who is told
@@ -184,6 +186,7 @@ def read_job_log(  # noqa: PLR0913 - whose log, how much of it, and who is told
     take: Callable[[JobLog], object],
     note: Callable[[str], object],
     clock: Clock,
+    person: str = "",
 ) -> None:
     """Hand on the end of a job's log, piece by piece, and with `follow` what comes until the job has ended.
 
@@ -196,11 +199,12 @@ def read_job_log(  # noqa: PLR0913 - whose log, how much of it, and who is told
         take: Gets the pieces; the first one begins behind what is left out.
         note: Is told why the job waits, whenever that is another reason; and what it is if it ended without a word.
         clock: Where time comes from.
+        person: Whose job; empty for one of the account.
 
     Raises:
         UsageError: There is no such job, or there are several of that id.
     """
-    controller = get_controller(driver, cluster)
+    controller = get_controller(driver, cluster, person=person)
     pieces = read_end(controller, job, tail=tail)
     for piece in pieces:
         take(piece)
@@ -233,34 +237,34 @@ def _why_it_is_empty(controller: JobController, job: str) -> str:
     return f"{job} printed nothing: {ended.state}{'' if ended.started else ' before it began'}{why}"
 
 
-def cancel_jobs(driver: Driver, cluster: str, ids: Sequence[str]) -> tuple[Job, ...]:
+def cancel_jobs(driver: Driver, cluster: str, ids: Sequence[str], *, person: str = "") -> tuple[Job, ...]:
     """End jobs, waiting or running; what has ended stays as it is.
 
     Raises:
         UsageError: There is no such job; nothing was cancelled.
         TimedOut: Some had not ended in time.
     """
-    return get_controller(driver, cluster).cancel(ids)
+    return get_controller(driver, cluster, person=person).cancel(ids)
 
 
-def remove_jobs(driver: Driver, cluster: str, ids: Sequence[str]) -> tuple[Job, ...]:
+def remove_jobs(driver: Driver, cluster: str, ids: Sequence[str], *, person: str = "") -> tuple[Job, ...]:
     """Remove all that submissions have, and return the jobs that they were.
 
     Raises:
         UsageError: There is no such job, or it has not ended; nothing was removed.
     """
-    controller = get_controller(driver, cluster)
+    controller = get_controller(driver, cluster, person=person)
     with _saying(NOTHING_REMOVED):
         return controller.remove(ids)
 
 
-def describe_results(driver: Driver, cluster: str, ids: Sequence[str]) -> list[str]:
+def describe_results(driver: Driver, cluster: str, ids: Sequence[str], *, person: str = "") -> list[str]:
     """What goes with the records of submissions, a line for each.
 
     Raises:
         UsageError: There is no such job.
     """
-    controller = get_controller(driver, cluster)
+    controller = get_controller(driver, cluster, person=person)
     try:
         with _saying(NOTHING_REMOVED):
             shown = controller.show(ids)
@@ -285,14 +289,15 @@ def _saying(nothing: str) -> Iterator[None]:
         raise UsageError(f"{error.what}; {nothing}", evidence=error.evidence, fix=error.fix) from error
 
 
-def describe_left(driver: Driver, cluster: str, job: str) -> str:
+def describe_left(driver: Driver, cluster: str, job: str, *, person: str = "") -> str:
     """What becomes of a job that nobody waits for any more, and how to end it."""
-    left = get_controller(driver, cluster).describe_left(job)
-    return name_cluster(f"{left}; to end it: gpuprov jobs cancel {job}", cluster)
+    controller = get_controller(driver, cluster, person=person)
+    left = controller.describe_left(job)
+    return controller.named(f"{left}; to end it: gpuprov jobs cancel {job}")
 
 
 def until_jobs_ended(
-    driver: Driver, cluster: str, ids: Sequence[str], *, reporter: Reporter, clock: Clock
+    driver: Driver, cluster: str, ids: Sequence[str], *, reporter: Reporter, clock: Clock, person: str = ""
 ) -> tuple[Job, ...]:
     """The jobs, as soon as all have ended; a node or batch system that is unreachable for a short time is waited for.
 
@@ -300,7 +305,7 @@ def until_jobs_ended(
         UsageError: There is no such job.
         GpuprovError: Nobody could tell for `PATIENCE_S`.
     """
-    controller = get_controller(driver, cluster)
+    controller = get_controller(driver, cluster, person=person)
     heard_s: float | None = None
     with reporter.phase(f"wait for {', '.join(ids)}"):
         while True:
@@ -312,7 +317,7 @@ def until_jobs_ended(
                 reporter.warn(f"{error.what}; asking again")
                 clock.sleep(RETRY_S)
                 with suppress(GpuprovError):  # another node may have its place
-                    controller = get_controller(driver, cluster)
+                    controller = get_controller(driver, cluster, person=person)
                 continue
             heard_s = clock.now_s()
             if jobs is not None:

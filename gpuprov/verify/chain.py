@@ -23,6 +23,7 @@ from gpuprov.verify.checks import (
     network,
     node,
     nvml,
+    people,
     rates,
     services,
 )
@@ -41,6 +42,7 @@ _LONGEST_EVIDENCE = 2000  # some of it is what a node says
 
 CHAIN: tuple[Rule, ...] = (
     *node.RULES,
+    *people.RULES,
     *driver.RULES,
     *devices.RULES,
     *nvml.RULES,

@@ -54,6 +54,8 @@ class Expectation:
         host: Name of the host that the node is on.
         host_gpus: Number of GPUs on the host's PCI bus when the node was made; 0 where nobody noted it.
         shards_per_gpu: In how many shards Slurm is to count each of its GPUs; 0 for none.
+        people: Numbers of those who have an account in it, by name; None where it takes no accounts of people.
+        people_keys: SHA-256 of the file with their keys.
     """
 
     node: str
@@ -76,6 +78,8 @@ class Expectation:
     host: str = ""
     host_gpus: int = 0
     shards_per_gpu: int = 0
+    people: Mapping[str, int] | None = None
+    people_keys: str = ""
 
     @property
     def simulated(self) -> bool:

@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from gpuprov.cluster.people_files import SETTLE
 from gpuprov.core.names import expand_names
 from gpuprov.drivers.base import ExecResult
 from gpuprov.roles.slurm.words import DRAINED, FORMAT
@@ -104,7 +105,7 @@ class SlurmInNodes:
             return said("")
         commands = {"sinfo": self._sinfo, "squeue": self._squeue, "scontrol": self._scontrol, "scancel": self._scancel}
         if argv[0] not in commands:
-            return said(f"{argv[0]}: not found", exit_code=127)
+            return said("") if argv[0] == SETTLE else said(f"{argv[0]}: not found", exit_code=127)
         self.asked.append(command.node.name)
         if self.broken:
             return ExecResult(exit_code=1, stdout="", stderr=f"{argv[0]}: Unable to contact slurm controller\n")

@@ -6,7 +6,7 @@ import pickle
 from typing import TYPE_CHECKING, Any
 
 from gpuprov.cluster.images import node_recipe
-from gpuprov.drivers.base import LABEL_ACCOUNT, LABEL_FINGERPRINT, LABEL_RECIPE, LABEL_SPEC
+from gpuprov.drivers.base import LABEL_ACCOUNT, LABEL_FINGERPRINT, LABEL_PEOPLE, LABEL_RECIPE, LABEL_SPEC
 from gpuprov.gpu.observe import observe
 from gpuprov.lifecycle.cluster_down import cluster_down
 from gpuprov.lifecycle.cluster_up import UpOrder, cluster_up
@@ -104,6 +104,7 @@ class World:
                     LABEL_RECIPE: dump_recipe_record(_RECORDS[role]),
                     LABEL_MUNGE_OWNER: "101:102",
                     LABEL_ACCOUNT: str(ACCOUNT_UID),
+                    LABEL_PEOPLE: "files",
                 },
             )
 

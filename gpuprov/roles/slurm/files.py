@@ -57,6 +57,7 @@ def render_slurm(spec: ClusterSpec, members: Sequence[Member], machine: Machine)
         "nodes": nodes,
         "shards": spec.slurm.shards_per_gpu or 0,
         "partitions": describe_partitions(spec, list(by_name)),
+        "people": bool(spec.people),
         "epilog": slurm_path("epilog"),
         "task_prolog": slurm_path("task_prolog"),
     }

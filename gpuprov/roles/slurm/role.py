@@ -62,6 +62,7 @@ class SlurmRole(ControlledRole):
     has_services = True
     first_network = True
     shares = True
+    has_people = True
     recipe = RoleRecipe(
         roles=(NAME, "work"),
         templates=(NAME,),

@@ -13,10 +13,11 @@ from gpuprov.core.silence_limit import scaled_limit_s
 from gpuprov.core.units import parse_duration_s
 from gpuprov.roles.work.job_answers import read_jobs, read_log_piece, read_shown, read_submitted
 from gpuprov.roles.work.node_program import ANSWER_S, NodeProgram, NotEnded
-from gpuprov.roles.work.work_place import FOLDER, controller_argv
+from gpuprov.roles.work.work_place import controller_argv, jobs_of
 from gpuprov.shapes.base import changed, encode
 from gpuprov.shapes.cluster_spec import JobsSpec
 from gpuprov.spec.job_order import fill_order
+from gpuprov.spec.shared_folder import SHARED
 from gpuprov.spec.spec_error import SpecError
 
 if TYPE_CHECKING:
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 SUBMIT_S: Final = 900.0  # 1 GiB is frozen, and 10,000 runs are ten commands of Slurm's
 _CANCEL_S: Final = 60.0  # the program itself waits half as long
 _OURS: Final = re.compile(r"python3 -m gpuwork\.jobs (?:list|(show|logs|cancel|rm|wait) ([0-9.]{1,20}))", re.ASCII)
+
+_ABOUT: Final = re.compile(r"\bgpuprov jobs(?: (?:show|logs|cancel|rm|wait|pull))?\b")
 
 
 def _unknown() -> None:
@@ -53,16 +56,26 @@ class JobController(NodeProgram):
         defaults: What the cluster's spec has its jobs get; an error where that cannot be read.
         folder: Of the host, that its nodes share; empty for none.
         find_room: Tells what its nodes have for a job.
+        person: Whose jobs they are; empty for those of the account.
     """
 
     work: ClassVar[str] = "jobs"
     defaults: JobsSpec | SpecError = field(default_factory=JobsSpec)
     folder: str = ""
     find_room: Callable[[], JobRoom | None] = _unknown
+    person: str = ""
 
     def argv(self, *arguments: str) -> list[str]:
         """With the folder of jobs."""
-        return controller_argv(*arguments)
+        return controller_argv(*arguments, person=self.person)
+
+    def runs_of(self, submission: str) -> str:
+        """Where the nodes have the runs of a submission."""
+        return f"{jobs_of(self.person)}/{submission}/runs"
+
+    def named(self, words: str) -> str:
+        """Words with commands about jobs in them, with the cluster and whose jobs they are about."""
+        return name_cluster(_ABOUT.sub(rf"\g<0> --as {self.person}", words) if self.person else words, self.cluster)
 
     def translated(self, fix: str) -> str | None:
         """Its verbs are those of `gpuprov jobs`."""
@@ -70,12 +83,14 @@ class JobController(NodeProgram):
         if found is None:
             return None
         verb, job = found.groups()
-        return f"gpuprov jobs {verb} {job}" if verb else "gpuprov jobs"
+        return self.named(f"gpuprov jobs {verb} {job}" if verb else "gpuprov jobs")
 
     def place_of(self, submission: str) -> str:
         """Where the folder of a submission is: on the host, or else in the nodes."""
         number = submission.partition(".")[0]
-        return f"{self.folder}/jobs/{number}" if self.folder else f"{FOLDER}/{number} of the nodes"
+        folder = jobs_of(self.person)
+        inner = folder.removeprefix(f"{SHARED}/")
+        return f"{self.folder}/{inner}/{number}" if self.folder else f"{folder}/{number} of the nodes"
 
     def submit(self, order: JobOrder, project: str | None) -> JobSubmitted:
         """Hand jobs in, with the cluster's defaults; they have their own copy of the project when this returns.

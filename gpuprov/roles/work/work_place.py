@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from gpuprov.core.errors import EngineError, UsageError
 from gpuprov.core.excerpt import LINE, excerpt
 from gpuprov.core.names import name_cluster
+from gpuprov.spec.people import home_of
 from gpuprov.spec.shared_folder import ACCOUNT, SHARED
 
 if TYPE_CHECKING:
@@ -22,14 +23,16 @@ PROJECTS: Final = "/opt/gpuprov-project-"  # root's, until the program has froze
 _LACKS: Final = (f"user {ACCOUNT} does not exist", "No module named")
 
 
-def runs_of(submission: str) -> str:
-    """Where the nodes have the runs of a submission."""
-    return f"{FOLDER}/{submission}/runs"
+def jobs_of(person: str) -> str:
+    """Where the nodes have the jobs of somebody; of nobody, those of the account."""
+    return f"{home_of(person, shared=True)}/jobs" if person else FOLDER
 
 
-def controller_argv(*arguments: str) -> list[str]:
-    """The command by which a node's root runs the program for jobs as the account."""
-    return _argv("gpuwork.jobs", "--folder", FOLDER, *arguments)
+def controller_argv(*arguments: str, person: str = "") -> list[str]:
+    """The command by which a node's root runs the program for jobs as the account, or as somebody."""
+    argv = ["python3", "-I", "-m", "gpuwork.jobs", "--folder", jobs_of(person), *arguments]
+    home = home_of(person, shared=True) if person else HOME
+    return ["runuser", "-u", person or ACCOUNT, "--", "env", f"HOME={home}", *argv]
 
 
 def grid_argv(*arguments: str) -> list[str]:

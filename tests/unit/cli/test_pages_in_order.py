@@ -47,6 +47,7 @@ LEFT_OUT = {
     "image build*": "downloads packages",
     "image rm --unused": "removes what later pages use",
     "jobs *": "needs jobs that run",
+    "person add ann --key *": "needs a key of the reader",
     "play *": "needs a playbook of the reader",
     "program *": "needs jobs that run, or this machine's GPUs",
     "queue page": "does not end",

@@ -20,6 +20,7 @@ from gpuprov.shapes.cluster_spec import (
     NodesSpec,
     OverlaySpec,
     PartitionSpec,
+    PersonSpec,
     PlacementSpec,
 )
 from gpuprov.spec.draft import CHOOSABLE
@@ -55,6 +56,7 @@ def documented() -> dict[str, tuple[str, str]]:
 def test_every_key_is_documented_with_its_default() -> None:
     items = {**expected(MountSpec, "nodes.mounts[]."), **expected(HostSpec, "hosts[].")}
     items |= expected(PartitionSpec, "slurm.partitions[].")
+    items |= expected(PersonSpec, "people[].")
     keys = {"version": "required", **expected(ClusterSpec), **items}
     assert {key: default for key, (default, _) in documented().items()} == keys
 

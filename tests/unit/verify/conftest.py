@@ -30,6 +30,8 @@ EXPECTED = {
         simulation={"gpus": []},
         peers=PEERS,
         gateway="10.0.3.1",
+        people={"ann": 10001},
+        people_keys="e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
     ),
     "real": Expectation(
         node="c001",
@@ -49,6 +51,8 @@ EXPECTED = {
         driver_version="580.95.05",
         peers=PEERS,
         gateway="10.0.3.1",
+        people={"ann": 10001},
+        people_keys="e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
     ),
 }
 

@@ -1,0 +1,95 @@
+"""`gpuprov person` and the verbs below it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gpuprov.cli.command import Result, command
+from gpuprov.cli.engine import cluster_option, engine_option
+from gpuprov.cli.tables import render_table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from gpuprov.cli.session import Session
+    from gpuprov.fleet.done import Done
+
+_FORM = "1 to 31 of a-z, 0-9, _ and -; starts with a letter"
+
+
+def _checked(_context: click.Context, parameter: click.Parameter, name: str | None) -> str | None:
+    """The name of a person or an account, refused where it cannot be one."""
+    from gpuprov.core.errors import UsageError
+    from gpuprov.core.excerpt import excerpt
+
+    if name is not None and not re.fullmatch(r"[a-z][a-z0-9_-]{0,30}", name):
+        what = "an account" if parameter.name == "account" else "a person"
+        raise UsageError(
+            f"{excerpt(name)!r} is no name of {what}", evidence=f"allowed: {_FORM}", fix="choose a name such as ann"
+        )
+    return name
+
+
+_person_argument: Callable[[Any], Any] = click.argument("name", metavar="NAME", callback=_checked)
+
+
+@command(cluster_option, engine_option)
+def list_people(session: Session) -> Result:
+    """List the people who have an account in the nodes of a cluster."""
+    from gpuprov.core.names import name_cluster
+    from gpuprov.shapes.people import People
+    from gpuprov.stories.people import list_people as list_all
+
+    people = list_all(session.fleet, session.cluster)
+    rows = [
+        (one.name, one.uid, one.account, "" if one.gpus is None else one.gpus, len(one.keys), one.home)
+        for one in people
+    ]
+    text = render_table(("NAME", "UID", "ACCOUNT", "GPUS", "KEYS", "HOME"), rows, screen=session.screen)
+    nobody = name_cluster("nobody; add somebody: gpuprov person add ann --key FILE", session.cluster)
+    document = People(host=session.host.name, cluster=session.cluster, people=people)
+    return Result(document=document, text=text if people else nobody)
+
+
+@command(
+    _person_argument,
+    click.option("--uid", type=int, metavar="N", help="Number of the account.  [default: a free one, from 10001]"),
+    click.option(
+        "--key",
+        "key_files",
+        type=click.Path(path_type=Path),
+        multiple=True,
+        metavar="FILE",
+        help="File with public keys of ssh; repeatable.",
+    ),
+    click.option("--account", metavar="NAME", callback=_checked, help="Group of people that they belong to."),
+    click.option("--gpus", type=click.IntRange(0), metavar="N", help="Number of GPUs that they may have at once."),
+    cluster_option,
+    engine_option,
+)
+def add(session: Session, name: str, key_files: tuple[Path, ...], **given: Any) -> Done:  # noqa: ANN401 - click's own
+    """Give somebody an account in all nodes of a cluster: the same number everywhere, and no password.
+
+    It is recorded in the cluster's spec, and the cluster is brought to that, as by `cluster up` without options.
+    """
+    from gpuprov.stories.people import NewPerson, add_person, check_new_person, read_keys
+
+    keys = tuple(dict.fromkeys(key for path in key_files for key in read_keys(path)))
+    new = NewPerson(name=name, keys=keys, **given)
+    check_new_person(new)
+    return add_person(session.fleet, session.cluster, new)
+
+
+@command(_person_argument, cluster_option, engine_option)
+def remove(session: Session, name: str) -> Done:
+    """Take somebody's account out of all nodes, and end their processes there.
+
+    Their home and their files stay; nobody but root enters that home.
+    """
+    from gpuprov.stories.people import remove_person
+
+    return remove_person(session.fleet, session.cluster, name)

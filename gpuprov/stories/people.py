@@ -1,0 +1,208 @@
+"""`person list`, `add` and `rm`: who has an account in a cluster's nodes; the spec has them, and `cluster up` acts."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from gpuprov.core.errors import UsageError
+from gpuprov.core.names import name_cluster
+from gpuprov.core.nearest import ask_back
+from gpuprov.core.outcome import Outcome
+from gpuprov.fleet.done import Done
+from gpuprov.fleet.here import find_over_hosts, observe_here
+from gpuprov.lifecycle.cluster_order import ClusterOrder
+from gpuprov.shapes.base import changed
+from gpuprov.shapes.cluster_spec import LEAST_UID, MOST_UID, ClusterSpec, PersonSpec
+from gpuprov.shapes.people import Person
+from gpuprov.spec.people import KEY_FORM, find_key_problem, find_name_problem, free_uid, home_of
+from gpuprov.spec.shared_folder import folder_of
+from gpuprov.stories.cluster_up import bring_up
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from gpuprov.fleet.fleet import Fleet
+
+_LONGEST_KEY_FILE: Final = 64 * 1024
+
+
+@dataclass(frozen=True, kw_only=True)
+class NewPerson:
+    """Somebody who is to get an account; None for a number that is free."""
+
+    name: str
+    uid: int | None = None
+    keys: tuple[str, ...] = ()
+    account: str | None = None
+    gpus: int | None = None
+
+
+def list_people(fleet: Fleet, cluster: str) -> tuple[Person, ...]:
+    """The people of a cluster, by name; changes nothing.
+
+    Raises:
+        UsageError: There is no such cluster.
+    """
+    spec = recorded_spec(fleet, cluster)
+    shared = bool(folder_of(spec))
+    return tuple(
+        Person(
+            name=person.name,
+            uid=person.uid,
+            account=person.account,
+            gpus=person.gpus,
+            keys=tuple(map(_fingerprint, person.keys)),
+            home=home_of(person.name, shared=shared),
+        )
+        for person in sorted(spec.people, key=lambda person: person.name)
+    )
+
+
+def add_person(fleet: Fleet, cluster: str, new: NewPerson) -> Done:
+    """Give somebody an account in all nodes of a cluster; who has the same already keeps it.
+
+    Raises:
+        UsageError: There is no such cluster, or somebody else has the name or the number.
+    """
+    recorded_spec(fleet, cluster)
+    added: list[PersonSpec] = []
+
+    def add(people: Sequence[PersonSpec]) -> tuple[PersonSpec, ...]:
+        added.clear()
+        there = next((person for person in people if person.name == new.name), None)
+        if there is not None:
+            _refuse_other(there, new)
+            return tuple(people)
+        uid = free_uid(people) if new.uid is None else new.uid
+        other = next((person.name for person in people if person.uid == uid), None)
+        if other is not None:
+            raise UsageError(
+                f"the number {uid} is that of {other}",
+                evidence=f"people of cluster {cluster}: {len(people)}",
+                fix=name_cluster(f"omit --uid, or list the numbers: {LIST}", cluster),
+            )
+        added.append(PersonSpec(name=new.name, uid=uid, keys=new.keys, account=new.account, gpus=new.gpus))
+        return (*people, *added)
+
+    done = _change(fleet, cluster, ClusterOrder(name=cluster, engine=fleet.engine or None, people=add))
+    lines = tuple(f"added {person.name}, number {person.uid}" for person in added)
+    return Done(outcome=Outcome(changed=(*lines, *done.outcome.changed)), failed=done.failed, asked=done.asked)
+
+
+LIST: Final = "gpuprov person list"
+
+
+def remove_person(fleet: Fleet, cluster: str, name: str) -> Done:
+    """Take somebody's account out of all nodes; their home stays, and nobody enters it.
+
+    That there is nobody of that name is no error, and is said.
+
+    Raises:
+        UsageError: There is no such cluster.
+    """
+    names = [person.name for person in recorded_spec(fleet, cluster).people]
+    if name not in names:
+        fleet.reporter.note(f"cluster {cluster} has nobody called {name}{ask_back([name], names)}")
+
+    def remove(people: Sequence[PersonSpec]) -> tuple[PersonSpec, ...]:
+        return tuple(person for person in people if person.name != name)
+
+    done = _change(fleet, cluster, ClusterOrder(name=cluster, engine=fleet.engine or None, people=remove))
+    return Done(
+        outcome=Outcome(changed=(*((f"removed {name}",) if name in names else ()), *done.outcome.changed)),
+        failed=done.failed,
+        asked=done.asked,
+        lack=done.lack,
+    )
+
+
+def check_new_person(new: NewPerson) -> None:
+    """Refuse what nobody can be called, have or belong to, before any engine is asked.
+
+    Raises:
+        UsageError: Why.
+    """
+    for what, name in (("name", new.name), ("account", new.account)):
+        problem = find_name_problem(name) if name else ""
+        if problem:
+            raise UsageError(f"{name} {problem}", evidence=f"it is no {what} for people", fix="choose another one")
+    if new.uid is not None and not LEAST_UID <= new.uid <= MOST_UID:
+        raise UsageError(
+            f"{new.uid} is no number for a person", evidence=f"allowed: {LEAST_UID} to {MOST_UID}", fix="omit --uid"
+        )
+
+
+def read_keys(path: Path) -> tuple[str, ...]:
+    """The public keys in a file, such as ~/.ssh/id_ed25519.pub or somebody's authorized_keys.
+
+    Raises:
+        UsageError: It has none, or something else.
+    """
+    fix = f"name a file with public keys: --key {path if path.suffix == '.pub' else f'{path}.pub'}"
+    try:
+        with path.open("rb") as file:
+            content = file.read(_LONGEST_KEY_FILE + 1)
+        text = content.decode()
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise UsageError(f"the keys in {path} cannot be read", evidence=str(reason), fix=fix) from error
+    if len(content) > _LONGEST_KEY_FILE:
+        raise UsageError(f"{path} is no file with keys", evidence="it has more than 64 KiB", fix=fix)
+    if find_key_problem(text).startswith("is a private key"):
+        raise UsageError(f"{path} {find_key_problem(text)}", evidence="people give away public keys alone", fix=fix)
+    lines = [line.strip() for line in text.splitlines()]
+    keys = tuple(line for line in lines if line and not line.startswith("#"))
+    problems = [f"key {number} {problem}" for number, key in enumerate(keys, 1) if (problem := find_key_problem(key))]
+    if problems or not keys:
+        why = "; ".join(problems[:3]) or "it is empty"
+        raise UsageError(f"{path} has what is no public key", evidence=f"{why}; allowed: {KEY_FORM}", fix=fix)
+    return keys
+
+
+def recorded_spec(fleet: Fleet, cluster: str) -> ClusterSpec:
+    """What is recorded of a cluster, on this machine or on hosts.
+
+    Raises:
+        UsageError: There is no such cluster, or it was never brought up.
+        SpecError: It cannot be read.
+    """
+    seen = find_over_hosts(fleet, cluster)
+    spec = seen.spec if seen else observe_here(fleet, cluster)[1].spec
+    if spec is None:
+        raise UsageError(
+            f"there is no cluster {cluster} with a spec",
+            evidence="people are recorded with a cluster",
+            fix=name_cluster("gpuprov cluster list; or create it: gpuprov cluster up", cluster),
+        )
+    return spec
+
+
+def _change(fleet: Fleet, cluster: str, order: ClusterOrder) -> Done:
+    done = bring_up(fleet, order)
+    asked = len(done.spec.hosts) or 1
+    lack = f"nodes there have the people of before: {name_cluster('gpuprov cluster up', cluster)}"
+    return Done(outcome=done.outcome, failed=done.failed, asked=asked, lack=lack)
+
+
+def _refuse_other(there: PersonSpec, new: NewPerson) -> None:
+    said = {"uid": new.uid, "keys": new.keys or None, "account": new.account, "gpus": new.gpus}
+    asked = changed(there, **{key: value for key, value in said.items() if value is not None})
+    if asked != there:
+        differing = [key for key in said if getattr(asked, key) != getattr(there, key)]
+        raise UsageError(
+            f"there is somebody called {there.name} already, with another {' and '.join(differing)}",
+            evidence=f"number {there.uid}, account {there.account or 'none'}, {len(there.keys)} keys",
+            fix="change `people` in the spec: gpuprov cluster up -f FILE; or remove and add them with the same number: "
+            f"gpuprov person rm {there.name}",
+        )
+
+
+def _fingerprint(key: str) -> str:
+    """As `ssh-keygen -l` shows it."""
+    kind, raw, *_ = key.split(" ", 2)
+    digest = hashlib.sha256(base64.b64decode(raw)).digest()
+    return f"{kind} SHA256:{base64.b64encode(digest).decode().rstrip('=')}"

@@ -1,0 +1,166 @@
+"""`gpuprov person`: who has an account, and what nodes get to know of it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from gpuprov.cli.main import main
+from gpuprov.cluster.people_files import APPLIED, SETTLE
+from gpuprov.drivers.base import LABEL_PEOPLE, ExecResult
+from tests.unit.spec.test_people import key
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.fakes.engine import Command
+    from tests.unit.cli.conftest import Typed
+
+PASSWD = "/var/lib/extrausers/passwd"
+KEYS = "/etc/gpuprov/people/keys"
+
+
+@pytest.fixture
+def pub(tmp_path: Path) -> Path:
+    path = tmp_path / "ann.pub"
+    path.write_text(f"{key()}\n")
+    return path
+
+
+def refused(argv: tuple[str, ...], typed: Typed, capsys: pytest.CaptureFixture[str]) -> str:
+    before = typed.world.engine.dump()
+    capsys.readouterr()
+    assert main(argv, host=typed.world.host) == 2
+    assert typed.world.engine.dump() == before
+    said = capsys.readouterr().err
+    assert "evidence: " in said
+    assert "fix: " in said
+    return said
+
+
+def test_somebody_comes_into_all_nodes_and_goes_again(
+    typed: Typed, capsys: pytest.CaptureFixture[str], pub: Path
+) -> None:
+    typed.world.begin_with(2)
+    settled = count_settling(typed)
+    add = ("person", "add", "ann", "--key", str(pub), "--account", "vision", "--gpus", "2")
+    assert typed(add, capsys) == "added ann, number 10001\nrenew /etc/slurm/slurm.conf, people on c[000-001]\n"
+    assert sorted(settled) == ["c000", "c001"]
+    assert "PrivateData=jobs" in typed.world.file("c001", "/etc/slurm/slurm.conf")
+    for node in ("c000", "c001"):
+        assert typed.world.file(node, PASSWD).startswith("ann:x:10001:10001:")
+        assert typed.world.file(node, KEYS) == f"ann {key()}\n"
+        assert typed.world.file(node, APPLIED).strip()
+    assert typed(add, capsys) == "unchanged\n"
+    (row,) = json.loads(typed(("--json", "person", "list"), capsys))["people"]
+    assert (row["name"], row["uid"], row["account"], row["gpus"]) == ("ann", 10001, "vision", 2)
+    assert row["keys"][0].startswith("ssh-ed25519 SHA256:")
+    assert typed(("person", "rm", "ann"), capsys) == "removed ann\nrenew /etc/slurm/slurm.conf, people on c[000-001]\n"
+    assert typed.world.file("c001", PASSWD) == ""
+    assert typed(("person", "list"), capsys).startswith("nobody; add somebody")
+
+
+def count_settling(typed: Typed) -> list[str]:
+    found: list[str] = []
+    answer = typed.world.engine.answer
+
+    def note(command: Command) -> ExecResult:
+        if command.argv == (SETTLE,):
+            found.append(command.node.name)
+        return answer(command)
+
+    typed.world.engine.answer = note
+    return found
+
+
+def test_a_file_brings_people_and_a_new_node_has_them_before_it_boots(
+    typed: Typed, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    typed.world.begin_with(1)
+    spec = tmp_path / "lab.yaml"
+    spec.write_text("version: gpuprov/v1\nnodes: {count: 2}\npeople: [{name: bob, uid: 1234}]\n")
+    settled = count_settling(typed)
+    up = ("cluster", "up", "-f", str(spec), "--gpu-mode", "simulated", "--no-verify")
+    assert "gres.conf, people on c000" in typed(up, capsys)
+    assert settled == ["c000"]  # the other one does it at its boot
+    assert typed.world.file("c001", PASSWD).startswith("bob:x:1234:")
+    assert "unchanged" in typed(up, capsys)
+
+
+def test_a_run_that_was_killed_is_completed(typed: Typed, capsys: pytest.CaptureFixture[str]) -> None:
+    typed.world.begin_with(2)
+    typed(("person", "add", "ann"), capsys)
+    files = typed.world.engine.nodes["c001"].files
+    files[APPLIED] = replace(files[APPLIED], content=b"")
+    settled = count_settling(typed)
+    assert "renew people on c001" in typed(("cluster", "up", "--no-verify"), capsys)
+    assert settled == ["c001"]
+
+
+def test_what_stays_somebody_elses_is_said(typed: Typed, capsys: pytest.CaptureFixture[str]) -> None:
+    typed.world.begin_with(1)
+    answer = typed.world.engine.answer
+
+    def trouble(command: Command) -> ExecResult:
+        if command.argv == (SETTLE,):
+            said = "/shared/home/ann: belongs to 10009:10009 instead of 10001:10001\n"
+            return ExecResult(exit_code=0, stdout=said, stderr="")
+        return answer(command)
+
+    typed.world.engine.answer = trouble
+    capsys.readouterr()
+    assert main(("person", "add", "ann"), host=typed.world.host) == 0
+    assert "c000: /shared/home/ann: belongs to 10009:10009" in capsys.readouterr().err
+
+
+def test_nodes_of_an_older_image_have_no_people(typed: Typed, capsys: pytest.CaptureFixture[str]) -> None:
+    typed.world.begin_with(2)
+    del typed.world.engine.nodes["c001"].labels[LABEL_PEOPLE]
+    said = refused(("person", "add", "ann"), typed, capsys)
+    assert "c001 cannot have accounts of people" in said
+    assert "gpuprov cluster up --renew" in said
+    assert "unchanged" in typed(("cluster", "up", "--no-verify"), capsys)
+
+
+def test_whoever_is_not_there_need_not_go(typed: Typed, capsys: pytest.CaptureFixture[str]) -> None:
+    typed.world.begin_with(1)
+    typed(("person", "add", "bob"), capsys)
+    assert main(("person", "rm", "bab"), host=typed.world.host) == 0
+    said = capsys.readouterr()
+    assert said.out == "unchanged\n"
+    assert "cluster lab has nobody called bab; did you mean bob?" in said.err
+
+
+@pytest.mark.parametrize(
+    ("argv", "said"),
+    [
+        (("person", "add", "Ann"), "'Ann' is no name of a person"),
+        (("person", "add", "root"), "root is an account or a group of the nodes"),
+        (("person", "add", "ann", "--uid", "5"), "5 is no number for a person"),
+        (("person", "add", "ann", "--uid", "10007"), "the number 10007 is that of bob"),
+        (("person", "add", "ann", "--account", "sudo"), "sudo is an account or a group of the nodes"),
+        (("person", "add", "bob", "--gpus", "3"), "there is somebody called bob already, with another gpus"),
+        (("person", "add", "ann", "--key", "/nowhere"), "the keys in /nowhere cannot be read"),
+        (("person", "list", "--cluster", "none"), "there is no cluster none"),
+        (("person", "add", "ann", "--cluster", "none"), "there is no cluster none"),
+    ],
+)
+def test_what_is_refused_changes_nothing(
+    typed: Typed, capsys: pytest.CaptureFixture[str], argv: tuple[str, ...], said: str
+) -> None:
+    typed.world.begin_with(1)
+    typed(("person", "add", "bob", "--uid", "10007"), capsys)
+    assert said in refused(argv, typed, capsys)
+
+
+def test_a_private_key_is_refused_unread(typed: Typed, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    typed.world.begin_with(1)
+    path = tmp_path / "id_ed25519"
+    path.write_text("-----BEGIN OPENSSH PRIVATE KEY-----\nc2VjcmV0c2VjcmV0\n-----END OPENSSH PRIVATE KEY-----\n")
+    said = refused(("person", "add", "ann", "--key", str(path)), typed, capsys)
+    assert "is a private key" in said
+    assert "c2Vj" not in said
+    assert f"--key {path}.pub" in said
