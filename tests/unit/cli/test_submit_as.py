@@ -37,9 +37,7 @@ def begin(typed: Typed, *people: PersonSpec, submit_as: bool = True) -> list[tup
     return asked
 
 
-def test_the_program_runs_as_the_person_on_a_folder_of_theirs(
-    typed: Typed, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_program_runs_as_the_person_on_a_folder_of_theirs(typed: Typed, capsys: pytest.CaptureFixture[str]) -> None:
     asked = begin(typed, ANN)
     typed(("jobs", "--as", "ann"), capsys)
     (argv,) = asked
