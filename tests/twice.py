@@ -127,6 +127,7 @@ TWICE: dict[str, Twice] = {
     "jobs rm": Twice(kind="acts", argv=("jobs", "rm", "1", "--yes"), where=()),
     "jobs pull": Twice(kind="acts", argv=("jobs", "pull", "1"), where=()),
     "jobs wait": Twice(kind="reads", argv=("jobs", "wait", "1"), where=()),
+    "usage": Twice(kind="reads", argv=("usage",), where=()),
     "queue page": Twice(kind="reads", argv=("queue", "page"), where=()),  # tests/unit/cli/test_queue_page.py
     # tests/unit/cli/test_grid.py
     "grid run": Twice(kind="acts", argv=("grid", "run", "."), where=()),

@@ -216,7 +216,11 @@ def restore(session: Session, file: Path) -> Result:
 @command(
     cluster_argument,
     job_options,
-    click.option("--purge", is_flag=True, help="Also remove the folder that the nodes shared, with all its contents."),
+    click.option(
+        "--purge",
+        is_flag=True,
+        help="Also remove the folder that the nodes shared and what accounting recorded, with all their contents.",
+    ),
     click.option("--yes", is_flag=True, help="Do not ask. Jobs still need --drain or --force."),
     engine_option,
 )

@@ -74,6 +74,7 @@ VERBS: dict[str, Verb] = {
     "jobs pull": Verb("gpuprov.cli.jobs:pull", "Copy what jobs printed and wrote to here."),
     "jobs rm": Verb("gpuprov.cli.jobs:remove", "Remove what ended jobs left."),
     "jobs wait": Verb("gpuprov.cli.jobs:wait", "Wait until jobs have ended."),
+    "usage": Verb("gpuprov.cli.usage:usage", "Show the GPU hours of people, accounts, nodes, GPUs or jobs."),
     "queue": Verb(None, "Look at the queue of a cluster's workers."),
     "queue page": Verb("gpuprov.cli.jobs:page", "Let a browser open the page of the queue, until Ctrl-C."),
     "grid": Verb(None, "Run parameter grids as jobs of a cluster."),
@@ -152,7 +153,7 @@ HIDDEN: dict[str, Verb] = {
 # The sections of `gpuprov --help` and of docs/commands.md: the everyday ones first
 GROUPS: dict[str, tuple[str, ...]] = {
     "Clusters": ("cluster", "person", "verify", "smoke"),
-    "Jobs": ("submit", "jobs", "queue", "grid", "anneal", "program"),
+    "Jobs": ("submit", "jobs", "usage", "queue", "grid", "anneal", "program"),
     "GPUs": ("run", "gpus", "hardware", "cdi", "gate", "kubernetes"),
     "Nodes": (
         *("create-node", "list", "show", "start", "stop", "rm", "exec", "shell", "ssh", "cp", "logs"),

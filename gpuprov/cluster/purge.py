@@ -1,4 +1,4 @@
-"""The folder that nodes shared, when their cluster goes: it stays with the results, or goes too where that is said."""
+"""The folders that outlive a cluster, of nodes and services: they stay when it goes, or go too if that is said."""
 
 from __future__ import annotations
 
@@ -9,14 +9,30 @@ from gpuprov.core.errors import HostNotReady, UsageError
 from gpuprov.spec.shared_folder import ACCOUNT_UID, own_place
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from gpuprov.cluster.state import ClusterState
     from gpuprov.drivers.base import Driver
     from gpuprov.machine.base import Host
     from gpuprov.machine.folders import FolderLook
+    from gpuprov.spec.shared_folder import ServiceFolder
 
 
-def describe_kept(host: Host, state: ClusterState) -> str:
-    """Where the results of a cluster are that goes without them, in a sentence; empty where there are none."""
+def describe_kept(host: Host, state: ClusterState, beside: Iterable[ServiceFolder] = ()) -> tuple[str, ...]:
+    """Where the results of a cluster are that goes without them, in sentences; none where there are none.
+
+    Args:
+        host: The machine.
+        state: The cluster.
+        beside: What services have recorded.
+    """
+    way = f"to remove it: gpuprov cluster down {state.name} --purge"
+    there = (one for one in beside if host.folders.look(one.source).kind == "folder")
+    kept = (f"kept {one.source}, {one.title}; {way}" for one in there)
+    return tuple(filter(None, (_describe_share(host, state), *kept)))
+
+
+def _describe_share(host: Host, state: ClusterState) -> str:
     own = own_place(state.name)
     folder = state.shared_folder or own  # which an earlier cluster of that name may have left
     if host.folders.look(folder).kind != "folder":
@@ -30,14 +46,17 @@ def describe_kept(host: Host, state: ClusterState) -> str:
     return f"kept {folder}, {whose}; {way}"
 
 
-def find_doomed(driver: Driver, host: Host, state: ClusterState) -> str:
-    """The folder that goes with a cluster; empty where there is none. Changes nothing.
+def find_doomed(
+    driver: Driver, host: Host, state: ClusterState, beside: Iterable[ServiceFolder] = ()
+) -> tuple[str, ...]:
+    """The folders that go with a cluster; none where there are none. Changes nothing.
 
     Args:
         state: The cluster, which may be gone already.
+        beside: What services have recorded.
 
     Raises:
-        UsageError: The folder is not gpuprov's to remove, or somebody else uses it.
+        UsageError: A folder is not gpuprov's to remove, or somebody else uses it.
         HostNotReady: Only root can remove it.
     """
     folder, shared = own_place(state.name), state.shared_folder
@@ -47,10 +66,16 @@ def find_doomed(driver: Driver, host: Host, state: ClusterState) -> str:
             evidence=f"`share` of cluster {state.name} names it, and only folders of gpuprov's own place are removed",
             fix=f"without --purge: gpuprov cluster down {state.name}; then remove what you do not need of it yourself",
         )
+    uids = {folder: ACCOUNT_UID, **{one.source: one.uid for one in beside}}
+    return tuple(path for path, uid in uids.items() if _is_doomed(driver, host, state, path, uid))
+
+
+def _is_doomed(driver: Driver, host: Host, state: ClusterState, folder: str, uid: int) -> bool:
+    """Whether a folder is there; raises where it is not to be removed."""
     seen = host.folders.look(folder)
     if seen.kind == "absent":
-        return ""
-    _refuse_foreign(seen, folder, {ACCOUNT_UID, driver.owner_on_host(ACCOUNT_UID)})
+        return False
+    _refuse_foreign(seen, folder, {uid, driver.owner_on_host(uid)})
     around = Surroundings(driver, host, state)
     users = [*around.find_sharers(folder), *around.find_copies(folder)]
     users += [f"{engine} may use it, but cannot be queried: {error.what}" for engine, error in around.silent.items()]
@@ -60,7 +85,7 @@ def find_doomed(driver: Driver, host: Host, state: ClusterState) -> str:
     if not seen.can_give:
         what = f"the folder {folder} cannot be removed by this user"
         raise HostNotReady(what, evidence="only root can", fix=f"as root: gpuprov cluster down {state.name} --purge")
-    return folder
+    return True
 
 
 def _refuse_foreign(seen: FolderLook, folder: str, owners: set[int]) -> None:

@@ -98,11 +98,11 @@ def _look_and_plan(observed: Observed, spec: ClusterSpec, folder: ServiceFolder)
     if seen.kind == "hidden" and any(node.complete for node in state.nodes):  # from who is not root
         return ServiceFolderPlan(folder=folder, owner=owner)
     what = f"the folder {folder.source} cannot be used for {folder.title}"
-    if seen.kind == "absent" and spec.hosts:
+    if seen.kind == "absent" and spec.hosts and not folder.outlives:
         fix = f"{SHARING_HOSTS}; then run the same command again"
         raise UsageError(what, evidence=f"{seen.at} does not exist on {host.name}", fix=fix)
     act = judge_folder(seen, folder.source, owner, account=folder.account)
-    if not act and not seen.empty and not state.nodes and not spec.hosts:
+    if not act and not seen.empty and not (state.nodes or spec.hosts or folder.outlives):
         raise UsageError(
             what,
             evidence=f"there is no cluster {spec.name} yet, and an earlier one has left its own there",
@@ -141,6 +141,8 @@ def remove_service_folders(
 ) -> tuple[str, ...]:
     """Remove what goes with the nodes of a cluster here, which are gone; returns a line for each folder.
 
+    Folders that outlive their cluster stay.
+
     Args:
         driver: The engine.
         host: The machine.
@@ -151,7 +153,11 @@ def remove_service_folders(
     Raises:
         GpuprovError: One cannot be removed.
     """
-    going = [folder for folder in folders if not spec.hosts or not {*folder.nodes}.isdisjoint(names)]
+    going = [
+        folder
+        for folder in folders
+        if not folder.outlives and (not spec.hosts or not {*folder.nodes}.isdisjoint(names))
+    ]
     owners = [folder.uid if spec.nodes.privileged else driver.owner_on_host(folder.uid) for folder in going]
     lines = (remove_service_folder(host, folder, owner) for folder, owner in zip(going, owners, strict=True))
     return tuple(filter(None, lines))

@@ -81,7 +81,8 @@ class _Where:
 
 def _folders(spec: ClusterSpec) -> list[_Where]:
     """The folder that all nodes share, and those beside it for services."""
-    beside = [_Where(folder=one.source, uid=one.uid, account=one.account) for one in ROLES.service_folders(spec)]
+    kept = [one for one in ROLES.service_folders(spec) if not one.outlives]  # those are one host's alone
+    beside = [_Where(folder=one.source, uid=one.uid, account=one.account) for one in kept]
     shared = folder_of(spec)
     return [_Where(folder=shared, uid=ACCOUNT_UID, account=ACCOUNT), *beside] if shared else []
 

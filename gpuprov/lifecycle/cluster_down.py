@@ -68,7 +68,7 @@ def foresee_losses(
     """
     (leave,) = _look(name, policy, observe_engine(driver)).leaves
     state, busy = leave.state, None
-    doomed = find_doomed(driver, host, state) if purge else ""
+    doomed = find_doomed(driver, host, state, ROLES.outliving_folders(name)) if purge else ()
     lines = [*describe_lost_nodes(state.nodes)]
     try:
         refuse_busy(driver, [leave], SPARE_JOBS)
@@ -77,7 +77,8 @@ def foresee_losses(
         busy = None if policy.force or policy.drain_s is not None else error
     running = [node.name for node in state.nodes if node.status == "running"]
     lines += programs_of_people(driver, running) if look_inside else ()
-    lines += [f"{doomed} with all its contents"] if doomed else []
+    titles = {one.source: f", {one.title}" for one in ROLES.outliving_folders(name)}
+    lines += [f"{folder} with all its contents{titles.get(folder, '')}" for folder in doomed]
     if not lines and state.own_networks:
         lines.append(f"networks: {', '.join(network.name for network in state.own_networks)}")
     return DownLosses(lines=tuple(lines), busy=busy)
@@ -95,7 +96,7 @@ def cluster_down(
     """Remove a cluster's nodes, networks (with their NAT rules) and this user's keys; images stay for the next time.
 
     The keys stay where another engine has, or may have, a cluster of that name: they are that one's too.
-    The folder that the nodes shared stays, unless it is to be purged.
+    The folder that the nodes shared stays, and what services recorded, unless they are to be purged.
 
     Args:
         driver: The engine.
@@ -103,19 +104,20 @@ def cluster_down(
         host: The machine.
         reporter: Is told what goes on.
         policy: What becomes of jobs, also of those that wait.
-        purge: Remove the folder that the nodes shared, with all that is in it.
+        purge: Remove these folders, with all that is in them.
 
     Raises:
         UsageError: There are jobs, it is no cluster's name, or the folder is not gpuprov's; nothing was changed.
     """
     check_cluster_name(name)
+    beside = ROLES.outliving_folders(name)
     if purge:
-        find_doomed(driver, host, observe_cluster(driver, name))  # before jobs are waited for
+        find_doomed(driver, host, observe_cluster(driver, name), beside)  # before jobs are waited for
     with changing(driver, host, partial(_look, name, policy), policy, reporter=reporter) as (found, _):
         (leave,) = found.leaves
         state, nodes = leave.state, leave.departure.nodes
-        doomed = find_doomed(driver, host, state) if purge else ""
-        kept = "" if purge else describe_kept(host, state)
+        doomed = find_doomed(driver, host, state, beside) if purge else ()
+        kept = () if purge else describe_kept(host, state, beside)
         forced = {}
         if nodes:
             leaves = [] if policy.agreed else [leave]
@@ -132,14 +134,15 @@ def cluster_down(
         changed += [f"removed network {network}" for network in networks]
         if _remove_keys(driver, name, host, reporter):
             changed.append("removed the ssh keys")
-        if doomed:
-            host.folders.set_aside(doomed)
-            changed.append(f"removed the folder {doomed}")
-    if kept:
-        reporter.note(kept)
+        for folder in doomed:
+            host.folders.set_aside(folder)
+            changed.append(f"removed the folder {folder}")
+    for line in kept:
+        reporter.note(line)
     if purge:  # without the lock, for it may hold millions of files
         with reporter.phase("shared folder"):
-            host.folders.clear(own_place(name))
+            for folder in (own_place(name), *(one.source for one in beside)):
+                host.folders.clear(folder)
     return Outcome(changed=tuple(changed))
 
 

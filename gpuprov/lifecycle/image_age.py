@@ -88,7 +88,7 @@ def _records(driver: Driver, spec: ClusterSpec, name: str) -> dict[CudaWheels, R
     if role is None:
         return {}
     init = init_of(driver)
-    recipes = {wheels: recipe_for(spec, role.recipe, wheels, init=init) for wheels in _WHEELS["none"]}
+    recipes = {wheels: recipe_for(spec, role.recipe_of(spec), wheels, init=init) for wheels in _WHEELS["none"]}
     contents = recipes["none"].hash_contents()  # which all of them have in common
     return {wheels: record_recipe(recipe, contents) for wheels, recipe in recipes.items()}
 

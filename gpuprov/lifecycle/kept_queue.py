@@ -55,7 +55,9 @@ rm -f {tar}
 def queue_of(node: NodeState, spec: ClusterSpec) -> QueueFolder | None:
     """What a node has on its own disk of the cluster's queue; None for most nodes."""
     role = ROLES.get(node.labels.get(LABEL_ROLE, ""))
-    if role is None or role.controller_name(spec) != node.name or role.service_folder(spec):
+    if role is None or role.controller_name(spec) != node.name:
+        return None
+    if any(not folder.outlives for folder in role.service_folders(spec)):
         return None
     return role.queue
 

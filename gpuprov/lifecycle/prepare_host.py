@@ -141,7 +141,7 @@ def _first_recipe(order: HostOrder, host: Host) -> Recipe:
     """Of the image of a cluster that nobody has described."""
     spec = ClusterSpec(engine=order.engine)
     init: Init = "systemd" if REGISTRY[order.engine].systemd else "runit"
-    return node_recipe(spec, role_of(spec.nodes.role).recipe, host.gpus(spec.gpus.mode), init=init)
+    return node_recipe(spec, role_of(spec.nodes.role).recipe_of(spec), host.gpus(spec.gpus.mode), init=init)
 
 
 def _make_parts(parts: ImageParts, stop: threading.Event) -> None:

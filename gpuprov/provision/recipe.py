@@ -140,7 +140,7 @@ def image_recipe(
     """
     return Recipe(
         base=spec.base,
-        packages=tuple(sorted({*spec.packages, *(TOOLKIT_PACKAGES if spec.toolkit else ())})),
+        packages=tuple(sorted({*spec.packages, *role.packages, *(TOOLKIT_PACKAGES if spec.toolkit else ())})),
         requirements=(
             *(*REQUIREMENTS[wheels], *role.requirements, *(TOOLKIT[wheels] if spec.toolkit else ())),
             *sorted(set(spec.python)),

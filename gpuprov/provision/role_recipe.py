@@ -23,6 +23,7 @@ class RoleRecipe:
 
     Attributes:
         roles: Ansible roles, after the common ones.
+        packages: Debian packages besides those that its roles install.
         templates: Folders of gpuprov's templates that the roles read.
         brings: Packages of gpuprov's that the roles install, besides the smoke kernels.
         requirements: Python packages, as pip writes them, besides CUDA's.
@@ -32,6 +33,7 @@ class RoleRecipe:
     """
 
     roles: tuple[str, ...] = ()
+    packages: tuple[str, ...] = ()
     templates: tuple[str, ...] = ()
     brings: tuple[Brought, ...] = ()
     requirements: tuple[str, ...] = ()

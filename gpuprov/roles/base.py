@@ -21,11 +21,13 @@ from gpuprov.spec.spec_error import SpecError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from datetime import datetime
 
     from gpuprov.cluster.state import ClusterState
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver, File, NodeState
     from gpuprov.provision.role_recipe import Init
+    from gpuprov.roles.usage import Uses
     from gpuprov.roles.work.job_controller import JobController
     from gpuprov.roles.work.job_room import JobRoom
     from gpuprov.roles.work.queue_page import QueuePage
@@ -185,6 +187,7 @@ class Role:
         first_network: Whether its nodes find each other on the first network, so that each must be on it.
         shares: Whether its nodes share a folder, where their cluster has one.
         has_people: Whether jobs run as the person who submits them.
+        can_account: Whether it can record all jobs, where the spec says so.
         recipe: What it adds to the image of its nodes.
         secret_files: Files in its nodes that no bundle may show.
         marks: Files that record what was applied, each with the words for a node that lacks nothing else.
@@ -198,6 +201,7 @@ class Role:
     first_network: ClassVar[bool] = False
     shares: ClassVar[bool] = False
     has_people: ClassVar[bool] = False
+    can_account: ClassVar[bool] = False
     recipe: ClassVar[RoleRecipe] = RoleRecipe()
     secret_files: ClassVar[tuple[SecretFile, ...]] = ()
     marks: ClassVar[Mapping[str, str]] = MappingProxyType({})
@@ -208,9 +212,17 @@ class Role:
         """What `verify` asks of its nodes; on nodes of other roles each is skipped."""
         return ()
 
-    def service_folder(self, spec: ClusterSpec) -> ServiceFolder | None:
-        """A folder of the host in which a service keeps what it knows; None where a node's disk has it."""
-        return None
+    def recipe_of(self, spec: ClusterSpec) -> RoleRecipe:
+        """What it adds to the image of the nodes of a cluster."""
+        return self.recipe
+
+    def service_folders(self, spec: ClusterSpec) -> tuple[ServiceFolder, ...]:
+        """The folders of the host in which services keep what they know; none where a node's disk has it."""
+        return ()
+
+    def outliving_folders(self, cluster: str) -> tuple[ServiceFolder, ...]:
+        """Those that an earlier cluster of that name may have left."""
+        return ()
 
     def notes(self, spec: ClusterSpec) -> tuple[str, ...]:
         """What whoever brings up a cluster, or asks what that would change, has to know of its spec: a line each."""
@@ -417,6 +429,14 @@ class Role:
         Raises:
             UsageError: It takes none now.
             EngineError: The node that would is missing.
+        """
+        return None
+
+    def uses(self, driver: Driver, state: ClusterState, since: datetime, until: datetime) -> Uses | None:
+        """What it knows of all its jobs' GPUs between two moments; None where it records none.
+
+        Raises:
+            GpuprovError: It does not say.
         """
         return None
 

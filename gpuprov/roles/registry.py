@@ -43,14 +43,18 @@ class Roles(dict[str, "Role"]):
         for role in self.values():
             if role.shares:
                 found[role.name] = share_mount(spec)
-            folder = role.service_folder(spec)
-            if folder:
-                found |= {(role.name, node): (folder.mount,) for node in folder.nodes}
+            folders = role.service_folders(spec)
+            for node in {node for folder in folders for node in folder.nodes}:
+                found[role.name, node] = tuple(folder.mount for folder in folders if node in folder.nodes)
         return found
 
     def service_folders(self, spec: ClusterSpec) -> tuple[ServiceFolder, ...]:
         """The folders of the host in which services of the cluster's nodes keep what they know."""
-        return tuple(filter(None, (role.service_folder(spec) for role in self.values())))
+        return tuple(folder for role in self.values() for folder in role.service_folders(spec))
+
+    def outliving_folders(self, cluster: str) -> tuple[ServiceFolder, ...]:
+        """Those of them that an earlier cluster of that name may have left."""
+        return tuple(folder for role in self.values() for folder in role.outliving_folders(cluster))
 
     def refuse_crew(self, crew: Crew) -> None:
         """Refuse nodes that could not work together.
@@ -106,7 +110,7 @@ def role_recipe(driver: Driver, spec: ClusterSpec, role: str, gpus: HostGpus) ->
     from gpuprov.cluster.images import node_recipe  # here, for a list of nodes needs no image and starts sooner without
     from gpuprov.cluster.services import init_of
 
-    return node_recipe(spec, role_of(role).recipe, gpus, init=init_of(driver))
+    return node_recipe(spec, role_of(role).recipe_of(spec), gpus, init=init_of(driver))
 
 
 def find_role_images(

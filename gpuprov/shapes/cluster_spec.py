@@ -347,6 +347,7 @@ class ClusterSpec(Shape, frozen=True, kw_only=True):
         engine: That runs its nodes.
         share: The folder of the host that all nodes share; true for a place of the cluster's own, false for none.
         people: Who has an account in its nodes.
+        accounting: Whether Slurm records in a database who used which GPUs for how long.
         hosts: The machines over which it spans; empty for this machine alone. In bundles, absent without hosts, as
             `placement`, `unreachable` and `network.overlay`.
     """
@@ -363,6 +364,7 @@ class ClusterSpec(Shape, frozen=True, kw_only=True):
     jobs: JobsSpec = field(default_factory=JobsSpec)
     share: bool | str = DEFAULT_SHARE
     people: tuple[PersonSpec, ...] = ()
+    accounting: bool = False
     hosts: tuple[HostSpec, ...] = ()
     placement: PlacementSpec = field(default_factory=PlacementSpec)
     unreachable: UnreachableSpec = field(default_factory=UnreachableSpec)

@@ -34,6 +34,7 @@ _LATER = (
     "jobs.keep",
     "jobs.submit_as",
     "people",
+    "accounting",
 )
 _SHOWN = 5
 _LINE = 200  # characters

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 
 SHARED: Final = "/shared"  # in nodes
 KEPT: Final = "/var/lib/gpuprov-state"  # in the nodes that have a service's folder
-MAPPED: Final = (SHARED, KEPT)  # what belongs to a user of the nodes, and not to the host's root
+ACCOUNTS: Final = "/var/lib/gpuprov-accounts"  # in the node that records what people used
+MAPPED: Final = (SHARED, KEPT, ACCOUNTS)  # what belongs to a user of the nodes, and not to the host's root
 PLACE: Final = "/srv/gpuprov"  # on the host: a cluster's own folder is below it
 
 ACCOUNT: Final = "work"  # that jobs run as
@@ -55,8 +56,10 @@ class ServiceFolder:
         source: On the host.
         uid: Of the service's user, in the nodes.
         account: Name of that user.
-        nodes: Which have it at KEPT; the first of them is the one that usually uses it.
+        nodes: Which have it; the first of them is the one that usually uses it.
         title: What is in it, in words.
+        target: Where these nodes have it.
+        outlives: Whether it stays when its cluster goes, and serves the next one of that name.
     """
 
     source: str
@@ -64,11 +67,13 @@ class ServiceFolder:
     account: str
     nodes: tuple[str, ...]
     title: str
+    target: str = KEPT
+    outlives: bool = False
 
     @property
     def mount(self) -> Mount:
         """How it gets into these nodes."""
-        return Mount(source=self.source, target=KEPT, read_only=False)
+        return Mount(source=self.source, target=self.target, read_only=False)
 
 
 def own_place(cluster: str) -> str:

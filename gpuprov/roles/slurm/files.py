@@ -37,7 +37,9 @@ class Machine:
         return int(self.memory_bytes * slurm_facts()["memory_share"]) // MIB
 
 
-def render_slurm(spec: ClusterSpec, members: Sequence[Member], machine: Machine) -> tuple[File, ...]:
+def render_slurm(
+    spec: ClusterSpec, members: Sequence[Member], machine: Machine, *, accounting: bool = False
+) -> tuple[File, ...]:
     """`slurm.conf`, `gres.conf` and their digest, the same for every node.
 
     The digest is written after the daemons have read the files (role.apply), so that a run killed in between is seen
@@ -45,6 +47,7 @@ def render_slurm(spec: ClusterSpec, members: Sequence[Member], machine: Machine)
 
     Args:
         machine: This host, for members that do not say what theirs has.
+        accounting: Whether the controller's node records jobs.
     """
     nodes = [_describe(spec, member, machine) for member in members]
     by_name = {node["name"]: node for node in nodes}
@@ -54,6 +57,7 @@ def render_slurm(spec: ClusterSpec, members: Sequence[Member], machine: Machine)
         "cluster": spec.name,
         "controller": controller,
         **({"backup": backups[0], "state": kept.mount.target, **_handover_paths()} if backups and kept else {}),
+        **({"accounting": controller_address(spec, members)} if accounting else {}),
         "nodes": nodes,
         "shards": spec.slurm.shards_per_gpu or 0,
         "partitions": describe_partitions(spec, list(by_name)),
@@ -68,6 +72,13 @@ def render_slurm(spec: ClusterSpec, members: Sequence[Member], machine: Machine)
     )
     digest = fingerprint([file.content.decode() for file in files])
     return (*files, File(path=slurm_path("applied_mark"), content=f"{digest}\n".encode()))
+
+
+def controller_address(spec: ClusterSpec, members: Sequence[Member]) -> str:
+    """The address at which the other nodes reach the one with the controller."""
+    name = controller_names(spec)[0]
+    member = next(member for member in members if member.name == name)
+    return member.address or member.private_address
 
 
 def handover_files(spec: ClusterSpec) -> tuple[File, ...]:

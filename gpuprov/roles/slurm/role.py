@@ -16,10 +16,10 @@ from gpuprov.drivers.base import LABEL_ACCOUNT, LABEL_QUEUE, File
 from gpuprov.provision.role_recipe import SHAPES, RoleRecipe
 from gpuprov.roles.base import RESUMED, Diagnostics, QueueFolder, Ready, spec_of
 from gpuprov.roles.controlled import ControlledRole, apply_marked
-from gpuprov.roles.slurm import backup, daemons, jobs, munge, partitions, shards, unreachable
+from gpuprov.roles.slurm import accounting, backup, daemons, jobs, munge, partitions, shards, unreachable
 from gpuprov.roles.slurm.backup import controller_name, controller_names, state_folder, state_place
 from gpuprov.roles.slurm.facts import NAME, job_programs, ready_states, slurm_path
-from gpuprov.roles.slurm.files import Machine, handover_files, render_slurm, usable_machine
+from gpuprov.roles.slurm.files import Machine, controller_address, handover_files, render_slurm, usable_machine
 from gpuprov.roles.slurm.job_ssh import HOST_KEY, SERVER_FILE, ssh_files
 from gpuprov.roles.slurm.takeover import take_over
 from gpuprov.roles.work.work_place import require_shared
@@ -27,12 +27,14 @@ from gpuprov.spec.shared_folder import ACCOUNT, ACCOUNT_UID
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from datetime import datetime
 
     from gpuprov.cluster.state import ClusterState
     from gpuprov.core.reporter import Reporter
-    from gpuprov.drivers.base import Driver
+    from gpuprov.drivers.base import Driver, NodeState
     from gpuprov.provision.role_recipe import Init
     from gpuprov.roles.base import Crew, Departure, FilesOf, Job, Render, Secret
+    from gpuprov.roles.usage import Uses
     from gpuprov.roles.work.job_controller import JobController
     from gpuprov.roles.work.job_room import JobRoom
     from gpuprov.shapes.cluster_spec import ClusterSpec
@@ -63,6 +65,7 @@ class SlurmRole(ControlledRole):
     first_network = True
     shares = True
     has_people = True
+    can_account = True
     recipe = RoleRecipe(
         roles=(NAME, "work"),
         templates=(NAME,),
@@ -78,7 +81,7 @@ class SlurmRole(ControlledRole):
     )
     secret_files = (munge.KEY_FILE, HOST_KEY)
     marks = MappingProxyType({slurm_path("applied_mark"): "restart Slurm"})
-    rules = (*backup.RULES, *partitions.RULES, *shards.RULES)
+    rules = (*accounting.RULES, *backup.RULES, *partitions.RULES, *shards.RULES)
     queue = _QUEUE
 
     def checks(self) -> tuple[Rule, ...]:
@@ -95,9 +98,18 @@ class SlurmRole(ControlledRole):
         """That node and its backup."""
         return controller_names(spec)
 
-    def service_folder(self, spec: ClusterSpec) -> ServiceFolder | None:
-        """The state of slurmctld, where two nodes need it."""
-        return state_folder(spec)
+    def recipe_of(self, spec: ClusterSpec) -> RoleRecipe:
+        """With slurmdbd and its database where there is accounting."""
+        return accounting.with_accounting(self.recipe) if spec.accounting else self.recipe
+
+    def service_folders(self, spec: ClusterSpec) -> tuple[ServiceFolder, ...]:
+        """The state of slurmctld, where two nodes need it, and the figures of accounting."""
+        figures = accounting.accounts_folder(spec.name, controller_name(spec)) if spec.accounting else None
+        return tuple(filter(None, (state_folder(spec), figures)))
+
+    def outliving_folders(self, cluster: str) -> tuple[ServiceFolder, ...]:
+        """The figures of accounting."""
+        return (accounting.accounts_folder(cluster),)
 
     def forgets(self, recorded: ClusterSpec, wanted: ClusterSpec) -> bool:
         """Where slurmctld's state would be in another place: it is not taken along; or jobs lose their partition."""
@@ -142,7 +154,8 @@ class SlurmRole(ControlledRole):
         engine = driver.facts()
         machine = Machine(cpus=engine.cpus, memory_bytes=engine.memory_bytes)
         self.refuse_crew(crew)
-        files = (*job_programs(), *render_slurm(crew.spec, crew.of(NAME), machine))
+        members, records = crew.of(NAME), accounting.has_accounting(crew.spec, state, image)
+        files = (*job_programs(), *render_slurm(crew.spec, members, machine, accounting=records))
         present = munge.present_owners(state.nodes_of(NAME))
         of_new = munge.find_owner(state.nodes_of(NAME), image)
         key = (secret() or self.new_secret()) if of_new else b""
@@ -150,9 +163,16 @@ class SlurmRole(ControlledRole):
         # the image's slurmctld starts only where this is
         own = (File(path=slurm_path("controller_mark"), content=b""), *handover_files(crew.spec))
 
+        slurmdbd = (
+            {controllers[0]: (accounting.render_slurmdbd(crew.spec, controller_address(crew.spec, members)),)}
+            if records
+            else {}
+        )
+
         def render(member: Member) -> tuple[File, ...]:
             keys = (munge.key_file(key, present.get(member.name, of_new)),) if key else ()
-            return (*files, *keys, *ssh, *(own if member.name in controllers else ()))
+            given = (*files, *keys, *ssh, *slurmdbd.get(member.name, ()))
+            return (*given, *(own if member.name in controllers else ()))
 
         return render
 
@@ -231,7 +251,11 @@ class SlurmRole(ControlledRole):
             each(lambda name: restart_well(driver, name, "munge"), rekeyed)
             running = {member.name for member in crew.members}
             controllers = [name for name in controller_names(crew.spec) if name in running]  # others: on another host
-            daemons.restart_daemons(driver, controllers, renewed, usual=controller_name(crew.spec))
+            usual = controller_name(crew.spec)
+            if usual in running:
+                records = any(file.path == slurm_path("slurmdbd") for file in files(usual))
+                accounting.restart_accounting(driver, usual, renewed, wanted=records)
+            daemons.restart_daemons(driver, controllers, renewed, usual=usual)
 
         own = (f"{slurm_path('folder')}/", key)
         apply_marked(driver, stale, files, mark=slurm_path("applied_mark"), own=own, restart=restart)
@@ -263,7 +287,7 @@ class SlurmRole(ControlledRole):
 
     def forget(self, init: Init) -> str:
         """A copy of the controller is none."""
-        return daemons.forget_script(init)
+        return f"{accounting.stop_script(init)}\n{daemons.forget_script(init)}"
 
     def questions(self, expected: Expectation, *, timeout_s: float) -> dict[str, dict[str, object]]:
         """What the controller says of the node, and what a job there sees."""
@@ -287,6 +311,11 @@ class SlurmRole(ControlledRole):
         """The controller's node, or its backup where that is unreachable."""
         from gpuprov.roles.work.job_controller import JobController  # here, for tables of nodes start sooner without
 
+        node = self._running_node(state)
+        require_shared(node, state.name, spans=recorded_whole(state) is not None)
+        return JobController(driver=driver, node=node.name, cluster=state.name)
+
+    def _running_node(self, state: ClusterState) -> NodeState:
         node = self.diagnosed_node(state)
         if node.status != "running":
             raise UsageError(
@@ -294,8 +323,15 @@ class SlurmRole(ControlledRole):
                 evidence=f"{node.name} runs Slurm's controller",
                 fix=f"start it: gpuprov start {node.name}",
             )
-        require_shared(node, state.name, spans=recorded_whole(state) is not None)
-        return JobController(driver=driver, node=node.name, cluster=state.name)
+        return node
+
+    def uses(self, driver: Driver, state: ClusterState, since: datetime, until: datetime) -> Uses | None:
+        """As its accounting knows them."""
+        from gpuprov.roles.slurm.usage import ask_uses  # as in `job_controller`
+
+        if not accounting.has_accounting(spec_of(state), state, None):
+            return None
+        return ask_uses(driver, self._running_node(state).name, since=since, until=until)
 
     def job_room(self, driver: Driver, state: ClusterState) -> JobRoom:
         """As its configuration says it to Slurm, which takes no job that fits no node."""

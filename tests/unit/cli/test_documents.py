@@ -58,6 +58,7 @@ MORE: tuple[tuple[str, Argv], ...] = (
     ("smoke", ("smoke", "matmul", "c000")),
     ("submit", ("submit", "--no-project", "--", "true")),
     ("jobs", ("jobs",)),
+    ("usage", ("usage",)),
     ("jobs", ("jobs", "--watch", "1")),
     ("jobs show", ("jobs", "show", "1")),
     ("jobs logs", ("jobs", "logs", "1")),
@@ -316,7 +317,7 @@ def printed(
         if argv[0] == "queue":
             typed(("cluster", "down", "lab", "--yes"), capsys)
             typed(("cluster", "up", "--role", "worker", "-n", "1", "--share", "--no-verify"), capsys)
-        if argv[0] in ("jobs", "submit"):
+        if argv[0] in ("jobs", "submit", "usage"):
             jobs = controller()
             typed(("submit", "--no-project", "--", "true"), capsys)
             if argv[:2] in (("jobs", "wait"), ("jobs", "rm")):

@@ -1,0 +1,80 @@
+"""`gpuprov usage`: GPU hours."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+from typing import TYPE_CHECKING, Final, get_args
+
+import click
+
+from gpuprov.cli.command import Result, command
+from gpuprov.cli.engine import cluster_option, engine_option
+from gpuprov.shapes.usage import By
+
+if TYPE_CHECKING:
+    from gpuprov.cli.session import Session
+    from gpuprov.cli.tables import Screen
+    from gpuprov.shapes.usage import Usage
+
+DAYS: Final = 30
+_HOUR_S: Final = 3600
+
+
+@command(
+    click.option("--since", metavar="DATE", help=f"From when time counts, in UTC (default: {DAYS} days ago)."),
+    click.option("--until", metavar="DATE", help="Until when (default: now)."),
+    click.option("--by", type=click.Choice(get_args(By)), default="person", help="What a row is (default: person)."),
+    click.option("--csv", "as_csv", is_flag=True, help="Print CSV."),
+    cluster_option,
+    engine_option,
+)
+def usage(session: Session, since: str | None, until: str | None, by: By, *, as_csv: bool) -> Result:
+    """Show the GPU hours of a cluster's jobs: GPUs times hours, also of jobs that go on.
+
+    A job counts for the part of its time that is in the window. Dates are in UTC, such as 2026-11-01 or
+    2026-11-01T08:30. With `accounting: on` in the spec, Slurm counts all jobs; else those that were submitted with
+    gpuprov are counted.
+    """
+    from gpuprov.core.errors import UsageError
+    from gpuprov.stories.usage import parse_moment, read_usage
+
+    now = datetime.now(timezone.utc).replace(microsecond=0)
+    end = min(parse_moment(until, "--until"), now) if until else now
+    start = parse_moment(since, "--since") if since else end - timedelta(days=DAYS)
+    if start >= end:
+        raise UsageError(
+            "no time is between --since and --until",
+            evidence=f"from {start:%Y-%m-%dT%H:%M:%SZ} to {end:%Y-%m-%dT%H:%M:%SZ}; now it is {now:%Y-%m-%dT%H:%M:%SZ}",
+            fix="give --since an earlier date: gpuprov usage --since 2026-11-01",
+        )
+    told = read_usage(session.controller, session.cluster, since=start, until=end, by=by, host=session.host.name)
+    for note in told.notes:
+        session.reporter.note(note)
+    if told.simulated:
+        session.reporter.warn("SIMULATED: GPUs of this cluster are simulated; these are hours of no real GPU")
+    return Result(document=told, text=_csv(told) if as_csv else render_usage(told, screen=session.screen))
+
+
+def render_usage(told: Usage, *, screen: Screen) -> str:
+    """The table, and a line with the sum."""
+    from gpuprov.cli.tables import render_table
+
+    mark = " SIMULATED" if told.simulated else ""
+    if not told.rows:
+        return f"no job had a GPU from {told.since} to {told.until}"
+    rows = [(row.name, _hours(row.gpu_seconds), row.jobs, row.running or None) for row in told.rows]
+    table = render_table((told.by.upper(), "GPU HOURS", "JOBS", "RUNNING"), rows, screen=screen)
+    return f"{table}\n\n{_hours(told.gpu_seconds)} GPU hours{mark} from {told.since} to {told.until}"
+
+
+def _csv(told: Usage) -> str:
+    from gpuprov.shapes.cells import render_cells
+
+    rows = (
+        (row.name, f"{row.gpu_seconds}", _hours(row.gpu_seconds), f"{row.jobs}", f"{row.running}") for row in told.rows
+    )
+    return render_cells(((told.by, "gpu_seconds", "gpu_hours", "jobs", "running"), *rows)).rstrip("\n")
+
+
+def _hours(seconds: int) -> str:
+    return f"{seconds / _HOUR_S:.2f}"

@@ -1,0 +1,146 @@
+"""Slurm's accounting: slurmdbd and its database in the controller's node, with the figures in a folder of the host.
+
+The database knows its one user, slurmdbd's account, by the socket that connects them: there is no password.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Final
+
+from gpuprov.assets import get_asset
+from gpuprov.cluster import services
+from gpuprov.drivers.base import LABEL_RECIPE, File
+from gpuprov.provision.recipe_record import read_recipe_record
+from gpuprov.render.templates import render
+from gpuprov.roles.slurm.backup import controller_name
+from gpuprov.roles.slurm.facts import NAME, slurm_facts, slurm_path
+from gpuprov.spec.rule import SpecRule
+from gpuprov.spec.shared_folder import ACCOUNTS, ServiceFolder, own_place
+from gpuprov.spec.suites import SUITES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from gpuprov.cluster.state import ClusterState
+    from gpuprov.drivers.base import Driver
+    from gpuprov.provision.role_recipe import Init, RoleRecipe
+    from gpuprov.shapes.cluster_spec import ClusterSpec
+    from gpuprov.shapes.engine import ImageState
+    from gpuprov.spec.rule import Found
+
+ROLE: Final = "accounting"
+PACKAGES: Final = ("mariadb-client", "mariadb-server-core", "slurmdbd")
+# What runs for it, in the order of start
+SERVICES: Final = ("slurm-database", "slurmdbd")
+_KEY: Final = "accounting"
+# Debian's names of the packages; Ubuntu 22.04 has others, and a slurmdbd that nobody has tried
+_SUITES: Final = tuple(suite for suite in SUITES if suite != "jammy")
+
+
+def accounts_folder(cluster: str, *nodes: str) -> ServiceFolder:
+    """The folder with the figures of a cluster, on the host of the node that has the controller."""
+    return ServiceFolder(
+        source=f"{own_place(cluster)}.accounting",
+        uid=slurm_facts()["uid"],
+        account=NAME,
+        nodes=nodes,
+        title="the figures of Slurm's accounting",
+        target=ACCOUNTS,
+        outlives=True,
+    )
+
+
+def with_accounting(recipe: RoleRecipe) -> RoleRecipe:
+    """What goes into the image of Slurm's nodes where there is accounting."""
+    return replace(
+        recipe,
+        roles=(*recipe.roles, ROLE),
+        packages=(*recipe.packages, *PACKAGES),
+        with_init=(*recipe.with_init, ROLE),
+    )
+
+
+def has_accounting(spec: ClusterSpec, state: ClusterState, image: ImageState | None) -> bool:
+    """Whether jobs are to be recorded, and the controller's image has what records them.
+
+    The image of a cluster that exists lacks it until that node is replaced: until then, Slurm goes on without.
+
+    Args:
+        state: The cluster as it is.
+        image: Of new nodes of Slurm; None where there are none.
+    """
+    if not spec.accounting:
+        return False
+    node = state.node(controller_name(spec))
+    labels = node.labels if node else image.labels if image else None
+    if labels is None:  # nothing is there yet, or it is on another host
+        return True
+    record = read_recipe_record(labels.get(LABEL_RECIPE, ""))
+    return record is not None and {*PACKAGES} <= {*record.packages}
+
+
+def render_slurmdbd(spec: ClusterSpec, address: str) -> File:
+    """`slurmdbd.conf`; slurmdbd takes none that others may read."""
+    text = render(
+        get_asset("templates"),
+        "slurm/slurmdbd.conf.j2",
+        cluster=spec.name,
+        host=controller_name(spec),
+        address=address,
+        folder=ACCOUNTS,
+    )
+    uid = slurm_facts()["uid"]
+    return File(path=slurm_path("slurmdbd"), content=text.encode(), mode=0o600, uid=uid, gid=uid)
+
+
+def restart_accounting(driver: Driver, controller: str, renewed: Mapping[str, frozenset[str]], *, wanted: bool) -> None:
+    """Have the controller's node record jobs, or stop it; slurmctld keeps what it cannot hand over meanwhile.
+
+    Args:
+        renewed: The files that nodes lacked.
+        wanted: Whether it is to record them.
+
+    Raises:
+        EngineError: A service did not come back.
+    """
+    if not wanted:
+        driver.run(controller, ["sh", "-c", stop_script(services.init_of(driver))], timeout_s=_STOP_BUDGET_S)
+    elif slurm_path("slurmdbd") in renewed.get(controller, ()) or services.is_down(driver, controller, "slurmdbd"):
+        for service in SERVICES:
+            services.restart_well(driver, controller, service)
+
+
+def stop_script(init: Init) -> str:
+    """Shell lines by which a node records nothing any more; they do nothing on nodes that never did."""
+    stop = {"systemd": "systemctl stop", "runit": "sv -w 50 down"}[init]
+    conf = slurm_path("slurmdbd")
+    return f"[ ! -e {conf} ] || {{ rm -f {conf}; {stop} {' '.join(reversed(SERVICES))}; }}"
+
+
+_STOP_BUDGET_S: Final = 120.0
+
+
+def _role(spec: ClusterSpec, _root: Path) -> Found:
+    if spec.accounting and spec.nodes.role != NAME:
+        yield _KEY, f"nodes with the role {spec.nodes.role} have none", f"false, or nodes.role: {NAME}"
+
+
+def _base(spec: ClusterSpec, _root: Path) -> Found:
+    if spec.accounting and spec.image.base in SUITES and spec.image.base not in _SUITES:
+        yield _KEY, f"is not supported with image.base: {spec.image.base}", f"another base: {', '.join(_SUITES)}"
+
+
+def _mounts(spec: ClusterSpec, _root: Path) -> Iterator[tuple[str, str, str]]:
+    for index, mount in enumerate(spec.nodes.mounts if spec.accounting else ()):
+        if PurePosixPath("/" + mount.target.lstrip("/")) == PurePosixPath(ACCOUNTS):
+            yield f"nodes.mounts[{index}].target", f"{ACCOUNTS} is where Slurm's accounting is", "another folder"
+
+
+RULES: Final = (
+    SpecRule(reads=(_KEY, "nodes.role"), find=_role),
+    SpecRule(reads=(_KEY, "image.base"), find=_base),
+    SpecRule(reads=(_KEY, "nodes.mounts"), find=_mounts),
+)

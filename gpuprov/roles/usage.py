@@ -1,0 +1,89 @@
+"""How long jobs had GPUs: what a role knows of each job, cut to a window of time, and sums of it; pure functions."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, Literal
+
+from gpuprov.core.names import fold
+from gpuprov.shapes.usage import UsageRow
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+By = Literal["person", "account", "node", "gpu", "job"]
+UNKNOWN: Final = "?"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Use:
+    """What a try of a job had within a window of time.
+
+    Attributes:
+        job: Its id.
+        submitted: When it was submitted, as its role writes it: a later cluster of the name begins to count jobs anew.
+        person: Whose it is.
+        account: To which it is charged.
+        nodes: On which it ran.
+        gpus: By what is known of each GPU, its UUID or its type, how many of them.
+        seconds: For how long, whole ones, without the time for which it was suspended.
+        running: Whether it goes on.
+    """
+
+    job: str
+    person: str
+    account: str
+    nodes: tuple[str, ...]
+    gpus: Mapping[str, int]
+    seconds: int
+    submitted: str = ""
+    running: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Uses:
+    """What is known of a cluster's jobs.
+
+    Attributes:
+        uses: Those that ran in the window.
+        notes: What is missing from them, in sentences.
+    """
+
+    uses: tuple[Use, ...]
+    notes: tuple[str, ...] = field(default=())
+
+
+def overlap_s(start_s: float, end_s: float, window: tuple[float, float]) -> int:
+    """Seconds of a span that lie within a window."""
+    return max(0, int(min(end_s, window[1]) - max(start_s, window[0])))
+
+
+def sum_uses(uses: Iterable[Use], by: By) -> tuple[UsageRow, ...]:
+    """A row for each person, account, node, GPU or job, the most GPU time first.
+
+    What a job had on several nodes is in a row of these nodes together: which of its GPUs were on which of them, nobody
+    records.
+    """
+    seconds: Counter[str] = Counter()
+    jobs: dict[str, set[tuple[str, str]]] = {}
+    running: dict[str, set[tuple[str, str]]] = {}
+    for use in uses:
+        for name, gpus in _shares(use, by).items():
+            seconds[name] += gpus * use.seconds
+            jobs.setdefault(name, set()).add((use.job, use.submitted))
+            if use.running:
+                running.setdefault(name, set()).add((use.job, use.submitted))
+    rows = (
+        UsageRow(name=name, gpu_seconds=seconds[name], jobs=len(ids), running=len(running.get(name, ())))
+        for name, ids in jobs.items()
+    )
+    return tuple(sorted(rows, key=lambda row: (-row.gpu_seconds, row.name)))
+
+
+def _shares(use: Use, by: By) -> Mapping[str, int]:
+    """By the name of a row, how many GPUs of a job count there."""
+    if by == "gpu":
+        return use.gpus
+    names = {"person": use.person, "account": use.account, "job": use.job, "node": fold(list(use.nodes))}
+    return {names[by] or UNKNOWN: sum(use.gpus.values())}

@@ -1,0 +1,129 @@
+"""`usage`: how long people, accounts, nodes, GPUs and jobs of a cluster had GPUs; changes nothing, without a lock."""
+
+from __future__ import annotations
+
+import re
+from contextlib import suppress
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Final
+
+from gpuprov.core.errors import UsageError
+from gpuprov.drivers.base import LABEL_ACCESS
+from gpuprov.lifecycle.find_controller import get_controller, roles_of_cluster
+from gpuprov.roles.usage import UNKNOWN, Use, Uses, overlap_s, sum_uses
+from gpuprov.shapes.usage import Usage
+
+if TYPE_CHECKING:
+    from gpuprov.drivers.base import Driver
+    from gpuprov.shapes.jobs import Job, Jobs
+    from gpuprov.shapes.usage import By
+
+_SIMULATED: Final = "simulated"
+_DATE: Final = r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
+_FORMS: Final = tuple(
+    (re.compile(pattern, re.ASCII), form)
+    for pattern, form in (
+        (_DATE, "%Y-%m-%d"),
+        (f"{_DATE}T[0-9]{{2}}:[0-9]{{2}}", "%Y-%m-%dT%H:%M"),
+        (f"{_DATE}T[0-9]{{2}}:[0-9]{{2}}:[0-9]{{2}}Z", "%Y-%m-%dT%H:%M:%SZ"),
+    )
+)
+_VERB: Final = "gpuprov usage"
+_ONLY_SUBMITTED: Final = (
+    "only jobs of `gpuprov submit` and of grids are counted, of each the last try; with `accounting: on` in the spec, "
+    "Slurm counts all"
+)
+_OF_WORKERS: Final = "of each job, the last try is counted"
+
+
+def read_usage(driver: Driver, cluster: str, *, since: datetime, until: datetime, by: By, host: str) -> Usage:
+    """What jobs of a cluster had in a window of time.
+
+    Args:
+        driver: Of the engine that has the controller.
+        cluster: Its name.
+        since: In UTC.
+        until: In UTC; no later than now.
+        by: What a row is.
+        host: Name of this host.
+
+    Raises:
+        UsageError: There is no such cluster, or it takes no jobs (now).
+        EngineError: Its nodes do not say.
+    """
+    state, roles = roles_of_cluster(driver, cluster, verb=_VERB)
+    told = next((uses for role in roles if (uses := role.uses(driver, state, since, until))), None)
+    uses = told or _submitted(driver, cluster, (since, until), can_count=any(role.can_account for role in roles))
+    rows = sum_uses(uses.uses, by)
+    return Usage(
+        host=host,
+        cluster=cluster,
+        since=_moment(since),
+        until=_moment(until),
+        by=by,
+        rows=rows,
+        gpu_seconds=sum(use.seconds * sum(use.gpus.values()) for use in uses.uses),
+        simulated=any(node.labels.get(LABEL_ACCESS) == _SIMULATED for node in state.nodes),
+        accounting=told is not None,
+        notes=uses.notes,
+    )
+
+
+def _submitted(driver: Driver, cluster: str, window: tuple[datetime, datetime], *, can_count: bool) -> Uses:
+    jobs = get_controller(driver, cluster, verb=_VERB).list_jobs()
+    return uses_of_jobs(jobs, window, note=_ONLY_SUBMITTED if can_count else _OF_WORKERS)
+
+
+def uses_of_jobs(jobs: Jobs, window: tuple[datetime, datetime], *, note: str) -> Uses:
+    """What the records of submitted jobs tell: a pure function."""
+    notes = [note]
+    if jobs.older:
+        notes.append(f"{jobs.older} older submissions are left out")
+    span = (window[0].timestamp(), window[1].timestamp())
+    uses = (_use(job, span) for job in jobs.jobs)
+    return Uses(uses=tuple(use for use in uses if use), notes=tuple(notes))
+
+
+def _use(job: Job, window: tuple[float, float]) -> Use | None:
+    """One job; None where it had no GPU in the window, or where nobody knows when it ended."""
+    running = job.state == "running"
+    if not job.gpus or job.started is None or not (job.ended or running):
+        return None
+    start_s = _seconds(job.started)
+    end_s = window[1] if job.ended is None else _seconds(job.ended)
+    if end_s <= window[0] or start_s >= window[1]:
+        return None
+    person = job.submitter.name if job.submitter else UNKNOWN
+    return Use(
+        job=job.id,
+        person=person,
+        account=UNKNOWN,
+        nodes=(job.node,) if job.node else (),
+        gpus=dict.fromkeys(job.gpus, 1),
+        seconds=overlap_s(start_s, end_s, window),
+        running=running,
+    )
+
+
+def parse_moment(text: str, option: str) -> datetime:
+    """A date, or a date and a time, in UTC, as a user types them.
+
+    Raises:
+        UsageError: It is none.
+    """
+    form = next((form for pattern, form in _FORMS if pattern.fullmatch(text)), "")
+    with suppress(ValueError):
+        return datetime.strptime(text, form).replace(tzinfo=timezone.utc)
+    raise UsageError(
+        f"{option} is no date: {text[:40]!r}",
+        evidence="dates are in UTC, such as 2026-11-01 or 2026-11-01T08:30",
+        fix="gpuprov usage --since 2026-11-01",
+    )
+
+
+def _moment(when: datetime) -> str:
+    return when.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _seconds(moment: str) -> float:
+    return datetime.strptime(moment, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=timezone.utc).timestamp()

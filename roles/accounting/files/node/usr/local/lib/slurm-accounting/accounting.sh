@@ -1,0 +1,92 @@
+#!/bin/sh
+# What runs around Slurm's accounting: `make` while an image is built; and in the node of the controller, in this order,
+# `database`, as the account slurm, in place of the database's own start; `before` and `enrol`, as root, before slurmdbd
+# starts and once it has; `wait` before slurmctld. The figures are in a folder of the host.
+set -eu
+umask 077
+here=/usr/local/lib/slurm-accounting
+folder=/var/lib/gpuprov-accounts
+ready=/run/slurm-accounting-ready
+cnf=$here/database.cnf
+
+# Runs a command again until it succeeds, for so many tenths of a second.
+until_done() {
+    left=$1
+    shift
+    until "$@" >/dev/null 2>&1; do
+        [ "$((left -= 1))" -gt 0 ] || return 1
+        sleep 0.1
+    done
+}
+
+newest_alone() { # of files that begin with $1, the newest three stay
+    # shellcheck disable=SC2012 # their names are these scripts' own
+    ls -1t "$1"* 2>/dev/null | tail -n +4 | while read -r old; do rm -f "$old"; done
+}
+
+sql_version() { mariadbd --version | sed -n 's/.*Ver \([0-9.]*\).*/\1/p'; }
+dbd_version() { slurmdbd -V | tr -cd '0-9.\n'; }
+written_by() { cat "$folder/$1" 2>/dev/null || true; }
+
+case $1 in
+make)
+    place=$(mktemp -d)
+    chown slurm:slurm "$place"
+    runuser -u slurm -- mariadb-install-db --no-defaults --datadir="$place/db" --innodb-log-file-size=32M \
+        --auth-root-authentication-method=socket --skip-test-db >/dev/null
+    tar -czSf $here/empty.tar.gz --owner=0 --group=0 -C "$place/db" .
+    chmod 0644 $here/empty.tar.gz
+    rm -rf "$place"
+    ;;
+database)
+    # On this node's own disk they would go with it
+    mountpoint -q "$folder" || { echo "$folder is not mounted" >&2; exit 1; }
+    cd "$folder"
+    mkdir -p archive copies
+    if [ ! -d db ]; then
+        rm -rf db.new
+        mkdir db.new
+        tar -xzf $here/empty.tar.gz -C db.new
+        mv db.new db
+        sql_version >database-version
+    fi
+    before=$(written_by database-version)
+    now=$(sql_version)
+    if [ "$before" != "$now" ]; then
+        tar -czf copies/.next -C "$folder" db
+        mv copies/.next "copies/files-of-mariadb-$before-$(date -u +%Y%m%dT%H%M%SZ).tar.gz"
+        newest_alone copies/files-of-
+        echo "$now" >database-version
+    fi
+    exec mariadbd --defaults-file=$cnf
+    ;;
+before)
+    until_done 200 mariadb-admin --defaults-file=$cnf ping || { echo "the database does not answer" >&2; exit 1; }
+    before=$(written_by slurmdbd-version)
+    now=$(dbd_version)
+    # slurmdbd changes the tables of an earlier one, and an earlier one cannot read them any more
+    if [ -n "$before" ] && [ "$before" != "$now" ]; then
+        mariadb-dump --defaults-file=$cnf --single-transaction slurm_acct_db >"$folder/copies/.next"
+        gzip -f "$folder/copies/.next"
+        mv "$folder/copies/.next.gz" "$folder/copies/dump-of-slurmdbd-$before-$(date -u +%Y%m%dT%H%M%SZ).sql.gz"
+        newest_alone "$folder/copies/dump-of-"
+    fi
+    echo "$now" >"$folder/.version"
+    mv "$folder/.version" "$folder/slurmdbd-version"
+    chown -R slurm:slurm "$folder/copies" "$folder/slurmdbd-version"
+    ;;
+enrol)
+    cluster=$(sed -n 's/^ClusterName=//p' /etc/slurm/slurm.conf)
+    until_done 200 sacctmgr -n show cluster || { echo "slurmdbd does not answer" >&2; exit 1; }
+    [ -n "$(sacctmgr -nP show cluster "$cluster" format=cluster)" ] || sacctmgr -iQ add cluster "$cluster"
+    if [ -z "$(sacctmgr -nP show assoc cluster="$cluster" user=work format=user)" ]; then
+        sacctmgr -iQ add account work cluster="$cluster" description=work organization=work
+        sacctmgr -iQ add user work cluster="$cluster" account=work
+    fi
+    : >$ready
+    ;;
+wait)
+    # Without what slurmdbd told it before, slurmctld does not start; with that, it goes on without slurmdbd
+    [ -e "$(sed -n 's/^StateSaveLocation=//p' /etc/slurm/slurm.conf)/last_tres" ] || until_done 200 test -e $ready || :
+    ;;
+esac

@@ -1,0 +1,146 @@
+"""`gpuprov usage`: GPU hours, by accounting and without it."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from gpuprov.cli.main import main
+from gpuprov.cli.tables import Screen
+from gpuprov.cli.usage import render_usage
+from gpuprov.shapes.usage import Usage, UsageRow
+from tests.fakes.accounting import accounting_spec
+from tests.fakes.jobs_in_nodes import give_jobs
+from tests.schemas import validate
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.fakes.forked_programs import ForkedPrograms
+    from tests.fakes.world import World
+    from tests.unit.cli.conftest import Typed
+
+pytestmark = pytest.mark.slow
+
+SAID = """\
+queue 3
+live 9
+jobs
+7|7|work|work|COMPLETED|1795862000|3600|cpu=1,gres/gpu=2|c000
+8|8|ann|vision|COMPLETED|1795862000|1800|cpu=1,gres/gpu=1|c[000-001]
+9|9|ann|vision|RUNNING|1795862000|36|cpu=1,gres/gpu=1|c001
+10|10|ann|vision|RUNNING|1795862000|36|cpu=1,gres/gpu=1|c001"""
+
+
+@pytest.fixture
+def counting(typed: Typed) -> World:
+    world = typed.world
+    world.empty()
+    world.up(spec=accounting_spec(world))
+    world.slurm.said["exec sacct"] = SAID
+    return world
+
+
+def usage(world: World, capsys: pytest.CaptureFixture[str], *argv: str, code: int = 0) -> tuple[str, str]:
+    capsys.readouterr()
+    assert main(["usage", *argv], host=world.host) == code
+    said = capsys.readouterr()
+    return said.out, said.err
+
+
+def test_hours_are_shown_with_what_is_missing_and_marked(counting: World, capsys: pytest.CaptureFixture[str]) -> None:
+    out, err = usage(counting, capsys, "--since", "2026-11-01")
+    lines = out.splitlines()
+    assert [line.split() for line in lines[1:3]] == [["work", "2.00", "1", "-"], ["ann", "0.51", "2", "1"]]
+    assert lines[-1].startswith("2.51 GPU hours SIMULATED from 2026-11-01T00:00:00Z to ")
+    assert "3 messages wait for slurmdbd" in err
+    assert "1 jobs have no end on record and are left out, such as 10" in err
+    assert "gpuprov exec c000 -- sacctmgr show runawayjobs" in err
+    assert "SIMULATED" in err
+
+
+def test_the_document_and_csv_have_seconds(counting: World, capsys: pytest.CaptureFixture[str]) -> None:
+    told = json.loads(usage(counting, capsys, "--json", "--by", "node")[0])
+    validate(told)
+    assert [(row["name"], row["gpu_seconds"]) for row in told["rows"]] == [
+        ("c000", 7200),
+        ("c[000-001]", 1800),
+        ("c001", 36),
+    ]
+    assert (told["gpu_seconds"], told["accounting"], told["simulated"], len(told["notes"])) == (9036, True, True, 2)
+    out, _ = usage(counting, capsys, "--csv", "--by", "account")
+    assert out.splitlines() == [
+        "account,gpu_seconds,gpu_hours,jobs,running",
+        "work,7200,2.00,1,0",
+        "vision,1836,0.51,2,1",
+    ]
+
+
+def test_a_formula_is_text_in_csv(counting: World, capsys: pytest.CaptureFixture[str]) -> None:
+    counting.slurm.said["exec sacct"] = "jobs\n7|7|-a|@b|COMPLETED|1795862000|60|gres/gpu=1|c000"
+    assert usage(counting, capsys, "--csv")[0].splitlines()[1] == "'-a,60,0.02,1,0"
+
+
+@pytest.mark.parametrize(
+    ("argv", "words"),
+    [
+        (("--since", "yesterday"), "--since is no date: 'yesterday'"),
+        (("--since", "2026-11-31"), "--since is no date"),
+        (("--until", "2026-11-1"), "--until is no date"),
+        (("--since", "2999-01-01"), "no time is between --since and --until"),
+        (("--since", "2026-11-02", "--until", "2026-11-01"), "no time is between --since and --until"),
+        (("--by", "user"), "'user' is not one of"),
+    ],
+)
+def test_what_is_no_window_is_refused(
+    counting: World, capsys: pytest.CaptureFixture[str], argv: tuple[str, ...], words: str
+) -> None:
+    assert words in usage(counting, capsys, *argv, code=2)[1]
+
+
+def test_a_node_that_says_anything_else_is_not_believed(counting: World, capsys: pytest.CaptureFixture[str]) -> None:
+    counting.slurm.said["exec sacct"] = SAID + "\n\x1b[31mhello"
+    _, err = usage(counting, capsys, code=4)
+    assert "Slurm's accounting gave an unexpected answer" in err
+    assert "\x1b[31mhello" not in err
+    assert "gpuprov exec c000 -- sacct --allusers" in err
+
+
+def test_no_jobs_are_said_in_a_line(counting: World, capsys: pytest.CaptureFixture[str]) -> None:
+    counting.slurm.said["exec sacct"] = "jobs"
+    assert usage(counting, capsys, "--since", "2026-11-01")[0].startswith("no job had a GPU from 2026-11-01T00:00:00Z")
+    assert usage(counting, capsys, "--csv")[0] == "person,gpu_seconds,gpu_hours,jobs,running\n"
+
+
+def test_without_accounting_jobs_that_were_submitted_are_counted(
+    typed: Typed,
+    programs: ForkedPrograms,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    typed(("cluster", "up", "-n", "2", "--share", "--gpu-mode", "simulated", "--no-verify"), capsys)
+    give_jobs(typed.world, tmp_path, monkeypatch, programs)
+    typed(("submit", "--no-project", "--wait", "--", "true"), capsys)
+    told = json.loads(typed(("usage", "--json"), capsys))
+    validate(told)
+    assert told["accounting"] is False
+    assert "only jobs of `gpuprov submit`" in told["notes"][0]
+
+
+def test_the_table_fits_80_columns() -> None:
+    rows = tuple(UsageRow(name=f"person{number}" + "x" * 50, gpu_seconds=10**9, jobs=10**5) for number in range(3))
+    told = Usage(
+        host="hoff",
+        cluster="lab",
+        since="2026-11-01T00:00:00Z",
+        until="2026-11-28T00:00:00Z",
+        by="person",
+        rows=rows,
+        gpu_seconds=3 * 10**9,
+        simulated=True,
+        accounting=True,
+    )
+    assert max(map(len, render_usage(told, screen=Screen(columns=80)).splitlines())) <= 80

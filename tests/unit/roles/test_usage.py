@@ -1,0 +1,193 @@
+"""GPU hours: what is read from sacct, which a hostile node may have written, and sums of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timezone
+
+import pytest
+
+from gpuprov.roles.slurm.usage import parse_uses, read_gpus
+from gpuprov.roles.usage import Use, overlap_s, sum_uses
+from gpuprov.shapes.jobs import Job, Jobs
+from gpuprov.shapes.submitter import Submitter
+from gpuprov.stories.usage import uses_of_jobs
+
+ROW = "7|7|work|work|COMPLETED|1795862000|60|billing=1,cpu=1,gres/gpu=2,mem=1000M,node=1|c000"
+USE = Use(job="7", person="work", account="work", nodes=("c000",), gpus={"gpu": 2}, seconds=60, submitted="1795862000")
+UUID = "GPU-82fdd779-0000-0000-0000-00000000000{}"
+
+
+def said(*rows: str, live: tuple[str, ...] = (), queue: int = 0) -> str:
+    return "".join(f"{line}\n" for line in (f"queue {queue}", *(f"live {one}" for one in live), "jobs", *rows))
+
+
+def test_a_row_is_read() -> None:
+    assert parse_uses(said(ROW)).uses == (USE,)
+    assert parse_uses("jobs\n").uses == ()
+
+
+@pytest.mark.parametrize(
+    ("row", "use"),
+    [
+        ("9|8_1|ann|vision|CANCELLED by 10001|1795862000|5|cpu=1,gres/gpu=1|c001", {"job": "8_1", "person": "ann"}),
+        (
+            "9|8_1|ann|vision|NODE_FAIL|1795862000|5|gres/gpu=1|c[000-001,003]",
+            {"nodes": ("c000", "c001", "c003")},
+        ),
+        (
+            "9|9|||FAILED|1795862000|5|gres/gpu:h100=2,gres/gpu=3|c000",
+            {"gpus": {"h100": 2, "gpu": 1}, "person": ""},
+        ),
+        ("9|9+1|ann|v|OUT_OF_MEMORY|1795862000|0|gres/gpu=1|c000", {"job": "9+1", "seconds": 0}),
+    ],
+)
+def test_rows_of_many_kinds_are_read(row: str, use: dict[str, object]) -> None:
+    (found,) = parse_uses(said(row)).uses
+    assert {key: getattr(found, key) for key in use} == use
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        "7|7|work|work|COMPLETED|1795862000|60|billing=1,cpu=1,node=1|c000",
+        "7|7_[1-3%2]|work|work|PENDING|1795862000|0||None assigned",
+        "7|7|work|work|CANCELLED by 0|1795862000|0||None assigned",
+    ],
+)
+def test_what_had_no_gpu_counts_nothing(row: str) -> None:
+    assert parse_uses(said(row)).uses == ()
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        "",
+        "x",
+        ROW + "|more",
+        ROW.replace("7|7", "7|x"),
+        ROW.replace("|60|", "|-60|"),
+        ROW.replace("|60|", "|60.5|"),
+        ROW.replace("work", "wo rk"),
+        ROW.replace("work", "\x1b[31m"),
+        ROW.replace("work", "w" * 65),
+        ROW.replace("c000", "c[000-99999999]"),
+        ROW.replace("c000", "c000;reboot"),
+        ROW.replace("7|7", "\N{ARABIC-INDIC DIGIT SEVEN}|7"),
+    ],
+)
+def test_anything_else_is_no_answer(row: str) -> None:
+    with pytest.raises(ValueError, match=r".*"):
+        parse_uses(said(ROW, row))
+
+
+@pytest.mark.parametrize("head", ["live x", "queue", "live 1 2", "hello"])
+def test_so_is_anything_else_before_the_rows(head: str) -> None:
+    with pytest.raises(ValueError, match=head):
+        parse_uses(f"{head}\njobs\n{ROW}\n")
+
+
+@pytest.mark.parametrize("state", ["RUNNING", "SUSPENDED", "COMPLETING"])
+def test_a_job_that_goes_on_counts_up_to_now_if_slurm_knows_it(state: str) -> None:
+    row = ROW.replace("COMPLETED", state)
+    (use,) = parse_uses(said(row, live=("7",))).uses
+    assert use == replace(USE, running=True)
+    found = parse_uses(said(row, live=("8",)), "c000")
+    assert found.uses == ()
+    (note,) = found.notes
+    assert note.startswith("1 jobs have no end on record and are left out, such as 7")
+    assert "gpuprov exec c000 -- sacctmgr show runawayjobs" in note
+
+
+def test_what_waits_for_slurmdbd_is_told() -> None:
+    (note,) = parse_uses(said(ROW, queue=12)).notes
+    assert note.startswith("12 messages wait for slurmdbd")
+
+
+@pytest.mark.parametrize(
+    ("tres", "gpus"),
+    [
+        ("", {}),
+        ("cpu=1", {}),
+        ("gres/gpu=0", {}),
+        ("gres/gpu=2", {"gpu": 2}),
+        ("gres/gpu:h100=2,gres/gpu=2", {"h100": 2}),
+        ("gres/gpu=3,gres/gpu:h100=2", {"h100": 2, "gpu": 1}),
+        ("gres/gpu:1g.10gb=1,gres/gpu=1", {"1g.10gb": 1}),
+        ("gres/gpumem=5,gres/shard=4", {}),
+    ],
+)
+def test_gpus_are_counted_by_type(tres: str, gpus: dict[str, int]) -> None:
+    assert read_gpus(tres) == gpus
+
+
+def test_tries_of_a_job_are_summed_and_it_counts_once() -> None:
+    uses = (USE, replace(USE, seconds=30), replace(USE, job="8", person="ann", gpus={"h100": 1}, running=True))
+    rows = [(row.name, row.gpu_seconds, row.jobs, row.running) for row in sum_uses(uses, "person")]
+    assert rows == [("work", 180, 1, 0), ("ann", 60, 1, 1)]
+    assert [(row.name, row.gpu_seconds) for row in sum_uses(uses, "gpu")] == [("gpu", 180), ("h100", 60)]
+    assert [(row.name, row.gpu_seconds) for row in sum_uses(uses, "job")] == [("7", 180), ("8", 60)]
+
+
+def test_a_later_cluster_has_other_jobs_of_the_same_number() -> None:
+    (row,) = sum_uses((USE, replace(USE, submitted="1795870000")), "job")
+    assert (row.name, row.gpu_seconds, row.jobs) == ("7", 240, 2)
+
+
+def test_a_job_over_several_nodes_has_a_row_of_theirs() -> None:
+    uses = (USE, replace(USE, job="8", nodes=("c000", "c001")), replace(USE, job="9", nodes=(), account=""))
+    assert [row.name for row in sum_uses(uses, "node")] == ["?", "c000", "c[000-001]"]
+    assert {row.name for row in sum_uses(uses, "account")} == {"?", "work"}
+
+
+@pytest.mark.parametrize(
+    ("span", "seconds"), [((0, 10), 0), ((90, 110), 10), ((110, 120), 10), ((0, 500), 100), ((300, 400), 0)]
+)
+def test_only_the_part_in_the_window_counts(span: tuple[float, float], seconds: int) -> None:
+    assert overlap_s(*span, (100, 200)) == seconds
+
+
+def job(**more: object) -> Job:
+    values: dict[str, object] = {
+        "id": "7",
+        "name": "train.py",
+        "state": "done",
+        "node": "c000",
+        "gpus": (UUID.format(1), UUID.format(2)),
+        "submitter": Submitter(name="ann", host="hoff", known_by="login", ssh_from=None),
+        "submitted": "2026-11-01T10:00:00Z",
+        "started": "2026-11-01T11:59:00Z",
+        "ended": "2026-11-01T12:01:00Z",
+        "log": "/shared/jobs/7/log",
+    }
+    return Job(**{**values, **more})  # type: ignore[arg-type]
+
+
+WINDOW = (datetime(2026, 11, 1, 12, tzinfo=timezone.utc), datetime(2026, 11, 1, 13, tzinfo=timezone.utc))
+
+
+def test_records_of_submitted_jobs_count_from_the_edge_of_the_window() -> None:
+    found = uses_of_jobs(Jobs(jobs=(job(),), older=3), WINDOW, note="a note")
+    assert found.notes == ("a note", "3 older submissions are left out")
+    (use,) = found.uses
+    assert (use.person, use.account, use.nodes, use.seconds, use.running) == ("ann", "?", ("c000",), 60, False)
+    assert [(row.name, row.gpu_seconds) for row in sum_uses([use], "gpu")] == [
+        (UUID.format(1), 60),
+        (UUID.format(2), 60),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("more", "seconds"),
+    [
+        ({"state": "running", "ended": None}, [3600]),
+        ({"state": "lost", "ended": None}, []),
+        ({"state": "waiting", "started": None, "ended": None}, []),
+        ({"gpus": ()}, []),
+        ({"ended": "2026-11-01T11:59:59Z"}, []),
+        ({"started": "2026-11-01T13:00:00Z", "ended": "2026-11-01T14:00:00Z"}, []),
+        ({"submitter": None}, [60]),
+    ],
+)
+def test_jobs_that_go_on_or_had_nothing_then(more: dict[str, object], seconds: list[int]) -> None:
+    assert [use.seconds for use in uses_of_jobs(Jobs(jobs=(job(**more),)), WINDOW, note="").uses] == seconds
