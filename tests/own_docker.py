@@ -25,13 +25,21 @@ from gpuprov.core.waiting import Wait
 from gpuprov.machine.runtime_program import program_for
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 QUIET: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
 GPUPROV = Path(sys.executable).with_name("gpuprov")
 OWN_PLACES = ("/run/gpuprov", "/var/lib/gpuprov/lock")
 PROGRAMS = ("dash", "sleep", "ls", "head", "env", "true")
-_LIMIT_S = 60.0
+_LIMIT_S = 30.0
+_CONTAINERD = """\
+version = 2
+root = "{folder}/containerd"
+state = "{folder}/run/containerd"
+disabled_plugins = ["io.containerd.grpc.v1.cri"]
+[grpc]
+address = "{folder}/c.sock"
+"""
 
 
 class _Line(http.client.HTTPConnection):
@@ -61,6 +69,7 @@ class OwnDocker:
     flags: tuple[str, ...] = ()
     path: str = "/usr/sbin:/usr/bin:/sbin:/bin"
     process: subprocess.Popen[bytes] | None = field(default=None, init=False)
+    containerd: subprocess.Popen[bytes] | None = field(default=None, init=False)
 
     @property
     def socket(self) -> Path:
@@ -81,29 +90,45 @@ class OwnDocker:
     def _enter(self) -> tuple[str, ...]:
         return ("nsenter", "--target", str(self.spaces), "--net", "--mount")
 
+    def start_containerd(self) -> None:
+        """Begin the daemon behind dockerd; as on Debian, it is no child of dockerd's."""
+        settings = self.folder / "containerd.toml"
+        settings.write_text(_CONTAINERD.format(folder=self.folder))
+        self.containerd = self._spawn("containerd", "--config", str(settings))
+        self._await((self.folder / "c.sock").exists)
+
     def start(self) -> None:
         """Begin dockerd, and wait until it answers; in the namespaces of the one before."""
         places = ("--data-root", f"{self.folder}/data", "--exec-root", f"{self.folder}/run")
         config = ("--pidfile", f"{self.folder}/pid", "--config-file", f"{self.folder}/daemon.json")
         alone = ("--bridge", "none", "--iptables=false", "--ip-forward=false", "--host", f"unix://{self.socket}")
-        with (self.folder / "log").open("ab") as log:
-            self.process = subprocess.Popen(
-                [*self._enter, "dockerd", *places, *config, *alone, *self.flags],
-                env={**os.environ, "PATH": self.path},
-                start_new_session=True,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-            )
-        wait = Wait(what="the second Docker", timeout_s=_LIMIT_S, fix=f"cat {self.folder}/log", interval_s=0.1)
-        wait.until(self._answers, bool)
+        behind = ("--containerd", f"{self.folder}/c.sock")
+        self.process = self._spawn("dockerd", *places, *config, *alone, *behind, *self.flags)
+        self._await(self._answers)
 
     def stop(self, how: signal.Signals = signal.SIGTERM) -> None:
-        """End dockerd, its containerd and, unless it is killed or restores live, its containers."""
-        if self.process:
-            self.process.send_signal(how)
-            self.process.wait(timeout=_LIMIT_S)
-            self.process = None
+        """End dockerd and, unless it is killed or restores live, its containers."""
+        _end(self.process, how)
+        self.process = None
+
+    def stop_containerd(self, how: signal.Signals = signal.SIGTERM) -> None:
+        """End it; containers go on."""
+        _end(self.containerd, how)
+        self.containerd = None
+        (self.folder / "c.sock").unlink(missing_ok=True)
+
+    def cut_power(self) -> None:
+        """End all processes, and empty /run; `start_containerd` and `start` are the boot."""
+        states = [json.loads(path.read_text()) for path in (self.folder / "run").glob("runtime-runc/moby/*/state.json")]
+        self.stop(signal.SIGKILL)
+        self.stop_containerd(signal.SIGKILL)
+        for pid in (*find_processes(f"{self.folder}/run"), *(state["init_process_pid"] for state in states)):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        unmount = f"for place in $(grep -o '{self.folder}/run/[^ ]*' /proc/mounts); do umount --lazy $place; done"
+        subprocess.run([*self._enter, "sh", "-c", unmount], check=True)
+        shutil.rmtree(self.folder / "run")
+        shutil.rmtree(self.folder / "own/run/gpuprov/leases", ignore_errors=True)
 
     def docker(self, *argv: str, timeout_s: float = _LIMIT_S) -> subprocess.CompletedProcess[str]:
         """What the client says."""
@@ -148,6 +173,21 @@ class OwnDocker:
         own = [place for place in said["engines"] if place["sockets"] == [str(self.socket)]]
         policy.write_text(json.dumps({**said, "engines": own}))
 
+    def _spawn(self, *command: str) -> subprocess.Popen[bytes]:
+        with (self.folder / "log").open("ab") as log:
+            return subprocess.Popen(
+                [*self._enter, *command],
+                env={**os.environ, "PATH": self.path},
+                start_new_session=True,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
+
+    def _await(self, seen: Callable[[], bool]) -> None:
+        wait = Wait(what="the second Docker", timeout_s=_LIMIT_S, fix=f"cat {self.folder}/log", interval_s=0.1)
+        wait.until(seen, bool)
+
     def _answers(self) -> bool:
         if self.process and self.process.poll() is not None:
             raise AssertionError((self.folder / "log").read_text()[-2000:])
@@ -181,10 +221,18 @@ def own_docker(*flags: str, settings: str = "{}") -> Iterator[OwnDocker]:
         stack.callback(_end_all, folder)
         wait = Wait(what="its namespaces", timeout_s=10, fix="unshare --net --mount true", interval_s=0.02)
         wait.until(lambda: _words(spaces.pid)[0], lambda seen: seen == "sleep")
-        one.start()
+        stack.callback(one.stop_containerd)
         stack.callback(one.stop)
+        one.start_containerd()
+        one.start()
         stack.callback(_remove_containers, one)
         yield one
+
+
+def _end(process: subprocess.Popen[bytes] | None, how: signal.Signals) -> None:
+    if process:
+        process.send_signal(how)
+        process.wait(timeout=_LIMIT_S)
 
 
 def write_image(folder: Path, *, link: str = "") -> Path:

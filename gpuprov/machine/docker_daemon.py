@@ -17,6 +17,7 @@ from gpuprov.core.errors import HostNotReady
 from gpuprov.core.process import begun_s
 from gpuprov.core.waiting import Wait
 from gpuprov.drivers.glance import read_json
+from gpuprov.machine.daemon_json import RUNTIME
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -69,7 +70,11 @@ class DockerDaemon:
         """All of its containers, as `docker inspect` shows them; one that goes meanwhile is left out."""
         found: list[Mapping[str, Any]] = []
         for one in cast("list[Mapping[str, Any]]", self._ask("/v1.41/containers/json?all=1")):
-            document = self._ask(f"/v1.41/containers/{one['Id']}/json")
+            try:
+                document = self._ask(f"/v1.41/containers/{one['Id']}/json")
+            except HostNotReady:  # its start waits for GPUs, and Docker tells nothing else of it until that is over
+                starts = {"Runtime": RUNTIME}
+                document = {"Name": one["Names"][0], "HostConfig": starts, "State": {"Status": one["State"]}}
             if isinstance(document, dict) and "HostConfig" in document:
                 found.append(document)
         return found

@@ -23,6 +23,7 @@ from gpuprov.gpu.allocate import Claims, GpusTaken, allocate
 from gpuprov.gpu.order import resolve_order
 from gpuprov.gpu.tickets import read_waiting
 from gpuprov.gpu.waiting_for_gpus import Patience, Turn, when_free
+from gpuprov.runtime.docker_files import read_files
 from gpuprov.runtime.edit import add_gpus, own_files
 from gpuprov.runtime.engines import ask_engines
 from gpuprov.runtime.gpus import read_gpus, render_additions, write_simulated
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
     from gpuprov.gpu.allocate import LeaseRequest
     from gpuprov.gpu.models import Gpu, HostGpus
+    from gpuprov.runtime.engines import Place, Told
     from gpuprov.runtime.policy import Policy
     from gpuprov.runtime.request import Asked, Spec
     from gpuprov.runtime.touched import Plan
@@ -139,7 +141,8 @@ def create(call: Call) -> None:
     plan = _plan(call, found, policy) if is_touched else None
     if asked is None and (plan is None or plan.is_done(found)):
         return
-    docker = ask_engines([place for place in policy.engines if place.engine == "docker"])
+    others = Others(policy, container=call.container)
+    docker = others.look_at_docker()
     for error in docker.silent.values():
         raise error  # it may be a node, whose maker holds the lock
     if call.container in docker.nodes:
@@ -148,7 +151,7 @@ def create(call: Call) -> None:
     if plan is not None:
         spec = plan.carry_out(_rootfs(call, found))
     limit = plan.rules.gpus_per_project if plan else None
-    if (asked is None or not _lease(call, spec, asked, policy, limit)) and spec != found:
+    if (asked is None or not _lease(call, spec, asked, policy, others, limit)) and spec != found:
         _write(call, spec)
 
 
@@ -160,7 +163,7 @@ def _plan(call: Call, found: Spec, policy: Policy) -> Plan:
     )
 
 
-def _lease(call: Call, spec: Spec, asked: Asked, policy: Policy, limit: int | None) -> bool:
+def _lease(call: Call, spec: Spec, asked: Asked, policy: Policy, others: Others, limit: int | None) -> bool:
     """Lease GPUs and write them into config.json; tells whether there was anything to lease."""
     host = read_gpus(policy)
     request = resolve_order(
@@ -169,7 +172,6 @@ def _lease(call: Call, spec: Spec, asked: Asked, policy: Policy, limit: int | No
     if not request.size:
         return False
     owner = describe_owner(call.front)
-    others = Others(policy, container=call.container)
 
     def choose(turn: Turn) -> tuple[LeaseRequest, tuple[Gpu, ...]]:
         if is_gone(owner):
@@ -239,11 +241,29 @@ class Others:
         self._records: tuple[Record, ...] = ()
         self._policy = policy
         self._container = container
+        self._is_starting = False
+
+    def look_at_docker(self) -> Told:
+        """What this runtime's dockerd alone says, or its files while it starts."""
+        told = ask_engines(self._own)
+        self._is_starting = bool(told.silent)
+        return self._from_files() or told
+
+    @property
+    def _own(self) -> tuple[Place, ...]:
+        """That dockerd: the first of its kind."""
+        return tuple(place for place in self._policy.engines if place.engine == "docker")[:1]
+
+    def _from_files(self) -> Told | None:
+        """They are read again at each look, as nodes may have been made meanwhile."""
+        can_be = self._is_starting and self._policy.data_root
+        return read_files(Path(self._policy.data_root)) if can_be else None
 
     def claims(self, engine: str, *, before: int | None = None) -> Claims:
         """What holds GPUs, and who came earlier."""
-        told = ask_engines(self._policy.engines)
-        self.names, self._projects = told.names, told.projects
+        docker = self._from_files()
+        told = ask_engines([one for one in self._policy.engines if docker is None or one not in self._own])
+        self.names, self._projects = (docker or told).names, (docker or told).projects
         self._records = tuple(record for record in read_records() if record.id != self._container)
         records = (record.lease for record in self._records)
         return Claims(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,14 +16,14 @@ from gpuprov.gpu.allocate import Lease
 from gpuprov.runtime import create, records
 from gpuprov.runtime.create import REFUSED, main
 from gpuprov.runtime.edit import LEASE
-from gpuprov.runtime.engines import Told
+from gpuprov.runtime.engines import Place, Told
 from gpuprov.runtime.policy import Policy, render_policy
 from gpuprov.shapes.base import encode
 from gpuprov.shapes.gate_policy import GatePolicy, PolicyMount, PolicyRefusals, PolicyVariables
 from tests.unit.runtime.simulated import simulated_host
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
 UUIDS = [gpu.uuid for gpu in simulated_host(2).gpus]
@@ -107,6 +108,66 @@ def test_a_silent_docker_ends_a_start_before_it_takes_the_lock(make: Callable[..
     ENGINES_SAY[0] = Told(silent={"docker": EngineError("docker does not respond", evidence="2 s", fix="wait")})
     status, log = make("a", "GPUPROV_GPUS=1")
     assert (status, "docker does not respond" in log) == (REFUSED, True)
+
+
+@pytest.mark.parametrize(("label", "expected"), [("of=others", 0), ("gpuprov.cluster", REFUSED)])
+def test_while_docker_starts_its_files_tell_unless_there_is_a_node(
+    make: Callable[..., tuple[int, str]],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    label: str,
+    expected: int,
+) -> None:
+    """It begins containers with a restart policy before it answers anybody."""
+    place = Place(engine="docker", sockets=("/nowhere",))
+    policy = Policy(engines=(place,), data_root=str(tmp_path / "data"), simulation=simulated_host(2).document)
+    (tmp_path / "policy.json").write_text(render_policy(policy))
+    folder = tmp_path / "data/containers/a"
+    folder.mkdir(parents=True)
+    (folder / "config.v2.json").write_text(json.dumps({"Name": "/train", "Config": {"Labels": {label: "x"}}}))
+    ENGINES_SAY[0] = Told(silent={"docker": EngineError("docker does not respond", evidence="2 s", fix="wait")})
+    asked: list[int] = []
+
+    def ask(places: Sequence[Place]) -> Told:
+        asked.append(len(places))
+        return ENGINES_SAY[0] if places else Told()
+
+    monkeypatch.setattr(create, "ask_engines", ask)
+    status, log = make("a", "GPUPROV_GPUS=1")
+    assert (status, "docker does not respond" in log) == (expected, bool(expected))
+    assert asked == ([1] if expected else [1, 0])
+    if not expected:
+        assert json.loads((tmp_path / "leases/a").read_text())["name"] == "train"
+
+
+STEPS = ("write_record", "make_targets", "replace_file", "add_gpus", "render_additions")
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+@pytest.mark.parametrize("step", STEPS)
+def test_a_start_that_is_killed_at_any_step_leaves_no_lease(
+    make: Callable[..., tuple[int, str]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, step: str, moment: str
+) -> None:
+    """It is the process that would become runc; another container, and the same one again, get the GPUs."""
+    done = getattr(create, step)
+
+    def die(*args: Any, **more: Any) -> Any:
+        if moment == "after":
+            done(*args, **more)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    child = os.fork()
+    if not child:
+        monkeypatch.setattr(create, step, die)
+        make("a", "GPUPROV_GPUS=2")
+        os._exit(0)
+    _, status = os.waitpid(child, 0)
+    assert os.WTERMSIG(status) == signal.SIGKILL
+    assert records.read_records() == ()
+    assert make("b", "GPUPROV_GPUS=2") == (0, "")
+    (tmp_path / "leases/b").unlink()
+    assert make("a", "GPUPROV_GPUS=2") == (0, "")
+    assert held(tmp_path, "a") == UUIDS
 
 
 def test_the_same_container_keeps_no_second_gpu(make: Callable[..., tuple[int, str]], tmp_path: Path) -> None:
