@@ -84,12 +84,17 @@ def add(session: Session, name: str, key_files: tuple[Path, ...], **given: Any) 
     return add_person(session.fleet, session.cluster, new)
 
 
-@command(_person_argument, cluster_option, engine_option)
-def remove(session: Session, name: str) -> Done:
-    """Take somebody's account out of all nodes, and end their processes there.
+@command(
+    _person_argument,
+    click.option("--force", is_flag=True, help="Cancel their jobs, and name them."),
+    cluster_option,
+    engine_option,
+)
+def remove(session: Session, name: str, *, force: bool) -> Done:
+    """Take somebody's account out of all nodes, and end their processes there. Refused while jobs of theirs are there.
 
     Their home and their files stay; nobody but root enters that home.
     """
     from gpuprov.stories.people import remove_person
 
-    return remove_person(session.fleet, session.cluster, name)
+    return remove_person(session.fleet, session.cluster, name, reach=lambda: session.controller, force=force)

@@ -334,6 +334,13 @@ class Role:
         """
         return ()
 
+    def cancel_jobs(self, driver: Driver, state: ClusterState, jobs: Sequence[Job]) -> None:
+        """Have these end, or never begin; the nodes stay in service.
+
+        Raises:
+            GpuprovError: It could not be said.
+        """
+
     def put_back_in_service(
         self, driver: Driver, state: ClusterState, *, running: Sequence[str] = (), stopped: Sequence[str] = ()
     ) -> tuple[str, ...]:

@@ -7,13 +7,14 @@ import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from gpuprov.core.errors import UsageError
+from gpuprov.core.errors import GpuprovError, UsageError
 from gpuprov.core.names import name_cluster
 from gpuprov.core.nearest import ask_back
 from gpuprov.core.outcome import Outcome
 from gpuprov.fleet.done import Done
 from gpuprov.fleet.here import find_over_hosts, observe_here
 from gpuprov.lifecycle.cluster_order import ClusterOrder
+from gpuprov.lifecycle.people import cancel_jobs_of, find_jobs_of
 from gpuprov.shapes.base import changed
 from gpuprov.shapes.cluster_spec import LEAST_UID, MOST_UID, ClusterSpec, PersonSpec
 from gpuprov.shapes.people import Person
@@ -22,12 +23,15 @@ from gpuprov.spec.shared_folder import folder_of
 from gpuprov.stories.cluster_up import bring_up
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
+    from gpuprov.core.reporter import Reporter
+    from gpuprov.drivers.base import Driver
     from gpuprov.fleet.fleet import Fleet
 
 _LONGEST_KEY_FILE: Final = 64 * 1024
+_NAMED: Final = 10  # jobs in an error
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,28 +100,58 @@ def add_person(fleet: Fleet, cluster: str, new: NewPerson) -> Done:
 LIST: Final = "gpuprov person list"
 
 
-def remove_person(fleet: Fleet, cluster: str, name: str) -> Done:
+def remove_person(fleet: Fleet, cluster: str, name: str, *, reach: Callable[[], Driver], force: bool = False) -> Done:
     """Take somebody's account out of all nodes; their home stays, and nobody enters it.
 
     That there is nobody of that name is no error, and is said.
 
+    Args:
+        reach: Opens the way to the node that takes the cluster's jobs.
+        force: Whether jobs of theirs are cancelled.
+
     Raises:
-        UsageError: There is no such cluster.
+        UsageError: There is no such cluster, or jobs of theirs run or wait.
+        GpuprovError: Nobody can tell whether there are any.
     """
     names = [person.name for person in recorded_spec(fleet, cluster).people]
     if name not in names:
         fleet.reporter.note(f"cluster {cluster} has nobody called {name}{ask_back([name], names)}")
+
+    ended = _end_jobs(reach, cluster, name, force=force, reporter=fleet.reporter) if name in names else ()
 
     def remove(people: Sequence[PersonSpec]) -> tuple[PersonSpec, ...]:
         return tuple(person for person in people if person.name != name)
 
     done = _change(fleet, cluster, ClusterOrder(name=cluster, engine=fleet.engine or None, people=remove))
     return Done(
-        outcome=Outcome(changed=(*((f"removed {name}",) if name in names else ()), *done.outcome.changed)),
+        outcome=Outcome(changed=(*ended, *((f"removed {name}",) if name in names else ()), *done.outcome.changed)),
         failed=done.failed,
         asked=done.asked,
         lack=done.lack,
     )
+
+
+def _end_jobs(
+    reach: Callable[[], Driver], cluster: str, name: str, *, force: bool, reporter: Reporter
+) -> tuple[str, ...]:
+    """Refuse to leave jobs of nobody behind, or cancel them; one line for each that was."""
+    try:
+        driver = reach()
+        jobs = find_jobs_of(driver, cluster, name)
+        if jobs and force:
+            cancel_jobs_of(driver, cluster, name)
+    except GpuprovError as error:
+        if not force:
+            raise
+        reporter.warn(f"jobs of {name} were not cancelled: {error.what}: {error.evidence}")
+        return ()
+    if jobs and not force:
+        raise UsageError(
+            f"{name} has jobs in cluster {cluster}",
+            evidence="; ".join(map(str, jobs[:_NAMED])) + (f"; {len(jobs) - _NAMED} more" if jobs[_NAMED:] else ""),
+            fix=name_cluster(f"gpuprov person rm {name}", cluster) + " --force  # cancels them",
+        )
+    return tuple(f"cancelled job {job}" for job in jobs)
 
 
 def check_new_person(new: NewPerson) -> None:

@@ -137,6 +137,11 @@ def end_jobs(driver: Driver, controller: str, names: Sequence[str], jobs: Sequen
     return tuple(entry.job.id for entry in waiting if entry.job.id in ids)
 
 
+def cancel_jobs(driver: Driver, controller: str, jobs: Sequence[Job]) -> None:
+    """Cancel jobs, waiting or running; raises GpuprovError where Slurm does not answer, or refuses."""
+    run_slurm(driver, controller, ["scancel", *(job.id for job in jobs)])
+
+
 def put_back_in_service(
     driver: Driver, controller: str, *, running: Collection[str], stopped: Collection[str]
 ) -> tuple[str, ...]:

@@ -205,6 +205,12 @@ class SlurmRole(ControlledRole):
             return ()
         return jobs.end_jobs(driver, controller, departure.nodes, ending)
 
+    def cancel_jobs(self, driver: Driver, state: ClusterState, ending: Sequence[Job]) -> None:
+        """By the controller, which has to run."""
+        controller = self._asked(driver, state)
+        if controller and ending:
+            jobs.cancel_jobs(driver, controller, ending)
+
     def put_back_in_service(
         self, driver: Driver, state: ClusterState, *, running: Sequence[str] = (), stopped: Sequence[str] = ()
     ) -> tuple[str, ...]:

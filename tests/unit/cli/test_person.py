@@ -11,6 +11,7 @@ import pytest
 from gpuprov.cli.main import main
 from gpuprov.cluster.people_files import APPLIED, SETTLE
 from gpuprov.drivers.base import LABEL_PEOPLE, ExecResult
+from tests.fakes.slurm import FakeJob
 from tests.unit.spec.test_people import key
 
 if TYPE_CHECKING:
@@ -123,6 +124,37 @@ def test_nodes_of_an_older_image_have_no_people(typed: Typed, capsys: pytest.Cap
     assert "c001 cannot have accounts of people" in said
     assert "gpuprov cluster up --renew" in said
     assert "unchanged" in typed(("cluster", "up", "--no-verify"), capsys)
+
+
+def test_nobody_goes_who_has_jobs(typed: Typed, capsys: pytest.CaptureFixture[str]) -> None:
+    typed.world.begin_with(1)
+    typed(("person", "add", "ann"), capsys)
+    typed.world.slurm.queue = [
+        FakeJob(id="7", nodes="c000", user="ann", name="train"),
+        FakeJob(id="8", user="ann", state="PD"),
+        FakeJob(id="9", nodes="c000", user="work"),
+    ]
+    said = refused(("person", "rm", "ann"), typed, capsys)
+    assert "ann has jobs in cluster lab" in said
+    assert "7 of ann (train) on c000; 8 of ann" in said
+    assert "gpuprov person rm ann --force" in said
+    shown = typed(("person", "rm", "ann", "--force"), capsys)
+    assert shown.splitlines()[:3] == [
+        "cancelled job 7 of ann (train) on c000",
+        "cancelled job 8 of ann (train) waiting",
+        "removed ann",
+    ]
+    assert [job.id for job in typed.world.slurm.queue] == ["9"]
+
+
+def test_where_nobody_knows_of_jobs_it_takes_force(typed: Typed, capsys: pytest.CaptureFixture[str]) -> None:
+    typed.world.begin_with(1)
+    typed(("person", "add", "ann"), capsys)
+    typed.world.slurm.broken = True
+    assert main(("person", "rm", "ann"), host=typed.world.host) == 4
+    assert typed.world.file("c000", PASSWD)
+    typed(("person", "rm", "ann", "--force"), capsys)
+    assert not typed.world.file("c000", PASSWD)
 
 
 def test_whoever_is_not_there_need_not_go(typed: Typed, capsys: pytest.CaptureFixture[str]) -> None:
