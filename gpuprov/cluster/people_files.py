@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from gpuprov.core.fingerprint import fingerprint
 from gpuprov.drivers.base import File
 from gpuprov.spec.people import PEOPLE_GID, PEOPLE_GROUP, account_gid, accounts_of, home_of
-from gpuprov.spec.shared_folder import SHARED
+from gpuprov.spec.shared_folder import ACCOUNT_UID, ANNEALS, GRIDS, JOBS, PROGRAMS, SHARED
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -72,7 +72,8 @@ def _folders(people: Sequence[PersonSpec], *, shared: bool) -> list[str]:
     if not shared:
         return homes
     accounts = [f"2770 0 {account_gid(account)} {SHARED}/accounts/{account}" for account in accounts_of(people)]
-    parents = [f"0711 0 0 {SHARED}/home", *([f"0711 0 0 {SHARED}/accounts"] if accounts else [])]
+    closed = [f"0700 {ACCOUNT_UID} {ACCOUNT_UID} {folder}" for folder in (JOBS, GRIDS, ANNEALS, PROGRAMS)]
+    parents = [*closed, f"0711 0 0 {SHARED}/home", *([f"0711 0 0 {SHARED}/accounts"] if accounts else [])]
     return [*parents, *homes, *accounts]
 
 

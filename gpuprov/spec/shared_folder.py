@@ -17,6 +17,8 @@ ACCOUNTS: Final = "/var/lib/gpuprov-accounts"  # in the node that records what p
 MAPPED: Final = (SHARED, KEPT, ACCOUNTS)  # what belongs to a user of the nodes, and not to the host's root
 PLACE: Final = "/srv/gpuprov"  # on the host: a cluster's own folder is below it
 
+JOBS, GRIDS, ANNEALS, PROGRAMS = (f"{SHARED}/{name}" for name in ("jobs", "grids", "anneal", "programs"))
+
 ACCOUNT: Final = "work"  # that jobs run as
 # The same number in every image, as user and as group. Debian gives 100 to 999 to packages and 1000 to 59999 to people,
 # from the lower end; systemd takes 60001 to 60513 and 61184 to 65519, and Debian again 60000 to 64999. Directory

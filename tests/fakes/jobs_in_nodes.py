@@ -16,10 +16,7 @@ from gpuprov.drivers.base import ExecResult
 from gpuprov.drivers.node_trees import ITEM
 from gpuprov.fleet.questions.hardware import PROGRAM as HARDWARE
 from gpuprov.roles.work.work_place import (
-    ANNEALS,
     FOLDER,
-    GRIDS,
-    PROGRAMS,
     PROJECTS,
     anneal_argv,
     controller_argv,
@@ -28,7 +25,7 @@ from gpuprov.roles.work.work_place import (
     text_argv,
 )
 from gpuprov.shapes.node import Mount
-from gpuprov.spec.shared_folder import SHARED
+from gpuprov.spec.shared_folder import ANNEALS, GRIDS, PROGRAMS, SHARED
 from gpuwork.freeze import remove_copy
 from tests.fakes.driver import FakeDriver
 from tests.fakes.slurm_commands import SlurmCommands

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from gpuprov.core.silence_limit import scaled_limit_s
 from gpuprov.roles.work.node_program import NodeProgram
-from gpuprov.roles.work.work_place import ANNEALS, anneal_argv
+from gpuprov.roles.work.work_place import anneal_argv
 from gpuprov.shapes.anneal import AnnealPrepared, AnnealShown
 from gpuprov.shapes.base import read
+from gpuprov.spec.shared_folder import ANNEALS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

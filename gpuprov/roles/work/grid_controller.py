@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, ClassVar
 
 from gpuprov.roles.work.grid_answers import read_combinations, read_table
 from gpuprov.roles.work.node_program import NodeProgram
-from gpuprov.roles.work.work_place import GRIDS, grid_argv
+from gpuprov.roles.work.work_place import grid_argv
 from gpuprov.shapes.base import read
 from gpuprov.shapes.grids import RUNS, GridSeries
+from gpuprov.spec.shared_folder import GRIDS
 
 if TYPE_CHECKING:
     from gpuprov.shapes.grids import GridListed

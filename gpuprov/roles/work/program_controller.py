@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from gpuprov.core.silence_limit import scaled_limit_s
 from gpuprov.roles.work.node_program import NodeProgram
-from gpuprov.roles.work.work_place import PROGRAMS, cuda_program_argv
+from gpuprov.roles.work.work_place import cuda_program_argv
 from gpuprov.shapes.base import read
 from gpuprov.shapes.program_runs import ProgramPages, ProgramPrepared, ProgramProgress
 from gpuprov.shapes.programs import ProgramRemoved, Programs
+from gpuprov.spec.shared_folder import PROGRAMS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -8,15 +8,12 @@ from gpuprov.core.errors import EngineError, UsageError
 from gpuprov.core.excerpt import LINE, excerpt
 from gpuprov.core.names import name_cluster
 from gpuprov.spec.people import home_of
-from gpuprov.spec.shared_folder import ACCOUNT, SHARED
+from gpuprov.spec.shared_folder import ACCOUNT, JOBS, PROGRAMS, SHARED
 
 if TYPE_CHECKING:
     from gpuprov.drivers.base import NodeState
 
-FOLDER: Final = f"{SHARED}/jobs"
-GRIDS: Final = f"{SHARED}/grids"
-ANNEALS: Final = f"{SHARED}/anneal"
-PROGRAMS: Final = f"{SHARED}/programs"
+FOLDER: Final = JOBS
 HOME: Final = f"/home/{ACCOUNT}"
 PROJECTS: Final = "/opt/gpuprov-project-"  # root's, until the program has frozen the project on the shared folder
 # What runuser and Python say where the image is older than jobs are

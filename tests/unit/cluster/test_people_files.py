@@ -38,7 +38,9 @@ def test_keys_and_passwords_are_readable_by_root_alone() -> None:
 
 
 def test_folders_are_on_the_shared_folder_where_there_is_one() -> None:
+    closed = [f"0700 59400 59400 /shared/{name}" for name in ("jobs", "grids", "anneal", "programs")]
     assert contents(ANN, BOB)["/etc/gpuprov/people/folders"] == [
+        *closed,
         "0711 0 0 /shared/home",
         "0711 0 0 /shared/accounts",
         "0700 10001 10001 /shared/home/ann",
