@@ -10,6 +10,7 @@ from gpuprov.cluster.order_label import describe_unread
 from gpuprov.cluster.plan import sort_surplus
 from gpuprov.core.errors import UsageError
 from gpuprov.core.names import fold
+from gpuprov.shapes.cluster_spec import ClusterSpec
 from gpuprov.spec.addressing import node_name
 from gpuprov.spec.draft import SHARE
 from gpuprov.spec.shared_folder import SHARED, folder_of
@@ -18,8 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from gpuprov.cluster.state import ClusterState
-    from gpuprov.shapes.cluster_spec import ClusterSpec
     from gpuprov.spec.draft import Draft
+
+_NAMED = 5  # people in a line
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,18 +32,22 @@ class Shrinking:
         nodes: Those that are removed.
         folder: Of the host, which the nodes do not share any more.
         unread: Options of nodes that this version does not know, in words, by node.
+        people: Those who have no account in the nodes any more.
     """
 
     nodes: tuple[str, ...] = ()
     folder: str = ""
     unread: Mapping[str, str] = field(default_factory=dict)
+    people: tuple[str, ...] = ()
 
     @property
     def lines(self) -> tuple[str, ...]:
         """In words; none where nothing is lost."""
         nodes = (lost_nodes_line(self.nodes),) if self.nodes else ()
         folder = (f"{SHARED} of the nodes: {self.folder}, which stays on the host",) if self.folder else ()
-        return (*nodes, *folder, *(f"{name}: {words}" for name, words in self.unread.items()))
+        more = f" and {len(self.people) - _NAMED} more" if len(self.people) > _NAMED else ""
+        people = (f"accounts and processes of {', '.join(self.people[:_NAMED])}{more}",) if self.people else ()
+        return (*nodes, *folder, *people, *(f"{name}: {words}" for name, words in self.unread.items()))
 
     def refuse_others(self, gone: Iterable[str], unread: Iterable[str]) -> None:
         """Refuse to remove nodes that nobody was told of, or to do without options of such nodes.
@@ -69,7 +75,14 @@ def foresee_shrinking(draft: Draft, state: ClusterState) -> Shrinking:
         nodes=gone,
         folder="" if keeps else lost_folder(state.shared_folder, spec),
         unread=describe_unread(node for node in state.nodes if node.complete and node.name not in gone),
+        people=lost_people(state.recorded if isinstance(state.recorded, ClusterSpec) else None, spec),
     )
+
+
+def lost_people(recorded: ClusterSpec | None, spec: ClusterSpec) -> tuple[str, ...]:
+    """Those whom a cluster has and would not have any more."""
+    staying = {person.name for person in spec.people}
+    return tuple(person.name for person in recorded.people if person.name not in staying) if recorded else ()
 
 
 def lost_folder(shared: str, spec: ClusterSpec) -> str:

@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from gpuprov.cluster.placement import place_nodes
-from gpuprov.cluster.shrinking import Shrinking, lost_folder
+from gpuprov.cluster.shrinking import Shrinking, lost_folder, lost_people
 from gpuprov.cluster.slices import slice_cluster
 from gpuprov.core.errors import Unreachable, UsageError
 from gpuprov.fleet.find_hosted import look_at_spanning, machine_of, refuse_doubles
@@ -117,7 +117,10 @@ class Agreed:
     def shrinking(self) -> Shrinking:
         """What is lost."""
         shared = folder_of(self.seen.spec) if self.seen.spec else ""
-        return Shrinking(nodes=tuple(one.name for one in self.gone), folder=lost_folder(shared, self.spec))
+        people = lost_people(self.seen.spec, self.spec)
+        return Shrinking(
+            nodes=tuple(one.name for one in self.gone), folder=lost_folder(shared, self.spec), people=people
+        )
 
     @property
     def changes(self) -> bool:

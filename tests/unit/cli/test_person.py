@@ -126,6 +126,19 @@ def test_nodes_of_an_older_image_have_no_people(typed: Typed, capsys: pytest.Cap
     assert "unchanged" in typed(("cluster", "up", "--no-verify"), capsys)
 
 
+def test_a_file_without_people_takes_nobody_away_unasked(
+    typed: Typed, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    typed.world.begin_with(1)
+    typed(("person", "add", "ann"), capsys)
+    spec = tmp_path / "lab.yaml"
+    spec.write_text("version: gpuprov/v1\nnodes: {count: 1}\n")
+    up = ("cluster", "up", "-f", str(spec), "--gpu-mode", "simulated", "--no-verify")
+    assert "accounts and processes of ann" in refused(up, typed, capsys)
+    typed((*up, "--yes"), capsys)
+    assert typed.world.file("c000", PASSWD) == ""
+
+
 def test_nobody_goes_who_has_jobs(typed: Typed, capsys: pytest.CaptureFixture[str]) -> None:
     typed.world.begin_with(1)
     typed(("person", "add", "ann"), capsys)
