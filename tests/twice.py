@@ -129,6 +129,8 @@ TWICE: dict[str, Twice] = {
     "jobs wait": Twice(kind="reads", argv=("jobs", "wait", "1"), where=()),
     "usage": Twice(kind="reads", argv=("usage",), where=()),
     "queue page": Twice(kind="reads", argv=("queue", "page"), where=()),  # tests/unit/cli/test_queue_page.py
+    "rest": Twice(kind="reads", argv=("rest",), where=()),  # tests/unit/cli/test_rest.py
+    "token": Twice(kind="reads", argv=("token",), where=()),
     # tests/unit/cli/test_grid.py
     "grid run": Twice(kind="acts", argv=("grid", "run", "."), where=()),
     "grid status": Twice(kind="reads", argv=("grid", "status", "."), where=()),

@@ -77,6 +77,8 @@ VERBS: dict[str, Verb] = {
     "usage": Verb("gpuprov.cli.usage:usage", "Show the GPU hours of people, accounts, nodes, GPUs or jobs."),
     "queue": Verb(None, "Look at the queue of a cluster's workers."),
     "queue page": Verb("gpuprov.cli.jobs:page", "Let a browser open the page of the queue, until Ctrl-C."),
+    "rest": Verb("gpuprov.cli.rest:rest", "Let programs use Slurm's REST API, until Ctrl-C."),
+    "token": Verb("gpuprov.cli.rest:token", "Print a token for Slurm's REST API."),
     "grid": Verb(None, "Run parameter grids as jobs of a cluster."),
     "grid run": Verb("gpuprov.cli.grid:run", "Submit the runs of a grid that are missing."),
     "grid status": Verb("gpuprov.cli.grid:status", "Show which runs are done, failed, under way and missing."),
@@ -153,7 +155,7 @@ HIDDEN: dict[str, Verb] = {
 # The sections of `gpuprov --help` and of docs/commands.md: the everyday ones first
 GROUPS: dict[str, tuple[str, ...]] = {
     "Clusters": ("cluster", "person", "verify", "smoke"),
-    "Jobs": ("submit", "jobs", "usage", "queue", "grid", "anneal", "program"),
+    "Jobs": ("submit", "jobs", "usage", "queue", "rest", "token", "grid", "anneal", "program"),
     "GPUs": ("run", "gpus", "hardware", "cdi", "gate", "kubernetes"),
     "Nodes": (
         *("create-node", "list", "show", "start", "stop", "rm", "exec", "shell", "ssh", "cp", "logs"),

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from gpuprov.roles.work.job_controller import JobController
     from gpuprov.roles.work.job_room import JobRoom
     from gpuprov.roles.work.queue_page import QueuePage
+    from gpuprov.roles.work.rest import RestService
     from gpuprov.shapes.engine import ImageState
     from gpuprov.shapes.whole import Member
     from gpuprov.spec.rule import SpecRule
@@ -457,6 +458,14 @@ class Role:
         Raises:
             UsageError: It has none now.
             EngineError: The node that would show it cannot.
+        """
+        return None
+
+    def rest(self, state: ClusterState) -> RestService | None:
+        """Where programs can ask it by HTTP; None where they cannot.
+
+        Raises:
+            UsageError: They cannot now.
         """
         return None
 

@@ -230,15 +230,17 @@ class SlurmSpec(Shape, frozen=True, kw_only=True):
         partition: Name of the one partition, where there are no `partitions`.
         partitions: All partitions; empty for one with all nodes.
         shards_per_gpu: In how many shards Slurm counts each GPU, for jobs that share one; null for none.
+        rest: Whether programs can use its REST API.
         backup: Name of the node that takes over where the controller's is unreachable; null for none.
         login: Name of the node to which people log in by ssh without a job; null for none.
     """
 
-    now_and_then: ClassVar[frozenset[str]] = frozenset({"login", "partitions", "shards_per_gpu"})
+    now_and_then: ClassVar[frozenset[str]] = frozenset({"login", "partitions", "rest", "shards_per_gpu"})
     controller: Annotated[int, Meta(ge=0)] = 0
     partition: PartitionName = DEFAULT_PARTITION
     partitions: tuple[PartitionSpec, ...] = ()
     shards_per_gpu: Annotated[int, Meta(ge=1, le=MOST_SHARDS)] | None = None
+    rest: bool = False
     backup: str | None = None
     login: NodeName | None = None
 

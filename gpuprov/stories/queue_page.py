@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver
     from gpuprov.machine.base import Host
-    from gpuprov.roles.work.queue_page import NodePage, QueuePage
+    from gpuprov.roles.work.queue_page import NodeService, QueuePage
 
-    Page = TypeVar("Page", bound=NodePage)
+    Page = TypeVar("Page", bound=NodeService)
 
 _ANSWER_S: Final = 15.0
 _START_S: Final = 15.0
@@ -91,7 +91,7 @@ def serve_page(  # noqa: PLR0913  (whose page, where it is to be, and who is tol
         relay.serve()
 
 
-def _require_answer(driver: Driver, page: NodePage, cluster: str) -> None:
+def _require_answer(driver: Driver, page: NodeService, cluster: str) -> None:
     """Connect and send nothing, until it answers: the page of a new cluster starts after all else."""
     said: list[str] = []
 

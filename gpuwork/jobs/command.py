@@ -115,4 +115,4 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
 
 def _failed(argv: Sequence[str], evidence: str) -> SlurmError:
     shown = shlex.join(argv)
-    return SlurmError(f"{argv[0]} failed", evidence=f"{shown[:300]}: {evidence}", fix="scontrol ping; sinfo")
+    return SlurmError(f"{argv[0]} failed", evidence=f"{evidence} (of {shown[:300]})", fix="scontrol ping; sinfo")

@@ -1,8 +1,12 @@
-"""Slurm's partitions, shards of GPUs, and ssh from node to node, on one cluster of two nodes."""
+"""Slurm's partitions, shards of GPUs, REST API, and ssh from node to node, on one cluster of two nodes."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import json
+import signal
+import urllib.error
+import urllib.request
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -14,13 +18,16 @@ if TYPE_CHECKING:
     from tests.e2e.conftest import Gpuprov
     from tests.e2e.places import Place
 
+INTERRUPTED = 130
 TOO_LONG = "Requested time limit is invalid (missing or exceeds some limit)"
 SLURM = """slurm:
+  rest: true
   shards_per_gpu: 2
   partitions:
     - {{name: short, max_time: 1h, nodes: [{first}]}}
     - {{name: long, nodes: [{first}, {second}], oversubscribe: yes, default: yes}}
 """
+IMAGE = "image: {packages: [slurmrestd, slurm-wlm-jwt-plugin]}\n"
 LESS = "slurm: {partitions: [{name: long, oversubscribe: yes}]}\n"
 
 
@@ -33,7 +40,7 @@ class Pair:
         self.file = gpuprov.folder / "slurm-in-full.yaml"
 
     def write(self, slurm: str) -> None:
-        self.file.write_text(self.place.spec(gpus="per_node: 1", share="true") + slurm)
+        self.file.write_text(self.place.spec(gpus="per_node: 1", share="true") + IMAGE + slurm)
 
     def up(self, slurm: str, *argv: str, expect: int = 0) -> str:
         self.write(slurm)
@@ -129,6 +136,34 @@ def test_what_a_job_starts_by_ssh_ends_with_it(pair: Pair) -> None:
     wait.until(lambda: pair.gpuprov(*look).stdout, bool)
     pair.gpuprov.in_node(pair.first, "scancel", job)
     wait.until(lambda: pair.gpuprov(*look).stdout, lambda found: not found)
+
+
+def test_a_program_on_the_host_submits_a_job_by_the_rest_api(pair: Pair) -> None:
+    cluster = ("--cluster", pair.place.cluster)
+    token = pair.gpuprov("token", *cluster).stdout.strip()
+    port = 26820
+    with pair.gpuprov.start("rest", *cluster, "--port", str(port)) as relay:
+        assert relay.stdout is not None
+        assert relay.stdout.readline() == f"address: http://127.0.0.1:{port}/\n"
+        job = {"name": "by-rest", "current_working_directory": "/tmp", "environment": {"PATH": "/usr/bin:/bin"}}
+        url = f"http://127.0.0.1:{port}/slurm/v0.0.38"
+        with ask(f"{url}/job/submit", token, {"job": job, "script": "#!/bin/sh\nid -un >/shared/by-rest\n"}) as answer:
+            number = json.load(answer)["job_id"]
+        pair.wait_for([str(number)], ["COMPLETED"])
+        with pytest.raises(urllib.error.HTTPError):
+            ask(f"{url}/jobs", f"{token[:-4]}AAAA")
+        relay.send_signal(signal.SIGINT)
+        relay.communicate(timeout=60)
+    assert relay.returncode == INTERRUPTED
+    assert pair.gpuprov.in_node(pair.second, "cat", "/shared/by-rest") == "work\n"
+    listening = pair.gpuprov.in_node(pair.first, "sh", "-c", "ss -Hltn 2>/dev/null || true")
+    assert ":6820 " not in listening
+
+
+def ask(url: str, token: str, content: dict[str, object] | None = None) -> Any:
+    headers = {"X-SLURM-USER-NAME": "work", "X-SLURM-USER-TOKEN": token, "Content-Type": "application/json"}
+    data = None if content is None else json.dumps(content).encode()
+    return urllib.request.urlopen(urllib.request.Request(url, data, headers), timeout=60)
 
 
 def test_partitions_and_shards_go_as_they_came(pair: Pair) -> None:

@@ -11,6 +11,7 @@ from gpuprov.cluster.people_files import SETTLE
 from gpuprov.core.names import expand_names
 from gpuprov.drivers.base import ExecResult
 from gpuprov.roles.slurm.words import DRAINED, FORMAT
+from tests.fakes.engine import succeed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -60,6 +61,7 @@ class SlurmInNodes:
         down: Nodes that somebody marked DOWN, until their daemon registers.
         reasons: Why, of those that are not drained.
         unregistered: How many updates are refused, as while nodes have not registered with a new controller.
+        token: What it makes as one.
         silent: Nodes whose slurmd does not respond.
         unnoticed: Those of which Slurm has not noticed it yet.
         broken: Whether the controller does not respond.
@@ -73,6 +75,7 @@ class SlurmInNodes:
         self.down: set[str] = set()
         self.reasons: dict[str, Drain] = {}
         self.silent: set[str] = set()
+        self.token = "eyJhbGciOiJIUzI1NiJ9.eyJzdW4iOiJ3b3JrIn0.c2lnbmVk"
         self.unnoticed: set[str] = set()
         self.broken = False
         self.unregistered = 0
@@ -103,7 +106,13 @@ class SlurmInNodes:
             self.broken = self.broken and argv[2] != "slurmctld"
             self.start(command.node)
             return said("")
-        commands = {"sinfo": self._sinfo, "squeue": self._squeue, "scontrol": self._scontrol, "scancel": self._scancel}
+        commands = {
+            "sinfo": self._sinfo,
+            "squeue": self._squeue,
+            "scontrol": self._scontrol,
+            "scancel": self._scancel,
+            "runuser": succeed,  # the REST API, which hears nothing
+        }
         if argv[0] not in commands:
             return said("") if argv[0] == SETTLE else said(f"{argv[0]}: not found", exit_code=127)
         self.asked.append(command.node.name)
@@ -191,6 +200,8 @@ class SlurmInNodes:
 
     def _scontrol(self, command: Command) -> ExecResult:
         values = dict(word.split("=", 1) for word in command.argv[2:])
+        if command.argv[1] == "token":
+            return said(f"SLURM_JWT={self.token}")
         names = tuple(values["nodename"].split(","))
         if not set(names) <= set(self._configured(command.node.name)):
             return ExecResult(exit_code=1, stdout="", stderr="slurm_update error: Invalid node name specified\n")

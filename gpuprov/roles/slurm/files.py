@@ -38,7 +38,12 @@ class Machine:
 
 
 def render_slurm(
-    spec: ClusterSpec, members: Sequence[Member], machine: Machine, *, accounting: bool = False
+    spec: ClusterSpec,
+    members: Sequence[Member],
+    machine: Machine,
+    *,
+    accounting: bool = False,
+    rest: bool = False,
 ) -> tuple[File, ...]:
     """`slurm.conf`, `gres.conf` and their digest, the same for every node.
 
@@ -48,6 +53,7 @@ def render_slurm(
     Args:
         machine: This host, for members that do not say what theirs has.
         accounting: Whether the controller's node records jobs.
+        rest: Whether tokens are taken, for the REST API.
     """
     nodes = [_describe(spec, member, machine) for member in members]
     by_name = {node["name"]: node for node in nodes}
@@ -59,6 +65,7 @@ def render_slurm(
         **({"backup": backups[0], "state": kept.mount.target, **_handover_paths()} if backups and kept else {}),
         **({"accounting": controller_address(spec, members)} if accounting else {}),
         "nodes": nodes,
+        **({"token_key": slurm_path("token_key")} if rest else {}),
         "shards": spec.slurm.shards_per_gpu or 0,
         "partitions": describe_partitions(spec, list(by_name)),
         "people": bool(spec.people),

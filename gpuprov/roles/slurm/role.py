@@ -16,7 +16,7 @@ from gpuprov.drivers.base import LABEL_ACCOUNT, LABEL_QUEUE, File
 from gpuprov.provision.role_recipe import SHAPES, RoleRecipe
 from gpuprov.roles.base import RESUMED, Diagnostics, QueueFolder, Ready, spec_of
 from gpuprov.roles.controlled import ControlledRole, apply_marked
-from gpuprov.roles.slurm import accounting, backup, daemons, jobs, munge, partitions, shards, unreachable
+from gpuprov.roles.slurm import accounting, backup, daemons, jobs, munge, partitions, rest, shards, unreachable
 from gpuprov.roles.slurm.backup import controller_name, controller_names, state_folder, state_place
 from gpuprov.roles.slurm.facts import NAME, job_programs, ready_states, slurm_path
 from gpuprov.roles.slurm.files import Machine, controller_address, handover_files, render_slurm, usable_machine
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from gpuprov.roles.usage import Uses
     from gpuprov.roles.work.job_controller import JobController
     from gpuprov.roles.work.job_room import JobRoom
+    from gpuprov.roles.work.rest import RestService
     from gpuprov.shapes.cluster_spec import ClusterSpec
     from gpuprov.shapes.engine import ImageState
     from gpuprov.shapes.whole import Member
@@ -77,11 +78,12 @@ class SlurmRole(ControlledRole):
             munge.LABEL_MUNGE_OWNER: "stat -c %u:%g /etc/munge",
             LABEL_ACCOUNT: f"id -u {ACCOUNT}",
             LABEL_QUEUE: _QUEUE.version,
+            rest.LABEL_REST: rest.HAS_REST,
         },
     )
-    secret_files = (munge.KEY_FILE, HOST_KEY)
+    secret_files = (munge.KEY_FILE, HOST_KEY, rest.TOKEN_KEY)
     marks = MappingProxyType({slurm_path("applied_mark"): "restart Slurm"})
-    rules = (*accounting.RULES, *backup.RULES, *partitions.RULES, *shards.RULES)
+    rules = (*accounting.RULES, *backup.RULES, *partitions.RULES, *rest.RULES, *shards.RULES)
     queue = _QUEUE
 
     def checks(self) -> tuple[Rule, ...]:
@@ -155,13 +157,19 @@ class SlurmRole(ControlledRole):
         machine = Machine(cpus=engine.cpus, memory_bytes=engine.memory_bytes)
         self.refuse_crew(crew)
         members, records = crew.of(NAME), accounting.has_accounting(crew.spec, state, image)
-        files = (*job_programs(), *render_slurm(crew.spec, members, machine, accounting=records))
+        serves = rest.can_serve(crew.spec, state.nodes_of(NAME), image)
+        conf = render_slurm(crew.spec, members, machine, accounting=records, rest=serves)
+        files = (*job_programs(), *conf)
         present = munge.present_owners(state.nodes_of(NAME))
         of_new = munge.find_owner(state.nodes_of(NAME), image)
         key = (secret() or self.new_secret()) if of_new else b""
         ssh = ssh_files(key, crew.of(NAME)) if key else ()
         # the image's slurmctld starts only where this is
-        own = (File(path=slurm_path("controller_mark"), content=b""), *handover_files(crew.spec))
+        own = (
+            File(path=slurm_path("controller_mark"), content=b""),
+            *handover_files(crew.spec),
+            *((rest.token_key_file(key),) if key and serves else ()),
+        )
 
         slurmdbd = (
             {controllers[0]: (accounting.render_slurmdbd(crew.spec, controller_address(crew.spec, members)),)}
@@ -362,6 +370,10 @@ class SlurmRole(ControlledRole):
         )
         names = tuple(one.name for one in partitions.partitions_of(spec))
         return JobRoom(cluster=state.name, nodes=nodes, partitions=names)
+
+    def rest(self, state: ClusterState) -> RestService:
+        """By the controller's node, or that of its backup."""
+        return rest.find_rest(spec_of(state), state.nodes_of(NAME), asked=self._running_node(state))
 
     def next_steps(self, spec: ClusterSpec, nodes: Sequence[str]) -> tuple[str, ...]:
         """A job on every node, and one with a GPU; where the nodes share a folder, also what is handed in."""

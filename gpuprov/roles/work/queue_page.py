@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Final
 
@@ -9,18 +10,32 @@ PROGRAM: Final = ("python3", "-I", "-m", "gpuwork.relay")
 
 
 @dataclass(frozen=True, kw_only=True)
-class NodePage:
-    """A page that a node shows to itself alone.
+class NodeService(ABC):
+    """What a node serves, and this host can lead a port to.
 
     Attributes:
         node: Its name.
-        port: Of 127.0.0.1 in the node.
-        fix: What to type where the page does not answer.
+        fix: What to type where it does not answer.
     """
 
     node: str
-    port: int
     fix: str
+
+    @property
+    @abstractmethod
+    def relay_argv(self) -> list[str]:
+        """The command in the node that ties its stdin and stdout to the service."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodePage(NodeService):
+    """A page that a node shows to itself alone.
+
+    Attributes:
+        port: Of 127.0.0.1 in the node.
+    """
+
+    port: int
 
     @property
     def relay_argv(self) -> list[str]:

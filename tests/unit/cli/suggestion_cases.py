@@ -375,6 +375,8 @@ REASONS = {
     "cluster/build_image.py: use a base": "a builder that does not boot: tests/unit/cluster/test_build_image.py",
     "cluster/expected_nodes.py": "shown by verify: see the catalogue's node-lease below",
     "lifecycle/find_controller.py: gpuprov jobs": "the verb of what cluster/state.py says",
+    "stories/rest.py": "nodes without it: tests/unit/cli/test_rest.py",
+    "roles/slurm/rest.py": "nodes without it: tests/unit/roles/test_slurm_rest.py",
     "stories/queue_page.py": "the verb of what cluster/state.py says",
     "stories/example.py": "a folder that is not empty: tests/unit/cli/test_example.py",
     "stories/grids.py: gpuprov grid {grid_verb}": "the verb of what cluster/state.py says",

@@ -22,6 +22,7 @@ from gpuprov.link.hosts_file import remember_machine
 from gpuprov.link.places import ensure_places
 from gpuprov.provision.events import HostStats
 from gpuprov.provision.site import HostResult, SiteResult
+from gpuprov.roles.work.rest import RestService
 from gpuprov.shapes.gate import Gate, GateCheck, GateContainer, GateExplanation, GateStep
 from gpuprov.shapes.gate_policy import GatePolicy, PolicyRefusals
 from tests.fakes.jobs_in_nodes import JobsInNodes, give_jobs
@@ -66,6 +67,8 @@ MORE: tuple[tuple[str, Argv], ...] = (
     ("jobs rm", ("jobs", "rm", "1", "--yes")),
     ("jobs wait", ("jobs", "wait", "1")),
     ("queue page", ("queue", "page")),
+    ("rest", ("rest",)),
+    ("token", ("token",)),
     ("grid run", ("grid", "run", "--local", "--first-only", "{folder}/Project")),
     *((f"grid {verb}", ("grid", verb, "{folder}/Project")) for verb in ("run", "status", "results", "pull", "cancel")),
     ("anneal check", ("anneal", "check", MODEL)),
@@ -124,10 +127,12 @@ LAST = {
     "jobs wait": {1},
     "gate check": {3},
     "queue page": {130},
+    "rest": {130},
     "program page": {130},
 }  # exit codes where not 0 alone
 
 
+REST = RestService(node="c000", account="work", fix="gpuprov logs c000")
 PROGRAM_ROW = {
     "hash": "0123456789abcdef" * 4,
     "name": "kmeans",
@@ -230,6 +235,7 @@ def made_up(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> 
     stats = HostStats(host="c000", ok=1, changed=0, failed=0, unreachable=0, skipped=0)
     result = SiteResult(hosts=(HostResult(stats=stats),), changes=())
     monkeypatch.setattr("gpuprov.stories.run_playbook.run_playbook", lambda *_, **__: result)
+    monkeypatch.setattr("gpuprov.stories.rest._find", lambda *_, **__: REST)
     monkeypatch.setattr("gpuprov.core.relay.Relay.__init__", lambda *_, **__: None)
     monkeypatch.setattr("gpuprov.core.relay.Relay.serve", press_ctrl_c)
     monkeypatch.setattr("gpuprov.core.relay.Relay.close", lambda _relay: None)

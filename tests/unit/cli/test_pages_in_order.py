@@ -52,6 +52,7 @@ LEFT_OUT = {
     "program *": "needs jobs that run, or this machine's GPUs",
     "queue page": "does not end",
     "record": "reads this machine",
+    "rest": "does not end",
     "run *": "needs Docker",
     "smoke *": "needs kernels that run",
     "ssh *": "needs ssh",

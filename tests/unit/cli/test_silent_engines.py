@@ -48,6 +48,8 @@ ASKING: dict[str, tuple[list[str], list[str] | None]] = {
     "jobs rm": (["1", "--yes"], ["1", "--yes", "--cluster", "other"]),
     "jobs wait": (["1"], ["1", "--cluster", "other"]),
     "queue page": ([], ["--cluster", "other"]),
+    "rest": ([], ["--cluster", "other"]),
+    "token": ([], ["--cluster", "other"]),
     **{
         f"grid {verb}": ([GRID], [GRID, "--cluster", "other"])
         for verb in ("run", "status", "results", "pull", "cancel")

@@ -376,7 +376,7 @@ def test_a_chunk_that_slurm_refuses_takes_the_others_back(held: Jobs, slurm: Slu
     (slurm.bin / "sbatch").write_text(real.replace("exec", f"{refusal}exec", 1))
     error = held.submit("true", count=2500, code=4)["error"]
     assert error["what"] == "sbatch failed"
-    assert error["evidence"].endswith(": sbatch: error: no room")
+    assert error["evidence"].startswith("sbatch: error: no room (of sbatch ")
     assert slurm.listed() == {}
     assert held.rows() == []
     assert list((held.folder / "1").iterdir()) == []

@@ -132,19 +132,19 @@ def test_a_run_is_found_in_the_array_that_has_it() -> None:
 def test_a_command_that_hangs_is_ended() -> None:
     with pytest.raises(SlurmError, match="sh failed") as caught:
         ask(["sh", "-c", "sleep 60 & sleep 60"], limit_s=0.2)
-    assert caught.value.evidence.endswith("no answer within 0.2 s")
+    assert caught.value.evidence.startswith("no answer within 0.2 s (of ")
 
 
 def test_a_command_that_says_too_much_is_ended() -> None:
     with pytest.raises(SlurmError) as caught:
         ask(["sh", "-c", "yes"], limit_s=30, most_bytes=1000)
-    assert caught.value.evidence.endswith("printed more than 1,000 bytes")
+    assert caught.value.evidence.startswith("it printed more than 1,000 bytes")
 
 
 def test_a_command_that_fails_or_is_not_there_is_told_with_its_words() -> None:
     with pytest.raises(SlurmError) as caught:
         ask(["sh", "-c", "echo no luck >&2; exit 3"], limit_s=30)
-    assert caught.value.evidence.endswith(": no luck")
+    assert caught.value.evidence.startswith("no luck (of sh -c ")
     with pytest.raises(SlurmError) as caught:
         ask(["/nowhere/squeue"], limit_s=30)
     assert "No such file or directory" in caught.value.evidence
