@@ -7,8 +7,10 @@ import pytest
 from gpuprov.cluster.ordered_node import with_order
 from gpuprov.roles.registry import check_spec, role_of
 from gpuprov.roles.slurm.checks import judge_gres
+from gpuprov.roles.slurm.files import Machine, render_slurm
 from gpuprov.shapes.cluster_spec import ClusterSpec, ImageSpec, NodesSpec, SlurmSpec
 from gpuprov.shapes.node import CharDevice
+from gpuprov.shapes.whole import Member
 from gpuprov.spec.serialize import dump_spec, load_spec_json
 from gpuprov.spec.spec_error import SpecError
 from gpuprov.verify.models import Expectation, Observation
@@ -35,6 +37,14 @@ def test_shards_that_could_not_be_are_refused(wanted: ClusterSpec, words: str) -
 def test_a_spec_without_shards_is_recorded_as_before() -> None:
     assert "shards" not in dump_spec(ClusterSpec())
     assert load_spec_json(dump_spec(ClusterSpec(slurm=FOUR)), cluster="lab") == ClusterSpec(slurm=FOUR)
+
+
+def test_accounting_records_shards_where_there_are_any() -> None:
+    members = [Member(name="c000", address="10.0.3.2", private_address="", role="slurm")]
+    machine = Machine(cpus=1, memory_bytes=1 << 30)
+    for slurm, tres in ((FOUR, "gres/gpu,gres/shard"), (SlurmSpec(), "gres/gpu")):
+        conf = render_slurm(ClusterSpec(slurm=slurm), members, machine, accounting=True)[0].content.decode()
+        assert f"AccountingStorageTRES={tres}\n" in conf
 
 
 def test_a_node_of_another_role_has_none() -> None:
