@@ -25,6 +25,9 @@ LIMITS = Path(__file__).parent / "data/celery_limits"
 TOOLS = ("submitit", "hydra", "optuna")
 LIMIT_S = 300
 SWEEP = "python3 train.py --multirun hydra/launcher=submitit_slurm hydra.launcher.gpus_per_node=1"
+with_accounts = pytest.mark.parametrize(
+    "shop", ["slurm", pytest.param("accounting", marks=pytest.mark.long)], indirect=True
+)
 on_slurm = pytest.mark.parametrize("shop", ["slurm"], indirect=True)
 on_workers = pytest.mark.parametrize("shop", ["worker"], indirect=True)
 
@@ -62,10 +65,12 @@ class Shop:
 def shop(request: pytest.FixtureRequest, gpuprov: Gpuprov, place: Place) -> Iterator[Shop]:
     role: str = request.param
     specs = [yaml.safe_load((EXAMPLES / tool / "cluster.yaml").read_text()) for tool in TOOLS]
-    python = [line for spec in specs for line in spec["image"]["python"]] if role == "slurm" else []
+    python = [line for spec in specs for line in spec["image"]["python"]] if role != "worker" else []
     spec = gpuprov.folder / f"examples-{role}.yaml"
     image = f"image: {{python: {python}}}\n" if python else ""
-    spec.write_text(place.spec(nodes=f"role: {role}", share="true") + image)
+    accounting = "accounting: on\n" if role == "accounting" else ""
+    nodes = "role: worker" if role == "worker" else "role: slurm"
+    spec.write_text(place.spec(nodes=nodes, share="true") + image + accounting)
     made = Shop(gpuprov, place)
     shutil.rmtree(made.folder, ignore_errors=True)  # of a killed run
     gpuprov("cluster", "up", "-f", str(spec), "--no-verify")
@@ -73,7 +78,7 @@ def shop(request: pytest.FixtureRequest, gpuprov: Gpuprov, place: Place) -> Iter
     gpuprov("cluster", "down", place.cluster, "--force", "--purge", "--yes")
 
 
-@on_slurm
+@with_accounts  # where Slurm's own sacct answers, and where the stand-in does
 def test_submitit_returns_what_four_jobs_returned(shop: Shop) -> None:
     shop.bring("submitit", EXAMPLES / "submitit")
     said = shop.type_there("submitit", "python3 sweep.py")
@@ -87,7 +92,7 @@ def test_submitit_returns_what_four_jobs_returned(shop: Shop) -> None:
 
 
 @pytest.mark.long  # two minutes; tests/unit/roles/test_sacct.py has what nodes answer
-@on_slurm
+@with_accounts
 def test_submitit_learns_that_a_job_was_killed(shop: Shop) -> None:
     shop.bring("submitit-killed", Path(__file__).parent / "data/killed_by_scancel.py")
     said = shop.type_there("submitit-killed", "python3 killed_by_scancel.py")

@@ -5,12 +5,14 @@ The database knows its one user, slurmdbd's account, by the socket that connects
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Final
 
 from gpuprov.assets import get_asset
 from gpuprov.cluster import services
+from gpuprov.core.errors import EngineError, TimedOut
 from gpuprov.drivers.base import LABEL_RECIPE, File
 from gpuprov.provision.recipe_record import read_recipe_record
 from gpuprov.render.templates import render
@@ -36,6 +38,16 @@ PACKAGES: Final = ("mariadb-client", "mariadb-server-core", "slurmdbd")
 # What runs for it, in the order of start
 SERVICES: Final = ("slurm-database", "slurmdbd")
 _KEY: Final = "accounting"
+_STOP_BUDGET_S: Final = 120.0
+_END_BUDGET_S: Final = 40.0
+# A job that is being cancelled has SIGTERM, and 30 s later (KillWait) SIGKILL: its end is on record at once.
+_END_ALL: Final = """\
+for state in RUNNING SUSPENDED; do scancel --quiet --state=$state; done
+for _ in $(seq 150); do
+    [ -n "$(squeue --noheader --states=running,suspended)" ] || ! sdiag | grep -q '^DBD Agent queue size: *0$' || exit 0
+    sleep 0.2
+done
+"""
 # Debian's names of the packages; Ubuntu 22.04 has others, and a slurmdbd that nobody has tried
 _SUITES: Final = tuple(suite for suite in SUITES if suite != "jammy")
 
@@ -113,14 +125,17 @@ def restart_accounting(driver: Driver, controller: str, renewed: Mapping[str, fr
             services.restart_well(driver, controller, service)
 
 
+def end_all_jobs(driver: Driver, controller: str) -> None:
+    """Have the end of every job on record before the cluster goes; where Slurm does not answer, they stay without."""
+    with suppress(EngineError, TimedOut):
+        driver.run(controller, ["sh", "-c", _END_ALL], timeout_s=_END_BUDGET_S)
+
+
 def stop_script(init: Init) -> str:
     """Shell lines by which a node records nothing any more; they do nothing on nodes that never did."""
     stop = {"systemd": "systemctl stop", "runit": "sv -w 50 down"}[init]
     conf = slurm_path("slurmdbd")
     return f"[ ! -e {conf} ] || {{ rm -f {conf}; {stop} {' '.join(reversed(SERVICES))}; }}"
-
-
-_STOP_BUDGET_S: Final = 120.0
 
 
 def _role(spec: ClusterSpec, _root: Path) -> Found:

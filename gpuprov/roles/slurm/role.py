@@ -209,7 +209,11 @@ class SlurmRole(ControlledRole):
     ) -> tuple[str, ...]:
         """Mark the nodes DOWN, and cancel what that does not end; where the queue goes too, nobody is left to tell."""
         controller = self.running_controller(state)
-        if controller is None or {node.name for node in state.nodes_of(NAME)} <= set(departure.lost):
+        if controller is None:
+            return ()
+        if {node.name for node in state.nodes_of(NAME)} <= set(departure.lost):
+            if accounting.has_accounting(spec_of(state), state, None):
+                accounting.end_all_jobs(driver, controller)
             return ()
         return jobs.end_jobs(driver, controller, departure.nodes, ending)
 

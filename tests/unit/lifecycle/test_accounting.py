@@ -10,9 +10,9 @@ import pytest
 from gpuprov.cluster.state import observe_cluster
 from gpuprov.core.errors import UsageError
 from gpuprov.core.reporter import Silent
-from gpuprov.lifecycle.cluster_down import foresee_losses
+from gpuprov.lifecycle.cluster_down import cluster_down, foresee_losses
 from gpuprov.lifecycle.cluster_up import UpOrder, preview_changes
-from gpuprov.lifecycle.leaving import SPARE_JOBS
+from gpuprov.lifecycle.leaving import SPARE_JOBS, JobsPolicy
 from gpuprov.lifecycle.replace_older import replace_older
 from gpuprov.machine.folders import FolderLook
 from gpuprov.spec.shared_folder import ACCOUNTS
@@ -130,6 +130,22 @@ def test_what_is_switched_off_is_stopped(world: World) -> None:
     assert all(TYPE not in world.file(node, CONF) for node in ("c000", "c001"))
     assert any(f"rm -f {SLURMDBD}; systemctl stop slurmdbd" in line for line in told)
     assert world.host.folders.look(FOLDER).kind == "folder"
+
+
+@pytest.mark.parametrize("counts", [True, False])
+def test_the_end_of_jobs_is_recorded_before_a_cluster_goes(world: World, *, counts: bool) -> None:
+    world.up(spec=accounting_spec(world, accounting=counts))
+    world.slurm.jobs["c001"] = "17"
+    answer, told = world.engine.answer, []
+
+    def hear(command: Command) -> ExecResult:
+        told.append((command.node.name, " ".join(command.argv)))
+        return answer(command)
+
+    world.engine.answer = hear
+    cluster_down(world.driver, "lab", world.host, reporter=world.reporter, policy=JobsPolicy(force=True))
+    assert [name for name, line in told if "scancel --quiet --state" in line] == ["c000"] * counts
+    assert world.names == []
 
 
 def test_a_node_that_is_added_records_nothing(world: World) -> None:
