@@ -85,8 +85,9 @@ enrol)
     cluster=$(sed -n 's/^ClusterName=//p' /etc/slurm/slurm.conf)
     until_done 200 sacctmgr -n show cluster || { echo "slurmdbd does not answer" >&2; exit 1; }
     [ -n "$(sacctmgr -nP show cluster "$cluster" format=cluster)" ] || sacctmgr -iQ add cluster "$cluster"
+    # slurmctld needs only the cluster, unless it takes jobs of known accounts alone; a new entry takes half a second
+    ! grep -q '^AccountingStorageEnforce=' /etc/slurm/slurm.conf || admit "$cluster"
     : >$ready
-    # slurmctld needs only the cluster, and a new entry takes half a second
     admit "$cluster" </dev/null >/dev/null 2>&1 &
     ;;
 wait)
