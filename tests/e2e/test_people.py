@@ -129,9 +129,9 @@ def test_ssh_leads_to_a_node_only_where_ones_job_runs(lab: Lab) -> None:
 
 def test_whoever_may_use_the_engine_acts_for_ann(lab: Lab) -> None:
     submit = ("submit", *lab.here, "--as", "ann", "--no-project", "--wait", "--")
-    lab.gpuprov(*submit, "sh", "-c", "id -un; pwd; echo $HOME; cat /shared/home/bob/x")
+    lab.gpuprov(*submit, "sh", "-c", "id -un; pwd; echo $HOME; cat /shared/home/bob/x", expect=1)
     job = lab.gpuprov.json("jobs", *lab.here, "--as", "ann")["jobs"][-1]
-    assert job["state"] == "failed"  # the last command was refused
+    assert job["state"] == "failed"  # its last command was refused
     logged = lab.gpuprov("jobs", "logs", job["id"], *lab.here, "--as", "ann").stdout
     assert logged.splitlines()[0] == "ann"
     assert "Permission denied" in logged
