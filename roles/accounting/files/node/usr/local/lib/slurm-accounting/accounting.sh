@@ -1,7 +1,7 @@
 #!/bin/sh
 # What runs around Slurm's accounting: `make` while an image is built; and in the node of the controller, in this order,
-# `database`, as the account slurm, in place of the database's own start; `before` and `enrol`, as root, before slurmdbd
-# starts and once it has; `wait` before slurmctld. The figures are in a folder of the host.
+# `database`, in place of the database's own start, and `before`, before slurmdbd starts, both as the account slurm;
+# `enrol`, as root, once slurmdbd has; `wait` before slurmctld. The figures are in a folder of the host, which is slurm's.
 set -eu
 umask 077
 here=/usr/local/lib/slurm-accounting
@@ -72,14 +72,13 @@ before)
     now=$(dbd_version)
     # slurmdbd changes the tables of an earlier one, and an earlier one cannot read them any more
     if [ -n "$before" ] && [ "$before" != "$now" ]; then
-        mariadb-dump --defaults-file=$cnf --single-transaction slurm_acct_db >"$folder/copies/.next"
+        mariadb-dump --defaults-file=$cnf --single-transaction --no-tablespaces slurm_acct_db >"$folder/copies/.next"
         gzip -f "$folder/copies/.next"
         mv "$folder/copies/.next.gz" "$folder/copies/dump-of-slurmdbd-$before-$(date -u +%Y%m%dT%H%M%SZ).sql.gz"
         newest_alone "$folder/copies/dump-of-"
     fi
     echo "$now" >"$folder/.version"
     mv "$folder/.version" "$folder/slurmdbd-version"
-    chown -R slurm:slurm "$folder/copies" "$folder/slurmdbd-version"
     ;;
 enrol)
     cluster=$(sed -n 's/^ClusterName=//p' /etc/slurm/slurm.conf)

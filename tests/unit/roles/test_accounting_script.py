@@ -1,0 +1,142 @@
+"""What runs around Slurm's accounting in the controller's node, with stand-ins for the daemons."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tarfile
+import time
+from pathlib import Path
+
+import pytest
+
+SCRIPT = Path(__file__).parents[3] / "roles/accounting/files/node/usr/local/lib/slurm-accounting/accounting.sh"
+PROGRAMS = {
+    "mountpoint": "exit 0",
+    "mariadbd": 'case "$*" in --version) echo "Ver 10.11.19-MariaDB" ;; *) echo "$@" >"$ROOT/started" ;; esac',
+    "slurmdbd": 'echo "slurm-wlm 22.05.8"',
+    "mariadb-admin": "exit 0",
+    "mariadb-dump": "echo INSERT",
+    "sacctmgr": 'echo "$@" >>"$ROOT/asked"; case "$*" in *show*cluster*format*) cat "$ROOT/cluster" ;; esac',
+}
+
+
+class Node:
+    """The folders and programs of a node."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.folder, here = root / "accounts", root / "lib"
+        for path in (self.folder, here, root / "bin", root / "state"):
+            path.mkdir()
+        (here / "database.cnf").touch()
+        (root / "cluster").touch()
+        (root / "slurm.conf").write_text(f"ClusterName=lab\nStateSaveLocation={root}/state\n")
+        with tarfile.open(here / "empty.tar.gz", "w:gz") as tar:
+            tar.add(here / "database.cnf", arcname="ibdata1")
+        for name, text in PROGRAMS.items():
+            (root / "bin" / name).write_text(f"#!/bin/sh\n{text}\n")
+            (root / "bin" / name).chmod(0o755)
+        text = SCRIPT.read_text()
+        for old, new in (
+            ("/usr/local/lib/slurm-accounting", here),
+            ("/var/lib/gpuprov-accounts", self.folder),
+            ("/run/slurm-accounting-ready", root / "ready"),
+            ("/etc/slurm/slurm.conf", root / "slurm.conf"),
+        ):
+            text = text.replace(old, str(new))
+        self.script = root / "accounting.sh"
+        self.script.write_text(text)
+
+    def __call__(self, verb: str, *, code: int = 0) -> str:
+        env = {"PATH": f"{self.root}/bin:{os.environ['PATH']}", "ROOT": str(self.root)}
+        argv = ["sh", str(self.script), verb]
+        done = subprocess.run(argv, env=env, capture_output=True, text=True, check=False, timeout=60)
+        assert done.returncode == code, done.stderr
+        return done.stdout + done.stderr
+
+    def copies(self) -> list[str]:
+        return sorted(path.name for path in (self.folder / "copies").iterdir())
+
+    def asked(self) -> list[str]:
+        """What sacctmgr was asked, once it has been asked no more for a while."""
+        path, seen = self.root / "asked", ""
+        for _ in range(100):
+            before, seen = seen, path.read_text() if path.exists() else ""
+            if seen and seen == before:
+                break
+            time.sleep(0.2)
+        return seen.splitlines()
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Node:
+    return Node(tmp_path)
+
+
+def test_a_new_folder_gets_an_empty_database_and_no_copies(node: Node) -> None:
+    node("database")
+    assert (node.root / "started").read_text().startswith("--defaults-file=")
+    assert (node.folder / "db/ibdata1").exists()
+    assert (node.folder / "database-version").read_text() == "10.11.19\n"
+    node("before")
+    assert (node.folder / "slurmdbd-version").read_text() == "22.05.8\n"
+    node("database")
+    node("before")
+    assert node.copies() == []
+
+
+def test_before_another_version_starts_there_are_copies_and_the_newest_three_stay(node: Node) -> None:
+    node("database")
+    node("before")
+    for number in range(5):
+        (node.folder / "database-version").write_text(f"10.6.{number}\n")
+        (node.folder / "slurmdbd-version").write_text(f"21.08.{number}\n")
+        node("database")
+        node("before")
+        for path in (node.folder / "copies").iterdir():
+            os.utime(path, (path.stat().st_mtime - 10,) * 2)
+    files, dumps = ([name for name in node.copies() if name.startswith(kind)] for kind in ("files-of", "dump-of"))
+    assert [name[: len("files-of-mariadb-10.6.4")] for name in files] == [
+        f"files-of-mariadb-10.6.{number}" for number in (2, 3, 4)
+    ]
+    assert [name[: len("dump-of-slurmdbd-21.08.4")] for name in dumps] == [
+        f"dump-of-slurmdbd-21.08.{number}" for number in (2, 3, 4)
+    ]
+    with tarfile.open(node.folder / "copies" / files[-1]) as tar:
+        assert "db/ibdata1" in tar.getnames()
+
+
+def test_nothing_starts_where_the_copy_fails(node: Node) -> None:
+    node("database")
+    node("before")
+    (node.folder / "slurmdbd-version").write_text("21.08.5\n")
+    (node.root / "bin/mariadb-dump").write_text("#!/bin/sh\nexit 1\n")
+    node("before", code=1)
+    assert (node.folder / "slurmdbd-version").read_text() == "21.08.5\n", "the next start tries again"
+
+
+def test_nothing_starts_on_the_node_s_own_disk(node: Node) -> None:
+    (node.root / "bin/mountpoint").write_text("#!/bin/sh\nexit 1\n")
+    assert "is not mounted" in node("database", code=1)
+    assert not (node.root / "started").exists()
+
+
+def test_the_cluster_is_added_once_and_then_the_account_of_jobs(node: Node) -> None:
+    node("enrol")
+    assert (node.root / "ready").exists()
+    asked = node.asked()
+    assert "-iQ add cluster lab" in asked
+    assert asked[-1] == "-iQ add user work cluster=lab account=work"
+    (node.root / "asked").unlink()
+    (node.root / "cluster").write_text("lab\n")
+    node("enrol")
+    assert not any("add cluster" in line for line in node.asked())
+
+
+def test_slurmctld_waits_only_if_it_knows_nothing_of_slurmdbd(node: Node) -> None:
+    (node.root / "state/last_tres").touch()
+    node("wait")
+    (node.root / "state/last_tres").unlink()
+    (node.root / "ready").touch()
+    node("wait")
