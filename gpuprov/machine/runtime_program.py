@@ -9,7 +9,7 @@ import shlex
 import shutil
 import stat
 import sys
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -48,6 +48,16 @@ _PROGRAMS: Final = {RUNTIME: _PROGRAM, DEFAULT_RUNTIME: f"{_PROGRAM}-default"}
 _HAS_RULES: Final = re.compile(r"^TOUCH=[a-z]", re.MULTILINE)
 _PARTS: Final = ("core", "gpu", "runtime")
 _SHAPES: Final = ("__init__.py", "choices.py")  # those without msgspec
+
+
+@contextmanager
+def _usual_umask() -> Iterator[None]:
+    """Nobody else may change what root runs, and everybody may look."""
+    before = os.umask(0o022)
+    try:
+        yield
+    finally:
+        os.umask(before)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,6 +118,7 @@ class RuntimeProgram:
             fix="sudo gpuprov gate up --policy FILE; without one from now on: sudo gpuprov gate up --policy none",
         )
 
+    @_usual_umask()
     def write(self, policy: Policy, *, runc: Path, rules: GatePolicy | None = None) -> tuple[str, ...]:
         """Have it there as this gpuprov has it; returns a line for each change.
 

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from gpuprov.runtime.touched import Plan
 
 REFUSED = 3  # the exit code by which the front knows that it has been said why
-_MOST_BYTES = 8 * 2**20 - 1  # of config.json: what is larger is refused
+_MOST_BYTES = 4 * 2**20  # of config.json: what is larger is refused
 _WAYS = "wait for a GPU: -e GPUPROV_WAIT=10m, or share one: -e GPUPROV_SHARING=shared; who holds which: gpuprov gpus"
 
 
@@ -141,7 +141,7 @@ def create(call: Call) -> None:
     plan = _plan(call, found, policy) if is_touched else None
     if asked is None and (plan is None or plan.is_done(found)):
         return
-    others = Others(policy, container=call.container)
+    others = Others(policy, container=call.container, state=str(call.state_root / call.container))
     docker = others.look_at_docker()
     for error in docker.silent.values():
         raise error  # it may be a node, whose maker holds the lock
@@ -188,6 +188,7 @@ def _lease(call: Call, spec: Spec, asked: Asked, policy: Policy, others: Others,
             for orphan in find_orphans():
                 drop_record(orphan)
             named, units = choose(turn)
+            others.require_own_id()
             _give(call, spec, host, named, units, owner)
         turn.end()
 
@@ -234,13 +235,14 @@ class Others:
         names: Of Docker's containers, by id, as last answered.
     """
 
-    def __init__(self, policy: Policy, *, container: str) -> None:
+    def __init__(self, policy: Policy, *, container: str, state: str = "") -> None:
         self.queue = Queue(Gates())
         self.names: Mapping[str, str] = {}
         self._projects: Mapping[str, str] = {}
         self._records: tuple[Record, ...] = ()
         self._policy = policy
         self._container = container
+        self._state = state
         self._is_starting = False
 
     def look_at_docker(self) -> Told:
@@ -264,7 +266,7 @@ class Others:
         docker = self._from_files()
         told = ask_engines([one for one in self._policy.engines if docker is None or one not in self._own])
         self.names, self._projects = (docker or told).names, (docker or told).projects
-        self._records = tuple(record for record in read_records() if record.id != self._container)
+        self._records = tuple(one for one in read_records() if (one.id, one.state) != (self._container, self._state))
         records = (record.lease for record in self._records)
         return Claims(
             engine=engine,
@@ -272,6 +274,20 @@ class Others:
             waiting=read_waiting(self.queue, before=before),
             silent=told.silent,
         )
+
+    def require_own_id(self) -> None:
+        """Go on if no other one of the same id holds GPUs, as last seen: each id has one record.
+
+        Raises:
+            HostNotReady: There is one, of another engine or namespace.
+        """
+        other = next((one for one in self._records if one.id == self._container), None)
+        if other:
+            raise HostNotReady(
+                f"another container with the id {excerpt(other.id)} holds GPUs",
+                evidence=f"its state is in {other.state}",
+                fix="give this one another id",
+            )
 
     def require_room(self, most: int, gpus: Collection[str]) -> None:
         """Go on if the container's project may hold these GPUs besides those that it holds, as last seen.

@@ -35,7 +35,8 @@ delete:*/* | delete:.*) exec "$RUNC" "$@" ;;
 delete:?*)
     [ -e "$LEASES/$id" ] || exec "$RUNC" "$@"
     "$RUNC" "$@" || exit
-    rm -f -- "$LEASES/$id"
+    # one of the same id in another place may hold GPUs
+    /bin/grep -qF -e "\"state\": \"$root/$id\"" -- "$LEASES/$id" && rm -f -- "$LEASES/$id"
     exit 0
     ;;
 create:*)

@@ -157,6 +157,14 @@ def test_who_waits_for_a_dockerd_that_has_ended_keeps_no_gpu(gate: OwnDocker, ho
     require_all_free(gate)
 
 
+def test_gate_up_again_keeps_the_default_runtime(gate: OwnDocker) -> None:
+    """Containers may name it by now."""
+    assert gate.gpuprov("gate", "up").returncode == 0
+    gate.only_itself()
+    assert json.loads(gate.gpuprov("--json", "gate", "status").stdout)["default"]
+    assert json.loads((gate.folder / "daemon.json").read_text())["default-runtime"] == "gpuprov-default"
+
+
 def test_the_gate_knows_whose_start_waits_though_docker_does_not_tell(gate: OwnDocker) -> None:
     begin(gate, "holder", ALL)
     with one_that_waits(gate, "waits"):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import stat
 from typing import TYPE_CHECKING
 
 import pytest
@@ -20,6 +22,23 @@ RULES = GatePolicy(touch="everything", refuse=PolicyRefusals(privileged=True))
 
 def write(program: RuntimeProgram, rules: GatePolicy | None) -> tuple[str, ...]:
     return program.write(Policy(engines=()), runc=program.folder / "runc", rules=rules)
+
+
+@pytest.mark.parametrize("umask", [0, 0o077])
+def test_whatever_the_umask_root_alone_can_change_what_it_runs(tmp_path: Path, umask: int) -> None:
+    program = RuntimeProgram(folder=tmp_path / "var/runtime")
+    before = os.umask(umask)
+    try:
+        write(program, RULES)
+        assert os.umask(umask) == umask
+    finally:
+        os.umask(before)
+    (compiled,) = program.folder.glob("lib-*/gpuprov/runtime/__pycache__")
+    assert [*compiled.glob("create.*.pyc")]
+    for path in (program.folder.parent, program.folder, *program.folder.rglob("*")):
+        programs = ("gpuprov-runtime", "gpuprov-runtime-default", "nvidia-smi")
+        whole = path.is_dir() or path.name in programs
+        assert stat.S_IMODE(path.stat().st_mode) == (0o755 if whole else 0o644), path
 
 
 def test_a_policy_is_found_again_until_it_is_removed(tmp_path: Path) -> None:

@@ -235,6 +235,24 @@ def test_a_large_config_is_refused_in_words(
     assert "larger than 1 MiB" in log
 
 
+def test_another_container_of_the_same_id_keeps_its_gpus(make: Callable[..., tuple[int, str]], tmp_path: Path) -> None:
+    """People choose ids in containerd, and each of its namespaces has its own."""
+    assert make("a", "GPUPROV_GPUS=1") == (0, "")
+    path = tmp_path / "leases/a"
+    said = json.loads(path.read_text())
+    path.write_text(json.dumps({**said, "state": "/run/other/a"}))
+    status, log = make("a", "GPUPROV_GPUS=1")
+    assert (status, "another container with the id a holds GPUs" in log) == (REFUSED, True)
+    assert json.loads(path.read_text())["state"] == "/run/other/a"
+
+
+def test_many_variables_and_values_of_many_lines_are_kept(make: Callable[..., tuple[int, str]], tmp_path: Path) -> None:
+    lines = [*(f"V{number}=x" for number in range(10_000)), "X=a\nGPUPROV_WAIT=never\nNVIDIA_VISIBLE_DEVICES=all"]
+    assert make("a", *lines, "GPUPROV_GPUS=1") == (0, "")
+    said = json.loads((tmp_path / "a/config.json").read_text())["process"]["env"]
+    assert said[: len(lines)] == lines
+
+
 def test_without_its_policy_it_says_what_to_type(make: Callable[..., tuple[int, str]], tmp_path: Path) -> None:
     (tmp_path / "policy.json").unlink()
     status, log = make("a", "GPUPROV_GPUS=1")

@@ -133,6 +133,8 @@ def test_a_bundle_may_be_called_create(stage: Stage) -> None:
         ({"hooks": {"prestart": [{"path": "/usr/bin/nvidia-container-runtime-hook"}]}}, True, True),
         ({"process": {"env": ["NVIDIA_VISIBLE_DEVICES=all"]}}, True, False),
         ({"process": {"env": ["X=HOUDINI_ENABLED=true"]}}, False, False),
+        ({"process": {"env": ["X=a\nGPUPROV_GPUS=4\n"]}}, False, False),
+        ({"process": {"env": [*map("V{}=x".format, range(10_000)), "GPUPROV_GPUS=4"]}}, True, True),
     ],
 )
 def test_what_images_set_themselves_counts_only_where_the_runtime_was_named(
@@ -145,6 +147,14 @@ def test_what_images_set_themselves_counts_only_where_the_runtime_was_named(
     stage.prepare(name="gpuprov-runtime-default")
     stage.run("create", "--bundle", "b", "id")
     assert (stage.said("python") is not None) == default
+
+
+def test_a_runc_that_a_package_has_moved_is_found(stage: Stage) -> None:
+    (stage.folder / "elsewhere").mkdir()
+    (stage.folder / "runc").rename(stage.folder / "elsewhere/runc")
+    stage.bundle("plain", PLAIN)
+    done = stage.run("create", "--bundle", "plain", "id", PATH=f"{stage.folder}/elsewhere:/usr/bin:/bin")
+    assert (done.returncode, stage.said("runc")) == (0, ["create", "--bundle", "plain", "id"])
 
 
 def test_python_inherits_no_variable_and_runc_all(stage: Stage) -> None:
@@ -182,11 +192,14 @@ def test_delete_removes_the_record_of_what_is_gone(stage: Stage) -> None:
     leases = stage.folder / "leases"
     leases.mkdir()
     for name in ("one", "two"):
-        (leases / name).touch()
+        (leases / name).write_text(json.dumps({"state": f"/run/runc/{name}"}))
     stage.run("delete", "--force", "one")
     assert [path.name for path in leases.iterdir()] == ["two"]
     stage.run("delete", "../leases/two")
+    stage.run("--root", "/run/other", "delete", "two")
     assert [path.name for path in leases.iterdir()] == ["two"]
+    stage.run("--root", "/run/runc", "delete", "two")
+    assert not [*leases.iterdir()]
 
 
 def test_a_policy_for_everything_hands_each_create_to_python_and_nothing_else(stage: Stage) -> None:

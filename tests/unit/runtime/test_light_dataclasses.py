@@ -14,30 +14,16 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from gpuprov.assets import PACKAGE
-from gpuprov.machine.runtime_program import RuntimeProgram, find_python
+from gpuprov.machine.runtime_program import find_python
 from gpuprov.runtime import light_dataclasses
-from gpuprov.runtime.policy import Policy
 from gpuprov.shapes.gate_policy import GatePolicy, PolicyRefusals, PolicyVariables
-from tests.unit.runtime.simulated import simulated_host
+from tests.unit.runtime.copied import copy_runtime
 
 if TYPE_CHECKING:
     from types import ModuleType
 
 FOLDERS = ("core", "gpu", "runtime")
 FORM = "dataclass(frozen=True, kw_only=True)"
-OWN_PLACES = """
-    import pathlib
-    from gpuprov.core import group_files
-    from gpuprov.runtime import records
-
-    *arguments, folder = arguments
-    group_files.LOCK_FOLDER = pathlib.Path(folder) / "lock"
-    records.FOLDER = pathlib.Path(folder) / "leases"
-    code = main(arguments)
-    import gpuprov.gpu.observe  # where there is a driver; it has to go with what stands in for dataclasses
-
-    sys.exit(code)
-"""
 OF_FIELDS = {"default", "default_factory", "compare"}
 
 
@@ -116,20 +102,17 @@ def test_only_the_one_form_is_used_in_what_the_runtime_may_load() -> None:
 @pytest.mark.slow
 def test_the_copied_runtime_gives_a_container_its_gpu(tmp_path: Path) -> None:
     """By Python as engines run it, from what was compiled beside the copy; the lock and the leases are the test's."""
-    program = RuntimeProgram(folder=tmp_path / "program")
     rules = GatePolicy(variables=PolicyVariables(force={"A": "1"}), refuse=PolicyRefusals(devices=True))
-    program.write(Policy(engines=(), simulation=simulated_host(2).document), runc=Path("/bin/true"), rules=rules)
-    (library,) = program.folder.glob("lib-*")
+    program, library = copy_runtime(tmp_path, gpus=2, runc=Path("/bin/true"), rules=rules)
     compiled = {path: path.stat().st_mtime_ns for path in library.rglob("*.pyc")}
     assert library / f"gpuprov/runtime/__pycache__/create.{sys.implementation.cache_tag}.pyc" in compiled
     bundle = tmp_path / "bundle"
     (bundle / "rootfs").mkdir(parents=True)
     (bundle / "config.json").write_text(json.dumps({"process": {"env": ["GPUPROV_GPUS=1"]}}))
     start = library / "gpuprov/runtime/start.py"
-    start.write_text(start.read_text().replace("    sys.exit(main(arguments))", OWN_PLACES))
     words = [str(library), str(program.folder), str(os.getpid()), str(bundle), str(tmp_path / "moby"), "one", "", "1"]
     words += ["requests", ""]
-    command = [str(find_python()), "-I", "-S", "-W", "error", str(start), *words, str(tmp_path)]
+    command = [str(find_python()), "-I", "-S", "-W", "error", str(start), *words]
     done = subprocess.run(command, env={}, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     spec = json.loads((bundle / "config.json").read_text())

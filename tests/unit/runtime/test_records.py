@@ -12,6 +12,7 @@ import pytest
 
 from gpuprov.core.errors import HostNotReady
 from gpuprov.core.process import describe_owner
+from gpuprov.runtime import records
 from gpuprov.runtime.records import FOLDER, Record, drop_record, find_orphans, read_records, write_record
 
 if TYPE_CHECKING:
@@ -57,6 +58,18 @@ def test_it_counts_while_the_process_lives_that_becomes_runc(tmp_path: Path) -> 
     assert names(tmp_path) == ["train"]
     assert find_orphans(root=tmp_path) == ()
     assert read_records(root=tmp_path)[0].lease.gpus == ("GPU-1",)
+
+
+def test_a_runc_that_ends_between_two_looks_is_not_missed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It writes the state before it ends, so the state is looked at last."""
+    record(tmp_path)
+
+    def ends_now(_: str) -> bool:
+        keep_state(tmp_path, "state.json", {"init_process_pid": os.getpid(), "init_process_start": began()})
+        return True
+
+    monkeypatch.setattr(records, "is_gone", ends_now)
+    assert names(tmp_path) == ["train"]
 
 
 @pytest.mark.parametrize(
