@@ -27,8 +27,10 @@ if TYPE_CHECKING:
 
 _KEY: Final = "slurm.rest"
 PACKAGES: Final = ("slurm-wlm-jwt-plugin", "slurmrestd")
-LABEL_REST: Final = "gpuprov.slurm-rest"  # of an image: `yes` where it has these packages
-HAS_REST: Final = "[ -x /usr/sbin/slurmrestd ] && ls /usr/lib/*/slurm*/auth_jwt.so >/dev/null 2>&1 && echo yes || true"
+LABEL_REST: Final = "gpuprov.slurm-rest"  # of an image: whether it has these packages, `yes` or `no`
+HAS_REST: Final = (
+    "[ -x /usr/sbin/slurmrestd ] && ls /usr/lib/*/slurm*/auth_jwt.so >/dev/null 2>&1 && echo yes || echo no"
+)
 _HAS: Final = "yes"
 _PURPOSE: Final = b"gpuprov tokens of Slurm"
 _DIGITS: Final = 64

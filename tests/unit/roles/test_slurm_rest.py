@@ -24,7 +24,7 @@ REST = SlurmSpec(rest=True)
 IMAGE = ImageSpec(packages=PACKAGES)
 SPEC = ClusterSpec(slurm=REST, image=IMAGE)
 NEW = FakeNode(name="c000", labels={LABEL_REST: "yes"}).state()
-OLD = FakeNode(name="c001", labels={LABEL_REST: ""}).state()
+OLD = FakeNode(name="c001", labels={LABEL_REST: "no"}).state()
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_slurm_is_told_only_where_all_nodes_have_the_packages() -> None:
 
 @pytest.mark.parametrize(
     ("files", "said"),
-    [([], ""), (["usr/sbin/slurmrestd"], ""), (["usr/sbin/slurmrestd", "usr/lib/x/slurm-wlm/auth_jwt.so"], "yes")],
+    [([], "no"), (["usr/sbin/slurmrestd"], "no"), (["usr/sbin/slurmrestd", "usr/lib/x/slurm-wlm/auth_jwt.so"], "yes")],
     ids=["neither", "no plugin", "both"],
 )
 def test_an_image_says_whether_it_has_both_packages(tmp_path: Path, files: list[str], said: str) -> None:
