@@ -124,7 +124,7 @@ def find_daemon(place: Path, *, proc: Path = Path("/proc")) -> DockerDaemon:
         with suppress(OSError):
             if (proc / str(pid) / "comm").read_text().strip() == "dockerd":
                 arguments = _words(proc / str(pid) / "cmdline")
-                variables = dict(line.split("=", 1) for line in _words(proc / str(pid) / "environ") if "=" in line)
+                variables = _variables(proc / str(pid) / "environ")
                 return DockerDaemon(
                     socket=place,
                     pid=pid,
@@ -174,6 +174,13 @@ def _space(entry: Path) -> str:
     with suppress(FileNotFoundError):
         return str((entry / "ns/pid").readlink())
     return ""
+
+
+def _variables(path: Path) -> dict[str, str]:
+    """None for who may not read them: only root may."""
+    with suppress(PermissionError):
+        return dict(line.split("=", 1) for line in _words(path) if "=" in line)
+    return {}
 
 
 def _words(path: Path) -> list[str]:

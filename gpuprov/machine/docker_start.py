@@ -28,6 +28,7 @@ _HOOK: Final = "/nvidia-container-runtime-hook"
 _NAMESPACES: Final = {"pid": "pid", "network": "network", "ipc": "ipc", "uts": "uts", "cgroupns": "cgroup"}
 _ANY: Final = {"allow": True, "access": "rwm"}
 _RULE: Final = re.compile(r"([abc]) ([0-9]+|\*):([0-9]+|\*) ([rwm]{1,3})", re.ASCII)
+_USER: Final = re.compile(r"([0-9]{1,10}):([0-9]{1,10})", re.ASCII)
 _MOST_GPUS: Final = 10_000
 _MOST_BYTES: Final = 1_000_000
 
@@ -96,7 +97,7 @@ def describe_start(run: DockerRun, known: Known) -> Start:
         "hostname": run.last("name") or run.last("hostname"),
         "process": {
             "env": [f"{name}={value}" for name, value in variables.items()],
-            "user": {"uid": -1, "gid": -1},  # which the image says
+            "user": _user(run.last("user")),
             "capabilities": {"bounding": _capabilities(run)},
         },
         "mounts": [{key: value for key, value in one.items() if key != "name"} for one in mounts],
@@ -192,6 +193,12 @@ def _visible(text: str) -> str:
         what = f"--gpus {excerpt(text)} is no number of GPUs"
         raise UsageError(what, evidence="allowed: 2, all, device=UUID", fix="--gpus 1")
     return ",".join(map(str, range(int(count))))
+
+
+def _user(text: str) -> dict[str, int]:
+    """None that there is, where the image says which one it is."""
+    match = _USER.fullmatch(text)
+    return {"uid": int(match[1]), "gid": int(match[2])} if match else {"uid": -1, "gid": -1}
 
 
 def _capabilities(run: DockerRun) -> list[str]:

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from gpuprov.machine.base import Host
     from gpuprov.machine.docker_daemon import DockerDaemon
     from gpuprov.shapes.gate import GpusOption
+    from gpuprov.shapes.gate_policy import GatePolicy
 
 NO_POLICY: Final = "none"  # in place of a file
 _NEW_POLICY: Final = "sudo gpuprov gate up --policy FILE"
@@ -103,6 +104,8 @@ def gate_up(
         hook = write_hook(daemon.path)
         if hook and hook[1]:
             lines.append(f"made {hook[0]}, for docker run --gpus")
+    for kind in find_refused_by_all(rules, daemon.info()) if rules else ():
+        reporter.note(f"every container here has the host's {kind} namespace: the policy refuses all that it touches")
     if host.gpus("auto").simulated and not program.has_nvml:
         reporter.note(
             f"programs in containers find no {NVML_NAME}, as this machine has no C compiler: "
@@ -111,6 +114,13 @@ def gate_up(
     if _gpus_option(daemon) == "after a restart":
         lines += _offer_restart(daemon, agree, reporter)
     return Outcome(changed=tuple(lines))
+
+
+def find_refused_by_all(rules: GatePolicy, info: Mapping[str, Any]) -> tuple[str, ...]:
+    """Namespaces of the host that the policy refuses, and each container of this Docker has."""
+    own = {str(text).partition(",")[0] for text in info.get("SecurityOptions") or ()}
+    features = {"user": "name=userns", "cgroup": "name=cgroupns"}
+    return tuple(kind for kind, name in features.items() if kind in rules.refuse.namespaces and name not in own)
 
 
 def gate_down(host: Host, *, reporter: Reporter) -> Outcome:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
-from gpuprov.core.errors import GpuprovError
+from gpuprov.core.errors import GpuprovError, HostNotReady
 from gpuprov.drivers.docker.connect import find_socket, require_socket
 from gpuprov.gpu.order import resolve_order
 from gpuprov.machine.daemon_json import OURS, RUNTIME
@@ -56,7 +57,11 @@ def explain_start(host: Host, words: Sequence[str], *, environment: Mapping[str,
     runtime = run.last("runtime") or str(info.get("DefaultRuntime") or "")
     if runtime not in OURS:
         return _passed_by(host, runtime, wants_gpus=bool(run.last("gpus")))
-    image = _ask(socket, f"/images/{quote(run.image, safe='/:@')}/json").get("Config")
+    if runtime not in (info.get("Runtimes") or {}):
+        raise HostNotReady(
+            f"Docker knows no runtime {runtime}", evidence=f"asked at {socket}", fix="sudo gpuprov gate up"
+        )
+    image = _ask(socket, f"/images/{quote(os.fsencode(run.image), safe='/:@')}/json").get("Config")
     known = Known(
         data_root=str(info.get("DockerRootDir") or ""),
         features=tuple(map(str, info.get("SecurityOptions") or ())),
@@ -119,10 +124,10 @@ def _follow(start: Start, rules: Rules, socket: Path, known: Known) -> list[Step
     around = observe_surroundings(
         start.spec, container="", data_root=known.data_root, allowed=allowed, bundle=known.folder
     )
-    opened = [
-        name for name in start.volumes if (_ask(socket, f"/volumes/{quote(name)}").get("Options") or {}).get("device")
-    ]
-    folders = {volume_folder(around.data_root, name) for name in opened}
+    options = {
+        name: _ask(socket, f"/volumes/{quote(os.fsencode(name))}").get("Options") or {} for name in start.volumes
+    }
+    folders = {volume_folder(around.data_root, name) for name, told in options.items() if told.get("device")}
     steps = [*judge(start.spec, rules.refuse, replace(around, mounted=around.mounted | folders))]
     try:
         return [*steps, *follow_rules(start.spec, rules)[1]]

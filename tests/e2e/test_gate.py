@@ -414,9 +414,16 @@ def test_a_policy_adds_and_refuses_what_docker_starts(ruled: Gate) -> None:
     ):
         refused = ruled.run("--rm", *option.split(), "--", "true", runtime="")
         assert (refused.returncode, rule in refused.stderr) == (125, True), refused.stderr
-        explained = ruled.gpuprov("gate", "explain", "--", "docker", "run", *option.split(), IMAGE).stdout
-        assert rule.replace(": ", ": refused: ") in explained or f"refused: {rule}" in explained
-        assert "result: it is refused" in explained
+    words = ["-v", "/etc:/h", "-v", "evil:/e", "--pid", "host", "--device", "/dev/fuse", "--cap-add", "SYS_ADMIN"]
+    explained = ruled.gpuprov("gate", "explain", "--", "docker", "run", *words, IMAGE).stdout
+    refused_for = re.findall(r"^refuse\.(\w+): refused: (.*)$", explained, re.MULTILINE)
+    volume = f"{ruled.folder}/data/volumes/evil/_data"
+    assert refused_for == [
+        ("namespaces", "pid"),
+        ("mounts_outside", f"/etc at /h, {volume} at /e"),
+        ("devices", "/dev/fuse"),
+        ("capabilities", "CAP_SYS_ADMIN"),
+    ]
     assert ruled.docker("run", "--rm", "--network", "host", IMAGE, "ls").returncode == 125
     assert ruled.holders() == {}
 
@@ -442,6 +449,13 @@ def test_a_policy_judges_who_enters_and_how_much_a_project_holds(ruled: Gate) ->
     assert "refuse.privileged: CAP_" in entered.stdout + entered.stderr
     assert ruled.docker("restart", "-t", "0", "first").returncode == 0
     assert ruled.holders() == {"first": 1, "other": 1}
+    narrower = POLICY.replace("touch: everything", "touch: requests").replace("FOLDER", str(ruled.folder))
+    (ruled.folder / "policy.yaml").write_text(narrower)
+    ruled.gpuprov("gate", "up", "--policy", f"{ruled.folder}/policy.yaml")
+    know_no_other_engine(ruled)
+    assert ruled.begin("free", "-v", "/etc:/h", runtime="").returncode == 0
+    both = [ruled.docker("exec", "--privileged", name, "ls") for name in ("free", "first")]
+    assert ["refuse.privileged" in one.stdout + one.stderr for one in both] == [False, True]
 
 
 def test_a_policy_is_kept_until_it_is_replaced(ruled: Gate) -> None:

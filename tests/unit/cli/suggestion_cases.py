@@ -408,6 +408,7 @@ REASONS = {
     "machine/call_aside.py": "a process that dies: tests/unit/machine/test_call_aside.py",
     "cli/gate.py": "Docker's daemon has to be there: tests/e2e/test_gate.py",
     "stories/gate.py": "Docker's daemon has to be there: tests/e2e/test_gate.py",
+    "stories/gate_explain.py": "a daemon without the runtime: tests/unit/stories/test_gate_explain.py",
     "machine/docker_daemon.py": "a daemon that does not answer: tests/e2e/test_gate.py",
     "runtime/create.py": "what a container is told: tests/unit/runtime/test_create.py",
     "runtime/engines.py": "an engine that does not answer: tests/unit/runtime/test_engines.py",

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from gpuprov.core.errors import HostNotReady
 from gpuprov.machine.local import LocalHost
 from gpuprov.machine.runtime_program import RuntimeProgram
 from gpuprov.runtime.policy import Policy
+from gpuprov.shapes.base import encode
 from gpuprov.shapes.gate_policy import GatePolicy, PolicyRefusals, PolicyVariables
 from gpuprov.stories import gate_explain
 from gpuprov.stories.gate_explain import explain_start
@@ -22,7 +24,11 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.slow
 ANSWERS: dict[str, Any] = {
-    "/v1.41/info": {"DefaultRuntime": "gpuprov-default", "DockerRootDir": "/var/lib/docker"},
+    "/v1.41/info": {
+        "DefaultRuntime": "gpuprov-default",
+        "DockerRootDir": "/var/lib/docker",
+        "Runtimes": {"runc": {}, "gpuprov": {}, "gpuprov-default": {}},
+    },
     "/v1.41/images/image/json": {"Config": {"Env": ["NVIDIA_VISIBLE_DEVICES=all"]}},
     "/v1.41/volumes/evil": {"Options": {"o": "bind", "device": "/etc"}},
 }
@@ -84,3 +90,17 @@ def test_without_a_policy_and_without_a_request_nothing_is_done(explain: Callabl
 def test_another_runtime_is_not_the_gate_s_to_explain(explain: Callable[..., GateExplanation]) -> None:
     told = explain("--runtime runc --privileged image")
     assert (told.passes, told.touched, told.steps) == (False, False, ())
+
+
+def test_a_runtime_that_is_not_there_is_said_to_be_missing(
+    explain: Callable[..., GateExplanation], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(ANSWERS, "/v1.41/info", {"DefaultRuntime": "runc", "Runtimes": {"runc": {}}})
+    with pytest.raises(HostNotReady, match="no runtime gpuprov"):
+        explain("--runtime gpuprov image")
+
+
+def test_words_that_are_no_text_are_taken_as_they_are(explain: Callable[..., GateExplanation]) -> None:
+    told = explain("-v /\udcff:/x -v \udcff:/y -e A\udcff=\udcff --label \udcff \udcff")
+    assert not told.starts
+    assert encode(told)
