@@ -24,12 +24,6 @@ newest_alone() { # of files that begin with $1, the newest three stay
     ls -1t "$1"* 2>/dev/null | tail -n +4 | while read -r old; do rm -f "$old"; done
 }
 
-admit() { # the account that jobs run as, in the cluster $1
-    [ -z "$(sacctmgr -nP show assoc cluster="$1" user=work format=user)" ] || return 0
-    sacctmgr -iQ add account work cluster="$1" description=work organization=work
-    sacctmgr -iQ add user work cluster="$1" account=work
-}
-
 sql_version() { mariadbd --version | sed -n 's/.*Ver \([0-9.]*\).*/\1/p'; }
 dbd_version() { slurmdbd -V | tr -cd '0-9.\n'; }
 written_by() { cat "$folder/$1" 2>/dev/null || true; }
@@ -84,10 +78,12 @@ enrol)
     cluster=$(sed -n 's/^ClusterName=//p' /etc/slurm/slurm.conf)
     until_done 200 sacctmgr -n show cluster || { echo "slurmdbd does not answer" >&2; exit 1; }
     [ -n "$(sacctmgr -nP show cluster "$cluster" format=cluster)" ] || sacctmgr -iQ add cluster "$cluster"
-    # slurmctld needs only the cluster, unless it takes jobs of known accounts alone; a new entry takes half a second
-    ! grep -q '^AccountingStorageEnforce=' /etc/slurm/slurm.conf || admit "$cluster"
+    # Before slurmctld, which is confused by entries that come while it reads them: "Can't find parent id 3 for assoc 4"
+    if [ -z "$(sacctmgr -nP show assoc cluster="$cluster" user=work format=user)" ]; then
+        sacctmgr -iQ add account work cluster="$cluster" description=work organization=work
+        sacctmgr -iQ add user work cluster="$cluster" account=work
+    fi
     : >$ready
-    admit "$cluster" </dev/null >/dev/null 2>&1 &
     ;;
 wait)
     # Without what slurmdbd told it before, slurmctld does not start; with that, it goes on without slurmdbd
