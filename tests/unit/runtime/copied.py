@@ -22,8 +22,6 @@ _OWN_PLACES = """
     records.FOLDER = pathlib.Path({leases!r})
     code = main(arguments)
     import gpuprov.gpu.observe  # where there is a driver; it has to go with what stands in for dataclasses
-
-    sys.exit(code)
 """
 
 
@@ -36,5 +34,5 @@ def copy_runtime(
     (library,) = program.folder.glob("lib-*")
     start = library / "gpuprov/runtime/start.py"
     own = _OWN_PLACES.format(lock=str(folder / "lock"), leases=str(folder / "leases"))
-    start.write_text(start.read_text().replace("    sys.exit(main(arguments))", own))
+    start.write_text(start.read_text().replace("    code = main(arguments)\n", own))
     return program, library
