@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 ROLE = Path(__file__).parents[3] / "roles" / "slurm"
 TASKS = [path for folder in ("tasks", "handlers", "vars", "defaults") for path in (ROLE / folder).glob("*.yml")]
 SERVICES = [path for path in (ROLE / "files").rglob("*") if path.is_file()]
-PATHS = ("folder", "controller_mark", "applied_mark", "munge_key", "arrival")
+PATHS = ("folder", "controller_mark", "applied_mark", "munge_key", "slurmdbd", "arrival")
 MEMORY_MIB = 32011
 SLURMD = [f"NodeName=bare0 CPUs=8 Boards=1 RealMemory={MEMORY_MIB}", f"{'0' * 64}  {slurm_path('munge_key')}"]
 RENDERED = {
