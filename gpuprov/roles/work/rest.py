@@ -13,6 +13,8 @@ _SERVE: Final = """
 plugin=$(/usr/sbin/slurmrestd -s list 2>&1 | grep -Eo 'openapi/(v[0-9.]+|slurmctld)' | sort -V | tail -n 1)
 exec /usr/sbin/slurmrestd -a rest_auth/jwt -s "$plugin"
 """
+# Docker forbids it to leave namespaces, and there is nothing else in its process to share
+_SECURITY: Final = "SLURMRESTD_SECURITY=disable_unshare_sysv,disable_unshare_files"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,7 +30,7 @@ class RestService(NodeService):
     @property
     def relay_argv(self) -> list[str]:
         """The command in the node that ties its stdin and stdout to the API."""
-        return ["runuser", "-u", "nobody", "--", "env", "SLURM_JWT=daemon", "sh", "-c", _SERVE]
+        return ["runuser", "-u", "nobody", "--", "env", "SLURM_JWT=daemon", _SECURITY, "sh", "-c", _SERVE]
 
     def token_argv(self, lifespan_s: int) -> list[str]:
         """The command in the node that prints a token."""

@@ -76,6 +76,7 @@ def test_it_is_asked_on_the_controllers_node() -> None:
     service = find_rest(SPEC, [NEW], asked=NEW)
     assert (service.node, service.account) == ("c000", "work")
     assert service.relay_argv[:4] == ["runuser", "-u", "nobody", "--"]
+    assert "SLURMRESTD_SECURITY=disable_unshare_sysv,disable_unshare_files" in service.relay_argv, "Docker forbids that"
     assert service.token_argv(60) == ["scontrol", "token", "username=work", "lifespan=60"]
     with pytest.raises(UsageError, match="has no REST API yet") as caught:
         find_rest(SPEC, [NEW, OLD], asked=NEW)
