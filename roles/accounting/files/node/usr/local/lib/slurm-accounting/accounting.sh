@@ -1,7 +1,7 @@
 #!/bin/sh
 # What runs around Slurm's accounting: `make` while an image is built; and in the node of the controller, in this order,
 # `database`, in place of the database's own start, and `before`, before slurmdbd starts, both as the account slurm;
-# `enrol`, as root, once slurmdbd has; `wait` before slurmctld. The figures are in a folder of the host, which is slurm's.
+# `enrol`, as root, once slurmdbd has; `wait` before slurmctld. The figures are in a folder of the host, of slurm's own.
 set -eu
 umask 077
 here=/usr/local/lib/slurm-accounting
