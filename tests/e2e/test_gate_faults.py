@@ -165,6 +165,7 @@ def test_gate_up_again_keeps_the_default_runtime(gate: OwnDocker) -> None:
     assert json.loads((gate.folder / "daemon.json").read_text())["default-runtime"] == "gpuprov-default"
 
 
+@pytest.mark.long
 def test_the_gate_knows_whose_start_waits_though_docker_does_not_tell(gate: OwnDocker) -> None:
     begin(gate, "holder", ALL)
     with one_that_waits(gate, "waits"):
