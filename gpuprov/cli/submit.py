@@ -82,6 +82,7 @@ class _BeforeCommand(click.Command):
         metavar="NAME",
         help="Partition of Slurm that the jobs go to.  [default: that of the cluster's spec]",
     ),
+    click.option("--qos", metavar="NAME", help="QOS of Slurm: limits that the jobs choose by name."),
     click.option("--gpus", type=int, metavar="N", help="GPUs of each run.  [default: 1]"),
     click.option("--shards", type=int, metavar="N", help="Shards of a GPU for each run, instead of GPUs."),
     click.option("--wait", is_flag=True, help="Wait until the jobs have ended; exit with 1 if not all are done."),
@@ -173,6 +174,7 @@ def _order(behind: Sequence[str], given: dict[str, Any]) -> tuple[JobOrder, Proj
         notify=UNSET if given["notify"] is None else given["notify"],
         shards=UNSET if shards is None else shards,
         partition=UNSET if given["partition"] is None else given["partition"],
+        qos=UNSET if given["qos"] is None else given["qos"],
     )
     project = faults.found(lambda: _project(given)) or ProjectChoice(folder=None)
     faults.found(lambda: _check_interrupt(given))

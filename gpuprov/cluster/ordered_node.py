@@ -99,7 +99,9 @@ def first_draft(order: NodeOrder) -> Draft:
 def with_order(spec: ClusterSpec, role: RoleName, order: NodeOrder | None) -> ClusterSpec:
     """The cluster's spec with the role of one node and what was ordered for it; None where nothing was."""
     if role != spec.nodes.role:  # what the others have of Slurm is none of theirs
-        spec = changed(spec, slurm=changed(spec.slurm, backup=None, partitions=(), shards_per_gpu=None, rest=False))
+        spec = changed(
+            spec, slurm=changed(spec.slurm, backup=None, partitions=(), shards_per_gpu=None, rest=False, qos=())
+        )
     nodes = changed(spec.nodes, role=role)
     if order is not None:
         nodes = changed(

@@ -38,6 +38,7 @@ _TYPED: Final = {
     "name": "--name",
     "notify": "--notify",
     "partition": "--partition",
+    "qos": "--qos",
     "project": "--project",
     "reps": "--reps",
     "retries": "--retries",

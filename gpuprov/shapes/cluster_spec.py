@@ -222,6 +222,20 @@ class PartitionSpec(Shape, frozen=True, kw_only=True):
     default: bool = False
 
 
+class QosSpec(Shape, frozen=True, kw_only=True):
+    """Limits that a job chooses by name; Slurm's accounting keeps them.
+
+    Attributes:
+        name: As `srun --qos` takes it; `normal` is that of jobs that choose none.
+        max_time: Of a job, such as 72h; null for no limit.
+        gpus: That jobs of one person may have at once with it; null for any.
+    """
+
+    name: PartitionName
+    max_time: str | None = None
+    gpus: Annotated[int, Meta(ge=0)] | None = None
+
+
 class SlurmSpec(Shape, frozen=True, kw_only=True):
     """The batch system; the controller is node number `controller`.
 
@@ -230,16 +244,18 @@ class SlurmSpec(Shape, frozen=True, kw_only=True):
         partition: Name of the one partition, where there are no `partitions`.
         partitions: All partitions; empty for one with all nodes.
         shards_per_gpu: In how many shards Slurm counts each GPU, for jobs that share one; null for none.
+        qos: Limits that jobs choose by name; only where there is accounting.
         rest: Whether programs can use its REST API.
         backup: Name of the node that takes over where the controller's is unreachable; null for none.
         login: Name of the node to which people log in by ssh without a job; null for none.
     """
 
-    now_and_then: ClassVar[frozenset[str]] = frozenset({"login", "partitions", "rest", "shards_per_gpu"})
+    now_and_then: ClassVar[frozenset[str]] = frozenset({"login", "partitions", "qos", "rest", "shards_per_gpu"})
     controller: Annotated[int, Meta(ge=0)] = 0
     partition: PartitionName = DEFAULT_PARTITION
     partitions: tuple[PartitionSpec, ...] = ()
     shards_per_gpu: Annotated[int, Meta(ge=1, le=MOST_SHARDS)] | None = None
+    qos: tuple[QosSpec, ...] = ()
     rest: bool = False
     backup: str | None = None
     login: NodeName | None = None

@@ -85,6 +85,7 @@ class JobOrder(Record, frozen=True, kw_only=True, tag="gpuprov.job-order/v1"):
         after: Ids of submissions of which all runs have to be done before these begin.
         notify: The URL of a webhook or a command, called once when all runs have ended.
         partition: Slurm's, of which the run gets a node.
+        qos: Slurm's, whose limits hold for the run.
         shards: Shares of one GPU that Slurm counts for a run, instead of GPUs.
     """
 
@@ -103,6 +104,7 @@ class JobOrder(Record, frozen=True, kw_only=True, tag="gpuprov.job-order/v1"):
     after: After | UnsetType = UNSET
     notify: Notify | UnsetType = UNSET
     partition: PartitionName | UnsetType = UNSET
+    qos: PartitionName | UnsetType = UNSET
     shards: Annotated[int, Meta(ge=1, le=MOST_SHARDS)] | UnsetType = UNSET
 
     def __post_init__(self) -> None:

@@ -28,6 +28,7 @@ _LATER = (
     "slurm.backup",
     "slurm.login",
     "slurm.partitions",
+    "slurm.qos",
     "slurm.rest",
     "slurm.shards_per_gpu",
     "network.host_ports",

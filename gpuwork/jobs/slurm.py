@@ -150,6 +150,8 @@ def sbatch_argv(
     argv += [f"--array=0-{size - 1}{at_most}"]
     if order.partition is not UNSET:
         argv += [f"--partition={order.partition}"]
+    if order.qos is not UNSET:
+        argv += [f"--qos={order.qos}"]
     if order.shards is not UNSET:
         argv += [f"--gres=shard:{order.shards}"]
     elif order.gpus:

@@ -54,6 +54,8 @@ class Workers:
             yield Fault(file=FILE, where="memory_bytes", message="is given, but workers do not limit memory")
         if order.partition is not UNSET:
             yield Fault(file=FILE, where="partition", message="is given, but workers have no partitions")
+        if order.qos is not UNSET:
+            yield Fault(file=FILE, where="qos", message="is given, but workers have none")
         if order.shards is not UNSET:
             yield Fault(file=FILE, where="shards", message="is given, but workers have whole GPUs")
 

@@ -22,12 +22,13 @@ INTERRUPTED = 130
 TOO_LONG = "Requested time limit is invalid (missing or exceeds some limit)"
 SLURM = """slurm:
   rest: true
+  qos: [{{name: brief, max_time: 30m, gpus: 1}}]
   shards_per_gpu: 2
   partitions:
     - {{name: short, max_time: 1h, nodes: [{first}]}}
     - {{name: long, nodes: [{first}, {second}], oversubscribe: yes, default: yes}}
 """
-IMAGE = "image: {packages: [slurmrestd, slurm-wlm-jwt-plugin]}\n"
+IMAGE = "image: {packages: [slurmrestd, slurm-wlm-jwt-plugin]}\naccounting: on\n"
 LESS = "slurm: {partitions: [{name: long, oversubscribe: yes}]}\n"
 
 
@@ -82,6 +83,17 @@ def test_jobs_go_to_their_partition_and_one_that_is_too_long_is_refused(pair: Pa
     assert TOO_LONG in pair.gpuprov(*submit, "--partition", "short", "--time", "3h", "--", "true", expect=4).stderr
     lacking = pair.gpuprov(*submit, "--partition", "none", "--", "true", expect=2)
     assert "its partitions: long, short" in lacking.stderr
+
+
+def test_a_job_is_held_to_the_limits_of_its_qos(pair: Pair) -> None:
+    assert pair.srun("--qos", "brief", "hostname") == pair.first
+    for argv in (("-t", "1:00:00"), ("--gres=gpu:1", "-N2")):
+        refused = pair.gpuprov("exec", pair.first, "--", "srun", "--qos", "brief", *argv, "hostname", expect=1)
+        assert "Job violates accounting/QOS policy" in refused.stderr
+    submit = ("submit", "--cluster", pair.place.cluster, "--no-project", "--qos", "brief", "--wait", "--")
+    pair.gpuprov(*submit, "hostname")
+    said = pair.gpuprov.in_node(pair.first, "sacct", "-X", "-n", "-P", "-o", "User,QOS")
+    assert "work|brief" in said.splitlines()
 
 
 def test_a_gpu_has_a_type_and_its_node_a_feature(pair: Pair) -> None:

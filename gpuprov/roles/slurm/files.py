@@ -61,6 +61,7 @@ def render_slurm(
     kept = state_folder(spec)
     values = {
         "cluster": spec.name,
+        "qos": bool(spec.slurm.qos),
         "controller": controller,
         **({"backup": backups[0], "state": kept.mount.target, **_handover_paths()} if backups and kept else {}),
         **({"accounting": controller_address(spec, members)} if accounting else {}),

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from gpuprov.cluster.files import present_member
 from gpuprov.cluster.services import reload_ssh, restart_well
 from gpuprov.cluster.whole import is_elsewhere, recorded_whole
-from gpuprov.core.errors import UsageError
+from gpuprov.core.errors import GpuprovError, UsageError
+from gpuprov.core.names import name_cluster
 from gpuprov.core.side_by_side import each
 from gpuprov.core.units import MIB
 from gpuprov.drivers.base import LABEL_ACCOUNT, LABEL_QUEUE, File
@@ -21,6 +22,8 @@ from gpuprov.roles.slurm.backup import controller_name, controller_names, state_
 from gpuprov.roles.slurm.facts import NAME, job_programs, ready_states, slurm_path
 from gpuprov.roles.slurm.files import Machine, controller_address, handover_files, render_slurm, usable_machine
 from gpuprov.roles.slurm.job_ssh import HOST_KEY, SERVER_FILE, ssh_files
+from gpuprov.roles.slurm.qos import RULES as QOS_RULES
+from gpuprov.roles.slurm.qos import ensure_qos
 from gpuprov.roles.slurm.takeover import take_over
 from gpuprov.roles.work.work_place import require_shared
 from gpuprov.spec.shared_folder import ACCOUNT, ACCOUNT_UID
@@ -83,7 +86,7 @@ class SlurmRole(ControlledRole):
     )
     secret_files = (munge.KEY_FILE, HOST_KEY, rest.TOKEN_KEY)
     marks = MappingProxyType({slurm_path("applied_mark"): "restart Slurm"})
-    rules = (*accounting.RULES, *backup.RULES, *partitions.RULES, *rest.RULES, *shards.RULES)
+    rules = (*accounting.RULES, *backup.RULES, *partitions.RULES, *QOS_RULES, *rest.RULES, *shards.RULES)
     queue = _QUEUE
 
     def checks(self) -> tuple[Rule, ...]:
@@ -281,6 +284,17 @@ class SlurmRole(ControlledRole):
         each(lambda name: reload_ssh(driver, name), told)
 
     def wait_ready(self, driver: Driver, crew: Crew, reporter: Reporter) -> Ready:
+        """Until every node takes jobs, and the accounting has the QOS; where that is away, Slurm goes on without."""
+        ready, controller = self._wait_for_daemons(driver, crew, reporter), controller_name(crew.spec)
+        if crew.spec.accounting and crew.spec.slurm.qos and controller in ready.words:
+            try:
+                ensure_qos(driver, controller, crew.spec)
+            except GpuprovError as error:
+                again = name_cluster("gpuprov cluster up", crew.spec.name)
+                reporter.warn(f"{error.what}: {error.evidence}; {error.fix}; then again: {again}")
+        return ready
+
+    def _wait_for_daemons(self, driver: Driver, crew: Crew, reporter: Reporter) -> Ready:
         """Until every node takes jobs; where there is no controller, nobody can be asked.
 
         Over hosts, the usual controller may begin later than its backup here: whoever waits for both names one.

@@ -50,8 +50,8 @@ def test_what_is_not_asked_for_is_not_said() -> None:
 
 
 def test_a_partition_is_handed_on() -> None:
-    argv = sbatch_argv(JobOrder(command=("true",), gpus=0, partition="short"), FOLDER, (0, 1), after=None)
-    assert argv[11:] == ["--partition=short", "/shared/jobs/7/run.sh", "0"]
+    argv = sbatch_argv(JobOrder(command=("true",), gpus=0, partition="short", qos="long"), FOLDER, (0, 1), after=None)
+    assert argv[11:] == ["--partition=short", "--qos=long", "/shared/jobs/7/run.sh", "0"]
 
 
 def test_shards_take_the_place_of_gpus() -> None:

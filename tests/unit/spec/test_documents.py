@@ -22,6 +22,7 @@ from gpuprov.shapes.cluster_spec import (
     PartitionSpec,
     PersonSpec,
     PlacementSpec,
+    QosSpec,
 )
 from gpuprov.spec.draft import CHOOSABLE
 from gpuprov.spec.gpu_order import CRITERIA
@@ -55,7 +56,7 @@ def documented() -> dict[str, tuple[str, str]]:
 
 def test_every_key_is_documented_with_its_default() -> None:
     items = {**expected(MountSpec, "nodes.mounts[]."), **expected(HostSpec, "hosts[].")}
-    items |= expected(PartitionSpec, "slurm.partitions[].")
+    items |= {**expected(PartitionSpec, "slurm.partitions[]."), **expected(QosSpec, "slurm.qos[].")}
     items |= expected(PersonSpec, "people[].")
     keys = {"version": "required", **expected(ClusterSpec), **items}
     assert {key: default for key, (default, _) in documented().items()} == keys
