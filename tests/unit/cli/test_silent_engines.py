@@ -37,6 +37,11 @@ ASKING: dict[str, tuple[list[str], list[str] | None]] = {
     "cluster list": ([], None),
     "cluster status": (["lab"], ["other"]),
     "cluster down": (["lab", "--yes"], ["other"]),
+    "cluster save": (["lab.tar"], ["other.tar", "other"]),
+    "usage": ([], ["--cluster", "other"]),
+    "person add": (["ann"], ["ann", "--cluster", "other"]),
+    "person rm": (["ann"], ["ann", "--cluster", "other"]),
+    "person list": ([], ["--cluster", "other"]),
     "verify": ([], ["--cluster", "other"]),
     "smoke": (["matmul"], ["matmul", "--cluster", "other"]),
     "submit": (["--no-project", "--", "true"], ["--no-project", "--cluster", "other", "--", "true"]),
@@ -87,6 +92,7 @@ ASKING: dict[str, tuple[list[str], list[str] | None]] = {
 }
 NOT_ASKING = {
     "play": "its inventory does",
+    "cluster restore": "what `cluster up` would ask",
     "doctor": "of the one engine that is named, or the default one",
     "explain": "needs no engine",
     "anneal check": "needs no engine",
@@ -130,6 +136,7 @@ def place(
     world: World, silent: EngineDoor, programs: ForkedPrograms, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> World:
     """LXD with a cluster of two nodes, beside it."""
+    monkeypatch.chdir(tmp_path)
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin/git").symlink_to(shutil.which("git") or "git")
     without_compilers = {"PATH": str(tmp_path / "bin")}  # which need seconds for a program
