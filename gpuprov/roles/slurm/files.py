@@ -13,6 +13,7 @@ from gpuprov.core.fingerprint import fingerprint
 from gpuprov.core.units import GIB, MIB
 from gpuprov.drivers.base import File
 from gpuprov.render.templates import render
+from gpuprov.roles.slurm.associations import limits_people
 from gpuprov.roles.slurm.backup import controller_names, state_folder
 from gpuprov.roles.slurm.facts import slurm_facts, slurm_path
 from gpuprov.roles.slurm.partitions import describe_partitions
@@ -70,6 +71,7 @@ def render_slurm(
         "shards": spec.slurm.shards_per_gpu or 0,
         "partitions": describe_partitions(spec, list(by_name)),
         "people": bool(spec.people),
+        "limits": limits_people(spec.people),
         "epilog": slurm_path("epilog"),
         "task_prolog": slurm_path("task_prolog"),
     }

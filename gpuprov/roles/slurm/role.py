@@ -17,7 +17,18 @@ from gpuprov.drivers.base import LABEL_ACCOUNT, LABEL_QUEUE, File
 from gpuprov.provision.role_recipe import SHAPES, RoleRecipe
 from gpuprov.roles.base import RESUMED, Diagnostics, QueueFolder, Ready, spec_of
 from gpuprov.roles.controlled import ControlledRole, apply_marked
-from gpuprov.roles.slurm import accounting, backup, daemons, jobs, munge, partitions, rest, shards, unreachable
+from gpuprov.roles.slurm import (
+    accounting,
+    associations,
+    backup,
+    daemons,
+    jobs,
+    munge,
+    partitions,
+    rest,
+    shards,
+    unreachable,
+)
 from gpuprov.roles.slurm.backup import controller_name, controller_names, state_folder, state_place
 from gpuprov.roles.slurm.facts import NAME, job_programs, ready_states, slurm_path
 from gpuprov.roles.slurm.files import Machine, controller_address, handover_files, render_slurm, usable_machine
@@ -306,7 +317,17 @@ class SlurmRole(ControlledRole):
         if controller is None:
             return Ready()
         words, released = daemons.wait_ready(driver, controller, names, reporter)
+        if crew.spec.accounting and crew.spec.people and controller == usual:
+            self._enrol(driver, controller, crew.spec, reporter)
         return Ready(words=words, undone=tuple(RESUMED.format(name) for name in released))
+
+    def _enrol(self, driver: Driver, controller: str, spec: ClusterSpec, reporter: Reporter) -> None:
+        """Have the accounting know people; where it is away, Slurm goes on without."""
+        try:
+            associations.ensure_associations(driver, controller, spec.name, spec.people)
+        except GpuprovError as error:
+            again = name_cluster("gpuprov cluster up", spec.name)
+            reporter.warn(f"{error.what}: {error.evidence}; {error.fix}; then again: {again}")
 
     def states(self, driver: Driver, state: ClusterState) -> dict[str, str]:
         """Slurm's word for each node; empty while no controller runs."""

@@ -1,0 +1,107 @@
+"""The people of a cluster in Slurm's accounting: each has an account there, and a limit of GPUs at once.
+
+Slurm holds people to these limits, and says of a job why it waits (AssocGrpGRES).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from gpuprov.core.errors import EngineError
+from gpuprov.core.excerpt import LINE, excerpt
+from gpuprov.roles.slurm.facts import slurm_path
+from gpuprov.spec.people import PEOPLE_GROUP
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from gpuprov.drivers.base import Driver
+    from gpuprov.shapes.cluster_spec import PersonSpec
+
+    Associations = Mapping[tuple[str, str], str]
+
+_LOOK_S: Final = 15.0
+_EACH_S: Final = 1.0
+_WORDS: Final = 3
+# What cannot be recorded here is not asked for: the controller's image may be older than accounting is
+_LOOK: Final = '[ -e "$1" ] || exit 0; exec sacctmgr -nP show assoc cluster="$2" format=account,user,grptres'
+_CHANGE: Final = "while IFS= read -r words; do sacctmgr -iQ $words </dev/null || exit; done"
+_GPUS: Final = "gres/gpu"
+_NO_LIMIT: Final = "-1"
+
+
+def parse_associations(text: str) -> dict[tuple[str, str], str]:
+    """How many GPUs each may have at once, by account and user; those of accounts have no user.
+
+    Raises:
+        ValueError: It is not what `sacctmgr` prints.
+    """
+    found = {}
+    for line in text.splitlines():
+        words = line.split("|")
+        if len(words) != _WORDS:
+            raise ValueError(f"{len(words)} columns instead of {_WORDS}")
+        account, user, limits = words
+        gpus = dict(limit.partition("=")[::2] for limit in limits.split(",") if limit)
+        found[account, user] = gpus.get(_GPUS, _NO_LIMIT)
+    return found
+
+
+def plan_associations(cluster: str, people: Sequence[PersonSpec], seen: Associations) -> tuple[str, ...]:
+    """What `sacctmgr` is to be told, a line for each difference; of who is no person nothing is changed."""
+    lacking = sorted({_account_of(person) for person in people} - {account for account, _ in seen})
+    lines = [f"add account {name} cluster={cluster} description={name} organization={name}" for name in lacking]
+    for person in people:
+        account, name = _account_of(person), person.name
+        where = f"where name={name} cluster={cluster}"
+        if (account, name) not in seen:
+            lines.append(f"add user {name} cluster={cluster} account={account}")
+        others = sorted(other for other, user in seen if user == name and other != account)
+        if others:
+            lines.append(f"modify user {where} set defaultaccount={account}")
+        lines += [f"delete user {where} account={other}" for other in others]
+        gpus = _NO_LIMIT if person.gpus is None else str(person.gpus)
+        if seen.get((account, name), _NO_LIMIT) != gpus:
+            lines.append(f"modify user {where} account={account} set GrpTRES={_GPUS}={gpus}")
+    return tuple(lines)
+
+
+def limits_people(people: Sequence[PersonSpec]) -> bool:
+    """Whether Slurm is to hold anybody to a limit; then it takes jobs of those alone who are in its accounting."""
+    return any(person.gpus is not None for person in people)
+
+
+def ensure_associations(driver: Driver, controller: str, cluster: str, people: Sequence[PersonSpec]) -> None:
+    """Have the accounting know them; nothing where the controller's node records no jobs.
+
+    Raises:
+        EngineError: Slurm's accounting refused, or what it says is none.
+        TimedOut: It does not answer.
+    """
+    look = ["sh", "-c", _LOOK, "sh", slurm_path("slurmdbd"), cluster]
+    said = driver.run(controller, look, timeout_s=_LOOK_S)
+    try:
+        seen = parse_associations(said.stdout)
+    except ValueError as error:
+        raise _refused(controller, str(error)) from error
+    if said.exit_code:
+        raise _refused(controller, said.stderr)
+    lines = plan_associations(cluster, people, seen) if seen else ()
+    if lines:
+        stdin = "".join(f"{line}\n" for line in lines).encode()
+        limit_s = _LOOK_S + len(lines) * _EACH_S
+        done = driver.run(controller, ["sh", "-c", _CHANGE], stdin=stdin, timeout_s=limit_s)
+        if done.exit_code:
+            raise _refused(controller, done.stderr or done.stdout)
+
+
+def _refused(controller: str, said: str) -> EngineError:
+    return EngineError(
+        "Slurm's accounting does not take the people of the cluster",
+        evidence=excerpt(said.strip() or "it says nothing", LINE),
+        fix=f"gpuprov exec {controller} -- sacctmgr show assoc",
+    )
+
+
+def _account_of(person: PersonSpec) -> str:
+    return person.account or PEOPLE_GROUP

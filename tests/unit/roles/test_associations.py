@@ -1,0 +1,101 @@
+"""People in Slurm's accounting: what sacctmgr is told, from what it says."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpuprov.core.errors import EngineError
+from gpuprov.drivers.base import ExecResult
+from gpuprov.roles.slurm.associations import (
+    ensure_associations,
+    limits_people,
+    parse_associations,
+    plan_associations,
+)
+from gpuprov.shapes.base import changed
+from tests.unit.spec.test_people import ANN, BOB
+
+BEGINNING = "root||\nroot|root|\nwork||\nwork|work|\n"
+ADDED = (
+    "add account people cluster=lab description=people organization=people",
+    "add account vision cluster=lab description=vision organization=vision",
+    "add user ann cluster=lab account=vision",
+    "modify user where name=ann cluster=lab account=vision set GrpTRES=gres/gpu=2",
+    "add user bob cluster=lab account=people",
+)
+AFTER = f"{BEGINNING}vision||\nvision|ann|cpu=8,gres/gpu=2\npeople||\npeople|bob|\n"
+
+
+def test_new_people_get_an_account_and_their_limit() -> None:
+    assert plan_associations("lab", (ANN, BOB), parse_associations(BEGINNING)) == ADDED
+
+
+def test_a_second_run_changes_nothing() -> None:
+    assert plan_associations("lab", (ANN, BOB), parse_associations(AFTER)) == ()
+
+
+def test_a_limit_changes_and_goes() -> None:
+    seen = parse_associations(AFTER)
+    (line,) = plan_associations("lab", (changed(ANN, gpus=None), BOB), seen)
+    assert line == "modify user where name=ann cluster=lab account=vision set GrpTRES=gres/gpu=-1"
+    (line,) = plan_associations("lab", (ANN, changed(BOB, gpus=0)), seen)
+    assert line.endswith("account=people set GrpTRES=gres/gpu=0")
+
+
+def test_somebody_moves_to_another_account() -> None:
+    lines = plan_associations("lab", (changed(ANN, account="audio"), BOB), parse_associations(AFTER))
+    assert lines[1:4] == (
+        "add user ann cluster=lab account=audio",
+        "modify user where name=ann cluster=lab set defaultaccount=audio",
+        "delete user where name=ann cluster=lab account=vision",
+    )
+
+
+def test_who_is_no_person_stays() -> None:
+    assert plan_associations("lab", (), parse_associations(f"{AFTER}own||\nown|eve|gres/gpu=1\n")) == ()
+
+
+def test_limits_are_enforced_only_where_somebody_has_one() -> None:
+    assert limits_people((ANN, BOB))
+    assert not limits_people((BOB,))
+
+
+class Node:
+    """A controller's node with an answer for each command."""
+
+    def __init__(self, *answers: ExecResult) -> None:
+        self.answers, self.asked = [*answers], list[bytes]()
+
+    def run(self, _name: str, _argv: object, *, timeout_s: float, stdin: bytes = b"") -> ExecResult:
+        assert timeout_s
+        self.asked.append(stdin)
+        return self.answers.pop(0)
+
+
+def said(text: str = "", *, exit_code: int = 0) -> ExecResult:
+    return ExecResult(exit_code=exit_code, stdout="" if exit_code else text, stderr=text if exit_code else "")
+
+
+def ask(node: Node) -> None:
+    ensure_associations(node, "c000", "lab", (ANN, BOB))  # type: ignore[arg-type]
+
+
+def test_differences_are_told_in_one_go() -> None:
+    node = Node(said(BEGINNING), said())
+    ask(node)
+    assert node.asked[1].decode().splitlines() == [*ADDED]
+
+
+def test_a_node_that_records_nothing_is_left_alone() -> None:
+    node = Node(said())
+    ask(node)
+    assert node.asked == [b""]
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [[said("sacctmgr: error: down", exit_code=1)], [said("nonsense")], [said(BEGINNING), said("no", exit_code=1)]],
+)
+def test_what_is_refused_is_an_error(answers: list[ExecResult]) -> None:
+    with pytest.raises(EngineError, match="does not take the people"):
+        ask(Node(*answers))
