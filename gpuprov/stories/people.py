@@ -72,7 +72,11 @@ def add_person(fleet: Fleet, cluster: str, new: NewPerson) -> Done:
     Raises:
         UsageError: There is no such cluster, or somebody else has the name or the number.
     """
-    recorded_spec(fleet, cluster)
+    spec = recorded_spec(fleet, cluster)
+    if new.gpus is not None and not spec.accounting:
+        fleet.reporter.note(
+            f"--gpus is only recorded: cluster {cluster} has no `accounting: on`, which Slurm needs for it"
+        )
     added: list[PersonSpec] = []
 
     def add(people: Sequence[PersonSpec]) -> tuple[PersonSpec, ...]:

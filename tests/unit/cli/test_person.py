@@ -170,6 +170,12 @@ def test_where_nobody_knows_of_jobs_it_takes_force(typed: Typed, capsys: pytest.
     assert not typed.world.file("c000", PASSWD)
 
 
+def test_a_limit_that_nobody_holds_is_said(typed: Typed, capsys: pytest.CaptureFixture[str]) -> None:
+    typed.world.begin_with(1)
+    assert main(("person", "add", "ann", "--gpus", "2"), host=typed.world.host) == 0
+    assert "--gpus is only recorded" in capsys.readouterr().err
+
+
 def test_whoever_is_not_there_need_not_go(typed: Typed, capsys: pytest.CaptureFixture[str]) -> None:
     typed.world.begin_with(1)
     typed(("person", "add", "bob"), capsys)
