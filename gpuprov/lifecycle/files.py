@@ -165,7 +165,8 @@ def _find_with_people(crew: Crew, state: ClusterState, images: Mapping[str, Imag
         raise UsageError(
             f"{fold(without)} cannot have accounts of people",
             evidence="the image was built by an earlier gpuprov",
-            fix=name_cluster("replace nodes with an older image: gpuprov cluster up --renew", crew.spec.name),
+            fix=name_cluster("replace nodes with an older image: gpuprov cluster up --renew", crew.spec.name)
+            + "; then run the same command again",
         )
     return frozenset(here - {*without})
 
