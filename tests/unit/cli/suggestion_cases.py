@@ -479,7 +479,6 @@ REASONS = {
     "lifecycle/node_plan.py: gpuprov cluster up": "another controller, a note: tests/unit/cli/test_create_there.py",
     "lifecycle/node_plan.py: on the machine": "a cluster over hosts: tests/unit/stories/test_hosts_up.py",
     "roles/slurm/associations.py": "Slurm's accounting refuses: tests/unit/roles/test_associations.py",
-    "roles/slurm/role.py: gpuprov cluster up": "what associations.py says: tests/unit/roles/test_associations.py",
     "cli/person.py": "people: tests/unit/cli/test_person.py",
     "stories/people.py": "people: tests/unit/cli/test_person.py",
     "lifecycle/people.py": "people: tests/unit/cli/test_person.py",
