@@ -11,7 +11,7 @@ from gpuprov.drivers.base import ExecResult
 from gpuprov.roles.registry import check_spec
 from gpuprov.roles.slurm.files import Machine, render_slurm
 from gpuprov.roles.slurm.qos import Qos, SeenQos, ensure_qos, parse_qos, plan_qos
-from gpuprov.shapes.cluster_spec import ClusterSpec, QosSpec, SlurmSpec
+from gpuprov.shapes.cluster_spec import ClusterSpec, PersonSpec, QosSpec, SlurmSpec
 from gpuprov.shapes.whole import Member
 from gpuprov.spec.serialize import dump_spec, load_spec_json
 from gpuprov.spec.spec_error import SpecError
@@ -136,4 +136,8 @@ def test_slurm_holds_jobs_to_them_only_where_there_are_any() -> None:
         render_slurm(spec(*qos), members, machine, accounting=True)[0].content.decode() for qos in ((LONG,), ())
     )
     assert "AccountingStorageEnforce=limits,qos\n" in with_any
+    limited = PersonSpec(name="ann", uid=10001, gpus=2)
+    both = render_slurm(spec(LONG, people=(limited,)), members, machine, accounting=True)[0].content.decode()
+    assert both.count("AccountingStorageEnforce=") == 1
+    assert "AccountingStorageEnforce=limits,qos\n" in both
     assert "Enforce=" not in without.replace("EnforcePartLimits", "")
