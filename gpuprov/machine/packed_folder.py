@@ -15,14 +15,17 @@ _LIMITS: Final = Limits(silence_s=120.0)
 IDS: Final = 65536  # of the users that a node has
 
 
-def pack_folder(folder: str, archive: Path, *, name: str) -> None:
+def pack_folder(folder: str, archive: Path, *, name: str, part: str = ".") -> None:
     """Add all that is in a folder to an archive of tar, below a name there.
+
+    Args:
+        part: What is taken of it, such as `./saved`.
 
     Raises:
         CommandFailed: Something cannot be read, or the disk is full.
     """
-    renamed = f"--transform=flags=rSh;s,^\\.,{name},"
-    what = ["--append", "--one-file-system", "--numeric-owner", renamed, "--directory", folder, "."]
+    renamed = f"--transform=flags=rSh;s,^{part.replace('.', chr(92) + '.')},{name},"
+    what = ["--append", "--one-file-system", "--numeric-owner", renamed, "--directory", folder, part]
     run(["tar", f"--file={archive}", *what], timeout_s=_LIMITS)
 
 

@@ -225,6 +225,16 @@ class Role:
         """Those that an earlier cluster of that name may have left."""
         return ()
 
+    def save_figures(self, driver: Driver, state: ClusterState) -> ServiceFolder | None:
+        """Have what services have on record in a folder `saved` of theirs, in a form for another host.
+
+        Returns the folder in which that is; None where nothing is on record.
+
+        Raises:
+            EngineError: A service did not do so.
+        """
+        return None
+
     def notes(self, spec: ClusterSpec) -> tuple[str, ...]:
         """What whoever brings up a cluster, or asks what that would change, has to know of its spec: a line each."""
         return ()

@@ -15,6 +15,7 @@ class SavedCluster(Shape, frozen=True, kw_only=True, tag_field="version", tag="g
         saved: When, such as 2026-11-28T10:00:00Z.
         first_user: The number on that host of the user that is root in the nodes.
         shared: Whether the files of the folder that the nodes shared are in it.
+        figures: Whether what accounting had on record is in it.
     """
 
     host: str
@@ -23,3 +24,4 @@ class SavedCluster(Shape, frozen=True, kw_only=True, tag_field="version", tag="g
     saved: str
     first_user: int
     shared: bool
+    figures: bool = False

@@ -70,9 +70,28 @@ def explain_start(host: Host, words: Sequence[str], *, environment: Mapping[str,
         folder=folder,
     )
     start = describe_start(run, known)
-    touched, steps, left = _judge(start, socket, known, named=runtime == RUNTIME)
-    if not image:
-        left.insert(0, f"the variables of the image {run.image}, which is not on this host")
+    left = [] if image else [f"the variables of the image {run.image}, which is not on this host"]
+    program = program_for(socket).folder
+    policy = program_for(socket).find_rules()
+    rules = parse_rules(json.loads(encode(policy))) if policy else None
+    steps: list[Step] = []
+    asked = None
+    try:
+        asked = read_request(start.spec, named=runtime == RUNTIME)
+    except GpuprovError as error:
+        steps.append(_refusal("gpus", error))
+    touched = rules is not None and (
+        rules.touch == EVERYTHING or asked is not None or bool(steps) or is_marked(start.spec)
+    )
+    if rules is not None and touched:
+        steps += _follow(start, rules, socket, known)
+    if asked is not None:
+        steps.append(_lease(start, asked, program, rules.gpus_per_project if rules else None))
+        left.append("which GPUs are free")
+        if rules is not None and rules.gpus_per_project is not None and start.project:
+            left.append(
+                f"how many GPUs the project {start.project} holds; {rules.gpus_per_project} at once are allowed"
+            )
     return GateExplanation(
         host=host.name,
         runtime=runtime,
@@ -82,32 +101,6 @@ def explain_start(host: Host, words: Sequence[str], *, environment: Mapping[str,
         steps=tuple(GateStep(rule=step.rule, what=step.what, refused=step.refused) for step in steps),
         left=(*start.left, *left),
     )
-
-
-def _judge(start: Start, socket: Path, known: Known, *, named: bool) -> tuple[bool, list[Step], list[str]]:
-    """Whether the policy touches it, what is done to it, and what only a start shows."""
-    program = program_for(socket)
-    policy = program.find_rules()
-    rules = parse_rules(json.loads(encode(policy))) if policy else None
-    steps: list[Step] = []
-    left: list[str] = []
-    asked = None
-    try:
-        asked = read_request(start.spec, named=named)
-    except GpuprovError as error:
-        steps.append(_refusal("gpus", error))
-    touched = rules is not None and (
-        rules.touch == EVERYTHING or asked is not None or bool(steps) or is_marked(start.spec)
-    )
-    if rules is not None and touched:
-        steps += _follow(start, rules, socket, known)
-    if asked is not None:
-        limit = rules.gpus_per_project if rules else None
-        steps.append(_lease(start, asked, program.folder, limit))
-        left.append("which GPUs are free")
-        if limit is not None and start.project:
-            left.append(f"how many GPUs the project {start.project} holds; {limit} at once are allowed")
-    return touched, steps, left
 
 
 def _passed_by(host: Host, runtime: str, *, wants_gpus: bool) -> GateExplanation:

@@ -1,7 +1,7 @@
 """`cluster save` and `cluster restore`: what cannot be made again of a cluster, in one archive.
 
-The archive is one of tar: saved.json, the spec as a file of `cluster up -f`, this user's ssh keys, and where that is
-asked for, what is in the folder that the nodes share. Images and nodes are made anew.
+The archive is one of tar: saved.json, the spec as a file of `cluster up -f`, this user's ssh keys, what accounting has
+on record, and where that is asked for, what is in the folder that the nodes share. Images and nodes are made anew.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import yaml
 from gpuprov import __version__
 from gpuprov.cluster.secrets import key_folder, remove_keys
 from gpuprov.core.errors import HostNotReady, UsageError
-from gpuprov.core.names import name_cluster
+from gpuprov.core.names import name_cluster, node_name
 from gpuprov.core.outcome import Outcome
 from gpuprov.core.own_folders import make_own_folder
 from gpuprov.core.whole_file import replace_file
@@ -28,7 +28,7 @@ from gpuprov.fleet.clusters import ask_clusters
 from gpuprov.fleet.here import find_over_hosts, observe_here
 from gpuprov.lifecycle.cluster_order import ClusterOrder, resolve_engine
 from gpuprov.machine.packed_folder import pack_folder, unpack_folder
-from gpuprov.roles.registry import load_draft
+from gpuprov.roles.registry import load_draft, role_of
 from gpuprov.shapes.base import parse_json, write
 from gpuprov.shapes.cluster_spec import API_VERSION
 from gpuprov.shapes.faults import find_faults
@@ -40,16 +40,19 @@ from gpuprov.stories.cluster_up import bring_up
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from gpuprov.cluster.state import ClusterState
     from gpuprov.core.report_file import ReportFile
     from gpuprov.drivers.base import Driver
     from gpuprov.fleet.done import BroughtUp
     from gpuprov.fleet.fleet import Fleet
+    from gpuprov.machine.folders import FolderLook
     from gpuprov.shapes.cluster_spec import ClusterSpec
 
 SAVED: Final = "saved.json"
 SPEC: Final = "spec.yaml"
 KEYS: Final = ("id_ed25519", "id_ed25519.pub")
 SHARED: Final = "shared"
+FIGURES: Final = "accounting"
 _MOST_BYTES: Final = 4 * 2**20  # of each of the first parts
 
 
@@ -77,18 +80,22 @@ def save_cluster(fleet: Fleet, name: str, file: ReportFile, *, shared: bool) -> 
         UsageError: There is no such cluster, or no such folder that could be taken.
         GpuprovError: Its engine does not answer, or the file cannot be written.
     """
-    spec, base, left = _look(fleet, name)
-    folder = folder_of(spec)
+    driver, state, spec = _look(fleet, name)
+    folder, figures = folder_of(spec), None
     if shared:
         _require_folder(spec, folder)
-        _require_root(f"cluster save --shared {file.path}", name)
+    if shared or spec.accounting:
+        _require_root(f"cluster save {'--shared ' if shared else ''}{file.path}", name)
+    if spec.accounting and driver and state:
+        figures = role_of(spec.nodes.role).save_figures(driver, state)
     saved = SavedCluster(
         host=fleet.here.name,
         cluster=name,
         gpuprov=__version__,
         saved=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-        first_user=base,
+        first_user=_first_user(driver, spec) if driver else 0,
         shared=shared,
+        figures=figures is not None,
     )
     parts = {
         SAVED: json.dumps(write(saved), indent=2),
@@ -101,13 +108,21 @@ def save_cluster(fleet: Fleet, name: str, file: ReportFile, *, shared: bool) -> 
         with tarfile.open(draft, "w") as archive:
             for part, text in parts.items():
                 _add(archive, part, text.encode())
+        if figures:
+            pack_folder(figures.source, draft, name=FIGURES, part="./saved")
         if shared:
             with fleet.reporter.phase("shared folder"):
                 pack_folder(folder, draft, name=SHARED)
-    for node in left:
+    for node in _not_ordered(spec, state):
         fleet.reporter.note(f"{node} is not in the archive: it is from create-node or clone, and no part of the spec")
-    what = ["its spec", *(["ssh keys"] if KEYS[0] in parts else []), *([f"the files of {folder}"] if shared else [])]
-    return Outcome(changed=(f"saved cluster {name} to {file.path}: {', '.join(what)}",))
+    what = {
+        "its spec": True,
+        "ssh keys": KEYS[0] in parts,
+        "GPU hours": figures is not None,
+        f"the files of {folder}": shared,
+    }
+    saved_parts = ", ".join(part for part, there in what.items() if there)
+    return Outcome(changed=(f"saved cluster {name} to {file.path}: {saved_parts}",))
 
 
 def restore_cluster(fleet: Fleet, path: Path, *, engine: str | None) -> BroughtUp:
@@ -139,7 +154,7 @@ def restore_cluster(fleet: Fleet, path: Path, *, engine: str | None) -> BroughtU
         for key in KEYS:
             if key in archive.texts and not had_keys:
                 replace_file(keys / key, archive.texts[key], mode=0o600)
-        if archive.saved.shared:
+        if archive.saved.shared or archive.saved.figures:
             _unpack(fleet, archive, order, unpacked)
         return bring_up(fleet, order)
     except BaseException:
@@ -193,11 +208,11 @@ def _refuse(path: Path, evidence: str) -> UsageError:
     )
 
 
-def _look(fleet: Fleet, name: str) -> tuple[ClusterSpec, int, list[str]]:
-    """The spec of a cluster, the first number of its nodes' users here, and the nodes that are not in the spec."""
+def _look(fleet: Fleet, name: str) -> tuple[Driver | None, ClusterState | None, ClusterSpec]:
+    """A cluster's spec, with its engine and its state where it is on this host alone."""
     seen = find_over_hosts(fleet, name)
     if seen is not None and seen.spec is not None:
-        return seen.spec, 0, []
+        return None, None, seen.spec
     driver, state = observe_here(fleet, name)
     spec = state.spec
     if spec is None:
@@ -206,8 +221,12 @@ def _look(fleet: Fleet, name: str) -> tuple[ClusterSpec, int, list[str]]:
             evidence="it was never brought up: its nodes are from create-node" if state.nodes else "it does not exist",
             fix=name_cluster("gpuprov cluster up", name),
         )
-    ordered = {f"{spec.nodes.prefix}{number:03d}" for number in range(spec.nodes.count)}
-    return spec, _first_user(driver, spec), [node.name for node in state.nodes if node.name not in ordered]
+    return driver, state, spec
+
+
+def _not_ordered(spec: ClusterSpec, state: ClusterState | None) -> list[str]:
+    ordered = {node_name(spec.nodes.prefix, number) for number in range(spec.nodes.count)}
+    return [node.name for node in state.nodes if node.name not in ordered] if state else []
 
 
 def _first_user(driver: Driver, spec: ClusterSpec) -> int:
@@ -236,22 +255,50 @@ def _unpack(fleet: Fleet, archive: Archive, order: ClusterOrder, unpacked: list[
     """Put the files into the folder of the cluster that is about to be made; tells `unpacked` what is there then."""
     _require_root(f"cluster restore {archive.path}", "")
     spec = load_draft(order.file or archive.path).spec
-    folder, folders = folder_of(spec), fleet.here.folders
     driver = resolve_engine(fleet.here, order.engine, order, reporter=fleet.reporter)
-    seen = folders.look(folder)
+    places = [
+        *([_Place(SHARED, folder_of(spec), ACCOUNT_UID)] if archive.saved.shared else []),
+        *(
+            _Place(FIGURES, folder.source, folder.uid, mode=0o700)
+            for folder in role_of(spec.nodes.role).outliving_folders(spec.name)
+            if archive.saved.figures
+        ),
+    ]
+    looks = {place.part: fleet.here.folders.look(place.folder) for place in places}
+    if FIGURES in looks and looks[FIGURES].kind == "folder" and not looks[FIGURES].empty:
+        places = [place for place in places if place.part != FIGURES]
+        fleet.reporter.note(
+            "the figures of an earlier cluster of that name are there, and go on; those saved stay aside"
+        )
+    for place in places:
+        _require_empty(looks[place.part], place.folder, spec.name)
+    for place in places:
+        with fleet.reporter.phase(place.part):
+            owner = place.uid if spec.nodes.privileged else driver.owner_on_host(place.uid)
+            if fleet.here.folders.look(place.folder).kind == "absent":
+                unpacked.append(place.folder)
+            fleet.here.folders.make(place.folder, owner=owner, mode=place.mode)
+            moved = _first_user(driver, spec) - archive.saved.first_user
+            unpack_folder(archive.path, place.folder, name=place.part, moved=moved)
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where a part of an archive goes, and whose that is in the nodes."""
+
+    part: str
+    folder: str
+    uid: int
+    mode: int = 0o750
+
+
+def _require_empty(seen: FolderLook, folder: str, cluster: str) -> None:
     if seen.kind != "absent" and not (seen.kind == "folder" and seen.empty):
         raise UsageError(
-            f"the files of cluster {spec.name} are not restored: {folder} has something in it",
+            f"the files of cluster {cluster} are not restored: {folder} has something in it",
             evidence=f"{seen.at} is a {seen.kind} of user {seen.owner}",
             fix=f"look at it, and move it away: sudo ls -la {folder}",
         )
-    with fleet.reporter.phase("shared folder"):
-        owner = ACCOUNT_UID if spec.nodes.privileged else driver.owner_on_host(ACCOUNT_UID)
-        if seen.kind == "absent":
-            unpacked.append(folder)
-        folders.make(folder, owner=owner)
-        first_user = _first_user(driver, spec)
-        unpack_folder(archive.path, folder, name=SHARED, moved=first_user - archive.saved.first_user)
 
 
 def _add(archive: tarfile.TarFile, name: str, content: bytes) -> None:

@@ -34,3 +34,23 @@ def test_a_cluster_moves_with_its_files(gpuprov: Gpuprov, place: Place, tmp_path
     assert gpuprov.in_node(node, "readlink", "/shared/link") == "/etc/shadow\n"
     assert gpuprov.in_node(node, *OWNER, "srun", "hostname").strip() == node
     gpuprov("cluster", "down", place.cluster, "--yes", "--purge", "--engine", "docker")
+
+
+def test_figures_of_accounting_move_too(gpuprov: Gpuprov, place: Place, tmp_path: Path) -> None:
+    spec, archive, node = tmp_path / "spec.yaml", tmp_path / "saved.tar", place.node(0)
+    spec.write_text(f"{place.spec(count=1)}accounting: on\n")
+    gpuprov("cluster", "up", "-f", str(spec), "--no-verify")
+    gpuprov.in_node(node, *OWNER, "srun", "--gres=gpu:1", "sleep", "2")
+    usage = ("usage", "--by", "job", "--csv", "--cluster", place.cluster)
+    before = gpuprov(*usage).stdout
+    assert len(before.splitlines()) == 2
+    said = gpuprov("cluster", "save", str(archive), place.cluster).stdout
+    assert said.endswith(": its spec, ssh keys, GPU hours\n")
+    gpuprov("cluster", "down", place.cluster, "--yes", "--purge")
+
+    gpuprov("cluster", "restore", str(archive))
+    assert gpuprov(*usage).stdout == before
+    gpuprov.in_node(node, *OWNER, "srun", "--gres=gpu:1", "true")
+    jobs = gpuprov("usage", "--csv", "--cluster", place.cluster).stdout.splitlines()[1].split(",")[3]
+    assert jobs == "2", "a new cluster counts its jobs from 1 again"
+    gpuprov("cluster", "down", place.cluster, "--yes", "--purge")

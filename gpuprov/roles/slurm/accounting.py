@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from gpuprov.spec.rule import Found
 
 ROLE: Final = "accounting"
+_SCRIPT: Final = "/usr/local/lib/slurm-accounting/accounting.sh"
+_SAVE_BUDGET_S: Final = 600.0
 PACKAGES: Final = ("mariadb-client", "mariadb-server-core", "slurmdbd")
 # What runs for it, in the order of start
 SERVICES: Final = ("slurm-database", "slurmdbd")
@@ -130,6 +132,21 @@ def end_all_jobs(driver: Driver, controller: str) -> None:
     """Have the end of every job on record before the cluster goes; where Slurm does not answer, they stay without."""
     with suppress(EngineError, TimedOut):
         driver.run(controller, ["sh", "-c", _END_ALL], timeout_s=_END_BUDGET_S)
+
+
+def save_figures(driver: Driver, controller: str) -> None:
+    """Have a copy of what is on record in the folder `saved` beside it.
+
+    Raises:
+        EngineError: The database did not answer.
+    """
+    saved = driver.run(controller, ["runuser", "-u", NAME, "--", "sh", _SCRIPT, "save"], timeout_s=_SAVE_BUDGET_S)
+    if saved.exit_code:
+        raise EngineError(
+            "what Slurm's accounting has on record cannot be saved",
+            evidence=saved.stderr.strip()[-400:] or f"exit {saved.exit_code}",
+            fix=f"gpuprov exec {controller} -- sacctmgr show cluster",
+        )
 
 
 def stop_script(init: Init) -> str:

@@ -127,6 +127,13 @@ class SlurmRole(ControlledRole):
         """The figures of accounting."""
         return (accounting.accounts_folder(cluster),)
 
+    def save_figures(self, driver: Driver, state: ClusterState) -> ServiceFolder | None:
+        """Those of accounting."""
+        if not accounting.has_accounting(spec_of(state), state, None):
+            return None
+        accounting.save_figures(driver, self._running_node(state).name)
+        return accounting.accounts_folder(state.name)
+
     def forgets(self, recorded: ClusterSpec, wanted: ClusterSpec) -> bool:
         """Where slurmctld's state would be in another place: it is not taken along; or jobs lose their partition."""
         names = [{one.name for one in partitions.partitions_of(spec)} for spec in (recorded, wanted)]

@@ -140,3 +140,26 @@ def test_slurmctld_waits_only_if_it_knows_nothing_of_slurmdbd(node: Node) -> Non
     (node.root / "state/last_tres").unlink()
     (node.root / "ready").touch()
     node("wait")
+
+
+def test_what_is_saved_is_restored_once_on_another_host(node: Node) -> None:
+    node("database")
+    node("before")
+    node("save")
+    node("save")
+    saved = node.folder / "saved"
+    assert sorted(path.name for path in saved.iterdir()) == ["restore.sql.gz", "slurmdbd-version"]
+    (saved / "restore.sql.gz").rename(node.folder / "restore.sql.gz")
+    (node.root / "bin/mariadb").write_text('#!/bin/sh\ncat >>"$ROOT/restored"\n')
+    (node.root / "bin/mariadb").chmod(0o755)
+    node("before")
+    node("before")
+    assert (node.root / "restored").read_text() == "INSERT\n"
+    assert not [path.name for path in node.folder.iterdir() if "restore" in path.name]
+
+
+def test_slurmdbd_does_not_start_without_what_is_to_be_restored(node: Node) -> None:
+    node("database")
+    (node.folder / "restore.sql.gz").write_text("damaged")
+    node("before", code=1)
+    assert (node.folder / "restore.sql.gz").exists()

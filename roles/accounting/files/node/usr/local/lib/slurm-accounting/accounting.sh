@@ -1,7 +1,8 @@
 #!/bin/sh
 # What runs around Slurm's accounting: `make` while an image is built; and in the node of the controller, in this order,
 # `database`, in place of the database's own start, and `before`, before slurmdbd starts, both as the account slurm;
-# `enrol`, as root, once slurmdbd has; `wait` before slurmctld. The figures are in a folder of the host, of slurm's own.
+# `enrol`, as root, once slurmdbd has; `wait` before slurmctld. `save`, as slurm, writes what is on record into `saved`,
+# for another host. The figures are in a folder of the host, which is slurm's.
 set -eu
 umask 077
 here=/usr/local/lib/slurm-accounting
@@ -62,6 +63,11 @@ database)
     ;;
 before)
     until_done 200 mariadb-admin --defaults-file=$cnf ping || { echo "the database does not answer" >&2; exit 1; }
+    if [ -e "$folder/restore.sql.gz" ]; then # from `save` on another host
+        gzip -dc "$folder/restore.sql.gz" >"$folder/.restore"
+        mariadb --defaults-file=$cnf slurm_acct_db <"$folder/.restore"
+        rm -f "$folder/restore.sql.gz" "$folder/.restore"
+    fi
     before=$(written_by slurmdbd-version)
     now=$(dbd_version)
     # slurmdbd changes the tables of an earlier one, and an earlier one cannot read them any more
@@ -84,6 +90,13 @@ enrol)
         sacctmgr -iQ add user work cluster="$cluster" account=work
     fi
     : >$ready
+    ;;
+save)
+    rm -rf "$folder/saved"
+    mkdir "$folder/saved"
+    mariadb-dump --defaults-file=$cnf --single-transaction --no-tablespaces slurm_acct_db >"$folder/saved/restore.sql"
+    gzip "$folder/saved/restore.sql"
+    cp "$folder/slurmdbd-version" "$folder/saved/"
     ;;
 wait)
     # Without what slurmdbd told it before, slurmctld does not start; with that, it goes on without slurmdbd
