@@ -13,7 +13,7 @@ from gpuprov.spec.rule import SpecRule
 from gpuprov.spec.shared_folder import SHARED
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
 
     from gpuprov.shapes.cluster_spec import ClusterSpec, PersonSpec
@@ -138,6 +138,11 @@ def _uids(spec: ClusterSpec, _root: Path) -> Found:
         elif person.uid in gids:
             yield where, f"{person.uid} is the number of the group of account {gids[person.uid]}", free
         first.setdefault(person.uid, at)
+
+
+def limits_people(people: Sequence[PersonSpec]) -> bool:
+    """Whether Slurm is to hold anybody to a limit; then it takes jobs of those alone who are in its accounting."""
+    return any(person.gpus is not None for person in people)
 
 
 def _accounts(spec: ClusterSpec, _root: Path) -> Found:

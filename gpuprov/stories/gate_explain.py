@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from gpuprov.machine.base import Host
     from gpuprov.machine.docker_start import Start
     from gpuprov.runtime.request import Asked
+    from gpuprov.spec.docker_run import DockerRun
 
 _API: Final = "/v1.41"
 
@@ -61,18 +62,9 @@ def explain_start(host: Host, words: Sequence[str], *, environment: Mapping[str,
         raise HostNotReady(
             f"Docker knows no runtime {runtime}", evidence=f"asked at {socket}", fix="sudo gpuprov gate up"
         )
-    image = _ask(socket, f"/images/{quote(os.fsencode(run.image), safe='/:@')}/json").get("Config")
-    known = Known(
-        data_root=str(info.get("DockerRootDir") or ""),
-        features=tuple(map(str, info.get("SecurityOptions") or ())),
-        image=tuple(map(str, (image or {}).get("Env") or ())),
-        environment=environment,
-        folder=folder,
-    )
-    start = describe_start(run, known)
-    left = [] if image else [f"the variables of the image {run.image}, which is not on this host"]
-    program = program_for(socket).folder
-    policy = program_for(socket).find_rules()
+    start, known, left = _describe(run, socket, info, environment=environment, folder=folder)
+    program = program_for(socket)
+    policy = program.find_rules()
     rules = parse_rules(json.loads(encode(policy))) if policy else None
     steps: list[Step] = []
     asked = None
@@ -86,12 +78,11 @@ def explain_start(host: Host, words: Sequence[str], *, environment: Mapping[str,
     if rules is not None and touched:
         steps += _follow(start, rules, socket, known)
     if asked is not None:
-        steps.append(_lease(start, asked, program, rules.gpus_per_project if rules else None))
+        most = rules.gpus_per_project if rules else None
+        steps.append(_lease(start, asked, program.folder, most))
         left.append("which GPUs are free")
-        if rules is not None and rules.gpus_per_project is not None and start.project:
-            left.append(
-                f"how many GPUs the project {start.project} holds; {rules.gpus_per_project} at once are allowed"
-            )
+        if most is not None and start.project:
+            left.append(f"how many GPUs the project {start.project} holds; {most} at once are allowed")
     return GateExplanation(
         host=host.name,
         runtime=runtime,
@@ -101,6 +92,22 @@ def explain_start(host: Host, words: Sequence[str], *, environment: Mapping[str,
         steps=tuple(GateStep(rule=step.rule, what=step.what, refused=step.refused) for step in steps),
         left=(*start.left, *left),
     )
+
+
+def _describe(
+    run: DockerRun, socket: Path, info: Mapping[str, Any], *, environment: Mapping[str, str], folder: Path
+) -> tuple[Start, Known, list[str]]:
+    """The start as the runtime would see it, what was known for that, and what is not."""
+    image = _ask(socket, f"/images/{quote(os.fsencode(run.image), safe='/:@')}/json").get("Config")
+    known = Known(
+        data_root=str(info.get("DockerRootDir") or ""),
+        features=tuple(map(str, info.get("SecurityOptions") or ())),
+        image=tuple(map(str, (image or {}).get("Env") or ())),
+        environment=environment,
+        folder=folder,
+    )
+    left = [] if image else [f"the variables of the image {run.image}, which is not on this host"]
+    return describe_start(run, known), known, left
 
 
 def _passed_by(host: Host, runtime: str, *, wants_gpus: bool) -> GateExplanation:

@@ -50,7 +50,7 @@ def test_figures_of_accounting_move_too(gpuprov: Gpuprov, place: Place, tmp_path
 
     gpuprov("cluster", "restore", str(archive))
     assert gpuprov(*usage).stdout == before
-    gpuprov.in_node(node, *OWNER, "srun", "--gres=gpu:1", "true")
+    gpuprov.in_node(node, *OWNER, "srun", "--gres=gpu:1", "sleep", "2")
     jobs = gpuprov("usage", "--csv", "--cluster", place.cluster).stdout.splitlines()[1].split(",")[3]
     assert jobs == "2", "a new cluster counts its jobs from 1 again"
     gpuprov("cluster", "down", place.cluster, "--yes", "--purge")

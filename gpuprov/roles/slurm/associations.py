@@ -66,11 +66,6 @@ def plan_associations(cluster: str, people: Sequence[PersonSpec], seen: Associat
     return tuple(lines)
 
 
-def limits_people(people: Sequence[PersonSpec]) -> bool:
-    """Whether Slurm is to hold anybody to a limit; then it takes jobs of those alone who are in its accounting."""
-    return any(person.gpus is not None for person in people)
-
-
 def ensure_associations(driver: Driver, controller: str, cluster: str, people: Sequence[PersonSpec]) -> None:
     """Have the accounting know them; nothing where the controller's node records no jobs.
 

@@ -13,10 +13,10 @@ from gpuprov.core.fingerprint import fingerprint
 from gpuprov.core.units import GIB, MIB
 from gpuprov.drivers.base import File
 from gpuprov.render.templates import render
-from gpuprov.roles.slurm.associations import limits_people
 from gpuprov.roles.slurm.backup import controller_names, state_folder
 from gpuprov.roles.slurm.facts import slurm_facts, slurm_path
 from gpuprov.roles.slurm.partitions import describe_partitions
+from gpuprov.spec.people import limits_people
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,11 +8,11 @@ from gpuprov.core.errors import EngineError
 from gpuprov.drivers.base import ExecResult
 from gpuprov.roles.slurm.associations import (
     ensure_associations,
-    limits_people,
     parse_associations,
     plan_associations,
 )
 from gpuprov.shapes.base import changed
+from gpuprov.spec.people import limits_people
 from tests.unit.spec.test_people import ANN, BOB
 
 BEGINNING = "root||\nroot|root|\nwork||\nwork|work|\n"
