@@ -452,6 +452,7 @@ REASONS = {
     "roles/worker/role.py: list its jobs": "a broker of the user's: tests/unit/cli/test_queue_page.py",
     "stories/usage.py: gpuprov usage": "the verb of what cluster/state.py says",
     "stories/usage.py: only jobs": "a note: tests/unit/cli/test_usage.py",
+    "roles/slurm/accounting.py": "a database that does not answer: tests/unit/roles/test_accounting.py",
     "roles/slurm/usage.py": "what Slurm's accounting says: tests/unit/cli/test_usage.py",
     "stories/queue_page.py: gpuprov queue page": "a taken port: tests/unit/cli/test_queue_page.py",
     "roles/worker/password.py": "nodes that have lost it: tests/unit/roles/test_workers.py",

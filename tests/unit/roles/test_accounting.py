@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
+from gpuprov.core.errors import EngineError
+from gpuprov.drivers.base import ExecResult
 from gpuprov.provision.recipe import image_recipe
 from gpuprov.roles.registry import ROLES, check_spec
-from gpuprov.roles.slurm.accounting import PACKAGES, accounts_folder, render_slurmdbd, stop_script
+from gpuprov.roles.slurm.accounting import PACKAGES, accounts_folder, render_slurmdbd, save_figures, stop_script
 from gpuprov.roles.slurm.facts import slurm_facts
 from gpuprov.roles.slurm.files import Machine, render_slurm
 from gpuprov.shapes.base import changed
@@ -125,3 +128,16 @@ def test_slurmdbd_s_file_has_no_password_and_is_slurm_s_alone() -> None:
 @pytest.mark.parametrize(("init", "stop"), [("systemd", "systemctl stop"), ("runit", "sv -w 50 down")])
 def test_it_is_stopped_in_the_other_order(init: Any, stop: str) -> None:
     assert f"{stop} slurmdbd slurm-database" in stop_script(init)
+
+
+def test_a_database_that_does_not_answer_is_an_error_of_saving() -> None:
+    asked = []
+
+    def run(node: str, argv: list[str], **_: Any) -> ExecResult:
+        asked.append((node, argv[:4], argv[-1]))
+        return ExecResult(exit_code=1, stdout="", stderr="mariadb-dump: Can't connect\n")
+
+    with pytest.raises(EngineError, match="cannot be saved") as caught:
+        save_figures(cast("Any", SimpleNamespace(run=run)), "c000")
+    assert caught.value.evidence == "mariadb-dump: Can't connect"
+    assert asked == [("c000", ["runuser", "-u", "slurm", "--"], "save")]
