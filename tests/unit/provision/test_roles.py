@@ -33,7 +33,7 @@ def load(path: str) -> Any:
 
 
 def test_the_roles_are_those_that_the_documents_name() -> None:
-    assert ROLES == ["base", "broker", "cuda", "host", "nfs", "slurm", "smoke", "work", "worker"]
+    assert ROLES == ["accounting", "base", "broker", "cuda", "host", "nfs", "slurm", "smoke", "work", "worker"]
 
 
 @pytest.mark.parametrize("role", ROLES)
