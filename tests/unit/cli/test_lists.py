@@ -169,6 +169,8 @@ def test_images_say_who_uses_them_and_what_they_are_for() -> None:
     assert [(user.cluster, user.nodes) for user in users] == [("lab", ("c000", "c001")), ("two", ("w",))]
     for name, role in ROLES.items():
         assert role_of_image({**dict.fromkeys(role.recipe.labels, "x"), "gpuprov.image": "bookworm"}) == name
+    earlier = dict.fromkeys(ROLES["slurm"].recipe.labels.keys() - {"gpuprov.slurm-rest"}, "x")
+    assert role_of_image(earlier) == "slurm"
 
 
 def test_a_terminal_shows_of_an_image_what_helps_to_choose() -> None:
