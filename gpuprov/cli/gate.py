@@ -90,7 +90,9 @@ def explain(session: Session, argv: tuple[str, ...]) -> Result:
 def _explained(told: GateExplanation) -> list[str]:
     policy = "touches it" if told.touched else "does not touch it" if told.passes else "does not see it"
     steps = [f"{step.rule}: {'refused: ' if step.refused else ''}{step.what}" for step in told.steps]
-    result = ("it starts" if told.starts else "it is refused") if told.passes else "not the gate's to say"
+    unseen = "not the gate's to say; it sees containers that name it (--runtime gpuprov), or after: "
+    seen = "it starts" if told.starts else "it is refused"
+    result = seen if told.passes else f"{unseen}sudo gpuprov gate up --default"
     return [
         f"runtime: {told.runtime}",
         f"policy: {policy}",

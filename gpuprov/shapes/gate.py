@@ -92,7 +92,7 @@ class GateExplanation(Document, frozen=True, kw_only=True, tag="gpuprov.gate-exp
         runtime: With which Docker starts the container.
         passes: Whether that is the gate's.
         touched: Whether the policy is about it.
-        starts: Whether nothing refuses it.
+        starts: Whether nothing refuses it; null where another runtime has to say.
         left: What only a start shows.
     """
 
@@ -100,6 +100,6 @@ class GateExplanation(Document, frozen=True, kw_only=True, tag="gpuprov.gate-exp
     runtime: Word
     passes: bool
     touched: bool
-    starts: bool
+    starts: bool | None
     steps: tuple[GateStep, ...]
     left: tuple[Words, ...]

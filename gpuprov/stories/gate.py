@@ -192,7 +192,12 @@ def check_gate(host: Host) -> Gate:
     gate = look_at_gate(host)
     again = "sudo gpuprov gate up"
     checks = [
-        _check("registered", gate.registered, f"dockerd at {gate.socket} knows {RUNTIME}", again),
+        _check(
+            "registered",
+            gate.registered,
+            f"dockerd at {gate.socket} {'knows' if gate.registered else 'does not know'} {RUNTIME}",
+            again,
+        ),
         _check("current", gate.current, gate.program or "there is no program", again),
         _check("policy", not gate.policy_fault, gate.policy_fault or _policy_in_force(gate), _NEW_POLICY),
     ]

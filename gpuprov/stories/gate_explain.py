@@ -116,7 +116,7 @@ def _passed_by(host: Host, runtime: str, *, wants_gpus: bool) -> GateExplanation
     if wants_gpus:
         left.append("whether --gpus works there: where NVIDIA's hook is the gate's stand-in, the start is refused")
     return GateExplanation(
-        host=host.name, runtime=runtime, passes=False, touched=False, starts=True, steps=(), left=tuple(left)
+        host=host.name, runtime=runtime, passes=False, touched=False, starts=None, steps=(), left=tuple(left)
     )
 
 

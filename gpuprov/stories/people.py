@@ -180,7 +180,8 @@ def read_keys(path: Path) -> tuple[str, ...]:
     Raises:
         UsageError: It has none, or something else.
     """
-    fix = f"name a file with public keys: --key {path if path.suffix == '.pub' else f'{path}.pub'}"
+    public = "~/.ssh/id_ed25519.pub" if path.suffix == ".pub" else f"{path}.pub"
+    fix = f"name a file with public keys: --key {public}"
     try:
         with path.open("rb") as file:
             content = file.read(_LONGEST_KEY_FILE + 1)

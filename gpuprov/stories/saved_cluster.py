@@ -177,6 +177,8 @@ def read_archive(path: Path) -> Archive:
     try:
         texts = _read_parts(path)
         told = parse_json(texts[SAVED])
+    except FileNotFoundError as error:
+        raise UsageError(f"there is no file {path}", evidence=str(error), fix=f"ls -l {path.parent}") from error
     except (OSError, ValueError, KeyError, tarfile.TarError) as error:
         raise _refuse(path, f"{type(error).__name__}: {error}") from error
     if not isinstance(told, dict) or SPEC not in texts:
@@ -188,11 +190,13 @@ def read_archive(path: Path) -> Archive:
 
 
 def _read_parts(path: Path) -> dict[str, str]:
-    texts = {}
+    texts: dict[str, str] = {}
+    begun = False  # the folders, which come last
     with tarfile.open(path, "r:") as archive:
-        for member in archive:
-            if member.name not in (SAVED, SPEC, *KEYS):
-                break  # the folder, which comes last
+        for member in archive:  # to its end: one that was cut off is refused before anything is made
+            begun = begun or member.name not in (SAVED, SPEC, *KEYS)
+            if begun:
+                continue
             content = archive.extractfile(member) if member.isreg() and member.size <= _MOST_BYTES else None
             if content is None:
                 raise ValueError(f"{member.name} is no file of at most {_MOST_BYTES} bytes")

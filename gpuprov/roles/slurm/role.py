@@ -415,7 +415,7 @@ class SlurmRole(ControlledRole):
             for member in members
         )
         names = tuple(one.name for one in partitions.partitions_of(spec))
-        return JobRoom(cluster=state.name, nodes=nodes, partitions=names)
+        return JobRoom(cluster=state.name, nodes=nodes, partitions=names, has_qos=spec.accounting)
 
     def rest(self, state: ClusterState) -> RestService:
         """By the controller's node, or that of its backup."""

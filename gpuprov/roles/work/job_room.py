@@ -48,6 +48,7 @@ class JobRoom:
         unit: Which of both a job gets.
         has_memory: Whether they can be asked for memory.
         partitions: The names of all, first that of jobs that name none; empty where there are none.
+        has_qos: Whether a job can name a QOS, which Slurm's accounting knows.
     """
 
     cluster: str
@@ -55,6 +56,7 @@ class JobRoom:
     unit: str = "node"
     has_memory: bool = True
     partitions: tuple[str, ...] = ()
+    has_qos: bool = False
 
     def require(self, order: JobOrder) -> None:
         """Refuse what no node has.
@@ -66,6 +68,8 @@ class JobRoom:
         named = None if order.partition is UNSET else order.partition
         if named is not None and named not in self.partitions:
             faults.add(self._no_partition(named))
+        if order.qos is not UNSET and not self.has_qos:
+            faults.add(self._no_qos(order.qos))
         nodes = self._nodes_of(named)
         for fault in self._find_faults(order, nodes or self.nodes):
             faults.add(fault)
@@ -127,6 +131,16 @@ class JobRoom:
             if self.partitions
             else "its jobs run on workers, which have none",
             fix=f"--partition {self.partitions[0]}, or omit it" if self.partitions else "omit --partition",
+        )
+
+    def _no_qos(self, named: str) -> UsageError:
+        of_slurm = self.unit == "node"
+        return UsageError(
+            f"{self.cluster} has no QOS {named}; {NOTHING}",
+            evidence="it has no accounting, which knows them"
+            if of_slurm
+            else "its jobs run on workers, which have none",
+            fix=f"omit --qos{'; or set accounting: on and slurm.qos in the spec' if of_slurm else ''}",
         )
 
     def _lacks(self, wanted: str, most: str, fix: str) -> UsageError:

@@ -122,7 +122,21 @@ def test_other_files_are_no_archives(
     path = tmp_path / "file"
     path.write_bytes(content)
     assert "is no archive of a cluster" in refused(typed, capsys, "cluster", "restore", str(path))
-    assert "is no archive of a cluster" in refused(typed, capsys, "cluster", "restore", str(tmp_path / "absent"))
+    assert "there is no file" in refused(typed, capsys, "cluster", "restore", str(tmp_path / "absent"))
+
+
+def test_one_that_was_cut_off_makes_nothing(
+    typed: Typed, archive: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    typed(("cluster", "down", "--yes"), capsys)
+    with tarfile.open(archive, "a") as found:
+        member = tarfile.TarInfo("shared/big")
+        member.size = 100_000
+        found.addfile(member, io.BytesIO(bytes(member.size)))
+    cut = tmp_path / "cut.tar"
+    cut.write_bytes(archive.read_bytes()[:50_000])
+    assert "is no archive of a cluster" in refused(typed, capsys, "cluster", "restore", str(cut))
+    assert typed.world.names == []
 
 
 @pytest.mark.slow

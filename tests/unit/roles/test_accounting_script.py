@@ -148,13 +148,20 @@ def test_what_is_saved_is_restored_once_on_another_host(node: Node) -> None:
     node("save")
     node("save")
     saved = node.folder / "saved"
-    assert sorted(path.name for path in saved.iterdir()) == ["restore.sql.gz", "slurmdbd-version"]
-    (saved / "restore.sql.gz").rename(node.folder / "restore.sql.gz")
-    (node.root / "bin/mariadb").write_text('#!/bin/sh\ncat >>"$ROOT/restored"\n')
+    assert sorted(path.name for path in saved.iterdir()) == ["restore.sql.gz", "saved-at", "slurmdbd-version"]
+    for path in saved.iterdir():
+        path.rename(node.folder / path.name)
+    at = (node.folder / "saved-at").read_text().strip()
+    (node.root / "bin/mariadb").write_text(
+        '#!/bin/sh\ncase "$*" in *-e*) echo "$@" >>"$ROOT/ended" ;; *) cat >>"$ROOT/restored" ;; esac\n'
+    )
     (node.root / "bin/mariadb").chmod(0o755)
     node("before")
     node("before")
     assert (node.root / "restored").read_text() == "INSERT\n"
+    ended = (node.root / "ended").read_text()
+    assert f"update `lab_job_table` set state=7, time_end={at} where time_end=0 and time_start>0;" in ended
+    assert ended.count("update") == 3
     assert not [path.name for path in node.folder.iterdir() if "restore" in path.name]
 
 

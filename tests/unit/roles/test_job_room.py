@@ -93,3 +93,12 @@ def test_workers_of_a_program_that_would_wait_for_each_other_are_refused() -> No
     ROOM.require_side_by_side(3)
     with pytest.raises(UsageError, match=r"lab cannot have 4 workers of a program at once \(most: 3\)"):
         ROOM.require_side_by_side(4)
+
+
+@pytest.mark.parametrize(("room", "evidence"), [(PARTS, "it has no accounting"), (WORKERS, "its jobs run on workers")])
+def test_a_qos_needs_accounting(room: JobRoom, evidence: str) -> None:
+    order = JobOrder(command=("true",), qos="long")
+    with pytest.raises(UsageError, match="lab has no QOS long; nothing was submitted") as refused:
+        room.require(order)
+    assert refused.value.evidence.startswith(evidence)
+    replace(room, has_qos=True).require(order)

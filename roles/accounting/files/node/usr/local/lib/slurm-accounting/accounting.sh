@@ -66,6 +66,13 @@ before)
     if [ -e "$folder/restore.sql.gz" ]; then # from `save` on another host
         gzip -dc "$folder/restore.sql.gz" >"$folder/.restore"
         mariadb --defaults-file=$cnf slurm_acct_db <"$folder/.restore"
+        # What ran or waited then has ended, and slurmdbd would say that it ended now
+        cluster=$(sed -n 's/^ClusterName=//p' /etc/slurm/slurm.conf)
+        at=$(tr -cd 0-9 <"$folder/saved-at")
+        mariadb --defaults-file=$cnf slurm_acct_db -e "
+            update \`${cluster}_step_table\` set state=7, time_end=$at where time_end=0;
+            update \`${cluster}_job_table\` set state=7, time_end=$at where time_end=0 and time_start>0;
+            update \`${cluster}_job_table\` set state=4, time_end=$at where time_end=0;"
         rm -f "$folder/restore.sql.gz" "$folder/.restore"
     fi
     before=$(written_by slurmdbd-version)
@@ -96,6 +103,7 @@ save)
     mkdir "$folder/saved"
     mariadb-dump --defaults-file=$cnf --single-transaction --no-tablespaces slurm_acct_db >"$folder/saved/restore.sql"
     gzip "$folder/saved/restore.sql"
+    date +%s >"$folder/saved/saved-at"
     cp "$folder/slurmdbd-version" "$folder/saved/"
     ;;
 wait)
