@@ -36,6 +36,7 @@ PARSED = {
     "host": "changes this machine",
     "smoke": "runs kernels on this machine or in nodes",
     "bundle": "collects what this machine has",
+    "cdi": "writes for engines of this machine",
     "play": "runs Ansible",
     "run": "leases GPUs for a command",
 }
