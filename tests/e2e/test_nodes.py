@@ -146,7 +146,7 @@ def test_ssh_by_key_and_by_nothing_else(gpuprov: Gpuprov) -> None:
     argv = ["ssh", *(part for option in options for part in ("-o", option)), "root@10.78.3.3", "true"]
     refused = subprocess.run(argv, capture_output=True, text=True, check=False)
     assert refused.returncode == 255
-    assert "Permission denied (publickey)" in refused.stderr
+    assert "Permission denied (publickey,hostbased)" in refused.stderr
 
 
 def test_files_are_copied_both_ways(gpuprov: Gpuprov, tmp_path: Path) -> None:
