@@ -128,7 +128,9 @@ class Place:
 
 PLACES = {name: Place(number=number) for number, name in enumerate(MODULES)}
 # one after the other, as no letter is left
-PLACES |= dict.fromkeys(("accounting", "grid", "anneal", "program", "slurm_in_full", "people"), PLACES["suites"])
+PLACES |= dict.fromkeys(("grid", "anneal", "program"), PLACES["suites"])
+PLACES |= dict.fromkeys(("accounting", "slurm_in_full"), PLACES["copies"])
+PLACES |= dict.fromkeys(("people",), PLACES["twice"])
 PLACES |= dict.fromkeys(("work_faults", "slurm_backup"), PLACES["work"])
 PLACES |= dict.fromkeys(("users_broker",), PLACES["repair"])  # its mark begins no other name, as `gpte2` does
 PLACES |= dict.fromkeys(("work_limits", "full_share"), PLACES["image_contents"])
