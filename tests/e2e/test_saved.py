@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from gpuprov.core.waiting import Wait
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -49,6 +51,8 @@ def test_figures_of_accounting_move_too(gpuprov: Gpuprov, place: Place, tmp_path
     gpuprov.in_node(node, *OWNER, "srun", "--gres=gpu:1", "sleep", "2")
     usage = ("usage", "--by", "job", "--csv", "--cluster", place.cluster)
     gpuprov.in_node(node, *OWNER, "sbatch", "--quiet", "--output=/dev/null", "--gres=gpu:1", "--wrap", "sleep 600")
+    wait = Wait(what="a job to count", timeout_s=60, fix="squeue", interval_s=1)
+    wait.until(lambda: seconds(gpuprov(*usage).stdout), lambda found: found.get("2", 0) > 0)
     said = gpuprov("cluster", "save", str(archive), place.cluster).stdout
     assert said.endswith(": its spec, ssh keys, GPU hours\n")
     most_s = seconds(gpuprov(*usage).stdout)
