@@ -63,6 +63,7 @@ def test_figures_of_accounting_move_too(gpuprov: Gpuprov, place: Place, tmp_path
     assert restored["1"] == most_s["1"]
     assert restored["2"] <= most_s["2"], "it ended for this cluster when that was saved"
     gpuprov.in_node(node, *OWNER, "srun", "--gres=gpu:1", "sleep", "2")
-    jobs = gpuprov("usage", "--csv", "--cluster", place.cluster).stdout.splitlines()[1].split(",")[3]
-    assert jobs == "3", "a new cluster counts its jobs from 1 again"
+    by_person = ("usage", "--csv", "--cluster", place.cluster)
+    wait = Wait(what="the third job to count", timeout_s=60, fix="sacct -a", interval_s=1)
+    wait.until(lambda: gpuprov(*by_person).stdout.splitlines()[1].split(",")[3], lambda jobs: jobs == "3")
     gpuprov("cluster", "down", place.cluster, "--yes", "--purge")
