@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _LIMITS: Final = Limits(silence_s=120.0)
-IDS: Final = 65536  # of the users that a node has
 
 
 def pack_folder(folder: str, archive: Path, *, name: str, part: str = ".") -> None:

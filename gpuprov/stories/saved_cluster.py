@@ -151,6 +151,7 @@ def restore_cluster(fleet: Fleet, path: Path, *, engine: str | None) -> BroughtU
     unpacked: list[str] = []
     try:
         replace_file(keys / SPEC, archive.texts[SPEC], mode=0o600)
+        _require_name(load_draft(keys / SPEC).spec.name, archive)
         for key in KEYS:
             if key in archive.texts and not had_keys:
                 replace_file(keys / key, archive.texts[key], mode=0o600)
@@ -202,6 +203,17 @@ def _read_parts(path: Path) -> dict[str, str]:
                 raise ValueError(f"{member.name} is no file of at most {_MOST_BYTES} bytes")
             texts[member.name] = content.read().decode()
     return texts
+
+
+def _require_name(name: str, archive: Archive) -> None:
+    """Whoever edits the spec in an archive must not change another cluster by it."""
+    if name != archive.saved.cluster:
+        evidence = f"{SPEC} names {name}, {SAVED} names {archive.saved.cluster}"
+        raise UsageError(
+            f"{archive.path} is of two clusters",
+            evidence=evidence,
+            fix=f"take the spec out: tar -xf {archive.path} {SPEC}; then: gpuprov cluster up -f {SPEC}",
+        )
 
 
 def _refuse(path: Path, evidence: str) -> UsageError:

@@ -115,6 +115,18 @@ def test_what_is_no_archive_makes_nothing(
     assert list(key_folder("lab").iterdir()) == keys
 
 
+def test_a_spec_of_another_name_changes_no_other_cluster(
+    typed: Typed, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    typed(UP, capsys)
+    saved = SAVED.replace('"lab"', '"other"') + ', "first_user": 0, "shared": false}'
+    spec = "version: gpuprov/v1\nname: lab\nnodes: {count: 1}\n"
+    path = write_archive(tmp_path / "two.tar", {"saved.json": saved, "spec.yaml": spec})
+    assert "is of two clusters" in refused(typed, capsys, "cluster", "restore", str(path))
+    assert typed.world.names == ["c000", "c001"]
+    assert not key_folder("other").exists()
+
+
 @pytest.mark.parametrize("content", [b"", b"text", b"\x1f\x8b\x08\x00"])
 def test_other_files_are_no_archives(
     typed: Typed, tmp_path: Path, capsys: pytest.CaptureFixture[str], content: bytes
