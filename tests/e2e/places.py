@@ -41,7 +41,7 @@ MODULES = (
     "jobs_spared",
     "hostile",
     "hostile_docker",
-    "second",
+    "second_cluster",
     "incus",
     "kills_incus",
     "twice_incus",
@@ -134,7 +134,7 @@ PLACES |= dict.fromkeys(("people",), PLACES["twice"])
 PLACES |= dict.fromkeys(("work_faults", "slurm_backup"), PLACES["work"])
 PLACES |= dict.fromkeys(("users_broker",), PLACES["repair"])  # its mark begins no other name, as `gpte2` does
 PLACES |= dict.fromkeys(("work_limits", "full_share"), PLACES["image_contents"])
-PLACES |= dict.fromkeys(("saved",), PLACES["second"])
+PLACES |= dict.fromkeys(("saved",), PLACES["second_cluster"])
 PLACES |= dict.fromkeys(("hosts", "hosts_of_engines", "slurm_backup_hosts", "least_disk"), PLACES["fresh_machine"])
 
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from gpuprov.core.docker_labels import LABELS_OF
 from gpuprov.core.names import fold
 from tests.e2e.conftest import ONE_CLUSTER, links_of_tests, output, rules_of_tests
 from tests.e2e.groups import group_of, others_of
@@ -56,9 +57,13 @@ class DockerWorld:
         self.client = client
         self._keys = keys
         self._others = others_of(group_of("docker"))
+        self._seen: set[str] = set()  # ids of what concerns us, those that are gone by now too
 
     def look(self) -> dict[str, object]:
         containers = [self.client.inspect_container(item["Id"]) for item in self.client.containers(all=True)]
+        networks = self.client.networks()
+        self._seen |= {item["Id"] for item in containers if _concerns_us(item["Config"]["Labels"])}
+        self._seen |= {item["Id"] for item in networks if _concerns_us(item["Labels"])}
         images = [tag for image in self.client.images(all=True) for tag in image["RepoTags"] or [image["Id"]]]
         return {
             "containers": {
@@ -68,8 +73,9 @@ class DockerWorld:
             },
             "networks": {
                 item["Name"]: (item["Id"], item["Labels"], item["Options"])
-                for item in self.client.networks()
+                for item in networks
                 if _concerns_us(item["Labels"]) and item["Name"] != "bridge"  # made anew when the engine starts
+                if (item["Labels"] or {}).get(LABELS_OF) in {None, *self._seen}  # a node's changed labels name no owner
             },
             "volumes": [item for item in self.client.volumes()["Volumes"] or () if not self._is_theirs(item)],
             "images": sorted(tag for tag in images if not tag.startswith(IMAGES)),

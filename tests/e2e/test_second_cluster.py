@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from tests.e2e.conftest import Gpuprov
 
-PLACE = PLACES["second"]
+PLACE = PLACES["second_cluster"]
 NAME = PLACE.cluster
 KIND = ("-n", "1", "--role", "plain", "--gpu-mode", "simulated", "--gpus-per-node", "0")
 ENGINES = ("lxd", "docker")

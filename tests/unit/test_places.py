@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from tests.e2e.groups import module_of
 from tests.e2e.places import MODULES, PLACES
 
 E2E = Path(__file__).parents[1] / "e2e"
@@ -19,6 +20,13 @@ def test_no_two_places_share_a_name_or_a_subnet() -> None:
                 assert not other.node(0).startswith(place.mark)
                 assert other.cluster != place.cluster
     assert len({place.subnet(number) for place in PLACES.values() for number in range(4)}) == 4 * len(MODULES)
+
+
+def test_a_module_finds_its_place_by_its_own_name() -> None:
+    """Else it would be in another group than those that share its place."""
+    for path in E2E.glob("test_*.py"):
+        for name in re.findall(r"PLACES\[\"(\w+)\"\]", path.read_text()):
+            assert name.startswith(module_of(f"/{path.name}")), path.name
 
 
 def test_no_module_has_addresses_or_links_of_its_own() -> None:
