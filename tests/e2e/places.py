@@ -118,7 +118,7 @@ class Place:
     def has(self, name: str, labels: dict[str, Any]) -> bool:
         """Whether an object is of this place, by its name or by its owner's label."""
         owner = str(labels.get("user.gpuprov.cluster") or labels.get("gpuprov.cluster"))
-        return owner == self.cluster or owner.startswith(f"{self.mark}-") or name.startswith(self.mark)
+        return owner.startswith((self.cluster, f"{self.mark}-")) or name.startswith(self.mark)
 
     def is_in(self, text: str) -> bool:
         """Whether the text has the name of one of its links, or one of its addresses."""

@@ -48,7 +48,7 @@ def networks_of(docker: Any) -> dict[str, list[str]]:
 
 
 @pytest.fixture(scope="module")
-def clusters(gpuprov: Gpuprov, docker: Any) -> Iterator[dict[str, list[str]]]:
+def clusters(gpuprov: Gpuprov, place: Place, docker: Any) -> Iterator[dict[str, list[str]]]:
     """One of LXD, and one of the same name of Docker; their networks."""
     try:
         for engine in ENGINES:
