@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from tests.e2e.conftest import Gpuprov
+    from tests.e2e.places import Place
 
 PLACE = PLACES["second_cluster"]
 NAME = PLACE.cluster
@@ -48,7 +49,11 @@ def networks_of(docker: Any) -> dict[str, list[str]]:
 
 
 @pytest.fixture(scope="module")
-def clusters(gpuprov: Gpuprov, place: Place, docker: Any) -> Iterator[dict[str, list[str]]]:
+def clusters(
+    gpuprov: Gpuprov,
+    place: Place,  # noqa: ARG001 - it is there to sweep
+    docker: Any,
+) -> Iterator[dict[str, list[str]]]:
     """One of LXD, and one of the same name of Docker; their networks."""
     try:
         for engine in ENGINES:
