@@ -20,7 +20,7 @@ class SpecRule:
     """One rule; it is asked only where none of the values it reads is already broken.
 
     Attributes:
-        reads: Paths of the values, `nodes.count`.
+        reads: Paths of the values, `nodes.count`; with `[]` for each place in a list, `slurm.qos[].name`.
         find: Yields path, message and what is allowed.
     """
 

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from gpuprov.shapes.faults import Fault
     from gpuprov.spec.rule import Found
 
+_PLACE_IN_LIST = re.compile(r"\[[0-9]+\]")
 _PACKAGE = re.compile(r"[a-z0-9][a-z0-9+.-]+")
 _ENGINE_IMAGE = re.compile(r"image:[A-Za-z0-9][A-Za-z0-9._/:@-]{0,199}")  # with a tag or a digest in Docker
 _LAN = tuple(IPv4Network(text) for text in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16"))
@@ -101,6 +102,8 @@ def find_problems(
 
 
 def _touches(broken: str, read: str) -> bool:
+    """Whether a value is part of another; `[]` in what is read is any place in a list."""
+    broken = _PLACE_IN_LIST.sub("[]", broken)
     return (
         broken == read or read.startswith((f"{broken}.", f"{broken}[")) or broken.startswith((f"{read}.", f"{read}["))
     )

@@ -67,7 +67,7 @@ def serve_page(  # noqa: PLR0913  (whose page, where it is to be, and who is tol
     ready: Callable[[Page], object],
     reporter: Reporter,
 ) -> None:
-    """Let this host's 127.0.0.1 lead to a page of a node, until KeyboardInterrupt; the verb is what the user typed.
+    """Let this host's 127.0.0.1 lead to a service of a node, until KeyboardInterrupt; the verb is what the user typed.
 
     Raises:
         UsageError: The port is taken.
@@ -82,7 +82,7 @@ def serve_page(  # noqa: PLR0913  (whose page, where it is to be, and who is tol
     except OSError as error:
         another = port % _NEXT + _NEXT
         raise UsageError(
-            f"port {port} of this host cannot be used for the page",
+            f"port {port} of this host cannot be used for the {page.title}",
             evidence=host.listener(HERE, port) or str(error),
             fix=f"use another one: {name_cluster(verb, cluster)} --port {another}",
         ) from error
@@ -102,6 +102,6 @@ def _require_answer(driver: Driver, page: NodeService, cluster: str) -> None:
         return result.exit_code == 0
 
     try:
-        Wait(what="the page", timeout_s=scaled_limit_s(_START_S), fix=page.fix).until(connect, bool)
+        Wait(what=f"the {page.title}", timeout_s=scaled_limit_s(_START_S), fix=page.fix).until(connect, bool)
     except TimedOut as error:
-        raise EngineError(f"the page does not answer on {page.node}", evidence=said[0], fix=page.fix) from error
+        raise EngineError(f"the {page.title} does not answer on {page.node}", evidence=said[0], fix=page.fix) from error

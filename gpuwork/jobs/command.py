@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _MOST_BYTES: Final = 32 * MIB
 _SHOWN: Final = 2000
+_OF: Final = " (of "
 _PART_BYTES: Final = MIB
 # What a user exports for commands of his own would change what these are told, and how they say it.
 _FOREIGN: Final = ("SBATCH_", "SCANCEL_", "SLURM_", "SQUEUE_")
@@ -107,6 +108,11 @@ def ask(argv: Sequence[str], *, limit_s: float, most_bytes: int = _MOST_BYTES) -
     return done.said.decode(errors="replace")
 
 
+def without_command(evidence: str) -> str:
+    """The evidence of an error of `ask`, without the command that it ends with."""
+    return evidence.rpartition(_OF)[0] or evidence
+
+
 def _kill(process: subprocess.Popen[bytes]) -> None:
     if process.returncode is None:  # not waited for yet, so that nothing else can have its number
         with suppress(ProcessLookupError):
@@ -115,4 +121,4 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
 
 def _failed(argv: Sequence[str], evidence: str) -> SlurmError:
     shown = shlex.join(argv)
-    return SlurmError(f"{argv[0]} failed", evidence=f"{evidence} (of {shown[:300]})", fix="scontrol ping; sinfo")
+    return SlurmError(f"{argv[0]} failed", evidence=f"{evidence}{_OF}{shown[:300]})", fix="scontrol ping; sinfo")

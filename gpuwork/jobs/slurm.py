@@ -19,6 +19,7 @@ from gpuwork.errors import SlurmError
 from gpuwork.jobs.batch import Queued
 from gpuwork.jobs.command import ask
 from gpuwork.jobs.following import require_earlier
+from gpuwork.jobs.slurm_refusal import refused_for_good
 from gpuwork.jobs.store import CHUNK, SCRIPT, SLURM, chunks_of
 from gpuwork.program import program_argv
 from gpuwork.record import end_of_log
@@ -68,7 +69,8 @@ class Slurm:
         """Hand all runs in, as few arrays.
 
         Raises:
-            SlurmError: Slurm does not answer, or refused; it has the arrays that were told of, and perhaps one more.
+            Refused: It takes no such runs; it has the arrays that were told of.
+            SlurmError: It does not answer, or takes no more; it may have one array more.
         """
         after = None
         earlier = [
@@ -81,6 +83,9 @@ class Slurm:
             except SlurmError as error:
                 if _IS_FULL in error.evidence:
                     raise _full(order) from error
+                refused = refused_for_good(error, order)
+                if refused is not None:
+                    raise refused from error
                 raise
             chunk = Chunk(slurm=_parse_submitted(said), first=first, size=size)
             tell(chunk)

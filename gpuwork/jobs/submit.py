@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import shutil
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
@@ -37,7 +37,7 @@ def submit(content: bytes, *, store: Path, batch: Batch) -> Submission:
     """Freeze the project, write what is to be run, and hand it in.
 
     Raises:
-        Refused: With every fault of the order and of its project; nothing was written.
+        Refused: With every fault of the order and of its project, or with what Slurm does not take; nothing is left.
         StoreError: The folder of jobs cannot be written; nothing was submitted.
         BatchError: The batch system does not answer, or refused; what it had of this was withdrawn.
     """
@@ -51,8 +51,11 @@ def submit(content: bytes, *, store: Path, batch: Batch) -> Submission:
             batch.begin(order, submission.folder, tell=chunks.append)
             submission = replace(submission, told=changed(submission.told, chunks=tuple(chunks)))
             write_submitted(submission)
-        except BaseException:
+        except BaseException as error:
             _withdraw(submission.folder, chunks, batch)
+            if isinstance(error, Refused) and not chunks:  # nobody has heard of this number
+                with suppress(OSError):
+                    submission.folder.rmdir()
             raise
     return submission
 

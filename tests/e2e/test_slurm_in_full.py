@@ -80,7 +80,10 @@ def test_jobs_go_to_their_partition_and_one_that_is_too_long_is_refused(pair: Pa
     assert TOO_LONG in refused.stderr
     submit = ("submit", "--cluster", pair.place.cluster, "--no-project")
     pair.gpuprov(*submit, "--partition", "short", "--wait", "--", "hostname")
-    assert TOO_LONG in pair.gpuprov(*submit, "--partition", "short", "--time", "3h", "--", "true", expect=4).stderr
+    refused = pair.gpuprov(*submit, "--partition", "short", "--time", "3h", "--", "true", expect=2)
+    assert TOO_LONG in refused.stderr
+    assert "--time or --partition within these limits: " in refused.stderr
+    assert "short 1:00:00" in refused.stderr
     lacking = pair.gpuprov(*submit, "--partition", "none", "--", "true", expect=2)
     assert "its partitions: long, short" in lacking.stderr
 
@@ -92,6 +95,9 @@ def test_a_job_is_held_to_the_limits_of_its_qos(pair: Pair) -> None:
         assert "Job violates accounting/QOS policy" in refused.stderr
     submit = ("submit", "--cluster", pair.place.cluster, "--no-project", "--qos", "brief", "--wait", "--")
     pair.gpuprov(*submit, "hostname")
+    lacking = pair.gpuprov(*submit[:-3], "none", "--", "true", expect=2)
+    assert "Invalid qos specification" in lacking.stderr
+    assert "--qos NAME, one of these, or omit it: brief, normal" in lacking.stderr
     said = pair.gpuprov.in_node(pair.first, "sacct", "-X", "-n", "-P", "-o", "User,QOS")
     assert "work|brief" in said.splitlines()
 

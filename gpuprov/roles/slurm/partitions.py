@@ -110,6 +110,7 @@ def _nodes(spec: ClusterSpec, _root: Path) -> Found:
 RULES: Final = (
     SpecRule(reads=(_KEY, "nodes.role"), find=_role),
     SpecRule(reads=(_KEY, "slurm.partition"), find=_names),
-    SpecRule(reads=(_KEY,), find=_times),
+    # of an entry without a name nothing is kept, and what is wrong otherwise is as if it were not given
+    SpecRule(reads=(f"{_KEY}[].name",), find=_times),
     SpecRule(reads=(_KEY, "nodes.count", "nodes.prefix"), find=_nodes),
 )

@@ -177,5 +177,6 @@ def _times(spec: ClusterSpec, _root: Path) -> Found:
 RULES: Final = (
     SpecRule(reads=(_KEY, "accounting"), find=_accounting),
     SpecRule(reads=(_KEY,), find=_names),
-    SpecRule(reads=(_KEY,), find=_times),
+    # of an entry without a name nothing is kept, and what is wrong otherwise is as if it were not given
+    SpecRule(reads=(f"{_KEY}[].name",), find=_times),
 )

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from gpuprov.core.errors import GpuprovError, TimedOut, Unreachable
+from gpuprov.core.excerpt import LINE, excerpt
 from gpuprov.core.names import name_cluster
 from gpuprov.core.silence_limit import scaled_limit_s
 from gpuprov.core.units import parse_duration_s
@@ -78,10 +79,10 @@ class JobController(NodeProgram):
         return name_cluster(_ABOUT.sub(rf"\g<0> --as {self.person}", words) if self.person else words, self.cluster)
 
     def translated(self, fix: str) -> str | None:
-        """Its verbs are those of `gpuprov jobs`."""
+        """Its verbs are those of `gpuprov jobs`, and its options those of `gpuprov submit`."""
         found = _OURS.fullmatch(fix)
         if found is None:
-            return None
+            return excerpt(fix, LINE) if fix.startswith("--") else None
         verb, job = found.groups()
         return self.named(f"gpuprov jobs {verb} {job}" if verb else "gpuprov jobs")
 

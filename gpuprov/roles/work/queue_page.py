@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Final
+from typing import ClassVar, Final
 
 PROGRAM: Final = ("python3", "-I", "-m", "gpuwork.relay")
 
@@ -16,10 +16,12 @@ class NodeService(ABC):
     Attributes:
         node: Its name.
         fix: What to type where it does not answer.
+        title: What people call it.
     """
 
     node: str
     fix: str
+    title: ClassVar[str] = "page"
 
     @property
     @abstractmethod

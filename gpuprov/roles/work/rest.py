@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import ClassVar, Final
 
 from gpuprov.roles.work.queue_page import NodeService
 
@@ -26,6 +26,7 @@ class RestService(NodeService):
     """
 
     account: str
+    title: ClassVar[str] = "REST API"
 
     @property
     def relay_argv(self) -> list[str]:

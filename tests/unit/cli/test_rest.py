@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -74,6 +75,15 @@ def test_the_address_and_the_account_are_printed_before_it_relays(
     assert ports == [16820]
     assert main(["--json", "rest", "--port", "16820"], host=served.host) == INTERRUPTED
     assert validate(json.loads(capsys.readouterr().out)) == "gpuprov.rest/v1"
+
+
+def test_a_port_that_is_taken_is_named_with_another_one(served: World, capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert main(["--json", "rest", "--port", str(port)], host=served.host) == 2
+    error = json.loads(capsys.readouterr().out)["error"]
+    assert error["what"] == f"port {port} of this host cannot be used for the REST API"
+    assert error["fix"] == f"use another one: gpuprov rest --port {port % 10_000 + 10_000}"
 
 
 @pytest.mark.parametrize("verb", ["rest", "token"])

@@ -383,6 +383,63 @@ def test_a_chunk_that_slurm_refuses_takes_the_others_back(held: Jobs, slurm: Slu
     held("show", "1", code=2)
 
 
+REFUSED = "sbatch: error: Batch job submission failed: "
+
+
+@pytest.mark.parametrize(
+    ("words", "looks", "prints", "fix"),
+    [
+        (
+            "Invalid qos specification",
+            "sacctmgr",
+            "brief,normal\nnormal",
+            "--qos NAME, one of these, or omit it: brief, normal",
+        ),
+        (
+            "Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)",
+            "sacctmgr",
+            "normal||\nbrief|00:30:00|gres/gpu=1",
+            "--gpus, --time or --qos within these limits: normal, brief 00:30:00 gres/gpu=1",
+        ),
+        (
+            "Requested time limit is invalid (missing or exceeds some limit)",
+            "sinfo",
+            "short|1:00:00\nlong|infinite",
+            "--time or --partition within these limits: short 1:00:00, long infinite",
+        ),
+        (
+            "Requested node configuration is not available",
+            "sinfo",
+            "c[000-001]|2 CPUs|7000 MB|gpu:h100:1",
+            "--gpus and --memory that a node has: c[000-001] 2 CPUs 7000 MB gpu:h100:1",
+        ),
+    ],
+)
+def test_what_slurm_refuses_for_good_leaves_nothing_and_names_what_there_is(
+    held: Jobs, slurm: SlurmCommands, words: str, looks: str, prints: str, fix: str
+) -> None:
+    slurm.said_by("sbatch", f"{REFUSED}{words}\n", code=1)
+    program = slurm.bin / looks
+    program.write_text(f"#!/bin/sh\ncat <<'END'\n{prints}\nEND\n")
+    program.chmod(0o755)
+    error = held.submit("true", time_limit_s=90, code=2)["error"]
+    assert error["what"] == "Slurm refuses these jobs; nothing was submitted"
+    assert error["evidence"].splitlines()[0] == f"{REFUSED}{words}"
+    assert error["fix"] == fix
+    assert not (held.folder / "1").exists()
+    slurm.obey("sbatch")
+    assert held.submit("true")["id"] == "1"
+
+
+def test_a_refusal_says_so_without_an_answer_and_another_failure_is_none(held: Jobs, slurm: SlurmCommands) -> None:
+    slurm.said_by("sbatch", f"{REFUSED}Invalid qos specification\n", code=1)
+    error = held.submit("true", code=2)["error"]
+    assert error["fix"] == "--qos NAME, one of these, or omit it: sacctmgr -nP show assoc"
+    slurm.said_by("sbatch", f"{REFUSED}Socket timed out on send/recv operation\n", code=1)
+    held.submit("true", code=4)
+    assert [path.name for path in held.folder.iterdir() if path.name.isdigit()] == ["1"]
+
+
 @pytest.mark.parametrize("program", ["sbatch", "squeue"])
 def test_a_slurm_that_talks_nonsense_is_told(held: Jobs, slurm: SlurmCommands, program: str) -> None:
     slurm.said_by(program, "\x1b[31mHello\n101|0|RUNNING|c001|None\n")

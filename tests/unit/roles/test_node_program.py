@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from gpuprov.core.errors import EngineError
+from gpuprov.core.errors import EngineError, UsageError
 from gpuprov.drivers.base import ExecResult
 from gpuprov.roles.work import node_program
+from gpuprov.roles.work.job_controller import JobController
 from gpuprov.roles.work.node_program import NodeProgram
+from gpuprov.shapes.base import changed
+from gpuprov.shapes.error import ErrorParts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -117,3 +120,14 @@ def test_what_a_block_holds_is_asked_away_only_where_the_block_fails(program: Pr
     with pytest.raises(EngineError, match="no room"), program.holding([]) as place:
         program.ask(read, f"echo '{COMPLAINT}'", takes=[place])
     assert [argv[4] for argv in machine.ran] == [place, place], "after the program, and once more after the complaint"
+
+
+def test_options_that_the_program_for_jobs_suggests_are_those_of_submit() -> None:
+    driver: Driver = object()  # type: ignore[assignment]
+    controller = JobController(driver=driver, node="c000", cluster="lab")
+    parts = ErrorParts(what="refused", evidence="", fix="--qos NAME, one of these: long\x1b[2J", exit_code=2)
+    error = controller.as_error(parts)
+    assert isinstance(error, UsageError)
+    assert error.fix.startswith("--qos NAME, one of these: long")
+    assert "\x1b" not in error.fix
+    assert controller.as_error(changed(parts, fix="squeue")).fix == "gpuprov shell c000, and there: squeue"

@@ -8,11 +8,14 @@ import pytest
 
 from gpuprov.core.errors import EngineError
 from gpuprov.drivers.base import ExecResult
-from gpuprov.roles.registry import check_spec
+from gpuprov.roles.registry import ROLE_NAMES, check_spec
 from gpuprov.roles.slurm.files import Machine, render_slurm
+from gpuprov.roles.slurm.partitions import RULES as PARTITION_RULES
+from gpuprov.roles.slurm.qos import RULES as QOS_RULES
 from gpuprov.roles.slurm.qos import Qos, SeenQos, ensure_qos, parse_qos, plan_qos
 from gpuprov.shapes.cluster_spec import ClusterSpec, PersonSpec, QosSpec, SlurmSpec
 from gpuprov.shapes.whole import Member
+from gpuprov.spec.load import read_draft
 from gpuprov.spec.serialize import dump_spec, load_spec_json
 from gpuprov.spec.spec_error import SpecError
 
@@ -46,6 +49,26 @@ def spec(*qos: QosSpec, **more: Any) -> ClusterSpec:
 def test_what_cannot_be_is_refused(wanted: ClusterSpec, words: str) -> None:
     with pytest.raises(SpecError, match=words):
         check_spec(wanted)
+
+
+def test_a_fault_of_a_type_hides_no_other_beside_it() -> None:
+    text = """version: gpuprov/v1
+accounting: on
+slurm:
+  qos: [{name: a, gpus: few, max_time: 9d}, {name: b, max_time: 5}, {name: c, more: 1, max_time: 0m}]
+  partitions: [{name: x, oversubscribe: 3, max_time: 9d}]
+"""
+    with pytest.raises(SpecError) as caught:
+        read_draft(text, name="lab.yaml", roles=ROLE_NAMES, rules=(*QOS_RULES, *PARTITION_RULES))
+    assert sorted(fault.where for fault in caught.value.problems) == [
+        "slurm.partitions[0].max_time",
+        "slurm.partitions[0].oversubscribe",
+        "slurm.qos[0].gpus",
+        "slurm.qos[0].max_time",
+        "slurm.qos[1].max_time",
+        "slurm.qos[2].max_time",
+        "slurm.qos[2].more",
+    ]
 
 
 def test_a_spec_without_any_is_recorded_as_before() -> None:
