@@ -66,7 +66,7 @@ def listing(
     if interval_s is not None:
         _watch(session, interval_s, choice, person)
         return None
-    listed = choice.of(all_jobs(session.controller, session.cluster, person=person))
+    listed = choice.of(all_jobs(session.controller, session.cluster, reporter=session.reporter, person=person))
     return Result(document=listed, text=_table(session, listed))
 
 

@@ -35,6 +35,7 @@ from gpuprov.lifecycle.files import find_stale, gather_files, renewal_lines
 from gpuprov.lifecycle.image_age import older_lines, older_notes
 from gpuprov.lifecycle.leaving import SPARE_JOBS, leaving, refuse_busy
 from gpuprov.lifecycle.out_of_service import find_abandoned
+from gpuprov.lifecycle.people import login_notes
 from gpuprov.lifecycle.renew import renew_nodes
 from gpuprov.lifecycle.replacing import arrivals_of, end_replacing, mend_replacing, refuse_lost_queue
 from gpuprov.lifecycle.rows import found_rows
@@ -164,7 +165,7 @@ def cluster_up(driver: Driver, order: UpOrder, host: Host, *, reporter: Reporter
     with change as (plan, readings), undo as rollback:
         reading = readings[name]
         refuse_busy(driver, plan.leaves, policy)
-        _warn(plan, reporter)
+        _warn(plan, order, reporter)
         loss = "" if order.part else plan.todo.loss_line()  # over hosts, who asked them says it
         older = older_notes(plan.find_older(), name)
         if plan.choice:
@@ -195,7 +196,7 @@ def preview_up(driver: Driver, order: UpOrder, host: Host, *, reporter: Reporter
     """What `cluster_up` would do; raises what it would refuse, and changes nothing."""
     gpus = _check(driver, order, host, reporter)
     plan, preview = read_steadily(driver, order.spec.name, lambda: _preview(driver, order, host, gpus))
-    _warn(plan, reporter)
+    _warn(plan, order, reporter)
     return preview
 
 
@@ -211,11 +212,12 @@ def _plan(driver: Driver, order: UpOrder, host: Host, gpus: HostGpus, engine: En
     return plan_up(order, spec, observed, ROLES)
 
 
-def _warn(plan: UpPlan, reporter: Reporter) -> None:
+def _warn(plan: UpPlan, order: UpOrder, reporter: Reporter) -> None:
     warn_of_silence(plan.observed.around.silent, reporter)
     if crowding := plan.crowding:
         reporter.warn(crowding)
-    for line in role_of(plan.spec.nodes.role).notes(plan.spec):
+    login = () if order.part else login_notes(plan.spec, plan.crew.members)  # over hosts, each would say it
+    for line in (*login, *role_of(plan.spec.nodes.role).notes(plan.spec)):
         reporter.note(line)
 
 

@@ -8,21 +8,25 @@ from gpuprov.cluster.people_files import APPLIED, SETTLE, is_about_people
 from gpuprov.cluster.state import observe_cluster
 from gpuprov.core.errors import EngineError
 from gpuprov.core.excerpt import LINE, excerpt
+from gpuprov.core.names import fold, name_cluster
+from gpuprov.core.nearest import ask_back
 from gpuprov.core.side_by_side import each
 from gpuprov.drivers.base import LABEL_ROLE, File
 from gpuprov.roles.base import Departure, spec_of
 from gpuprov.roles.registry import roles_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from gpuprov.cluster.state import ClusterState
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver
     from gpuprov.roles.base import FilesOf, Job, Role
+    from gpuprov.shapes.cluster_spec import ClusterSpec
+    from gpuprov.shapes.whole import Member
 
 _SETTLE_S: Final = 60.0
-_TOLD: Final = 5  # troubles of a node in lines of their own
+_TOLD: Final = 5  # troubles in lines of their own
 
 
 def settle_people(driver: Driver, stale: Mapping[str, Sequence[File]], files: FilesOf, *, reporter: Reporter) -> None:
@@ -43,8 +47,32 @@ def settle_people(driver: Driver, stale: Mapping[str, Sequence[File]], files: Fi
     names = [name for name, files in lacking.items() if files]
     if names:
         with reporter.phase("people"):
-            each(lambda name: _settle(driver, name, lacking[name], reporter), names)
+            troubles: dict[str, list[str]] = {}
+            each(lambda name: troubles.update({name: _settle(driver, name, lacking[name])}), names)
+            _tell(troubles, reporter)
             each(lambda name: driver.push(name, [file for file in files(name) if file.path == APPLIED]), names)
+
+
+def _tell(troubles: Mapping[str, Sequence[str]], reporter: Reporter) -> None:
+    """Warn of each trouble once, with the nodes that say it: all of them have the same shared folder."""
+    nodes: dict[str, list[str]] = {}
+    for name, lines in sorted(troubles.items()):
+        for line in lines:
+            nodes.setdefault(line, []).append(name)
+    told = [f"{fold(names)}: {excerpt(line, LINE)}" for line, names in nodes.items()]
+    for line in told[:_TOLD]:
+        reporter.warn(line)
+    if len(told) > _TOLD:
+        reporter.warn(f"people: {len(told) - _TOLD} more; all of them: gpuprov verify")
+
+
+def login_notes(spec: ClusterSpec, members: Collection[Member]) -> tuple[str, ...]:
+    """That the node to which people log in is not there, where it is not: a line."""
+    login, names = spec.slurm.login, [member.name for member in members]
+    if login is None or login in names:
+        return ()
+    create = name_cluster(f"gpuprov create-node {login} --role {spec.nodes.role} --gpus 0", spec.name)
+    return (f"slurm.login names {login}, which is no node{ask_back([login], names)}; to create it: {create}",)
 
 
 def find_jobs_of(driver: Driver, cluster: str, person: str) -> tuple[Job, ...]:
@@ -76,7 +104,8 @@ def _jobs_of(driver: Driver, cluster: str, person: str) -> list[tuple[Role, Clus
     return found
 
 
-def _settle(driver: Driver, name: str, files: Sequence[File], reporter: Reporter) -> None:
+def _settle(driver: Driver, name: str, files: Sequence[File]) -> list[str]:
+    """Returns what stays somebody else's, a line for each folder."""
     driver.push(name, [File(path=APPLIED, content=b"")])
     driver.push(name, [file for file in files if file.path != APPLIED])
     result = driver.run(name, [SETTLE], cwd="/", timeout_s=_SETTLE_S)
@@ -86,8 +115,4 @@ def _settle(driver: Driver, name: str, files: Sequence[File], reporter: Reporter
             evidence=excerpt((result.stderr or result.stdout)[-LINE:].strip() or f"exit status {result.exit_code}"),
             fix=f"gpuprov exec {name} -- {SETTLE}",
         )
-    troubles = [line for line in result.stdout.splitlines() if line.strip()]
-    for line in troubles[:_TOLD]:
-        reporter.warn(f"{name}: {excerpt(line, LINE)}")
-    if len(troubles) > _TOLD:
-        reporter.warn(f"{name}: {len(troubles) - _TOLD} more; all of them: gpuprov verify")
+    return [line for line in result.stdout.splitlines() if line.strip()]

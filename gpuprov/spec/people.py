@@ -9,6 +9,7 @@ import zlib
 from typing import TYPE_CHECKING, Final
 
 from gpuprov.shapes.cluster_spec import LEAST_UID, MOST_UID
+from gpuprov.spec.addressing import node_name, number_of_name
 from gpuprov.spec.rule import SpecRule
 from gpuprov.spec.shared_folder import SHARED
 
@@ -172,6 +173,15 @@ def _count(spec: ClusterSpec, _root: Path) -> Found:
         yield "people", f"has {len(spec.people)} people", f"{MOST_PEOPLE} or fewer"
 
 
-PEOPLE_RULES: Final[tuple[SpecRule, ...]] = tuple(
-    SpecRule(reads=("people",), find=find) for find in (_count, _names, _uids, _accounts, _keys)
+def _login(spec: ClusterSpec, _root: Path) -> Found:
+    login, prefix, count = spec.slurm.login, spec.nodes.prefix, spec.nodes.count
+    number = None if login is None else number_of_name(login, prefix=prefix)
+    if number is not None and number >= count:
+        nodes = f"{node_name(prefix, 0)} to {node_name(prefix, count - 1)}, or " if count else ""
+        yield "slurm.login", f"there is no node {login}", f"{nodes}the name of a node of create-node, such as login"
+
+
+PEOPLE_RULES: Final[tuple[SpecRule, ...]] = (
+    *(SpecRule(reads=("people",), find=find) for find in (_count, _names, _uids, _accounts, _keys)),
+    SpecRule(reads=("slurm.login", "nodes.count", "nodes.prefix"), find=_login),
 )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from gpuprov.cluster.full_disks import find_full_disks
 from gpuprov.core.errors import EngineError, GpuprovError, HostNotReady, TimedOut, Unreachable, UsageError
+from gpuprov.core.names import name_cluster
 from gpuprov.core.rounds import watch_rounds
 from gpuprov.lifecycle.find_controller import get_controller
 from gpuprov.project.imports import ask_imports
@@ -37,6 +38,7 @@ PATIENCE_S: Final = 120.0  # for a node or a batch system that is being restarte
 RETRY_S: Final = 5.0
 FOLLOW_S: Final = 1.0
 NOTHING_REMOVED: Final = "no job was removed"
+_NAMED: Final = 5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,9 +139,14 @@ def _warn_of_numbers(order: JobOrder, reporter: Reporter) -> None:
         reporter.warn(f"{NUMBER} stays as it is: it becomes the number of a run with --count only")
 
 
-def all_jobs(driver: Driver, cluster: str, *, person: str = "") -> Jobs:
-    """All jobs of a cluster, or those of the newest submissions."""
-    return get_controller(driver, cluster, person=person).list_jobs()
+def all_jobs(driver: Driver, cluster: str, *, reporter: Reporter, person: str = "") -> Jobs:
+    """All jobs of a cluster, or those of the newest submissions; that those of others are not listed is said."""
+    controller = get_controller(driver, cluster, person=person)
+    if controller.people and not person:
+        names = ", ".join(controller.people[:_NAMED]) + (" and others" if controller.people[_NAMED:] else "")
+        look = name_cluster(f"gpuprov jobs --as {controller.people[0]}", cluster)
+        reporter.note(f"jobs of people are not listed ({names}); theirs: {look}")
+    return controller.list_jobs()
 
 
 def watch_jobs(  # noqa: PLR0913 - whose, when, which, and who is told

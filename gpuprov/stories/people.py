@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from gpuprov.fleet.fleet import Fleet
 
 _LONGEST_KEY_FILE: Final = 64 * 1024
-_NAMED: Final = 10  # jobs in an error
+_NAMED: Final = 10  # jobs or people in an error
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,28 +107,30 @@ LIST: Final = "gpuprov person list"
 def remove_person(fleet: Fleet, cluster: str, name: str, *, reach: Callable[[], Driver], force: bool = False) -> Done:
     """Take somebody's account out of all nodes; their home stays, and nobody enters it.
 
-    That there is nobody of that name is no error, and is said.
-
     Args:
         reach: Opens the way to the node that takes the cluster's jobs.
         force: Whether jobs of theirs are cancelled.
 
     Raises:
-        UsageError: There is no such cluster, or jobs of theirs run or wait.
+        UsageError: There is no such cluster or nobody of that name, or jobs of theirs run or wait.
         GpuprovError: Nobody can tell whether there are any.
     """
-    names = [person.name for person in recorded_spec(fleet, cluster).people]
+    names = sorted(person.name for person in recorded_spec(fleet, cluster).people)
     if name not in names:
-        fleet.reporter.note(f"cluster {cluster} has nobody called {name}{ask_back([name], names)}")
-
-    ended = _end_jobs(reach, cluster, name, force=force, reporter=fleet.reporter) if name in names else ()
+        listed = ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if names[_NAMED:] else "")
+        raise UsageError(
+            f"cluster {cluster} has nobody called {name}{ask_back([name], names)}",
+            evidence=f"its people: {listed or 'none'}",
+            fix=name_cluster(LIST, cluster),
+        )
+    ended = _end_jobs(reach, cluster, name, force=force, reporter=fleet.reporter)
 
     def remove(people: Sequence[PersonSpec]) -> tuple[PersonSpec, ...]:
         return tuple(person for person in people if person.name != name)
 
     done = _change(fleet, cluster, ClusterOrder(name=cluster, engine=fleet.engine or None, people=remove))
     return Done(
-        outcome=Outcome(changed=(*ended, *((f"removed {name}",) if name in names else ()), *done.outcome.changed)),
+        outcome=Outcome(changed=(*ended, f"removed {name}", *done.outcome.changed)),
         failed=done.failed,
         asked=done.asked,
         lack=done.lack,

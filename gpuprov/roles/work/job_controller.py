@@ -58,6 +58,7 @@ class JobController(NodeProgram):
         folder: Of the host, that its nodes share; empty for none.
         find_room: Tells what its nodes have for a job.
         person: Whose jobs they are; empty for those of the account.
+        people: Those who have jobs of their own, in other folders.
     """
 
     work: ClassVar[str] = "jobs"
@@ -65,6 +66,7 @@ class JobController(NodeProgram):
     folder: str = ""
     find_room: Callable[[], JobRoom | None] = _unknown
     person: str = ""
+    people: tuple[str, ...] = ()
 
     def argv(self, *arguments: str) -> list[str]:
         """With the folder of jobs."""

@@ -102,7 +102,7 @@ def test_a_run_that_was_killed_is_completed(typed: Typed, capsys: pytest.Capture
 
 
 def test_what_stays_somebody_elses_is_said(typed: Typed, capsys: pytest.CaptureFixture[str]) -> None:
-    typed.world.begin_with(1)
+    typed.world.begin_with(3)
     answer = typed.world.engine.answer
 
     def trouble(command: Command) -> ExecResult:
@@ -114,7 +114,9 @@ def test_what_stays_somebody_elses_is_said(typed: Typed, capsys: pytest.CaptureF
     typed.world.engine.answer = trouble
     capsys.readouterr()
     assert main(("person", "add", "ann"), host=typed.world.host) == 0
-    assert "c000: /shared/home/ann: belongs to 10009:10009" in capsys.readouterr().err
+    warned = [line for line in capsys.readouterr().err.splitlines() if "belongs to" in line]
+    assert len(warned) == 1
+    assert "c[000-002]: /shared/home/ann: belongs to 10009:10009" in warned[0]
 
 
 def test_nodes_of_an_older_image_have_no_people(typed: Typed, capsys: pytest.CaptureFixture[str]) -> None:
@@ -176,13 +178,24 @@ def test_a_limit_that_nobody_holds_is_said(typed: Typed, capsys: pytest.CaptureF
     assert "--gpus is only recorded" in capsys.readouterr().err
 
 
-def test_whoever_is_not_there_need_not_go(typed: Typed, capsys: pytest.CaptureFixture[str]) -> None:
+def test_whoever_is_not_there_cannot_go(typed: Typed, capsys: pytest.CaptureFixture[str]) -> None:
     typed.world.begin_with(1)
     typed(("person", "add", "bob"), capsys)
-    assert main(("person", "rm", "bab"), host=typed.world.host) == 0
-    said = capsys.readouterr()
-    assert said.out == "unchanged\n"
-    assert "cluster lab has nobody called bab; did you mean bob?" in said.err
+    said = refused(("person", "rm", "bab", "--force"), typed, capsys)
+    assert "cluster lab has nobody called bab; did you mean bob?" in said
+    assert "its people: bob" in said
+
+
+def test_a_login_node_that_is_not_there_is_said(
+    typed: Typed, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    spec = tmp_path / "lab.yaml"
+    spec.write_text("version: gpuprov/v1\nnodes: {count: 1}\nslurm: {login: login}\n")
+    capsys.readouterr()
+    up = ("cluster", "up", "-f", str(spec), "--gpu-mode", "simulated", "--no-verify")
+    assert main(up, host=typed.world.host) == 0
+    said = capsys.readouterr().err
+    assert "slurm.login names login, which is no node; to create it: gpuprov create-node login --role slurm" in said
 
 
 @pytest.mark.parametrize(

@@ -54,6 +54,15 @@ def test_without_it_all_is_as_before(typed: Typed, capsys: pytest.CaptureFixture
     assert argv[argv.index("--folder") + 1] == "/shared/jobs"
 
 
+def test_that_jobs_of_people_are_not_listed_is_said(typed: Typed, capsys: pytest.CaptureFixture[str]) -> None:
+    begin(typed, ANN, BOB)
+    capsys.readouterr()
+    assert main(("jobs",), host=typed.world.host) == 0
+    assert "jobs of people are not listed (ann, bob); theirs: gpuprov jobs --as ann" in capsys.readouterr().err
+    assert main(("jobs", "--as", "bob"), host=typed.world.host) == 0
+    assert "not listed" not in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     "argv",
     [

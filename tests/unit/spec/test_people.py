@@ -100,6 +100,19 @@ def test_keys(text: str, why: str) -> None:
     assert find_key_problem(text) == why
 
 
+@pytest.mark.parametrize("login", ["c002", "c100"])
+def test_people_log_in_to_no_node_that_the_spec_does_not_have(login: str) -> None:
+    found = faults(f"nodes: {{count: 2, prefix: c}}\nslurm: {{login: {login}}}\n")
+    assert [line.split(": ", 1)[0] for line in found] == ["slurm.login"]
+    assert f"there is no node {login} (allowed: c000 to c001, or the name of a node of create-node" in found[0]
+
+
+@pytest.mark.parametrize("login", ["c001", "login"])
+def test_a_login_node_is_of_the_spec_or_of_create_node(login: str) -> None:
+    text = f"version: gpuprov/v1\nnodes: {{count: 2, prefix: c}}\nslurm: {{login: {login}}}\n"
+    assert read_draft(text, name="lab.yaml", roles=ROLE_NAMES).spec.slurm.login == login
+
+
 def test_a_private_key_is_not_shown() -> None:
     found = faults(
         'people:\n  - {name: ann, uid: 10001, keys: ["-----BEGIN OPENSSH PRIVATE KEY----- c2VjcmV0c2VjcmV0"]}\n'
