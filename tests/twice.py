@@ -104,6 +104,7 @@ TWICE: dict[str, Twice] = {
     "cluster plan": Twice(kind="reads", argv=("cluster", "plan", "--name", "{cluster}")),
     "cluster list": Twice(kind="reads", argv=("cluster", "list")),
     "cluster status": Twice(kind="reads", argv=("cluster", "status", "{cluster}")),
+    "cluster spec": Twice(kind="reads", argv=("cluster", "spec", "{cluster}")),
     "gpus": Twice(kind="reads", argv=("gpus", *_SIMULATED)),
     "run": Twice(kind="acts", argv=("run", "--", "true"), where=()),  # tests/e2e/test_gpus.py
     "run ps": Twice(kind="reads", argv=("run", "ps")),

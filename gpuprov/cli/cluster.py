@@ -182,6 +182,21 @@ def plan(session: Session, /, **wanted: object) -> Result:
     return Result(document=document, text="\n".join(lines), error=planned.error)
 
 
+@command(cluster_argument, engine_option)
+def spec(session: Session) -> Result:
+    """Print the spec that a cluster was last brought up with, every key of it: a file for `cluster up -f`.
+
+    The password in `worker.broker` is hidden: write it into the file. Values of variables are shown.
+    """
+    from gpuprov.shapes.recorded_spec import RecordedSpec
+    from gpuprov.spec.serialize import plain_spec
+    from gpuprov.stories.saved_cluster import recorded_spec, write_spec
+
+    found = recorded_spec(session.fleet, session.cluster)
+    document = RecordedSpec(host=session.host.name, spec=plain_spec(found))
+    return Result(document=document, text=write_spec(found).rstrip())
+
+
 @command(
     click.argument("file", type=click.Path()),
     cluster_argument,

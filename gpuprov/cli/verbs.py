@@ -44,6 +44,7 @@ VERBS: dict[str, Verb] = {
     "cluster plan": Verb("gpuprov.cli.cluster:plan", "Show what `cluster up` would change."),
     "cluster list": Verb("gpuprov.cli.list:list_clusters", "List the clusters."),
     "cluster status": Verb("gpuprov.cli.list:status", "Show nodes, GPUs, Slurm and health."),
+    "cluster spec": Verb("gpuprov.cli.cluster:spec", "Print the spec of a cluster, as a file for `cluster up -f`."),
     "cluster save": Verb("gpuprov.cli.cluster:save", "Write what cannot be made again of a cluster to a file."),
     "cluster restore": Verb("gpuprov.cli.cluster:restore", "Make a cluster as it was saved."),
     "cluster down": Verb("gpuprov.cli.cluster:down", "Remove a cluster and everything that belongs to it."),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from gpuprov.core.excerpt import excerpt
 from gpuprov.core.names import name_cluster
-from gpuprov.core.redact import hide_secrets
+from gpuprov.core.redact import HIDDEN, hide_secrets
 from gpuprov.core.units import HOUR_S, parse_duration_s, parse_size_bytes
 from gpuprov.shapes.base import write
 from gpuprov.shapes.cluster_spec import ClusterSpec
@@ -176,6 +176,8 @@ def _broker(spec: ClusterSpec, _root: Path) -> Found:
         yield "worker.broker", f"has {len(url)} characters", f"{_BROKER_MAX} or fewer"
     if not all("!" <= character <= "~" for character in url):
         yield "worker.broker", "has a space, or a character that is not printable ASCII", "others as %20 and so on"
+    elif HIDDEN in url:  # as `cluster spec` prints it
+        yield "worker.broker", f"has {HIDDEN} in place of its account and password", allowed
     elif not _BROKER.fullmatch(url):
         yield "worker.broker", "is not a URL", allowed
     elif _KAFKA.search(url):

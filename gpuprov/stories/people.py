@@ -12,11 +12,11 @@ from gpuprov.core.names import name_cluster
 from gpuprov.core.nearest import ask_back
 from gpuprov.core.outcome import Outcome
 from gpuprov.fleet.done import Done
-from gpuprov.fleet.here import find_over_hosts, observe_here
+from gpuprov.fleet.recorded_spec import find_recorded
 from gpuprov.lifecycle.cluster_order import ClusterOrder
 from gpuprov.lifecycle.people import cancel_jobs_of, find_jobs_of
 from gpuprov.shapes.base import changed
-from gpuprov.shapes.cluster_spec import LEAST_UID, MOST_UID, ClusterSpec, PersonSpec
+from gpuprov.shapes.cluster_spec import LEAST_UID, MOST_UID, PersonSpec
 from gpuprov.shapes.people import Person
 from gpuprov.spec.people import KEY_FORM, find_key_problem, find_name_problem, free_uid, home_of
 from gpuprov.spec.shared_folder import folder_of
@@ -51,7 +51,7 @@ def list_people(fleet: Fleet, cluster: str) -> tuple[Person, ...]:
     Raises:
         UsageError: There is no such cluster.
     """
-    spec = recorded_spec(fleet, cluster)
+    spec = find_recorded(fleet, cluster, verb=f"{LIST} --cluster").spec
     shared = bool(folder_of(spec))
     return tuple(
         Person(
@@ -72,7 +72,7 @@ def add_person(fleet: Fleet, cluster: str, new: NewPerson) -> Done:
     Raises:
         UsageError: There is no such cluster, or somebody else has the name or the number.
     """
-    spec = recorded_spec(fleet, cluster)
+    spec = find_recorded(fleet, cluster, verb=f"{LIST} --cluster").spec
     if new.gpus is not None and not spec.accounting:
         fleet.reporter.note(
             f"--gpus is only recorded: cluster {cluster} has no `accounting: on`, which Slurm needs for it"
@@ -115,7 +115,8 @@ def remove_person(fleet: Fleet, cluster: str, name: str, *, reach: Callable[[], 
         UsageError: There is no such cluster or nobody of that name, or jobs of theirs run or wait.
         GpuprovError: Nobody can tell whether there are any.
     """
-    names = sorted(person.name for person in recorded_spec(fleet, cluster).people)
+    recorded = find_recorded(fleet, cluster, verb=f"{LIST} --cluster").spec
+    names = sorted(person.name for person in recorded.people)
     if name not in names:
         listed = ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if names[_NAMED:] else "")
         raise UsageError(
@@ -202,24 +203,6 @@ def read_keys(path: Path) -> tuple[str, ...]:
         why = "; ".join(problems[:3]) or "it is empty"
         raise UsageError(f"{path} has what is no public key", evidence=f"{why}; allowed: {KEY_FORM}", fix=fix)
     return keys
-
-
-def recorded_spec(fleet: Fleet, cluster: str) -> ClusterSpec:
-    """What is recorded of a cluster, on this machine or on hosts.
-
-    Raises:
-        UsageError: There is no such cluster, or it was never brought up.
-        SpecError: It cannot be read.
-    """
-    seen = find_over_hosts(fleet, cluster)
-    spec = seen.spec if seen else observe_here(fleet, cluster)[1].spec
-    if spec is None:
-        raise UsageError(
-            f"there is no cluster {cluster} with a spec",
-            evidence="people are recorded with a cluster",
-            fix=name_cluster("gpuprov cluster list; or create it: gpuprov cluster up", cluster),
-        )
-    return spec
 
 
 def _change(fleet: Fleet, cluster: str, order: ClusterOrder) -> Done:

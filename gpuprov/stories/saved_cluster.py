@@ -23,13 +23,14 @@ from gpuprov.core.errors import HostNotReady, UsageError
 from gpuprov.core.names import name_cluster, node_name
 from gpuprov.core.outcome import Outcome
 from gpuprov.core.own_folders import make_own_folder
+from gpuprov.core.redact import hide_secrets
 from gpuprov.core.whole_file import replace_file
 from gpuprov.fleet.clusters import ask_clusters
-from gpuprov.fleet.here import find_over_hosts, observe_here
+from gpuprov.fleet.recorded_spec import find_recorded
 from gpuprov.lifecycle.cluster_order import ClusterOrder, resolve_engine
 from gpuprov.machine.packed_folder import pack_folder, unpack_folder
 from gpuprov.roles.registry import load_draft, role_of
-from gpuprov.shapes.base import parse_json, write
+from gpuprov.shapes.base import changed, parse_json, write
 from gpuprov.shapes.cluster_spec import API_VERSION
 from gpuprov.shapes.faults import find_faults
 from gpuprov.shapes.saved import SavedCluster
@@ -80,7 +81,7 @@ def save_cluster(fleet: Fleet, name: str, file: ReportFile, *, shared: bool) -> 
         UsageError: There is no such cluster, or no such folder that could be taken.
         GpuprovError: Its engine does not answer, or the file cannot be written.
     """
-    driver, state, spec = _look(fleet, name)
+    spec, driver, state = find_recorded(fleet, name, verb=f"gpuprov cluster save {file.path}")
     folder, figures = folder_of(spec), None
     if shared:
         _require_folder(spec, folder)
@@ -99,7 +100,7 @@ def save_cluster(fleet: Fleet, name: str, file: ReportFile, *, shared: bool) -> 
     )
     parts = {
         SAVED: json.dumps(write(saved), indent=2),
-        SPEC: yaml.safe_dump({"version": API_VERSION, **plain_spec(spec)}, sort_keys=False, allow_unicode=True),
+        SPEC: write_spec(spec),
     }
     keys = [key_folder(name) / key for key in KEYS]
     if all(os.access(key, os.R_OK) for key in keys):
@@ -123,6 +124,23 @@ def save_cluster(fleet: Fleet, name: str, file: ReportFile, *, shared: bool) -> 
     }
     saved_parts = ", ".join(part for part, there in what.items() if there)
     return Outcome(changed=(f"saved cluster {name} to {file.path}: {saved_parts}",))
+
+
+def recorded_spec(fleet: Fleet, name: str) -> ClusterSpec:
+    """The spec that a cluster was last brought up with; the password of its broker is hidden.
+
+    Raises:
+        UsageError: There is no such cluster, or it was never brought up.
+        GpuprovError: Its engine does not answer.
+    """
+    spec = find_recorded(fleet, name, verb="gpuprov cluster spec").spec
+    broker = spec.worker.broker and hide_secrets(spec.worker.broker)
+    return changed(spec, worker=changed(spec.worker, broker=broker))
+
+
+def write_spec(spec: ClusterSpec) -> str:
+    """A spec as a file of `cluster up -f`, with every key. Pure."""
+    return yaml.safe_dump({"version": API_VERSION, **plain_spec(spec)}, sort_keys=False, allow_unicode=True)
 
 
 def restore_cluster(fleet: Fleet, path: Path, *, engine: str | None) -> BroughtUp:
@@ -222,22 +240,6 @@ def _refuse(path: Path, evidence: str) -> UsageError:
         evidence=evidence,
         fix="write one: gpuprov cluster save FILE",
     )
-
-
-def _look(fleet: Fleet, name: str) -> tuple[Driver | None, ClusterState | None, ClusterSpec]:
-    """A cluster's spec, with its engine and its state where it is on this host alone."""
-    seen = find_over_hosts(fleet, name)
-    if seen is not None and seen.spec is not None:
-        return None, None, seen.spec
-    driver, state = observe_here(fleet, name)
-    spec = state.spec
-    if spec is None:
-        raise UsageError(
-            f"the cluster {name} has no spec to save",
-            evidence="it was never brought up: its nodes are from create-node" if state.nodes else "it does not exist",
-            fix=name_cluster("gpuprov cluster up", name),
-        )
-    return driver, state, spec
 
 
 def _not_ordered(spec: ClusterSpec, state: ClusterState | None) -> list[str]:

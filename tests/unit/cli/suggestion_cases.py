@@ -349,6 +349,7 @@ REASONS = {
     "fleet/fleet.py": "a host that was not added: tests/unit/cli/test_create_there.py",
     "lifecycle/runs.py": "a container that is not there: tests/unit/lifecycle/test_runs.py",
     "stories/saved_cluster.py": "archives: tests/unit/cli/test_saved.py",
+    "fleet/recorded_spec.py": "a cluster that is not there, or of create-node alone: tests/unit/cli/test_saved.py",
     "stories/runs.py": "a container on hosts: tests/unit/cli/test_run.py",
     "cli/jobs.py: gpuprov jobs rm": "where nobody can be asked: tests/unit/cli/test_submit.py",
     "project/pulled_job.py": "a node that sends no run: tests/unit/project/test_pulled_job.py",

@@ -53,7 +53,7 @@ def test_it_says_what_there_is_or_that_it_went_away(
         if verb in ABOUT_A_NODE and happens is vanish:
             assert code in (0, 2, 4)
             assert not code or "there is no node c000" in said.err
-        elif verb in ("cluster status", "person list") and happens is vanish:
+        elif verb in ("cluster status", "cluster spec", "person list") and happens is vanish:
             assert code in (0, 2)
             assert not code or "there is no cluster lab" in said.err
         else:

@@ -52,6 +52,7 @@ MODEL = str(DOCS.parent / "examples/anneal/ackley.py")
 QUICK = ("--gpu-mode", "simulated", "--target", "100", "--out", "{folder}/out")
 MORE: tuple[tuple[str, Argv], ...] = (
     ("cluster up", ("cluster", "up", "-n", "3")),
+    ("cluster spec", ("cluster", "spec")),
     ("cluster save", ("cluster", "save", "{folder}/lab.tar")),
     ("verify", ("verify",)),
     ("verify", ("verify", "--watch", "1")),

@@ -61,6 +61,50 @@ def test_the_spec_in_it_is_one_for_cluster_up(
     assert planned == "nothing to do: the cluster matches its spec\n"
 
 
+def test_the_spec_of_a_cluster_is_printed_as_a_file_for_cluster_up(
+    typed: Typed, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    typed((*UP, "--name", "fe1"), capsys)
+    (tmp_path / "spec.yaml").write_text(typed(("cluster", "spec", "fe1"), capsys))
+    planned = typed(("cluster", "plan", "-f", str(tmp_path / "spec.yaml")), capsys)
+    assert planned == "nothing to do: the cluster matches its spec\n"
+    document = typed(("--json", "cluster", "spec", "fe1"), capsys)
+    assert validate(json.loads(document)) == "gpuprov.spec/v1"
+    assert json.loads(document)["spec"]["nodes"]["count"] == 2
+    assert "there is no cluster fe2" in refused(typed, capsys, "cluster", "spec", "fe2")
+
+
+def test_nodes_of_create_node_alone_have_no_spec(typed: Typed, capsys: pytest.CaptureFixture[str]) -> None:
+    typed(("create-node", "c000", "--role", "plain", "--gpu-mode", "simulated"), capsys)
+    assert "its nodes are from create-node" in refused(typed, capsys, "cluster", "spec")
+
+
+def test_a_broker_s_password_is_not_printed_and_what_stands_for_it_is_refused(
+    typed: Typed, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "spec.yaml"
+    path.write_text("version: gpuprov/v1\nworker: {broker: 'amqp://ann:no-one-else@hoff'}\n")
+    typed(("cluster", "up", "-f", str(path), "--gpu-mode", "simulated", "--no-verify"), capsys)
+    printed = typed(("cluster", "spec"), capsys)
+    assert "broker: amqp://(hidden)@hoff" in printed
+    assert "no-one-else" not in typed(("--json", "cluster", "spec"), capsys)
+    path.write_text(printed)
+    said = refused(typed, capsys, "cluster", "up", "-f", str(path))
+    assert "worker.broker" in said
+    assert "has (hidden) in place of its account and password" in said
+
+
+def test_whoever_types_a_cluster_in_place_of_the_file_is_told(
+    typed: Typed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    typed((*UP, "--name", "fe1"), capsys)
+    said = refused(typed, capsys, "cluster", "save", "fe1")
+    assert "there is no cluster lab" in said
+    assert "fix: gpuprov cluster save fe1 fe1" in said
+    assert not (tmp_path / "fe1").exists()
+
+
 def test_what_is_there_is_not_restored_over(typed: Typed, archive: Path, capsys: pytest.CaptureFixture[str]) -> None:
     said = refused(typed, capsys, "cluster", "restore", str(archive))
     assert "the cluster lab exists" in said

@@ -37,6 +37,7 @@ ASKING: dict[str, tuple[list[str], list[str] | None]] = {
     "cluster list": ([], None),
     "cluster status": (["lab"], ["other"]),
     "cluster down": (["lab", "--yes"], ["other"]),
+    "cluster spec": (["lab"], ["other"]),
     "cluster save": (["lab.tar"], ["other.tar", "other"]),
     "usage": ([], ["--cluster", "other"]),
     "person add": (["ann"], ["ann", "--cluster", "other"]),
