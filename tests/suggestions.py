@@ -67,7 +67,7 @@ _SAMPLES = {
     "network.labels[LABEL_CLUSTER]": "lab",
     **dict.fromkeys(("__version__", "version", "machine or name", "xid", "order.gpus"), "79"),
     **dict.fromkeys(("GOOD_POOL_GIB", "port", "exposure.host_port", "exposure.node_port", "free_port"), "79"),
-    "self.name": "slurm",
+    **dict.fromkeys(("self.name", "spec.nodes.role"), "slurm"),
     "spec.name[:20]": "lab",
     "again": "expose c001 8080",
     "verb": "show",
