@@ -159,7 +159,8 @@ def _notified(told: Notified | None) -> str | None:
 
 def _submitter(told: Submitter) -> str:
     how = {"login": ", who logged in there", "user": ""}.get(told.known_by, ", a claim")
-    return f"{told.name} on {told.host}{how}{f'; by ssh from {told.ssh_from}' if told.ssh_from else ''}"
+    whom = f", for {told.person}" if told.person else ""
+    return f"{told.name} on {told.host}{whom}{how}{f'; by ssh from {told.ssh_from}' if told.ssh_from else ''}"
 
 
 def _job_lines(job: Job, names: Mapping[str, str]) -> list[str]:
@@ -202,7 +203,7 @@ def _row(
         f"{held} SIMULATED" if held and mark and any(job.simulated for job in jobs) else held,
         None if submitted is None else render_duration((now - submitted).total_seconds(), units=1),
         None if took is None else render_duration(took),
-        submitter.name if submitter else None,
+        submitter.owner if submitter else None,
     )
 
 

@@ -43,11 +43,11 @@ def get_controller(driver: Driver, cluster: str, *, verb: str = "gpuprov jobs", 
         if controller is not None:
             spec = _recorded(state)
             if person:
-                _refuse_acting(spec, role, person)
+                _refuse_acting(spec, person)
             people = tuple(sorted(one.name for one in spec.people)) if role.has_people else ()
             folder, room = state.shared_folder, partial(role.job_room, driver, state)
             found = replace(controller, defaults=_limits(state), folder=folder, find_room=room)
-            return replace(found, person=person, people=people)
+            return replace(found, person=person, people=people, shares_account=not role.has_people)
     raise UsageError(
         f"the nodes of cluster {cluster} take no jobs",
         evidence=f"their roles: {', '.join(role.name for role in roles)}",
@@ -60,17 +60,13 @@ def _recorded(state: ClusterState) -> ClusterSpec:
     return state.recorded if isinstance(state.recorded, ClusterSpec) else ClusterSpec(name=state.name)
 
 
-def _refuse_acting(spec: ClusterSpec, role: Role, person: str) -> None:
+def _refuse_acting(spec: ClusterSpec, person: str) -> None:
     """Refuse to act for somebody, unless the cluster's spec lets those do so who may use the engine."""
     what = f"nobody acts for {person} in cluster {spec.name}"
     names = [one.name for one in spec.people]
     if person not in names:
         add = name_cluster(f"gpuprov person list; gpuprov person add {person}", spec.name)
         raise UsageError(what, evidence=f"its people: {', '.join(sorted(names)[:_NAMED]) or 'none'}", fix=add)
-    if not role.has_people:
-        raise UsageError(
-            what, evidence=f"all jobs of {role.title} nodes run as one account", fix="omit --as; or use a Slurm cluster"
-        )
     if not spec.jobs.submit_as:
         fix = name_cluster("in the spec, jobs: {submit_as: true}; then gpuprov cluster up", spec.name)
         raise UsageError(what, evidence="its spec does not have jobs.submit_as", fix=f"{fix} -f FILE")

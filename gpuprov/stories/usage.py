@@ -93,7 +93,7 @@ def _use(job: Job, window: tuple[float, float]) -> Use | None:
     end_s = window[1] if job.ended is None else _seconds(job.ended)
     if end_s <= window[0] or start_s >= window[1]:
         return None
-    person = job.submitter.name if job.submitter else UNKNOWN
+    person = job.submitter.owner if job.submitter else UNKNOWN
     return Use(
         job=job.id,
         person=person,

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from gpuprov.core.errors import GpuprovError, TimedOut, Unreachable
+from gpuprov.core.errors import GpuprovError, TimedOut, Unreachable, UsageError
 from gpuprov.core.excerpt import LINE, excerpt
 from gpuprov.core.names import name_cluster
 from gpuprov.core.silence_limit import scaled_limit_s
@@ -49,6 +49,10 @@ def telling_where_to_look(cluster: str) -> Iterator[None]:
         raise type(error)(error.what, evidence=error.evidence, fix=fix) from error
 
 
+def _owner(job: Job) -> str:
+    return job.submitter.owner if job.submitter else ""
+
+
 @dataclass(frozen=True, kw_only=True)
 class JobController(NodeProgram):
     """A node that takes jobs for its cluster.
@@ -57,7 +61,6 @@ class JobController(NodeProgram):
         defaults: What the cluster's spec has its jobs get; an error where that cannot be read.
         folder: Of the host, that its nodes share; empty for none.
         find_room: Tells what its nodes have for a job.
-        person: Whose jobs they are; empty for those of the account.
         people: Those who have jobs of their own, in other folders.
     """
 
@@ -65,16 +68,15 @@ class JobController(NodeProgram):
     defaults: JobsSpec | SpecError = field(default_factory=JobsSpec)
     folder: str = ""
     find_room: Callable[[], JobRoom | None] = _unknown
-    person: str = ""
     people: tuple[str, ...] = ()
 
     def argv(self, *arguments: str) -> list[str]:
         """With the folder of jobs."""
-        return controller_argv(*arguments, person=self.person)
+        return controller_argv(*arguments, person=self.runs_as)
 
     def runs_of(self, submission: str) -> str:
         """Where the nodes have the runs of a submission."""
-        return f"{jobs_of(self.person)}/{submission}/runs"
+        return f"{jobs_of(self.runs_as)}/{submission}/runs"
 
     def named(self, words: str) -> str:
         """Words with commands about jobs in them, with the cluster and whose jobs they are about."""
@@ -91,7 +93,7 @@ class JobController(NodeProgram):
     def place_of(self, submission: str) -> str:
         """Where the folder of a submission is: on the host, or else in the nodes."""
         number = submission.partition(".")[0]
-        folder = jobs_of(self.person)
+        folder = jobs_of(self.runs_as)
         inner = folder.removeprefix(f"{SHARED}/")
         return f"{self.folder}/{inner}/{number}" if self.folder else f"{folder}/{number} of the nodes"
 
@@ -135,16 +137,32 @@ class JobController(NodeProgram):
         return fill_order(order, self.defaults)
 
     def list_jobs(self) -> Jobs:
-        """All jobs, or those of the newest submissions."""
-        return self.ask(read_jobs, "list")
+        """All jobs, or those of the newest submissions; those of the person, where the user acts for one."""
+        listed = self.ask(read_jobs, "list")
+        if not (self.person and self.shares_account):
+            return listed
+        return changed(listed, jobs=tuple(job for job in listed.jobs if _owner(job) == self.person))
 
     def list_live(self) -> Jobs:
         """All jobs that run, and those that wait."""
         return self.ask(read_jobs, "list", "--live")
 
     def show(self, ids: Sequence[str]) -> JobsShown:
-        """Some jobs, and what they belong to."""
-        return self.ask(read_shown, "show", *ids)
+        """Some jobs, and what they belong to; raises UsageError for another one's than the person acted for."""
+        shown = self.ask(read_shown, "show", *ids)
+        other = next((job for job in shown.jobs if _owner(job) != self.person), None)
+        if self.person and self.shares_account and other is not None:
+            raise UsageError(
+                f"job {other.submission} is not of {self.person}",
+                evidence=f"it was submitted by {_owner(other) or 'nobody knows whom'}",
+                fix=self.named("list theirs: gpuprov jobs"),
+            )
+        return shown
+
+    def _require_own(self, ids: Sequence[str]) -> None:
+        """Refuse jobs of others, where all jobs are in one folder."""
+        if self.person and self.shares_account:
+            self.show(ids)
 
     def describe_left(self, job: str) -> str:
         """What becomes of a job that nobody waits for any more, in words such as `7 is still running`."""
@@ -159,14 +177,18 @@ class JobController(NodeProgram):
 
     def read_log(self, job: str, start: int) -> JobLog:
         """A piece of a job's log."""
+        if not start:
+            self._require_own([job])
         return self.ask(lambda told: read_log_piece(told, job=job, start=start), "logs", job, "--from", str(start))
 
     def cancel(self, ids: Sequence[str]) -> tuple[Job, ...]:
         """End jobs; returns them when they have ended."""
+        self._require_own(ids)
         return self.ask(read_jobs, "cancel", *ids, limit_s=_CANCEL_S + scaled_limit_s(ANSWER_S)).jobs
 
     def remove(self, ids: Sequence[str]) -> tuple[Job, ...]:
         """Remove submissions whose jobs have ended; returns these."""
+        self._require_own(ids)
         return self.ask(read_jobs, "rm", *ids, limit_s=_CANCEL_S + scaled_limit_s(ANSWER_S)).jobs
 
     def tidy(self) -> tuple[Job, ...]:
@@ -179,6 +201,7 @@ class JobController(NodeProgram):
 
     def wait(self, ids: Sequence[str], *, limit_s: int) -> tuple[Job, ...] | None:
         """Jobs that have all ended; None where they had not when the time was over."""
+        self._require_own(ids)
         try:
             whole_s = limit_s + scaled_limit_s(ANSWER_S)
             return self.ask(read_jobs, "wait", *ids, "--limit", str(limit_s), limit_s=whole_s).jobs

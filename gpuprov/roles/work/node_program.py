@@ -18,7 +18,7 @@ from gpuprov.core.names import name_cluster
 from gpuprov.core.silence_limit import scaled_limit_s
 from gpuprov.machine.submitter import get_submitter
 from gpuprov.roles.work.work_place import PROJECTS, require_program
-from gpuprov.shapes.base import encode, parse_json, read
+from gpuprov.shapes.base import changed, encode, parse_json, read
 from gpuprov.shapes.error import Error
 from gpuprov.shapes.submitter import VARIABLE
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from gpuprov.drivers.base import Driver, ExecResult
     from gpuprov.shapes.error import ErrorParts
+    from gpuprov.shapes.submitter import Submitter
 
     Answer = TypeVar("Answer")
 
@@ -61,12 +62,21 @@ class NodeProgram:
         node: Its name.
         cluster: Name of the cluster.
         work: What the program is for, in a word.
+        person: For whom the user acts; empty for nobody.
+        shares_account: Whether what it does for people runs as the account of all jobs.
     """
 
     driver: Driver
     node: str
     cluster: str
     work: ClassVar[str]
+    person: str = ""
+    shares_account: bool = False
+
+    @property
+    def runs_as(self) -> str:
+        """The person as whom it runs; empty for the account of jobs."""
+        return "" if self.shares_account else self.person
 
     def argv(self, *arguments: str) -> list[str]:
         """The command by which the node's root runs it."""
@@ -122,7 +132,7 @@ class NodeProgram:
         for place in takes:
             argv = ["sh", "-c", _TAKE, "sh", place, f"{_TIDY_S:g}", _TIDY, *argv]
             timeout_s += _TIDY_S
-        caller = {VARIABLE: encode(get_submitter(platform.node())).decode()} if stdin else {}
+        caller = {VARIABLE: encode(self._submitter()).decode()} if stdin else {}
         result = self.driver.run(self.node, argv, environment=caller, cwd="/", timeout_s=timeout_s, stdin=stdin)
         if not result.stdout.strip():
             require_program(result.stderr, self.node, self.cluster)
@@ -135,6 +145,11 @@ class NodeProgram:
                 raise used_up_processes(self.node, excerpt(result.stderr[-LINE:].strip())) from error
             raise self._unreadable(arguments[0], result, str(error)) from error
         raise self.as_error(told.error)
+
+    def _submitter(self) -> Submitter:
+        """Who calls, and for whom."""
+        caller = get_submitter(platform.node())
+        return changed(caller, person=self.person) if self.person else caller
 
     def as_error(self, complaint: ErrorParts) -> GpuprovError:
         """An error of the program's as one of this host's."""

@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import pytest
+from msgspec import UNSET, UnsetType
 
 from gpuprov.cli.main import main
 from gpuprov.drivers.base import ExecResult
-from gpuprov.shapes.cluster_spec import JobsSpec, PersonSpec
+from gpuprov.shapes.base import changed, encode, read
+from gpuprov.shapes.cluster_spec import JobsSpec, NodesSpec, PersonSpec
+from gpuprov.shapes.jobs import Job, Jobs, JobsShown, JobSubmitted
+from gpuprov.shapes.submitter import VARIABLE, Submitter
 from tests.unit.spec.test_people import ANN, BOB
 
 if TYPE_CHECKING:
+    from gpuprov.shapes.choices import RoleName
     from tests.fakes.engine import Command
     from tests.unit.cli.conftest import Typed
 
 NOTHING = '{"schema": "gpuprov.jobs/v1", "version": 1, "jobs": [], "older": 0}'
 
 
-def begin(typed: Typed, *people: PersonSpec, submit_as: bool = True) -> list[tuple[str, ...]]:
+def begin(typed: Typed, *people: PersonSpec, submit_as: bool = True, role: RoleName = "slurm") -> list[tuple[str, ...]]:
     """A cluster that shares a folder; returns the commands of its programs, as they come."""
-    from gpuprov.shapes.base import changed
-
-    spec = changed(typed.world.spec(2), share=True, people=people, jobs=JobsSpec(submit_as=submit_as))
+    spec = typed.world.spec(nodes=NodesSpec(count=2, role=role), share=True, jobs=JobsSpec(submit_as=submit_as))
+    spec = changed(spec, people=people)
     typed.world.up(spec=spec)
     asked: list[tuple[str, ...]] = []
     answer = typed.world.engine.answer
@@ -94,3 +99,72 @@ def test_nobody_acts_for_somebody_who_is_not_there(typed: Typed, capsys: pytest.
     assert main(("jobs", "--as", "ann"), host=typed.world.host) == 2
     assert "its people: bob" in capsys.readouterr().err
     assert asked == []
+
+
+def job(id_: str, *, by: str, person: str | UnsetType = UNSET) -> Job:
+    submitter = Submitter(name=by, host="hoff", known_by="login", ssh_from=None, person=person)
+    return Job(
+        id=id_,
+        name="train.py",
+        state="waiting",
+        submitter=submitter,
+        submitted="2026-11-28T08:00:00Z",
+        log=f"/shared/jobs/{id_}/log.txt",
+    )
+
+
+def answer_for_workers(typed: Typed, *jobs: Job) -> list[Command]:
+    """The broker's node has these jobs; returns what it is asked."""
+    asked: list[Command] = []
+    answer = typed.world.engine.answer
+
+    def note(command: Command) -> ExecResult:
+        if command.argv[:1] != ("runuser",):
+            return answer(command)
+        asked.append(command)
+        verb = command.argv[command.argv.index("/shared/jobs") + 1]
+        if verb == "submit":
+            return ExecResult(exit_code=0, stdout=encode(JobSubmitted(id="9", jobs=("9",))).decode(), stderr="")
+        if verb == "show":
+            ids = command.argv[-1:]
+            told = JobsShown(jobs=tuple(job for job in jobs if job.id in ids), submissions=())
+            return ExecResult(exit_code=0, stdout=encode(told).decode(), stderr="")
+        return ExecResult(exit_code=0, stdout=encode(Jobs(jobs=jobs, older=0)).decode(), stderr="")
+
+    typed.world.engine.answer = note
+    return asked
+
+
+def test_jobs_of_workers_run_as_the_account_and_are_recorded_as_the_persons(
+    typed: Typed, capsys: pytest.CaptureFixture[str]
+) -> None:
+    begin(typed, ANN, role="worker")
+    asked = answer_for_workers(typed)
+    assert typed(("submit", "--as", "ann", "--no-project", "--", "true"), capsys) == "9\n"
+    (submitted,) = [command for command in asked if "submit" in command.argv]
+    assert submitted.argv[:3] == ("runuser", "-u", "work")
+    told = read(Submitter, submitted.environment[VARIABLE])
+    assert (told.person, told.owner) == ("ann", "ann")
+
+
+def test_jobs_of_a_person_among_those_of_workers(typed: Typed, capsys: pytest.CaptureFixture[str]) -> None:
+    begin(typed, ANN, BOB, role="worker")
+    jobs = (job("1", by="root"), job("2", by="root", person="ann"), job("3", by="bob"))
+    answer_for_workers(typed, *jobs)
+    assert [row["id"] for row in json.loads(typed(("--json", "jobs"), capsys))["jobs"]] == ["1", "2", "3"]
+    assert [row["id"] for row in json.loads(typed(("--json", "jobs", "--as", "ann"), capsys))["jobs"]] == ["2"]
+    assert [row["id"] for row in json.loads(typed(("--json", "jobs", "--as", "bob"), capsys))["jobs"]] == ["3"]
+
+
+@pytest.mark.parametrize(
+    "argv", [("show", "3"), ("logs", "3"), ("cancel", "3"), ("rm", "3", "--yes"), ("pull", "3"), ("wait", "3")]
+)
+def test_jobs_of_others_are_left_alone(typed: Typed, capsys: pytest.CaptureFixture[str], argv: tuple[str, ...]) -> None:
+    begin(typed, ANN, BOB, role="worker")
+    asked = answer_for_workers(typed, job("3", by="bob"))
+    capsys.readouterr()
+    assert main(("jobs", *argv, "--as", "ann"), host=typed.world.host) == 2
+    said = capsys.readouterr().err
+    assert "job 3 is not of ann" in said
+    assert "gpuprov jobs --as ann" in said
+    assert {command.argv[command.argv.index("/shared/jobs") + 1] for command in asked} == {"show"}
