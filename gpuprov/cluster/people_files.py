@@ -47,6 +47,7 @@ def people_files(people: Sequence[PersonSpec], *, shared: bool, login: bool = Fa
         f"{_NSS}/group": groups if people else [],
         f"{_NSS}/shadow": [f"{person.name}:*:::::::" for person in people],
         _KEYS: [f"{person.name} {key}" for person in people for key in person.keys],
+        f"{PEOPLE_PLACE}/limits": [f"{person.name} {person.gpus}" for person in people if person.gpus is not None],
         f"{PEOPLE_PLACE}/login": ["yes" if login else "no"],
         f"{PEOPLE_PLACE}/folders": _folders(people, shared=shared) if people else [],
     }

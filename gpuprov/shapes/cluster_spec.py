@@ -327,7 +327,7 @@ class PersonSpec(Shape, frozen=True, kw_only=True):
         uid: Number of both, the same in all nodes.
         keys: With which ssh lets them in, as in authorized_keys, without options.
         account: A group of people, with a folder of its own where the nodes share one; null for none.
-        gpus: How many they may have at once, which Slurm's accounting holds them to; null for any.
+        gpus: How many they may have at once, by Slurm's accounting or by workers; null for any.
     """
 
     name: PersonName

@@ -15,6 +15,7 @@ from gpuprov.fleet.done import Done
 from gpuprov.fleet.recorded_spec import find_recorded
 from gpuprov.lifecycle.cluster_order import ClusterOrder
 from gpuprov.lifecycle.people import cancel_jobs_of, find_jobs_of
+from gpuprov.roles.registry import role_of
 from gpuprov.shapes.base import changed
 from gpuprov.shapes.cluster_spec import LEAST_UID, MOST_UID, PersonSpec
 from gpuprov.shapes.people import Person
@@ -73,7 +74,7 @@ def add_person(fleet: Fleet, cluster: str, new: NewPerson) -> Done:
         UsageError: There is no such cluster, or somebody else has the name or the number.
     """
     spec = find_recorded(fleet, cluster, verb=f"{LIST} --cluster").spec
-    if new.gpus is not None and not spec.accounting:
+    if new.gpus is not None and role_of(spec.nodes.role).can_account and not spec.accounting:
         fleet.reporter.note(
             f"--gpus is only recorded: cluster {cluster} has no `accounting: on`, which Slurm needs for it"
         )

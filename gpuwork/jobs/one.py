@@ -23,6 +23,7 @@ from gpuwork.jobs.crowding import Crowding, when_room
 from gpuwork.jobs.following import WAITS, judge
 from gpuwork.jobs.leftovers import TAG, VARIABLE, end_leftovers, tag_of
 from gpuwork.jobs.notification import settle
+from gpuwork.jobs.people import place_of_owner
 from gpuwork.jobs.run_record import TryEnd, begin_try, end_try
 from gpuwork.jobs.shared_memory import drop_shared_memory
 from gpuwork.jobs.store import (
@@ -130,13 +131,14 @@ def run_one(folder: Path, number: int, *, stop: Event) -> JobRun:
                 end_leftovers({VARIABLE: str(run)})
                 with (
                     _place(submission) as places,
+                    place_of_owner(submission) as owned,
                     only_one(run, name=name, log=log, lock=ALIVE, patience_s=PATIENCE_S, stop=stop) as alive,
                     _watching(submission, number, stop),
                 ):
                     # After the lock: whoever holds the node sees that lock, or this sees that the node is held.
                     if not submission.traits.holds_nodes and is_held(folder.parent):
                         stop.set()
-                    record = _Run(submission, number, record, (alive, *places)).until_ended(stop)
+                    record = _Run(submission, number, record, (alive, *places, *owned)).until_ended(stop)
     return record
 
 

@@ -10,9 +10,11 @@ from gpuprov.shapes.jobs import ENDED, LIVE, Job
 from gpuwork.errors import Refused, StoreError
 from gpuwork.jobs.batch import Queued
 from gpuwork.jobs.following import MAY, judge
+from gpuwork.jobs.people import why_it_waits
 from gpuwork.jobs.store import (
     ALIVE,
     CANCELLED,
+    ENDED_MARK,
     LOG,
     RUNS,
     find_record_fault,
@@ -179,6 +181,7 @@ def _jobs_of(submission: Submission, batch: Batch, find: Find, numbers: Collecti
     all_cancelled = has_entry(submission.folder / CANCELLED)
     submitter = read_submitter(submission.folder)
     verdict, why = judge(submission.folder.parent, submission.order)
+    limited = "" if has_entry(submission.folder / ENDED_MARK) else why_it_waits(submission)
     jobs = []
     for number in range(submission.order.runs) if numbers is None else numbers:
         run = submission.run_folder(number)
@@ -191,6 +194,8 @@ def _jobs_of(submission: Submission, batch: Batch, find: Find, numbers: Collecti
         state, reason = state_of_run(record, queued, cancelled=cancelled)
         if not there and verdict != MAY and state in (*LIVE, "lost"):
             state, reason = ("cancelled", why) if verdict == "never" else (state, why if state == "waiting" else reason)
+        if state == "waiting":
+            reason = "; ".join(filter(None, (reason, limited))) or None
         fault = find_record_fault(run) if there and record.state not in ENDED else None
         reason = "; ".join(filter(None, (fault, reason)))[:_REASON] or None
         if state == "lost":

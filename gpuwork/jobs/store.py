@@ -2,6 +2,7 @@
 
 jobs/.code/SHA256/            frozen copies of projects
 jobs/.held/NODE               while no run may begin on a node's workers; whoever makes it says in it who he is
+jobs/.people/ann/0            locks: each run with a GPU holds one, of as many as ann may have GPUs; for workers
 jobs/7/order.json             what was handed in
 jobs/7/submitter.json         who handed it in, as far as that is known
 jobs/7/run.sh                 what Slurm starts for each run

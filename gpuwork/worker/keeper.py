@@ -8,14 +8,14 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final
 
-from gpuprov.shapes.jobs import ENDED
 from gpuwork.broker import count_waiting, send_runs
 from gpuwork.errors import BrokerError, Elsewhere, StoreError
 from gpuwork.jobs.following import MAY, judge
-from gpuwork.jobs.overview import list_begun
-from gpuwork.jobs.store import is_cancelled, list_open, read_run_record, read_submission
-from gpuwork.jobs.workers import Workers, is_alive
+from gpuwork.jobs.people import count_free
+from gpuwork.jobs.store import list_open, read_submission
+from gpuwork.jobs.workers import Workers
 from gpuwork.shared_folder import only_one
+from gpuwork.worker.waiting_runs import find_waiting
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -91,18 +91,7 @@ class Keeper:
             return []
         if judge(self._store, submission.order)[0] != MAY:
             return []
-        begun = list_begun(submission)
-        waiting, alive = [], 0
-        for number in range(submission.order.runs):
-            if is_cancelled(submission, number):
-                continue
-            if str(number) not in begun:
-                waiting.append(number)
-            elif read_run_record(submission.run_folder(number)).state not in ENDED:
-                if is_alive(submission, number):
-                    alive += 1
-                else:
-                    waiting.append(number)
+        waiting, alive = find_waiting(submission)
         if not waiting and not alive:
             self._over.add(submission.id)
-        return waiting if submission.order.at_most is None else waiting[: max(0, submission.order.at_most - alive)]
+        return waiting[: count_free(submission)]

@@ -25,12 +25,14 @@ from gpuwork.errors import StoreError, WorkError
 from gpuwork.jobs.following import MAY, find_followers, judge
 from gpuwork.jobs.notification import settle
 from gpuwork.jobs.one import EXIT_STOPPED
+from gpuwork.jobs.people import why_it_waits
 from gpuwork.jobs.store import CANCELLED, is_cancelled, is_held, read_run_record, read_submission
 from gpuwork.jobs.workers import first_runs, take_next
 from gpuwork.machine import describe_machine
 from gpuwork.untrusted_files import has_entry
 from gpuwork.worker.gate import GATE_S
 from gpuwork.worker.run_end import EXIT_DONE, EXIT_ENDED, JobCancelled, JobFailed, tell_end
+from gpuwork.worker.waiting_runs import find_next_of_owner
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -97,6 +99,8 @@ def make_run(app: Celery, runs: LeashedRuns, submission: object, number: object)
     if is_held(runs.store):
         time.sleep(GATE_S)  # or it would come back before this worker has left the queue
         raise Reject("its node is held", requeue=True)
+    if why := _over_limit(runs.store / id_):
+        return why  # its owner's next run that ends hands it in again
     status = EXIT_ENDED if _is_over(runs.store / id_, number) else runs.make(id_, number)
     if status == EXIT_STOPPED:
         raise Reject("its worker ends, or its node is held", requeue=True)
@@ -107,6 +111,9 @@ def make_run(app: Celery, runs: LeashedRuns, submission: object, number: object)
             if following is not None and not has_entry(told.folder / CANCELLED):
                 send_runs(app, told.id, [following])
             _begin_followers(app, runs.store, id_)
+            owned = find_next_of_owner(runs.store, told)
+            if owned is not None:
+                send_runs(app, owned[0], [owned[1]])
         except WorkError as error:
             _LOG.warning("the next run of job %s was not submitted: %s", id_, error)
     settle(runs.store, [id_])
@@ -127,6 +134,14 @@ def read_message(submission: object, number: object) -> tuple[str, int]:
     if type(number) is not int or not 0 <= number < _MOST_NUMBER:
         raise ValueError("the second argument is not the number of a run")
     return submission, number
+
+
+def _over_limit(folder: Path) -> str:
+    """That its owner has as many GPUs as they may, so that messages of thousands of their runs cost no time."""
+    try:
+        return why_it_waits(read_submission(folder))
+    except StoreError:  # as below
+        return ""
 
 
 def _is_over(folder: Path, number: int) -> bool:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 PASSWD = "/var/lib/extrausers/passwd"
 KEYS = "/etc/gpuprov/people/keys"
+LIMITS = "/etc/gpuprov/people/limits"
 
 
 @pytest.fixture
@@ -54,6 +55,7 @@ def test_somebody_comes_into_all_nodes_and_goes_again(
     for node in ("c000", "c001"):
         assert typed.world.file(node, PASSWD).startswith("ann:x:10001:10001:")
         assert typed.world.file(node, KEYS) == f"ann {key()}\n"
+        assert typed.world.file(node, LIMITS) == "ann 2\n"
         assert typed.world.file(node, APPLIED).strip()
     assert typed(add, capsys) == "unchanged\n"
     (row,) = json.loads(typed(("--json", "person", "list"), capsys))["people"]
