@@ -16,7 +16,7 @@ from gpuprov.shapes.base import changed
 from gpuprov.shapes.choices import DEFAULT_CLUSTER
 from gpuprov.shapes.cluster_spec import ClusterSpec
 from gpuprov.shapes.gpu_order import GpuOrder
-from gpuprov.spec.draft import CHOOSABLE, SHARE, Draft
+from gpuprov.spec.draft import CHOOSABLE, NETWORK_VALUES, SHARE, Draft
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -38,6 +38,7 @@ class ClusterOrder:
         gpus: What its nodes are to have of GPUs.
         bridge: Of its NAT network.
         subnet: Of its NAT network.
+        moved: Whether bridges and subnets of the file that something else has by now give way to free ones.
         share: The folder that its nodes share; True for a place of the cluster's own.
         verify: Whether its nodes are to be proven once they are up; no part of the spec.
         prune: Whether nodes from create-node and clone that the spec does not have are removed; no part of the spec.
@@ -56,6 +57,7 @@ class ClusterOrder:
     gpu_mode: GpuMode | None = None
     bridge: str | None = None
     subnet: str | None = None
+    moved: bool = False
     share: bool | str | None = None
     verify: bool = False
     prune: bool = False
@@ -115,7 +117,8 @@ def resolve_spec(driver: Driver, order: ClusterOrder) -> tuple[Draft, ClusterSta
     state = observe_cluster(driver, name)
     if order.file is not None:
         draft = load_draft(order.file)
-        draft = replace(draft, spec=changed(draft.spec, name=name))
+        left = draft.left | (NETWORK_VALUES if order.moved else frozenset())
+        draft = replace(draft, spec=changed(draft.spec, name=name), left=left)
     else:
         recorded = state.spec
         draft = Draft(spec=recorded) if recorded else Draft(spec=ClusterSpec(name=name), left=CHOOSABLE)

@@ -165,7 +165,7 @@ def restore_cluster(fleet: Fleet, path: Path, *, engine: str | None) -> BroughtU
     keys = key_folder(name)
     had_keys = keys.exists()
     make_own_folder(keys, variable="XDG_DATA_HOME")
-    order = ClusterOrder(file=keys / SPEC, engine=engine, verify=True)
+    order = ClusterOrder(file=keys / SPEC, engine=engine, verify=True, moved=True)
     unpacked: list[str] = []
     try:
         replace_file(keys / SPEC, archive.texts[SPEC], mode=0o600)

@@ -105,6 +105,17 @@ def test_whoever_types_a_cluster_in_place_of_the_file_is_told(
     assert not (tmp_path / "fe1").exists()
 
 
+def test_networks_that_others_have_by_now_give_way_to_free_ones(
+    typed: Typed, archive: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    typed(("cluster", "down", "--yes"), capsys)
+    (tmp_path / "other.yaml").write_text("version: gpuprov/v1\nname: other\nnodes: {prefix: o}\n")
+    typed((*UP, "-f", str(tmp_path / "other.yaml")), capsys)
+    assert main(("cluster", "restore", str(archive)), host=typed.world.host) in (0, 1)  # nobody proves such nodes
+    assert "create network gpbr2 10.0.7.1/24" in capsys.readouterr().out
+    assert "name: lab" in typed(("cluster", "spec"), capsys)
+
+
 def test_what_is_there_is_not_restored_over(typed: Typed, archive: Path, capsys: pytest.CaptureFixture[str]) -> None:
     said = refused(typed, capsys, "cluster", "restore", str(archive))
     assert "the cluster lab exists" in said
