@@ -94,6 +94,10 @@ TWICE: dict[str, Twice] = {
     "host show": Twice(kind="reads", argv=("host", "show", "hoff"), where=()),  # the same
     "host prepare": Twice(kind="ensures", argv=("host", "prepare"), where=("real",)),
     "host undo": Twice(kind="changes", argv=("host", "undo"), where=()),  # tests/e2e/test_bare_host.py
+    "host mig export": Twice(kind="reads", argv=("host", "mig", "export", *_SIMULATED)),
+    # tests/unit/lifecycle/test_mig.py
+    "host mig assert": Twice(kind="reads", argv=("host", "mig", "assert", "mig.yaml"), where=()),
+    "host mig apply": Twice(kind="changes", argv=("host", "mig", "apply", "mig.yaml"), where=()),
     # tests/e2e/test_gate.py
     "gate up": Twice(kind="ensures", argv=("gate", "up"), where=()),
     "gate down": Twice(kind="changes", argv=("gate", "down"), where=()),

@@ -139,6 +139,10 @@ VERBS: dict[str, Verb] = {
         "gpuprov.cli.host:prepare", "Install and start the engine and create its storage; needs root."
     ),
     "host undo": Verb("gpuprov.cli.host:undo", "Revert `host prepare`; needs root."),
+    "host mig": Verb(None, "Cut this machine's GPUs by MIG."),
+    "host mig export": Verb("gpuprov.cli.mig:export", "Print how the GPUs are cut, as a file of mig-parted."),
+    "host mig assert": Verb("gpuprov.cli.mig:check", "Say whether the GPUs are cut as a file says."),
+    "host mig apply": Verb("gpuprov.cli.mig:apply", "Cut the GPUs as a file says; needs root."),
     "image": Verb(None, "Build, list and remove node images."),
     "image build": Verb("gpuprov.cli.image:build", "Build the node image if it does not exist."),
     "image list": Verb("gpuprov.cli.image:list_images", "List the node images."),

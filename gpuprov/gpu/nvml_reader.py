@@ -1,4 +1,4 @@
-"""The questions to NVML, and the only module that imports pynvml; nvml.py makes facts of the answers.
+"""The questions to NVML, which imports pynvml as mig_library alone does beside it; nvml.py makes facts of the answers.
 
 A child process runs it (nvml.py), which is to start fast: it imports next to nothing, and its answers are plain.
 """
@@ -58,15 +58,16 @@ def ask_library(
     except ImportError as exc:
         raise NvmlFailed(code=LIBRARY_NOT_FOUND, call="import pynvml", text=str(exc)) from exc
     if library is not None:
-        _use(pynvml, library)
+        use_library(pynvml, library)
     try:
         return _Reader(pynvml, left_out, note).read()
     finally:
         if library is not None:
-            _use(pynvml, None)
+            use_library(pynvml, None)
 
 
-def _use(pynvml: Any, library: object | None) -> None:  # noqa: ANN401 - pynvml has no types
+def use_library(pynvml: Any, library: object | None) -> None:  # noqa: ANN401 - pynvml has no types
+    """Put a library behind pynvml that stands in for the real one; None takes it away."""
     pynvml.nvmlLib = library
     # pynvml keeps every function it has looked up, of whichever library was there then
     pynvml._nvmlGetFunctionPointer_cache.clear()  # noqa: SLF001

@@ -62,13 +62,14 @@ def observe(
         read: Asks NVML; tests hand in recorded answers.
 
     Raises:
-        HostNotReady: A driver is there but does not work, or mode `real` finds none.
+        HostNotReady: A driver is there but does not work, mode `real` finds none, or it is unknown how MIG has cut
+            simulated ones.
         UsageError: `simulated_count` is out of range, or there is no such profile.
     """
     driver = read_driver_files(root)
     simulated = SimulatedHost(profile=profile, count=simulated_count, seed=seed)
     if mode == "simulated":
-        return _simulate(simulated, driver=driver, reason="requested by --gpu-mode simulated")
+        return _simulate(root, simulated, driver=driver, reason="requested by --gpu-mode simulated")
     if driver is not None:
         return _observe_real(root, driver, read)
     cards = find_nvidia_cards(root)
@@ -89,7 +90,7 @@ def observe(
             evidence=f"{reason}: no /proc/driver/nvidia/version",
             fix=f"{fix}; {_SIMULATE}",
         )
-    return _simulate(simulated, driver=None, reason=reason)
+    return _simulate(root, simulated, driver=None, reason=reason)
 
 
 def read_seed(root: Path, *, name: str) -> str:
@@ -211,8 +212,11 @@ def _not_ready(exc: NvmlFailed, driver: DriverFiles) -> HostNotReady:
     )
 
 
-def _simulate(simulated: SimulatedHost, *, driver: DriverFiles | None, reason: str) -> HostGpus:
+def _simulate(root: Path, simulated: SimulatedHost, *, driver: DriverFiles | None, reason: str) -> HostGpus:
+    from gpuprov.gpu.simulated_mig import cut, read_state
+
     document = make_host(simulated, first_minor=_MINOR_BESIDE_REAL if driver is not None else 0)
+    cut(document, read_state(root))
     return HostGpus(
         simulated=True,
         reason=f"{reason}; profile {simulated.profile}" if simulated.profile else reason,

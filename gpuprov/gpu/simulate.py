@@ -155,11 +155,11 @@ class SimulatedNvml:
         return self._system_text("nvml_version", buffer, size)
 
     def _cuda_driver_version(self, reference: Argument) -> int:
-        _target(reference).value = self._document["cuda_driver_version"]
+        target(reference).value = self._document["cuda_driver_version"]
         return SUCCESS
 
     def _count(self, reference: Argument) -> int:
-        _target(reference).value = len(self._document["gpus"])
+        target(reference).value = len(self._document["gpus"])
         return SUCCESS
 
     def _by_index(self, index: Argument, reference: Argument) -> int:
@@ -167,7 +167,7 @@ class SimulatedNvml:
         if number >= len(self._document["gpus"]):
             return INVALID_ARGUMENT
         gpu = self._document["gpus"][number]
-        _put_handle(reference, _gpu_handle(number))
+        put_handle(reference, _gpu_handle(number))
         return int(gpu.get("errors", {}).get("HandleByIndex", gpu.get("errors", {}).get("*", SUCCESS)))
 
     def _by_uuid(self, uuid: Argument, reference: Argument) -> int:
@@ -182,7 +182,7 @@ class SimulatedNvml:
     def _find(self, reference: Argument, matches: Argument) -> int:
         for handle, device in self._devices.items():
             if matches(device):
-                _put_handle(reference, handle)
+                put_handle(reference, handle)
                 return SUCCESS
         return NOT_FOUND
 
@@ -190,16 +190,16 @@ class SimulatedNvml:
         wanted = _handle(handle) + _number(index) + 1
         if wanted not in self._devices or _number(index) >= _HANDLES_PER_GPU - 1:
             return NOT_FOUND
-        _put_handle(reference, wanted)
+        put_handle(reference, wanted)
         return SUCCESS
 
     def _parent_of_mig(self, handle: Argument, reference: Argument) -> int:
-        _put_handle(reference, _handle(handle) // _HANDLES_PER_GPU * _HANDLES_PER_GPU)
+        put_handle(reference, _handle(handle) // _HANDLES_PER_GPU * _HANDLES_PER_GPU)
         return SUCCESS
 
     def _field_values(self, handle: Argument, count: Argument, reference: Argument) -> int:
         fields = self._devices[_handle(handle)].get("fields", {})
-        for value in _target(reference)[: _number(count)]:
+        for value in target(reference)[: _number(count)]:
             known = str(value.fieldId) in fields
             value.nvmlReturn = SUCCESS if known else NOT_SUPPORTED
             value.value.ullVal = fields[str(value.fieldId)] if known else 0
@@ -207,8 +207,8 @@ class SimulatedNvml:
 
     def _processes(self, handle: Argument, count: Argument, array: Argument) -> int:
         running = self._devices[_handle(handle)].get("processes", [])
-        room = _target(count).value
-        _target(count).value = len(running)
+        room = target(count).value
+        target(count).value = len(running)
         if len(running) > room:
             return INSUFFICIENT_SIZE
         for entry, process in zip(array or [], running, strict=False):
@@ -219,7 +219,7 @@ class SimulatedNvml:
         return self._device_call("P2PStatus", gpu, kind, reference)
 
     def _event_set(self, reference: Argument) -> int:
-        _put_handle(reference, _EVENT_SET)
+        put_handle(reference, _EVENT_SET)
         return SUCCESS
 
     def _succeed(self, *_: Argument) -> int:
@@ -229,8 +229,8 @@ class SimulatedNvml:
         if not self._xids:
             return TIMEOUT
         handle, xid = self._xids.pop(0)
-        _put_handle(reference, handle)  # the device is the first field of the struct
-        _put_fields(_target(reference), {"eventType": XID_EVENT, "eventData": xid})
+        put_handle(reference, handle)  # the device is the first field of the struct
+        _put_fields(target(reference), {"eventType": XID_EVENT, "eventData": xid})
         return SUCCESS
 
     def _device_call(self, name: str, *arguments: Argument) -> int:
@@ -323,7 +323,7 @@ def _handle(pointer: Argument) -> int:
     return pointer if isinstance(pointer, int) else ctypes.cast(pointer, ctypes.c_void_p).value or 0
 
 
-def _target(reference: Argument) -> Argument:
+def target(reference: Argument) -> Argument:
     """What byref() points to; an array or buffer is handed over as itself."""
     return getattr(reference, "_obj", reference)
 
@@ -332,7 +332,8 @@ def _number(argument: Argument) -> int:
     return int(argument.value if hasattr(argument, "value") else argument)
 
 
-def _put_handle(reference: Argument, handle: int) -> None:
+def put_handle(reference: Argument, handle: int) -> None:
+    """Write a handle where byref() points to."""
     ctypes.memmove(reference, ctypes.byref(ctypes.c_void_p(handle)), ctypes.sizeof(ctypes.c_void_p))
 
 
@@ -342,8 +343,8 @@ def _put(answer: Argument, *arguments: Argument) -> int:
         return int(answer)
     if isinstance(answer, str):
         return _put_text(answer, *arguments[-2:])
-    if isinstance(answer, dict) and isinstance(_target(arguments[-1]), ctypes.Structure):
-        _put_fields(_target(arguments[-1]), answer)
+    if isinstance(answer, dict) and isinstance(target(arguments[-1]), ctypes.Structure):
+        _put_fields(target(arguments[-1]), answer)
         return SUCCESS
     if isinstance(answer, dict):
         answer = answer.get(",".join(str(_number(argument)) for argument in arguments[:-1]))
@@ -351,7 +352,7 @@ def _put(answer: Argument, *arguments: Argument) -> int:
             return NOT_SUPPORTED
     values = answer if isinstance(answer, list) else [answer]
     for reference, value in zip(arguments[-len(values) :], values, strict=True):
-        _target(reference).value = value
+        target(reference).value = value
     return SUCCESS
 
 

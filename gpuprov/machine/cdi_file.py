@@ -8,7 +8,7 @@ from gpuprov.core.errors import GpuprovError, HostNotReady
 from gpuprov.core.whole_file import replace_file
 from gpuprov.gpu.access import CDI_FILE, CDI_KIND
 from gpuprov.gpu.cdi_files import FOLDERS, read_cdi_files
-from gpuprov.gpu.cdi_spec import make_cdi_spec, render_cdi_spec
+from gpuprov.gpu.cdi_spec import SIMULATED_KIND, make_cdi_spec, render_cdi_spec
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from gpuprov.gpu.models import HostGpus
     from gpuprov.machine.base import Host
     from gpuprov.shapes.cdi import CdiSpec
+    from gpuprov.shapes.choices import GpuMode
 
 WRITE: Final = "sudo gpuprov cdi --write"
 
@@ -48,15 +49,17 @@ def write_cdi_file(root: Path, spec: CdiSpec) -> tuple[str, ...]:
     return (f"wrote /{CDI_FILE} with {len(spec.devices)} names of {spec.kind}",)
 
 
-def renew_cdi_file(host: Host, *, reporter: Reporter) -> tuple[str, ...]:
-    """Write the file anew where one for real GPUs is there and they have changed, say after a driver's upgrade.
+def renew_cdi_file(host: Host, *, reporter: Reporter, mode: GpuMode = "real") -> tuple[str, ...]:
+    """Write the file anew where one for such GPUs is there and they have changed, say after a driver's upgrade.
 
     What cannot be told of the GPUs (yet) is a warning, and the file stays as it is.
     """
-    if CDI_KIND not in (_read(host.root / CDI_FILE) or ""):
+    there = _read(host.root / CDI_FILE) or ""
+    if not any(kind in there for kind in ((CDI_KIND,) if mode == "real" else (CDI_KIND, SIMULATED_KIND))):
         return ()
     try:
-        return write_cdi_file(host.root, make_cdi_spec(host.gpus("real")))
+        spec = make_cdi_spec(host.gpus(mode))
+        return write_cdi_file(host.root, spec) if spec.kind in there else ()
     except GpuprovError as error:
         reporter.warn(f"/{CDI_FILE} stays as it is: {error.what}: {error.evidence}; {error.fix}")
         return ()

@@ -344,6 +344,10 @@ CASES = (
 
 # Sites without a case; their commands are parsed
 REASONS = {
+    "lifecycle/mig.py": "MIG of this machine: tests/unit/lifecycle/test_mig.py",
+    "gpu/mig.py": "MIG of this machine: tests/unit/gpu/test_mig.py",
+    "gpu/mig_config.py": "a file of mig-parted: tests/unit/gpu/test_mig.py",
+    "cli/mig.py": "a file of mig-parted: tests/unit/lifecycle/test_mig.py",
     "machine/cdi_file.py": "a file in /etc/cdi: tests/unit/machine/test_cdi_file.py",
     "gpu/simulated_hosts.py: gpuprov gpus": "a profile that there is not: tests/unit/gpu/test_simulated_hosts.py",
     "fleet/fleet.py": "a host that was not added: tests/unit/cli/test_create_there.py",

@@ -85,6 +85,7 @@ MORE: tuple[tuple[str, Argv], ...] = (
     ("host list", ("host", "list")),
     ("host prepare", ("host", "prepare")),
     ("host undo", ("host", "undo")),
+    *((f"host mig {verb}", ("host", "mig", verb, "{folder}/mig.yaml")) for verb in ("assert", "apply")),
     *((f"gate {verb}", ("gate", verb)) for verb in ("up", "down", "status", "check")),
     ("gate explain", ("gate", "explain", "--", "docker", "run", "--gpus", "1", "image")),
     ("play", ("play", "site.yml")),
@@ -213,6 +214,7 @@ def cluster(typed: Typed, tmp_path: Path) -> dict[str, str]:
     (tmp_path / "Project/job.py").write_text("def main(param2val): return {'loss': 1.0}\n")
     write_program(tmp_path / "program")
     (tmp_path / "table.csv").write_text("1,2\n")
+    (tmp_path / "mig.yaml").write_text("version: v1\nmig-configs: {off: [{devices: all, mig-enabled: false}]}\n")
     return {"cluster": "lab", "p": "c", "spec": str(spec), "play": "", "folder": str(tmp_path)}
 
 

@@ -100,6 +100,8 @@ NOT_ASKING = {
     "program check": "needs no engine",
     **dict.fromkeys(("host add", "host list", "host show", "host remove"), "asks other hosts, whose engines they tell"),
     "cdi": "of GPUs only",
+    **dict.fromkeys(("host mig export", "host mig assert"), "of GPUs only"),
+    "host mig apply": "refuses where one is silent, if a GPU would change: tests/unit/lifecycle/test_mig.py",
     "record": "of GPUs only",
     "bundle": "says what is missing in the archive",
     **dict.fromkeys(("gate up", "gate down", "gate status", "gate check", "gate explain"), "of Docker alone"),
