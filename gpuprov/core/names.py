@@ -21,6 +21,7 @@ _OF_CLUSTER = {
     r"\bgpuprov cluster (down|status)\b(?! [a-z])": "",
     r"\bgpuprov (verify|smoke [a-z]+|submit|jobs(?: (?:show|logs|cancel|wait|pull|rm))?)\b": "--cluster ",
     r"\bgpuprov (grid [a-z]+|anneal run|queue page|rest|token|program (?:run|list|rm|page)|hardware)\b": "--cluster ",
+    r"\bgpuprov usage\b": "--cluster ",
     r"\bgpuprov (person (?:list|add [a-z]+|rm [a-z]+))\b": "--cluster ",
 }
 _UNNAMED = r"(?!(?:(?!\bgpuprov\b)[^;\n])*? --(?:name|cluster|help)\b)"  # in the same command

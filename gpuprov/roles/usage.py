@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Final, Literal
 
 from gpuprov.core.names import fold
 from gpuprov.shapes.usage import UsageRow
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
 By = Literal["person", "account", "node", "gpu", "job"]
 UNKNOWN: Final = "?"
@@ -22,7 +23,8 @@ class Use:
 
     Attributes:
         job: Its id.
-        submitted: When it was submitted, as its role writes it: a later cluster of the name begins to count jobs anew.
+        submitted: When it was submitted, in seconds since 1970, or 0: a later cluster of the name begins to count jobs
+            anew, and a job that was requeued has a time of its own for each try.
         person: Whose it is.
         account: To which it is charged.
         nodes: On which it ran.
@@ -37,7 +39,7 @@ class Use:
     nodes: tuple[str, ...]
     gpus: Mapping[str, int]
     seconds: int
-    submitted: str = ""
+    submitted: int = 0
     running: bool = False
 
 
@@ -48,10 +50,12 @@ class Uses:
     Attributes:
         uses: Those that ran in the window.
         notes: What is missing from them, in sentences.
+        late: How many jobs have ended and are not on record yet; they are among what is missing.
     """
 
     uses: tuple[Use, ...]
-    notes: tuple[str, ...] = field(default=())
+    notes: tuple[str, ...] = ()
+    late: int = 0
 
 
 def overlap_s(start_s: float, end_s: float, window: tuple[float, float]) -> int:
@@ -66,10 +70,12 @@ def sum_uses(uses: Iterable[Use], by: By) -> tuple[UsageRow, ...]:
     records.
     """
     seconds: Counter[str] = Counter()
-    jobs: dict[str, set[tuple[str, str]]] = {}
-    running: dict[str, set[tuple[str, str]]] = {}
-    for use in uses:
-        for name, gpus in _shares(use, by).items():
+    jobs: dict[str, set[tuple[str, int]]] = {}
+    running: dict[str, set[tuple[str, int]]] = {}
+    there = tuple(uses)
+    several = _several(there) if by == "job" else frozenset()
+    for use in there:
+        for name, gpus in _shares(use, by, several).items():
             seconds[name] += gpus * use.seconds
             jobs.setdefault(name, set()).add((use.job, use.submitted))
             if use.running:
@@ -81,9 +87,21 @@ def sum_uses(uses: Iterable[Use], by: By) -> tuple[UsageRow, ...]:
     return tuple(sorted(rows, key=lambda row: (-row.gpu_seconds, row.name)))
 
 
-def _shares(use: Use, by: By) -> Mapping[str, int]:
+def _several(uses: Iterable[Use]) -> frozenset[str]:
+    """Numbers that more than one job has."""
+    counts = Counter(job for job, _ in {(use.job, use.submitted) for use in uses})
+    return frozenset(job for job, count in counts.items() if count > 1)
+
+
+def _shares(use: Use, by: By, several: Collection[str]) -> Mapping[str, int]:
     """By the name of a row, how many GPUs of a job count there."""
     if by == "gpu":
         return use.gpus
-    names = {"person": use.person, "account": use.account, "job": use.job, "node": fold(list(use.nodes))}
+    job = f"{use.job} of {datetime.fromtimestamp(use.submitted, timezone.utc):%Y-%m-%dT%H:%M:%SZ}"
+    names = {
+        "person": use.person,
+        "account": use.account,
+        "job": job if use.job in several else use.job,
+        "node": fold(list(use.nodes)),
+    }
     return {names[by] or UNKNOWN: sum(use.gpus.values())}

@@ -26,7 +26,6 @@ MODULES_OF_ONE_CLUSTER = (
     "web",
 )
 ALONE = (
-    "accounting",  # a sum of seconds differed once beside others, which nobody has explained yet
     "exhaustion",  # bounded times, which a wait for the host's lock is not
     "foreign",
     "gate",  # leases all GPUs of the machine

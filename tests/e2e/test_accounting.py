@@ -53,20 +53,36 @@ class Counting:
         return told
 
     def sacct(self) -> list[list[str]]:
-        """Number, seconds, state and resources of each job, of this and of earlier clusters of the name."""
-        asked = ("sacct", "-a", "-X", "-D", "-P", "-n", "-S", "2026-01-01", "-o", "JobID,ElapsedRaw,State,AllocTRES")
+        """Number, seconds, state, resources and end of each job, of this and of earlier clusters of the name."""
+        fields = "JobID,ElapsedRaw,State,AllocTRES,End"
+        asked = ("sacct", "-a", "-X", "-D", "-P", "-n", "-S", "2026-01-01", "-o", fields)
         return [line.split("|") for line in self.run(*asked).splitlines()]
 
     def seconds(self) -> int:
         """GPUs times seconds, as sacct tells it."""
         return sum(
             int(seconds) * int(tres.partition("gres/gpu=")[2].partition(",")[0] or 0)
-            for _, seconds, _, tres in self.sacct()
+            for _, seconds, _, tres, _ in self.sacct()
         )
+
+    def completed(self) -> int:
+        """How many jobs are on record with their end.
+
+        Without it, one may be COMPLETED for seconds: where slurmdbd was away, slurmctld first hands in that such a job
+        began, in the state that it has by now, and on another connection, up to ten seconds later, that it ended.
+        sacct counts it up to now meanwhile: so two questions, one after the other, gave 83 s and 104 s.
+        """
+        return sum(state == "COMPLETED" and end != "Unknown" for _, _, state, _, end in self.sacct())
 
     def wait_until_recorded(self, jobs: int) -> None:
         wait = Wait(what=f"{jobs} jobs to be on record", timeout_s=LIMIT_S, fix="sacct -a", interval_s=1)
-        wait.until(lambda: [row for row in self.sacct() if row[2] == "COMPLETED"], lambda rows: len(rows) >= jobs)
+        wait.until(self.completed, lambda found: found >= jobs)
+
+    def wait_for_slurm(self, jobs: int) -> None:
+        """Until slurmctld says that so many jobs have ended, which it knows before slurmdbd does."""
+        wait = Wait(what=f"{jobs} jobs to end", timeout_s=LIMIT_S, fix="squeue", interval_s=1)
+        asked = ("squeue", "-h", "-t", "completed", "-o", "%A")
+        wait.until(lambda: self.run(*asked).split(), lambda found: len(found) >= jobs)
 
 
 @pytest.fixture(scope="module")
@@ -85,8 +101,9 @@ def test_sums_are_right_to_the_second_also_where_the_daemons_are_killed(counting
     counting.run("sh", "-c", "sleep 2; pkill -KILL -x slurmdbd; pkill -KILL -x mariadbd")
     counting.submit("sleep 2", "--nodes=2")
     counting.submit("sleep 1")
+    counting.wait_for_slurm(20)
+    told = counting.usage()  # waits for the records itself
     counting.wait_until_recorded(20)
-    told = counting.usage()
     assert told["gpu_seconds"] == counting.seconds() >= 12 * 2 + 6 + 4 + 1
     assert [(row["name"], row["jobs"]) for row in told["rows"]] == [("work", 20)]
     assert (told["accounting"], told["simulated"], told["notes"]) == (True, True, [])
@@ -148,7 +165,7 @@ def test_another_version_begins_with_copies(counting: Counting) -> None:
 
 @pytest.mark.long
 def test_a_thousand_jobs_are_counted_to_the_second(counting: Counting) -> None:
-    before = len([row for row in counting.sacct() if row[2] == "COMPLETED"])
+    before = counting.completed()
     counting.submit("sleep 1", f"--array=0-{MANY - 1}")
     counting.run("sh", "-c", "sleep 60; pkill -KILL -x slurmdbd")
     wait = Wait(what="the array to end", timeout_s=4 * LIMIT_S + MANY, fix="squeue", interval_s=5)

@@ -26,12 +26,12 @@ pytestmark = pytest.mark.slow
 
 SAID = """\
 queue 3
-live 9
+live 9 1795862000 RUNNING 1795862010 NONE
 jobs
-7|7|work|work|COMPLETED|1795862000|3600|cpu=1,gres/gpu=2|c000
-8|8|ann|vision|COMPLETED|1795862000|1800|cpu=1,gres/gpu=1|c[000-001]
-9|9|ann|vision|RUNNING|1795862000|36|cpu=1,gres/gpu=1|c001
-10|10|ann|vision|RUNNING|1795862000|36|cpu=1,gres/gpu=1|c001"""
+7|7|work|work|COMPLETED|1795862000|1795869000|3600|cpu=1,gres/gpu=2|c000
+8|8|ann|vision|COMPLETED|1795862000|1795869000|1800|cpu=1,gres/gpu=1|c[000-001]
+9|9|ann|vision|RUNNING|1795862000|1795869000|36|cpu=1,gres/gpu=1|c001
+10|10|ann|vision|RUNNING|1795862000|1795869000|36|cpu=1,gres/gpu=1|c001"""
 
 
 @pytest.fixture
@@ -79,7 +79,7 @@ def test_the_document_and_csv_have_seconds(counting: World, capsys: pytest.Captu
 
 
 def test_a_formula_is_text_in_csv(counting: World, capsys: pytest.CaptureFixture[str]) -> None:
-    counting.slurm.said["exec sacct"] = "jobs\n7|7|-a|@b|COMPLETED|1795862000|60|gres/gpu=1|c000"
+    counting.slurm.said["exec sacct"] = "jobs\n7|7|-a|@b|COMPLETED|1795862000|1795869000|60|gres/gpu=1|c000"
     assert usage(counting, capsys, "--csv")[0].splitlines()[1] == "'-a,60,0.02,1,0"
 
 
@@ -98,6 +98,11 @@ def test_what_is_no_window_is_refused(
     counting: World, capsys: pytest.CaptureFixture[str], argv: tuple[str, ...], words: str
 ) -> None:
     assert words in usage(counting, capsys, *argv, code=2)[1]
+
+
+def test_a_fix_names_the_cluster(counting: World, capsys: pytest.CaptureFixture[str]) -> None:
+    _, err = usage(counting, capsys, "--cluster", "other", "--since", "yesterday", code=2)
+    assert "gpuprov usage --cluster other --since 2026-11-01" in err
 
 
 def test_a_node_that_says_anything_else_is_not_believed(counting: World, capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,22 +4,26 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import datetime, timezone
+from typing import Any, cast
 
 import pytest
 
-from gpuprov.roles.slurm.usage import parse_uses, read_gpus
-from gpuprov.roles.usage import Use, overlap_s, sum_uses
+from gpuprov.core.errors import EngineError
+from gpuprov.drivers.base import ExecResult
+from gpuprov.roles.slurm.usage import ask_uses, parse_uses, read_gpus
+from gpuprov.roles.usage import Use, Uses, overlap_s, sum_uses
 from gpuprov.shapes.jobs import Job, Jobs
 from gpuprov.shapes.submitter import Submitter
 from gpuprov.stories.usage import uses_of_jobs
 
-ROW = "7|7|work|work|COMPLETED|1795862000|60|billing=1,cpu=1,gres/gpu=2,mem=1000M,node=1|c000"
-USE = Use(job="7", person="work", account="work", nodes=("c000",), gpus={"gpu": 2}, seconds=60, submitted="1795862000")
+ROW = "7|7|work|work|COMPLETED|1795862000|1795862070|60|billing=1,cpu=1,gres/gpu=2,mem=1000M,node=1|c000"
+USE = Use(job="7", person="work", account="work", nodes=("c000",), gpus={"gpu": 2}, seconds=60, submitted=1795862000)
 UUID = "GPU-82fdd779-0000-0000-0000-00000000000{}"
 
 
 def said(*rows: str, live: tuple[str, ...] = (), queue: int = 0) -> str:
-    return "".join(f"{line}\n" for line in (f"queue {queue}", *(f"live {one}" for one in live), "jobs", *rows))
+    known = [f"live {one}" if " " in one else f"live {one} 1795862000 RUNNING 1795862010 NONE" for one in live]
+    return "".join(f"{line}\n" for line in (f"queue {queue}", *known, "jobs", *rows))
 
 
 def test_a_row_is_read() -> None:
@@ -30,16 +34,19 @@ def test_a_row_is_read() -> None:
 @pytest.mark.parametrize(
     ("row", "use"),
     [
-        ("9|8_1|ann|vision|CANCELLED by 10001|1795862000|5|cpu=1,gres/gpu=1|c001", {"job": "8_1", "person": "ann"}),
         (
-            "9|8_1|ann|vision|NODE_FAIL|1795862000|5|gres/gpu=1|c[000-001,003]",
+            "9|8_1|ann|vision|CANCELLED by 10001|1795862000|1795862070|5|cpu=1,gres/gpu=1|c001",
+            {"job": "8_1", "person": "ann"},
+        ),
+        (
+            "9|8_1|ann|vision|NODE_FAIL|1795862000|1795862070|5|gres/gpu=1|c[000-001,003]",
             {"nodes": ("c000", "c001", "c003")},
         ),
         (
-            "9|9|||FAILED|1795862000|5|gres/gpu:h100=2,gres/gpu=3|c000",
+            "9|9|||FAILED|1795862000|1795862070|5|gres/gpu:h100=2,gres/gpu=3|c000",
             {"gpus": {"h100": 2, "gpu": 1}, "person": ""},
         ),
-        ("9|9+1|ann|v|OUT_OF_MEMORY|1795862000|0|gres/gpu=1|c000", {"job": "9+1", "seconds": 0}),
+        ("9|9+1|ann|v|OUT_OF_MEMORY|1795862000|1795862070|0|gres/gpu=1|c000", {"job": "9+1", "seconds": 0}),
     ],
 )
 def test_rows_of_many_kinds_are_read(row: str, use: dict[str, object]) -> None:
@@ -50,9 +57,9 @@ def test_rows_of_many_kinds_are_read(row: str, use: dict[str, object]) -> None:
 @pytest.mark.parametrize(
     "row",
     [
-        "7|7|work|work|COMPLETED|1795862000|60|billing=1,cpu=1,node=1|c000",
-        "7|7_[1-3%2]|work|work|PENDING|1795862000|0||None assigned",
-        "7|7|work|work|CANCELLED by 0|1795862000|0||None assigned",
+        "7|7|work|work|COMPLETED|1795862000|1795862070|60|billing=1,cpu=1,node=1|c000",
+        "7|7_[1-3%2]|work|work|PENDING|1795862000|1795862070|0||None assigned",
+        "7|7|work|work|CANCELLED by 0|1795862000|1795862070|0||None assigned",
     ],
 )
 def test_what_had_no_gpu_counts_nothing(row: str) -> None:
@@ -67,6 +74,8 @@ def test_what_had_no_gpu_counts_nothing(row: str) -> None:
         ROW + "|more",
         ROW.replace("7|7", "7|x"),
         ROW.replace("|60|", "|-60|"),
+        ROW.replace("1795862070", "soon"),
+        ROW.replace("|1795862000|", "|999999999999|"),
         ROW.replace("|60|", "|60.5|"),
         ROW.replace("work", "wo rk"),
         ROW.replace("work", "\x1b[31m"),
@@ -81,7 +90,9 @@ def test_anything_else_is_no_answer(row: str) -> None:
         parse_uses(said(ROW, row))
 
 
-@pytest.mark.parametrize("head", ["live x", "queue", "live 1 2", "hello"])
+@pytest.mark.parametrize(
+    "head", ["live x", "queue", "live 1 2", "live 1 2 RUNNING 3", "live 1 2 RUNNING x NONE", "hello"]
+)
 def test_so_is_anything_else_before_the_rows(head: str) -> None:
     with pytest.raises(ValueError, match=head):
         parse_uses(f"{head}\njobs\n{ROW}\n")
@@ -97,6 +108,124 @@ def test_a_job_that_goes_on_counts_up_to_now_if_slurm_knows_it(state: str) -> No
     (note,) = found.notes
     assert note.startswith("1 jobs have no end on record and are left out, such as 7")
     assert "gpuprov exec c000 -- sacctmgr show runawayjobs" in note
+
+
+def test_the_same_number_of_an_earlier_cluster_does_not_go_on() -> None:
+    found = parse_uses(said(ROW.replace("COMPLETED", "RUNNING"), live=("7 1795869999 RUNNING 1795869999 NONE",)))
+    assert (found.uses, found.late) == ((), 0)
+    assert found.notes[0].startswith("1 jobs have no end on record")
+
+
+WINDOW_S = (1795860000, 1795863000)
+
+
+@pytest.mark.parametrize(
+    ("rows", "late", "seconds"),
+    [
+        ((ROW,), 0, [60]),
+        ((), 1, []),
+        ((ROW.replace("COMPLETED", "RUNNING"),), 1, []),  # what it ended is not there yet
+        ((ROW.replace("1795862070|60", "1795863000|990"),), 1, []),  # COMPLETED without an end: it counts up to now
+        ((ROW.replace("1795862000|", "1795861000|").replace("1795862070", "1795861060"),), 1, [60]),  # another one's
+        ((ROW.replace("7|7", "8|8"),), 1, [60]),
+    ],
+)
+def test_what_slurmctld_knows_to_have_ended_is_on_record_or_told(
+    rows: tuple[str, ...], late: int, seconds: list[int]
+) -> None:
+    live = ("7 1795862000 COMPLETED 1795862010 1795862070",)
+    found = parse_uses(said(*rows, live=live), window=WINDOW_S)
+    assert found.late == late
+    assert [use.seconds for use in found.uses] == seconds
+    assert [note.startswith("1 jobs have ended and are not on record yet, such as 7") for note in found.notes] == [
+        True
+    ] * late
+
+
+@pytest.mark.parametrize(
+    "live",
+    [
+        "7 1795862000 COMPLETED 1795863000 1795863500",  # later than the window
+        "7 1795850000 COMPLETED 1795850000 1795860000",  # earlier
+        "7 1795862000 CANCELLED 1795862010 1795862010",  # never ran
+        "7 1795862000 PENDING 1795862100 NONE",
+        "7 1795862000 PENDING N/A N/A",
+        "7 1795862000 RUNNING 1795862100 1827398100",  # with a limit of time
+    ],
+)
+def test_nothing_is_waited_for_that_did_not_end_in_the_window(live: str) -> None:
+    assert parse_uses(said(live=(live,)), window=WINDOW_S).late == 0
+
+
+def test_a_job_that_ended_after_the_window_counts_up_to_its_end() -> None:
+    row = ROW.replace("1795862070|60", "1795863000|990")
+    found = parse_uses(said(row, live=("7 1795862000 COMPLETED 1795862010 1795863400",)), window=WINDOW_S)
+    assert (found.late, [use.seconds for use in found.uses]) == (0, [990])
+
+
+def test_jobs_without_a_node_on_record_count() -> None:
+    (use,) = parse_uses(said(ROW.replace("c000", "None assigned"))).uses
+    assert use == replace(USE, nodes=())
+    assert sum_uses([use], "node")[0].name == "?"
+
+
+def test_a_clock_that_was_put_back_is_told() -> None:
+    found = parse_uses(said(ROW.replace("1795862070|60", "1795861000|0")), "c000")
+    assert [use.seconds for use in found.uses] == [0]
+    assert found.notes[0].startswith("the clock of c000 was put back while 1 jobs waited or ran, such as 7")
+
+
+class ManualClock:
+    """Time that goes by only where somebody waits."""
+
+    def __init__(self) -> None:
+        self.at_s = 0.0
+
+    def now_s(self) -> float:
+        return self.at_s
+
+    def sleep(self, seconds: float) -> None:
+        self.at_s += seconds
+
+
+class Told:
+    """A node of which the accounting knows more each time that it is asked."""
+
+    def __init__(self, *texts: str, exit_code: int = 0, stderr: str = "") -> None:
+        self.texts, self.exit_code, self.stderr = list(texts), exit_code, stderr
+
+    def run(self, _node: str, _argv: list[str], **_: Any) -> ExecResult:
+        text = self.texts.pop(0) if len(self.texts) > 1 else self.texts[0]
+        return ExecResult(exit_code=self.exit_code, stdout=text, stderr=self.stderr)
+
+    def ask(self, clock: ManualClock) -> Uses:
+        since, until = (datetime.fromtimestamp(second, timezone.utc) for second in WINDOW_S)
+        return ask_uses(cast("Any", self), "c000", since=since, until=until, clock=clock)
+
+
+ENDED = "7 1795862000 COMPLETED 1795862010 1795862070"
+
+
+def test_ends_that_are_not_on_record_yet_are_waited_for() -> None:
+    clock = ManualClock()
+    found = Told(said(live=(ENDED,)), said(ROW.replace("COMPLETED", "RUNNING"), live=(ENDED,)), said(ROW)).ask(clock)
+    assert (found.uses, found.notes, clock.now_s() > 0) == ((USE,), (), True)
+
+
+def test_no_longer_than_slurmctld_takes_to_reach_slurmdbd() -> None:
+    clock = ManualClock()
+    found = Told(said(live=(ENDED,), queue=5)).ask(clock)
+    assert (found.uses, found.late, clock.now_s()) == ((), 1, 30)
+    assert [note.split()[0] for note in found.notes] == ["5", "1"]
+
+
+def test_where_slurmdbd_is_away_what_waits_for_it_is_told() -> None:
+    away = Told("queue 12\njobs\n", exit_code=1, stderr="sacct: error: Connection refused")
+    with pytest.raises(EngineError, match="does not answer") as caught:
+        away.ask(ManualClock())
+    assert caught.value.evidence.endswith(
+        "Connection refused; jobs go on, and 12 messages of slurmctld wait for slurmdbd"
+    )
 
 
 def test_what_waits_for_slurmdbd_is_told() -> None:
@@ -130,8 +259,14 @@ def test_tries_of_a_job_are_summed_and_it_counts_once() -> None:
 
 
 def test_a_later_cluster_has_other_jobs_of_the_same_number() -> None:
-    (row,) = sum_uses((USE, replace(USE, submitted="1795870000")), "job")
-    assert (row.name, row.gpu_seconds, row.jobs) == ("7", 240, 2)
+    uses = (USE, replace(USE, submitted=1795870000, seconds=5), replace(USE, job="8", seconds=1))
+    assert [(row.name, row.gpu_seconds, row.jobs) for row in sum_uses(uses, "job")] == [
+        ("7 of 2026-11-28T10:33:20Z", 120, 1),
+        ("7 of 2026-11-28T12:46:40Z", 10, 1),
+        ("8", 2, 1),
+    ]
+    (row,) = sum_uses(uses, "person")
+    assert row.jobs == 3
 
 
 def test_a_job_over_several_nodes_has_a_row_of_theirs() -> None:
