@@ -9,6 +9,7 @@ import click
 
 from gpuprov.cli.command import Result, command
 from gpuprov.cli.engine import cluster_option, engine_option, gpu_mode_option, typed_gpu_option
+from gpuprov.cli.options import as_option
 from gpuprov.core.errors import UsageError
 from gpuprov.core.excerpt import LINE, excerpt
 
@@ -47,6 +48,7 @@ def check(session: Session, /, **given: Any) -> Result:  # noqa: ANN401 - what c
     click.option("--out", metavar="FOLDER", help="A new folder for the results.  [default: anneal-runs/TIME]"),
     click.option("--plot", metavar="FILE", help="Also draw the best value over the steps, for each chain, as SVG."),
     gpu_mode_option,
+    as_option,
     cluster_option,
     engine_option,
 )
@@ -86,7 +88,7 @@ def _run_in_cluster(session: Session, given: dict[str, Any], out: Path) -> Annea
 
     return anneal_in_cluster(
         lambda: session.controller, session.cluster, _read_files(given), nodes=given["nodes"], out=out,
-        reporter=session.reporter, clock=SystemClock(),
+        reporter=session.reporter, clock=SystemClock(), person=given["person"],
     )  # fmt: skip
 
 
@@ -130,9 +132,10 @@ def render_anneal_runs(annealed: AnnealRun) -> str:
 
 
 def _refuse_mixture(given: dict[str, Any], gpu_option: str) -> None:
-    if given["local"] and given["nodes"] is not None:
-        raise UsageError("--nodes is for runs in a cluster", evidence=f"--nodes {given['nodes']}, with --local",
-                         fix="omit --nodes, or --local")  # fmt: skip
+    for option, typed in (("--nodes", given["nodes"]), ("--as", given["person"] or None)):
+        if given["local"] and typed is not None:
+            raise UsageError(f"{option} is for runs in a cluster", evidence=f"{option} {typed}, with --local",
+                             fix=f"omit {option}, or --local")  # fmt: skip
     if gpu_option and not given["local"]:
         raise UsageError(f"{gpu_option.split(maxsplit=1)[0]} requires --local: the GPUs of nodes are fixed",
                          evidence=gpu_option, fix=f"omit {gpu_option}, or add --local")  # fmt: skip

@@ -9,6 +9,7 @@ import click
 from gpuprov.cli.command import Result, command
 from gpuprov.cli.engine import cluster_option, engine_option
 from gpuprov.cli.options import (
+    as_option,
     folder_argument,
     get_folder,
     memory_option,
@@ -33,7 +34,13 @@ if TYPE_CHECKING:
 
 _STATUS: Final = ("STATE", "RUN", "VALUES", "JOB", "NODE", "GPU", "SECONDS", "REASON")
 _UUID: Final = 12  # characters of one that tell it from others in a table
-_IN_CLUSTERS: Final = {"time_limit": "--time", "retries": "--retries", "memory": "--memory", "gpus": "--gpus"}
+_IN_CLUSTERS: Final = {
+    "time_limit": "--time",
+    "retries": "--retries",
+    "memory": "--memory",
+    "gpus": "--gpus",
+    "person": "--as",
+}
 _MOST_HERE: Final = 1000
 
 
@@ -48,6 +55,7 @@ _MOST_HERE: Final = 1000
     retries_option,
     memory_option,
     click.option("--gpus", type=int, default=1, show_default=True, metavar="N", help="GPUs of each run."),
+    as_option,
     cluster_option,
     engine_option,
 )
@@ -73,7 +81,15 @@ def run(session: Session, /, **given: Any) -> Result | int:  # noqa: ANN401 - wh
         retries=given["retries"],
     )
     order = _order(given, faults)
-    submitted = run_grid(lambda: session.controller, session.cluster, project, order, jobs, reporter=session.reporter)
+    submitted = run_grid(
+        lambda: session.controller,
+        session.cluster,
+        project,
+        order,
+        jobs,
+        reporter=session.reporter,
+        person=given["person"],
+    )
     counted = _counted(submitted)
     session.reporter.note(counted)
     if submitted.id is None and not session.as_json:
@@ -146,8 +162,8 @@ def _counted(submitted: GridSubmitted) -> str:
     return f"submitted runs: {len(submitted.runs)}, done: {submitted.done}{other}{busy}"
 
 
-@command(folder_argument("project"), cluster_option, engine_option)
-def status(session: Session, project: str) -> Result:
+@command(folder_argument("project"), as_option, cluster_option, engine_option)
+def status(session: Session, project: str, person: str) -> Result:
     """List the runs of PROJECT by state: done, failed, running, waiting; and how many are missing.
 
     Missing are the combinations of values that have no run that is done, waits or runs: `grid run` would submit them.
@@ -155,7 +171,7 @@ def status(session: Session, project: str) -> Result:
     from gpuprov.shapes.base import changed
     from gpuprov.stories.grids import look_at_grid
 
-    found = look_at_grid(lambda: session.controller, session.cluster, get_folder(project))
+    found = look_at_grid(lambda: session.controller, session.cluster, get_folder(project), person=person)
     document = changed(found, host=session.host.name, cluster=session.cluster)
     return Result(document=document, text=render_status(found, screen=session.screen))
 
@@ -185,10 +201,13 @@ def _gpus(run: GridRun) -> str:
         "--highest", metavar="SERIES",
         help="The best run has the highest last value of SERIES.  [default: the first series; lowest for a loss]",
     ),
+    as_option,
     cluster_option,
     engine_option,
 )  # fmt: skip
-def results(session: Session, project: str, html: str | None, lowest: str | None, highest: str | None) -> Result:
+def results(
+    session: Session, project: str, html: str | None, lowest: str | None, highest: str | None, person: str
+) -> Result:
     """Show all runs of PROJECT: their values, how they ended, and the last value of each series.
 
     At a terminal, a table with the best run first; in a pipe, CSV with all columns, in the order of the runs unless
@@ -203,10 +222,10 @@ def results(session: Session, project: str, html: str | None, lowest: str | None
 
     folder = get_folder(project)
     file = None if html is None else ReportFile(html, option="--html")
-    table = read_grid(session.controller, session.cluster, folder)
+    table = read_grid(session.controller, session.cluster, folder, person=person)
     goal = choose_goal(table, lowest=lowest, highest=highest)
     if file is not None:
-        _write_page(session, file, project=folder, table=table, goal=goal)
+        _write_page(session, file, project=folder, table=table, goal=goal, person=person)
     if table.simulated:
         session.reporter.warn("SIMULATED: some runs had simulated GPUs")
     is_at_terminal = session.screen.columns is not None and not session.as_json
@@ -220,7 +239,9 @@ def results(session: Session, project: str, html: str | None, lowest: str | None
     return Result(document=told, text=text)
 
 
-def _write_page(session: Session, file: ReportFile, *, project: Path, table: GridListed, goal: Goal | None) -> None:
+def _write_page(
+    session: Session, file: ReportFile, *, project: Path, table: GridListed, goal: Goal | None, person: str
+) -> None:
     from datetime import datetime, timezone
 
     from gpuprov.project.local_packages import lacks_charts
@@ -228,7 +249,7 @@ def _write_page(session: Session, file: ReportFile, *, project: Path, table: Gri
     from gpuprov.stories.grids import read_grid_series
 
     lacks = lacks_charts()
-    series = read_grid_series(session.controller, session.cluster, project)
+    series = read_grid_series(session.controller, session.cluster, project, person=person)
     file.write(render_page(project.name, table, series, goal, made_at=datetime.now(timezone.utc), no_charts=lacks))
     if lacks:
         session.reporter.warn(f"{file.path} has no charts: {lacks}")
@@ -265,8 +286,8 @@ def render_results(table: GridListed, goal: Goal | None, *, screen: Screen) -> s
     return "\n".join(lines)
 
 
-@command(folder_argument("project"), cluster_option, engine_option)
-def pull(session: Session, project: str) -> Result:
+@command(folder_argument("project"), as_option, cluster_option, engine_option)
+def pull(session: Session, project: str, person: str) -> Result:
     """Copy the runs of PROJECT that have ended into PROJECT/runs, and write a table of all runs, runs/results.csv.
 
     Runs that are there already are left as they are, and so are other files.
@@ -274,20 +295,22 @@ def pull(session: Session, project: str) -> Result:
     from gpuprov.shapes.base import changed
     from gpuprov.stories.grids import pull_grid
 
-    pulled = pull_grid(session.controller, session.cluster, get_folder(project), reporter=session.reporter)
+    pulled = pull_grid(
+        session.controller, session.cluster, get_folder(project), reporter=session.reporter, person=person
+    )
     before = f"; {pulled.here} were there before" if pulled.here else ""
     text = f"copied {len(pulled.runs)} runs to {pulled.folder}: {pulled.files} files, {pulled.bytes} bytes{before}"
     return Result(document=changed(pulled, host=session.host.name), text=text)
 
 
-@command(folder_argument("project"), cluster_option, engine_option)
-def cancel(session: Session, project: str) -> Result:
+@command(folder_argument("project"), as_option, cluster_option, engine_option)
+def cancel(session: Session, project: str, person: str) -> Result:
     """End the runs of PROJECT that wait or run, and show their jobs once they have ended."""
     from gpuprov.cli.jobs_table import render_jobs
     from gpuprov.shapes.jobs import Jobs
     from gpuprov.stories.grids import cancel_grid
 
     folder = get_folder(project)
-    jobs = cancel_grid(session.controller, session.cluster, folder)
+    jobs = cancel_grid(session.controller, session.cluster, folder, person=person)
     text = render_jobs(jobs, screen=session.screen) if jobs else f"no run of {folder.name} is waiting or running"
     return Result(document=Jobs(jobs=jobs), text=text)

@@ -11,7 +11,7 @@ import click
 
 from gpuprov.cli.command import Result, command
 from gpuprov.cli.engine import cluster_option, engine_option
-from gpuprov.cli.options import folder_argument, get_file, get_folder, new_folder_argument, page_port_option
+from gpuprov.cli.options import as_option, folder_argument, get_file, get_folder, new_folder_argument, page_port_option
 from gpuprov.cli.tables import PIPE, render_table
 from gpuprov.core.errors import UsageError
 from gpuprov.core.excerpt import excerpt
@@ -89,6 +89,7 @@ def check(session: Session, program: str, data: str | None, settings: tuple[str,
     ),
     click.option("--svg", metavar="FILE", help="Also draw the chart that the program makes of its result."),
     click.option("--local", is_flag=True, help="Run on this machine, without an engine."),
+    as_option,
     cluster_option,
     engine_option,
 )
@@ -111,11 +112,19 @@ def run(session: Session, /, **given: Any) -> int:  # noqa: ANN401 - what click 
     if file is not None:
         require_charts("--svg")
     cluster = None if given["local"] else session.cluster
+    if cluster is None and given["person"]:
+        typed = f"--as {given['person']}, with --local"
+        raise UsageError("--as is for runs in a cluster", evidence=typed, fix="omit --as, or --local")
     if cluster is None:
         job, result = None, run_program_here(order, gpus=find_gpus(session.host), reporter=session.reporter)
     else:
         job, result = run_program(
-            lambda: session.controller, cluster, order, reporter=session.reporter, clock=SystemClock()
+            lambda: session.controller,
+            cluster,
+            order,
+            reporter=session.reporter,
+            clock=SystemClock(),
+            person=given["person"],
         )
     if result.simulated:
         session.reporter.warn("SIMULATED: workers had simulated GPUs, or none")
@@ -133,13 +142,13 @@ def run(session: Session, /, **given: Any) -> int:  # noqa: ANN401 - what click 
     return 0
 
 
-@command(cluster_option, engine_option)
-def list_(session: Session) -> Result:
+@command(as_option, cluster_option, engine_option)
+def list_(session: Session, person: str) -> Result:
     """List the programs that are registered in a cluster, and the kinds of GPU for which they are built."""
     from gpuprov.shapes.programs import ProgramList
     from gpuprov.stories.programs import list_programs
 
-    programs = list_programs(session.controller, session.cluster)
+    programs = list_programs(session.controller, session.cluster, person=person)
     document = ProgramList(host=session.host.name, cluster=session.cluster, programs=programs)
     return Result(document=document, text=render_programs(programs, screen=session.screen))
 
@@ -152,19 +161,19 @@ def render_programs(programs: Sequence[ListedProgram], *, screen: Screen = PIPE)
     return render_table(_HEADERS, rows, screen=screen) if rows else "no programs"
 
 
-@command(click.argument("program", metavar="HASH"), cluster_option, engine_option)
-def remove(session: Session, program: str) -> Result:
+@command(click.argument("program", metavar="HASH"), as_option, cluster_option, engine_option)
+def remove(session: Session, program: str, person: str) -> Result:
     """Remove a registered program, named by its hash or the first 6 characters or more, and what was built from it."""
     from gpuprov.shapes.programs import ProgramList
     from gpuprov.stories.programs import remove_program
 
-    row = remove_program(session.controller, session.cluster, program)
+    row = remove_program(session.controller, session.cluster, program, person=person)
     document = ProgramList(host=session.host.name, cluster=session.cluster, programs=(row,))
     return Result(document=document, text=f"removed: {row.name} {row.version}, {row.hash}")
 
 
-@command(page_port_option(PORT), cluster_option, engine_option)
-def page(session: Session, port: int) -> None:
+@command(page_port_option(PORT), as_option, cluster_option, engine_option)
+def page(session: Session, port: int, person: str) -> None:
     """Let a browser on this host open Dask's page of the run that is under way, until Ctrl-C. Prints the address."""
     from gpuprov.core.relay import HERE
     from gpuprov.shapes.program_runs import ProgramPage
@@ -180,7 +189,7 @@ def page(session: Session, port: int) -> None:
 
     driver = session.controller
     serve_page(
-        *(driver, get_run_page(driver, session.cluster), session.cluster, port, session.host),
+        *(driver, get_run_page(driver, session.cluster, person=person), session.cluster, port, session.host),
         verb="gpuprov program page", ready=ready, reporter=session.reporter,
     )  # fmt: skip
 

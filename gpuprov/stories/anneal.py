@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Final
 from gpuprov.assets import get_asset
 from gpuprov.core.errors import EngineError, TimedOut
 from gpuprov.core.execution import run_attached
-from gpuprov.core.names import name_cluster
 from gpuprov.gpu.simulator import simulator_environment
 from gpuprov.lifecycle.find_controller import count_gpus, get_controller
 from gpuprov.project.anneal_check import check_anneal
@@ -22,7 +21,7 @@ from gpuprov.project.incoming_files import IncomingFiles
 from gpuprov.project.local_packages import local_environment
 from gpuprov.project.order_check import ask_here
 from gpuprov.project.outgoing_files import OutgoingProject
-from gpuprov.roles.work.anneal_controller import AnnealController, anneal_store, part_command
+from gpuprov.roles.work.anneal_controller import AnnealController, part_command
 from gpuprov.shapes.anneal import AnnealRun, AnnealShown
 from gpuprov.shapes.base import read
 from gpuprov.shapes.job_order import JobOrder
@@ -60,6 +59,7 @@ def anneal_in_cluster(  # noqa: PLR0913  (what is asked for, and who is told)
     out: Path,
     reporter: Reporter,
     clock: Clock,
+    person: str = "",
 ) -> AnnealRun:
     """Check models on this host, submit their parts as jobs, follow these, and get what they found.
 
@@ -71,6 +71,7 @@ def anneal_in_cluster(  # noqa: PLR0913  (what is asked for, and who is told)
         out: A new folder of this machine for the results.
         reporter: Is told what goes on.
         clock: Where time comes from.
+        person: For whom the user acts; empty for nobody.
 
     Raises:
         UsageError: The models or what is asked for is wrong, or the cluster takes no jobs; nothing was submitted.
@@ -82,11 +83,11 @@ def anneal_in_cluster(  # noqa: PLR0913  (what is asked for, and who is told)
     refuse_old_results(out)
     driver = connect()
     verb = f"gpuprov anneal run {shlex.quote(str(order.models[0]))}"
-    controller = get_controller(driver, cluster, verb=verb)
+    controller = get_controller(driver, cluster, verb=verb, person=person)
     controller.accepted(_job_order(order, "", 1))
     parts = nodes or count_gpus(driver, cluster)
     anneal = AnnealController.beside(controller)
-    folder = anneal_store(f"{order.models[0].stem[:_MOST_TITLE]}-{secrets.token_hex(6)}")
+    folder = anneal.store_of(f"{order.models[0].stem[:_MOST_TITLE]}-{secrets.token_hex(6)}")
     with ExitStack() as until_prepared:
         staged = until_prepared.enter_context(_staged(order))
         with reporter.phase("copy"):
@@ -99,7 +100,7 @@ def anneal_in_cluster(  # noqa: PLR0913  (what is asked for, and who is told)
     try:
         jobs = _follow(controller, anneal, folder, job, reporter=reporter, clock=clock)
     except KeyboardInterrupt:
-        reporter.warn(name_cluster(f"{controller.describe_left(job)}; to end it: gpuprov jobs cancel {job}", cluster))
+        reporter.warn(controller.named(f"{controller.describe_left(job)}; to end it: gpuprov jobs cancel {job}"))
         raise
     failed = [one for one in jobs if one.state != "done"]
     for one in failed:
@@ -171,7 +172,7 @@ def _submit(controller: JobController, order: AnnealOrder, folder: str, parts: i
         with reporter.phase("submit"):
             return controller.submit(_job_order(order, folder, parts), None).id
     except KeyboardInterrupt:
-        reporter.warn(name_cluster("see whether it was submitted: gpuprov jobs", controller.cluster))
+        reporter.warn(controller.named("see whether it was submitted: gpuprov jobs"))
         raise
 
 

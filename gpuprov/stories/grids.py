@@ -48,7 +48,7 @@ _LOCAL: Final = (
 )
 
 
-def run_grid(
+def run_grid(  # noqa: PLR0913  (what is run, where, as whom, and who is told)
     connect: Callable[[], Driver],
     cluster: str,
     project: Path,
@@ -56,6 +56,7 @@ def run_grid(
     jobs: JobOrder,
     *,
     reporter: Reporter,
+    person: str = "",
 ) -> GridSubmitted:
     """Check a project on this host, copy it into a node, and submit the runs that are missing there.
 
@@ -66,6 +67,7 @@ def run_grid(
         order: What of it is asked for.
         jobs: What each run gets; without a command.
         reporter: Is told what goes on.
+        person: For whom the user acts; empty for nobody.
 
     Raises:
         UsageError: The project or what is asked for is wrong, or the cluster takes no jobs; nothing was submitted.
@@ -75,8 +77,8 @@ def run_grid(
     """
     name = check_project_name(project.name)
     files = check_grid(order, project, jobs).files
-    controller = get_controller_of(connect(), cluster, project, "run")
-    limited, submitter = controller.accepted(jobs), GridSubmitter.beside(controller)
+    controller = get_controller_of(connect(), cluster, project, "run", person)
+    limited, submitter = controller.accepted(jobs), GridSubmitter.of(controller)
     require_imports(controller, ask_imports(project, files, job_module(files)))
     with ExitStack() as until_submitted:
         with reporter.phase("copy"):
@@ -85,7 +87,7 @@ def run_grid(
             with reporter.phase("submit"):
                 return submitter.submit(order, limited, place, name=name)
         except KeyboardInterrupt:
-            reporter.warn(name_cluster("see whether it was submitted: gpuprov jobs", cluster))
+            reporter.warn(controller.named("see whether it was submitted: gpuprov jobs"))
             raise
 
 
@@ -108,20 +110,21 @@ def run_grid_here(project: Path, order: GridOrder, *, at_most: int, gpus: HostGp
     return run_attached([*argv, "--at-most", str(at_most), *order.arguments], stdout_to_stderr=quiet)
 
 
-def look_at_grid(connect: Callable[[], Driver], cluster: str, project: Path) -> GridStatus:
+def look_at_grid(connect: Callable[[], Driver], cluster: str, project: Path, *, person: str = "") -> GridStatus:
     """What has become of the runs of a project, and how many are missing of what it asks for now.
 
     Args:
         connect: Opens the engine, once nothing is wrong with the project.
         cluster: Name of the cluster.
         project: The folder.
+        person: For whom the user acts; empty for nobody.
 
     Raises:
         UsageError: The project has faults, or the cluster takes no jobs.
     """
     name = check_project_name(project.name)
     checked = check_grid(GridOrder(), project, None)
-    controller = get_controller_of(connect(), cluster, project, "status")
+    controller = get_controller_of(connect(), cluster, project, "status", person)
     combinations = checked.combinations
     if combinations is None:
         beside = GridController.beside(controller)
@@ -132,21 +135,23 @@ def look_at_grid(connect: Callable[[], Driver], cluster: str, project: Path) -> 
     return judge_runs(name, table, jobs_by_run(found, table.submissions), combinations)
 
 
-def read_grid(driver: Driver, cluster: str, project: Path) -> GridListed:
+def read_grid(driver: Driver, cluster: str, project: Path, *, person: str = "") -> GridListed:
     """All runs of a project.
 
     Raises:
         UsageError: There are none.
     """
-    return read_runs(GridController.beside(get_controller_of(driver, cluster, project, "results")), project)
+    controller = get_controller_of(driver, cluster, project, "results", person)
+    return read_runs(GridController.beside(controller), project)
 
 
-def read_grid_series(driver: Driver, cluster: str, project: Path) -> GridSeries:
+def read_grid_series(driver: Driver, cluster: str, project: Path, *, person: str = "") -> GridSeries:
     """The series of a project's runs, thinned out."""
-    return GridController.beside(get_controller_of(driver, cluster, project, "results")).series(project.name)
+    controller = get_controller_of(driver, cluster, project, "results", person)
+    return GridController.beside(controller).series(project.name)
 
 
-def cancel_grid(driver: Driver, cluster: str, project: Path) -> tuple[Job, ...]:
+def cancel_grid(driver: Driver, cluster: str, project: Path, *, person: str = "") -> tuple[Job, ...]:
     """End the runs of a project that wait or run; what has ended stays as it is.
 
     Returns:
@@ -155,7 +160,7 @@ def cancel_grid(driver: Driver, cluster: str, project: Path) -> tuple[Job, ...]:
     Raises:
         TimedOut: Some had not ended in time.
     """
-    controller = get_controller_of(driver, cluster, project, "cancel")
+    controller = get_controller_of(driver, cluster, project, "cancel", person)
     found = [one for one in find_submissions(controller, project.name) if one.is_under_way]
     if not found:
         return ()
@@ -163,7 +168,7 @@ def cancel_grid(driver: Driver, cluster: str, project: Path) -> tuple[Job, ...]:
     return tuple(job for job in controller.cancel([submission.id for submission in found]) if job.id not in ended)
 
 
-def pull_grid(driver: Driver, cluster: str, project: Path, *, reporter: Reporter) -> GridPulled:
+def pull_grid(driver: Driver, cluster: str, project: Path, *, reporter: Reporter, person: str = "") -> GridPulled:
     """Copy the runs that have ended and are not here yet, and write a table of all runs beside them.
 
     Raises:
@@ -172,7 +177,7 @@ def pull_grid(driver: Driver, cluster: str, project: Path, *, reporter: Reporter
         TimedOut: Nothing moved any more.
     """
     pulled = PulledRuns(project)
-    controller = GridController.beside(get_controller_of(driver, cluster, project, "pull"))
+    controller = GridController.beside(get_controller_of(driver, cluster, project, "pull", person))
     table = read_runs(controller, project)
     ended = [run_name(run) for run in table.runs if run["run.state"] != "open"]
     wanted = pulled.lacks(ended)
@@ -181,7 +186,9 @@ def pull_grid(driver: Driver, cluster: str, project: Path, *, reporter: Reporter
     with pulled.receiving() as place:
         target = pulled.open_table(BEGIN)
         if wanted:
-            got = receive_tree(controller, store_of(project.name), place, reporter, wants=only(wanted))
+            got = receive_tree(
+                controller, store_of(project.name, controller.runs_as), place, reporter, wants=only(wanted)
+            )
             files, total_bytes = got.files, got.total_bytes
             came = pulled.take_in(place, wanted)
         target.write(render_csv(table))
@@ -191,14 +198,15 @@ def pull_grid(driver: Driver, cluster: str, project: Path, *, reporter: Reporter
     )  # fmt: skip
 
 
-def get_controller_of(driver: Driver, cluster: str, project: Path, grid_verb: str) -> JobController:
+def get_controller_of(driver: Driver, cluster: str, project: Path, grid_verb: str, person: str) -> JobController:
     """Where a cluster takes jobs; the verb is what the user typed.
 
     Raises:
         UsageError: The project cannot have a grid there, or the cluster takes no jobs.
     """
     check_project_name(project.name)
-    return get_controller(driver, cluster, verb=f"gpuprov grid {grid_verb} {shlex.quote(str(project))}")
+    verb = f"gpuprov grid {grid_verb} {shlex.quote(str(project))}"
+    return get_controller(driver, cluster, verb=verb, person=person)
 
 
 def read_runs(controller: GridController, project: Path) -> GridListed:
@@ -211,7 +219,8 @@ def read_runs(controller: GridController, project: Path) -> GridListed:
     if not table.rows:
         raise UsageError(
             f"cluster {controller.cluster} has no runs of {project.name}",
-            evidence=f"{store_of(project.name)} in its nodes holds none",
-            fix=name_cluster(f"gpuprov grid run {shlex.quote(str(project))}", controller.cluster),
+            evidence=f"{store_of(project.name, controller.runs_as)} in its nodes holds none",
+            fix=name_cluster(f"gpuprov grid run {shlex.quote(str(project))}", controller.cluster)
+            + (f" --as {controller.person}" if controller.person else ""),
         )
     return table

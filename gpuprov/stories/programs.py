@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Final
 
 from gpuprov.core.errors import EngineError, GpuprovError, TimedOut, UsageError
 from gpuprov.core.excerpt import excerpt
-from gpuprov.core.names import name_cluster
 from gpuprov.lifecycle.find_controller import count_gpus, get_controller
 from gpuprov.project.outgoing_files import OutgoingProject
 from gpuprov.project.program_check import check_program
 from gpuprov.project.program_run import run_on_this_machine
 from gpuprov.roles.work.node_contents import require_compiler
-from gpuprov.roles.work.program_controller import ProgramController, work_command
+from gpuprov.roles.work.program_controller import ProgramController
 from gpuprov.roles.work.queue_page import NodePage
 from gpuprov.shapes.error import Error
 from gpuprov.shapes.job_order import JobOrder
@@ -39,7 +38,13 @@ _ENDED: Final = ("done", "failed", "cancelled", "lost")
 
 
 def run_program(
-    connect: Callable[[], Driver], cluster: str, order: ProgramOrder, *, reporter: Reporter, clock: Clock
+    connect: Callable[[], Driver],
+    cluster: str,
+    order: ProgramOrder,
+    *,
+    reporter: Reporter,
+    clock: Clock,
+    person: str = "",
 ) -> tuple[str, ProgramResult]:
     """Check a program and its data here, copy them into a node, and have jobs of the cluster run it: their id and more.
 
@@ -49,6 +54,7 @@ def run_program(
         order: What is asked for.
         reporter: Is told what goes on.
         clock: Where time comes from.
+        person: For whom the user acts; empty for nobody.
 
     Raises:
         UsageError: The program or the data are wrong, or the cluster takes no jobs; nothing was submitted.
@@ -60,7 +66,8 @@ def run_program(
     for words in checked.left_out:
         reporter.warn(f"not checked on this host: {words}")
     driver = connect()
-    controller = get_controller(driver, cluster, verb=f"gpuprov program run {shlex.quote(str(order.program))}")
+    verb = f"gpuprov program run {shlex.quote(str(order.program))}"
+    controller = get_controller(driver, cluster, verb=verb, person=person)
     programs = ProgramController.beside(controller)
     workers = order.workers or count_gpus(driver, cluster)
     controller.accepted(JobOrder(gpus=1))
@@ -77,7 +84,7 @@ def run_program(
                 data = until_prepared.enter_context(programs.holding(tar))
         with reporter.phase("prepare"):
             run = programs.prepare(order, place, data, workers=workers)
-    command = work_command(run)
+    command = programs.work_command(run)
     with _dropped_unless_submitted(programs, run), reporter.phase("submit"):
         submitted = controller.submit(JobOrder(command=command, name=program.name, count=workers, gpus=1), None)
     reporter.note(f"{workers} workers: jobs {submitted.id}")
@@ -164,36 +171,38 @@ def _without_result(controller: JobController, job: str) -> EngineError:
     return EngineError(
         "the jobs of the run ended without a result",
         evidence=shown,
-        fix=name_cluster(f"gpuprov jobs logs {job}", controller.cluster),
+        fix=controller.named(f"gpuprov jobs logs {job}"),
     )
 
 
-def list_programs(driver: Driver, cluster: str) -> tuple[ListedProgram, ...]:
-    """All programs that are registered in a cluster."""
-    return ProgramController.beside(get_controller(driver, cluster, verb="gpuprov program list")).programs()
+def list_programs(driver: Driver, cluster: str, *, person: str = "") -> tuple[ListedProgram, ...]:
+    """All programs that are registered in a cluster, or that somebody has there."""
+    controller = get_controller(driver, cluster, verb="gpuprov program list", person=person)
+    return ProgramController.beside(controller).programs()
 
 
-def remove_program(driver: Driver, cluster: str, program: str) -> ListedProgram:
+def remove_program(driver: Driver, cluster: str, program: str, *, person: str = "") -> ListedProgram:
     """Remove a registered program with all that was built of it.
 
     Raises:
         UsageError: There is none of that hash, or it is in use.
     """
     verb = f"gpuprov program rm {shlex.quote(excerpt(program))}"
-    return ProgramController.beside(get_controller(driver, cluster, verb=verb)).remove(program)
+    return ProgramController.beside(get_controller(driver, cluster, verb=verb, person=person)).remove(program)
 
 
-def get_run_page(driver: Driver, cluster: str) -> NodePage:
+def get_run_page(driver: Driver, cluster: str, *, person: str = "") -> NodePage:
     """Dask's page of the run that is under way; of several, of the one that began last.
 
     Raises:
         UsageError: No run goes on, or Dask has no page.
     """
-    page = ProgramController.beside(get_controller(driver, cluster, verb="gpuprov program page")).page()
+    controller = get_controller(driver, cluster, verb="gpuprov program page", person=person)
+    page = ProgramController.beside(controller).page()
     if page is None:
         raise UsageError(
             f"no run of a program with a page is under way in cluster {cluster}",
             evidence="a run has Dask's page while its workers are connected",
-            fix=name_cluster("gpuprov jobs", cluster),
+            fix=controller.named("gpuprov jobs"),
         )
-    return NodePage(node=page.node, port=page.port, fix=name_cluster("gpuprov jobs", cluster))
+    return NodePage(node=page.node, port=page.port, fix=controller.named("gpuprov jobs"))

@@ -99,9 +99,12 @@ def make_run(app: Celery, runs: LeashedRuns, submission: object, number: object)
     if is_held(runs.store):
         time.sleep(GATE_S)  # or it would come back before this worker has left the queue
         raise Reject("its node is held", requeue=True)
-    if why := _over_limit(runs.store / id_):
+    if _is_over(runs.store / id_, number):
+        status = EXIT_ENDED
+    elif why := _over_limit(runs.store / id_):
         return why  # its owner's next run that ends hands it in again
-    status = EXIT_ENDED if _is_over(runs.store / id_, number) else runs.make(id_, number)
+    else:
+        status = runs.make(id_, number)
     if status == EXIT_STOPPED:
         raise Reject("its worker ends, or its node is held", requeue=True)
     if status in (EXIT_DONE, EXIT_ENDED):

@@ -17,6 +17,7 @@ from gpuprov.drivers.node_trees import ITEM
 from gpuprov.fleet.questions.hardware import PROGRAM as HARDWARE
 from gpuprov.roles.work.work_place import (
     FOLDER,
+    HOME,
     PROJECTS,
     anneal_argv,
     controller_argv,
@@ -25,7 +26,8 @@ from gpuprov.roles.work.work_place import (
     text_argv,
 )
 from gpuprov.shapes.node import Mount
-from gpuprov.spec.shared_folder import ANNEALS, GRIDS, PROGRAMS, SHARED
+from gpuprov.spec.people import home_of
+from gpuprov.spec.shared_folder import ACCOUNT, ANNEALS, GRIDS, PROGRAMS, SHARED
 from gpuwork.freeze import remove_copy
 from tests.fakes.driver import FakeDriver
 from tests.fakes.slurm_commands import SlurmCommands
@@ -62,6 +64,7 @@ class JobsInNodes:
     Attributes:
         folder: What nodes have at /shared.
         asked: How the program was called, without what is the same each time.
+        persons: As whom it ran, where that was a person.
         say: If set, answers in place of the program.
     """
 
@@ -71,6 +74,7 @@ class JobsInNodes:
         self.folder.mkdir()
         self.slurm = SlurmCommands(folder / "slurm")
         self.asked: list[tuple[str, ...]] = []
+        self.persons: list[str] = []
         self.trees = folder / "trees"
         self.say: Callable[[Command], ExecResult] | None = None
         self._world = world
@@ -88,14 +92,21 @@ class JobsInNodes:
             result = self(replace(command, argv=behind)) if behind else ExecResult(exit_code=0, stdout="", stderr="")
             shutil.rmtree(self._place(command.argv[4]), ignore_errors=True)
             return result
-        program = next((words for words in STARTS if command.argv[: len(words)] == words), None)
+        person, argv = _without_person(command.argv)
+        program = next((words for words in STARTS if argv[: len(words)] == words), None)
         if program is None:
             return self._answer(command)
         arguments = command.argv[len(program) :]
         self.asked.append(arguments)
         if self.say is not None:
             return self.say(command)
-        return self._run(replace(command, argv=(*STARTS[program], *arguments)))
+        starts = STARTS[program]
+        if person:
+            self.persons.append(person)
+            home = Path(home_of(person, shared=True))
+            self.folder.joinpath("home", person).mkdir(parents=True, exist_ok=True)
+            starts = tuple(word.replace(f"{SHARED}/", f"{home}/") for word in starts)
+        return self._run(replace(command, argv=(*starts, *arguments)))
 
     def _run(self, command: Command) -> ExecResult:
         path = f"{self.slurm.bin}:{os.environ['PATH']}"
@@ -113,6 +124,7 @@ class JobsInNodes:
     def _places(self) -> dict[str, str]:
         """Paths in nodes, and what they are on this machine."""
         shared = {FOLDER: "jobs", GRIDS: "grids", ANNEALS: "anneal", PROGRAMS: "programs"}
+        shared[f"{SHARED}/home"] = "home"
         return {**{there: str(self.folder / here) for there, here in shared.items()}, PROJECTS: f"{self.trees}/"}
 
     def _as_here(self, text: str) -> str:
@@ -169,8 +181,19 @@ class JobsInNodes:
         for copy in (
             *self.folder.glob("jobs/.code/*"),
             *self.folder.glob("grids/*/runs/.code/*"),
+            *self.folder.glob("home/*/grids/*/runs/.code/*"),
         ):
             remove_copy(copy)
+
+
+def _without_person(argv: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
+    """As whom a program is to run, empty for the account of jobs; and the command for that account."""
+    if argv[:2] != ("runuser", "-u") or argv[2] == ACCOUNT:
+        return "", argv
+    home = home_of(argv[2], shared=True)
+    assert argv[5] == f"HOME={home}"
+    words = (word.replace(f"{home}/", f"{SHARED}/") for word in argv[6:])
+    return argv[2], ("runuser", "-u", ACCOUNT, *argv[3:5], f"HOME={HOME}", *words)
 
 
 def give_jobs(world: World, folder: Path, monkeypatch: pytest.MonkeyPatch, programs: ForkedPrograms) -> JobsInNodes:
@@ -186,7 +209,7 @@ def give_jobs(world: World, folder: Path, monkeypatch: pytest.MonkeyPatch, progr
             before(driver, name, path, tar)
 
     def read_tree(driver: FakeDriver, name: str, path: str, take: Callable[[bytes], object]) -> str:
-        if path.startswith((FOLDER, GRIDS, ANNEALS)) and path not in world.engine.tars:
+        if path.startswith((FOLDER, GRIDS, ANNEALS, f"{SHARED}/home")) and path not in world.engine.tars:
             driver.reach("read_tree", name)
             take(jobs.read_tree(path))
             return ""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from gpuprov.core.silence_limit import scaled_limit_s
 from gpuprov.roles.work.node_program import NodeProgram
-from gpuprov.roles.work.work_place import anneal_argv
+from gpuprov.roles.work.work_place import anneal_argv, place_of
 from gpuprov.shapes.anneal import AnnealPrepared, AnnealShown
 from gpuprov.shapes.base import read
 from gpuprov.spec.shared_folder import ANNEALS
@@ -19,11 +19,6 @@ if TYPE_CHECKING:
 MERGE_S: Final = 900.0  # the program itself ends what exceeds merge_limit_s
 
 
-def anneal_store(name: str) -> str:
-    """Where the nodes have what was prepared together."""
-    return f"{ANNEALS}/{name}"
-
-
 def part_command(folder: str) -> tuple[str, ...]:
     """The command of a job that runs part `{n}` of what was prepared."""
     return ("python3", "-m", "gpuwork.anneal", "part", folder, "{n}")
@@ -34,14 +29,13 @@ class AnnealController(NodeProgram):
 
     work: ClassVar[str] = "annealing"
 
-    @classmethod
-    def beside(cls, controller: NodeProgram) -> AnnealController:
-        """In the same node."""
-        return cls(driver=controller.driver, node=controller.node, cluster=controller.cluster)
-
     def argv(self, *arguments: str) -> list[str]:
         """Each verb names its folder itself."""
-        return anneal_argv(*arguments)
+        return anneal_argv(*arguments, person=self.runs_as)
+
+    def store_of(self, name: str) -> str:
+        """Where the nodes have what was prepared together."""
+        return f"{place_of(ANNEALS, self.runs_as)}/{name}"
 
     def translated(self, fix: str) -> str | None:  # noqa: ARG002
         """Its commands are about folders in the node."""

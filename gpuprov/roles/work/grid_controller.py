@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from gpuprov.roles.work.grid_answers import read_combinations, read_table
 from gpuprov.roles.work.node_program import NodeProgram
-from gpuprov.roles.work.work_place import grid_argv
+from gpuprov.roles.work.work_place import grid_argv, place_of
 from gpuprov.shapes.base import read
 from gpuprov.shapes.grids import RUNS, GridSeries
 from gpuprov.spec.shared_folder import GRIDS
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from gpuprov.shapes.grids import GridListed
 
 
-def store_of(project: str) -> str:
-    """Where the nodes have the runs of a project."""
-    return f"{GRIDS}/{project}/{RUNS}"
+def store_of(project: str, person: str) -> str:
+    """Where the nodes have the runs of a project: of the account of jobs, or of somebody."""
+    return f"{place_of(GRIDS, person)}/{project}/{RUNS}"
 
 
 def run_command(folder: str, retries: int) -> tuple[str, ...]:
@@ -31,14 +31,9 @@ class GridController(NodeProgram):
 
     work: ClassVar[str] = "grids"
 
-    @classmethod
-    def beside(cls, controller: NodeProgram) -> GridController:
-        """In the same node."""
-        return cls(driver=controller.driver, node=controller.node, cluster=controller.cluster)
-
     def argv(self, *arguments: str) -> list[str]:
         """Each verb names its folder itself."""
-        return grid_argv(*arguments)
+        return grid_argv(*arguments, person=self.runs_as)
 
     def translated(self, fix: str) -> str | None:  # noqa: ARG002
         """Its commands are about folders in the node."""
@@ -57,8 +52,8 @@ class GridController(NodeProgram):
 
     def table(self, name: str) -> GridListed:
         """All runs of a project."""
-        return self.ask(read_table, "list", store_of(name))
+        return self.ask(read_table, "list", store_of(name, self.runs_as))
 
     def series(self, name: str) -> GridSeries:
         """The series of a project's runs, thinned out."""
-        return self.ask(lambda told: read(GridSeries, told), "series", store_of(name))
+        return self.ask(lambda told: read(GridSeries, told), "series", store_of(name, self.runs_as))

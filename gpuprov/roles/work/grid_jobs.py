@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from gpuprov.roles.work.grid_controller import run_command, store_of
@@ -45,6 +45,8 @@ def find_submissions(controller: JobController, name: str) -> tuple[GridSubmissi
         controller: Where the cluster takes jobs.
         name: The project's.
     """
+    if controller.shares_account:  # the runs of a project are together there, whoever submitted them
+        controller = replace(controller, person="")
     named = [job.id.partition(".")[0] for job in controller.list_jobs().jobs if job.name == name]
     ids = sorted(set(named), key=int)[-_MOST:]
     if not ids:
@@ -53,7 +55,8 @@ def find_submissions(controller: JobController, name: str) -> tuple[GridSubmissi
     jobs: dict[str, list[Job]] = {}
     for job in shown.jobs:
         jobs.setdefault(job.id.partition(".")[0], []).append(job)
-    stamps = {submission.id: _stamp(submission, name) for submission in shown.submissions}
+    store = store_of(name, controller.runs_as)
+    stamps = {submission.id: _stamp(submission, store) for submission in shown.submissions}
     found = [
         GridSubmission(id=number, stamp=stamp, jobs=tuple(jobs.get(number, ())))
         for number, stamp in stamps.items()
@@ -79,11 +82,11 @@ def jobs_by_run(found: Sequence[GridSubmission], prepared: Mapping[str, tuple[st
     return jobs
 
 
-def _stamp(submission: Submission, name: str) -> str | None:
+def _stamp(submission: Submission, store: str) -> str | None:
     """The name of the folder that a submission's runs were prepared in; None if it is not of this grid."""
     words = submission.order.command
     at = len(run_command("", 0)) - 2
     if len(words) <= at + 1 or words != run_command(words[at], submission.order.retries):
         return None
     folder, _, stamp = words[at].rpartition("/")
-    return stamp if is_stamp(stamp) and folder == f"{store_of(name)}/.submissions" else None
+    return stamp if is_stamp(stamp) and folder == f"{store}/.submissions" else None

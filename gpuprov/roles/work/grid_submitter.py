@@ -11,7 +11,7 @@ from gpuprov.roles.work.grid_answers import read_grid_submitted
 from gpuprov.roles.work.grid_controller import run_command, store_of
 from gpuprov.roles.work.job_controller import SUBMIT_S, telling_where_to_look
 from gpuprov.roles.work.node_program import NodeProgram
-from gpuprov.roles.work.work_place import FOLDER, text_argv
+from gpuprov.roles.work.work_place import jobs_of, text_argv
 from gpuprov.shapes.base import changed, encode
 from gpuprov.shapes.grids import MissingRuns
 
@@ -37,13 +37,21 @@ class GridSubmitter(NodeProgram):
     work: ClassVar[str] = "grids"
 
     @classmethod
-    def beside(cls, controller: JobController) -> GridSubmitter:
-        """In the same node."""
-        return cls(driver=controller.driver, node=controller.node, cluster=controller.cluster, controller=controller)
+    def of(cls, controller: JobController) -> GridSubmitter:
+        """In the same node, for the same person."""
+        return cls(
+            driver=controller.driver,
+            node=controller.node,
+            cluster=controller.cluster,
+            person=controller.person,
+            shares_account=controller.shares_account,
+            controller=controller,
+        )
 
     def argv(self, *arguments: str) -> list[str]:
         """Its text, so that nodes of an older image need not have it; its argument is for those who list processes."""
-        return text_argv((get_asset("gpuwork") / _TEXT).read_text(encoding="utf-8"), *arguments)
+        text = (get_asset("gpuwork") / _TEXT).read_text(encoding="utf-8")
+        return text_argv(text, *arguments, person=self.runs_as)
 
     def translated(self, fix: str) -> str | None:
         """Its verbs are those of the programs for jobs and grids."""
@@ -62,7 +70,8 @@ class GridSubmitter(NodeProgram):
             GpuprovError: It was refused, or it is unknown whether it was submitted.
         """
         asked = changed(jobs, name=name, command=run_command(PREPARED, jobs.retries), count=1)
-        told = MissingRuns(project=project, store=store_of(name), options=order.arguments, jobs=FOLDER, order=asked)
+        store, folder = store_of(name, self.runs_as), jobs_of(self.runs_as)
+        told = MissingRuns(project=project, store=store, options=order.arguments, jobs=folder, order=asked)
         with telling_where_to_look(self.cluster):
             return self.ask(
                 lambda answer: read_grid_submitted(answer, name),

@@ -25,6 +25,8 @@ from gpuprov.shapes.submitter import VARIABLE
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+    from typing_extensions import Self
+
     from gpuprov.drivers.base import Driver, ExecResult
     from gpuprov.shapes.error import ErrorParts
     from gpuprov.shapes.submitter import Submitter
@@ -72,6 +74,17 @@ class NodeProgram:
     work: ClassVar[str]
     person: str = ""
     shares_account: bool = False
+
+    @classmethod
+    def beside(cls, other: NodeProgram) -> Self:
+        """In the same node, for the same person."""
+        return cls(
+            driver=other.driver,
+            node=other.node,
+            cluster=other.cluster,
+            person=other.person,
+            shares_account=other.shares_account,
+        )
 
     @property
     def runs_as(self) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from gpuprov.core.silence_limit import scaled_limit_s
 from gpuprov.roles.work.node_program import NodeProgram
-from gpuprov.roles.work.work_place import cuda_program_argv
+from gpuprov.roles.work.work_place import cuda_program_argv, place_of
 from gpuprov.shapes.base import read
 from gpuprov.shapes.program_runs import ProgramPages, ProgramPrepared, ProgramProgress
 from gpuprov.shapes.programs import ProgramRemoved, Programs
@@ -21,15 +21,9 @@ if TYPE_CHECKING:
     from gpuprov.shapes.programs import ListedProgram
     from gpuprov.spec.program_order import ProgramOrder
 
-RUNS: Final = f"{PROGRAMS}/.runs"
 PREPARE_S: Final = 1800.0  # some GiB of CSV
-_RUN: Final = re.compile(rf"{RUNS}/run-[a-z0-9_]{{1,32}}")
+_RUN: Final = re.compile(r"run-[a-z0-9_]{1,32}")
 _LIST: Final = re.compile(r"python3 -m gpuwork\.programs list")
-
-
-def work_command(run: str) -> tuple[str, ...]:
-    """The command of a job that is worker `{n}` of a run."""
-    return ("python3", "-m", "gpuwork.programs", "--store", PROGRAMS, "work", run, "{n}")
 
 
 class ProgramController(NodeProgram):
@@ -37,18 +31,28 @@ class ProgramController(NodeProgram):
 
     work: ClassVar[str] = "programs"
 
-    @classmethod
-    def beside(cls, controller: NodeProgram) -> ProgramController:
-        """In the same node."""
-        return cls(driver=controller.driver, node=controller.node, cluster=controller.cluster)
-
     def argv(self, *arguments: str) -> list[str]:
         """With the store of the cluster."""
-        return cuda_program_argv(*arguments)
+        return cuda_program_argv(*arguments, person=self.runs_as)
+
+    @property
+    def store(self) -> str:
+        """Where the nodes have the programs."""
+        return place_of(PROGRAMS, self.runs_as)
+
+    @property
+    def runs(self) -> str:
+        """Where the nodes have their runs."""
+        return f"{self.store}/.runs"
+
+    def work_command(self, run: str) -> tuple[str, ...]:
+        """The command of a job that is worker `{n}` of a run."""
+        return ("python3", "-m", "gpuwork.programs", "--store", self.store, "work", run, "{n}")
 
     def translated(self, fix: str) -> str | None:
         """Its list is that of `gpuprov program`."""
-        return "gpuprov program list" if _LIST.fullmatch(fix) else None
+        whose = f" --as {self.person}" if self.person else ""
+        return f"gpuprov program list{whose}" if _LIST.fullmatch(fix) else None
 
     def prepare(self, order: ProgramOrder, program: str, data: str | None, *, workers: int) -> str:
         """Register a program and prepare a run of it; gives the run's folder in the nodes.
@@ -60,8 +64,8 @@ class ProgramController(NodeProgram):
         """
         given = ("--data", f"{data}/{order.data.name}") if data and order.data else ()
         return self.ask(
-            _read_run,
-            *("prepare", program, "--runs", RUNS, "--workers", str(workers), *order.choice, *given),
+            partial(_read_run, self.runs),
+            *("prepare", program, "--runs", self.runs, "--workers", str(workers), *order.choice, *given),
             limit_s=scaled_limit_s(PREPARE_S),
             takes=[place for place in (program, data) if place],
         )
@@ -76,7 +80,7 @@ class ProgramController(NodeProgram):
 
     def page(self) -> RunPage | None:
         """Dask's page of the run that began last among those that go on; None where there is none."""
-        return self.ask(partial(read, ProgramPages), "pages", RUNS).page
+        return self.ask(partial(read, ProgramPages), "pages", self.runs).page
 
     def programs(self) -> tuple[ListedProgram, ...]:
         """All registered programs."""
@@ -87,9 +91,9 @@ class ProgramController(NodeProgram):
         return self.ask(partial(read, ProgramRemoved), "rm", program).program
 
 
-def _read_run(told: Mapping[str, Any]) -> str:
+def _read_run(runs: str, told: Mapping[str, Any]) -> str:
     """The folder of a run that was prepared; a job's command names it."""
     run = read(ProgramPrepared, told).run
-    if not _RUN.fullmatch(run):
+    if not _RUN.fullmatch(run.removeprefix(f"{runs}/")) or not run.startswith(f"{runs}/"):
         raise ValueError(f"run is {run[:100]!r}")
     return run

@@ -20,44 +20,48 @@ PROJECTS: Final = "/opt/gpuprov-project-"  # root's, until the program has froze
 _LACKS: Final = (f"user {ACCOUNT} does not exist", "No module named")
 
 
+def place_of(folder: str, person: str) -> str:
+    """Where the nodes have what somebody has of a folder of the account of jobs; of nobody, that folder."""
+    return f"{home_of(person, shared=True)}/{folder.removeprefix(f'{SHARED}/')}" if person else folder
+
+
 def jobs_of(person: str) -> str:
     """Where the nodes have the jobs of somebody; of nobody, those of the account."""
-    return f"{home_of(person, shared=True)}/jobs" if person else FOLDER
+    return place_of(FOLDER, person)
 
 
 def controller_argv(*arguments: str, person: str = "") -> list[str]:
     """The command by which a node's root runs the program for jobs as the account, or as somebody."""
-    argv = ["python3", "-I", "-m", "gpuwork.jobs", "--folder", jobs_of(person), *arguments]
-    home = home_of(person, shared=True) if person else HOME
-    return ["runuser", "-u", person or ACCOUNT, "--", "env", f"HOME={home}", *argv]
+    return _argv("gpuwork.jobs", "--folder", jobs_of(person), *arguments, person=person)
 
 
-def grid_argv(*arguments: str) -> list[str]:
+def grid_argv(*arguments: str, person: str = "") -> list[str]:
     """The same of the program for grids."""
-    return _argv("gpuwork.grid", *arguments)
+    return _argv("gpuwork.grid", *arguments, person=person)
 
 
-def anneal_argv(*arguments: str) -> list[str]:
+def anneal_argv(*arguments: str, person: str = "") -> list[str]:
     """The same of the program for annealing."""
-    return _argv("gpuwork.anneal", *arguments)
+    return _argv("gpuwork.anneal", *arguments, person=person)
 
 
-def cuda_program_argv(*arguments: str) -> list[str]:
+def cuda_program_argv(*arguments: str, person: str = "") -> list[str]:
     """The same of the program for CUDA programs, with its store."""
-    return _argv("gpuwork.programs", "--store", PROGRAMS, *arguments)
+    return _argv("gpuwork.programs", "--store", place_of(PROGRAMS, person), *arguments, person=person)
 
 
-def text_argv(text: str, *arguments: str) -> list[str]:
+def text_argv(text: str, *arguments: str, person: str = "") -> list[str]:
     """The same of a program that is sent as text."""
-    return _python_argv("-c", text, *arguments)
+    return _python_argv("-c", text, *arguments, person=person)
 
 
-def _argv(program: str, *arguments: str) -> list[str]:
-    return _python_argv("-m", program, *arguments)
+def _argv(program: str, *arguments: str, person: str) -> list[str]:
+    return _python_argv("-m", program, *arguments, person=person)
 
 
-def _python_argv(*arguments: str) -> list[str]:
-    return ["runuser", "-u", ACCOUNT, "--", "env", f"HOME={HOME}", "python3", "-I", *arguments]
+def _python_argv(*arguments: str, person: str) -> list[str]:
+    home = home_of(person, shared=True) if person else HOME
+    return ["runuser", "-u", person or ACCOUNT, "--", "env", f"HOME={home}", "python3", "-I", *arguments]
 
 
 def require_shared(node: NodeState, cluster: str, *, spans: bool) -> None:

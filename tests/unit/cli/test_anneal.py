@@ -15,6 +15,7 @@ from gpuprov.shapes.cluster_spec import JobsSpec
 from tests.fakes.jobs_in_nodes import give_jobs
 from tests.schemas import validate
 from tests.unit.gpuwork.anneal.conftest import LINE, anneal, changed, read_npz
+from tests.unit.spec.test_people import ANN
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -113,6 +114,17 @@ def test_a_run_in_a_cluster_is_divided_followed_and_fetched(annealing: Annealing
     page = (annealing.folder / "best.svg").read_text()
     assert ">line: best value of 10 chains SIMULATED</text>" in page
     assert annealing.jobs.held() == [], "what was copied for it is removed"
+
+
+@pytest.mark.slow
+def test_a_run_of_a_person_is_theirs_and_comes_back(annealing: Annealing) -> None:
+    annealing.world.record(people=(ANN,), jobs=JobsSpec(submit_as=True))
+    document = annealing.run("--nodes", "1", "--as", "ann")
+    assert [run["state"] for run in document["runs"]] == ["done"]
+    assert (annealing.folder / "out/line/best.json").is_file()
+    assert set(annealing.jobs.persons) == {"ann"}
+    assert [path.name for path in annealing.jobs.folder.iterdir()] == ["home"]
+    assert sorted(path.name for path in (annealing.jobs.folder / "home/ann").iterdir()) == ["anneal", "jobs"]
 
 
 @pytest.mark.slow

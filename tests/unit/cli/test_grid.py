@@ -21,6 +21,7 @@ from gpuprov.spec.spec_error import SpecError
 from tests.fakes.jobs_in_nodes import give_jobs
 from tests.schemas import validate
 from tests.unit.gpuwork.conftest import JOB, PANDAS, PARAMS
+from tests.unit.spec.test_people import ANN
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -135,6 +136,24 @@ def test_the_known_answers_of_the_lab(grid: Grid) -> None:
     ]
     assert len(table(grid("results"))) == 12
     assert len(grid.jobs.orders()) == 3
+
+
+@pytest.mark.slow
+def test_runs_of_a_person_are_theirs_and_come_back(grid: Grid) -> None:
+    grid.world.record(people=(ANN,), jobs=JobsSpec(submit_as=True))
+    names = grid.document("run", "--gpus", "0", "--first-only", "--as", "ann")["runs"]
+    grid.type("jobs", "wait", "1", "--as", "ann")
+    assert set(grid.jobs.persons) == {"ann"}
+    home = grid.jobs.folder / "home/ann"
+    assert [path.name for path in (home / "grids").iterdir()] == ["Project"]
+    assert json.loads((home / "jobs/1/submitter.json").read_text())["person"] == "ann"
+    assert not grid.store.exists()
+    assert [row["run.state"] for row in table(grid("results", "--as", "ann"))] == ["done"]
+    assert grid.document("status", "--as", "ann")["counts"]["done"] == 1
+    assert grid.document("pull", "--as", "ann")["runs"] == names
+    assert (grid.project / "runs" / names[0]).is_dir()
+    assert grid.refused("results")[:2] == ("cluster lab has no runs of Project", f"{STORE} in its nodes holds none")
+    assert grid("cancel", "--as", "ann") == "no run of Project is waiting or running\n"
 
 
 @pytest.mark.slow

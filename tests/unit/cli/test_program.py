@@ -15,9 +15,11 @@ from gpuprov.cli.main import main
 from gpuprov.core.relay import Relay
 from gpuprov.drivers.base import ExecResult
 from gpuprov.roles.work.program_controller import ProgramController
+from gpuprov.shapes.cluster_spec import JobsSpec
 from tests.fakes.jobs_in_nodes import give_jobs
 from tests.fakes.programs import CUDA, ROOT, write_program, write_table
 from tests.schemas import validate
+from tests.unit.spec.test_people import ANN
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -133,6 +135,20 @@ def test_a_run_in_a_cluster_from_files_to_its_chart(types: Typing, tmp_path: Pat
     types("jobs", "wait", "1")
     assert types.document("program", "rm", listed[0]["hash"])["programs"] == listed
     assert types("program", "list").strip() == "no programs"
+
+
+@pytest.mark.slow
+def test_a_run_of_a_person_is_theirs_and_its_result_is_printed(types: Typing) -> None:
+    types.world.record(people=(ANN,), jobs=JobsSpec(submit_as=True))
+    argv = ("program", "run", KMEANS / "program", "--data", KMEANS / "points.csv", "--set", "clusters=3")
+    document = types.document(*argv, "--workers", "1", "--as", "ann")
+    assert sum(cluster["rows"] for cluster in document["result"]["result"]["clusters"]) == 300
+    assert set(types.jobs.persons) == {"ann"}
+    assert [path.name for path in types.jobs.folder.iterdir()] == ["home"]
+    assert types("program", "list").strip() == "no programs"
+    (listed,) = types.document("program", "list", "--as", "ann")["programs"]
+    types("jobs", "wait", "1", "--as", "ann")
+    assert types.document("program", "rm", listed["hash"], "--as", "ann")["programs"] == [listed]
 
 
 @pytest.mark.slow

@@ -17,6 +17,8 @@ from gpuprov.shapes.submitter import VARIABLE, Submitter
 from tests.unit.spec.test_people import ANN, BOB
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from gpuprov.shapes.choices import RoleName
     from tests.fakes.engine import Command
     from tests.unit.cli.conftest import Typed
@@ -79,11 +81,23 @@ def test_that_jobs_of_people_are_not_listed_is_said(typed: Typed, capsys: pytest
         ("jobs", "pull", "1", "--as", "ann"),
         ("jobs", "rm", "1", "--yes", "--as", "ann"),
         ("jobs", "wait", "1", "--as", "ann"),
+        ("program", "list", "--as", "ann"),
+        ("program", "rm", "abcdef", "--as", "ann"),
+        ("program", "page", "--as", "ann"),
+        ("grid", "results", ".", "--as", "ann"),
+        ("grid", "pull", ".", "--as", "ann"),
+        ("grid", "cancel", ".", "--as", "ann"),
     ],
 )
 def test_nobody_acts_for_others_unless_the_spec_says_so(
-    typed: Typed, capsys: pytest.CaptureFixture[str], argv: tuple[str, ...]
+    typed: Typed,
+    capsys: pytest.CaptureFixture[str],
+    argv: tuple[str, ...],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    (tmp_path / "Project").mkdir()
+    monkeypatch.chdir(tmp_path / "Project")
     asked = begin(typed, ANN, submit_as=False)
     capsys.readouterr()
     assert main(argv, host=typed.world.host) == 2
