@@ -31,6 +31,7 @@ from gpuprov.runtime.policy import read_policy
 from gpuprov.runtime.records import Record, drop_record, find_orphans, read_records, write_record
 from gpuprov.runtime.request import is_marked, read_request
 from gpuprov.runtime.rules import EVERYTHING
+from gpuprov.runtime.systemd_rules import is_in_charge, place_by_number
 from gpuprov.runtime.targets import make_targets
 
 if TYPE_CHECKING:
@@ -331,6 +332,8 @@ def _give(call: Call, spec: Spec, host: HostGpus, request: LeaseRequest, units: 
     )
     write_record(record)
     make_targets(rootfs, additions.files)
+    if is_in_charge(spec):
+        place_by_number(additions.devices)
     if host.simulated:
         write_simulated(call.bundle, units, folder=call.folder)
     _write(call, add_gpus(spec, additions))

@@ -1,12 +1,13 @@
 """Machines as people have them: Debian 12 or 13 with systemd as PID 1, and nothing that gpuprov needs installed.
 
 `container` is one in LXD, as fast as this machine; it is privileged, as a machine is: LXD and Docker run in it, and it
-attaches loop devices. `virtual_machine` has a kernel of its own and cgroup v2 alone; emulated, it is some ten times
-slower.
+attaches loop devices. `namespaced` needs no engine, has cgroup v2 alone, and no network.
+`virtual_machine` has a kernel of its own and cgroup v2 alone; emulated, it is some ten times slower.
 """
 
 from __future__ import annotations
 
+import os
 import shlex
 import shutil
 import signal
@@ -21,6 +22,7 @@ from typing import TYPE_CHECKING
 
 from gpuprov.drivers.forward_rules import end_passage, let_through
 from tests.e2e.conftest import output
+from tests.own_docker import QUIET
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -59,10 +61,45 @@ ExecStart=mount -t cgroup -o cpuacct cgroup cpuacct
 [Install]
 WantedBy=sysinit.target
 """
+# Its first words make the cgroup that is the machine's root; those of PIVOT run in its namespaces.
+NAMESPACED = """\
+mkdir -p "$FOLDER/cgroups"
+mount -t cgroup2 cgroup2 "$FOLDER/cgroups"
+mkdir -p "$FOLDER/cgroups/$NAME"
+echo $$ >"$FOLDER/cgroups/$NAME/cgroup.procs"
+exec unshare --cgroup --pid --uts --ipc --net --mount --fork --kill-child sh -ec "$PIVOT"
+"""
+PIVOT = """\
+cd "$ROOT"
+mount --bind . .
+cd "$ROOT"
+mount -t proc proc proc
+mount -t sysfs sysfs sys
+mount -t cgroup2 cgroup2 sys/fs/cgroup
+mount -t tmpfs tmpfs run
+mount -t tmpfs tmpfs dev
+for name in null zero full random urandom tty; do cp -a /dev/$name dev/; done
+mkdir dev/pts dev/shm
+mount -t devpts -o newinstance,ptmxmode=0666 devpts dev/pts
+ln -s pts/ptmx dev/ptmx
+ln -s /proc/self/fd dev/fd
+pivot_root . mnt
+umount --lazy /mnt
+exec env -i container=lxc PATH=/usr/sbin:/usr/bin:/sbin:/bin /sbin/init systemd.unified_cgroup_hierarchy=1
+"""
+SWEEP_CGROUPS = """\
+unshare --mount sh -ec 'mount -t cgroup2 cgroup2 "$FOLDER/cgroups"
+while [ -e "$FOLDER/cgroups/$NAME" ]; do
+    find "$FOLDER/cgroups/$NAME" -depth -type d -exec rmdir {} + 2>/dev/null || sleep 0.1
+done'
+"""
 DISK_BYTES = 20 * 10**9
 MEMORY_MIB = 6144
 SLIRP = ("10.0.2.15/24", "10.0.2.2", "10.0.2.3")  # address, gateway and name server of qemu's network for users
+NOWHERE = ("192.0.2.2/24", "192.0.2.1")  # of a machine without a network
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _STEP_S = 0.2
+_BEGUN_S = 30
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,6 +170,36 @@ def container(place: Place, folder: Path, suite: str, *, disk: Path | None = Non
         yield machine
     finally:
         remove_machines(place, [name])
+
+
+@contextmanager
+def namespaced(place: Place, folder: Path, *packages: str) -> Iterator[Machine]:
+    """A machine of Debian 12 in namespaces of its own, with gpuprov and these packages."""
+    root = _install(folder, "bookworm", "python3-venv", *packages, address=NOWHERE[0], gateway=NOWHERE[1])
+    shutil.copy("/etc/resolv.conf", root / "etc/resolv.conf")
+    inside = Machine(enter=("chroot", str(root)), switch_on=lambda: None, lose_power=lambda: None)
+    inside.check_out()
+    inside.run("sh", "-ec", "python3 -m venv .venv; .venv/bin/pip -q install .; ln -s $PWD/.venv/bin/gpuprov /usr/bin")
+    told = {"FOLDER": str(folder), "ROOT": str(root), "NAME": place.mark, "PIVOT": PIVOT}
+    command = ("unshare", "--mount", "sh", "-ec", NAMESPACED)
+    with subprocess.Popen(command, env={**os.environ, **told}, **QUIET) as outside:
+        try:
+            yield _boot_namespaced(outside)
+        finally:
+            outside.kill()
+    subprocess.run(["sh", "-ec", SWEEP_CGROUPS], env={**os.environ, **told}, check=True)
+
+
+def _boot_namespaced(outside: subprocess.Popen[bytes]) -> Machine:
+    find = ("pgrep", "--parent", str(outside.pid), "--exact", "systemd")
+    end_s = time.monotonic() + _BEGUN_S
+    while not (first := subprocess.run(find, check=False, capture_output=True, text=True).stdout.strip()):
+        assert time.monotonic() < end_s, f"there is no systemd; exit code {outside.poll()}"
+        time.sleep(_STEP_S)
+    enter = ("nsenter", "--target", first, "--all", "--root", "--wd=/", "env", "-i", f"PATH={PATH}", "HOME=/root")
+    machine = Machine(enter=enter, switch_on=lambda: None, lose_power=outside.kill)
+    machine.boot()
+    return machine
 
 
 def make_image(

@@ -87,6 +87,17 @@ def test_the_sequence_of_the_contract(make: Callable[..., tuple[int, str]], tmp_
     assert held(tmp_path, "d") == [UUIDS[1]]
 
 
+def test_where_systemd_is_in_charge_it_can_know_the_devices(
+    make: Callable[..., tuple[int, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    placed: list[str] = []
+    monkeypatch.setattr(create, "place_by_number", lambda devices: placed.extend(one.path for one in devices))
+    assert make("a", "GPUPROV_GPUS=1", linux={"cgroupsPath": "/docker/a"}) == (0, "")
+    assert not placed
+    assert make("b", "GPUPROV_GPUS=1", linux={"cgroupsPath": "system.slice:docker:b"}) == (0, "")
+    assert placed == ["/dev/nvidia1", "/dev/nvidiactl"]
+
+
 def test_a_wait_ends_with_the_engine_s_process(
     make: Callable[..., tuple[int, str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
