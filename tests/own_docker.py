@@ -22,11 +22,13 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from gpuprov.core.waiting import Wait
-from gpuprov.machine.runtime_program import program_for
+from gpuprov.machine.runtime_program import HOOK, program_for, write_hook
+from gpuprov.runtime.records import read_records
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+Done = subprocess.CompletedProcess[str]
 QUIET: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
 GPUPROV = Path(sys.executable).with_name("gpuprov")
 OWN_PLACES = ("/run/gpuprov", "/var/lib/gpuprov/lock")
@@ -70,6 +72,7 @@ class OwnDocker:
     path: str = "/usr/sbin:/usr/bin:/sbin:/bin"
     process: subprocess.Popen[bytes] | None = field(default=None, init=False)
     containerd: subprocess.Popen[bytes] | None = field(default=None, init=False)
+    image: str = field(default="", init=False)
 
     @property
     def socket(self) -> Path:
@@ -130,7 +133,7 @@ class OwnDocker:
         shutil.rmtree(self.folder / "run")
         shutil.rmtree(self.folder / "own/run/gpuprov/leases", ignore_errors=True)
 
-    def docker(self, *argv: str, timeout_s: float = _LIMIT_S) -> subprocess.CompletedProcess[str]:
+    def docker(self, *argv: str, timeout_s: float = _LIMIT_S) -> Done:
         """What the client says."""
         return subprocess.run(
             ["docker", *argv],
@@ -142,12 +145,48 @@ class OwnDocker:
             stdin=subprocess.DEVNULL,
         )
 
-    def gpuprov(self, *argv: str) -> subprocess.CompletedProcess[str]:
+    def run(self, *argv: str, runtime: str = "gpuprov", image: str = "") -> Done:
+        """`docker run` without a network, up to the image: that which was loaded first, unless it is named.
+
+        Args:
+            argv: Options, and after `--` what a shell is to do; it sleeps without.
+            runtime: Empty for the default one.
+            image: Its name.
+        """
+        own, _, inner = " ".join(argv).partition(" -- ")
+        named = ("--runtime", runtime) if runtime else ()
+        words = ("run", "--network", "none", *named, *own.split(), image or self.image)
+        return self.docker(*words, "sh", "-c", inner or "sleep 1000")
+
+    def begin(self, name: str, *argv: str, **more: str) -> Done:
+        """The same in the background."""
+        return self.run("-d", "--name", name, *argv, **more)
+
+    def clear(self) -> None:
+        """No container, and no lease."""
+        if names := self.docker("ps", "-aq").stdout.split():
+            self.docker("rm", "-f", *names)
+        gone = Wait(what="all leases to end", timeout_s=_LIMIT_S, fix="ls /run/gpuprov/leases", interval_s=0.05)
+        gone.until(lambda: read_records(root=self.root), lambda seen: not seen)
+
+    def gpuprov(self, *argv: str, expect: int = 0) -> Done:
         """What gpuprov says, where it is the machine's Docker."""
         command = [*self._enter, str(GPUPROV), *argv]
-        return subprocess.run(
+        done = subprocess.run(
             command, env=self.environment, capture_output=True, text=True, check=False, timeout=_LIMIT_S
         )
+        assert (done.returncode, "Traceback" in done.stdout + done.stderr) == (expect, False), done
+        return done
+
+    def told(self, *argv: str) -> dict[str, Any]:
+        """The document that it prints."""
+        return dict(json.loads(self.gpuprov("--json", *argv).stdout))
+
+    def holders(self) -> dict[str, int]:
+        """Names of containers to how many GPUs they hold, as `gpus` tells."""
+        gpus = self.told("gpus")["gpus"]
+        names = [one["node"] for gpu in gpus for one in gpu["holders"] if one["cluster"] == "(containers)"]
+        return {name: names.count(name) for name in names}
 
     def ask(self, method: str, path: str, body: object = None) -> Any:
         """What it answers without the client: the document, or the error's text."""
@@ -165,10 +204,11 @@ class OwnDocker:
         assert done.returncode == 0, done.stderr
         shutil.rmtree(rootfs)
         archive.unlink()
+        self.image = self.image or name
 
     def only_itself(self) -> None:
         """As on a machine without other engines, whose nodes would hold some of the simulated GPUs."""
-        policy = program_for(self.socket).folder / "policy.json"
+        policy = program_for(self.socket).folder / "settings.json"
         said = json.loads(policy.read_text())
         own = [place for place in said["engines"] if place["sockets"] == [str(self.socket)]]
         policy.write_text(json.dumps({**said, "engines": own}))
@@ -209,6 +249,8 @@ def own_docker(*flags: str, settings: str = "{}") -> Iterator[OwnDocker]:
         folder = Path(name)
         folder.chmod(0o755)
         (folder / "bin").mkdir()
+        write_hook(f"{folder}/bin")
+        os.utime(folder / "bin" / HOOK, (0, 0))  # as after a restart of Docker
         (folder / "daemon.json").write_text(settings)
         own = f'mkdir -p "$place" "{folder}/own$place"; mount --bind "{folder}/own$place" "$place"'
         script = f"for place in {' '.join(OWN_PLACES)}; do {own}; done; ip link set lo up; exec sleep infinity"

@@ -135,6 +135,7 @@ def _policy_lines(gate: Gate) -> list[str]:
         "sets": ", ".join(variables.set),
         "forces": ", ".join(variables.force),
         "user": "" if policy.user == "keep" else policy.user,
+        "removes": "what has ended" if policy.remove else "",
         "GPUs for each project": "" if policy.gpus_per_project is None else str(policy.gpus_per_project),
     }
     return [f"{name} {value}" for name, value in parts.items() if value]

@@ -21,17 +21,17 @@ from gpuprov.core.fingerprint import fingerprint
 from gpuprov.core.whole_file import replace_file
 from gpuprov.machine.daemon_json import DEFAULT_RUNTIME, OURS, RUNTIME
 from gpuprov.machine.simulated_nvml import write_nvml
-from gpuprov.runtime import records
+from gpuprov.runtime import records, removal
 from gpuprov.runtime.gpus import NVML_NAME, SMI_NAME
-from gpuprov.runtime.policy import NAME, render_policy
 from gpuprov.runtime.rules import NAME as RULES
+from gpuprov.runtime.settings import NAME, render_settings
 from gpuprov.shapes.base import encode, read
 from gpuprov.shapes.gate_policy import GatePolicy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from gpuprov.runtime.policy import Policy
+    from gpuprov.runtime.settings import Settings
 
 FOLDER: Final = Path("/var/lib/gpuprov/runtime")
 HOOK: Final = "nvidia-container-runtime-hook"  # that dockerd looks for in its PATH before it takes --gpus
@@ -46,6 +46,7 @@ _OLDEST: Final = "import sys; sys.exit(sys.version_info < (3, 10))"
 _PROGRAM: Final = f"{RUNTIME}-runtime"
 _PROGRAMS: Final = {RUNTIME: _PROGRAM, DEFAULT_RUNTIME: f"{_PROGRAM}-default"}
 _HAS_RULES: Final = re.compile(r"^TOUCH=[a-z]", re.MULTILINE)
+_OLD_NAME: Final = "policy.json"  # of the settings, in an earlier gpuprov
 _PARTS: Final = ("core", "gpu", "runtime")
 _SHAPES: Final = ("__init__.py", "choices.py")  # those without msgspec
 
@@ -119,11 +120,11 @@ class RuntimeProgram:
         )
 
     @_usual_umask()
-    def write(self, policy: Policy, *, runc: Path, rules: GatePolicy | None = None) -> tuple[str, ...]:
+    def write(self, settings: Settings, *, runc: Path, rules: GatePolicy | None = None) -> tuple[str, ...]:
         """Have it there as this gpuprov has it; returns a line for each change.
 
         Args:
-            policy: What the runtime has to know of this machine.
+            settings: What the runtime has to know of this machine.
             runc: The program that makes containers.
             rules: The administrator's policy; None for none.
 
@@ -143,6 +144,8 @@ class RuntimeProgram:
                 "RUNC": str(runc),
                 "PYTHON": str(python),
                 "LEASES": f"/{records.FOLDER}",
+                "REMOVALS": f"/{removal.FOLDER}",
+                "AFTER": str(removal.AFTER_S),
                 "TOUCH": rules.touch if rules else "",
                 "EXEC": "1" if rules and (rules.refuse.privileged or rules.refuse.capabilities) else "",
             }
@@ -152,19 +155,20 @@ class RuntimeProgram:
             place = self.folder / RULES
             if rules is not None and _write(place, f"{encode(rules).decode()}\n", 0o644):
                 changed.append("put the policy into force")  # before the front that wants it
-            written = [_write(self.folder / name, front, 0o755) for name in _PROGRAMS.values()]
+            written = [_write(self.folder / NAME, render_settings(settings), 0o644)]
+            written += [_write(self.folder / name, front, 0o755) for name in _PROGRAMS.values()]
             if rules is None and place.exists():
                 place.unlink()
                 changed.append("removed the policy")
-            written.append(_write(self.folder / NAME, render_policy(policy), 0o644))
             smi = get_asset("roles") / "base/files/nvidia-smi"
             written.append(_write(self.folder / SMI_NAME, smi.read_text(encoding="utf-8"), 0o755))
-            written.append(write_nvml(self.folder, policy.simulation, again=bool(changed)))
+            written.append(write_nvml(self.folder, settings.simulation, again=bool(changed)))
             if any(written) and not changed:
                 changed.append(f"updated the runtime in {self.folder}")
             for other in self.folder.glob("lib-*"):
                 if other != library:
                     shutil.rmtree(other)
+            (self.folder / _OLD_NAME).unlink(missing_ok=True)
         except OSError as error:
             raise HostNotReady(
                 "the runtime cannot be written", evidence=str(error), fix=f"ls -ld {self.folder}; df -h {FOLDER.parent}"
@@ -223,7 +227,7 @@ def write_hook(folders: str) -> tuple[Path, bool] | None:
 def remove_hook(folders: str) -> tuple[str, ...]:
     """Remove what stands in for the hook, unless another daemon has the runtime; returns a line for each change."""
     found = shutil.which(HOOK, path=folders)
-    if not found or not is_our_hook(Path(found)) or any(FOLDER.glob("*/policy.json")):
+    if not found or not is_our_hook(Path(found)) or any(FOLDER.glob(f"*/{_PROGRAM}")):
         return ()
     Path(found).unlink()
     return (f"removed {found}",)

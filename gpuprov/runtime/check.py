@@ -15,13 +15,13 @@ if __name__ == "__main__":
     from gpuprov.core.errors import GpuprovError
     from gpuprov.runtime.create import Others
     from gpuprov.runtime.gpus import read_gpus
-    from gpuprov.runtime.policy import read_policy
+    from gpuprov.runtime.settings import read_settings
 
     began_s = time.monotonic()
     try:
-        policy = read_policy(Path(folder))
-        host = read_gpus(policy)
-        claims = Others(policy, container="").claims("")
+        settings = read_settings(Path(folder))
+        host = read_gpus(settings)
+        claims = Others(settings, container="").claims("")
         said = {
             "gpus": len(host.units),
             "simulated": host.simulated,

@@ -27,10 +27,10 @@ from gpuprov.runtime.docker_files import read_files
 from gpuprov.runtime.edit import add_gpus, own_files
 from gpuprov.runtime.engines import ask_engines
 from gpuprov.runtime.gpus import read_gpus, render_additions, write_simulated
-from gpuprov.runtime.policy import read_policy
 from gpuprov.runtime.records import Record, drop_record, find_orphans, read_records, write_record
 from gpuprov.runtime.request import is_marked, read_request
 from gpuprov.runtime.rules import EVERYTHING
+from gpuprov.runtime.settings import read_settings
 from gpuprov.runtime.systemd_rules import is_in_charge, place_by_number
 from gpuprov.runtime.targets import make_targets
 
@@ -39,9 +39,9 @@ if TYPE_CHECKING:
 
     from gpuprov.gpu.allocate import LeaseRequest
     from gpuprov.gpu.models import Gpu, HostGpus
-    from gpuprov.runtime.engines import Place, Told
-    from gpuprov.runtime.policy import Policy
+    from gpuprov.runtime.engines import Told
     from gpuprov.runtime.request import Asked, Spec
+    from gpuprov.runtime.settings import Settings
     from gpuprov.runtime.touched import Plan
 
 REFUSED = 3  # the exit code by which the front knows that it has been said why
@@ -138,11 +138,11 @@ def create(call: Call) -> None:
     is_touched = call.touch == EVERYTHING or (bool(call.touch) and (asked is not None or is_marked(found)))
     if asked is None and not is_touched:
         return
-    policy = read_policy(call.folder)
-    plan = _plan(call, found, policy) if is_touched else None
+    settings = read_settings(call.folder)
+    plan = _plan(call, found, settings) if is_touched else None
     if asked is None and (plan is None or plan.is_done(found)):
         return
-    others = Others(policy, container=call.container, state=str(call.state_root / call.container))
+    others = Others(settings, container=call.container, state=str(call.state_root / call.container))
     docker = others.look_at_docker()
     for error in docker.silent.values():
         raise error  # it may be a node, whose maker holds the lock
@@ -152,21 +152,25 @@ def create(call: Call) -> None:
     if plan is not None:
         spec = plan.carry_out(_rootfs(call, found))
     limit = plan.rules.gpus_per_project if plan else None
-    if (asked is None or not _lease(call, spec, asked, policy, others, limit)) and spec != found:
+    if (asked is None or not _lease(call, spec, asked, settings, others, limit)) and spec != found:
         _write(call, spec)
+    if plan is not None and plan.rules.remove and engine_of(found, call.state_root) == "docker":
+        from gpuprov.runtime.removal import note_removal
+
+        note_removal(call.container, state=str(call.state_root / call.container))
 
 
-def _plan(call: Call, found: Spec, policy: Policy) -> Plan:
+def _plan(call: Call, found: Spec, settings: Settings) -> Plan:
     from gpuprov.runtime.touched import plan_start  # which takes time to load, and few containers need
 
     return plan_start(
-        found, folder=call.folder, container=call.container, data_root=policy.data_root, bundle=call.bundle
+        found, folder=call.folder, container=call.container, data_root=settings.data_root, bundle=call.bundle
     )
 
 
-def _lease(call: Call, spec: Spec, asked: Asked, policy: Policy, others: Others, limit: int | None) -> bool:
+def _lease(call: Call, spec: Spec, asked: Asked, settings: Settings, others: Others, limit: int | None) -> bool:
     """Lease GPUs and write them into config.json; tells whether there was anything to lease."""
-    host = read_gpus(policy)
+    host = read_gpus(settings)
     request = resolve_order(
         asked, asked.environment, host, asked.default, node=str(spec.get("hostname") or call.container)
     )
@@ -236,36 +240,31 @@ class Others:
         names: Of Docker's containers, by id, as last answered.
     """
 
-    def __init__(self, policy: Policy, *, container: str, state: str = "") -> None:
+    def __init__(self, settings: Settings, *, container: str, state: str = "") -> None:
         self.queue = Queue(Gates())
         self.names: Mapping[str, str] = {}
         self._projects: Mapping[str, str] = {}
         self._records: tuple[Record, ...] = ()
-        self._policy = policy
+        self._settings = settings
         self._container = container
         self._state = state
         self._is_starting = False
 
     def look_at_docker(self) -> Told:
         """What this runtime's dockerd alone says, or its files while it starts."""
-        told = ask_engines(self._own)
+        told = ask_engines(self._settings.own)
         self._is_starting = bool(told.silent)
         return self._from_files() or told
 
-    @property
-    def _own(self) -> tuple[Place, ...]:
-        """That dockerd: the first of its kind."""
-        return tuple(place for place in self._policy.engines if place.engine == "docker")[:1]
-
     def _from_files(self) -> Told | None:
         """They are read again at each look, as nodes may have been made meanwhile."""
-        can_be = self._is_starting and self._policy.data_root
-        return read_files(Path(self._policy.data_root)) if can_be else None
+        can_be = self._is_starting and self._settings.data_root
+        return read_files(Path(self._settings.data_root)) if can_be else None
 
     def claims(self, engine: str, *, before: int | None = None) -> Claims:
         """What holds GPUs, and who came earlier."""
         docker = self._from_files()
-        told = ask_engines([one for one in self._policy.engines if docker is None or one not in self._own])
+        told = ask_engines([one for one in self._settings.engines if docker is None or one not in self._settings.own])
         self.names, self._projects = (docker or told).names, (docker or told).projects
         self._records = tuple(one for one in read_records() if (one.id, one.state) != (self._container, self._state))
         records = (record.lease for record in self._records)

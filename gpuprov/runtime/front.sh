@@ -1,5 +1,6 @@
 # shellcheck shell=sh disable=SC2154
-# What comes before is written by `gpuprov gate up`: FOLDER, LIBRARY, RUNC, PYTHON, LEASES; of a policy, TOUCH and EXEC.
+# What comes before is written by `gpuprov gate up`: FOLDER, LIBRARY, RUNC, PYTHON, LEASES, REMOVALS, AFTER; of a
+# policy, TOUCH and EXEC.
 # This is run in place of runc. It hands over to runc at once, unless a container is made that asks for GPUs or that a
 # policy touches, or a process with more capabilities than Docker's default ones enters a container.
 [ -x "$RUNC" ] || RUNC=$(command -v runc) # a package may have moved it
@@ -33,14 +34,27 @@ done
 case $verb:$id in
 delete:*/* | delete:.*) exec "$RUNC" "$@" ;;
 delete:?*)
-    [ -e "$LEASES/$id" ] || exec "$RUNC" "$@"
+    [ -e "$LEASES/$id" ] || [ -e "$REMOVALS/$id" ] || exec "$RUNC" "$@"
     "$RUNC" "$@" || exit
     # one of the same id in another place may hold GPUs
-    /bin/grep -qF -e "\"state\": \"$root/$id\"" -- "$LEASES/$id" && rm -f -- "$LEASES/$id"
+    /bin/grep -qsF -e "\"state\": \"$root/$id\"" -- "$LEASES/$id" && rm -f -- "$LEASES/$id"
+    [ -e "$REMOVALS/$id" ] && read -r judged state <"$REMOVALS/$id" && [ "$state" = "$root/$id" ] || exit 0
+    rm -f -- "$REMOVALS/$id"
+    ended=$(date -u +%Y-%m-%dT%H:%M:%S)
+    # nobody waits for it, and nothing of it is left open in who started this
+    (
+        sleep "$AFTER"
+        exec /usr/bin/env -i "$PYTHON" -I -S "$LIBRARY/gpuprov/runtime/remove.py" \
+            "$LIBRARY" "$FOLDER" "$id" "$judged" "$ended"
+    ) </dev/null >/dev/null 2>&1 &
     exit 0
     ;;
 create:*)
     process=''
+    case $id in
+    '' | */* | .*) ;;
+    *) [ ! -e "$REMOVALS/$id" ] || rm -f -- "$REMOVALS/$id" ;; # of an earlier start
+    esac
     if [ "$TOUCH" = everything ]; then sure=1; fi
     ;;
 exec:*)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from gpuprov.gpu.models import Gpu
-    from gpuprov.runtime.policy import Policy
+    from gpuprov.runtime.settings import Settings
 
 SMI_NAME: Final = "nvidia-smi"
 NVML_NAME: Final = "libnvidia-ml.so.1"
@@ -31,13 +31,13 @@ _SMI_ANSWERS: Final = "/etc/simulated-gpus"  # which the simulated nvidia-smi re
 _OTHER_FOLDER: Final = "/usr/lib64"  # of distributions that know no folder for each architecture
 
 
-def read_gpus(policy: Policy, *, root: Path = Path("/")) -> HostGpus:
+def read_gpus(settings: Settings, *, root: Path = Path("/")) -> HostGpus:
     """As `create-node` sees them; simulated ones only where there is no driver, and as `gate up` found them.
 
     Raises:
         HostNotReady: The driver does not work.
     """
-    document = policy.simulation
+    document = settings.simulation
     if document is None or (root / "proc/driver/nvidia/version").is_file():
         from gpuprov.gpu.observe import observe  # takes as long to load as all else
 

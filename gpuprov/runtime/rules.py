@@ -52,6 +52,7 @@ class Rules:
         forced: Variables that replace those of the same name.
         user: `keep`, `UID:GID`, or `$NAME` of the variable that says it.
         gpus_per_project: That all containers of a project may hold at once; None for no limit.
+        remove: Whether they are removed from Docker when they have ended.
     """
 
     touch: str = "requests"
@@ -61,6 +62,7 @@ class Rules:
     user: str = "keep"
     refuse: Refusals = Refusals()
     gpus_per_project: int | None = None
+    remove: bool = False
 
 
 def read_rules(folder: Path) -> Rules:
@@ -98,4 +100,5 @@ def parse_rules(told: Mapping[str, Any]) -> Rules:
             **refuse,
         ),
         gpus_per_project=told["gpus_per_project"],
+        remove=bool(told["remove"]),
     )

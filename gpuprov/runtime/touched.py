@@ -35,8 +35,8 @@ class Plan:
     refusal: GpuprovError | None = None
 
     def is_done(self, found: Spec) -> bool:
-        """Whether the policy has nothing against what was found, and nothing to change."""
-        return self.refusal is None and self.spec == found
+        """Whether the policy has nothing against what was found, and nothing to do."""
+        return self.refusal is None and self.spec == found and not self.rules.remove
 
     def carry_out(self, rootfs: Path) -> Spec:
         """Make places for its mounts, and hand over what is to be written.

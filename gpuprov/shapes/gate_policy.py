@@ -72,6 +72,7 @@ class GatePolicy(Record, frozen=True, kw_only=True, tag="gpuprov.gate-policy/v1"
         touch: Whom it is about: containers that ask for GPUs or say HOUDINI_ENABLED=true or HOUDINI_GPU_ENABLED=true,
             or each that the runtime is run for.
         user: `keep` for the container's own; a fixed one; or the variable in which the container names it.
+        remove: Whether they are removed from Docker when they have ended.
         gpus_per_project: That all containers of a project of compose may hold at once; null for no limit.
     """
 
@@ -80,5 +81,6 @@ class GatePolicy(Record, frozen=True, kw_only=True, tag="gpuprov.gate-policy/v1"
     mounts: tuple[PolicyMount, ...] = ()
     variables: PolicyVariables = PolicyVariables()
     user: User = "keep"
+    remove: bool = False
     refuse: PolicyRefusals = PolicyRefusals()
     gpus_per_project: Limit | None = None

@@ -31,7 +31,7 @@ from gpuprov.machine.docker_daemon import find_daemon
 from gpuprov.machine.runtime_program import HOOK, is_our_hook, program_for, remove_hook, write_hook
 from gpuprov.runtime.engines import Place
 from gpuprov.runtime.gpus import NVML_NAME
-from gpuprov.runtime.policy import Policy
+from gpuprov.runtime.settings import Settings
 from gpuprov.shapes.base import changed
 from gpuprov.shapes.choices import ENGINES
 from gpuprov.shapes.gate import Gate, GateCheck, GateContainer
@@ -94,7 +94,7 @@ def gate_up(
             )
         if policy is None:
             rules = program.find_rules()
-        lines = [*program.write(_policy(host, daemon), runc=_runc(daemon), rules=rules)]
+        lines = [*program.write(_settings_for(host, daemon), runc=_runc(daemon), rules=rules)]
         if wanted != settings.said:
             _change(daemon, settings, wanted)
             lines.append(f"registered the runtime {RUNTIME} in {daemon.config}{', as the default' if default else ''}")
@@ -253,7 +253,7 @@ def _require_root(verb: str) -> None:
         )
 
 
-def _policy(host: Host, daemon: DockerDaemon) -> Policy:
+def _settings_for(host: Host, daemon: DockerDaemon) -> Settings:
     gpus = host.gpus("auto")
     sockets = {engine: tuple(str(place) for place in socket_places(engine)) for engine in ENGINES}
     places = [
@@ -264,7 +264,7 @@ def _policy(host: Host, daemon: DockerDaemon) -> Policy:
     places.append(Place(engine="docker", sockets=(str(daemon.socket),)))
     if str(daemon.socket) not in sockets["docker"]:
         places.append(Place(engine="docker", sockets=sockets["docker"], installed=False))
-    return Policy(
+    return Settings(
         engines=tuple(places),
         simulation=gpus.document,
         data_root=str(daemon.info().get("DockerRootDir") or ""),

@@ -18,9 +18,10 @@ from gpuprov.machine.runtime_program import program_for
 from gpuprov.runtime.follow import follow_rules
 from gpuprov.runtime.gpus import read_gpus
 from gpuprov.runtime.judge import Step, judge
-from gpuprov.runtime.policy import read_policy
+from gpuprov.runtime.removal import AFTER_S
 from gpuprov.runtime.request import is_marked, read_request
 from gpuprov.runtime.rules import EVERYTHING, Rules, parse_rules
+from gpuprov.runtime.settings import read_settings
 from gpuprov.runtime.surroundings import observe_surroundings
 from gpuprov.shapes.base import encode
 from gpuprov.shapes.gate import GateExplanation, GateStep
@@ -76,7 +77,7 @@ def explain_start(host: Host, words: Sequence[str], *, environment: Mapping[str,
         rules.touch == EVERYTHING or asked is not None or bool(steps) or is_marked(start.spec)
     )
     if rules is not None and touched:
-        steps += _follow(start, rules, socket, known)
+        steps += _follow(run, start, rules, socket, known)
     if asked is not None:
         most = rules.gpus_per_project if rules else None
         steps.append(_lease(start, asked, program.folder, most))
@@ -125,7 +126,7 @@ def _ask(socket: Path, path: str) -> Mapping[str, Any]:
     return told if isinstance(told, dict) else {}
 
 
-def _follow(start: Start, rules: Rules, socket: Path, known: Known) -> list[Step]:
+def _follow(run: DockerRun, start: Start, rules: Rules, socket: Path, known: Known) -> list[Step]:
     """What the policy refuses and adds."""
     allowed = rules.refuse.mounts_outside or ()
     around = observe_surroundings(
@@ -136,6 +137,8 @@ def _follow(start: Start, rules: Rules, socket: Path, known: Known) -> list[Step
     }
     folders = {volume_folder(around.data_root, name) for name, told in options.items() if told.get("device")}
     steps = [*judge(start.spec, rules.refuse, replace(around, mounted=around.mounted | folders))]
+    if rules.remove and run.last("rm") != "true" and (run.last("restart") or "no") == "no":
+        steps.append(Step(rule="remove", what=f"from Docker, {AFTER_S} s after it has ended"))
     try:
         return [*steps, *follow_rules(start.spec, rules)[1]]
     except GpuprovError as error:
@@ -144,7 +147,7 @@ def _follow(start: Start, rules: Rules, socket: Path, known: Known) -> list[Step
 
 def _lease(start: Start, asked: Asked, program: Path, limit: int | None) -> Step:
     try:
-        gpus = read_gpus(read_policy(program))
+        gpus = read_gpus(read_settings(program))
         node = str(start.spec["hostname"]) or "it"
         request = resolve_order(asked, asked.environment, gpus, asked.default, node=node)
     except GpuprovError as error:

@@ -28,7 +28,6 @@ MODULES_OF_ONE_CLUSTER = (
 ALONE = (
     "exhaustion",  # bounded times, which a wait for the host's lock is not
     "foreign",
-    "gate",  # leases all GPUs of the machine
     "gpus",  # which GPUs are free
     "kills",  # loose links of the whole machine
     "lock",

@@ -10,173 +10,61 @@ import signal
 import subprocess
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 from gpuprov.core.waiting import Wait
-from gpuprov.machine.runtime_program import HOOK, program_for, write_hook
-from gpuprov.runtime import records
+from gpuprov.machine.runtime_program import program_for
+from gpuprov.runtime.removal import AFTER_S
 from gpuprov.spec.docker_run import parse_docker_run
 from tests.e2e.conftest import output
-from tests.e2e.test_exhaustion import daemon
+from tests.own_docker import find_processes, own_docker
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tests.e2e.conftest import Finished, Gpuprov
+    from tests.own_docker import Done, OwnDocker
 
 IMAGE = "gpte-gate"
 PYTHON_IMAGE = "gpte-python"
 STACK = Path(__file__).parents[2] / "examples/stack/compose.yaml"
-PROGRAMS = ("dash", "sleep", "ls", "head", "env")
 OTHERS = '{"labels": ["of=others"]}'
 GPUS = 4
 QUICK_S = 30.0
-LEASES = Path("/") / records.FOLDER
-
-
-def write_image(folder: Path, *, link: str = "") -> Path:
-    """A root file system with a shell; with `link`, its folder of libraries leads there."""
-    rootfs = folder / "rootfs"
-    for name in ("bin", "usr/bin", "tmp", "dev", "proc", "etc"):
-        (rootfs / name).mkdir(parents=True)
-    for program in PROGRAMS:
-        path = Path(shutil.which(program) or "").resolve()
-        shutil.copy(path, rootfs / "bin" / program)
-        for library in re.findall(r"(/\S+) \(0x", output("ldd", str(path))):
-            target = rootfs / library.lstrip("/")
-            target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(Path(library).resolve(), target)
-    (rootfs / "bin/sh").symlink_to("dash")
-    if link:
-        shutil.rmtree(rootfs / "usr/bin")
-        (rootfs / "usr/bin").symlink_to(link)
-    return rootfs
-
-
-@dataclass
-class Gate:
-    """A Docker that knows the runtime.
-
-    Attributes:
-        folder: Of all that is its own.
-        command: gpuprov, of this Docker.
-    """
-
-    folder: Path
-    command: Gpuprov
-
-    @property
-    def environment(self) -> dict[str, str]:
-        return {**os.environ, "DOCKER_HOST": f"unix://{self.folder}/sock"}
-
-    def docker(self, *argv: str, timeout_s: float = QUICK_S) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            ["docker", *argv],
-            env=self.environment,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=timeout_s,
-            stdin=subprocess.DEVNULL,
-        )
-
-    def run(self, *argv: str, runtime: str = "gpuprov", image: str = IMAGE) -> subprocess.CompletedProcess[str]:
-        """`docker run` up to the image; its words follow `--`."""
-        own, _, inner = " ".join(argv).partition(" -- ")
-        named = ("--runtime", runtime) if runtime else ()
-        return self.docker("run", "--network", "none", *named, *own.split(), image, "sh", "-c", inner or "sleep 100")
-
-    def begin(self, name: str, *argv: str, **more: Any) -> subprocess.CompletedProcess[str]:
-        return self.run("-d", "--name", name, *argv, **more)
-
-    def gpuprov(self, *argv: str, expect: int = 0) -> Finished:
-        return self.command(*argv, expect=expect, variables={"DOCKER_HOST": f"unix://{self.folder}/sock"})
-
-    def holders(self) -> dict[str, int]:
-        """Names of containers to how many GPUs they hold, as `gpus` tells."""
-        told = self.gpuprov("--json", "gpus").document
-        names = [one["node"] for gpu in told["gpus"] for one in gpu["holders"] if one["cluster"] == "(containers)"]
-        return {name: names.count(name) for name in names}
-
-    def clear(self) -> None:
-        names = self.docker("ps", "-aq").stdout.split()
-        if names:
-            self.docker("rm", "-f", *names)
-        gone = Wait(what="all leases to end", timeout_s=5, fix="ls /run/gpuprov/leases", interval_s=0.1)
-        gone.until(records.read_records, lambda seen: not seen)
 
 
 @pytest.fixture(scope="module")
-def dockerd(gpuprov: Gpuprov, docker: object) -> Iterator[Gate]:  # noqa: ARG001 - it is installed
-    """It has a network namespace of its own: a Docker without a bridge removes the host's docker0."""
-    with TemporaryDirectory(prefix="gpte") as name:  # paths of sockets are short
-        folder = Path(name)
-        folder.chmod(0o755)
-        (folder / "bin").mkdir()
-        (folder / "daemon.json").write_text(OTHERS)
-        write_hook(f"{folder}/bin")
-        os.utime(folder / "bin" / HOOK, (0, 0))  # as after a restart of Docker
-        places = ("--data-root", f"{folder}/data", "--exec-root", f"{folder}/run", "--pidfile", f"{folder}/pid")
-        alone = ("--bridge", "none", "--iptables=false", "--ip-forward=false")
-        config = ("--config-file", f"{folder}/daemon.json", "--host", f"unix://{folder}/sock")
-        path = f"{folder}/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-        program = program_for(folder / "sock")
-        inside = ("unshare", "--net", "--mount", "sh", "-c", 'ip link set lo up; exec "$@"', "sh")
-        try:
-            with daemon(*inside, "dockerd", *places, *alone, *config, PATH=path):
-                there = Wait(what="the socket", timeout_s=30, fix="start it by hand")
-                there.until((folder / "sock").exists, bool)
-                gate = Gate(folder, gpuprov)
-                for image, link in ((IMAGE, ""), (f"{IMAGE}-link", "/proc/self/root/etc")):
-                    rootfs = write_image(folder / image, link=link)
-                    output("tar", "-C", str(rootfs), "-cf", f"{folder}/image.tar", ".")
-                    assert gate.docker("import", f"{folder}/image.tar", image).returncode == 0
-                yield gate
-                gate.clear()
-        finally:
-            program.remove()
-
-
-@pytest.fixture(scope="module")
-def registered(dockerd: Gate) -> Gate:
-    """As on a machine without other engines, whose nodes would hold some of the simulated GPUs."""
-    dockerd.gpuprov("gate", "up", "--default")
-    know_no_other_engine(dockerd)
-    return dockerd
-
-
-def know_no_other_engine(gate: Gate) -> None:
-    policy = program_for(gate.folder / "sock").folder / "policy.json"
-    said = json.loads(policy.read_text())
-    own = [place for place in said["engines"] if place["sockets"] == [f"{gate.folder}/sock"]]
-    policy.write_text(json.dumps({**said, "engines": own}))
+def registered(docker: object) -> Iterator[OwnDocker]:  # noqa: ARG001 - it is installed
+    """A Docker that knows the runtime; the machine's other engines, whose nodes may hold GPUs, are not asked."""
+    with own_docker(settings=OTHERS) as one:
+        one.load_image(IMAGE)
+        one.load_image(f"{IMAGE}-link", link="/proc/self/root/etc")
+        one.gpuprov("gate", "up", "--default")
+        one.only_itself()
+        yield one
 
 
 @pytest.fixture
-def gate(registered: Gate) -> Iterator[Gate]:
+def gate(registered: OwnDocker) -> Iterator[OwnDocker]:
     registered.clear()
     yield registered
     registered.clear()
 
 
-def test_up_merges_settings_and_is_done_once(gate: Gate) -> None:
+def test_up_merges_settings_and_is_done_once(gate: OwnDocker) -> None:
     settings = json.loads((gate.folder / "daemon.json").read_text())
     assert settings["labels"] == ["of=others"]
     assert settings["default-runtime"] == "gpuprov-default"
     assert json.loads((gate.folder / "daemon.json.before-gpuprov").read_text()) == {"labels": ["of=others"]}
-    status = gate.gpuprov("--json", "gate", "status").document
+    status = gate.told("gate", "status")
     assert (status["registered"], status["default"], status["current"]) == (True, True, True)
     assert status["gpus_option"] == "works"
     gate.gpuprov("gate", "check")
 
 
-def test_the_sequence_of_the_contract(gate: Gate) -> None:
+def test_the_sequence_of_the_contract(gate: OwnDocker) -> None:
     for number in range(GPUS):
         assert gate.begin(f"c{number}", "-e", "HOUDINI_GPU_REQUESTED=1").returncode == 0
         devices = gate.docker("exec", f"c{number}", "ls", "/dev").stdout.split()
@@ -197,7 +85,7 @@ def test_the_sequence_of_the_contract(gate: Gate) -> None:
     assert re.fullmatch(r"GPU 0: SIMULATED \(UUID: GPU-\S+1\)\n", listed)
 
 
-def test_the_option_gpus_takes_free_ones_and_an_image_s_variable_none(gate: Gate) -> None:
+def test_the_option_gpus_takes_free_ones_and_an_image_s_variable_none(gate: OwnDocker) -> None:
     assert gate.begin("first", "--gpus", "1", runtime="").returncode == 0
     two = gate.run("--rm", "--gpus", "2", "-e", "NVIDIA_VISIBLE_DEVICES=all", "--", "ls /dev", runtime="")
     assert [name for name in two.stdout.split() if "nvidia" in name] == ["nvidia1", "nvidia2", "nvidiactl"]
@@ -208,7 +96,7 @@ def test_the_option_gpus_takes_free_ones_and_an_image_s_variable_none(gate: Gate
 
 
 @pytest.mark.parametrize("starts", [20, pytest.param(200, marks=pytest.mark.long)])
-def test_many_starts_at_once_for_the_last_gpus(gate: Gate, starts: int) -> None:
+def test_many_starts_at_once_for_the_last_gpus(gate: OwnDocker, starts: int) -> None:
     with ThreadPoolExecutor(20) as pool:
         done = list(pool.map(lambda number: gate.begin(f"r{number}", "--gpus", "1", runtime=""), range(starts)))
     winners = [number for number, one in enumerate(done) if one.returncode == 0]
@@ -219,14 +107,14 @@ def test_many_starts_at_once_for_the_last_gpus(gate: Gate, starts: int) -> None:
     assert len(seen) == GPUS
 
 
-def test_a_start_waits_for_a_gpu_that_comes_free(gate: Gate) -> None:
+def test_a_start_waits_for_a_gpu_that_comes_free(gate: OwnDocker) -> None:
     gate.begin("holder", "--gpus", str(GPUS))
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(gate.begin, "waits", "--gpus", "1", "-e", "GPUPROV_WAIT=60s")
         time.sleep(2)
         assert not waiting.done()
         assert gate.docker("ps", timeout_s=5).returncode == 0
-        assert any("gpuprov-runtime" in line for line in gate.gpuprov("--json", "gpus").document["waiting"])
+        assert any("gpuprov-runtime" in line for line in gate.told("gpus")["waiting"])
         gate.docker("rm", "-f", "holder")
         assert waiting.result(QUICK_S).returncode == 0
     assert gate.holders() == {"waits": 1}
@@ -235,15 +123,13 @@ def test_a_start_waits_for_a_gpu_that_comes_free(gate: Gate) -> None:
 
 
 @pytest.mark.parametrize("victim", ["start.py", "gpuprov-runtime-default"])
-def test_a_killed_runtime_keeps_no_gpu(gate: Gate, victim: str) -> None:
+def test_a_killed_runtime_keeps_no_gpu(gate: OwnDocker, victim: str) -> None:
     gate.begin("holder", "--gpus", str(GPUS))
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(gate.begin, "killed", "--gpus", "1", "-e", "GPUPROV_WAIT=60s", runtime="")
         found: list[int] = []
         while not found and not waiting.done():
-            found = [
-                pid for pid, words in processes() if any(victim in word for word in words) and "gpte" in str(words)
-            ]
+            found = find_processes(victim, str(gate.folder))
         os.kill(found[0], signal.SIGKILL)
         refused = waiting.result(QUICK_S)
     assert refused.returncode != 0
@@ -251,14 +137,7 @@ def test_a_killed_runtime_keeps_no_gpu(gate: Gate, victim: str) -> None:
     assert gate.run("--rm", "--gpus", str(GPUS), "--", "true", runtime="").returncode == 0
 
 
-def processes() -> Iterator[tuple[int, list[str]]]:
-    for entry in Path("/proc").iterdir():
-        with suppress(OSError):
-            if entry.name.isdecimal():
-                yield int(entry.name), (entry / "cmdline").read_bytes().decode(errors="replace").split("\0")
-
-
-def test_hostile_variables_and_images_change_nothing(gate: Gate) -> None:
+def test_hostile_variables_and_images_change_nothing(gate: OwnDocker) -> None:
     evil = [f"-e {name}=/evil" for name in ("LD_PRELOAD", "PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "HOME")]
     many = [f"-e V{number}=x" for number in range(300)]
     done = gate.run("--rm", *evil, *many, "-e", "PATH=/bin", "--gpus", "1", "--", "ls /dev", runtime="")
@@ -270,7 +149,7 @@ def test_hostile_variables_and_images_change_nothing(gate: Gate) -> None:
     assert gate.holders() == {}
 
 
-def test_a_restarted_container_and_a_stopped_one(gate: Gate) -> None:
+def test_a_restarted_container_and_a_stopped_one(gate: OwnDocker) -> None:
     gate.begin("one", "--gpus", "1")
     gate.docker("restart", "-t", "0", "one")
     assert gate.holders() == {"one": 1}
@@ -278,7 +157,7 @@ def test_a_restarted_container_and_a_stopped_one(gate: Gate) -> None:
     assert gate.holders() == {}
 
 
-def compose(gate: Gate, project: str, *argv: str) -> subprocess.CompletedProcess[str]:
+def compose(gate: OwnDocker, project: str, *argv: str) -> Done:
     """Debian's docker-compose, or the plugin of today's Docker."""
     program = ["docker-compose"] if shutil.which("docker-compose") else ["docker", "compose"]
     environment = {**gate.environment, "STACK_IMAGE": PYTHON_IMAGE, "COMPOSE_HTTP_TIMEOUT": "120"}
@@ -288,14 +167,14 @@ def compose(gate: Gate, project: str, *argv: str) -> subprocess.CompletedProcess
     )  # fmt: skip
 
 
-def in_trainer(gate: Gate, project: str, *argv: str) -> str:
+def in_trainer(gate: OwnDocker, project: str, *argv: str) -> str:
     """What a Python program prints in the trainer of a copy."""
     (trainer,) = gate.docker("ps", "-q", "-f", f"label=com.docker.compose.project={project}",
                              "-f", "label=com.docker.compose.service=trainer").stdout.split()  # fmt: skip
     return gate.docker("exec", trainer, "python3", "-c", *argv).stdout
 
 
-def ask(gate: Gate, project: str, page: str, body: str = "", *, service: str = "trainer:9993") -> str:
+def ask(gate: OwnDocker, project: str, page: str, body: str = "", *, service: str = "trainer:9993") -> str:
     """What a service of a copy answers, asked from its trainer."""
     line = (
         "import sys, urllib.request as u; print(u.urlopen(sys.argv[1], sys.argv[2].encode() or None).read().decode())"
@@ -313,10 +192,10 @@ for ask in (nvml.nvmlDeviceGetName, nvml.nvmlDeviceGetUUID):
 """
 
 
-def test_two_copies_of_the_example_stack(gate: Gate) -> None:
+def test_two_copies_of_the_example_stack(gate: OwnDocker) -> None:
     from tests.contract.engines import DockerSite
 
-    load = f"docker save {DockerSite().base_image()} | DOCKER_HOST=unix://{gate.folder}/sock docker load"
+    load = f"docker save {DockerSite().base_image()} | DOCKER_HOST=unix://{gate.socket} docker load"
     loaded = output("sh", "-c", load).split()[-1]
     assert gate.docker("tag", loaded, PYTHON_IMAGE).returncode == 0
     try:
@@ -349,7 +228,7 @@ def test_two_copies_of_the_example_stack(gate: Gate) -> None:
             compose(gate, project, "down", "-t", "1")
 
 
-def test_a_restart_policy_does_not_repeat_a_refused_start(gate: Gate) -> None:
+def test_a_restart_policy_does_not_repeat_a_refused_start(gate: OwnDocker) -> None:
     gate.begin("holder", "--gpus", str(GPUS))
     assert gate.begin("late", "--restart", "always", "--gpus", "1").returncode != 0
     gate.docker("rm", "-f", "holder")
@@ -376,21 +255,21 @@ gpus_per_project: 1
 
 
 @pytest.fixture
-def ruled(gate: Gate) -> Iterator[Gate]:
+def ruled(gate: OwnDocker) -> Iterator[OwnDocker]:
     """With a policy in force."""
     shared = gate.folder / "shared"
     shared.mkdir(exist_ok=True)
     (shared / "file").touch()
     (gate.folder / "policy.yaml").write_text(POLICY.replace("FOLDER", str(gate.folder)))
     gate.gpuprov("gate", "up", "--policy", f"{gate.folder}/policy.yaml")
-    know_no_other_engine(gate)
+    gate.only_itself()
     yield gate
     gate.clear()
     gate.gpuprov("gate", "up", "--policy", "none")
-    know_no_other_engine(gate)
+    gate.only_itself()
 
 
-def test_a_policy_adds_and_refuses_what_docker_starts(ruled: Gate) -> None:
+def test_a_policy_adds_and_refuses_what_docker_starts(ruled: OwnDocker) -> None:
     done = ruled.run("--rm", "-e", "A=1", "-e", "B=own", "-v", "named:/n", "--", "env; ls /srv", runtime="")
     assert {"A=x=y z", "B=own", "file"} <= set(done.stdout.splitlines()), done
     assert "PATH=none" not in done.stdout
@@ -428,7 +307,42 @@ def test_a_policy_adds_and_refuses_what_docker_starts(ruled: Gate) -> None:
     assert ruled.holders() == {}
 
 
-def test_each_option_of_docker_s_own_client_is_known(gate: Gate) -> None:
+REMOVING = "schema: gpuprov.gate-policy/v1\nversion: 1\ntouch: everything\nremove: true\n"
+KEPT = {"again", "always", "running", "refused", "before"}
+
+
+def test_a_policy_removes_what_has_ended_and_nothing_else(gate: OwnDocker) -> None:
+    """`docker restart` keeps a container, and so does whatever else starts it again at once."""
+    assert gate.run("--name", "before", "--", "true").returncode == 0
+    (gate.folder / "policy.yaml").write_text(REMOVING)
+    gate.gpuprov("gate", "up", "--policy", f"{gate.folder}/policy.yaml")
+    gate.only_itself()
+    try:
+        attached = gate.run("--name", "attached", "-v", "kept:/k", "-v", "/anonymous", "--", "echo said; exit 3")
+        assert (attached.returncode, attached.stdout) == (3, "said\n")
+        assert gate.docker("logs", "attached").stdout == "said\n"
+        for name, *options in (("stopped", "--gpus", "1"), ("again",), ("always", "--restart", "always"), ("running",)):
+            assert gate.begin(name, *options).returncode == 0
+        assert gate.begin("refused", "--gpus", str(GPUS + 1)).returncode != 0
+        with ThreadPoolExecutor(1) as pool:
+            followed = pool.submit(gate.docker, "wait", "stopped")
+            gate.docker("stop", "-t", "0", "stopped")
+            assert followed.result(QUICK_S).stdout == "137\n"
+        assert gate.docker("restart", "-t", "0", "again").returncode == 0
+        gate.docker("stop", "-t", "0", "always")
+        names = ("ps", "--all", "--format", "{{.Names}}")
+        gone = Wait(what="those that have ended to go", timeout_s=QUICK_S, fix="docker ps -a", interval_s=0.5)
+        gone.until(lambda: {*gate.docker(*names).stdout.split()}, lambda seen: seen == KEPT)
+        time.sleep(AFTER_S)
+        assert {*gate.docker(*names).stdout.split()} == KEPT
+        volumes = gate.docker("volume", "ls", "--quiet").stdout.split()
+        assert ("kept" in volumes, [name for name in volumes if len(name) == 64]) == (True, [])
+    finally:
+        gate.gpuprov("gate", "up", "--policy", "none")
+        gate.only_itself()
+
+
+def test_each_option_of_docker_s_own_client_is_known(gate: OwnDocker) -> None:
     told = gate.docker("run", "--help").stdout + gate.docker("create", "--help").stdout
     options = re.findall(r"^ {2,6}(?:(-\w), )?(--[a-z0-9-]+)( \w\S*)?(?:  |$)", told, re.MULTILINE)
     assert len(options) > 150
@@ -437,7 +351,7 @@ def test_each_option_of_docker_s_own_client_is_known(gate: Gate) -> None:
     assert parse_docker_run(["docker", "run", *words, "image"]).image == "image"
 
 
-def test_a_policy_judges_who_enters_and_how_much_a_project_holds(ruled: Gate) -> None:
+def test_a_policy_judges_who_enters_and_how_much_a_project_holds(ruled: OwnDocker) -> None:
     project = ("--label", "com.docker.compose.project=one", "--gpus", "1")
     assert ruled.begin("first", *project, runtime="").returncode == 0
     refused = ruled.begin("second", *project, runtime="")
@@ -452,20 +366,20 @@ def test_a_policy_judges_who_enters_and_how_much_a_project_holds(ruled: Gate) ->
     narrower = POLICY.replace("touch: everything", "touch: requests").replace("FOLDER", str(ruled.folder))
     (ruled.folder / "policy.yaml").write_text(narrower)
     ruled.gpuprov("gate", "up", "--policy", f"{ruled.folder}/policy.yaml")
-    know_no_other_engine(ruled)
+    ruled.only_itself()
     assert ruled.begin("free", "-v", "/etc:/h", runtime="").returncode == 0
     both = [ruled.docker("exec", "--privileged", name, "ls") for name in ("free", "first")]
     assert ["refuse.privileged" in one.stdout + one.stderr for one in both] == [False, True]
 
 
-def test_a_policy_is_kept_until_it_is_replaced(ruled: Gate) -> None:
+def test_a_policy_is_kept_until_it_is_replaced(ruled: OwnDocker) -> None:
     bad = ruled.folder / "bad.yaml"
     bad.write_text("schema: gpuprov.gate-policy/v1\nversion: 1\ntouch: all\n")
     assert "touch: line 3: is 'all'" in ruled.gpuprov("gate", "up", "--policy", str(bad), expect=2).stderr
     ruled.gpuprov("gate", "up")
-    status = ruled.gpuprov("--json", "gate", "status").document
+    status = ruled.told("gate", "status")
     assert (status["policy"]["touch"], status["policy"]["gpus_per_project"]) == ("everything", 1)
-    rules = program_for(ruled.folder / "sock").folder / "rules.json"
+    rules = program_for(ruled.socket).folder / "rules.json"
     rules.write_text("{")
     assert "the policy cannot be read" in ruled.run("--rm", "--", "true", runtime="").stderr
     assert "--policy none" in ruled.gpuprov("gate", "up", expect=3).stderr
@@ -473,7 +387,7 @@ def test_a_policy_is_kept_until_it_is_replaced(ruled: Gate) -> None:
     assert ruled.run("--rm", "-v", "/etc:/h", "--", "true", runtime="").returncode == 0
 
 
-def test_down_is_refused_while_containers_name_the_runtime(gate: Gate) -> None:
+def test_down_is_refused_while_containers_name_the_runtime(gate: OwnDocker) -> None:
     gate.begin("one")
     refused = gate.gpuprov("gate", "down", expect=4)
     assert "one (gpuprov, running)" in refused.stderr
@@ -483,4 +397,4 @@ def test_down_is_refused_while_containers_name_the_runtime(gate: Gate) -> None:
     assert not [*gate.folder.glob("daemon.json.*")]
     assert gate.gpuprov("gate", "down").stdout == "unchanged\n"
     assert gate.run("--rm", "--", "true", runtime="").returncode == 0
-    assert not gate.gpuprov("--json", "gate", "status").document["registered"]
+    assert not gate.told("gate", "status")["registered"]

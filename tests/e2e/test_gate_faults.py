@@ -53,16 +53,13 @@ def gate(restoring: OwnDocker) -> Iterator[OwnDocker]:
 
 def prepare(one: OwnDocker) -> None:
     one.load_image(IMAGE)
-    up = one.gpuprov("gate", "up", "--default")
-    assert up.returncode == 0, up.stderr
+    one.gpuprov("gate", "up", "--default")
     one.only_itself()
 
 
 def clear(one: OwnDocker) -> None:
     """No container, no lease, nobody who waits."""
-    if names := one.docker("ps", "-aq").stdout.split():
-        one.docker("rm", "-f", *names)
-    until(lambda: not held(one), "all leases to end")
+    one.clear()
     until(lambda: not queue(one), "all who wait to go")
 
 
@@ -159,9 +156,9 @@ def test_who_waits_for_a_dockerd_that_has_ended_keeps_no_gpu(gate: OwnDocker, ho
 
 def test_gate_up_again_keeps_the_default_runtime(gate: OwnDocker) -> None:
     """Containers may name it by now."""
-    assert gate.gpuprov("gate", "up").returncode == 0
+    gate.gpuprov("gate", "up")
     gate.only_itself()
-    assert json.loads(gate.gpuprov("--json", "gate", "status").stdout)["default"]
+    assert gate.told("gate", "status")["default"]
     assert json.loads((gate.folder / "daemon.json").read_text())["default-runtime"] == "gpuprov-default"
 
 
@@ -169,9 +166,9 @@ def test_gate_up_again_keeps_the_default_runtime(gate: OwnDocker) -> None:
 def test_the_gate_knows_whose_start_waits_though_docker_does_not_tell(gate: OwnDocker) -> None:
     begin(gate, "holder", ALL)
     with one_that_waits(gate, "waits"):
-        told = json.loads(gate.gpuprov("--json", "gate", "status").stdout)
+        told = gate.told("gate", "status")
         assert {one["name"]: one["status"] for one in told["containers"]} == {"waits": "created", "holder": "running"}
-        assert "waits (gpuprov, created)" in gate.gpuprov("gate", "down").stderr
+        assert "waits (gpuprov, created)" in gate.gpuprov("gate", "down", expect=4).stderr
         kill(*VICTIMS["front"](gate))
 
 

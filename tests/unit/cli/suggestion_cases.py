@@ -419,7 +419,7 @@ REASONS = {
     "machine/docker_daemon.py": "a daemon that does not answer: tests/e2e/test_gate.py",
     "runtime/create.py": "what a container is told: tests/unit/runtime/test_create.py",
     "runtime/engines.py": "an engine that does not answer: tests/unit/runtime/test_engines.py",
-    "runtime/policy.py": "a runtime without its policy: tests/unit/runtime/test_create.py",
+    "runtime/settings.py": "a runtime without its policy: tests/unit/runtime/test_create.py",
     "spec/docker_run.py": "an odd command line: tests/unit/spec/test_docker_run.py",
     "machine/docker_start.py": "the same: tests/unit/machine/test_docker_start.py",
     "runtime/enter.py": "a process that nobody can read: tests/unit/runtime/test_enter.py",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import stat
 from typing import TYPE_CHECKING
@@ -10,7 +11,7 @@ import pytest
 
 from gpuprov.core.errors import HostNotReady
 from gpuprov.machine.runtime_program import RuntimeProgram
-from gpuprov.runtime.policy import Policy
+from gpuprov.runtime.settings import Settings
 from gpuprov.shapes.gate_policy import GatePolicy, PolicyRefusals
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ RULES = GatePolicy(touch="everything", refuse=PolicyRefusals(privileged=True))
 
 
 def write(program: RuntimeProgram, rules: GatePolicy | None) -> tuple[str, ...]:
-    return program.write(Policy(engines=()), runc=program.folder / "runc", rules=rules)
+    return program.write(Settings(engines=()), runc=program.folder / "runc", rules=rules)
 
 
 @pytest.mark.parametrize("umask", [0, 0o077])
@@ -54,6 +55,26 @@ def test_a_policy_is_found_again_until_it_is_removed(tmp_path: Path) -> None:
     assert "removed the policy" in write(program, None)
     assert program.find_rules() is None
     assert write(program, None) == ()
+
+
+def test_what_an_earlier_gpuprov_left_is_replaced(tmp_path: Path) -> None:
+    """Its settings had another name, and its policy had no `remove`."""
+    program = RuntimeProgram(folder=tmp_path / "runtime")
+    write(program, RULES)
+    (program.folder / "settings.json").rename(program.folder / "policy.json")
+    next(program.folder.glob("lib-*")).rename(program.folder / "lib-of-earlier")
+    rules = program.folder / "rules.json"
+    said = json.loads(rules.read_text())
+    del said["remove"]
+    rules.write_text(json.dumps(said))
+    assert (program.is_current(), program.check_command(), program.find_rules()) == (False, None, RULES)
+    write(program, program.find_rules())
+    names = {path.name for path in program.folder.iterdir()}
+    assert (program.is_current(), names & {"settings.json", "policy.json", "lib-of-earlier"}) == (
+        True,
+        {"settings.json"},
+    )
+    assert json.loads(rules.read_text())["remove"] is False
 
 
 @pytest.mark.parametrize("content", [None, "", "{}", "[" * 100_000])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpuprov.machine.runtime_program import RuntimeProgram
-from gpuprov.runtime.policy import Policy
+from gpuprov.runtime.settings import Settings
 from tests.unit.runtime.simulated import simulated_host
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def copy_runtime(
 ) -> tuple[RuntimeProgram, Path]:
     """The program, and its library."""
     program = RuntimeProgram(folder=folder / "program")
-    program.write(Policy(engines=(), simulation=simulated_host(gpus).document), runc=runc, rules=rules)
+    program.write(Settings(engines=(), simulation=simulated_host(gpus).document), runc=runc, rules=rules)
     (library,) = program.folder.glob("lib-*")
     start = library / "gpuprov/runtime/start.py"
     own = _OWN_PLACES.format(lock=str(folder / "lock"), leases=str(folder / "leases"))

@@ -13,11 +13,11 @@ from gpuprov.core import group_files
 from gpuprov.core.errors import EngineError, HostNotReady
 from gpuprov.core.queue import Queue
 from gpuprov.gpu.allocate import Lease
-from gpuprov.runtime import create, records
+from gpuprov.runtime import create, records, removal
 from gpuprov.runtime.create import REFUSED, main
 from gpuprov.runtime.edit import LEASE
 from gpuprov.runtime.engines import Place, Told
-from gpuprov.runtime.policy import Policy, render_policy
+from gpuprov.runtime.settings import Settings, render_settings
 from gpuprov.shapes.base import encode
 from gpuprov.shapes.gate_policy import GatePolicy, PolicyMount, PolicyRefusals, PolicyVariables
 from tests.unit.runtime.simulated import simulated_host
@@ -37,11 +37,12 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple
     """Makes a container; tells the exit code, and what was written to the log."""
     monkeypatch.setattr(group_files, "LOCK_FOLDER", tmp_path / "lock")
     monkeypatch.setattr(records, "FOLDER", tmp_path / "leases")
+    monkeypatch.setattr(removal, "FOLDER", tmp_path / "removals")
     monkeypatch.setattr(create, "ask_engines", lambda _: ENGINES_SAY[0])
     ENGINES_SAY[0] = Told()
     TOUCHES[0] = ""
-    policy = Policy(engines=(), simulation=simulated_host(2).document)
-    (tmp_path / "policy.json").write_text(render_policy(policy))
+    policy = Settings(engines=(), simulation=simulated_host(2).document)
+    (tmp_path / "settings.json").write_text(render_settings(policy))
 
     def one(name: str, *env: str, **more: Any) -> tuple[int, str]:
         bundle = tmp_path / name
@@ -131,8 +132,8 @@ def test_while_docker_starts_its_files_tell_unless_there_is_a_node(
 ) -> None:
     """It begins containers with a restart policy before it answers anybody."""
     place = Place(engine="docker", sockets=("/nowhere",))
-    policy = Policy(engines=(place,), data_root=str(tmp_path / "data"), simulation=simulated_host(2).document)
-    (tmp_path / "policy.json").write_text(render_policy(policy))
+    policy = Settings(engines=(place,), data_root=str(tmp_path / "data"), simulation=simulated_host(2).document)
+    (tmp_path / "settings.json").write_text(render_settings(policy))
     folder = tmp_path / "data/containers/a"
     folder.mkdir(parents=True)
     (folder / "config.v2.json").write_text(json.dumps({"Name": "/train", "Config": {"Labels": {label: "x"}}}))
@@ -265,7 +266,7 @@ def test_many_variables_and_values_of_many_lines_are_kept(make: Callable[..., tu
 
 
 def test_without_its_policy_it_says_what_to_type(make: Callable[..., tuple[int, str]], tmp_path: Path) -> None:
-    (tmp_path / "policy.json").unlink()
+    (tmp_path / "settings.json").unlink()
     status, log = make("a", "GPUPROV_GPUS=1")
     assert status == REFUSED
     assert "gpuprov gate up" in log
@@ -290,6 +291,24 @@ def test_a_policy_for_everything_touches_what_asks_for_no_gpu(
     status, log = make("b", **OPEN)
     assert (status, "refuse.devices: every device" in log) == (REFUSED, True)
     assert spec_of(tmp_path, "b") == {"process": {"env": []}, **OPEN}
+
+
+def test_a_policy_that_removes_notes_whom_it_touches_and_starts(
+    make: Callable[..., tuple[int, str]], tmp_path: Path
+) -> None:
+    put_policy(tmp_path, remove=True, refuse=NO_DEVICES)
+    assert make("plain", "PATH=/") == (0, "")
+    assert make("refused", "GPUPROV_GPUS=1", **OPEN)[0] == REFUSED
+    assert make("late", "GPUPROV_GPUS=3")[0] == REFUSED
+    assert not (tmp_path / "removals").exists()
+    assert make("a", "GPUPROV_GPUS=1") == (0, "")
+    judged, state = (tmp_path / "removals/a").read_text().split()
+    assert (len(judged), state) == (len("2026-01-01T00:00:00"), str(tmp_path / "moby/a"))
+    put_policy(tmp_path, touch="everything", remove=True)
+    ENGINES_SAY[0] = Told(nodes=frozenset({"node"}))
+    libpod = {"annotations": {"io.container.manager": "libpod"}}
+    assert [make("plain", "PATH=/"), make("node", "PATH=/"), make("of-podman", **libpod)] == [(0, "")] * 3
+    assert sorted(path.name for path in (tmp_path / "removals").iterdir()) == ["a", "plain"]
 
 
 def test_a_policy_for_requests_touches_those_alone(make: Callable[..., tuple[int, str]], tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpuprov.assets import PACKAGE
+from gpuprov.core.waiting import Wait
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,8 +31,8 @@ class Stage:
         self._script("runc", f'printf "%s\\n" "$@" >{self.folder}/runc.args')
         self._script("python", f'env >{self.folder}/python.env; printf "%s\\n" "$@" >{self.folder}/python.args', status)
         head = {"FOLDER": "", "LIBRARY": "/lib-of-it", "LEASES": "leases", "RUNC": "runc", "PYTHON": "python"}
-        lines = [f"{key}={self.folder}/{place}" for key, place in head.items()]
-        lines += [f"TOUCH='{touch}'", f"EXEC='{judged}'"]
+        lines = [f"{key}={self.folder}/{place}" for key, place in {**head, "REMOVALS": "removals"}.items()]
+        lines += ["AFTER=0", f"TOUCH='{touch}'", f"EXEC='{judged}'"]
         front = self.folder / name
         front.write_text("\n".join(["#!/bin/sh", *lines, BODY]))
         front.chmod(0o755)
@@ -200,6 +201,39 @@ def test_delete_removes_the_record_of_what_is_gone(stage: Stage) -> None:
     assert [path.name for path in leases.iterdir()] == ["two"]
     stage.run("--root", "/run/runc", "delete", "two")
     assert not [*leases.iterdir()]
+
+
+def test_a_noted_container_is_left_to_a_process_of_its_own_once_it_is_deleted(stage: Stage) -> None:
+    removals = stage.folder / "removals"
+    removals.mkdir()
+    for name in ("one", "two"):
+        (removals / name).write_text(f"2026-01-01T00:00:00 /run/runc/{name}\n")
+    assert stage.run("--root", "/run/other", "delete", "one").returncode == 0
+    assert stage.run("delete", "../removals/one").returncode == 0
+    assert stage.run("delete", "three").returncode == 0
+    assert (stage.said("python"), len([*removals.iterdir()])) == (None, 2)
+    assert stage.run("--root", "/run/runc", "delete", "--force", "one").returncode == 0
+    seen = Wait(what="its process", timeout_s=10, fix="ps", interval_s=0.02)
+    arguments = seen.until(lambda: stage.said("python") or [], lambda found: len(found) == 8)
+    assert (arguments[2].endswith("gpuprov/runtime/remove.py"), arguments[5:7]) == (
+        True,
+        ["one", "2026-01-01T00:00:00"],
+    )
+    assert [path.name for path in removals.iterdir()] == ["two"]
+
+
+def test_a_failed_delete_leaves_the_note_and_a_start_takes_it_away(stage: Stage) -> None:
+    note = stage.folder / "removals/one"
+    note.parent.mkdir()
+    note.write_text("2026-01-01T00:00:00 /run/runc/one\n")
+    (stage.folder / "runc").write_text("#!/bin/sh\nexit 1\n")
+    assert stage.run("--root", "/run/runc", "delete", "one").returncode == 1
+    assert note.exists()
+    stage.bundle("plain", PLAIN)
+    stage.run("create", "--bundle", "plain", "../removals/one")
+    assert note.exists()
+    stage.run("create", "--bundle", "plain", "one")
+    assert not note.exists()
 
 
 def test_a_policy_for_everything_hands_each_create_to_python_and_nothing_else(stage: Stage) -> None:

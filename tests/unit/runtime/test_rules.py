@@ -24,6 +24,7 @@ def test_what_is_written_is_what_is_read() -> None:
         user="$WHO",
         refuse=shapes.PolicyRefusals(privileged=True, namespaces=("pid",), mounts_outside=("/data",)),
         gpus_per_project=2,
+        remove=True,
     )
     assert parse_rules(json.loads(encode(written))) == Rules(
         touch="everything",
@@ -33,6 +34,7 @@ def test_what_is_written_is_what_is_read() -> None:
         user="$WHO",
         refuse=Refusals(privileged=True, namespaces=("pid",), mounts_outside=("/data",)),
         gpus_per_project=2,
+        remove=True,
     )
     assert parse_rules(json.loads(encode(shapes.GatePolicy()))) == Rules()
 

@@ -34,6 +34,7 @@ variables:
   set: {LANG: C.UTF-8}
   force: {http_proxy: "a=b", "with.dot": "one\\ntwo"}
 user: $HOUDINI_USER
+remove: true
 refuse:
   privileged: true
   namespaces: [pid, net, ipc, uts, user, cgroup]
@@ -47,6 +48,7 @@ gpus_per_project: 2
         mounts=(PolicyMount(source="/home", target="/home", read_only=True),),
         variables=PolicyVariables(set={"LANG": "C.UTF-8"}, force={"http_proxy": "a=b", "with.dot": "one\ntwo"}),
         user="$HOUDINI_USER",
+        remove=True,
         refuse=PolicyRefusals(
             privileged=True,
             namespaces=("pid", "net", "ipc", "uts", "user", "cgroup"),

@@ -10,7 +10,7 @@ import pytest
 from gpuprov.core.errors import HostNotReady
 from gpuprov.machine.local import LocalHost
 from gpuprov.machine.runtime_program import RuntimeProgram
-from gpuprov.runtime.policy import Policy
+from gpuprov.runtime.settings import Settings
 from gpuprov.shapes.base import encode
 from gpuprov.shapes.gate_policy import GatePolicy, PolicyRefusals, PolicyVariables
 from gpuprov.stories import gate_explain
@@ -48,7 +48,7 @@ def explain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Ga
     monkeypatch.setattr(gate_explain, "ask_daemon", lambda _, path: ANSWERS.get(path, {"message": "no such thing"}))
 
     def one(line: str, rules: GatePolicy | None = RULES) -> GateExplanation:
-        program.write(Policy(engines=(), simulation=simulated_host(4).document), runc=Path("/bin/true"), rules=rules)
+        program.write(Settings(engines=(), simulation=simulated_host(4).document), runc=Path("/bin/true"), rules=rules)
         before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
         told = explain_start(LocalHost(), ["docker", "run", *line.split()], environment={}, folder=tmp_path)
         assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before
@@ -85,6 +85,23 @@ def test_without_a_policy_and_without_a_request_nothing_is_done(explain: Callabl
     assert (told.starts, "fewer than 9" in steps(told)["gpus"]) == (False, True)
     told = explain("--gpus 1 -e GPUPROV_GPUS=2 image")
     assert (told.starts, "two things" in steps(told)["gpus"]) == (False, True)
+
+
+@pytest.mark.parametrize(
+    ("line", "removed"),
+    [
+        ("image", True),
+        ("--rm=false --restart no image", True),
+        ("--rm image", False),
+        ("--restart on-failure:3 image", False),
+        ("--runtime runc image", False),
+    ],
+)
+def test_who_is_removed_at_the_end_is_told(
+    explain: Callable[..., GateExplanation], line: str, *, removed: bool
+) -> None:
+    told = steps(explain(line, GatePolicy(touch="everything", remove=True)))
+    assert told == ({"remove": "from Docker, 10 s after it has ended"} if removed else {})
 
 
 def test_another_runtime_is_not_the_gate_s_to_explain(explain: Callable[..., GateExplanation]) -> None:

@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-NAME: Final = "policy.json"
+NAME: Final = "settings.json"
 VERSION: Final = 1
 
 
 @dataclass(frozen=True, kw_only=True)
-class Policy:
+class Settings:
     """What holds for all containers of a daemon.
 
     Attributes:
@@ -32,14 +32,19 @@ class Policy:
     data_root: str = ""
     simulation: Mapping[str, Any] | None = None
 
+    @property
+    def own(self) -> tuple[Place, ...]:
+        """That daemon, if it is Docker's: the first of its kind."""
+        return tuple(place for place in self.engines if place.engine == "docker")[:1]
 
-def render_policy(policy: Policy) -> str:
+
+def render_settings(settings: Settings) -> str:
     """As the runtime reads it."""
-    return json.dumps({"version": VERSION, **asdict(policy)}, indent=2, sort_keys=True) + "\n"
+    return json.dumps({"version": VERSION, **asdict(settings)}, indent=2, sort_keys=True) + "\n"
 
 
-def read_policy(folder: Path) -> Policy:
-    """The policy in the runtime's folder.
+def read_settings(folder: Path) -> Settings:
+    """The settings in the runtime's folder.
 
     Raises:
         HostNotReady: It is not there, or another gpuprov wrote it.
@@ -51,7 +56,7 @@ def read_policy(folder: Path) -> Policy:
             Place(engine=one["engine"], sockets=tuple(one["sockets"]), installed=one["installed"])
             for one in said.pop("engines")
         ]
-        return Policy(engines=tuple(places), **said)
+        return Settings(engines=tuple(places), **said)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise HostNotReady(
             "the runtime's settings cannot be read", evidence=f"{folder / NAME}: {error}", fix="sudo gpuprov gate up"
