@@ -27,13 +27,16 @@ _NSS: Final = "/var/lib/extrausers"
 _SHADOW_GID: Final = 42  # Debian's, on every machine
 
 
-def people_files(people: Sequence[PersonSpec], *, shared: bool, login: bool = False) -> tuple[File, ...]:
+def people_files(
+    people: Sequence[PersonSpec], *, shared: bool, login: bool = False, homes: str = ""
+) -> tuple[File, ...]:
     """What a node knows of people; all of it, too, where there are none.
 
     Args:
         people: Of the cluster.
         shared: Whether the node has the folder that nodes share, with their homes in it.
         login: Whether they log in to it without a job.
+        homes: The folder of their homes, on a machine that is no node; empty for the usual one.
     """
     people = sorted(people, key=lambda person: person.uid)
     names = ",".join(sorted(person.name for person in people))
@@ -41,7 +44,7 @@ def people_files(people: Sequence[PersonSpec], *, shared: bool, login: bool = Fa
     groups += [f"{account}:x:{account_gid(account)}:{','.join(who)}" for account, who in accounts_of(people).items()]
     contents = {
         f"{_NSS}/passwd": [
-            f"{person.name}:x:{person.uid}:{person.uid}::{home_of(person.name, shared=shared)}:/bin/bash"
+            f"{person.name}:x:{person.uid}:{person.uid}::{_home(person, homes, shared=shared)}:/bin/bash"
             for person in people
         ],
         f"{_NSS}/group": groups if people else [],
@@ -49,7 +52,7 @@ def people_files(people: Sequence[PersonSpec], *, shared: bool, login: bool = Fa
         _KEYS: [f"{person.name} {key}" for person in people for key in person.keys],
         f"{PEOPLE_PLACE}/limits": [f"{person.name} {person.gpus}" for person in people if person.gpus is not None],
         f"{PEOPLE_PLACE}/login": ["yes" if login else "no"],
-        f"{PEOPLE_PLACE}/folders": _folders(people, shared=shared) if people else [],
+        f"{PEOPLE_PLACE}/folders": _folders(people, homes, shared=shared) if people else [],
     }
     files = [_file(path, lines) for path, lines in contents.items()]
     digest = fingerprint({file.path: hashlib.sha256(file.content).hexdigest() for file in files})
@@ -67,15 +70,19 @@ def keys_digest(people: Sequence[PersonSpec]) -> str:
     return hashlib.sha256(file.content).hexdigest()
 
 
-def _folders(people: Sequence[PersonSpec], *, shared: bool) -> list[str]:
+def _home(person: PersonSpec, homes: str, *, shared: bool) -> str:
+    return f"{homes}/{person.name}" if homes else home_of(person.name, shared=shared)
+
+
+def _folders(people: Sequence[PersonSpec], homes: str, *, shared: bool) -> list[str]:
     """Mode, owner, group and path of each folder."""
-    homes = [f"0700 {person.uid} {person.uid} {home_of(person.name, shared=shared)}" for person in people]
+    made = [f"0700 {person.uid} {person.uid} {_home(person, homes, shared=shared)}" for person in people]
     if not shared:
-        return homes
+        return [*([f"0711 0 0 {homes}"] if homes not in ("", "/home") else []), *made]
     accounts = [f"2770 0 {account_gid(account)} {SHARED}/accounts/{account}" for account in accounts_of(people)]
     closed = [f"0700 {ACCOUNT_UID} {ACCOUNT_UID} {folder}" for folder in (JOBS, GRIDS, ANNEALS, PROGRAMS)]
     parents = [*closed, f"0711 0 0 {SHARED}/home", *([f"0711 0 0 {SHARED}/accounts"] if accounts else [])]
-    return [*parents, *homes, *accounts]
+    return [*parents, *made, *accounts]
 
 
 def _file(path: str, lines: Sequence[str]) -> File:

@@ -6,18 +6,19 @@ import base64
 import binascii
 import re
 import zlib
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from gpuprov.shapes.cluster_spec import LEAST_UID, MOST_UID
+from gpuprov.shapes.cluster_spec import LEAST_UID, MOST_UID, ClusterSpec
+from gpuprov.shapes.faults import find_faults
 from gpuprov.spec.addressing import node_name, number_of_name
 from gpuprov.spec.rule import SpecRule
 from gpuprov.spec.shared_folder import SHARED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-    from pathlib import Path
 
-    from gpuprov.shapes.cluster_spec import ClusterSpec, PersonSpec
+    from gpuprov.shapes.cluster_spec import PersonSpec
     from gpuprov.spec.rule import Found
 
 FIRST_UID: Final = 10_001  # of people whose number nobody says
@@ -113,6 +114,19 @@ def free_uid(people: Iterable[PersonSpec]) -> int:
     highest = max((uid for uid in taken if FIRST_UID <= uid < _FIRST_GID), default=FIRST_UID - 1)
     order = (*range(highest + 1, _FIRST_GID), *range(FIRST_UID, _FIRST_GID), *range(LEAST_UID, MOST_UID + 1))
     return int(next(uid for uid in order if uid not in taken))
+
+
+def read_people(told: object) -> tuple[tuple[PersonSpec, ...], list[str]]:
+    """People as a spec has them, from elsewhere, such as Ansible's variables; and all that is wrong with them."""
+    found, faults = find_faults(ClusterSpec, {"people": told}, file="people")
+    if faults:
+        return (), [str(fault) for fault in faults]
+    spec = ClusterSpec(people=tuple(found["people"]))
+    rules = (rule for rule in PEOPLE_RULES if rule.reads == ("people",))
+    problems = [problem for rule in rules for problem in rule.find(spec, Path("/"))]
+    if problems:
+        return (), [f"{where}: {message} (allowed: {allowed})" for where, message, allowed in problems]
+    return spec.people, []
 
 
 def _names(spec: ClusterSpec, _root: Path) -> Found:

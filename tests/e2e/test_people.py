@@ -24,6 +24,8 @@ people:
   - {{name: ann, uid: 10001, keys: ["{ann}"], account: vision}}
   - {{name: bob, uid: 10002, keys: ["{bob}"], account: vision}}
 """
+PARAMS = "param2requests = {'lr': [0.1]}\nparam2default = {'lr': 0.1}\n"
+JOB = "def main(param2val):\n    return {'loss': [param2val['lr']]}\n"
 OPTIONS = ("StrictHostKeyChecking=no", "UserKnownHostsFile=/dev/null", "BatchMode=yes", "LogLevel=ERROR")
 
 
@@ -143,6 +145,19 @@ def test_whoever_may_use_the_engine_acts_for_ann(lab: Lab) -> None:
     lab.gpuprov("jobs", *lab.here, "--as", "bobby", expect=2)
 
 
+def test_a_grid_of_ann_is_hers_and_comes_back(lab: Lab) -> None:
+    project = lab.folder / "Project"
+    (project / "src").mkdir(parents=True)
+    for name, text in (("params.py", PARAMS), ("job.py", JOB)):
+        (project / "src" / name).write_text(text)
+    asked = ("--as", "ann", *lab.here)
+    submitted = lab.gpuprov.json("grid", "run", str(project), "--first-only", *asked)
+    lab.gpuprov("jobs", "wait", submitted["id"], *asked)
+    assert lab.gpuprov.json("grid", "pull", str(project), *asked)["runs"] == submitted["runs"]
+    assert lab.in_node("stat", "-c", "%U", "/shared/home/ann/grids/Project") == "ann"
+    assert "Permission denied" in lab.ssh("bob", 0, "ls /shared/home/ann/grids").stderr
+
+
 def test_people_see_no_jobs_of_the_account(lab: Lab) -> None:
     lab.gpuprov("submit", *lab.here, "--no-project", "--wait", "--", "true")
     assert "Permission denied" in lab.ssh("ann", 0, "ls /shared/jobs").stderr
@@ -169,3 +184,18 @@ def test_what_differs_in_a_node_is_found_and_repaired(lab: Lab) -> None:
     said = lab.gpuprov("verify", *lab.here, expect=1).stdout
     assert "people: fail: bob has no account; their keys are not those of the spec" in said
     assert f"renew people on {lab.second}" in lab.gpuprov("cluster", "up", "--name", lab.place.cluster).stdout
+
+
+def test_five_hundred_people_come_and_go(lab: Lab) -> None:
+    file = lab.gpuprov.folder / "people.yaml"
+    before = file.read_text()
+    more = "".join(f"  - {{name: p{number}, uid: {11000 + number}, account: vision}}\n" for number in range(500))
+    file.write_text(before + more)
+    lab.gpuprov("cluster", "up", "-f", str(file), "--yes")  # verified
+    assert lab.gpuprov.in_node(lab.second, "id", "-u", "p499").strip() == "11499"
+    assert lab.in_node("sh", "-c", "ls /shared/home | wc -l") == "503"  # carl has left his
+    assert len(lab.gpuprov.json("person", "list", *lab.here)["people"]) == 502
+    file.write_text(before)
+    lab.gpuprov("cluster", "up", "-f", str(file), "--yes")
+    lab.gpuprov("exec", lab.second, "--", "id", "p499", expect=1)
+    assert lab.in_node("stat", "-c", "%u %a", "/shared/home/p499") == "0 700"

@@ -33,7 +33,19 @@ def load(path: str) -> Any:
 
 
 def test_the_roles_are_those_that_the_documents_name() -> None:
-    assert ROLES == ["accounting", "base", "broker", "cuda", "host", "nfs", "slurm", "smoke", "work", "worker"]
+    assert ROLES == [
+        "accounting",
+        "base",
+        "broker",
+        "cuda",
+        "host",
+        "nfs",
+        "people",
+        "slurm",
+        "smoke",
+        "work",
+        "worker",
+    ]
 
 
 @pytest.mark.parametrize("role", ROLES)

@@ -379,6 +379,29 @@ def test_a_node_is_cloned_once_it_is_stopped(lab: Both) -> None:
     lab.type("clone c009 c010", ABSENT_SOURCE, code=2, says="error: there is no node c009")
 
 
+def test_people_come_into_the_nodes_of_all_hosts_and_go(lab: Both) -> None:
+    lab.type("person add ann --gpus 2", OPEN_NETWORK, says="added ann, number 10001")
+    lab.type("person add ann --gpus 2", says="unchanged")
+    lab.type("person list", says="ann 10001 - 2 0 /home/ann")
+    for cluster in (lab.alone, lab.three):
+        assert accounts_of(cluster) == {b"ann:x:10001:10001::/home/ann:/bin/bash\n"}
+    lab.type("person rm anne", code=2, says="error: cluster lab has nobody called anne; did you mean ann?")
+    lab.queue(FakeJob(id="7", nodes="c002", user="ann"))
+    lab.type("person rm ann", code=2, says="error: ann has jobs in cluster lab")
+    lab.queue()
+    lab.type("person rm ann", OPEN_NETWORK, says="removed ann")
+    lab.type("person list", says="nobody; add somebody: gpuprov person add ann --key FILE")
+    for cluster in (lab.alone, lab.three):
+        assert accounts_of(cluster) == {b""}
+
+
+def accounts_of(cluster: TypedCluster) -> set[bytes]:
+    """What all nodes on all hosts have of people."""
+    nodes = [node for world in cluster.worlds for node in world.engine.nodes.values()]
+    assert len(nodes) == 3
+    return {node.files["/var/lib/extrausers/passwd"].content for node in nodes}
+
+
 def test_a_file_that_says_less_takes_nothing_unasked(lab: Both) -> None:
     lab.type(
         "cluster up -f LESS --no-verify",
