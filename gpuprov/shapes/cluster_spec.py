@@ -23,6 +23,7 @@ from gpuprov.shapes.limits import MOST_SHARDS, NODES_MAX
 from gpuprov.shapes.words import HostName, PartitionName, Word
 
 Strategy = Literal["spread", "pack", "fixed"]
+SlurmNetwork = Literal["nat", "private"]
 OverlayType = Literal["vxlan", "none"]
 Encryption = Literal["none", "wireguard"]
 DEFAULT_SHARE = False
@@ -246,17 +247,21 @@ class SlurmSpec(Shape, frozen=True, kw_only=True):
         shards_per_gpu: In how many shards Slurm counts each GPU, for jobs that share one; null for none.
         qos: Limits that jobs choose by name; only where there is accounting.
         rest: Whether programs can use its REST API.
+        network: Over which its daemons reach each other: `nat`, eth0 of nodes, or `private`, eth1.
         backup: Name of the node that takes over where the controller's is unreachable; null for none.
         login: Name of the node to which people log in by ssh without a job; null for none.
     """
 
-    now_and_then: ClassVar[frozenset[str]] = frozenset({"login", "partitions", "qos", "rest", "shards_per_gpu"})
+    now_and_then: ClassVar[frozenset[str]] = frozenset(
+        {"login", "network", "partitions", "qos", "rest", "shards_per_gpu"}
+    )
     controller: Annotated[int, Meta(ge=0)] = 0
     partition: PartitionName = DEFAULT_PARTITION
     partitions: tuple[PartitionSpec, ...] = ()
     shards_per_gpu: Annotated[int, Meta(ge=1, le=MOST_SHARDS)] | None = None
     qos: tuple[QosSpec, ...] = ()
     rest: bool = False
+    network: SlurmNetwork = "nat"
     backup: str | None = None
     login: NodeName | None = None
 

@@ -27,6 +27,7 @@ _LATER = (
     "image.toolkit",
     "slurm.backup",
     "slurm.login",
+    "slurm.network",
     "slurm.partitions",
     "slurm.qos",
     "slurm.rest",

@@ -15,6 +15,7 @@ from gpuprov.drivers.base import File
 from gpuprov.render.templates import render
 from gpuprov.roles.slurm.backup import controller_names, state_folder
 from gpuprov.roles.slurm.facts import slurm_facts, slurm_path
+from gpuprov.roles.slurm.network import as_reached
 from gpuprov.roles.slurm.partitions import describe_partitions
 from gpuprov.spec.people import limits_people
 
@@ -56,6 +57,7 @@ def render_slurm(
         accounting: Whether the controller's node records jobs.
         rest: Whether tokens are taken, for the REST API.
     """
+    members = as_reached(spec, members)
     nodes = [_describe(spec, member, machine) for member in members]
     by_name = {node["name"]: node for node in nodes}
     controller, *backups = (by_name[name] for name in controller_names(spec))
@@ -87,7 +89,7 @@ def render_slurm(
 def controller_address(spec: ClusterSpec, members: Sequence[Member]) -> str:
     """The address at which the other nodes reach the one with the controller."""
     name = controller_names(spec)[0]
-    member = next(member for member in members if member.name == name)
+    member = next(member for member in as_reached(spec, members) if member.name == name)
     return member.address or member.private_address
 
 

@@ -24,6 +24,7 @@ from gpuprov.roles.slurm import (
     daemons,
     jobs,
     munge,
+    network,
     partitions,
     rest,
     shards,
@@ -97,7 +98,15 @@ class SlurmRole(ControlledRole):
     )
     secret_files = (munge.KEY_FILE, HOST_KEY, rest.TOKEN_KEY)
     marks = MappingProxyType({slurm_path("applied_mark"): "restart Slurm"})
-    rules = (*accounting.RULES, *backup.RULES, *partitions.RULES, *QOS_RULES, *rest.RULES, *shards.RULES)
+    rules = (
+        *accounting.RULES,
+        *backup.RULES,
+        *network.RULES,
+        *partitions.RULES,
+        *QOS_RULES,
+        *rest.RULES,
+        *shards.RULES,
+    )
     queue = _QUEUE
 
     def checks(self) -> tuple[Rule, ...]:
@@ -144,8 +153,9 @@ class SlurmRole(ControlledRole):
         return shards.shard_notes(spec)
 
     def refuse_crew(self, crew: Crew) -> None:
-        """Nor has a backup any use on the controller's own host."""
+        """Nor has a backup any use on the controller's own host, or a node that is not on Slurm's network."""
         super().refuse_crew(crew)
+        network.refuse_apart(crew)
         homes = {member.name: member.host for member in crew.of(NAME)}
         controller, *others = controller_names(crew.spec)
         near = [name for name in others if homes.get(name) and homes[name] == homes.get(controller)]

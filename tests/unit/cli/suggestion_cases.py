@@ -383,6 +383,7 @@ REASONS = {
     "stories/rest.py": "nodes without it: tests/unit/cli/test_rest.py",
     "roles/slurm/qos.py": "an accounting that refuses: tests/unit/roles/test_slurm_qos.py",
     "roles/slurm/role.py: gpuprov cluster up": "a warning about such an accounting",
+    "roles/slurm/network.py": "a node that is not there: tests/unit/roles/test_slurm_network.py",
     "roles/slurm/rest.py": "nodes without it: tests/unit/roles/test_slurm_rest.py",
     "stories/queue_page.py": "the verb of what cluster/state.py says",
     "stories/example.py": "a folder that is not empty: tests/unit/cli/test_example.py",
