@@ -4,7 +4,9 @@
 # This is run in place of runc. It hands over to runc at once, unless a container is made that asks for GPUs or that a
 # policy touches, or a process with more capabilities than Docker's default ones enters a container.
 [ -x "$RUNC" ] || RUNC=$(command -v runc) # a package may have moved it
-verb='' id='' bundle=. root=/run/runc log='' process='' sure='' takes=''
+root=/run/runc # where it keeps its state unless it is told
+case ${RUNC##*/} in crun*) root=/run/crun ;; esac
+verb='' id='' bundle=. log='' process='' sure='' takes=''
 for word in "$@"; do
     if [ -n "$takes" ]; then
         case $takes in

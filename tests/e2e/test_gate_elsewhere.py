@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -92,6 +94,48 @@ def test_podman_s_containers_lease_gpus(gate: OwnDocker, podman: Callable[..., R
     podman("stop", "-t", "0", "pone")
     assert held(gate) == {"docker": 1}
     gate.docker("rm", "-f", "dock")
+
+
+CRUN = """\
+#!/bin/sh
+export LD_LIBRARY_PATH={folder}/usr/lib/x86_64-linux-gnu
+exec {folder}/usr/bin/crun "$@"
+"""
+
+
+@pytest.fixture
+def crun(gate: OwnDocker) -> Iterator[None]:
+    """Debian's crun below the runtime, in place of runc. It is not installed: podman would take it for others too."""
+    folder = gate.folder / "crun"
+    folder.mkdir()
+    subprocess.run(["apt-get", "-qq", "download", "crun", "libyajl2"], cwd=folder, check=True, timeout=LIMIT_S)
+    for package in folder.glob("*.deb"):
+        subprocess.run(["dpkg", "--extract", str(package), str(folder)], check=True)
+    program = folder / "crun"
+    program.write_text(CRUN.format(folder=folder))
+    program.chmod(0o755)
+    inside(gate, "umount", "--lazy", "/sys/fs/cgroup/unified")  # it runs with one version of cgroups, not with both
+    front = Path(program_for(gate.socket).places["gpuprov"])
+    text = front.read_text()
+    front.write_text(re.sub("^RUNC=.*", f"RUNC={program}", text, flags=re.MULTILINE))
+    yield
+    front.write_text(text)
+
+
+@pytest.mark.long
+def test_with_crun_below_gpus_are_held_as_well(gate: OwnDocker, podman: Callable[..., Run], crun: None) -> None:  # noqa: ARG001
+    """It keeps its state in another place and form, and podman does not say where."""
+    asking = ("run", "-d", *LIMITS, "-e", "GPUPROV_GPUS=3", "--name")
+    assert podman(*asking, "pone", IMAGE, "sleep", "100").returncode == 0
+    assert held(gate) == {"podman": 3}
+    assert "not enough GPUs" in podman(*asking, "ptwo", IMAGE, "sleep", "100").stderr
+    assert gate.begin("dock", "-e", "GPUPROV_GPUS=1").returncode == 0
+    assert podman("restart", "-t", "0", "pone").returncode == 0
+    assert held(gate) == {"podman": 3, "docker": 1}
+    assert devices(podman("exec", "pone", "ls", "/dev").stdout) == ["nvidia0", "nvidia1", "nvidia2"]
+    podman("stop", "-t", "0", "pone")
+    gate.docker("rm", "-f", "dock")
+    assert held(gate) == {}
 
 
 def test_containerd_s_containers_lease_gpus(gate: OwnDocker) -> None:

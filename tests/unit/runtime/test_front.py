@@ -203,6 +203,25 @@ def test_delete_removes_the_record_of_what_is_gone(stage: Stage) -> None:
     assert not [*leases.iterdir()]
 
 
+def test_the_state_of_crun_lies_elsewhere_unless_the_engine_says_where(stage: Stage) -> None:
+    stage.bundle("asking", ASKING)
+    for name, words, root in (
+        ("runc", (), "/run/runc"),
+        ("crun", (), "/run/crun"),
+        ("crun", ("--root", "/r"), "/r"),
+    ):
+        front = stage.folder / "gpuprov-runtime"
+        text = front.read_text()
+        (stage.folder / "crun").write_text((stage.folder / "runc").read_text())
+        (stage.folder / "crun").chmod(0o755)
+        front.write_text(text.replace(f"RUNC={stage.folder}/runc", f"RUNC={stage.folder}/{name}"))
+        stage.run(*words, "create", "--bundle", "asking", "id")
+        arguments = stage.said("python")
+        assert arguments is not None
+        assert arguments[7] == root
+        front.write_text(text)
+
+
 def test_a_noted_container_is_left_to_a_process_of_its_own_once_it_is_deleted(stage: Stage) -> None:
     removals = stage.folder / "removals"
     removals.mkdir()
