@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -12,15 +12,24 @@ from gpuprov.cli.command import Result, command
 from gpuprov.cli.tables import render_table
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from gpuprov.cli.session import Session
     from gpuprov.core.outcome import Outcome
-    from gpuprov.shapes.gate import Gate, GateExplanation
+    from gpuprov.shapes.gate import Gate, GateExplanation, GpusOption
+
+_GPUS_OPTION: Final[Mapping[GpusOption, str]] = {
+    "works": "works",
+    "after a restart": "works after: systemctl restart docker",
+    "of NVIDIA": "works, by NVIDIA's hook",
+    "absent": "does not work without: sudo gpuprov gate up",
+}
 
 
 @command(
     click.option("--default", is_flag=True, help="Also run containers that name no runtime; without GPUs as before."),
-    click.option("--policy", metavar="FILE", help="What containers get and may not have (docs/gate.md); none for no "
-                 "policy any more.  [default: that of the last time]"),
+    click.option("--policy", metavar="FILE", help="What containers get and may not have (docs/gate.md); `none` "
+                 "removes it.  [default: that of the last time]"),
 )  # fmt: skip
 def up(session: Session, *, default: bool, policy: str | None) -> Outcome:
     """Have Docker know the runtime `gpuprov`, which leases GPUs to any container that asks for some. Needs root.
@@ -88,17 +97,17 @@ def explain(session: Session, argv: tuple[str, ...]) -> Result:
 
 
 def _explained(told: GateExplanation) -> list[str]:
-    policy = "touches it" if told.touched else "does not touch it" if told.passes else "does not see it"
     steps = [f"{step.rule}: {'refused: ' if step.refused else ''}{step.what}" for step in told.steps]
-    unseen = "not the gate's to say; it sees containers that name it (--runtime gpuprov), or after: "
-    seen = "it starts" if told.starts else "it is refused"
-    result = seen if told.passes else f"{unseen}sudo gpuprov gate up --default"
+    left = [f"not known here: {text}" for text in told.left]
+    if not told.passes:
+        ways = ["to have the gate see it: --runtime gpuprov", "to have it see all: sudo gpuprov gate up --default"]
+        return [f"runtime: {told.runtime}, and not the gate's", *left, *ways]
     return [
         f"runtime: {told.runtime}",
-        f"policy: {policy}",
-        *(steps or ["nothing is changed"] if told.passes else []),
-        *(f"not known here: {text}" for text in told.left),
-        f"result: {result}",
+        f"policy: {'touches it' if told.touched else 'does not touch it'}",
+        *(steps or ["nothing is changed"]),
+        *left,
+        f"result: {'it starts' if told.starts else 'it is refused'}",
     ]
 
 
@@ -111,7 +120,7 @@ def _lines(gate: Gate) -> list[str]:
         f"runtime: {known}{', and the default' if gate.default else ''}",
         f"program: {program}",
         f"daemon: {gate.socket}, {gate.config}",
-        f"docker run --gpus: {gate.gpus_option}",
+        f"docker run --gpus: {_GPUS_OPTION[gate.gpus_option]}",
     ]
     lines += [f"policy: {line}" for line in _policy_lines(gate)]
     held = [f"{one.name} ({one.status}): {', '.join(one.gpus) or 'no GPU'}" for one in gate.containers]
@@ -123,19 +132,21 @@ def _policy_lines(gate: Gate) -> list[str]:
     policy = gate.policy
     if policy is None:
         return [gate.policy_fault or "none"]
-    refuse, variables = policy.refuse, policy.variables
+    refuse, variables, most = policy.refuse, policy.variables, policy.gpus_per_project
     refused = [name for name in ("privileged", "devices", "capabilities") if getattr(refuse, name)]
-    refused += [f"the host's {name} namespace" for name in refuse.namespaces]
+    if refuse.namespaces:
+        refused.append(f"the host's namespaces ({', '.join(refuse.namespaces)})")
     if refuse.mounts_outside is not None:
-        refused.append(f"mounts of the host outside {', '.join(refuse.mounts_outside) or '(nothing)'}")
+        allowed = f" but of {', '.join(refuse.mounts_outside)}" if refuse.mounts_outside else ""
+        refused.append(f"mounts of the host{allowed}")
     parts = {
         "touches": "everything" if policy.touch == "everything" else "containers that ask for GPUs",
         "refuses": ", ".join(refused),
         "mounts": ", ".join(f"{one.source} at {one.target}" for one in policy.mounts),
         "sets": ", ".join(variables.set),
         "forces": ", ".join(variables.force),
-        "user": "" if policy.user == "keep" else policy.user,
+        "runs as": "" if policy.user == "keep" else policy.user,
         "removes": "what has ended" if policy.remove else "",
-        "GPUs for each project": "" if policy.gpus_per_project is None else str(policy.gpus_per_project),
+        "lets each project hold": "" if most is None else f"{most} GPU{'s' if most != 1 else ''} at once",
     }
     return [f"{name} {value}" for name, value in parts.items() if value]

@@ -113,9 +113,9 @@ def _describe(
 
 def _passed_by(host: Host, runtime: str, *, wants_gpus: bool) -> GateExplanation:
     """What another runtime starts."""
-    left = [f"what {runtime or 'another runtime'} does: the gate's runtime does not see the container"]
+    left = ["what it does with the container"]
     if wants_gpus:
-        left.append("whether --gpus works there: where NVIDIA's hook is the gate's stand-in, the start is refused")
+        left.append("whether it takes --gpus: the gate's stand-in for NVIDIA's hook refuses the start")
     return GateExplanation(
         host=host.name, runtime=runtime, passes=False, touched=False, starts=None, steps=(), left=tuple(left)
     )
