@@ -1,6 +1,6 @@
-"""What Slurm's accounting costs: `cluster up -n 4`, the start of a job, and memory, with it and without it, in turn.
+"""What Slurm's accounting costs: `cluster up -n 4`, jobs, and memory, with it and without it, in turn.
 
-Usage, as root, with LXD prepared: python -m benchmarks.accounting [--rounds 3] [--jobs 20]
+Usage, as root, with LXD prepared: python -m benchmarks.accounting [--rounds 2] [--jobs 20]
 
 Prints a table in Markdown. Makes and removes a cluster `gptcount` (nodes k000, k001, ..., bridges gpkrn0 and gpkrn1,
 10.79.13.0/24 and 10.79.15.0/24) with its folders in /srv/gpuprov, and images with and without accounting.
@@ -47,12 +47,22 @@ cd /tmp && rm -f began && for _ in $(seq "$1"); do
     until [ -z "$(squeue -h)" ]; do sleep 0.05; done
 done
 """
+# Seconds that each of $1 jobs takes which wait together, and do nothing
+COST = """\
+cd /tmp && from=$(date +%s.%N)
+sbatch --quiet --output=/dev/null --gres=gpu:1 --array="1-$1" --wrap true
+until [ -z "$(squeue -h)" ]; do sleep 0.05; done
+echo "$from $(date +%s.%N)"
+"""
+AS_WORK = ("exec", "k000", "--", "runuser", "-u", "work", "--", "sh", "-c")
+COST_JOBS = 40
 MEMORY = "ps -C mariadbd,slurmdbd -o rss= | awk '{sum += $1} END {print sum / 1024}'"
 KINDS = ("off", "on")
 TITLES = {
     "new": "`cluster up -n 4`, a new database, s",
     "again": "`cluster up -n 4`, a database that is there, s",
     "start": "`sbatch` to the start of the job, s",
+    "cost": f"a job of {COST_JOBS} that wait together, s",
     "memory": "memory of MariaDB and slurmdbd, MiB",
 }
 
@@ -72,14 +82,19 @@ def seconds_of(act: Callable[[], object]) -> float:
     return time.monotonic() - began
 
 
+def spans(said: str) -> list[float]:
+    """Seconds from the first time of each line to the second."""
+    times = [line.split() for line in said.splitlines()]
+    return [float(end) - float(begin) for begin, end in times]
+
+
 def run_round(specs: dict[str, Path], jobs: int, found: dict[tuple[str, str], list[float]]) -> None:
     """A cluster of each kind, twice: with a new database, and with the one that is there then."""
     for kind in KINDS:
         up = partial(gpuprov, "cluster", "up", "-f", str(specs[kind]), "--no-verify")
         found["new", kind].append(seconds_of(up))
-        said = gpuprov("exec", "k000", "--", "runuser", "-u", "work", "--", "sh", "-c", START, "sh", str(jobs))
-        times = [line.split() for line in said.splitlines()]
-        found["start", kind] += [float(began) - float(asked) for asked, began in times]
+        found["start", kind] += spans(gpuprov(*AS_WORK, START, "sh", str(jobs)))
+        found["cost", kind] += [span / COST_JOBS for span in spans(gpuprov(*AS_WORK, COST, "sh", str(COST_JOBS)))]
         if kind == "on":
             found["memory", kind].append(float(gpuprov("exec", "k000", "--", "sh", "-c", MEMORY)))
         gpuprov("cluster", "down", NAME, "--yes")
@@ -90,7 +105,7 @@ def run_round(specs: dict[str, Path], jobs: int, found: dict[tuple[str, str], li
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--jobs", type=int, default=20)
     options = parser.parse_args()
     found: dict[tuple[str, str], list[float]] = defaultdict(list)

@@ -14,18 +14,21 @@ if TYPE_CHECKING:
 _LIMITS: Final = Limits(silence_s=120.0)
 
 
-def pack_folder(folder: str, archive: Path, *, name: str, part: str = ".") -> None:
+def pack_folder(folder: str, archive: Path, *, name: str, part: str = ".", most_bytes: int | None = None) -> None:
     """Add all that is in a folder to an archive of tar, below a name there.
 
     Args:
         part: What is taken of it, such as `./saved`.
+        most_bytes: By how much the archive may grow; None for no limit.
 
     Raises:
-        CommandFailed: Something cannot be read, or the disk is full.
+        CommandFailed: Something cannot be read, it is too large, or the disk is full.
     """
     renamed = f"--transform=flags=rSh;s,^{part.replace('.', chr(92) + '.')},{name},"
     what = ["--append", "--one-file-system", "--numeric-owner", renamed, "--directory", folder, part]
-    run(["tar", f"--file={archive}", *what], timeout_s=_LIMITS)
+    # What is added is written at the end, and a node may write on while it is read
+    limit = [] if most_bytes is None else ["prlimit", f"--fsize={archive.stat().st_size + most_bytes}"]
+    run([*limit, "tar", f"--file={archive}", *what], timeout_s=_LIMITS)
 
 
 def unpack_folder(archive: Path, folder: str, *, name: str, moved: int) -> None:

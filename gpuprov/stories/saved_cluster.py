@@ -55,6 +55,7 @@ KEYS: Final = ("id_ed25519", "id_ed25519.pub")
 SHARED: Final = "shared"
 FIGURES: Final = "accounting"
 _MOST_BYTES: Final = 4 * 2**20  # of each of the first parts
+_MOST_FIGURES_BYTES: Final = 8 * 2**30  # the node that wrote them may write anything; years of a lab are some 100 MiB
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,7 +111,7 @@ def save_cluster(fleet: Fleet, name: str, file: ReportFile, *, shared: bool) -> 
             for part, text in parts.items():
                 _add(archive, part, text.encode())
         if figures:
-            pack_folder(figures.source, draft, name=FIGURES, part="./saved")
+            pack_folder(figures.source, draft, name=FIGURES, part="./saved", most_bytes=_MOST_FIGURES_BYTES)
         if shared:
             with fleet.reporter.phase("shared folder"):
                 pack_folder(folder, draft, name=SHARED)

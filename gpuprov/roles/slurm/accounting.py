@@ -17,7 +17,7 @@ from gpuprov.drivers.base import LABEL_RECIPE, File
 from gpuprov.provision.recipe_record import read_recipe_record
 from gpuprov.render.templates import render
 from gpuprov.roles.slurm.backup import controller_name
-from gpuprov.roles.slurm.facts import NAME, slurm_facts, slurm_path
+from gpuprov.roles.slurm.facts import ACCOUNTING_SCRIPT, NAME, slurm_facts, slurm_path
 from gpuprov.spec.rule import SpecRule
 from gpuprov.spec.shared_folder import ACCOUNTS, ServiceFolder, own_place
 from gpuprov.spec.suites import SUITES
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from gpuprov.spec.rule import Found
 
 ROLE: Final = "accounting"
-_SCRIPT: Final = "/usr/local/lib/slurm-accounting/accounting.sh"
 _SAVE_BUDGET_S: Final = 600.0
 PACKAGES: Final = ("mariadb-client", "mariadb-server-core", "slurmdbd")
 # What runs for it, in the order of start
@@ -140,7 +139,9 @@ def save_figures(driver: Driver, controller: str) -> None:
     Raises:
         EngineError: The database did not answer.
     """
-    saved = driver.run(controller, ["runuser", "-u", NAME, "--", "sh", _SCRIPT, "save"], timeout_s=_SAVE_BUDGET_S)
+    saved = driver.run(
+        controller, ["runuser", "-u", NAME, "--", "sh", ACCOUNTING_SCRIPT, "save"], timeout_s=_SAVE_BUDGET_S
+    )
     if saved.exit_code:
         raise EngineError(
             "what Slurm's accounting has on record cannot be saved",

@@ -10,6 +10,7 @@ from gpuprov.assets import get_asset
 from gpuprov.drivers.base import File
 
 NAME = "slurm"
+ACCOUNTING_SCRIPT = "/usr/local/lib/slurm-accounting/accounting.sh"
 
 
 @cache

@@ -17,6 +17,7 @@ from gpuprov.core.excerpt import excerpt
 from gpuprov.core.names import expand_names
 from gpuprov.core.silence_limit import scaled_limit_s
 from gpuprov.core.waiting import SystemClock
+from gpuprov.roles.slurm.facts import ACCOUNTING_SCRIPT as SCRIPT
 from gpuprov.roles.usage import Use, Uses
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from gpuprov.core.waiting import Clock
-    from gpuprov.drivers.base import Driver
+    from gpuprov.drivers.base import Driver, ExecResult
 
 _ASK_S: Final = 60.0
 _LOOKS: Final = 31  # slurmctld tries to reach slurmdbd every ten seconds, and then begins with what began
@@ -37,8 +38,11 @@ export TZ=UTC SLURM_TIME_FORMAT=%s
 sdiag 2>/dev/null | sed -n 's/^DBD Agent queue size: */queue /p'
 squeue --noheader --all --states=all --format='live %A %V %T %S %e'
 echo jobs
-exec sacct --allusers --allocations --duplicates --truncate --parsable2 --noheader \\
-    --starttime="$1" --endtime="$2" --format={_FIELDS}
+sacct --allusers --allocations --duplicates --truncate --parsable2 --noheader \\
+    --starttime="$1" --endtime="$2" --format={_FIELDS} && exit
+status=$?
+[ ! -e {SCRIPT} ] || printf 'why %s\\n' "$(sh {SCRIPT} why)"
+exit $status
 """
 _JOB = r"[0-9]{1,10}[0-9_+\[\]%,.-]{0,200}"
 _NAME = r"[A-Za-z0-9_.@$-]{0,64}"
@@ -51,6 +55,14 @@ _ROW: Final = re.compile(
 _GPUS: Final = re.compile(r"gres/gpu(?::([A-Za-z0-9._-]{1,64}))?=([0-9]{1,6})", re.ASCII)
 _LIVE: Final = re.compile(rf"live ([0-9]{{1,10}}) ({_TIME}) ([A-Z_]{{1,20}}) ({_TIME}) ({_TIME})", re.ASCII)
 _QUEUE: Final = re.compile(r"queue ([0-9]{1,10})", re.ASCII)
+_WAITS: Final = re.compile(r"queue ([1-9][0-9]{0,9})\n", re.ASCII)
+_WHY: Final = re.compile(r"^why ([a-z]{1,20}) ([ -~]{1,300})$", re.ASCII | re.MULTILINE)
+_LOOK: Final = "gpuprov exec {node} -- tail /var/log/slurm/slurmdbd.log"
+_FIXES: Final = {
+    "full": "make room on the disk of /srv on the controller's host: df -h /srv; recording goes on by itself",
+    "newer": "nothing was changed; in the spec, an image.base that has it; then: gpuprov cluster up --renew",
+    "unmounted": "gpuprov cluster up",
+}
 _GOING_ON: Final = frozenset({"RUNNING", "SUSPENDED", "COMPLETING", "CONFIGURING", "RESIZING"})
 _PENDING: Final = "PENDING"
 _HAS_NO_END: Final = _GOING_ON | {_PENDING}
@@ -119,14 +131,7 @@ def _ask(driver: Driver, controller: str, since: datetime, until: datetime) -> U
     argv = ["sh", "-c", _SCRIPT, "sh", *window]
     result = driver.run(controller, argv, timeout_s=scaled_limit_s(_ASK_S))
     if result.exit_code:
-        queued = re.match(r"queue ([1-9][0-9]{0,9})\n", result.stdout, re.ASCII)
-        waits = f"; jobs go on, and {queued[1]} messages of slurmctld wait for slurmdbd" if queued else ""
-        why = excerpt(result.stderr.strip() or f"exit status {result.exit_code}")
-        raise EngineError(
-            "Slurm's accounting does not answer",
-            evidence=f"sacct on {controller}: {why}{waits}",
-            fix=f"gpuprov exec {controller} -- tail /var/log/slurm/slurmdbd.log",
-        )
+        raise _away(controller, result)
     if result.stdout.count("\n") > _MOST_JOBS:
         raise UsageError(
             "there are too many jobs to count at once",
@@ -141,6 +146,16 @@ def _ask(driver: Driver, controller: str, since: datetime, until: datetime) -> U
             evidence=f"sacct on {controller}: {excerpt(str(error))}",
             fix=f"gpuprov exec {controller} -- sacct --allusers",
         ) from error
+
+
+def _away(controller: str, result: ExecResult) -> EngineError:
+    """That slurmdbd or its database does not answer: why, as far as the node knows, and what becomes of jobs."""
+    queued, found = _WAITS.match(result.stdout), _WHY.search(result.stdout)
+    said = excerpt(result.stderr.strip() or f"exit status {result.exit_code}")
+    why = found[2] if found else f"sacct on {controller}: {said}"
+    waits = f"; jobs go on, and {queued[1]} messages of slurmctld wait for slurmdbd" if queued else ""
+    fix = _FIXES.get(found[1] if found else "", _LOOK).format(node=controller)
+    return EngineError("Slurm's accounting does not answer", evidence=f"{why}{waits}", fix=fix)
 
 
 def parse_uses(text: str, controller: str = "", *, window: tuple[int, int] = _EVER) -> Uses:

@@ -12,6 +12,7 @@ import pytest
 
 from gpuprov.cli.main import main
 from gpuprov.cluster.secrets import key_folder
+from gpuprov.core.execution import CommandFailed
 from gpuprov.machine.packed_folder import pack_folder, unpack_folder
 from tests.schemas import validate
 
@@ -225,3 +226,15 @@ def test_a_folder_is_packed_and_unpacked_as_it_is(tmp_path: Path) -> None:
     assert sorted(path.name for path in target.iterdir()) == [".hidden", "jobs", "link", "shared"]
     with tarfile.open(archive) as found:
         assert found.getnames()[0] == "saved.json"
+
+
+@pytest.mark.slow
+def test_what_a_node_wrote_has_a_limit_of_size(tmp_path: Path) -> None:
+    source, archive = tmp_path / "source", tmp_path / "a.tar"
+    (source / "saved").mkdir(parents=True)
+    with (source / "saved/restore.sql.gz").open("wb") as file:
+        file.truncate(2**40)
+    write_archive(archive, {"saved.json": "{}"})
+    with pytest.raises(CommandFailed):
+        pack_folder(str(source), archive, name="accounting", part="./saved", most_bytes=100_000)
+    assert archive.stat().st_size <= 200_000

@@ -39,7 +39,7 @@ def counting(typed: Typed) -> World:
     world = typed.world
     world.empty()
     world.up(spec=accounting_spec(world))
-    world.slurm.said["exec sacct"] = SAID
+    world.slurm.said["sacct --allusers"] = SAID
     return world
 
 
@@ -79,7 +79,7 @@ def test_the_document_and_csv_have_seconds(counting: World, capsys: pytest.Captu
 
 
 def test_a_formula_is_text_in_csv(counting: World, capsys: pytest.CaptureFixture[str]) -> None:
-    counting.slurm.said["exec sacct"] = "jobs\n7|7|-a|@b|COMPLETED|1795862000|1795869000|60|gres/gpu=1|c000"
+    counting.slurm.said["sacct --allusers"] = "jobs\n7|7|-a|@b|COMPLETED|1795862000|1795869000|60|gres/gpu=1|c000"
     assert usage(counting, capsys, "--csv")[0].splitlines()[1] == "'-a,60,0.02,1,0"
 
 
@@ -106,7 +106,7 @@ def test_a_fix_names_the_cluster(counting: World, capsys: pytest.CaptureFixture[
 
 
 def test_a_node_that_says_anything_else_is_not_believed(counting: World, capsys: pytest.CaptureFixture[str]) -> None:
-    counting.slurm.said["exec sacct"] = SAID + "\n\x1b[31mhello"
+    counting.slurm.said["sacct --allusers"] = SAID + "\n\x1b[31mhello"
     _, err = usage(counting, capsys, code=4)
     assert "Slurm's accounting gave an unexpected answer" in err
     assert "\x1b[31mhello" not in err
@@ -114,7 +114,7 @@ def test_a_node_that_says_anything_else_is_not_believed(counting: World, capsys:
 
 
 def test_no_jobs_are_said_in_a_line(counting: World, capsys: pytest.CaptureFixture[str]) -> None:
-    counting.slurm.said["exec sacct"] = "jobs"
+    counting.slurm.said["sacct --allusers"] = "jobs"
     assert usage(counting, capsys, "--since", "2026-11-01")[0].startswith("no job had a GPU from 2026-11-01T00:00:00Z")
     assert usage(counting, capsys, "--csv")[0] == "person,gpu_seconds,gpu_hours,jobs,running\n"
 

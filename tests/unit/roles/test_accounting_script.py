@@ -107,6 +107,44 @@ def test_before_another_version_starts_there_are_copies_and_the_newest_three_sta
         assert "db/ibdata1" in tar.getnames()
 
 
+@pytest.mark.parametrize(
+    ("kind", "version", "says"),
+    [
+        ("database", "11.4.2", "its files are of MariaDB 11.4.2, and 10.11.19 is here"),
+        ("slurmdbd", "23.02.1", "its figures are of slurmdbd 23.02.1, and 22.05.8 is here"),
+    ],
+)
+def test_what_a_later_release_wrote_is_refused_and_stays_as_it_is(
+    node: Node, kind: str, version: str, says: str
+) -> None:
+    node("database")
+    node("before")
+    (node.root / "started").unlink()
+    (node.folder / f"{kind}-version").write_text(f"{version}\n")
+    assert says in node("database", code=1)
+    assert says in node("before", code=1)
+    assert node("why") == f"newer {says}\n"
+    assert (node.folder / f"{kind}-version").read_text() == f"{version}\n"
+    assert (node.copies(), (node.root / "started").exists()) == ([], False)
+
+
+def test_an_earlier_patch_of_the_same_release_starts(node: Node) -> None:
+    node("database")
+    (node.folder / "database-version").write_text("10.11.99\n")
+    node("database")
+    assert node.copies()
+
+
+def test_a_full_disk_is_told(node: Node) -> None:
+    assert node("why") == ""
+    (node.root / "bin/df").write_text("#!/bin/sh\necho Avail\necho 100\n")
+    (node.root / "bin/df").chmod(0o755)
+    assert node("why") == "full its disk has less than 16 MiB left\n"
+    node("database")
+    (node.root / "bin/mountpoint").write_text("#!/bin/sh\nexit 1\n")
+    assert node("why").startswith("unmounted ")
+
+
 def test_nothing_starts_where_the_copy_fails(node: Node) -> None:
     node("database")
     node("before")

@@ -228,6 +228,24 @@ def test_where_slurmdbd_is_away_what_waits_for_it_is_told() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("why", "fix"),
+    [
+        ("full its disk has less than 16 MiB left", "make room on the disk"),
+        ("newer its files are of MariaDB 11.4.2, and 10.11.19 is here", "nothing was changed; in the spec, an"),
+        ("unmounted /var/lib/gpuprov-accounts is not mounted", "gpuprov cluster up"),
+        ("else something", "gpuprov exec c000 -- tail /var/log/slurm/slurmdbd.log"),
+    ],
+)
+def test_where_the_node_knows_why_that_is_told(why: str, fix: str) -> None:
+    away = Told(f"queue 12\njobs\nwhy {why}\n", exit_code=1, stderr="sacct: error: Connection refused")
+    with pytest.raises(EngineError, match="does not answer") as caught:
+        away.ask(ManualClock())
+    words = why.partition(" ")[2]
+    assert caught.value.evidence == f"{words}; jobs go on, and 12 messages of slurmctld wait for slurmdbd"
+    assert caught.value.fix.startswith(fix)
+
+
 def test_what_waits_for_slurmdbd_is_told() -> None:
     (note,) = parse_uses(said(ROW, queue=12)).notes
     assert note.startswith("12 messages wait for slurmdbd")

@@ -2,7 +2,7 @@
 # What runs around Slurm's accounting: `make` while an image is built; and in the node of the controller, in this order,
 # `database`, in place of the database's own start, and `before`, before slurmdbd starts, both as the account slurm;
 # `enrol`, as root, once slurmdbd has; `wait` before slurmctld. `save`, as slurm, writes what is on record into `saved`,
-# for another host. The figures are in a folder of the host, which is slurm's.
+# for another host. `why`, as root, says in a line what keeps them from starting. The figures are in a folder of the host, which is slurm's.
 set -eu
 umask 077
 here=/usr/local/lib/slurm-accounting
@@ -29,6 +29,31 @@ sql_version() { mariadbd --version | sed -n 's/.*Ver \([0-9.]*\).*/\1/p'; }
 dbd_version() { slurmdbd -V | tr -cd '0-9.\n'; }
 written_by() { cat "$folder/$1" 2>/dev/null || true; }
 
+# Whether $1 is of a later release than $2, by their first two numbers: what it wrote, $2 cannot read.
+is_later() {
+    was=$(echo "$1" | cut -d. -f1,2) now=$(echo "$2" | cut -d. -f1,2)
+    [ -n "$was" ] && [ "$was" != "$now" ] && [ "$(printf '%s\n%s\n' "$was" "$now" | sort -V | tail -n 1)" = "$was" ]
+}
+
+# What keeps the daemons from starting: a word, and the rest for people
+why() {
+    if ! mountpoint -q "$folder"; then
+        echo "unmounted $folder is not mounted"
+    elif is_later "$(written_by database-version)" "$(sql_version)"; then
+        echo "newer its files are of MariaDB $(written_by database-version), and $(sql_version) is here"
+    elif is_later "$(written_by slurmdbd-version)" "$(dbd_version)"; then
+        echo "newer its figures are of slurmdbd $(written_by slurmdbd-version), and $(dbd_version) is here"
+    elif [ "$(df --output=avail -k "$folder" | tail -n 1)" -lt 16384 ]; then
+        echo "full its disk has less than 16 MiB left"
+    fi
+}
+
+# Ends this where it would change what a later release wrote, or would be without the folder.
+refuse() {
+    reason=$(why)
+    case $reason in unmounted* | newer*) echo "${reason#* }" >&2 && exit 1 ;; esac
+}
+
 case $1 in
 make)
     place=$(mktemp -d)
@@ -41,7 +66,7 @@ make)
     ;;
 database)
     # On this node's own disk they would go with it
-    mountpoint -q "$folder" || { echo "$folder is not mounted" >&2; exit 1; }
+    refuse
     cd "$folder"
     mkdir -p archive copies
     if [ ! -d db ]; then
@@ -62,6 +87,7 @@ database)
     exec mariadbd --defaults-file=$cnf
     ;;
 before)
+    refuse
     until_done 200 mariadb-admin --defaults-file=$cnf ping || { echo "the database does not answer" >&2; exit 1; }
     if [ -e "$folder/restore.sql.gz" ]; then # from `save` on another host
         gzip -dc "$folder/restore.sql.gz" >"$folder/.restore"
@@ -106,6 +132,7 @@ save)
     date +%s >"$folder/saved/saved-at"
     cp "$folder/slurmdbd-version" "$folder/saved/"
     ;;
+why) why ;;
 wait)
     # Without what slurmdbd told it before, slurmctld does not start; with that, it goes on without slurmdbd
     [ -e "$(sed -n 's/^StateSaveLocation=//p' /etc/slurm/slurm.conf)/last_tres" ] || until_done 200 test -e $ready || :
