@@ -99,7 +99,7 @@ def _jobs_of(driver: Driver, cluster: str, person: str) -> list[tuple[Role, Clus
     for role in roles_of(node.labels.get(LABEL_ROLE, "") for node in state.nodes):
         names = tuple(node.name for node in state.nodes)
         everything = Departure(nodes=names, lost=(*names, *role.controller_names(spec_of(state))))
-        jobs = role.jobs(driver, state, everything) if role.has_people else ()
+        jobs = role.jobs(driver, state, everything)
         found.append((role, state, tuple(job for job in jobs if job.user == person)))
     return found
 

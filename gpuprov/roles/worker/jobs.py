@@ -20,7 +20,12 @@ def jobs_of_nodes(controller: JobController, names: Collection[str], *, queue: b
         GpuprovError: Nobody can tell.
     """
     return tuple(
-        Job(id=job.id, user=ACCOUNT, name=job.name, place=job.node or "" if job.state == "running" else "")
+        Job(
+            id=job.id,
+            user=job.submitter.person or ACCOUNT if job.submitter else ACCOUNT,
+            name=job.name,
+            place=job.node or "" if job.state == "running" else "",
+        )
         for job in controller.list_live().jobs
         if (job.state == "running" and (job.node is None or job.node in names)) or (queue and job.state == "waiting")
     )

@@ -220,6 +220,12 @@ class WorkerRole(ControlledRole):
         """Nothing has to be said: the broker, or an idle worker, hands in again what lost its worker."""
         return () if self._all_go(state, departure) else tuple(job.id for job in ending)
 
+    def cancel_jobs(self, driver: Driver, state: ClusterState, ending: Sequence[Job]) -> None:
+        """By the program for jobs; one that has ended meanwhile stays as it is."""
+        asked = self._open_controller(driver, state) if ending else None
+        if asked is not None:
+            asked.cancel([job.id for job in ending])
+
     def apply(
         self,
         driver: Driver,

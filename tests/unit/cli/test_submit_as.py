@@ -26,11 +26,15 @@ if TYPE_CHECKING:
 NOTHING = '{"schema": "gpuprov.jobs/v1", "version": 1, "jobs": [], "older": 0}'
 
 
-def begin(typed: Typed, *people: PersonSpec, submit_as: bool = True, role: RoleName = "slurm") -> list[tuple[str, ...]]:
-    """A cluster that shares a folder; returns the commands of its programs, as they come."""
+def set_up(typed: Typed, *people: PersonSpec, submit_as: bool = True, role: RoleName = "slurm") -> None:
+    """A cluster that shares a folder."""
     spec = typed.world.spec(nodes=NodesSpec(count=2, role=role), share=True, jobs=JobsSpec(submit_as=submit_as))
-    spec = changed(spec, people=people)
-    typed.world.up(spec=spec)
+    typed.world.up(spec=changed(spec, people=people))
+
+
+def begin(typed: Typed, *people: PersonSpec, submit_as: bool = True) -> list[tuple[str, ...]]:
+    """The same; returns the commands of its programs, as they come."""
+    set_up(typed, *people, submit_as=submit_as)
     asked: list[tuple[str, ...]] = []
     answer = typed.world.engine.answer
 
@@ -133,10 +137,10 @@ def answer_for_workers(typed: Typed, *jobs: Job) -> list[Command]:
     answer = typed.world.engine.answer
 
     def note(command: Command) -> ExecResult:
-        if command.argv[:1] != ("runuser",):
+        verb = command.argv[command.argv.index("/shared/jobs") + 1] if "/shared/jobs" in command.argv else ""
+        if verb in ("", "workers"):
             return answer(command)
         asked.append(command)
-        verb = command.argv[command.argv.index("/shared/jobs") + 1]
         if verb == "submit":
             return ExecResult(exit_code=0, stdout=encode(JobSubmitted(id="9", jobs=("9",))).decode(), stderr="")
         if verb == "show":
@@ -152,7 +156,7 @@ def answer_for_workers(typed: Typed, *jobs: Job) -> list[Command]:
 def test_jobs_of_workers_run_as_the_account_and_are_recorded_as_the_persons(
     typed: Typed, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    begin(typed, ANN, role="worker")
+    set_up(typed, ANN, role="worker")
     asked = answer_for_workers(typed)
     assert typed(("submit", "--as", "ann", "--no-project", "--", "true"), capsys) == "9\n"
     (submitted,) = [command for command in asked if "submit" in command.argv]
@@ -162,7 +166,7 @@ def test_jobs_of_workers_run_as_the_account_and_are_recorded_as_the_persons(
 
 
 def test_jobs_of_a_person_among_those_of_workers(typed: Typed, capsys: pytest.CaptureFixture[str]) -> None:
-    begin(typed, ANN, BOB, role="worker")
+    set_up(typed, ANN, BOB, role="worker")
     jobs = (job("1", by="root"), job("2", by="root", person="ann"), job("3", by="bob"))
     answer_for_workers(typed, *jobs)
     assert [row["id"] for row in json.loads(typed(("--json", "jobs"), capsys))["jobs"]] == ["1", "2", "3"]
@@ -174,7 +178,7 @@ def test_jobs_of_a_person_among_those_of_workers(typed: Typed, capsys: pytest.Ca
     "argv", [("show", "3"), ("logs", "3"), ("cancel", "3"), ("rm", "3", "--yes"), ("pull", "3"), ("wait", "3")]
 )
 def test_jobs_of_others_are_left_alone(typed: Typed, capsys: pytest.CaptureFixture[str], argv: tuple[str, ...]) -> None:
-    begin(typed, ANN, BOB, role="worker")
+    set_up(typed, ANN, BOB, role="worker")
     asked = answer_for_workers(typed, job("3", by="bob"))
     capsys.readouterr()
     assert main(("jobs", *argv, "--as", "ann"), host=typed.world.host) == 2
@@ -182,3 +186,13 @@ def test_jobs_of_others_are_left_alone(typed: Typed, capsys: pytest.CaptureFixtu
     assert "job 3 is not of ann" in said
     assert "gpuprov jobs --as ann" in said
     assert {command.argv[command.argv.index("/shared/jobs") + 1] for command in asked} == {"show"}
+
+
+def test_nobody_goes_for_whom_workers_have_jobs(typed: Typed, capsys: pytest.CaptureFixture[str]) -> None:
+    set_up(typed, ANN, BOB, role="worker")
+    asked = answer_for_workers(typed, job("3", by="root", person="ann"), job("4", by="root"))
+    capsys.readouterr()
+    assert main(("person", "rm", "ann"), host=typed.world.host) == 2
+    assert "evidence: 3 of ann (train.py) waiting\n" in capsys.readouterr().err
+    assert "cancelled job 3 of ann (train.py) waiting\nremoved ann" in typed(("person", "rm", "ann", "--force"), capsys)
+    assert [command.argv[-1] for command in asked if "cancel" in command.argv] == ["3"]
