@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from gpuprov import __version__
-from gpuprov.cluster.held_gpus import held_types, is_gpu_path
+from gpuprov.cluster.held_gpus import held_cores, held_types, is_gpu_path, join_cores
 from gpuprov.cluster.node_limits import GivenLimits
 from gpuprov.core.fingerprint import fingerprint, plain_fields
 from gpuprov.core.units import GIB, MIB
@@ -17,6 +17,7 @@ from gpuprov.drivers.base import (
     LABEL_CLUSTER,
     LABEL_DRIVER,
     LABEL_FINGERPRINT,
+    LABEL_GPU_CORES,
     LABEL_GPU_TYPES,
     LABEL_GPUS,
     LABEL_HOST_GPUS,
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
     from gpuprov.shapes.cluster_spec import ClusterSpec
     from gpuprov.shapes.node import Attachment
 
-_CIRCUMSTANCES = ("access_reason", "gpu_types", "host_gpus", "host")
+_CIRCUMSTANCES = ("access_reason", "gpu_cores", "gpu_types", "host_gpus", "host")
 _NOT_HASHED = (*_CIRCUMSTANCES, "processes", "given")  # an earlier gpuprov did not know the latter
 
 
@@ -60,6 +61,7 @@ class NodeDesign:
         access_reason: Why so; no part of what the node is.
         host_gpus: Number of GPUs on the host's PCI bus when it was made; no part of what the node is.
         gpu_types: A short name of the model for each of its devices that are GPUs, in order of minor; none if unknown.
+        gpu_cores: Of the host that are nearest to each of these; none if unknown, or if they are the same for all.
         driver_version: Of the host's NVIDIA driver when it was made.
         own_mounts: What the user asked to mount; the driver's libraries are in `mounts` only.
         given: Limits that hold where the spec sets none.
@@ -82,6 +84,7 @@ class NodeDesign:
     given: GivenLimits = field(default_factory=GivenLimits)
     environment: Mapping[str, str] = field(default_factory=dict)
     gpu_types: tuple[str, ...] = ()
+    gpu_cores: tuple[str, ...] = ()
     access_reason: str = ""
     host_gpus: int = 0
     host: str = ""
@@ -126,6 +129,7 @@ class NodeDesign:
             LABEL_ROLE: self.role,
             LABEL_GPUS: ",".join(self.gpus),
             LABEL_GPU_TYPES: ",".join(self.gpu_types),
+            LABEL_GPU_CORES: join_cores(self.gpu_cores),
             LABEL_SHARING: self.sharing,
             LABEL_ACCESS: self.access,
             LABEL_DRIVER: self.driver_version,
@@ -222,6 +226,7 @@ def design_node(
         given=place.limits(),
         environment=inner_environment(variables),
         gpu_types=held_types(gpus, access.devices),
+        gpu_cores=held_cores(gpus, access.devices),
         host=place.host,
     )
 

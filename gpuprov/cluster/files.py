@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from msgspec import UNSET
+
 from gpuprov.assets import get_asset
-from gpuprov.cluster.held_gpus import gpu_paths, leased_uuids, types_of
+from gpuprov.cluster.held_gpus import gpu_paths, leased_uuids, recorded_cores, types_of
 from gpuprov.drivers.base import LABEL_ACCESS, LABEL_ROLE, File
 from gpuprov.render.templates import render
 from gpuprov.shapes.whole import Member
@@ -27,6 +29,7 @@ def planned_member(design: NodeDesign) -> Member:
         role=design.role,
         devices=gpu_paths(design.devices),
         gpu_types=design.gpu_types,
+        gpu_cores=design.gpu_cores or UNSET,
         gpus=design.gpus,
         simulated=design.access == "simulated",
     )
@@ -46,6 +49,7 @@ def present_member(node: NodeState) -> Member:
         role=node.labels.get(LABEL_ROLE, ""),
         devices=gpu_paths(node.devices),
         gpu_types=types_of(node),
+        gpu_cores=recorded_cores(node) or UNSET,
         gpus=leased_uuids(node),
         simulated=node.labels.get(LABEL_ACCESS) == "simulated",
     )

@@ -56,6 +56,7 @@ class Gpu:
         memory_bytes: None where neither NVML nor a profile says.
         compute_capability: Such as (9, 0); None where NVML could not be asked.
         mig: Its MIG instances; empty while MIG is off.
+        cores: Those of the host that are nearest to it, as slurmd counts them, `0-15,32-47`; empty if unknown.
     """
 
     index: int
@@ -67,6 +68,7 @@ class Gpu:
     compute_capability: tuple[int, int] | None = None
     mig_enabled: bool = False
     mig: tuple[MigInstance, ...] = ()
+    cores: str = ""
 
     @property
     def label(self) -> str:

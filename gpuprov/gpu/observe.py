@@ -10,11 +10,12 @@ from gpuprov.core.errors import HostNotReady
 from gpuprov.gpu.driver_files import find_nvidia_cards, read_driver_files
 from gpuprov.gpu.lost import LostGpu, describe_lost, find_lost_gpus
 from gpuprov.gpu.models import Gpu, HostGpus, MigInstance
+from gpuprov.gpu.nearest_cores import spread_over_cores, with_nearest_cores
 from gpuprov.gpu.nvml import LIBRARY_NOT_FOUND, TIMEOUT, NvmlFailed, read_nvml_in_time
 from gpuprov.gpu.platform import describe_virtual, find_platform
 from gpuprov.gpu.simulate import SEED
 from gpuprov.gpu.simulated_gpus import gpus_of
-from gpuprov.gpu.simulated_hosts import SimulatedHost, make_host
+from gpuprov.gpu.simulated_hosts import SOCKETS, SimulatedHost, make_host
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -113,7 +114,7 @@ def _observe_real(root: Path, driver: DriverFiles, read: Callable[[], NvmlReadin
         reading = read()
     except NvmlFailed as exc:
         if exc.code == LIBRARY_NOT_FOUND and driver.gpus:
-            return _from_proc(driver)
+            return _from_proc(driver, root)
         raise _not_ready(exc, driver) from exc
     certain, doubtful = _check_identities(reading.gpus, driver)
     lost = find_lost_gpus(
@@ -131,7 +132,7 @@ def _observe_real(root: Path, driver: DriverFiles, read: Callable[[], NvmlReadin
         reason=f"NVML of driver {reading.driver_version}{'; ' if virtual else ''}{virtual}",
         driver_version=reading.driver_version,
         cuda_driver_version=reading.cuda_driver_version,
-        gpus=certain,
+        gpus=with_nearest_cores(certain, root),
         driver=driver,
         lost=lost,
     )
@@ -152,7 +153,7 @@ def _none_works(lost: Sequence[LostGpu], driver: DriverFiles) -> HostNotReady:
     )
 
 
-def _from_proc(driver: DriverFiles) -> HostGpus:
+def _from_proc(driver: DriverFiles, root: Path) -> HostGpus:
     """Without NVML: its order is the order of PCI addresses, so the index can still be told."""
     order = sorted({gpu.pci for gpu in driver.gpus} | {gpu.pci for gpu in driver.lost})
     gpus = tuple(
@@ -164,7 +165,7 @@ def _from_proc(driver: DriverFiles) -> HostGpus:
         reason="/proc/driver/nvidia, because libnvidia-ml.so.1 could not be loaded",
         driver_version=driver.version,
         cuda_driver_version=None,
-        gpus=gpus,
+        gpus=with_nearest_cores(gpus, root),
         driver=driver,
         lost=driver.lost,
     )
@@ -222,7 +223,7 @@ def _simulate(root: Path, simulated: SimulatedHost, *, driver: DriverFiles | Non
         reason=f"{reason}; profile {simulated.profile}" if simulated.profile else reason,
         driver_version=document["driver_version"],
         cuda_driver_version=document["cuda_driver_version"],
-        gpus=gpus_of(document),
+        gpus=spread_over_cores(gpus_of(document), root, sockets=SOCKETS.get(simulated.profile, 1)),
         driver=driver,
         document=document,
     )

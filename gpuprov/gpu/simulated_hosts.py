@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from gpuprov.shapes.record import RecordedGpu
 
 SIMULATED_MAX: Final = 64
+SOCKETS: Final = {"h100x8": 2}  # of hosts whose GPUs are told to be near to some cores; all others have one
 _USUAL: Final = ("h100-sxm-80gb",) * 4
 _RECORD_BYTES_MAX: Final = 4 * 2**20
 _MINORS: Final = 64  # those that nobody's GPU can have are used to try what is denied

@@ -7,7 +7,7 @@ from ipaddress import IPv4Address
 from itertools import chain
 from typing import Annotated, ClassVar
 
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
 from gpuprov.shapes.base import Shape, changed
 from gpuprov.shapes.words import Word
@@ -21,6 +21,7 @@ class Member(Shape, frozen=True, kw_only=True):
     Attributes:
         devices: Paths of its GPUs, in order of minor.
         gpu_types: A short name of the model of each; none if unknown.
+        gpu_cores: Of its host that are nearest to each; left out if unknown, or if they are the same for all.
         gpus: Their UUIDs.
         address: On the NAT network; empty where others do not reach it by that.
         host: On which it is, where the cluster spans hosts; empty else.
@@ -35,6 +36,7 @@ class Member(Shape, frozen=True, kw_only=True):
     role: Word
     devices: tuple[Word, ...] = ()
     gpu_types: tuple[Word, ...] = ()
+    gpu_cores: tuple[Word, ...] | UnsetType = UNSET
     gpus: tuple[Word, ...] = ()
     simulated: bool = False
     host: Word = ""

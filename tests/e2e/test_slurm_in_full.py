@@ -25,10 +25,14 @@ SLURM = """slurm:
   qos: [{{name: brief, max_time: 30m, gpus: 1}}]
   shards_per_gpu: 2
   partitions:
-    - {{name: short, max_time: 1h, nodes: [{first}]}}
+    - {{name: short, max_time: {most}, nodes: [{first}]}}
     - {{name: long, nodes: [{first}, {second}], oversubscribe: yes, default: yes}}
 """
-IMAGE = "image: {packages: [slurmrestd, slurm-wlm-jwt-plugin]}\naccounting: on\n"
+IMAGE = """image: {packages: [slurmrestd, slurm-wlm-jwt-plugin]}
+accounting: on
+jobs: {submit_as: true}
+people: [{name: ann, uid: 10001}]
+"""
 LESS = "slurm: {partitions: [{name: long, oversubscribe: yes}]}\n"
 
 
@@ -42,6 +46,9 @@ class Pair:
 
     def write(self, slurm: str) -> None:
         self.file.write_text(self.place.spec(gpus="per_node: 1", share="true") + IMAGE + slurm)
+
+    def full(self, most: str) -> str:
+        return SLURM.format(first=self.first, second=self.second, most=most)
 
     def up(self, slurm: str, *argv: str, expect: int = 0) -> str:
         self.write(slurm)
@@ -67,7 +74,7 @@ class Pair:
 @pytest.fixture(scope="module")
 def pair(gpuprov: Gpuprov, place: Place, lxc: object) -> Iterator[Pair]:  # noqa: ARG001
     made = Pair(gpuprov, place)
-    said = made.up(SLURM.format(first=made.first, second=made.second))
+    said = made.up(made.full("1h"))
     assert "Slurm counts shards, and fences nothing" in said
     yield made
     gpuprov("cluster", "down", place.cluster, "--force", "--purge", "--yes")
@@ -102,8 +109,39 @@ def test_a_job_is_held_to_the_limits_of_its_qos(pair: Pair) -> None:
     assert "work|brief" in said.splitlines()
 
 
+def test_a_person_who_is_over_the_limit_of_a_qos_waits_and_is_told_why(pair: Pair) -> None:
+    here = ("--cluster", pair.place.cluster, "--as", "ann")
+    submit = ("submit", *here, "--no-project", "--qos", "brief", "--", "sleep", "600")
+    runs, waits = (pair.gpuprov(*submit).stdout.strip() for _ in range(2))
+
+    def states() -> list[tuple[str, str | None]]:
+        jobs = json.loads(pair.gpuprov("--json", "jobs", *here).stdout)["jobs"]
+        return sorted((job["state"], job["reason"]) for job in jobs)
+
+    wait = Wait(what="ann's jobs", timeout_s=60, fix="squeue", interval_s=0.5)
+    wait.until(states, lambda found: found == [("running", None), ("waiting", "QOSMaxGRESPerUser")])
+    said = pair.gpuprov.in_node(pair.first, "squeue", "-h", "-u", "ann", "-t", "pending", "-o", "%u %q %r").split()
+    assert said == ["ann", "brief", "QOSMaxGRESPerUser"]
+    free = pair.gpuprov.in_node(pair.first, "sinfo", "-h", "-N", "-p", "long", "-o", "%N %t")
+    assert "idle" in free, "there is room"
+    assert "wait" in pair.gpuprov("explain", "(QOSMaxGRESPerUser)").stdout
+    pair.gpuprov("jobs", "cancel", *here, runs)
+    wait.until(states, lambda found: ("running", None) in found)
+    pair.gpuprov("jobs", "cancel", *here, waits)
+
+
 def test_a_gpu_has_a_type_and_its_node_a_feature(pair: Pair) -> None:
     assert pair.srun("-C", "h100", "--gres=gpu:h100:1", "sh", "-c", "echo $CUDA_VISIBLE_DEVICES") == "0"
+
+
+def test_verify_tells_that_a_job_opens_a_gpu_that_it_did_not_ask_for(pair: Pair) -> None:
+    document = json.loads(pair.gpuprov("--json", "verify", "--cluster", pair.place.cluster).stdout)
+    nodes = [node for node in document["nodes"] if node["node"] == pair.first]
+    (check,) = (check for check in nodes[0]["checks"] if check["id"] == "slurm-devices")
+    assert check["status"] == "pass"
+    assert check["evidence"].startswith(
+        "not fenced, only hidden by variables: a job without a GPU can open /dev/nvidia"
+    )
 
 
 def test_so_many_jobs_run_on_a_gpu_as_it_has_shards(pair: Pair) -> None:
@@ -126,6 +164,29 @@ def test_a_partition_is_not_taken_from_under_jobs(pair: Pair) -> None:
     assert f"job {job} of root" in pair.up(LESS, "--no-verify", expect=2)
     assert pair.words([job]) == ["RUNNING"]
     pair.gpuprov.in_node(pair.first, "scancel", job)
+
+
+def test_a_long_job_does_not_notice_that_partitions_change(pair: Pair) -> None:
+    job = pair.batch("-p", "short", wrap="sleep 600")
+    pair.wait_for([job], ["RUNNING"])
+    look = ("scontrol", "-o", "show", "job", job)
+    before = pair.gpuprov.in_node(pair.first, *look)
+    extra = "    - {name: night, max_time: 8h}\n"
+    pair.up(f"{pair.full('2h')}{extra}  network: private\n", "--no-verify")
+    after = pair.gpuprov.in_node(pair.first, *look)
+    for word in ("JobState=RUNNING", "Restarts=0", "Partition=short", "TimeLimit=01:00:00"):
+        assert word in before
+        assert word in after
+    assert set(pair.gpuprov.in_node(pair.first, "sinfo", "-h", "-o", "%R|%l").split()) == {
+        "short|2:00:00",
+        "long|infinite",
+        "night|8:00:00",
+    }
+    shown = pair.gpuprov.in_node(pair.first, "scontrol", "-o", "show", "node", pair.second)
+    assert f" NodeAddr={pair.place.address(1, 2)} " in shown
+    assert sorted(pair.srun("-p", "long", "-N2", "hostname").split()) == [pair.first, pair.second]
+    pair.gpuprov.in_node(pair.first, "scancel", job)
+    pair.up(pair.full("1h"), "--no-verify")
 
 
 def test_accounts_get_from_node_to_node_and_root_does_not(pair: Pair) -> None:

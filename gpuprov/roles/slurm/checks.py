@@ -1,4 +1,4 @@
-"""Whether Slurm has the node, counts its GPUs and runs a job on one."""
+"""Whether Slurm has the node, counts its GPUs, runs a job on one, and what else that can open."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from gpuprov.roles.leftovers import judge_left
 from gpuprov.roles.slurm.facts import NAME, ready_states
+from gpuprov.verify.checks.devices import DENIED
 from gpuprov.verify.checks.driver import NO_GPU, facts_of
-from gpuprov.verify.finding import failed, not_asked, passed, unknown
+from gpuprov.verify.finding import failed, not_asked, passed, unknown, warned
 from gpuprov.verify.models import Rule
 
 if TYPE_CHECKING:
@@ -86,6 +87,25 @@ def judge_job(expected: Expectation, seen: Observation) -> Finding:
     return _judge_said(expected, json.loads(job["stdout"]))
 
 
+def judge_devices(expected: Expectation, seen: Observation) -> Finding:
+    """A step that asks for no GPU opens none; where the engine lets no node fence devices, that it opens them."""
+    if expected.role != NAME or not expected.gpu_paths:
+        return not_asked(NO_GPU if expected.role == NAME else _NO_SLURM)
+    job = facts_of(seen, "slurm")["job"]
+    if job["timed_out"] or job["exit_code"]:
+        return not_asked("no job ran on the node")
+    said = json.loads(job["stdout"])
+    if said["untried"]:
+        return warned(f"no step of a job could try it: {said['untried']}")
+    opened = [path for path, answer in said["unasked"].items() if answer not in DENIED]
+    if not opened:
+        return passed("a job opens no GPU that it did not ask for")
+    evidence = f"not fenced, only hidden by variables: a job without a GPU can open {', '.join(opened)}"
+    if expected.people and len(expected.gpu_paths) > 1:
+        return warned(f"{evidence}; people's jobs on this node can open each other's GPUs")
+    return passed(evidence)
+
+
 def judge_left_by_jobs(expected: Expectation, seen: Observation) -> Finding:
     """No process of a job outlived it."""
     if expected.role != NAME:
@@ -119,6 +139,9 @@ RULES = (
         needs=("slurm-gres", "nvml-uuids", "cuda-init"),
         judge=judge_job,
         fact="slurm",
+    ),
+    Rule(
+        id="slurm-devices", layer="slurm", needs=("slurm-job",), judge=judge_devices, fact="slurm", severity="warning"
     ),
     Rule(id="slurm-leftovers", layer="slurm", needs=("slurm-state",), judge=judge_left_by_jobs, fact="slurm"),
 )

@@ -14,6 +14,7 @@ from gpuprov.core.units import GIB, MIB
 from gpuprov.drivers.base import File
 from gpuprov.render.templates import render
 from gpuprov.roles.slurm.backup import controller_names, state_folder
+from gpuprov.roles.slurm.cores import cores_of
 from gpuprov.roles.slurm.facts import slurm_facts, slurm_path
 from gpuprov.roles.slurm.network import as_reached
 from gpuprov.roles.slurm.partitions import describe_partitions
@@ -117,4 +118,5 @@ def usable_machine(spec: ClusterSpec, member: Member, here: Machine) -> Machine:
 
 def _describe(spec: ClusterSpec, member: Member, here: Machine) -> dict[str, Any]:
     may_use = usable_machine(spec, member, here)
-    return {**structs.asdict(member), "cpus": may_use.cpus, "memory_mib": may_use.memory_mib}
+    cores = cores_of(spec, member, cpus=may_use.cpus)
+    return {**structs.asdict(member), "cpus": may_use.cpus, "memory_mib": may_use.memory_mib, "cores": cores}

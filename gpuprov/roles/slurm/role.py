@@ -110,7 +110,7 @@ class SlurmRole(ControlledRole):
     queue = _QUEUE
 
     def checks(self) -> tuple[Rule, ...]:
-        """That its daemons run, the controller knows the node, and a job there sees its GPUs."""
+        """That its daemons run, the controller knows the node, a job there sees its GPUs, and what else it can open."""
         from gpuprov.roles.slurm.checks import RULES  # here, for tables of nodes start sooner without
 
         return RULES

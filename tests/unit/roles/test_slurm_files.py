@@ -25,7 +25,7 @@ CASES = sorted((Path(__file__).parent / "data" / "slurm").iterdir())
 def test_files_are_as_recorded(case: Path) -> None:
     given = json.loads((case / "cluster.json").read_text())
     members = [
-        Member(**{**member, **{key: tuple(member.get(key, ())) for key in ("devices", "gpu_types")}})
+        Member(**{**member, **{key: tuple(member.get(key, ())) for key in ("devices", "gpu_types", "gpu_cores")}})
         for member in given["members"]
     ]
     workers = [member for member in members if member.role == "slurm"]

@@ -115,7 +115,7 @@ def test_a_node_without_gpus_is_not_asked_about_them(build_case: Build) -> None:
     report = judge_node(expected, seen)
     assert report.verdict == "pass"
     gpu_checks = {rule.id for rule in CHAIN if rule.layer in ("driver", "nvml", "cuda", "kernels")}
-    gpu_checks |= {"device-nodes", "device-open", "slurm-job"} | layer("work")
+    gpu_checks |= {"device-nodes", "device-open", "slurm-job", "slurm-devices"} | layer("work")
     assert {check_id for check_id, status in statuses(report).items() if status == "skip"} == {
         check_id for check_id in gpu_checks if not check_id.startswith("load-")
     }
@@ -178,8 +178,16 @@ def test_a_slurm_node_busy_with_jobs_is_not_a_failure(build_case: Build) -> None
     report = judge_node(
         *build_case({"base": "simulated", "facts": {"slurm.show.stdout": line, "slurm.job": job}}),
     )
-    assert check_of(report, "slurm-job").status == "skip"
+    assert [check_of(report, name).status for name in ("slurm-job", "slurm-devices")] == ["skip", "skip"]
     assert report.verdict == "pass"
+
+
+def test_what_an_engine_does_not_fence_is_said_and_is_no_failure(build_case: Build) -> None:
+    check = check_of(judge_node(*build_case({"base": "simulated"})), "slurm-devices")
+    assert check.status == "pass"
+    assert check.evidence == "not fenced, only hidden by variables: a job without a GPU can open /dev/nvidia0"
+    fenced = check_of(judge_node(*build_case({"base": "real"})), "slurm-devices")
+    assert (fenced.status, fenced.evidence) == ("pass", "a job opens no GPU that it did not ask for")
 
 
 def test_a_mig_instance_is_compared_by_its_own_uuid(build_case: Build) -> None:

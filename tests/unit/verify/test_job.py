@@ -52,7 +52,9 @@ def simulated(count: int) -> dict[str, Any]:
 
 def test_cuda_tells_the_gpus_of_the_job(folder: Path) -> None:
     seen = see(None, folder, CUDA_VISIBLE_DEVICES="0,1")
-    assert seen == {"node": "c001", "visible": "0,1", "uuids": [f"{STEM}00", f"{STEM}01"], "problem": ""}
+    told = {"node": "c001", "visible": "0,1", "uuids": [f"{STEM}00", f"{STEM}01"], "problem": "", "unasked": {}}
+    assert {**seen, "untried": ""} == {**told, "untried": ""}
+    assert "srun" in seen["untried"], "there is no Slurm here"
     assert see(None, folder, STUB_CUDA_COUNT="1")["uuids"] == [f"{STEM}00"]
     assert see(None, folder, STUB_CUDA_COUNT="0")["uuids"] == []
 
@@ -93,3 +95,12 @@ def test_a_uuid_is_written_as_nvml_writes_it() -> None:
 )
 def test_the_cuda_of_a_package(name: str, major: int | None) -> None:
     assert wheel_major(name) == major
+
+
+def test_a_step_that_asks_for_no_gpu_tries_those_of_the_node(folder: Path, tmp_path: Path) -> None:
+    srun = tmp_path / "srun"
+    srun.write_text('#!/bin/sh\n[ "$1 $2" = \'--overlap --gres=none\' ] && shift 5 && exec "$@"\n')
+    srun.chmod(0o755)
+    seen = see(None, folder, PATH=f"{tmp_path}:{os.environ['PATH']}")
+    assert seen["untried"] == ""
+    assert isinstance(seen["unasked"], dict)
