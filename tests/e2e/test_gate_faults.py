@@ -243,6 +243,31 @@ def test_after_a_power_cut_containers_that_start_again_have_gpus_of_their_own(ga
     assert len(held(gate)) == GPUS
 
 
+REMOVING = "schema: gpuprov.gate-policy/v1\nversion: 1\ntouch: everything\nremove: true\n"
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("moment", ["before its end", "after its end"])
+def test_what_ends_is_removed_though_dockerd_is_killed(gate: OwnDocker, moment: str) -> None:
+    (gate.folder / "policy.yaml").write_text(REMOVING)
+    gate.gpuprov("gate", "up", "--policy", f"{gate.folder}/policy.yaml")
+    gate.only_itself()
+    try:
+        assert gate.begin("ends", "-v", "kept:/k").returncode == 0
+        first = int(gate.docker("inspect", "-f", "{{.State.Pid}}", "ends").stdout)
+        if moment == "after its end":
+            kill(first)
+            until(lambda: gate.docker("ps", "-q").stdout == "", "it to end")
+        gate.stop(signal.SIGKILL)
+        kill(first)
+        gate.start()
+        until(lambda: gate.docker("ps", "-aq").stdout == "", "it to be removed")
+        assert gate.docker("volume", "ls", "-q").stdout == "kept\n"
+    finally:
+        gate.gpuprov("gate", "up", "--policy", "none")
+        gate.only_itself()
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("how", ["dockerd killed", "dockerd restarted", "containerd killed"])
 def test_a_docker_that_restores_nothing(docker: object, how: str) -> None:  # noqa: ARG001 - it is installed
