@@ -164,6 +164,21 @@ def test_another_version_begins_with_copies(counting: Counting) -> None:
 
 
 @pytest.mark.long
+def test_a_job_whose_node_dies_does_not_run_for_ever(counting: Counting) -> None:
+    node = counting.place.node(1)
+    job = counting.submit("sleep 1000", f"--nodelist={node}", "--no-requeue")
+    wait = Wait(what="the job to run", timeout_s=LIMIT_S, fix="squeue", interval_s=1)
+    wait.until(lambda: counting.run("squeue", "-h", "-j", job, "-t", "running"), lambda said: bool(said.strip()))
+    counting.gpuprov.in_node(node, "sh", "-c", "systemctl stop slurmd; pkill -KILL slurmstepd; true")
+    wait = Wait(what="the job to be given up", timeout_s=LIMIT_S, fix="squeue", interval_s=2)
+    wait.until(lambda: counting.run("squeue", "-h", "-j", job, "-t", "node_fail"), lambda said: bool(said.strip()))
+    counting.gpuprov.in_node(node, "systemctl", "start", "slurmd")
+    told = counting.usage()
+    assert (told["notes"], told["gpu_seconds"]) == ([], counting.seconds())
+    assert "No runaway jobs" in counting.run("sh", "-c", "sacctmgr show runawayjobs 2>&1 </dev/null")
+
+
+@pytest.mark.long
 def test_a_thousand_jobs_are_counted_to_the_second(counting: Counting) -> None:
     before = counting.completed()
     counting.submit("sleep 1", f"--array=0-{MANY - 1}")
@@ -172,3 +187,24 @@ def test_a_thousand_jobs_are_counted_to_the_second(counting: Counting) -> None:
     wait.until(lambda: counting.run("squeue", "-h"), lambda said: not said.strip())
     counting.wait_until_recorded(before + MANY)
     assert counting.usage()["gpu_seconds"] == counting.seconds()
+
+
+@pytest.mark.long
+def test_jobs_go_on_while_the_disk_is_full_and_are_on_record_afterwards(counting: Counting) -> None:
+    """The last one here: the folder is a small disk from now on."""
+    folder, before = "/var/lib/gpuprov-accounts", counting.completed()
+    counting.run("systemctl", "stop", "slurmdbd", "slurm-database")
+    small = "mount -t tmpfs -o size=300m,uid=64030,gid=64030,mode=700 tmpfs /mnt"
+    counting.run("sh", "-c", f"{small} && cp -a {folder}/. /mnt/ && mount --bind /mnt {folder}")
+    counting.run("systemctl", "start", "slurmdbd")
+    counting.run("sh", "-c", f"head -c 1g /dev/zero >{folder}/fill; true")
+    counting.submit("true", "--array=0-149")
+    wait = Wait(what="the array to end", timeout_s=LIMIT_S, fix="squeue", interval_s=2)
+    wait.until(lambda: counting.run("squeue", "-h"), lambda said: not said.strip())
+    said = counting.gpuprov("usage", "--cluster", counting.place.cluster, expect=4).all
+    assert "its disk has less than 16 MiB left; jobs go on, and " in said
+    assert "fix: make room on the disk of /srv" in said
+    counting.run("rm", f"{folder}/fill")
+    counting.wait_until_recorded(before + 150)
+    told = counting.usage()
+    assert (told["notes"], told["gpu_seconds"]) == ([], counting.seconds())

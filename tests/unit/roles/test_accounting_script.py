@@ -17,6 +17,8 @@ PROGRAMS = {
     "slurmdbd": 'echo "slurm-wlm 22.05.8"',
     "mariadb-admin": "exit 0",
     "mariadb-dump": "echo INSERT",
+    "ip": 'case "$*" in *show*) echo "local 10.0.3.2 dev eth0 proto kernel scope host src 10.0.3.2 " ;;'
+    ' *) echo "$@" >"$ROOT/routed"; exit 1 ;; esac',
     "sacctmgr": 'echo "$@" >>"$ROOT/asked"; case "$*" in *show*cluster*format*) cat "$ROOT/cluster" ;; esac',
 }
 
@@ -31,6 +33,7 @@ class Node:
             path.mkdir()
         (here / "database.cnf").touch()
         (root / "cluster").touch()
+        (root / "slurmdbd.conf").write_text("DbdAddr=10.0.3.2\n")
         (root / "slurm.conf").write_text(f"ClusterName=lab\nStateSaveLocation={root}/state\n")
         with tarfile.open(here / "empty.tar.gz", "w:gz") as tar:
             tar.add(here / "database.cnf", arcname="ibdata1")
@@ -43,6 +46,7 @@ class Node:
             ("/var/lib/gpuprov-accounts", self.folder),
             ("/run/slurm-accounting-ready", root / "ready"),
             ("/etc/slurm/slurm.conf", root / "slurm.conf"),
+            ("/etc/slurm/slurmdbd.conf", root / "slurmdbd.conf"),
         ):
             text = text.replace(old, str(new))
         self.script = root / "accounting.sh"
@@ -163,6 +167,7 @@ def test_nothing_starts_on_the_node_s_own_disk(node: Node) -> None:
 def test_the_cluster_is_added_once_and_then_the_account_of_jobs(node: Node) -> None:
     node("enrol")
     assert (node.root / "ready").exists()
+    assert (node.root / "routed").read_text().split()[-4:] == ["src", "10.0.3.2", "quickack", "1"]
     asked = node.asked()
     assert "-iQ add cluster lab" in asked
     assert asked[-1] == "-iQ add user work cluster=lab account=work"
