@@ -18,6 +18,7 @@ from gpuprov.core.names import expand_names
 from gpuprov.core.silence_limit import scaled_limit_s
 from gpuprov.core.waiting import SystemClock
 from gpuprov.roles.slurm.facts import ACCOUNTING_SCRIPT as SCRIPT
+from gpuprov.roles.slurm.facts import slurm_path
 from gpuprov.roles.usage import Use, Uses
 
 if TYPE_CHECKING:
@@ -41,7 +42,12 @@ echo jobs
 sacct --allusers --allocations --duplicates --truncate --parsable2 --noheader \\
     --starttime="$1" --endtime="$2" --format={_FIELDS} && exit
 status=$?
-[ ! -e {SCRIPT} ] || printf 'why %s\\n' "$(sh {SCRIPT} why)"
+if [ ! -e {slurm_path("slurmdbd")} ]; then  # a backup of the controller
+    host=$(sed -n 's/^AccountingStorageHost=//p' /etc/slurm/slurm.conf)
+    echo "why elsewhere slurmdbd is on the node with the address $host, and does not answer"
+else
+    printf 'why %s\\n' "$(sh {SCRIPT} why 2>/dev/null)"
+fi
 exit $status
 """
 _JOB = r"[0-9]{1,10}[0-9_+\[\]%,.-]{0,200}"
@@ -59,6 +65,7 @@ _WAITS: Final = re.compile(r"queue ([1-9][0-9]{0,9})\n", re.ASCII)
 _WHY: Final = re.compile(r"^why ([a-z]{1,20}) ([ -~]{1,300})$", re.ASCII | re.MULTILINE)
 _LOOK: Final = "gpuprov exec {node} -- tail /var/log/slurm/slurmdbd.log"
 _FIXES: Final = {
+    "elsewhere": "gpuprov cluster status    # what that node lacks, such as: gpuprov start NODE",
     "full": "make room on the disk of /srv on the controller's host: df -h /srv; recording goes on by itself",
     "newer": "nothing was changed; in the spec, an image.base that has it; then: gpuprov cluster up --renew",
     "unmounted": "gpuprov cluster up",

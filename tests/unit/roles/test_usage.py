@@ -234,6 +234,7 @@ def test_where_slurmdbd_is_away_what_waits_for_it_is_told() -> None:
         ("full its disk has less than 16 MiB left", "make room on the disk"),
         ("newer its files are of MariaDB 11.4.2, and 10.11.19 is here", "nothing was changed; in the spec, an"),
         ("unmounted /var/lib/gpuprov-accounts is not mounted", "gpuprov cluster up"),
+        ("elsewhere slurmdbd is on the node with the address 10.0.3.2, and does not answer", "gpuprov cluster status"),
         ("else something", "gpuprov exec c000 -- tail /var/log/slurm/slurmdbd.log"),
     ],
 )
