@@ -6,7 +6,6 @@ import base64
 import binascii
 import re
 import zlib
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from gpuprov.shapes.cluster_spec import LEAST_UID, MOST_UID, ClusterSpec
@@ -17,6 +16,7 @@ from gpuprov.spec.shared_folder import SHARED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+    from pathlib import Path
 
     from gpuprov.shapes.cluster_spec import PersonSpec
     from gpuprov.spec.rule import Found
@@ -116,14 +116,14 @@ def free_uid(people: Iterable[PersonSpec]) -> int:
     return int(next(uid for uid in order if uid not in taken))
 
 
-def read_people(told: object) -> tuple[tuple[PersonSpec, ...], list[str]]:
+def read_people(told: object, root: Path) -> tuple[tuple[PersonSpec, ...], list[str]]:
     """People as a spec has them, from elsewhere, such as Ansible's variables; and all that is wrong with them."""
     found, faults = find_faults(ClusterSpec, {"people": told}, file="people")
     if faults:
         return (), [str(fault) for fault in faults]
     spec = ClusterSpec(people=tuple(found["people"]))
     rules = (rule for rule in PEOPLE_RULES if rule.reads == ("people",))
-    problems = [problem for rule in rules for problem in rule.find(spec, Path("/"))]
+    problems = [problem for rule in rules for problem in rule.find(spec, root)]
     if problems:
         return (), [f"{where}: {message} (allowed: {allowed})" for where, message, allowed in problems]
     return spec.people, []

@@ -20,7 +20,7 @@ from gpuprov.shapes.error import Error
 from gpuprov.shapes.job_order import JobOrder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from gpuprov.core.reporter import Reporter
     from gpuprov.core.waiting import Clock
@@ -75,15 +75,7 @@ def run_program(
     if room is not None and order.workers:
         room.require_side_by_side(order.workers)
     require_compiler(controller)
-    with ExitStack() as until_prepared:
-        with reporter.phase("copy"):
-            place = until_prepared.enter_context(programs.holding(OutgoingProject(order.program, checked.files).tar()))
-            data = None
-            if order.data is not None:
-                tar = OutgoingProject(order.data.parent, [order.data.name]).tar()
-                data = until_prepared.enter_context(programs.holding(tar))
-        with reporter.phase("prepare"):
-            run = programs.prepare(order, place, data, workers=workers)
+    run = _prepare(programs, order, checked.files, workers, reporter)
     command = programs.work_command(run)
     with _dropped_unless_submitted(programs, run), reporter.phase("submit"):
         submitted = controller.submit(JobOrder(command=command, name=program.name, count=workers, gpus=1), None)
@@ -99,6 +91,21 @@ def run_program(
             programs.drop(run)
         raise
     return submitted.id, result
+
+
+def _prepare(
+    programs: ProgramController, order: ProgramOrder, files: Sequence[str], workers: int, reporter: Reporter
+) -> str:
+    """Copy a program and its data into the node, and have a run prepared there: its folder."""
+    with ExitStack() as until_prepared:
+        with reporter.phase("copy"):
+            place = until_prepared.enter_context(programs.holding(OutgoingProject(order.program, files).tar()))
+            data = None
+            if order.data is not None:
+                tar = OutgoingProject(order.data.parent, [order.data.name]).tar()
+                data = until_prepared.enter_context(programs.holding(tar))
+        with reporter.phase("prepare"):
+            return programs.prepare(order, place, data, workers=workers)
 
 
 @contextmanager

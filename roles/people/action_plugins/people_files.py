@@ -48,7 +48,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible has no type inf
         """Refuse what is wrong with the list, then send a tar, and have the host unpack it."""
         result: dict[str, Any] = super().run(tmp, task_vars)
         _, arguments = self.validate_argument_spec(argument_spec=SPEC)
-        people, faults = read_people(json.loads(json.dumps(arguments["people"])))
+        people, faults = read_people(json.loads(json.dumps(arguments["people"])), Path("/"))
         if faults:
             return {**result, **_failed("the list of people is wrong", "\n".join(faults), "correct lab_people")}
         files = people_files(people, shared=False, login=True, homes=arguments["homes"])

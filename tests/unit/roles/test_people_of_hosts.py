@@ -41,7 +41,7 @@ def test_people_of_ansible_are_those_of_a_spec() -> None:
         {"name": "ann", "uid": 10001, "keys": [key()], "account": "vision", "gpus": 2},
         {"name": "bob", "uid": 10002},
     ]
-    assert read_people(told) == ((ANN, BOB), [])
+    assert read_people(told, Path("/")) == ((ANN, BOB), [])
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_people_of_ansible_are_those_of_a_spec() -> None:
     ],
 )
 def test_what_is_wrong_is_told_before_a_host_is_changed(told: object, said: str) -> None:
-    people, faults = read_people(told)
+    people, faults = read_people(told, Path("/"))
     assert people == ()
     assert any(said in fault for fault in faults), faults
 
