@@ -54,10 +54,9 @@ MODULES = (
     "image_contents",
     "engine_cluster",
     "gate_systemd",
-    "people_of_workers",
 )
 EVERY_GPU = "per_node: 4"  # which GPUs a node gets must not depend on what other clusters of the machine hold
-LETTERS = "ghijklmnopqrstuvwxyzacdfe1234567890ABC"  # `b` is that of the cluster that all modules share
+LETTERS = "ghijklmnopqrstuvwxyzacdfe1234567890AB"  # `b` is that of the cluster that all modules share
 MARK = "user.gpte2e"  # of objects that stand for somebody else's: gpuprov must not touch them, and we must
 _FIRST_BLOCK = 32
 _SUBNETS = 4
@@ -132,7 +131,7 @@ PLACES = {name: Place(number=number) for number, name in enumerate(MODULES)}
 # one after the other, as no letter is left
 PLACES |= dict.fromkeys(("grid", "anneal", "program"), PLACES["suites"])
 PLACES |= dict.fromkeys(("accounting", "slurm_in_full"), PLACES["copies"])
-PLACES |= dict.fromkeys(("people",), PLACES["twice"])
+PLACES |= dict.fromkeys(("people", "people_of_workers"), PLACES["twice"])
 PLACES |= dict.fromkeys(("work_faults", "slurm_backup"), PLACES["work"])
 PLACES |= dict.fromkeys(("users_broker",), PLACES["repair"])  # its mark begins no other name, as `gpte2` does
 PLACES |= dict.fromkeys(("work_limits", "full_share"), PLACES["image_contents"])
