@@ -18,6 +18,7 @@ from smoke_kernels.matmul.kernel import matmul_source
 from smoke_kernels.matmul.tensor import LEAST_CAPABILITY, tensor_source
 from smoke_kernels.matmul.tiles import GPU_TILE
 from smoke_kernels.membw.kernel import copy_source, fill_source
+from smoke_kernels.scrub import look_source, write_source
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -44,6 +45,8 @@ def kernel_sources() -> dict[str, tuple[Callable[..., Any], tuple[str, ...]]]:
         "anneal-one-replica-block": (single_source(grid_wide=False), single),
         "fill": (fill_source, ("uint32[::1]", "uint32", "uint32")),
         "copy": (copy_source, ("uint32[::1]", "uint32[::1]", "uint32[::1]", "uint32")),
+        "write": (write_source, ("uint32[::1]", "uint32", "uint32")),
+        "look": (look_source, ("uint32[::1]", "uint32", "uint32", "int64[::1]")),
     }
 
 

@@ -100,10 +100,14 @@ def with_order(spec: ClusterSpec, role: RoleName, order: NodeOrder | None) -> Cl
     """The cluster's spec with the role of one node and what was ordered for it; None where nothing was."""
     if role != spec.nodes.role:  # what the others have of Slurm is none of theirs
         spec = changed(
-            spec, slurm=changed(spec.slurm, backup=None, partitions=(), shards_per_gpu=None, rest=False, qos=())
+            spec,
+            slurm=changed(spec.slurm, backup=None, partitions=(), shards_per_gpu=None, rest=False, qos=()),
+            gpus=changed(spec.gpus, scrub=False),
         )
     nodes = changed(spec.nodes, role=role)
     if order is not None:
+        if spec.gpus.scrub:  # which needs to know how this node has its GPUs
+            spec = changed(spec, gpus=changed(spec.gpus, sharing=order.gpus.sharing or spec.gpus.sharing))
         nodes = changed(
             nodes,
             mounts=(*nodes.mounts, *order.mounts),

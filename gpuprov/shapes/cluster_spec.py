@@ -137,13 +137,16 @@ class GpuSpec(GpuOrder, frozen=True, kw_only=True):
         memory_gib: That each GPU has at least; null for any.
         model: A part of the name of each GPU's model; null for any.
         mode: Whether GPUs are real or simulated; `auto`: real where there are any.
+        scrub: Whether memory of a GPU is overwritten before it has a job of another person.
     """
 
+    now_and_then: ClassVar[frozenset[str]] = frozenset({"scrub"})
     per_node: Annotated[int, Meta(ge=0)] = 1
     sharing: Sharing = "shared"
     memory_gib: Annotated[int, Meta(ge=1, extra={"allowed": "a whole number, 1 or more"})] | None = None
     model: Annotated[str, Meta(pattern=r"\S", extra={"allowed": "a part of the model name, or null"})] | None = None
     mode: GpuMode = "auto"
+    scrub: bool = False
 
 
 class OverlaySpec(Shape, frozen=True, kw_only=True):

@@ -24,6 +24,7 @@ _FIRST_CRITERIA = ("model", "memory_gib")
 # The first one that is above others comes first: it goes as a whole, or they do.
 _LATER = (
     "nodes.processes",
+    "gpus.scrub",
     "image.toolkit",
     "slurm.backup",
     "slurm.login",

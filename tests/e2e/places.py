@@ -131,7 +131,7 @@ PLACES = {name: Place(number=number) for number, name in enumerate(MODULES)}
 # one after the other, as no letter is left
 PLACES |= dict.fromkeys(("grid", "anneal", "program"), PLACES["suites"])
 PLACES |= dict.fromkeys(("accounting", "slurm_in_full"), PLACES["copies"])
-PLACES |= dict.fromkeys(("people", "people_of_workers"), PLACES["twice"])
+PLACES |= dict.fromkeys(("people", "people_of_workers", "scrub"), PLACES["twice"])
 PLACES |= dict.fromkeys(("work_faults", "slurm_backup"), PLACES["work"])
 PLACES |= dict.fromkeys(("users_broker",), PLACES["repair"])  # its mark begins no other name, as `gpte2` does
 PLACES |= dict.fromkeys(("work_limits", "full_share"), PLACES["image_contents"])

@@ -69,7 +69,8 @@ def judge_gres(expected: Expectation, seen: Observation) -> Finding:
         return failed(f"Slurm counts {counted} GPUs, but the node has {gpus}")
     if shards != gpus * expected.shards_per_gpu:
         return failed(f"Slurm counts {shards} shards, but the node has {gpus * expected.shards_per_gpu}")
-    return passed(f"gpu:{counted}" + (f", shard:{shards}" if shards else ""))
+    parts = f"; the node's {len(expected.gpus)} parts of MIG count as {gpus}" if len(expected.gpus) > gpus > 0 else ""
+    return passed(f"gpu:{counted}" + (f", shard:{shards}" if shards else "") + parts)
 
 
 def judge_job(expected: Expectation, seen: Observation) -> Finding:

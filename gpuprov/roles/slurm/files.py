@@ -71,6 +71,7 @@ def render_slurm(
         **({"accounting": controller_address(spec, members)} if accounting else {}),
         "nodes": nodes,
         **({"token_key": slurm_path("token_key")} if rest else {}),
+        **({"scrub": slurm_path("prolog")} if spec.gpus.scrub else {}),
         "shards": spec.slurm.shards_per_gpu or 0,
         "partitions": describe_partitions(spec, list(by_name)),
         "people": bool(spec.people),

@@ -27,6 +27,7 @@ from gpuprov.roles.slurm import (
     network,
     partitions,
     rest,
+    scrub,
     shards,
     unreachable,
 )
@@ -105,6 +106,7 @@ class SlurmRole(ControlledRole):
         *partitions.RULES,
         *QOS_RULES,
         *rest.RULES,
+        *scrub.RULES,
         *shards.RULES,
     )
     queue = _QUEUE
@@ -190,7 +192,7 @@ class SlurmRole(ControlledRole):
         members, records = crew.of(NAME), accounting.has_accounting(crew.spec, state, image)
         serves = rest.can_serve(crew.spec, state.nodes_of(NAME), image)
         conf = render_slurm(crew.spec, members, machine, accounting=records, rest=serves)
-        files = (*job_programs(), *conf)
+        files = (*job_programs(), *scrub.scrub_programs(crew.spec), *conf)
         present = munge.present_owners(state.nodes_of(NAME))
         of_new = munge.find_owner(state.nodes_of(NAME), image)
         key = (secret() or self.new_secret()) if of_new else b""

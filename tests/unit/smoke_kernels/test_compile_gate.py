@@ -30,7 +30,17 @@ COMPILED = [
     for capability in capabilities
 ]
 ANNEALS = ("anneal", "anneal-independent", "anneal-one-replica")
-KERNELS = ("matmul", "doubles", "digest", *ANNEALS, *(f"{name}-block" for name in ANNEALS), "fill", "copy")
+KERNELS = (
+    "matmul",
+    "doubles",
+    "digest",
+    *ANNEALS,
+    *(f"{name}-block" for name in ANNEALS),
+    "fill",
+    "copy",
+    "write",
+    "look",
+)
 
 BARRIER = "cudaCGSynchronize"
 VECTOR = r"(?:v4\.[fub]32|v2\.b64)"  # 16 bytes

@@ -1,0 +1,29 @@
+#!/bin/sh
+# Slurm runs this as root before a job has a node. Memory of a GPU that somebody else had, or nobody knows who, is
+# overwritten; who has it is on record until the node starts again. Where that fails, the node is drained with the
+# reason, and Slurm holds the job.
+PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+export PATH
+kept=/run/gpuprov-scrubbed
+fail() {
+    scontrol update "NodeName=$SLURMD_NODENAME" State=DRAIN "Reason=gpuprov: $1" || true
+    echo "$1" >&2
+    exit 1
+}
+[ -n "${SLURM_JOB_GPUS-}" ] || exit 0
+unset NUMBA_ENABLE_CUDASIM
+simulated=$(sed -n 's/^NUMBA_ENABLE_CUDASIM=//p' /etc/gpuprov/environment 2>/dev/null)
+[ -z "$simulated" ] || export "NUMBA_ENABLE_CUDASIM=$simulated"
+umask 077
+{ mkdir -p "$kept" && cd /; } || fail "$kept cannot be made"
+for gpu in $(echo "$SLURM_JOB_GPUS" | tr , ' '); do
+    case $gpu in *[!0-9]*) fail "GPU $gpu is none that a scrub knows" ;; esac
+    last=$(cat "$kept/$gpu" 2>/dev/null)
+    [ "$last" != "$SLURM_JOB_UID" ] || continue
+    rm -f "$kept/$gpu"
+    said=$(CUDA_VISIBLE_DEVICES=$gpu timeout -k 30 900 python3 -I -m smoke_kernels.scrub 2>&1)
+    status=$?
+    why=$(echo "$said" | tail -n 1 | tr -dc '[:alnum:] ._:;,/-' | cut -c 1-200)
+    [ $status = 0 ] || fail "GPU $gpu was not scrubbed (status $status): $why"
+    { echo "$SLURM_JOB_UID" >"$kept/.$gpu" && mv "$kept/.$gpu" "$kept/$gpu"; } || fail "$kept/$gpu cannot be written"
+done
