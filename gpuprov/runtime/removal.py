@@ -53,7 +53,9 @@ def may_remove(said: Mapping[str, Any], *, judged: str, ended: str) -> bool:
     restarts = str((host.get("RestartPolicy") or {}).get("Name") or "no")
     in_this_run = judged <= str(state["StartedAt"])[:_SECOND] and str(state["FinishedAt"])[:_SECOND] <= ended
     is_node = bool((said["Config"].get("Labels") or {}).get(CLUSTER))
-    return state["Status"] == "exited" and in_this_run and restarts == "no" and not host["AutoRemove"] and not is_node
+    is_build_s = (host.get("LogConfig") or {}).get("Type") == "none"  # a step of Docker's own builder, which commits it
+    is_others = host["AutoRemove"] or is_node or is_build_s
+    return state["Status"] == "exited" and in_this_run and restarts == "no" and not is_others
 
 
 def remove_ended(

@@ -137,7 +137,8 @@ def _follow(run: DockerRun, start: Start, rules: Rules, socket: Path, known: Kno
     }
     folders = {volume_folder(around.data_root, name) for name, told in options.items() if told.get("device")}
     steps = [*judge(start.spec, rules.refuse, replace(around, mounted=around.mounted | folders))]
-    if rules.remove and run.last("rm") != "true" and (run.last("restart") or "no") == "no":
+    stays = run.is_set("rm") or (run.last("restart") or "no") != "no" or run.last("log-driver") == "none"
+    if rules.remove and not stays:
         steps.append(Step(rule="remove", what=f"from Docker, {AFTER_S} s after it has ended"))
     try:
         return [*steps, *follow_rules(start.spec, rules)[1]]

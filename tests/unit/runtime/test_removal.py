@@ -41,6 +41,8 @@ def container(status: str = "exited", labels: Any = None, **host: Any) -> dict[s
         *((container(RestartPolicy={"Name": name}), False) for name in ("always", "unless-stopped", "on-failure")),
         *((container(name), False) for name in ("created", "running", "paused", "restarting", "removing", "dead")),
         (container(AutoRemove=True), False),
+        (container(LogConfig={"Type": "json-file", "Config": {}}), True),
+        (container(LogConfig={"Type": "none", "Config": {}}), False),
         (container(labels={"gpuprov.cluster": "lab"}), False),
     ],
 )

@@ -94,6 +94,7 @@ def test_without_a_policy_and_without_a_request_nothing_is_done(explain: Callabl
         ("--rm=false --restart no image", True),
         ("--rm image", False),
         ("--restart on-failure:3 image", False),
+        ("--log-driver none image", False),
         ("--runtime runc image", False),
     ],
 )
