@@ -51,8 +51,9 @@ class ProgramController(NodeProgram):
 
     def translated(self, fix: str) -> str | None:
         """Its list is that of `gpuprov program`."""
-        whose = f" --as {self.person}" if self.person else ""
-        return f"gpuprov program list{whose}" if _LIST.fullmatch(fix) else None
+        if not _LIST.fullmatch(fix):
+            return None
+        return f"gpuprov program list --as {self.person}" if self.person else "gpuprov program list"
 
     def prepare(self, order: ProgramOrder, program: str, data: str | None, *, workers: int) -> str:
         """Register a program and prepare a run of it; gives the run's folder in the nodes.
