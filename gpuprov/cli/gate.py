@@ -22,7 +22,7 @@ _GPUS_OPTION: Final[Mapping[GpusOption, str]] = {
     "works": "works",
     "after a restart": "works after: systemctl restart docker",
     "of NVIDIA": "works, by NVIDIA's hook",
-    "absent": "does not work without: sudo gpuprov gate up",
+    "absent": "works after: sudo gpuprov gate up",
 }
 
 
@@ -137,7 +137,7 @@ def _policy_lines(gate: Gate) -> list[str]:
     if refuse.namespaces:
         refused.append(f"the host's namespaces ({', '.join(refuse.namespaces)})")
     if refuse.mounts_outside is not None:
-        allowed = f" but of {', '.join(refuse.mounts_outside)}" if refuse.mounts_outside else ""
+        allowed = f" outside {', '.join(refuse.mounts_outside)}" if refuse.mounts_outside else ""
         refused.append(f"mounts of the host{allowed}")
     parts = {
         "touches": "everything" if policy.touch == "everything" else "containers that ask for GPUs",
