@@ -13,7 +13,7 @@ from gpuprov.core.errors import HostNotReady, TimedOut
 from gpuprov.core.execution import run
 from gpuprov.core.whole_file import replace_file
 from gpuprov.gpu.mig_config import MigGpu, MigPart, MigProfile
-from gpuprov.gpu.mig_library import serve
+from gpuprov.gpu.mig_library import NO_PERMISSION, serve
 from gpuprov.gpu.nvml_reader import LIBRARY_NOT_FOUND, Facts, NvmlFailed
 from gpuprov.gpu.simulated_mig import STATE, SimulatedMig, render_state
 
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 LIMIT_S: Final = 120.0  # for a GPU to be reset with its mode, and eight to be asked
 _UNKNOWN: Final = 999
-_NO_PERMISSION: Final = 4
 _START: Final = "import sys; sys.path[:0] = sys.argv[1:3]; from gpuprov.gpu.mig_library import main; main()"
 
 
@@ -69,10 +68,9 @@ class HostMig:
         try:
             said = self._serve(request)
         except NvmlFailed as failure:
-            if failure.code == _NO_PERMISSION:
-                raise HostNotReady(
-                    "MIG is changed by root alone", evidence=str(failure), fix="sudo gpuprov host mig apply FILE"
-                ) from failure
+            if failure.code == NO_PERMISSION:
+                again = "sudo gpuprov host mig export; sudo gpuprov host mig apply FILE"
+                raise HostNotReady("parts of MIG are for root alone", evidence=str(failure), fix=again) from failure
             raise HostNotReady(
                 "NVML did not do what was asked", evidence=str(failure), fix="nvidia-smi; dmesg | grep NVRM"
             ) from failure

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, Final
 from gpuprov.gpu.nvml_reader import LIBRARY_NOT_FOUND, Facts, NvmlFailed, use_library
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
+NO_PERMISSION: Final = 4
 _ABSENT: Final = (2, 3, 6)  # invalid argument, not supported, not found: this GPU has no such profile, or no MIG
 _CAPACITY: Final = 64
 
@@ -86,7 +87,7 @@ class _Mig:
         return found
 
     def _places(self, gpu: Any, profile: int, who: str) -> list[list[int]]:  # noqa: ANN401 - a handle
-        """Where a part can begin, and how long it is; none while MIG is off."""
+        """Where a part can begin, and how long it is; none while MIG is off, and for whom is not root."""
         nvml = self._nvml
         array, count = (nvml.c_nvmlGpuInstancePlacement_t * _CAPACITY)(), ctypes.c_uint(_CAPACITY)
         said = self._find(
@@ -96,6 +97,7 @@ class _Mig:
             profile,
             array,
             ctypes.byref(count),
+            absent=(*_ABSENT, NO_PERMISSION),
         )
         return [] if said is None else [[place.start, place.size] for place in array[: count.value]]
 
@@ -209,12 +211,18 @@ class _Mig:
         except self._nvml.NVMLError as exc:
             raise NvmlFailed(code=exc.value, call=call, text=str(exc)) from exc
 
-    def _find(self, call: str, function: Callable[..., Any], *given: Any) -> Any:  # noqa: ANN401 - as NVML answers
+    def _find(
+        self,
+        call: str,
+        function: Callable[..., Any],
+        *given: Any,  # noqa: ANN401 - as NVML wants
+        absent: Collection[int] = _ABSENT,
+    ) -> Any:  # noqa: ANN401 - as NVML answers
         """None where this GPU has no such thing."""
         try:
             return self._ask(call, function, *given)
         except NvmlFailed as exc:
-            if exc.code in _ABSENT:
+            if exc.code in absent:
                 return None
             raise
 

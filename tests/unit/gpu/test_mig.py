@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -133,10 +134,21 @@ def test_what_root_alone_may_do_and_a_library_that_there_is_not(tmp_path: Path) 
     def deny(_request: dict[str, Any]) -> Any:
         raise NvmlFailed(code=4, call="set the MIG mode of GPU 0", text="Insufficient Permissions")
 
-    with pytest.raises(HostNotReady, match="root alone"):
+    with pytest.raises(HostNotReady, match="for root alone"):
         HostMig(host, tmp_path, ask=deny).set_mode(0, enabled=True)
     with pytest.raises(NvmlFailed, match=r"nvmlInit: .*NVML code (12|9)"):
         _ask_child({"do": "read"})
+
+
+def test_whom_is_not_root_sees_a_gpu_that_is_whole(tmp_path: Path) -> None:
+    host = observe(root=tmp_path, mode="simulated", profile="a100x4")
+    denied = {"nvmlDeviceGetGpuInstancePossiblePlacements_v2": 4, "nvmlDeviceGetGpuInstances": 4}
+    denying = replace(host, document={**(host.document or {}), "errors": denied})
+    assert not any(gpu.enabled for gpu in HostMig(denying, tmp_path).read())
+    mig_of(tmp_path, "a100x4").set_mode(0, enabled=True)
+    host = observe(root=tmp_path, mode="simulated", profile="a100x4")
+    with pytest.raises(HostNotReady, match="for root alone"):
+        HostMig(replace(host, document={**(host.document or {}), "errors": denied}), tmp_path).read()
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"GPU-1": {}}', '{"GPU-1": {"model": "x", "mig": [{"start": "a"}]}}'])

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.conftest import Recording
+    from tests.fakes.world import World
 
 SEVEN = """\
 version: v1
@@ -122,6 +123,21 @@ def test_a_lease_on_a_part_keeps_its_gpu_as_it_is(typed: Any, host: FakeHost) ->
     assert "gpuprov rm train" in err
     assert typed("export")[1] == before, "nor are the GPUs that nobody holds"
     assert typed("apply", "-c", "seven")[1] == "unchanged\n"
+
+
+def test_a_node_gets_a_part_and_keeps_its_gpu_cut(
+    typed: Any, host: FakeHost, world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    host.engines = (EngineDoor(name="lxd", open=lambda: world.driver, installed=lambda: True),)
+    typed("apply", "-c", "seven")
+    create = ("create-node", "web", "--role", "plain", "--gpus", "0:3", "--exclusive")
+    assert main(create, host=host) == 0, capsys.readouterr().err
+    held = host.gpus("simulated").units[3]
+    assert world.engine.nodes["web"].labels["gpuprov.gpus"] == held.uuid
+    code, _, err = typed("apply", "-c", "off")
+    assert (code, "GPU 0:3 is held" in err, "gpuprov rm web" in err) == (3, True, True)
+    assert main(["rm", "web"], host=host) == 0
+    assert typed("apply", "-c", "off")[0] == 0
 
 
 def test_an_engine_that_does_not_respond_may_hold_it(typed: Any, host: FakeHost) -> None:
