@@ -39,7 +39,7 @@ def gate(docker: object) -> Iterator[OwnDocker]:  # noqa: ARG001 - it is install
         yield one
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def podman(gate: OwnDocker) -> Iterator[Callable[..., Run]]:
     """Its own images and containers, with the runtime."""
     if shutil.which("podman") is None:
@@ -91,7 +91,7 @@ def test_podman_s_containers_lease_gpus(gate: OwnDocker, podman: Callable[..., R
     told = gate.told("gpus")
     engines = [one["engine"] for gpu in told["gpus"] for one in gpu["holders"] if one["cluster"] == "(containers)"]
     assert sorted(engines) == ["docker", *["podman"] * 3]
-    podman("stop", "-t", "0", "pone")
+    podman("rm", "-f", "-t", "0", "pone")
     assert held(gate) == {"docker": 1}
     gate.docker("rm", "-f", "dock")
 
@@ -133,7 +133,7 @@ def test_with_crun_below_gpus_are_held_as_well(gate: OwnDocker, podman: Callable
     assert podman("restart", "-t", "0", "pone").returncode == 0
     assert held(gate) == {"podman": 3, "docker": 1}
     assert devices(podman("exec", "pone", "ls", "/dev").stdout) == ["nvidia0", "nvidia1", "nvidia2"]
-    podman("stop", "-t", "0", "pone")
+    podman("rm", "-af", "-t", "0")
     gate.docker("rm", "-f", "dock")
     assert held(gate) == {}
 
