@@ -494,7 +494,7 @@ def test_what_is_shown_meanwhile(both: Both) -> None:
 
 # About this machine alone, as `gpus` is with the options that it has there; files are copied in real nodes
 # alone; containers of `run` over hosts are in tests/unit/cli/test_run.py
-NEAR: Final = frozenset({"image", "explain", "completion", "gpus", "cp", "run"})
+NEAR: Final = frozenset({"image", "explain", "completion", "gpus", "cp", "run", "mig"})
 OVER_HOSTS: Final = [verb for verb, twice in TWICE.items() if "fake" in twice.where and NEAR.isdisjoint(verb.split())]
 
 
