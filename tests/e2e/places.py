@@ -130,7 +130,7 @@ class Place:
 PLACES = {name: Place(number=number) for number, name in enumerate(MODULES)}
 # one after the other, as no letter is left
 PLACES |= dict.fromkeys(("grid", "anneal", "program"), PLACES["suites"])
-PLACES |= dict.fromkeys(("accounting", "slurm_in_full"), PLACES["copies"])
+PLACES |= dict.fromkeys(("accounting", "slurm_in_full", "rest_docker"), PLACES["copies"])
 PLACES |= dict.fromkeys(("people", "people_of_workers", "scrub"), PLACES["twice"])
 PLACES |= dict.fromkeys(("work_faults", "slurm_backup"), PLACES["work"])
 PLACES |= dict.fromkeys(("users_broker",), PLACES["repair"])  # its mark begins no other name, as `gpte2` does
