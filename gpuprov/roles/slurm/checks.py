@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 _HARMLESS = ("COMPLETING", "PLANNED", "DYNAMIC_NORM", "CLOUD")  # flags behind a state, as in IDLE+PLANNED
 _NO_SLURM = f"the node's role is not {NAME}"
+_WHY = re.compile(r"why ([a-z]{1,20}) ([ -~]{1,300})", re.ASCII)
+_QUEUE = re.compile(r"queue ([0-9]{1,10})", re.ASCII)
 _BUSY = ("busy", "Unable to allocate resources", "Immediate execution impossible")
 
 
@@ -114,6 +116,27 @@ def judge_left_by_jobs(expected: Expectation, seen: Observation) -> Finding:
     return judge_left(facts_of(seen, "slurm")["left"])
 
 
+def judge_accounting(expected: Expectation, seen: Observation) -> Finding:
+    """In the controller's node, slurmdbd and its database answer, and have room. Jobs go on without."""
+    if expected.role != NAME:
+        return not_asked(_NO_SLURM)
+    asked = facts_of(seen, "slurm")["accounting"]
+    if asked["timed_out"]:
+        return warned(f"no response from slurmdbd within {asked['seconds']:.0f} s; jobs go on")
+    lines = asked["stdout"].splitlines() or [""]
+    if lines[0] == "elsewhere":
+        return not_asked("no accounting, or on another node")
+    kind, why = next((found.groups() for line in lines if (found := _WHY.fullmatch(line))), ("", ""))
+    if lines[0] == "answers" and not why:
+        return passed("slurmdbd answers")
+    queued = next((found[1] for line in lines if (found := _QUEUE.fullmatch(line))), "0")
+    silent = "" if lines[0] == "answers" else "slurmdbd does not answer; "
+    return warned(
+        f"{silent}{f'{why}; ' if why else ''}jobs go on, and {queued} messages wait for it",
+        "full" if kind == "full" else "",
+    )
+
+
 def _judge_said(expected: Expectation, said: Mapping[str, Any]) -> Finding:
     """What the job printed, against the lease."""
     name, visible = said["node"], said["visible"]
@@ -143,6 +166,14 @@ RULES = (
     ),
     Rule(
         id="slurm-devices", layer="slurm", needs=("slurm-job",), judge=judge_devices, fact="slurm", severity="warning"
+    ),
+    Rule(
+        id="slurm-accounting",
+        layer="slurm",
+        needs=("slurm-state",),
+        judge=judge_accounting,
+        fact="slurm",
+        severity="warning",
     ),
     Rule(id="slurm-leftovers", layer="slurm", needs=("slurm-state",), judge=judge_left_by_jobs, fact="slurm"),
 )

@@ -6,6 +6,7 @@ from importlib import resources
 from typing import TYPE_CHECKING
 
 from gpuprov.roles.leftovers import ask_left
+from gpuprov.roles.slurm.facts import ACCOUNTING_SCRIPT, slurm_path
 from gpuprov.verify.request import SIMULATION
 
 if TYPE_CHECKING:
@@ -17,16 +18,27 @@ _JOB = (
     "-c",
     'exec srun --partition="$(sinfo -h -n "$0" -o %R | paste -s -d ,)" --nodelist="$0" "$@"',
 )
+# In the node with slurmdbd: whether it answers, why not as far as the node knows, and how much waits for it
+ACCOUNTING = f"""\
+[ -e {slurm_path("slurmdbd")} ] || {{ echo elsewhere; exit; }}
+if sacctmgr --noheader show cluster >/dev/null 2>&1; then echo answers; else echo silent; fi
+printf 'why %s\\n' "$(sh {ACCOUNTING_SCRIPT} why 2>/dev/null)"
+sdiag 2>/dev/null | sed -n 's/^DBD Agent queue size: */queue /p'
+"""
 _OPTIONS = ("--immediate=5", "--quiet", "--job-name=gpuprov-verify", "-n1", "-N1")
 
 
 def ask_slurm(expected: Expectation, *, timeout_s: float) -> dict[str, dict[str, object]]:
-    """The controller's line about the node, a job that holds its GPUs and says what it sees, and what jobs left."""
+    """The controller's line about the node, a job that holds its GPUs and says what it sees, and what jobs left.
+
+    In the controller's node, also whether its accounting works.
+    """
     gres = [f"--gres=gpu:{len(expected.gpu_paths)}"] if expected.gpu_paths else []
     job = [*_JOB, expected.node, *_OPTIONS, *gres, "python3", "-I", "-c", job_program(), SIMULATION]
     show = ["scontrol", "--oneliner", "show", "node", expected.node]
     left = ask_left("SLURM_JOB_ID", running=f"squeue -h -o %A -t R,S,CF,CG -w {expected.node}", timeout_s=timeout_s)
-    asked = {name: {"argv": argv, "timeout_s": timeout_s} for name, argv in (("show", show), ("job", job))}
+    asks = (("show", show), ("job", job), ("accounting", ["sh", "-c", ACCOUNTING]))
+    asked = {name: {"argv": argv, "timeout_s": timeout_s} for name, argv in asks}
     return {**asked, "left": left}
 
 

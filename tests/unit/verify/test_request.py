@@ -55,7 +55,7 @@ def test_roles_and_networks_are_asked_where_there_are_any() -> None:
     expected = Expectation(node="c000", status="running", role="slurm", peers=peers, gateway="10.0.3.1")
     asked = parameters(expected, {"slurm": ask_slurm(expected, timeout_s=9)})
     assert asked["network"] == {"eth0": ["10.0.3.1", "10.0.3.3"], "eth1": ["10.0.5.2"]}
-    assert set(asked["questions"]["slurm"]) == {"show", "job", "left"}
+    assert set(asked["questions"]["slurm"]) == {"show", "job", "left", "accounting"}
     job = asked["questions"]["slurm"]["job"]
     assert job["argv"][-2:] == [job_program(), SIMULATION]
     assert job["timeout_s"] == 9
