@@ -35,8 +35,11 @@ _LOG_BUDGET_S = 5.0
 # The host's lock is held meanwhile. A healthy controller answers in well under a second, and where there is none,
 # Slurm's commands give up after ten.
 ANSWER_BUDGET_S = 15.0
-# While there is no controller yet, sinfo asks again a second later, and for ten seconds; ping ends at once.
-_STATES = f"scontrol ping >/dev/null 2>&1 && exec sinfo -h -N -o '{FORMAT}'"
+# While there is no controller yet, sinfo asks again a second later, and for ten seconds; ping ends at once. A backup
+# that waits for its controller answers ping, and sinfo asks it again only after SlurmctldTimeout / 2.
+_STATES = f"""said=$(scontrol ping 2>/dev/null) || exit
+case $said in *"(primary)"*DOWN*backup*) set timeout 10 ;; *) set env ;; esac
+exec "$@" sinfo -h -N -o '{FORMAT}'"""
 # A backup that waits starts no jobs: what it would settle is the queue of the node that does.
 _IN_CONTROL = "scontrol ping | grep -q '(primary).* is DOWN' || exit 0"
 _STOP: Mapping[Init, str] = {

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import time
 from typing import TYPE_CHECKING, cast
 
@@ -15,6 +17,8 @@ from gpuprov.roles.slurm.words import NodeWord
 from tests.fakes.driver import FakeDriver
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from gpuprov.drivers.base import Driver
 
 NODES = [f"c{number:03d}" for number in range(5)]
@@ -55,3 +59,34 @@ def test_one_that_never_does_ends_the_wait(monkeypatch: pytest.MonkeyPatch) -> N
         wait(Slow(len(NODES) - 1), monkeypatch)
     assert "'c004': 'down*'" in caught.value.evidence
     assert "export GPUPROV_SILENCE_S=1200" in caught.value.fix
+
+
+UP = "Slurmctld(primary) at c000 is UP"
+WAITS = "Slurmctld(primary) at c000 is DOWN\nSlurmctld(backup) at c001 is UP"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("ping", "limit"), [(UP, "no limit"), (WAITS, "10")], ids=["controller", "backup"])
+def test_a_backup_that_waits_for_its_controller_is_not_waited_for(tmp_path: Path, ping: str, limit: str) -> None:
+    """Real words of `scontrol ping`; sinfo hangs for 15 s at a backup that waits."""
+    programs = {
+        "scontrol": f"echo '{ping}'",
+        "sinfo": 'echo "${LIMIT:-no limit}"',
+        "timeout": 'export LIMIT="$1"; shift; exec "$@"',
+    }
+    for name, text in programs.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
+        (tmp_path / name).chmod(0o755)
+    asked: list[list[str]] = []
+
+    class Node:
+        def run(self, _name: str, argv: list[str], **_limits: object) -> ExecResult:
+            asked.append(argv)
+            return ExecResult(exit_code=1, stdout="", stderr="")
+
+    assert daemons.node_words(cast("Driver", Node()), "c000") == {}
+    path = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    done = subprocess.run(asked[0], env=path, check=True, capture_output=True, text=True)
+    assert done.stdout.strip() == limit
+    (tmp_path / "scontrol").write_text("#!/bin/sh\nexit 1\n")
+    assert subprocess.run(asked[0], env=path, check=False).returncode == 1
