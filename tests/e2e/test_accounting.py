@@ -197,7 +197,7 @@ def test_jobs_go_on_while_the_disk_is_full_and_are_on_record_afterwards(counting
     small = "mount -t tmpfs -o size=300m,uid=64030,gid=64030,mode=700 tmpfs /mnt"
     counting.run("sh", "-c", f"{small} && cp -a {folder}/. /mnt/ && mount --bind /mnt {folder}")
     counting.run("systemctl", "start", "slurmdbd")
-    counting.run("sh", "-c", f"head -c 1g /dev/zero >{folder}/fill; true")
+    counting.run("sh", "-c", f"head -c 1g /dev/zero >{folder}/fill; sleep 3")
     counting.submit("true", "--array=0-149")
     wait = Wait(what="the array to end", timeout_s=LIMIT_S, fix="squeue", interval_s=2)
     wait.until(lambda: counting.run("squeue", "-h"), lambda said: not said.strip())

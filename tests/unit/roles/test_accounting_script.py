@@ -17,6 +17,8 @@ PROGRAMS = {
     "slurmdbd": 'echo "slurm-wlm 22.05.8"',
     "mariadb-admin": "exit 0",
     "mariadb-dump": "echo INSERT",
+    "pgrep": '[ -e "$ROOT/full" ] && [ ! -e "$ROOT/ended" ]',
+    "pkill": 'echo "$@" >"$ROOT/ended"',
     "ip": 'case "$*" in *show*) echo "local 10.0.3.2 dev eth0 proto kernel scope host src 10.0.3.2 " ;;'
     ' *) echo "$@" >"$ROOT/routed"; exit 1 ;; esac',
     "sacctmgr": 'echo "$@" >>"$ROOT/asked"; case "$*" in *show*cluster*format*) cat "$ROOT/cluster" ;; esac',
@@ -144,9 +146,22 @@ def test_a_full_disk_is_told(node: Node) -> None:
     (node.root / "bin/df").write_text("#!/bin/sh\necho Avail\necho 100\n")
     (node.root / "bin/df").chmod(0o755)
     assert node("why") == "full its disk has less than 16 MiB left\n"
-    node("database")
+    assert "less than 16 MiB" in node("database", code=1)
+    assert "less than 16 MiB" in node("before", code=1)
     (node.root / "bin/mountpoint").write_text("#!/bin/sh\nexit 1\n")
     assert node("why").startswith("unmounted ")
+
+
+def test_slurmdbd_is_ended_before_it_drops_what_it_cannot_write(node: Node) -> None:
+    (node.root / "full").touch()
+    (node.root / "bin/df").write_text("#!/bin/sh\necho Avail\necho 100\n")
+    (node.root / "bin/df").chmod(0o755)
+    node("enrol")
+    for _ in range(100):
+        if (node.root / "ended").exists() and (node.root / "ended").read_text():
+            break
+        time.sleep(0.1)
+    assert (node.root / "ended").read_text() == "-TERM -x slurmdbd\n"
 
 
 def test_nothing_starts_where_the_copy_fails(node: Node) -> None:

@@ -48,10 +48,18 @@ why() {
     fi
 }
 
-# Ends this where it would change what a later release wrote, or would be without the folder.
+# Ends this where it would change what a later release wrote, or has no folder or no room.
 refuse() {
     reason=$(why)
-    case $reason in unmounted* | newer*) echo "${reason#* }" >&2 && exit 1 ;; esac
+    case $reason in ?*) echo "${reason#* }" >&2 && exit 1 ;; esac
+}
+
+# Ends slurmdbd before the disk is full: what it cannot write then, it drops, but what waits for it, slurmctld keeps.
+guard() {
+    while pgrep -x slurmdbd >/dev/null; do
+        case $(why) in full*) pkill -TERM -x slurmdbd ;; esac
+        sleep 1
+    done
 }
 
 # Slurm writes each message in two parts, and the kernel keeps the second back until the first is acknowledged, which
@@ -133,6 +141,7 @@ enrol)
         sacctmgr -iQ add user work cluster="$cluster" account=work
     fi
     : >$ready
+    guard </dev/null >/dev/null 2>&1 &
     ;;
 save)
     rm -rf "$folder/saved"
