@@ -35,6 +35,8 @@ is_later() {
     [ -n "$was" ] && [ "$was" != "$now" ] && [ "$(printf '%s\n%s\n' "$was" "$now" | sort -V | tail -n 1)" = "$was" ]
 }
 
+is_full() { [ "$(df --output=avail -k "$folder" | tail -n 1)" -lt 16384 ]; }
+
 # What keeps the daemons from starting: a word, and the rest for people
 why() {
     if ! mountpoint -q "$folder"; then
@@ -43,7 +45,7 @@ why() {
         echo "newer its files are of MariaDB $(written_by database-version), and $(sql_version) is here"
     elif is_later "$(written_by slurmdbd-version)" "$(dbd_version)"; then
         echo "newer its figures are of slurmdbd $(written_by slurmdbd-version), and $(dbd_version) is here"
-    elif [ "$(df --output=avail -k "$folder" | tail -n 1)" -lt 16384 ]; then
+    elif is_full; then
         echo "full its disk has less than 16 MiB left"
     fi
 }
@@ -57,7 +59,7 @@ refuse() {
 # Ends slurmdbd before the disk is full: what it cannot write then, it drops, but what waits for it, slurmctld keeps.
 guard() {
     while pgrep -x slurmdbd >/dev/null; do
-        case $(why) in full*) pkill -TERM -x slurmdbd ;; esac
+        if is_full; then pkill -TERM -x slurmdbd || :; fi
         sleep 1
     done
 }
