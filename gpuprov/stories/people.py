@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from gpuprov.fleet.fleet import Fleet
 
 _LONGEST_KEY_FILE: Final = 64 * 1024
-_NAMED: Final = 10  # jobs or people in an error
+_NAMED: Final = 10  # jobs in an error
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,26 +113,22 @@ def remove_person(fleet: Fleet, cluster: str, name: str, *, reach: Callable[[], 
         force: Whether jobs of theirs are cancelled.
 
     Raises:
-        UsageError: There is no such cluster or nobody of that name, or jobs of theirs run or wait.
+        UsageError: There is no such cluster, or jobs of theirs run or wait.
         GpuprovError: Nobody can tell whether there are any.
     """
     recorded = find_recorded(fleet, cluster, verb=f"{LIST} --cluster").spec
     names = sorted(person.name for person in recorded.people)
     if name not in names:
-        listed = ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if names[_NAMED:] else "")
-        raise UsageError(
-            f"cluster {cluster} has nobody called {name}{ask_back([name], names)}",
-            evidence=f"its people: {listed or 'none'}",
-            fix=name_cluster(LIST, cluster),
-        )
-    ended = _end_jobs(reach, cluster, name, force=force, reporter=fleet.reporter)
+        fleet.reporter.note(f"cluster {cluster} has nobody called {name}{ask_back([name], names)}")
+    ended = _end_jobs(reach, cluster, name, force=force, reporter=fleet.reporter) if name in names else ()
 
     def remove(people: Sequence[PersonSpec]) -> tuple[PersonSpec, ...]:
         return tuple(person for person in people if person.name != name)
 
     done = _change(fleet, cluster, ClusterOrder(name=cluster, engine=fleet.engine or None, people=remove))
+    removed = (f"removed {name}",) if name in names else ()  # else a run that was killed may have left accounts
     return Done(
-        outcome=Outcome(changed=(*ended, f"removed {name}", *done.outcome.changed)),
+        outcome=Outcome(changed=(*ended, *removed, *done.outcome.changed)),
         failed=done.failed,
         asked=done.asked,
         lack=done.lack,
