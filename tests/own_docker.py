@@ -232,7 +232,7 @@ class OwnDocker:
         if self.process and self.process.poll() is not None:
             raise AssertionError((self.folder / "log").read_text()[-2000:])
         with suppress(OSError, ValueError, http.client.HTTPException):
-            return "ID" in self.ask("GET", "/v1.41/info")
+            return "ID" in self.ask("GET", "/info")
         return False
 
 

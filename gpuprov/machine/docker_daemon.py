@@ -64,14 +64,14 @@ class DockerDaemon:
 
     def info(self) -> Mapping[str, Any]:
         """What it says of itself."""
-        return cast("Mapping[str, Any]", self._ask("/v1.41/info"))
+        return cast("Mapping[str, Any]", self._ask("/info"))
 
     def containers(self) -> list[Mapping[str, Any]]:
         """All of its containers, as `docker inspect` shows them; one that goes meanwhile is left out."""
         found: list[Mapping[str, Any]] = []
-        for one in cast("list[Mapping[str, Any]]", self._ask("/v1.41/containers/json?all=1")):
+        for one in cast("list[Mapping[str, Any]]", self._ask("/containers/json?all=1")):
             try:
-                document = self._ask(f"/v1.41/containers/{one['Id']}/json")
+                document = self._ask(f"/containers/{one['Id']}/json")
             except HostNotReady:  # its start waits for GPUs, and Docker tells nothing else of it until that is over
                 starts = {"Runtime": RUNTIME}
                 document = {"Name": one["Names"][0], "HostConfig": starts, "State": {"Status": one["State"]}}
@@ -99,7 +99,7 @@ class DockerDaemon:
 
 
 def ask_daemon(place: Path, path: str) -> object:
-    """What the daemon behind a socket answers, such as to `/v1.41/info`.
+    """What the daemon behind a socket answers, such as to `/info`.
 
     Raises:
         HostNotReady: It does not respond.

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 ANSWER_S: Final = 2.0
 _MOST_BYTES: Final = 64_000_000
-_DOCKER: Final = "/v1.41/containers/json?all=1"
-_NETWORKS: Final = "/v1.41/networks"  # which hold labels that were changed
+_DOCKER: Final = "/containers/json?all=1"  # of no version: Docker 29.0 refuses those that 20.10 knows
+_NETWORKS: Final = "/networks"  # which hold labels that were changed
 _LXD: Final = "/1.0/instances?recursion=1"
 _OK: Final = b" 200 "
 _LXD_PREFIX: Final = "user."

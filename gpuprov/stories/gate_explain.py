@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from gpuprov.core.errors import GpuprovError, HostNotReady
@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from gpuprov.machine.docker_start import Start
     from gpuprov.runtime.request import Asked
     from gpuprov.spec.docker_run import DockerRun
-
-_API: Final = "/v1.41"
 
 
 def explain_start(host: Host, words: Sequence[str], *, environment: Mapping[str, str], folder: Path) -> GateExplanation:
@@ -122,7 +120,7 @@ def _passed_by(host: Host, runtime: str, *, wants_gpus: bool) -> GateExplanation
 
 
 def _ask(socket: Path, path: str) -> Mapping[str, Any]:
-    told = ask_daemon(socket, f"{_API}{path}")
+    told = ask_daemon(socket, path)
     return told if isinstance(told, dict) else {}
 
 

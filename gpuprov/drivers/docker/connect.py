@@ -50,6 +50,7 @@ def connect(engine: str) -> DockerDriver:  # noqa: ARG001 - the registry's signa
         with contextlib.closing(docker.APIClient(address, version=OLDEST_API)) as asking:
             version = asking.version(api_version=False)
             api = require_api(version)
+        with contextlib.closing(docker.APIClient(address, version=api)) as asking:  # the oldest may be too old for it
             require_this_machine(address, {**version, **(asking.info() if named else {})})
         client = docker.APIClient(address, version=api)
     except (DockerException, requests.RequestException, OSError) as exc:

@@ -3,9 +3,11 @@ from __future__ import annotations
 import json
 import os
 import platform
+import re
 import socket
 import threading
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,12 +16,13 @@ from gpuprov.core.errors import EngineError, HostNotReady
 from gpuprov.drivers.docker import connect as module
 from gpuprov.drivers.docker.api import Conflict, NotFound, error_from
 from gpuprov.drivers.registry import open_driver
+from gpuprov.machine.docker_daemon import ask_daemon
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 
+PACKAGE = Path(module.__file__).parents[2]
 # The SDK forgets the socket of a failed connection; it is collected here and not in somebody else's test.
 pytestmark = pytest.mark.usefixtures("own_garbage")
 leaky = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning", "ignore::ResourceWarning")
@@ -36,11 +39,14 @@ def refusal() -> HostNotReady:
 
 @contextmanager
 def daemon(path: Path, answer: dict[str, object]) -> Iterator[None]:
-    """Something that answers every request at a socket with this document."""
-    body = json.dumps(answer).encode()
-    head = (
-        f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
-    )
+    """Something that answers every request at a socket with this document; 400 where its API is below MinAPIVersion."""
+
+    def reply(request: bytes) -> bytes:
+        asked, least = (re.search(rb"/v1\.(\d+)/", request), str(answer.get("MinAPIVersion", "1.0")).partition(".")[2])
+        status = "400 Bad Request" if asked and int(asked[1]) < int(least) else "200 OK"
+        body = json.dumps(answer).encode()
+        head = f"HTTP/1.1 {status}\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n"
+        return f"{head}Connection: close\r\n\r\n".encode() + body
 
     def serve(server: socket.socket) -> None:
         while True:
@@ -49,8 +55,7 @@ def daemon(path: Path, answer: dict[str, object]) -> Iterator[None]:
             except OSError:
                 return
             with connection:
-                connection.recv(65536)
-                connection.sendall(head.encode() + body)
+                connection.sendall(reply(connection.recv(65536)))
 
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(str(path))
@@ -148,11 +153,13 @@ def test_an_old_daemon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "1.41" in error.evidence
 
 
-@pytest.mark.parametrize("api", ["1.41", "1.44", "1.51"])
-def test_a_daemon_s_own_api_is_spoken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, api: str) -> None:
+@pytest.mark.parametrize(("api", "least"), [("1.41", "1.12"), ("1.44", "1.24"), ("1.52", "1.44")])
+def test_a_daemon_s_own_api_is_spoken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, api: str, least: str) -> None:
+    """Docker 29.0 refuses what Docker 20.10 speaks."""
     monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/docker.sock")
-    with daemon(tmp_path / "docker.sock", {"Version": "x", "ApiVersion": api}):
+    with daemon(tmp_path / "docker.sock", {"Version": "x", "ApiVersion": api, "MinAPIVersion": least}):
         driver = module.connect("docker")
+        assert ask_daemon(tmp_path / "docker.sock", "/info")
     assert driver._api.client.api_version == api
     driver._api.client.close()
 
@@ -190,3 +197,9 @@ def test_errors_have_three_parts(status: int, reason: str, kind: type[EngineErro
     assert type(error) is kind
     assert error.evidence
     assert fix in error.fix
+
+
+def test_nobody_names_a_version_of_docker_s_api_but_its_driver() -> None:
+    """The daemon's own is meant then."""
+    for path in PACKAGE.rglob("*.py"):
+        assert "/v1.4" not in path.read_text(), path

@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.slow
 ANSWERS: dict[str, Any] = {
-    "/v1.41/info": {
+    "/info": {
         "DefaultRuntime": "gpuprov-default",
         "DockerRootDir": "/var/lib/docker",
         "Runtimes": {"runc": {}, "gpuprov": {}, "gpuprov-default": {}},
     },
-    "/v1.41/images/image/json": {"Config": {"Env": ["NVIDIA_VISIBLE_DEVICES=all"]}},
-    "/v1.41/volumes/evil": {"Options": {"o": "bind", "device": "/etc"}},
+    "/images/image/json": {"Config": {"Env": ["NVIDIA_VISIBLE_DEVICES=all"]}},
+    "/volumes/evil": {"Options": {"o": "bind", "device": "/etc"}},
 }
 RULES = GatePolicy(
     touch="everything",
@@ -113,7 +113,7 @@ def test_another_runtime_is_not_the_gate_s_to_explain(explain: Callable[..., Gat
 def test_a_runtime_that_is_not_there_is_said_to_be_missing(
     explain: Callable[..., GateExplanation], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(ANSWERS, "/v1.41/info", {"DefaultRuntime": "runc", "Runtimes": {"runc": {}}})
+    monkeypatch.setitem(ANSWERS, "/info", {"DefaultRuntime": "runc", "Runtimes": {"runc": {}}})
     with pytest.raises(HostNotReady, match="no runtime gpuprov"):
         explain("--runtime gpuprov image")
 
