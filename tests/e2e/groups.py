@@ -62,7 +62,7 @@ SAMPLES = {
     ),
 }
 # The longest first.
-FIRST = ("fresh_machine", "work", OF_ONE_CLUSTER, "docker", "lab")
+FIRST = ("fresh_machine", "work", "copies", "twice", OF_ONE_CLUSTER, "docker", "lab")
 
 
 def group_of(module: str) -> str:

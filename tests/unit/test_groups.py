@@ -61,7 +61,7 @@ def test_an_engine_is_stopped_only_where_nobody_else_needs_it(module: str) -> No
 def test_the_order_and_what_is_whose() -> None:
     assert module_of("tests/e2e/test_work.py::test_it[lxd-slurm]") == "work"
     assert group_of("bundle") == OF_ONE_CLUSTER
-    assert sorted(["web", "docker", "work", "copies"], key=turn_of) == ["work", "web", "docker", "copies"]
+    assert sorted(["web", "docker", "work", "races"], key=turn_of) == ["work", "web", "docker", "races"]
     others = others_of(OF_ONE_CLUSTER)
     assert PLACES["work"] in others
     assert PLACES["endings"] not in others
