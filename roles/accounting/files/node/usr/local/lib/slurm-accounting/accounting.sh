@@ -26,7 +26,9 @@ newest_alone() { # of files that begin with $1, the newest three stay
 }
 
 sql_version() { mariadbd --version | sed -n 's/.*Ver \([0-9.]*\).*/\1/p'; }
-dbd_version() { slurmdbd -V | tr -cd '0-9.\n'; }
+# Not by `slurmdbd -V`, which reads its configuration, and fails where the folder for archives is not there yet
+# shellcheck disable=SC2016 # it is dpkg that puts the version there
+dbd_version() { dpkg-query -W -f '${Version}\n' slurmdbd | sed 's/^[0-9]*://; s/[-+~].*//'; }
 written_by() { cat "$folder/$1" 2>/dev/null || true; }
 
 # Whether $1 is of a later release than $2, by their first two numbers: what it wrote, $2 cannot read.
