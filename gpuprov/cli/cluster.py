@@ -212,7 +212,8 @@ def save(session: Session, file: str, *, shared: bool) -> Outcome:
     from gpuprov.core.report_file import ReportFile
     from gpuprov.stories.saved_cluster import save_cluster
 
-    target = ReportFile(file, option="FILE", kind="cluster save", new=True)
+    after = f" {session.cluster}" if session.cluster != DEFAULT_CLUSTER else ""
+    target = ReportFile(file, option="FILE", kind="cluster save", new=True, after=after)
     return save_cluster(session.fleet, session.cluster, target, shared=shared)
 
 

@@ -45,7 +45,7 @@ def usage(session: Session, since: str | None, until: str | None, by: By, *, as_
         raise UsageError(
             "no time is between --since and --until",
             evidence=f"from {start:%Y-%m-%dT%H:%M:%SZ} to {end:%Y-%m-%dT%H:%M:%SZ}; now it is {now:%Y-%m-%dT%H:%M:%SZ}",
-            fix="give --since an earlier date: gpuprov usage --since 2026-11-01",
+            fix=f"give an earlier date: gpuprov usage --since {min(end, start) - timedelta(days=DAYS):%Y-%m-%d}",
         )
     told = read_usage(session.controller, session.cluster, since=start, until=end, by=by, host=session.host.name)
     for note in told.notes:

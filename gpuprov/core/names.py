@@ -18,7 +18,7 @@ CLUSTER = re.compile(r"[a-z]([a-z0-9-]{0,30}[a-z0-9])?", re.ASCII)
 
 _OF_CLUSTER = {
     r"\bgpuprov cluster (up|plan)\b": "--name ",
-    r"\bgpuprov cluster (down|status)\b(?! [a-z])": "",
+    r"\bgpuprov cluster (down|status|spec)\b(?! [a-z])": "",
     r"\bgpuprov (verify|smoke [a-z]+|submit|jobs(?: (?:show|logs|cancel|wait|pull|rm))?)\b": "--cluster ",
     r"\bgpuprov (grid [a-z]+|anneal run|queue page|rest|token|program (?:run|list|rm|page)|hardware)\b": "--cluster ",
     r"\bgpuprov usage\b": "--cluster ",

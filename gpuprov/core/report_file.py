@@ -24,19 +24,23 @@ class ReportFile:
         option: The option it came with, for the error.
         kind: What is written, in a word.
         new: Nothing may be there yet, and only this user may read what is written.
+        after: What follows the path in a command that is suggested.
 
     Raises:
         UsageError: A file cannot be made there, or something is there that is no file.
     """
 
-    def __init__(self, path: str, *, option: str, kind: str = "report", new: bool = False) -> None:
+    def __init__(self, path: str, *, option: str, kind: str = "report", new: bool = False, after: str = "") -> None:
         self.path = path
         self._option = option
         self._kind = kind
         self._new = new
+        self._after = after
         try:
             self._target = Path(path).resolve()  # a link stays one, and what it leads to is replaced
             self._draft = self._target.parent / f".gpuprov-{secrets.token_hex(6)}.part"
+            if not self._target.parent.is_dir():
+                raise self._refusal(f"{self._target.parent} is no folder")
             self._refuse_what_is_no_file()
             with self._open_draft():
                 pass
@@ -102,9 +106,11 @@ class ReportFile:
 
     def _refusal(self, evidence: str) -> UsageError:
         name = Path(self.path).name or self._kind
-        instead = f"gpuprov {self._kind} ./another-{name}" if self._new else f"{self._option} ./{name}"
+        instead = f"gpuprov {self._kind} ./another-{name}{self._after}" if self._new else f"{self._option} ./{name}"
         return UsageError(
             f"{self._option}: a {self._kind} cannot be written to {self.path!r}",
             evidence=evidence,
-            fix=f"choose a file in a writable folder: {instead}",
+            fix=f"choose a new file in a writable folder: {instead}"
+            if self._new
+            else f"choose a file in a writable folder: {instead}",
         )

@@ -11,6 +11,7 @@ from gpuprov.cluster.lost_nodes import lost_nodes_line
 from gpuprov.cluster.retry_after_wait import act_on_cluster
 from gpuprov.core.errors import UsageError
 from gpuprov.core.outcome import Outcome
+from gpuprov.fleet.clusters import explain_missing
 from gpuprov.fleet.done import Done
 from gpuprov.fleet.here import find_over_hosts
 from gpuprov.fleet.hosts_down import down_over_hosts
@@ -55,6 +56,7 @@ def take_down(
     if seen is not None:
         return _over_hosts(seen, fleet, policy, purge=purge, agree=agree)
     if not fleet.works_here:  # hosts have said that they have no such cluster
+        _note_missing(fleet, name)
         return Done(outcome=Outcome())
 
     def down(driver: Driver, host: Host) -> Outcome:
@@ -63,7 +65,15 @@ def take_down(
         return cluster_down(driver, name, host, reporter=fleet.reporter, policy=policy, purge=purge)
 
     outcome = act_on_cluster(fleet.here, fleet.engine, name, down, reporter=fleet.reporter)
+    if not any(line.startswith("removed n") for line in outcome.changed):  # neither a node nor a network was there
+        _note_missing(fleet, name)
     return Done(outcome=outcome)
+
+
+def _note_missing(fleet: Fleet, name: str) -> None:
+    missing = explain_missing(fleet, name, verb="gpuprov cluster down")
+    if missing is not None:
+        fleet.reporter.note(f"{missing.what}; {missing.evidence}")
 
 
 def _over_hosts(seen: SpanningCluster, fleet: Fleet, policy: JobsPolicy, *, purge: bool, agree: Agree | None) -> Done:

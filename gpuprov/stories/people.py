@@ -84,7 +84,7 @@ def add_person(fleet: Fleet, cluster: str, new: NewPerson) -> Done:
         added.clear()
         there = next((person for person in people if person.name == new.name), None)
         if there is not None:
-            _refuse_other(there, new)
+            _refuse_other(there, new, cluster)
             return tuple(people)
         uid = free_uid(people) if new.uid is None else new.uid
         other = next((person.name for person in people if person.uid == uid), None)
@@ -209,16 +209,16 @@ def _change(fleet: Fleet, cluster: str, order: ClusterOrder) -> Done:
     return Done(outcome=done.outcome, failed=done.failed, asked=asked, lack=lack)
 
 
-def _refuse_other(there: PersonSpec, new: NewPerson) -> None:
+def _refuse_other(there: PersonSpec, new: NewPerson, cluster: str) -> None:
     said = {"uid": new.uid, "keys": new.keys or None, "account": new.account, "gpus": new.gpus}
     asked = changed(there, **{key: value for key, value in said.items() if value is not None})
     if asked != there:
         differing = [key for key in said if getattr(asked, key) != getattr(there, key)]
         raise UsageError(
-            f"there is somebody called {there.name} already, with another {' and '.join(differing)}",
+            f"there is somebody called {there.name} already, with other {' and '.join(differing)}",
             evidence=f"number {there.uid}, account {there.account or 'none'}, {len(there.keys)} keys",
-            fix="change `people` in the spec: gpuprov cluster up -f FILE; or remove and add them with the same number: "
-            f"gpuprov person rm {there.name}",
+            fix=f"change `people` in the spec: {name_cluster('gpuprov cluster spec', cluster)} > FILE; edit it; "
+            "gpuprov cluster up -f FILE",
         )
 
 

@@ -209,7 +209,10 @@ def test_a_login_node_that_is_not_there_is_said(
         (("person", "add", "ann", "--uid", "5"), "5 is no number for a person"),
         (("person", "add", "ann", "--uid", "10007"), "the number 10007 is that of bob"),
         (("person", "add", "ann", "--account", "sudo"), "sudo is an account or a group of the nodes"),
-        (("person", "add", "bob", "--gpus", "3"), "there is somebody called bob already, with another gpus"),
+        (
+            ("person", "add", "bob", "--gpus", "3"),
+            "there is somebody called bob already, with other gpus",
+        ),
         (("person", "add", "ann", "--key", "/nowhere"), "the keys in /nowhere cannot be read"),
         (("person", "list", "--cluster", "none"), "there is no cluster none"),
         (("person", "add", "ann", "--cluster", "none"), "there is no cluster none"),

@@ -123,8 +123,21 @@ def test_what_is_there_is_not_restored_over(typed: Typed, archive: Path, capsys:
 
 
 def test_an_archive_is_never_overwritten(typed: Typed, archive: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    said = refused(typed, capsys, "cluster", "save", str(archive))
+    said = refused(typed, capsys, "cluster", "save", str(archive), "other")
     assert "exists and is never overwritten" in said
+    assert "choose a new file in a writable folder: gpuprov cluster save ./another-lab.tar other\n" in said
+    said = refused(typed, capsys, "cluster", "save", str(archive.parent / "no" / "lab.tar"))
+    assert f"evidence: {archive.parent / 'no'} is no folder\n" in said
+
+
+def test_down_says_that_there_is_no_such_cluster(typed: Typed, capsys: pytest.CaptureFixture[str]) -> None:
+    typed((*UP, "--name", "fresh"), capsys)
+    assert main(("cluster", "down", "fersh", "--yes"), host=typed.world.host) == 0
+    said = capsys.readouterr()
+    assert said.out == "unchanged\n"
+    assert "there is no cluster fersh; did you mean fresh?; clusters with nodes: fresh" in said.err
+    assert main(("cluster", "down", "fresh", "--yes"), host=typed.world.host) == 0
+    assert "there is no cluster" not in capsys.readouterr().err
 
 
 def test_what_is_not_there_is_not_saved(typed: Typed, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

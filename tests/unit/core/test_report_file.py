@@ -59,8 +59,8 @@ def test_a_link_stays_and_what_it_leads_to_is_written(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("path", "says"),
     [
-        ("absent/a.html", "No such file"),
-        ("file/a.html", "Not a directory"),
+        ("absent/a.html", "is no folder"),
+        ("file/a.html", "is no folder"),
         ("folder", "is a folder"),
         ("", "is a folder"),
         ("fifo", "not a regular file"),
