@@ -33,6 +33,7 @@ ALONE = (
     "lock",
     "races",
     "repair",  # a power cut
+    "scrub",  # GPUs that nobody else has
     "silent_engine",
     "work_faults",  # kills the engine
 )

@@ -163,4 +163,4 @@ def test_nodes_reach_each_other_and_the_outside_whichever_engine_came_first(
         assert seen[moment] == {"policy": "DROP", "own": 2, **REACHED, "lab0": "lost"}
     for moment in ("let through", "docker again"):
         assert seen[moment] == {"policy": "DROP", "own": 4, **REACHED, "lab0": "reached"}
-    assert seen["again"] == []
+    assert [line for line in seen["again"] if "gpte" not in line] == [], "but of networks that other tests have made"

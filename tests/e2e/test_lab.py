@@ -149,38 +149,6 @@ def test_the_key_of_the_shared_drive_opens_nothing_else(lab: Lab) -> None:
     lab.gpuprov("exec", "bare1", "--", "sh", "-c", ssh.replace("gpushare@", "root@") + " -n true", expect=255)
 
 
-def test_people_have_the_same_accounts_on_all_hosts(lab: Lab) -> None:
-    key = (lab.gpuprov.folder / "people-key").as_posix()
-    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key], check=True)
-    ann = {"name": "ann", "uid": 10001, "keys": [Path(f"{key}.pub").read_text().strip()], "account": "vision"}
-    hosts, tags = lab.of("bare0", "bare1"), ("--tags", "people")
-    lab.play(lab.inventory(hosts, lab_people=[ann]), *tags)
-    assert lab.play(lab.inventory(hosts, lab_people=[ann]), *tags)["changes"] == []
-    options = shlex.split(lab.variables["ansible_ssh_common_args"])
-    for name in hosts:
-        argv = [
-            "ssh",
-            *options,
-            "-o",
-            "BatchMode=yes",
-            "-i",
-            key,
-            f"ann@{lab.addresses[name]}",
-            "id -un; id -u; pwd; id -Gn",
-        ]
-        said = subprocess.run(argv, capture_output=True, text=True, check=True, timeout=60).stdout
-        assert said.splitlines()[:3] == ["ann", "10001", "/home/ann"]
-        assert {"people", "vision"} <= {*said.splitlines()[3].split()}
-        assert lab.gpuprov.in_node(name, "stat", "-c", "%U %a", "/home/ann").strip() == "ann 700"
-        assert "hidepid" not in lab.gpuprov.in_node(name, "cat", "/proc/mounts")
-    refused = lab.play(lab.inventory(hosts, lab_people=[{**ann, "name": "munge2", "uid": 1}]), *tags, expect=5)
-    assert "people[0].uid" in json.dumps(refused)
-    lab.play(lab.inventory(hosts, lab_people=[]), *tags)
-    for name in hosts:
-        lab.gpuprov("exec", name, "--", "id", "ann", expect=1)
-        assert lab.gpuprov.in_node(name, "stat", "-c", "%u %a", "/home/ann").strip() == "0 700"
-
-
 @pytest.mark.usefixtures("first")
 def test_a_second_run_changes_nothing_and_runs_the_kernels_again(lab: Lab) -> None:
     before = lab.report("bare1")
@@ -309,6 +277,38 @@ ROLES = """\
 
 
 @pytest.mark.long
+def test_people_have_the_same_accounts_on_all_hosts(lab: Lab) -> None:
+    key = (lab.gpuprov.folder / "people-key").as_posix()
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key], check=True)
+    ann = {"name": "ann", "uid": 10001, "keys": [Path(f"{key}.pub").read_text().strip()], "account": "vision"}
+    hosts, tags = lab.of("bare0", "bare1"), ("--tags", "people")
+    lab.play(lab.inventory(hosts, lab_people=[ann]), *tags)
+    assert lab.play(lab.inventory(hosts, lab_people=[ann]), *tags)["changes"] == []
+    options = shlex.split(lab.variables["ansible_ssh_common_args"])
+    for name in hosts:
+        argv = [
+            "ssh",
+            *options,
+            "-o",
+            "BatchMode=yes",
+            "-i",
+            key,
+            f"ann@{lab.addresses[name]}",
+            "id -un; id -u; pwd; id -Gn",
+        ]
+        said = subprocess.run(argv, capture_output=True, text=True, check=True, timeout=60).stdout
+        assert said.splitlines()[:3] == ["ann", "10001", "/home/ann"]
+        assert {"people", "vision"} <= {*said.splitlines()[3].split()}
+        assert lab.gpuprov.in_node(name, "stat", "-c", "%U %a", "/home/ann").strip() == "ann 700"
+        assert "hidepid" not in lab.gpuprov.in_node(name, "cat", "/proc/mounts")
+    refused = lab.play(lab.inventory(hosts, lab_people=[{**ann, "name": "munge2", "uid": 1}]), *tags, expect=5)
+    assert "people[0].uid" in json.dumps(refused)
+    lab.play(lab.inventory(hosts, lab_people=[]), *tags)
+    for name in hosts:
+        lab.gpuprov("exec", name, "--", "id", "ann", expect=1)
+        assert lab.gpuprov.in_node(name, "stat", "-c", "%u %a", "/home/ann").strip() == "0 700"
+
+
 def test_the_roles_serve_a_node_through_its_engine_and_change_nothing_the_second_time(lab: Lab) -> None:
     playbook = lab.folder / "roles.yml"
     playbook.write_text(ROLES)

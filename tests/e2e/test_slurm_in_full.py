@@ -105,8 +105,9 @@ def test_a_job_is_held_to_the_limits_of_its_qos(pair: Pair) -> None:
     lacking = pair.gpuprov(*submit[:-3], "none", "--", "true", expect=2)
     assert "Invalid qos specification" in lacking.stderr
     assert "--qos NAME, one of these, or omit it: brief, normal" in lacking.stderr
-    said = pair.gpuprov.in_node(pair.first, "sacct", "-X", "-n", "-P", "-o", "User,QOS")
-    assert "work|brief" in said.splitlines()
+    wait = Wait(what="the job on record", timeout_s=60, fix="sacct", interval_s=0.5)
+    sacct = ("sacct", "-X", "-n", "-P", "-o", "User,QOS")
+    wait.until(lambda: pair.gpuprov.in_node(pair.first, *sacct).splitlines(), lambda found: "work|brief" in found)
 
 
 def test_a_person_who_is_over_the_limit_of_a_qos_waits_and_is_told_why(pair: Pair) -> None:

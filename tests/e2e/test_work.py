@@ -514,7 +514,7 @@ def test_a_cluster_grows_and_shrinks_beside_its_queue(desk: Desk) -> None:
     engine, name = ("--engine", desk.engine), ("--name", desk.place.cluster)
     jobs = [desk.submit("--no-project", "--", "sleep", "15") for _ in range(2)]
     desk.gpuprov("cluster", "up", "-n", "3", *name, *engine, "--no-verify")
-    waiting = desk.submit("--no-project", "--count", "3", "--", "sleep", "4")
+    waiting = desk.submit("--no-project", "--count", "3", "--", "sleep", "15")  # others hold the host's lock meanwhile
     refused = desk.gpuprov("cluster", "up", "-n", "1", *name, *engine, "--no-verify", expect=2)
     assert "of work" in refused.stderr
     desk("jobs", "wait", *jobs, waiting)
