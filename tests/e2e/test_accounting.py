@@ -187,3 +187,24 @@ def test_a_thousand_jobs_are_counted_to_the_second(counting: Counting) -> None:
     wait.until(lambda: counting.run("squeue", "-h"), lambda said: not said.strip())
     counting.wait_until_recorded(before + MANY)
     assert counting.usage()["gpu_seconds"] == counting.seconds()
+
+
+@pytest.mark.long
+def test_jobs_go_on_while_the_disk_is_full_and_are_on_record_afterwards(counting: Counting) -> None:
+    """The last one here: the folder is a small disk from now on."""
+    folder, before = "/var/lib/gpuprov-accounts", counting.completed()
+    counting.run("systemctl", "stop", "slurmdbd", "slurm-database")
+    small = "mount -t tmpfs -o size=300m,uid=64030,gid=64030,mode=700 tmpfs /mnt"
+    counting.run("sh", "-c", f"{small} && cp -a {folder}/. /mnt/ && mount --bind /mnt {folder}")
+    counting.run("systemctl", "start", "slurmdbd")
+    counting.run("sh", "-c", f"head -c 1G /dev/zero >{folder}/fill; sleep 3")
+    counting.submit("true", "--array=0-149")
+    wait = Wait(what="the array to end", timeout_s=LIMIT_S, fix="squeue", interval_s=2)
+    wait.until(lambda: counting.run("squeue", "-h"), lambda said: not said.strip())
+    said = counting.gpuprov("usage", "--cluster", counting.place.cluster, expect=4).all
+    assert "its disk has less than 16 MiB left; jobs go on, and " in said
+    assert "fix: make room on the disk of /srv" in said
+    counting.run("rm", f"{folder}/fill")
+    counting.wait_until_recorded(before + 150)
+    told = counting.usage()
+    assert (told["notes"], told["gpu_seconds"]) == ([], counting.seconds())
