@@ -276,7 +276,6 @@ ROLES = """\
 """
 
 
-@pytest.mark.long
 def test_people_have_the_same_accounts_on_all_hosts(lab: Lab) -> None:
     key = (lab.gpuprov.folder / "people-key").as_posix()
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key], check=True)
@@ -309,6 +308,7 @@ def test_people_have_the_same_accounts_on_all_hosts(lab: Lab) -> None:
         assert lab.gpuprov.in_node(name, "stat", "-c", "%u %a", "/home/ann").strip() == "0 700"
 
 
+@pytest.mark.long
 def test_the_roles_serve_a_node_through_its_engine_and_change_nothing_the_second_time(lab: Lab) -> None:
     playbook = lab.folder / "roles.yml"
     playbook.write_text(ROLES)
