@@ -56,7 +56,7 @@ CASES = (
     Case(site="cli/list.py: no clusters", before=(), argv=("cluster", "list"), cures=True),
     Case(site="cli/options.py: list the jobs", argv=("jobs", "show", "last")),
     Case(site="stories/usage.py: gpuprov usage --since", argv=("usage", "--since", "yesterday")),
-    Case(site="cli/usage.py: give --since", argv=("usage", "--since", "2999-01-01")),
+    Case(site="cli/usage.py: give an earlier date", argv=("usage", "--since", "2999-01-01")),
     Case(site="cli/submit.py: a command:", argv=("submit",)),
     Case(site="cli/submit.py: write the command's arguments", argv=("submit", "-a", "lr=1", "--", "true")),
     Case(site="cli/submit.py: gpuprov submit app.tasks", argv=("submit", "app:train", "-a", "lr")),
