@@ -39,14 +39,7 @@ class GridSubmitter(NodeProgram):
     @classmethod
     def of(cls, controller: JobController) -> GridSubmitter:
         """In the same node, for the same person."""
-        return cls(
-            driver=controller.driver,
-            node=controller.node,
-            cluster=controller.cluster,
-            person=controller.person,
-            shares_account=controller.shares_account,
-            controller=controller,
-        )
+        return cls.beside(controller, controller=controller)
 
     def argv(self, *arguments: str) -> list[str]:
         """Its text, so that nodes of an older image need not have it; its argument is for those who list processes."""

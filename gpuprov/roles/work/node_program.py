@@ -76,14 +76,15 @@ class NodeProgram:
     shares_account: bool = False
 
     @classmethod
-    def beside(cls, other: NodeProgram) -> Self:
-        """In the same node, for the same person."""
+    def beside(cls, other: NodeProgram, **more: Any) -> Self:  # noqa: ANN401 - fields of its own
+        """In the same node, for the same person; `more` are fields that this program has besides."""
         return cls(
             driver=other.driver,
             node=other.node,
             cluster=other.cluster,
             person=other.person,
             shares_account=other.shares_account,
+            **more,
         )
 
     @property

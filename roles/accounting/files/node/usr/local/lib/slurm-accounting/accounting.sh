@@ -2,7 +2,8 @@
 # What runs around Slurm's accounting: `make` while an image is built; and in the node of the controller, in this order,
 # `database`, in place of the database's own start, and `before`, before slurmdbd starts, both as the account slurm;
 # `enrol`, as root, once slurmdbd has; `wait` before slurmctld. `save`, as slurm, writes what is on record into `saved`,
-# for another host. `why`, as root, says in a line what keeps them from starting. The figures are in a folder of the host, which is slurm's.
+# for another host. `why`, as root, says in a line what keeps them from starting. The figures are in a folder of the
+# host, which is slurm's.
 set -eu
 umask 077
 here=/usr/local/lib/slurm-accounting
