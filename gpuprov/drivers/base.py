@@ -387,6 +387,12 @@ class Driver(Protocol):
         Raises NotCapable where the engine has no jobs.
         """
 
+    def attach(self, name: str, argv: Sequence[str], *, environment: Mapping[str, str]) -> int:
+        """Run a command with this process's own streams, a terminal or not; returns its exit status.
+
+        Ctrl-C is the command's alone. Raises EngineError where a stream broke before its end.
+        """
+
     def attach_argv(
         self, name: str, argv: Sequence[str], *, environment: Mapping[str, str], piped: bool = False
     ) -> list[str]:

@@ -42,7 +42,7 @@ def run_in_node(driver: Driver, name: str, argv: Sequence[str]) -> int:
     """Run a command with this terminal attached; returns its exit status."""
     node = get_running(driver, name)
     environment = simulator_environment(simulated=node.labels.get(LABEL_ACCESS) == "simulated")
-    return run_attached(driver.attach_argv(name, list(argv), environment=environment))
+    return driver.attach(name, list(argv), environment=environment)
 
 
 def ssh_to_node(driver: Driver, name: str, argv: Sequence[str]) -> int:

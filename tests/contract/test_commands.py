@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from threading import Thread
@@ -9,9 +11,12 @@ import pytest
 
 from gpuprov.core.errors import EngineError, TimedOut
 from gpuprov.core.execution import piped
+from gpuprov.core.waiting import Wait
 from tests.contract.engines import FIND_PROCESS, Bench, refused
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from gpuprov.drivers.base import Driver
 
 
@@ -132,6 +137,43 @@ def test_attach_names_node_and_command(driver: Driver, node: str) -> None:
     assert node in [part.removeprefix("local:") for part in argv]
     assert argv[-2:] == ["echo", "a b"]
     assert "K=v w" in argv
+
+
+@pytest.mark.usefixtures("real")
+def test_a_command_has_this_process_s_streams_and_its_ctrl_c(driver: Driver, node: str, tmp_path: Path) -> None:
+    """Streams that are no terminal. Docker's client sends no signal on."""
+    sent = bytes(range(256)) * 4000
+    (tmp_path / "sent").write_bytes(sent)
+    end = "exit 5" if driver.name == "docker" else 'trap "exit 5" INT; sleep 60 >/dev/null 2>&1 & wait'
+    script = f'cat; echo "$WORD" >&2; {end}'
+    program = (
+        "import os, sys, threading; from gpuprov.drivers.registry import open_driver;"
+        f"driver = open_driver({driver.name!r}); soon = threading.Timer(3, os.kill, (os.getpid(), 2)); soon.start();"
+        f"code = driver.attach({node!r}, sys.argv[1:], environment={{'WORD': 'a b'}}); soon.cancel(); sys.exit(code)"
+    )
+    command = [sys.executable, "-c", program, "sh", "-c", script]
+    with (tmp_path / "sent").open("rb") as source:
+        ran = subprocess.run(command, check=False, stdin=source, capture_output=True, timeout=60)
+    assert (ran.stdout == sent, ran.stderr.decode(), ran.returncode) == (True, "a b\n", 5)
+
+
+@pytest.mark.usefixtures("real")
+def test_a_command_whose_reader_goes_is_ended(driver: Driver, node: str) -> None:
+    """In a Docker container it is not: its client only goes."""
+    program = (
+        "import sys; from gpuprov.drivers.registry import open_driver;"
+        f"sys.exit(open_driver({driver.name!r}).attach({node!r}, ['yes', '31415'], environment={{}}))"
+    )
+    with piped([sys.executable, "-c", program]) as command:
+        assert command.stdout.readline() == b"31415\n"
+        command.stdout.close()
+        command.stdin.close()
+        assert command.process.wait(60)
+    if driver.name == "docker":
+        driver.run(node, ["pkill", "-x", "yes"])
+    Wait(what="its end", timeout_s=30, fix="look").until(
+        lambda: driver.run(node, ["pgrep", "-x", "yes"]).exit_code, lambda code: code == 1
+    )
 
 
 @pytest.mark.usefixtures("real")

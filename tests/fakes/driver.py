@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, cast
 
 from gpuprov.core.disk import Disk, StorageUse
 from gpuprov.core.errors import EngineError, NotOurs
+from gpuprov.core.execution import run_attached
 from gpuprov.core.names import name_of_run
 from gpuprov.drivers.base import (
     BUILDER,
@@ -400,6 +401,10 @@ class FakeDriver(FakeTrees):
             argv = self._ours(name).argv
         write("stdout", f"{' '.join(argv)} follow={follow} tail={tail}\n".encode())
         write("stderr", b"said on stderr\n")
+
+    def attach(self, name: str, argv: Sequence[str], *, environment: Mapping[str, str]) -> int:
+        """Run that command line."""
+        return run_attached(self.attach_argv(name, argv, environment=environment))
 
     def attach_argv(
         self,

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpuprov.core.disk import COUNT_S, Disk
 from gpuprov.core.errors import EngineError
+from gpuprov.core.execution import run_attached
 from gpuprov.core.interrupts import to_its_end
 from gpuprov.drivers.base import (
     BUILDER,
@@ -304,6 +305,10 @@ class DockerDriver(TellsNoNetworkSettings):
     ) -> None:
         """Hand on what a job has written."""
         jobs.pass_log(self._api, containers.get_ours(self._api, name).id, follow=follow, tail=tail, write=write)
+
+    def attach(self, name: str, argv: Sequence[str], *, environment: Mapping[str, str]) -> int:
+        """Run a command with this process's own streams."""
+        return run_attached(self.attach_argv(name, argv, environment=environment))
 
     def attach_argv(
         self, name: str, argv: Sequence[str], *, environment: Mapping[str, str], piped: bool = False

@@ -21,8 +21,9 @@ from gpuprov.drivers.base import (
 from gpuprov.drivers.calls import Call
 from gpuprov.drivers.foreign import name_taken, not_ours
 from gpuprov.drivers.lxd import documents, images, members, networks, settings
-from gpuprov.drivers.lxd.again import NETWORK_CHANGES, TORN_COPY, act_again
+from gpuprov.drivers.lxd.again import LOST_FILE, NETWORK_CHANGES, TORN_COPY, act_again
 from gpuprov.drivers.lxd.api import NotFound
+from gpuprov.drivers.lxd.attach import attach
 from gpuprov.drivers.lxd.ending import remove_instance, remove_unfinished, stop_instance
 from gpuprov.drivers.lxd.execute import execute
 from gpuprov.drivers.lxd.files import look_at_file, replace_files, write_files
@@ -209,8 +210,11 @@ class LxdDriver(HasNoJobs):
         document = self._our_document(name)
         status = documents.parse_instance(document).status
         if status != "running":
+            action = {"action": "unfreeze" if status == "frozen" else "start", "timeout": 30}
+            # The other way round, LXD would map files twice that the failed attempt has mapped.
+            privileged = document["config"].get("security.privileged") == "true"
             try:
-                self._change_state(name, {"action": "unfreeze" if status == "frozen" else "start", "timeout": 30})
+                act_again(partial(self._change_state, name, action), {LOST_FILE: 3} if privileged else {})
             except EngineError as error:
                 found = members.list_here(self._api)
                 double = explain_double(document, error, found, self.command)
@@ -343,6 +347,12 @@ class LxdDriver(HasNoJobs):
         call = Call(argv=argv, environment=environment or {}, cwd=cwd, timeout_s=timeout_s, stdin=stdin)
         with last_words_of(self._api, name):
             return execute(self._api, name, call).text()
+
+    def attach(self, name: str, argv: Sequence[str], *, environment: Mapping[str, str]) -> int:
+        """Run a command with this process's own streams."""
+        client = self.attach_argv(name, argv, environment=environment)
+        with last_words_of(self._api, name):
+            return attach(self._api, name, argv, client, environment)
 
     def attach_argv(
         self,

@@ -19,15 +19,13 @@ from gpuprov.drivers.calls import Deadline, Intake
 from gpuprov.drivers.lxd.start_log import NOT_RUNNING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Iterable, Mapping
 
     from websockets.sync.connection import Connection
 
     from gpuprov.drivers.base import Stream
     from gpuprov.drivers.calls import Call, Output
     from gpuprov.drivers.lxd.api import Document, LxdApi
-
-    Connect = Callable[[str], Connection]
 
 _ENVIRONMENT = {
     "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
@@ -37,7 +35,7 @@ _ENVIRONMENT = {
 }
 _GRACE_S = 5.0  # for a command to end once it was killed
 _DEATH_S = 2.0  # for an engine to see that an instance whose streams broke has died
-_END = ""
+END = ""  # the last message of a stream
 
 
 def execute(api: LxdApi, name: str, call: Call) -> Output:
@@ -49,43 +47,42 @@ def execute(api: LxdApi, name: str, call: Call) -> Output:
     """
     from websockets.exceptions import WebSocketException
 
-    from gpuprov.drivers.lxd.streams import open_stream
-
     started_s = time.monotonic()
     deadline = Deadline(call)
     intake = Intake(call.most_bytes, take=deadline.watching(call.take))
     path = ("instances", name, "exec")
-    begun = api.begin("post", *path, body=_render(call))
-    streams: Mapping[str, str] = begun["metadata"]["metadata"]["fds"]
-    address = f"ws://{api.engine}/1.0/operations/{begun['metadata']['id']}/websocket?secret="
+    begun = api.begin("post", *path, body=render_call(call))
     try:
         with ExitStack() as stack:
-            made: list[Connection] = []
-
-            def connect(stream: str) -> Connection:
-                connection = stack.enter_context(open_stream(api.socket, address + streams[stream]))
-                made.append(connection)
-                return connection
-
+            made = open_streams(api, begun, stack, ("0", "1", "2"))
             try:
-                passed = _pass_on(connect, call, intake, deadline)
+                passed = _pass_on(made, call, intake, deadline)
             except BaseException:  # of who feeds or takes, and Ctrl-C too
-                _kill(made)
+                end_streams(made)
                 raise
             if not passed:
-                _kill(made)
+                end_streams(made)
                 with suppress(GpuprovError):
                     api.finished(begun, path, _GRACE_S)
                 raise (call.too_much if intake.full else call.overdue)(intake.output(), node=name)
             exit_code = _wait(api, begun, path, deadline, made)
     except (WebSocketException, OSError) as error:
-        raise _lost(api, name, error) from error
+        raise explain_loss(api, name, error) from error
     if exit_code is None:
         raise call.overdue(intake.output(), node=name)
     return call.judged(intake.output(exit_code), node=name, elapsed_s=time.monotonic() - started_s)
 
 
-def _lost(api: LxdApi, name: str, error: Exception) -> EngineError:
+def open_streams(api: LxdApi, begun: Document, stack: ExitStack, names: Iterable[str]) -> list[Connection]:
+    """Connect to the streams of a command that `begin` began; the stack closes them."""
+    from gpuprov.drivers.lxd.streams import open_stream
+
+    secrets: Mapping[str, str] = begun["metadata"]["metadata"]["fds"]
+    address = f"ws://{api.engine}/1.0/operations/{begun['metadata']['id']}/websocket?secret="
+    return [stack.enter_context(open_stream(api.socket, address + secrets[name])) for name in names]
+
+
+def explain_loss(api: LxdApi, name: str, error: Exception) -> EngineError:
     """The error for a stream that broke: the instance may have died, or the daemon."""
     dying = Wait(what=f"{name} to be dead", timeout_s=_DEATH_S, fix=f"gpuprov show {name}")
     with suppress(GpuprovError):
@@ -100,7 +97,8 @@ def _lost(api: LxdApi, name: str, error: Exception) -> EngineError:
     )
 
 
-def _render(call: Call) -> dict[str, Any]:
+def render_call(call: Call) -> dict[str, Any]:
+    """The request that begins a command."""
     return {
         "command": call.limited,
         "environment": {**_ENVIRONMENT, **call.environment},
@@ -110,14 +108,14 @@ def _render(call: Call) -> dict[str, Any]:
     }
 
 
-def _pass_on(connect: Connect, call: Call, intake: Intake, deadline: Deadline) -> bool:
+def _pass_on(streams: Iterable[Connection], call: Call, intake: Intake, deadline: Deadline) -> bool:
     """Write what the command reads and take in what it writes; whether both streams ended within the limits.
 
     Each stream has a thread of its own, so that none has to wait for another.
     """
     ended: SimpleQueue[BaseException | None] = SimpleQueue()
     names: tuple[Stream, Stream] = ("stdout", "stderr")
-    source, *outputs = (connect(number) for number in ("0", "1", "2"))
+    source, *outputs = streams
     threading.Thread(target=_feed, args=(source, call, deadline, ended), daemon=True).start()
     for stream, output in zip(names, outputs, strict=True):
         threading.Thread(target=_read, args=(output, stream, intake, ended), daemon=True).start()
@@ -145,7 +143,7 @@ def _feed(stream: Connection, call: Call, deadline: Deadline, ended: SimpleQueue
             for piece in call.pieces():
                 stream.send(piece)
                 deadline.moved()
-            stream.send(_END)
+            stream.send(END)
     except Exception as error:  # noqa: BLE001 - of who feeds it; raised again where the ends are collected
         ended.put(error)
 
@@ -168,12 +166,12 @@ def _wait(
     try:
         done = api.finished(begun, path, max(1.0, deadline.left_s))
     except TimedOut:
-        _kill(streams)
+        end_streams(streams)
         return None
     return int(done["metadata"]["return"])
 
 
-def _kill(streams: Iterable[Connection]) -> None:
+def end_streams(streams: Iterable[Connection]) -> None:
     """End the streams: LXD then kills the command; what that left behind in the node is the node's own.
 
     No control stream is connected for that: docs/decisions.md says why. A goodbye would wait for ever for what is still

@@ -71,7 +71,8 @@ VALUES = (
 @pytest.fixture
 def lab(typed: Typed, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Typed:
     """A cluster of two Slurm nodes and one from create-node; ssh and exec only say what they would run."""
-    monkeypatch.setattr("gpuprov.stories.enter_node.run_attached", lambda argv: int(not argv))
+    for place in ("gpuprov.stories.enter_node", "tests.fakes.driver"):
+        monkeypatch.setattr(f"{place}.run_attached", lambda argv: int(not argv))
     (tmp_path / "lab.yaml").write_text("version: gpuprov/v1\nname: lab\nnodes: {count: 2}\ngpus: {mode: simulated}\n")
     typed(("cluster", "up", "-f", str(tmp_path / "lab.yaml"), "--no-verify"), capsys)
     typed(("create-node", "web", "--role", "plain", "--gpu-mode", "simulated"), capsys)

@@ -153,7 +153,8 @@ def place(
     lxd.name = "lxd"
     world.host.engines = (door_of(lxd), silent)
     monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setattr("gpuprov.stories.enter_node.run_attached", lambda _argv: 0)
+    for place in ("gpuprov.stories.enter_node", "tests.fakes.driver"):
+        monkeypatch.setattr(f"{place}.run_attached", lambda _argv: 0)
     return world
 
 

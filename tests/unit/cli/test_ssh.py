@@ -29,7 +29,8 @@ def test_a_node_on_the_private_network_alone_is_entered_by_the_engine(
         entered.append(argv)
         return 0
 
-    monkeypatch.setattr("gpuprov.stories.enter_node.run_attached", enter)
+    for place in ("gpuprov.stories.enter_node", "tests.fakes.driver"):
+        monkeypatch.setattr(f"{place}.run_attached", enter)
     typed(("create-node", "far", "--network", "private", "--gpu-mode", "simulated"), capsys)
     assert main(["ssh", "far"], host=typed.world.host) == 2
     said = capsys.readouterr().err
@@ -50,7 +51,8 @@ def test_ssh_and_ansible_believe_one_file_which_has_a_line_for_the_address_of_th
         entered.append(argv)
         return 0
 
-    monkeypatch.setattr("gpuprov.stories.enter_node.run_attached", enter)
+    for place in ("gpuprov.stories.enter_node", "tests.fakes.driver"):
+        monkeypatch.setattr(f"{place}.run_attached", enter)
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     typed.world.up(1)
     typed.world.engine.nodes["c000"].files[HOST_KEY] = File(path=HOST_KEY, content=f"{KEY} root@c000\n".encode())

@@ -44,7 +44,8 @@ PARSED = {
 
 @pytest.fixture
 def stage(typed: Typed, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Stage:
-    monkeypatch.setattr("gpuprov.stories.enter_node.run_attached", lambda argv: int(not argv))
+    for place in ("gpuprov.stories.enter_node", "tests.fakes.driver"):
+        monkeypatch.setattr(f"{place}.run_attached", lambda argv: int(not argv))
     monkeypatch.setattr("gpuprov.stories.enter_node.ensure_ssh_key", lambda _cluster: "ssh-ed25519 AAAA x")
     monkeypatch.setattr(daemons, "_READY_BUDGET_S", 0.1)
     monkeypatch.chdir(tmp_path)

@@ -50,7 +50,7 @@ class FaultyApi:
         assert path == ("instances", "c000")
         if self.stands is None:
             raise NotFound("there is none", evidence="e", fix="f")
-        return {"name": "c000", "status": "Stopped", "config": self.stands, "expanded_devices": {}}
+        return {"name": "c000", "status": "Stopped", "config": self.stands, "devices": {}, "expanded_devices": {}}
 
     def read(self, *_path: str, take: Callable[[bytes], object], **_limits: float) -> None:
         self.fail()
@@ -136,6 +136,26 @@ def test_an_instance_that_somebody_else_made_of_that_name_is_not_removed(
     with pytest.raises(EngineError, match="could not"):
         driver_of(api, monkeypatch).create_node(REQUEST)
     assert api.removed == []
+
+
+@pytest.mark.parametrize(("privileged", "attempts"), [(True, 3), (False, 1)])
+def test_only_a_privileged_node_is_started_again_where_lxd_lost_a_file(
+    privileged: bool, attempts: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gpuprov.drivers.lxd.again.PAUSE_S", 0.0)
+    api = FaultyApi("Failed to handle idmapped storage: Failed to change ownership of: /rootfs/etc/passwd", attempts)
+    api.stands = {**UNFINISHED, "security.privileged": str(privileged).lower()}
+    driver = driver_of(api, monkeypatch)
+    monkeypatch.setattr(driver, "_change_state", lambda _name, _action: api.fail())
+    monkeypatch.setattr(driver, "_our_document", lambda _name: api.get("instances", "c000"))
+    monkeypatch.setattr("gpuprov.drivers.lxd.driver.members.list_here", lambda _api: [])
+    monkeypatch.setattr("gpuprov.drivers.lxd.driver.explain_start", lambda _api, _name, error: error)
+    with pytest.raises(EngineError, match="lxd could not"):
+        driver.start_node("c000")
+    assert api.times == 0, "so often it was tried"
+    if privileged:
+        api.times = attempts - 1
+        driver.start_node("c000")
 
 
 def test_a_node_is_made_once_its_network_has_an_address(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,111 @@
+"""A command in an instance with this process's own streams, where they are no terminal.
+
+LXD's client learns from an event that the command has ended. LXD 5.0 loses such an event now and then under load, and
+the client then waits for ever. Here the engine is asked for the end.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import threading
+from contextlib import ExitStack, suppress
+from queue import SimpleQueue
+from typing import TYPE_CHECKING
+
+from gpuprov.core.execution import run_attached
+from gpuprov.drivers.calls import Call
+from gpuprov.drivers.lxd.execute import END, end_streams, explain_loss, open_streams, render_call
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from websockets.sync.connection import Connection
+
+    from gpuprov.drivers.lxd.api import LxdApi
+
+_PIECE_BYTES = 131072
+_BROKEN_PIPE = 128 + signal.SIGPIPE  # as a shell has it of a command whose reader went
+
+
+def attach(api: LxdApi, name: str, argv: Sequence[str], client: Sequence[str], environment: Mapping[str, str]) -> int:
+    """Run a command in an instance with this process's streams; returns its exit status.
+
+    Args:
+        api: The engine.
+        name: The instance.
+        argv: The command.
+        client: The command line of the engine's own client for it, which has the terminal where there is one.
+        environment: Variables to add.
+
+    Raises:
+        EngineError: A stream broke before its end.
+    """
+    if sys.stdin.isatty() and os.isatty(1):
+        return run_attached(client)
+    from websockets.exceptions import WebSocketException
+
+    path = ("instances", name, "exec")
+    begun = api.begin("post", *path, body=render_call(Call(argv=argv, environment=environment)))
+    try:
+        with ExitStack() as stack:
+            # The control comes first: the command begins when the others are there, and could end as one is added.
+            control, source, *outputs = open_streams(api, begun, stack, ("control", "0", "1", "2"))
+            try:
+                _pass_on(control, source, outputs)
+            except BrokenPipeError:
+                end_streams((control, source, *outputs))
+                return _BROKEN_PIPE
+            except BaseException:
+                end_streams((control, source, *outputs))
+                raise
+            return int(api.finished(begun, path, float("inf"))["metadata"]["return"])
+    except (WebSocketException, OSError) as error:
+        raise explain_loss(api, name, error) from error
+
+
+def _pass_on(control: Connection, source: Connection, outputs: Sequence[Connection]) -> None:
+    """Hand on what is read and written, and Ctrl-C, until the outputs have ended."""
+    ended: SimpleQueue[BaseException | None] = SimpleQueue()
+    signals: SimpleQueue[int] = SimpleQueue()
+    threading.Thread(target=_send_signals, args=(control, signals), daemon=True).start()
+    threading.Thread(target=_feed, args=(source,), daemon=True).start()
+    previous = signal.signal(signal.SIGINT, lambda number, _: signals.put(number))
+    try:
+        for descriptor, output in enumerate(outputs, 1):
+            threading.Thread(target=_write, args=(output, descriptor, ended), daemon=True).start()
+        for _ in outputs:
+            if (fault := ended.get()) is not None:
+                raise fault
+    finally:
+        signal.signal(signal.SIGINT, previous)
+
+
+def _send_signals(control: Connection, signals: SimpleQueue[int]) -> None:
+    from websockets.exceptions import ConnectionClosed
+
+    with suppress(ConnectionClosed, OSError):
+        while True:
+            control.send(json.dumps({"command": "signal", "signal": signals.get()}))
+
+
+def _feed(source: Connection) -> None:
+    from websockets.exceptions import ConnectionClosed
+
+    with suppress(ConnectionClosed, OSError):  # the command may end before it has read everything
+        while piece := os.read(0, _PIECE_BYTES):
+            source.send(piece)
+        source.send(END)
+
+
+def _write(output: Connection, descriptor: int, ended: SimpleQueue[BaseException | None]) -> None:
+    try:
+        while isinstance(piece := output.recv(), bytes):
+            while piece:
+                piece = piece[os.write(descriptor, piece) :]
+    except Exception as error:  # noqa: BLE001 - raised again where the ends are collected
+        ended.put(error)
+    else:
+        ended.put(None)
