@@ -82,17 +82,19 @@ def check(session: Session) -> Result:
 
 
 @command(
+    click.option("--policy", metavar="FILE", help="Try this policy before it is in force; `none` for none.  "
+                 "[default: that in force]"),
     click.argument("argv", metavar="-- COMMAND", nargs=-1, type=click.UNPROCESSED),
     context_settings={"allow_interspersed_args": False},
-)
-def explain(session: Session, argv: tuple[str, ...]) -> Result:
+)  # fmt: skip
+def explain(session: Session, *, policy: str | None, argv: tuple[str, ...]) -> Result:
     """Say what the runtime and the policy would do to a container of `docker run`, and by which rule. Starts nothing.
 
     An option of docker run that gpuprov does not know is an error.
     """
     from gpuprov.stories.gate_explain import explain_start
 
-    told = explain_start(session.host, argv, environment=os.environ, folder=Path.cwd())
+    told = explain_start(session.host, argv, environment=os.environ, folder=Path.cwd(), policy=policy)
     return Result(document=told, text="\n".join(_explained(told)))
 
 
@@ -100,7 +102,11 @@ def _explained(told: GateExplanation) -> list[str]:
     steps = [f"{step.rule}: {'refused: ' if step.refused else ''}{step.what}" for step in told.steps]
     left = [f"not known here: {text}" for text in told.left]
     if not told.passes:
-        ways = ["to have the gate see it: --runtime gpuprov", "to have it see all: sudo gpuprov gate up --default"]
+        first = "" if told.registered else "sudo gpuprov gate up, then "
+        ways = [
+            f"to have the gate see it: {first}--runtime gpuprov",
+            "to have it see all: sudo gpuprov gate up --default",
+        ]
         return [f"runtime: {told.runtime}, and not the gate's", *left, *ways]
     return [
         f"runtime: {told.runtime}",

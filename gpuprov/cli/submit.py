@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from gpuprov.stories.jobs import ProjectChoice
 
 _COMMAND: Final = "gpuprov.command"  # what stands behind `--`
+_MEANT: Final = "gpuprov.meant"  # the line that was meant, if its first word begins a command
 
 
 class _BeforeCommand(click.Command):
@@ -39,7 +41,31 @@ class _BeforeCommand(click.Command):
         """Split at the first `--`."""
         at = args.index("--") if "--" in args else len(args)
         ctx.meta[_COMMAND] = tuple(args[at + 1 :])
-        return super().parse_args(ctx, args[:at])
+        ctx.meta[_MEANT] = meant = None if "--" in args else self._with_dashes(ctx, args)
+        try:
+            return super().parse_args(ctx, args[:at])
+        except click.NoSuchOption as error:
+            if meant is None:
+                raise
+            raise UsageError(
+                f"submit has no option {error.option_name}; a command comes after --",
+                evidence="only options of gpuprov and the name of a function come before --",
+                fix=meant,
+            ) from error
+
+    def _with_dashes(self, ctx: click.Context, args: Sequence[str]) -> str | None:
+        """The same line with `--` before its first word; None where no command can be told from options."""
+        options = {name: one for one in self.get_params(ctx) if isinstance(one, click.Option) for name in one.opts}
+        left = [*args]
+        while left and left[0].startswith("-"):
+            name, equals, _ = left.pop(0).partition("=")
+            if name not in options:
+                return None
+            if not equals and not options[name].is_flag:
+                del left[:1]
+        if not left or ":" in left[0]:
+            return None
+        return shlex.join(["gpuprov", "submit", *args[: len(args) - len(left)], "--", *left])
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
         """With both forms."""
@@ -110,7 +136,8 @@ def submit(session: Session, /, **given: Any) -> Result:  # noqa: ANN401 - what 
     """
     from gpuprov.stories.jobs import submit_jobs
 
-    order, project = _order(click.get_current_context().meta[_COMMAND], given)
+    meta = click.get_current_context().meta
+    order, project = _order(meta[_COMMAND], given, meant=meta[_MEANT])
     submitted = submit_jobs(
         lambda: session.controller,
         session.cluster,
@@ -142,8 +169,13 @@ def _wait(session: Session, job: str, person: str, *, cancel: bool) -> Result:
         raise
 
 
-def _order(behind: Sequence[str], given: dict[str, Any]) -> tuple[JobOrder, ProjectChoice]:
+def _order(behind: Sequence[str], given: dict[str, Any], *, meant: str | None = None) -> tuple[JobOrder, ProjectChoice]:
     """What is to be run, with whose files.
+
+    Args:
+        behind: The command after `--`.
+        given: The options and the words before it.
+        meant: The line that was meant, if the words are a command.
 
     Raises:
         UsageError: Something typed is wrong: all of it is told.
@@ -157,7 +189,7 @@ def _order(behind: Sequence[str], given: dict[str, Any]) -> tuple[JobOrder, Proj
     from gpuprov.stories.jobs import ProjectChoice
 
     faults = AllFaults()
-    function = faults.found(lambda: _function(given["words"], behind))
+    function = faults.found(lambda: _function(given["words"], behind, meant))
     memory, shards = given["memory"], given["shards"]
     order = JobOrder(
         command=tuple(behind),
@@ -193,7 +225,7 @@ def _check_interrupt(given: dict[str, Any]) -> None:
         )
 
 
-def _function(words: Sequence[str], behind: Sequence[str]) -> str | None:
+def _function(words: Sequence[str], behind: Sequence[str], meant: str | None) -> str | None:
     """What stands before `--`; None for a command.
 
     Raises:
@@ -213,7 +245,7 @@ def _function(words: Sequence[str], behind: Sequence[str]) -> str | None:
         raise UsageError(
             f"{excerpt(' '.join(words))!r} is not MODULE:FUNCTION, and a command comes after --",
             evidence="only the name of a function comes before --, such as app.tasks:train",
-            fix=example,
+            fix=meant or example,
         )
     return words[0]
 

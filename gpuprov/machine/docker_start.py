@@ -83,7 +83,7 @@ def describe_start(run: DockerRun, known: Known) -> Start:
     variables = _variables(run, known)
     hooks: dict[str, Any] = {}
     if run.last("gpus"):
-        variables = {**variables, VISIBLE: _visible(run.last("gpus"))}
+        variables = {**variables, VISIBLE: visible_of_gpus(run.last("gpus"))}
         hooks = {"prestart": [{"path": _HOOK}]}
     privileged = run.is_set("privileged")
     names = {name for _, name in _named(mounts)}
@@ -179,8 +179,8 @@ def _given(texts: Sequence[str], known: Known) -> dict[str, str]:
     return {name: value for name, value in told.items() if value is not None}
 
 
-def _visible(text: str) -> str:
-    """What dockerd makes of `--gpus`: a number becomes the first so many."""
+def visible_of_gpus(text: str) -> str:
+    """What dockerd makes of `--gpus`: a number becomes the first so many; raises UsageError for what is no number."""
     words = next(csv.reader([text.strip("\"'") if text.startswith(("'", '"')) else text]), [])
     told = {key.strip(): value for key, equals, value in (word.partition("=") for word in words) if equals}
     listed = text.strip("\"'").partition("device=")[2]

@@ -90,7 +90,8 @@ class GateExplanation(Document, frozen=True, kw_only=True, tag="gpuprov.gate-exp
     Attributes:
         host: Name of the host.
         runtime: With which Docker starts the container.
-        passes: Whether that is the gate's.
+        registered: Whether Docker knows the gate's.
+        passes: Whether it is the gate's.
         touched: Whether the policy is about it.
         starts: Whether nothing refuses it; null where another runtime has to say.
         left: What only a start shows.
@@ -98,6 +99,7 @@ class GateExplanation(Document, frozen=True, kw_only=True, tag="gpuprov.gate-exp
 
     host: str
     runtime: Word
+    registered: bool
     passes: bool
     touched: bool
     starts: bool | None

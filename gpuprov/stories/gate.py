@@ -60,6 +60,13 @@ class _Settings:
     said: dict[str, Any]
 
 
+def read_policy(policy: str) -> GatePolicy | None:
+    """The policy in a file; None for NO_POLICY. Raises SpecError where it has problems."""
+    if policy == NO_POLICY:
+        return None
+    return read_gate_policy(Path(policy), is_there=lambda place: Path(place).exists())
+
+
 def gate_up(
     host: Host, *, default: bool, policy: str | None = None, agree: Callable[[str], bool], reporter: Reporter
 ) -> Outcome:
@@ -77,9 +84,7 @@ def gate_up(
         SpecError: The policy has problems.
     """
     _require_root("up")
-    rules = None
-    if policy is not None and policy != NO_POLICY:
-        rules = read_gate_policy(Path(policy), is_there=lambda place: Path(place).exists())
+    rules = None if policy is None else read_policy(policy)
     daemon = _find()
     with host.lock(reporter):
         settings = _read(daemon.config)

@@ -13,7 +13,7 @@ from gpuprov.drivers.docker.connect import find_socket, require_socket
 from gpuprov.gpu.order import resolve_order
 from gpuprov.machine.daemon_json import OURS, RUNTIME
 from gpuprov.machine.docker_daemon import ask_daemon
-from gpuprov.machine.docker_start import Known, describe_start, volume_folder
+from gpuprov.machine.docker_start import Known, describe_start, visible_of_gpus, volume_folder
 from gpuprov.machine.runtime_program import program_for
 from gpuprov.runtime.follow import follow_rules
 from gpuprov.runtime.gpus import read_gpus
@@ -26,6 +26,7 @@ from gpuprov.runtime.surroundings import observe_surroundings
 from gpuprov.shapes.base import encode
 from gpuprov.shapes.gate import GateExplanation, GateStep
 from gpuprov.spec.docker_run import parse_docker_run
+from gpuprov.stories.gate import read_policy
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -37,7 +38,9 @@ if TYPE_CHECKING:
     from gpuprov.spec.docker_run import DockerRun
 
 
-def explain_start(host: Host, words: Sequence[str], *, environment: Mapping[str, str], folder: Path) -> GateExplanation:
+def explain_start(
+    host: Host, words: Sequence[str], *, environment: Mapping[str, str], folder: Path, policy: str | None = None
+) -> GateExplanation:
     """What would come of `docker run ...`.
 
     Args:
@@ -45,26 +48,28 @@ def explain_start(host: Host, words: Sequence[str], *, environment: Mapping[str,
         words: The command line, from `docker`.
         environment: Of whoever types it.
         folder: In which it is typed.
+        policy: As for `gate up`, to see what it would do; the runtime need not be there for it.
 
     Raises:
         UsageError: It is no such command line, or has an option that gpuprov does not know.
+        SpecError: The policy has problems.
         HostNotReady: Docker does not respond, or what the runtime goes by cannot be read.
     """
+    tried = None if policy is None else read_policy(policy)
     run = parse_docker_run(words)
     socket = find_socket()
     require_socket(socket)
     info = _ask(socket, "/info")
-    runtime = run.last("runtime") or str(info.get("DefaultRuntime") or "")
+    is_there = RUNTIME in (info.get("Runtimes") or {})
+    runtime = _runtime_of(run, info, assume=policy is not None)
     if runtime not in OURS:
-        return _passed_by(host, runtime, wants_gpus=bool(run.last("gpus")))
-    if runtime not in (info.get("Runtimes") or {}):
-        raise HostNotReady(
-            f"Docker knows no runtime {runtime}", evidence=f"asked at {socket}", fix="sudo gpuprov gate up"
-        )
+        return _passed_by(host, runtime, wants_gpus=bool(run.last("gpus")), is_there=is_there)
+    if policy is None:
+        _require_runtime(runtime, info, socket)
     start, known, left = _describe(run, socket, info, environment=environment, folder=folder)
     program = program_for(socket)
-    policy = program.find_rules()
-    rules = parse_rules(json.loads(encode(policy))) if policy else None
+    in_force = program.find_rules() if policy is None else tried
+    rules = parse_rules(json.loads(encode(in_force))) if in_force else None
     steps: list[Step] = []
     asked = None
     try:
@@ -76,21 +81,44 @@ def explain_start(host: Host, words: Sequence[str], *, environment: Mapping[str,
     )
     if rules is not None and touched:
         steps += _follow(run, start, rules, socket, known)
-    if asked is not None:
+    if asked is not None and not is_there:
+        left.append("which GPUs this host has: gate up looks for them")
+    elif asked is not None:
         most = rules.gpus_per_project if rules else None
         steps.append(_lease(start, asked, program.folder, most))
-        left.append("which GPUs are free")
-        if most is not None and start.project:
-            left.append(f"how many GPUs the project {start.project} holds; {most} at once are allowed")
+        left += _of_leases(start, most)
     return GateExplanation(
         host=host.name,
         runtime=runtime,
+        registered=is_there,
         passes=True,
         touched=touched,
         starts=not any(step.refused for step in steps),
         steps=tuple(GateStep(rule=step.rule, what=step.what, refused=step.refused) for step in steps),
         left=(*start.left, *left),
     )
+
+
+def _runtime_of(run: DockerRun, info: Mapping[str, Any], *, assume: bool) -> str:
+    """The runtime that Docker takes; with `assume` the gate's, unless the command names another."""
+    if run.last("gpus"):
+        visible_of_gpus(run.last("gpus"))  # else Docker's client refuses it
+    usual = str(info.get("DefaultRuntime") or "")
+    return run.last("runtime") or (RUNTIME if assume and usual not in OURS else usual)
+
+
+def _require_runtime(runtime: str, info: Mapping[str, Any], socket: Path) -> None:
+    if runtime not in (info.get("Runtimes") or {}):
+        raise HostNotReady(
+            f"Docker knows no runtime {runtime}", evidence=f"asked at {socket}", fix="sudo gpuprov gate up"
+        )
+
+
+def _of_leases(start: Start, most: int | None) -> list[str]:
+    """What only a start shows of leases."""
+    if most is None or not start.project:
+        return ["which GPUs are free"]
+    return ["which GPUs are free", f"how many GPUs the project {start.project} holds; {most} at once are allowed"]
 
 
 def _describe(
@@ -109,13 +137,20 @@ def _describe(
     return describe_start(run, known), known, left
 
 
-def _passed_by(host: Host, runtime: str, *, wants_gpus: bool) -> GateExplanation:
+def _passed_by(host: Host, runtime: str, *, wants_gpus: bool, is_there: bool) -> GateExplanation:
     """What another runtime starts."""
     left = ["what it does with the container"]
-    if wants_gpus:
+    if wants_gpus and is_there:
         left.append("whether it takes --gpus: the gate's stand-in for NVIDIA's hook refuses the start")
     return GateExplanation(
-        host=host.name, runtime=runtime, passes=False, touched=False, starts=None, steps=(), left=tuple(left)
+        host=host.name,
+        runtime=runtime,
+        registered=is_there,
+        passes=False,
+        touched=False,
+        starts=None,
+        steps=(),
+        left=tuple(left),
     )
 
 

@@ -114,6 +114,7 @@ GATE = Gate(
 EXPLANATION = GateExplanation(
     host="here",
     runtime="gpuprov",
+    registered=True,
     passes=True,
     touched=True,
     starts=False,

@@ -35,6 +35,7 @@ GATE = Gate(
 EXPLAINED = GateExplanation(
     host="host",
     runtime="gpuprov-default",
+    registered=True,
     passes=True,
     touched=True,
     starts=False,
@@ -91,3 +92,5 @@ def test_explain_says_how_the_gate_sees_what_it_does_not_see() -> None:
         "to have the gate see it: --runtime gpuprov",
         "to have it see all: sudo gpuprov gate up --default",
     ]
+    lines = _explained(changed(EXPLAINED, registered=False, passes=False, starts=None, steps=(), left=()))
+    assert lines[1] == "to have the gate see it: sudo gpuprov gate up, then --runtime gpuprov"

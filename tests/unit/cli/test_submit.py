@@ -364,7 +364,13 @@ def test_what_changes_is_told(held: Controller, monkeypatch: pytest.MonkeyPatch)
 BAD: dict[str, tuple[tuple[str, ...], str]] = {
     "nothing": (("submit",), "there is nothing to submit"),
     "nothing behind": (("submit", "--name", "x", "--"), "there is nothing to submit"),
-    "a command before": (("submit", "python3", "train.py"), "is not MODULE:FUNCTION"),
+    "a command before": (("submit", "python3", "train.py"), "gpuprov submit -- python3 train.py"),
+    "a command with options": (
+        ("submit", "--gpus=2", "--name", "a b", "-v", "python3", "x.py", "--lr", "3"),
+        "gpuprov submit --gpus=2 --name 'a b' -v -- python3 x.py --lr 3",
+    ),
+    "an option misspelt before a command": (("submit", "--tme", "1h", "python3"), "No such option '--tme'"),
+    "an option misspelt after a function": (("submit", "app:train", "--tme", "1h"), "No such option '--tme'"),
     "a function without colon": (("submit", "train"), "is not MODULE:FUNCTION"),
     "both": (("submit", "app:train", "--", "true"), "a command or a function, not both"),
     "arguments of a command": (("submit", "-a", "x=1", "--", "true"), "-a is for functions"),

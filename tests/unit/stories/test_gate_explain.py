@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from gpuprov.core.errors import HostNotReady
+from gpuprov.core.errors import HostNotReady, UsageError
 from gpuprov.machine.local import LocalHost
 from gpuprov.machine.runtime_program import RuntimeProgram
 from gpuprov.runtime.settings import Settings
 from gpuprov.shapes.base import encode
 from gpuprov.shapes.gate_policy import GatePolicy, PolicyRefusals, PolicyVariables
+from gpuprov.spec.spec_error import SpecError
 from gpuprov.stories import gate_explain
 from gpuprov.stories.gate_explain import explain_start
 from tests.unit.runtime.simulated import simulated_host
@@ -122,3 +123,27 @@ def test_words_that_are_no_text_are_taken_as_they_are(explain: Callable[..., Gat
     told = explain("-v /\udcff:/x -v \udcff:/y -e A\udcff=\udcff --label \udcff \udcff")
     assert not told.starts
     assert encode(told)
+
+
+def test_a_policy_is_tried_before_there_is_a_gate(
+    explain: Callable[..., GateExplanation], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    explain("image")  # so that there is a program, of which nothing is asked
+    monkeypatch.setitem(ANSWERS, "/info", {"DefaultRuntime": "runc", "DockerRootDir": "/var/lib/docker"})
+    (tmp_path / "policy.yaml").write_text("schema: gpuprov.gate-policy/v1\nversion: 1\nrefuse: {privileged: true}\n")
+
+    def tried(line: str, policy: str | None) -> GateExplanation:
+        words = ["docker", "run", *line.split()]
+        return explain_start(LocalHost(), words, environment={}, folder=tmp_path, policy=policy)
+
+    told = tried("--privileged --gpus 1 image", str(tmp_path / "policy.yaml"))
+    assert (told.runtime, told.registered, told.passes, told.starts) == ("gpuprov", False, True, False)
+    assert list(steps(told)) == ["refuse.privileged"]
+    assert told.left == ("which GPUs this host has: gate up looks for them",)
+    assert not tried("--privileged --gpus 1 image", "none").steps
+    told = tried("--gpus 1 image", None)
+    assert (told.runtime, told.registered, told.passes) == ("runc", False, False)
+    with pytest.raises(UsageError, match="--gpus two is no number of GPUs"):
+        tried("--gpus two image", None)
+    with pytest.raises(SpecError):
+        tried("image", str(tmp_path / "no-such.yaml"))
