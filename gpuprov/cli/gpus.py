@@ -284,7 +284,8 @@ def _cells(row: GpuRow, host: HostGpus, unheld: str) -> tuple[object, ...]:
 
 def _mig_word(gpu: Gpu) -> str:
     if gpu.is_mig_instance:
-        return f"gi{gpu.mig[0].gpu_instance}/ci{gpu.mig[0].compute_instance}"
+        part = gpu.mig[0]
+        return f"{part.profile} gi{part.gpu_instance}/ci{part.compute_instance}".lstrip()
     return "no instances" if gpu.mig_enabled else "off"
 
 

@@ -6,7 +6,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from gpuprov import __version__
-from gpuprov.cluster.held_gpus import held_cores, held_types, is_gpu_path, join_cores
+from gpuprov.cluster.held_gpus import (
+    held_cores,
+    held_types,
+    held_units,
+    is_gpu_path,
+    join_cores,
+    join_units,
+)
 from gpuprov.cluster.node_limits import GivenLimits
 from gpuprov.core.fingerprint import fingerprint, plain_fields
 from gpuprov.core.units import GIB, MIB
@@ -19,6 +26,7 @@ from gpuprov.drivers.base import (
     LABEL_FINGERPRINT,
     LABEL_GPU_CORES,
     LABEL_GPU_TYPES,
+    LABEL_GPU_UNITS,
     LABEL_GPUS,
     LABEL_HOST_GPUS,
     LABEL_LIMITS,
@@ -45,8 +53,9 @@ if TYPE_CHECKING:
     from gpuprov.shapes.choices import RoleName, Sharing
     from gpuprov.shapes.cluster_spec import ClusterSpec
     from gpuprov.shapes.node import Attachment
+    from gpuprov.shapes.whole import LeasedUnit
 
-_CIRCUMSTANCES = ("access_reason", "gpu_cores", "gpu_types", "host_gpus", "host")
+_CIRCUMSTANCES = ("access_reason", "gpu_cores", "gpu_types", "gpu_units", "host_gpus", "host")
 _NOT_HASHED = (*_CIRCUMSTANCES, "processes", "given")  # an earlier gpuprov did not know the latter
 
 
@@ -62,6 +71,7 @@ class NodeDesign:
         host_gpus: Number of GPUs on the host's PCI bus when it was made; no part of what the node is.
         gpu_types: A short name of the model for each of its devices that are GPUs, in order of minor; none if unknown.
         gpu_cores: Of the host that are nearest to each of these; none if unknown, or if they are the same for all.
+        gpu_units: Its GPUs and parts of GPUs one by one; none where it holds no part of one.
         driver_version: Of the host's NVIDIA driver when it was made.
         own_mounts: What the user asked to mount; the driver's libraries are in `mounts` only.
         given: Limits that hold where the spec sets none.
@@ -85,6 +95,7 @@ class NodeDesign:
     environment: Mapping[str, str] = field(default_factory=dict)
     gpu_types: tuple[str, ...] = ()
     gpu_cores: tuple[str, ...] = ()
+    gpu_units: tuple[LeasedUnit, ...] = ()
     access_reason: str = ""
     host_gpus: int = 0
     host: str = ""
@@ -130,6 +141,7 @@ class NodeDesign:
             LABEL_GPUS: ",".join(self.gpus),
             LABEL_GPU_TYPES: ",".join(self.gpu_types),
             LABEL_GPU_CORES: join_cores(self.gpu_cores),
+            LABEL_GPU_UNITS: join_units(self.gpu_units),
             LABEL_SHARING: self.sharing,
             LABEL_ACCESS: self.access,
             LABEL_DRIVER: self.driver_version,
@@ -149,7 +161,10 @@ class NodeDesign:
         """What `nvidia-smi` lists where GPUs are simulated; a lease never changes."""
         if self.access != "simulated":
             return ()
-        paths = (device.path for device in self.devices if is_gpu_path(device.path))  # in the order of the GPUs
+        paths = [unit.devices[0] for unit in self.gpu_units]
+        paths = paths or [
+            device.path for device in self.devices if is_gpu_path(device.path)
+        ]  # in the order of the GPUs
         lines = "".join(f"{path} {uuid}\n" for path, uuid in zip(paths, self.gpus, strict=True))
         return (File(path="/etc/simulated-gpus", content=lines.encode()),)
 
@@ -227,6 +242,7 @@ def design_node(
         environment=inner_environment(variables),
         gpu_types=held_types(gpus, access.devices),
         gpu_cores=held_cores(gpus, access.devices),
+        gpu_units=held_units(gpus, access.devices, there),
         host=place.host,
     )
 

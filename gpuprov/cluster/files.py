@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from msgspec import UNSET
 
 from gpuprov.assets import get_asset
-from gpuprov.cluster.held_gpus import gpu_paths, leased_uuids, recorded_cores, types_of
+from gpuprov.cluster.held_gpus import gpu_paths, leased_uuids, recorded_cores, recorded_units, types_of
 from gpuprov.drivers.base import LABEL_ACCESS, LABEL_ROLE, File
 from gpuprov.render.templates import render
 from gpuprov.shapes.whole import Member
@@ -31,6 +31,7 @@ def planned_member(design: NodeDesign) -> Member:
         gpu_types=design.gpu_types,
         gpu_cores=design.gpu_cores or UNSET,
         gpus=design.gpus,
+        units=design.gpu_units or UNSET,
         simulated=design.access == "simulated",
     )
 
@@ -51,6 +52,7 @@ def present_member(node: NodeState) -> Member:
         gpu_types=types_of(node),
         gpu_cores=recorded_cores(node) or UNSET,
         gpus=leased_uuids(node),
+        units=recorded_units(node) or UNSET,
         simulated=node.labels.get(LABEL_ACCESS) == "simulated",
     )
 

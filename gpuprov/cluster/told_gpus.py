@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
+from msgspec import UNSET
+
 from gpuprov.cluster.foreign_gpus import ForeignUse
 from gpuprov.cluster.gpu_board import GpuBoard
 from gpuprov.core.error_document import error_parts
@@ -162,6 +164,7 @@ def _gpu_of(told: ToldGpu) -> Gpu:
         gpu_instance=told.mig.gpu_instance or 0,
         compute_instance=told.mig.compute_instance or 0,
         memory_bytes=told.memory_bytes,
+        profile="" if told.mig.profile is UNSET else told.mig.profile,
     )
     major, _, minor = (told.compute_capability or "").partition(".")
     return Gpu(

@@ -32,6 +32,7 @@ LABEL_ACCOUNT = "gpuprov.account"  # number of the account that jobs run as, in 
 LABEL_PEOPLE = "gpuprov.people"  # of an image, kept by its nodes: they take accounts of people as files
 LABEL_GPUS = "gpuprov.gpus"
 LABEL_GPU_TYPES = "gpuprov.gpu-types"  # short names of the models of its GPUs, in order of minor
+LABEL_GPU_UNITS = "gpuprov.gpu-units"  # type and minors of each GPU and part of one, in the order of their UUIDs
 LABEL_GPU_CORES = "gpuprov.gpu-cores"  # of its host that are nearest to each, in that order, where these differ
 LABEL_SHARING = "gpuprov.sharing"
 LABEL_ACCESS = "gpuprov.access"

@@ -24,6 +24,7 @@ def gpu_document(uuid: str, gpu: Gpu | None) -> dict[str, Any]:
             "index": part.index if part else None,
             "gpu_instance": part.gpu_instance if part else None,
             "compute_instance": part.compute_instance if part else None,
+            **({"profile": part.profile} if part and part.profile else {}),
         },
         "model": gpu.model if gpu else None,
         "memory_bytes": gpu.memory_bytes if gpu else None,

@@ -34,6 +34,7 @@ class MigInstance:
         uuid: `MIG-...`.
         gpu_instance: Id of the GPU instance, which names the capability file `gi<id>`.
         compute_instance: Id of the compute instance within it, `ci<id>`.
+        profile: As NVML names it, `1g.10gb`; empty where it does not.
     """
 
     index: int
@@ -41,6 +42,7 @@ class MigInstance:
     gpu_instance: int
     compute_instance: int
     memory_bytes: int | None = None
+    profile: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,6 +6,7 @@ A child process runs it (nvml.py), which is to start fast: it imports next to no
 from __future__ import annotations
 
 import json
+import re
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,9 @@ _NOT_SUPPORTED = 3
 _NOT_FOUND = 6
 _FUNCTION_NOT_FOUND = 13
 _INVALID_ARGUMENT = 2
+
+# At the end of the name of a MIG device; `1c.` is of a part that was cut again
+_PROFILE = re.compile(r" MIG ((?:[1-9]c\.)?[1-9]g\.[1-9][0-9]{0,3}gb(?:\+[a-z0-9.]{1,20})?)", re.ASCII)
 
 Facts = dict[str, Any]
 
@@ -158,8 +162,10 @@ class _Reader:
     def _mig_instance(self, handle: object, index: int, part: str) -> Facts:
         nvml = self._nvml
         memory = self._ask_optional(f"the memory of {part}", lambda: nvml.nvmlDeviceGetMemoryInfo(handle).total)
+        name = self._ask_optional(f"the name of {part}", lambda: nvml.nvmlDeviceGetName(handle))
         return {
             "index": index,
+            "profile": find_profile(_text(name or "")),
             "uuid": self._ask(f"the UUID of {part}", lambda: nvml.nvmlDeviceGetUUID(handle)),
             "gpu_instance": self._ask(f"the GPU instance of {part}", lambda: nvml.nvmlDeviceGetGpuInstanceId(handle)),
             "compute_instance": self._ask(
@@ -183,6 +189,13 @@ class _Reader:
             if exc.code in (_NOT_SUPPORTED, _FUNCTION_NOT_FOUND):
                 return None
             raise
+
+
+def find_profile(name: str) -> str:
+    """That of a MIG device, in its name: `1g.10gb` of `NVIDIA H100 80GB HBM3 MIG 1g.10gb`; empty where it is not."""
+    _, between, told = name.rpartition(" MIG ")
+    found = _PROFILE.fullmatch(f"{between}{told}")
+    return found[1] if found else ""
 
 
 def _text(value: str | bytes) -> str:

@@ -302,7 +302,7 @@ def gpu_answers(gpu: Document) -> Document:
 def mig_answers(part: Document, gpu: Document) -> Document:
     """The same of a MIG instance."""
     return {
-        "Name": f"{gpu['model']} MIG",
+        "Name": f"{gpu['model']} MIG {part.get('profile', '')}".rstrip(),
         "UUID": part["uuid"],
         "GpuInstanceId": part["gpu_instance"],
         "ComputeInstanceId": part["compute_instance"],

@@ -39,4 +39,5 @@ def _instance(index: int, part: Mapping[str, Any]) -> MigInstance:
         gpu_instance=part["gpu_instance"],
         compute_instance=part["compute_instance"],
         memory_bytes=part["memory_bytes"],
+        profile=part.get("profile", ""),
     )

@@ -14,12 +14,17 @@ from gpuprov.shapes.words import GpuUuid, Moment, Number, Plain, Size, Word, Wor
 
 
 class Mig(Shape, frozen=True, kw_only=True):
-    """The numbers of a MIG instance; null if the whole GPU is leased."""
+    """The numbers of a MIG instance; null if the whole GPU is leased.
+
+    Attributes:
+        profile: Such as `1g.10gb`; only of an instance of which NVML tells it.
+    """
 
     enabled: bool | None
     index: Number | None
     gpu_instance: Number | None
     compute_instance: Number | None
+    profile: Plain | UnsetType = UNSET
 
 
 class ToldGpu(Shape, frozen=True, kw_only=True):

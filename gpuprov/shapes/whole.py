@@ -15,6 +15,24 @@ from gpuprov.shapes.words import Word
 TunnelKeyIfAny = Annotated[str, Meta(pattern=r"^([A-Za-z0-9+/]{42}[AEIMQUYcgkosw048]=)?\Z")]
 
 
+class LeasedUnit(Shape, frozen=True, kw_only=True):
+    """A GPU, or a part of one that MIG has cut.
+
+    Attributes:
+        type: As jobs ask for it: the profile of a part, `1g.10gb`; of a GPU a short name of its model.
+        devices: Path of the GPU's device; of a part also those of its two capabilities.
+    """
+
+    uuid: Word
+    type: Word
+    devices: tuple[Word, ...]
+
+    @property
+    def is_part(self) -> bool:
+        """Whether it is a part of a GPU."""
+        return len(self.devices) > 1
+
+
 class Member(Shape, frozen=True, kw_only=True):
     """A node as the files of the others name it.
 
@@ -22,7 +40,8 @@ class Member(Shape, frozen=True, kw_only=True):
         devices: Paths of its GPUs, in order of minor.
         gpu_types: A short name of the model of each; none if unknown.
         gpu_cores: Of its host that are nearest to each; left out if unknown, or if they are the same for all.
-        gpus: Their UUIDs.
+        gpus: UUIDs of the GPUs and of the parts of GPUs that it holds.
+        units: The same one by one; left out where it holds no part of a GPU.
         address: On the NAT network; empty where others do not reach it by that.
         host: On which it is, where the cluster spans hosts; empty else.
         cpus: Of its host; 0 for those of this one.
@@ -38,10 +57,21 @@ class Member(Shape, frozen=True, kw_only=True):
     gpu_types: tuple[Word, ...] = ()
     gpu_cores: tuple[Word, ...] | UnsetType = UNSET
     gpus: tuple[Word, ...] = ()
+    units: tuple[LeasedUnit, ...] | UnsetType = UNSET
     simulated: bool = False
     host: Word = ""
     cpus: int = 0
     memory_bytes: int = 0
+
+    @property
+    def parts(self) -> tuple[LeasedUnit, ...]:
+        """Those of its units that are parts of GPUs."""
+        return () if self.units is UNSET else tuple(unit for unit in self.units if unit.is_part)
+
+    @property
+    def gpu_count(self) -> int:
+        """How many jobs can have a GPU, or a part of one, for themselves."""
+        return len(self.devices) if self.units is UNSET else len(self.units)
 
 
 class TunnelEnd(Shape, frozen=True, kw_only=True):

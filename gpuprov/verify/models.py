@@ -91,6 +91,16 @@ class Expectation:
         """Paths of its GPUs, without the control devices."""
         return tuple(item.path for item in self.devices if item.path.removeprefix("/dev/nvidia").isdecimal())
 
+    @property
+    def has_parts(self) -> bool:
+        """Whether it holds parts of GPUs (MIG)."""
+        return any(uuid.startswith("MIG-") for uuid in self.gpus)
+
+    @property
+    def gpu_count(self) -> int:
+        """How many GPUs and parts of GPUs it holds."""
+        return len(self.gpus) if self.has_parts else len(self.gpu_paths)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Observation:

@@ -21,7 +21,8 @@ for gpu in $(echo "$SLURM_JOB_GPUS" | tr , ' '); do
     last=$(cat "$kept/$gpu" 2>/dev/null)
     [ "$last" != "$SLURM_JOB_UID" ] || continue
     rm -f "$kept/$gpu"
-    said=$(CUDA_VISIBLE_DEVICES=$gpu timeout -k 30 900 python3 -I -m smoke_kernels.scrub 2>&1)
+    part=$(sed -n "s/^$gpu //p" /etc/slurm/gpu-units 2>/dev/null)
+    said=$(CUDA_VISIBLE_DEVICES=${part:-$gpu} timeout -k 30 900 python3 -I -m smoke_kernels.scrub 2>&1)
     status=$?
     why=$(echo "$said" | tail -n 1 | tr -dc '[:alnum:] ._:;,/-' | cut -c 1-200)
     [ $status = 0 ] || fail "GPU $gpu was not scrubbed (status $status): $why"

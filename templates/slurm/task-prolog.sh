@@ -9,6 +9,17 @@ if [ -r /etc/gpuprov/environment ]; then
         eval "[ -n \"\${${line%%=*}+set}\" ]" || printf 'export %s\n' "$line"
     done </etc/gpuprov/environment
 fi
+# Slurm numbers what a node holds, and CUDA knows parts of GPUs by their UUIDs alone.
+units=/etc/slurm/gpu-units
+case ${CUDA_VISIBLE_DEVICES-} in
+"" | *[!0-9,]*) ;;
+*)
+    [ ! -r "$units" ] || printf 'export CUDA_VISIBLE_DEVICES=%s\n' "$(
+        echo "$CUDA_VISIBLE_DEVICES" | tr , '\n' | while read -r number; do sed -n "s/^$number //p" "$units"; done |
+            paste -s -d ,
+    )"
+    ;;
+esac
 # Slurm sets the first of these for a job or step that has a GPU, and takes it away from any other, whoever set it. One
 # without a GPU finds none. Programs heed variables if they like: this is no fence.
 [ -n "${CUDA_VISIBLE_DEVICES-}" ] || cat <<'END'

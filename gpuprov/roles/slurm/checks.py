@@ -65,14 +65,13 @@ def judge_gres(expected: Expectation, seen: Observation) -> Finding:
     """The controller counts as many GPUs as the node holds, and their shards."""
     if expected.role != NAME:
         return not_asked(_NO_SLURM)
-    gres, gpus = parse_node(facts_of(seen, "slurm")["show"]["stdout"]).get("Gres", ""), len(expected.gpu_paths)
+    gres, gpus = parse_node(facts_of(seen, "slurm")["show"]["stdout"]).get("Gres", ""), expected.gpu_count
     counted, shards = parse_gres(gres, "gpu"), parse_gres(gres, "shard")
     if counted != gpus:
         return failed(f"Slurm counts {counted} GPUs, but the node has {gpus}")
     if shards != gpus * expected.shards_per_gpu:
         return failed(f"Slurm counts {shards} shards, but the node has {gpus * expected.shards_per_gpu}")
-    parts = f"; the node's {len(expected.gpus)} parts of MIG count as {gpus}" if len(expected.gpus) > gpus > 0 else ""
-    return passed(f"gpu:{counted}" + (f", shard:{shards}" if shards else "") + parts)
+    return passed(f"gpu:{counted}" + (f", shard:{shards}" if shards else ""))
 
 
 def judge_job(expected: Expectation, seen: Observation) -> Finding:
@@ -104,7 +103,7 @@ def judge_devices(expected: Expectation, seen: Observation) -> Finding:
     if not opened:
         return passed("a job opens no GPU that it did not ask for")
     evidence = f"not fenced, only hidden by variables: a job without a GPU can open {', '.join(opened)}"
-    if expected.people and len(expected.gpu_paths) > 1:
+    if expected.people and expected.gpu_count > 1:
         return warned(f"{evidence}; people's jobs on this node can open each other's GPUs")
     return passed(evidence)
 
@@ -140,11 +139,12 @@ def judge_accounting(expected: Expectation, seen: Observation) -> Finding:
 def _judge_said(expected: Expectation, said: Mapping[str, Any]) -> Finding:
     """What the job printed, against the lease."""
     name, visible = said["node"], said["visible"]
-    if name != expected.node or not visible[:1].isdigit():
+    given = sorted(visible.split(",")) == sorted(expected.gpus) if expected.has_parts else visible[:1].isdigit()
+    if name != expected.node or not given:
         evidence = f"the job ran on {name or 'nothing'} with CUDA_VISIBLE_DEVICES={visible or '(not set)'}"
         return failed(evidence, "wrong")
     mark = "SIMULATED " if expected.simulated else ""
-    if any(uuid.startswith("MIG-") for uuid in expected.gpus):
+    if expected.has_parts and not expected.simulated:
         return passed(f"the job has CUDA_VISIBLE_DEVICES={visible}; CUDA shows a process only one MIG instance")
     if said["problem"]:
         return failed(f"the job has CUDA_VISIBLE_DEVICES={visible} and sees no GPU: {mark}{said['problem']}", "wrong")

@@ -18,6 +18,7 @@ from gpuprov.roles.slurm.cores import cores_of
 from gpuprov.roles.slurm.facts import slurm_facts, slurm_path
 from gpuprov.roles.slurm.network import as_reached
 from gpuprov.roles.slurm.partitions import describe_partitions
+from gpuprov.roles.slurm.units import describe_units
 from gpuprov.spec.people import limits_people
 
 if TYPE_CHECKING:
@@ -69,6 +70,7 @@ def render_slurm(
         "controller": controller,
         **({"backup": backups[0], "state": kept.mount.target, **_handover_paths()} if backups and kept else {}),
         **({"accounting": controller_address(spec, members)} if accounting else {}),
+        "gpu_types": sorted({type_ for node in nodes for type_ in _types(node)}),
         "nodes": nodes,
         **({"token_key": slurm_path("token_key")} if rest else {}),
         **({"scrub": slurm_path("prolog")} if spec.gpus.scrub else {}),
@@ -117,7 +119,14 @@ def usable_machine(spec: ClusterSpec, member: Member, here: Machine) -> Machine:
     return Machine(cpus=spec.nodes.cpus or member.cpus or here.cpus, memory_bytes=memory_bytes)
 
 
+def _types(node: dict[str, Any]) -> Sequence[str]:
+    """By which jobs ask for a node's GPUs."""
+    return [unit["type"] for unit in node["units"]] or node["gpu_types"]
+
+
 def _describe(spec: ClusterSpec, member: Member, here: Machine) -> dict[str, Any]:
     may_use = usable_machine(spec, member, here)
     cores = cores_of(spec, member, cpus=may_use.cpus)
-    return {**structs.asdict(member), "cpus": may_use.cpus, "memory_mib": may_use.memory_mib, "cores": cores}
+    units = describe_units(member, dict(zip(member.devices, cores, strict=False)))
+    told = {"cpus": may_use.cpus, "memory_mib": may_use.memory_mib, "cores": cores, "units": units}
+    return {**structs.asdict(member), **told}

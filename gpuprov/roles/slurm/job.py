@@ -53,14 +53,15 @@ def open_unasked() -> tuple[dict[str, str], str]:
 
 
 def ask_simulation(simulation: Facts, visible: str) -> list[str]:
-    """UUIDs of the simulated GPUs with these indices; raises NVMLError for an index that is not there."""
+    """UUIDs of the simulated GPUs with these indices or UUIDs; raises NVMLError for one that is not there."""
     import pynvml  # type: ignore[import-not-found,import-untyped,unused-ignore]
 
     space: Facts = {"__name__": "gpuprov_simulated_nvml"}
     exec(compile(simulation["source"], "simulate.py", "exec", dont_inherit=True), space)  # noqa: S102 - our own text
     pynvml.nvmlLib = space["SimulatedNvml"](simulation["document"])
     pynvml.nvmlInit()
-    handles = [pynvml.nvmlDeviceGetHandleByIndex(int(index)) for index in visible.split(",") if index]
+    by_index, by_uuid = pynvml.nvmlDeviceGetHandleByIndex, pynvml.nvmlDeviceGetHandleByUUID
+    handles = [by_index(int(gpu)) if gpu.isdigit() else by_uuid(gpu) for gpu in visible.split(",") if gpu]
     return [pynvml.nvmlDeviceGetUUID(handle) for handle in handles]
 
 

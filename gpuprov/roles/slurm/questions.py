@@ -33,7 +33,7 @@ def ask_slurm(expected: Expectation, *, timeout_s: float) -> dict[str, dict[str,
 
     In the controller's node, also whether its accounting works.
     """
-    gres = [f"--gres=gpu:{len(expected.gpu_paths)}"] if expected.gpu_paths else []
+    gres = [f"--gres=gpu:{expected.gpu_count}"] if expected.gpu_paths else []
     job = [*_JOB, expected.node, *_OPTIONS, *gres, "python3", "-I", "-c", job_program(), SIMULATION]
     show = ["scontrol", "--oneliner", "show", "node", expected.node]
     left = ask_left("SLURM_JOB_ID", running=f"squeue -h -o %A -t R,S,CF,CG -w {expected.node}", timeout_s=timeout_s)

@@ -38,6 +38,7 @@ from gpuprov.roles.slurm.job_ssh import HOST_KEY, SERVER_FILE, ssh_files
 from gpuprov.roles.slurm.qos import RULES as QOS_RULES
 from gpuprov.roles.slurm.qos import ensure_qos
 from gpuprov.roles.slurm.takeover import take_over
+from gpuprov.roles.slurm.units import refuse_shards_of_parts, unit_files
 from gpuprov.roles.work.work_place import require_shared
 from gpuprov.spec.shared_folder import ACCOUNT, ACCOUNT_UID
 
@@ -155,8 +156,12 @@ class SlurmRole(ControlledRole):
         return shards.shard_notes(spec)
 
     def refuse_crew(self, crew: Crew) -> None:
-        """Nor has a backup any use on the controller's own host, or a node that is not on Slurm's network."""
+        """Nor has a backup any use on the controller's own host, or a node that is not on Slurm's network.
+
+        Nor do parts of GPUs have shards.
+        """
         super().refuse_crew(crew)
+        refuse_shards_of_parts(crew.spec, crew.of(NAME))
         network.refuse_apart(crew)
         homes = {member.name: member.host for member in crew.of(NAME)}
         controller, *others = controller_names(crew.spec)
@@ -212,7 +217,7 @@ class SlurmRole(ControlledRole):
 
         def render(member: Member) -> tuple[File, ...]:
             keys = (munge.key_file(key, present.get(member.name, of_new)),) if key else ()
-            given = (*files, *keys, *ssh, *slurmdbd.get(member.name, ()))
+            given = (*files, *unit_files(member), *keys, *ssh, *slurmdbd.get(member.name, ()))
             return (*given, *(own if member.name in controllers else ()))
 
         return render
@@ -419,7 +424,7 @@ class SlurmRole(ControlledRole):
             members = [member for member in whole.members if member.role == NAME]
         nodes = tuple(
             NodeRoom(
-                gpus=len(member.devices),
+                gpus=member.gpu_count,
                 memory_bytes=usable_machine(spec, member, here).memory_mib * MIB,
                 partitions=partitions.partitions_with(spec, member.name),
                 shards=(spec.slurm.shards_per_gpu or 0) if member.devices else 0,

@@ -58,7 +58,7 @@ _ROW: Final = re.compile(
     r"([0-9]{1,10})\|([A-Za-z0-9=,/._:-]{0,2000})\|([A-Za-z0-9\[\],. -]{0,20000})",
     re.ASCII,
 )
-_GPUS: Final = re.compile(r"gres/gpu(?::([A-Za-z0-9._-]{1,64}))?=([0-9]{1,6})", re.ASCII)
+_GPUS: Final = re.compile(r"gres/gpu(?::([A-Za-z0-9._+-]{1,64}))?=([0-9]{1,6})", re.ASCII)
 _LIVE: Final = re.compile(rf"live ([0-9]{{1,10}}) ({_TIME}) ([A-Z_]{{1,20}}) ({_TIME}) ({_TIME})", re.ASCII)
 _QUEUE: Final = re.compile(r"queue ([0-9]{1,10})", re.ASCII)
 _WAITS: Final = re.compile(r"queue ([1-9][0-9]{0,9})\n", re.ASCII)

@@ -40,6 +40,8 @@ LEFT_OUT = {
     "cluster up -f lab.yaml": "a file that the reader writes",
     "cluster up -f wide.yaml": "needs other machines",
     "cp *": "needs the files of nodes",
+    "create-node parts *": "needs GPUs that are cut",
+    "exec parts *": "needs GPUs that are cut",
     "gate *": "registers with Docker of this machine",
     "gpus --watch": "does not end",
     "grid *": "needs jobs that run, or this machine's packages",

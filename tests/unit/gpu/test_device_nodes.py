@@ -7,7 +7,9 @@ import pytest
 
 from gpuprov.core.errors import HostNotReady
 from gpuprov.gpu.device_nodes import NodeStat, find_wrong_nodes, plan_device_nodes, plan_simulated_nodes
+from gpuprov.gpu.device_numbers import paths_of_unit
 from gpuprov.gpu.host_device_nodes import find_missing_links, stat_nodes
+from gpuprov.gpu.models import MigInstance
 from gpuprov.shapes.node import CharDevice
 
 if TYPE_CHECKING:
@@ -75,6 +77,27 @@ def test_simulated_nodes_have_a_control_device_unless_it_would_be_real(recorded:
     }
     assert numbers(plan_simulated_nodes(gpus, driver_loaded=True)) == {"/dev/nvidia1": "195:1"}
     assert plan_simulated_nodes((), driver_loaded=False) == ()
+
+
+def test_a_simulated_mig_instance_brings_its_two_capabilities_too(recorded: Recorded) -> None:
+    gpu = recorded("no-gpu").observe().units[1]
+    parts = [
+        replace(gpu, uuid=uuid, mig=(MigInstance(index=0, uuid=uuid, gpu_instance=number, compute_instance=0),))
+        for uuid, number in (("MIG-1", 1), ("MIG-2", 2))
+    ]
+    devices = plan_simulated_nodes(parts, driver_loaded=True)
+    assert numbers(devices) == {
+        "/dev/nvidia1": "195:1",
+        **{f"/dev/nvidia-caps/nvidia-cap{number}": f"195:{256 + number}" for number in (147, 148, 156, 157)},
+    }
+    assert paths_of_unit(parts[1], None) == tuple(device.path for device in (devices[0], *devices[3:]))
+
+
+def test_a_real_one_has_those_of_the_driver(recorded: Recorded) -> None:
+    host = recorded("mig").observe()
+    (gpu, *capabilities) = paths_of_unit(host.units[1], host.driver)
+    planned = [device.path for device in plan_device_nodes(host.units[1:2], host.driver) if "caps" in device.path]
+    assert (gpu, sorted(capabilities)) == ("/dev/nvidia1", sorted(planned))
 
 
 @pytest.mark.parametrize("name", ["one-gpu", "eight-gpu", "h100-vm", "h200-vm"])

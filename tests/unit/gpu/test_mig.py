@@ -11,8 +11,10 @@ import pytest
 from gpuprov.core.errors import HostNotReady, UsageError
 from gpuprov.gpu.mig import HostMig, _ask_child
 from gpuprov.gpu.mig_config import MigWish, choose_config, place_parts, read_mig_file, wishes
-from gpuprov.gpu.nvml_reader import NvmlFailed
+from gpuprov.gpu.nvml import read_nvml
+from gpuprov.gpu.nvml_reader import NvmlFailed, find_profile
 from gpuprov.gpu.observe import observe
+from gpuprov.gpu.simulate import SimulatedNvml
 from gpuprov.gpu.simulated_mig import STATE
 from gpuprov.spec.spec_error import SpecError
 
@@ -178,3 +180,27 @@ def test_what_is_placed_can_be_made(tmp_path: Path) -> None:
         assert wish.is_met(mig.read()[0])
         made += 1
     assert made > 20
+
+
+@pytest.mark.parametrize(
+    ("name", "profile"),
+    [
+        ("NVIDIA A100-SXM4-40GB MIG 1g.5gb", "1g.5gb"),
+        ("SIMULATED NVIDIA H100 80GB HBM3 MIG 1g.10gb+me", "1g.10gb+me"),
+        ("NVIDIA H200 MIG 1c.2g.35gb", "1c.2g.35gb"),
+        ("NVIDIA H100 80GB HBM3", ""),
+        ("SIMULATED NVIDIA A100-SXM4-40GB MIG", ""),
+        ("NVIDIA A100 MIG 1g.5gb:1 Name=x", ""),
+    ],
+)
+def test_the_profile_of_a_part_is_in_its_name(name: str, profile: str) -> None:
+    assert find_profile(name) == profile
+
+
+def test_nvml_is_asked_for_the_profile_of_each_part(tmp_path: Path) -> None:
+    mig = mig_of(tmp_path)
+    mig.set_mode(0, enabled=True)
+    mig.create(0, [(9, 0, 4), (20, 4, 1)])
+    host = observe(root=tmp_path, mode="simulated", profile="mixed")
+    told = [part.profile for part in read_nvml(SimulatedNvml(dict(host.document or {}))).gpus[0].mig]
+    assert told == [part.profile for part in host.gpus[0].mig] == ["3g.40gb", "1g.10gb+me"]

@@ -57,13 +57,6 @@ def test_it_is_said_that_nothing_is_fenced() -> None:
     assert role_of("slurm").notes(ClusterSpec()) == ()
 
 
-def test_parts_of_one_gpu_that_slurm_counts_as_one_are_said() -> None:
-    expected = Expectation(node="c000", status="running", role="slurm", devices=GPUS[:1], gpus=("MIG-1", "MIG-2"))
-    show = {"stdout": "NodeName=c000 Gres=gpu:h100_mig:1 State=IDLE", "stderr": "", "exit_code": 0, "timed_out": False}
-    finding = judge_gres(expected, Observation(facts={"slurm": {"show": show}}))
-    assert finding.evidence == "gpu:1; the node's 2 parts of MIG count as 1"
-
-
 @pytest.mark.parametrize(
     ("gres", "shards", "status", "evidence"),
     [

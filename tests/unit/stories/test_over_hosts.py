@@ -215,7 +215,7 @@ def test_a_cluster_without_hosts_has_the_labels_that_it_had_before_there_were_ho
     world.up(2)
     before = json.loads((Path(__file__).parent / "data" / "labels_before_hosts.json").read_text())
     # which change with gpuprov and with the recipe, or came later
-    later = ("gpuprov.gpu-cores", "gpuprov.gpu-types", "gpuprov.limits", "gpuprov.people")
+    later = ("gpuprov.gpu-cores", "gpuprov.gpu-types", "gpuprov.gpu-units", "gpuprov.limits", "gpuprov.people")
     left_out = ("gpuprov.version", "gpuprov.image", "gpuprov.recipe", *later)
 
     def shown(labels: Mapping[str, str]) -> dict[str, str]:

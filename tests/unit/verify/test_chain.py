@@ -192,10 +192,13 @@ def test_what_an_engine_does_not_fence_is_said_and_is_no_failure(build_case: Bui
 
 def test_a_mig_instance_is_compared_by_its_own_uuid(build_case: Build) -> None:
     gpus = [{"uuid": "GPU-whole", "name": "x", "mig": ["MIG-1"], "readings": ASKED | {"mig_mode": {"value": [1, 1]}}}]
-    line = "NodeName=c001 Gres=gpu:1 State=IDLE"
-    expected, seen = build_case({"base": "real", "facts": {"nvml.gpus": gpus, "slurm.show.stdout": line}})
-    report = judge_node(replace(expected, gpus=("MIG-1",), devices=expected.devices[:1]), seen)
-    assert report.verdict == "pass"
+    line = "NodeName=c001 Gres=gpu:1g.10gb:1 State=IDLE"
+    for visible, verdict in (("MIG-1", "pass"), ("0", "fail"), ("MIG-2", "fail")):
+        job = json.dumps({"node": "c001", "visible": visible, "uuids": [], "problem": "", "unasked": {}, "untried": ""})
+        told = {"nvml.gpus": gpus, "slurm.show.stdout": line, "slurm.job.stdout": job}
+        expected, seen = build_case({"base": "real", "facts": told})
+        report = judge_node(replace(expected, gpus=("MIG-1",), devices=expected.devices[:1]), seen)
+        assert report.verdict == verdict, visible
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,57 @@
+"""GPUs of nodes that hold parts of GPUs (MIG): how Slurm counts each, and what tells a job which one it has."""
+
+from __future__ import annotations
+
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+from msgspec import UNSET
+
+from gpuprov.core.errors import UsageError
+from gpuprov.drivers.base import File
+from gpuprov.roles.slurm.facts import slurm_path
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from gpuprov.shapes.cluster_spec import ClusterSpec
+    from gpuprov.shapes.whole import LeasedUnit, Member
+
+
+def units_in_order(member: Member) -> tuple[LeasedUnit, ...]:
+    """In the order of the numbers that Slurm gives them: those of a type together; none where there are no parts."""
+    units = () if member.units is UNSET else member.units
+    alike: dict[str, list[LeasedUnit]] = {}
+    for unit in units:
+        alike.setdefault(unit.type, []).append(unit)
+    return tuple(chain.from_iterable(alike.values()))
+
+
+def describe_units(member: Member, cores: Mapping[str, str]) -> list[dict[str, Any]]:
+    """The same for the templates.
+
+    Args:
+        cores: By the device of a GPU, those that are nearest; empty where they are not told.
+    """
+    return [
+        {"type": unit.type, "devices": unit.devices, "cores": cores.get(unit.devices[0], "")}
+        for unit in units_in_order(member)
+    ]
+
+
+def unit_files(member: Member) -> tuple[File, ...]:
+    """What the programs around jobs read: CUDA knows parts by their UUIDs alone, and Slurm counts."""
+    lines = "".join(f"{number} {unit.uuid}\n" for number, unit in enumerate(units_in_order(member)))
+    return (File(path=slurm_path("gpu_units"), content=lines.encode()),) if lines else ()
+
+
+def refuse_shards_of_parts(spec: ClusterSpec, members: Sequence[Member]) -> None:
+    """Raises UsageError where Slurm would have to divide parts of a GPU once more, which it does not."""
+    held = next((member for member in members if member.parts), None) if spec.slurm.shards_per_gpu else None
+    if held:
+        raise UsageError(
+            f"{held.name} holds parts of GPUs (MIG), which have no shards",
+            evidence=f"slurm.shards_per_gpu is {spec.slurm.shards_per_gpu}; parts: "
+            + ", ".join(f"{unit.type} {unit.uuid}" for unit in held.parts),
+            fix="in the spec, slurm.shards_per_gpu: null",
+        )
