@@ -68,6 +68,12 @@ TWICE: dict[str, Twice] = {
         after=(("person", "rm", "ann", "--cluster", "{cluster}"),),
     ),
     "person list": Twice(kind="reads", argv=("person", "list", "--cluster", "{cluster}")),
+    "person set": Twice(
+        kind="changes",
+        argv=("person", "set", "eve", "--account", "vision", "--cluster", "{cluster}"),
+        before=(("person", "add", "eve", "--cluster", "{cluster}"),),
+        after=(("person", "rm", "eve", "--cluster", "{cluster}"),),
+    ),
     "person rm": Twice(
         kind="changes",
         argv=("person", "rm", "bob", "--cluster", "{cluster}"),

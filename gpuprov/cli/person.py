@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -13,10 +13,11 @@ from gpuprov.cli.engine import cluster_option, engine_option
 from gpuprov.cli.tables import render_table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from gpuprov.cli.session import Session
     from gpuprov.fleet.done import Done
+    from gpuprov.stories.people import NewPerson
 
 _FORM = "1 to 31 of a-z, 0-9, _ and -; starts with a letter"
 
@@ -55,9 +56,7 @@ def list_people(session: Session) -> Result:
     return Result(document=document, text=text if people else nobody)
 
 
-@command(
-    _person_argument,
-    click.option("--uid", type=int, metavar="N", help="Number of the account.  [default: a free one, from 10001]"),
+_details: Final[tuple[Callable[[Any], Any], ...]] = (
     click.option(
         "--key",
         "key_files",
@@ -68,6 +67,13 @@ def list_people(session: Session) -> Result:
     ),
     click.option("--account", metavar="NAME", callback=_checked, help="Group of people that they belong to."),
     click.option("--gpus", type=click.IntRange(0), metavar="N", help="Number of GPUs that they may have at once."),
+)
+
+
+@command(
+    _person_argument,
+    click.option("--uid", type=int, metavar="N", help="Number of the account.  [default: a free one, from 10001]"),
+    *_details,
     cluster_option,
     engine_option,
 )
@@ -76,12 +82,37 @@ def add(session: Session, name: str, key_files: tuple[Path, ...], **given: Any) 
 
     It is recorded in the cluster's spec, and the cluster is brought to that, as by `cluster up` without options.
     """
-    from gpuprov.stories.people import NewPerson, add_person, check_new_person, read_keys
+    from gpuprov.stories.people import add_person
+
+    return add_person(session.fleet, session.cluster, _new_person(name, key_files, given))
+
+
+@command(_person_argument, *_details, cluster_option, engine_option)
+def change(session: Session, name: str, key_files: tuple[Path, ...], **given: Any) -> Done:  # noqa: ANN401 - click's own
+    """Give somebody other keys, another account or another limit. What is not given stays; keys replace all keys.
+
+    The number stays for ever: files have it.
+    """
+    from gpuprov.core.errors import UsageError
+    from gpuprov.stories.people import change_person
+
+    if not key_files and given == {"account": None, "gpus": None}:
+        raise UsageError(
+            "there is nothing to change",
+            evidence="neither --key nor --account nor --gpus is given",
+            fix=f"gpuprov person set {name} --key FILE",
+        )
+    return change_person(session.fleet, session.cluster, _new_person(name, key_files, given))
+
+
+def _new_person(name: str, key_files: tuple[Path, ...], given: Mapping[str, Any]) -> NewPerson:
+    """What is typed of somebody, checked."""
+    from gpuprov.stories.people import NewPerson, check_new_person, read_keys
 
     keys = tuple(dict.fromkeys(key for path in key_files for key in read_keys(path)))
     new = NewPerson(name=name, keys=keys, **given)
     check_new_person(new)
-    return add_person(session.fleet, session.cluster, new)
+    return new
 
 
 @command(

@@ -51,6 +51,7 @@ VERBS: dict[str, Verb] = {
     "person": Verb(None, "Give people accounts in the nodes of a cluster."),
     "person add": Verb("gpuprov.cli.person:add", "Give somebody an account in all nodes."),
     "person list": Verb("gpuprov.cli.person:list_people", "List the people of a cluster."),
+    "person set": Verb("gpuprov.cli.person:change", "Change somebody's keys, account or limit."),
     "person rm": Verb("gpuprov.cli.person:remove", "Take somebody's account out of all nodes."),
     "verify": Verb("gpuprov.cli.verify:verify", "Verify that every node works."),
     "smoke": Verb("gpuprov.cli.smoke:smoke", "Run a smoke kernel in nodes, or on this machine with --local."),

@@ -24,6 +24,7 @@ from gpuprov.cluster.network_plan import (
 from gpuprov.cluster.node_limits import given_limits, unlimited_lines
 from gpuprov.cluster.order_label import describe_unread, read_order, refuse_unread
 from gpuprov.cluster.ordered_node import with_order
+from gpuprov.cluster.recorded_changes import describe_changes
 from gpuprov.cluster.replacements import ghosts_of
 from gpuprov.core.errors import NotOurs, UsageError
 from gpuprov.core.names import fold
@@ -39,7 +40,6 @@ from gpuprov.drivers.base import (
 from gpuprov.drivers.foreign import describe_foreign, lack_of_foreign
 from gpuprov.gpu.allocate import LeaseRequest, allocate
 from gpuprov.gpu.spec_order import request_of_spec
-from gpuprov.shapes.base import write
 from gpuprov.shapes.cluster_spec import ClusterSpec
 from gpuprov.shapes.nodes import describe_shared
 from gpuprov.spec.addressing import node_name, number_of_name, private_address, public_address
@@ -52,7 +52,6 @@ if TYPE_CHECKING:
     from gpuprov.drivers.base import NodeRequest, NodeState
     from gpuprov.drivers.capabilities import Capability
     from gpuprov.drivers.networks import NetworkRequest
-    from gpuprov.shapes.cluster_spec import JobsSpec
     from gpuprov.shapes.node import Settings
 
 _RECORDED: Final = re.compile(r"(\S+: )?record jobs\.")  # a line of a plan, over hosts with its host
@@ -75,7 +74,7 @@ class Plan:
         keep: Nodes that are as asked.
         beside: Nodes that stay though the spec does not have them: create-node or clone made them.
         drift: For each node of `repair`, what differs.
-        limits: Limits of jobs that differ from the recorded ones, one line for each; nothing but the record changes.
+        recorded: What differs from the recorded spec in limits of jobs, people and QOS, in lines.
         replace: Nodes of `remove` that are made again as they were, from a newer image.
         unread: What is given up of the options with which nodes were created, by node: this version does not know it.
     """
@@ -91,7 +90,7 @@ class Plan:
     keep: tuple[NodeDesign, ...]
     drift: Mapping[str, Drift]
     beside: tuple[str, ...] = ()
-    limits: tuple[str, ...] = ()
+    recorded: tuple[str, ...] = ()
     replace: tuple[str, ...] = ()
     gone: tuple[str, ...] = ()
     unread: Mapping[str, str] = field(default_factory=dict)
@@ -141,7 +140,7 @@ class Plan:
             *(f"repair node {design.name}: {self.drift[design.name].words}" for design in self.repair),
             *(with_forced("restart node", name, forced) for name in self.restart),
             *(f"start node {name}" for name in self.start),
-            *self.limits,
+            *self.recorded,
         )
 
 
@@ -214,7 +213,7 @@ def plan_cluster(  # noqa: PLR0913 - what is wanted, what is there, and what may
         beside=beside,
         replace=replaced,
         gone=gone,
-        limits=_changed_limits(spec.jobs, state),
+        recorded=describe_changes(spec, state.recorded) if isinstance(state.recorded, ClusterSpec) else (),
     )
 
 
@@ -229,18 +228,6 @@ def sort_surplus(
         if not prune and (node.labels.get(LABEL_ORDER) or number_of_name(node.name, prefix=spec.nodes.prefix) is None)
     )
     return tuple(node.name for node in more if node.name not in beside), beside
-
-
-def _changed_limits(jobs: JobsSpec, state: ClusterState) -> tuple[str, ...]:
-    """Against what is recorded; none where nothing is, or the record cannot be read."""
-    if not isinstance(state.recorded, ClusterSpec):
-        return ()
-    wanted, recorded = write(jobs), write(state.recorded.jobs)
-    return tuple(
-        f"record jobs.{key}: {value or 'unset'} (until now {recorded[key] or 'unset'})"
-        for key, value in wanted.items()
-        if value != recorded[key]
-    )
 
 
 def beyond_record(changed: Iterable[str]) -> bool:

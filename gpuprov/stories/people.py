@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
 
 from gpuprov.core.errors import GpuprovError, UsageError
 from gpuprov.core.names import name_cluster
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver
     from gpuprov.fleet.fleet import Fleet
+
+    _Change = Callable[[Sequence[PersonSpec]], tuple[PersonSpec, ...]]
 
 _LONGEST_KEY_FILE: Final = 64 * 1024
 _NAMED: Final = 10  # jobs in an error
@@ -78,10 +80,8 @@ def add_person(fleet: Fleet, cluster: str, new: NewPerson) -> Done:
         fleet.reporter.note(
             f"--gpus is only recorded: cluster {cluster} has no `accounting: on`, which Slurm needs for it"
         )
-    added: list[PersonSpec] = []
 
     def add(people: Sequence[PersonSpec]) -> tuple[PersonSpec, ...]:
-        added.clear()
         there = next((person for person in people if person.name == new.name), None)
         if there is not None:
             _refuse_other(there, new, cluster)
@@ -94,12 +94,30 @@ def add_person(fleet: Fleet, cluster: str, new: NewPerson) -> Done:
                 evidence=f"people of cluster {cluster}: {len(people)}",
                 fix=name_cluster(f"omit --uid, or list the numbers: {LIST}", cluster),
             )
-        added.append(PersonSpec(name=new.name, uid=uid, keys=new.keys, account=new.account, gpus=new.gpus))
-        return (*people, *added)
+        person = PersonSpec(name=new.name, uid=uid, keys=new.keys, account=new.account, gpus=new.gpus)
+        return (*people, person)
 
-    done = _change(fleet, cluster, ClusterOrder(name=cluster, engine=fleet.engine or None, people=add))
-    lines = tuple(f"added {person.name}, number {person.uid}" for person in added)
-    return Done(outcome=Outcome(changed=(*lines, *done.outcome.changed)), failed=done.failed, asked=done.asked)
+    return _change(fleet, cluster, add)
+
+
+def change_person(fleet: Fleet, cluster: str, new: NewPerson) -> Done:
+    """Give somebody other keys, another account or another limit; what is not said stays, and the number always.
+
+    Raises:
+        UsageError: There is no such cluster, or nobody of that name.
+    """
+    names = [person.name for person in find_recorded(fleet, cluster, verb=f"{LIST} --cluster").spec.people]
+    if new.name not in names:
+        raise UsageError(
+            f"cluster {cluster} has nobody called {new.name}",
+            evidence=f"its people: {', '.join(sorted(names)[:_NAMED]) or 'none'}{ask_back([new.name], names)}",
+            fix=name_cluster(f"gpuprov person add {new.name}", cluster),
+        )
+
+    def change(people: Sequence[PersonSpec]) -> tuple[PersonSpec, ...]:
+        return tuple(changed(one, **_said(new)) if one.name == new.name else one for one in people)
+
+    return _change(fleet, cluster, change)
 
 
 LIST: Final = "gpuprov person list"
@@ -125,14 +143,8 @@ def remove_person(fleet: Fleet, cluster: str, name: str, *, reach: Callable[[], 
     def remove(people: Sequence[PersonSpec]) -> tuple[PersonSpec, ...]:
         return tuple(person for person in people if person.name != name)
 
-    done = _change(fleet, cluster, ClusterOrder(name=cluster, engine=fleet.engine or None, people=remove))
-    removed = (f"removed {name}",) if name in names else ()  # else a run that was killed may have left accounts
-    return Done(
-        outcome=Outcome(changed=(*ended, *removed, *done.outcome.changed)),
-        failed=done.failed,
-        asked=done.asked,
-        lack=done.lack,
-    )
+    done = _change(fleet, cluster, remove)  # where there is nobody, a run that was killed may have left accounts
+    return replace(done, outcome=Outcome(changed=(*ended, *done.outcome.changed)))
 
 
 def _end_jobs(
@@ -202,24 +214,29 @@ def read_keys(path: Path) -> tuple[str, ...]:
     return keys
 
 
-def _change(fleet: Fleet, cluster: str, order: ClusterOrder) -> Done:
-    done = bring_up(fleet, order)
+def _change(fleet: Fleet, cluster: str, change: _Change) -> Done:
+    done = bring_up(fleet, ClusterOrder(name=cluster, engine=fleet.engine or None, people=change))
     asked = len(done.spec.hosts) or 1
     lack = f"nodes there have the people of before: {name_cluster('gpuprov cluster up', cluster)}"
     return Done(outcome=done.outcome, failed=done.failed, asked=asked, lack=lack)
 
 
+def _said(new: NewPerson) -> dict[str, Any]:
+    """What was said of somebody, without the name."""
+    told = {"uid": new.uid, "keys": new.keys or None, "account": new.account, "gpus": new.gpus}
+    return {key: value for key, value in told.items() if value is not None}
+
+
 def _refuse_other(there: PersonSpec, new: NewPerson, cluster: str) -> None:
-    said = {"uid": new.uid, "keys": new.keys or None, "account": new.account, "gpus": new.gpus}
-    asked = changed(there, **{key: value for key, value in said.items() if value is not None})
-    if asked != there:
-        differing = [key for key in said if getattr(asked, key) != getattr(there, key)]
-        raise UsageError(
-            f"there is somebody called {there.name} already, with other {' and '.join(differing)}",
-            evidence=f"number {there.uid}, account {there.account or 'none'}, {len(there.keys)} keys",
-            fix=f"change `people` in the spec: {name_cluster('gpuprov cluster spec', cluster)} > FILE; edit it; "
-            "gpuprov cluster up -f FILE",
-        )
+    differing = [key for key, value in _said(new).items() if value != getattr(there, key)]
+    if not differing:
+        return
+    change = name_cluster(f"gpuprov person set {there.name}", cluster)
+    raise UsageError(
+        f"there is somebody called {there.name} already, with other {' and '.join(differing)}",
+        evidence=f"number {there.uid}, account {there.account or 'none'}, {len(there.keys)} keys",
+        fix=f"choose another name, or omit --uid and change the rest: {change}" if "uid" in differing else change,
+    )
 
 
 def _fingerprint(key: str) -> str:

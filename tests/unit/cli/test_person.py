@@ -49,7 +49,7 @@ def test_somebody_comes_into_all_nodes_and_goes_again(
     typed.world.begin_with(2)
     settled = count_settling(typed)
     add = ("person", "add", "ann", "--key", str(pub), "--account", "vision", "--gpus", "2")
-    assert typed(add, capsys) == "added ann, number 10001\nrenew /etc/slurm/slurm.conf, people on c[000-001]\n"
+    assert typed(add, capsys) == "add people: ann (10001)\nrenew /etc/slurm/slurm.conf, people on c[000-001]\n"
     assert sorted(settled) == ["c000", "c001"]
     assert "PrivateData=jobs" in typed.world.file("c001", "/etc/slurm/slurm.conf")
     for node in ("c000", "c001"):
@@ -61,9 +61,34 @@ def test_somebody_comes_into_all_nodes_and_goes_again(
     (row,) = json.loads(typed(("--json", "person", "list"), capsys))["people"]
     assert (row["name"], row["uid"], row["account"], row["gpus"]) == ("ann", 10001, "vision", 2)
     assert row["keys"][0].startswith("ssh-ed25519 SHA256:")
-    assert typed(("person", "rm", "ann"), capsys) == "removed ann\nrenew /etc/slurm/slurm.conf, people on c[000-001]\n"
+    assert (
+        typed(("person", "rm", "ann"), capsys)
+        == "remove people: ann (10001)\nrenew /etc/slurm/slurm.conf, people on c[000-001]\n"
+    )
     assert typed.world.file("c001", PASSWD) == ""
     assert typed(("person", "list"), capsys).startswith("nobody; add somebody")
+
+
+def test_somebody_gets_other_keys_another_account_and_another_limit(
+    typed: Typed, capsys: pytest.CaptureFixture[str], pub: Path, tmp_path: Path
+) -> None:
+    typed.world.begin_with(1)
+    typed(("person", "add", "ann", "--key", str(pub), "--account", "vision", "--gpus", "2"), capsys)
+    new = tmp_path / "new.pub"
+    new.write_text(f"{key()[:-1]}B ann@new\n")
+    changes = ("person", "set", "ann", "--key", str(new), "--gpus", "3")
+    assert "fix: gpuprov person set ann\n" in refused(("person", "add", "ann", "--key", str(new)), typed, capsys)
+    assert typed(changes, capsys).splitlines()[0] == "change person ann: other keys, gpus: 3 (until now 2)"
+    assert typed.world.file("c000", KEYS) == f"ann {key()[:-1]}B ann@new\n"
+    assert typed.world.file("c000", LIMITS) == "ann 3\n"
+    assert typed(changes, capsys) == "unchanged\n"
+    assert "account: speech (until now vision)" in typed(("person", "set", "ann", "--account", "speech"), capsys)
+    (row,) = json.loads(typed(("--json", "person", "list"), capsys))["people"]
+    assert (row["uid"], row["account"], row["gpus"], len(row["keys"])) == (10001, "speech", 3, 1)
+    assert "there is nothing to change" in refused(("person", "set", "ann"), typed, capsys)
+    assert "evidence: its people: ann; did you mean ann?" in refused(
+        ("person", "set", "an", "--gpus", "1"), typed, capsys
+    )
 
 
 def count_settling(typed: Typed) -> list[str]:
@@ -159,7 +184,7 @@ def test_nobody_goes_who_has_jobs(typed: Typed, capsys: pytest.CaptureFixture[st
     assert shown.splitlines()[:3] == [
         "cancelled job 7 of ann (train) on c000",
         "cancelled job 8 of ann (train) waiting",
-        "removed ann",
+        "remove people: ann (10001)",
     ]
     assert [job.id for job in typed.world.slurm.queue] == ["9"]
 

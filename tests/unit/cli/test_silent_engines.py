@@ -41,6 +41,7 @@ ASKING: dict[str, tuple[list[str], list[str] | None]] = {
     "cluster save": (["lab.tar"], ["other.tar", "other"]),
     "usage": ([], ["--cluster", "other"]),
     "person add": (["ann"], ["ann", "--cluster", "other"]),
+    "person set": (["ann", "--gpus", "1"], ["ann", "--gpus", "1", "--cluster", "other"]),
     "person rm": (["ann"], ["ann", "--cluster", "other"]),
     "person list": ([], ["--cluster", "other"]),
     "verify": ([], ["--cluster", "other"]),

@@ -194,5 +194,7 @@ def test_nobody_goes_for_whom_workers_have_jobs(typed: Typed, capsys: pytest.Cap
     capsys.readouterr()
     assert main(("person", "rm", "ann"), host=typed.world.host) == 2
     assert "evidence: 3 of ann (train.py) waiting\n" in capsys.readouterr().err
-    assert "cancelled job 3 of ann (train.py) waiting\nremoved ann" in typed(("person", "rm", "ann", "--force"), capsys)
+    assert "cancelled job 3 of ann (train.py) waiting\nremove people: ann (10001)" in typed(
+        ("person", "rm", "ann", "--force"), capsys
+    )
     assert [command.argv[-1] for command in asked if "cancel" in command.argv] == ["3"]

@@ -1,0 +1,40 @@
+from __future__ import annotations
+
+from gpuprov.cluster.recorded_changes import describe_changes
+from gpuprov.shapes.base import changed
+from gpuprov.shapes.cluster_spec import ClusterSpec, PersonSpec, QosSpec, SlurmSpec
+
+ANN = PersonSpec(name="ann", uid=10001, keys=("ssh-ed25519 A",), account="vision")
+
+
+def spec(*people: PersonSpec, qos: tuple[QosSpec, ...] = ()) -> ClusterSpec:
+    return ClusterSpec(people=people, slurm=SlurmSpec(qos=qos))
+
+
+def test_who_comes_who_goes_and_who_changes() -> None:
+    bob, eve = PersonSpec(name="bob", uid=10002), PersonSpec(name="eve", uid=10003)
+    other = changed(ANN, uid=10005, keys=("ssh-ed25519 B",), account=None)
+    *lists, change = describe_changes(spec(other, eve), spec(ANN, bob))
+    assert lists == ["add people: eve (10003)", "remove people: bob (10002)"]
+    uid, account = "uid: 10005 (until now 10001), files keep the number 10001", "account: unset (until now vision)"
+    assert change == f"change person ann: {uid}, other keys, {account}"
+    assert describe_changes(spec(ANN), spec(ANN)) == ()
+
+
+def test_qos_and_limits_of_jobs() -> None:
+    long, short = QosSpec(name="long", max_time="72h"), QosSpec(name="short")
+    wanted = changed(spec(qos=(changed(long, gpus=2),)), jobs=changed(spec().jobs, submit_as=True, time="2h"))
+    assert describe_changes(wanted, spec(qos=(long, short))) == (
+        "record jobs.time: 2h (until now unset)",
+        "record jobs.submit_as: true (until now unset)",
+        "remove QOS: short",
+        "change QOS long: gpus: 2 (until now unset)",
+    )
+
+
+def test_five_hundred_people_are_a_line() -> None:
+    crowd = [PersonSpec(name=f"p{number}", uid=20000 + number) for number in range(500)]
+    (line,) = describe_changes(spec(*crowd), spec())
+    assert line.endswith("p9 (20009) and 490 more")
+    lines = describe_changes(spec(*(changed(one, gpus=1) for one in crowd)), spec(*crowd))
+    assert (len(lines), lines[-1]) == (11, "change 490 more people")
