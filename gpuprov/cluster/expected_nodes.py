@@ -21,6 +21,7 @@ from gpuprov.drivers.base import (
 from gpuprov.gpu.device_nodes import plan_device_nodes, plan_simulated_nodes
 from gpuprov.gpu.simulate import node_document
 from gpuprov.shapes.cluster_spec import ClusterSpec
+from gpuprov.spec.sssd import LABEL_SSSD
 from gpuprov.verify.checks.host import HOST
 from gpuprov.verify.models import Expectation, HostProblem, Peer
 
@@ -90,6 +91,7 @@ def expect_node(
         shards_per_gpu=(state.settled.slurm.shards_per_gpu or 0) if state.settled else 0,
         people=None if people is None else {person.name: person.uid for person in people},
         people_keys=keys_digest(people or ()),
+        sssd=LABEL_SSSD in node.labels if isinstance(state.recorded, ClusterSpec) and state.recorded.sssd else None,
     )
 
 

@@ -10,9 +10,17 @@ from gpuprov.cluster.files import seed_files
 from gpuprov.cluster.order_label import renew_text
 from gpuprov.cluster.secrets import ensure_ssh_key, undo_new_keys
 from gpuprov.core.side_by_side import each
-from gpuprov.drivers.base import LABEL_FINGERPRINT, LABEL_IMAGE, LABEL_ORDER, LABEL_PEOPLE, LABEL_RECIPE, File
+from gpuprov.drivers.base import (
+    LABEL_FINGERPRINT,
+    LABEL_IMAGE,
+    LABEL_ORDER,
+    LABEL_PEOPLE,
+    LABEL_RECIPE,
+    File,
+)
 from gpuprov.shapes.engine import ImageState
 from gpuprov.spec.addressing import gateway
+from gpuprov.spec.sssd import LABEL_SSSD
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -112,7 +120,7 @@ def create_nodes(
 
 def image_labels(image: ImageState, kept: Iterable[str]) -> dict[str, str]:
     """What a node remembers of its image: name, recipe, people, and those labels of it that the node's role reads."""
-    kept = (LABEL_RECIPE, LABEL_PEOPLE, *kept)
+    kept = (LABEL_RECIPE, LABEL_PEOPLE, LABEL_SSSD, *kept)
     return {LABEL_IMAGE: image.name, **{key: image.labels[key] for key in kept if key in image.labels}}
 
 

@@ -28,7 +28,7 @@ _SHADOW_GID: Final = 42  # Debian's, on every machine
 
 
 def people_files(
-    people: Sequence[PersonSpec], *, shared: bool, login: bool = False, homes: str = ""
+    people: Sequence[PersonSpec], *, shared: bool, login: bool = False, homes: str = "", directory: bool = False
 ) -> tuple[File, ...]:
     """What a node knows of people; all of it, too, where there are none.
 
@@ -37,6 +37,7 @@ def people_files(
         shared: Whether the node has the folder that nodes share, with their homes in it.
         login: Whether they log in to it without a job.
         homes: The folder of their homes, on a machine that is no node; empty for the usual one.
+        directory: Whether a directory has people besides, who are in none of its groups.
     """
     people = sorted(people, key=lambda person: person.uid)
     names = ",".join(sorted(person.name for person in people))
@@ -47,12 +48,12 @@ def people_files(
             f"{person.name}:x:{person.uid}:{person.uid}::{_home(person, homes, shared=shared)}:/bin/bash"
             for person in people
         ],
-        f"{_NSS}/group": groups if people else [],
+        f"{_NSS}/group": groups if people or directory else [],
         f"{_NSS}/shadow": [f"{person.name}:*:::::::" for person in people],
         _KEYS: [f"{person.name} {key}" for person in people for key in person.keys],
         f"{PEOPLE_PLACE}/limits": [f"{person.name} {person.gpus}" for person in people if person.gpus is not None],
         f"{PEOPLE_PLACE}/login": ["yes" if login else "no"],
-        f"{PEOPLE_PLACE}/folders": _folders(people, homes, shared=shared) if people else [],
+        f"{PEOPLE_PLACE}/folders": _folders(people, homes, shared=shared, directory=directory),
     }
     files = [_file(path, lines) for path, lines in contents.items()]
     digest = fingerprint({file.path: hashlib.sha256(file.content).hexdigest() for file in files})
@@ -74,15 +75,18 @@ def _home(person: PersonSpec, homes: str, *, shared: bool) -> str:
     return f"{homes}/{person.name}" if homes else home_of(person.name, shared=shared)
 
 
-def _folders(people: Sequence[PersonSpec], homes: str, *, shared: bool) -> list[str]:
+def _folders(people: Sequence[PersonSpec], homes: str, *, shared: bool, directory: bool) -> list[str]:
     """Mode, owner, group and path of each folder."""
+    if not people and not (directory and shared):
+        return []
     made = [f"0700 {person.uid} {person.uid} {_home(person, homes, shared=shared)}" for person in people]
     if not shared:
         return [*([f"0711 0 0 {homes}"] if homes not in ("", "/home") else []), *made]
     accounts = [f"2770 0 {account_gid(account)} {SHARED}/accounts/{account}" for account in accounts_of(people)]
     closed = [f"0700 {ACCOUNT_UID} {ACCOUNT_UID} {folder}" for folder in (JOBS, GRIDS, ANNEALS, PROGRAMS)]
     parents = [*closed, f"0711 0 0 {SHARED}/home", *([f"0711 0 0 {SHARED}/accounts"] if accounts else [])]
-    return [*parents, *made, *accounts]
+    passable = [f"0711 {ACCOUNT_UID} {PEOPLE_GID} {SHARED}"] if directory else []
+    return [*passable, *parents, *made, *accounts]
 
 
 def _file(path: str, lines: Sequence[str]) -> File:

@@ -6,11 +6,13 @@ import hashlib
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpuprov.cluster.files import present_member, render_hosts
 from gpuprov.cluster.node_variables import variable_files
 from gpuprov.cluster.people_files import is_about_people, people_files
+from gpuprov.cluster.sssd_files import is_about_sssd, sssd_files
 from gpuprov.cluster.whole import recorded_host, recorded_whole
 from gpuprov.core.errors import EngineError, GpuprovError, TimedOut, UsageError
 from gpuprov.core.names import fold, name_cluster
@@ -18,6 +20,7 @@ from gpuprov.drivers.base import LABEL_PEOPLE, LABEL_ROLE, ROLE_JOB
 from gpuprov.roles.base import Crew, spec_of
 from gpuprov.roles.registry import roles_of
 from gpuprov.spec.shared_folder import folder_of
+from gpuprov.spec.sssd import LABEL_SSSD, find_sssd_problems, read_sssd
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -91,6 +94,8 @@ class FileSet:
         rendering: By role, what renders its files for a member.
         variables: By node of this host.
         with_people: The nodes of this host that take accounts of people.
+        with_sssd: Those that take a site's sssd.conf.
+        sssd: It; None where there is none.
     """
 
     crew: Crew
@@ -99,21 +104,31 @@ class FileSet:
     rendering: Mapping[str, Render]
     variables: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     with_people: frozenset[str] = frozenset()
+    with_sssd: frozenset[str] = frozenset()
+    sssd: str | None = field(default=None, repr=False)
 
     def of(self, name: str) -> tuple[File, ...]:
         """What is kept up to date on a node; who may log in is its user's to change after the first boot."""
         member = next(member for member in self.crew.members if member.name == name)
         variables = variable_files(self.variables.get(name, {}), simulated=member.simulated)
         render = self.rendering.get(member.role)
-        return (self.hosts, *variables, *self._people(member), *(render(member) if render else ()))
+        own = render(member) if render else ()
+        return (self.hosts, *variables, *self._people(member), *self._sssd(member), *own)
 
     def _people(self, member: Member) -> tuple[File, ...]:
         if member.name not in self.with_people:
             return ()
-        shares = any(role.shares for role in self.roles if role.name == member.role)
         spec = self.crew.spec
         login = member.name == spec.slurm.login
-        return people_files(spec.people, shared=shares and bool(folder_of(spec)), login=login)
+        directory = bool(spec.sssd) and member.name in self.with_sssd
+        return people_files(spec.people, shared=self._shares(member), login=login, directory=directory)
+
+    def _sssd(self, member: Member) -> tuple[File, ...]:
+        return sssd_files(self.sssd, shared=self._shares(member)) if member.name in self.with_sssd else ()
+
+    def _shares(self, member: Member) -> bool:
+        shares = any(role.shares for role in self.roles if role.name == member.role)
+        return shares and bool(folder_of(self.crew.spec))
 
 
 def gather_files(
@@ -141,6 +156,7 @@ def gather_files(
     for role in roles:
         read = partial(role.read_secret, driver, state) if reading is None else partial(reading.secret, role.name)
         rendering[role.name] = role.gather_files(driver, crew, state, images.get(role.name), read)
+    with_sssd, sssd = _find_sssd(crew, state, images)
     hosts = render_hosts(crew.spec.name, crew.members)
     variables = {node.name: node.environment for node in state.nodes}
     variables |= {design.name: design.environment for design in designs}
@@ -151,16 +167,15 @@ def gather_files(
         rendering=rendering,
         variables=variables,
         with_people=_find_with_people(crew, state, images),
+        with_sssd=with_sssd,
+        sssd=sssd,
     )
 
 
 def _find_with_people(crew: Crew, state: ClusterState, images: Mapping[str, ImageState]) -> frozenset[str]:
     """The nodes of this host, or that are to be on it, whose image takes accounts of people."""
-    labels = {node.name: node.labels for node in state.nodes if node.complete}
-    new = [member for member in crew.members if member.name not in labels and member.role in images]
-    labels |= {member.name: images[member.role].labels for member in new}
-    here = {member.name for member in crew.members} & labels.keys()
-    without = sorted(name for name in here if LABEL_PEOPLE not in labels[name])
+    labels = _labels_here(crew, state, images)
+    without = sorted(name for name in labels if LABEL_PEOPLE not in labels[name])
     if without and crew.spec.people:
         raise UsageError(
             f"{fold(without)} cannot have accounts of people",
@@ -168,7 +183,42 @@ def _find_with_people(crew: Crew, state: ClusterState, images: Mapping[str, Imag
             fix=name_cluster("replace nodes with an older image: gpuprov cluster up --renew", crew.spec.name)
             + "; then run the same command again",
         )
-    return frozenset(here - {*without})
+    return frozenset(labels.keys() - {*without})
+
+
+def _find_sssd(crew: Crew, state: ClusterState, images: Mapping[str, ImageState]) -> tuple[frozenset[str], str | None]:
+    """The nodes of this host whose image takes a site's sssd.conf, and that.
+
+    Where it cannot be read, nodes that are there keep theirs.
+
+    Raises:
+        UsageError: It cannot be read, and a new node needs it.
+    """
+    labels = _labels_here(crew, state, images)
+    nodes = frozenset(name for name in labels if LABEL_SSSD in labels[name])
+    path = crew.spec.sssd
+    if path is None or not nodes:
+        return nodes, None
+    text, why = read_sssd(Path(path))
+    why = why or "; ".join(find_sssd_problems(text))
+    if not why:
+        return nodes, text
+    if nodes - {node.name for node in state.nodes}:
+        raise UsageError(
+            f"the sssd.conf of cluster {crew.spec.name} is needed for a new node",
+            evidence=f"{path} {why}",
+            fix=f"ls -l {path}",
+        )
+    return frozenset(), None
+
+
+def _labels_here(crew: Crew, state: ClusterState, images: Mapping[str, ImageState]) -> dict[str, Mapping[str, str]]:
+    """The labels of the nodes of this host, and of the images of those that are to be on it."""
+    labels = {node.name: node.labels for node in state.nodes if node.complete}
+    new = [member for member in crew.members if member.name not in labels and member.role in images]
+    labels |= {member.name: images[member.role].labels for member in new}
+    here = {member.name for member in crew.members}
+    return {name: found for name, found in labels.items() if name in here}
 
 
 def present_crew(state: ClusterState, more: Sequence[Member] = ()) -> Crew:
@@ -237,8 +287,11 @@ def renewal_lines(roles: Sequence[Role], stale: Mapping[str, Sequence[File]]) ->
     marks = {path: words for role in roles for path, words in role.marks.items()}
     nodes: dict[str, list[str]] = {}
     for name, files in stale.items():
-        own = [file.path for file in files if file.path not in marks and not is_about_people(file)]
-        paths = ", ".join([*own, *(["people"] if any(map(is_about_people, files)) else [])])
+        own = [
+            file.path for file in files if file.path not in marks and not (is_about_people(file) or is_about_sssd(file))
+        ]
+        sets = {"people": is_about_people, "sssd": is_about_sssd}
+        paths = ", ".join([*own, *(name for name, is_about in sets.items() if any(map(is_about, files)))])
         alone = ", ".join(marks[file.path] for file in files if file.path in marks)
         nodes.setdefault(f"renew {paths}" if paths else alone, []).append(name)
     return tuple(f"{change} on {fold(names)}" for change, names in nodes.items())

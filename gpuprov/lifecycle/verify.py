@@ -24,6 +24,7 @@ from gpuprov.shapes.verify import Report
 from gpuprov.verify.chain import judge_host, judge_node
 from gpuprov.verify.changes import Seen, change_of_cluster, compare
 from gpuprov.verify.checks.people import ask_people
+from gpuprov.verify.checks.sssd import ask_sssd
 from gpuprov.verify.measure import measure_node
 from gpuprov.verify.models import Observation
 from gpuprov.verify.request import Work, parse_answer, probe_argv
@@ -165,6 +166,7 @@ def _look(driver: Driver, expected: Expectation, work: Work) -> Observation:
     role = ROLES.get(expected.role)
     questions = {expected.role: role.questions(expected, timeout_s=part_s)} if role else {}
     questions |= ask_people(expected, timeout_s=part_s)
+    questions |= ask_sssd(expected, timeout_s=part_s)
     argv = probe_argv(expected, part_timeout_s=part_s, work=work, questions=questions)
     try:
         result = driver.run(expected.node, argv, timeout_s=timeout_s)

@@ -11,7 +11,7 @@ from gpuprov.assets import get_asset, get_brought
 from gpuprov.core.fingerprint import fingerprint
 from gpuprov.provision.kept_bases import Base
 from gpuprov.provision.role_packages import find_packages
-from gpuprov.provision.role_recipe import RoleRecipe
+from gpuprov.provision.role_recipe import RoleRecipe, with_sssd
 from gpuprov.provision.user_roles import hash_role
 from gpuprov.provision.wheel_lock import hash_locks
 
@@ -174,7 +174,7 @@ def recipe_for(spec: ClusterSpec, role: RoleRecipe, wheels: CudaWheels, *, init:
     """What goes into the image of nodes of a role, on hosts with these packages of CUDA's."""
     return image_recipe(
         spec.image,
-        role=role,
+        role=with_sssd(role) if spec.sssd else role,
         wheels=wheels,
         init=init,
         roles_path=get_asset("roles"),

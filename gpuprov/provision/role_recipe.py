@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final, Literal
+
+from gpuprov.spec.sssd import LABEL_SSSD
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -14,6 +16,8 @@ Init = Literal["systemd", "runit"]
 
 # What workers need; tzdata, because an image has no time zones and kombu asks for UTC.
 SHAPES = "msgspec>=0.20,<1"  # what gpuwork reads and writes is made with it
+_SSSD: Final = "sssd"
+_SSSD_PACKAGES: Final = ("libnss-sss", "libpam-sss", "sssd-common", "sssd-krb5", "sssd-ldap")
 WORKERS = ("celery>=5.7,<6", "tzdata", SHAPES)
 
 
@@ -44,3 +48,14 @@ class RoleRecipe:
     def variables(self, init: Init) -> dict[str, Mapping[str, object]]:
         """Of these roles, by role, for nodes with that init."""
         return {**{role: {f"{role}_init": init} for role in self.with_init}, **self.given}
+
+
+def with_sssd(recipe: RoleRecipe) -> RoleRecipe:
+    """The same for a cluster that has a site's directory; packages of other providers than these are in its spec."""
+    return replace(
+        recipe,
+        roles=(*recipe.roles, _SSSD),
+        packages=(*recipe.packages, *_SSSD_PACKAGES),
+        with_init=(*recipe.with_init, _SSSD),
+        labels={**recipe.labels, LABEL_SSSD: f"echo {_SSSD}"},
+    )

@@ -373,12 +373,13 @@ class ClusterSpec(Shape, frozen=True, kw_only=True):
         engine: That runs its nodes.
         share: The folder of the host that all nodes share; true for a place of the cluster's own, false for none.
         people: Who has an account in its nodes.
+        sssd: A file of the host, the site's sssd.conf, by which nodes know people of its directory; null for none.
         accounting: Whether Slurm records in a database who used which GPUs for how long.
         hosts: The machines over which it spans; empty for this machine alone. In bundles, absent without hosts, as
             `placement`, `unreachable` and `network.overlay`.
     """
 
-    now_and_then: ClassVar[frozenset[str]] = frozenset({"hosts", "people", "placement", "unreachable"})
+    now_and_then: ClassVar[frozenset[str]] = frozenset({"hosts", "people", "placement", "sssd", "unreachable"})
     name: ClusterName = DEFAULT_CLUSTER
     engine: Engine = DEFAULT_ENGINE
     nodes: NodesSpec = field(default_factory=NodesSpec)
@@ -390,6 +391,7 @@ class ClusterSpec(Shape, frozen=True, kw_only=True):
     jobs: JobsSpec = field(default_factory=JobsSpec)
     share: bool | str = DEFAULT_SHARE
     people: tuple[PersonSpec, ...] = ()
+    sssd: str | None = None
     accounting: bool = False
     hosts: tuple[HostSpec, ...] = ()
     placement: PlacementSpec = field(default_factory=PlacementSpec)

@@ -1,4 +1,4 @@
-"""Files that the `image` of a spec file names: read, or found, where the file says that they are."""
+"""Files that a spec file names: read, or found, where the file says that they are."""
 
 from __future__ import annotations
 
@@ -14,6 +14,11 @@ if TYPE_CHECKING:
     from gpuprov.shapes.cluster_spec import ImageSpec
 
 
+def place_of(path: str, folder: Path) -> str:
+    """The absolute path of a file that a spec file of that folder names."""
+    return os.path.normpath(folder.absolute() / path)
+
+
 def take_in_files(image: ImageSpec, folder: Path, *, root: Path) -> tuple[ImageSpec, list[str]]:
     """The image by itself, as it is recorded with a cluster, whose spec file nobody needs to keep.
 
@@ -26,15 +31,12 @@ def take_in_files(image: ImageSpec, folder: Path, *, root: Path) -> tuple[ImageS
         The image with the packages of its requirements file, and with absolute paths of its roles; and everything that
         is wrong with the requirements file.
     """
-
-    def place(path: str) -> str:
-        return os.path.normpath(folder.absolute() / path)
-
+    roles = tuple(place_of(path, folder) for path in image.roles)
     more: tuple[str, ...] = ()
     problems: list[str] = []
     if image.requirements is not None and not image.requirements.isprintable():
         problems = [f"{image.requirements[:80]!r} is not a path"]
     elif image.requirements is not None:
-        more, problems = read_requirements(root / place(image.requirements).lstrip("/"))
-    own = changed(image, python=(*image.python, *more), requirements=None, roles=tuple(map(place, image.roles)))
+        more, problems = read_requirements(root / place_of(image.requirements, folder).lstrip("/"))
+    own = changed(image, python=(*image.python, *more), requirements=None, roles=roles)
     return own, problems

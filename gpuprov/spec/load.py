@@ -11,7 +11,7 @@ from gpuprov.shapes.cluster_spec import API_VERSION, ClusterSpec, WrittenSpec
 from gpuprov.shapes.faults import find_faults
 from gpuprov.spec.document import SPEC, parse_yaml, problem
 from gpuprov.spec.draft import CHOOSABLE, Draft
-from gpuprov.spec.image_files import take_in_files
+from gpuprov.spec.image_files import place_of, take_in_files
 from gpuprov.spec.python_packages import FORM
 from gpuprov.spec.spec_error import SpecError
 from gpuprov.spec.validate import find_problems
@@ -68,7 +68,7 @@ def read_draft(
     problems += [fault for fault in faults if fault.where not in refused]
     spec = ClusterSpec(**values)
     image, wrong = take_in_files(spec.image, folder, root=root)
-    spec = changed(spec, image=image)
+    spec = changed(spec, image=image, sssd=spec.sssd and place_of(spec.sssd, folder))
     left = frozenset(path for path in CHOOSABLE if document.at(path) is None)
     broken = left | {found.where for found in problems}
     problems += [problem("image.requirements", None, message, allowed=FORM) for message in wrong]

@@ -38,6 +38,7 @@ _LATER = (
     "jobs.keep",
     "jobs.submit_as",
     "people",
+    "sssd",
     "accounting",
 )
 _SHOWN = 5

@@ -24,6 +24,7 @@ from gpuprov.spec.people import PEOPLE_RULES
 from gpuprov.spec.rule import SpecRule, any_of
 from gpuprov.spec.shared_folder import PLACE, SHARED, find_folder_problem
 from gpuprov.spec.spec_error import SpecError
+from gpuprov.spec.sssd import RULES as SSSD_RULES
 from gpuprov.spec.suites import SUITES
 from gpuprov.spec.variables import FORM, find_variable_problems
 
@@ -336,5 +337,6 @@ RULES: tuple[SpecRule, ...] = (
     SpecRule(reads=("name", "share"), find=_share),
     SpecRule(reads=("share", "nodes.mounts"), find=_share_and_mounts),
     *PEOPLE_RULES,
+    *SSSD_RULES,
     *HOST_RULES,
 )

@@ -26,6 +26,7 @@ from gpuprov.verify.checks import (
     people,
     rates,
     services,
+    sssd,
 )
 from gpuprov.verify.finding import not_asked, unknown
 
@@ -43,6 +44,7 @@ _LONGEST_EVIDENCE = 2000  # some of it is what a node says
 CHAIN: tuple[Rule, ...] = (
     *node.RULES,
     *people.RULES,
+    *sssd.RULES,
     *driver.RULES,
     *devices.RULES,
     *nvml.RULES,

@@ -104,7 +104,7 @@ def render_slurmdbd(spec: ClusterSpec, address: str) -> File:
         host=controller_name(spec),
         address=address,
         folder=ACCOUNTS,
-        people=bool(spec.people),
+        people=bool(spec.people or spec.sssd),
     )
     uid = slurm_facts()["uid"]
     return File(path=slurm_path("slurmdbd"), content=text.encode(), mode=0o600, uid=uid, gid=uid)

@@ -76,7 +76,7 @@ def render_slurm(
         **({"scrub": slurm_path("prolog")} if spec.gpus.scrub else {}),
         "shards": spec.slurm.shards_per_gpu or 0,
         "partitions": describe_partitions(spec, list(by_name)),
-        "people": bool(spec.people),
+        "people": bool(spec.people or spec.sssd),
         "limits": limits_people(spec.people),
         "epilog": slurm_path("epilog"),
         "task_prolog": slurm_path("task_prolog"),

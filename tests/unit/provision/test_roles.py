@@ -43,6 +43,7 @@ def test_the_roles_are_those_that_the_documents_name() -> None:
         "people",
         "slurm",
         "smoke",
+        "sssd",
         "work",
         "worker",
     ]

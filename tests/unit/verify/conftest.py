@@ -32,6 +32,7 @@ EXPECTED = {
         gateway="10.0.3.1",
         people={"ann": 10001},
         people_keys="e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
+        sssd=True,
     ),
     "real": Expectation(
         node="c001",
@@ -53,6 +54,7 @@ EXPECTED = {
         gateway="10.0.3.1",
         people={"ann": 10001},
         people_keys="e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
+        sssd=True,
     ),
 }
 
