@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, get_args
 import click
 
 from gpuprov.cli.command import Result, command
-from gpuprov.cli.engine import cluster_option, engine_option
+from gpuprov.cli.engine import cluster_option, engine_option, is_typed
 from gpuprov.shapes.usage import By
 
 if TYPE_CHECKING:
@@ -29,11 +29,11 @@ _HOUR_S: Final = 3600
     engine_option,
 )
 def usage(session: Session, since: str | None, until: str | None, by: By, *, as_csv: bool) -> Result:
-    """Show the GPU hours of a cluster's jobs: GPUs times hours, also of jobs that go on.
+    """Show the GPU hours of a cluster's jobs, and of containers of `gpuprov run` on this host: GPUs times hours.
 
-    A job counts for the part of its time that is in the window. Dates are in UTC, such as 2026-11-01 or
-    2026-11-01T08:30. With `accounting: on` in the spec, Slurm counts all jobs; else those that were submitted with
-    gpuprov are counted.
+    What goes on counts up to now, and everything for the part of its time that is in the window. Dates are in UTC,
+    such as 2026-11-01 or 2026-11-01T08:30. With `accounting: on` in the spec, Slurm counts all jobs of the cluster;
+    else those that were submitted with gpuprov are counted. With --cluster, containers of `gpuprov run` are left out.
     """
     from gpuprov.core.errors import UsageError
     from gpuprov.stories.usage import parse_moment, read_usage
@@ -47,11 +47,18 @@ def usage(session: Session, since: str | None, until: str | None, by: By, *, as_
             evidence=f"from {start:%Y-%m-%dT%H:%M:%SZ} to {end:%Y-%m-%dT%H:%M:%SZ}; now it is {now:%Y-%m-%dT%H:%M:%SZ}",
             fix=f"give an earlier date: gpuprov usage --since {min(end, start) - timedelta(days=DAYS):%Y-%m-%d}",
         )
-    told = read_usage(session.controller, session.cluster, since=start, until=end, by=by, host=session.host.name)
+    told = read_usage(
+        lambda: session.controller,
+        session.cluster,
+        (start, end),
+        by=by,
+        host=session.host,
+        with_runs=not is_typed("cluster"),
+    )
     for note in told.notes:
         session.reporter.note(note)
     if told.simulated:
-        session.reporter.warn("SIMULATED: GPUs of this cluster are simulated; these are hours of no real GPU")
+        session.reporter.warn("SIMULATED: GPUs are simulated; these are hours of no real GPU")
     return Result(document=told, text=_csv(told) if as_csv else render_usage(told, screen=session.screen))
 
 
@@ -62,18 +69,39 @@ def render_usage(told: Usage, *, screen: Screen) -> str:
     mark = " SIMULATED" if told.simulated else ""
     if not told.rows:
         return f"no job had a GPU from {told.since} to {told.until}"
-    rows = [(row.name, _hours(row.gpu_seconds), row.jobs, row.running or None) for row in told.rows]
-    table = render_table((told.by.upper(), "GPU HOURS", "JOBS", "RUNNING"), rows, screen=screen)
+    with_runs = any(row.cluster != told.cluster for row in told.rows)
+    headers = (told.by.upper(), *(("PERSON",) if told.by == "job" else ()), *(("CLUSTER",) if with_runs else ()))
+    rows = [
+        (
+            *(row.name, *((row.person,) if told.by == "job" else ()), *((row.cluster,) if with_runs else ())),
+            *(_hours(row.gpu_seconds), row.jobs, row.running or None),
+        )
+        for row in told.rows
+    ]
+    table = render_table((*headers, "GPU HOURS", "JOBS", "RUNNING"), rows, screen=screen)
     return f"{table}\n\n{_hours(told.gpu_seconds)} GPU hours{mark} from {told.since} to {told.until}"
 
 
 def _csv(told: Usage) -> str:
     from gpuprov.shapes.cells import render_cells
 
-    rows = (
-        (row.name, f"{row.gpu_seconds}", _hours(row.gpu_seconds), f"{row.jobs}", f"{row.running}") for row in told.rows
+    header = (
+        told.by,
+        "gpu_seconds",
+        "gpu_hours",
+        "jobs",
+        "running",
+        "cluster",
+        *(("person",) if told.by == "job" else ()),
     )
-    return render_cells(((told.by, "gpu_seconds", "gpu_hours", "jobs", "running"), *rows)).rstrip("\n")
+    rows = (
+        (
+            *(row.name, f"{row.gpu_seconds}", _hours(row.gpu_seconds), f"{row.jobs}", f"{row.running}", row.cluster),
+            *((row.person or "",) if told.by == "job" else ()),
+        )
+        for row in told.rows
+    )
+    return render_cells((header, *rows)).rstrip("\n")
 
 
 def _hours(seconds: int) -> str:

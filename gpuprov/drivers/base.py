@@ -16,7 +16,7 @@ from gpuprov.core.errors import EngineError
 from gpuprov.shapes.node import ShownNode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from gpuprov.core.disk import Disk, StorageUse
     from gpuprov.drivers.capabilities import Capability
@@ -58,6 +58,7 @@ LABEL_ORDER = "gpuprov.order"  # JSON: what create-node or clone was asked for
 LABEL_SELF = "gpuprov.self"  # whose labels these are: a copy has them too, and another name; drivers write and read it
 LABEL_PROCESS = "gpuprov.process"  # of a job: the process whose command it is
 LABEL_DETACHED = "gpuprov.detached"  # on a job that goes on without that process, and stays when it has ended
+LABEL_SUBMITTER = "gpuprov.submitter"  # of a job: the account of its host that started it
 LABEL_FINGERPRINT = "gpuprov.fingerprint"  # written last: without it the thing is unfinished
 
 BUILDER = "gpuprov-build"  # one name, so that the next build finds what a killed one left
@@ -194,6 +195,27 @@ class JobState:
     command: str
     created: str
     exit_code: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobTimes:
+    """When the command of a job ran, as far as its engine remembers.
+
+    Attributes:
+        id: The engine's own for this very job; another one of the same name has another.
+        name: Of its node.
+        marks: A moment in seconds since 1970, and whether the command began then, or else ended; in no order, and
+            what the engine says in two ways is there twice.
+        there: Whether the job still exists.
+        running: Whether its command runs.
+    """
+
+    id: str
+    name: str
+    labels: Mapping[str, str]
+    marks: tuple[tuple[float, bool], ...]
+    there: bool
+    running: bool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -379,6 +401,13 @@ class Driver(Protocol):
 
     def list_jobs(self) -> list[JobState]:
         """The jobs of both kinds; none where the engine has no such thing."""
+
+    def read_job_times(self, names: Collection[str] | None = None) -> list[JobTimes]:
+        """When the commands of jobs ran, also of jobs that were removed lately; none where the engine has no jobs.
+
+        Args:
+            names: Of their nodes; all jobs where None.
+        """
 
     def read_job_log(
         self, name: str, *, follow: bool, tail: int | None, write: Callable[[Stream, bytes], object]

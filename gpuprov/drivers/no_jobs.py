@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from gpuprov.drivers.capabilities import require_capability
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
-    from gpuprov.drivers.base import Driver, JobState, NodeRequest, Stream
+    from gpuprov.drivers.base import Driver, JobState, JobTimes, NodeRequest, Stream
 
 
 class HasNoJobs:
@@ -37,6 +37,10 @@ class HasNoJobs:
         raise AssertionError  # pragma: no cover - it has not got it
 
     def list_jobs(self) -> list[JobState]:
+        """None."""
+        return []
+
+    def read_job_times(self, names: Collection[str] | None = None) -> list[JobTimes]:  # noqa: ARG002
         """None."""
         return []
 

@@ -41,6 +41,11 @@ def engine_groups() -> frozenset[int]:
     )
 
 
+def engine_group(engine: str) -> int | None:
+    """Id of the group whose members may use an engine of this machine; None where only root may, or it is absent."""
+    return next((gid for place in socket_places(engine) if (gid := _group_of(place)) is not None), None)
+
+
 def _group_of(socket: Path) -> int | None:
     """None where there is no socket, or root alone may use it."""
     try:

@@ -118,13 +118,23 @@ def prepare_host(order: HostOrder, host: Host, *, reporter: Reporter, run: RunPl
             reporter.note(note)
         with host.lock(reporter):
             restored = restore_networks(driver, host, reporter=reporter)
+        recorded = _prepare_record(host, reporter) if "jobs" in driver.capabilities else ()
         if order.program and not outcome.unchanged and not (host.root / "run/systemd/system").is_dir():
             reporter.note(f"there is no systemd: after each reboot, run: {prepare_command(order.engine)}")
         if parts is not None:
             _await_parts(made, reporter)
     refreshed = refresh_cache(_first_recipe(order, host), host, reporter=reporter) if order.refresh else ()
     renewed = renew_cdi_file(host, reporter=reporter)
-    return replace(outcome, changed=(*outcome.changed, *restored, *renewed, *refreshed))
+    return replace(outcome, changed=(*outcome.changed, *restored, *recorded, *renewed, *refreshed))
+
+
+def _prepare_record(host: Host, reporter: Reporter) -> tuple[str, ...]:
+    """The record of `gpuprov run`, to which all add who may use the engine; a line where something was made."""
+    try:
+        return (f"made {host.run_records.place}",) if host.run_records.prepare() else ()
+    except OSError as error:
+        reporter.warn(f"GPU hours of `gpuprov run` cannot be put on record: {error}")
+        return ()
 
 
 def _first_parts(order: HostOrder, host: Host, reporter: Reporter) -> ImageParts | None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
-from contextlib import ExitStack
+import time
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from gpuprov.cluster.build_image import find_built
 from gpuprov.cluster.design import design_node
+from gpuprov.cluster.held_gpus import leased_uuids
 from gpuprov.cluster.host_gpus import get_gpus, with_offers
 from gpuprov.cluster.images import get_named_image, node_recipe
 from gpuprov.cluster.leases import Neighbours, is_orphan, read_leases
@@ -21,9 +23,11 @@ from gpuprov.core.side_by_side import ask_side_by_side
 from gpuprov.drivers.base import (
     LABEL_CLUSTER,
     LABEL_DETACHED,
+    LABEL_GPUS,
     LABEL_IMAGE,
     LABEL_PROCESS,
     LABEL_ROLE,
+    LABEL_SUBMITTER,
     ROLE_JOB,
     JobTerms,
 )
@@ -32,8 +36,10 @@ from gpuprov.gpu.allocate import allocate
 from gpuprov.gpu.order import GpuDefault, resolve_order
 from gpuprov.gpu.simulator import simulator_environment
 from gpuprov.gpu.waiting_for_gpus import Turn, when_free
+from gpuprov.lifecycle.run_record import note_runs, on_record
 from gpuprov.lifecycle.runs import refuse_taken
 from gpuprov.lifecycle.standalone_image import build_image
+from gpuprov.machine.submitter import get_submitter
 from gpuprov.roles.registry import PLAIN, check_spec
 from gpuprov.shapes.base import changed
 from gpuprov.shapes.cluster_spec import ClusterSpec, NodesSpec
@@ -42,6 +48,7 @@ from gpuprov.spec.variables import read_variables
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from contextlib import AbstractContextManager
 
     from gpuprov.cluster.node_limits import GivenLimits
     from gpuprov.core.reporter import Reporter
@@ -82,7 +89,13 @@ def run_job(
     """
 
     def run(wanted: NodeRequest, started: Callable[[], object]) -> int:
-        return driver.run_job(wanted, order.argv, started=started, write=write)
+        with ExitStack() as recorded:
+
+            def began() -> None:
+                started()
+                recorded.enter_context(_recorded(driver, wanted, host, reporter))
+
+            return driver.run_job(wanted, order.argv, started=began, write=write)
 
     return _run(driver, order, host, run, patience=patience, reporter=reporter)
 
@@ -97,6 +110,8 @@ def begin_job(driver: Driver, order: RunOrder, host: Host, *, patience: Patience
     def begin(wanted: NodeRequest, started: Callable[[], object]) -> str:
         driver.begin_job(wanted, order.argv)
         started()
+        if wanted.labels.get(LABEL_GPUS):
+            note_runs(driver, [wanted.name], host, reporter=reporter)
         return name_of_run(wanted.name)
 
     return _run(driver, order, host, begin, patience=patience, reporter=reporter)
@@ -119,19 +134,16 @@ def run_attached_job(
     Raises:
         GpuprovError: As `run_job` says.
     """
-    made: list[str] = []
+    with ExitStack() as recorded, ExitStack() as held:
 
-    def hold(wanted: NodeRequest, started: Callable[[], object]) -> list[str]:
-        made.append(wanted.name)
-        client = driver.hold_job(wanted, order.argv)
-        started()  # its lease stands in the engine, and whose it is, too
-        return client
+        def hold(wanted: NodeRequest, started: Callable[[], object]) -> list[str]:
+            held.callback(driver.delete_node, wanted.name)
+            client = driver.hold_job(wanted, order.argv)
+            started()  # its lease stands in the engine, and whose it is, too
+            recorded.enter_context(_recorded(driver, wanted, host, reporter, held_s=time.time()))
+            return client
 
-    try:
         return attach(_run(driver, order, host, hold, patience=patience, reporter=reporter))
-    finally:
-        for name in made:
-            driver.delete_node(name)
 
 
 def _run(
@@ -173,6 +185,15 @@ def _run(
         job.decide(driver.list_nodes(), turn.claims())
 
     return when_free(patience, turn, look=try_on, attempt=attempt, reporter=reporter)
+
+
+def _recorded(
+    driver: Driver, wanted: NodeRequest, host: Host, reporter: Reporter, *, held_s: float | None = None
+) -> AbstractContextManager[None]:
+    """For as long as one runs that goes with its command."""
+    if not wanted.labels.get(LABEL_GPUS):
+        return nullcontext()
+    return on_record(driver, [wanted.name], host, reporter=reporter, held_s=held_s)
 
 
 def _spec(order: RunOrder) -> ClusterSpec:
@@ -242,6 +263,7 @@ class _Job:
         design = design_node(self.spec, self.request.node, attachments=(), gpus=leased, sharing=sharing, place=place)
         labels = {LABEL_ROLE: ROLE_JOB, LABEL_CLUSTER: JOBS, LABEL_IMAGE: image.name}
         labels |= {LABEL_DETACHED: "yes"} if self.order.detach else {}
+        labels |= {LABEL_SUBMITTER: get_submitter(host).owner} if leased else {}
         wanted = design.request(image.id, labels={**labels, LABEL_PROCESS: describe_owner(os.getpid())})
         kernels = simulator_environment(simulated=design.access == "simulated")
         return replace(wanted, environment={**kernels, **wanted.environment}, terms=self.terms)
@@ -255,7 +277,7 @@ def _prepare(
     refuse_taken(job.order, driver, nodes, host)
     leased = job.decide(nodes, claimed)
     wanted = job.container(leased, claimed, image, host=host.name)
-    _sweep(driver, nodes, reporter=reporter)
+    _sweep(driver, nodes, host, reporter=reporter)
     if leased:
         reporter.note(f"{name_of_run(wanted.name)} has {', '.join(f'GPU {gpu.label} {gpu.uuid}' for gpu in leased)}")
     return wanted
@@ -288,8 +310,9 @@ def _image(
     return found
 
 
-def _sweep(driver: Driver, nodes: Sequence[NodeState], *, reporter: Reporter) -> None:
+def _sweep(driver: Driver, nodes: Sequence[NodeState], host: Host, *, reporter: Reporter) -> None:
     for node in nodes:
         if is_orphan(node):
             reporter.warn(f"removing {node.name}: the gpuprov run that it belonged to was killed")
-            driver.delete_node(node.name)
+            with on_record(driver, [node.name], host, reporter=reporter) if leased_uuids(node) else nullcontext():
+                driver.delete_node(node.name)

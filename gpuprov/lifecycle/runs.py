@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -14,6 +15,7 @@ from gpuprov.core.names import name_of_run, node_of_run
 from gpuprov.core.nearest import ask_back
 from gpuprov.core.outcome import Outcome, with_forced
 from gpuprov.drivers.base import LABEL_ACCESS, LABEL_DETACHED, LABEL_IMAGE, LABEL_ROLE, LABEL_SHARING, ROLE_JOB
+from gpuprov.lifecycle.run_record import note_runs, on_record
 from gpuprov.machine.survey import Survey, survey
 from gpuprov.shapes.runs import RunRow
 
@@ -223,9 +225,10 @@ def end_runs(order: EndRunsOrder, host: Host, *, reporter: Reporter) -> Outcome:
     faults.tell("nothing was removed")
     with reporter.phase("stop" if order.act == "stop" else "remove"):
         if order.act == "stop":
-            changed = [_stop(driver, name, job) for name, (driver, job) in found.items() if job.state != "exited"]
+            alive = {name: known for name, known in found.items() if known[1].state != "exited"}
+            changed = [_stop(driver, name, job, host, reporter) for name, (driver, job) in alive.items()]
         else:
-            changed = [_remove(driver, name, job) for name, (driver, job) in found.items()]
+            changed = [_remove(driver, name, job, host, reporter) for name, (driver, job) in found.items()]
     return Outcome(changed=tuple(changed))
 
 
@@ -239,11 +242,14 @@ def _refuse_running(job: JobState) -> None:
         )
 
 
-def _stop(driver: Driver, name: str, job: JobState) -> str:
+def _stop(driver: Driver, name: str, job: JobState, host: Host, reporter: Reporter) -> str:
     forced = driver.stop_node(job.node.name)
+    if leased_uuids(job.node):
+        note_runs(driver, [job.node.name], host, reporter=reporter)
     return with_forced("stopped", name, {name: forced} if forced else {})
 
 
-def _remove(driver: Driver, name: str, job: JobState) -> str:
-    driver.delete_node(job.node.name)
+def _remove(driver: Driver, name: str, job: JobState, host: Host, reporter: Reporter) -> str:
+    with on_record(driver, [job.node.name], host, reporter=reporter) if leased_uuids(job.node) else nullcontext():
+        driver.delete_node(job.node.name)
     return f"removed {name}"

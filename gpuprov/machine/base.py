@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from gpuprov.machine.folders import FolderLook
     from gpuprov.machine.links import Link
     from gpuprov.machine.overlay.plan import OverlayRequest
+    from gpuprov.machine.run_records import RunRecords
     from gpuprov.machine.survey import EngineDoor
     from gpuprov.shapes.choices import GpuMode
     from gpuprov.verify.models import Observation
@@ -149,6 +150,10 @@ class Host(Protocol):
     @property
     def queue(self) -> Queue:
         """Who waits for its GPUs."""
+
+    @property
+    def run_records(self) -> RunRecords:
+        """What containers of `gpuprov run` had there."""
 
     def container_leases(self) -> tuple[Lease, ...]:
         """What containers hold there that are no nodes and run by gpuprov's OCI runtime."""

@@ -15,7 +15,7 @@ from gpuprov.core.group_files import Gates
 from gpuprov.core.lock import host_lock, image_lock, image_lock_if_free
 from gpuprov.core.queue import Queue
 from gpuprov.drivers.registry import glance_at_nodes, is_installed, load_driver, open_driver
-from gpuprov.drivers.sockets import engine_groups
+from gpuprov.drivers.sockets import engine_group, engine_groups
 from gpuprov.machine.folders import LocalFolders
 from gpuprov.machine.kernel_limits import LIMITS
 from gpuprov.machine.survey import EngineDoor, open_in_time
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from gpuprov.gpu.models import HostGpus
     from gpuprov.machine.links import Link
     from gpuprov.machine.overlay.end import LocalOverlays
+    from gpuprov.machine.run_records import RunRecords
     from gpuprov.shapes.choices import GpuMode
     from gpuprov.verify.models import Observation
 
@@ -84,6 +85,13 @@ class LocalHost:
     def queue(self) -> Queue:
         """Beside the lock."""
         return Queue(self._gates())
+
+    @property
+    def run_records(self) -> RunRecords:
+        """For those who may use Docker, which alone has such containers."""
+        from gpuprov.machine.run_records import RunRecords
+
+        return RunRecords(group=engine_group("docker"))
 
     def container_leases(self) -> tuple[Lease, ...]:
         """From the records of the runtime."""

@@ -45,17 +45,19 @@ class Use:
 
 @dataclass(frozen=True, kw_only=True)
 class Uses:
-    """What is known of a cluster's jobs.
+    """What is known of the jobs of a cluster, or of containers of `gpuprov run`.
 
     Attributes:
         uses: Those that ran in the window.
         notes: What is missing from them, in sentences.
         late: How many jobs have ended and are not on record yet; they are among what is missing.
+        simulated: Whether GPUs of theirs are known to be simulated.
     """
 
     uses: tuple[Use, ...]
     notes: tuple[str, ...] = ()
     late: int = 0
+    simulated: bool = False
 
 
 def overlap_s(start_s: float, end_s: float, window: tuple[float, float]) -> int:
@@ -63,8 +65,8 @@ def overlap_s(start_s: float, end_s: float, window: tuple[float, float]) -> int:
     return max(0, int(min(end_s, window[1]) - max(start_s, window[0])))
 
 
-def sum_uses(uses: Iterable[Use], by: By) -> tuple[UsageRow, ...]:
-    """A row for each person, account, node, GPU or job, the most GPU time first.
+def sum_uses(uses: Iterable[Use], by: By, cluster: str) -> tuple[UsageRow, ...]:
+    """A row for each person, account, node, GPU or job of a cluster, the most GPU time first.
 
     What a job had on several nodes is in a row of these nodes together: which of its GPUs were on which of them, nobody
     records.
@@ -72,19 +74,33 @@ def sum_uses(uses: Iterable[Use], by: By) -> tuple[UsageRow, ...]:
     seconds: Counter[str] = Counter()
     jobs: dict[str, set[tuple[str, int]]] = {}
     running: dict[str, set[tuple[str, int]]] = {}
+    persons: dict[str, str] = {}
     there = tuple(uses)
     several = _several(there) if by == "job" else frozenset()
     for use in there:
         for name, gpus in _shares(use, by, several).items():
             seconds[name] += gpus * use.seconds
             jobs.setdefault(name, set()).add((use.job, use.submitted))
+            persons[name] = use.person or UNKNOWN
             if use.running:
                 running.setdefault(name, set()).add((use.job, use.submitted))
     rows = (
-        UsageRow(name=name, gpu_seconds=seconds[name], jobs=len(ids), running=len(running.get(name, ())))
+        UsageRow(
+            name=name,
+            cluster=cluster,
+            person=persons[name] if by == "job" else None,
+            gpu_seconds=seconds[name],
+            jobs=len(ids),
+            running=len(running.get(name, ())),
+        )
         for name, ids in jobs.items()
     )
-    return tuple(sorted(rows, key=lambda row: (-row.gpu_seconds, row.name)))
+    return sort_rows(rows)
+
+
+def sort_rows(rows: Iterable[UsageRow]) -> tuple[UsageRow, ...]:
+    """The most GPU time first."""
+    return tuple(sorted(rows, key=lambda row: (-row.gpu_seconds, row.name, row.cluster)))
 
 
 def _several(uses: Iterable[Use]) -> frozenset[str]:

@@ -1,4 +1,4 @@
-"""How long jobs of a cluster had GPUs, as `gpuprov usage` tells it."""
+"""How long jobs of a cluster and containers of `gpuprov run` had GPUs, as `gpuprov usage` tells it."""
 
 from __future__ import annotations
 
@@ -15,12 +15,16 @@ class UsageRow(Shape, frozen=True, kw_only=True):
 
     Attributes:
         name: Of it; `?` where nobody knows. For several nodes that a job had together, the names of all.
+        cluster: Whose jobs these are; `(jobs)` for containers of `gpuprov run` on this host.
+        person: Whose job it is, where a row is a job; else null.
         gpu_seconds: GPUs times seconds.
         jobs: How many had them.
         running: How many of these go on; they count up to now.
     """
 
     name: Word
+    cluster: Word
+    person: Word | None = None
     gpu_seconds: Count
     jobs: Number
     running: Number = 0
@@ -36,8 +40,10 @@ class Usage(Document, frozen=True, kw_only=True, tag="gpuprov.usage/v1"):
         by: What a row is.
         rows: The most GPU time first.
         gpu_seconds: Of all rows.
-        simulated: Whether GPUs of the cluster are simulated: then these hours are of no real ones.
-        accounting: Whether Slurm's accounting told it; else the records of what was submitted with gpuprov.
+        cluster: Its name, also where there is none: then the notes say so.
+        simulated: Whether some of the GPUs are simulated: then these hours are of no real ones.
+        accounting: Whether Slurm's accounting told of the cluster's jobs; else the records of what was submitted with
+            gpuprov.
         notes: What is missing.
     """
 

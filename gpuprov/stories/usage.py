@@ -1,20 +1,29 @@
-"""`usage`: how long people, accounts, nodes, GPUs and jobs of a cluster had GPUs; changes nothing, without a lock."""
+"""`usage`: how long people, accounts, nodes, GPUs and jobs had GPUs, of a cluster and of `gpuprov run` on this host.
+
+Nothing but the record of `gpuprov run` is changed, and no lock is held.
+"""
 
 from __future__ import annotations
 
 import re
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Final
 
 from gpuprov.core.errors import UsageError
 from gpuprov.drivers.base import LABEL_ACCESS
 from gpuprov.lifecycle.find_controller import get_controller, roles_of_cluster
-from gpuprov.roles.usage import UNKNOWN, Use, Uses, overlap_s, sum_uses
+from gpuprov.lifecycle.run_job import JOBS
+from gpuprov.lifecycle.run_record import uses_of_runs
+from gpuprov.roles.usage import UNKNOWN, Use, Uses, overlap_s, sort_rows, sum_uses
 from gpuprov.shapes.usage import Usage
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from gpuprov.drivers.base import Driver
+    from gpuprov.machine.base import Host
     from gpuprov.shapes.jobs import Job, Jobs
     from gpuprov.shapes.usage import By
 
@@ -36,37 +45,69 @@ _ONLY_SUBMITTED: Final = (
 _OF_WORKERS: Final = "of each job, the last try is counted"
 
 
-def read_usage(driver: Driver, cluster: str, *, since: datetime, until: datetime, by: By, host: str) -> Usage:
-    """What jobs of a cluster had in a window of time.
+@dataclass(frozen=True, kw_only=True)
+class _Counted:
+    """What jobs of a cluster had."""
+
+    uses: Uses
+    accounting: bool
+    simulated: bool
+
+
+def read_usage(
+    find_driver: Callable[[], Driver],
+    cluster: str,
+    window: tuple[datetime, datetime],
+    *,
+    by: By,
+    host: Host,
+    with_runs: bool,
+) -> Usage:
+    """What jobs of a cluster, and containers of `gpuprov run` on this host, had in a window of time.
 
     Args:
-        driver: Of the engine that has the controller.
+        find_driver: The way to the engine that has the controller.
         cluster: Its name.
-        since: In UTC.
-        until: In UTC; no later than now.
+        window: From when to when, in UTC; no later than now.
         by: What a row is.
-        host: Name of this host.
+        host: This one.
+        with_runs: Whether containers of `gpuprov run` count; then a cluster that is not there is no error if any do.
 
     Raises:
         UsageError: There is no such cluster, or it takes no jobs (now).
         EngineError: Its nodes do not say.
     """
-    state, roles = roles_of_cluster(driver, cluster, verb=_VERB)
-    told = next((uses for role in roles if (uses := role.uses(driver, state, since, until))), None)
-    uses = told or _submitted(driver, cluster, (since, until), can_count=any(role.can_account for role in roles))
-    rows = sum_uses(uses.uses, by)
+    since, until = window
+    runs = uses_of_runs(host, (since.timestamp(), until.timestamp())) if with_runs else Uses(uses=())
+    lack: tuple[str, ...] = ()
+    try:
+        counted = _count_cluster(find_driver(), cluster, window)
+    except UsageError as error:
+        if not runs.uses:
+            raise
+        counted = _Counted(uses=Uses(uses=()), accounting=False, simulated=False)
+        lack = (f"only `gpuprov run` is counted: {error.what}",)
+    rows = (*sum_uses(counted.uses.uses, by, cluster), *sum_uses(runs.uses, by, JOBS))
     return Usage(
-        host=host,
+        host=host.name,
         cluster=cluster,
         since=_moment(since),
         until=_moment(until),
         by=by,
-        rows=rows,
-        gpu_seconds=sum(use.seconds * sum(use.gpus.values()) for use in uses.uses),
-        simulated=any(node.labels.get(LABEL_ACCESS) == _SIMULATED for node in state.nodes),
-        accounting=told is not None,
-        notes=uses.notes,
+        rows=sort_rows(rows),
+        gpu_seconds=sum(use.seconds * sum(use.gpus.values()) for use in (*counted.uses.uses, *runs.uses)),
+        simulated=counted.simulated or runs.simulated,
+        accounting=counted.accounting,
+        notes=(*lack, *counted.uses.notes, *runs.notes),
     )
+
+
+def _count_cluster(driver: Driver, cluster: str, window: tuple[datetime, datetime]) -> _Counted:
+    state, roles = roles_of_cluster(driver, cluster, verb=_VERB)
+    told = next((uses for role in roles if (uses := role.uses(driver, state, *window))), None)
+    uses = told or _submitted(driver, cluster, window, can_count=any(role.can_account for role in roles))
+    simulated = any(node.labels.get(LABEL_ACCESS) == _SIMULATED for node in state.nodes)
+    return _Counted(uses=uses, accounting=told is not None, simulated=simulated)
 
 
 def _submitted(driver: Driver, cluster: str, window: tuple[datetime, datetime], *, can_count: bool) -> Uses:

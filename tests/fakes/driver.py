@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import posixpath
 import re
+import time
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, cast
@@ -22,6 +23,7 @@ from gpuprov.drivers.base import (
     READ_S,
     ROLE_JOB,
     JobState,
+    JobTimes,
 )
 from gpuprov.drivers.calls import Call
 from gpuprov.drivers.foreign import NetworkInUse, not_ours
@@ -35,7 +37,7 @@ from tests.fakes.faults import Killed
 from tests.fakes.trees import FakeTrees
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from gpuprov.drivers.base import ExecResult, File, NodeRequest, NodeState, Stream
     from gpuprov.drivers.capabilities import Capability
@@ -231,6 +233,7 @@ class FakeDriver(FakeTrees):
         with self._step("stop_node", name):
             node = self._ours(name)
             forced = self.engine.stubborn.get(name, "") if node.status != "stopped" else ""
+            self._end(name)
             node.status = "stopped"
             return forced
 
@@ -240,6 +243,7 @@ class FakeDriver(FakeTrees):
             if name not in self.engine.nodes:
                 return ""
             self._ours(name)
+            self._end(name)
             del self.engine.nodes[name]
             return self.engine.stubborn.get(name, "")
 
@@ -344,6 +348,7 @@ class FakeDriver(FakeTrees):
             with self.engine.lock:
                 node = self.engine.nodes[request.name]
                 node.job, node.status, node.labels = True, "running", dict(request.labels)
+                self._begin(node)
             self.reach("run_job:started", request.name)
             started()
             result = self.engine.answer(self._command(request.name, Call(argv=argv)))
@@ -355,6 +360,7 @@ class FakeDriver(FakeTrees):
             self.delete_node(request.name)
             raise
         with self.engine.lock:
+            self._end(request.name)
             self.engine.nodes.pop(request.name, None)
         self.reach("run_job:done", request.name)
         return result.exit_code
@@ -368,6 +374,7 @@ class FakeDriver(FakeTrees):
             node = self.engine.nodes[request.name]
             node.labels, node.argv, node.terms = dict(request.labels), tuple(argv), request.terms
             node.exposed, node.status = request.terms.published, "running"
+            self._begin(node)
         self.reach("begin_job:done", request.name)
 
     def hold_job(self, request: NodeRequest, argv: Sequence[str]) -> list[str]:
@@ -391,6 +398,34 @@ class FakeDriver(FakeTrees):
             for node in self.list_nodes()
             if node.labels.get(LABEL_ROLE) == ROLE_JOB
         ]
+
+    def _begin(self, node: FakeNode) -> None:
+        node.marks.append((time.time(), True))
+        self.engine.remembered.append(node)
+
+    def _end(self, name: str) -> None:
+        node = self.engine.nodes.get(name)
+        if node and node.status == "running" and node.marks:
+            node.marks.append((time.time(), False))
+
+    def read_job_times(self, names: Collection[str] | None = None) -> list[JobTimes]:
+        """Of nodes that are jobs, and of those that the engine remembers."""
+        self.reach("read_job_times", "")
+        with self.engine.lock:
+            there = [node for node in self.engine.nodes.values() if node.labels.get(LABEL_ROLE) == ROLE_JOB]
+            gone = [node for node in self.engine.remembered if self.engine.nodes.get(node.name) is not node]
+            return [
+                JobTimes(
+                    id=str(id(node)),
+                    name=node.name,
+                    labels=dict(node.labels),
+                    marks=tuple(node.marks),
+                    there=node in there,
+                    running=node in there and node.status == "running",
+                )
+                for node in (*there, *gone)
+                if names is None or node.name in names
+            ]
 
     def read_job_log(
         self, name: str, *, follow: bool, tail: int | None, write: Callable[[Stream, bytes], object]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import threading
+import time
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +31,7 @@ class FakeNode:
     Attributes:
         made_as: The name that it was made with: what has another one was copied or renamed by somebody else.
         member: On which other member of the engine's cluster it is; empty for one that is here.
+        marks: When its command began (True) or ended, where it is a job.
     """
 
     name: str
@@ -51,6 +53,7 @@ class FakeNode:
     terms: JobTerms = NO_TERMS
     made_as: str = ""
     member: str = ""
+    marks: list[tuple[float, bool]] = field(default_factory=list)
 
     @property
     def builder(self) -> bool:
@@ -150,6 +153,7 @@ class FakeEngine:
         first_user: Which user of the host root of a node is, in what is mounted; None if it is not reported.
         cluster: The cluster of its own that it is a member of.
         tars: What a node gives in place of a path's tar, by that path.
+        remembered: Jobs that began, also those that are gone, until the engine forgets them.
         lock: Held while the state changes.
     """
 
@@ -167,6 +171,7 @@ class FakeEngine:
     first_user: int | None = 0
     cluster: EngineCluster | None = None
     tars: dict[str, bytes] = field(default_factory=dict)
+    remembered: list[FakeNode] = field(default_factory=list)
     lock: threading.RLock = field(default_factory=threading.RLock)
 
     def dump(self) -> dict[str, Any]:
@@ -179,6 +184,9 @@ class FakeEngine:
     def end_jobs(self) -> None:
         """Let the commands end whose callers were killed, and their nodes go."""
         with self.lock:
+            for node in self.nodes.values():
+                if node.job:
+                    node.marks.append((time.time(), False))
             self.nodes = {name: node for name, node in self.nodes.items() if not node.job}
 
     def copy(self, name: str, copy: str, *, status: NodeStatus = "stopped") -> None:

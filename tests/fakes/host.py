@@ -17,6 +17,7 @@ from gpuprov.core.reporter import Silent
 from gpuprov.fleet.fleet import Fleet
 from gpuprov.machine.kernel_limits import LIMITS
 from gpuprov.machine.overlay.links import alias_of
+from gpuprov.machine.run_records import RunRecords
 from gpuprov.verify.models import Observation
 from tests.fakes.doors import door_of
 from tests.fakes.folders import FakeFolders
@@ -139,6 +140,10 @@ class FakeHost:
     @property
     def queue(self) -> Queue:
         return Queue(Gates(folder=self.folder))
+
+    @property
+    def run_records(self) -> RunRecords:
+        return RunRecords(folder=self.folder / "runs")
 
     def open(self, engine: str) -> Driver:
         for door in self.engines:

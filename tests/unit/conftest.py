@@ -17,7 +17,7 @@ from gpuprov.core.execution import Completed, run
 from gpuprov.gpu import information, waiting_for_gpus
 from gpuprov.lifecycle import changing
 from gpuprov.link.places import Places
-from gpuprov.machine import survey
+from gpuprov.machine import run_records, survey
 from gpuprov.provision import recipe
 from tests.fakes.forked_programs import ForkedPrograms
 from tests.fakes.ssh import install_ssh
@@ -93,6 +93,7 @@ def own_lock_and_short_waits(lock_folders: Iterator[Path]) -> Iterator[None]:
     """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(group_files, "LOCK_FOLDER", folder := next(lock_folders))
+        patch.setattr(run_records, "FOLDER", folder / "runs")
         patch.setattr(survey, "RUN_FOLDER", folder / "run")
         patch.setattr(lock, "_LOOK_S", 0.02)
         patch.setattr(waiting_for_gpus, "_LOOK_S", 0.03)

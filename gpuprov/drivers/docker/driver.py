@@ -37,6 +37,7 @@ from gpuprov.drivers.docker.blueprint import describe_settings, plan_blueprint
 from gpuprov.drivers.docker.commits import commit
 from gpuprov.drivers.docker.execute import execute
 from gpuprov.drivers.docker.files import KEPT, NodeFiles, apply_kept
+from gpuprov.drivers.docker.job_times import read_times
 from gpuprov.drivers.docker.last_words import last_words_of, read_container_log
 from gpuprov.drivers.docker.owners import get_mapped_owner
 from gpuprov.drivers.docker.usage import parse_usage
@@ -48,10 +49,10 @@ from gpuprov.shapes.base import changed
 from gpuprov.shapes.node import LOCALLY, Exposure
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from gpuprov.core.disk import StorageUse
-    from gpuprov.drivers.base import File, JobState, PathKind
+    from gpuprov.drivers.base import File, JobState, JobTimes, PathKind
     from gpuprov.drivers.docker.api import DockerApi
     from gpuprov.drivers.docker.blueprint import Blueprint
     from gpuprov.drivers.node_files import Execute
@@ -299,6 +300,10 @@ class DockerDriver(TellsNoNetworkSettings):
     def list_jobs(self) -> list[JobState]:
         """The containers that are jobs."""
         return [replace(job, node=changed(job.node, host=self.host)) for job in containers.list_jobs(self._api)]
+
+    def read_job_times(self, names: Collection[str] | None = None) -> list[JobTimes]:
+        """From its containers, and from the events that Docker remembers."""
+        return read_times(self._api, names)
 
     def read_job_log(
         self, name: str, *, follow: bool, tail: int | None, write: Callable[[Stream, bytes], object]

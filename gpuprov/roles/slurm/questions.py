@@ -25,7 +25,8 @@ if sacctmgr --noheader show cluster >/dev/null 2>&1; then echo answers; else ech
 printf 'why %s\\n' "$(sh {ACCOUNTING_SCRIPT} why 2>/dev/null)"
 sdiag 2>/dev/null | sed -n 's/^DBD Agent queue size: */queue /p'
 """
-_OPTIONS = ("--immediate=5", "--quiet", "--job-name=gpuprov-verify", "-n1", "-N1")
+VERIFY_JOB = "gpuprov-verify"
+_OPTIONS = ("--immediate=5", "--quiet", f"--job-name={VERIFY_JOB}", "-n1", "-N1")
 
 
 def ask_slurm(expected: Expectation, *, timeout_s: float) -> dict[str, dict[str, object]]:

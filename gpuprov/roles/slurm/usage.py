@@ -19,6 +19,7 @@ from gpuprov.core.silence_limit import scaled_limit_s
 from gpuprov.core.waiting import SystemClock
 from gpuprov.roles.slurm.facts import ACCOUNTING_SCRIPT as SCRIPT
 from gpuprov.roles.slurm.facts import slurm_path
+from gpuprov.roles.slurm.questions import VERIFY_JOB
 from gpuprov.roles.usage import Use, Uses
 
 if TYPE_CHECKING:
@@ -38,6 +39,8 @@ _SCRIPT: Final = f"""\
 export TZ=UTC SLURM_TIME_FORMAT=%s
 sdiag 2>/dev/null | sed -n 's/^DBD Agent queue size: */queue /p'
 squeue --noheader --all --states=all --format='live %A %V %T %S %e'
+sacct --user=root --name={VERIFY_JOB} --allocations --duplicates --parsable2 --noheader \\
+    --starttime="$1" --endtime="$2" --format=JobIDRaw,Submit 2>/dev/null | sed 's/^/verify /'
 echo jobs
 sacct --allusers --allocations --duplicates --truncate --parsable2 --noheader \\
     --starttime="$1" --endtime="$2" --format={_FIELDS} && exit
@@ -59,6 +62,7 @@ _ROW: Final = re.compile(
     re.ASCII,
 )
 _GPUS: Final = re.compile(r"gres/gpu(?::([A-Za-z0-9._+-]{1,64}))?=([0-9]{1,6})", re.ASCII)
+_VERIFY: Final = re.compile(r"verify ([0-9]{1,10})\|([0-9]{1,10})", re.ASCII)
 _LIVE: Final = re.compile(rf"live ([0-9]{{1,10}}) ({_TIME}) ([A-Z_]{{1,20}}) ({_TIME}) ({_TIME})", re.ASCII)
 _QUEUE: Final = re.compile(r"queue ([0-9]{1,10})", re.ASCII)
 _WAITS: Final = re.compile(r"queue ([1-9][0-9]{0,9})\n", re.ASCII)
@@ -74,6 +78,7 @@ _GOING_ON: Final = frozenset({"RUNNING", "SUSPENDED", "COMPLETING", "CONFIGURING
 _PENDING: Final = "PENDING"
 _HAS_NO_END: Final = _GOING_ON | {_PENDING}
 _UNTYPED: Final = "gpu"
+_BY_VERIFY: Final = "(verify)"  # a name that no account has
 _NOWHERE: Final = ("", "None assigned")
 _EVER: Final = (0, 10**12)
 
@@ -168,7 +173,7 @@ def _away(controller: str, result: ExecResult) -> EngineError:
 def parse_uses(text: str, controller: str = "", *, window: tuple[int, int] = _EVER) -> Uses:
     """Read what the script prints, for a window in seconds; raises ValueError for a line that it does not print."""
     head, _, body = text.partition("jobs\n")
-    queued, known = _read_head(head)
+    queued, known, verifying = _read_head(head)
     rows = [_read(line) for line in body.splitlines()]
     late = _find_late(rows, known, window)
     had_gpus = [row for row in rows if row.gpus and row.state != _PENDING]
@@ -177,7 +182,9 @@ def parse_uses(text: str, controller: str = "", *, window: tuple[int, int] = _EV
     found = list(zip(had_gpus, current, strict=True))
     lost = [row for row, is_current in found if row.state in _GOING_ON and not is_current]
     uses = [
-        _use(row) for row, is_current in found if (row.raw not in late if is_current else row.state not in _GOING_ON)
+        _use(row, by_verify=(row.raw, row.submitted) in verifying)
+        for row, is_current in found
+        if (row.raw not in late if is_current else row.state not in _GOING_ON)
     ]
     turned = [row for row in had_gpus if row.state not in _GOING_ON and row.submitted > row.end]
     notes = []
@@ -199,18 +206,20 @@ def parse_uses(text: str, controller: str = "", *, window: tuple[int, int] = _EV
     return Uses(uses=tuple(uses), notes=tuple(notes), late=len(late))
 
 
-def _read_head(text: str) -> tuple[int, dict[str, _Known]]:
-    """How many messages wait for slurmdbd, and the jobs that slurmctld knows, by number."""
-    queued, known = 0, dict[str, _Known]()
+def _read_head(text: str) -> tuple[int, dict[str, _Known], set[tuple[str, int]]]:
+    """How many messages wait for slurmdbd, the jobs that slurmctld knows, by number, and those of `gpuprov verify`."""
+    queued, known, verifying = 0, dict[str, _Known](), set[tuple[str, int]]()
     for line in text.splitlines():
         if found := _LIVE.fullmatch(line):
             submitted, start, end = (_seconds(found[number]) for number in (2, 4, 5))
             known[found[1]] = _Known(submitted=submitted, state=found[3], start=start, end=end)
         elif found := _QUEUE.fullmatch(line):
             queued = int(found[1])
+        elif found := _VERIFY.fullmatch(line):
+            verifying.add((found[1], int(found[2])))
         else:
             raise ValueError(line)
-    return queued, known
+    return queued, known, verifying
 
 
 def _find_late(rows: Iterable[_Row], known: Mapping[str, _Known], window: tuple[int, int]) -> set[str]:
@@ -250,14 +259,14 @@ def _seconds(text: str) -> int:
     return int(text) if text.isdecimal() else 0
 
 
-def _use(row: _Row) -> Use:
+def _use(row: _Row, *, by_verify: bool) -> Use:
     try:
         names = () if row.nodes in _NOWHERE else expand_names(row.nodes)
     except UsageError as error:
         raise ValueError(row.nodes) from error
     return Use(
         job=row.job,
-        person=row.person,
+        person=_BY_VERIFY if by_verify else row.person,
         account=row.account,
         nodes=names,
         gpus=row.gpus,

@@ -457,6 +457,7 @@ REASONS = {
     "roles/worker/page.py": "a node that has lost its file: tests/unit/cli/test_queue_page.py",
     "roles/worker/role.py: list its jobs": "a broker of the user's: tests/unit/cli/test_queue_page.py",
     "stories/usage.py: gpuprov usage": "the verb of what cluster/state.py says",
+    "lifecycle/run_record.py: `gpuprov usage` may lack": "a warning: tests/unit/lifecycle/test_run_record.py",
     "stories/usage.py: only jobs": "a note: tests/unit/cli/test_usage.py",
     "roles/slurm/accounting.py": "a database that does not answer: tests/unit/roles/test_accounting.py",
     "roles/slurm/usage.py": "what Slurm's accounting says: tests/unit/cli/test_usage.py",

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.slow
 
+IMAGE = ("--engine", "lxd", "--image", "gpuprov-image-plain")
 SAID = """\
 queue 3
 live 9 1795862000 RUNNING 1795862010 NONE
@@ -72,15 +73,60 @@ def test_the_document_and_csv_have_seconds(counting: World, capsys: pytest.Captu
     assert (told["gpu_seconds"], told["accounting"], told["simulated"], len(told["notes"])) == (9036, True, True, 2)
     out, _ = usage(counting, capsys, "--csv", "--by", "account")
     assert out.splitlines() == [
-        "account,gpu_seconds,gpu_hours,jobs,running",
-        "work,7200,2.00,1,0",
-        "vision,1836,0.51,2,1",
+        "account,gpu_seconds,gpu_hours,jobs,running,cluster",
+        "work,7200,2.00,1,0,lab",
+        "vision,1836,0.51,2,1,lab",
     ]
+
+
+def test_a_row_of_a_job_has_its_person(counting: World, capsys: pytest.CaptureFixture[str]) -> None:
+    counting.slurm.said["sacct --allusers"] = f"verify 8|1795862000\n{SAID}"
+    told = json.loads(usage(counting, capsys, "--json", "--by", "job")[0])
+    validate(told)
+    assert [(row["name"], row["person"]) for row in told["rows"]] == [("7", "work"), ("8", "(verify)"), ("9", "ann")]
+    assert usage(counting, capsys, "--by", "job")[0].splitlines()[1].split() == ["7", "work", "2.00", "1", "-"]
+    assert usage(counting, capsys, "--by", "job", "--csv")[0].splitlines()[1] == "7,7200,2.00,1,0,lab,work"
+    assert {row["person"] for row in json.loads(usage(counting, capsys, "--json")[0])["rows"]} == {None}
+
+
+def test_containers_of_run_have_rows_beside_those_of_the_cluster(
+    counting: World, typed: Typed, capsys: pytest.CaptureFixture[str]
+) -> None:
+    typed(("run", "--name", "train", "--detach", *IMAGE, "--gpus", "1", "--", "true"), capsys)
+    told = json.loads(usage(counting, capsys, "--json", "--by", "job")[0])
+    validate(told)
+    (row,) = (row for row in told["rows"] if row["cluster"] == "(jobs)")
+    assert (row["name"], row["jobs"], row["running"]) == ("train", 1, 1)
+    assert len(told["rows"]) == 4
+    assert usage(counting, capsys)[0].splitlines()[0].split() == [
+        "PERSON",
+        "CLUSTER",
+        "GPU",
+        "HOURS",
+        "JOBS",
+        "RUNNING",
+    ]
+    of_the_cluster = json.loads(usage(counting, capsys, "--json", "--cluster", "lab")[0])
+    assert {row["cluster"] for row in of_the_cluster["rows"]} == {"lab"}
+    typed(("run", "rm", "--force", "train"), capsys)
+    assert "train,0,0.00,1,0,(jobs)," in usage(counting, capsys, "--csv", "--by", "job")[0]
+
+
+def test_without_a_cluster_containers_of_run_alone_are_counted(
+    typed: Typed, capsys: pytest.CaptureFixture[str]
+) -> None:
+    typed.world.empty()
+    assert usage(typed.world, capsys, code=2)[1].startswith("error: ")
+    typed(("run", *IMAGE, "--gpus", "1", "--", "true"), capsys, codes=(0, 127))
+    out, err = usage(typed.world, capsys, "--by", "node")
+    assert out.splitlines()[1].split() == ["here", "(jobs)", "0.00", "1", "-"]
+    assert "only `gpuprov run` is counted: " in err
+    assert usage(typed.world, capsys, "--cluster", "lab", code=2)[1].startswith("error: ")
 
 
 def test_a_formula_is_text_in_csv(counting: World, capsys: pytest.CaptureFixture[str]) -> None:
     counting.slurm.said["sacct --allusers"] = "jobs\n7|7|-a|@b|COMPLETED|1795862000|1795869000|60|gres/gpu=1|c000"
-    assert usage(counting, capsys, "--csv")[0].splitlines()[1] == "'-a,60,0.02,1,0"
+    assert usage(counting, capsys, "--csv")[0].splitlines()[1] == "'-a,60,0.02,1,0,lab"
 
 
 @pytest.mark.parametrize(
@@ -116,7 +162,7 @@ def test_a_node_that_says_anything_else_is_not_believed(counting: World, capsys:
 def test_no_jobs_are_said_in_a_line(counting: World, capsys: pytest.CaptureFixture[str]) -> None:
     counting.slurm.said["sacct --allusers"] = "jobs"
     assert usage(counting, capsys, "--since", "2026-11-01")[0].startswith("no job had a GPU from 2026-11-01T00:00:00Z")
-    assert usage(counting, capsys, "--csv")[0] == "person,gpu_seconds,gpu_hours,jobs,running\n"
+    assert usage(counting, capsys, "--csv")[0] == "person,gpu_seconds,gpu_hours,jobs,running,cluster\n"
 
 
 def test_without_accounting_jobs_that_were_submitted_are_counted(
@@ -136,7 +182,9 @@ def test_without_accounting_jobs_that_were_submitted_are_counted(
 
 
 def test_the_table_fits_80_columns() -> None:
-    rows = tuple(UsageRow(name=f"person{number}" + "x" * 50, gpu_seconds=10**9, jobs=10**5) for number in range(3))
+    rows = tuple(
+        UsageRow(name=f"person{number}" + "x" * 50, cluster="lab", gpu_seconds=10**9, jobs=10**5) for number in range(3)
+    )
     told = Usage(
         host="hoff",
         cluster="lab",

@@ -83,7 +83,9 @@ def host(tmp_path: Path) -> FakeHost:
         driver = FakeDriver(FakeEngine())
         driver.name = name
         doors.append(door_of(driver))
-    return FakeHost(folder=tmp_path, observe=no_gpus, engines=tuple(doors))
+    made = FakeHost(folder=tmp_path, observe=no_gpus, engines=tuple(doors))
+    made.run_records.prepare()
+    return made
 
 
 @pytest.fixture(autouse=True)
@@ -153,6 +155,13 @@ def test_how_far_apt_is_is_told_meanwhile(host: FakeHost, tmp_path: Path, monkey
     monkeypatch.setattr(prepare_host_module, "APT_LOOK_S", 0.01)
     prepare_host(ORDER, replace(host, root=tmp_path), reporter=Heard(), run=Installing())
     assert told.empty(), "it is told once"
+
+
+def test_the_record_of_run_is_made_for_those_who_may_use_the_engine(host: FakeHost) -> None:
+    host.run_records.place.rmdir()
+    outcome = prepare_host(ORDER, host, reporter=Silent(), run=Plays())
+    assert outcome.changed == (f"made {host.run_records.place}",)
+    assert prepare_host(ORDER, host, reporter=Silent(), run=Plays()).unchanged
 
 
 def test_nothing_to_do_is_an_unchanged_outcome(host: FakeHost) -> None:

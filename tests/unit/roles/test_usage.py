@@ -90,8 +90,24 @@ def test_anything_else_is_no_answer(row: str) -> None:
         parse_uses(said(ROW, row))
 
 
+def test_jobs_of_verify_are_those_of_root_that_sacct_names() -> None:
+    rows = (ROW, ROW.replace("7|7", "8|8"), ROW.replace("|1795862000|", "|1795862001|"))
+    found = parse_uses(f"verify 7|1795862000\n{said(*rows)}")
+    assert [use.person for use in found.uses] == ["(verify)", "work", "work"]
+
+
 @pytest.mark.parametrize(
-    "head", ["live x", "queue", "live 1 2", "live 1 2 RUNNING 3", "live 1 2 RUNNING x NONE", "hello"]
+    "head",
+    [
+        "verify 7",
+        "verify 7|8|9",
+        "live x",
+        "queue",
+        "live 1 2",
+        "live 1 2 RUNNING 3",
+        "live 1 2 RUNNING x NONE",
+        "hello",
+    ],
 )
 def test_so_is_anything_else_before_the_rows(head: str) -> None:
     with pytest.raises(ValueError, match=head):
@@ -166,7 +182,7 @@ def test_a_job_that_ended_after_the_window_counts_up_to_its_end() -> None:
 def test_jobs_without_a_node_on_record_count() -> None:
     (use,) = parse_uses(said(ROW.replace("c000", "None assigned"))).uses
     assert use == replace(USE, nodes=())
-    assert sum_uses([use], "node")[0].name == "?"
+    assert sum_uses([use], "node", "lab")[0].name == "?"
 
 
 def test_a_clock_that_was_put_back_is_told() -> None:
@@ -271,27 +287,27 @@ def test_gpus_are_counted_by_type(tres: str, gpus: dict[str, int]) -> None:
 
 def test_tries_of_a_job_are_summed_and_it_counts_once() -> None:
     uses = (USE, replace(USE, seconds=30), replace(USE, job="8", person="ann", gpus={"h100": 1}, running=True))
-    rows = [(row.name, row.gpu_seconds, row.jobs, row.running) for row in sum_uses(uses, "person")]
+    rows = [(row.name, row.gpu_seconds, row.jobs, row.running) for row in sum_uses(uses, "person", "lab")]
     assert rows == [("work", 180, 1, 0), ("ann", 60, 1, 1)]
-    assert [(row.name, row.gpu_seconds) for row in sum_uses(uses, "gpu")] == [("gpu", 180), ("h100", 60)]
-    assert [(row.name, row.gpu_seconds) for row in sum_uses(uses, "job")] == [("7", 180), ("8", 60)]
+    assert [(row.name, row.gpu_seconds) for row in sum_uses(uses, "gpu", "lab")] == [("gpu", 180), ("h100", 60)]
+    assert [(row.name, row.gpu_seconds) for row in sum_uses(uses, "job", "lab")] == [("7", 180), ("8", 60)]
 
 
 def test_a_later_cluster_has_other_jobs_of_the_same_number() -> None:
     uses = (USE, replace(USE, submitted=1795870000, seconds=5), replace(USE, job="8", seconds=1))
-    assert [(row.name, row.gpu_seconds, row.jobs) for row in sum_uses(uses, "job")] == [
+    assert [(row.name, row.gpu_seconds, row.jobs) for row in sum_uses(uses, "job", "lab")] == [
         ("7 of 2026-11-28T10:33:20Z", 120, 1),
         ("7 of 2026-11-28T12:46:40Z", 10, 1),
         ("8", 2, 1),
     ]
-    (row,) = sum_uses(uses, "person")
+    (row,) = sum_uses(uses, "person", "lab")
     assert row.jobs == 3
 
 
 def test_a_job_over_several_nodes_has_a_row_of_theirs() -> None:
     uses = (USE, replace(USE, job="8", nodes=("c000", "c001")), replace(USE, job="9", nodes=(), account=""))
-    assert [row.name for row in sum_uses(uses, "node")] == ["?", "c000", "c[000-001]"]
-    assert {row.name for row in sum_uses(uses, "account")} == {"?", "work"}
+    assert [row.name for row in sum_uses(uses, "node", "lab")] == ["?", "c000", "c[000-001]"]
+    assert {row.name for row in sum_uses(uses, "account", "lab")} == {"?", "work"}
 
 
 @pytest.mark.parametrize(
@@ -325,7 +341,7 @@ def test_records_of_submitted_jobs_count_from_the_edge_of_the_window() -> None:
     assert found.notes == ("a note", "3 older submissions are left out")
     (use,) = found.uses
     assert (use.person, use.account, use.nodes, use.seconds, use.running) == ("ann", "?", ("c000",), 60, False)
-    assert [(row.name, row.gpu_seconds) for row in sum_uses([use], "gpu")] == [
+    assert [(row.name, row.gpu_seconds) for row in sum_uses([use], "gpu", "lab")] == [
         (UUID.format(1), 60),
         (UUID.format(2), 60),
     ]
