@@ -14,11 +14,10 @@ import time
 from pathlib import Path
 from typing import Final
 
+from gpuwork.gpu_list import GPUS, read_gpus
 from gpuwork.program import python_argv
 from gpuwork.signals import on_signals
-from gpuwork.untrusted_files import read_limited
 
-GPUS: Final = Path("/etc/gpuwork/gpus")
 LOGS: Final = Path("/shared/logs")
 OPTIONS: Final = ("--project", "/shared/app", "--app", "app")
 PROGRAM: Final = (*python_argv(), "-m", "gpuwork.worker")
@@ -34,12 +33,12 @@ def main(arguments: list[str]) -> int:
     with on_signals(stop.set):
         gpus = _wait_for_gpus(asked.gpus, stop)
         logs = asked.logs / platform.node()
-        members = [
-            CrewMember(
-                gpu, [*PROGRAM, "--gpu", gpu, "--log", f"{logs}/worker-{number}.log", "--leashed", *asked.options]
-            )
-            for number, gpu in enumerate(gpus)
-        ]
+        members = []
+        for number, (gpu, words) in enumerate(gpus.items()):
+            options = [f"--{word}" for word in words]  # such as --scrub
+            log = f"{logs}/worker-{number}.log"
+            argv = [*PROGRAM, "--gpu", gpu, "--log", log, "--leashed", *options, *asked.options]
+            members.append(CrewMember(gpu, argv))
         while not stop.is_set():
             for member in members:
                 member.look(time.monotonic())
@@ -100,13 +99,7 @@ def end_all(members: list[CrewMember]) -> None:
         member.wait()
 
 
-def read_gpus(file: Path) -> list[str]:
-    """The lines of a file, each once; what is no UUID is the worker's to refuse."""
-    lines = (read_limited(file) or b"").decode(errors="replace").splitlines()
-    return list(dict.fromkeys(line.strip() for line in lines if line.strip()))
-
-
-def _wait_for_gpus(file: Path, stop: threading.Event) -> list[str]:
+def _wait_for_gpus(file: Path, stop: threading.Event) -> dict[str, tuple[str, ...]]:
     gpus = read_gpus(file)
     if not gpus:
         _say(f"this node has no GPU in {file}: there is nothing to do until it has one")

@@ -91,6 +91,8 @@ def run(session: Session, /, argv: tuple[str, ...], **typed: Any) -> Result | in
 
     With --detach, the container goes on by itself, and keeps its GPUs until `gpuprov run rm NAME`.
 
+    Memory of GPUs is not overwritten before: it may hold what the last program left, and keep what this one leaves.
+
     A command that is called ps, logs, stop or rm follows --: gpuprov run -- ps aux
     """
     order = _make_order(argv, typed)

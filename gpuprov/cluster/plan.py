@@ -26,6 +26,7 @@ from gpuprov.cluster.order_label import describe_unread, read_order, refuse_unre
 from gpuprov.cluster.ordered_node import with_order
 from gpuprov.cluster.recorded_changes import describe_changes
 from gpuprov.cluster.replacements import ghosts_of
+from gpuprov.cluster.scrubbed import refuse_shared
 from gpuprov.core.errors import NotOurs, UsageError
 from gpuprov.core.names import fold
 from gpuprov.core.outcome import with_forced
@@ -204,6 +205,7 @@ def plan_cluster(  # noqa: PLR0913 - what is wanted, what is there, and what may
     unread = describe_unread(node for node in staying.nodes if node.name in names)
     refuse_unread({} if gives_up else unread, spec.name, version=version, alone=place.nodes is None)
     designs = _design(names, spec, staying, replace(place, leases=held), fresh={*replaced, *away})
+    refuse_shared(spec, designs)
     return replace(
         _sort(designs, state, remove=tuple(remove), expect=expect, unread=unread),
         networks=networks,

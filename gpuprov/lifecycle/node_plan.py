@@ -13,6 +13,7 @@ from gpuprov.cluster.nodes import image_of
 from gpuprov.cluster.ordered_node import design_ordered, first_draft, refuse_taken_name, with_order
 from gpuprov.cluster.replacements import ghosts_of
 from gpuprov.cluster.room import refuse_without_room
+from gpuprov.cluster.scrubbed import refuse_shared
 from gpuprov.cluster.share import look_and_plan_share, require_account
 from gpuprov.cluster.slices import spec_on
 from gpuprov.cluster.whole import is_elsewhere, recorded_host, recorded_whole
@@ -139,6 +140,7 @@ def plan_node(order: NodeOrder, found: Observed, roles: Roles) -> NodePlan:
     taken = whole.addresses_beside(recorded_host(there)) if whole else {}
     place = observed.place(roles.mounts(spec), nodes=len(state.nodes) + 1)
     design = design_ordered(order, spec, state, replace(place, taken=taken))
+    refuse_shared(spec, (design,))
     image = None if order.image is None else get_named_image(driver, order.image)
     image = image if source is None else image_of(source)
     share = look_and_plan_share(observed, settled, [design])

@@ -188,6 +188,7 @@ class Role:
         first_network: Whether its nodes find each other on the first network, so that each must be on it.
         shares: Whether its nodes share a folder, where their cluster has one.
         has_people: Whether jobs run as the person who submits them.
+        scrubs: Whether it overwrites memory of GPUs before they have a job of another person, where the spec says so.
         can_account: Whether it can record all jobs, where the spec says so.
         recipe: What it adds to the image of its nodes.
         secret_files: Files in its nodes that no bundle may show.
@@ -202,6 +203,7 @@ class Role:
     first_network: ClassVar[bool] = False
     shares: ClassVar[bool] = False
     has_people: ClassVar[bool] = False
+    scrubs: ClassVar[bool] = False
     can_account: ClassVar[bool] = False
     recipe: ClassVar[RoleRecipe] = RoleRecipe()
     secret_files: ClassVar[tuple[SecretFile, ...]] = ()

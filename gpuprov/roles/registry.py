@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from gpuprov.core.errors import UsageError
 from gpuprov.roles.plain import PlainRole
+from gpuprov.roles.scrub_rule import scrub_rule
 from gpuprov.roles.slurm.role import SlurmRole
 from gpuprov.roles.worker.role import WorkerRole
 from gpuprov.shapes.base import changed
@@ -86,7 +87,10 @@ class Roles(dict[str, "Role"]):
 PLAIN = PlainRole()
 ROLES = Roles({role.name: role for role in (PLAIN, SlurmRole(), WorkerRole())})
 ROLE_NAMES = tuple(ROLES)
-_RULES: tuple[SpecRule, ...] = tuple(rule for role in ROLES.values() for rule in role.rules)
+_RULES: tuple[SpecRule, ...] = (
+    *(rule for role in ROLES.values() for rule in role.rules),
+    scrub_rule({role.name for role in ROLES.values() if role.scrubs}),
+)
 
 
 def role_of(name: str) -> Role:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
 from gpuprov.shapes.base import Record, Shape
-from gpuprov.shapes.words import Printed
+from gpuprov.shapes.words import Plain, Printed
 
 
 class Pong(Shape, frozen=True, kw_only=True):
@@ -29,10 +29,12 @@ class Said(Pong, frozen=True, kw_only=True):
     Attributes:
         name: UUID of its GPU, @, and its node.
         busy: Whether it is at a run or another task.
+        fault: Why it takes no work: memory of its GPU was not scrubbed; absent where it takes work.
     """
 
     name: Printed
     busy: bool
+    fault: Plain | UnsetType = UNSET
 
 
 class Worker(Said, frozen=True, kw_only=True):

@@ -34,6 +34,8 @@ SLURM_NODE_VARIABLE: Final = "SLURMD_NODENAME"
 # A tag is the soft limit of file locks: Linux has none since 2.4, and hands the number on to whatever a process starts.
 TAG: Final = 10  # RLIMIT_LOCKS
 _TAG_BYTES: Final = 7
+_MOST_TAG: Final = 1 << 62  # more than any tag is
+_TAG_LINE: Final = "Max file locks"  # of /proc/PID/limits
 _STOP_S: Final = 60.0
 _LIMIT_S: Final = 8.0
 _LOOK_S: Final = 0.02
@@ -46,6 +48,19 @@ _ACT_S: Final = 90.0  # what ends processes may take _STOP_S and _LIMIT_S
 def tag_of(run: str) -> int:
     """The tag of what a run starts: the run is named as by `VARIABLE`."""
     return int.from_bytes(hashlib.sha256(run.encode()).digest()[:_TAG_BYTES], "big")
+
+
+def keep_tag() -> None:
+    """Let nothing that this process starts be without a tag again: only root can raise a hard limit."""
+    resource.setrlimit(TAG, (_MOST_TAG, _MOST_TAG))
+
+
+def is_of_run(pid: int) -> bool:
+    """Whether a process descends from one that kept its tag; so does one of which that cannot be read."""
+    with suppress(OSError, IndexError):
+        lines = Path(f"/proc/{pid}/limits").read_text().splitlines()
+        return next(line for line in lines if line.startswith(_TAG_LINE)).split()[-2] != "unlimited"
+    return True
 
 
 def end_leftovers(marks: Mapping[str, str]) -> list[int]:

@@ -21,7 +21,7 @@ from gpuwork.errors import Elsewhere, StoreError, WorkError
 from gpuwork.freeze import check_copy
 from gpuwork.jobs.crowding import Crowding, when_room
 from gpuwork.jobs.following import WAITS, judge
-from gpuwork.jobs.leftovers import TAG, VARIABLE, end_leftovers, tag_of
+from gpuwork.jobs.leftovers import TAG, VARIABLE, end_leftovers, keep_tag, tag_of
 from gpuwork.jobs.notification import settle
 from gpuwork.jobs.people import place_of_owner
 from gpuwork.jobs.run_record import TryEnd, begin_try, end_try
@@ -87,6 +87,7 @@ def main(folder: str, number: str, leash: str = "") -> None:
     stop = threading.Event()
     if leash == LEASHED:
         on_leash_end(stop.set)
+        keep_tag()
     try:
         with on_signals(stop.set):
             record = run_one(Path(folder), int(number), stop=stop)

@@ -34,6 +34,9 @@ def parse_arguments(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument(
         "--app", type=_module, metavar="MODULE", help="of the project, that has a Celery app; serve its tasks too"
     )
+    parser.add_argument(
+        "--scrub", action="store_true", help="have its memory overwritten between people; serve no project"
+    )
     parser.add_argument("--leashed", action="store_true", help="end as on SIGTERM when stdin ends")
     asked = parser.parse_args(arguments)
     if asked.app and not asked.project:

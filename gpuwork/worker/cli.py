@@ -35,6 +35,7 @@ from gpuwork.worker.keeper import Keeper
 from gpuwork.worker.project import load_app, sign_code
 from gpuwork.worker.restart import RestartOnChange
 from gpuwork.worker.runs import LeashedRuns
+from gpuwork.worker.scrubbing import Scrubbing
 from gpuwork.worker.task_process import ProcessPool, TaskProcess
 from gpuwork.worker.tasks import add_tasks
 
@@ -98,20 +99,24 @@ def _end_what_was_left(place: Path) -> None:
 def _serve(asked: argparse.Namespace, name: str, place: Path) -> int:
     warnings.simplefilter("ignore", CPendingDeprecationWarning)  # of what is as it is to be
     os.environ["CUDA_VISIBLE_DEVICES"] = asked.gpu
-    project = asked.project.absolute() if asked.project else None
+    scrubbing = Scrubbing(asked.gpu) if asked.scrub else None
+    find_fault = scrubbing.find_fault if scrubbing else str
+    project = asked.project.absolute() if asked.project and not scrubbing else None
     home, store, log = Path.cwd(), asked.folder.absolute(), asked.log.absolute()
     signed = sign_code(project) if project else None  # before it is imported
-    served = load_app(project, asked.app, read_broker(asked.broker))
+    served = load_app(project, asked.app if project else None, read_broker(asked.broker))
     app = served.app
     check_url(app)
     app.amqp.queues.add(own_queue(name))
     app.conf.worker_consumer = f"{EagerConsumer.__module__}:{EagerConsumer.__name__}"
-    runs = LeashedRuns(store, mark=str(place))
-    add_tasks(app, runs, gpu=asked.gpu, project=project)
+    runs = LeashedRuns(store, mark=str(place), scrubbing=scrubbing)
+    add_tasks(app, runs, gpu=asked.gpu, project=project, find_fault=find_fault)
     restart = RestartOnChange(project, signed)
     process = TaskProcess(runs.stop)
     over = threading.Event()
     notices = [*served.notices]
+    if scrubbing and asked.project and asked.project.is_dir():
+        notices.append("it is not served where gpus.scrub is set: its tasks are nobody's, and keep memory of the GPU")
 
     def on_init(sender: WorkController, **_: object) -> None:  # after the app, which was loaded before
         if served.pool == PROCESS and has_begun_cuda():
@@ -129,7 +134,7 @@ def _serve(asked: argparse.Namespace, name: str, place: Path) -> int:
             _LOG.error("the app of the project is not served until its code is changed: %s", words)
         for notice in notices:
             _LOG.warning("the app of the project: %s", hide_password(notice))
-        gate = Gate(store, served.queues, is_last=lambda: restart.has_changed)
+        gate = Gate(store, served.queues, is_last=lambda: restart.has_changed, find_fault=find_fault)
         for work, arguments in ((_keeper(app, store).until, ()), (restart.until, ()), (gate.until, (sender,))):
             threading.Thread(target=work, args=(over, *arguments), daemon=True).start()
 

@@ -14,12 +14,17 @@ import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
+from gpuwork.errors import StoreError
 from gpuwork.jobs.leftovers import WORKER_VARIABLE
 from gpuwork.jobs.one import EXIT_STOPPED, LEASHED
+from gpuwork.jobs.store import read_submission
+from gpuwork.jobs.submitter import read_submitter
 from gpuwork.program import program_argv
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from gpuwork.worker.scrubbing import Scrubbing
 
 _MOST_BEGINS: Final = 200  # `one` counts how often it was killed, and gives up long before
 _SAID_BYTES: Final = 4000
@@ -29,9 +34,10 @@ _LOG: Final = logging.getLogger(__name__)
 class LeashedRuns:
     """Starts runs, one after the other, until it is told to stop."""
 
-    def __init__(self, store: Path, *, mark: str) -> None:
-        """Keep the folder of jobs, and what marks all processes of this worker's runs."""
+    def __init__(self, store: Path, *, mark: str, scrubbing: Scrubbing | None = None) -> None:
+        """Keep the folder of jobs, what marks all processes of this worker's runs, and what scrubs its GPU, if any."""
         self.store = store
+        self._scrubbing = scrubbing
         self._mark = mark
         self._stop = threading.Event()
         self._process: subprocess.Popen[bytes] | None = None
@@ -40,6 +46,21 @@ class LeashedRuns:
         """End the run that is under way, with all its processes, and begin no other; called by a signal too."""
         self._stop.set()
         self._let_go()
+
+    def why_not(self, submission: str) -> str:
+        """Why no run of a submission may have the GPU, in words; empty once it may, its memory scrubbed if need be."""
+        if self._scrubbing is None:
+            return ""
+        owner = ""
+        try:
+            told = read_submission(self.store / submission)
+            if not told.order.has_gpu:
+                return ""
+            submitter = read_submitter(told.folder)
+            owner = submitter.owner if submitter else ""
+        except StoreError:  # it may just be being submitted: nobody knows whose it is
+            pass
+        return self._scrubbing.prepare(owner, is_over=self._stop.is_set)
 
     def make(self, submission: str, number: int) -> int:
         """Make a run, and return the exit status of `one`."""

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from celery.exceptions import Reject
 from celery.worker import state
 from celery.worker.control import inspect_command
+from msgspec import UNSET
 
 from gpuprov.shapes.base import write
 from gpuprov.shapes.jobs import ENDED
@@ -35,6 +36,7 @@ from gpuwork.worker.run_end import EXIT_DONE, EXIT_ENDED, JobCancelled, JobFaile
 from gpuwork.worker.waiting_runs import find_next_of_owner
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from celery import Celery
@@ -54,8 +56,18 @@ class _Named(Protocol):
     hostname: str
 
 
-def add_tasks(app: Celery, runs: LeashedRuns, *, gpu: str, project: Path | None) -> None:
-    """Give an app these tasks, also one of a user's project."""
+def add_tasks(
+    app: Celery, runs: LeashedRuns, *, gpu: str, project: Path | None, find_fault: Callable[[], str] = str
+) -> None:
+    """Give an app these tasks, also one of a user's project.
+
+    Args:
+        app: Celery's.
+        runs: What makes runs of jobs.
+        gpu: UUID of the worker's GPU.
+        project: Whose functions are called.
+        find_fault: Why the GPU may not be used, in words; empty where it may.
+    """
     pid = os.getpid()  # of the worker; tasks run in a process of their own
 
     def ping() -> dict[str, Any]:
@@ -71,7 +83,8 @@ def add_tasks(app: Celery, runs: LeashedRuns, *, gpu: str, project: Path | None)
         return call_function(project, function, arguments)
 
     def say(worker: _Named) -> dict[str, Any]:
-        return write(Said(**ping(), name=worker.hostname, busy=bool(tuple(state.active_requests))))
+        busy = bool(tuple(state.active_requests))
+        return write(Said(**ping(), name=worker.hostname, busy=busy, fault=find_fault() or UNSET))
 
     inspect_command(name=SAY)(say)
     late = {"acks_late": True, "reject_on_worker_lost": True}
@@ -90,7 +103,8 @@ def make_run(app: Celery, runs: LeashedRuns, submission: object, number: object)
     goes on elsewhere is left alone. Its message is dropped then; should it wait later, the keeper finds it.
 
     Raises:
-        Reject: The run was stopped because this worker ends, or its node is held; another worker gets the message.
+        Reject: The run was stopped because this worker ends, its node is held, or its GPU cannot be scrubbed; another
+            worker gets the message.
         ValueError: The message names no run.
         JobFailed: The run failed, or could not be made.
         JobCancelled: It was cancelled.
@@ -103,6 +117,10 @@ def make_run(app: Celery, runs: LeashedRuns, submission: object, number: object)
         status = EXIT_ENDED
     elif why := _over_limit(runs.store / id_):
         return why  # its owner's next run that ends hands it in again
+    elif why := runs.why_not(id_):
+        _LOG.error("run %s.%s does not begin here: %s", id_, number, why)
+        time.sleep(GATE_S)  # as above
+        raise Reject(why, requeue=True)
     else:
         status = runs.make(id_, number)
     if status == EXIT_STOPPED:

@@ -1,8 +1,8 @@
-"""A GPU whose memory is scrubbed before it has a job of somebody else, by Slurm itself; SIMULATED, as the GPU is."""
+"""A GPU whose memory is scrubbed before it has a job of somebody else, by Slurm or a worker; SIMULATED, as it is."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -17,6 +17,85 @@ if TYPE_CHECKING:
 PEOPLE = "people: [{name: ann, uid: 10001}, {name: bob, uid: 10002}]\n"
 LAST = "/run/gpuprov-scrubbed/"
 FIND = "import smoke_kernels.scrub; print(smoke_kernels.scrub.__file__)"
+ASK = """\
+import os, socket
+asked = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+asked.connect("/run/gpuwork-scrub/socket")
+asked.send(f"{os.environ['CUDA_VISIBLE_DEVICES']} bob".encode())
+print(asked.recv(1000).decode())
+"""
+
+
+class Queue:
+    """A cluster of two workers, and jobs of people."""
+
+    def __init__(self, gpuprov: Gpuprov, place: Place) -> None:
+        self.gpuprov, self.place = gpuprov, place
+        self.here = ("--cluster", place.cluster)
+
+    def submit(self, person: str, *command: str) -> str:
+        return self.gpuprov("submit", *self.here, "--as", person, "--no-project", "--", *command).stdout.strip()
+
+    def job(self, number: str) -> dict[str, Any]:
+        found: dict[str, Any] = self.gpuprov.json("jobs", "show", number, *self.here)["jobs"][0]
+        return found
+
+    def wait_for(self, number: str, state: str) -> str:
+        """The node on which a job came to be so."""
+        wait = Wait(what=f"job {number} to be {state}", timeout_s=90, fix="gpuprov jobs", interval_s=0.5)
+        job = wait.until(lambda: self.job(number), lambda job: job["state"] in (state, "failed"))
+        assert job["state"] == state, job
+        return str(job["node"])
+
+    def last(self, node: str) -> str:
+        """Who had the GPU of a node last; empty where nobody knows."""
+        return self.gpuprov.in_node(node, "sh", "-c", f"cat {LAST}* 2>/dev/null || true").strip()
+
+    def wait_for_word(self, node: str, word: str) -> None:
+        def look() -> str:
+            rows = self.gpuprov.json("cluster", "status", self.place.cluster)["nodes"]
+            return str(next(row["work"] for row in rows if row["name"] == node))
+
+        wait = Wait(what=f"{node} to be {word}", timeout_s=90, fix="gpuprov cluster status", interval_s=1)
+        wait.until(look, lambda found: found == word)
+
+
+@pytest.fixture
+def queue(gpuprov: Gpuprov, place: Place, lxc: object) -> Iterator[Queue]:  # noqa: ARG001
+    file = gpuprov.folder / "queue.yaml"
+    spec = place.spec(count=2, nodes="role: worker", gpus="sharing: exclusive, scrub: true", share="true")
+    file.write_text(f"{spec}{PEOPLE}jobs: {{submit_as: true}}\n")
+    gpuprov("cluster", "up", "-f", str(file), "--no-verify")
+    yield Queue(gpuprov, place)
+    gpuprov("cluster", "down", place.cluster, "--force", "--purge", "--yes")
+
+
+def test_workers_scrub_where_the_person_changes_and_take_no_work_where_they_cannot(queue: Queue) -> None:
+    run = queue.gpuprov.in_node
+    asks = queue.submit("ann", "python3", "-c", ASK)
+    first = queue.wait_for(asks, "done")
+    assert queue.last(first) == "ann"
+    said = queue.gpuprov("jobs", "logs", asks, *queue.here).stdout
+    assert said == "a process of a job may not ask\n"
+    peek = queue.submit("ann", "sh", "-c", f"ls {LAST}; echo bob >{LAST}x; true")
+    queue.wait_for(peek, "done")
+    assert queue.gpuprov("jobs", "logs", peek, *queue.here).stdout.count("Permission denied") == 2
+    bad, good = queue.place.node(0), queue.place.node(1)
+    run(bad, "systemctl", "restart", "gpuwork-scrub", "gpuwork")
+    assert queue.last(first) == "ann", "kept when the programs start again"
+    kernel = run(bad, "python3", "-I", "-c", f"import os; os.environ['NUMBA_ENABLE_CUDASIM'] = '1'; {FIND}").strip()
+    run(bad, "mv", kernel, "/root/scrub.py")
+    hold = f"mkdir -p /shared/jobs/.held && cd /shared/jobs/.held && touch {good}"
+    run(good, "runuser", "-u", "work", "--", "sh", "-c", hold)
+    job = queue.submit("bob", "true")
+    queue.wait_for_word(bad, "0 of 1 workers, GPU not scrubbed")
+    assert (queue.job(job)["state"], queue.job(job)["tries"], queue.last(bad)) == ("waiting", 0, "")
+    run(good, "rm", f"/shared/jobs/.held/{good}")
+    assert queue.wait_for(job, "done") == good
+    report = queue.gpuprov.json("verify", bad, "--cluster", queue.place.cluster, expect=1)
+    assert "was not scrubbed (status 1): " in str(report)
+    run(bad, "mv", "/root/scrub.py", kernel)
+    queue.wait_for_word(bad, "idle")  # it is tried again
 
 
 class Lab:

@@ -75,7 +75,7 @@ class WorkersInNodes:
 
 
 def _gpus(node: FakeNode) -> list[str]:
-    return node.files[GPUS].content.decode().splitlines()
+    return [line.split()[0] for line in node.files[GPUS].content.decode().splitlines()]
 
 
 def _worker(node: FakeNode, gpu: str) -> dict[str, object]:

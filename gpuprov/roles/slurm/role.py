@@ -83,6 +83,7 @@ class SlurmRole(ControlledRole):
     first_network = True
     shares = True
     has_people = True
+    scrubs = True
     can_account = True
     recipe = RoleRecipe(
         roles=(NAME, "work"),
@@ -107,7 +108,6 @@ class SlurmRole(ControlledRole):
         *partitions.RULES,
         *QOS_RULES,
         *rest.RULES,
-        *scrub.RULES,
         *shards.RULES,
     )
     queue = _QUEUE

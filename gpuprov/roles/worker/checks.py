@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from msgspec import UNSET
+
 from gpuprov.core.excerpt import excerpt
 from gpuprov.roles.leftovers import judge_left
 from gpuprov.roles.work.node_program import parse_answer
@@ -43,12 +45,16 @@ def judge_broker(expected: Expectation, seen: Observation) -> Finding:
 
 
 def judge_alive(expected: Expectation, seen: Observation) -> Finding:
-    """As many workers of the node answer as it has GPUs."""
+    """As many workers of the node answer as it has GPUs, and all take work."""
     if expected.role != NAME or not expected.gpus:
         return not_asked(NO_GPU if expected.role == NAME else _NO_WORKER)
-    count, wanted = len(_workers_of(expected, seen)), len(expected.gpus)
+    workers = _workers_of(expected, seen)
+    count, wanted = len(workers), len(expected.gpus)
     if count != wanted:
         return failed(f"{count} of its {wanted} workers answer")
+    faults = [worker.fault for worker in workers if worker.fault is not UNSET]
+    if faults:
+        return failed(excerpt(f"it takes no work: {'; '.join(faults)}"))
     return passed(f"{count} of {wanted} answer")
 
 

@@ -61,9 +61,12 @@ def page_file(password: bytes) -> File:
     return File(path=FLOWER, content=content.encode(), mode=0o640, gid=ACCOUNT_UID)
 
 
-def worker_files(url: str, member: Member) -> tuple[File, ...]:
-    """The broker's URL, which only root and the account of jobs may read, and the node's GPUs."""
-    gpus = "".join(f"{uuid}\n" for uuid in member.gpus)
+def worker_files(url: str, member: Member, *, scrub: bool = False) -> tuple[File, ...]:
+    """The broker's URL, which only root and the account of jobs may read, and the node's GPUs.
+
+    A worker of an image that cannot scrub refuses a line that says so.
+    """
+    gpus = "".join(f"{uuid}{' scrub' if scrub else ''}\n" for uuid in member.gpus)
     return (
         File(path=BROKER, content=f"{url}\n".encode(), mode=0o640, gid=ACCOUNT_UID),
         File(path=GPUS, content=gpus.encode()),

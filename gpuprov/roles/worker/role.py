@@ -34,6 +34,7 @@ from gpuprov.roles.worker.facts import (
     PAGE_SERVICE,
     QUEUE,
     RABBITMQ,
+    SCRUB_SERVICE,
     WORKERS,
 )
 from gpuprov.roles.worker.files import applied_file, broker_files, broker_url, worker_files
@@ -87,6 +88,7 @@ class WorkerRole(ControlledRole):
     controller_title = "broker of the workers"
     has_services = True
     shares = True
+    scrubs = True
     recipe = RoleRecipe(
         roles=("broker", NAME, "work"),
         templates=(NAME,),
@@ -163,7 +165,7 @@ class WorkerRole(ControlledRole):
         url = crew.spec.worker.broker or broker_url(password, address)
 
         def render(member: Member) -> tuple[File, ...]:
-            files = worker_files(url, member)
+            files = worker_files(url, member, scrub=crew.spec.gpus.scrub)
             if member.name == controller:
                 files += broker_files(password, address)
             return (*files, applied_file(files))
@@ -239,6 +241,8 @@ class WorkerRole(ControlledRole):
             its = (RABBITMQ, DEFINITIONS)
             brokers = [name for name, paths in renewed.items() if any(path.startswith(its) for path in paths)]
             each(lambda name: restart_well(driver, name, BROKER_SERVICE), brokers)
+            if crew.spec.gpus.scrub:
+                each(lambda name: restart_well(driver, name, SCRUB_SERVICE), list(renewed))
             each(lambda name: restart_well(driver, name, WORKERS), list(renewed))
             pages = [name for name in renewed if any(file.path == FLOWER for file in files(name))]
             each(lambda name: restart_well(driver, name, PAGE_SERVICE), pages)

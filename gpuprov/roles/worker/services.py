@@ -7,6 +7,8 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from msgspec import UNSET
+
 from gpuprov.cluster import services
 from gpuprov.cluster.held_gpus import leased_uuids
 from gpuprov.core.errors import GpuprovError, TimedOut
@@ -28,6 +30,7 @@ IDLE: Final = "idle"
 BUSY: Final = "busy"
 READY: Final = frozenset({IDLE, BUSY})
 NO_BROKER: Final = "no broker"
+_NOT_SCRUBBED: Final = "GPU not scrubbed"
 _READY_BUDGET_S: Final = 90.0  # for the next of the nodes
 _ASK_S: Final = "5"  # in which the broker starts; then there is a word again
 _MOST_LOGS: Final = 3
@@ -62,13 +65,18 @@ def words_of_workers(driver: Driver, asked: str, expected: Mapping[str, int], *m
 def describe_workers(answered: Iterable[Worker], expected: Mapping[str, int]) -> dict[str, str]:
     """A word for each node, by what workers say of themselves."""
     seen: Counter[str] = Counter()
-    busy = set()
+    busy, faulty = set(), set()
     for worker in {worker.name: worker for worker in answered}.values():
+        if worker.fault is not UNSET:
+            faulty.add(worker.node)
+            continue
         seen[worker.node] += 1
         if worker.busy:
             busy.add(worker.node)
     return {
-        name: (BUSY if name in busy else IDLE) if seen[name] >= wanted else f"{seen[name]} of {wanted} workers"
+        name: (BUSY if name in busy else IDLE)
+        if seen[name] >= wanted
+        else f"{seen[name]} of {wanted} workers{f', {_NOT_SCRUBBED}' if name in faulty else ''}"
         for name, wanted in expected.items()
     }
 

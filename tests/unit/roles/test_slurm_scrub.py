@@ -12,6 +12,7 @@ from gpuprov.cluster.ordered_node import with_order
 from gpuprov.roles.registry import check_spec
 from gpuprov.roles.slurm.files import Machine, render_slurm
 from gpuprov.roles.slurm.scrub import scrub_programs
+from gpuprov.shapes.base import changed
 from gpuprov.shapes.cluster_spec import ClusterSpec, GpuSpec, NodesSpec, SlurmSpec
 from gpuprov.shapes.gpu_order import GpuOrder
 from gpuprov.shapes.node_order import NodeOrder
@@ -30,10 +31,10 @@ SPEC = ClusterSpec(gpus=SCRUB)
     ("wanted", "words"),
     [
         (ClusterSpec(gpus=GpuSpec(scrub=True)), "GPUs are shared with other nodes"),
-        (ClusterSpec(gpus=SCRUB, nodes=NodesSpec(role="worker")), "nodes with the role worker scrub no GPUs"),
+        (ClusterSpec(gpus=SCRUB, nodes=NodesSpec(role="plain")), "nodes with the role plain have no jobs before which"),
         (ClusterSpec(gpus=SCRUB, slurm=SlurmSpec(shards_per_gpu=2)), "on a GPU at once by shards"),
     ],
-    ids=["shared", "workers", "shards"],
+    ids=["shared", "plain", "shards"],
 )
 def test_what_could_not_be_scrubbed_is_refused(wanted: ClusterSpec, words: str) -> None:
     with pytest.raises(SpecError, match=words):
@@ -41,7 +42,8 @@ def test_what_could_not_be_scrubbed_is_refused(wanted: ClusterSpec, words: str) 
 
 
 def test_a_spec_without_it_is_recorded_as_before() -> None:
-    check_spec(SPEC)
+    for role in ("slurm", "worker"):
+        check_spec(changed(SPEC, nodes=NodesSpec(role=role)))
     assert "scrub" not in dump_spec(ClusterSpec())
     assert load_spec_json(dump_spec(SPEC), cluster="lab") == SPEC
 

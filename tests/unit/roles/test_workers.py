@@ -17,12 +17,12 @@ from gpuprov.lifecycle.remove_nodes import remove_nodes
 from gpuprov.lifecycle.start_stop import stop_nodes
 from gpuprov.roles.registry import ROLES
 from gpuprov.roles.worker import services
-from gpuprov.roles.worker.facts import APPLIED, BROKER, DEFINITIONS, FLOWER, GPUS, RABBITMQ
+from gpuprov.roles.worker.facts import APPLIED, BROKER, DEFINITIONS, FLOWER, GPUS, RABBITMQ, SCRUB_SERVICE
 from gpuprov.roles.worker.files import broker_files, hash_password, page_file, page_password
 from gpuprov.roles.worker.page import PAGE_FILE
 from gpuprov.roles.worker.password import BROKER_FILE, read_password
 from gpuprov.roles.worker.services import describe_workers
-from gpuprov.shapes.base import read, write
+from gpuprov.shapes.base import changed, read, write
 from gpuprov.shapes.cluster_spec import GpuSpec, JobsSpec, NodesSpec, WorkerSpec
 from gpuprov.shapes.workers import Worker, Workers
 from gpuprov.spec.spec_error import SpecError, in_spec
@@ -127,6 +127,55 @@ def test_a_node_with_two_gpus_has_two_workers_that_see_one_each(
         assert [one.log.name for one in options] == ["worker-0.log", "worker-1.log"]
         seen += [one.gpu for one in options]
     assert sorted(seen) == sorted(gpu.uuid for gpu in world.gpus.gpus), "each of the host's four GPUs, once"
+
+
+def test_gpus_are_scrubbed_between_people_where_the_spec_says_so(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(crew, "CrewMember", Member)
+    up(world, 2, gpus=GpuSpec(sharing="exclusive", scrub=True))
+    uuid = world.engine.nodes["c001"].labels[LABEL_GPUS]
+    assert world.file("c001", GPUS) == f"{uuid} scrub\n"
+    (tmp_path / "gpus").write_text(world.file("c001", GPUS))
+    Member.begun = []
+    with pytest.raises(KeyboardInterrupt):
+        crew.main(["--gpus", str(tmp_path / "gpus")])
+    (options,) = (parse_arguments(argv[3:]) for argv in Member.begun)
+    assert (options.gpu, options.scrub) == (uuid, True)
+    world.slurm.restarted.clear()
+    up(world, 2, gpus=GpuSpec(sharing="exclusive"))
+    assert world.file("c001", GPUS) == f"{uuid}\n"
+    assert ("c001", SCRUB_SERVICE) not in world.slurm.restarted, "it has nothing to do, and nobody asks it"
+    assert ("c001", "gpuwork") in world.slurm.restarted
+    world.slurm.restarted.clear()
+    up(world, 2, gpus=GpuSpec(sharing="exclusive", scrub=True))
+    assert [service for name, service in world.slurm.restarted if name == "c001"] == [SCRUB_SERVICE, "gpuwork"]
+
+
+def test_a_node_that_shares_its_gpus_is_none_for_a_cluster_that_scrubs(world: World) -> None:
+    scrubbing = GpuSpec(sharing="exclusive", scrub=True)
+    visible = f"NVIDIA_VISIBLE_DEVICES={world.gpus.gpus[3].uuid}"
+    up(world, 2, gpus=scrubbing)
+    with pytest.raises(UsageError, match="c002 shares its GPUs, and a scrub") as caught:
+        world.create("c002", environment=(visible,))
+    assert "NVIDIA_VISIBLE_DEVICES alone asks for shared GPUs" in caught.value.evidence
+    assert world.names == ["c000", "c001"]
+    world.create("c002", environment=(visible,), gpus=1, sharing="exclusive")
+    world.create("c003", environment=("NVIDIA_VISIBLE_DEVICES=none",))
+    assert up(world, 2, gpus=scrubbing).unchanged
+
+
+def test_a_cluster_with_such_a_node_does_not_begin_to_scrub(world: World) -> None:
+    exclusive = GpuSpec(sharing="exclusive")
+    up(world, 2, gpus=exclusive)
+    world.create("c002", environment=(f"NVIDIA_VISIBLE_DEVICES={world.gpus.gpus[3].uuid}",))
+    with pytest.raises(UsageError, match="c002 shares its GPUs") as caught:
+        up(world, 2, gpus=changed(exclusive, scrub=True))
+    assert "gpuprov rm c002" in caught.value.fix
+    assert "scrub" not in world.file("c001", GPUS)
+    remove_nodes(world.driver, ["c002"], world.host, reporter=world.reporter)
+    up(world, 2, gpus=changed(exclusive, scrub=True))
+    assert world.file("c001", GPUS).endswith(" scrub\n")
 
 
 def test_a_node_that_joins_gets_the_same_password_and_no_other_changes(world: World) -> None:
@@ -236,6 +285,8 @@ def test_a_node_is_ready_when_all_its_workers_answer() -> None:
     twice = [record("c001"), record("c001"), record("c000", busy=True)]
     assert describe_workers(twice, expected)["c001"] == "1 of 2 workers"
     assert describe_workers(twice, expected)["c000"] == "busy"
+    fault = changed(record("c000"), fault="GPU-1 was not scrubbed (status 1): no")
+    assert describe_workers([fault], expected)["c000"] == "0 of 1 workers, GPU not scrubbed"
     assert all(ROLES["worker"].is_ready(word) for word in ("idle", "busy"))
     assert not ROLES["worker"].is_ready("1 of 2 workers")
 

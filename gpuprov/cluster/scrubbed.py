@@ -1,0 +1,36 @@
+"""Nodes whose GPUs others have too, in a cluster that scrubs GPUs between people: refused, as that protects nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gpuprov.core.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from gpuprov.cluster.design import NodeDesign
+    from gpuprov.shapes.cluster_spec import ClusterSpec
+
+
+def refuse_shared(spec: ClusterSpec, designs: Iterable[NodeDesign]) -> None:
+    """Refuse nodes with jobs whose GPUs are shared, by variables or as they were created, where the spec says scrub.
+
+    Args:
+        spec: Of the cluster.
+        designs: Its nodes as they are to be.
+
+    Raises:
+        UsageError: There is such a node.
+    """
+    if not spec.gpus.scrub:
+        return
+    for design in designs:
+        if design.gpus and design.sharing != "exclusive" and design.role == spec.nodes.role:
+            raise UsageError(
+                f"{design.name} shares its GPUs, and a scrub between people would protect nothing there",
+                evidence="gpus.scrub is true, but other nodes may use these GPUs at the same time and find what jobs "
+                "left; NVIDIA_VISIBLE_DEVICES alone asks for shared GPUs",
+                fix=f"for a new node: --gpus 1 --exclusive, without that variable; for one that exists: "
+                f"gpuprov rm {design.name}, or gpus.scrub: false",
+            )
