@@ -161,8 +161,8 @@ def sbatch_argv(
         argv += [f"--gres=shard:{order.shards}"]
     elif order.gpus:
         argv += [f"--gres=gpu:{order.gpus}"]
-    if order.time_limit_s is not None:  # `one` ends each try; Slurm, what does not obey it
-        argv += [f"--time={-(-order.time_limit_s * (order.retries + 1) // _MINUTE_S) + 1}"]
+    if order.time_limit_s is not None:  # `one` ends each try; Slurm, what is left a minute later (OverTimeLimit)
+        argv += [f"--time={-(-order.time_limit_s * (order.retries + 1) // _MINUTE_S)}"]
     if order.memory_bytes is not None:
         argv += [f"--mem={-(-order.memory_bytes // MIB)}M"]
     conditions = [":".join(("afterok", *map(str, earlier)))] if earlier else []

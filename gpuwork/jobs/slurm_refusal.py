@@ -55,8 +55,8 @@ def refused_for_good(error: SlurmError, order: JobOrder) -> Refused | None:
     if kind is None:
         return None
     evidence = without_command(error.evidence)
-    if kind.look == _TIMES and order.time_limit_s is not None:
-        evidence += "\nit is asked for the time of all tries (--time, --retries) and a minute"
+    if kind.look == _TIMES and order.time_limit_s is not None and order.retries:
+        evidence += "\nit is asked for the time of all tries (--time, --retries)"
     return Refused("Slurm refuses these jobs; nothing was submitted", evidence=evidence, fix=_render_fix(kind))
 
 

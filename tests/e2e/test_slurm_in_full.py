@@ -86,7 +86,7 @@ def test_jobs_go_to_their_partition_and_one_that_is_too_long_is_refused(pair: Pa
     refused = pair.gpuprov("exec", pair.first, "--", "srun", "-p", "short", "-t", "2:00:00", "hostname", expect=1)
     assert TOO_LONG in refused.stderr
     submit = ("submit", "--cluster", pair.place.cluster, "--no-project")
-    pair.gpuprov(*submit, "--partition", "short", "--wait", "--", "hostname")
+    pair.gpuprov(*submit, "--partition", "short", "--time", "1h", "--wait", "--", "hostname")
     refused = pair.gpuprov(*submit, "--partition", "short", "--time", "3h", "--", "true", expect=2)
     assert TOO_LONG in refused.stderr
     assert "--time or --partition within these limits: " in refused.stderr

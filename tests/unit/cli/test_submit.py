@@ -139,7 +139,7 @@ def test_runs_of_a_sweep_have_numbers_and_slurm_is_told_the_options(held: Contro
     assert (document["id"], len(document["jobs"]), document["jobs"][-1]) == ("1", 100, "1.99")
     assert (document["host"], document["cluster"]) == ("here", "lab")
     (call,) = held.jobs.slurm.typed("sbatch")
-    assert {"--job-name=sweep", "--array=0-99%8", "--gres=gpu:1", "--mem=8192M", "--time=2161"} <= set(call)
+    assert {"--job-name=sweep", "--array=0-99%8", "--gres=gpu:1", "--mem=8192M", "--time=2160"} <= set(call)
     (order,) = held.jobs.orders()
     assert (order["time_limit_s"], order["memory_bytes"], order["retries"]) == (43200, 8 * 1024**3, 2)
     assert len(held.document("jobs")["jobs"]) == 100
@@ -175,7 +175,7 @@ def test_a_job_has_the_limits_of_the_spec_unless_its_own_are_given(held: Control
         held("submit", "--no-project", *options, "--", "true")
     calls = held.jobs.slurm.typed("sbatch")
     asked = [{word for word in call if word.startswith(("--time", "--mem"))} for call in calls]
-    assert asked == [{"--time=721", "--mem=4096M"}, {"--time=2", "--mem=4096M"}, {"--time=721", "--mem=200M"}]
+    assert asked == [{"--time=720", "--mem=4096M"}, {"--time=1", "--mem=4096M"}, {"--time=720", "--mem=200M"}]
     orders = [(order["time_limit_s"], order["memory_bytes"]) for order in held.jobs.orders()]
     assert orders == [(43200, 4 * 1024**3), (60, 4 * 1024**3), (43200, 200 * 1024**2)]
     assert "time      43200 s" in held("jobs", "show", "1")

@@ -36,7 +36,7 @@ def test_an_order_becomes_words_of_sbatch() -> None:
         "--output=/shared/jobs/7/slurm/%A_%a.txt",
         "--array=0-999%8",
         "--gres=gpu:2",
-        "--time=4",  # two tries of 90 s, and a minute
+        "--time=3",  # two tries of 90 s
         "--mem=1025M",
         "--dependency=afterany:17",
         "/shared/jobs/7/run.sh",
