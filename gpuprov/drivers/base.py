@@ -418,19 +418,14 @@ class Driver(Protocol):
         """
 
     def attach(self, name: str, argv: Sequence[str], *, environment: Mapping[str, str]) -> int:
-        """Run a command with this process's own streams, a terminal or not; returns its exit status.
-
-        Ctrl-C is the command's alone. Raises EngineError where a stream broke before its end.
-        """
+        """Run a command with this process's own streams and Ctrl-C; returns its exit status."""
 
     def attach_argv(
         self, name: str, argv: Sequence[str], *, environment: Mapping[str, str], piped: bool = False
     ) -> list[str]:
-        """The command line that runs `argv` in the node with this terminal attached (the engine's own client).
+        """The command line of the engine's own client that runs `argv` in the node with this terminal attached.
 
         Args:
-            name: The node.
-            argv: The command.
             environment: Variables to add to the node's own.
             piped: The command line will be given pipes instead of this process's own streams; every byte passes.
         """
