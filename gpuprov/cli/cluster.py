@@ -130,7 +130,7 @@ def up(session: Session, /, *, policy: JobsPolicy, **wanted: object) -> Result:
 
 
 def _show(session: Session, result: BroughtUp) -> Result:
-    """What changed, the nodes, what was found of them, and what to do next."""
+    """What changed and was found; unless it is to be quiet, also the nodes, and what to do next."""
     from msgspec import UNSET
 
     from gpuprov.cli.list import render_nodes
@@ -139,14 +139,15 @@ def _show(session: Session, result: BroughtUp) -> Result:
 
     changed, spans = result.outcome.changed, bool(result.spec.hosts)
     text = ["\n".join(changed) or ("" if result.error else "unchanged")]
-    if result.rows:
-        text += ["", render_nodes(result.rows, screen=session.screen, spans=spans, report=result.report)]
+    shown = result.rows if not session.quiet else ()
+    if shown:
+        text += ["", render_nodes(shown, screen=session.screen, spans=spans, report=result.report)]
     if result.report is not None:
         from gpuprov.verify.report import problem_lines, summary
 
-        text += [*([] if result.rows else [""]), *problem_lines(result.report), summary(result.report)]
-    if result.rows:
-        text += ["", next_steps(result.spec, result.rows)]
+        text += [*([] if shown else [""]), *problem_lines(result.report), summary(result.report)]
+    if shown:
+        text += ["", next_steps(result.spec, shown)]
     hosts = (host.name for host in result.spec.hosts)
     document = ClusterUp(
         host=session.host.name,

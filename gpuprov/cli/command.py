@@ -77,7 +77,7 @@ def command(
 def common_options() -> list[click.Parameter]:
     """`-q`, `-v` and `--json`; each sets the session and none is handed to the verb."""
     return [
-        _flag("quiet", ["-q", "--quiet"], "Show only warnings and errors."),
+        _flag("quiet", ["-q", "--quiet"], "Show only the result, warnings and errors."),
         _flag("verbose", ["-v", "--verbose"], "Show every step of every node."),
         _flag("as_json", ["--json", "as_json"], "Print the result as one JSON document."),
     ]

@@ -48,7 +48,7 @@ class SharePlan:
 
     def reuse_note(self) -> str:
         """For a new cluster: that it finds what an earlier one left; empty where there is nothing."""
-        return f"{self.folder} has the jobs and files of an earlier cluster" if self.used else ""
+        return f"{self.folder} is not empty: the jobs and files in it stay" if self.used else ""
 
 
 def look_and_plan_share(observed: Observed, spec: ClusterSpec, designs: Iterable[NodeDesign]) -> SharePlan:

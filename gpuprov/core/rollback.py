@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Literal
 
+from gpuprov.core.errors import GpuprovError
+
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from types import TracebackType
 
     from gpuprov.core.reporter import Reporter
@@ -13,6 +16,7 @@ if TYPE_CHECKING:
 
 AGAIN = "run the same command again"
 REPEAT = "repeat the command"
+KEPT_BY = "`--keep-on-failure` of `cluster up` leaves it for a look"
 
 
 class Rollback:
@@ -55,12 +59,15 @@ class Rollback:
             if self._steps:
                 self._reporter.note(f"to continue, {self._left_over}")
         elif kind is not None:
-            self._undo_all()
+            undone = self._undo_all()
+            if isinstance(error, GpuprovError):
+                error.fix = fix_without(error.fix, undone)
         self._steps.clear()
         return False
 
-    def _undo_all(self) -> None:
-        failed = False
+    def _undo_all(self) -> list[str]:
+        """Returns what is gone."""
+        failed, undone = False, list[str]()
         while self._steps:
             thing, undo, needed = self._steps.pop()
             if needed and failed:
@@ -76,6 +83,15 @@ class Rollback:
                 self._reporter.warn(f"interrupted while undoing; not undone: {left}; to continue, {self._left_over}")
                 raise
             else:
+                undone.append(thing)
                 self._reporter.note(f"undid {thing}")
         if failed:
             self._reporter.warn(f"some changes of this run are left; to continue, {self._left_over}")
+        return undone
+
+
+def fix_without(fix: str, undone: Sequence[str]) -> str:
+    """What to do next, where nodes that it names are gone by now. Pure."""
+    nodes = [thing.partition("node ")[2] for thing in undone if thing.startswith("node ")]
+    gone = sorted(name for name in nodes if re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", fix))
+    return f"{gone[0]} is gone, as this run was undone; {KEPT_BY}; then {fix}" if gone else fix

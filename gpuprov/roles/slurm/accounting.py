@@ -5,6 +5,7 @@ The database knows its one user, slurmdbd's account, by the socket that connects
 
 from __future__ import annotations
 
+import re
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import PurePosixPath
@@ -17,6 +18,7 @@ from gpuprov.drivers.base import LABEL_RECIPE, File
 from gpuprov.provision.recipe_record import read_recipe_record
 from gpuprov.render.templates import render
 from gpuprov.roles.slurm.backup import controller_name
+from gpuprov.roles.slurm.daemons import parse_errors
 from gpuprov.roles.slurm.facts import ACCOUNTING_SCRIPT, NAME, slurm_facts, slurm_path
 from gpuprov.spec.rule import SpecRule
 from gpuprov.spec.shared_folder import ACCOUNTS, ServiceFolder, own_place
@@ -39,6 +41,19 @@ PACKAGES: Final = ("mariadb-client", "mariadb-server-core", "slurmdbd")
 # What runs for it, in the order of start
 SERVICES: Final = ("slurm-database", "slurmdbd")
 _KEY: Final = "accounting"
+# What the script in the node says of what keeps slurmdbd from starting, and what helps, by its first word
+WHY: Final = re.compile(r"^why ([a-z]{1,20}) ([ -~]{1,300})$", re.ASCII | re.MULTILINE)
+FIXES: Final = {
+    "elsewhere": "gpuprov cluster status    # what that node lacks, such as: gpuprov start NODE",
+    "full": "make room on the disk of /srv on the controller's host: df -h /srv; recording goes on by itself",
+    "newer": "nothing was changed; in the spec, an image.base that has it; then: gpuprov cluster up --renew",
+    "unmounted": "gpuprov cluster up",
+}
+_LOG: Final = "/var/log/slurm/slurmdbd.log"
+_LAST_WORDS: Final = (
+    f"""printf 'why %s\\n' "$(sh {ACCOUNTING_SCRIPT} why 2>/dev/null)"; tail -n 50 {_LOG} 2>/dev/null"""
+)
+_LOOK_S: Final = 15.0
 _STOP_BUDGET_S: Final = 120.0
 _END_BUDGET_S: Final = 40.0
 # A job that is being cancelled has SIGTERM, and 30 s later (KillWait) SIGKILL: its end is on record at once.
@@ -123,8 +138,22 @@ def restart_accounting(driver: Driver, controller: str, renewed: Mapping[str, fr
     if not wanted:
         driver.run(controller, ["sh", "-c", stop_script(services.init_of(driver))], timeout_s=_STOP_BUDGET_S)
     elif slurm_path("slurmdbd") in renewed.get(controller, ()) or services.is_down(driver, controller, "slurmdbd"):
-        for service in SERVICES:
-            services.restart_well(driver, controller, service)
+        try:
+            for service in SERVICES:
+                services.restart_well(driver, controller, service)
+        except EngineError as error:
+            raise _not_back(driver, controller, error) from error
+
+
+def _not_back(driver: Driver, controller: str, error: EngineError) -> EngineError:
+    """The error with what the node knows of the reason, and what slurmdbd has logged."""
+    said = ""
+    with suppress(EngineError, TimedOut):
+        said = driver.run(controller, ["sh", "-c", _LAST_WORDS], timeout_s=_LOOK_S).stdout
+    why = WHY.search(said)
+    lines = (why[2] if why else "", *(f"slurmdbd: {line}" for line in parse_errors(said)), error.evidence)
+    evidence, fix = "\n".join(filter(None, lines)), FIXES.get(why[1] if why else "", error.fix)
+    return EngineError(error.what, evidence=evidence, fix=fix)
 
 
 def end_all_jobs(driver: Driver, controller: str) -> None:

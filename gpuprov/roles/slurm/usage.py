@@ -17,6 +17,7 @@ from gpuprov.core.excerpt import excerpt
 from gpuprov.core.names import expand_names
 from gpuprov.core.silence_limit import scaled_limit_s
 from gpuprov.core.waiting import SystemClock
+from gpuprov.roles.slurm.accounting import FIXES, WHY
 from gpuprov.roles.slurm.facts import ACCOUNTING_SCRIPT as SCRIPT
 from gpuprov.roles.slurm.facts import slurm_path
 from gpuprov.roles.slurm.questions import VERIFY_JOB
@@ -65,15 +66,8 @@ _GPUS: Final = re.compile(r"gres/gpu(?::([A-Za-z0-9._+-]{1,64}))?=([0-9]{1,6})",
 _VERIFY: Final = re.compile(r"verify ([0-9]{1,10})\|([0-9]{1,10})", re.ASCII)
 _LIVE: Final = re.compile(rf"live ([0-9]{{1,10}}) ({_TIME}) ([A-Z_]{{1,20}}) ({_TIME}) ({_TIME})", re.ASCII)
 _QUEUE: Final = re.compile(r"queue ([0-9]{1,10})", re.ASCII)
-_WAITS: Final = re.compile(r"queue ([1-9][0-9]{0,9})\n", re.ASCII)
-_WHY: Final = re.compile(r"^why ([a-z]{1,20}) ([ -~]{1,300})$", re.ASCII | re.MULTILINE)
+_WAITS: Final = re.compile(r"queue ([0-9]{1,10})\n", re.ASCII)
 _LOOK: Final = "gpuprov exec {node} -- tail /var/log/slurm/slurmdbd.log"
-_FIXES: Final = {
-    "elsewhere": "gpuprov cluster status    # what that node lacks, such as: gpuprov start NODE",
-    "full": "make room on the disk of /srv on the controller's host: df -h /srv; recording goes on by itself",
-    "newer": "nothing was changed; in the spec, an image.base that has it; then: gpuprov cluster up --renew",
-    "unmounted": "gpuprov cluster up",
-}
 _GOING_ON: Final = frozenset({"RUNNING", "SUSPENDED", "COMPLETING", "CONFIGURING", "RESIZING"})
 _PENDING: Final = "PENDING"
 _HAS_NO_END: Final = _GOING_ON | {_PENDING}
@@ -162,11 +156,13 @@ def _ask(driver: Driver, controller: str, since: datetime, until: datetime) -> U
 
 def _away(controller: str, result: ExecResult) -> EngineError:
     """That slurmdbd or its database does not answer: why, as far as the node knows, and what becomes of jobs."""
-    queued, found = _WAITS.match(result.stdout), _WHY.search(result.stdout)
+    queued, found = _WAITS.match(result.stdout), WHY.search(result.stdout)
     said = excerpt(result.stderr.strip() or f"exit status {result.exit_code}")
     why = found[2] if found else f"sacct on {controller}: {said}"
-    waits = f"; jobs go on, and {queued[1]} messages of slurmctld wait for slurmdbd" if queued else ""
-    fix = _FIXES.get(found[1] if found else "", _LOOK).format(node=controller)
+    count = int(queued[1]) if queued else 0  # slurmctld does not count jobs whose beginning is not on record
+    later = f"{count} messages of slurmctld wait for slurmdbd" if count else "are on record once it is back"
+    waits = f"; jobs go on, and {later}" if queued else ""
+    fix = FIXES.get(found[1] if found else "", _LOOK).format(node=controller)
     return EngineError("Slurm's accounting does not answer", evidence=f"{why}{waits}", fix=fix)
 
 

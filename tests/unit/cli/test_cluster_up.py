@@ -26,6 +26,11 @@ def test_a_second_run_prints_the_table_once(typed: Typed, capsys: pytest.Capture
     assert "unchanged" in shown
 
 
+def test_quietly_it_says_what_changed_alone(typed: Typed, capsys: pytest.CaptureFixture[str]) -> None:
+    typed.world.begin_with(2)
+    assert typed(("-q", *UP), capsys).strip() == "unchanged"
+
+
 def test_nodes_that_were_verified_are_in_one_table(typed: Typed, capsys: pytest.CaptureFixture[str]) -> None:
     typed.world.begin_with(1)
     shown = typed((*UP[:-1], "--role", "slurm"), capsys, codes=(0, 1)).splitlines()

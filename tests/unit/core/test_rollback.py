@@ -4,7 +4,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpuprov.core.rollback import AGAIN, Rollback
+from gpuprov.core.errors import EngineError
+from gpuprov.core.rollback import AGAIN, KEPT_BY, Rollback
 
 if TYPE_CHECKING:
     from tests.conftest import Recording
@@ -44,6 +45,17 @@ def test_a_step_that_fails_is_said_and_does_not_stop_the_others(recording: Recor
         "note undid network",
         "warn some changes of this run are left; to continue, run the same command again",
     ]
+
+
+@pytest.mark.parametrize("looks_at", ["c000", "c0001", "lab"])
+def test_a_fix_that_looks_at_what_is_undone_says_that_it_is_gone(recording: Recording, looks_at: str) -> None:
+    fix = f"gpuprov exec {looks_at} -- systemctl status slurmdbd"
+    with pytest.raises(EngineError) as caught, Rollback(recording, left_over=AGAIN) as rollback:
+        rollback.add("network lab", lambda: None)
+        rollback.add("node c000", lambda: None)
+        raise EngineError("slurmdbd did not restart", fix=fix)
+    gone = f"c000 is gone, as this run was undone; {KEPT_BY}; then {fix}"
+    assert caught.value.fix == (gone if looks_at == "c000" else fix)
 
 
 @pytest.mark.parametrize("gone", [True, False])

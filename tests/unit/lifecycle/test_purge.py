@@ -53,7 +53,7 @@ def test_results_stay_when_a_cluster_goes_and_the_next_one_finds_them(world: Wor
     (line,) = kept(world)
     assert f"kept {PLACE}" in line
     assert "gpuprov cluster down lab --purge" in line
-    again = f"note {PLACE} has the jobs and files of an earlier cluster"
+    again = f"note {PLACE} is not empty: the jobs and files in it stay"
     assert again not in world.reporter.lines
     up(world)
     assert again in world.reporter.lines

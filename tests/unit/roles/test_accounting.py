@@ -11,7 +11,14 @@ from gpuprov.core.errors import EngineError
 from gpuprov.drivers.base import ExecResult
 from gpuprov.provision.recipe import image_recipe
 from gpuprov.roles.registry import ROLES, check_spec
-from gpuprov.roles.slurm.accounting import PACKAGES, accounts_folder, render_slurmdbd, save_figures, stop_script
+from gpuprov.roles.slurm.accounting import (
+    PACKAGES,
+    accounts_folder,
+    render_slurmdbd,
+    restart_accounting,
+    save_figures,
+    stop_script,
+)
 from gpuprov.roles.slurm.facts import slurm_facts
 from gpuprov.roles.slurm.files import Machine, render_slurm
 from gpuprov.shapes.base import changed
@@ -128,6 +135,32 @@ def test_slurmdbd_s_file_has_no_password_and_is_slurm_s_alone() -> None:
 @pytest.mark.parametrize(("init", "stop"), [("systemd", "systemctl stop"), ("runit", "sv -w 50 down")])
 def test_it_is_stopped_in_the_other_order(init: Any, stop: str) -> None:
     assert f"{stop} slurmdbd slurm-database" in stop_script(init)
+
+
+@pytest.mark.parametrize(
+    ("said", "words", "fix"),
+    [
+        ("why newer its files are of MariaDB 11.4.2\n", "its files are of MariaDB 11.4.2\n", "nothing was changed; in"),
+        (
+            "why \n[x] error: no socket\n[x] done\n",
+            "slurmdbd: [x] error: no socket\n",
+            "gpuprov exec c000 -- systemctl",
+        ),
+        ("", '"it failed', "gpuprov exec c000 -- systemctl"),
+    ],
+)
+def test_a_slurmdbd_that_does_not_start_says_why(said: str, words: str, fix: str) -> None:
+    def run(_node: str, argv: list[str], **_: Any) -> ExecResult:
+        if argv[0] == "sh":
+            return ExecResult(exit_code=0, stdout=said, stderr="")
+        return ExecResult(exit_code=1, stdout="", stderr="it failed")
+
+    driver = cast("Any", SimpleNamespace(run=run, capabilities={"systemd"}))
+    with pytest.raises(EngineError, match="slurm-database did not restart on c000") as caught:
+        restart_accounting(driver, "c000", {"c000": frozenset({"/etc/slurm/slurmdbd.conf"})}, wanted=True)
+    assert caught.value.evidence.startswith(words)
+    assert "it failed" in caught.value.evidence
+    assert caught.value.fix.startswith(fix)
 
 
 def test_a_database_that_does_not_answer_is_an_error_of_saving() -> None:

@@ -242,6 +242,10 @@ def test_where_slurmdbd_is_away_what_waits_for_it_is_told() -> None:
     assert caught.value.evidence.endswith(
         "Connection refused; jobs go on, and 12 messages of slurmctld wait for slurmdbd"
     )
+    away = Told("queue 0\njobs\n", exit_code=1, stderr="sacct: error: Connection refused")
+    with pytest.raises(EngineError, match="does not answer") as caught:
+        away.ask(ManualClock())
+    assert caught.value.evidence.endswith("; jobs go on, and are on record once it is back")
 
 
 @pytest.mark.parametrize(
