@@ -132,7 +132,7 @@ PLACES = {name: Place(number=number) for number, name in enumerate(MODULES)}
 PLACES |= dict.fromkeys(("grid", "anneal", "program"), PLACES["suites"])
 PLACES |= dict.fromkeys(("accounting", "slurm_in_full", "rest_docker"), PLACES["copies"])
 PLACES |= dict.fromkeys(("people", "people_of_workers", "scrub"), PLACES["twice"])
-PLACES |= dict.fromkeys(("work_faults", "slurm_backup"), PLACES["work"])
+PLACES |= dict.fromkeys(("work_faults", "slurm_backup", "slurm_backup_accounts"), PLACES["work"])
 PLACES |= dict.fromkeys(("users_broker",), PLACES["repair"])  # its mark begins no other name, as `gpte2` does
 PLACES |= dict.fromkeys(("work_limits", "full_share"), PLACES["image_contents"])
 PLACES |= dict.fromkeys(("saved",), PLACES["second_cluster"])

@@ -66,8 +66,11 @@ def plan_associations(cluster: str, people: Sequence[PersonSpec], seen: Associat
     return tuple(lines)
 
 
-def ensure_associations(driver: Driver, controller: str, cluster: str, people: Sequence[PersonSpec]) -> None:
+def ensure_associations(driver: Driver, controller: str, cluster: str, people: Sequence[PersonSpec]) -> tuple[str, ...]:
     """Have the accounting know them; nothing where the controller's node records no jobs.
+
+    Returns:
+        What it was told.
 
     Raises:
         EngineError: Slurm's accounting refused, or what it says is none.
@@ -88,6 +91,7 @@ def ensure_associations(driver: Driver, controller: str, cluster: str, people: S
         done = driver.run(controller, ["sh", "-c", _CHANGE], stdin=stdin, timeout_s=limit_s)
         if done.exit_code:
             raise _refused(controller, done.stderr or done.stdout)
+    return lines
 
 
 def _refused(controller: str, said: str) -> EngineError:

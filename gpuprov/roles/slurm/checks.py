@@ -116,7 +116,7 @@ def judge_left_by_jobs(expected: Expectation, seen: Observation) -> Finding:
 
 
 def judge_accounting(expected: Expectation, seen: Observation) -> Finding:
-    """In the controller's node, slurmdbd and its database answer, and have room. Jobs go on without."""
+    """In the node that has control, slurmdbd and its database answer, and have room. Jobs go on without."""
     if expected.role != NAME:
         return not_asked(_NO_SLURM)
     asked = facts_of(seen, "slurm")["accounting"]
@@ -128,12 +128,11 @@ def judge_accounting(expected: Expectation, seen: Observation) -> Finding:
     kind, why = next((found.groups() for line in lines if (found := _WHY.fullmatch(line))), ("", ""))
     if lines[0] == "answers" and not why:
         return passed("slurmdbd answers")
-    queued = next((found[1] for line in lines if (found := _QUEUE.fullmatch(line))), "0")
+    queued = next((int(found[1]) for line in lines if (found := _QUEUE.fullmatch(line))), 0)
     silent = "" if lines[0] == "answers" else "slurmdbd does not answer; "
-    return warned(
-        f"{silent}{f'{why}; ' if why else ''}jobs go on, and {queued} messages wait for it",
-        "full" if kind == "full" else "",
-    )
+    # slurmctld does not count jobs whose beginning is not on record
+    later = f", and {queued} messages wait for it" if queued else ", and are on record once it is back" * bool(silent)
+    return warned(f"{silent}{f'{why}; ' if why else ''}jobs go on{later}", "full" if kind == "full" else "")
 
 
 def _judge_said(expected: Expectation, said: Mapping[str, Any]) -> Finding:

@@ -108,8 +108,11 @@ def plan_qos(cluster: str, wanted: Sequence[QosSpec], seen: SeenQos) -> tuple[st
     return tuple(lines)
 
 
-def ensure_qos(driver: Driver, controller: str, spec: ClusterSpec) -> None:
+def ensure_qos(driver: Driver, controller: str, spec: ClusterSpec) -> tuple[str, ...]:
     """Have the accounting know them; nothing where the controller's node records no jobs.
+
+    Returns:
+        What it was told.
 
     Raises:
         EngineError: Slurm's accounting refused, or what it says is none.
@@ -129,6 +132,7 @@ def ensure_qos(driver: Driver, controller: str, spec: ClusterSpec) -> None:
         done = driver.run(controller, ["sh", "-c", _CHANGE], stdin=stdin, timeout_s=_LOOK_S + len(lines) * _EACH_S)
         if done.exit_code:
             raise _refused(controller, done.stderr or done.stdout)
+    return lines
 
 
 def _minutes(wall: str) -> int:

@@ -18,11 +18,21 @@ _JOB = (
     "-c",
     'exec srun --partition="$(sinfo -h -n "$0" -o %R | paste -s -d ,)" --nodelist="$0" "$@"',
 )
-# In the node with slurmdbd: whether it answers, why not as far as the node knows, and how much waits for it
+# In the node with slurmdbd, and in a backup that has taken over: whether it answers, why not as far as the node knows,
+# and how much waits for it
 ACCOUNTING = f"""\
-[ -e {slurm_path("slurmdbd")} ] || {{ echo elsewhere; exit; }}
-if sacctmgr --noheader show cluster >/dev/null 2>&1; then echo answers; else echo silent; fi
-printf 'why %s\\n' "$(sh {ACCOUNTING_SCRIPT} why 2>/dev/null)"
+if [ ! -e {slurm_path("slurmdbd")} ]; then
+    host=$(sed -n 's/^AccountingStorageHost=//p' {slurm_path("folder")}/slurm.conf)
+    [ -n "$host" ] && [ -e {slurm_path("controller_mark")} ] &&
+        scontrol ping 2>/dev/null | grep -q '(primary).* is DOWN' || {{ echo elsewhere; exit; }}
+fi
+if sacctmgr --noheader show cluster >/dev/null 2>&1; then
+    echo answers
+else
+    echo silent
+    [ -e {slurm_path("slurmdbd")} ] || echo "why elsewhere it is on the node with the address $host"
+fi
+[ ! -e {slurm_path("slurmdbd")} ] || printf 'why %s\\n' "$(sh {ACCOUNTING_SCRIPT} why 2>/dev/null)"
 sdiag 2>/dev/null | sed -n 's/^DBD Agent queue size: */queue /p'
 """
 VERIFY_JOB = "gpuprov-verify"

@@ -37,13 +37,13 @@ from gpuprov.roles.slurm.files import Machine, controller_address, handover_file
 from gpuprov.roles.slurm.job_ssh import HOST_KEY, SERVER_FILE, ssh_files
 from gpuprov.roles.slurm.qos import RULES as QOS_RULES
 from gpuprov.roles.slurm.qos import ensure_qos
-from gpuprov.roles.slurm.takeover import take_over
+from gpuprov.roles.slurm.takeover import keep_for_backup, take_over
 from gpuprov.roles.slurm.units import refuse_shards_of_parts, unit_files
 from gpuprov.roles.work.work_place import require_shared
 from gpuprov.spec.shared_folder import ACCOUNT, ACCOUNT_UID
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from datetime import datetime
 
     from gpuprov.cluster.state import ClusterState
@@ -319,14 +319,10 @@ class SlurmRole(ControlledRole):
         each(lambda name: reload_ssh(driver, name), told)
 
     def wait_ready(self, driver: Driver, crew: Crew, reporter: Reporter) -> Ready:
-        """Until every node takes jobs, and the accounting has the QOS; where that is away, Slurm goes on without."""
+        """Until every node takes jobs, and the accounting has people and QOS; without it, Slurm goes on."""
         ready, controller = self._wait_for_daemons(driver, crew, reporter), controller_name(crew.spec)
-        if crew.spec.accounting and crew.spec.slurm.qos and controller in ready.words:
-            try:
-                ensure_qos(driver, controller, crew.spec)
-            except GpuprovError as error:
-                again = name_cluster("gpuprov cluster up", crew.spec.name)
-                reporter.warn(f"{error.what}: {error.evidence}; {error.fix}; then again: {again}")
+        if crew.spec.accounting and controller in ready.words:
+            self._enrol(driver, controller, crew.spec, reporter)
         return ready
 
     def _wait_for_daemons(self, driver: Driver, crew: Crew, reporter: Reporter) -> Ready:
@@ -341,17 +337,25 @@ class SlurmRole(ControlledRole):
         if controller is None:
             return Ready()
         words, released = daemons.wait_ready(driver, controller, names, reporter)
-        if crew.spec.accounting and crew.spec.people and controller == usual:
-            self._enrol(driver, controller, crew.spec, reporter)
         return Ready(words=words, undone=tuple(RESUMED.format(name) for name in released))
 
     def _enrol(self, driver: Driver, controller: str, spec: ClusterSpec, reporter: Reporter) -> None:
-        """Have the accounting know people; where it is away, Slurm goes on without."""
-        try:
-            associations.ensure_associations(driver, controller, spec.name, spec.people)
-        except GpuprovError as error:
-            again = name_cluster("gpuprov cluster up", spec.name)
-            reporter.warn(f"{error.what}: {error.evidence}; {error.fix}; then again: {again}")
+        """Have the accounting know people and QOS, and a backup know them without it."""
+        again = name_cluster("gpuprov cluster up", spec.name)
+
+        def attempt(tell: Callable[[], tuple[str, ...]]) -> tuple[str, ...]:
+            try:
+                return tell()
+            except GpuprovError as error:
+                reporter.warn(f"{error.what}: {error.evidence}; {error.fix}; then again: {again}")
+                return ()
+
+        ensure_people = partial(associations.ensure_associations, driver, controller, spec.name, spec.people)
+        told = attempt(ensure_people) if spec.people else ()
+        if spec.slurm.qos:
+            told += attempt(partial(ensure_qos, driver, controller, spec))
+        if spec.slurm.backup:
+            attempt(partial(keep_for_backup, driver, controller, changes=told))
 
     def states(self, driver: Driver, state: ClusterState) -> dict[str, str]:
         """Slurm's word for each node; empty while no controller runs."""

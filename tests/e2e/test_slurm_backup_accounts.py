@@ -1,0 +1,126 @@
+"""A controller with accounting and its backup change places: people go on, and all that ran is on record afterwards."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from gpuprov.core.waiting import Wait
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.e2e.conftest import Gpuprov
+    from tests.e2e.places import Place
+
+pytestmark = pytest.mark.long
+LIMIT_S = 150
+WRITTEN_S = 6  # Slurm writes its queue every 5 s
+ACCOUNTS = """\
+accounting: on
+people: [{{name: ann, uid: 10001, account: vision, gpus: 1}}, {{name: bob, uid: 10002}}{more}]
+slurm:
+  backup: {backup}
+  qos: [{{name: long, max_time: 12h}}]
+  partitions: [{{name: gpu}}, {{name: short, max_time: 10m, nodes: [{worker}]}}]
+"""
+PLAIN = "slurm: {{backup: {backup}}}\n"
+
+
+class Pair:
+    """A cluster of three nodes: the controller with slurmdbd, its backup, and one on which jobs run."""
+
+    def __init__(self, gpuprov: Gpuprov, place: Place) -> None:
+        self.gpuprov, self.place = gpuprov, place
+        self.controller, self.backup, self.worker = (place.node(number) for number in range(3))
+        self.file = gpuprov.folder / "accounts.yaml"
+
+    def up(self, *argv: str, text: str = ACCOUNTS, more: str = "") -> str:
+        tail = text.format(backup=self.backup, worker=self.worker, more=more)
+        self.file.write_text(self.place.spec(count=3, gpus="per_node: 1", share="true") + tail)
+        return self.gpuprov("cluster", "up", "-f", str(self.file), "--no-verify", *argv).all
+
+    def run(self, *argv: str, at: str = "", code: int = 0) -> str:
+        command = ["lxc", "exec", at or self.backup, "--", *argv]
+        done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=LIMIT_S)
+        assert done.returncode == code, done.stdout + done.stderr
+        return (done.stdout + done.stderr).strip()
+
+    def batch(self, person: str, script: str, *options: str, code: int = 0) -> str:
+        """The id of a job on the node that is not killed, with its GPU."""
+        command = ("runuser", "-u", person, "--", "sbatch", "--parsable", "--output=/dev/null", "--chdir=/tmp")
+        asked = (f"--nodelist={self.worker}", "--gres=gpu:1", *options, "--wrap", script)
+        return self.run(*command, *asked, code=code)
+
+    def wait_for(self, job: str, word: str) -> None:
+        wait = Wait(what=f"job {job} to be {word}", timeout_s=LIMIT_S, fix="squeue", interval_s=0.5)
+        asked = ("squeue", "-h", "-t", "all", "-j", job, "-o", "%T")
+        wait.until(lambda: self.run(*asked), lambda said: said == word)
+
+    def kill(self) -> None:
+        """The controller's node; returns once the backup has taken over."""
+        time.sleep(WRITTEN_S)
+        subprocess.run(["lxc", "stop", "--force", self.controller], check=True, timeout=120)
+        asked = ["lxc", "exec", self.backup, "--", "timeout", "20", "squeue", "-h"]
+        wait = Wait(what="the backup to take over", timeout_s=LIMIT_S, fix="scontrol ping", interval_s=1)
+        run = lambda: subprocess.run(asked, check=False, capture_output=True, timeout=LIMIT_S).returncode  # noqa: E731
+        wait.until(run, lambda code: not code)
+
+    def wait_until_recorded(self, *jobs: str) -> dict[str, dict[str, Any]]:
+        """The rows of `usage`, by job, once none of these runs any more."""
+        argv = ("--json", "usage", "--cluster", self.place.cluster, "--by", "job")
+
+        def rows() -> dict[str, dict[str, Any]]:
+            return {row["name"]: row for row in json.loads(self.gpuprov(*argv).stdout)["rows"]}
+
+        wait = Wait(what="jobs to be on record", timeout_s=LIMIT_S, fix="sacct -a", interval_s=1)
+        return wait.until(rows, lambda found: all(job in found and not found[job]["running"] for job in jobs))
+
+
+@pytest.fixture
+def pair(gpuprov: Gpuprov, place: Place, lxc: object) -> Iterator[Pair]:  # noqa: ARG001
+    yield Pair(gpuprov, place)
+    gpuprov("cluster", "down", place.cluster, "--force", "--purge", "--yes")
+
+
+def _change_places(pair: Pair, *also: str) -> None:
+    """The backup takes over with people, limits and partitions, and the controller's node comes back."""
+    runs = pair.batch("work", "sleep 50")
+    pair.wait_for(runs, "RUNNING")
+    pair.kill()
+    pair.wait_for(runs, "RUNNING")
+    late = [pair.batch(person, "sleep 2") for person in ("work", *also)]
+    late.append(pair.batch("ann", "sleep 2", "--qos=long", "--partition=short", "--time=5"))
+    assert "QOSMaxWallDurationPerJobLimit" in pair.batch("bob", "true", "--qos=long", "--time=13:00:00", code=1)
+    said = pair.gpuprov("usage", "--cluster", pair.place.cluster, expect=4).all
+    assert "evidence: slurmdbd is on the node with the address" in said
+    assert "; jobs go on, and " in said
+    told = pair.gpuprov("--json", "verify", "--cluster", pair.place.cluster, expect=1).stdout
+    assert "slurmdbd does not answer; it is on the node with the address" in told
+    for job in (runs, *late):
+        pair.wait_for(job, "COMPLETED")
+    pair.gpuprov("start", pair.controller)
+    assert pair.run("scontrol", "ping", at=pair.controller).count(" is UP") == 2
+    found = pair.wait_until_recorded(runs, *late)
+    assert found[runs]["gpu_seconds"] >= 50
+    assert [found[job]["gpu_seconds"] >= 2 for job in late] == [True] * len(late)
+    again = pair.batch("ann", "sleep 1")
+    pair.wait_until_recorded(again)
+
+
+def test_a_new_cluster_s_backup_takes_over_with_everybody_in_it(pair: Pair) -> None:
+    pair.up()
+    assert "unchanged" in pair.up()
+    pair.up(more=", {name: eve, uid: 10003, gpus: 1}")
+    _change_places(pair, "eve")
+
+
+def test_so_does_that_of_an_older_cluster_to_which_accounting_is_added(pair: Pair) -> None:
+    pair.up(text=PLAIN)
+    pair.up()
+    pair.up("--renew")
+    _change_places(pair)
