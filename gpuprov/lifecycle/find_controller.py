@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -12,8 +13,10 @@ from gpuprov.cluster.whole import members_elsewhere
 from gpuprov.core.errors import UsageError
 from gpuprov.core.names import name_cluster
 from gpuprov.drivers.base import LABEL_ROLE
+from gpuprov.lifecycle.sssd import enter_directory_home
 from gpuprov.roles.registry import roles_of
 from gpuprov.shapes.cluster_spec import ClusterSpec, JobsSpec
+from gpuprov.spec.people import home_of
 
 if TYPE_CHECKING:
     from gpuprov.cluster.state import ClusterState
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
     from gpuprov.spec.spec_error import SpecError
 
 _NAMED: Final = 20
+_NAME: Final = re.compile(r"[a-z][a-z0-9_-]{0,30}", re.ASCII)  # as a spec has them
 
 
 def get_controller(driver: Driver, cluster: str, *, verb: str = "gpuprov jobs", person: str = "") -> JobController:
@@ -43,7 +47,7 @@ def get_controller(driver: Driver, cluster: str, *, verb: str = "gpuprov jobs", 
         if controller is not None:
             spec = _recorded(state)
             if person:
-                _refuse_acting(spec, person)
+                _refuse_acting(driver, controller.node, spec, person)
             people = tuple(sorted(one.name for one in spec.people)) if role.has_people else ()
             folder, room = state.shared_folder, partial(role.job_room, driver, state)
             found = replace(controller, defaults=_limits(state), folder=folder, find_room=room)
@@ -60,16 +64,21 @@ def _recorded(state: ClusterState) -> ClusterSpec:
     return state.recorded if isinstance(state.recorded, ClusterSpec) else ClusterSpec(name=state.name)
 
 
-def _refuse_acting(spec: ClusterSpec, person: str) -> None:
+def _refuse_acting(driver: Driver, node: str, spec: ClusterSpec, person: str) -> None:
     """Refuse to act for somebody, unless the cluster's spec lets those do so who may use the engine."""
     what = f"nobody acts for {person} in cluster {spec.name}"
     names = [one.name for one in spec.people]
-    if person not in names:
+    named = person in names
+    if not named and not (spec.sssd and _NAME.fullmatch(person)):
         add = name_cluster(f"gpuprov person list; gpuprov person add {person}", spec.name)
         raise UsageError(what, evidence=f"its people: {', '.join(sorted(names)[:_NAMED]) or 'none'}", fix=add)
     if not spec.jobs.submit_as:
         fix = name_cluster("in the spec, jobs: {submit_as: true}; then gpuprov cluster up", spec.name)
         raise UsageError(what, evidence="its spec does not have jobs.submit_as", fix=f"{fix} -f FILE")
+    if not named and not enter_directory_home(driver, node, person):
+        home = home_of(person, shared=True)
+        evidence = f"neither `people` of its spec nor its directory has such a person with the home {home}"
+        raise UsageError(what, evidence=evidence, fix=f"gpuprov exec {node} -- getent passwd {person}")
 
 
 def _limits(state: ClusterState) -> JobsSpec | SpecError:

@@ -11,6 +11,7 @@ from gpuprov.core.excerpt import LINE, excerpt
 from gpuprov.core.side_by_side import each
 from gpuprov.drivers.base import File
 from gpuprov.shapes.base import parse_json
+from gpuprov.spec.people import home_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -23,6 +24,30 @@ _ASK_S: Final = 40.0
 _SAID: Final = 6 * LINE
 # A file of the user's own is no directory of the cluster's; what it has kept of people goes with it
 _FORGET: Final = f"rm -f {CONF} {MORE}; rm -rf /var/lib/sss/db/* /var/lib/sss/mc/*"
+
+
+# Homes are made as a login makes them; 3 where sssd does not know that name, or has another home for it
+_ENTER: Final = """\
+[ "$(getent -s sss passwd "$1" | cut -d: -f6)" = "$2" ] || exit 3
+exec mkhomedir_helper "$1" 0077
+"""
+_NOBODY: Final = 3
+
+
+def enter_directory_home(driver: Driver, node: str, person: str) -> bool:
+    """Make the home of somebody of the directory, where there is none; whether a node's sssd knows them.
+
+    Raises:
+        EngineError: The home could not be made.
+    """
+    said = driver.run(node, ["sh", "-c", _ENTER, "sh", person, home_of(person, shared=True)], timeout_s=_ASK_S)
+    if said.exit_code not in (0, _NOBODY):
+        raise EngineError(
+            f"{person} cannot have a home on {node}",
+            evidence=excerpt((said.stderr or said.stdout).strip() or f"exit status {said.exit_code}", LINE),
+            fix=f"gpuprov exec {node} -- mkhomedir_helper {person} 0077",
+        )
+    return said.exit_code == 0
 
 
 def settle_sssd(

@@ -497,6 +497,8 @@ REASONS = {
     "roles/work/job_controller.py: list theirs": "people: tests/unit/cli/test_submit_as.py",
     "stories/jobs.py: gpuprov jobs --as": "people: tests/unit/cli/test_submit_as.py",
     "lifecycle/find_controller.py: gpuprov person": "people: tests/unit/cli/test_submit_as.py",
+    "lifecycle/find_controller.py: gpuprov exec": "a directory: tests/unit/cli/test_submit_as.py",
+    "lifecycle/sssd.py": "a directory: tests/unit/cli/test_submit_as.py",
     "fleet/agree.py": "a cluster over hosts: tests/unit/stories/test_hosts_up.py",
     "fleet/out_of_service.py": "a warning: tests/unit/cli/test_nodes_there.py",
     "fleet/hosts_leaving.py": "a host that leaves: tests/unit/stories/test_hosts_leaving.py",

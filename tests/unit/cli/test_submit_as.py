@@ -9,11 +9,12 @@ import pytest
 from msgspec import UNSET, UnsetType
 
 from gpuprov.cli.main import main
-from gpuprov.drivers.base import ExecResult
+from gpuprov.drivers.base import LABEL_SPEC, ExecResult
 from gpuprov.shapes.base import changed, encode, read
 from gpuprov.shapes.cluster_spec import JobsSpec, NodesSpec, PersonSpec
 from gpuprov.shapes.jobs import Job, Jobs, JobsShown, JobSubmitted
 from gpuprov.shapes.submitter import VARIABLE, Submitter
+from gpuprov.spec.serialize import dump_spec, load_spec_json
 from tests.unit.spec.test_people import ANN, BOB
 
 if TYPE_CHECKING:
@@ -72,6 +73,34 @@ def test_that_jobs_of_people_are_not_listed_is_said(typed: Typed, capsys: pytest
     assert "jobs of people are not listed (ann, bob); theirs: gpuprov jobs --as ann" in capsys.readouterr().err
     assert main(("jobs", "--as", "bob"), host=typed.world.host) == 0
     assert "not listed" not in capsys.readouterr().err
+
+
+def test_somebody_of_a_directory_gets_a_home_and_who_is_in_none_is_refused(
+    typed: Typed, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = begin(typed, ANN)
+    networks = typed.world.engine.networks
+    name, network = next((name, one) for name, one in networks.items() if LABEL_SPEC in one.labels)
+    spec = changed(load_spec_json(network.labels[LABEL_SPEC], cluster="lab"), sssd="/etc/site/sssd.conf")
+    networks[name] = changed(network, labels={**network.labels, LABEL_SPEC: dump_spec(spec)})
+    answer, known = typed.world.engine.answer, {"dora": 0, "carl": 3, "emma": 4}
+    entered: list[str] = []
+
+    def enter(command: Command) -> ExecResult:
+        if any("mkhomedir_helper" in word for word in command.argv):
+            entered.append(command.argv[-1])
+            return ExecResult(exit_code=known[command.argv[-2]], stdout="", stderr="no room")
+        return answer(command)
+
+    typed.world.engine.answer = enter
+    typed(("jobs", "--as", "dora"), capsys)
+    assert asked[0][:3] == ("runuser", "-u", "dora")
+    assert entered == ["/shared/home/dora"]
+    typed(("jobs", "--as", "ann"), capsys)
+    for name, code, words in (("carl", 2, "such a person"), ("emma", 4, "no room"), ("e.x", 2, "its people: ann")):
+        assert main(("jobs", "--as", name), host=typed.world.host) == code
+        assert words in capsys.readouterr().err
+    assert len(entered) == 3
 
 
 @pytest.mark.parametrize(
