@@ -1,15 +1,18 @@
-"""Nodes whose GPUs others have too, in a cluster that scrubs GPUs between people: refused, as that protects nothing."""
+"""What a cluster that scrubs GPUs between people cannot protect: GPUs that nodes share, and those of nodes that go."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from gpuprov.core.errors import UsageError
+from gpuprov.core.names import fold
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from gpuprov.cluster.design import NodeDesign
+    from gpuprov.cluster.state import ClusterState
+    from gpuprov.core.reporter import Reporter
     from gpuprov.shapes.cluster_spec import ClusterSpec
 
 
@@ -33,4 +36,14 @@ def refuse_shared(spec: ClusterSpec, designs: Iterable[NodeDesign]) -> None:
                 "left; NVIDIA_VISIBLE_DEVICES alone asks for shared GPUs",
                 fix=f"for a new node: --gpus 1 --exclusive, without that variable; for one that exists: "
                 f"gpuprov rm {design.name}, or gpus.scrub: false",
+            )
+
+
+def tell_of_leaving(leaving: Iterable[tuple[ClusterState, Sequence[str]]], reporter: Reporter) -> None:
+    """Say that memory of the GPUs of nodes that go is not overwritten, where people of their cluster may expect it."""
+    for state, nodes in leaving:
+        if nodes and state.spec is not None and state.spec.gpus.scrub:
+            reporter.note(
+                f"memory of the GPUs of {fold(tuple(nodes))} is not scrubbed now: a cluster with gpus.scrub does so "
+                "before a job, others may find what was left"
             )

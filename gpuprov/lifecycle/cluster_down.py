@@ -12,6 +12,7 @@ from gpuprov.cluster.lost_nodes import describe_lost_nodes
 from gpuprov.cluster.nodes import delete_nodes
 from gpuprov.cluster.programs import programs_of_people
 from gpuprov.cluster.purge import describe_kept, find_doomed
+from gpuprov.cluster.scrubbed import tell_of_leaving
 from gpuprov.cluster.secrets import key_folder, remove_keys
 from gpuprov.cluster.service_folders import remove_service_folders
 from gpuprov.cluster.state import observe_cluster, observe_engine
@@ -129,14 +130,14 @@ def cluster_down(
         overlay = host.overlays.remove(name) if recorded_host(state) else ()
         networks = _remove_networks(driver, state, host, reporter)
         changed = [with_forced("removed node", node, forced) for node in nodes]
-        changed += forgotten
-        changed += [line.replace("remove ", "removed ", 1) for line in overlay]
+        changed += [*forgotten, *(line.replace("remove ", "removed ", 1) for line in overlay)]
         changed += [f"removed network {network}" for network in networks]
         if _remove_keys(driver, name, host, reporter):
             changed.append("removed the ssh keys")
         for folder in doomed:
             host.folders.set_aside(folder)
             changed.append(f"removed the folder {folder}")
+    tell_of_leaving([(state, nodes)], reporter)
     for line in kept:
         reporter.note(line)
     if purge:  # without the lock, for it may hold millions of files

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from gpuprov.cluster.find_node import find_runs_named, nodes_named
 from gpuprov.cluster.nodes import delete_nodes
 from gpuprov.cluster.replacements import read_replacements
+from gpuprov.cluster.scrubbed import tell_of_leaving
 from gpuprov.cluster.whole import recorded_whole
 from gpuprov.core.errors import GpuprovError, UsageError
 from gpuprov.core.outcome import Outcome, with_forced
@@ -72,6 +73,7 @@ def remove_nodes(
         if present:
             with leaving(driver, named.leaves, policy, reporter=reporter), reporter.phase("remove"):
                 forced = delete_nodes(driver, present, reporter=reporter)
+        tell_of_leaving([(leave.state, leave.departure.nodes) for leave in named.leaves], reporter)
         forget_replaced(driver, [reading.state for reading in readings.values()], names)
         renewed: tuple[str, ...] = ()
         try:  # where nothing is removed as well: a killed run may not have told the others

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -31,13 +32,12 @@ from gpuwork.worker.arguments import parse_arguments
 from tests.fakes.world import World, make_world
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from gpuprov.lifecycle.cluster_up import UpResult
     from tests.conftest import Recording
 
 CONF = f"{RABBITMQ}/rabbitmq.conf"
 SECRET = b"ab" * 32
+ROLE = Path(__file__).parents[3] / "roles/worker"
 
 
 @pytest.fixture
@@ -150,6 +150,33 @@ def test_gpus_are_scrubbed_between_people_where_the_spec_says_so(
     world.slurm.restarted.clear()
     up(world, 2, gpus=GpuSpec(sharing="exclusive", scrub=True))
     assert [service for name, service in world.slurm.restarted if name == "c001"] == [SCRUB_SERVICE, "gpuwork"]
+
+
+def test_nodes_that_go_leave_memory_as_it_is_and_that_is_said(world: World) -> None:
+    up(world, 3, gpus=GpuSpec(sharing="exclusive", scrub=True))
+    remove_nodes(world.driver, ["c002"], world.host, reporter=world.reporter)
+    world.down()
+    said = [line for line in world.reporter.lines if "is not scrubbed now" in str(line)]
+    assert ["c002" in str(line) for line in said] == [True, False]
+    assert "c[000-001]" in str(said[1])
+
+
+@pytest.mark.parametrize(
+    ("init", "asks"),
+    [
+        (f"systemd/etc/systemd/system/{SCRUB_SERVICE}.service", f"ExecCondition=/bin/grep -qw scrub {GPUS}"),
+        (
+            f"runit/etc/runit/runsvdir/gpuprov/{SCRUB_SERVICE}/run",
+            f"grep -qsw scrub {GPUS} || exec sv down {SCRUB_SERVICE}",
+        ),
+    ],
+)
+def test_root_s_program_runs_where_the_spec_says_scrub(init: str, asks: str) -> None:
+    lines = (ROLE / "files" / init).read_text().splitlines()
+    assert asks in lines
+    assert [line for line in lines if line.endswith("/usr/bin/python3 -I -m gpuwork.scrubber")]
+    assert not [line for line in lines if line.startswith("User=") or "chpst" in line], "as root"
+    assert f"{SCRUB_SERVICE}.service" in (ROLE / "tasks/service.yml").read_text()
 
 
 def test_a_node_that_shares_its_gpus_is_none_for_a_cluster_that_scrubs(world: World) -> None:
