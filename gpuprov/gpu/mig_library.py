@@ -10,7 +10,7 @@ import json
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
-from gpuprov.gpu.nvml_reader import LIBRARY_NOT_FOUND, Facts, NvmlFailed, use_library
+from gpuprov.gpu.nvml_reader import Facts, NvmlFailed, open_library
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -34,17 +34,8 @@ def serve(request: Facts, library: object | None = None) -> Any:  # noqa: ANN401
     Raises:
         NvmlFailed: A call failed.
     """
-    try:
-        import pynvml
-    except ImportError as exc:
-        raise NvmlFailed(code=LIBRARY_NOT_FOUND, call="import pynvml", text=str(exc)) from exc
-    if library is not None:
-        use_library(pynvml, library)
-    try:
+    with open_library(library) as pynvml:
         return _Mig(pynvml).serve(**request)
-    finally:
-        if library is not None:
-            use_library(pynvml, None)
 
 
 class _Mig:
@@ -101,19 +92,6 @@ class _Mig:
         )
         return [] if said is None else [[place.start, place.size] for place in array[: count.value]]
 
-    def _gpu_instances(self, gpu: Any, profile: int, who: str) -> list[Any]:  # noqa: ANN401 - handles
-        nvml = self._nvml
-        array, count = (nvml.c_nvmlGpuInstance_t * _CAPACITY)(), ctypes.c_uint(_CAPACITY)
-        self._ask(
-            f"the GPU instances {who}",
-            nvml.nvmlDeviceGetGpuInstances,
-            gpu,
-            profile,
-            array,
-            ctypes.byref(count),
-        )
-        return list(array[: count.value])
-
     def _compute_profiles(self, part: Any, who: str) -> list[Any]:  # noqa: ANN401 - a handle
         nvml = self._nvml
         told = (
@@ -128,17 +106,21 @@ class _Mig:
         )
         return [one for one in told if one is not None]
 
+    def _gpu_instances(self, gpu: Any, profile: int, who: str) -> list[Any]:  # noqa: ANN401 - handles
+        nvml = self._nvml
+        return self._list(
+            f"the GPU instances {who}", nvml.nvmlDeviceGetGpuInstances, nvml.c_nvmlGpuInstance_t, gpu, profile
+        )
+
     def _compute_instances(self, part: Any, profile: int, who: str) -> list[Any]:  # noqa: ANN401 - handles
         nvml = self._nvml
-        array, count = (nvml.c_nvmlComputeInstance_t * _CAPACITY)(), ctypes.c_uint(_CAPACITY)
-        self._ask(
-            f"the compute instances {who}",
-            nvml.nvmlGpuInstanceGetComputeInstances,
-            part,
-            profile,
-            array,
-            ctypes.byref(count),
-        )
+        kind, ask = nvml.c_nvmlComputeInstance_t, nvml.nvmlGpuInstanceGetComputeInstances
+        return self._list(f"the compute instances {who}", ask, kind, part, profile)
+
+    def _list(self, call: str, function: Callable[..., Any], kind: Any, *given: Any) -> list[Any]:  # noqa: ANN401
+        """What NVML writes into an array of handles of a kind, and counts."""
+        array, count = (kind * _CAPACITY)(), ctypes.c_uint(_CAPACITY)
+        self._ask(call, function, *given, array, ctypes.byref(count))
         return list(array[: count.value])
 
     def _parts(self, gpu: Any, profile: Facts, who: str) -> list[Facts]:  # noqa: ANN401 - a handle

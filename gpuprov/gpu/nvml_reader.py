@@ -8,10 +8,11 @@ from __future__ import annotations
 import json
 import re
 import sys
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Iterator
 
 LIBRARY_NOT_FOUND = 12
 _NOT_SUPPORTED = 3
@@ -57,21 +58,32 @@ def ask_library(
     Raises:
         NvmlFailed: A call failed that is about no single GPU.
     """
+    with open_library(library) as pynvml:
+        return _Reader(pynvml, left_out, note).read()
+
+
+@contextmanager
+def open_library(library: object | None) -> Iterator[Any]:
+    """Have pynvml, with a library behind it that stands in for libnvidia-ml.so.1 until the end; None for the real one.
+
+    Raises:
+        NvmlFailed: There is no pynvml.
+    """
     try:
         import pynvml
     except ImportError as exc:
         raise NvmlFailed(code=LIBRARY_NOT_FOUND, call="import pynvml", text=str(exc)) from exc
-    if library is not None:
-        use_library(pynvml, library)
+    if library is None:
+        yield pynvml
+        return
+    _use_library(pynvml, library)
     try:
-        return _Reader(pynvml, left_out, note).read()
+        yield pynvml
     finally:
-        if library is not None:
-            use_library(pynvml, None)
+        _use_library(pynvml, None)
 
 
-def use_library(pynvml: Any, library: object | None) -> None:  # noqa: ANN401 - pynvml has no types
-    """Put a library behind pynvml that stands in for the real one; None takes it away."""
+def _use_library(pynvml: Any, library: object | None) -> None:  # noqa: ANN401 - pynvml has no types
     pynvml.nvmlLib = library
     # pynvml keeps every function it has looked up, of whichever library was there then
     pynvml._nvmlGetFunctionPointer_cache.clear()  # noqa: SLF001

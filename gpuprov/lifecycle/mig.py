@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Final
 from gpuprov.cluster.gpu_board import look_at_gpus
 from gpuprov.cluster.leases import Neighbours
 from gpuprov.core.errors import GpuprovError, HostNotReady
+from gpuprov.core.names import is_run_name, name_of_run
 from gpuprov.core.outcome import Outcome
-from gpuprov.gpu.allocate import Lease, fold_leases
+from gpuprov.gpu.allocate import CONTAINERS, Lease, fold_leases
 from gpuprov.gpu.mig import HostMig
 from gpuprov.gpu.mig_config import MigWish, describe, find_differences, place_parts
 from gpuprov.machine.cdi_file import renew_cdi_file
@@ -91,11 +92,11 @@ def _require_unused(differ: Sequence[MigGpu], gpus: HostGpus, host: Host) -> Non
     indexes = {gpu.index for gpu in differ}
     held = [row for row in board.rows if row.gpu is not None and row.gpu.index in indexes and row.holders]
     if held:
-        row, holder = held[0], held[0].holders[0].node
+        row = held[0]
         raise HostNotReady(
             f"GPU {row.gpu.label if row.gpu else row.uuid} is held, so MIG stays as it is",
             evidence=fold_leases(row.holders, Lease.whose),
-            fix=f"free it: gpuprov rm {holder}; a container: docker rm -f {holder}",
+            fix=f"free it: {_release(row.holders[0])}; then {_AGAIN}",
         )
     if board.silent:
         engine, error = next(iter(board.silent.items()))
@@ -118,6 +119,15 @@ def _require_unused(differ: Sequence[MigGpu], gpus: HostGpus, host: Host) -> Non
             evidence=f"process {pids}",
             fix=f"ps -fp {pids}    # end them, then {_AGAIN}",
         )
+
+
+def _release(holder: Lease) -> str:
+    """What removes a holder."""
+    if holder.cluster == CONTAINERS:
+        return f"{holder.engine} rm -f {holder.node}"
+    if is_run_name(holder.node):
+        return f"gpuprov run rm --force {name_of_run(holder.node)}"
+    return f"gpuprov rm {holder.node}"
 
 
 def _change(gpu: MigGpu, wish: MigWish, mig: HostMig) -> str:

@@ -13,6 +13,14 @@ from gpuprov.gpu.observe import observe
 pytestmark = pytest.mark.gpu
 
 
+def test_each_part_that_is_there_has_one_of_the_profiles() -> None:
+    root = Path("/")
+    host = observe(root=root, mode="real")
+    profiles = {gpu.index: {profile.name for profile in gpu.profiles} for gpu in HostMig(host, root).read()}
+    for gpu in host.gpus:
+        assert {part.profile.rpartition("c.")[2] for part in gpu.mig} <= profiles[gpu.index]
+
+
 def test_what_nvml_says_of_mig_is_read_and_would_be_placed() -> None:
     root = Path("/")
     gpus = HostMig(observe(root=root, mode="real"), root).read()

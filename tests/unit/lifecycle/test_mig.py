@@ -12,7 +12,7 @@ import pytest
 from gpuprov.cli.main import main
 from gpuprov.core.errors import EngineError, HostNotReady, UsageError
 from gpuprov.gpu.access import CDI_FILE
-from gpuprov.gpu.allocate import Lease
+from gpuprov.gpu.allocate import CONTAINERS, Lease
 from gpuprov.gpu.mig import HostMig
 from gpuprov.gpu.mig_config import read_mig_file, wishes
 from gpuprov.gpu.observe import observe
@@ -111,16 +111,28 @@ def test_what_a_gpu_has_not_is_refused_before_anything_changes(typed: Any, confi
     assert typed("export")[1] == before
 
 
-def test_a_lease_on_a_part_keeps_its_gpu_as_it_is(typed: Any, host: FakeHost) -> None:
+@pytest.mark.parametrize(
+    ("name", "cluster", "free"),
+    [
+        ("train", CONTAINERS, "docker rm -f train"),
+        ("train", "lab", "gpuprov rm train"),
+        ("train.run", "(jobs)", "gpuprov run rm --force train"),
+        ("job-0a1b2c3d", "(jobs)", "gpuprov run rm --force job-0a1b2c3d"),
+    ],
+)
+def test_a_lease_on_a_part_keeps_its_gpu_as_it_is(
+    typed: Any, host: FakeHost, name: str, cluster: str, free: str
+) -> None:
     typed("apply", "-c", "seven")
     unit = host.gpus("simulated").units[3]
-    host.containers = (Lease(node="train", gpus=(unit.uuid,), sharing="exclusive", engine="docker"),)
+    lease = Lease(node=name, gpus=(unit.uuid,), sharing="exclusive", engine="docker", cluster=cluster)
+    host.containers = (lease,)
     before = typed("export")[1]
     code, _, err = typed("apply", "-c", "two")
     assert code == 3
     assert "GPU 0:3 is held" in err
-    assert "train (exclusive, docker)" in err
-    assert "gpuprov rm train" in err
+    assert "exclusive, docker)" in err
+    assert f"fix: free it: {free}; then sudo gpuprov host mig apply" in err
     assert typed("export")[1] == before, "nor are the GPUs that nobody holds"
     assert typed("apply", "-c", "seven")[1] == "unchanged\n"
 
