@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 Done = subprocess.CompletedProcess[str]
 QUIET: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
 GPUPROV = Path(sys.executable).with_name("gpuprov")
-OWN_PLACES = ("/run/gpuprov", "/var/lib/gpuprov/lock")
+OWN_PLACES = ("/run/gpuprov", "/var/lib/gpuprov/lock", "/var/lib/gpuprov/runs")
 PROGRAMS = ("dash", "sleep", "ls", "head", "env", "true")
 _LIMIT_S = 30.0
 _CONTAINERD = """\

@@ -134,6 +134,22 @@ def test_a_detached_job_goes_on_by_itself_and_is_listed(bench: Bench) -> None:
     assert name not in [one.node.name for one in bench.driver.list_jobs()]
 
 
+def test_when_a_job_ran_is_known_also_when_it_is_gone(bench: Bench) -> None:
+    name = detached(bench, "sleep 60")
+    (times,) = bench.driver.read_job_times([name])
+    assert (times.name, times.there, times.running, times.labels[LABEL_ROLE]) == (name, True, True, ROLE_JOB)
+    assert {begins for _, begins in times.marks} == {True}
+    bench.driver.stop_node(name)
+    (ended,) = bench.driver.read_job_times([name])
+    assert (ended.id, ended.there, ended.running) == (times.id, True, False)
+    assert {begins for _, begins in ended.marks} == {True, False}
+    bench.driver.delete_node(name)
+    gone = {one.id: one for one in bench.driver.read_job_times()}[times.id]
+    assert (gone.name, gone.there, gone.running) == (name, False, False)
+    assert gone.labels == times.labels
+    assert {begins for _, begins in gone.marks} == {True, False}
+
+
 def test_what_a_detached_job_has_written_is_read_afterwards(bench: Bench, heard: Heard) -> None:
     if not bench.real:
         pytest.skip("jobs of the fake print a line of its own")
@@ -161,7 +177,7 @@ def test_a_held_job_does_not_run_yet(bench: Bench) -> None:
 def test_an_engine_without_jobs_has_none(bench: Bench) -> None:
     if "jobs" in bench.driver.capabilities:
         pytest.skip(f"{bench.driver.name} has jobs")
-    assert bench.driver.list_jobs() == []
+    assert bench.driver.list_jobs() == bench.driver.read_job_times() == []
     request = bench.request()
     for act in (
         lambda: bench.driver.begin_job(request, ["true"]),
