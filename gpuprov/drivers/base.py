@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from gpuprov.core.disk import Disk, StorageUse
     from gpuprov.drivers.capabilities import Capability
+    from gpuprov.drivers.job_times import JobTimes
     from gpuprov.drivers.networks import NetworkRequest, NetworkState
     from gpuprov.gpu.models import EngineAccess
     from gpuprov.shapes.choices import Restart
@@ -195,27 +196,6 @@ class JobState:
     command: str
     created: str
     exit_code: int | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class JobTimes:
-    """When the command of a job ran, as far as its engine remembers.
-
-    Attributes:
-        id: The engine's own for this very job; another one of the same name has another.
-        name: Of its node.
-        marks: A moment in seconds since 1970, and whether the command began then, or else ended; in no order, and
-            what the engine says in two ways is there twice.
-        there: Whether the job still exists.
-        running: Whether its command runs.
-    """
-
-    id: str
-    name: str
-    labels: Mapping[str, str]
-    marks: tuple[tuple[float, bool], ...]
-    there: bool
-    running: bool
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,7 +9,8 @@ from gpuprov.drivers.capabilities import require_capability
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
-    from gpuprov.drivers.base import Driver, JobState, JobTimes, NodeRequest, Stream
+    from gpuprov.drivers.base import Driver, JobState, NodeRequest, Stream
+    from gpuprov.drivers.job_times import JobTimes
 
 
 class HasNoJobs:

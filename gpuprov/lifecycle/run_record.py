@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from gpuprov.core.reporter import Reporter
-    from gpuprov.drivers.base import Driver, JobTimes
+    from gpuprov.drivers.base import Driver
+    from gpuprov.drivers.job_times import JobTimes
     from gpuprov.machine.base import Host
 
 Mark = tuple[float, bool]  # seconds since 1970, and whether the command began then, or else ended

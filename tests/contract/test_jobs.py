@@ -177,7 +177,8 @@ def test_a_held_job_does_not_run_yet(bench: Bench) -> None:
 def test_an_engine_without_jobs_has_none(bench: Bench) -> None:
     if "jobs" in bench.driver.capabilities:
         pytest.skip(f"{bench.driver.name} has jobs")
-    assert bench.driver.list_jobs() == bench.driver.read_job_times() == []
+    assert bench.driver.list_jobs() == []
+    assert bench.driver.read_job_times() == []
     request = bench.request()
     for act in (
         lambda: bench.driver.begin_job(request, ["true"]),

@@ -23,10 +23,10 @@ from gpuprov.drivers.base import (
     READ_S,
     ROLE_JOB,
     JobState,
-    JobTimes,
 )
 from gpuprov.drivers.calls import Call
 from gpuprov.drivers.foreign import NetworkInUse, not_ours
+from gpuprov.drivers.job_times import JobTimes
 from gpuprov.drivers.networks import NetworkState
 from gpuprov.drivers.node_files import absent, within
 from gpuprov.shapes.base import changed

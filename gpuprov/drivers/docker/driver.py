@@ -52,9 +52,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from gpuprov.core.disk import StorageUse
-    from gpuprov.drivers.base import File, JobState, JobTimes, PathKind
+    from gpuprov.drivers.base import File, JobState, PathKind
     from gpuprov.drivers.docker.api import DockerApi
     from gpuprov.drivers.docker.blueprint import Blueprint
+    from gpuprov.drivers.job_times import JobTimes
     from gpuprov.drivers.node_files import Execute
     from gpuprov.shapes.engine import EngineFacts, ImageState
     from gpuprov.shapes.node import CharDevice, Mount, Settings

@@ -15,9 +15,10 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, Final
 
 from gpuprov.core.silence_limit import silence_limit_s
-from gpuprov.drivers.base import LABEL_ROLE, ROLE_JOB, JobTimes
+from gpuprov.drivers.base import LABEL_ROLE, ROLE_JOB
 from gpuprov.drivers.docker.api import NotFound
 from gpuprov.drivers.docker.documents import blueprint_of, parse_labels
+from gpuprov.drivers.job_times import JobTimes
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping

@@ -41,7 +41,8 @@ export TZ=UTC SLURM_TIME_FORMAT=%s
 sdiag 2>/dev/null | sed -n 's/^DBD Agent queue size: */queue /p'
 squeue --noheader --all --states=all --format='live %A %V %T %S %e'
 sacct --user=root --name={VERIFY_JOB} --allocations --duplicates --parsable2 --noheader \\
-    --starttime="$1" --endtime="$2" --format=JobIDRaw,Submit 2>/dev/null | sed 's/^/verify /'
+    --starttime="$1" --endtime="$2" --format=JobIDRaw,Submit 2>/dev/null |
+    sed -n 's/^[0-9][0-9]*|[0-9][0-9]*$/verify &/p'
 echo jobs
 sacct --allusers --allocations --duplicates --truncate --parsable2 --noheader \\
     --starttime="$1" --endtime="$2" --format={_FIELDS} && exit
