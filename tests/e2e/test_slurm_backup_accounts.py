@@ -28,7 +28,6 @@ slurm:
   qos: [{{name: long, max_time: 12h}}]
   partitions: [{{name: gpu}}, {{name: short, max_time: 10m, nodes: [{worker}]}}]
 """
-PLAIN = "slurm: {{backup: {backup}}}\n"
 
 
 class Pair:
@@ -39,10 +38,10 @@ class Pair:
         self.controller, self.backup, self.worker = (place.node(number) for number in range(3))
         self.file = gpuprov.folder / "accounts.yaml"
 
-    def up(self, *argv: str, text: str = ACCOUNTS, more: str = "") -> str:
-        tail = text.format(backup=self.backup, worker=self.worker, more=more)
+    def up(self, more: str = "") -> str:
+        tail = ACCOUNTS.format(backup=self.backup, worker=self.worker, more=more)
         self.file.write_text(self.place.spec(count=3, gpus="per_node: 1", share="true") + tail)
-        return self.gpuprov("cluster", "up", "-f", str(self.file), "--no-verify", *argv).all
+        return self.gpuprov("cluster", "up", "-f", str(self.file), "--no-verify").all
 
     def run(self, *argv: str, at: str = "", code: int = 0) -> str:
         command = ["lxc", "exec", at or self.backup, "--", *argv]
@@ -117,10 +116,3 @@ def test_a_new_cluster_s_backup_takes_over_with_everybody_in_it(pair: Pair) -> N
     assert "unchanged" in pair.up()
     pair.up(more=", {name: eve, uid: 10003, gpus: 1}")
     _change_places(pair, "eve")
-
-
-def test_so_does_that_of_an_older_cluster_to_which_accounting_is_added(pair: Pair) -> None:
-    pair.up(text=PLAIN)
-    pair.up()
-    pair.up("--renew")
-    _change_places(pair)
