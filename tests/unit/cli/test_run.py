@@ -226,6 +226,9 @@ def test_over_hosts_it_is_started_found_stopped_and_removed(lab: Typing) -> None
     assert lab.type("run", "stop", "train") == "hinton: stopped train\n"
     assert lab.type("run", "rm", "train") == "hinton: removed train\n"
     assert lab.hosts.worlds["hinton"].engine.nodes == {}
+    recorded = {name: world.host.run_records.read(0).spans for name, world in lab.hosts.worlds.items()}
+    assert {name: len(spans) > 0 for name, spans in recorded.items()} == {"hoff": False, "hinton": True}
+    assert recorded["hinton"][-1].ended is not None
 
 
 def test_in_the_foreground_of_another_host_nothing_is_left_and_no_value_is_on_a_command_line(
