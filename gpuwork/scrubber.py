@@ -37,6 +37,7 @@ ACCOUNT: Final = "work"
 _ENVIRONMENT: Final = Path("/etc/gpuprov/environment")
 _REQUEST: Final = re.compile(r"((?:GPU|MIG)-[0-9A-Za-z/-]{4,80}) ([A-Za-z0-9_.@$-]{0,64})")
 _CREDENTIALS: Final = struct.Struct("iII")  # process, user and group of the peer
+_STARTED: Final = "started"
 _LIMIT_S: Final = 900.0
 _AGAIN_S: Final = 30.0
 _ASK_S: Final = 5.0
@@ -56,6 +57,10 @@ class Scrubber:
         self._locks: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
         last.mkdir(mode=0o700, exist_ok=True)
         folder.mkdir(mode=0o755, exist_ok=True)
+        if self._read(last / _STARTED) != _started():  # a copy of a disk, or one of a while ago: others had the GPUs
+            for file in last.iterdir():
+                file.unlink()
+            _write(last / _STARTED, _started())
 
     def prepare(self, gpu: str, owner: str) -> str:
         """Why somebody may not have a GPU, in a line; empty once they may, its memory overwritten if need be.
@@ -112,6 +117,12 @@ class Scrubber:
 def file_name(gpu: str) -> str:
     """Of the files about a GPU."""
     return gpu.replace("/", "_")
+
+
+def _started() -> str:
+    """What differs whenever the node has started again: the machine's boot, and when the first process began."""
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    return f"{boot} {Path('/proc/1/stat').read_text().rpartition(')')[2].split()[19]}"
 
 
 def _overwrite(gpu: str) -> str:

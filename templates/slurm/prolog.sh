@@ -16,6 +16,12 @@ simulated=$(sed -n 's/^NUMBA_ENABLE_CUDASIM=//p' /etc/gpuprov/environment 2>/dev
 [ -z "$simulated" ] || export "NUMBA_ENABLE_CUDASIM=$simulated"
 umask 077
 { mkdir -p "$kept" && cd /; } || fail "$kept cannot be made"
+# Of a copy of a disk, or one of a while ago, it says nothing: others had the GPUs meanwhile.
+started="$(cat /proc/sys/kernel/random/boot_id) $(sed 's/.*) //' /proc/1/stat | cut -d ' ' -f 20)"
+if [ "$started" != "$(cat "$kept/started" 2>/dev/null)" ]; then
+    { rm -f "$kept"/* && echo "$started" >"$kept/.started" && mv "$kept/.started" "$kept/started"; } ||
+        fail "$kept cannot be written"
+fi
 for gpu in $(echo "$SLURM_JOB_GPUS" | tr , ' '); do
     case $gpu in *[!0-9]*) fail "GPU $gpu is none that a scrub knows" ;; esac
     last=$(cat "$kept/$gpu" 2>/dev/null)

@@ -49,7 +49,7 @@ class Queue:
 
     def last(self, node: str) -> str:
         """Who had the GPU of a node last; empty where nobody knows."""
-        return self.gpuprov.in_node(node, "sh", "-c", f"cat {LAST}* 2>/dev/null || true").strip()
+        return self.gpuprov.in_node(node, "sh", "-c", f"cat {LAST}GPU-* 2>/dev/null || true").strip()
 
     def wait_for_word(self, node: str, word: str) -> None:
         def look() -> str:
@@ -117,7 +117,7 @@ class Lab:
 
     def last(self) -> str:
         """Who had each GPU last."""
-        return self.run("sh", "-c", f"cd {LAST} && grep . *")
+        return self.run("sh", "-c", f"cd {LAST} && grep . [0-9]*")
 
 
 @pytest.fixture(scope="module")

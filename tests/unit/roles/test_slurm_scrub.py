@@ -115,6 +115,9 @@ def test_a_gpu_is_scrubbed_where_the_person_changes_and_only_there(node: Node) -
     assert node.begin(10002, "1") == (0, [f"1 {run}"])
     assert node.begin(10002, "0,1") == (0, [f"0 {run}"])
     assert node.begin(10003, None) == (0, []), "a job without a GPU"
+    (node.kept / "started").write_text("another boot\n")
+    assert node.begin(10002, "0") == (0, [f"0 {run}"]), "a copy of another node's disk says nothing"
+    assert node.begin(10002, "0") == (0, [])
 
 
 def test_one_that_is_not_scrubbed_is_given_to_nobody(node: Node) -> None:
