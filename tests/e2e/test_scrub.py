@@ -1,8 +1,8 @@
-"""A GPU whose memory is scrubbed before it has a job of somebody else, by Slurm or a worker; SIMULATED, as it is."""
+"""GPUs, and parts of one, that Slurm or a worker scrubs before somebody else has a job on them; SIMULATED."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 
@@ -11,11 +11,20 @@ from gpuprov.core.waiting import Wait
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tests.e2e.conftest import Gpuprov
+    from tests.e2e.conftest import Finished, Gpuprov
     from tests.e2e.places import Place
 
 PEOPLE = "people: [{name: ann, uid: 10001}, {name: bob, uid: 10002}]\n"
 LAST = "/run/gpuprov-scrubbed/"
+MANY = {"GPUPROV_SIMULATED_GPUS": "16"}
+CUT = 15  # the index of a GPU that no other test has
+MIG = f"""\
+version: v1
+mig-configs:
+  mixed: [{{devices: [{CUT}], mig-enabled: true, mig-devices: {{1g.5gb: 2, 2g.10gb: 1}}}}]
+  off: [{{devices: [{CUT}], mig-enabled: false}}]
+"""
+OUTPUT = "/tmp/part-"
 FIND = "import smoke_kernels.scrub; print(smoke_kernels.scrub.__file__)"
 ASK = """\
 import os, socket
@@ -124,7 +133,7 @@ class Lab:
 def lab(gpuprov: Gpuprov, place: Place, lxc: object) -> Iterator[Lab]:  # noqa: ARG001
     file = gpuprov.folder / "scrub.yaml"
     file.write_text(place.spec(count=2, gpus="per_node: 2, sharing: exclusive, scrub: true", share="true") + PEOPLE)
-    gpuprov("cluster", "up", "-f", str(file))  # verified: a job of root sees its GPUs
+    gpuprov("cluster", "up", "-f", str(file), variables=MANY)  # verified: a job of root sees its GPUs
     yield Lab(gpuprov, place)
     gpuprov("cluster", "down", place.cluster, "--force", "--purge", "--yes")
 
@@ -134,6 +143,82 @@ def test_each_gpu_is_scrubbed_where_the_person_changes(lab: Lab) -> None:
     assert lab.last().splitlines() == ["0:10001", "1:10001"], "as CUDA counts the GPUs of a node"
     lab.wait_for_job(lab.submit("bob"), "COMPLETED")
     assert lab.last().splitlines() == ["0:10002", "1:10001"]
+
+
+class Cut:
+    """One more node, which holds three parts of a GPU that nobody else has; of a model that others do not simulate."""
+
+    variables: ClassVar = {"GPUPROV_GPU_PROFILE": "a100x4", **MANY}
+
+    def __init__(self, gpuprov: Gpuprov, place: Place) -> None:
+        self.gpuprov, self.place, self.node = gpuprov, place, place.node(2)
+        self.file = gpuprov.folder / "mig.yaml"
+        self.file.write_text(MIG)
+
+    def __call__(self, *argv: str) -> Finished:
+        return self.gpuprov(*argv, variables=self.variables)
+
+    def apply(self, config: str) -> None:
+        self("host", "mig", "apply", str(self.file), "-c", config)
+
+    def parts(self) -> dict[str, list[str]]:
+        """By profile the UUIDs of the parts."""
+        found: dict[str, list[str]] = {}
+        for gpu in self("--json", "gpus").document["gpus"]:
+            if gpu["index"] == CUT:
+                found.setdefault(gpu["mig"]["profile"], []).append(gpu["uuid"])
+        return found
+
+    def run(self, *argv: str) -> str:
+        return self.gpuprov.in_node(self.node, *argv).strip()
+
+    def srun(self, gres: str) -> str:
+        return self.run("srun", "-w", self.node, f"--gres=gpu:{gres}", "sh", "-c", "echo $CUDA_VISIBLE_DEVICES")
+
+    def begin(self) -> str:
+        """A job that has a 1g.5gb until it is cancelled."""
+        wrap = "--wrap=echo $CUDA_VISIBLE_DEVICES; exec sleep 600"
+        what = ("-n1", "--mem=10", f"--output={OUTPUT}%j", "--gres=gpu:1g.5gb:1", "-w", self.node)
+        return self.run("sbatch", "--parsable", *what, wrap)
+
+    def wait_for(self, job: str, word: str) -> None:
+        wait = Wait(what=f"job {job}", timeout_s=60, fix="squeue", interval_s=0.5)
+        wait.until(lambda: self.run("squeue", "-h", "-j", job, "-o", "%T %r"), lambda found: found == word)
+
+    def visible(self, job: str) -> str:
+        """What it has written."""
+        look = ("sh", "-c", f"head -n 1 {OUTPUT}{job} || true")
+        wait = Wait(what=f"output of job {job}", timeout_s=60, fix="squeue", interval_s=0.5)
+        return wait.until(lambda: self.run(*look), bool)
+
+
+@pytest.fixture
+def cut(lab: Lab, gpuprov: Gpuprov, place: Place) -> Iterator[Cut]:  # noqa: ARG001
+    made = Cut(gpuprov, place)
+    made.apply("mixed")
+    try:
+        made("create-node", made.node, "--cluster", place.cluster, "--gpus", f"{CUT}:0,{CUT}:1,{CUT}:2")
+        yield made
+    finally:
+        made("rm", made.node, "--force")
+        made.apply("off")
+
+
+def test_each_part_of_a_gpu_is_one_of_its_own_for_slurm(cut: Cut) -> None:
+    parts = cut.parts()
+    assert {profile: len(uuids) for profile, uuids in parts.items()} == {"2g.10gb": 1, "1g.5gb": 2}
+    assert cut.run("sinfo", "-n", cut.node, "-h", "-o", "%G") == "gpu:2g.10gb:1,gpu:1g.5gb:2"
+    assert [cut.srun("2g.10gb:1")] == parts["2g.10gb"]
+    assert cut.srun("1g.5gb:2").split(",") == parts["1g.5gb"]
+    assert cut.run("sh", "-c", f"cd {LAST} && grep . *").splitlines() == ["0:0", "1:0", "2:0"], "all are scrubbed"
+    first, second, third = (cut.begin() for _ in range(3))
+    for job in (first, second):
+        cut.wait_for(job, "RUNNING None")
+    cut.wait_for(third, "PENDING Resources")
+    assert sorted(map(cut.visible, (first, second))) == sorted(parts["1g.5gb"])
+    cut.run("scancel", first)
+    assert cut.visible(third) == cut.visible(first), "the part that became free"
+    cut.run("scancel", second, third)
 
 
 def test_a_gpu_that_is_not_scrubbed_is_given_to_nobody(lab: Lab) -> None:
