@@ -1,4 +1,4 @@
-"""Two people on one cluster: accounts, homes, jobs of their own, and ssh where these run."""
+"""Two people on one cluster, and one of a directory: accounts, homes, jobs of their own, and ssh where these run."""
 
 from __future__ import annotations
 
@@ -24,6 +24,19 @@ people:
   - {{name: ann, uid: 10001, keys: ["{ann}"], account: vision}}
   - {{name: bob, uid: 10002, keys: ["{bob}"], account: vision}}
 """
+# The directory is a pair of files: sssd has a provider for these, and needs no server then
+DIRECTORY = """\
+[sssd]
+domains = site
+
+[domain/site]
+id_provider = files
+pwfield = *
+passwd_files = /etc/site/passwd
+group_files = /etc/site/group
+ldap_default_authtok = hunter2hunter2
+"""
+DORA = "dora:x:20001:20001:Dora:/shared/home/dora:/bin/bash"
 PARAMS = "param2requests = {'lr': [0.1]}\nparam2default = {'lr': 0.1}\n"
 JOB = "def main(param2val):\n    return {'loss': [param2val['lr']]}\n"
 OPTIONS = ("StrictHostKeyChecking=no", "UserKnownHostsFile=/dev/null", "BatchMode=yes", "LogLevel=ERROR")
@@ -36,6 +49,7 @@ class Lab:
         self.gpuprov, self.place, self.folder = gpuprov, place, folder
         self.first, self.second = place.node(0), place.node(1)
         self.here = ("--cluster", place.cluster)
+        self.site = folder / "site"
 
     def make_key(self, name: str) -> str:
         path = self.folder / name
@@ -70,9 +84,17 @@ def lab(
 ) -> Iterator[Lab]:
     made = Lab(gpuprov, place, tmp_path_factory.mktemp("keys"))
     keys = {name: made.make_key(name) for name in PEOPLE}
+    made.make_key("dora")
+    made.site.mkdir(0o755)
+    (made.site / "passwd").write_text(f"{DORA}\n")
+    (made.site / "group").write_text("dora:x:20001:\n")
+    mount = f"mounts: [{{source: {made.site}, target: /etc/site, read_only: true}}]"
     file = gpuprov.folder / "people.yaml"
-    file.write_text(place.spec(gpus="per_node: 1", share="true") + SPEC.format(first=made.first, **keys))
-    gpuprov("cluster", "up", "-f", str(file))  # verified: the check `people` passes
+    spec = place.spec(nodes=mount, gpus="per_node: 1", share="true")
+    (gpuprov.folder / "sssd.conf").write_text(DIRECTORY)
+    file.write_text(f"sssd: sssd.conf\n{spec}{SPEC.format(first=made.first, **keys)}")
+    done = gpuprov("cluster", "up", "-f", str(file))
+    assert "hunter2" not in done.stdout + done.stderr  # verified: the checks `people` and `sssd` pass
     yield made
     gpuprov("cluster", "down", place.cluster, "--force", "--purge", "--yes")
 
@@ -199,3 +221,33 @@ def test_five_hundred_people_come_and_go(lab: Lab) -> None:
     lab.gpuprov("cluster", "up", "-f", str(file), "--yes")
     lab.gpuprov("exec", lab.second, "--", "id", "p499", expect=1)
     assert lab.in_node("stat", "-c", "%u %a", "/shared/home/p499") == "0 700"
+
+
+def test_people_of_a_directory_are_known_in_all_nodes_and_its_file_to_root_alone(lab: Lab) -> None:
+    for node in (lab.first, lab.second):
+        assert lab.gpuprov.in_node(node, "id", "dora").strip() == "uid=20001(dora) gid=20001(dora) groups=20001(dora)"
+        assert lab.gpuprov.in_node(node, "getent", "passwd", "dora").split(":")[5] == "/shared/home/dora"
+        assert lab.gpuprov.in_node(node, "stat", "-c", "%U %a", "/etc/sssd/sssd.conf").strip() == "root 600"
+    shown = lab.gpuprov("cluster", "spec", lab.place.cluster).stdout
+    assert f"sssd: {lab.gpuprov.folder / 'sssd.conf'}" in shown
+    assert lab.gpuprov.json("cluster", "plan", "--name", lab.place.cluster)["plan"] == []
+
+
+def test_people_of_a_directory_run_jobs_and_log_in_where_these_run(lab: Lab) -> None:
+    lab.gpuprov("submit", *lab.here, "--as", "dora", "--no-project", "--wait", "--", "sh", "-c", "id -un; echo $HOME")
+    job = lab.gpuprov.json("jobs", *lab.here, "--as", "dora")["jobs"][-1]
+    assert lab.gpuprov("jobs", "logs", job["id"], *lab.here, "--as", "dora").stdout.splitlines()[0] == "dora"
+    assert lab.in_node("stat", "-c", "%U %a", "/shared/home/dora") == "dora 700"
+    assert "such a person" in lab.gpuprov("jobs", *lab.here, "--as", "emma", expect=2).stderr
+    key = (lab.folder / "dora.pub").read_text().strip()
+    script = f"cd /shared/home/dora; mkdir -m 700 .ssh; echo '{key}' >.ssh/authorized_keys"
+    lab.in_node("runuser", "-u", "dora", "--", "sh", "-c", script)
+    assert lab.said("dora", "id -un; pwd").split() == ["dora", "/shared/home/dora"]
+    assert "Permission denied" in lab.ssh("dora", 0, "ls /shared").stderr
+    assert lab.ssh("dora", 1, "true").returncode == 255
+    job = lab.said("dora", f"sbatch --parsable -w {lab.second} --output=out --wrap 'id -un; exec sleep 600'")
+    lab.wait_for_job(job, "RUNNING")
+    assert lab.ssh("dora", 1, "hostname").stdout.strip() == lab.second
+    assert lab.said("dora", "cat out") == "dora"
+    assert job not in lab.said("ann", "squeue -h -o %i").split()
+    lab.said("dora", f"scancel {job}")
