@@ -91,7 +91,6 @@ def _change_places(pair: Pair, *also: str) -> None:
     runs = pair.batch("work", "sleep 50")
     pair.wait_for(runs, "RUNNING")
     pair.kill()
-    pair.wait_for(runs, "RUNNING")
     late = [pair.batch(person, "sleep 2") for person in ("work", *also)]
     late.append(pair.batch("ann", "sleep 2", "--qos=long", "--partition=short", "--time=5"))
     assert "QOSMaxWallDurationPerJobLimit" in pair.batch("bob", "true", "--qos=long", "--time=13:00:00", code=1)
