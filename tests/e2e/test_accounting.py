@@ -113,6 +113,15 @@ def test_sums_are_right_to_the_second_also_where_the_daemons_are_killed(counting
     assert {row["name"] for row in counting.usage("--by", "account")["rows"]} == {"work"}
 
 
+def test_jobs_of_verify_are_told_apart(counting: Counting) -> None:
+    counting.run("srun", "--job-name=other", "--gres=gpu:1", "true")
+    counting.gpuprov("verify", "--cluster", counting.place.cluster, counting.controller)
+    wait = Wait(what="both jobs to be on record", timeout_s=LIMIT_S, fix="sacct -a", interval_s=1)
+    wait.until(lambda: {row["name"] for row in counting.usage()["rows"]}, {"(verify)", "root"}.issubset)
+    jobs = [row for row in counting.usage("--by", "job")["rows"] if row["person"] == "(verify)"]
+    assert [row["jobs"] for row in jobs] == [1]
+
+
 def test_the_files_are_slurm_s_alone_and_there_is_no_password(counting: Counting) -> None:
     look = counting.folder.stat()
     assert oct(look.st_mode & 0o777) == "0o700"

@@ -219,6 +219,7 @@ def test_each_part_of_a_gpu_is_one_of_its_own_for_slurm(cut: Cut) -> None:
     cut.run("scancel", first)
     assert cut.visible(third) == cut.visible(first), "the part that became free"
     cut.run("scancel", second, third)
+    cut("verify", "--cluster", cut.place.cluster, cut.node)
 
 
 def test_a_gpu_that_is_not_scrubbed_is_given_to_nobody(lab: Lab) -> None:
