@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from gpuprov.core.errors import UsageError
 from gpuprov.core.names import fold
+from gpuprov.shapes.cluster_spec import ClusterSpec
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -13,7 +14,6 @@ if TYPE_CHECKING:
     from gpuprov.cluster.design import NodeDesign
     from gpuprov.cluster.state import ClusterState
     from gpuprov.core.reporter import Reporter
-    from gpuprov.shapes.cluster_spec import ClusterSpec
 
 
 def refuse_shared(spec: ClusterSpec, designs: Iterable[NodeDesign]) -> None:
@@ -42,7 +42,7 @@ def refuse_shared(spec: ClusterSpec, designs: Iterable[NodeDesign]) -> None:
 def tell_of_leaving(leaving: Iterable[tuple[ClusterState, Sequence[str]]], reporter: Reporter) -> None:
     """Say that memory of the GPUs of nodes that go is not overwritten, where people of their cluster may expect it."""
     for state, nodes in leaving:
-        if nodes and state.spec is not None and state.spec.gpus.scrub:
+        if nodes and isinstance(state.recorded, ClusterSpec) and state.recorded.gpus.scrub:
             reporter.note(
                 f"memory of the GPUs of {fold(tuple(nodes))} is not scrubbed now: a cluster with gpus.scrub does so "
                 "before a job, others may find what was left"
