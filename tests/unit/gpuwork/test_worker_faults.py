@@ -382,7 +382,7 @@ def test_a_cancelled_submission_costs_no_processes(bed: WorkerBed, queued: Jobs)
     queued.submit("touch", "begun", count=9, at_most=2)
     queued("cancel", "1", "2")
     bed.start()
-    wait_until(lambda: count_messages(bed.broker, QUEUE) == (0, 0), "messages are left", limit_s=20)
+    wait_until(lambda: count_messages(bed.broker, QUEUE) == (0, 0), "messages are left", limit_s=90)
     assert {row["state"] for row in queued.rows()} == {"cancelled"}
     assert [*queued.folder.glob("*/runs/*")] == []
 
