@@ -190,8 +190,10 @@ def main() -> int:
     room = threading.BoundedSemaphore(_AT_ONCE)
 
     def serve_one(connection: socket.socket) -> None:
-        with room:
+        try:
             serve(scrubber, connection)
+        finally:
+            room.release()
 
     def repair() -> None:
         while True:
@@ -202,6 +204,7 @@ def main() -> int:
     threading.Thread(target=repair, daemon=True).start()
     with listen(FOLDER, grp.getgrnam(ACCOUNT).gr_gid) as server:
         while True:
+            room.acquire()  # before the next one is taken in: a job could ask without end
             connection, _ = server.accept()
             threading.Thread(target=serve_one, args=(connection,), daemon=True).start()
 

@@ -49,6 +49,7 @@ _PLACES: Final = tuple(
         (r"GPU-[0-9a-f]{8}-[0-9a-f-]{27}", "GPU"),
         (r"nvidia\d+", "nvidia#"),
         (r"\b\d+ processes|processes = \d+", "# processes"),
+        (r"responded in [\d.]+ s", "responded"),
         (r"\d+ nodes? with all data on (its disk|their disks)", "nodes with all data on their disks"),
         (r"^evidence: ", ""),
         (rf"\bon ({'|'.join(HOSTS)}): ", ""),
