@@ -65,7 +65,8 @@ class _BeforeCommand(click.Command):
                 del left[:1]
         if not left or ":" in left[0]:
             return None
-        return shlex.join(["gpuprov", "submit", *args[: len(args) - len(left)], "--", *left])
+        program = ["python3"] if left[0].endswith(".py") else []
+        return shlex.join(["gpuprov", "submit", *args[: len(args) - len(left)], "--", *program, *left])
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
         """With both forms."""

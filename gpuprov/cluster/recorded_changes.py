@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from gpuprov.core.errors import UsageError
+from gpuprov.core.names import name_cluster
 from gpuprov.shapes.base import write
+from gpuprov.shapes.cluster_spec import ClusterSpec
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from gpuprov.shapes.cluster_spec import ClusterSpec, PersonSpec, QosSpec
+    from gpuprov.shapes.cluster_spec import PersonSpec, QosSpec
+    from gpuprov.spec.spec_error import SpecError
 
 _NAMED: Final = 10  # names in a line, and lines of what differs
 
@@ -20,6 +24,29 @@ def describe_changes(spec: ClusterSpec, recorded: ClusterSpec) -> tuple[str, ...
     limits = tuple(f"record jobs.{words}" for words in _differing(wanted, had))
     people = _listed("people", "person", spec.people, recorded.people)
     return (*limits, *people, *_listed("QOS", "QOS", spec.slurm.qos, recorded.slurm.qos))
+
+
+def refuse_handed_on(spec: ClusterSpec, recorded: ClusterSpec | SpecError | None) -> None:
+    """Refuse a number of somebody that would be somebody else's at once: their jobs and processes would be, too.
+
+    Args:
+        spec: What is asked for.
+        recorded: What was last asked for, as far as there is something that can be read.
+
+    Raises:
+        UsageError: There is such a number.
+    """
+    people = recorded.people if isinstance(recorded, ClusterSpec) else ()
+    before = {person.uid: person.name for person in people}
+    for person in spec.people:
+        other = before.get(person.uid, person.name)
+        if other != person.name:
+            raise UsageError(
+                f"the number {person.uid} of {other} cannot become that of {person.name} at once",
+                evidence=f"jobs and processes of {other} in cluster {spec.name} would be those of {person.name}",
+                fix=f"give {person.name} another number, or take {other} away before: "
+                + name_cluster(f"gpuprov person rm {other}", spec.name),
+            )
 
 
 def _listed(

@@ -10,6 +10,7 @@ from gpuprov.cluster.choice import describe_choice
 from gpuprov.cluster.files import planned_members
 from gpuprov.cluster.node_limits import crowding_line
 from gpuprov.cluster.plan import plan_cluster
+from gpuprov.cluster.recorded_changes import refuse_handed_on
 from gpuprov.cluster.room import refuse_without_room
 from gpuprov.cluster.service_folders import look_and_plan_folders
 from gpuprov.cluster.shared_addresses import refuse_shared_addresses
@@ -137,6 +138,7 @@ def plan_up(order: PlanOrder, spec: ClusterSpec, observed: Observed, roles: Role
     """
     driver, host, state, part = observed.driver, observed.host, observed.state, order.part
     place = observed.place(roles.mounts(spec), nodes=len(part.nodes) if part else spec.nodes.count)
+    refuse_handed_on(spec, state.recorded)
     todo = plan_cluster(
         spec,
         state,

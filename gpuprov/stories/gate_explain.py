@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -29,9 +30,10 @@ from gpuprov.spec.docker_run import parse_docker_run
 from gpuprov.stories.gate import read_policy
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
+    from gpuprov.gpu.models import HostGpus
     from gpuprov.machine.base import Host
     from gpuprov.machine.docker_start import Start
     from gpuprov.runtime.request import Asked
@@ -81,11 +83,10 @@ def explain_start(
     )
     if rules is not None and touched:
         steps += _follow(run, start, rules, socket, known)
-    if asked is not None and not is_there:
-        left.append("which GPUs this host has: gate up looks for them")
-    elif asked is not None:
+    if asked is not None:
         most = rules.gpus_per_project if rules else None
-        steps.append(_lease(start, asked, program.folder, most))
+        look = partial(_gpus_of_runtime, program.folder) if is_there else partial(host.gpus, "auto")
+        steps.append(_lease(start, asked, look, most))
         left += _of_leases(start, most)
     return GateExplanation(
         host=host.name,
@@ -179,9 +180,13 @@ def _follow(run: DockerRun, start: Start, rules: Rules, socket: Path, known: Kno
         return [*steps, _refusal("policy", error)]
 
 
-def _lease(start: Start, asked: Asked, program: Path, limit: int | None) -> Step:
+def _gpus_of_runtime(program: Path) -> HostGpus:
+    return read_gpus(read_settings(program))
+
+
+def _lease(start: Start, asked: Asked, look: Callable[[], HostGpus], limit: int | None) -> Step:
     try:
-        gpus = read_gpus(read_settings(program))
+        gpus = look()
         node = str(start.spec["hostname"]) or "it"
         request = resolve_order(asked, asked.environment, gpus, asked.default, node=node)
     except GpuprovError as error:

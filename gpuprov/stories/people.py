@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from gpuprov.core.errors import GpuprovError, UsageError
+from gpuprov.core.excerpt import excerpt
 from gpuprov.core.names import name_cluster
 from gpuprov.core.nearest import ask_back
 from gpuprov.core.outcome import Outcome
@@ -192,8 +193,12 @@ def read_keys(path: Path) -> tuple[str, ...]:
     Raises:
         UsageError: It has none, or something else.
     """
-    public = "~/.ssh/id_ed25519.pub" if path.suffix == ".pub" else f"{path}.pub"
-    fix = f"name a file with public keys: --key {public}"
+    if find_key_problem(str(path)) == "":
+        raise UsageError(
+            "--key takes a file, not a key", evidence=excerpt(str(path)), fix="write it into a file: --key ann.pub"
+        )
+    beside = path.with_name(f"{path.name}.pub")
+    fix = f"name a file with public keys: --key {beside if beside.is_file() else '~/.ssh/id_ed25519.pub'}"
     try:
         with path.open("rb") as file:
             content = file.read(_LONGEST_KEY_FILE + 1)

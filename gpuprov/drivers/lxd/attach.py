@@ -20,7 +20,7 @@ from gpuprov.drivers.calls import Call
 from gpuprov.drivers.lxd.execute import END, end_streams, explain_loss, open_streams, render_call
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from websockets.sync.connection import Connection
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 _PIECE_BYTES = 131072
 _BROKEN_PIPE = 128 + signal.SIGPIPE  # as a shell has it of a command whose reader went
+_NOT_RUN = (126, 127)  # a command that is not there, or no program
 
 
 def attach(api: LxdApi, name: str, argv: Sequence[str], client: Sequence[str], environment: Mapping[str, str]) -> int:
@@ -42,6 +43,7 @@ def attach(api: LxdApi, name: str, argv: Sequence[str], client: Sequence[str], e
 
     Raises:
         EngineError: A stream broke before its end.
+        HostNotReady: What the command prints cannot be written.
     """
     if sys.stdin.isatty() and os.isatty(1):
         return run_attached(client)
@@ -54,33 +56,46 @@ def attach(api: LxdApi, name: str, argv: Sequence[str], client: Sequence[str], e
             # The control comes first: the command begins when the others are there, and could end as one is added.
             control, source, *outputs = open_streams(api, begun, stack, ("control", "0", "1", "2"))
             try:
-                _pass_on(control, source, outputs)
+                explained = _pass_on(control, source, outputs)
             except BrokenPipeError:
                 end_streams((control, source, *outputs))
                 return _BROKEN_PIPE
             except BaseException:
                 end_streams((control, source, *outputs))
                 raise
-            return int(api.finished(begun, path, float("inf"))["metadata"]["return"])
+            done = api.finished(begun, path, float("inf"))
     except (WebSocketException, OSError) as error:
         raise explain_loss(api, name, error) from error
+    code = int(done["metadata"]["return"])
+    if code in _NOT_RUN and done.get("err") and not explained:
+        sys.stderr.write(f"{argv[0]}: {done['err']}\n")
+    return code
 
 
-def _pass_on(control: Connection, source: Connection, outputs: Sequence[Connection]) -> None:
-    """Hand on what is read and written, and Ctrl-C, until the outputs have ended."""
+def _pass_on(control: Connection, source: Connection, outputs: Sequence[Connection]) -> bool:
+    """Hand on what is read and written, and Ctrl-C, until the outputs have ended; whether there were errors."""
+    explained = threading.Event()
+
+    def print_error(piece: bytes) -> None:
+        explained.set()
+        with suppress(OSError):  # nobody could be told
+            sys.stderr.buffer.write(piece)
+            sys.stderr.buffer.flush()
+
     ended: SimpleQueue[BaseException | None] = SimpleQueue()
     signals: SimpleQueue[int] = SimpleQueue()
     threading.Thread(target=_send_signals, args=(control, signals), daemon=True).start()
     threading.Thread(target=_feed, args=(source,), daemon=True).start()
     previous = signal.signal(signal.SIGINT, lambda number, _: signals.put(number))
     try:
-        for descriptor, output in enumerate(outputs, 1):
-            threading.Thread(target=_write, args=(output, descriptor, ended), daemon=True).start()
+        for output, take in zip(outputs, (_print, print_error), strict=True):
+            threading.Thread(target=_read, args=(output, take, ended), daemon=True).start()
         for _ in outputs:
             if (fault := ended.get()) is not None:
                 raise fault
     finally:
         signal.signal(signal.SIGINT, previous)
+    return explained.is_set()
 
 
 def _send_signals(control: Connection, signals: SimpleQueue[int]) -> None:
@@ -100,11 +115,15 @@ def _feed(source: Connection) -> None:
         source.send(END)
 
 
-def _write(output: Connection, descriptor: int, ended: SimpleQueue[BaseException | None]) -> None:
+def _print(piece: bytes) -> None:
+    sys.stdout.buffer.write(piece)
+    sys.stdout.buffer.flush()
+
+
+def _read(output: Connection, take: Callable[[bytes], None], ended: SimpleQueue[BaseException | None]) -> None:
     try:
         while isinstance(piece := output.recv(), bytes):
-            while piece:
-                piece = piece[os.write(descriptor, piece) :]
+            take(piece)
     except Exception as error:  # noqa: BLE001 - raised again where the ends are collected
         ended.put(error)
     else:

@@ -5,10 +5,14 @@ Slurm holds people to these limits, and says of a job why it waits (AssocGrpGRES
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final
 
+from gpuprov.cluster import services
 from gpuprov.core.errors import EngineError
 from gpuprov.core.excerpt import LINE, excerpt
+from gpuprov.core.silence_limit import scaled_limit_s
+from gpuprov.core.waiting import Wait
 from gpuprov.roles.slurm.facts import slurm_path
 from gpuprov.spec.people import PEOPLE_GROUP
 
@@ -22,12 +26,15 @@ if TYPE_CHECKING:
 
 _LOOK_S: Final = 15.0
 _EACH_S: Final = 1.0
+_BACK_S: Final = 30.0
 _WORDS: Final = 3
 # What cannot be recorded here is not asked for: the controller's image may be older than accounting is
 _LOOK: Final = '[ -e "$1" ] || exit 0; exec sacctmgr -nP show assoc cluster="$2" format=account,user,grptres'
 _CHANGE: Final = "while IFS= read -r words; do sacctmgr -iQ $words </dev/null || exit; done"
 _GPUS: Final = "gres/gpu"
 _NO_LIMIT: Final = "-1"
+_NUMBER: Final = re.compile(r"^UserName=([a-z][a-z0-9_-]{0,31})\((\d{1,10})\) ", re.MULTILINE)
+_UNKNOWN: Final = "4294967294"  # NO_VAL: slurmctld looks again
 
 
 def parse_associations(text: str) -> dict[tuple[str, str], str]:
@@ -92,6 +99,38 @@ def ensure_associations(driver: Driver, controller: str, cluster: str, people: S
         if done.exit_code:
             raise _refused(controller, done.stderr or done.stdout)
     return lines
+
+
+def find_renumbered(driver: Driver, controller: str, people: Sequence[PersonSpec]) -> tuple[str, ...]:
+    """Whom slurmctld knows by another number than theirs: it looks for numbers of new people, and when it starts.
+
+    Raises:
+        TimedOut: It does not answer.
+    """
+    said = driver.run(controller, ["scontrol", "show", "assoc_mgr", "flags=users"], timeout_s=_LOOK_S)
+    known = dict(_NUMBER.findall(said.stdout))
+    return tuple(one.name for one in people if known.get(one.name, _UNKNOWN) not in (_UNKNOWN, str(one.uid)))
+
+
+def relearn_numbers(driver: Driver, controller: str, people: Sequence[PersonSpec]) -> tuple[str, ...]:
+    """Start slurmctld again if it has a number of somebody wrong, else Slurm refuses their jobs; jobs go on meanwhile.
+
+    Returns:
+        Nothing that the accounting was told.
+
+    Raises:
+        EngineError: It did not come back.
+        TimedOut: It does not answer.
+    """
+    if find_renumbered(driver, controller, people):
+        services.restart_well(driver, controller, "slurmctld")
+        wait = Wait(
+            what="slurmctld to answer",
+            timeout_s=scaled_limit_s(_BACK_S),
+            fix=services.status_command(driver, controller, "slurmctld"),
+        )
+        wait.until(lambda: driver.run(controller, ["sinfo", "-h"], timeout_s=_LOOK_S).exit_code, lambda code: not code)
+    return ()
 
 
 def _refused(controller: str, said: str) -> EngineError:

@@ -352,6 +352,8 @@ class SlurmRole(ControlledRole):
 
         ensure_people = partial(associations.ensure_associations, driver, controller, spec.name, spec.people)
         told = attempt(ensure_people) if spec.people else ()
+        if spec.people:
+            attempt(partial(associations.relearn_numbers, driver, controller, spec.people))
         if spec.slurm.qos:
             told += attempt(partial(ensure_qos, driver, controller, spec))
         if spec.slurm.backup:

@@ -373,6 +373,7 @@ REASONS = {
     "stories/cluster_up.py": "a cluster that spans hosts: tests/unit/cli/test_spanning.py",
     "cluster/surroundings.py: to remove it": "a note: tests/unit/lifecycle/test_second_cluster.py",
     "cluster/order_label.py": "labels of a later version: tests/unit/cluster/test_recorded_orders.py",
+    "cluster/recorded_changes.py: gpuprov person rm": "people: tests/unit/cluster/test_recorded_changes.py",
     "cluster/scrubbed.py": "a node that shares GPUs: tests/unit/roles/test_workers.py",
     "cluster/replacements.py": "labels of a later version: tests/unit/lifecycle/test_older_images.py",
     "lifecycle/image_age.py": "nodes with an older image: tests/unit/lifecycle/test_older_images.py",

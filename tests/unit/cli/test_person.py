@@ -255,6 +255,7 @@ def test_a_private_key_is_refused_unread(typed: Typed, capsys: pytest.CaptureFix
     typed.world.begin_with(1)
     path = tmp_path / "id_ed25519"
     path.write_text("-----BEGIN OPENSSH PRIVATE KEY-----\nc2VjcmV0c2VjcmV0\n-----END OPENSSH PRIVATE KEY-----\n")
+    path.with_suffix(".pub").write_text(f"{key()}\n")
     said = refused(("person", "add", "ann", "--key", str(path)), typed, capsys)
     assert "is a private key" in said
     assert "c2Vj" not in said

@@ -1,6 +1,9 @@
 from __future__ import annotations
 
-from gpuprov.cluster.recorded_changes import describe_changes
+import pytest
+
+from gpuprov.cluster.recorded_changes import describe_changes, refuse_handed_on
+from gpuprov.core.errors import UsageError
 from gpuprov.shapes.base import changed
 from gpuprov.shapes.cluster_spec import ClusterSpec, PersonSpec, QosSpec, SlurmSpec
 
@@ -38,3 +41,15 @@ def test_five_hundred_people_are_a_line() -> None:
     assert line.endswith("p9 (20009) and 490 more")
     lines = describe_changes(spec(*(changed(one, gpus=1) for one in crowd)), spec(*crowd))
     assert (len(lines), lines[-1]) == (11, "change 490 more people")
+
+
+def test_nobody_gets_the_number_of_somebody_else_at_once() -> None:
+    bob, dan = PersonSpec(name="bob", uid=10002), PersonSpec(name="dan", uid=10002)
+    refuse_handed_on(spec(ANN, bob), spec(bob))
+    refuse_handed_on(spec(dan), spec(ANN))
+    refuse_handed_on(spec(dan), None)
+    with pytest.raises(UsageError, match="the number 10002 of bob cannot become that of dan at once") as refused:
+        refuse_handed_on(spec(ANN, dan), spec(ANN, bob))
+    assert refused.value.fix.endswith("take bob away before: gpuprov person rm bob")
+    with pytest.raises(UsageError):
+        refuse_handed_on(spec(changed(ANN, uid=10002), changed(bob, uid=10001)), spec(ANN, bob))

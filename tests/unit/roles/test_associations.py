@@ -10,6 +10,7 @@ from gpuprov.roles.slurm.associations import (
     ensure_associations,
     parse_associations,
     plan_associations,
+    relearn_numbers,
 )
 from gpuprov.shapes.base import changed
 from gpuprov.spec.people import limits_people
@@ -99,3 +100,37 @@ def test_a_node_that_records_nothing_is_left_alone() -> None:
 def test_what_is_refused_is_an_error(answers: list[ExecResult]) -> None:
     with pytest.raises(EngineError, match="does not take the people"):
         ask(Node(*answers))
+
+
+USERS = """\
+Current Association Manager state
+
+User Records
+
+UserName=root(0) DefAccount=root DefWckey=(null) AdminLevel=Administrator
+UserName=ann({ann}) DefAccount=vision DefWckey=(null) AdminLevel=None
+UserName=bob({bob}) DefAccount=people DefWckey=(null) AdminLevel=None
+"""
+
+
+@pytest.mark.parametrize(
+    ("ann", "bob", "starts"), [(ANN.uid, BOB.uid, False), (ANN.uid, 4294967294, False), (ANN.uid, BOB.uid + 7, True)]
+)
+def test_a_slurmctld_that_has_a_number_wrong_starts_again(
+    ann: int, bob: int, starts: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    restarted: list[tuple[str, str]] = []
+    monkeypatch.setattr(
+        "gpuprov.roles.slurm.associations.services.restart_well",
+        lambda _driver, name, service: restarted.append((name, service)),
+    )
+    monkeypatch.setattr("gpuprov.roles.slurm.associations.services.status_command", lambda *_: "look")
+    node = Node(said(USERS.format(ann=ann, bob=bob)), said())
+    assert relearn_numbers(node, "c000", (ANN, BOB)) == ()  # type: ignore[arg-type]
+    assert restarted == [("c000", "slurmctld")] * starts
+    assert len(node.answers) == int(not starts), "it waits until Slurm answers"
+
+
+def test_a_slurmctld_that_says_nothing_or_something_else_stays() -> None:
+    for text in ("", "No users currently cached in Slurm.\n", "UserName=ann(x) \n", "UserName=" * 10_000):
+        assert relearn_numbers(Node(said(text)), "c000", (ANN, BOB)) == ()  # type: ignore[arg-type]
