@@ -131,6 +131,20 @@ def test_a_person_who_is_over_the_limit_of_a_qos_waits_and_is_told_why(pair: Pai
     pair.gpuprov("jobs", "cancel", *here, waits)
 
 
+def test_slurm_takes_jobs_of_a_person_whose_number_changes(pair: Pair) -> None:
+    job = ("runuser", "-u", "ann", "--", "srun", "-Q", "--chdir=/tmp", "--qos", "brief", "id", "-u")
+    assert pair.gpuprov.in_node(pair.first, *job).strip() == "10001"
+    pair.file.write_text(pair.file.read_text().replace("10001", "10011"))
+    told = pair.gpuprov("cluster", "up", "-f", str(pair.file), "--no-verify").all
+    assert "change person ann: uid: 10011 (until now 10001), files keep the number 10001" in told
+    assert pair.gpuprov.in_node(pair.first, *job).strip() == "10011"
+    bob = pair.file.read_text().replace("[{name: ann, uid: 10011}]", "[{name: bob, uid: 10011}]")
+    pair.file.write_text(bob)
+    refused = pair.gpuprov("cluster", "up", "-f", str(pair.file), "--no-verify", "--yes", expect=2).stderr
+    assert "the number 10011 of ann cannot become that of bob at once" in refused
+    pair.up(pair.full("1h"), "--no-verify")
+
+
 def test_a_gpu_has_a_type_and_its_node_a_feature(pair: Pair) -> None:
     assert pair.srun("-C", "h100", "--gres=gpu:h100:1", "sh", "-c", "echo $CUDA_VISIBLE_DEVICES") == "0"
 
