@@ -4,6 +4,7 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING
 
@@ -15,8 +16,6 @@ from gpuprov.core.waiting import Wait
 from tests.contract.engines import FIND_PROCESS, Bench, refused
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from gpuprov.drivers.base import Driver
 
 
@@ -155,6 +154,35 @@ def test_a_command_has_this_process_s_streams_and_its_ctrl_c(driver: Driver, nod
     with (tmp_path / "sent").open("rb") as source:
         ran = subprocess.run(command, check=False, stdin=source, capture_output=True, timeout=60)
     assert (ran.stdout == sent, ran.stderr.decode(), ran.returncode) == (True, "a b\n", 5)
+
+
+@pytest.mark.usefixtures("real")
+def test_a_command_that_is_not_there_is_named_and_a_full_disk_is_no_lost_connection(driver: Driver, node: str) -> None:
+    program = (
+        "import sys; from gpuprov.core.errors import GpuprovError; from gpuprov.cli.stdout import prepare_streams\n"
+        "from gpuprov.drivers.registry import open_driver\n"
+        "prepare_streams()\n"
+        "try:\n"
+        f"    sys.exit(open_driver({driver.name!r}).attach({node!r}, sys.argv[1:], environment={{}}))\n"
+        "except GpuprovError as error:\n"
+        "    sys.exit(error.what)"
+    )
+    command = [sys.executable, "-c", program]
+    ran = subprocess.run(
+        [*command, "no-such-command"], check=False, stdin=subprocess.DEVNULL, capture_output=True, timeout=60
+    )
+    assert (ran.returncode, b"no-such-command" in ran.stderr) == (127, True), ran.stderr
+    if driver.name != "docker":  # its client writes itself
+        with Path("/dev/full").open("wb") as full:
+            ran = subprocess.run(
+                [*command, "echo"],
+                check=False,
+                stdin=subprocess.DEVNULL,
+                stdout=full,
+                stderr=subprocess.PIPE,
+                timeout=60,
+            )
+        assert b"could not be written to stdout" in ran.stderr
 
 
 @pytest.mark.usefixtures("real")
