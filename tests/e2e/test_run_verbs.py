@@ -165,6 +165,8 @@ def test_what_docker_refuses_at_the_start_leaves_nothing(bay: Bay, options: tupl
 
 
 def test_its_gpu_hours_stay_on_record_whoever_ends_it_and_starts_it_again(bay: Bay) -> None:
+    hours, once = (f"{word}-{os.getpid()}" for word in ("hours", "once"))  # earlier runs of this test are on record
+
     def counted(name: str) -> dict[str, Any]:
         told = bay("--json", "usage", "--by", "job").document
         found: dict[str, Any]
@@ -173,20 +175,20 @@ def test_its_gpu_hours_stay_on_record_whoever_ends_it_and_starts_it_again(bay: B
         return found
 
     began_s = time.monotonic()
-    bay.begin("hours", "--gpus", f"gpu{GPU}", command=("sleep", "600"))
-    assert counted("hours")["running"] == 1
-    bay("run", "stop", f"{bay.mark}-hours")  # sleep takes the signal at once
-    ended = counted("hours")
+    bay.begin(hours, "--gpus", f"gpu{GPU}", command=("sleep", "600"))
+    assert counted(hours)["running"] == 1
+    bay("run", "stop", f"{bay.mark}-{hours}")  # sleep takes the signal at once
+    ended = counted(hours)
     assert (ended["running"], ended["jobs"]) == (0, 1)
-    bay.docker.start(f"{bay.mark}-hours.run")
+    bay.docker.start(f"{bay.mark}-{hours}.run")
     time.sleep(2)  # which is counted
-    assert counted("hours")["running"] == 1
-    bay.docker.remove_container(f"{bay.mark}-hours.run", force=True)  # behind gpuprov's back
-    found = counted("hours")
+    assert counted(hours)["running"] == 1
+    bay.docker.remove_container(f"{bay.mark}-{hours}.run", force=True)  # behind gpuprov's back
+    found = counted(hours)
     assert ended["gpu_seconds"] + 1 <= found["gpu_seconds"] <= time.monotonic() - began_s + 1
-    assert counted("hours") == found
-    bay("run", "--name", f"{bay.mark}-once", "--gpus", f"gpu{GPU}", "--image", bay.image, "--", "sleep", "1.1")
-    assert counted("once")["gpu_seconds"] >= 1
+    assert counted(hours) == found
+    bay("run", "--name", f"{bay.mark}-{once}", "--gpus", f"gpu{GPU}", "--image", bay.image, "--", "sleep", "1.1")
+    assert counted(once)["gpu_seconds"] >= 1
 
 
 def test_logs_are_followed_until_the_end_and_by_both_streams(bay: Bay) -> None:
