@@ -106,8 +106,6 @@ def _change_places(pair: Pair, *also: str) -> None:
     found = pair.wait_until_recorded(runs, *late)
     assert found[runs]["gpu_seconds"] >= 50
     assert [found[job]["gpu_seconds"] >= 2 for job in late] == [True] * len(late)
-    again = pair.batch("ann", "sleep 1")
-    pair.wait_until_recorded(again)
 
 
 def test_a_new_cluster_s_backup_takes_over_with_everybody_in_it(pair: Pair) -> None:
