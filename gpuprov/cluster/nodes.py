@@ -10,14 +10,7 @@ from gpuprov.cluster.files import seed_files
 from gpuprov.cluster.order_label import renew_text
 from gpuprov.cluster.secrets import ensure_ssh_key, undo_new_keys
 from gpuprov.core.side_by_side import each
-from gpuprov.drivers.base import (
-    LABEL_FINGERPRINT,
-    LABEL_IMAGE,
-    LABEL_ORDER,
-    LABEL_PEOPLE,
-    LABEL_RECIPE,
-    File,
-)
+from gpuprov.drivers.base import LABEL_FINGERPRINT, LABEL_IMAGE, LABEL_ORDER, LABEL_PEOPLE, LABEL_RECIPE, File
 from gpuprov.shapes.engine import ImageState
 from gpuprov.spec.addressing import gateway
 from gpuprov.spec.sssd import LABEL_SSSD
