@@ -33,6 +33,7 @@ _LOOK: Final = '[ -e "$1" ] || exit 0; exec sacctmgr -nP show assoc cluster="$2"
 _CHANGE: Final = "while IFS= read -r words; do sacctmgr -iQ $words </dev/null || exit; done"
 _GPUS: Final = "gres/gpu"
 _NO_LIMIT: Final = "-1"
+_SHOW_NUMBERS: Final = ("show", "assoc_mgr", "flags=users")
 _NUMBER: Final = re.compile(r"^UserName=([a-z][a-z0-9_-]{0,31})\((\d{1,10})\) ", re.MULTILINE)
 _UNKNOWN: Final = "4294967294"  # NO_VAL: slurmctld looks again
 
@@ -105,32 +106,36 @@ def find_renumbered(driver: Driver, controller: str, people: Sequence[PersonSpec
     """Whom slurmctld knows by another number than theirs: it looks for numbers of new people, and when it starts.
 
     Raises:
+        EngineError: It does not say what it knows.
         TimedOut: It does not answer.
     """
-    said = driver.run(controller, ["scontrol", "show", "assoc_mgr", "flags=users"], timeout_s=_LOOK_S)
+    said = driver.run(controller, ["scontrol", *_SHOW_NUMBERS], timeout_s=_LOOK_S)
+    if said.exit_code:
+        raise EngineError(
+            "Slurm's controller does not say which numbers it has for the people of the cluster",
+            evidence=excerpt((said.stderr or said.stdout).strip() or f"exit status {said.exit_code}", LINE),
+            fix=f"gpuprov exec {controller} -- scontrol {' '.join(_SHOW_NUMBERS)}",
+        )
     known = dict(_NUMBER.findall(said.stdout))
     return tuple(one.name for one in people if known.get(one.name, _UNKNOWN) not in (_UNKNOWN, str(one.uid)))
 
 
-def relearn_numbers(driver: Driver, controller: str, people: Sequence[PersonSpec]) -> tuple[str, ...]:
+def relearn_numbers(driver: Driver, controller: str, people: Sequence[PersonSpec]) -> None:
     """Start slurmctld again if it has a number of somebody wrong, else Slurm refuses their jobs; jobs go on meanwhile.
 
-    Returns:
-        Nothing that the accounting was told.
-
     Raises:
-        EngineError: It did not come back.
+        EngineError: It does not say what it knows, or did not come back.
         TimedOut: It does not answer.
     """
-    if find_renumbered(driver, controller, people):
-        services.restart_well(driver, controller, "slurmctld")
-        wait = Wait(
-            what="slurmctld to answer",
-            timeout_s=scaled_limit_s(_BACK_S),
-            fix=services.status_command(driver, controller, "slurmctld"),
-        )
-        wait.until(lambda: driver.run(controller, ["sinfo", "-h"], timeout_s=_LOOK_S).exit_code, lambda code: not code)
-    return ()
+    if not find_renumbered(driver, controller, people):
+        return
+    services.restart_well(driver, controller, "slurmctld")
+    wait = Wait(
+        what="slurmctld to answer",
+        timeout_s=scaled_limit_s(_BACK_S),
+        fix=services.status_command(driver, controller, "slurmctld"),
+    )
+    wait.until(lambda: driver.run(controller, ["sinfo", "-h"], timeout_s=_LOOK_S).exit_code, lambda code: not code)
 
 
 def _refused(controller: str, said: str) -> EngineError:

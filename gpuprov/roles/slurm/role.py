@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -43,7 +44,7 @@ from gpuprov.roles.work.work_place import require_shared
 from gpuprov.spec.shared_folder import ACCOUNT, ACCOUNT_UID
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from datetime import datetime
 
     from gpuprov.cluster.state import ClusterState
@@ -343,21 +344,25 @@ class SlurmRole(ControlledRole):
         """Have the accounting know people and QOS, and a backup know them without it."""
         again = name_cluster("gpuprov cluster up", spec.name)
 
-        def attempt(tell: Callable[[], tuple[str, ...]]) -> tuple[str, ...]:
+        @contextmanager
+        def warned() -> Iterator[None]:
             try:
-                return tell()
+                yield
             except GpuprovError as error:
                 reporter.warn(f"{error.what}: {error.evidence}; {error.fix}; then again: {again}")
-                return ()
 
-        ensure_people = partial(associations.ensure_associations, driver, controller, spec.name, spec.people)
-        told = attempt(ensure_people) if spec.people else ()
+        changes: list[str] = []
         if spec.people:
-            attempt(partial(associations.relearn_numbers, driver, controller, spec.people))
+            with warned():
+                changes += associations.ensure_associations(driver, controller, spec.name, spec.people)
+            with warned():
+                associations.relearn_numbers(driver, controller, spec.people)
         if spec.slurm.qos:
-            told += attempt(partial(ensure_qos, driver, controller, spec))
+            with warned():
+                changes += ensure_qos(driver, controller, spec)
         if spec.slurm.backup:
-            attempt(partial(keep_for_backup, driver, controller, changes=told))
+            with warned():
+                keep_for_backup(driver, controller, changed=bool(changes))
 
     def states(self, driver: Driver, state: ClusterState) -> dict[str, str]:
         """Slurm's word for each node; empty while no controller runs."""

@@ -48,24 +48,20 @@ def take_over(driver: Driver, backup: str) -> None:
         driver.run(backup, ["sh", "-c", _SCRIPT], timeout_s=_BUDGET_S)
 
 
-def keep_for_backup(driver: Driver, controller: str, *, changes: tuple[str, ...] = ()) -> tuple[str, ...]:
+def keep_for_backup(driver: Driver, controller: str, *, changed: bool) -> None:
     """Have slurmctld write what its backup needs to take over without slurmdbd, if it has not or that has changed.
 
     Args:
-        changes: What people and QOS have just been changed by.
-
-    Returns:
-        The changes.
+        changed: Whether people or QOS have just been changed.
 
     Raises:
         EngineError: It did not.
         TimedOut: It does not answer.
     """
-    kept = driver.run(controller, ["sh", "-c", _KEEP, "sh", str(len(changes) or "")], timeout_s=_KEEP_S)
+    kept = driver.run(controller, ["sh", "-c", _KEEP, "sh", "changed" if changed else ""], timeout_s=_KEEP_S)
     if kept.exit_code:
         raise EngineError(
             "the backup of Slurm's controller may not take over for the next five minutes",
             evidence=excerpt(kept.stderr.strip() or f"exit status {kept.exit_code}", LINE),
             fix=f"gpuprov exec {controller} -- scontrol ping",
         )
-    return changes

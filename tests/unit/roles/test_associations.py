@@ -126,11 +126,19 @@ def test_a_slurmctld_that_has_a_number_wrong_starts_again(
     )
     monkeypatch.setattr("gpuprov.roles.slurm.associations.services.status_command", lambda *_: "look")
     node = Node(said(USERS.format(ann=ann, bob=bob)), said())
-    assert relearn_numbers(node, "c000", (ANN, BOB)) == ()  # type: ignore[arg-type]
+    relearn_numbers(node, "c000", (ANN, BOB))  # type: ignore[arg-type]
     assert restarted == [("c000", "slurmctld")] * starts
     assert len(node.answers) == int(not starts), "it waits until Slurm answers"
 
 
 def test_a_slurmctld_that_says_nothing_or_something_else_stays() -> None:
     for text in ("", "No users currently cached in Slurm.\n", "UserName=ann(x) \n", "UserName=" * 10_000):
-        assert relearn_numbers(Node(said(text)), "c000", (ANN, BOB)) == ()  # type: ignore[arg-type]
+        relearn_numbers(Node(said(text)), "c000", (ANN, BOB))  # type: ignore[arg-type]
+
+
+def test_a_slurmctld_that_does_not_say_its_numbers_is_an_error() -> None:
+    node = Node(said("slurm_load_assoc_mgr_info error: Unable to contact slurm controller", exit_code=1))
+    with pytest.raises(EngineError, match="does not say which numbers") as raised:
+        relearn_numbers(node, "c000", (ANN, BOB))  # type: ignore[arg-type]
+    assert "Unable to contact" in raised.value.evidence
+    assert raised.value.fix == "gpuprov exec c000 -- scontrol show assoc_mgr flags=users"

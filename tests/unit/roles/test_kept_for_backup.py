@@ -54,7 +54,7 @@ class Node:
         """Whether slurmctld has written it anew."""
         driver: Driver = self  # type: ignore[assignment]
         before = self.kept.stat().st_ino if self.kept.exists() else 0
-        keep_for_backup(driver, "c000", changes=("add user ann",) if changed else ())
+        keep_for_backup(driver, "c000", changed=changed)
         return before != (self.kept.stat().st_ino if self.kept.exists() else 0)
 
     def asked(self) -> list[str]:
