@@ -39,8 +39,23 @@ def node_argument(name: str = "node", *, new: bool = False) -> Callable[[Any], A
     return click.argument(
         name,
         metavar=name.upper(),
-        callback=lambda _context, _parameter, value: check_node_name(value, what),
+        callback=lambda context, _parameter, value: check_node_name(_one_node(context, value), what),
         shell_complete=_nothing if new else complete_snapshots if name == "label" else complete_nodes,
+    )
+
+
+def _one_node(context: click.Context, value: str) -> str:
+    """The same text, refused where it names several nodes."""
+    if not {",", "["} & set(value):
+        return value
+    names = expand_names(value)
+    if len(names) == 1:
+        return value
+    raise UsageError(
+        f"{context.command_path} takes one node, not {len(names)}",
+        evidence=excerpt(value),
+        fix=f"name one; or one after the other: for node in {excerpt(' '.join(names))}; do {context.command_path} $node"
+        f"{' -- hostname' if context.info_name == 'exec' else ''}; done",
     )
 
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from gpuprov.fleet.done import Done
     from gpuprov.stories.people import NewPerson
 
+NONE: Final = "none"  # takes an account or a limit away
 _FORM = "1 to 31 of a-z, 0-9, _ and -; starts with a letter"
 
 
@@ -33,6 +34,14 @@ def _checked(_context: click.Context, parameter: click.Parameter, name: str | No
             f"{excerpt(name)!r} is no name of {what}", evidence=f"allowed: {_FORM}", fix="choose a name such as ann"
         )
     return name
+
+
+class _Limit(click.IntRange):
+    """A number of GPUs; with `NONE`, no limit."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:  # noqa: ANN401
+        """As typed."""
+        return value if value == NONE else super().convert(value, param, ctx)
 
 
 _person_argument: Callable[[Any], Any] = click.argument("name", metavar="NAME", callback=_checked)
@@ -65,8 +74,15 @@ _details: Final[tuple[Callable[[Any], Any], ...]] = (
         metavar="FILE",
         help="File with public keys of ssh; repeatable.",
     ),
-    click.option("--account", metavar="NAME", callback=_checked, help="Group of people that they belong to."),
-    click.option("--gpus", type=click.IntRange(0), metavar="N", help="Number of GPUs that they may have at once."),
+    click.option(
+        "--account", metavar="NAME", callback=_checked, help="Group of people that they belong to; `none` for none."
+    ),
+    click.option(
+        "--gpus",
+        type=_Limit(0),
+        metavar="N",
+        help="Number of GPUs that they may have at once; `none` for no limit.",
+    ),
 )
 
 
@@ -110,7 +126,9 @@ def _new_person(name: str, key_files: tuple[Path, ...], given: Mapping[str, Any]
     from gpuprov.stories.people import NewPerson, check_new_person, read_keys
 
     keys = tuple(dict.fromkeys(key for path in key_files for key in read_keys(path)))
-    new = NewPerson(name=name, keys=keys, **given)
+    without = frozenset(key for key, value in given.items() if value == NONE)
+    said = {key: None if key in without else value for key, value in given.items()}
+    new = NewPerson(name=name, keys=keys, without=without, **said)
     check_new_person(new)
     return new
 

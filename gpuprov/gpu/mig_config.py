@@ -10,7 +10,7 @@ from msgspec import UNSET
 
 from gpuprov.core.errors import HostNotReady, UsageError
 from gpuprov.core.excerpt import excerpt
-from gpuprov.core.nearest import ask_back
+from gpuprov.core.nearest import ask_back, find_nearest
 from gpuprov.core.redact import hide_secrets
 from gpuprov.shapes.faults import Fault, find_faults
 from gpuprov.shapes.mig import MigEntry, MigFile
@@ -177,12 +177,14 @@ def choose_config(file: MigFile, wanted: str, *, name: str) -> tuple[str, tuple[
     if wanted in configs:
         return wanted, configs[wanted]
     there = excerpt(", ".join(configs))
+    choice = find_nearest(wanted, configs) or next(iter(configs), "")
+    fix = f"choose one of these, such as: -c {choice}" if choice else _FORM
     if not wanted:
-        raise UsageError(f"{name} has {len(configs)} configurations", evidence=there, fix="add -c NAME")
+        raise UsageError(f"{name} has {len(configs)} configurations", evidence=there, fix=fix)
     raise UsageError(
         f"{name} has no configuration {excerpt(wanted)}",
         evidence=f"it has {there}{ask_back([wanted], configs)}",
-        fix="gpuprov host mig --help",
+        fix=fix,
     )
 
 

@@ -26,7 +26,7 @@ _USUAL: Final = ("h100-sxm-80gb",) * 4
 _RECORD_BYTES_MAX: Final = 4 * 2**20
 _MINORS: Final = 64  # those that nobody's GPU can have are used to try what is denied
 _INSTANCES_MAX: Final = 7 * 7
-_FIX: Final = "gpuprov gpus --gpu-profile h100x8"
+_FIX: Final = "unset GPUPROV_GPU_PROFILE; or take one that there is: gpuprov gpus --gpu-profile h100x8"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +54,7 @@ def make_host(wanted: SimulatedHost, *, first_minor: int = 0) -> Document:
         raise UsageError(
             f"cannot simulate {wanted.count} GPUs",
             evidence=f"allowed: 1 to {SIMULATED_MAX}",
-            fix="GPUPROV_SIMULATED_GPUS=4",
+            fix="export GPUPROV_SIMULATED_GPUS=4",
         )
     with resources.as_file(resources.files("gpuprov.gpu") / "profiles.json") as path:  # a copy, where we run from a zip
         profiles = load_profiles(path)

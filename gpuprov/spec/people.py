@@ -46,6 +46,8 @@ _KEY_TYPES: Final = (
     "sk-ssh-ed25519@openssh.com",
     "sk-ecdsa-sha2-nistp256@openssh.com",
 )
+_AFTER_OPTIONS: Final = re.compile(rf"\S\s+({'|'.join(map(re.escape, _KEY_TYPES))})\s")
+_OPTIONS: Final = "has options before the key, and none are taken: they would limit logins alone, and not jobs"
 _LENGTH: Final = 4  # bytes of the number before each part of a key
 _FIRST_GID: Final = 20_000
 
@@ -56,7 +58,9 @@ def find_key_problem(key: str) -> str:
         return "is a private key, which must stay where it is"
     match = _KEY.fullmatch(key)
     if match is None:
-        return "has several lines" if "\n" in key.strip() else "is not a public key"
+        if "\n" in key.strip():
+            return "has several lines"
+        return _OPTIONS if _AFTER_OPTIONS.search(key) else "is not a public key"
     if match[1] not in _KEY_TYPES:
         return f"is of no type that sshd takes: {match[1]}"
     parts = _parts_of_key(match[2])

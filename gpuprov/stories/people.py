@@ -20,7 +20,7 @@ from gpuprov.roles.registry import role_of
 from gpuprov.shapes.base import changed
 from gpuprov.shapes.cluster_spec import LEAST_UID, MOST_UID, PersonSpec
 from gpuprov.shapes.people import Person
-from gpuprov.spec.people import KEY_FORM, find_key_problem, find_name_problem, free_uid, home_of
+from gpuprov.spec.people import KEY_FORM, accounts_of, find_key_problem, find_name_problem, free_uid, home_of
 from gpuprov.spec.shared_folder import folder_of
 from gpuprov.stories.cluster_up import bring_up
 
@@ -40,13 +40,18 @@ _NAMED: Final = 10  # jobs in an error
 
 @dataclass(frozen=True, kw_only=True)
 class NewPerson:
-    """Somebody who is to get an account; None for a number that is free."""
+    """Somebody who is to get an account; None for a number that is free, and for what is not said.
+
+    Attributes:
+        without: What they are said not to have: `account`, `gpus`.
+    """
 
     name: str
     uid: int | None = None
     keys: tuple[str, ...] = ()
     account: str | None = None
     gpus: int | None = None
+    without: frozenset[str] = frozenset()
 
 
 def list_people(fleet: Fleet, cluster: str) -> tuple[Person, ...]:
@@ -87,6 +92,7 @@ def add_person(fleet: Fleet, cluster: str, new: NewPerson) -> Done:
         if there is not None:
             _refuse_other(there, new, cluster)
             return tuple(people)
+        _refuse_double_name(new, people, cluster)
         uid = free_uid(people) if new.uid is None else new.uid
         other = next((person.name for person in people if person.uid == uid), None)
         if other is not None:
@@ -116,6 +122,7 @@ def change_person(fleet: Fleet, cluster: str, new: NewPerson) -> Done:
         )
 
     def change(people: Sequence[PersonSpec]) -> tuple[PersonSpec, ...]:
+        _refuse_double_name(new, people, cluster)
         return tuple(changed(one, **_said(new)) if one.name == new.name else one for one in people)
 
     return _change(fleet, cluster, change)
@@ -229,7 +236,25 @@ def _change(fleet: Fleet, cluster: str, change: _Change) -> Done:
 def _said(new: NewPerson) -> dict[str, Any]:
     """What was said of somebody, without the name."""
     told = {"uid": new.uid, "keys": new.keys or None, "account": new.account, "gpus": new.gpus}
-    return {key: value for key, value in told.items() if value is not None}
+    return {key: value for key, value in told.items() if value is not None or key in new.without}
+
+
+def _refuse_double_name(new: NewPerson, people: Sequence[PersonSpec], cluster: str) -> None:
+    """Of a person and an account: each has a group of its name."""
+    accounts, names = accounts_of(people), [*(person.name for person in people), new.name]
+    if new.account in names:
+        raise UsageError(
+            f"{new.account} is a person of cluster {cluster}, so no account can be called so",
+            evidence="each person and each account has a group of that name in the nodes",
+            fix="choose another name for the account, such as --account lab",
+        )
+    if new.name in accounts:
+        raise UsageError(
+            f"{new.name} is an account of cluster {cluster}, so nobody can be called so",
+            evidence=f"people of this account: {', '.join(accounts[new.name][:_NAMED])}",
+            fix="choose another name; for somebody of this account: "
+            + name_cluster(f"gpuprov person add ann --account {new.name}", cluster),
+        )
 
 
 def _refuse_other(there: PersonSpec, new: NewPerson, cluster: str) -> None:

@@ -10,6 +10,7 @@ from msgspec import UNSET
 from gpuprov.core.all_faults import AllFaults
 from gpuprov.core.errors import UsageError
 from gpuprov.core.names import name_cluster
+from gpuprov.core.nearest import ask_back
 from gpuprov.core.units import GIB, MIB
 
 if TYPE_CHECKING:
@@ -127,7 +128,7 @@ class JobRoom:
     def _no_partition(self, named: str) -> UsageError:
         return UsageError(
             f"{self.cluster} has no partition {named}; {NOTHING}",
-            evidence=f"its partitions: {', '.join(self.partitions)}"
+            evidence=f"its partitions: {', '.join(self.partitions)}{ask_back([named], self.partitions)}"
             if self.partitions
             else "its jobs run on workers, which have none",
             fix=f"--partition {self.partitions[0]}, or omit it" if self.partitions else "omit --partition",

@@ -63,3 +63,11 @@ def test_no_command_is_a_usage_error(words: tuple[str, ...], capsys: pytest.Capt
 def test_help_has_a_short_name(words: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*words]) == 0
     assert "Usage: gpuprov" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("several", ["c000,c001", "c[000-001]"])
+def test_several_nodes_are_named_one_after_the_other(several: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["exec", several, "--", "true"]) == 2
+    said = capsys.readouterr().err
+    assert f"gpuprov exec takes one node, not 2\nevidence: {several}\n" in said
+    assert "for node in c000 c001; do gpuprov exec $node -- hostname; done" in said

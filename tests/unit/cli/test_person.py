@@ -91,6 +91,28 @@ def test_somebody_gets_other_keys_another_account_and_another_limit(
     )
 
 
+def test_an_account_and_a_limit_are_taken_away(typed: Typed, capsys: pytest.CaptureFixture[str]) -> None:
+    typed.world.begin_with(1)
+    typed(("person", "add", "ann", "--account", "vision", "--gpus", "2"), capsys)
+    assert "gpus: unset (until now 2)" in typed(("person", "set", "ann", "--gpus", "none"), capsys)
+    assert typed.world.file("c000", LIMITS) == ""
+    assert "account: unset (until now vision)" in typed(("person", "set", "ann", "--account", "none"), capsys)
+    (row,) = json.loads(typed(("--json", "person", "list"), capsys))["people"]
+    assert (row["account"], row["gpus"]) == (None, None)
+    assert typed(("person", "set", "ann", "--account", "none", "--gpus", "none"), capsys) == "unchanged\n"
+
+
+def test_a_person_and_an_account_have_different_names(typed: Typed, capsys: pytest.CaptureFixture[str]) -> None:
+    typed.world.begin_with(1)
+    typed(("person", "add", "ann", "--account", "vision"), capsys)
+    said = refused(("person", "add", "vision"), typed, capsys)
+    assert "vision is an account of cluster lab, so nobody can be called so\nevidence: people of this" in said
+    both = ("add", "bob", "--account", "ann"), ("set", "ann", "--account", "ann"), ("add", "x", "--account", "x")
+    for command in both:
+        said = refused(("person", *command), typed, capsys)
+        assert f"{command[-1]} is a person of cluster lab, so no account can be called so" in said
+
+
 def count_settling(typed: Typed) -> list[str]:
     found: list[str] = []
     answer = typed.world.engine.answer

@@ -91,6 +91,9 @@ def test_a_configuration_is_named_or_the_only_one() -> None:
         choose_config(file, "", name="config.yaml")
     with pytest.raises(UsageError, match=r"did you mean|all-disabled"):
         choose_config(file, "all-disable", name="config.yaml")
+    with pytest.raises(UsageError) as refused:
+        choose_config(file, "off", name="config.yaml")
+    assert refused.value.fix == f"choose one of these, such as: -c {next(iter(file.mig_configs))}"
 
 
 def test_parts_are_cut_and_are_whole_again_after_a_reboot(tmp_path: Path) -> None:

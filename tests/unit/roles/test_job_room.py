@@ -102,3 +102,9 @@ def test_a_qos_needs_accounting(room: JobRoom, evidence: str) -> None:
         room.require(order)
     assert refused.value.evidence.startswith(evidence)
     replace(room, has_qos=True).require(order)
+
+
+def test_a_partition_with_a_letter_amiss_is_guessed() -> None:
+    with pytest.raises(UsageError, match="no partition shrot") as refused:
+        PARTS.require(JobOrder(command=("true",), partition="shrot"))
+    assert refused.value.evidence == "its partitions: long, short; did you mean short?"

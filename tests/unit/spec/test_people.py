@@ -80,6 +80,9 @@ def test_all_that_is_wrong_is_told_at_once() -> None:
     assert len(found) == 4
 
 
+OPTIONS = "has options before the key, and none are taken: they would limit logins alone, and not jobs"
+
+
 @pytest.mark.parametrize(
     ("text", "why"),
     [
@@ -91,7 +94,9 @@ def test_all_that_is_wrong_is_told_at_once() -> None:
         (key().replace("ssh-ed25519", "ssh-dss"), "is of no type that sshd takes: ssh-dss"),
         (key().replace("ssh-ed25519", "ssh-rsa"), "is not a whole public key of type ssh-rsa"),
         (key()[:40], "is not a whole public key of type ssh-ed25519"),
-        (f"no-pty {key()}", "is not a public key"),
+        (f"no-pty {key()}", OPTIONS),
+        ('command="echo hi",from="10.0.0.1" ssh-ed25519 AAAA', OPTIONS),
+        ("ssh-ed25519", "is not a public key"),
         (f"{key()}\n{key()}", "has several lines"),
         ("-----BEGIN OPENSSH PRIVATE KEY-----\nb3Bl\n", "is a private key, which must stay where it is"),
     ],
