@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from gpuprov.spec.sssd import LABEL_SSSD
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from gpuprov.assets import Brought
 
@@ -49,13 +49,17 @@ class RoleRecipe:
         """Of these roles, by role, for nodes with that init."""
         return {**{role: {f"{role}_init": init} for role in self.with_init}, **self.given}
 
+    def extended(self, role: str, packages: Sequence[str], *, labels: Mapping[str, str] | None = None) -> RoleRecipe:
+        """The same with one more Ansible role, whose tasks depend on what starts the services of a node."""
+        return replace(
+            self,
+            roles=(*self.roles, role),
+            packages=(*self.packages, *packages),
+            with_init=(*self.with_init, role),
+            labels={**self.labels, **(labels or {})},
+        )
+
 
 def with_sssd(recipe: RoleRecipe) -> RoleRecipe:
     """The same for a cluster that has a site's directory; packages of other providers than these are in its spec."""
-    return replace(
-        recipe,
-        roles=(*recipe.roles, _SSSD),
-        packages=(*recipe.packages, *_SSSD_PACKAGES),
-        with_init=(*recipe.with_init, _SSSD),
-        labels={**recipe.labels, LABEL_SSSD: f"echo {_SSSD}"},
-    )
+    return recipe.extended(_SSSD, _SSSD_PACKAGES, labels={LABEL_SSSD: f"echo {_SSSD}"})

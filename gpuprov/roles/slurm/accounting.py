@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Final
 
@@ -83,12 +82,7 @@ def accounts_folder(cluster: str, *nodes: str) -> ServiceFolder:
 
 def with_accounting(recipe: RoleRecipe) -> RoleRecipe:
     """What goes into the image of Slurm's nodes where there is accounting."""
-    return replace(
-        recipe,
-        roles=(*recipe.roles, ROLE),
-        packages=(*recipe.packages, *PACKAGES),
-        with_init=(*recipe.with_init, ROLE),
-    )
+    return recipe.extended(ROLE, PACKAGES)
 
 
 def has_accounting(spec: ClusterSpec, state: ClusterState, image: ImageState | None) -> bool:
