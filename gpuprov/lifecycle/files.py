@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 _WORKERS = 8
 _COMMAND_BUDGET_S = 15.0
+# What has steps of its own, before those of roles, by its name in plans
+_APART = {"people": is_about_people, "sssd": is_about_sssd}
 _LOOK = """
 for path; do  # what is not a regular file is not opened: sha256sum would wait for a FIFO
     [ ! -f "$path" ] || [ -L "$path" ] || { sha256sum -- "$path"; stat -c "%a %u:%g %n" -- "$path"; }
@@ -282,16 +284,18 @@ def _describe(file: File) -> tuple[str, str]:
     return f"{digest}  {file.path}", f"{file.mode:o} {file.uid}:{file.gid} {file.path}"
 
 
+def is_apart(file: File) -> bool:
+    """Whether it is about people or their directory, whose own steps write it."""
+    return any(is_about(file) for is_about in _APART.values())
+
+
 def renewal_lines(roles: Sequence[Role], stale: Mapping[str, Sequence[File]]) -> tuple[str, ...]:
     """Lines of a plan or an outcome: one for each set of files, with the nodes that lack them."""
     marks = {path: words for role in roles for path, words in role.marks.items()}
     nodes: dict[str, list[str]] = {}
     for name, files in stale.items():
-        own = [
-            file.path for file in files if file.path not in marks and not (is_about_people(file) or is_about_sssd(file))
-        ]
-        sets = {"people": is_about_people, "sssd": is_about_sssd}
-        paths = ", ".join([*own, *(name for name, is_about in sets.items() if any(map(is_about, files)))])
+        own = [file.path for file in files if file.path not in marks and not is_apart(file)]
+        paths = ", ".join([*own, *(name for name, is_about in _APART.items() if any(map(is_about, files)))])
         alone = ", ".join(marks[file.path] for file in files if file.path in marks)
         nodes.setdefault(f"renew {paths}" if paths else alone, []).append(name)
     return tuple(f"{change} on {fold(names)}" for change, names in nodes.items())

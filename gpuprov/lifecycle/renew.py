@@ -8,12 +8,10 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from gpuprov.cluster.node_variables import SSH_FILE
-from gpuprov.cluster.people_files import is_about_people
 from gpuprov.cluster.services import reload_ssh
-from gpuprov.cluster.sssd_files import is_about_sssd
 from gpuprov.cluster.state import observe_cluster
 from gpuprov.core.side_by_side import each
-from gpuprov.lifecycle.files import find_stale, gather_files, present_crew, renewal_lines
+from gpuprov.lifecycle.files import find_stale, gather_files, is_apart, present_crew, renewal_lines
 from gpuprov.lifecycle.people import settle_people
 from gpuprov.lifecycle.sssd import settle_sssd
 from gpuprov.roles.registry import roles_of
@@ -64,10 +62,7 @@ def renew_nodes(
     stale = found = find_stale(driver, old, files.of, reading)
     settle_people(driver, stale, files.of, reporter=reporter)
     settle_sssd(driver, stale, files.of, new=new, reporter=reporter)
-    stale = {
-        name: tuple(file for file in files if not (is_about_people(file) or is_about_sssd(file)))
-        for name, files in stale.items()
-    }
+    stale = {name: tuple(file for file in lacking if not is_apart(file)) for name, lacking in stale.items()}
     stale = {name: lacking for name, lacking in stale.items() if lacking}
     words: dict[str, str] = {}
     undone: list[str] = []
