@@ -21,8 +21,8 @@ _HOUR_S: Final = 3600
 
 
 @command(
-    click.option("--since", metavar="DATE", help=f"From when time counts, in UTC (default: {DAYS} days ago)."),
-    click.option("--until", metavar="DATE", help="Until when (default: now)."),
+    click.option("--since", metavar="TIME", help=f"From when time counts, in UTC (default: {DAYS}d)."),
+    click.option("--until", metavar="TIME", help="Until when (default: now)."),
     click.option("--by", type=click.Choice(get_args(By)), default="person", help="What a row is (default: person)."),
     click.option("--csv", "as_csv", is_flag=True, help="Print CSV."),
     cluster_option,
@@ -31,16 +31,17 @@ _HOUR_S: Final = 3600
 def usage(session: Session, since: str | None, until: str | None, by: By, *, as_csv: bool) -> Result:
     """Show the GPU hours of a cluster's jobs, and of containers of `gpuprov run` on this host: GPUs times hours.
 
-    What goes on counts up to now, and everything for the part of its time that is in the window. Dates are in UTC,
-    such as 2026-11-01 or 2026-11-01T08:30. With `accounting: on` in the spec, Slurm counts all jobs of the cluster;
-    else those that were submitted with gpuprov are counted. With --cluster, containers of `gpuprov run` are left out.
+    What goes on counts up to now, and everything for the part of its time that is in the window. A TIME is a date in
+    UTC, such as 2026-11-01 or 2026-11-01T08:30, or how long ago it was, such as 12h or 7d. With `accounting: on` in the
+    spec, Slurm counts all jobs of the cluster; else those that were submitted with gpuprov are counted. With --cluster,
+    containers of `gpuprov run` are left out.
     """
     from gpuprov.core.errors import UsageError
     from gpuprov.stories.usage import parse_moment, read_usage
 
     now = datetime.now(timezone.utc).replace(microsecond=0)
-    end = min(parse_moment(until, "--until"), now) if until else now
-    start = parse_moment(since, "--since") if since else end - timedelta(days=DAYS)
+    end = min(parse_moment(until, "--until", now), now) if until else now
+    start = parse_moment(since, "--since", now) if since else end - timedelta(days=DAYS)
     if start >= end:
         raise UsageError(
             "no time is between --since and --until",
@@ -57,7 +58,7 @@ def usage(session: Session, since: str | None, until: str | None, by: By, *, as_
     )
     for note in told.notes:
         session.reporter.note(note)
-    if told.simulated:
+    if told.simulated and told.rows:
         session.reporter.warn("SIMULATED: GPUs are simulated; these are hours of no real GPU")
     return Result(document=told, text=_csv(told) if as_csv else render_usage(told, screen=session.screen))
 
@@ -68,7 +69,8 @@ def render_usage(told: Usage, *, screen: Screen) -> str:
 
     mark = " SIMULATED" if told.simulated else ""
     if not told.rows:
-        return f"no job had a GPU from {told.since} to {told.until}"
+        job = "job" if told.accounting else "counted job"  # srun's and sbatch's are on no record
+        return f"no {job} had a GPU from {told.since} to {told.until}"
     with_runs = any(row.cluster != told.cluster for row in told.rows)
     headers = (told.by.upper(), *(("PERSON",) if told.by == "job" else ()), *(("CLUSTER",) if with_runs else ()))
     rows = [

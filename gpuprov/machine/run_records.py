@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 FOLDER = Path("/var/lib/gpuprov/runs")
 KEPT_MONTHS: Final = 13
-MOST_BYTES: Final = 64 * 1024**2  # of a month: some 150,000 spans
+MOST_BYTES: Final = 64 * 1024**2  # of a month
 _NAME: Final = re.compile(r"[0-9]{4}-[0-9]{2}\.jsonl", re.ASCII)
 _FOLDER_MODE, _OWN_FOLDER_MODE, _FILE_MODE = 0o2770, 0o700, 0o660
 _SAFE: Final = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC

@@ -8,10 +8,11 @@ from __future__ import annotations
 import re
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Final
 
 from gpuprov.core.errors import UsageError
+from gpuprov.core.units import HOUR_S
 from gpuprov.drivers.base import LABEL_ACCESS
 from gpuprov.lifecycle.find_controller import get_controller, roles_of_cluster
 from gpuprov.lifecycle.run_job import JOBS
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from gpuprov.shapes.usage import By
 
 _SIMULATED: Final = "simulated"
-_DATE: Final = r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
+_DATE: Final = r"(?:19[7-9]|[2-9][0-9]{2})[0-9]-[0-9]{2}-[0-9]{2}"  # as seconds since 1970 have them
 _FORMS: Final = tuple(
     (re.compile(pattern, re.ASCII), form)
     for pattern, form in (
@@ -37,6 +38,8 @@ _FORMS: Final = tuple(
         (f"{_DATE}T[0-9]{{2}}:[0-9]{{2}}:[0-9]{{2}}Z", "%Y-%m-%dT%H:%M:%SZ"),
     )
 )
+_AGO: Final = re.compile(r"([0-9]{1,4})([smhd])", re.ASCII)  # a bare number would be half a date
+_AGO_S: Final = {"s": 1, "m": 60, "h": HOUR_S, "d": 24 * HOUR_S}
 _VERB: Final = "gpuprov usage"
 _ONLY_SUBMITTED: Final = (
     "only jobs of `gpuprov submit` and of grids are counted, of each the last try; with `accounting: on` in the spec, "
@@ -146,19 +149,21 @@ def _use(job: Job, window: tuple[float, float]) -> Use | None:
     )
 
 
-def parse_moment(text: str, option: str) -> datetime:
-    """A date, or a date and a time, in UTC, as a user types them.
+def parse_moment(text: str, option: str, now: datetime) -> datetime:
+    """A date, or a date and a time, in UTC, or how long ago that was, as a user types them.
 
     Raises:
         UsageError: It is none.
     """
+    if ago := _AGO.fullmatch(text):
+        return now - timedelta(seconds=int(ago[1]) * _AGO_S[ago[2]])
     form = next((form for pattern, form in _FORMS if pattern.fullmatch(text)), "")
     with suppress(ValueError):
         return datetime.strptime(text, form).replace(tzinfo=timezone.utc)
     raise UsageError(
         f"{option} is no date: {text[:40]!r}",
-        evidence="dates are in UTC, such as 2026-11-01 or 2026-11-01T08:30",
-        fix="gpuprov usage --since 2026-11-01",
+        evidence="dates are in UTC, such as 2026-11-01 or 2026-11-01T08:30; 12h and 7d are so long ago",
+        fix="gpuprov usage --since 7d",
     )
 
 

@@ -111,6 +111,8 @@ def test_sums_are_right_to_the_second_also_where_the_daemons_are_killed(counting
     assert nodes[fold([counting.place.node(0), counting.place.node(1)])] == 1
     assert sum(nodes.values()) == 20
     assert {row["name"] for row in counting.usage("--by", "account")["rows"]} == {"work"}
+    assert counting.usage("--since", "1h")["gpu_seconds"] == counting.seconds(), "all of it was in the last hour"
+    assert counting.usage("--until", "1d")["rows"] == []
 
 
 def test_jobs_of_verify_are_told_apart(counting: Counting) -> None:

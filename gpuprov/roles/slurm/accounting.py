@@ -48,6 +48,8 @@ FIXES: Final = {
     "newer": "nothing was changed; in the spec, an image.base that has it; then: gpuprov cluster up --renew",
     "unmounted": "gpuprov cluster up",
 }
+# How many messages of slurmctld wait for slurmdbd
+QUEUE: Final = re.compile(r"^queue ([0-9]{1,10})$", re.ASCII | re.MULTILINE)
 _LOG: Final = "/var/log/slurm/slurmdbd.log"
 _LAST_WORDS: Final = (
     f"""printf 'why %s\\n' "$(sh {ACCOUNTING_SCRIPT} why 2>/dev/null)"; tail -n 50 {_LOG} 2>/dev/null"""

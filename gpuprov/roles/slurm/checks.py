@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from gpuprov.roles.leftovers import judge_left
+from gpuprov.roles.slurm.accounting import QUEUE, WHY
 from gpuprov.roles.slurm.facts import NAME, ready_states
 from gpuprov.verify.checks.devices import DENIED
 from gpuprov.verify.checks.driver import NO_GPU, facts_of
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
 
 _HARMLESS = ("COMPLETING", "PLANNED", "DYNAMIC_NORM", "CLOUD")  # flags behind a state, as in IDLE+PLANNED
 _NO_SLURM = f"the node's role is not {NAME}"
-_WHY = re.compile(r"why ([a-z]{1,20}) ([ -~]{1,300})", re.ASCII)
-_QUEUE = re.compile(r"queue ([0-9]{1,10})", re.ASCII)
 _BUSY = ("busy", "Unable to allocate resources", "Immediate execution impossible")
 
 
@@ -122,14 +121,15 @@ def judge_accounting(expected: Expectation, seen: Observation) -> Finding:
     asked = facts_of(seen, "slurm")["accounting"]
     if asked["timed_out"]:
         return warned(f"no response from slurmdbd within {asked['seconds']:.0f} s; jobs go on")
-    lines = asked["stdout"].splitlines() or [""]
-    if lines[0] == "elsewhere":
+    said = asked["stdout"]
+    first = said.partition("\n")[0]
+    if first == "elsewhere":
         return not_asked("no accounting, or on another node")
-    kind, why = next((found.groups() for line in lines if (found := _WHY.fullmatch(line))), ("", ""))
-    if lines[0] == "answers" and not why:
+    kind, why = found.groups() if (found := WHY.search(said)) else ("", "")
+    if first == "answers" and not why:
         return passed("slurmdbd answers")
-    queued = next((int(found[1]) for line in lines if (found := _QUEUE.fullmatch(line))), 0)
-    silent = "" if lines[0] == "answers" else "slurmdbd does not answer; "
+    queued = int(found[1]) if (found := QUEUE.search(said)) else 0
+    silent = "" if first == "answers" else "slurmdbd does not answer; "
     # slurmctld does not count jobs whose beginning is not on record
     later = f", and {queued} messages wait for it" if queued else ", and are on record once it is back" * bool(silent)
     return warned(f"{silent}{f'{why}; ' if why else ''}jobs go on{later}", "full" if kind == "full" else "")

@@ -17,7 +17,7 @@ from gpuprov.core.excerpt import excerpt
 from gpuprov.core.names import expand_names
 from gpuprov.core.silence_limit import scaled_limit_s
 from gpuprov.core.waiting import SystemClock
-from gpuprov.roles.slurm.accounting import FIXES, WHY
+from gpuprov.roles.slurm.accounting import FIXES, QUEUE, WHY
 from gpuprov.roles.slurm.facts import ACCOUNTING_SCRIPT as SCRIPT
 from gpuprov.roles.slurm.facts import slurm_path
 from gpuprov.roles.slurm.questions import VERIFY_JOB
@@ -66,8 +66,6 @@ _ROW: Final = re.compile(
 _GPUS: Final = re.compile(r"gres/gpu(?::([A-Za-z0-9._+-]{1,64}))?=([0-9]{1,6})", re.ASCII)
 _VERIFY: Final = re.compile(r"verify ([0-9]{1,10})\|([0-9]{1,10})", re.ASCII)
 _LIVE: Final = re.compile(rf"live ([0-9]{{1,10}}) ({_TIME}) ([A-Z_]{{1,20}}) ({_TIME}) ({_TIME})", re.ASCII)
-_QUEUE: Final = re.compile(r"queue ([0-9]{1,10})", re.ASCII)
-_WAITS: Final = re.compile(r"queue ([0-9]{1,10})\n", re.ASCII)
 _LOOK: Final = "gpuprov exec {node} -- tail /var/log/slurm/slurmdbd.log"
 _GOING_ON: Final = frozenset({"RUNNING", "SUSPENDED", "COMPLETING", "CONFIGURING", "RESIZING"})
 _PENDING: Final = "PENDING"
@@ -157,7 +155,7 @@ def _ask(driver: Driver, controller: str, since: datetime, until: datetime) -> U
 
 def _away(controller: str, result: ExecResult) -> EngineError:
     """That slurmdbd or its database does not answer: why, as far as the node knows, and what becomes of jobs."""
-    queued, found = _WAITS.match(result.stdout), WHY.search(result.stdout)
+    queued, found = QUEUE.search(result.stdout), WHY.search(result.stdout)
     said = excerpt(result.stderr.strip() or f"exit status {result.exit_code}")
     why = found[2] if found else f"sacct on {controller}: {said}"
     count = int(queued[1]) if queued else 0  # slurmctld does not count jobs whose beginning is not on record
@@ -210,7 +208,7 @@ def _read_head(text: str) -> tuple[int, dict[str, _Known], set[tuple[str, int]]]
         if found := _LIVE.fullmatch(line):
             submitted, start, end = (_seconds(found[number]) for number in (2, 4, 5))
             known[found[1]] = _Known(submitted=submitted, state=found[3], start=start, end=end)
-        elif found := _QUEUE.fullmatch(line):
+        elif found := QUEUE.fullmatch(line):
             queued = int(found[1])
         elif found := _VERIFY.fullmatch(line):
             verifying.add((found[1], int(found[2])))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 import pytest
@@ -135,6 +136,14 @@ def test_a_formula_is_text_in_csv(counting: World, capsys: pytest.CaptureFixture
         (("--since", "yesterday"), "--since is no date: 'yesterday'"),
         (("--since", "2026-11-31"), "--since is no date"),
         (("--until", "2026-11-1"), "--until is no date"),
+        (("--since", "2026"), "--since is no date"),
+        (("--since", "1969-12-31"), "--since is no date"),
+        (("--until", "0001-01-01"), "--until is no date"),
+        (("--since", "7 days"), "--since is no date"),
+        (("--since", "-7d"), "--since is no date"),
+        (("--since", "99999d"), "--since is no date"),
+        (("--since", "0h"), "no time is between --since and --until"),
+        (("--since", "7d", "--until", "14d"), "no time is between --since and --until"),
         (("--since", "2999-01-01"), "no time is between --since and --until"),
         (("--since", "2026-11-02", "--until", "2026-11-01"), "no time is between --since and --until"),
         (("--by", "user"), "'user' is not one of"),
@@ -148,7 +157,27 @@ def test_what_is_no_window_is_refused(
 
 def test_a_fix_names_the_cluster(counting: World, capsys: pytest.CaptureFixture[str]) -> None:
     _, err = usage(counting, capsys, "--cluster", "other", "--since", "yesterday", code=2)
-    assert "gpuprov usage --cluster other --since 2026-11-01" in err
+    assert "gpuprov usage --cluster other --since 7d" in err
+
+
+@pytest.mark.parametrize(
+    ("argv", "seconds"),
+    [
+        (("--since", "90s"), 90),
+        (("--since", "30m"), 1800),
+        (("--since", "12h"), 12 * 3600),
+        (("--since", "14d", "--until", "7d"), 7 * 86400),
+        (("--until", "9999d"), 30 * 86400),
+        ((), 30 * 86400),
+    ],
+)
+def test_a_window_may_be_so_long_ago(
+    counting: World, capsys: pytest.CaptureFixture[str], argv: tuple[str, ...], seconds: int
+) -> None:
+    told = json.loads(usage(counting, capsys, "--json", *argv)[0])
+    validate(told)
+    since, until = (datetime.fromisoformat(told[key].rstrip("Z")) for key in ("since", "until"))
+    assert (until - since).total_seconds() == seconds
 
 
 def test_a_node_that_says_anything_else_is_not_believed(counting: World, capsys: pytest.CaptureFixture[str]) -> None:
@@ -161,7 +190,9 @@ def test_a_node_that_says_anything_else_is_not_believed(counting: World, capsys:
 
 def test_no_jobs_are_said_in_a_line(counting: World, capsys: pytest.CaptureFixture[str]) -> None:
     counting.slurm.said["sacct --allusers"] = "jobs"
-    assert usage(counting, capsys, "--since", "2026-11-01")[0].startswith("no job had a GPU from 2026-11-01T00:00:00Z")
+    out, err = usage(counting, capsys, "--since", "2026-11-01")
+    assert out.startswith("no job had a GPU from 2026-11-01T00:00:00Z")
+    assert "these are hours of no real GPU" not in err, "there are none"
     assert usage(counting, capsys, "--csv")[0] == "person,gpu_seconds,gpu_hours,jobs,running,cluster\n"
 
 
@@ -174,6 +205,7 @@ def test_without_accounting_jobs_that_were_submitted_are_counted(
 ) -> None:
     typed(("cluster", "up", "-n", "2", "--share", "--gpu-mode", "simulated", "--no-verify"), capsys)
     give_jobs(typed.world, tmp_path, monkeypatch, programs)
+    assert typed(("usage",), capsys).startswith("no counted job had a GPU from "), "one of srun may have had"
     typed(("submit", "--no-project", "--wait", "--", "true"), capsys)
     told = json.loads(typed(("usage", "--json"), capsys))
     validate(told)
