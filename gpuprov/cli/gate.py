@@ -90,12 +90,12 @@ def check(session: Session) -> Result:
 def explain(session: Session, *, policy: str | None, argv: tuple[str, ...]) -> Result:
     """Say what the runtime and the policy would do to a container of `docker run`, and by which rule. Starts nothing.
 
-    An option of docker run that gpuprov does not know is an error.
+    An option of docker run that gpuprov does not know is an error. Exits with 1 if the container would be refused.
     """
     from gpuprov.stories.gate_explain import explain_start
 
     told = explain_start(session.host, argv, environment=os.environ, folder=Path.cwd(), policy=policy)
-    return Result(document=told, text="\n".join(_explained(told)))
+    return Result(document=told, text="\n".join(_explained(told)), code=1 if told.starts is False else 0)
 
 
 def _explained(told: GateExplanation) -> list[str]:

@@ -17,7 +17,7 @@ from gpuprov.cli.options import (
     retries_option,
     time_option,
 )
-from gpuprov.cli.tables import render_table
+from gpuprov.cli.tables import render_table, short_uuid
 from gpuprov.core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from gpuprov.spec.grid_order import GridOrder
 
 _STATUS: Final = ("STATE", "RUN", "VALUES", "JOB", "NODE", "GPU", "SECONDS", "REASON")
-_UUID: Final = 12  # characters of one that tell it from others in a table
 _IN_CLUSTERS: Final = {
     "time_limit": "--time",
     "retries": "--retries",
@@ -189,7 +188,7 @@ def render_status(found: GridStatus, *, screen: Screen) -> str:
 
 
 def _gpus(run: GridRun) -> str:
-    names = ",".join(uuid[:_UUID] for uuid in run.gpus)
+    names = ",".join(map(short_uuid, run.gpus))
     return f"{names} SIMULATED".strip() if run.simulated else names
 
 

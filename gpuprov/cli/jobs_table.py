@@ -7,7 +7,7 @@ from collections import Counter
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Final
 
-from gpuprov.cli.tables import PIPE, render_table
+from gpuprov.cli.tables import PIPE, render_table, short_uuid
 from gpuprov.core.excerpt import LINE, excerpt
 from gpuprov.core.names import fold
 from gpuprov.core.units import MIB, render_duration
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 _HEADERS = ("JOB", "NAME", "STATE", "TRIES", "NODE", "GPU", "EXIT", "SUBMITTED", "STARTED", "ENDED", "REASON")
 _MOST_GPUS = 8  # that a cell names: every line of a table is as wide as its widest
-_UUID = 12  # characters of one that tell it from others in a table
 _SUMMARY: Final = ("JOB", "NAME", "STATE", "NODE", "GPU", "AGO", "TOOK", "USER")
 _SPARE: Final = ("USER", "TOOK", "TRIES", "GPU")
 _RUNS: Final = ("RUN", "STATE", "NODE", "GPU", "TRIES", "EXIT", "TOOK", "REASON")
@@ -183,7 +182,7 @@ def _lines(told: Mapping[str, object]) -> list[str]:
 
 def _gpus(job: Job) -> str:
     more = f",+{len(job.gpus) - _MOST_GPUS}" if len(job.gpus) > _MOST_GPUS else ""
-    names = ",".join(uuid[:_UUID] for uuid in job.gpus[:_MOST_GPUS]) + more
+    names = ",".join(short_uuid(uuid) for uuid in job.gpus[:_MOST_GPUS]) + more
     return f"{names} SIMULATED" if names and job.simulated else names
 
 
@@ -193,7 +192,7 @@ def _row(
     first = jobs[0]
     took, submitted = took_s(jobs, now), _time(first.submitted)
     name = first.name if len(first.name) <= _WIDEST else f"{first.name[: _WIDEST - 3]}..."
-    held = fold([gpus.get(uuid, uuid[:_UUID]) for job in jobs for uuid in job.gpus])
+    held = fold([gpus.get(uuid, short_uuid(uuid)) for job in jobs for uuid in job.gpus])
     submitter = first.submitter or None
     return (
         first.id if len(jobs) == 1 and first.id != id_ else id_,
@@ -227,7 +226,7 @@ def _simulated_line(jobs: Sequence[Job]) -> list[str]:
 
 def _run_row(job: Job, names: Mapping[str, str], now: datetime, *, mark: bool) -> tuple[object, ...]:
     took = took_s([job], now)
-    gpus = fold([names.get(uuid, uuid[:_UUID]) for uuid in job.gpus])
+    gpus = fold([names.get(uuid, short_uuid(uuid)) for uuid in job.gpus])
     told = (f"{gpus} SIMULATED" if gpus and mark and job.simulated else gpus, job.tries, job.exit_status)
     return (job.id, job.state, job.node, *told, None if took is None else render_duration(took), job.reason)
 

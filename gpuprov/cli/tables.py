@@ -3,9 +3,10 @@
     render_table(("JOB", "NAME", "USER"), rows, screen=session.screen, spare=("USER",))
 
 In a pipe (`PIPE`), a table is as wide as its cells, a line a row, so that scripts can split it. At a terminal it gets
-as wide as that, in this order: columns without content go; columns named by `spare` go, the first one first, until the
-rest fits with its texts wrapped; texts wrap below each other within their column. A last line names the columns that
-went with `spare`. So name there what a reader misses least, and never the column that tells rows apart.
+as wide as that, in this order: columns without content go; columns named by `spare` go, the first one first, but those
+for which there is room beside the rest with its texts wrapped; texts wrap below each other within their column. A last
+line names the columns that went with `spare`. So name there what a reader misses least, and never the column that
+tells rows apart.
 
 Text beside tables is left to the terminal, which wraps it without breaking what is copied, such as a command.
 """
@@ -52,6 +53,8 @@ _TEXT: Final = 32  # characters that a column of text keeps while spare columns 
 _PIECES: Final = re.compile(r"[^\s,]*,\s*|[^\s,]+\s*")  # of a text, which may be broken between them
 _ITEMS: Final = re.compile(r"(?:(?!, ).)+(?:, )?")
 _NAME: Final = 10  # of a field
+_UUID: Final = 12  # characters of a real one
+_SIMULATED: Final = "-5151-4151-8151-"
 _LEAST: Final = 6  # characters that every column keeps
 
 
@@ -95,6 +98,12 @@ def render_table(
         note = f"not shown: {', '.join(left_out)}; for all columns, append: | cat"
         lines.append(f"{DIM}{note}{PLAIN}" if screen.colour else note)
     return "\n".join(lines)
+
+
+def short_uuid(uuid: str) -> str:
+    """The characters that tell a GPU from others in a table: real UUIDs differ at once, simulated ones at their end."""
+    head, simulated, number = uuid.partition(_SIMULATED)
+    return f"{head}..{number.lstrip('0') or '0'}" if simulated else uuid[:_UUID]
 
 
 def render_fields(fields: Iterable[tuple[str, str]], *, screen: Screen = PIPE) -> str:
@@ -153,13 +162,12 @@ def _choose(table: Sequence[_Column], columns: int | None, spare: Sequence[str])
     if columns is None or _total(column.width for column in shown) <= columns:
         return shown, []
     shown = [column for place, column in enumerate(table) if place == 0 or not column.empty]
-    left_out: list[str] = []
-    for header in spare:
-        if _total(column.least for column in shown) <= columns:
-            break
-        left_out += [column.header for column in shown if column.header == header]
-        shown = [column for column in shown if column.header != header]
-    return shown, left_out
+    kept = [column for column in shown if column.header not in spare]
+    for header in reversed(spare):
+        more = [column for column in shown if column in kept or column.header == header]
+        kept = more if _total(column.least for column in more) <= columns else kept
+    headers = [column.header for column in shown if column not in kept]
+    return kept, [header for header in spare if header in headers]
 
 
 def _narrow(shown: Sequence[_Column], columns: int | None) -> None:

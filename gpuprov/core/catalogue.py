@@ -26,6 +26,7 @@ FIELDS = {
     "host": "HOST",
     "uuid": "UUID",
     "xid": "NUMBER",
+    "give": "/usr/lib/gpuprov/settle-people",
     "given": "see the evidence",
     "chain": "DOCKER-USER",
     "bridge": DEFAULT_BRIDGE,

@@ -294,7 +294,7 @@ def test_a_policy_adds_and_refuses_what_docker_starts(ruled: OwnDocker) -> None:
         refused = ruled.run("--rm", *option.split(), "--", "true", runtime="")
         assert (refused.returncode, rule in refused.stderr) == (125, True), refused.stderr
     words = ["-v", "/etc:/h", "-v", "evil:/e", "--pid", "host", "--device", "/dev/fuse", "--cap-add", "SYS_ADMIN"]
-    explained = ruled.gpuprov("gate", "explain", "--", "docker", "run", *words, IMAGE).stdout
+    explained = ruled.gpuprov("gate", "explain", "--", "docker", "run", *words, IMAGE, expect=1).stdout
     refused_for = re.findall(r"^refuse\.(\w+): refused: (.*)$", explained, re.MULTILINE)
     volume = f"{ruled.folder}/data/volumes/evil/_data"
     assert refused_for == [

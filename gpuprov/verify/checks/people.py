@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 from typing import TYPE_CHECKING, Any, Final
 
 from gpuprov.shapes.base import parse_json
@@ -18,6 +20,8 @@ FACT: Final = "people"
 _LOOK: Final = "look"
 _ARGV: Final = ("/usr/lib/gpuprov/settle-people", "--check")
 _TOLD: Final = 4
+# As settle-people says it
+_OTHER_OWNER: Final = re.compile(r"(?P<path>/.*): belongs to \d+:\d+ instead of (?P<owner>\d+:\d+)", re.ASCII)
 
 
 def ask_people(expected: Expectation, *, timeout_s: float) -> dict[str, dict[str, dict[str, object]]]:
@@ -46,7 +50,8 @@ def judge_people(expected: Expectation, seen: Observation) -> Finding:
     if found:
         return failed(_few(found))
     if told["troubles"]:
-        return failed(_few([str(line) for line in told["troubles"]]), "folders")
+        troubles = [str(line) for line in told["troubles"]]
+        return failed(_few(troubles), "folders", give=_render_give(troubles))
     count = len(expected.people)
     return passed(f"{count} {'person' if count == 1 else 'people'}" if count else "nobody has an account")
 
@@ -67,6 +72,15 @@ def _wrong(people: Any, accounts: dict[str, list[Any]]) -> list[str]:  # noqa: A
         if other not in people and values[0] in numbers
     ]
     return found
+
+
+def _render_give(troubles: Sequence[str]) -> str:
+    """What a node runs to give folders to whom they are to belong; what sets modes, where owners are right."""
+    found = filter(None, map(_OTHER_OWNER.fullmatch, troubles))
+    gives = [f"chown -R {match['owner']} {shlex.quote(match['path'])}" for match in found]
+    if len(gives) > 1:
+        return f"sh -c {shlex.quote('; '.join(gives))}"
+    return gives[0] if gives else _ARGV[0]
 
 
 def _few(lines: Sequence[str]) -> str:

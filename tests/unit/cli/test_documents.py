@@ -127,6 +127,7 @@ LAST = {
     "cluster up": {0, 1},
     "smoke": {1},
     "doctor": {0, 3},
+    "gate explain": {1},
     "jobs wait": {1},
     "gate check": {3},
     "queue page": {130},

@@ -14,8 +14,9 @@ import pytest
 
 from gpuprov.cli.progress import Live, Plain, RunningPhase, can_show, render_running
 from gpuprov.cli.runlog import KEPT_LOGS, Both, RunLog, log_folder
-from gpuprov.cli.tables import PIPE, Screen, render_fields, render_table, screen_of
+from gpuprov.cli.tables import PIPE, Screen, render_fields, render_table, screen_of, short_uuid
 from gpuprov.core.rollback import AGAIN, Rollback
+from gpuprov.gpu.simulate import simulated_uuid
 
 if TYPE_CHECKING:
     from tests.conftest import Recording
@@ -275,6 +276,19 @@ def test_a_terminal_gets_the_columns_that_fit_and_is_told_of_the_others() -> Non
         "1    NVIDIA H100 80GB HBM3            nvidia0,nvidia1,nvidia2,nvidia3,nvidia4",
         "not shown: UUID, PCI; for all columns, append: | cat",
     ]
+
+
+def test_a_narrow_column_is_shown_where_a_wide_one_that_is_missed_more_has_no_room() -> None:
+    rows = (("0", "x" * 30, "off", "y" * 20),)
+    table = render_table(("GPU", "MODEL", "MIG", "MEMORY"), rows, spare=("MIG", "MEMORY"), screen=Screen(columns=50))
+    assert table.splitlines()[0].split() == ["GPU", "MODEL", "MIG"]
+    assert table.splitlines()[-1] == "not shown: MEMORY; for all columns, append: | cat"
+
+
+def test_short_names_of_gpus_differ() -> None:
+    uuids = [simulated_uuid(index) for index in (0, 1, 16)]
+    assert [short_uuid(uuid) for uuid in uuids] == ["GPU-51515151..0", "GPU-51515151..1", "GPU-51515151..10"]
+    assert short_uuid("GPU-0123abcd-0000-4000-8000-000000000000") == "GPU-0123abcd"
 
 
 @pytest.mark.parametrize("columns", [40, 60, 79, 80, 100, 120])
