@@ -12,19 +12,21 @@ import signal
 import sys
 import threading
 from contextlib import ExitStack, suppress
+from functools import partial
 from queue import SimpleQueue
 from typing import TYPE_CHECKING
 
 from gpuprov.core.execution import run_attached
 from gpuprov.drivers.calls import Call
-from gpuprov.drivers.lxd.execute import END, end_streams, explain_loss, open_streams, render_call
+from gpuprov.drivers.lxd.execute import end_streams, explain_loss, feed, open_streams, render_call, take_in
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from websockets.sync.connection import Connection
 
     from gpuprov.drivers.lxd.api import LxdApi
+    from gpuprov.drivers.lxd.execute import Ended
 
 _PIECE_BYTES = 131072
 _BROKEN_PIPE = 128 + signal.SIGPIPE  # as a shell has it of a command whose reader went
@@ -76,20 +78,22 @@ def _pass_on(control: Connection, source: Connection, outputs: Sequence[Connecti
     """Hand on what is read and written, and Ctrl-C, until the outputs have ended; whether there were errors."""
     explained = threading.Event()
 
-    def print_error(piece: bytes) -> None:
+    def print_error(piece: bytes) -> bool:
         explained.set()
         with suppress(OSError):  # nobody could be told
             sys.stderr.buffer.write(piece)
             sys.stderr.buffer.flush()
+        return True
 
-    ended: SimpleQueue[BaseException | None] = SimpleQueue()
+    ended: Ended = SimpleQueue()
     signals: SimpleQueue[int] = SimpleQueue()
     threading.Thread(target=_send_signals, args=(control, signals), daemon=True).start()
-    threading.Thread(target=_feed, args=(source,), daemon=True).start()
+    typed = iter(partial(os.read, 0, _PIECE_BYTES), b"")
+    threading.Thread(target=feed, args=(source, typed, ended), daemon=True).start()
     previous = signal.signal(signal.SIGINT, lambda number, _: signals.put(number))
     try:
         for output, take in zip(outputs, (_print, print_error), strict=True):
-            threading.Thread(target=_read, args=(output, take, ended), daemon=True).start()
+            threading.Thread(target=take_in, args=(output, take, ended), daemon=True).start()
         for _ in outputs:
             if (fault := ended.get()) is not None:
                 raise fault
@@ -106,25 +110,7 @@ def _send_signals(control: Connection, signals: SimpleQueue[int]) -> None:
             control.send(json.dumps({"command": "signal", "signal": signals.get()}))
 
 
-def _feed(source: Connection) -> None:
-    from websockets.exceptions import ConnectionClosed
-
-    with suppress(ConnectionClosed, OSError):  # the command may end before it has read everything
-        while piece := os.read(0, _PIECE_BYTES):
-            source.send(piece)
-        source.send(END)
-
-
-def _print(piece: bytes) -> None:
+def _print(piece: bytes) -> bool:
     sys.stdout.buffer.write(piece)
     sys.stdout.buffer.flush()
-
-
-def _read(output: Connection, take: Callable[[bytes], None], ended: SimpleQueue[BaseException | None]) -> None:
-    try:
-        while isinstance(piece := output.recv(), bytes):
-            take(piece)
-    except Exception as error:  # noqa: BLE001 - raised again where the ends are collected
-        ended.put(error)
-    else:
-        ended.put(None)
+    return True

@@ -10,6 +10,7 @@ import socket
 import threading
 import time
 from contextlib import ExitStack, suppress
+from functools import partial
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any
 
@@ -19,13 +20,15 @@ from gpuprov.drivers.calls import Deadline, Intake
 from gpuprov.drivers.lxd.start_log import NOT_RUNNING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from websockets.sync.connection import Connection
 
     from gpuprov.drivers.base import Stream
     from gpuprov.drivers.calls import Call, Output
     from gpuprov.drivers.lxd.api import Document, LxdApi
+
+    Ended = SimpleQueue[BaseException | None]  # an end of each stream, with what broke it
 
 _ENVIRONMENT = {
     "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
@@ -35,7 +38,7 @@ _ENVIRONMENT = {
 }
 _GRACE_S = 5.0  # for a command to end once it was killed
 _DEATH_S = 2.0  # for an engine to see that an instance whose streams broke has died
-END = ""  # the last message of a stream
+_END = ""  # the last message of a stream
 
 
 def execute(api: LxdApi, name: str, call: Call) -> Output:
@@ -113,12 +116,12 @@ def _pass_on(streams: Iterable[Connection], call: Call, intake: Intake, deadline
 
     Each stream has a thread of its own, so that none has to wait for another.
     """
-    ended: SimpleQueue[BaseException | None] = SimpleQueue()
+    ended: Ended = SimpleQueue()
     names: tuple[Stream, Stream] = ("stdout", "stderr")
     source, *outputs = streams
-    threading.Thread(target=_feed, args=(source, call, deadline, ended), daemon=True).start()
+    threading.Thread(target=feed, args=(source, _moving(call, deadline), ended), daemon=True).start()
     for stream, output in zip(names, outputs, strict=True):
-        threading.Thread(target=_read, args=(output, stream, intake, ended), daemon=True).start()
+        threading.Thread(target=take_in, args=(output, partial(intake.take, stream), ended), daemon=True).start()
     going_on = len(outputs)
     while going_on:
         try:
@@ -135,28 +138,35 @@ def _pass_on(streams: Iterable[Connection], call: Call, intake: Intake, deadline
     return True
 
 
-def _feed(stream: Connection, call: Call, deadline: Deadline, ended: SimpleQueue[BaseException | None]) -> None:
+def feed(stream: Connection, pieces: Iterable[bytes], ended: Ended) -> None:
+    """Write what a command reads, and its end; who makes the pieces may fail."""
     from websockets.exceptions import ConnectionClosed
 
     try:
         with suppress(ConnectionClosed, OSError):  # a command may end before it has read everything
-            for piece in call.pieces():
+            for piece in pieces:
                 stream.send(piece)
-                deadline.moved()
-            stream.send(END)
+            stream.send(_END)
     except Exception as error:  # noqa: BLE001 - of who feeds it; raised again where the ends are collected
         ended.put(error)
 
 
-def _read(connection: Connection, stream: Stream, intake: Intake, ended: SimpleQueue[BaseException | None]) -> None:
-    """Take in everything until the end, which is an empty text, or as much as may be."""
+def take_in(stream: Connection, take: Callable[[bytes], bool], ended: Ended) -> None:
+    """Hand on everything until the end, which is an empty text, or until no more may be taken."""
     try:
-        while isinstance(message := connection.recv(), bytes) and intake.take(stream, message):
+        while isinstance(piece := stream.recv(), bytes) and take(piece):
             pass
     except Exception as error:  # noqa: BLE001 - raised again where the ends are collected
         ended.put(error)
     else:
         ended.put(None)
+
+
+def _moving(call: Call, deadline: Deadline) -> Iterator[bytes]:
+    """What the command reads; the next piece is asked for when one was written."""
+    for piece in call.pieces():
+        yield piece
+        deadline.moved()
 
 
 def _wait(
