@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -10,8 +9,7 @@ from typing import TYPE_CHECKING
 from gpuprov.cluster.files import present_member
 from gpuprov.cluster.services import reload_ssh, restart_well
 from gpuprov.cluster.whole import is_elsewhere, recorded_whole
-from gpuprov.core.errors import GpuprovError, UsageError
-from gpuprov.core.names import name_cluster
+from gpuprov.core.errors import UsageError
 from gpuprov.core.side_by_side import each
 from gpuprov.core.units import MIB
 from gpuprov.drivers.base import LABEL_ACCOUNT, LABEL_QUEUE, File
@@ -20,7 +18,6 @@ from gpuprov.roles.base import RESUMED, Diagnostics, QueueFolder, Ready, spec_of
 from gpuprov.roles.controlled import ControlledRole, apply_marked
 from gpuprov.roles.slurm import (
     accounting,
-    associations,
     backup,
     daemons,
     jobs,
@@ -33,18 +30,18 @@ from gpuprov.roles.slurm import (
     unreachable,
 )
 from gpuprov.roles.slurm.backup import controller_name, controller_names, state_folder, state_place
+from gpuprov.roles.slurm.enrol import enrol
 from gpuprov.roles.slurm.facts import NAME, job_programs, ready_states, slurm_path
 from gpuprov.roles.slurm.files import Machine, controller_address, handover_files, render_slurm, usable_machine
 from gpuprov.roles.slurm.job_ssh import HOST_KEY, SERVER_FILE, ssh_files
 from gpuprov.roles.slurm.qos import RULES as QOS_RULES
-from gpuprov.roles.slurm.qos import ensure_qos
-from gpuprov.roles.slurm.takeover import keep_for_backup, take_over
+from gpuprov.roles.slurm.takeover import take_over
 from gpuprov.roles.slurm.units import refuse_shards_of_parts, unit_files
 from gpuprov.roles.work.work_place import require_shared
 from gpuprov.spec.shared_folder import ACCOUNT, ACCOUNT_UID
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from datetime import datetime
 
     from gpuprov.cluster.state import ClusterState
@@ -323,7 +320,7 @@ class SlurmRole(ControlledRole):
         """Until every node takes jobs, and the accounting has people and QOS; without it, Slurm goes on."""
         ready, controller = self._wait_for_daemons(driver, crew, reporter), controller_name(crew.spec)
         if crew.spec.accounting and controller in ready.words:
-            self._enrol(driver, controller, crew.spec, reporter)
+            enrol(driver, controller, crew.spec, reporter)
         return ready
 
     def _wait_for_daemons(self, driver: Driver, crew: Crew, reporter: Reporter) -> Ready:
@@ -339,30 +336,6 @@ class SlurmRole(ControlledRole):
             return Ready()
         words, released = daemons.wait_ready(driver, controller, names, reporter)
         return Ready(words=words, undone=tuple(RESUMED.format(name) for name in released))
-
-    def _enrol(self, driver: Driver, controller: str, spec: ClusterSpec, reporter: Reporter) -> None:
-        """Have the accounting know people and QOS, and a backup know them without it."""
-        again = name_cluster("gpuprov cluster up", spec.name)
-
-        @contextmanager
-        def warned() -> Iterator[None]:
-            try:
-                yield
-            except GpuprovError as error:
-                reporter.warn(f"{error.what}: {error.evidence}; {error.fix}; then again: {again}")
-
-        changes: list[str] = []
-        if spec.people:
-            with warned():
-                changes += associations.ensure_associations(driver, controller, spec.name, spec.people)
-            with warned():
-                associations.relearn_numbers(driver, controller, spec.people)
-        if spec.slurm.qos:
-            with warned():
-                changes += ensure_qos(driver, controller, spec)
-        if spec.slurm.backup:
-            with warned():
-                keep_for_backup(driver, controller, changed=bool(changes))
 
     def states(self, driver: Driver, state: ClusterState) -> dict[str, str]:
         """Slurm's word for each node; empty while no controller runs."""

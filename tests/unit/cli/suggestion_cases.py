@@ -384,7 +384,7 @@ REASONS = {
     "lifecycle/find_controller.py: gpuprov jobs": "the verb of what cluster/state.py says",
     "stories/rest.py": "nodes without it: tests/unit/cli/test_rest.py",
     "roles/slurm/qos.py": "an accounting that refuses: tests/unit/roles/test_slurm_qos.py",
-    "roles/slurm/role.py: gpuprov cluster up": "a warning about such an accounting",
+    "roles/slurm/enrol.py: gpuprov cluster up": "a warning about such an accounting",
     "roles/slurm/network.py": "a node that is not there: tests/unit/roles/test_slurm_network.py",
     "roles/slurm/rest.py": "nodes without it: tests/unit/roles/test_slurm_rest.py",
     "stories/queue_page.py": "the verb of what cluster/state.py says",
