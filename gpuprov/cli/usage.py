@@ -76,12 +76,12 @@ def render_usage(told: Usage, *, screen: Screen) -> str:
     rows = [
         (
             *(row.name, *((row.person,) if told.by == "job" else ()), *((row.cluster,) if with_runs else ())),
-            *(_hours(row.gpu_seconds), row.jobs, row.running or None),
+            *(_read_hours(row.gpu_seconds), row.jobs, row.running or None),
         )
         for row in told.rows
     ]
     table = render_table((*headers, "GPU HOURS", "JOBS", "RUNNING"), rows, screen=screen)
-    return f"{table}\n\n{_hours(told.gpu_seconds)} GPU hours{mark} from {told.since} to {told.until}"
+    return f"{table}\n\n{_read_hours(told.gpu_seconds)} GPU hours{mark} from {told.since} to {told.until}"
 
 
 def _csv(told: Usage) -> str:
@@ -104,6 +104,11 @@ def _csv(told: Usage) -> str:
         for row in told.rows
     )
     return render_cells((header, *rows)).rstrip("\n")
+
+
+def _read_hours(seconds: int) -> str:
+    """For people: what is not nothing does not look like it."""
+    return "<0.01" if 0 < seconds < _HOUR_S // 200 else _hours(seconds)
 
 
 def _hours(seconds: int) -> str:
